@@ -1,0 +1,334 @@
+package schema
+
+import "github.com/ostiary/ostiary/expr"
+
+// dependency is one way in which a relation reads another.
+type dependency struct {
+	on RelationID
+	// through is the strongest operator between: CyclePlain for unions alone,
+	// CycleMixed under an intersection or the base of an exclusion,
+	// CycleNegative under the subtracted side of one.
+	through CycleClass
+}
+
+func paramNamed(name string) func(expr.Param) bool {
+	return func(p expr.Param) bool { return p.Name == name }
+}
+
+// analyse derives what the evaluator plans with: reach, components, cycles.
+func (c *compilation) analyse() {
+	c.depends = make([][]dependency, len(c.s.Relations))
+	for i := range c.s.Relations {
+		c.dependencies(RelationID(i), c.s.Relations[i].Expr, CyclePlain)
+	}
+	c.components()
+	c.reach()
+	c.classes()
+	if c.m.Options.RequireEntrypoints {
+		c.entrypoints()
+	}
+}
+
+func (c *compilation) dependencies(id RelationID, e *Expr, through CycleClass) {
+	add := func(on RelationID) {
+		if on != None {
+			c.depends[id] = append(c.depends[id], dependency{on, through})
+		}
+	}
+	switch e.Op {
+	case OpDirect:
+		for _, x := range e.Direct {
+			add(x.Relation)
+		}
+	case OpComputed:
+		add(e.Relation)
+	case OpArrow:
+		for _, v := range e.Via {
+			add(v.Target)
+		}
+	case OpIntersection:
+		through = max(through, CycleMixed)
+	case OpExclusion:
+		c.dependencies(id, e.Children[0], max(through, CycleMixed))
+		c.dependencies(id, e.Children[1], CycleNegative)
+		return
+	}
+	for _, ch := range e.Children {
+		c.dependencies(id, ch, through)
+	}
+}
+
+// components is Tarjan's algorithm with an explicit stack. Numbers rise in
+// reverse topological order: dependencies first.
+func (c *compilation) components() {
+	n := len(c.s.Relations)
+	index, low := make([]int, n), make([]int, n)
+	onStack := make([]bool, n)
+	var stack []RelationID
+	type frame struct {
+		id   RelationID
+		next int
+	}
+	counter, component := 0, int32(0)
+	for root := 0; root < n; root++ {
+		if index[root] != 0 {
+			continue
+		}
+		for frames := []frame{{RelationID(root), 0}}; len(frames) > 0; {
+			f := &frames[len(frames)-1]
+			if f.next == 0 && index[f.id] == 0 {
+				counter++
+				index[f.id], low[f.id] = counter, counter
+				stack, onStack[f.id] = append(stack, f.id), true
+			}
+			if f.next < len(c.depends[f.id]) {
+				on := c.depends[f.id][f.next].on
+				f.next++
+				if index[on] == 0 {
+					frames = append(frames, frame{on, 0})
+				} else if onStack[on] {
+					low[f.id] = min(low[f.id], index[on])
+				}
+				continue
+			}
+			id := f.id
+			if frames = frames[:len(frames)-1]; len(frames) > 0 {
+				up := frames[len(frames)-1].id
+				low[up] = min(low[up], low[id])
+			}
+			if low[id] != index[id] {
+				continue
+			}
+			for {
+				top := stack[len(stack)-1]
+				stack, onStack[top] = stack[:len(stack)-1], false
+				c.s.Relations[top].Component = component
+				if top == id {
+					break
+				}
+			}
+			component++
+		}
+	}
+}
+
+// classes says, per component, whether it is a cycle and what stands in it.
+func (c *compilation) classes() {
+	recursive := map[int32]bool{}
+	class := map[int32]CycleClass{}
+	for i, deps := range c.depends {
+		comp := c.s.Relations[i].Component
+		for _, d := range deps {
+			if c.s.Relations[d.on].Component == comp {
+				recursive[comp] = true
+				class[comp] = max(class[comp], d.through)
+			}
+		}
+	}
+	for _, id := range c.dependenciesFirst() {
+		r := &c.s.Relations[id]
+		r.Recursive, r.Cycle = recursive[r.Component], class[r.Component]
+		r.Probe = r.Expr.Op == OpDirect
+		for _, x := range r.Restrictions {
+			r.Probe = r.Probe && x.Relation == None
+		}
+	}
+	c.monotone()
+}
+
+// monotone marks relations that are unions all the way down.
+func (c *compilation) monotone() {
+	n := len(c.s.Relations)
+	bad := make([]bool, n)
+	for i := range bad {
+		bad[i] = !unionOnly(c.s.Relations[i].Expr)
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, deps := range c.depends {
+			for _, d := range deps {
+				if bad[d.on] && !bad[i] {
+					bad[i], changed = true, true
+				}
+			}
+		}
+	}
+	for i := range bad {
+		c.s.Relations[i].Monotone = !bad[i]
+	}
+}
+
+func unionOnly(e *Expr) bool {
+	switch e.Op {
+	case OpIntersection, OpExclusion, OpAttribute, OpRule:
+		return false
+	}
+	for _, ch := range e.Children {
+		if !unionOnly(ch) {
+			return false
+		}
+	}
+	return true
+}
+
+// dependenciesFirst orders relations by component.
+func (c *compilation) dependenciesFirst() []RelationID {
+	buckets := make([][]RelationID, len(c.s.Relations))
+	for i := range c.s.Relations {
+		comp := c.s.Relations[i].Component
+		buckets[comp] = append(buckets[comp], RelationID(i))
+	}
+	var out []RelationID
+	for _, b := range buckets {
+		out = append(out, b...)
+	}
+	return out
+}
+
+// reach computes each relation's subject kinds as a least fixpoint,
+// dependencies first, so that only the relations of one component are ever
+// visited again.
+func (c *compilation) reach() {
+	words := (len(c.s.Kinds) + 63) / 64
+	order := c.dependenciesFirst()
+	for i := range c.s.Relations {
+		c.s.Relations[i].Reach = make(KindSet, words)
+	}
+	for start := 0; start < len(order); {
+		end := start
+		comp := c.s.Relations[order[start]].Component
+		for end < len(order) && c.s.Relations[order[end]].Component == comp {
+			end++
+		}
+		for changed := true; changed; {
+			changed = false
+			for _, id := range order[start:end] {
+				r := &c.s.Relations[id]
+				set, any := c.reachOf(r.Expr, words)
+				set.add(r.Kind) // o#r is a member of o#r
+				if r.Reach.addAll(set) || any && !r.ReachAny {
+					changed = true
+				}
+				r.ReachAny = r.ReachAny || any
+			}
+		}
+		start = end
+	}
+}
+
+// reachOf is monotone in the sets it reads; an exclusion's is its base's.
+func (c *compilation) reachOf(e *Expr, words int) (KindSet, bool) {
+	set, any := make(KindSet, words), false
+	merge := func(id RelationID) {
+		r := &c.s.Relations[id]
+		set.addAll(r.Reach)
+		any = any || r.ReachAny
+	}
+	switch e.Op {
+	case OpDirect:
+		for _, x := range e.Direct {
+			set.add(x.Kind)
+			if k := c.s.Kinds[x.Kind]; k.Wildcard {
+				set.add(c.s.Types[c.s.types[k.Type]].Plain)
+			}
+			if x.Relation != None {
+				merge(x.Relation)
+			}
+		}
+	case OpComputed:
+		merge(e.Relation)
+	case OpArrow:
+		for _, v := range e.Via {
+			merge(v.Target)
+		}
+	case OpUnion:
+		for _, ch := range e.Children {
+			s, a := c.reachOf(ch, words)
+			set.addAll(s)
+			any = any || a
+		}
+	case OpIntersection:
+		return c.reachOfAll(e.Children, words)
+	case OpExclusion:
+		return c.reachOf(e.Children[0], words)
+	case OpAttribute, OpRule:
+		any = true
+	}
+	return set, any
+}
+
+// reachOfAll intersects; an operand that may hold for everybody does not
+// narrow.
+func (c *compilation) reachOfAll(children []*Expr, words int) (KindSet, bool) {
+	var set KindSet
+	for _, ch := range children {
+		s, any := c.reachOf(ch, words)
+		switch {
+		case any:
+		case set == nil:
+			set = s
+		default:
+			for i := range set {
+				set[i] &= s[i]
+			}
+		}
+	}
+	if set == nil {
+		return make(KindSet, words), true
+	}
+	return set, false
+}
+
+// entrypoints refuses relations that no tuple could fill.
+func (c *compilation) entrypoints() {
+	n := len(c.s.Relations)
+	has := make([]bool, n)
+	for changed := true; changed; {
+		changed = false
+		for i := range c.s.Relations {
+			if !has[i] && c.enters(c.s.Relations[i].Expr, has) {
+				has[i], changed = true, true
+			}
+		}
+	}
+	c.each(func(r *Relation) {
+		if !has[r.ID] {
+			c.fail(ReasonEntrypoint, "no tuple could ever give anybody this relation")
+		}
+	})
+}
+
+func (c *compilation) enters(e *Expr, has []bool) bool {
+	switch e.Op {
+	case OpDirect:
+		for _, x := range e.Direct {
+			if x.Relation == None || has[x.Relation] {
+				return true
+			}
+		}
+		return false
+	case OpComputed:
+		return has[e.Relation]
+	case OpArrow:
+		for _, v := range e.Via {
+			if has[v.Target] {
+				return true
+			}
+		}
+		return false
+	case OpUnion:
+		for _, ch := range e.Children {
+			if c.enters(ch, has) {
+				return true
+			}
+		}
+		return false
+	case OpIntersection, OpExclusion:
+		for _, ch := range e.Children {
+			if !c.enters(ch, has) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,214 @@
+package schema
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+func plain(names ...string) (out []SubjectType) {
+	for _, n := range names {
+		typ, relation, _ := strings.Cut(n, "#")
+		typ, star := strings.CutSuffix(typ, ":*")
+		out = append(out, SubjectType{Type: typ, Relation: relation, Wildcard: star})
+	}
+	return out
+}
+
+func relation(name string, r Rewrite, subjects ...string) RelationDef {
+	return RelationDef{Name: name, Rewrite: r, Subjects: plain(subjects...)}
+}
+
+func compile(t *testing.T, relations ...RelationDef) *Schema {
+	t.Helper()
+	s, err := Compile(&Model{Types: []TypeDef{
+		{Name: "user"},
+		{Name: "group", Relations: []RelationDef{relation("member", Direct(), "user", "group#member")}},
+		{Name: "doc", Relations: relations},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func doc(t *testing.T, s *Schema, name string) *Relation {
+	t.Helper()
+	r, ok := s.Relation("doc", name)
+	if !ok {
+		t.Fatalf("no doc#%s", name)
+	}
+	return r
+}
+
+func TestReach(t *testing.T) {
+	s := compile(t,
+		relation("owner", Direct(), "user"),
+		relation("shared", Direct(), "user:*", "group#member"),
+		relation("both", Intersection(Computed("owner"), Computed("shared"))),
+		relation("groups", Intersection(Computed("shared"), Computed("team"))),
+		relation("team", Direct(), "group#member"),
+		relation("not", Exclusion(Computed("team"), Computed("owner"))),
+	)
+	reaches := func(name, subject string) bool {
+		sub, err := rel.ParseSubject(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc(t, s, name).Reaches(s.SubjectKind(sub))
+	}
+	for _, c := range []struct {
+		relation, subject string
+		want              bool
+	}{
+		{"owner", "user:1", true},
+		{"owner", "user:*", false},
+		{"owner", "group:1", false},
+		{"owner", "group:1#member", false},
+		{"owner", "doc:1#owner", true}, // a userset is a member of itself
+		{"shared", "user:1", true},     // by the wildcard
+		{"shared", "user:*", true},
+		{"shared", "group:1#member", true},
+		{"both", "user:1", true},
+		{"both", "group:1#member", false},
+		{"both", "doc:1#both", true},
+		{"groups", "group:1#member", true},
+		{"not", "group:1#member", true},
+		{"not", "robot:1", false},
+	} {
+		if got := reaches(c.relation, c.subject); got != c.want {
+			t.Errorf("doc#%s reaches %s: %v, want %v", c.relation, c.subject, got, c.want)
+		}
+	}
+}
+
+func TestCycleClasses(t *testing.T) {
+	s := compile(t,
+		relation("plain", Direct(), "user", "doc#plain"),
+		relation("flat", Direct(), "user"),
+		relation("mixed", Intersection(Computed("mx"), Computed("flat"))),
+		relation("mx", Direct(), "user", "doc#mixed"),
+		relation("base", Exclusion(Direct(), Computed("flat")), "user", "doc#base"),
+		relation("negative", Exclusion(Direct(), Computed("n2")), "user"),
+		relation("n2", Computed("negative")),
+		relation("stratified", Exclusion(Direct(), Computed("plain")), "user"),
+	)
+	for _, c := range []struct {
+		name      string
+		recursive bool
+		cycle     CycleClass
+		monotone  bool
+		probe     bool
+	}{
+		{"plain", true, CyclePlain, true, false},
+		{"flat", false, CyclePlain, true, true},
+		{"mixed", true, CycleMixed, false, false},
+		{"mx", true, CycleMixed, false, false},
+		{"base", true, CycleMixed, false, false},
+		{"negative", true, CycleNegative, false, false},
+		{"stratified", false, CyclePlain, false, false},
+	} {
+		r := doc(t, s, c.name)
+		if r.Recursive != c.recursive || r.Cycle != c.cycle || r.Monotone != c.monotone || r.Probe != c.probe {
+			t.Errorf("%s: recursive %v cycle %v monotone %v probe %v", c.name, r.Recursive, r.Cycle, r.Monotone, r.Probe)
+		}
+	}
+	if doc(t, s, "stratified").Component <= doc(t, s, "plain").Component {
+		t.Error("a relation's component is not above what it depends on")
+	}
+}
+
+func TestArrowOverExpression(t *testing.T) {
+	m := &Model{Namespace: "p1", Types: []TypeDef{
+		{Name: "user"},
+		{Name: "folder", Relations: []RelationDef{
+			relation("reader", Direct(), "user"), relation("banned", Direct(), "user")}},
+		{Name: "drive", Relations: []RelationDef{relation("reader", Direct(), "user")}},
+		{Name: "doc", Relations: []RelationDef{
+			relation("parent", Direct(), "folder", "drive", "user"),
+			{Name: "read", Rewrite: Rewrite{Op: OpArrow, Relation: "parent",
+				Children: []Rewrite{Exclusion(Computed("reader"), Computed("banned"))}}},
+		}},
+	}}
+	s, err := Compile(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.Relation("p1/doc", "read")
+	if len(r.Expr.Via) != 2 {
+		t.Fatalf("the arrow leads %d ways, want 2: folder and drive", len(r.Expr.Via))
+	}
+	folder, drive := &s.Relations[r.Expr.Via[0].Target], &s.Relations[r.Expr.Via[1].Target]
+	if !folder.Hidden || folder.Expr.Op != OpExclusion {
+		t.Errorf("on folder: %+v", folder)
+	}
+	if drive.Expr.Op != OpComputed {
+		t.Errorf("on drive, which has no banned, the exclusion is its base: %+v", drive.Expr)
+	}
+	if typ, _ := s.Type("p1/doc"); len(s.RelationsOf(typ)) != 2 {
+		t.Error("hidden relations are listed")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	deep := Direct()
+	for range RewriteDepthMax {
+		deep = Union(deep)
+	}
+	wide := Union(make([]Rewrite, OperandsMax+1)...)
+	for _, c := range []struct {
+		name      string
+		relations []RelationDef
+		options   Options
+		reason    Reason
+	}{
+		{"no restrictions", []RelationDef{relation("r", Direct())}, Options{}, ReasonRestrictions},
+		{"needless restrictions", []RelationDef{relation("r", Direct(), "user"), relation("s", Computed("r"), "user")}, Options{}, ReasonRestrictions},
+		{"unknown type", []RelationDef{relation("r", Direct(), "robot")}, Options{}, ReasonUndefinedType},
+		{"unknown userset", []RelationDef{relation("r", Direct(), "group#boss")}, Options{}, ReasonUndefinedRelation},
+		{"unknown computed", []RelationDef{relation("r", Computed("x"))}, Options{}, ReasonUndefinedRelation},
+		{"unknown before arrow", []RelationDef{relation("r", Arrow("p", "x"))}, Options{}, ReasonUndefinedRelation},
+		{"unknown after arrow", []RelationDef{relation("p", Direct(), "user"), relation("r", Arrow("p", "x"))}, Options{}, ReasonUndefinedRelation},
+		{"computed before arrow", []RelationDef{relation("q", Direct(), "group"), relation("p", Computed("q")), relation("r", Arrow("p", "member"))}, Options{}, ReasonTupleset},
+		{"usersets before a strict arrow", []RelationDef{relation("p", Direct(), "group", "group#member"), relation("r", Arrow("p", "member"))}, Options{StrictTuplesets: true}, ReasonTupleset},
+		{"twice", []RelationDef{relation("r", Direct(), "user"), relation("r", Direct(), "user")}, Options{}, ReasonDuplicate},
+		{"restriction twice", []RelationDef{relation("r", Direct(), "user", "user")}, Options{}, ReasonDuplicate},
+		{"name", []RelationDef{relation("a b", Direct(), "user")}, Options{}, ReasonName},
+		{"no entry", []RelationDef{relation("r", Direct(), "doc#r")}, Options{RequireEntrypoints: true}, ReasonEntrypoint},
+		{"loop", []RelationDef{relation("r", Computed("s")), relation("s", Computed("r"))}, Options{RequireEntrypoints: true}, ReasonEntrypoint},
+		{"one operand", []RelationDef{relation("r", Rewrite{Op: OpExclusion, Children: []Rewrite{Direct()}}, "user")}, Options{}, ReasonRewrite},
+		{"deep", []RelationDef{relation("r", deep, "user")}, Options{}, ReasonBound},
+		{"wide", []RelationDef{relation("r", wide, "user")}, Options{}, ReasonBound},
+	} {
+		_, err := Compile(&Model{Options: c.options, Types: []TypeDef{{Name: "user"},
+			{Name: "group", Relations: []RelationDef{relation("member", Direct(), "user")}},
+			{Name: "doc", Relations: c.relations}}}, nil)
+		var e *Error
+		if !errors.As(err, &e) || !errors.Is(err, ErrModel) || e.Reason != c.reason {
+			t.Errorf("%s: %v, want reason %q", c.name, err, c.reason)
+		}
+	}
+}
+
+func TestBoundsAreReached(t *testing.T) {
+	deep := Direct()
+	for range RewriteDepthMax - 1 {
+		deep = Union(deep)
+	}
+	operands := slices.Repeat([]Rewrite{Computed("flat")}, OperandsMax)
+	compile(t, relation("flat", Direct(), "user"), relation("deep", deep, "user"), relation("wide", Union(operands...)))
+}
+
+func TestHostileDepth(t *testing.T) {
+	deep := Direct()
+	for range 100_000 {
+		deep = Rewrite{Op: OpUnion, Children: []Rewrite{deep}}
+	}
+	_, err := Compile(&Model{Types: []TypeDef{{Name: "user"}, {Name: "doc", Relations: []RelationDef{relation("r", deep, "user")}}}}, nil)
+	if !errors.Is(err, ErrBound) {
+		t.Fatal(err)
+	}
+}
