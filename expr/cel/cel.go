@@ -1,0 +1,230 @@
+// Package cel implements expr.Compiler with the Common Expression Language.
+// Its main type is Compiler. It adds one type to the language, ipaddress with
+// its method in_cidr, as OpenFGA's conditions have it; nothing in it can
+// reach outside an expression (no clock, no environment, no input or output).
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Options bound what an expression may cost. The zero value is useful.
+type Options struct {
+	// CostMax bounds one evaluation, in CEL's cost units (about one a step).
+	// 0 means CostMaxDefault.
+	CostMax uint64
+	// SourceBytesMax bounds an expression's text. 0 means SourceBytesMaxDefault.
+	SourceBytesMax int
+	// ParamsMax bounds a condition's parameters. 0 means ParamsMaxDefault.
+	ParamsMax int
+}
+
+// Defaults of Options.
+const (
+	CostMaxDefault        = 10_000
+	SourceBytesMaxDefault = 16 << 10
+	ParamsMaxDefault      = 100
+)
+
+// Compiler compiles conditions. It is safe for concurrent use.
+type Compiler struct{ o Options }
+
+// New returns a compiler.
+func New(o Options) *Compiler {
+	if o.CostMax == 0 {
+		o.CostMax = CostMaxDefault
+	}
+	if o.SourceBytesMax == 0 {
+		o.SourceBytesMax = SourceBytesMaxDefault
+	}
+	if o.ParamsMax == 0 {
+		o.ParamsMax = ParamsMaxDefault
+	}
+	return &Compiler{o}
+}
+
+// Compile checks the expression against its parameters' types: it must give a
+// bool.
+func (c *Compiler) Compile(def expr.Definition) (p expr.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("%w: %v", expr.ErrCompile, r)
+		}
+	}()
+	if n := len(def.Source); n > c.o.SourceBytesMax {
+		return nil, fmt.Errorf("%w: expression of %d bytes, the maximum is %d", expr.ErrCompile, n, c.o.SourceBytesMax)
+	}
+	if n := len(def.Params); n > c.o.ParamsMax {
+		return nil, fmt.Errorf("%w: %d parameters, the maximum is %d", expr.ErrCompile, n, c.o.ParamsMax)
+	}
+	opts := []cel.EnvOption{inCIDR(), cel.EagerlyValidateDeclarations(true)}
+	seen := map[string]bool{}
+	for _, param := range def.Params {
+		if seen[param.Name] {
+			return nil, fmt.Errorf("%w: parameter %q is there twice", expr.ErrCompile, param.Name)
+		}
+		seen[param.Name] = true
+		t, err := celType(param.Type)
+		if err != nil {
+			return nil, fmt.Errorf("%w: parameter %q: %v", expr.ErrCompile, param.Name, err)
+		}
+		opts = append(opts, cel.Variable(param.Name, t))
+	}
+	env, err := cel.NewEnv(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
+	}
+	ast, issues := env.Compile(def.Source)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, issues.Err())
+	}
+	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("%w: the expression gives %s, want bool", expr.ErrCompile, t)
+	}
+	return c.program(env, ast, def)
+}
+
+func (c *Compiler) program(env *cel.Env, ast *cel.Ast, def expr.Definition) (expr.Program, error) {
+	whole, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(c.o.CostMax))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
+	}
+	partial, err := env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(c.o.CostMax))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
+	}
+	return &program{env: env, whole: whole, partial: partial, params: slices.Clone(def.Params)}, nil
+}
+
+type program struct {
+	env            *cel.Env
+	whole, partial cel.Program
+	params         []expr.Param
+}
+
+// Eval is expr.Program's. CEL itself knows no clock: now is not visible to
+// an expression.
+func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			res = expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("condition failed: %v", r)}
+		}
+	}()
+	vars := make(map[string]any, len(p.params))
+	var absent []*cel.AttributePatternType
+	for _, param := range p.params {
+		v, ok := stored[param.Name]
+		if !ok {
+			v, ok = request[param.Name]
+		}
+		if !ok {
+			absent = append(absent, cel.AttributePattern(param.Name))
+			continue
+		}
+		converted, err := convert(param.Type, v)
+		if err != nil {
+			return expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("%w: parameter %q: %v", expr.ErrType, param.Name, err)}
+		}
+		vars[param.Name] = converted
+	}
+	if absent == nil {
+		return result(p.whole.Eval(vars))
+	}
+	activation, err := cel.PartialVars(vars, absent...)
+	if err != nil {
+		return expr.Result{Truth: expr.Unknown, Err: err}
+	}
+	return result(p.partial.Eval(activation))
+}
+
+func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
+	var res expr.Result
+	if details != nil {
+		if cost := details.ActualCost(); cost != nil {
+			res.Cost = *cost
+		}
+	}
+	switch v := out.(type) {
+	case types.Bool:
+		if err == nil {
+			if v {
+				res.Truth = expr.True
+			}
+			return res
+		}
+	case *types.Unknown:
+		if err == nil {
+			res.Truth, res.Missing = expr.Unknown, missing(v)
+			return res
+		}
+	}
+	res.Truth = expr.Unknown
+	switch {
+	case err == nil:
+		res.Err = fmt.Errorf("condition gave %v, want a bool", out)
+	case strings.Contains(err.Error(), "cost limit exceeded"):
+		res.Err = fmt.Errorf("%w: %v", expr.ErrCost, err)
+	default:
+		res.Err = err
+	}
+	return res
+}
+
+func missing(u *types.Unknown) []string {
+	var names []string
+	for _, id := range u.IDs() {
+		trails, _ := u.GetAttributeTrails(id)
+		for _, t := range trails {
+			names = append(names, t.Variable())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func celType(t expr.Type) (*cel.Type, error) {
+	switch t.Kind {
+	case expr.Any:
+		return cel.DynType, nil
+	case expr.Bool:
+		return cel.BoolType, nil
+	case expr.String:
+		return cel.StringType, nil
+	case expr.Int:
+		return cel.IntType, nil
+	case expr.Uint:
+		return cel.UintType, nil
+	case expr.Double:
+		return cel.DoubleType, nil
+	case expr.Duration:
+		return cel.DurationType, nil
+	case expr.Timestamp:
+		return cel.TimestampType, nil
+	case expr.IPAddress:
+		return ipType, nil
+	}
+	if t.Elem == nil {
+		return nil, errors.New("list and map need an element type")
+	}
+	elem, err := celType(*t.Elem)
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind {
+	case expr.List:
+		return cel.ListType(elem), nil
+	case expr.Map:
+		return cel.MapType(cel.StringType, elem), nil
+	}
+	return nil, fmt.Errorf("unknown type %d", t.Kind)
+}

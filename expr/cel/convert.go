@@ -1,0 +1,191 @@
+package cel
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/ostiary/ostiary/expr"
+)
+
+// convert turns a decoded JSON value or Go scalar into what CEL computes with
+// for a parameter's type. A value of another type is an error, not a guess;
+// numbers may also come as decimal text, as protobuf's JSON writes 64-bit
+// integers.
+func convert(t expr.Type, v any) (any, error) {
+	switch t.Kind {
+	case expr.Any:
+		return plain(v), nil
+	case expr.Bool:
+		if b, ok := v.(bool); ok {
+			return b, nil
+		}
+	case expr.String:
+		if s, ok := v.(string); ok {
+			return s, nil
+		}
+	case expr.Int:
+		return integer(v)
+	case expr.Uint:
+		return unsigned(v)
+	case expr.Double:
+		return double(v)
+	case expr.List, expr.Map:
+		return collection(t, v)
+	case expr.Duration:
+		switch d := v.(type) {
+		case time.Duration:
+			return d, nil
+		case string:
+			return time.ParseDuration(d)
+		}
+	case expr.Timestamp:
+		switch at := v.(type) {
+		case time.Time:
+			return at, nil
+		case string:
+			return time.Parse(time.RFC3339Nano, at)
+		}
+	case expr.IPAddress:
+		switch a := v.(type) {
+		case netip.Addr:
+			return ip{a}, nil
+		case string:
+			addr, err := netip.ParseAddr(a)
+			return ip{addr}, err
+		}
+	}
+	return nil, wrongType(t, v)
+}
+
+func wrongType(t expr.Type, v any) error { return fmt.Errorf("a %T is no %s", v, t) }
+
+func collection(t expr.Type, v any) (any, error) {
+	if t.Kind == expr.List {
+		list, ok := v.([]any)
+		if !ok {
+			return nil, wrongType(t, v)
+		}
+		out := make([]any, len(list))
+		for i, e := range list {
+			var err error
+			if out[i], err = convert(*t.Elem, e); err != nil {
+				return nil, fmt.Errorf("element %d: %w", i, err)
+			}
+		}
+		return out, nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, wrongType(t, v)
+	}
+	out := make(map[string]any, len(m))
+	for k, e := range m {
+		var err error
+		if out[k], err = convert(*t.Elem, e); err != nil {
+			return nil, fmt.Errorf("entry %q: %w", k, err)
+		}
+	}
+	return out, nil
+}
+
+// text returns a number's decimal text, where v is one.
+func text(v any) (string, bool) {
+	switch n := v.(type) {
+	case json.Number:
+		return n.String(), true
+	case string:
+		return n, true
+	case float64:
+		return strconv.FormatFloat(n, 'g', -1, 64), true
+	case int:
+		return strconv.Itoa(n), true
+	case int64:
+		return strconv.FormatInt(n, 10), true
+	case uint64:
+		return strconv.FormatUint(n, 10), true
+	}
+	return "", false
+}
+
+// whole reads a whole number exactly, also one written as 1e3 or 5.0. The
+// exponent is bounded first: 1e999999999 must not become digits.
+func whole(v any) (*big.Int, error) {
+	s, ok := text(v)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no number", v)
+	}
+	if i, ok := new(big.Int).SetString(s, 10); ok && len(s) < 64 {
+		return i, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || f != math.Trunc(f) {
+		return nil, fmt.Errorf("%q is no whole number", s)
+	}
+	i, _ := big.NewFloat(f).Int(nil)
+	return i, nil
+}
+
+func integer(v any) (any, error) {
+	i, err := whole(v)
+	if err != nil {
+		return nil, err
+	}
+	if !i.IsInt64() {
+		return nil, fmt.Errorf("%v is out of int's range", v)
+	}
+	return i.Int64(), nil
+}
+
+func unsigned(v any) (any, error) {
+	i, err := whole(v)
+	if err != nil {
+		return nil, err
+	}
+	if !i.IsUint64() {
+		return nil, fmt.Errorf("%v is out of uint's range", v)
+	}
+	return i.Uint64(), nil
+}
+
+func double(v any) (any, error) {
+	s, ok := text(v)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no number", v)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no number", s)
+	}
+	return f, nil
+}
+
+// plain gives CEL's dynamic type what it knows: a json.Number becomes a
+// float64, as JSON's numbers do.
+func plain(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		f, err := x.Float64()
+		if err != nil {
+			return x.String()
+		}
+		return f
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = plain(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			out[k] = plain(e)
+		}
+		return out
+	}
+	return v
+}

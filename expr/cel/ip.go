@@ -1,0 +1,86 @@
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+var ipType = cel.ObjectType("IPAddress")
+
+// ip is an ipaddress value: IPv4 or IPv6.
+type ip struct{ addr netip.Addr }
+
+func (a ip) ConvertToNative(t reflect.Type) (any, error) {
+	if t == reflect.TypeFor[netip.Addr]() {
+		return a.addr, nil
+	}
+	return nil, fmt.Errorf("an ipaddress is no %v", t)
+}
+
+func (a ip) ConvertToType(t ref.Type) ref.Val {
+	switch t.TypeName() {
+	case types.StringType.TypeName():
+		return types.String(a.addr.String())
+	case ipType.TypeName():
+		return a
+	}
+	return types.NewErr("an ipaddress is no %s", t.TypeName())
+}
+
+func (a ip) Equal(other ref.Val) ref.Val {
+	o, ok := other.(ip)
+	return types.Bool(ok && o.addr == a.addr)
+}
+
+func (a ip) Type() ref.Type { return ipType }
+func (a ip) Value() any     { return a.addr }
+
+// inCIDR declares ipaddress.in_cidr(string) and ipaddress(string).
+func inCIDR() cel.EnvOption {
+	return cel.Lib(ipLibrary{})
+}
+
+type ipLibrary struct{}
+
+func (ipLibrary) CompileOptions() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.Function("in_cidr", cel.MemberOverload("ipaddress_in_cidr",
+			[]*cel.Type{ipType, cel.StringType}, cel.BoolType, cel.BinaryBinding(contains))),
+		cel.Function("ipaddress", cel.Overload("string_to_ipaddress",
+			[]*cel.Type{cel.StringType}, ipType, cel.UnaryBinding(func(v ref.Val) ref.Val {
+				s, ok := v.(types.String)
+				if !ok {
+					return types.MaybeNoSuchOverloadErr(v)
+				}
+				a, err := netip.ParseAddr(string(s))
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				return ip{a}
+			}))),
+	}
+}
+
+func (ipLibrary) ProgramOptions() []cel.ProgramOption { return nil }
+
+func contains(l, r ref.Val) ref.Val {
+	a, ok := l.(ip)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(l)
+	}
+	s, ok := r.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(r)
+	}
+	prefix, err := netip.ParsePrefix(string(s))
+	if err != nil {
+		return types.WrapErr(errors.Join(errors.New("not a CIDR range"), err))
+	}
+	return types.Bool(prefix.Contains(a.addr))
+}
