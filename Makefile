@@ -1,0 +1,48 @@
+# README's quick start: make demo, make test. Everything else is below.
+GO ?= go
+BIN := bin/ostiary
+
+.PHONY: build demo test conformance oracle faults fuzz bench bench-conformance crash clean
+
+build:
+	@mkdir -p bin
+	$(GO) build -trimpath -o $(BIN) ./cmd/ostiary
+
+# demo loads an example model and tuples into a folder and asks two questions.
+demo: build
+	@bash examples/demo/demo.sh $(BIN)
+
+# test passes the project's own tests: at most 10 minutes on 2 cores.
+test: build
+	$(GO) vet ./...
+	$(GO) run ./internal/testrun -timeout 9m ./...
+
+# conformance plays other projects' suites and programs: at most 60 minutes.
+conformance:
+	$(GO) run ./internal/testrun -C conformance/openfga -count=1 -timeout 50m ./...
+
+# The long runs. Each prints its seed; WORLDS, SEED and FUZZTIME set their size.
+WORLDS ?= 1000000
+FUZZTIME ?= 60s
+
+oracle:
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle -run Worlds -count=1 -timeout 12h -v
+
+faults:
+	$(GO) test -tags faults ./oracle -run Faults -count=1 -timeout 2h -v
+
+fuzz:
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel
+
+bench-conformance:
+	cd conformance/openfga && $(GO) test -run '^$$' -bench . -count=3 ./...
+
+clean:
+	rm -rf bin ostiary-data

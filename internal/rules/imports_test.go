@@ -1,0 +1,157 @@
+// Package rules holds the house rules as tests: who may import whom, what the
+// library pulls in, how many files a Check passes. It has no code.
+package rules
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ostiary/ostiary"
+
+// rooms says which of the project's own packages each room may import, tests
+// aside. "." is the root package; a room that is not listed may not exist.
+const rooms = `
+rel:
+internal/fault:
+expr: rel
+expr/cel: expr rel
+schema: expr rel
+graph: rel internal/fault
+graph/graphtest: graph rel
+storage: rel internal/fault
+storage/storagetest: storage rel
+storage/kv: storage rel internal/fault
+storage/memory: storage storage/kv rel internal/fault
+storage/pebble: storage storage/kv rel internal/fault
+eval: graph schema expr rel internal/fault
+.: eval storage storage/memory graph schema expr rel internal/fault
+oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
+door/openfga: . eval schema expr rel
+cmd/ostiary: *
+examples/*: *
+internal/testrun:
+internal/rules: *
+`
+
+func rules(t *testing.T) map[string][]string {
+	out := map[string][]string{}
+	for line := range strings.Lines(strings.TrimSpace(rooms)) {
+		room, may, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok {
+			t.Fatalf("rule %q", line)
+		}
+		out[room] = strings.Fields(may)
+	}
+	return out
+}
+
+// sources calls f for each Go file of the main module with its room.
+func sources(t *testing.T, f func(room, file string)) {
+	t.Helper()
+	root := "../.."
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() {
+			if name := d.Name(); rel != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(rel, "conformance")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(p, ".go") {
+			f(filepath.ToSlash(filepath.Dir(rel)), p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, i := range parsed.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestImports(t *testing.T) {
+	allowed := rules(t)
+	sources(t, func(room, file string) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		may, ok := allowed[room]
+		if !ok {
+			may, ok = allowed[path.Dir(room)+"/*"]
+		}
+		if !ok {
+			t.Errorf("%s: no rule for room %s: decide who may import it, and add it to rooms", file, room)
+			return
+		}
+		for _, p := range imports(t, file) {
+			own, found := strings.CutPrefix(p, module)
+			if !found || own != "" && own[0] != '/' || slices.Contains(may, "*") {
+				continue
+			}
+			if own = strings.TrimPrefix(own, "/"); own == "" {
+				own = "."
+			}
+			if !slices.Contains(may, own) {
+				t.Errorf("%s: %s may not import %s", file, room, own)
+			}
+		}
+	})
+}
+
+// TestNobodyImportsTheOracle also holds for tests of the rooms it judges: an
+// evaluator tested only by its own judge would not be tested at all.
+func TestNobodyImportsTheOracle(t *testing.T) {
+	sources(t, func(room, file string) {
+		if room == "oracle" || strings.HasPrefix(room, "cmd/") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		if slices.Contains(imports(t, file), module+"/oracle") {
+			t.Errorf("%s imports oracle", file)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	vague := []string{"util", "utils", "common", "helpers", "misc", "shared", "base", "manager"}
+	sources(t, func(room, file string) {
+		if slices.Contains(vague, path.Base(room)) || slices.Contains(vague, strings.TrimSuffix(filepath.Base(file), ".go")) {
+			t.Errorf("%s: a room or file is named by what it knows", file)
+		}
+	})
+}
+
+func TestNoInit(t *testing.T) {
+	sources(t, func(_, file string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc init"+"() {") {
+			t.Errorf("%s has an init function", file)
+		}
+	})
+}
