@@ -1,0 +1,140 @@
+package rel
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParseTuple(t *testing.T) {
+	for _, s := range []string{
+		"doc:1#viewer@user:anne",
+		"doc:1#viewer@user:*",
+		"doc:a@b#viewer@user:c@d",
+		"doc:a:b/c?d=e#viewer@group:x#member",
+		"ns/doc:1#viewer@ns/user:1",
+		"doc:1#viewer@user:anne with hours",
+		`doc:1#viewer@user:anne with hours {"from":"08:00","list":[1,"a b"]}`,
+		"doc:1#viewer@user:anne until 2026-11-21T21:00:00Z",
+		`doc:1#viewer@user:anne with hours {"a":1} until 2026-11-21T21:00:00.000000001Z`,
+		"doc:1#viewer@user:anne with hours until 2026-11-21T21:00:00Z",
+		"dök:Ä#vïewer@user:😀",
+	} {
+		tuple, err := Parse(s)
+		if err != nil {
+			t.Errorf("%s: %v", s, err)
+		} else if got := tuple.String(); got != s {
+			t.Errorf("%s is printed as %s", s, got)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, s := range []string{
+		"", "doc:1", "doc:1#viewer", "doc#viewer@user:1", ":1#viewer@user:1", "doc:#viewer@user:1",
+		"doc:1#@user:1", "doc:1#viewer@", "doc:1#viewer@user", "doc:1#viewer@user:1#", "doc:1#viewer@user:*#member",
+		"doc:1#viewer@group:1#a#b", "doc:1#view er@user:1", "doc:1#viewer@user:1 with", "doc:1#viewer@user:1 also",
+		"doc:1#viewer@user:1 with c {", "doc:1#viewer@user:1 until tomorrow", "doc:1#viewer@user:\xff",
+		"doc:1#viewer@user:a\x00b", "doc:1\t#viewer@user:1",
+	} {
+		if tuple, err := Parse(s); !errors.Is(err, ErrName) {
+			t.Errorf("%q gives %v, %v", s, tuple, err)
+		}
+	}
+}
+
+func TestNameBounds(t *testing.T) {
+	for _, c := range []struct {
+		max  int
+		make func(s string) error
+	}{
+		{TypeBytesMax, func(s string) error { return Object{s, "1"}.Validate() }},
+		{IDBytesMax, func(s string) error { return Object{"doc", s}.Validate() }},
+		{RelationBytesMax, func(s string) error { return Subject{"g", "1", s}.Validate() }},
+	} {
+		if err := c.make(strings.Repeat("a", c.max)); err != nil {
+			t.Errorf("at the bound %d: %v", c.max, err)
+		}
+		if err := c.make(strings.Repeat("a", c.max+1)); !errors.Is(err, ErrName) {
+			t.Errorf("above the bound %d: %v", c.max, err)
+		}
+	}
+	tuple := Tuple{Object{"doc", "1"}, "viewer", Subject{Type: "user", ID: "1"}, "c", strings.Repeat("a", ContextBytesMax), 0}
+	if err := tuple.Validate(); err != nil {
+		t.Error(err)
+	}
+	tuple.Context += "a"
+	if err := tuple.Validate(); !errors.Is(err, ErrName) {
+		t.Error(err)
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for in, want := range map[string]string{
+		`{ "b": 1, "a": [ 1.50, "x<y" ] }`: `{"a":[1.50,"x<y"],"b":1}`,
+		`{}`:                               "",
+		`{"n":12345678901234567890}`:       `{"n":12345678901234567890}`,
+	} {
+		if got, err := Canonical([]byte(in)); err != nil || got != want {
+			t.Errorf("%s: %s, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "{", "{} {}", "nope"} {
+		if _, err := Canonical([]byte(in)); !errors.Is(err, ErrName) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	k := Key{Object{"doc", "1"}, "viewer", Subject{"group", "eng", "member"}}
+	plain := Key{Object{"doc", "1"}, "viewer", Subject{Type: "user", ID: "anne"}}
+	for _, c := range []struct {
+		f                 Filter
+		userset, onePlain bool
+	}{
+		{Filter{}, true, true},
+		{Filter{ObjectType: "doc", ObjectID: "1", Relation: "viewer"}, true, true},
+		{Filter{ObjectType: "folder"}, false, false},
+		{Filter{ObjectID: "2"}, false, false},
+		{Filter{Relation: "owner"}, false, false},
+		{Filter{SubjectType: "group"}, true, false},
+		{Filter{SubjectID: "anne"}, false, true},
+		{Filter{SubjectRelation: "member"}, true, false},
+		{Filter{SubjectPlain: true}, false, true},
+	} {
+		if c.f.Match(k) != c.userset || c.f.Match(plain) != c.onePlain {
+			t.Errorf("%+v", c.f)
+		}
+	}
+}
+
+func TestExpired(t *testing.T) {
+	for _, c := range []struct {
+		expires, now Time
+		want         bool
+	}{{0, 5, false}, {6, 5, false}, {5, 5, true}, {4, 5, true}} {
+		if got := (Tuple{Expires: c.expires}).Expired(c.now); got != c.want {
+			t.Errorf("expires %d, now %d: %v", c.expires, c.now, got)
+		}
+	}
+	if TimeOf(Time(0).Time()) != 0 || TimeOf(Time(7).Time()) != 7 {
+		t.Error("times do not come back")
+	}
+}
+
+// What Parse accepts, String prints so that Parse reads the same again.
+func FuzzParse(f *testing.F) {
+	f.Add("doc:1#viewer@user:anne")
+	f.Add(`doc:1#viewer@g:x#m with c {"a":1} until 2026-11-21T21:00:00Z`)
+	f.Fuzz(func(t *testing.T, s string) {
+		tuple, err := Parse(s)
+		if err != nil {
+			return
+		}
+		again, err := Parse(tuple.String())
+		if err != nil || again != tuple {
+			t.Fatalf("%q: %+v, then %+v, %v", s, tuple, again, err)
+		}
+	})
+}
