@@ -21,7 +21,7 @@ const (
 	True
 )
 
-func (t Truth) String() string { return [...]string{"false", "unknown", "true"}[t] }
+func (t Truth) String() string { return [...]string{"false", "unknown", "true"}[min(t, True)] }
 
 // Not is Kleene's negation. False < Unknown < True, so And is min and Or max.
 func (t Truth) Not() Truth { return True - t }
@@ -45,7 +45,12 @@ const (
 
 var kindNames = [...]string{"any", "bool", "string", "int", "uint", "double", "duration", "timestamp", "ipaddress", "list", "map"}
 
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string {
+	if int(k) >= len(kindNames) {
+		return "unknown"
+	}
+	return kindNames[k]
+}
 
 // ParseKind reads what Kind.String prints.
 func ParseKind(s string) (Kind, bool) {

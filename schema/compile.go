@@ -68,7 +68,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // things that are wrong, joined; each is an *Error. The model must not change
 // afterwards. compiler may be nil where the model has no conditions.
 func Compile(m *Model, compiler expr.Compiler) (*Schema, error) {
-	c := &compilation{m: m, s: &Schema{
+	c := &compilation{m: m, hidden: map[hiddenKey]RelationID{}, s: &Schema{
 		Namespace: m.Namespace, Options: m.Options, model: m,
 		Conditions: map[string]*Condition{}, types: map[string]TypeID{}, kinds: map[Kind]KindID{},
 	}}
@@ -92,8 +92,16 @@ type compilation struct {
 	// relation being compiled, for errors and hidden relations.
 	typ *TypeDef
 	def *RelationDef
+	// hidden finds the relation that was made of an expression under an arrow
+	// for a type: arrows under arrows would otherwise multiply.
+	hidden map[hiddenKey]RelationID
 	// depends holds, per relation, what it depends on.
 	depends [][]dependency
+}
+
+type hiddenKey struct {
+	child *Rewrite
+	typ   TypeID
 }
 
 func (c *compilation) fail(r Reason, format string, args ...any) {
@@ -130,7 +138,7 @@ func (c *compilation) bounds() {
 		for j := range t.Relations {
 			c.def = &t.Relations[j]
 			over("type restrictions", len(c.def.Subjects), RestrictionsMax)
-			c.rewriteBounds(&c.def.Rewrite)
+			c.rewriteShape(&c.def.Rewrite)
 		}
 		c.def = nil
 	}
@@ -138,9 +146,9 @@ func (c *compilation) bounds() {
 	over("relations", relations, RelationsMax)
 }
 
-// rewriteBounds walks without recursion: a hostile model is deeper than any
+// rewriteShape checks depth, breadth and numbers of operands. It walks without recursion: a hostile model is deeper than any
 // stack.
-func (c *compilation) rewriteBounds(r *Rewrite) {
+func (c *compilation) rewriteShape(r *Rewrite) {
 	type level struct {
 		r     *Rewrite
 		depth int
@@ -152,8 +160,13 @@ func (c *compilation) rewriteBounds(r *Rewrite) {
 			c.fail(ReasonBound, "rewrite deeper than %d operators", RewriteDepthMax)
 			return
 		}
-		if n := len(top.r.Children); n > OperandsMax {
+		n := len(top.r.Children)
+		if n > OperandsMax {
 			c.fail(ReasonBound, "%s of %d operands, the maximum is %d", top.r.Op, n, OperandsMax)
+			return
+		}
+		if want := operands(top.r.Op); want >= 0 && n != want || want < 0 && n == 0 {
+			c.fail(ReasonRewrite, "%s has %d operands", top.r.Op, n)
 			return
 		}
 		for i := range top.r.Children {

@@ -100,7 +100,11 @@ const (
 )
 
 func (o Op) String() string {
-	return [...]string{"", "direct", "computed", "arrow", "union", "intersection", "exclusion", "attribute", "rule"}[o]
+	names := [...]string{"no operator", "direct", "computed", "arrow", "union", "intersection", "exclusion", "attribute", "rule"}
+	if int(o) >= len(names) {
+		return "unknown operator"
+	}
+	return names[o]
 }
 
 // Rewrite says who has a relation.

@@ -113,10 +113,6 @@ func (c *compilation) subjectKind(st SubjectType) (KindID, RelationID, bool) {
 // model's type that the relation's definition stands in.
 func (c *compilation) compile(r *Rewrite, id RelationID, holder *TypeDef, t *Type) *Expr {
 	e := &Expr{Op: r.Op, Relation: None}
-	if want := operands(r.Op); want >= 0 && len(r.Children) != want || want < 0 && len(r.Children) == 0 {
-		c.fail(ReasonRewrite, "%s has %d operands", r.Op, len(r.Children))
-		return e
-	}
 	switch r.Op {
 	case OpDirect:
 		e.Relation, e.Direct = id, c.s.Relations[id].Restrictions
@@ -219,11 +215,21 @@ func (c *compilation) target(child *Rewrite, typ string) (RelationID, bool) {
 		id, ok := t.relations[child.Relation]
 		return id, ok
 	}
+	key := hiddenKey{child, t.ID}
+	if id, ok := c.hidden[key]; ok {
+		return id, id != None
+	}
 	body, ok := prune(child, func(relation string) bool { _, ok := t.relations[relation]; return ok })
 	if !ok {
+		c.hidden[key] = None
 		return None, false
 	}
 	id := RelationID(len(c.s.Relations))
+	if id >= RelationsMax {
+		c.fail(ReasonBound, "more than %d relations, with the expressions under arrows", RelationsMax)
+		return None, false
+	}
+	c.hidden[key] = id
 	c.s.Relations = append(c.s.Relations, Relation{ID: id, Type: t.ID, Hidden: true, Kind: None,
 		Name: "(" + c.def.Name + "/" + itoa(int(id)) + ")"})
 	e := c.compile(&body, id, c.typ, t)
