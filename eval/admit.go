@@ -1,0 +1,39 @@
+package eval
+
+import (
+	"fmt"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Admit says whether a schema admits a tuple: its relation exists and is
+// assignable, and one of the type restrictions names the subject's kind with
+// the tuple's condition. The error wraps ErrTuple and says which part is not
+// admitted.
+func Admit(s *schema.Schema, t *rel.Tuple) error {
+	r, ok := s.Relation(t.Object.Type, t.Relation)
+	if !ok {
+		return fmt.Errorf("%w: %s: no relation %s#%s", ErrTuple, t.Key(), t.Object.Type, t.Relation)
+	}
+	if t.Object.ID == "" || t.Subject.ID == "" {
+		return fmt.Errorf("%w: %s: empty id", ErrTuple, t.Key())
+	}
+	k := s.SubjectKind(t.Subject)
+	star := s.Options.StarIsOrdinary && t.Subject.IsWildcard()
+	condition := false
+	for i := range r.Restrictions {
+		x := &r.Restrictions[i]
+		if x.Kind != k && !(star && x.Kind == s.SubjectKind(rel.Subject{Type: t.Subject.Type})) {
+			continue
+		}
+		if x.Admits(t.Condition) {
+			return nil
+		}
+		condition = true
+	}
+	if condition {
+		return fmt.Errorf("%w: %s: condition %q", ErrTuple, t.Key(), t.Condition)
+	}
+	return fmt.Errorf("%w: %s: subject", ErrTuple, t.Key())
+}

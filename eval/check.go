@@ -1,0 +1,86 @@
+package eval
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Check answers a question. Errors are about the question (ErrNoType,
+// ErrNoRelation, ErrTuple), the context's own, or the Reader's; a decision is
+// never an error. A subject that the schema does not know is no member.
+// Check is safe for concurrent use as far as r is.
+func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
+	id, err := b.relation(question.Object.Type, question.Relation)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	if r, err = b.reader(r, env); err != nil {
+		return Answer{}, err
+	}
+	q := &query{}
+	q.start(ctx, b, r, question.Subject, env)
+	a := q.member(id, q.anchor(question.Object), question.Object)
+	return a, q.failed()
+}
+
+// reader is what a question is asked of: r, with the contextual tuples and
+// attributes of env before it. It fails where one of these is not admitted.
+func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
+	if len(env.Tuples) == 0 && len(env.Attributes) == 0 {
+		return r, nil
+	}
+	return Overlay(b.s, r, env.Tuples, env.Attributes)
+}
+
+// member answers whether the subject has a relation of an object. n is any
+// node of the object, or 0 if it has none. The answer means nothing where
+// failed returns an error.
+func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+	before := q.stats
+	a := q.solved(id, n, object)
+	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
+	return a
+}
+
+// solved answers by the equations.
+func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+	s := q.solve(id, n, object)
+	switch {
+	case q.failed() != nil:
+		return Answer{}
+	case !s.full:
+		return Answer{Truth: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
+	case s.truth(s.root()) != expr.Unknown:
+		return Answer{Truth: s.truth(s.root())}
+	}
+	a := Answer{Truth: expr.Unknown, Reasons: s.reasons()}
+	if fault.On(fault.EvalDepthIsFalse) && a.Reasons.Bound == BoundDepth {
+		return Answer{}
+	}
+	return a
+}
+
+// solve builds and solves the question's equations. The system is not full
+// where the bound of nodes was reached or the question failed.
+func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *system {
+	q.visited = 0
+	s := q.newSystem(id, n, object.ID)
+	s.full = s.build() && s.solve(q.depthMax)
+	return s
+}
+
+// failed returns what ended the question before its time, if anything did.
+func (q *query) failed() error {
+	if q.err != nil {
+		return q.err
+	}
+	return q.r.Err()
+}

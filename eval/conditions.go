@@ -1,0 +1,132 @@
+package eval
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// conditionReasons says why a condition's result is unknown.
+func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons {
+	r := &Reasons{}
+	for _, m := range res.Missing {
+		r.merge(&Reasons{Missing: []string{m}})
+	}
+	if res.Err != nil {
+		r.Errors = []ConditionError{{condition, tuple, res.Err}}
+	}
+	return r
+}
+
+// attribute evaluates OpAttribute: whether a bool attribute of an object is
+// true. Reasons are set where that is unknown.
+func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Truth, *Reasons) {
+	value, ok := "", false
+	if n != 0 {
+		value, ok = q.r.Attribute(n, name)
+		objectID = q.r.ID(n)
+	}
+	switch {
+	case value == "true":
+		return expr.True, nil
+	case value == "false" || !ok && q.b.s.Options.UnsetAttributeIsZero:
+		return expr.False, nil
+	case !ok:
+		return unsure(expr.Unknown), &Reasons{Missing: []string{t.Name + "." + name}}
+	}
+	on := rel.Key{Object: rel.Object{Type: t.Name, ID: objectID}}
+	return unsure(expr.Unknown), &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}
+}
+
+// rule evaluates OpRule on an object of type t.
+func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Truth, *Reasons) {
+	stored, request := expr.Values{}, expr.Values{}
+	absent := map[string]string{} // by parameter: what the asker knows it as
+	if n != 0 {
+		objectID = q.r.ID(n)
+	}
+	on := rel.Key{Object: rel.Object{Type: t.Name, ID: objectID}}
+	name := rule.Condition.Definition.Name
+	for _, a := range rule.Args {
+		if a.Attribute == "" {
+			if v, ok := q.env.Context[a.Context]; ok {
+				request[a.Param] = v
+			} else {
+				absent[a.Param] = a.Context
+			}
+			continue
+		}
+		v, ok, err := q.attributeValue(t, n, a.Attribute)
+		switch {
+		case err != nil:
+			return unsure(expr.Unknown), &Reasons{Errors: []ConditionError{{name, on, err}}}
+		case ok:
+			stored[a.Param] = v
+		default:
+			absent[a.Param] = t.Name + "." + a.Attribute
+		}
+	}
+	q.stats.Conditions++
+	res := rule.Condition.Program.Eval(stored, request, q.env.Now)
+	if res.Truth != expr.Unknown {
+		return res.Truth, nil
+	}
+	missing := slices.Clone(res.Missing)
+	for i, m := range missing {
+		if known, ok := absent[m]; ok {
+			missing[i] = known
+		}
+	}
+	res.Missing = missing
+	return unsure(expr.Unknown), conditionReasons(res, name, on)
+}
+
+// attributeValue decodes an attribute, or gives its type's zero value where
+// the schema wants that.
+func (q *query) attributeValue(t *schema.Type, n graph.Node, name string) (any, bool, error) {
+	if n != 0 {
+		if text, ok := q.r.Attribute(n, name); ok {
+			v, err := decode(text)
+			return v, err == nil, err
+		}
+	}
+	if q.b.s.Options.UnsetAttributeIsZero {
+		return zero(t.Attributes[name]), true, nil
+	}
+	return nil, false, nil
+}
+
+// decode reads canonical JSON; numbers keep all their digits.
+func decode(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	return v, err
+}
+
+// zero is a type's zero value, as decoded JSON.
+func zero(t expr.Type) any {
+	switch t.Kind {
+	case expr.Bool:
+		return false
+	case expr.String:
+		return ""
+	case expr.Int, expr.Uint, expr.Double:
+		return json.Number("0")
+	case expr.Duration:
+		return "0s"
+	case expr.Timestamp:
+		return "1970-01-01T00:00:00Z"
+	case expr.IPAddress:
+		return "0.0.0.0"
+	case expr.List:
+		return []any{}
+	}
+	return nil
+}

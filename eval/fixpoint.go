@@ -1,0 +1,291 @@
+package eval
+
+import (
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/fault"
+)
+
+// solution is the value of every gate of a system.
+type solution struct {
+	lo []bool // true also where every unknown condition is false
+	hi []bool // true at least where every unknown condition is true
+	// height is the least height of a proof, where lo: its most hops on a
+	// branch.
+	height []int32
+}
+
+// truth is a gate's value.
+func (s *solution) truth(g int32) expr.Truth {
+	switch {
+	case s.lo[g]:
+		return expr.True
+	case s.hi[g]:
+		return expr.Unknown
+	}
+	return expr.False
+}
+
+// solve finds the well-founded values: the alternating fixpoint, one strongly
+// connected part of the equations after the other, what it depends on first.
+// Proofs in lo are no higher than depthMax. It returns false at the bound of
+// nodes or when the context ended; the solution is not to be used then.
+func (s *system) solve(depthMax int) bool {
+	n := len(s.gates)
+	s.solution = solution{make([]bool, n), make([]bool, n), make([]int32, n)}
+	f := &fixpoint{s: s, depthMax: depthMax, part: make([]int32, n), left: make([]int32, n), most: make([]int32, n),
+		next: make([]bool, n)}
+	f.reverse()
+	return f.parts()
+}
+
+// fixpoint is a system being solved.
+type fixpoint struct {
+	s        *system
+	depthMax int
+	part     []int32 // by gate: its part's number, rising in the order of solving
+	number   int32
+	// users are, by gate, the arcs that lead to it, as numbers.
+	users      []int32
+	usersFirst []int32
+	owner      []int32 // by arc: the gate it starts from
+
+	left    []int32   // by gate: arcs of a gateAll that are not yet true
+	most    []int32   // by gate: the greatest height among its true arcs
+	next    []bool    // by gate: what a round finds
+	buckets [][]int32 // by height: gates that were found true
+}
+
+// reverse fills users and owner.
+func (f *fixpoint) reverse() {
+	s := f.s
+	f.owner = make([]int32, len(s.arcs))
+	f.usersFirst = make([]int32, len(s.gates)+1)
+	for i := range s.gates {
+		g := &s.gates[i]
+		for a := g.first; a < g.first+g.count; a++ {
+			f.owner[a] = int32(i)
+			f.usersFirst[s.arcs[a].to+1]++
+		}
+	}
+	for i := range s.gates {
+		f.usersFirst[i+1] += f.usersFirst[i]
+	}
+	fill := append([]int32(nil), f.usersFirst...)
+	f.users = make([]int32, len(s.arcs))
+	for a := range s.arcs {
+		to := s.arcs[a].to
+		f.users[fill[to]] = int32(a)
+		fill[to]++
+	}
+}
+
+// parts is Tarjan's algorithm with an explicit stack; each part is solved as
+// it is found, so that what it depends on is final.
+func (f *fixpoint) parts() bool {
+	n := len(f.s.gates)
+	index, low, next := make([]int32, n), make([]int32, n), make([]int32, n)
+	var stack, path []int32
+	counter := int32(0)
+	for root := range n {
+		if index[root] != 0 {
+			continue
+		}
+		path = append(path, int32(root))
+		for len(path) > 0 {
+			v := path[len(path)-1]
+			if index[v] == 0 {
+				counter++
+				index[v], low[v] = counter, counter
+				stack = append(stack, v)
+			}
+			if g := &f.s.gates[v]; next[v] < g.count {
+				to := f.s.arcs[g.first+next[v]].to
+				next[v]++
+				if index[to] == 0 {
+					path = append(path, to)
+				} else if f.part[to] == 0 { // still on the stack
+					low[v] = min(low[v], index[to])
+				}
+				continue
+			}
+			path = path[:len(path)-1]
+			if len(path) > 0 {
+				up := path[len(path)-1]
+				low[up] = min(low[up], low[v])
+			}
+			if low[v] != index[v] {
+				continue
+			}
+			first := len(stack) - 1
+			for stack[first] != v {
+				first--
+			}
+			if !f.solvePart(stack[first:]) {
+				return false
+			}
+			stack = stack[:first]
+		}
+	}
+	return true
+}
+
+// solvePart finds the values of one part's gates.
+func (f *fixpoint) solvePart(gates []int32) bool {
+	f.number++
+	negative := false
+	for _, g := range gates {
+		f.part[g] = f.number
+	}
+	for _, g := range gates {
+		if f.s.gates[g].op == gateBut && f.inside(f.s.arcs[f.s.gates[g].first+1].to) {
+			negative = true
+		}
+	}
+	f.leastHigh(gates)
+	f.leastLow(gates)
+	for changed := negative; changed && !fault.On(fault.EvalCycleFixpointEarly); {
+		if !f.s.q.visit(len(gates)) {
+			f.s.full = false
+			return false
+		}
+		f.leastHigh(gates)
+		changed = f.leastLow(gates)
+	}
+	if negative && fault.On(fault.EvalNegativeCycleFalse) {
+		for _, g := range gates {
+			f.s.hi[g] = f.s.lo[g]
+		}
+	}
+	return true
+}
+
+func (f *fixpoint) inside(g int32) bool { return f.part[g] == f.number }
+
+// leastHigh replaces hi of a part by the least fixpoint that reads negations
+// against lo.
+func (f *fixpoint) leastHigh(gates []int32) {
+	f.least(gates, true)
+	for _, g := range gates {
+		f.s.hi[g] = f.next[g]
+	}
+}
+
+// leastLow replaces lo of a part by the least fixpoint that reads negations
+// against hi. It says whether lo changed.
+func (f *fixpoint) leastLow(gates []int32) bool {
+	f.least(gates, false)
+	changed := false
+	for _, g := range gates {
+		changed = changed || f.s.lo[g] != f.next[g]
+		f.s.lo[g] = f.next[g]
+	}
+	return changed
+}
+
+// least computes next over a part, in one world: the high one (high) or the
+// low one. Gates come out in the order of their height, lowest first, so that
+// each is settled once, at its least height (Knuth's form of Dijkstra's
+// algorithm). In the high world heights do not count.
+func (f *fixpoint) least(gates []int32, high bool) {
+	s := f.s
+	for _, g := range gates {
+		f.next[g], f.most[g] = false, 0
+		f.left[g] = s.gates[g].count
+	}
+	for _, g := range gates {
+		f.seed(g, high)
+	}
+	for h := 0; h < len(f.buckets); h++ {
+		for i := 0; i < len(f.buckets[h]); i++ { // grows while it is read
+			g := f.buckets[h][i]
+			if f.next[g] {
+				continue
+			}
+			f.next[g] = true
+			if !high {
+				s.height[g] = int32(h)
+			}
+			for _, a := range f.users[f.usersFirst[g]:f.usersFirst[g+1]] {
+				if up := f.owner[a]; f.inside(up) && !f.next[up] {
+					f.arrive(up, a, int32(h), high)
+				}
+			}
+		}
+		f.buckets[h] = f.buckets[h][:0]
+	}
+}
+
+// seed starts from what is known outside of the part.
+func (f *fixpoint) seed(i int32, high bool) {
+	s := f.s
+	g := &s.gates[i]
+	if g.op == gateConst {
+		if g.value == expr.True || high && g.value == expr.Unknown {
+			f.found(i, g.height, high)
+		}
+		return
+	}
+	if g.op == gateAll && g.count == 0 {
+		f.found(i, 0, high)
+	}
+	for a := g.first; a < g.first+g.count; a++ {
+		to := s.arcs[a].to
+		if high && s.arcs[a].cond == expr.Unknown && s.q.b.always != nil {
+			f.arrive(i, a, 0, high) // this alone makes it unknown
+			continue
+		}
+		if f.inside(to) {
+			continue
+		}
+		if high && s.hi[to] || !high && s.lo[to] {
+			f.arrive(i, a, s.height[to], high)
+		}
+	}
+}
+
+// arrive hands gate i one of its arcs that turned out true, at height h.
+func (f *fixpoint) arrive(i, a, h int32, high bool) {
+	s := f.s
+	g, arc := &s.gates[i], &s.arcs[a]
+	if arc.cond != expr.True && !high {
+		return
+	}
+	h += arc.hop
+	switch g.op {
+	case gateAny:
+		f.found(i, h, high)
+	case gateAll:
+		f.most[i] = max(f.most[i], h)
+		if f.left[i]--; f.left[i] == 0 {
+			f.found(i, f.most[i], high)
+		}
+	case gateBut:
+		if a == g.first && !f.subtracted(s.arcs[a+1].to, high) {
+			f.found(i, h, high)
+		}
+	}
+}
+
+// subtracted reads the subtracted side in the other world.
+func (f *fixpoint) subtracted(g int32, high bool) bool {
+	if fault.On(fault.EvalNotUnknownIsTrue) {
+		return f.s.lo[g]
+	}
+	if high {
+		return f.s.lo[g]
+	}
+	return f.s.hi[g]
+}
+
+func (f *fixpoint) found(g, h int32, high bool) {
+	if high {
+		h = 0
+	}
+	if !high && int(h) > f.depthMax && !(fault.On(fault.EvalDepthOffByOne) && int(h) == f.depthMax+1) {
+		return
+	}
+	for int(h) >= len(f.buckets) {
+		f.buckets = append(f.buckets, nil)
+	}
+	f.buckets[h] = append(f.buckets[h], g)
+}

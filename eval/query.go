@@ -1,0 +1,276 @@
+package eval
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// query is one question under way: who asks, under what, and what it cost.
+// It belongs to one goroutine.
+type query struct {
+	b   *Binding
+	r   Reader
+	ctx context.Context
+	env *Env
+
+	subject rel.Subject
+	kind    schema.KindID // the subject's; None where the schema has no such kind
+	node    graph.Node    // the subject's node; 0 where no tuple names it
+	star    graph.Node    // the wildcard that covers the subject; 0 where none does
+
+	depthMax, nodesMax int
+	visited            int // nodes, counted against nodesMax
+	stats              Stats
+	err                error // of the context
+	prober             prober
+}
+
+// prober is a Reader that knows better than its lists whether one edge is
+// there.
+type prober interface {
+	probe(object, subject graph.Node) (e graph.Edge, found bool)
+}
+
+// start begins a question of a subject.
+func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) {
+	b = b.bound(r)
+	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, sub
+	q.depthMax, q.nodesMax = env.Bounds.Depth, env.Bounds.Nodes
+	if q.depthMax <= 0 {
+		q.depthMax = DepthDefault
+	}
+	if q.nodesMax <= 0 {
+		q.nodesMax = NodesDefault
+	}
+	switch p := r.(type) {
+	case *rowsReader:
+		q.prober = p
+	case *overlay:
+		q.prober = p
+	}
+	q.kind = b.subjectKind(&q.subject)
+	if q.kind == schema.None {
+		return
+	}
+	k := b.kinds[q.kind]
+	if sub.ID == rel.Wildcard && sub.Relation == "" {
+		k = b.kinds[b.s.Types[b.names[sub.Type].id].Wildcard]
+	}
+	if k != 0 {
+		q.node, _ = r.Node(k, sub.ID)
+	}
+	if wild := q.starKind(); wild != 0 {
+		q.star, _ = r.Node(wild, rel.Wildcard)
+	}
+}
+
+// starKind is the kind of the wildcard that covers the subject, or 0: a
+// wildcard covers plain objects only, neither usersets nor itself.
+func (q *query) starKind() graph.Kind {
+	if q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
+		return 0
+	}
+	if q.subject.Relation != "" && !fault.On(fault.EvalWildcardHasUsersets) {
+		return 0
+	}
+	return q.b.kinds[q.b.s.Types[q.b.names[q.subject.Type].id].Wildcard]
+}
+
+// is says whether the subject is the userset of a relation of n's object, so
+// that it is a member of it by itself. n is 0 for an object without nodes.
+func (q *query) is(id schema.RelationID, n graph.Node, objectID string) bool {
+	if q.kind == schema.None || q.subject.Relation == "" || q.b.s.Relations[id].Kind != q.kind {
+		return false
+	}
+	if fault.On(fault.EvalSelfMissed) {
+		return false
+	}
+	if n == q.node && n != 0 {
+		return true
+	}
+	if n != 0 {
+		objectID = q.r.ID(n)
+	}
+	return objectID == q.subject.ID
+}
+
+// at finds the node of a relation of n's object.
+func (q *query) at(n graph.Node, k graph.Kind) graph.Node {
+	if n == 0 || k == 0 {
+		return 0
+	}
+	if q.r.KindOf(n) == k {
+		return n
+	}
+	m, _ := q.r.Sibling(n, k)
+	return m
+}
+
+// anchor finds any node of a named object, or 0.
+func (q *query) anchor(o rel.Object) graph.Node {
+	t, ok := q.b.names[o.Type]
+	if !ok {
+		return 0
+	}
+	for _, k := range q.b.anchors[t.id] {
+		if n, ok := q.r.Node(k, o.ID); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// canonical finds the one node that stands for n's object wherever objects
+// are compared.
+func (q *query) canonical(n graph.Node) graph.Node {
+	if n == 0 {
+		return 0
+	}
+	own := q.r.KindOf(n)
+	t := q.b.typeOf(own)
+	if t == schema.None {
+		return n
+	}
+	for _, k := range q.b.anchors[t] {
+		if k == own {
+			return n
+		}
+		if m, ok := q.r.Sibling(n, k); ok {
+			return m
+		}
+	}
+	return n
+}
+
+// find looks for the edge from n, a node of a relation, to x of kind k, on
+// the side where that is cheaper.
+func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
+	q.stats.Probes++
+	if q.prober != nil {
+		return q.prober.probe(n, x)
+	}
+	l := q.r.Forward(n, k)
+	if l.Len() > listLong && q.r.Reversible() && q.b.mode != ModeForward {
+		if back := q.r.Reverse(x, q.r.KindOf(n)); back.Len() < l.Len() {
+			e, ok := back.Find(n)
+			return graph.EdgeTo(x, e.Detailed()), ok
+		}
+	}
+	return l.Find(x)
+}
+
+// listLong is a length from which the other side of an edge is worth a look.
+const listLong = 64
+
+// visit counts nodes. It returns false where the question must stop: at the
+// bound of nodes, or because its context ended.
+func (q *query) visit(n int) bool {
+	before := q.visited
+	q.visited += n
+	q.stats.Nodes += n
+	if q.visited > q.nodesMax {
+		return false
+	}
+	if before>>12 != q.visited>>12 {
+		if q.err = q.ctx.Err(); q.err == nil {
+			q.err = q.r.Err()
+		}
+	}
+	return q.err == nil
+}
+
+// verdict is what a tuple says, apart from its subject.
+type verdict struct {
+	truth  expr.Truth
+	counts bool // admitted by the schema and not expired
+	detail graph.Detail
+	result expr.Result // of the condition, where there is one
+}
+
+// edge says whether the tuple n#…@e counts and its condition holds, under the
+// restriction that e's kind was read by.
+func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+	if !e.Detailed() {
+		if x.Bare || fault.On(fault.EvalNoTypeRestriction) {
+			return expr.True
+		}
+		return expr.False
+	}
+	return q.tuple(x, n, e).truth
+}
+
+// tuple is edge with everything that explains it.
+func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) verdict {
+	v := verdict{}
+	if e.Detailed() {
+		v.detail = q.r.Detail(n, e.Node())
+	}
+	if !q.admits(x, v.detail.Condition) || q.expired(v.detail.Expires) {
+		return v
+	}
+	v.counts, v.truth = true, expr.True
+	c := q.b.s.Conditions[v.detail.Condition]
+	if v.detail.Condition == "" || c == nil || fault.On(fault.EvalConditionIgnored) {
+		return v
+	}
+	if fault.On(fault.EvalWildcardNoCondition) && q.b.s.Kinds[x.Kind].Wildcard {
+		return v
+	}
+	q.stats.Conditions++
+	stored, request := v.detail.Values, q.env.Context
+	if fault.On(fault.EvalStoredContextLoses) {
+		stored, request = request, stored
+	}
+	v.result = c.Program.Eval(stored, request, q.env.Now)
+	v.truth = unsure(v.result.Truth)
+	return v
+}
+
+// unsure is where two seeded faults live.
+func unsure(t expr.Truth) expr.Truth {
+	if t == expr.Unknown && fault.On(fault.EvalUnknownIsFalse) {
+		return expr.False
+	}
+	if t == expr.Unknown && fault.On(fault.EvalUnknownIsTrue) {
+		return expr.True
+	}
+	return t
+}
+
+func (q *query) admits(x *schema.Restriction, condition string) bool {
+	if fault.On(fault.EvalNoTypeRestriction) || fault.On(fault.EvalConditionOtherAdmitted) && condition != "" {
+		return true
+	}
+	return x.Admits(condition)
+}
+
+func (q *query) expired(expires rel.Time) bool {
+	if fault.On(fault.EvalExpiryIgnored) {
+		return false
+	}
+	if fault.On(fault.EvalExpiryOffByOne) {
+		return expires != 0 && expires < q.env.Now
+	}
+	return expires != 0 && expires <= q.env.Now
+}
+
+// key names the tuple n#…@e.
+func (q *query) key(n graph.Node, e graph.Edge) rel.Key {
+	k := q.b.s.Kinds[q.b.kindID(q.r.KindOf(n))]
+	return rel.Key{Object: rel.Object{Type: k.Type, ID: q.r.ID(n)}, Relation: k.Relation,
+		Subject: q.subjectOf(e.Node())}
+}
+
+// subjectOf names a node as a subject.
+func (q *query) subjectOf(n graph.Node) rel.Subject {
+	k := q.b.s.Kinds[q.b.kindID(q.r.KindOf(n))]
+	if k.Wildcard {
+		return rel.Subject{Type: k.Type, ID: rel.Wildcard}
+	}
+	return rel.Subject{Type: k.Type, ID: q.r.ID(n), Relation: k.Relation}
+}

@@ -1,0 +1,351 @@
+package eval
+
+import (
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// system is a question as equations: everything that the walk from the object
+// can meet, each thing once. It is the slow way that is always right; the fast
+// ways must agree with it. Once solved it is also what an explanation is read
+// from.
+//
+// A state is "the subject is a member of object#relation". Each state is a
+// gate; a state's rewrite adds further gates below it. An arc leads from a
+// gate to one that it depends on.
+type system struct {
+	q      *query
+	object string // the id of the question's object, for the node 0
+	states []state
+	gates  []gate
+	arcs   []arc // each gate's together
+	index  map[stateKey]int32
+	canon  map[graph.Node]graph.Node
+	todo   []int32 // states whose gates are still to be built
+	// full is false where the bound of nodes or an error stopped the building.
+	full bool
+	// leaves, where not nil, decides an operand without building it.
+	leaves func(rel schema.RelationID, e *schema.Expr, n graph.Node) (truth expr.Truth, height int, ok bool)
+
+	solution
+}
+
+// stateKey names a state: a relation of an object. node is any node of the
+// object, always the same one; 0 is the question's object if it has none.
+type stateKey struct {
+	relation schema.RelationID
+	node     graph.Node
+}
+
+type state struct {
+	stateKey
+	gate int32
+}
+
+type gateOp uint8
+
+const (
+	gateAny   gateOp = iota // a union, and every list of tuples
+	gateAll                 // an intersection
+	gateBut                 // an exclusion: arcs[0] but not arcs[1]
+	gateConst               // a value: a rule, an attribute, "itself", a found tuple
+)
+
+// gate is one node of the equations. Its value is lo and hi (in solution):
+// true is lo, false is not hi, unknown is hi without lo.
+type gate struct {
+	op     gateOp
+	expr   *schema.Expr // what it stands for; nil for a state's own and for found tuples
+	state  int32        // the state it belongs to
+	first  int32        // of its arcs
+	count  int32
+	value  expr.Truth // of gateConst
+	height int32      // of gateConst
+	// reasons say why a gateConst is unknown.
+	reasons *Reasons
+}
+
+// arc is one dependency. Where it goes through a tuple, from is the tuple's
+// object node, edge its subject and restriction what it was read under.
+type arc struct {
+	to          int32
+	hop         int32      // 1 through a userset or an arrow
+	cond        expr.Truth // the tuple's condition; True where there is none
+	from        graph.Node
+	edge        graph.Edge
+	restriction *schema.Restriction
+}
+
+// Gates that every system has.
+const (
+	gateTrue  = 0
+	gateFalse = 1
+)
+
+// newSystem begins the equations of object#rel; build completes them.
+func (q *query) newSystem(rel schema.RelationID, n graph.Node, objectID string) *system {
+	s := &system{q: q, object: objectID, full: true, index: map[stateKey]int32{}, canon: map[graph.Node]graph.Node{}}
+	s.gates = append(s.gates,
+		gate{op: gateConst, value: expr.True, state: schema.None},
+		gate{op: gateConst, value: expr.False, state: schema.None})
+	s.at(rel, n)
+	return s
+}
+
+// root is the gate of the question itself.
+func (s *system) root() int32 { return s.states[0].gate }
+
+// at returns the index of a state, new or known.
+func (s *system) at(rel schema.RelationID, n graph.Node) int32 {
+	c, ok := s.canon[n]
+	if !ok {
+		c = s.q.canonical(n)
+		s.canon[n] = c
+	}
+	k := stateKey{rel, c}
+	if fault.On(fault.EvalVisitedAcrossRelations) {
+		k.relation = 0
+	}
+	if i, ok := s.index[k]; ok {
+		return i
+	}
+	i := int32(len(s.states))
+	s.index[k] = i
+	s.states = append(s.states, state{stateKey{rel, c}, int32(len(s.gates))})
+	s.gates = append(s.gates, gate{op: gateAny, state: i})
+	s.todo = append(s.todo, i)
+	return i
+}
+
+// build makes every gate that the question depends on. It returns false at
+// the bound of nodes or when the context ended.
+func (s *system) build() bool {
+	for len(s.todo) > 0 {
+		i := s.todo[len(s.todo)-1]
+		s.todo = s.todo[:len(s.todo)-1]
+		if !s.q.visit(1) {
+			s.full = false
+			return false
+		}
+		st := s.states[i]
+		r := &s.q.b.s.Relations[st.relation]
+		switch {
+		case s.q.is(st.relation, st.node, s.object):
+			s.close(st.gate, []arc{{to: gateTrue, cond: expr.True}})
+		case s.q.b.reaches(st.relation, s.q.kind):
+			s.close(st.gate, []arc{{to: s.expr(i, r.Expr), cond: expr.True}})
+		}
+		if !s.full {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *system) close(g int32, arcs []arc) {
+	s.gates[g].first, s.gates[g].count = int32(len(s.arcs)), int32(len(arcs))
+	s.arcs = append(s.arcs, arcs...)
+}
+
+func (s *system) open(op gateOp, st int32, e *schema.Expr) int32 {
+	s.gates = append(s.gates, gate{op: op, state: st, expr: e})
+	return int32(len(s.gates) - 1)
+}
+
+func (s *system) constant(st int32, e *schema.Expr, t expr.Truth, why *Reasons) int32 {
+	g := s.open(gateConst, st, e)
+	s.gates[g].value, s.gates[g].reasons = t, why
+	return g
+}
+
+// expr builds the gate of an expression of a state; it goes no deeper on the
+// stack than a rewrite nests.
+func (s *system) expr(st int32, e *schema.Expr) int32 {
+	n := s.states[st].node
+	rel := s.states[st].relation
+	t := &s.q.b.s.Types[s.q.b.s.Relations[rel].Type]
+	if s.leaves != nil {
+		if truth, height, ok := s.leaves(rel, e, n); ok {
+			g := s.constant(st, e, truth, nil)
+			s.gates[g].height = int32(height)
+			return g
+		}
+	}
+	switch e.Op {
+	case schema.OpComputed:
+		return s.states[s.at(e.Relation, n)].gate
+	case schema.OpAttribute:
+		truth, why := s.q.attribute(t, n, s.object, e.Attribute)
+		return s.constant(st, e, truth, why)
+	case schema.OpRule:
+		truth, why := s.q.rule(e.Rule, t, n, s.object)
+		return s.constant(st, e, truth, why)
+	case schema.OpDirect:
+		g := s.open(gateAny, st, e)
+		s.close(g, s.direct(e, n))
+		return g
+	case schema.OpArrow:
+		g := s.open(gateAny, st, e)
+		s.close(g, s.arrow(e, n))
+		return g
+	}
+	return s.operator(st, e)
+}
+
+func (s *system) operator(st int32, e *schema.Expr) int32 {
+	op := gateAny
+	children := e.Children
+	switch {
+	case e.Op == schema.OpIntersection:
+		op = gateAll
+		if fault.On(fault.EvalIntersectionFirst) {
+			children = children[:1]
+		}
+	case e.Op == schema.OpExclusion:
+		op = gateBut
+	}
+	g := s.open(op, st, e)
+	arcs := make([]arc, 0, len(children))
+	for _, ch := range children {
+		arcs = append(arcs, arc{to: s.expr(st, ch), cond: expr.True})
+	}
+	if op == gateBut && fault.On(fault.EvalExclusionSwapped) {
+		arcs[0], arcs[1] = arcs[1], arcs[0]
+	}
+	if op == gateBut && fault.On(fault.EvalExclusionDropped) {
+		arcs[1].to = gateFalse
+	}
+	s.close(g, arcs)
+	return g
+}
+
+// direct reads a relation's own tuples: those that name the subject or its
+// wildcard, and the usersets that could hold it.
+func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
+	q := s.q
+	from := q.at(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
+	if from == 0 {
+		return nil
+	}
+	var arcs []arc
+	for i := range e.Direct {
+		x := &e.Direct[i]
+		for _, probe := range q.probes(x) {
+			if probe.node == 0 {
+				continue
+			}
+			edge, ok := q.find(from, probe.node, probe.kind)
+			if t := q.edgeIf(ok, x, from, edge); t != expr.False {
+				arcs = append(arcs, arc{gateTrue, 0, t, from, edge, x})
+			}
+		}
+		if x.Relation == schema.None || !q.follows(x) {
+			continue
+		}
+		s.each(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Truth) {
+			arcs = append(arcs, arc{s.states[s.at(x.Relation, edge.Node())].gate, 1, t, from, edge, x})
+		})
+	}
+	return arcs
+}
+
+// arrow follows a relation's tuples to the objects they name.
+func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
+	q := s.q
+	from := q.at(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
+	if from == 0 {
+		return nil
+	}
+	var arcs []arc
+	for i := range e.Via {
+		v := &e.Via[i]
+		if !q.crosses(v) {
+			continue
+		}
+		for _, k := range q.b.plainKinds(v.Kind) {
+			s.each(&v.Restriction, from, k, func(edge graph.Edge, t expr.Truth) {
+				if fault.On(fault.EvalArrowFirstOnly) && len(arcs) > 0 {
+					return
+				}
+				arcs = append(arcs, arc{s.states[s.at(v.Target, edge.Node())].gate, 1, t, from, edge, &v.Restriction})
+			})
+		}
+	}
+	return arcs
+}
+
+// each calls yield for the tuples of one kind that count and whose condition
+// is not false.
+func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yield func(graph.Edge, expr.Truth)) {
+	if k == 0 {
+		return
+	}
+	l := s.q.r.Forward(from, k)
+	for c := range l.Chunks() {
+		for _, e := range l.Chunk(c) {
+			if !s.q.visit(1) {
+				s.full = false
+				return
+			}
+			if t := s.q.edge(x, from, e); t != expr.False {
+				yield(e, t)
+			}
+		}
+	}
+}
+
+func (q *query) edgeIf(ok bool, x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+	if !ok {
+		return expr.False
+	}
+	return q.edge(x, n, e)
+}
+
+// probe is a node to look for in a list of a kind.
+type probe struct {
+	node graph.Node
+	kind graph.Kind
+}
+
+// probes are the nodes that, found under a restriction, make the subject a
+// member at once.
+func (q *query) probes(x *schema.Restriction) []probe {
+	k := q.b.s.Kinds[x.Kind]
+	switch {
+	case q.kind == schema.None:
+		return nil
+	case k.Wildcard && q.b.s.Options.StarIsOrdinary:
+		if q.subject.ID == "*" && q.subject.Relation == "" && q.subject.Type == k.Type {
+			return []probe{{q.node, q.b.kinds[x.Kind]}}
+		}
+	case x.Kind == q.kind:
+		if q.node != 0 { // under StarIsOrdinary its kind is the wildcard's
+			return []probe{{q.node, q.r.KindOf(q.node)}}
+		}
+	case k.Wildcard && k.Type == q.subject.Type:
+		return []probe{{q.star, q.b.kinds[x.Kind]}}
+	}
+	return nil
+}
+
+// follows says whether usersets under a restriction need a look.
+func (q *query) follows(x *schema.Restriction) bool {
+	return q.b.reaches(x.Relation, q.kind) || q.b.always != nil && len(x.Conditions) > 0
+}
+
+// crosses says whether an arrow's way needs a look.
+func (q *query) crosses(v *schema.Via) bool {
+	return q.b.reaches(v.Target, q.kind) || q.b.always != nil && len(v.Conditions) > 0
+}
+
+// plainKinds are the kinds of list that hold the objects of a kind: where "*"
+// is an ordinary id, "user:*" stands apart from the other users.
+func (b *Binding) plainKinds(k schema.KindID) []graph.Kind {
+	kind := b.s.Kinds[k]
+	if !b.s.Options.StarIsOrdinary || kind.Relation != "" || kind.Wildcard {
+		return b.kinds[k : k+1]
+	}
+	return []graph.Kind{b.kinds[k], b.kinds[b.s.Types[b.names[kind.Type].id].Wildcard]}
+}
