@@ -1,0 +1,399 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Batch collects changes to a view and makes a new one of them. Changes show
+// in the batch's own reads (Has, Get) at once. It is used by one goroutine; to
+// discard it, drop it. Batches on different views may be used at the same
+// time.
+type Batch struct {
+	g        *Graph
+	start    *View // what Publish replaces
+	base     *View // start with the changes that View has applied
+	detached bool
+
+	pending []change
+	index   map[uint64]int // by pair of nodes, into pending
+	values  tree[string]
+	beside  int64  // change of View.beside
+	owners  []Node // whose attributes changed
+}
+
+// change is what a batch does to one tuple.
+type change struct {
+	object, subject         Node
+	objectKind, subjectKind Kind
+
+	had     bool // in base, as the edge before
+	before  Edge
+	present bool
+	detail  *Detail
+}
+
+// Begin starts a batch on the newest view, to be published.
+func (g *Graph) Begin() *Batch { return g.begin(g.View(), false) }
+
+// From starts a batch on any view of the lineage, that yields views of a past
+// (by undoing what came later) and publishes none.
+func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
+
+func (g *Graph) begin(v *View, detached bool) *Batch {
+	return &Batch{g: g, start: v, base: v, detached: detached, index: map[uint64]int{}, values: v.values}
+}
+
+// Add adds a tuple, or replaces the one with its key. It checks the form of
+// what it could not hold, not more: names are the caller's to validate. The
+// errors are of kind rel.ErrName, ErrContext and ErrFull; after one the batch
+// is as before.
+func (b *Batch) Add(t rel.Tuple) error {
+	if t.Relation == "" {
+		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
+	}
+	c, d, err := b.g.ends(t)
+	if err != nil {
+		return err
+	}
+	if b.detached && fault.On(fault.GraphPastMissesRemoved) {
+		return nil
+	}
+	at := b.change(c)
+	if old := at.detail; old != nil && d != nil && fault.On(fault.GraphConditionKept) {
+		d = old
+	}
+	at.present, at.detail = true, d
+	return nil
+}
+
+// ends gives t's nodes and detail.
+func (g *Graph) ends(t rel.Tuple) (c change, d *Detail, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if d, err = g.details.detail(t); err != nil {
+		return c, nil, err
+	}
+	if c.objectKind, err = g.intern(ObjectKind(t.Object, t.Relation)); err != nil {
+		return c, nil, err
+	}
+	if c.subjectKind, err = g.intern(SubjectKind(t.Subject)); err != nil {
+		return c, nil, err
+	}
+	if c.object, err = g.node(c.objectKind, t.Object.ID); err != nil {
+		return c, nil, err
+	}
+	c.subject, err = g.node(c.subjectKind, t.Subject.ID)
+	return c, d, err
+}
+
+// Remove removes the tuple with a key and says whether there was one.
+func (b *Batch) Remove(k rel.Key) bool {
+	c, ok := b.known(k)
+	if !ok {
+		return false
+	}
+	at := b.change(c)
+	was := at.present
+	at.present, at.detail = false, nil
+	return was
+}
+
+// RemoveMatching removes the tuples that f selects and returns their number.
+func (b *Batch) RemoveMatching(f rel.Filter) int {
+	v, n := b.View(), 0
+	for p := range v.Tuples(f, Position{}) {
+		at := b.change(change{
+			object: p.Object, subject: p.Subject,
+			objectKind: v.kindOf(p.Object), subjectKind: v.kindOf(p.Subject),
+		})
+		at.present, at.detail = false, nil
+		if n++; fault.On(fault.GraphFilterFirstOnly) {
+			break
+		}
+	}
+	return n
+}
+
+// Has says whether the tuple with a key is there after the batch's changes.
+func (b *Batch) Has(k rel.Key) bool {
+	_, ok := b.Get(k)
+	return ok
+}
+
+// Get returns the tuple with a key as it is after the batch's changes.
+func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
+	c, ok := b.known(k)
+	if !ok {
+		return rel.Tuple{}, false
+	}
+	t := rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}
+	if i, ok := b.index[pair(uint32(c.object), uint32(c.subject))]; ok {
+		if at := &b.pending[i]; at.detail != nil {
+			at.detail.fill(&t)
+		}
+		return t, b.pending[i].present
+	}
+	e, ok := b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
+	if ok && e.Detailed() {
+		b.base.Detail(c.object, c.subject).fill(&t)
+	}
+	return t, ok
+}
+
+// known finds the nodes of a key among all that the lineage has by now.
+func (b *Batch) known(k rel.Key) (c change, ok bool) {
+	b.g.mu.Lock()
+	defer b.g.mu.Unlock()
+	now := View{g: b.g, spine: b.g.capture()}
+	if c.object, c.subject, ok = now.ends(k); !ok {
+		return c, false
+	}
+	c.objectKind, c.subjectKind = now.kindOf(c.object), now.kindOf(c.subject)
+	return c, true
+}
+
+// change returns the place of what the batch does to c's tuple.
+func (b *Batch) change(c change) *change {
+	key := pair(uint32(c.object), uint32(c.subject))
+	i, ok := b.index[key]
+	if !ok {
+		c.before, c.had = b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
+		c.present = c.had
+		if c.before.Detailed() {
+			c.detail, _ = b.base.details.get(key)
+		}
+		i = len(b.pending)
+		b.pending = append(b.pending, c)
+		b.index[key] = i
+	}
+	return &b.pending[i]
+}
+
+// SetAttribute sets or replaces an attribute. The errors are of kind
+// rel.ErrName and ErrFull.
+func (b *Batch) SetAttribute(a rel.Attribute) error {
+	b.g.mu.Lock()
+	defer b.g.mu.Unlock()
+	k, err := b.g.intern(KindName{Type: a.Object.Type})
+	if err != nil {
+		return err
+	}
+	n, err := b.g.node(k, a.Object.ID)
+	if err != nil {
+		return err
+	}
+	name, err := b.g.attr(a.Name)
+	if err != nil {
+		return err
+	}
+	b.dropValue(n, name)
+	b.values = b.values.put(pair(uint32(n), name), strings.Clone(a.Value))
+	b.beside += attributeBytes + int64(len(a.Value))
+	b.owners = append(b.owners, n)
+	return nil
+}
+
+// RemoveAttribute removes an attribute and says whether there was one.
+func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
+	b.g.mu.Lock()
+	defer b.g.mu.Unlock()
+	now := View{g: b.g, spine: b.g.capture()}
+	k, ok := now.Kind(KindName{Type: o.Type})
+	if !ok {
+		return false
+	}
+	n, ok := now.Node(k, o.ID)
+	if !ok {
+		return false
+	}
+	a, ok := now.attr(b.g, name)
+	return ok && b.dropValue(n, a)
+}
+
+// RemoveAttributes removes the attributes of objects of a type, of an id, of a
+// name ("" is any) and returns their number.
+func (b *Batch) RemoveAttributes(objectType, objectID, name string) int {
+	v, n := b.View(), 0
+	for a := range v.Attributes(objectType, objectID, name) {
+		if b.RemoveAttribute(a.Object, a.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *Batch) dropValue(n Node, name uint32) bool {
+	old, ok := b.values.get(pair(uint32(n), name))
+	if ok {
+		b.values = b.values.remove(pair(uint32(n), name))
+		b.beside -= attributeBytes + int64(len(old))
+		b.owners = append(b.owners, n)
+	}
+	return ok
+}
+
+// View returns the view that the changes so far lead to, without publishing
+// it. It costs what publishing costs; the batch can go on.
+func (b *Batch) View() *View {
+	if len(b.pending) == 0 && len(b.owners) == 0 {
+		return b.base
+	}
+	b.base = b.flush()
+	b.pending, b.owners, b.beside = b.pending[:0], b.owners[:0], 0
+	clear(b.index)
+	return b.base
+}
+
+// Publish makes the batch's view the newest and returns it. It fails with
+// ErrStale if the newest view is no longer the one that the batch began on, and
+// for a batch made by From. The batch may go on from there.
+func (b *Batch) Publish() (*View, error) {
+	v := b.View()
+	if b.detached || !b.g.newest.CompareAndSwap(b.start, v) {
+		return nil, ErrStale
+	}
+	b.start = v
+	return v, nil
+}
+
+// flush makes base's successor.
+func (b *Batch) flush() *View {
+	v := *b.base
+	b.g.mu.Lock()
+	v.spine, v.names, v.nodes = b.g.capture(), b.g.count, b.g.given
+	b.g.mu.Unlock()
+	v.values = b.values
+	v.beside += b.beside
+
+	edits := make([]edit, 0, 2*len(b.pending))
+	for i := range b.pending {
+		edits = b.pending[i].apply(&v, edits)
+	}
+	slices.SortFunc(edits, edit.order)
+	v.rewrite(edits)
+	b.recount(&v, edits)
+	return &v
+}
+
+// apply changes v's details and counts, and adds what must change in lists.
+func (c *change) apply(v *View, edits []edit) []edit {
+	key := pair(uint32(c.object), uint32(c.subject))
+	if c.before.Detailed() {
+		if old, ok := v.details.get(key); ok && old != c.detail {
+			v.beside -= old.bytes()
+			v.details = v.details.remove(key)
+		}
+	}
+	if c.detail != nil {
+		if old, _ := v.details.get(key); old != c.detail {
+			v.beside += c.detail.bytes()
+			v.details = v.details.put(key, c.detail)
+		}
+	}
+	if c.had == c.present && c.before.Detailed() == (c.detail != nil) {
+		return edits
+	}
+	if c.present && !c.had {
+		v.tuples++
+	} else if !c.present {
+		v.tuples--
+	}
+	detailed := c.detail != nil
+	return append(edits,
+		edit{c.object, forward(c.subjectKind), EdgeTo(c.subject, detailed), !c.present},
+		edit{c.subject, reverse(c.objectKind), EdgeTo(c.object, detailed), !c.present})
+}
+
+// rewrite replaces the segments that edits, in order, touch, and what leads to
+// them.
+func (v *View) rewrite(edits []edit) {
+	v.top = slices.Clone(v.top)
+	var (
+		ed  editor
+		dir *directory
+		p   *page
+	)
+	for lastDir, lastPage := -1, -1; len(edits) > 0; {
+		n := edits[0].node
+		if t := int(n >> topBits); t != lastDir {
+			dir, lastDir = v.ownDirectory(t), t
+		}
+		if q := int(n >> (blockBits + pageBits)); q != lastPage {
+			p, lastPage = v.ownPage(dir, q&pageMask), q
+		}
+		count := 0
+		for count < len(edits) && edits[count].node>>blockBits == n>>blockBits {
+			count++
+		}
+		seg := &p[n>>blockBits&pageMask]
+		v.segments -= seg.bytes()
+		*seg = ed.apply(seg, edits[:count])
+		v.segments += seg.bytes()
+		edits = edits[count:]
+	}
+}
+
+// ownDirectory puts a copy of the t-th directory in v, whose top is its own.
+func (v *View) ownDirectory(t int) *directory {
+	for len(v.top) <= t {
+		v.top = append(v.top, nil)
+	}
+	d := new(directory)
+	if v.top[t] != nil {
+		*d = *v.top[t]
+	} else {
+		v.segments += directoryBytes
+	}
+	v.top[t] = d
+	return d
+}
+
+// ownPage puts a copy of a page in d, which is v's own.
+func (v *View) ownPage(d *directory, at int) *page {
+	p := new(page)
+	if d[at] != nil {
+		*p = *d[at]
+	} else {
+		v.segments += pageBytes
+	}
+	d[at] = p
+	return p
+}
+
+// recount brings v's counts of live nodes and names up to date with its lists
+// and attributes, which differ from base's at the nodes of edits and owners.
+func (b *Batch) recount(v *View, edits []edit) {
+	nodes := slices.Clone(b.owners)
+	for _, e := range edits {
+		nodes = append(nodes, e.node)
+	}
+	slices.Sort(nodes)
+	var names []uint32 // that had a node come to life or die
+	for _, n := range slices.Compact(nodes) {
+		was, is := b.base.live(n), v.live(n)
+		if was == is {
+			continue
+		}
+		names = append(names, v.nodeName(n))
+		if is {
+			v.liveNodes++
+		} else {
+			v.liveNodes--
+		}
+	}
+	slices.Sort(names)
+	for _, off := range slices.Compact(names) {
+		was, is := b.base.liveName(&v.spine, off), v.liveName(&v.spine, off)
+		switch {
+		case is && !was:
+			v.liveNames++
+		case was && !is:
+			v.liveNames--
+		}
+	}
+}

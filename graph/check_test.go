@@ -1,0 +1,241 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// check walks a view and fails the test where an invariant of the package's
+// documentation does not hold.
+func check(t *testing.T, v *View) {
+	t.Helper()
+	if err := walk(v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func walk(v *View) error {
+	c := checker{v: v, names: map[uint32]bool{}}
+	for b, k := range v.blocks {
+		for i := range Node(blockSize) {
+			n := Node(b)<<blockBits | i
+			if err := c.node(n, k); err != nil {
+				return fmt.Errorf("node %d (%v %q): %w", n, v.KindName(k), v.ID(n), err)
+			}
+		}
+	}
+	return c.counts()
+}
+
+type checker struct {
+	v                       *View
+	forward, back, detailed int
+	liveNodes               int
+	names                   map[uint32]bool // live ones
+}
+
+func (c *checker) node(n Node, k Kind) error {
+	v := c.v
+	if v.live(n) {
+		c.liveNodes++
+		c.names[v.nodeName(n)] = true
+		if m, ok := v.Node(k, v.ID(n)); !ok || m != n {
+			return fmt.Errorf("G4: its name leads to %d, %v", m, ok)
+		}
+		if m, ok := v.Sibling(n, k); !ok || m != n {
+			return fmt.Errorf("G4: it is not its own sibling: %d, %v", m, ok)
+		}
+	}
+	seg := v.segment(n)
+	if seg == nil {
+		return nil
+	}
+	gs, last := seg.groups(uint32(n)&(blockSize-1)), side(0)
+	for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
+		if s <= last {
+			return fmt.Errorf("G2: groups out of order: %d after %d", s, last)
+		}
+		last = s
+		if err := c.list(n, k, s, l); err != nil {
+			return fmt.Errorf("list of %v, reverse %v: %w", v.KindName(s.kind()), s.reverse(), err)
+		}
+		if got := v.list(n, s); !sameList(got, l) {
+			return fmt.Errorf("G4: the list found is not the one walked")
+		}
+	}
+	return nil
+}
+
+func (c *checker) list(n Node, k Kind, s side, l List) error {
+	v, last, count := c.v, Node(0), 0
+	for i := range l.Chunks() {
+		chunk := l.Chunk(i)
+		if len(chunk) == 0 || len(chunk) > chunkMax {
+			return fmt.Errorf("G3: chunk of %d edges", len(chunk))
+		}
+		for _, e := range chunk {
+			m := e.Node()
+			if m <= last {
+				return fmt.Errorf("G2: %d after %d", m, last)
+			}
+			last = m
+			count++
+			if v.kindOf(m) != s.kind() {
+				return fmt.Errorf("G2: %d is of another kind", m)
+			}
+			if found, ok := l.Find(m); !ok || found != e {
+				return fmt.Errorf("G2: %d is not found", m)
+			}
+			mirror := reverse(k)
+			o, sub := n, m
+			if s.reverse() {
+				mirror, o, sub = forward(k), m, n
+				c.back++
+			} else {
+				c.forward++
+			}
+			if back, ok := v.list(m, mirror).Find(n); !ok || back.Detailed() != e.Detailed() {
+				return fmt.Errorf("G1: %d has no such edge back", m)
+			}
+			if found, ok := v.Probe(o, sub); !ok || found != EdgeTo(sub, e.Detailed()) {
+				return fmt.Errorf("G1: the probe of %d and %d finds %v %v", o, sub, found, ok)
+			}
+			if e.Detailed() && !s.reverse() {
+				c.detailed++
+			}
+			if _, ok := v.details.get(pair(uint32(o), uint32(sub))); ok != e.Detailed() {
+				return fmt.Errorf("G5: details of %d: %v", m, ok)
+			}
+		}
+	}
+	if count != l.Len() || count == 0 {
+		return fmt.Errorf("G3: %d edges are counted %d", count, l.Len())
+	}
+	if l.n <= inlineMax && len(l.rest) > 0 {
+		return fmt.Errorf("G3: %d edges stand outside", l.n)
+	}
+	return nil
+}
+
+func (c *checker) counts() error {
+	v := c.v
+	segments, attributes := int64(0), 0
+	for _, d := range v.top {
+		if d == nil {
+			continue
+		}
+		segments += directoryBytes
+		for _, p := range d {
+			if p == nil {
+				continue
+			}
+			segments += pageBytes
+			for i := range p {
+				segments += p[i].bytes()
+			}
+		}
+	}
+	beside := int64(0)
+	v.details.ascend(0, func(_ uint64, d *Detail) bool { beside += d.bytes(); return true })
+	v.values.ascend(0, func(_ uint64, s string) bool {
+		attributes++
+		beside += attributeBytes + int64(len(s))
+		return true
+	})
+	for _, p := range []struct {
+		what      string
+		got, want int
+	}{
+		{"tuples", v.tuples, c.forward},
+		{"tuples backwards", c.back, c.forward},
+		{"details", v.details.n, c.detailed},
+		{"live nodes", v.liveNodes, c.liveNodes},
+		{"live names", v.liveNames, len(c.names)},
+		{"attributes", v.values.n, attributes},
+		{"bytes of segments", int(v.segments), int(segments)},
+		{"bytes beside", int(v.beside), int(beside)},
+	} {
+		if p.got != p.want {
+			return fmt.Errorf("G6: %s are %d, the walk finds %d", p.what, p.got, p.want)
+		}
+	}
+	return nil
+}
+
+func sameList(a, b List) bool {
+	if a.Len() != b.Len() || a.Chunks() != b.Chunks() {
+		return false
+	}
+	for i := range a.Chunks() {
+		if !slices.Equal(a.Chunk(i), b.Chunk(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// The tree is an ordered map, whatever the order of puts and removals.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	const keys = 3000
+	var tr tree[int]
+	want := map[uint64]int{}
+	verify := func(step int) {
+		t.Helper()
+		if tr.n != len(want) {
+			t.Fatalf("step %d: %d entries, want %d", step, tr.n, len(want))
+		}
+		last, count := uint64(0), 0
+		tr.ascend(0, func(k uint64, v int) bool {
+			if count > 0 && k <= last || want[k] != v {
+				t.Fatalf("step %d: key %d after %d has %d, want %d", step, k, last, v, want[k])
+			}
+			last = k
+			count++
+			return true
+		})
+		if count != len(want) {
+			t.Fatalf("step %d: %d walked, want %d", step, count, len(want))
+		}
+	}
+	r := random(1)
+	for step := range 40_000 {
+		k := uint64(r.IntN(keys))
+		grow := step/10_000%2 == 0
+		if grow == (r.IntN(4) > 0) {
+			tr, want[k] = tr.put(k, step), step
+		} else {
+			tr = tr.remove(k)
+			delete(want, k)
+		}
+		if v, ok := tr.get(k); ok != (want[k] != 0 || ok && want[k] == v) {
+			t.Fatalf("step %d: key %d is %d, %v", step, k, v, ok)
+		}
+		if step%1000 == 0 {
+			verify(step)
+		}
+		from := uint64(r.IntN(keys))
+		tr.ascend(from, func(k uint64, _ int) bool {
+			if k < from {
+				t.Fatalf("from %d: %d", from, k)
+			}
+			return false
+		})
+	}
+	for k := range want {
+		tr = tr.remove(k)
+		delete(want, k)
+	}
+	verify(-1)
+	for _, n := range []int{0, 1, branchMax, branchMax + 1, 10_000} {
+		var entries []treeEntry[int]
+		for i := range n {
+			entries = append(entries, treeEntry[int]{uint64(n - i), i})
+			want[uint64(n-i)] = i
+		}
+		tr = treeOf(entries)
+		verify(n)
+		clear(want)
+	}
+}

@@ -1,0 +1,191 @@
+package graph
+
+import "github.com/ostiary/ostiary/internal/fault"
+
+// edit is one change of one list.
+type edit struct {
+	node Node // whose list
+	side side
+	edge Edge
+	del  bool
+}
+
+// order is the order in which edits are applied: by segment, node and list.
+func (a edit) order(b edit) int {
+	switch {
+	case a.node != b.node:
+		return sign(a.node < b.node)
+	case a.side != b.side:
+		return sign(a.side < b.side)
+	case a.edge.Node() != b.edge.Node():
+		return sign(a.edge < b.edge)
+	}
+	return 0
+}
+
+func sign(less bool) int {
+	if less {
+		return -1
+	}
+	return 1
+}
+
+// editor rebuilds segments. Its buffers are used again.
+type editor struct {
+	enc   encoder
+	merge []Edge
+}
+
+// apply returns old with the edits, all of its nodes, in order, one for each
+// edge at most.
+func (ed *editor) apply(old *segment, edits []edit) segment {
+	ed.enc.reset()
+	last := edits[len(edits)-1].node & (blockSize - 1)
+	for i := range max(old.nodes(), uint32(last)+1) {
+		ed.enc.node(int(i))
+		n := 0
+		for n < len(edits) && uint32(edits[n].node)&(blockSize-1) == i {
+			n++
+		}
+		ed.applyNode(old.groups(i), edits[:n])
+		edits = edits[n:]
+	}
+	return ed.enc.finish()
+}
+
+// applyNode writes a node's old groups merged with its edits.
+func (ed *editor) applyNode(old groups, edits []edit) {
+	s, l, ok := old.next()
+	for ok || len(edits) > 0 {
+		if len(edits) == 0 || ok && s < edits[0].side {
+			ed.enc.list(s, l)
+			s, l, ok = old.next()
+			continue
+		}
+		n, at := 0, edits[0].side
+		for n < len(edits) && edits[n].side == at {
+			n++
+		}
+		if ok && s == at {
+			ed.applyList(at, l, edits[:n])
+			s, l, ok = old.next()
+		} else {
+			ed.applyList(at, List{}, edits[:n])
+		}
+		edits = edits[n:]
+	}
+}
+
+func (ed *editor) applyList(at side, l List, edits []edit) {
+	if at.reverse() && fault.On(fault.GraphReverseNotRemoved) {
+		kept := edits[:0:0]
+		for _, e := range edits {
+			if !e.del {
+				kept = append(kept, e)
+			}
+		}
+		edits = kept
+	}
+	if l.n > inlineMax {
+		ed.enc.list(at, editLong(l, edits))
+		return
+	}
+	ed.merge = mergeEdits(ed.merge[:0], l.first, edits)
+	if len(ed.merge) <= inlineMax {
+		ed.enc.list(at, ListOf(ed.merge))
+		return
+	}
+	ed.enc.list(at, copiedList(ed.merge))
+}
+
+// mergeEdits appends c with edits to dst.
+func mergeEdits(dst, c []Edge, edits []edit) []Edge {
+	for _, e := range edits {
+		n := 0
+		for n < len(c) && c[n].Node() < e.edge.Node() {
+			n++
+		}
+		dst = append(dst, c[:n]...)
+		c = c[n:]
+		if len(c) > 0 && c[0].Node() == e.edge.Node() {
+			c = c[1:]
+		}
+		if !e.del {
+			dst = append(dst, e.edge)
+		}
+	}
+	return append(dst, c...)
+}
+
+// copiedList is a list of a copy of sorted edges, in chunks of equal size.
+func copiedList(edges []Edge) List {
+	if len(edges) == 0 {
+		return List{}
+	}
+	l := List{n: len(edges)}
+	pieces := (len(edges) + chunkMax - 1) / chunkMax
+	if pieces > 1 {
+		l.rest = make([][]Edge, 0, pieces-1)
+	}
+	for i := range pieces {
+		c := edges[len(edges)*i/pieces : len(edges)*(i+1)/pieces]
+		own := make([]Edge, len(c))
+		copy(own, c)
+		if i == 0 {
+			l.first = own
+		} else {
+			l.rest = append(l.rest, own)
+		}
+	}
+	return l
+}
+
+// editLong returns a long list with edits. It copies the chunks that change
+// and the directory of chunks.
+func editLong(l List, edits []edit) List {
+	out := make([][]Edge, 0, l.Chunks()+1)
+	n := 0
+	for i := 0; i < l.Chunks(); i++ {
+		c := l.Chunk(i)
+		mine := len(edits)
+		if i+1 < l.Chunks() { // the last chunk takes what is beyond it
+			mine = 0
+			for last := c[len(c)-1].Node(); mine < len(edits) && edits[mine].edge.Node() <= last; {
+				mine++
+			}
+		}
+		if mine > 0 {
+			c = mergeEdits(make([]Edge, 0, len(c)+mine), c, edits[:mine])
+			edits = edits[mine:]
+		}
+		n += len(c)
+		out = appendChunk(out, c)
+	}
+	if n <= inlineMax {
+		l = List{n: n}
+		for _, c := range out {
+			l.first = append(l.first, c...)
+		}
+		return l
+	}
+	return List{first: out[0], rest: out[1:len(out):len(out)], n: n}
+}
+
+// appendChunk adds a chunk of any size to a directory: cut where it is above
+// the maximum, and joined with its neighbour where both are small, so that
+// removals do not leave crumbs.
+func appendChunk(out [][]Edge, c []Edge) [][]Edge {
+	if len(c) == 0 {
+		return out
+	}
+	if k := len(out) - 1; k >= 0 && len(out[k])+len(c) <= chunkMax/2 {
+		joined := make([]Edge, 0, len(out[k])+len(c))
+		out[k] = append(append(joined, out[k]...), c...)
+		return out
+	}
+	if len(c) <= chunkMax {
+		return append(out, c[:len(c):len(c)])
+	}
+	cut := copiedList(c)
+	return append(append(out, cut.first), cut.rest...)
+}

@@ -1,0 +1,387 @@
+package graph
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+
+// model is what a graph is held against: maps of strings.
+type model struct {
+	tuples map[rel.Key]rel.Tuple
+	attrs  map[rel.Attribute]string // Value empty in the key
+}
+
+func newModel() model {
+	return model{map[rel.Key]rel.Tuple{}, map[rel.Attribute]string{}}
+}
+
+func (m model) clone() model { return model{maps.Clone(m.tuples), maps.Clone(m.attrs)} }
+
+func (m model) matching(f rel.Filter) (ts []rel.Tuple) {
+	for k, t := range m.tuples {
+		if f.Match(k) && !(f.SubjectPlain && f.SubjectRelation != "") {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// world makes random tuples over few names, so that they meet.
+type world struct {
+	*rand.Rand
+	ids int
+}
+
+func (w world) object() rel.Object {
+	types := []string{"doc", "group", "user"}
+	return rel.Object{Type: types[w.IntN(len(types))], ID: fmt.Sprint("n", w.IntN(w.ids))}
+}
+
+func (w world) key() rel.Key {
+	relations := []string{"viewer", "member", "owner"}
+	k := rel.Key{Object: w.object(), Relation: relations[w.IntN(3)], Subject: w.object().AsSubject()}
+	if w.IntN(6) == 0 { // some lists are long
+		k.Object.ID, k.Relation = "n0", "viewer"
+	}
+	if w.IntN(6) == 0 {
+		k.Subject = rel.Subject{Type: "user", ID: "n0"}
+	}
+	switch w.IntN(6) {
+	case 0:
+		k.Subject.ID = rel.Wildcard
+	case 1:
+		k.Subject.Relation = relations[w.IntN(3)]
+	}
+	return k
+}
+
+func (w world) tuple() rel.Tuple {
+	k := w.key()
+	t := rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}
+	switch w.IntN(8) {
+	case 0:
+		t.Condition = "always"
+	case 1:
+		t.Condition, t.Context = "range", fmt.Sprintf(`{"max":%d}`, w.IntN(5))
+	case 2:
+		t.Expires = rel.Time(1 + w.IntN(9))
+	}
+	return t
+}
+
+func (w world) attribute() rel.Attribute {
+	return rel.Attribute{Object: w.object(), Name: fmt.Sprint("a", w.IntN(3)), Value: fmt.Sprint(w.IntN(100))}
+}
+
+func (w world) filter() (f rel.Filter) {
+	k := w.key()
+	if w.IntN(2) == 0 {
+		f.ObjectType = k.Object.Type
+	}
+	if w.IntN(2) == 0 {
+		f.ObjectID = k.Object.ID
+	}
+	if w.IntN(3) == 0 {
+		f.Relation = k.Relation
+	}
+	if w.IntN(2) == 0 {
+		f.SubjectType = k.Subject.Type
+	}
+	if w.IntN(2) == 0 {
+		f.SubjectID = k.Subject.ID
+	}
+	if w.IntN(4) == 0 {
+		f.SubjectRelation = k.Subject.Relation
+	}
+	f.SubjectPlain = w.IntN(4) == 0
+	return f
+}
+
+// step does one random operation to both.
+func (w world) step(t *testing.T, b *Batch, m model) {
+	t.Helper()
+	switch op := w.IntN(100); {
+	case op < 55:
+		tu := w.tuple()
+		if err := b.Add(tu); err != nil {
+			t.Fatal(err)
+		}
+		m.tuples[tu.Key()] = tu
+	case op < 85:
+		k := w.key()
+		_, had := m.tuples[k]
+		delete(m.tuples, k)
+		if b.Remove(k) != had {
+			t.Fatalf("removing %v: had it: %v", k, had)
+		}
+	case op < 87:
+		f := w.filter()
+		if f == (rel.Filter{}) {
+			return
+		}
+		gone := m.matching(f)
+		for _, tu := range gone {
+			delete(m.tuples, tu.Key())
+		}
+		if n := b.RemoveMatching(f); n != len(gone) {
+			t.Fatalf("%+v removed %d, want %d", f, n, len(gone))
+		}
+	case op < 94:
+		a := w.attribute()
+		if err := b.SetAttribute(a); err != nil {
+			t.Fatal(err)
+		}
+		v := a.Value
+		a.Value = ""
+		m.attrs[a] = v
+	default:
+		a := w.attribute()
+		a.Value = ""
+		_, had := m.attrs[a]
+		delete(m.attrs, a)
+		if b.RemoveAttribute(a.Object, a.Name) != had {
+			t.Fatalf("removing %v: had it: %v", a, had)
+		}
+	}
+	k := w.key()
+	if got, ok := b.Get(k); ok != b.Has(k) || ok && got != m.tuples[k] || !ok && m.tuples[k] != (rel.Tuple{}) {
+		t.Fatalf("the batch says of %v: %v %v, the model %v", k, got, ok, m.tuples[k])
+	}
+}
+
+// same holds a view against a model.
+func (w world) same(t *testing.T, v *View, m model) {
+	t.Helper()
+	check(t, v)
+	if v.Len() != len(m.tuples) {
+		t.Fatalf("%d tuples, want %d", v.Len(), len(m.tuples))
+	}
+	for k, want := range m.tuples {
+		if got, ok := v.Get(k); !ok || got != want {
+			t.Fatalf("%v is %v, %v, want %v", k, got, ok, want)
+		}
+	}
+	for range 50 {
+		k := w.key()
+		if got, ok := v.Get(k); got != m.tuples[k] || ok != (got != rel.Tuple{}) {
+			t.Fatalf("%v is %v, %v, want %v", k, got, ok, m.tuples[k])
+		}
+	}
+	for range 10 {
+		w.sameTuples(t, v, m, w.filter())
+	}
+	w.sameTuples(t, v, m, rel.Filter{})
+	w.sameAttributes(t, v, m)
+	w.sameObjects(t, v, m)
+}
+
+// sameTuples reads by a filter, in pages.
+func (w world) sameTuples(t *testing.T, v *View, m model, f rel.Filter) {
+	t.Helper()
+	var got []rel.Tuple
+	size, at, more := 1+w.IntN(200), Position{}, true
+	for more {
+		more = false
+		n := 0
+		for p, tu := range v.Tuples(f, at) {
+			if where, ok := v.Position(tu.Key()); !ok || where != p {
+				t.Fatalf("%v is at %v, its key at %v %v", tu, p, where, ok)
+			}
+			got, at = append(got, tu), p
+			if n++; n == size {
+				more = true
+				break
+			}
+		}
+	}
+	want := m.matching(f)
+	byText := func(a, b rel.Tuple) int { return strings.Compare(a.String(), b.String()) }
+	slices.SortFunc(got, byText)
+	slices.SortFunc(want, byText)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%+v in pages of %d:\n got %v\nwant %v", f, size, got, want)
+	}
+}
+
+func (w world) sameAttributes(t *testing.T, v *View, m model) {
+	t.Helper()
+	n := 0
+	for a := range v.Attributes("", "", "") {
+		n++
+		key := a
+		key.Value = ""
+		if m.attrs[key] != a.Value {
+			t.Fatalf("%v, want %v", a, m.attrs[key])
+		}
+		k, ok := v.Kind(KindName{Type: a.Object.Type})
+		node, ok2 := v.Node(k, a.Object.ID)
+		if got, ok3 := v.Attribute(node, a.Name); !ok || !ok2 || !ok3 || got != a.Value {
+			t.Fatalf("%v is %q %v %v %v", a, got, ok, ok2, ok3)
+		}
+	}
+	if n != len(m.attrs) {
+		t.Fatalf("%d attributes, want %d", n, len(m.attrs))
+	}
+	a := w.attribute()
+	want := 0
+	for k := range m.attrs {
+		if k.Object == a.Object {
+			want++
+		}
+	}
+	for range v.Attributes(a.Object.Type, a.Object.ID, "") {
+		want--
+	}
+	if want != 0 {
+		t.Fatalf("attributes of %v miss %d", a.Object, want)
+	}
+}
+
+func (w world) sameObjects(t *testing.T, v *View, m model) {
+	t.Helper()
+	want := map[rel.Object]bool{}
+	for k := range m.tuples {
+		want[k.Object] = true
+		if !k.Subject.IsWildcard() {
+			want[k.Subject.Object()] = true
+		}
+	}
+	for _, typ := range []string{"doc", "group", "user", "nothing"} {
+		for n := range v.Objects(typ) {
+			o := v.Object(n)
+			if o.Type != typ || !want[o] {
+				t.Fatalf("%v is no object of %s, or comes twice", o, typ)
+			}
+			delete(want, o)
+		}
+	}
+	if len(want) > 0 {
+		t.Fatalf("objects missing: %v", want)
+	}
+}
+
+// undo makes the batch's next view equal to before, given after.
+func undo(t *testing.T, b *Batch, before, after model) {
+	t.Helper()
+	for k, tu := range before.tuples {
+		if after.tuples[k] != tu {
+			if err := b.Add(tu); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for k := range after.tuples {
+		if _, ok := before.tuples[k]; !ok && !b.Remove(k) {
+			t.Fatalf("%v was not there to undo", k)
+		}
+	}
+	for a, v := range before.attrs {
+		if after.attrs[a] != v {
+			if err := b.SetAttribute(rel.Attribute{Object: a.Object, Name: a.Name, Value: v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for a := range after.attrs {
+		if _, ok := before.attrs[a]; !ok {
+			b.RemoveAttribute(a.Object, a.Name)
+		}
+	}
+}
+
+// A graph answers as maps do, at every revision kept, at revisions derived by
+// undoing, and after compaction (G1 to G8).
+func TestAgainstModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			againstModel(t, seed)
+		})
+	}
+}
+
+func againstModel(t *testing.T, seed uint64) {
+	w := world{random(seed), []int{5, 40, 400}[seed%3]}
+	type past struct {
+		v *View
+		m model
+	}
+	g, m := New(Options{}), newModel()
+	kept := []past{{g.View(), m.clone()}}
+	for range 25 {
+		b := g.Begin()
+		for range 1 + w.IntN([]int{4, 60, 600}[w.IntN(3)]) {
+			w.step(t, b, m)
+			if w.IntN(50) == 0 {
+				w.same(t, b.View(), m)
+			}
+		}
+		v, err := b.Publish()
+		if err != nil || v != g.View() {
+			t.Fatal(err)
+		}
+		kept = append(kept, past{v, m.clone()})
+		w.same(t, v, m)
+		old := kept[w.IntN(len(kept))]
+		w.same(t, old.v, old.m)
+		back := g.From(v)
+		undo(t, back, old.m, m)
+		w.same(t, back.View(), old.m)
+		if g.View() != v {
+			t.Fatal("a detached batch was published")
+		}
+		if w.IntN(6) == 0 {
+			if g, err = Compact(v); err != nil {
+				t.Fatal(err)
+			}
+			if d := g.View().Dead(); d != 0 {
+				t.Fatalf("%.3f of the names are dead after compaction", d)
+			}
+			kept = []past{{g.View(), m.clone()}}
+			w.same(t, g.View(), m)
+		}
+	}
+}
+
+// What is loaded at once is what batches would have made.
+func TestLoader(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		w := world{random(seed), []int{5, 40, 4000}[seed%3]}
+		m := newModel()
+		for range []int{0, 10, 20_000}[seed/2] {
+			tu := w.tuple()
+			m.tuples[tu.Key()] = tu
+			if a := w.attribute(); w.IntN(20) == 0 {
+				m.attrs[rel.Attribute{Object: a.Object, Name: a.Name}] = a.Value
+			}
+		}
+		g := New(Options{})
+		l := g.Load()
+		for _, tu := range m.tuples {
+			if err := l.Add(tu); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for a, v := range m.attrs {
+			a.Value = v
+			if err := l.SetAttribute(a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := l.Finish()
+		if err != nil || v != g.View() {
+			t.Fatal(err)
+		}
+		w.same(t, v, m)
+	}
+}

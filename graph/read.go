@@ -1,0 +1,308 @@
+package graph
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Position is a tuple's place in the order of Tuples: its two nodes. The zero
+// Position is before all. It means the same in every view of a lineage, whether
+// or not the tuple is there, and nothing in another lineage.
+type Position struct{ Object, Subject Node }
+
+// Position returns the place of a key, or false if the lineage never had its
+// names.
+func (v *View) Position(k rel.Key) (Position, bool) {
+	o, s, ok := v.ends(k)
+	return Position{o, s}, ok
+}
+
+// Tuples yields the tuples that f selects and that come after a position (which
+// must come from the same f), each with its own position. Expired ones are
+// among them.
+//
+// Where f names an object, or else a subject, only their lists are read; else
+// the lists of all objects of its type and relation. The order is stable in a
+// lineage. It allocates.
+func (v *View) Tuples(f rel.Filter, after Position) iter.Seq2[Position, rel.Tuple] {
+	return func(yield func(Position, rel.Tuple) bool) {
+		r := reading{v, f, after, yield}
+		switch {
+		case f.SubjectPlain && f.SubjectRelation != "":
+		case f.ObjectType != "" && f.ObjectID != "":
+			r.nodes(f.ObjectType, f.ObjectID, f.Relation, r.forward)
+		case f.SubjectType != "" && f.SubjectID != "":
+			r.nodes(f.SubjectType, f.SubjectID, f.SubjectRelation, r.reverse)
+		default:
+			r.scan()
+		}
+	}
+}
+
+// reading is one walk of Tuples.
+type reading struct {
+	v     *View
+	f     rel.Filter
+	after Position
+	yield func(Position, rel.Tuple) bool
+}
+
+// nodes calls do for the nodes of an object, those of one relation if it is
+// not "", in order.
+func (r *reading) nodes(typ, id, relation string, do func(Node) bool) {
+	k, ok := r.v.Kind(KindName{Type: typ})
+	if !ok {
+		return
+	}
+	var nodes []Node
+	for n := r.v.first(r.v.lookup(r.v.g, r.v.kinds[k].typ, id)); n != 0 && r.v.kindOf(n) != 0; n = r.v.next(n) {
+		if name := r.v.KindName(r.v.kindOf(n)); relation == "" || name.Relation == relation {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.Sort(nodes)
+	for _, n := range nodes {
+		if !do(n) {
+			return
+		}
+	}
+}
+
+// forward yields the tuples whose object's node is o.
+func (r *reading) forward(o Node) bool {
+	if o < r.after.Object {
+		return true
+	}
+	object := r.v.Object(o)
+	relation := r.v.KindName(r.v.kindOf(o)).Relation
+	resume := side(0)
+	if o == r.after.Object {
+		resume = forward(r.v.kindOf(r.after.Subject))
+	}
+	return r.lists(o, false, resume, r.after.Subject, func(s Node, e Edge) bool {
+		return r.tuple(o, s, e, rel.Tuple{Object: object, Relation: relation, Subject: r.v.Subject(s)})
+	})
+}
+
+// reverse yields the tuples whose subject's node is s.
+func (r *reading) reverse(s Node) bool {
+	if s < r.after.Subject {
+		return true
+	}
+	subject := r.v.Subject(s)
+	resume := side(0)
+	if s == r.after.Subject {
+		resume = reverse(r.v.kindOf(r.after.Object))
+	}
+	return r.lists(s, true, resume, r.after.Object, func(o Node, e Edge) bool {
+		relation := r.v.KindName(r.v.kindOf(o)).Relation
+		return r.tuple(o, s, e, rel.Tuple{Object: r.v.Object(o), Relation: relation, Subject: subject})
+	})
+}
+
+// lists calls do for the neighbours of n one way, in order of kind and node,
+// those after (resume, from) if resume is not 0.
+func (r *reading) lists(n Node, back bool, resume side, from Node, do func(Node, Edge) bool) bool {
+	seg := r.v.segment(n)
+	if seg == nil {
+		return true
+	}
+	gs := seg.groups(uint32(n) & (blockSize - 1))
+	for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
+		if s.reverse() != back || s < resume || !r.admits(s) {
+			continue
+		}
+		i := 0
+		if s == resume {
+			i = l.chunkOf(from)
+		}
+		for ; i < l.Chunks(); i++ {
+			c := l.Chunk(i)
+			if s == resume {
+				at, ok := slices.BinarySearchFunc(c, from, func(e Edge, n Node) int { return int(e.Node()) - int(n) })
+				if ok {
+					at++
+				}
+				c = c[at:]
+			}
+			for _, e := range c {
+				if !do(e.Node(), e) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// admits says whether the filter can select a neighbour of the kind.
+func (r *reading) admits(s side) bool {
+	k, f := r.v.KindName(s.kind()), &r.f
+	if s.reverse() {
+		return (f.ObjectType == "" || f.ObjectType == k.Type) && (f.Relation == "" || f.Relation == k.Relation)
+	}
+	return (f.SubjectType == "" || f.SubjectType == k.Type) &&
+		(f.SubjectRelation == "" || f.SubjectRelation == k.Relation) &&
+		(!f.SubjectPlain || k.Relation == "")
+}
+
+func (r *reading) tuple(o, s Node, e Edge, t rel.Tuple) bool {
+	if !r.f.Match(t.Key()) {
+		return true
+	}
+	if e.Detailed() {
+		r.v.Detail(o, s).fill(&t)
+	}
+	return r.yield(Position{o, s}, t)
+}
+
+// scan yields tuples of all objects, in order of their nodes.
+func (r *reading) scan() {
+	for b, k := range r.v.blocks {
+		name := r.v.KindName(k)
+		if name.Relation == "" || r.f.ObjectType != "" && r.f.ObjectType != name.Type ||
+			r.f.Relation != "" && r.f.Relation != name.Relation {
+			continue
+		}
+		for i := range Node(blockSize) {
+			if !r.forward(Node(b)<<blockBits | i) {
+				return
+			}
+		}
+	}
+}
+
+// NodesOf yields the nodes of a kind that stand in a tuple, in order.
+func (v *View) NodesOf(k Kind) iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		for b, of := range v.blocks {
+			if of != k || k == 0 {
+				continue
+			}
+			first := Node(b) << blockBits
+			seg := v.segment(first)
+			if seg == nil {
+				continue
+			}
+			for i := range seg.nodes() {
+				if !seg.empty(i) && !yield(first|Node(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Objects yields a node of each object of a type that stands in a tuple, as
+// object or as subject, in a stable order. A type's wildcard is no object.
+func (v *View) Objects(typ string) iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		for k := range v.kinds {
+			if name := v.kinds[k].name; k == 0 || name.Type != typ || name.Wildcard {
+				continue
+			}
+			for n := range v.NodesOf(Kind(k)) {
+				if v.leads(n) && !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// leads says whether n is the first of its object's nodes, in order of kind,
+// that stands in a tuple, so that an object comes once.
+func (v *View) leads(n Node) bool {
+	for m := v.first(v.nodeName(n)); m != 0; m = v.next(m) {
+		k := v.kindOf(m)
+		if k == 0 || k >= v.kindOf(n) || v.kinds[k].name.Wildcard {
+			continue
+		}
+		if seg := v.segment(m); seg != nil && !seg.empty(uint32(m)&(blockSize-1)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Attributes yields the attributes of objects of a type, of an id, of a name
+// ("" is any), in a stable order. It allocates.
+func (v *View) Attributes(objectType, objectID, name string) iter.Seq[rel.Attribute] {
+	return func(yield func(rel.Attribute) bool) {
+		from, to := Node(0), Node(NodeMax)
+		if objectType != "" && objectID != "" {
+			k, ok := v.Kind(KindName{Type: objectType})
+			if !ok {
+				return
+			}
+			if from, ok = v.Node(k, objectID); !ok {
+				return
+			}
+			to = from
+		}
+		v.values.ascend(pair(uint32(from), 0), func(k uint64, value string) bool {
+			n := Node(k >> 32)
+			if n > to {
+				return false
+			}
+			a := rel.Attribute{Object: v.Object(n), Name: v.attrs[uint32(k)], Value: value}
+			if objectType != "" && a.Object.Type != objectType || objectID != "" && a.Object.ID != objectID ||
+				name != "" && a.Name != name {
+				return true
+			}
+			return yield(a)
+		})
+	}
+}
+
+// Stats are a view's counts.
+type Stats struct {
+	Tuples     int
+	Detailed   int // tuples with a condition or an expiry
+	Attributes int
+	Kinds      int
+	// Nodes and Names are those the lineage had when the view was made, live or
+	// not; LiveNodes and LiveNames stand in a tuple or have an attribute.
+	Nodes, LiveNodes int
+	Names, LiveNames int
+}
+
+// Stats returns the view's counts.
+func (v *View) Stats() Stats {
+	return Stats{
+		Tuples: v.tuples, Detailed: v.details.n, Attributes: v.values.n, Kinds: len(v.kinds) - 1,
+		Nodes: v.nodes, LiveNodes: v.liveNodes, Names: v.names, LiveNames: v.liveNames,
+	}
+}
+
+// Len returns the number of tuples.
+func (v *View) Len() int { return v.tuples }
+
+// Dead returns the share of the lineage's names that the view does not use,
+// between 0 and 1. Compact reclaims them.
+func (v *View) Dead() float64 {
+	if v.names == 0 {
+		return 0
+	}
+	return 1 - float64(v.liveNames)/float64(v.names)
+}
+
+// Bytes estimates the memory of the view and of its lineage's names and nodes,
+// without other views.
+func (v *View) Bytes() int64 {
+	g := v.g
+	n := v.segments + v.beside + int64(len(v.top))*8 + int64(cap(v.blocks))*4
+	n += int64(len(v.spine.names)+len(v.spine.nodes)) * arenaChunk * 4
+	if len(v.spine.names) == 1 { // a first chunk may be small
+		n += int64(len(v.spine.names[0])-arenaChunk) * 4
+	}
+	if len(v.spine.nodes) == 1 {
+		n += int64(len(v.spine.nodes[0])-arenaChunk) * 4
+	}
+	for i := range g.nameIndex {
+		n += g.nameIndex[i].bytes()
+	}
+	return n + g.kindIndex.bytes() + g.attrIndex.bytes() + int64(cap(v.kinds))*64
+}

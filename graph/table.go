@@ -1,0 +1,140 @@
+package graph
+
+import "sync/atomic"
+
+// table maps 32-bit tags to references, several references to one tag if need
+// be: open addressing over words of (tag, reference). One writer, any number
+// of readers without a lock. A reference of 0 is none.
+type table struct {
+	slots atomic.Pointer[[]atomic.Uint64]
+	used  int // writer only
+}
+
+// probe walks the references under one tag, in no order.
+type probe struct {
+	slots []atomic.Uint64
+	tag   uint32
+	at    int
+}
+
+// find begins a walk.
+func (t *table) find(tag uint32) probe {
+	p := t.slots.Load()
+	if p == nil {
+		return probe{}
+	}
+	s := *p
+	// A tag's home is its share of the table. So entries stand in order of tag,
+	// and a table may have any length.
+	return probe{s, tag, int(uint64(tag) * uint64(len(s)) >> 32)}
+}
+
+// next returns the next reference, or 0 at the end.
+func (p *probe) next() uint32 {
+	for len(p.slots) > 0 {
+		v := p.slots[p.at].Load()
+		if v == 0 {
+			return 0
+		}
+		if p.at++; p.at == len(p.slots) {
+			p.at = 0
+		}
+		if uint32(v>>32) == p.tag {
+			return uint32(v)
+		}
+	}
+	return 0
+}
+
+// add puts a reference under a tag. What ref refers to must be written before.
+func (t *table) add(tag, ref uint32) {
+	var s []atomic.Uint64
+	if p := t.slots.Load(); p != nil {
+		s = *p
+	}
+	// Above 4/5 probes for absent names get long. Growing by a third keeps the
+	// mean load at 0.7; the copying it costs is a walk in order.
+	if (t.used+1)*5 > len(s)*4 {
+		grown := make([]atomic.Uint64, len(s)+len(s)/3+4)
+		for i := range s {
+			if v := s[i].Load(); v != 0 {
+				insert(grown, v)
+			}
+		}
+		insert(grown, uint64(tag)<<32|uint64(ref))
+		t.slots.Store(&grown)
+	} else {
+		insert(s, uint64(tag)<<32|uint64(ref))
+	}
+	t.used++
+}
+
+func insert(s []atomic.Uint64, v uint64) {
+	at := int((v >> 32) * uint64(len(s)) >> 32)
+	for s[at].Load() != 0 {
+		if at++; at == len(s) {
+			at = 0
+		}
+	}
+	s[at].Store(v)
+}
+
+// bytes is the memory the table holds.
+func (t *table) bytes() int64 {
+	if p := t.slots.Load(); p != nil {
+		return int64(len(*p)) * 8
+	}
+	return 0
+}
+
+const (
+	arenaBits  = 16 // words in a chunk: 256 KiB
+	arenaChunk = 1 << arenaBits
+	arenaMask  = arenaChunk - 1
+)
+
+// arena is append-only storage of words, in chunks that never move once they
+// have their full size. A reader captures chunks; what was written before
+// stays readable there.
+type arena struct {
+	chunks [][]uint32
+	used   uint64
+}
+
+// alloc returns the offset of n consecutive words and the words, or false
+// where offsets would pass 32 bits. n is at most arenaChunk.
+func (a *arena) alloc(n int) (uint32, []uint32, bool) {
+	last := len(a.chunks) - 1
+	off := int(a.used & arenaMask)
+	full := last < 0 || off == 0 && a.used > 0 || off+n > arenaChunk
+	if !full && off+n > len(a.chunks[last]) { // only ever the first chunk
+		grown := make([]uint32, min(arenaChunk, max(2*len(a.chunks[last]), off+n)))
+		copy(grown, a.chunks[last])
+		// Readers hold the old directory: it must not change under them.
+		a.chunks = append(append([][]uint32(nil), a.chunks[:last]...), grown)
+	}
+	if full {
+		size := arenaChunk
+		if last < 0 {
+			size = max(n, 32) // a small store stays small
+		}
+		a.used = uint64(last+1) << arenaBits
+		if a.used > 1<<32-arenaChunk {
+			return 0, nil, false
+		}
+		a.chunks = append(a.chunks, make([]uint32, size))
+		last, off = last+1, 0
+	}
+	at := uint32(a.used)
+	a.used += uint64(n)
+	return at, a.chunks[last][off : off+n], true
+}
+
+// bytes is the memory the arena holds.
+func (a *arena) bytes() int64 {
+	n := int64(0)
+	if len(a.chunks) > 0 {
+		n = int64(len(a.chunks[0])) + int64(len(a.chunks)-1)*arenaChunk
+	}
+	return n*4 + int64(cap(a.chunks))*24
+}

@@ -1,0 +1,260 @@
+package graph
+
+import (
+	"github.com/ostiary/ostiary/rel"
+)
+
+// View is what a lineage held at one moment. It never changes; all methods are
+// safe for concurrent use and none takes a lock. Strings and lists that it
+// returns are views of its memory: they stay good, and keep that memory, as
+// long as somebody holds them.
+//
+// Kinds and nodes are those of its lineage; a number that the view does not
+// know is a node without lists, a name or a kind. No method allocates, unless
+// it says so.
+type View struct {
+	g *Graph
+	spine
+	top []*directory // by node>>18; entries may be nil
+
+	tuples    int
+	liveNodes int
+	liveNames int
+	segments  int64 // bytes of segments, their pages and directories
+	beside    int64 // bytes of details and attributes
+
+	names, nodes int // of the lineage, when the view was made
+
+	details tree[*Detail] // by pair of object's and subject's node
+	values  tree[string]  // attributes by pair of object's plain node and name's number
+}
+
+const (
+	pageBits = 6
+	pageMask = 1<<pageBits - 1
+	topBits  = blockBits + 2*pageBits
+)
+
+// page and directory are the inner levels: 64 segments, and 64 pages.
+type (
+	page      [1 << pageBits]segment
+	directory [1 << pageBits]*page
+)
+
+const (
+	pageBytes      = 64 * 32
+	directoryBytes = 64 * 8
+)
+
+// pair is the key of what stands between two numbers.
+func pair(a, b uint32) uint64 { return uint64(a)<<32 | uint64(b) }
+
+// segment returns the segment of n, or nil.
+func (v *View) segment(n Node) *segment {
+	if t := n >> topBits; int(t) < len(v.top) {
+		if d := v.top[t]; d != nil {
+			if p := d[n>>(blockBits+pageBits)&pageMask]; p != nil {
+				return &p[n>>blockBits&pageMask]
+			}
+		}
+	}
+	return nil
+}
+
+func (v *View) list(n Node, s side) List {
+	if seg := v.segment(n); seg != nil {
+		return seg.list(uint32(n)&(blockSize-1), s)
+	}
+	return List{}
+}
+
+// Lineage returns the graph that the view is of. Numbers of one lineage mean
+// nothing in another.
+func (v *View) Lineage() *Graph { return v.g }
+
+// Kind returns the number of a kind, or false where no node has it.
+func (v *View) Kind(k KindName) (Kind, bool) {
+	return v.spine.kind(&v.g.kindIndex, v.g.kindTag(k), k)
+}
+
+// KindName returns a kind in words, the zero KindName if the view does not
+// know it.
+func (v *View) KindName(k Kind) KindName {
+	if int(k) < len(v.kinds) {
+		return v.kinds[k].name
+	}
+	return KindName{}
+}
+
+// Node finds a node by its kind and its object's id (rel.Wildcard for the
+// wildcard kind).
+func (v *View) Node(k Kind, id string) (Node, bool) {
+	if int(k) >= len(v.kinds) || k == 0 {
+		return 0, false
+	}
+	off := v.lookup(v.g, v.kinds[k].typ, id)
+	if off == 0 {
+		return 0, false
+	}
+	return v.nodeOf(off, k)
+}
+
+// Sibling finds the node of another kind of n's object: from "doc:1#viewer" to
+// "doc:1#editor", or to "doc:1" itself. A kind of another type has none.
+func (v *View) Sibling(n Node, k Kind) (Node, bool) {
+	if k == 0 {
+		return 0, false
+	}
+	return v.nodeOf(v.nodeName(n), k)
+}
+
+// KindOf returns a node's kind, 0 if the view does not know it.
+func (v *View) KindOf(n Node) Kind { return v.kindOf(n) }
+
+// ID returns the id of a node's object, "" if the view does not know it.
+func (v *View) ID(n Node) string {
+	if off := v.nodeName(n); off != 0 {
+		if rec := word(v.spine.names, off); rec != nil {
+			return recordID(rec)
+		}
+	}
+	return ""
+}
+
+// Object returns the object that n belongs to.
+func (v *View) Object(n Node) rel.Object {
+	return rel.Object{Type: v.KindName(v.kindOf(n)).Type, ID: v.ID(n)}
+}
+
+// Subject returns what n stands for as a subject.
+func (v *View) Subject(n Node) rel.Subject {
+	k := v.KindName(v.kindOf(n))
+	return rel.Subject{Type: k.Type, ID: v.ID(n), Relation: k.Relation}
+}
+
+// Forward lists the subjects of kind k that stand in tuples of n, a node of a
+// relation.
+func (v *View) Forward(n Node, k Kind) List { return v.list(n, forward(k)) }
+
+// Reverse lists the nodes of kind k (relations of objects) in whose tuples n
+// stands as the subject.
+func (v *View) Reverse(n Node, k Kind) List { return v.list(n, reverse(k)) }
+
+// Reversible says that Reverse answers.
+func (v *View) Reversible() bool { return true }
+
+// Err returns nil: a graph's reads do not fail.
+func (v *View) Err() error { return nil }
+
+// Probe returns the edge of the tuple object#relation@subject, given by its two
+// nodes, as it stands in object's list. It searches the shorter of the two
+// lists that would hold it.
+func (v *View) Probe(object, subject Node) (Edge, bool) {
+	return v.probe(object, v.kindOf(object), subject, v.kindOf(subject))
+}
+
+const shortList = 16 // searching it costs less than finding another
+
+func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
+	f := v.Forward(o, ks)
+	if f.n <= shortList {
+		return f.Find(s)
+	}
+	r := v.Reverse(s, ko)
+	if f.n <= r.n {
+		return f.Find(s)
+	}
+	e, ok := r.Find(o)
+	return EdgeTo(s, e.Detailed()), ok
+}
+
+// Detail tells of the tuple object#relation@subject behind a detailed edge, the
+// zero Detail behind any other.
+func (v *View) Detail(object, subject Node) Detail {
+	if d, ok := v.details.get(pair(uint32(object), uint32(subject))); ok {
+		return *d
+	}
+	return Detail{}
+}
+
+// Attribute returns the value, as canonical JSON, of an attribute of n's
+// object.
+func (v *View) Attribute(n Node, name string) (string, bool) {
+	if v.values.n == 0 {
+		return "", false
+	}
+	k := v.kindOf(n)
+	a, ok := v.attr(v.g, name)
+	if k == 0 || !ok {
+		return "", false
+	}
+	plain, ok := v.Sibling(n, v.kinds[k].plain)
+	if !ok {
+		return "", false
+	}
+	return v.values.get(pair(uint32(plain), a))
+}
+
+// Get returns the tuple with a key.
+func (v *View) Get(k rel.Key) (rel.Tuple, bool) {
+	o, s, ok := v.ends(k)
+	if !ok {
+		return rel.Tuple{}, false
+	}
+	e, ok := v.Probe(o, s)
+	if !ok {
+		return rel.Tuple{}, false
+	}
+	t := rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}
+	if e.Detailed() {
+		v.Detail(o, s).fill(&t)
+	}
+	return t, true
+}
+
+// ends finds the two nodes of a key.
+func (v *View) ends(k rel.Key) (o, s Node, ok bool) {
+	ko, ok := v.Kind(ObjectKind(k.Object, k.Relation))
+	if !ok || k.Relation == "" {
+		return 0, 0, false
+	}
+	ks, ok := v.Kind(SubjectKind(k.Subject))
+	if !ok {
+		return 0, 0, false
+	}
+	if o, ok = v.Node(ko, k.Object.ID); !ok {
+		return 0, 0, false
+	}
+	s, ok = v.Node(ks, k.Subject.ID)
+	return o, s, ok
+}
+
+// live says whether n stands in a tuple or has an attribute.
+func (v *View) live(n Node) bool {
+	if seg := v.segment(n); seg != nil && !seg.empty(uint32(n)&(blockSize-1)) {
+		return true
+	}
+	return v.hasValues(n)
+}
+
+func (v *View) hasValues(n Node) (has bool) {
+	if v.values.n == 0 {
+		return false
+	}
+	v.values.ascend(pair(uint32(n), 0), func(k uint64, _ string) bool {
+		has = k>>32 == uint64(n)
+		return false
+	})
+	return has
+}
+
+// liveName says whether any node of the name at off is live in v, by the nodes
+// that s knows.
+func (v *View) liveName(s *spine, off uint32) bool {
+	for n := s.first(off); n != 0; n = s.next(n) {
+		if v.live(n) {
+			return true
+		}
+	}
+	return false
+}
