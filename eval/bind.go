@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -94,7 +96,7 @@ func alwaysAsked(s *schema.Schema) []bool {
 					return true
 				}
 			}
-			return false
+			return len(deadEnds(s, e)) > 0
 		}
 		for _, ch := range e.Children {
 			if holds(ch) {
@@ -112,6 +114,22 @@ func alwaysAsked(s *schema.Schema) []bool {
 		}
 	}
 	return always
+}
+
+// deadEnds are the conditioned restrictions of an arrow's first relation that
+// lead nowhere, because the type lacks the target. With MissingContextFails
+// their tuples still count where their conditions lack context.
+func deadEnds(s *schema.Schema, e *schema.Expr) []*schema.Restriction {
+	var ends []*schema.Restriction
+	all := s.Relations[e.Relation].Restrictions
+	for i := range all {
+		x := &all[i]
+		leads := slices.ContainsFunc(e.Via, func(v schema.Via) bool { return v.Kind == x.Kind })
+		if len(x.Conditions) > 0 && !leads && (!s.Kinds[x.Kind].Wildcard || s.Options.StarIsOrdinary) {
+			ends = append(ends, x)
+		}
+	}
+	return ends
 }
 
 // Schema returns the schema that b binds.

@@ -273,6 +273,25 @@ func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 			})
 		}
 	}
+	if q.b.always != nil {
+		arcs = append(arcs, s.dead(e, from)...)
+	}
+	return arcs
+}
+
+// dead reads the tuples of an arrow that lead nowhere: those whose condition
+// is unknown still count with MissingContextFails.
+func (s *system) dead(e *schema.Expr, from graph.Node) []arc {
+	var arcs []arc
+	for _, x := range deadEnds(s.q.b.s, e) {
+		for _, k := range s.q.b.plainKinds(x.Kind) {
+			s.each(x, from, k, func(edge graph.Edge, t expr.Truth) {
+				if t == expr.Unknown {
+					arcs = append(arcs, arc{gateFalse, 1, t, from, edge, x})
+				}
+			})
+		}
+	}
 	return arcs
 }
 
