@@ -142,6 +142,18 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 		v := a.Value
 		a.Value = ""
 		m.attrs[a] = v
+	case op < 95:
+		a := w.attribute()
+		gone := 0
+		for k := range m.attrs {
+			if k.Object.Type == a.Object.Type && k.Name == a.Name {
+				delete(m.attrs, k)
+				gone++
+			}
+		}
+		if n := b.RemoveAttributes(a.Object.Type, "", a.Name); n != gone {
+			t.Fatalf("removing %s of all %s: %d, want %d", a.Name, a.Object.Type, n, gone)
+		}
 	default:
 		a := w.attribute()
 		a.Value = ""
@@ -310,7 +322,7 @@ func TestAgainstModel(t *testing.T) {
 }
 
 func againstModel(t *testing.T, seed uint64) {
-	w := world{random(seed), []int{5, 40, 400}[seed%3]}
+	w := world{random(seed), []int{5, 40, 300}[seed%3]}
 	type past struct {
 		v *View
 		m model
@@ -321,7 +333,7 @@ func againstModel(t *testing.T, seed uint64) {
 		b := g.Begin()
 		for range 1 + w.IntN([]int{4, 60, 600}[w.IntN(3)]) {
 			w.step(t, b, m)
-			if w.IntN(50) == 0 {
+			if w.IntN(150) == 0 {
 				w.same(t, b.View(), m)
 			}
 		}

@@ -1,0 +1,283 @@
+package graph_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/rel"
+)
+
+func parse(tb testing.TB, s string) rel.Tuple {
+	tb.Helper()
+	t, err := rel.Parse(s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func write(tb testing.TB, g *graph.Graph, tuples ...string) *graph.View {
+	tb.Helper()
+	b := g.Begin()
+	for _, s := range tuples {
+		if err := b.Add(parse(tb, s)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	v, err := b.Publish()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}
+
+// Subjects of different kinds stand in different lists.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	v := write(t, graph.New(graph.Options{}),
+		"doc:1#viewer@user:anne", "doc:1#viewer@user:*", "doc:1#viewer@group:eng#member", "doc:1#owner@user:anne")
+	view, _ := v.Kind(graph.KindName{Type: "doc", Relation: "viewer"})
+	doc, ok := v.Node(view, "1")
+	if !ok {
+		t.Fatal("no doc:1#viewer")
+	}
+	for _, name := range []graph.KindName{
+		{Type: "user"}, {Type: "user", Wildcard: true}, {Type: "group", Relation: "member"},
+	} {
+		k, ok := v.Kind(name)
+		l := v.Forward(doc, k)
+		if !ok || l.Len() != 1 || v.KindOf(l.Chunk(0)[0].Node()) != k {
+			t.Fatalf("%v: %v, %d edges", name, ok, l.Len())
+		}
+		back := v.Reverse(l.Chunk(0)[0].Node(), view)
+		if back.Len() != 1 || back.Chunk(0)[0].Node() != doc {
+			t.Fatalf("%v: %d edges back", name, back.Len())
+		}
+	}
+	owner, _ := v.Kind(graph.KindName{Type: "doc", Relation: "owner"})
+	if n, ok := v.Sibling(doc, owner); !ok || v.ID(n) != "1" || v.KindOf(n) != owner {
+		t.Fatal("doc:1#owner is no sibling of doc:1#viewer")
+	}
+	for _, name := range []graph.KindName{{Type: "doc", Wildcard: true}, {Type: "group", Relation: "owner"}} {
+		if _, ok := v.Kind(name); ok {
+			t.Fatalf("kind %v was never written", name)
+		}
+	}
+	if k, _ := v.Kind(graph.KindName{Type: "group"}); k != 0 {
+		if _, ok := v.Node(k, "eng"); ok {
+			t.Fatal("group:eng stands in no tuple")
+		}
+	}
+}
+
+// Numbers that a view does not know are nodes and kinds without anything.
+func TestUnknownNumbers(t *testing.T) {
+	t.Parallel()
+	g := graph.New(graph.Options{})
+	old := g.View()
+	v := write(t, g, "doc:1#viewer@user:anne")
+	known, _ := v.Kind(graph.KindName{Type: "user"})
+	anne, _ := v.Node(known, "anne")
+	for _, view := range []*graph.View{old, v} {
+		for _, n := range []graph.Node{0, 1, 1 << 20, graph.NodeMax, graph.NodeMax + 1, 1<<32 - 1} {
+			for _, k := range []graph.Kind{0, known, 1 << 20, graph.KindMax, 1<<32 - 1} {
+				_, sibling := view.Sibling(n, k)
+				_, probe := view.Probe(n, anne)
+				_, found := view.Node(k, "nobody")
+				_, attr := view.Attribute(n, "x")
+				if sibling || probe || found || attr || view.Forward(n, k).Len() > 0 || view.Reverse(n, k).Len() > 0 ||
+					view.KindOf(n) != 0 || view.ID(n) != "" || view.Detail(n, anne).Condition != "" {
+					t.Fatalf("node %d, kind %d is known", n, k)
+				}
+			}
+		}
+	}
+	if old.Len() != 0 || old.Forward(anne, known).Len() != 0 {
+		t.Fatal("the empty view has something")
+	}
+	if _, ok := old.Get(parse(t, "doc:1#viewer@user:anne").Key()); ok {
+		t.Fatal("the empty view has a tuple")
+	}
+}
+
+// A replaced tuple has the new condition everywhere, and the older view the
+// older one.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	g := graph.New(graph.Options{})
+	steps := []string{
+		"doc:1#viewer@user:anne",
+		`doc:1#viewer@user:anne with range {"max":5}`,
+		`doc:1#viewer@user:anne with range {"max":6}`,
+		"doc:1#viewer@user:anne with range until 2030-01-01T00:00:00Z",
+		"doc:1#viewer@user:anne until 2031-01-01T00:00:00Z",
+		"doc:1#viewer@user:anne",
+	}
+	var views []*graph.View
+	for _, s := range steps {
+		views = append(views, write(t, g, s))
+	}
+	for i, v := range views {
+		want := parse(t, steps[i])
+		if got, ok := v.Get(want.Key()); !ok || got != want || v.Len() != 1 {
+			t.Fatalf("step %d: %v, want %v", i, got, want)
+		}
+	}
+	v := views[2]
+	k, _ := v.Kind(graph.KindName{Type: "doc", Relation: "viewer"})
+	doc, _ := v.Node(k, "1")
+	k, _ = v.Kind(graph.KindName{Type: "user"})
+	anne, _ := v.Node(k, "anne")
+	if d := v.Detail(doc, anne); fmt.Sprint(d.Values["max"]) != "6" {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// Publish fails where somebody else published since, and for detached batches;
+// a Loader fails on keys given twice and on a lineage in use.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	g := graph.New(graph.Options{})
+	first, second, back := g.Begin(), g.Begin(), g.From(g.View())
+	for _, b := range []*graph.Batch{first, second, back} {
+		if err := b.Add(parse(t, "doc:1#viewer@user:anne")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*graph.Batch{second, back} {
+		if _, err := b.Publish(); !errors.Is(err, graph.ErrStale) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Load().Finish(); !errors.Is(err, graph.ErrStale) {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"doc:1#viewer@user:anne", "doc:1#viewer@user:anne with c"} {
+		l := graph.New(graph.Options{}).Load()
+		for _, s := range []string{"doc:1#viewer@user:anne", "doc:1#viewer@user:bob", s} {
+			if err := l.Add(parse(t, s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.Finish(); !errors.Is(err, graph.ErrDuplicate) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Reading by names allocates nothing.
+func TestNoAllocation(t *testing.T) {
+	g := load(t, graphtest.Shape{Tuples: graphtest.TuplesMin, Fan: 2000})
+	v := write(t, g, `document:c#viewer@user:anne with range {"max":5}`)
+	viewer, user := kind(t, v, "document", "viewer"), kind(t, v, "user", "")
+	parent, folder := kind(t, v, "document", "parent"), kind(t, v, "folder", "")
+	member := kind(t, v, "group", "member")
+	found := 0
+	for what, read := range map[string]func(){
+		"kind": func() { v.Kind(graph.KindName{Type: "document", Relation: "viewer"}) },
+		"lists": func() {
+			d, _ := v.Node(parent, "d77")
+			f := v.Forward(d, folder).Chunk(0)[0].Node()
+			p, _ := v.Sibling(f, folder)
+			found += v.Reverse(p, parent).Len() + len(v.ID(p)) + int(v.KindOf(p))
+		},
+		"long": func() {
+			d, _ := v.Node(viewer, "fan")
+			g, _ := v.Node(member, "lone-1234")
+			if _, ok := v.Forward(d, member).Find(g); ok {
+				found++
+			}
+		},
+		"detail": func() {
+			d, _ := v.Node(viewer, "c")
+			u, _ := v.Node(user, "anne")
+			if e, ok := v.Probe(d, u); ok && e.Detailed() && v.Detail(d, u).Condition == "range" {
+				found++
+			}
+		},
+		"attribute": func() { v.Attribute(1<<6, "none") },
+	} {
+		before := found
+		if n := testing.AllocsPerRun(100, read); n != 0 {
+			t.Errorf("%s allocates %.1f times", what, n)
+		}
+		if found == before && what != "kind" && what != "attribute" {
+			t.Errorf("%s found nothing", what)
+		}
+	}
+}
+
+// Readers of any view need no lock while one writer publishes, a past is
+// derived and the lineage is compacted. It is for the race detector, and checks
+// that every view is whole: two tuples always come and go together.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	g := graph.New(graph.Options{})
+	first := write(t, g, "doc:0#viewer@user:0", "doc:0#owner@user:0")
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for r := range 2 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(r), 1))
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					readPair(t, g.View(), rng.IntN(2000))
+				}
+			}
+		})
+	}
+	readers.Go(func() {
+		for i := range 20 {
+			b := g.From(first)
+			if err := b.Add(parse(t, fmt.Sprintf("past:%d#viewer@user:0", i))); err != nil {
+				t.Error(err)
+			}
+			if n := b.View().Len(); n != 3 {
+				t.Errorf("the past has %d tuples", n)
+			}
+			if _, err := graph.Compact(g.View()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 1500 {
+		i, b := rng.IntN(2000), g.Begin()
+		a, o := parse(t, fmt.Sprintf("doc:%d#viewer@user:%d", i, i%7)), parse(t, fmt.Sprintf("doc:%d#owner@user:%d", i, i%11))
+		if b.Remove(a.Key()) {
+			b.Remove(o.Key())
+		} else if err := errors.Join(b.Add(a), b.Add(o)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Publish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	readers.Wait()
+	if first.Len() != 2 {
+		t.Fatal("the first view changed")
+	}
+}
+
+func readPair(t *testing.T, v *graph.View, i int) {
+	_, viewer := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 7)}})
+	_, owner := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 11)}})
+	if viewer != owner {
+		t.Errorf("doc:%d is half there: %v %v", i, viewer, owner)
+	}
+}
