@@ -52,7 +52,8 @@ type Oracle struct {
 	programs   map[string]expr.Program
 	tuples     map[node][]edge
 	attributes map[attributeKey]string
-	objects    []rel.Object
+	objects    []rel.Object // those that the world mentions, each once
+	mentioned  map[rel.Object]bool
 }
 
 // node is a relation of an object: what one can be a member of.
@@ -80,6 +81,7 @@ func New(w World, compiler expr.Compiler) (*Oracle, error) {
 		programs:   map[string]expr.Program{},
 		tuples:     map[node][]edge{},
 		attributes: map[attributeKey]string{},
+		mentioned:  map[rel.Object]bool{},
 	}
 	for i := range w.Model.Types {
 		t := &w.Model.Types[i]
@@ -122,7 +124,9 @@ func (o *Oracle) full(typ string) string {
 // count adds a tuple if it counts: not expired and admitted by the schema.
 func (o *Oracle) count(t rel.Tuple) {
 	o.mention(t.Object)
-	o.mention(t.Subject.Object())
+	if !o.wildcard(t.Subject) {
+		o.mention(t.Subject.Object())
+	}
 	if t.Expires != 0 && t.Expires <= o.world.Now {
 		return
 	}
@@ -135,12 +139,10 @@ func (o *Oracle) count(t rel.Tuple) {
 
 // mention adds an object to those that exist.
 func (o *Oracle) mention(x rel.Object) {
-	for _, y := range o.objects {
-		if x == y {
-			return
-		}
+	if !o.mentioned[x] {
+		o.mentioned[x] = true
+		o.objects = append(o.objects, x)
 	}
-	o.objects = append(o.objects, x)
 }
 
 // admitted says whether a type restriction of the tuple's relation admits its
@@ -184,13 +186,16 @@ func (o *Oracle) condition(t rel.Tuple) expr.Truth {
 	if t.Condition == "" {
 		return expr.True
 	}
+	return o.programs[t.Condition].Eval(o.storedValues(t), o.world.Context, o.world.Now).Truth
+}
+
+// storedValues are the parameters that a tuple brings. Its context is JSON.
+func (o *Oracle) storedValues(t rel.Tuple) expr.Values {
 	stored := expr.Values{}
-	if t.Context != "" {
-		if err := json.Unmarshal([]byte(t.Context), &stored); err != nil {
-			return expr.Unknown
-		}
+	if t.Context == "" || json.Unmarshal([]byte(t.Context), &stored) != nil {
+		return nil
 	}
-	return o.programs[t.Condition].Eval(stored, o.world.Context, o.world.Now).Truth
+	return stored
 }
 
 // formula is a relation's rewrite with the tuples put in, for one subject.

@@ -1,0 +1,354 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Law is something that holds on every world. It returns the first failure
+// that it meets among the bench's questions.
+type Law struct {
+	Name  string
+	Holds func(*Bench) *Failure
+	// Every is how rarely a run of many worlds tries it: each Every-th one.
+	Every uint64
+}
+
+// Failure is a world on which a law does not hold.
+type Failure struct {
+	Law      string
+	Question Question
+	Text     string // what was expected and what came
+}
+
+func (f *Failure) Error() string { return f.Law + ": " + f.Question.String() + ": " + f.Text }
+
+// Laws returns all laws that need no storage.
+func Laws() []Law {
+	laws := []Law{
+		{Name: "check", Holds: checkLaw(eval.ModeAuto), Every: 1},
+		{Name: "check by solver", Holds: checkLaw(eval.ModeSolver), Every: 2},
+		{Name: "check forward", Holds: checkLaw(eval.ModeForward), Every: 2},
+		{Name: "check backward", Holds: checkLaw(eval.ModeBackward), Every: 2},
+		{Name: "check shuffled", Holds: checkLaw(eval.ModeShuffled), Every: 2},
+		{Name: "past views", Holds: pastLaw, Every: 4},
+		{Name: "list objects", Holds: listObjectsLaw, Every: 2},
+	}
+	return laws
+}
+
+// checkLaw: check is what the oracle says, whatever the way.
+func checkLaw(mode eval.Mode) func(*Bench) *Failure {
+	return func(b *Bench) *Failure {
+		on := b.binding
+		if mode != eval.ModeAuto {
+			on = on.Force(mode)
+		}
+		for _, q := range b.Questions {
+			if text := b.compare(b.Oracle, on, b.graph.View(), q, b.truth(q)); text != "" {
+				return &Failure{Question: q, Text: text}
+			}
+			if mode == eval.ModeAuto && b.Coverage != nil {
+				b.Coverage.count(b.survey, q, b.truth(q))
+			}
+		}
+		return nil
+	}
+}
+
+// compare asks one question and says how the answer differs from want; "" if
+// it does not.
+func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, want expr.Truth) string {
+	a, err := b.check(on, r, q)
+	if !b.admissible() {
+		if !errors.Is(err, eval.ErrTuple) {
+			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v, %v", a.Truth, err)
+		}
+		return ""
+	}
+	if err != nil {
+		return fmt.Sprintf("want %s, got error %v", want, err)
+	}
+	if a.Truth != want {
+		return fmt.Sprintf("want %s, got %s (%s)", want, a.Truth, a.Reasons)
+	}
+	return b.compareReasons(o, a)
+}
+
+// compareReasons holds an unknown answer's reasons against the world.
+func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
+	r := a.Reasons
+	if a.Truth != expr.Unknown {
+		if r != nil {
+			return fmt.Sprintf("%s with reasons: %s", a.Truth, r)
+		}
+		return ""
+	}
+	if r == nil {
+		return "unknown without reasons"
+	}
+	if b.Coverage != nil {
+		for i, is := range [reasonCount]bool{len(r.Missing) > 0, len(r.Errors) > 0, r.Cycle, r.Bound != ""} {
+			if is {
+				b.Coverage.Reasons[i]++
+			}
+		}
+	}
+	conditions := len(r.Missing) + len(r.Errors)
+	switch {
+	case conditions == 0 && !r.Cycle && r.Bound == "":
+		return "unknown for no reason"
+	case r.Cycle && (conditions > 0 || r.Bound != ""):
+		return "a cycle besides other reasons: " + r.String()
+	case r.Bound != "" && r.Bound != eval.BoundDepth:
+		return "bound " + r.Bound
+	}
+	missing := o.missing()
+	for _, name := range r.Missing {
+		if !missing[name] {
+			return fmt.Sprintf("%q is said to be missing, but no condition lacks it", name)
+		}
+	}
+	return ""
+}
+
+// missing names what any condition, rule or attribute of the world lacks.
+func (o *Oracle) missing() map[string]bool {
+	names := map[string]bool{}
+	note := func(r expr.Result) {
+		for _, m := range r.Missing {
+			names[m] = true
+		}
+	}
+	for _, t := range append(slices.Clone(o.world.Stored), o.world.Contextual...) {
+		if p := o.programs[t.Condition]; p != nil {
+			note(p.Eval(o.storedValues(t), o.world.Context, o.world.Now))
+		}
+	}
+	for name, t := range o.types {
+		for _, a := range t.Attributes {
+			names[name+"."+a.Name] = true
+		}
+		for _, r := range t.Relations {
+			eachRule(r.Rewrite, func(call *schema.RuleCall) {
+				for _, a := range call.Args { // an attribute or an entry of the context
+					names[a.Context] = true
+				}
+			})
+		}
+	}
+	return names
+}
+
+func eachRule(r schema.Rewrite, do func(*schema.RuleCall)) {
+	if r.Op == schema.OpRule {
+		do(r.Rule)
+	}
+	for _, c := range r.Children {
+		eachRule(c, do)
+	}
+}
+
+// pastLaw: a view answers as of its revision, however the graph came there
+// and whatever came later; so does a view that is won back by undoing.
+func pastLaw(b *Bench) *Failure {
+	h := Route(b.Seed, &b.World)
+	g := graph.New(graph.Options{})
+	views := []*graph.View{g.View()}
+	for _, changes := range h.Revisions {
+		batch := g.Begin()
+		if err := applyToGraph(batch, changes); err != nil {
+			return &Failure{Text: "apply: " + err.Error()}
+		}
+		v, err := batch.Publish()
+		if err != nil {
+			return &Failure{Text: "publish: " + err.Error()}
+		}
+		views = append(views, v)
+	}
+	undone := g.View()
+	for revision := len(views) - 1; revision > 0; revision-- {
+		state := h.At(revision)
+		if f := b.sameAs(state, views[revision], fmt.Sprintf("view of revision %d", revision)); f != nil {
+			return f
+		}
+		batch := g.From(undone)
+		if err := applyToGraph(batch, difference(state, h.At(revision-1))); err != nil {
+			return &Failure{Text: "undo: " + err.Error()}
+		}
+		undone = batch.View()
+		if f := b.sameAs(h.At(revision-1), undone, fmt.Sprintf("revision %d by undoing", revision-1)); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// sameAs holds a view against the oracle on a state.
+func (b *Bench) sameAs(s State, v *graph.View, what string) *Failure {
+	o, err := b.on(s)
+	if err != nil {
+		return &Failure{Text: what + ": " + err.Error()}
+	}
+	on := eval.Bind(b.Schema, v)
+	tables := map[rel.Subject]*Table{}
+	for _, q := range b.Questions {
+		t := tables[q.Subject]
+		if t == nil {
+			t = o.Members(q.Subject, b.objects()...)
+			tables[q.Subject] = t
+		}
+		if text := b.compare(o, on, v, q, t.Truth(q.Object, q.Relation)); text != "" {
+			return &Failure{Question: q, Text: what + ": " + text}
+		}
+	}
+	return nil
+}
+
+// objects are those of the questions.
+func (b *Bench) objects() []rel.Object {
+	var all []rel.Object
+	for _, q := range b.Questions {
+		all = append(all, q.Object)
+	}
+	return all
+}
+
+// listObjectsLaw: the list of objects is what check is true for, whole and by
+// pages.
+func listObjectsLaw(b *Bench) *Failure {
+	type asked struct {
+		subject       rel.Subject
+		typ, relation string
+	}
+	done := map[asked]bool{}
+	for _, q := range b.Questions {
+		k := asked{q.Subject, q.Object.Type, q.Relation}
+		if done[k] {
+			continue
+		}
+		done[k] = true
+		if text := b.listObjects(q); text != "" {
+			return &Failure{Question: q, Text: text}
+		}
+	}
+	return nil
+}
+
+func (b *Bench) listObjects(q Question) string {
+	lq := eval.ListObjectsQuestion{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject}
+	ctx, v := context.Background(), b.graph.View()
+	whole, err := b.binding.ListObjects(ctx, v, lq, &b.env)
+	if !b.admissible() {
+		if !errors.Is(err, eval.ErrTuple) {
+			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v", err)
+		}
+		return ""
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if b.Coverage != nil {
+		b.Coverage.Lists++
+	}
+	var want, unknown []string
+	for _, x := range b.Oracle.listed(q) {
+		if x.Type != q.Object.Type {
+			continue
+		}
+		switch b.table(q.Subject).Truth(x, q.Relation) {
+		case expr.True:
+			want = append(want, x.ID)
+		case expr.Unknown:
+			unknown = append(unknown, x.ID)
+		}
+	}
+	inOrder(want)
+	inOrder(unknown)
+	if spare := b.Oracle.spare(q); spare != "" && (slices.Contains(whole.IDs, spare) || slices.Contains(whole.Unknown, spare)) {
+		return ""
+	}
+	switch {
+	case whole.More:
+		return "the whole list says that there is more"
+	case whole.Bound != "":
+		return b.cutList(whole, want, unknown)
+	case !slices.Equal(whole.IDs, want):
+		return fmt.Sprintf("want %v, got %v", want, whole.IDs)
+	case !b.World.Model.Options.MissingContextFails &&
+		(!slices.Equal(whole.Unknown, unknown) || whole.UnknownCount != len(unknown)):
+		return fmt.Sprintf("want %v unknown, got %v (%d)", unknown, whole.Unknown, whole.UnknownCount)
+	}
+	return b.pages(lq, want)
+}
+
+// cutList: a list that a bound cut holds nothing that is wrong.
+func (b *Bench) cutList(l eval.ObjectList, want, unknown []string) string {
+	for _, id := range l.IDs {
+		if !slices.Contains(want, id) {
+			return fmt.Sprintf("want %v, got %v (cut by %s)", want, l.IDs, l.Bound)
+		}
+	}
+	if len(unknown) == 0 {
+		return fmt.Sprintf("cut by %s, but no check is unknown", l.Bound)
+	}
+	return ""
+}
+
+func (b *Bench) pages(lq eval.ListObjectsQuestion, want []string) string {
+	var got []string
+	for lq.Limit = 1 + int(b.Seed%3); ; {
+		page, err := b.binding.ListObjects(context.Background(), b.graph.View(), lq, &b.env)
+		if err != nil {
+			return "page: " + err.Error()
+		}
+		got = append(got, page.IDs...)
+		if !page.More {
+			break
+		}
+		if len(page.IDs) != lq.Limit {
+			return fmt.Sprintf("a page of %d says that there is more, and holds %d", lq.Limit, len(page.IDs))
+		}
+		lq.After = page.Next
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Sprintf("want %v, got %v by pages of %d", want, got, lq.Limit)
+	}
+	return ""
+}
+
+// listed are the objects that a list may name: those of which a tuple or an
+// attribute tells. A userset is besides listed as a member of itself, though
+// nothing may tell of its object; what else may be listed of such an object is
+// left open (see spare).
+func (o *Oracle) listed(q Question) []rel.Object {
+	all := slices.Clone(o.objects)
+	own := q.Subject.Object()
+	if !o.mentioned[own] && q.Subject.Relation == q.Relation && own.Type == q.Object.Type {
+		all = append(all, own)
+	}
+	return all
+}
+
+// spare is the id of the subject's own object where nothing tells of it, and
+// the question is not that of itself; "" where there is none.
+func (o *Oracle) spare(q Question) string {
+	own := q.Subject.Object()
+	if o.mentioned[own] || own.Type != q.Object.Type || q.Subject.Relation == q.Relation {
+		return ""
+	}
+	return own.ID
+}
+
+// inOrder sorts ids as lists do.
+func inOrder(ids []string) {
+	slices.SortFunc(ids, func(a, b string) int { return eval.PositionOf(a).Compare(eval.PositionOf(b)) })
+}

@@ -1,0 +1,243 @@
+package oracle
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// request draws the context that comes with the question.
+func (g *generator) request() {
+	if len(g.w.Model.Conditions) == 0 {
+		return
+	}
+	g.w.Context = g.someValues(pick(g, 10, 50, 90))
+}
+
+// someValues gives each parameter a value with the chance given; rarely one of
+// another type.
+func (g *generator) someValues(percent int) expr.Values {
+	v := expr.Values{}
+	for _, p := range parameters {
+		if g.chance(percent) {
+			v[p.Name] = g.value(p.Type.Kind)
+		}
+	}
+	return v
+}
+
+func (g *generator) value(k expr.Kind) any {
+	if g.chance(3) {
+		k = pick(g, expr.Int, expr.String, expr.Bool)
+	}
+	switch k {
+	case expr.Int:
+		return float64(pick(g, 2, 4, 6))
+	case expr.String:
+		return pick(g, "a", "b")
+	}
+	return g.chance(60)
+}
+
+// full is a type's name as tuples know it.
+func (g *generator) full(name string) string {
+	if g.w.Model.Namespace == "" {
+		return name
+	}
+	return g.w.Model.Namespace + "/" + name
+}
+
+func (g *generator) id() string {
+	if g.w.Model.Options.StarIsOrdinary && g.chance(15) {
+		return rel.Wildcard
+	}
+	return strconv.Itoa(1 + g.r.IntN(g.ids))
+}
+
+// tuples draws the stored and the contextual ones.
+func (g *generator) tuples() {
+	keys := map[rel.Key]bool{}
+	n := 5 + g.r.IntN(36)
+	for range n {
+		if t, ok := g.tuple(); ok && !keys[t.Key()] {
+			keys[t.Key()] = true
+			g.w.Stored = append(g.w.Stored, t)
+		}
+	}
+	if !g.chance(35) {
+		return
+	}
+	contextual := map[rel.Key]bool{}
+	for range 1 + g.r.IntN(4) {
+		t, ok := g.tuple()
+		if len(g.w.Stored) > 0 && g.chance(50) {
+			t, ok = g.altered(pick(g, g.w.Stored...)), true
+		}
+		if ok && !contextual[t.Key()] {
+			contextual[t.Key()] = true
+			g.w.Contextual = append(g.w.Contextual, t)
+		}
+	}
+}
+
+// tuple draws one that a restriction admits, or sometimes a stale one: as if
+// written under another version of the schema.
+func (g *generator) tuple() (rel.Tuple, bool) {
+	var types []*schema.TypeDef
+	for i := range g.w.Model.Types {
+		if t := &g.w.Model.Types[i]; len(t.Relations) > 0 {
+			types = append(types, t)
+		}
+	}
+	t := pick(g, types...)
+	var assignable []schema.RelationDef
+	for _, r := range t.Relations {
+		if r.Subjects != nil {
+			assignable = append(assignable, r)
+		}
+	}
+	if len(assignable) == 0 {
+		return rel.Tuple{}, false
+	}
+	r := pick(g, assignable...)
+	st := pick(g, r.Subjects...)
+	name := r.Name
+	typ := g.full(t.Name)
+	if g.chance(8) {
+		typ, name, st = g.stale(t, r, st)
+	}
+	out := rel.Tuple{Object: rel.Object{Type: typ, ID: g.id()}, Relation: name,
+		Subject: rel.Subject{Type: g.full(st.Type), ID: g.id(), Relation: st.Relation}}
+	if st.Wildcard {
+		out.Subject.ID = rel.Wildcard
+	}
+	if out.Subject.Relation != "" && out.Subject.ID == rel.Wildcard {
+		out.Subject.ID = "1" // a wildcard has no relation
+	}
+	return g.detail(out, st.Condition), true
+}
+
+// stale changes what the schema says of a tuple into something that it does
+// not say, or says elsewhere.
+func (g *generator) stale(t *schema.TypeDef, r schema.RelationDef, st schema.SubjectType) (string, string, schema.SubjectType) {
+	typ, name := g.full(t.Name), r.Name
+	switch g.r.IntN(8) {
+	case 0:
+		typ = pick(g, "gone", "user", "doc")
+	case 1:
+		name = "gone"
+	case 2:
+		name = pick(g, t.Relations...).Name
+	case 3:
+		st.Type = pick(g, "user", "group", "doc")
+	case 4:
+		st.Wildcard, st.Relation = !g.w.Model.Options.StarIsOrdinary, ""
+	case 5:
+		st.Wildcard, st.Relation = false, pick(g, "", "a", "b", "gone")
+	case 6:
+		st.Condition = ""
+	case 7:
+		st.Condition = pick(g, "c0", "c1", "gone")
+	}
+	return typ, name, st
+}
+
+// detail gives a tuple its condition, with a part of the parameters stored
+// with it, and sometimes an expiry.
+func (g *generator) detail(t rel.Tuple, condition string) rel.Tuple {
+	t.Condition, t.Context, t.Expires = condition, "", 0
+	if condition != "" && g.chance(70) {
+		// The values are plain JSON, so the error cannot happen.
+		t.Context, _ = rel.CanonicalValue(g.someValues(pick(g, 20, 60, 90)))
+	}
+	if g.chance(8) {
+		t.Expires = pick(g, epoch-1, epoch, epoch+1, epoch+3600_000_000_000)
+	}
+	return t
+}
+
+// altered is a tuple with the same key and another condition or expiry.
+func (g *generator) altered(t rel.Tuple) rel.Tuple {
+	condition := t.Condition
+	for _, typ := range g.w.Model.Types {
+		for _, r := range typ.Relations {
+			if g.full(typ.Name) != t.Object.Type || r.Name != t.Relation {
+				continue
+			}
+			for _, st := range r.Subjects {
+				if g.full(st.Type) == t.Subject.Type && st.Relation == t.Subject.Relation &&
+					st.Wildcard == (t.Subject.IsWildcard() && !g.w.Model.Options.StarIsOrdinary) && g.chance(60) {
+					condition = st.Condition
+				}
+			}
+		}
+	}
+	t = g.detail(t, condition)
+	if g.chance(20) {
+		t.Expires = epoch - 1
+	}
+	return t
+}
+
+// values draws attributes, stored and contextual.
+func (g *generator) values() {
+	if !g.attributes {
+		return
+	}
+	contextual := g.chance(40)
+	for _, t := range g.w.Model.Types {
+		for i := range g.ids {
+			x := rel.Object{Type: g.full(t.Name), ID: strconv.Itoa(1 + i)}
+			for _, a := range t.Attributes {
+				text, _ := rel.CanonicalValue(g.value(a.Type.Kind)) // of a scalar: no error
+				v := rel.Attribute{Object: x, Name: a.Name, Value: text}
+				switch n := g.r.IntN(100); {
+				case n < 55:
+					g.w.Attributes = append(g.w.Attributes, v)
+				case n < 65 && contextual:
+					g.w.ContextualAttributes = append(g.w.ContextualAttributes, v)
+				case n < 75 && contextual:
+					g.w.ContextualAttributes = append(g.w.ContextualAttributes, v)
+					v.Value, _ = rel.CanonicalValue(g.value(a.Type.Kind))
+					g.w.Attributes = append(g.w.Attributes, v)
+				}
+			}
+		}
+	}
+}
+
+// Subjects draws some subjects that are worth asking about in w: such as
+// appear in its tuples, strangers, usersets and wildcards.
+func Subjects(seed uint64, w *World, n int) []rel.Subject {
+	g := newGenerator(seed ^ 0x5b)
+	g.w, g.ids = *w, 5
+	var all []rel.Subject
+	for range 4 * n {
+		if s := g.subject(); len(all) < n && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (g *generator) subject() rel.Subject {
+	t := pick(g, g.w.Model.Types...)
+	switch n := g.r.IntN(20); {
+	case n < 9:
+		return rel.Subject{Type: g.full("user"), ID: g.id()}
+	case n < 14 && len(g.w.Stored) > 0:
+		return pick(g, g.w.Stored...).Subject
+	case n < 15:
+		return rel.Subject{Type: g.full("user"), ID: rel.Wildcard}
+	case n < 16:
+		return rel.Subject{Type: g.full("user"), ID: "stranger"}
+	case n < 18 && len(t.Relations) > 0:
+		if s := (rel.Subject{Type: g.full(t.Name), ID: g.id(), Relation: pick(g, t.Relations...).Name}); s.ID != rel.Wildcard {
+			return s
+		}
+	}
+	return rel.Subject{Type: g.full(t.Name), ID: g.id()}
+}
