@@ -1,0 +1,163 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sort"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// ListObjectsQuestion asks for the objects of Type that Subject has Relation
+// on.
+type ListObjectsQuestion struct {
+	Type     string
+	Relation string
+	Subject  rel.Subject
+	Page
+}
+
+// Page selects a part of a list. The zero Page selects all of it.
+type Page struct {
+	// Limit is the most entries that are wanted; 0 or less means all.
+	Limit int
+	// After is the place that the page follows: the zero Position for the first
+	// page, the last answer's Next for the next one. It may be any value.
+	After Position
+}
+
+// ObjectList is { x : check(x) is true } of the question's type, or a page of
+// it, in the order of OrderHash.
+//
+// An object of which no tuple and no attribute tells is in no list, unless it
+// is the subject's own (group:1#member is a member of itself).
+type ObjectList struct {
+	// IDs are the ids of the objects.
+	IDs []string
+	// More says that the list goes on: ask again after Next.
+	More bool
+	Next Position
+
+	// Unknown are the ids of the first UnknownMax objects for which check is
+	// unknown, in the same order, and UnknownCount how many there are in all,
+	// whatever the page. Reasons say why, of all of them. Where the schema says
+	// MissingContextFails, an edge that does not lead to the subject adds no
+	// object to these.
+	Unknown      []string
+	UnknownCount int
+	Reasons      *Reasons
+
+	// Bound names the bound that stopped the search; "" says that the list is
+	// complete. What is in IDs is right in any case.
+	Bound string
+	Stats Stats
+}
+
+// UnknownMax bounds the undecided objects or subjects that a list names.
+const UnknownMax = 100
+
+// ErrEnumerate says that the list needs all objects of a type (a rule or an
+// attribute may hold for any of them), and the data cannot name them.
+var ErrEnumerate = errors.New("the data cannot name all objects of a type")
+
+// Enumerator is an optional power of a Reader: all objects of a type. Lists
+// of relations that hold by rules or attributes need it.
+type Enumerator interface {
+	// Objects yields a node of each object of the type of which a tuple or an
+	// attribute tells. Order and repetition do not matter.
+	Objects(typ string) iter.Seq[graph.Node]
+}
+
+// ListObjects lists what a subject has a relation on. It walks from the
+// subject to all objects at once; what the walk leaves open is checked. It
+// returns ErrReverse where the data cannot be read from the subject's side,
+// ErrEnumerate as said there, and otherwise the errors of Check.
+func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuestion, env *Env) (ObjectList, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	target, err := b.relation(lq.Type, lq.Relation)
+	if err != nil {
+		return ObjectList{}, err
+	}
+	b, r, err = b.listReader(r, env)
+	if err != nil {
+		return ObjectList{}, err
+	}
+	if !r.Reversible() {
+		return ObjectList{}, ErrReverse
+	}
+	w := walk{target: target}
+	w.q.start(ctx, b, r, lq.Subject, env)
+	if err := w.run(); err != nil {
+		return ObjectList{}, err
+	}
+	return w.list(lq.Page)
+}
+
+// found is what a walk ends in, in the list's order and each object once.
+type found struct {
+	ids     []string
+	entries []ranked // in order; at is the index in ids and nodes
+	sure    int      // entries with at below it need no check
+}
+
+// list checks what is open and cuts the page.
+func (w *walk) list(p Page) (ObjectList, error) {
+	f := w.found()
+	l := ObjectList{Bound: w.bound}
+	first := 0
+	if p.After != (Position{}) {
+		first = sort.Search(len(f.entries), func(i int) bool {
+			e := f.entries[i]
+			return Position{e.hash, f.ids[e.at]}.Compare(p.After) > 0
+		})
+	}
+	most := len(f.entries) - first
+	if p.Limit > 0 {
+		most = min(most, p.Limit)
+	}
+	l.IDs = make([]string, 0, most)
+	for i, e := range f.entries {
+		id := f.ids[e.at]
+		if int(e.at) >= f.sure {
+			switch a := w.check(int(e.at)-f.sure, id); a.Truth {
+			case expr.False:
+				continue
+			case expr.Unknown:
+				l.unknown(id, a.Reasons)
+				continue
+			}
+		}
+		if i < first {
+			continue
+		}
+		if p.Limit > 0 && len(l.IDs) == p.Limit {
+			if l.More = true; w.open == nil {
+				break // nothing further on is undecided
+			}
+			first = len(f.entries)
+			continue
+		}
+		l.IDs = append(l.IDs, id)
+	}
+	if n := len(l.IDs); n > 0 {
+		l.Next = PositionOf(l.IDs[n-1])
+	}
+	l.Stats = w.q.stats
+	return l, w.q.failed()
+}
+
+func (l *ObjectList) unknown(id string, why *Reasons) {
+	l.UnknownCount++
+	if len(l.Unknown) < UnknownMax {
+		l.Unknown = append(l.Unknown, id)
+	}
+	if l.Reasons == nil {
+		l.Reasons = &Reasons{}
+	}
+	l.Reasons.merge(why)
+}

@@ -1,0 +1,223 @@
+package eval
+
+import (
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// plan is a schema read backwards, for lists of one relation's objects and
+// subjects of one kind: from what a subject stands in, over the uses, to the
+// target. It depends on the schema alone.
+type plan struct {
+	// relations are what the subject can be a member of on its way. The target
+	// is the first of them; the others are named by their index.
+	relations []planned
+	index     map[schema.RelationID]int32
+	// starts are the tuples that name the subject itself, or its wildcard.
+	starts []start
+	// everything are relations that may hold for everybody on any object of
+	// their type: by a rule or an attribute.
+	everything []int32
+}
+
+// planned is a relation and what membership in it leads to. One without uses
+// that is not the target leads nowhere.
+type planned struct {
+	id   schema.RelationID
+	kind graph.Kind // of its nodes; 0 for a hidden one
+	uses []use
+}
+
+// start is a restriction of a relation that admits the subject as it is, or
+// its wildcard.
+type start struct {
+	to   int32
+	by   *schema.Restriction
+	open bool
+}
+
+// use is one step towards the target.
+type use struct {
+	op schema.Op // OpComputed, OpDirect (a userset in a tuple) or OpArrow
+	to int32
+	// reads is the kind of the nodes whose tuples join both: of to itself for
+	// OpDirect, of the arrow's first relation for OpArrow. by is what those
+	// tuples have to be, and from are the kinds of their subjects.
+	reads graph.Kind
+	from  []graph.Kind
+	by    *schema.Restriction
+	// open says that the step stands under an intersection or an exclusion, so
+	// that what it reaches is no more than a candidate.
+	open bool
+}
+
+// planner builds a plan.
+type planner struct {
+	b        *Binding
+	kind     schema.KindID // the subject's
+	wildcard schema.KindID // its type's wildcard, or None
+	plan     *plan
+}
+
+// planFor reads the schema backwards from what makes a member of target.
+func (b *Binding) planFor(target schema.RelationID, kind schema.KindID) *plan {
+	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &plan{index: map[schema.RelationID]int32{}}}
+	if kind != schema.None && b.s.Kinds[kind].Relation == "" {
+		p.wildcard = b.s.Types[b.names[b.s.Kinds[kind].Type].id].Wildcard
+	}
+	p.need(target)
+	for i := 0; i < len(p.plan.relations); i++ { // grows while it is read
+		p.read(int32(i), b.s.Relations[p.plan.relations[i].id].Expr, false)
+	}
+	return p.plan
+}
+
+func (p *planner) reaches(id schema.RelationID) bool { return p.b.s.Relations[id].Reaches(p.kind) }
+
+// need numbers a relation, if it can hold the subject.
+func (p *planner) need(id schema.RelationID) (int32, bool) {
+	i, ok := p.plan.index[id]
+	if ok || !p.reaches(id) {
+		return i, ok
+	}
+	i = int32(len(p.plan.relations))
+	p.plan.index[id] = i
+	p.plan.relations = append(p.plan.relations, planned{id: id, kind: p.b.kind(p.b.s.Relations[id].Kind)})
+	return i, true
+}
+
+func (p *planner) use(from schema.RelationID, u use) {
+	if i, ok := p.need(from); ok {
+		r := &p.plan.relations[i]
+		r.uses = append(r.uses, u)
+	}
+}
+
+// read collects what leads into relation to through the expression e.
+func (p *planner) read(to int32, e *schema.Expr, open bool) {
+	switch e.Op {
+	case schema.OpDirect:
+		p.direct(to, e, open)
+	case schema.OpComputed:
+		if !missesComputed() {
+			p.use(e.Relation, use{op: e.Op, to: to, open: open})
+		}
+	case schema.OpArrow:
+		p.arrow(to, e, open)
+	case schema.OpUnion:
+		for _, ch := range e.Children {
+			p.read(to, ch, open)
+		}
+	case schema.OpIntersection:
+		// A member of all is a member of any one of them.
+		p.read(to, p.narrowest(e.Children), !unchecked())
+	case schema.OpExclusion:
+		p.read(to, e.Children[0], !unchecked())
+	case schema.OpAttribute, schema.OpRule:
+		p.plan.everything = append(p.plan.everything, to)
+	}
+}
+
+func (p *planner) direct(to int32, e *schema.Expr, open bool) {
+	for i := range e.Direct {
+		x := &e.Direct[i]
+		if x.Kind == p.kind || x.Kind == p.wildcard {
+			p.plan.starts = append(p.plan.starts, start{to, x, open})
+		}
+		if x.Relation != schema.None {
+			p.use(x.Relation, use{op: e.Op, to: to, reads: p.plan.relations[to].kind,
+				from: p.b.kinds[x.Kind : x.Kind+1], by: x, open: open})
+		}
+	}
+}
+
+func (p *planner) arrow(to int32, e *schema.Expr, open bool) {
+	if missesArrow() {
+		return
+	}
+	for i := range e.Via {
+		v := &e.Via[i]
+		p.use(v.Target, use{op: e.Op, to: to, reads: p.b.kind(p.b.s.Relations[e.Relation].Kind),
+			from: p.b.plainKinds(v.Kind), by: &v.Restriction, open: open})
+	}
+}
+
+// narrowest picks the operand of an intersection that candidates are taken
+// from: one that cannot hold the subject at all, else one that tuples decide,
+// the simplest first.
+func (p *planner) narrowest(children []*schema.Expr) *schema.Expr {
+	best, least := children[0], p.width(children[0])
+	for _, ch := range children[1:] {
+		if w := p.width(ch); w < least {
+			best, least = ch, w
+		}
+	}
+	return best
+}
+
+// Widths of expressions, as far as the schema tells: the number of steps to a
+// tuple, about.
+const (
+	widthStep = 4
+	widthMany = 64      // recursive: any number of steps
+	widthAll  = 1 << 20 // a rule or an attribute
+)
+
+func (p *planner) width(e *schema.Expr) int {
+	switch e.Op {
+	case schema.OpDirect:
+		w := 0
+		for i := range e.Direct {
+			x := &e.Direct[i]
+			switch {
+			case x.Relation != schema.None && p.reaches(x.Relation):
+				w += widthStep + p.relationWidth(x.Relation)
+			case x.Kind == p.kind:
+				w++
+			case x.Kind == p.wildcard:
+				w += widthStep // whole types are shared by wildcards
+			}
+		}
+		return min(w, widthAll)
+	case schema.OpComputed:
+		return p.relationWidth(e.Relation)
+	case schema.OpArrow:
+		w := 0
+		for i := range e.Via {
+			w += widthStep + p.relationWidth(e.Via[i].Target)
+		}
+		return min(w, widthAll)
+	case schema.OpUnion:
+		w := 0
+		for _, ch := range e.Children {
+			w += p.width(ch)
+		}
+		return min(w, widthAll)
+	case schema.OpIntersection:
+		w := widthAll
+		for _, ch := range e.Children {
+			w = min(w, p.width(ch))
+		}
+		return w
+	case schema.OpExclusion:
+		return p.width(e.Children[0])
+	}
+	return widthAll
+}
+
+// relationWidth looks no further than one relation, so that planning costs no
+// more than the schema's size.
+func (p *planner) relationWidth(id schema.RelationID) int {
+	r := &p.b.s.Relations[id]
+	switch {
+	case !r.Reaches(p.kind):
+		return 0
+	case r.ReachAny:
+		return widthAll
+	case r.Probe:
+		return 1
+	case r.Recursive:
+		return widthMany
+	}
+	return widthStep
+}

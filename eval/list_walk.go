@@ -1,0 +1,308 @@
+package eval
+
+import (
+	"slices"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// walk goes from a subject to everything that it may have the target relation
+// on, hop by hop. What it reaches only through tuples that hold, unions alone
+// and no more hops than the bound is sure; everything else is open.
+//
+// It misses nothing: who is a member, or possibly one, is so by some branch of
+// each union, some operand of each intersection and the base of each
+// exclusion, and the walk follows all of these backwards.
+type walk struct {
+	q      query
+	target schema.RelationID
+	plan   *plan
+
+	level []step // reached with the current number of hops
+	next  []step // with one more
+	hops  int
+	seen  stepSet
+
+	sure, open []graph.Node // of the target's objects, perhaps several of one
+	compact    int          // the length of sure at which repetitions are removed
+	own        bool         // the subject's own object, that has no node, is found
+	ownOpen    bool
+	bound      string
+}
+
+// step is a membership: of the subject, in a relation of the plan, on the
+// object of a node (0 is the subject's own object, where no tuple names it).
+type step struct {
+	relation int32
+	open     bool
+	node     graph.Node
+}
+
+const compactMin = 1 << 13
+
+// run walks until nothing new is found. What stops it early is in w.bound or
+// the error.
+func (w *walk) run() error {
+	w.plan = w.q.b.planFor(w.target, w.q.kind)
+	w.compact = compactMin
+	if err := w.begin(); err != nil {
+		return err
+	}
+	for w.bound == "" && w.q.err == nil && (len(w.level) > 0 || len(w.next) > 0) {
+		for i := 0; i < len(w.level); i++ { // grows while it is read
+			w.expand(w.level[i])
+		}
+		w.level, w.next = w.next, w.level[:0]
+		w.hops++
+	}
+	return w.q.failed()
+}
+
+// begin reaches what needs no hop.
+func (w *walk) begin() error {
+	q := &w.q
+	if id, ok := w.itself(); ok && !fault.On(fault.EvalSelfMissed) {
+		w.reach(step{relation: id, node: q.anchor(q.subject.Object())})
+	}
+	for _, s := range w.plan.starts {
+		for _, p := range q.probes(s.by) {
+			if p.node == 0 || p.node == q.star && missesWildcard() {
+				continue
+			}
+			w.follow(p.node, w.plan.relations[s.to].kind, s.by, step{relation: s.to, open: s.open})
+		}
+	}
+	w.level, w.next = w.next, w.level
+	return w.all()
+}
+
+// itself finds the relation of which the subject is the userset.
+func (w *walk) itself() (int32, bool) {
+	q := &w.q
+	if q.kind == schema.None || q.subject.Relation == "" {
+		return 0, false
+	}
+	id, err := q.b.relation(q.subject.Type, q.subject.Relation)
+	if err != nil {
+		return 0, false
+	}
+	i, ok := w.plan.index[id]
+	return i, ok
+}
+
+// all begins at every object of the types that a rule or an attribute is read
+// on. The subject's own object is one of them though no tuple may tell of it.
+func (w *walk) all() error {
+	for _, i := range w.plan.everything {
+		r := &w.q.b.s.Relations[w.plan.relations[i].id]
+		nodes, ok := objects(w.q.b, w.q.r, &w.q.b.s.Types[r.Type])
+		if !ok {
+			return ErrEnumerate
+		}
+		for n := range nodes {
+			if !w.visit(1) {
+				break
+			}
+			w.reach(step{relation: i, open: true, node: n})
+		}
+		if w.q.kind != schema.None && w.q.subject.Type == w.q.b.s.Types[r.Type].Name {
+			w.reach(step{relation: i, open: true, node: w.q.anchor(w.q.subject.Object())})
+		}
+	}
+	return w.q.failed()
+}
+
+// visit counts nodes, and stops the walk at their bound.
+func (w *walk) visit(n int) bool {
+	if w.q.visit(n) {
+		return true
+	}
+	if w.q.err == nil {
+		w.bound = BoundNodes
+	}
+	return false
+}
+
+// expand takes every use of a membership.
+func (w *walk) expand(s step) {
+	if w.bound != "" || w.q.err != nil {
+		return
+	}
+	for _, u := range w.plan.relations[s.relation].uses {
+		to := step{relation: u.to, open: s.open || u.open, node: s.node}
+		if u.op == schema.OpComputed {
+			w.reach(to)
+			continue
+		}
+		for _, k := range u.from {
+			if n := w.subject(s.node, k); n != 0 {
+				to.open = s.open || u.open || w.hops >= w.q.depthMax
+				w.follow(n, u.reads, u.by, to)
+			}
+		}
+	}
+}
+
+// subject finds the node of a kind under which an object stands in tuples.
+func (w *walk) subject(anchor graph.Node, k graph.Kind) graph.Node {
+	if anchor != 0 || k == 0 {
+		return w.q.at(anchor, k)
+	}
+	n, _ := w.q.r.Node(k, w.q.subject.ID)
+	return n
+}
+
+// follow takes every tuple that n stands in as the subject, on nodes of kind
+// k, one hop further on.
+func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to step) {
+	if k == 0 {
+		return
+	}
+	l := w.q.r.Reverse(n, k)
+	last := len(w.plan.relations[to.relation].uses) == 0
+	for c := range l.Chunks() {
+		edges := l.Chunk(c)
+		if !w.visit(len(edges)) {
+			return
+		}
+		for _, e := range edges {
+			s := to
+			s.node = e.Node()
+			if e.Detailed() || !by.Bare {
+				switch w.q.edge(by, s.node, graph.EdgeTo(n, e.Detailed())) {
+				case expr.False:
+					continue
+				case expr.Unknown:
+					s.open = true
+				}
+			}
+			if last {
+				w.hit(s)
+			} else if w.fresh(s) {
+				w.next = append(w.next, s)
+			}
+		}
+	}
+}
+
+// reach takes a membership that costs no hop.
+func (w *walk) reach(s step) {
+	if len(w.plan.relations[s.relation].uses) == 0 {
+		w.hit(s)
+	} else if w.fresh(s) {
+		w.level = append(w.level, s)
+	}
+}
+
+// fresh says whether a membership is new, and records it as found.
+func (w *walk) fresh(s step) bool {
+	key := uint64(s.relation)<<32 | uint64(s.node)<<1
+	if s.open && (w.seen.has(key) || !w.seen.add(key|1)) || !s.open && !w.seen.add(key) {
+		return false
+	}
+	w.hit(s)
+	return true
+}
+
+// hit records a membership in the target.
+func (w *walk) hit(s step) {
+	switch {
+	case s.relation != 0:
+	case s.node == 0:
+		w.own, w.ownOpen = true, s.open && (!w.own || w.ownOpen)
+	case s.open:
+		w.open = append(w.open, s.node)
+		if len(w.open) > 2*w.compact {
+			w.open = unique(w.open)
+		}
+	default:
+		w.sure = append(w.sure, s.node)
+		if len(w.sure) > 2*w.compact {
+			w.sure = unique(w.sure)
+			w.compact = max(len(w.sure), compactMin)
+		}
+	}
+}
+
+func unique(nodes []graph.Node) []graph.Node {
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// found names and orders what the walk found.
+func (w *walk) found() found {
+	n := len(w.sure) + len(w.open) + 1
+	f := found{ids: make([]string, 0, n)}
+	name := func(nodes []graph.Node) {
+		for _, n := range nodes {
+			f.ids = append(f.ids, w.q.r.ID(n))
+		}
+	}
+	if w.own && !w.ownOpen {
+		f.ids = append(f.ids, w.q.subject.ID)
+	}
+	name(w.sure)
+	f.sure = len(f.ids)
+	name(w.open)
+	if w.own && w.ownOpen {
+		f.ids = append(f.ids, w.q.subject.ID)
+	}
+	entries := make([]ranked, 2*len(f.ids))
+	for i, id := range f.ids {
+		entries[i] = ranked{OrderHash(id), uint32(i)}
+	}
+	f.entries, _ = order(entries[:len(f.ids)], entries[len(f.ids):], nil, f.ids)
+	return f
+}
+
+// check decides the i-th open entry.
+func (w *walk) check(i int, id string) Answer {
+	var n graph.Node
+	if i < len(w.open) {
+		n = w.open[i]
+	}
+	t := w.q.b.s.Types[w.q.b.s.Relations[w.target].Type].Name
+	return w.q.member(w.target, n, rel.Object{Type: t, ID: id})
+}
+
+// stepSet is a set of steps: open addressing, at most half full. 0 is no
+// member, so keys are kept plus one.
+type stepSet struct {
+	slots []uint64
+	n     int
+}
+
+func (s *stepSet) slot(key uint64) int {
+	mask := len(s.slots) - 1
+	i := int((key*orderLast)>>32) & mask
+	for s.slots[i] != 0 && s.slots[i] != key+1 {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+func (s *stepSet) has(key uint64) bool { return s.n > 0 && s.slots[s.slot(key)] != 0 }
+
+// add says whether key was not in the set.
+func (s *stepSet) add(key uint64) bool {
+	if 2*s.n >= len(s.slots) {
+		old := s.slots
+		s.slots = make([]uint64, max(64, 2*len(old)))
+		for _, k := range old {
+			if k != 0 {
+				s.slots[s.slot(k-1)] = k
+			}
+		}
+	}
+	i := s.slot(key)
+	if s.slots[i] != 0 {
+		return false
+	}
+	s.slots[i] = key + 1
+	s.n++
+	return true
+}
