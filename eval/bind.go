@@ -22,6 +22,8 @@ type Binding struct {
 	// always marks, by relation, what no subject's kind makes needless to look
 	// at; nil without schema.Options.MissingContextFails.
 	always []bool
+	units  []unit
+	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
 	// whole says that the reader knew every kind of the schema.
 	whole bool
 	mode  Mode
@@ -61,6 +63,7 @@ func Bind(s *schema.Schema, r Reader) *Binding {
 		}
 	}
 	b.always = alwaysAsked(s)
+	b.unitsOf()
 	return b
 }
 

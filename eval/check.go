@@ -45,9 +45,27 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 // failed returns an error.
 func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	before := q.stats
-	a := q.solved(id, n, object)
+	a := q.decide(id, n, object)
 	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
 	return a
+}
+
+// decide walks, and solves the equations where the walk cannot tell.
+func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+	if q.b.mode == ModeSolver || q.b.s.Options.StarIsOrdinary && q.subject.ID == rel.Wildcard {
+		return q.solved(id, n, object)
+	}
+	q.visited, q.over = 0, false
+	out := q.walked(id, n, object)
+	switch {
+	case q.err != nil:
+		return Answer{}
+	case q.over:
+		return Answer{Truth: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
+	case out.truth != expr.Unknown:
+		return Answer{Truth: out.truth}
+	}
+	return q.solved(id, n, object)
 }
 
 // solved answers by the equations.

@@ -28,6 +28,13 @@ type query struct {
 	stats              Stats
 	err                error // of the context
 	prober             prober
+
+	// of the walk
+	object   string // the id of the question's object, for the node 0
+	scratch  *scratch
+	searches uint32
+	nested   int
+	over     bool // the walk ended early: bound of nodes, or err
 }
 
 // prober is a Reader that knows better than its lists whether one edge is

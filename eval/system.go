@@ -233,7 +233,7 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		for _, probe := range q.probes(x) {
-			if probe.node == 0 {
+			if probe.node == 0 || probe.node == q.star && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
 				continue
 			}
 			edge, ok := q.find(from, probe.node, probe.kind)
@@ -241,7 +241,7 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 				arcs = append(arcs, arc{gateTrue, 0, t, from, edge, x})
 			}
 		}
-		if x.Relation == schema.None || !q.follows(x) {
+		if x.Relation == schema.None || !q.b.follows(x, q.kind) {
 			continue
 		}
 		s.each(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Truth) {
@@ -261,11 +261,11 @@ func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 	var arcs []arc
 	for i := range e.Via {
 		v := &e.Via[i]
-		if !q.crosses(v) {
+		if !q.b.crosses(v, q.kind) {
 			continue
 		}
 		for _, k := range q.b.plainKinds(v.Kind) {
-			s.each(&v.Restriction, from, k, func(edge graph.Edge, t expr.Truth) {
+			s.each(loosened(&v.Restriction), from, k, func(edge graph.Edge, t expr.Truth) {
 				if fault.On(fault.EvalArrowFirstOnly) && len(arcs) > 0 {
 					return
 				}
@@ -347,16 +347,6 @@ func (q *query) probes(x *schema.Restriction) []probe {
 		return []probe{{q.star, q.b.kinds[x.Kind]}}
 	}
 	return nil
-}
-
-// follows says whether usersets under a restriction need a look.
-func (q *query) follows(x *schema.Restriction) bool {
-	return q.b.reaches(x.Relation, q.kind) || q.b.always != nil && len(x.Conditions) > 0
-}
-
-// crosses says whether an arrow's way needs a look.
-func (q *query) crosses(v *schema.Via) bool {
-	return q.b.reaches(v.Target, q.kind) || q.b.always != nil && len(v.Conditions) > 0
 }
 
 // plainKinds are the kinds of list that hold the objects of a kind: where "*"

@@ -1,0 +1,342 @@
+package eval
+
+import (
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/fault"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// outcome is what a search found out. True and False are certain; Unknown only
+// says that the search cannot tell, and the equations must.
+type outcome struct {
+	truth expr.Truth
+	// height is, of a true one, the hops of the proof that was found.
+	height int32
+}
+
+// search walks from an object through unions, breadth first, until it meets
+// the subject. What is true only if an unknown condition holds is walked last.
+type search struct {
+	q  *query
+	id uint32 // tells its visited states from those of other searches
+	// where its own parts of the scratch begin
+	pending, later, opaques int
+
+	maybe bool    // past what is certain
+	doubt bool    // something is possible that is not certain
+	done  bool    // result stands
+	found outcome // the result
+}
+
+// nestedMax bounds searches inside searches: what nests deeper is left to the
+// equations, which need no stack.
+const nestedMax = 32
+
+// walked searches for a relation of an object. n may be 0 where the object has
+// no node of a kind that the route reads.
+func (q *query) walked(id schema.RelationID, n graph.Node, object rel.Object) outcome {
+	if !q.b.reaches(id, q.kind) {
+		return outcome{}
+	}
+	q.object = object.ID
+	out := q.search(int32(id), n)
+	q.release()
+	return out
+}
+
+// search decides a unit on the object of n.
+func (q *query) search(unit int32, n graph.Node) outcome {
+	w := search{q: q}
+	q.searches++
+	w.id = q.searches
+	if q.scratch != nil {
+		w.pending, w.later, w.opaques = len(q.scratch.pending), len(q.scratch.later), len(q.scratch.opaques)
+	}
+	w.run(q.b.route(unit, q.kind), n)
+	if s := q.scratch; s != nil {
+		s.pending, s.later, s.opaques = s.pending[:w.pending], s.later[:w.later], s.opaques[:w.opaques]
+	}
+	switch {
+	case w.done:
+		return w.found
+	case w.doubt || q.over:
+		return outcome{truth: expr.Unknown}
+	}
+	return outcome{}
+}
+
+func (w *search) run(r *route, n graph.Node) {
+	w.enter(r, n, 0)
+	if w.done || w.q.scratch == nil {
+		return
+	}
+	s := w.q.scratch
+	for next := w.pending; ; {
+		for ; next < len(s.pending) && !w.done; next++ {
+			w.expand(s.pending[next])
+		}
+		for w.opaques < len(s.opaques) && !w.done && next == len(s.pending) {
+			last := len(s.opaques) - 1
+			o := s.opaques[last]
+			s.opaques = s.opaques[:last]
+			w.part(o.part, o.node, o.hops)
+		}
+		if w.done || next < len(s.pending) {
+			if w.done {
+				return
+			}
+			continue
+		}
+		if w.later == len(s.later) || w.doubt {
+			return // a doubt cannot be settled by what is only possible
+		}
+		w.maybe = true
+		last := len(s.later) - 1
+		l := s.later[last]
+		s.later = s.later[:last]
+		w.reach(l.unit, l.node, l.hops)
+	}
+}
+
+// hit ends the search: the subject is a member, after so many hops.
+func (w *search) hit(hops int32) {
+	deep := int(hops) > w.q.depthMax
+	if deep && fault.On(fault.EvalDepthIsFalse) || fault.On(fault.EvalDepthOffByOne) && int(hops) == w.q.depthMax+1 {
+		deep = false
+		if fault.On(fault.EvalDepthIsFalse) {
+			return
+		}
+	}
+	w.done = true
+	w.found = outcome{expr.True, hops}
+	if deep || w.maybe {
+		w.found = outcome{truth: expr.Unknown}
+	}
+}
+
+// met weighs what an edge to the subject says.
+func (w *search) met(t expr.Truth, hops int32) bool {
+	switch t {
+	case expr.True:
+		w.hit(hops)
+	case expr.Unknown:
+		w.doubt = true
+	}
+	return w.done
+}
+
+// reach enters a state that was not yet visited.
+func (w *search) reach(unit int32, n graph.Node, hops int32) {
+	key := unit
+	if fault.On(fault.EvalVisitedAcrossRelations) {
+		key = 0
+	}
+	if w.q.borrow().seen.add(w.id, key, n) {
+		w.enter(w.q.b.route(unit, w.q.kind), n, hops)
+	}
+}
+
+// enter looks at all that a route reads on the object of n, and notes what is
+// to be followed.
+func (w *search) enter(r *route, n graph.Node, hops int32) {
+	q := w.q
+	if !q.visit(1) {
+		w.stop()
+		return
+	}
+	if r.self != schema.None && q.is(r.self, n, q.object) {
+		w.hit(hops)
+		return
+	}
+	if n != 0 {
+		own := q.r.KindOf(n)
+		for i := range r.sources {
+			s := &r.sources[i]
+			m := n
+			if own != s.kind {
+				if m, _ = q.r.Sibling(n, s.kind); m == 0 {
+					continue
+				}
+			}
+			if w.read(s, m, hops); w.done {
+				return
+			}
+		}
+	}
+	for i := range r.opaque {
+		o := q.borrow()
+		o.opaques = append(o.opaques, openPart{&r.opaque[i], n, hops})
+	}
+}
+
+// stop ends the search without a result: at the bound of nodes, or because
+// the context ended.
+func (w *search) stop() {
+	w.q.over = true
+	w.done, w.found = true, outcome{truth: expr.Unknown}
+}
+
+// read looks at the tuples of m.
+func (w *search) read(s *source, m graph.Node, hops int32) {
+	q := w.q
+	for i := range s.probes {
+		p := &s.probes[i]
+		x := q.node
+		if p.star {
+			x = q.star
+			if hops > 0 && fault.On(fault.EvalWildcardMissed) {
+				continue
+			}
+		}
+		if x == 0 {
+			continue
+		}
+		if e, ok := q.find(m, x, p.kind); ok && w.met(q.edge(p.by, m, e), hops) {
+			return
+		}
+	}
+	for i := range s.follows {
+		f := &s.follows[i]
+		l := q.r.Forward(m, f.kind)
+		if l.Len() == 0 {
+			continue
+		}
+		if w.joins(f) {
+			if w.join(f, m, l, hops+1); w.done {
+				return
+			}
+			continue
+		}
+		b := q.borrow()
+		b.pending = append(b.pending, pending{l, f, m, hops + 1})
+	}
+}
+
+// expand follows a list's edges.
+func (w *search) expand(p pending) {
+	q := w.q
+	if w.closed(&p) {
+		return
+	}
+	backwards := q.b.mode == ModeShuffled
+	for c := range p.list.Chunks() {
+		chunk := p.list.Chunk(c)
+		for i := range chunk {
+			e := chunk[i]
+			if backwards {
+				e = chunk[len(chunk)-1-i]
+			}
+			if w.follow(&p, e); w.done {
+				return
+			}
+			if p.by.arrow && fault.On(fault.EvalArrowFirstOnly) {
+				return
+			}
+		}
+	}
+}
+
+func (w *search) follow(p *pending, e graph.Edge) {
+	q := w.q
+	t := q.edge(p.by.by, p.from, e)
+	if t == expr.Unknown && p.by.scan {
+		w.doubt = true
+	}
+	switch {
+	case t == expr.False || p.by.unit < 0:
+		if !q.visit(1) {
+			w.stop()
+		}
+	case t == expr.Unknown && !w.maybe:
+		b := q.borrow()
+		b.later = append(b.later, reached{p.by.unit, e.Node(), p.hops})
+	default:
+		w.reach(p.by.unit, e.Node(), p.hops)
+	}
+}
+
+// part decides a part that the walk cannot see through.
+func (w *search) part(o *opaque, n graph.Node, hops int32) {
+	out := w.q.opaque(o, n)
+	switch {
+	case w.q.over:
+		w.stop()
+	case out.truth == expr.True:
+		w.hit(hops + out.height)
+	case out.truth == expr.Unknown:
+		w.doubt = true
+	}
+}
+
+// opaque decides a rule, an attribute, an intersection or an exclusion, by
+// searches of the operands.
+func (q *query) opaque(o *opaque, n graph.Node) outcome {
+	t := &q.b.s.Types[o.typ]
+	switch o.op {
+	case schema.OpAttribute:
+		truth, _ := q.attribute(t, n, q.object, o.expr.Attribute)
+		return outcome{truth: truth}
+	case schema.OpRule:
+		truth, _ := q.rule(o.expr.Rule, t, n, q.object)
+		return outcome{truth: truth}
+	}
+	if o.cyclic && !fault.On(fault.EvalRememberOpenCycle) || q.nested >= nestedMax {
+		return outcome{truth: expr.Unknown}
+	}
+	q.nested++
+	defer func() { q.nested-- }()
+	if o.op == schema.OpExclusion {
+		return q.exclusion(o, n)
+	}
+	all := outcome{truth: expr.True}
+	for i := range o.units {
+		if q.b.mode == ModeShuffled {
+			i = len(o.units) - 1 - i
+		}
+		one := q.operand(o.units[i], n)
+		if one.truth == expr.False {
+			return one
+		}
+		all = outcome{min(all.truth, one.truth), max(all.height, one.height)}
+		if fault.On(fault.EvalIntersectionFirst) {
+			break
+		}
+	}
+	return all
+}
+
+func (q *query) exclusion(o *opaque, n graph.Node) outcome {
+	base, subtracted := o.units[0], o.units[1]
+	if fault.On(fault.EvalExclusionSwapped) {
+		base, subtracted = subtracted, base
+	}
+	a := q.operand(base, n)
+	if a.truth == expr.False || fault.On(fault.EvalExclusionDropped) {
+		return a
+	}
+	b := q.operand(subtracted, n)
+	if fault.On(fault.EvalNotUnknownIsTrue) && b.truth == expr.Unknown {
+		return a
+	}
+	return outcome{min(a.truth, b.truth.Not()), a.height}
+}
+
+// operand decides a unit once in a question.
+func (q *query) operand(unit int32, n graph.Node) outcome {
+	s := q.borrow()
+	if s.memo == nil {
+		s.memo = map[memoKey]outcome{}
+	}
+	key := memoKey{unit, n}
+	if out, ok := s.memo[key]; ok {
+		return out
+	}
+	if fault.On(fault.EvalRememberOpenCycle) {
+		s.memo[key] = outcome{}
+	}
+	out := q.search(unit, n)
+	s.memo[key] = out
+	return out
+}
