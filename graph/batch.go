@@ -149,7 +149,7 @@ func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 func (b *Batch) known(k rel.Key) (c change, ok bool) {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	now := View{g: b.g, spine: b.g.capture()}
+	now := View{g: b.g, spine: b.g.spine}
 	if c.object, c.subject, ok = now.ends(k); !ok {
 		return c, false
 	}
@@ -202,7 +202,7 @@ func (b *Batch) SetAttribute(a rel.Attribute) error {
 func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	now := View{g: b.g, spine: b.g.capture()}
+	now := View{g: b.g, spine: b.g.spine}
 	k, ok := now.Kind(KindName{Type: o.Type})
 	if !ok {
 		return false
@@ -265,7 +265,7 @@ func (b *Batch) Publish() (*View, error) {
 func (b *Batch) flush() *View {
 	v := *b.base
 	b.g.mu.Lock()
-	v.spine, v.names, v.nodes = b.g.capture(), b.g.count, b.g.given
+	v.spine, v.names, v.nodes = b.g.spine, b.g.count, b.g.given
 	b.g.mu.Unlock()
 	v.values = b.values
 	v.beside += b.beside
@@ -313,8 +313,12 @@ func (c *change) apply(v *View, edits []edit) []edit {
 // them.
 func (v *View) rewrite(edits []edit) {
 	v.top = slices.Clone(v.top)
+	ed, _ := v.g.editors.Get().(*editor)
+	if ed == nil {
+		ed = new(editor)
+	}
+	defer v.g.editors.Put(ed)
 	var (
-		ed  editor
 		dir *directory
 		p   *page
 	)

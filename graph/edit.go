@@ -39,18 +39,71 @@ type editor struct {
 // apply returns old with the edits, all of its nodes, in order, one for each
 // edge at most.
 func (ed *editor) apply(old *segment, edits []edit) segment {
+	if s, ok := editUniform(old, edits); ok {
+		return s
+	}
 	ed.enc.reset()
-	last := edits[len(edits)-1].node & (blockSize - 1)
-	for i := range max(old.nodes(), uint32(last)+1) {
-		ed.enc.node(int(i))
-		n := 0
-		for n < len(edits) && uint32(edits[n].node)&(blockSize-1) == i {
+	plain := old.long == nil && old.nodes() > 0 && old.words[0]&uniform == 0
+	for at := uint32(0); ; {
+		to := uint32(blockSize)
+		if len(edits) > 0 {
+			to = uint32(edits[0].node) & (blockSize - 1)
+		}
+		if plain {
+			ed.enc.span(old, at, to)
+		} else {
+			ed.copy(old, at, min(to, old.nodes()))
+		}
+		if len(edits) == 0 {
+			return ed.enc.finish()
+		}
+		n := 1
+		for n < len(edits) && edits[n].node == edits[0].node {
 			n++
 		}
-		ed.applyNode(old.groups(i), edits[:n])
+		ed.enc.node(int(to))
+		ed.applyNode(old.groups(to), edits[:n])
 		edits = edits[n:]
+		at = to + 1
 	}
-	return ed.enc.finish()
+}
+
+// copy writes the nodes from from to before to as they are.
+func (ed *editor) copy(old *segment, from, to uint32) {
+	for i := from; i < to; i++ {
+		ed.enc.node(int(i))
+		gs := old.groups(i)
+		for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
+			ed.enc.list(s, l)
+		}
+	}
+}
+
+// editUniform applies edits that leave a uniform segment uniform, in a copy;
+// else it returns false. Documents that get their one parent are like that.
+func editUniform(old *segment, edits []edit) (segment, bool) {
+	if len(old.words) == 0 || old.words[0]&uniform == 0 {
+		return segment{}, false
+	}
+	s, m := side(old.words[1]>>countBits), old.nodes()
+	w := make([]Edge, 2+max(m, uint32(edits[len(edits)-1].node)&(blockSize-1)+1))
+	copy(w, old.words)
+	for _, e := range edits {
+		at := &w[2+uint32(e.node)&(blockSize-1)]
+		switch {
+		case e.side != s || *at != 0 && at.Node() != e.edge.Node():
+			return segment{}, false
+		case e.del:
+			*at = 0
+		default:
+			*at = e.edge
+		}
+	}
+	if w[len(w)-1] == 0 { // it may have become shorter, or empty
+		return segment{}, false
+	}
+	w[0] = uniform | Edge(len(w)-2)
+	return segment{words: w}, true
 }
 
 // applyNode writes a node's old groups merged with its edits.

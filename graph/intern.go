@@ -9,16 +9,23 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// A name record is the node that was first given to the object, a word of
-// length and type, and the bytes of the id. A node record is the offset of its
-// name, and the object's next node (0 at the end), the youngest last. A name
-// has a node from the moment it can be found.
+// A name record is a word of length and type, the object's first nodes, and the
+// bytes of the id. A node record is the offset of its name, and the object's
+// next node; the last one in the name record leads to the first that stands
+// only in such a chain. The nodes of a name are in order of age, 0 ends them,
+// and a name has one from the moment it can be found.
+//
+// Most objects have nodes of one or two kinds. Keeping those in the name record
+// saves a walk to other memory, above all for the kinds that an object has not.
 //
 // Nodes are given in blocks of 64 of one kind, so that a node's kind needs no
 // memory of its own, and the lists of a segment are alike.
 const (
 	blockBits = 6
 	blockSize = 1 << blockBits
+
+	recordNodes = 2               // nodes in a name record
+	recordHead  = 1 + recordNodes // words before the id
 
 	idBits  = 11 // rel.IDBytesMax needs them
 	idMask  = 1<<idBits - 1
@@ -39,7 +46,7 @@ func (s *spine) lookup(g *Graph, typ uint32, id string) uint32 {
 	h := g.nameHash(typ, id)
 	p := g.nameIndex[h>>56].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
-		if rec := word(s.names, off); rec != nil && rec[1] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
+		if rec := word(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
 			return off
 		}
 	}
@@ -50,6 +57,7 @@ func (s *spine) lookup(g *Graph, typ uint32, id string) uint32 {
 // the directory does not reach so far.
 func word(chunks [][]uint32, off uint32) []uint32 {
 	if c := off >> arenaBits; int(c) < len(chunks) {
+		// The shortest record has two words.
 		if chunk, i := chunks[c], off&arenaMask; int(i)+1 < len(chunk) {
 			return chunk[i:]
 		}
@@ -59,8 +67,8 @@ func word(chunks [][]uint32, off uint32) []uint32 {
 
 // recordID is the id in a name record, without a copy: records never change.
 func recordID(rec []uint32) string {
-	n := int(rec[1] & idMask)
-	if body := rec[2:]; n <= len(body)*4 && n > 0 {
+	n := int(rec[0] & idMask)
+	if body := rec[recordHead:]; n <= len(body)*4 && n > 0 {
 		return unsafe.String((*byte)(unsafe.Pointer(&body[0])), n)
 	}
 	return ""
@@ -81,12 +89,37 @@ func (s *spine) record(n Node) []uint32 {
 	return word(s.nodes, uint32(n)<<1)
 }
 
-// next returns the object's next node after n, 0 if there is none.
-func (s *spine) next(n Node) Node {
-	if rec := s.record(n); rec != nil {
-		return Node(atomic.LoadUint32(&rec[1]))
+// kin walks the nodes of a name.
+type kin struct {
+	s    *spine
+	rec  []uint32 // where the next link is, nil at the end
+	head int      // links left in the name record
+}
+
+func (s *spine) kin(off uint32) kin {
+	rec := word(s.names, off)
+	if off == 0 || rec == nil {
+		return kin{}
 	}
-	return 0
+	return kin{s, rec[1:], recordNodes}
+}
+
+// next returns the next node, or 0 at the end. Nodes that s does not know are
+// younger than those it knows: there it ends, too.
+func (k *kin) next() Node {
+	if len(k.rec) == 0 {
+		return 0
+	}
+	n := Node(atomic.LoadUint32(&k.rec[0]))
+	if k.s.kindOf(n) == 0 {
+		return 0
+	}
+	if k.head--; k.head > 0 {
+		k.rec = k.rec[1:]
+	} else {
+		k.rec = k.s.record(n)[1:]
+	}
+	return n
 }
 
 // kindOf returns a node's kind, 0 if s does not know it.
@@ -97,23 +130,12 @@ func (s *spine) kindOf(n Node) Kind {
 	return 0
 }
 
-// first returns the first node of the name at off.
-func (s *spine) first(off uint32) Node {
-	if rec := word(s.names, off); rec != nil {
-		return Node(rec[0])
-	}
-	return 0
-}
-
 // nodeOf finds the node of a kind among those of a name.
 func (s *spine) nodeOf(off uint32, k Kind) (Node, bool) {
-	// Nodes that s does not know stand at the end of the chain: there it ends.
-	for n := s.first(off); n != 0; n = s.next(n) {
-		switch s.kindOf(n) {
-		case k:
+	kin := s.kin(off)
+	for n := kin.next(); n != 0; n = kin.next() {
+		if s.kindOf(n) == k {
 			return n, true
-		case 0:
-			return 0, false
 		}
 	}
 	return 0, false
@@ -125,25 +147,22 @@ func (g *Graph) node(k Kind, id string) (Node, error) {
 	if len(id) == 0 || len(id) > rel.IDBytesMax {
 		return 0, fmt.Errorf("%w: id of %d bytes", rel.ErrName, len(id))
 	}
-	s := g.capture()
+	s := &g.spine
 	typ := s.kinds[k].typ
 	h := g.nameHash(typ, id)
 	p := g.nameIndex[h>>56].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		rec := word(s.names, off)
-		if rec[1] != uint32(len(id))|typ<<idBits || recordID(rec) != id {
+		if rec[0] != uint32(len(id))|typ<<idBits || recordID(rec) != id {
 			continue
 		}
-		for n := Node(rec[0]); ; {
-			if s.blocks[n>>blockBits] == k {
+		kin := s.kin(off)
+		for n := kin.next(); n != 0; n = kin.next() {
+			if s.kindOf(n) == k {
 				return n, nil
 			}
-			link := &s.record(n)[1]
-			if *link == 0 {
-				return g.giveNode(k, off, link)
-			}
-			n = Node(*link)
 		}
+		return g.giveNode(k, off, kin)
 	}
 	return g.giveName(k, typ, id, h)
 }
@@ -153,54 +172,48 @@ func (g *Graph) giveName(k Kind, typ uint32, id string, h uint64) (Node, error) 
 	if typ > typeMax {
 		return 0, fmt.Errorf("%w: it has %d types", ErrFull, typeMax)
 	}
-	off, rec, ok := g.names.alloc(2 + (len(id)+3)/4)
+	off, rec, ok := g.names.alloc(recordHead + (len(id)+3)/4)
 	if !ok {
 		return 0, fmt.Errorf("%w: its names have 16 GiB", ErrFull)
 	}
-	n, err := g.giveNode(k, off, nil)
+	g.spine.names = g.names.chunks
+	n, err := g.giveNode(k, off, kin{})
 	if err != nil {
 		return 0, err // the record is lost, and nothing refers to it
 	}
-	rec[0], rec[1] = uint32(n), uint32(len(id))|typ<<idBits
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[2])), len(id)), id)
+	rec[0], rec[1] = uint32(len(id))|typ<<idBits, uint32(n)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[recordHead])), len(id)), id)
 	g.nameIndex[h>>56].add(uint32(h), off)
 	g.count++
 	return n, nil
 }
 
-// giveNode adds a node of kind k to the name at off, behind the link of the
-// name's youngest node (nil for a new name).
-func (g *Graph) giveNode(k Kind, off uint32, link *uint32) (Node, error) {
+// giveNode adds a node of kind k to the name at off; end is the end of a walk
+// over the name's nodes (the zero kin for a new name).
+func (g *Graph) giveNode(k Kind, off uint32, end kin) (Node, error) {
 	f := &g.fill[k]
 	if f.block == 0 || f.used == blockSize {
 		if (len(g.spine.blocks)+1)*blockSize > g.opts.NodesMax {
 			return 0, fmt.Errorf("%w: it has %d nodes", ErrFull, g.given)
 		}
-		before := len(g.nodes.chunks[0])
+		small := len(g.nodes.chunks) == 1
 		g.nodes.alloc(2 * blockSize)
-		if link != nil && len(g.nodes.chunks[0]) != before {
-			// The first chunk moved to grow, and the link with it.
-			link = g.moved(off)
-		}
+		g.spine.nodes = g.nodes.chunks
 		*f = fill{block: uint32(len(g.spine.blocks))}
 		g.spine.blocks = append(g.spine.blocks, k)
+		if small && end.s != nil {
+			// The first chunk may have moved to grow, and the link with it.
+			end = g.spine.kin(off)
+			for end.next() != 0 {
+			}
+		}
 	}
 	n := Node(f.block<<blockBits | f.used)
 	f.used++
 	g.given++
 	word(g.nodes.chunks, uint32(n)<<1)[0] = off
-	if link != nil {
-		atomic.StoreUint32(link, uint32(n))
+	if end.s != nil {
+		atomic.StoreUint32(&end.rec[0], uint32(n)) // the link that the walk ended at
 	}
 	return n, nil
-}
-
-// moved finds the last link of the name at off anew.
-func (g *Graph) moved(off uint32) *uint32 {
-	s := g.capture()
-	n := s.first(off)
-	for s.next(n) != 0 {
-		n = s.next(n)
-	}
-	return &s.record(n)[1]
 }

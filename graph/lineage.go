@@ -32,7 +32,7 @@ type Graph struct {
 
 	// mu guards what follows: everything that gives new numbers.
 	mu    sync.Mutex
-	spine spine
+	spine spine // its directories are those of names and nodes
 	names arena
 	nodes arena
 	types map[string]uint32
@@ -41,6 +41,8 @@ type Graph struct {
 	given int    // nodes
 
 	details detailCache
+
+	editors sync.Pool // of *editor
 }
 
 const nameShards = 256 // so that growing one moves little at a time
@@ -99,19 +101,13 @@ func New(opts Options) *Graph {
 	g.fill = make([]fill, 1, 8)
 	g.nodes.alloc(2 * blockSize)
 	g.names.alloc(1) // offset 0 is no name
-	g.newest.Store(&View{g: g, spine: g.capture()})
+	g.spine.names, g.spine.nodes = g.names.chunks, g.nodes.chunks
+	g.newest.Store(&View{g: g, spine: g.spine})
 	return g
 }
 
 // View returns the newest published view.
 func (g *Graph) View() *View { return g.newest.Load() }
-
-// capture returns the spine as it is now; g.mu is held, or g is not shared yet.
-func (g *Graph) capture() spine {
-	s := g.spine
-	s.names, s.nodes = g.names.chunks, g.nodes.chunks
-	return s
-}
 
 // Intern returns the number of a kind, a new one if the lineage does not know
 // it. It is safe for concurrent use. A view sees kinds interned before it was

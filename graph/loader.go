@@ -101,7 +101,7 @@ func (l *Loader) Finish() (*View, error) {
 	}
 	v := &View{g: l.g, tuples: l.tuples, beside: l.beside}
 	l.g.mu.Lock()
-	v.spine, v.names, v.nodes = l.g.capture(), l.g.count, l.g.given
+	v.spine, v.names, v.nodes = l.g.spine, l.g.count, l.g.given
 	l.g.mu.Unlock()
 	v.details, v.values = treeOf(l.details), treeOf(l.values)
 	l.details, l.values = nil, nil
@@ -263,7 +263,8 @@ func (v *View) countLive() {
 	for b := range v.blocks {
 		for i := range Node(blockSize) {
 			n := Node(b)<<blockBits | i
-			if off := v.nodeName(n); off != 0 && v.first(off) == n && v.liveName(&v.spine, off) {
+			off := v.nodeName(n)
+			if kin := v.kin(off); off != 0 && kin.next() == n && v.liveName(&v.spine, off) {
 				v.liveNames++
 			}
 		}

@@ -57,7 +57,8 @@ func (r *reading) nodes(typ, id, relation string, do func(Node) bool) {
 		return
 	}
 	var nodes []Node
-	for n := r.v.first(r.v.lookup(r.v.g, r.v.kinds[k].typ, id)); n != 0 && r.v.kindOf(n) != 0; n = r.v.next(n) {
+	kin := r.v.kin(r.v.lookup(r.v.g, r.v.kinds[k].typ, id))
+	for n := kin.next(); n != 0; n = kin.next() {
 		if name := r.v.KindName(r.v.kindOf(n)); relation == "" || name.Relation == relation {
 			nodes = append(nodes, n)
 		}
@@ -215,9 +216,10 @@ func (v *View) Objects(typ string) iter.Seq[Node] {
 // leads says whether n is the first of its object's nodes, in order of kind,
 // that stands in a tuple, so that an object comes once.
 func (v *View) leads(n Node) bool {
-	for m := v.first(v.nodeName(n)); m != 0; m = v.next(m) {
+	kin := v.kin(v.nodeName(n))
+	for m := kin.next(); m != 0; m = kin.next() {
 		k := v.kindOf(m)
-		if k == 0 || k >= v.kindOf(n) || v.kinds[k].name.Wildcard {
+		if k >= v.kindOf(n) || v.kinds[k].name.Wildcard {
 			continue
 		}
 		if seg := v.segment(m); seg != nil && !seg.empty(uint32(m)&(blockSize-1)) {

@@ -165,7 +165,7 @@ type encoder struct {
 }
 
 func (e *encoder) reset() {
-	e.data, e.long = e.data[:0], nil
+	e.data, e.long = e.data[:0], e.long[:0]
 	e.m, e.same, e.mixed, e.current = 0, 0, false, -1
 }
 
@@ -176,6 +176,30 @@ func (e *encoder) node(i int) {
 			e.ends[e.current] = Edge(len(e.data))
 		}
 	}
+}
+
+// span adds all groups of the nodes from from to before to, of a segment that
+// is not uniform and has no long list, as they are.
+func (e *encoder) span(s *segment, from, to uint32) {
+	to = min(to, s.nodes())
+	if from >= to {
+		return
+	}
+	begin, end := s.words[1+from], s.words[1+to]
+	if begin == end {
+		return
+	}
+	e.node(int(from))
+	shift := Edge(len(e.data)) - begin
+	for i := from; i < to; i++ {
+		if s.words[2+i] > s.words[1+i] {
+			e.m = int(i) + 1
+		}
+		e.ends[i] = s.words[2+i] + shift
+	}
+	e.current = int(to) - 1
+	e.data = append(e.data, s.words[begin:end]...)
+	e.mixed = true
 }
 
 // list adds a group of the current node. An empty list is none.
@@ -225,9 +249,10 @@ func (e *encoder) finish() segment {
 	}
 	copy(w[base:], e.data)
 	s := segment{words: w}
-	if e.long != nil {
+	if len(e.long) > 0 {
 		long := make([]List, len(e.long))
 		copy(long, e.long)
+		clear(e.long) // or the buffer would keep chunks alive
 		s.long = &long
 	}
 	return s

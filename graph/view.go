@@ -251,7 +251,8 @@ func (v *View) hasValues(n Node) (has bool) {
 // liveName says whether any node of the name at off is live in v, by the nodes
 // that s knows.
 func (v *View) liveName(s *spine, off uint32) bool {
-	for n := s.first(off); n != 0; n = s.next(n) {
+	kin := s.kin(off)
+	for n := kin.next(); n != 0; n = kin.next() {
 		if v.live(n) {
 			return true
 		}
