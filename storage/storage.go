@@ -78,7 +78,13 @@ const (
 // TupleAdd of a live key replaces that row. TupleRemove of an absent key does
 // nothing. It is the engine that refuses either where a caller should know.
 type Change struct {
-	Kind      ChangeKind
+	Kind ChangeKind
+	// Fresh is a hint on a TupleAdd: the caller knows, from its view at the head
+	// it appends after and from this call's earlier changes, that the key is not
+	// live, so the driver need not look for a row to replace. The compare-and-swap
+	// makes the knowledge exact; a wrong hint loses the replaced row from the
+	// past. It is not part of the entry: it is neither hashed nor kept.
+	Fresh     bool
 	Tuple     rel.Tuple
 	Attribute rel.Attribute
 	Document  Document
@@ -94,6 +100,10 @@ type Document struct {
 	// Secondary are further keys under which DocumentsBy finds the document.
 	Secondary []string
 	Body      []byte
+	// Digest is the SHA-256 of Body in a SecretPut that was read from the log,
+	// whose Body is nil: a secret's ciphertext is hashed by the chain but never
+	// kept in history. On other changes, and where Body is set, it is ignored.
+	Digest Hash
 }
 
 // FilterTarget says what a Filter removes.
@@ -113,7 +123,8 @@ type Filter struct {
 	Tuple rel.Filter
 	// ObjectType, ObjectID and Name select attributes; "" is any.
 	ObjectType, ObjectID, Name string
-	// DocumentKind (required) and DocumentKeyPrefix select documents.
+	// DocumentKind (required) and DocumentKeyPrefix select documents, never
+	// secrets.
 	DocumentKind, DocumentKeyPrefix string
 }
 
@@ -136,6 +147,9 @@ const (
 	EntryBytesMax = 16 << 20
 	// ChangesMax bounds the changes of an entry.
 	ChangesMax = 100_000
+	// FiltersMax bounds the RemoveByFilter changes of an entry, each of which may
+	// read the whole state.
+	FiltersMax = 100
 )
 
 // TupleRow is a tuple of the state with the revisions between which it lives:
@@ -164,9 +178,13 @@ type DocumentRow struct {
 }
 
 // State is a consistent picture of a store at Head. Each sequence may be read
-// once, in any order of the three; an error ends it. Close must be called.
+// once, in any order of the three; an error ends it. Live rows come first, in
+// order of key; removed ones follow in order of removal. Close must be called.
 type State struct {
-	Head       Head
+	Head Head
+	// Oldest is the highest revision whose removed rows were trimmed: with
+	// LoadOptions.RemovedAfter <= Oldest the past is complete from Oldest on.
+	Oldest     Revision
 	Tuples     iter.Seq2[TupleRow, error]
 	Attributes iter.Seq2[AttributeRow, error]
 	Documents  iter.Seq2[DocumentRow, error]
@@ -212,10 +230,12 @@ type Driver interface {
 	Head(ctx context.Context, id StoreID) (Head, error)
 	// Append adds entries, which follow each other and the head `after`, and
 	// applies them to the state, in one durable transaction. It succeeds only if
-	// the store's head has after's revision and hash; else *ConflictError.
+	// the store's head has after's revision and hash; else *ConflictError. Entries
+	// that Chain refuses, or of another incarnation, are ErrEntry or ErrTooLarge.
 	Append(ctx context.Context, id StoreID, after Head, entries []Entry) (Head, error)
-	// Entries yields entries from the given revision on, in order. From below
-	// the trim is ErrTrimmed.
+	// Entries yields entries from the given revision on (0 is 1), in order, up to
+	// the head of the moment it is called. From below the trim is ErrTrimmed.
+	// Secrets come without their bodies.
 	Entries(ctx context.Context, id StoreID, from Revision) iter.Seq2[Entry, error]
 	// Load returns the state.
 	Load(ctx context.Context, id StoreID, opts LoadOptions) (State, error)
@@ -236,7 +256,9 @@ type Driver interface {
 	// highest `rows` trimmed (the past is complete from there on).
 	Oldest(ctx context.Context, id StoreID) (log, rows Revision, err error)
 	// Changed yields stores whose head moved after the moment that the opaque
-	// mark stands for, and the next mark. An empty mark is now-or-earlier.
+	// mark stands for, and the next mark. An empty mark is now-or-earlier. It may
+	// name stores that did not move (after a mark of an earlier process it names
+	// all), but never misses one. A mark that is none is ErrFormat.
 	Changed(ctx context.Context, mark string) (stores []StoreID, next string, err error)
 
 	Close() error

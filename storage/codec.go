@@ -1,0 +1,368 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// entryVersion is the first byte of an entry's canonical bytes. Another layout
+// gets another number; the number is part of what is hashed.
+const entryVersion = 1
+
+// entryHeaderBytes is the size of what stands before an entry's changes:
+// version, incarnation, revision, previous hash, writer, sequence and time.
+const entryHeaderBytes = 1 + 16 + 8 + 32 + 16 + 8 + 8
+
+// stringBytesMax bounds a string inside an entry; it is what the entry's own
+// bound leaves.
+const stringBytesMax = EntryBytesMax
+
+// AppendEntry appends the canonical bytes of e to dst: every field that e's
+// kinds of changes name, in a fixed order, integers big endian, strings and
+// counts behind a minimal uvarint. Equal entries have equal bytes, different
+// ones different bytes. It checks no bound; Chain does.
+func AppendEntry(dst []byte, e *Entry) []byte {
+	dst = append(dst, entryVersion)
+	dst = append(dst, e.Incarnation[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(e.Revision))
+	dst = append(dst, e.Previous[:]...)
+	dst = append(dst, e.Writer[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, e.Sequence)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(e.Time))
+	dst = binary.AppendUvarint(dst, uint64(len(e.Changes)))
+	for i := range e.Changes {
+		dst = appendChange(dst, &e.Changes[i])
+	}
+	return dst
+}
+
+func appendChange(dst []byte, c *Change) []byte {
+	dst = append(dst, byte(c.Kind))
+	switch c.Kind {
+	case TupleAdd:
+		dst = appendKey(dst, &c.Tuple)
+		dst = appendString(dst, c.Tuple.Condition)
+		dst = appendString(dst, c.Tuple.Context)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Tuple.Expires))
+	case TupleRemove:
+		dst = appendKey(dst, &c.Tuple)
+	case AttributeSet:
+		dst = appendAttributeKey(dst, &c.Attribute)
+		dst = appendString(dst, c.Attribute.Value)
+	case AttributeRemove:
+		dst = appendAttributeKey(dst, &c.Attribute)
+	case DocumentPut:
+		dst = appendDocumentHead(dst, &c.Document)
+		dst = binary.AppendUvarint(dst, uint64(len(c.Document.Body)))
+		dst = append(dst, c.Document.Body...)
+	case SecretPut:
+		dst = appendDocumentHead(dst, &c.Document)
+		digest := secretDigest(&c.Document)
+		dst = append(dst, digest[:]...)
+	case DocumentRemove, SecretRemove:
+		dst = appendString(dst, c.Document.Kind)
+		dst = appendString(dst, c.Document.Key)
+	case RemoveByFilter:
+		dst = appendFilter(dst, &c.Filter)
+	}
+	return dst
+}
+
+// secretDigest is what stands for a secret's ciphertext in the log: the chain
+// must hold after the ciphertext is gone.
+func secretDigest(d *Document) Hash {
+	if len(d.Body) == 0 && d.Digest != (Hash{}) {
+		return d.Digest
+	}
+	return sha256.Sum256(d.Body)
+}
+
+func appendKey(dst []byte, t *rel.Tuple) []byte {
+	dst = appendString(dst, t.Object.Type)
+	dst = appendString(dst, t.Object.ID)
+	dst = appendString(dst, t.Relation)
+	dst = appendString(dst, t.Subject.Type)
+	dst = appendString(dst, t.Subject.ID)
+	return appendString(dst, t.Subject.Relation)
+}
+
+func appendAttributeKey(dst []byte, a *rel.Attribute) []byte {
+	dst = appendString(dst, a.Object.Type)
+	dst = appendString(dst, a.Object.ID)
+	return appendString(dst, a.Name)
+}
+
+func appendDocumentHead(dst []byte, d *Document) []byte {
+	dst = appendString(dst, d.Kind)
+	dst = appendString(dst, d.Key)
+	dst = binary.AppendUvarint(dst, uint64(len(d.Secondary)))
+	for _, s := range d.Secondary {
+		dst = appendString(dst, s)
+	}
+	return dst
+}
+
+// appendFilter writes only what the target reads, so that a field that has no
+// meaning cannot make two equal filters differ.
+func appendFilter(dst []byte, f *Filter) []byte {
+	dst = append(dst, byte(f.Target))
+	switch f.Target {
+	case FilterTuples:
+		t := &f.Tuple
+		for _, s := range [...]string{t.ObjectType, t.ObjectID, t.Relation, t.SubjectType, t.SubjectID, t.SubjectRelation} {
+			dst = appendString(dst, s)
+		}
+		plain := byte(0)
+		if t.SubjectPlain {
+			plain = 1
+		}
+		dst = append(dst, plain)
+	case FilterAttributes:
+		dst = appendString(dst, f.ObjectType)
+		dst = appendString(dst, f.ObjectID)
+		dst = appendString(dst, f.Name)
+	case FilterDocuments:
+		dst = appendString(dst, f.DocumentKind)
+		dst = appendString(dst, f.DocumentKeyPrefix)
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	if len(s) < 0x80 {
+		return append(append(dst, byte(len(s))), s...)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// Hash returns SHA-256 over the canonical bytes of e.
+func (e *Entry) Hash() Hash { return sha256.Sum256(AppendEntry(nil, e)) }
+
+// DecodeEntry reads what AppendEntry wrote. The entry's strings share one copy
+// of b. An unknown version, kind or filter target is ErrFormat; anything else
+// that AppendEntry cannot have written is ErrDamaged; more than EntryBytesMax
+// or ChangesMax is ErrTooLarge.
+func DecodeEntry(b []byte) (Entry, error) {
+	if len(b) > EntryBytesMax {
+		return Entry{}, tooLarge("EntryBytesMax", EntryBytesMax, len(b))
+	}
+	if len(b) < entryHeaderBytes {
+		return Entry{}, fmt.Errorf("%w: entry of %d bytes", ErrDamaged, len(b))
+	}
+	if b[0] != entryVersion {
+		return Entry{}, fmt.Errorf("%w: entry of version %d", ErrFormat, b[0])
+	}
+	d := decoder{s: string(b), at: 1}
+	var e Entry
+	copy(e.Incarnation[:], d.take(16))
+	e.Revision = Revision(d.fixed64())
+	copy(e.Previous[:], d.take(32))
+	copy(e.Writer[:], d.take(16))
+	e.Sequence = d.fixed64()
+	e.Time = rel.Time(d.fixed64())
+	n := d.uvarint()
+	if d.err == nil && n > ChangesMax {
+		return Entry{}, tooLarge("ChangesMax", ChangesMax, n)
+	}
+	// A change takes three bytes at least, which bounds what a damaged count can
+	// make us allocate.
+	if d.err == nil && n > uint64(len(d.s)-d.at)/3 {
+		d.fail("%d changes in %d bytes", n, len(d.s)-d.at)
+	}
+	if d.err == nil && n > 0 {
+		e.Changes = make([]Change, n)
+	}
+	for i := range e.Changes {
+		if d.change(&e.Changes[i]); d.err != nil {
+			break
+		}
+	}
+	if d.err == nil && d.at != len(d.s) {
+		d.fail("%d bytes after its end", len(d.s)-d.at)
+	}
+	if d.err != nil {
+		return Entry{}, d.err
+	}
+	return e, nil
+}
+
+// decoder reads s from at on; after the first error it returns zeros.
+type decoder struct {
+	s   string
+	at  int
+	err error
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: entry: "+format, append([]any{ErrDamaged}, args...)...)
+	}
+}
+
+func (d *decoder) unknown(what string, n byte) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s %d", ErrFormat, what, n)
+	}
+}
+
+func (d *decoder) take(n int) string {
+	if d.err != nil || n > len(d.s)-d.at {
+		d.fail("cut at byte %d", len(d.s))
+		return ""
+	}
+	d.at += n
+	return d.s[d.at-n : d.at]
+}
+
+func (d *decoder) byte() byte {
+	if s := d.take(1); s != "" {
+		return s[0]
+	}
+	return 0
+}
+
+func (d *decoder) fixed64() uint64 {
+	s := d.take(8)
+	if s == "" {
+		return 0
+	}
+	var n uint64
+	for i := range 8 {
+		n = n<<8 | uint64(s[i])
+	}
+	return n
+}
+
+// uvarint accepts only the shortest form, or two texts would be one entry.
+func (d *decoder) uvarint() uint64 {
+	var n uint64
+	for shift := uint(0); shift < 64; shift += 7 {
+		c := d.byte()
+		if d.err != nil {
+			return 0
+		}
+		if shift == 63 && c > 1 || shift > 0 && c == 0 {
+			break
+		}
+		n |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return n
+		}
+	}
+	d.fail("malformed number before byte %d", d.at)
+	return 0
+}
+
+func (d *decoder) string() string {
+	if d.at < len(d.s) && d.s[d.at] < 0x80 && d.err == nil {
+		n := int(d.s[d.at])
+		if n < len(d.s)-d.at {
+			d.at += 1 + n
+			return d.s[d.at-n : d.at]
+		}
+	}
+	n := d.uvarint()
+	if n > stringBytesMax {
+		d.fail("string of %d bytes", n)
+		return ""
+	}
+	return d.take(int(n))
+}
+
+func (d *decoder) change(c *Change) {
+	c.Kind = ChangeKind(d.byte())
+	switch c.Kind {
+	case TupleAdd:
+		d.key(&c.Tuple)
+		c.Tuple.Condition = d.string()
+		c.Tuple.Context = d.string()
+		c.Tuple.Expires = rel.Time(d.fixed64())
+	case TupleRemove:
+		d.key(&c.Tuple)
+	case AttributeSet:
+		d.attributeKey(&c.Attribute)
+		c.Attribute.Value = d.string()
+	case AttributeRemove:
+		d.attributeKey(&c.Attribute)
+	case DocumentPut:
+		d.documentHead(&c.Document)
+		if body := d.string(); body != "" {
+			c.Document.Body = []byte(body)
+		}
+	case SecretPut:
+		d.documentHead(&c.Document)
+		copy(c.Document.Digest[:], d.take(32))
+	case DocumentRemove, SecretRemove:
+		c.Document.Kind = d.string()
+		c.Document.Key = d.string()
+	case RemoveByFilter:
+		d.filter(&c.Filter)
+	default:
+		d.unknown("kind of change", byte(c.Kind))
+	}
+}
+
+func (d *decoder) key(t *rel.Tuple) {
+	t.Object.Type = d.string()
+	t.Object.ID = d.string()
+	t.Relation = d.string()
+	t.Subject.Type = d.string()
+	t.Subject.ID = d.string()
+	t.Subject.Relation = d.string()
+}
+
+func (d *decoder) attributeKey(a *rel.Attribute) {
+	a.Object.Type = d.string()
+	a.Object.ID = d.string()
+	a.Name = d.string()
+}
+
+func (d *decoder) documentHead(doc *Document) {
+	doc.Kind = d.string()
+	doc.Key = d.string()
+	n := d.uvarint()
+	if n > uint64(len(d.s)-d.at) {
+		d.fail("%d secondary keys in %d bytes", n, len(d.s)-d.at)
+		return
+	}
+	for range n {
+		if d.err != nil {
+			return
+		}
+		doc.Secondary = append(doc.Secondary, d.string())
+	}
+}
+
+func (d *decoder) filter(f *Filter) {
+	f.Target = FilterTarget(d.byte())
+	switch f.Target {
+	case FilterTuples:
+		t := &f.Tuple
+		for _, s := range [...]*string{&t.ObjectType, &t.ObjectID, &t.Relation, &t.SubjectType, &t.SubjectID, &t.SubjectRelation} {
+			*s = d.string()
+		}
+		plain := d.byte()
+		if plain > 1 {
+			d.fail("flag %d", plain)
+		}
+		t.SubjectPlain = plain == 1
+	case FilterAttributes:
+		f.ObjectType = d.string()
+		f.ObjectID = d.string()
+		f.Name = d.string()
+	case FilterDocuments:
+		f.DocumentKind = d.string()
+		f.DocumentKeyPrefix = d.string()
+	default:
+		if d.err == nil {
+			d.unknown("filter target", byte(f.Target))
+		}
+	}
+}
+
+func tooLarge[N int | uint64](bound string, maximum int, n N) error {
+	return fmt.Errorf("%w: %s is %d, here are %d", ErrTooLarge, bound, maximum, n)
+}

@@ -1,0 +1,164 @@
+package kv
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+const formatMagic = "ostiary kv layout "
+
+// The first byte of a key behind the prefix. The numbers are on disk.
+const (
+	areaFormat  = 0x00
+	areaStore   = 0x01 // store id → name, incarnation, aliases
+	areaAlias   = 0x02 // door, alias → store id
+	areaContent = 0x03 // store id, table, … → the store's data
+)
+
+// table is the byte behind the store id that parts a store's data.
+type table byte
+
+const (
+	tableHead              table = 'h' // → head and incarnation
+	tableTrim              table = 'o' // → oldest entry, newest trimmed removal
+	tableLog               table = 'l' // revision → canonical bytes
+	tableTuples            table = 't' // tuple key → row
+	tableTuplesRemoved     table = 'u' // revision removed, tuple key → row
+	tableAttributes        table = 'a' // attribute key → row
+	tableAttributesRemoved table = 'b' // revision removed, attribute key → row
+	tableDocuments         table = 'd' // kind, key → row
+	tableDocumentsRemoved  table = 'e' // revision removed, kind, key → row
+	tableBodies            table = 'y' // kind, key → secondary keys and body
+	tableSecondary         table = 'k' // kind, secondary key, key → nothing
+	tableSecrets           table = 's' // kind, key → secondary keys and ciphertext
+)
+
+// appendPart appends s so that parts in a row keep the order of their strings
+// and no two different rows of parts are the same bytes: 0x00 ends a part, and
+// inside it 0x00 is written 01 01 and 0x01 is written 01 02.
+func appendPart(dst []byte, s string) []byte {
+	return append(appendOpenPart(dst, s), 0)
+}
+
+// appendOpenPart is appendPart without the end: the range of parts that begin
+// with s.
+func appendOpenPart(dst []byte, s string) []byte {
+	if strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, 1) < 0 {
+		return append(dst, s...)
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] <= 1 {
+			dst = append(dst, 1, s[i]+1)
+		} else {
+			dst = append(dst, s[i])
+		}
+	}
+	return dst
+}
+
+// cutPart splits key after its first part and returns that part, unescaped. Its
+// bytes are key's own where nothing was escaped.
+func cutPart(key []byte) (part, rest []byte, ok bool) {
+	end := bytes.IndexByte(key, 0)
+	if end < 0 {
+		return nil, nil, false
+	}
+	part, rest = key[:end], key[end+1:]
+	if bytes.IndexByte(part, 1) < 0 {
+		return part, rest, true
+	}
+	plain := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		c := part[i]
+		if c == 1 {
+			if i++; i == len(part) || part[i] < 1 || part[i] > 2 {
+				return nil, nil, false
+			}
+			c = part[i] - 1
+		}
+		plain = append(plain, c)
+	}
+	return plain, rest, true
+}
+
+// cutParts fills parts from key, which must hold exactly so many.
+func cutParts(key []byte, parts [][]byte) error {
+	var ok bool
+	for i := range parts {
+		if parts[i], key, ok = cutPart(key); !ok {
+			return fmt.Errorf("%w: a row's key is malformed", storage.ErrDamaged)
+		}
+	}
+	if len(key) != 0 {
+		return fmt.Errorf("%w: a row's key is too long", storage.ErrDamaged)
+	}
+	return nil
+}
+
+// tupleParts is the number of parts of a tuple's key.
+const tupleParts = 6
+
+func appendTupleKey(dst []byte, object rel.Object, relation string, subject rel.Subject) []byte {
+	dst = appendPart(dst, object.Type)
+	dst = appendPart(dst, object.ID)
+	dst = appendPart(dst, relation)
+	dst = appendPart(dst, subject.Type)
+	dst = appendPart(dst, subject.ID)
+	return appendPart(dst, subject.Relation)
+}
+
+func appendAttributeKey(dst []byte, a *rel.Attribute) []byte {
+	dst = appendPart(dst, a.Object.Type)
+	dst = appendPart(dst, a.Object.ID)
+	return appendPart(dst, a.Name)
+}
+
+func appendDocumentKey(dst []byte, kind, key string) []byte {
+	return appendPart(appendPart(dst, kind), key)
+}
+
+func (d *Driver) formatKey() []byte { return append(bytes.Clone(d.prefix), areaFormat) }
+
+func (d *Driver) storeKey(id storage.StoreID) []byte {
+	return append(append(bytes.Clone(d.prefix), areaStore), id[:]...)
+}
+
+func (d *Driver) aliasKey(door, alias string) []byte {
+	return appendPart(appendPart(append(bytes.Clone(d.prefix), areaAlias), door), alias)
+}
+
+// contentKey is the beginning of every key of a store's data.
+func (d *Driver) contentKey(id storage.StoreID) []byte {
+	return append(append(append(make([]byte, 0, len(d.prefix)+96), d.prefix...), areaContent), id[:]...)
+}
+
+// tableKey is the beginning of every key of one of a store's tables.
+func (d *Driver) tableKey(id storage.StoreID, t table) []byte {
+	return append(d.contentKey(id), byte(t))
+}
+
+func (d *Driver) logKey(id storage.StoreID, r storage.Revision) []byte {
+	return appendRevision(d.tableKey(id, tableLog), r)
+}
+
+func appendRevision(dst []byte, r storage.Revision) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(r))
+}
+
+// successor returns the least key above every key that begins with prefix,
+// which must hold a byte below 0xff.
+func successor(prefix []byte) []byte {
+	s := bytes.Clone(prefix)
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] != 0xff {
+			s[i]++
+			return s[:i+1]
+		}
+	}
+	return append(s, 0xff) // unreachable: every key of ours holds its area's byte
+}

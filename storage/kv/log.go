@@ -1,0 +1,127 @@
+package kv
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Entries yields entries, each checked against its predecessor's hash and the
+// last one against the head's.
+func (d *Driver) Entries(ctx context.Context, id storage.StoreID, from storage.Revision) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		done, err := d.begin(ctx)
+		if err != nil {
+			yield(storage.Entry{}, err)
+			return
+		}
+		defer done()
+		snap, err := d.store.Snapshot()
+		if err == nil {
+			defer snap.Close()
+			err = d.entries(ctx, snap, id, max(from, 1), yield)
+		}
+		if err != nil {
+			yield(storage.Entry{}, failed("log of", id, err))
+		}
+	}
+}
+
+func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from storage.Revision, yield func(storage.Entry, error) bool) error {
+	h, err := d.readHead(r, id)
+	if err != nil {
+		return err
+	}
+	t, err := d.readTrim(r, id)
+	if err != nil {
+		return err
+	}
+	if from < t.log {
+		return fmt.Errorf("%w: %d; the oldest is %d", storage.ErrTrimmed, from, t.log)
+	}
+	if from > h.Revision {
+		return nil
+	}
+	var previous storage.Hash
+	next, stopped := from, false
+	err = d.scan(ctx, r, d.logKey(id, from), successor(d.logKey(id, h.Revision)), func(key, value []byte) (bool, error) {
+		e, err := storage.DecodeEntry(value)
+		if err != nil {
+			return false, err
+		}
+		if e.Revision != next || e.Incarnation != h.incarnation || next > from && e.Previous != previous || next == 1 && e.Previous != (storage.Hash{}) {
+			return false, fmt.Errorf("%w: entry %d does not follow its predecessor", storage.ErrDamaged, next)
+		}
+		previous = sha256.Sum256(value)
+		if next == h.Revision && previous != h.Hash {
+			return false, fmt.Errorf("%w: the head names another entry %d", storage.ErrDamaged, next)
+		}
+		next++
+		stopped = !yield(e, nil)
+		return !stopped, nil
+	})
+	if err == nil && !stopped && next != h.Revision+1 {
+		return fmt.Errorf("%w: entry %d is missing", storage.ErrDamaged, next)
+	}
+	return err
+}
+
+// Trim deletes ranges, whatever their size, in one batch. Of log and rows what
+// lies beyond the head is cut to it: no entry to come is trimmed.
+func (d *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage.Revision) error {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	release, err := d.turns.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	h, err := d.readHead(d.store, id)
+	if err != nil {
+		return failed("trim", id, err)
+	}
+	t, err := d.readTrim(d.store, id)
+	if err != nil {
+		return failed("trim", id, err)
+	}
+	log, rows = min(log, h.Revision+1), min(rows, h.Revision)
+	if log > t.log || rows > t.rows {
+		if err := d.trim(id, t, trim{max(log, t.log), max(rows, t.rows)}); err != nil {
+			return failed("trim", id, err)
+		}
+	}
+	if s, ok := d.store.(Scrubber); ok {
+		secrets := d.tableKey(id, tableSecrets)
+		return failed("trim", id, s.Scrub(ctx, secrets, successor(secrets)))
+	}
+	return nil
+}
+
+func (d *Driver) trim(id storage.StoreID, old, next trim) error {
+	b := d.store.Batch()
+	defer b.Close()
+	if next.log > old.log {
+		if err := b.DeleteRange(d.logKey(id, old.log), d.logKey(id, next.log)); err != nil {
+			return err
+		}
+	}
+	if next.rows > old.rows {
+		for _, t := range [...]table{tableTuplesRemoved, tableAttributesRemoved, tableDocumentsRemoved} {
+			lower := appendRevision(d.tableKey(id, t), old.rows+1)
+			upper := appendRevision(d.tableKey(id, t), next.rows+1)
+			if err := b.DeleteRange(lower, upper); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.putTrim(b, id, next); err != nil {
+		return err
+	}
+	return b.Commit()
+}

@@ -1,0 +1,280 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// CreateStore adds the store's record, its aliases and its empty head.
+func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d.catalog.Lock()
+	defer d.catalog.Unlock()
+	_, taken, err := d.store.Get(d.storeKey(info.ID), nil)
+	if err != nil {
+		return failed("create", info.ID, err)
+	}
+	if taken {
+		return failed("create", info.ID, storage.ErrExists)
+	}
+	b := d.store.Batch()
+	defer b.Close()
+	if err := d.putInfo(b, info, nil); err != nil {
+		return failed("create", info.ID, err)
+	}
+	if err := d.putHead(b, info.ID, head{incarnation: info.Incarnation}); err != nil {
+		return failed("create", info.ID, err)
+	}
+	if err := d.putTrim(b, info.ID, trim{log: 1}); err != nil {
+		return failed("create", info.ID, err)
+	}
+	return failed("create", info.ID, b.Commit())
+}
+
+// UpdateStore replaces Name and Aliases.
+func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d.catalog.Lock()
+	defer d.catalog.Unlock()
+	old, err := d.info(d.store, info.ID)
+	if err != nil {
+		return failed("update", info.ID, err)
+	}
+	if old.Incarnation != info.Incarnation {
+		return failed("update", info.ID, fmt.Errorf("%w: of this incarnation", storage.ErrNoStore))
+	}
+	info.Created = old.Created
+	b := d.store.Batch()
+	defer b.Close()
+	if err := d.putInfo(b, info, old.Aliases); err != nil {
+		return failed("update", info.ID, err)
+	}
+	return failed("update", info.ID, b.Commit())
+}
+
+// putInfo writes the store's record and exchanges its old aliases for the new.
+func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string) error {
+	for door, alias := range old {
+		if err := b.Delete(d.aliasKey(door, alias)); err != nil {
+			return err
+		}
+	}
+	for door, alias := range info.Aliases {
+		key := d.aliasKey(door, alias)
+		owner, taken, err := d.get(d.store, key)
+		if err != nil {
+			return err
+		}
+		if taken && !bytes.Equal(owner, info.ID[:]) {
+			return fmt.Errorf("%w: alias %q of %q", storage.ErrExists, alias, door)
+		}
+		if err := d.put(b, key, append([]byte(nil), info.ID[:]...)); err != nil {
+			return err
+		}
+	}
+	v := append([]byte(nil), info.Incarnation[:]...)
+	v = appendFixed(v, uint64(info.Created))
+	texts := []string{info.Name}
+	for _, door := range slices.Sorted(maps.Keys(info.Aliases)) {
+		texts = append(texts, door, info.Aliases[door])
+	}
+	return d.put(b, d.storeKey(info.ID), appendTexts(v, texts))
+}
+
+func parseInfo(id storage.StoreID, v []byte) (storage.StoreInfo, error) {
+	info := storage.StoreInfo{ID: id}
+	if len(v) < 24 {
+		return info, errRow()
+	}
+	copy(info.Incarnation[:], v)
+	info.Created = rel.Time(fixed(v[16:]))
+	texts, rest, ok := cutTexts(v[24:])
+	if !ok || len(rest) != 0 || len(texts)%2 != 1 {
+		return info, errRow()
+	}
+	info.Name = texts[0]
+	if len(texts) > 1 {
+		info.Aliases = make(map[string]string, len(texts)/2)
+		for pair := range slices.Chunk(texts[1:], 2) {
+			info.Aliases[pair[0]] = pair[1]
+		}
+	}
+	return info, nil
+}
+
+func (d *Driver) info(r Reader, id storage.StoreID) (storage.StoreInfo, error) {
+	v, found, err := d.get(r, d.storeKey(id))
+	if err != nil {
+		return storage.StoreInfo{}, err
+	}
+	if !found {
+		return storage.StoreInfo{}, storage.ErrNoStore
+	}
+	return parseInfo(id, v)
+}
+
+// DeleteStore removes the record, the aliases and all data in one batch.
+func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d.catalog.Lock()
+	defer d.catalog.Unlock()
+	release, err := d.turns.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	info, err := d.info(d.store, id)
+	if err != nil {
+		return failed("delete", id, err)
+	}
+	b := d.store.Batch()
+	defer b.Close()
+	content := d.contentKey(id)
+	err = b.DeleteRange(content, successor(content))
+	for door, alias := range info.Aliases {
+		if err == nil {
+			err = b.Delete(d.aliasKey(door, alias))
+		}
+	}
+	if err == nil {
+		err = b.Delete(d.storeKey(id))
+	}
+	if err == nil {
+		err = b.Commit()
+	}
+	if err != nil {
+		return failed("delete", id, err)
+	}
+	d.moved.forget(id)
+	return nil
+}
+
+// Store returns one store.
+func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreInfo, error) {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return storage.StoreInfo{}, err
+	}
+	defer done()
+	info, err := d.info(d.store, id)
+	return info, failed("read", id, err)
+}
+
+// StoreByAlias finds a store by a door's name for it.
+func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.StoreInfo, error) {
+	done, err := d.begin(ctx)
+	if err != nil {
+		return storage.StoreInfo{}, err
+	}
+	defer done()
+	snap, err := d.store.Snapshot()
+	if err != nil {
+		return storage.StoreInfo{}, err
+	}
+	defer snap.Close()
+	v, found, err := d.get(snap, d.aliasKey(door, alias))
+	if err != nil {
+		return storage.StoreInfo{}, fmt.Errorf("alias %q of %q: %w", alias, door, err)
+	}
+	if !found {
+		return storage.StoreInfo{}, fmt.Errorf("%w: alias %q of %q", storage.ErrNoStore, alias, door)
+	}
+	var id storage.StoreID
+	if len(v) != len(id) {
+		return storage.StoreInfo{}, errRow()
+	}
+	copy(id[:], v)
+	info, err := d.info(snap, id)
+	return info, failed("read", id, err)
+}
+
+// Stores yields stores in order of id.
+func (d *Driver) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		done, err := d.begin(ctx)
+		if err != nil {
+			yield(storage.StoreInfo{}, err)
+			return
+		}
+		defer done()
+		area := append(bytes.Clone(d.prefix), areaStore)
+		lower := area
+		if after != (storage.StoreID{}) {
+			lower = append(d.storeKey(after), 0)
+		}
+		err = d.scan(ctx, d.store, lower, successor(area), func(key, value []byte) (bool, error) {
+			var id storage.StoreID
+			if len(key) != len(area)+len(id) {
+				return false, errRow()
+			}
+			copy(id[:], key[len(area):])
+			info, err := parseInfo(id, value)
+			if err != nil {
+				return false, err
+			}
+			return yield(info, nil), nil
+		})
+		if err != nil {
+			yield(storage.StoreInfo{}, err)
+		}
+	}
+}
+
+// scan hands each verified row of a range to row until that says stop. It ends
+// with ErrClosed or the context's error soon after either happened.
+func (d *Driver) scan(ctx context.Context, r Reader, lower, upper []byte, row func(key, value []byte) (more bool, err error)) (err error) {
+	it, err := r.Scan(lower, upper)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := it.Close(); err == nil {
+			err = closing
+		}
+	}()
+	for n := 0; it.Next(); n++ {
+		if d.closed.Load() {
+			return storage.ErrClosed
+		}
+		if n%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		key := it.Key()
+		value, err := d.verify(key, it.Value())
+		if err != nil {
+			return err
+		}
+		more, err := row(key, value)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// failed names the call and the store in an error; nil stays nil.
+func failed(op string, id storage.StoreID, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s store %s: %w", op, id, err)
+}

@@ -1,0 +1,194 @@
+package storagetest
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func appendCases() []testcase {
+	return []testcase{
+		{"append/conflict", "Append succeeds only if the head has after's revision and hash; else a ConflictError carries the head and nothing changes.", appendConflict},
+		{"append/group", "Several entries in one call are several revisions, and all or none are there.", appendGroup},
+		{"append/chain", "An entry that does not follow its predecessor by revision, hash, time or incarnation is ErrEntry.", appendChain},
+		{"append/log", "Entries returns what was appended, from any revision on, in order, writer and sequence included, also after a reopen.", entriesBack},
+		{"append/nothing", "An Append of no entries is only the comparison of heads.", appendNothing},
+		{"append/times", "Times may repeat, be negative or far ahead; rows carry the time of the entry that created them.", appendTimes},
+		{"append/unknown kind", "An unknown kind of change is ErrFormat and nothing changes.", unknownKind},
+	}
+}
+
+func anyTuple() rel.Filter { return rel.Filter{} }
+
+func (k *kit) conflict(err error, want storage.Head) {
+	k.Helper()
+	var c *storage.ConflictError
+	k.check(errors.As(err, &c), "the error is %v, want a conflict", err)
+	k.check(c.Head == want, "the conflict names head %v, want %v", c.Head, want)
+}
+
+func appendConflict(k *kit) {
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	for _, after := range []storage.Head{
+		{},
+		{Revision: 1, Time: l.Head.Time},
+		{Revision: 2, Hash: l.Head.Hash, Time: l.Head.Time},
+		{Revision: 0, Hash: l.Head.Hash},
+	} {
+		_, err := k.Append(k.ctx, l.ID, after, []storage.Entry{l.Entry(after, add("doc:2#viewer@user:anne")...)})
+		k.conflict(err, l.Head)
+	}
+	h, err := k.Head(k.ctx, l.ID)
+	k.ok(err)
+	k.check(h == l.Head, "the head moved to %v", h)
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "a refused entry changed the state")
+	k.verify(l)
+}
+
+func appendGroup(k *kit) {
+	l := k.store()
+	head, entries := storage.Head{}, []storage.Entry(nil)
+	for _, changes := range [][]storage.Change{
+		add("doc:1#viewer@user:anne", "doc:2#viewer@user:anne"),
+		remove("doc:1#viewer@user:anne"),
+		append(add("doc:1#viewer@user:anne with c {\"a\":1}"), remove("doc:2#viewer@user:anne")...),
+		{filterTuples(rel.Filter{ObjectType: "doc"})},
+		add("doc:1#viewer@user:anne"),
+	} {
+		e := l.Entry(head, changes...)
+		entries = append(entries, e)
+		head = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+	}
+	bad := slices.Clone(entries)
+	bad[4].Previous[0] ^= 1
+	_, err := k.Append(k.ctx, l.ID, storage.Head{}, bad)
+	k.is(err, storage.ErrEntry)
+	h, err := k.Head(k.ctx, l.ID)
+	k.ok(err)
+	k.check(h == storage.Head{}, "a part of a refused group was appended: %v", h)
+	l.Head, err = k.Append(k.ctx, l.ID, storage.Head{}, entries)
+	k.ok(err)
+	k.check(l.Head == head, "the head is %v, want %v", l.Head, head)
+	k.verify(l)
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "live tuples: %v", k.tuples(l, storage.LoadOptions{}))
+}
+
+func appendChain(k *kit) {
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	good := func() storage.Entry { return l.Entry(l.Head, add("doc:2#viewer@user:anne")...) }
+	for what, spoil := range map[string]func(e *storage.Entry){
+		"a gap in revisions":  func(e *storage.Entry) { e.Revision++ },
+		"a repeated revision": func(e *storage.Entry) { e.Revision-- },
+		"another predecessor": func(e *storage.Entry) { e.Previous[31] ^= 1 },
+		"a time before":       func(e *storage.Entry) { e.Time = l.Head.Time - 1 },
+		"another incarnation": func(e *storage.Entry) { e.Incarnation[0] ^= 1 },
+	} {
+		e := good()
+		spoil(&e)
+		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		k.check(errors.Is(err, storage.ErrEntry), "%s: the error is %v", what, err)
+	}
+	mixed := []storage.Entry{good(), {}}
+	mixed[1] = l.Entry(storage.Head{Revision: mixed[0].Revision, Hash: mixed[0].Hash(), Time: mixed[0].Time})
+	mixed[1].Incarnation[0] ^= 1
+	_, err := k.Append(k.ctx, l.ID, l.Head, mixed)
+	k.is(err, storage.ErrEntry)
+	k.verify(l)
+}
+
+func entriesBack(k *kit) {
+	l := k.store()
+	var want []storage.Hash
+	for _, c := range everyKind() {
+		e := l.Entry(l.Head, c)
+		want = append(want, e.Hash())
+		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		k.ok(err)
+		l.Head = h
+	}
+	for range 2 {
+		for from := storage.Revision(0); from <= l.Head.Revision+1; from++ {
+			next := max(from, 1)
+			for e, err := range k.Entries(k.ctx, l.ID, from) {
+				k.ok(err)
+				k.check(e.Revision == next, "entry %d where %d is next", e.Revision, next)
+				k.check(e.Hash() == want[next-1], "entry %d is not what was appended", next)
+				k.check(e.Writer == l.Writer && e.Sequence == uint64(next), "entry %d is by %x/%d", next, e.Writer, e.Sequence)
+				next++
+			}
+			k.check(next == l.Head.Revision+1 || from > l.Head.Revision, "entries from %d end before %d", from, next)
+		}
+		k.reopen()
+	}
+}
+
+// everyKind returns one change of each kind and filter target, with every field
+// set somewhere.
+func everyKind() []storage.Change {
+	a := rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "size", Value: "[1,2]"}
+	return []storage.Change{
+		add("doc:1#viewer@user:anne with c {\"a\":1} until 2030-01-02T03:04:05.000000006Z")[0],
+		add("doc:1#viewer@group:eng#member")[0],
+		remove("doc:1#viewer@user:anne")[0],
+		{Kind: storage.AttributeSet, Attribute: a},
+		{Kind: storage.AttributeRemove, Attribute: a},
+		put("schema", "1", "body", "name", "other"),
+		put("schema", "empty", ""),
+		{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "1"}},
+		{Kind: storage.SecretPut, Document: storage.Document{Kind: "key", Key: "k", Body: []byte("ciphertext"), Secondary: []string{"s"}}},
+		{Kind: storage.SecretRemove, Document: storage.Document{Kind: "key", Key: "k"}},
+		filterTuples(rel.Filter{ObjectType: "doc", ObjectID: "1", Relation: "viewer", SubjectType: "group", SubjectID: "eng", SubjectRelation: "member"}),
+		filterTuples(rel.Filter{SubjectPlain: true}),
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterAttributes, ObjectType: "doc", ObjectID: "1", Name: "size"}},
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments, DocumentKind: "schema", DocumentKeyPrefix: "e"}},
+	}
+}
+
+func appendNothing(k *kit) {
+	l := k.store()
+	h, err := k.Append(k.ctx, l.ID, l.Head, nil)
+	k.ok(err)
+	k.check(h == storage.Head{}, "the head is %v", h)
+	k.append(l)
+	_, err = k.Append(k.ctx, l.ID, storage.Head{}, nil)
+	k.conflict(err, l.Head)
+	k.verify(l)
+}
+
+func appendTimes(k *kit) {
+	l := k.store()
+	early := l.Entry(l.Head, add("doc:x#viewer@user:anne")...)
+	early.Time = -1 // the empty log's time is 0
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{early})
+	k.is(err, storage.ErrEntry)
+	times := []rel.Time{0, 0, 1, 1 << 62, 1<<63 - 1, 1<<63 - 1}
+	for i, at := range times {
+		e := l.Entry(l.Head, add("doc:"+string(rune('a'+i))+"#viewer@user:anne")...)
+		e.Time = at
+		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
+		k.ok(err)
+		k.check(h.Time == at, "the head's time is %d, want %d", h.Time, at)
+		l.Head = h
+	}
+	k.verify(l)
+	for i, row := range k.tuples(l, storage.LoadOptions{}) {
+		k.check(row.CreatedAt == times[i], "row %d was created at %d, want %d", i, row.CreatedAt, times[i])
+	}
+}
+
+func unknownKind(k *kit) {
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	for _, c := range []storage.Change{{}, {Kind: 200}, {Kind: storage.RemoveByFilter}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 9}}} {
+		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, c)})
+		k.is(err, storage.ErrFormat)
+	}
+	nameless := storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments}}
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, nameless)})
+	k.is(err, storage.ErrEntry)
+	k.verify(l)
+}

@@ -1,0 +1,246 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func concurrencyCases() []testcase {
+	return []testcase{
+		{"concurrency/one store", "Writers that race for one store each see a conflict or their own entry; none is lost and none applied twice.", raceOneStore},
+		{"concurrency/many stores", "Writers of different stores do not meet.", raceManyStores},
+		{"concurrency/load while appending", "Each State is one revision's, whatever is appended meanwhile.", raceLoad},
+		{"context", "A context that has ended makes a call return its error, and an Append leaves nothing.", contextEnds},
+		{"closed", "Every method after Close is ErrClosed; a State left open is closed.", closedDriver},
+		{"join", "An append in the embedder's transaction is there when that commits and not before.", join},
+	}
+}
+
+func raceOneStore(k *kit) {
+	const writers, each = 6, 12
+	l := k.store()
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			mine := *l
+			mine.Writer, mine.Sequence = storage.WriterID{byte(w + 1)}, 0
+			for n := range each {
+				change := add(fmt.Sprintf("doc:%d-%d#viewer@user:anne", w, n), "doc:shared#viewer@user:anne")
+				for {
+					seq := mine.Sequence
+					err := mine.Append(k.ctx, k.Driver, change...)
+					var c *storage.ConflictError
+					if errors.As(err, &c) {
+						mine.Head, mine.Sequence = c.Head, seq
+						continue
+					}
+					if err != nil {
+						k.Errorf("writer %d: %v", w, err)
+						return
+					}
+					break
+				}
+			}
+		})
+	}
+	group.Wait()
+	var err error
+	l.Head, err = k.Head(k.ctx, l.ID)
+	k.ok(err)
+	next := map[storage.WriterID]uint64{}
+	for _, e := range k.verify(l) {
+		next[e.Writer]++
+		k.check(e.Sequence == next[e.Writer], "writer %x's entry %d is there as its number %d", e.Writer[:1], e.Sequence, next[e.Writer])
+	}
+	k.check(int(l.Head.Revision) == writers*each, "the head is %d after %d writes", l.Head.Revision, writers*each)
+}
+
+func raceManyStores(k *kit) {
+	var logs []*Log
+	for range 8 {
+		logs = append(logs, k.store())
+	}
+	var group sync.WaitGroup
+	for _, l := range logs {
+		group.Go(func() {
+			for n := range 20 {
+				if err := l.Append(k.ctx, k.Driver, add(fmt.Sprintf("doc:%d#viewer@user:anne", n))...); err != nil {
+					k.Errorf("store %s: %v", l.ID, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, l := range logs {
+		k.verify(l)
+	}
+}
+
+// raceLoad keeps two tuples equal: a State that saw half an entry shows it.
+func raceLoad(k *kit) {
+	l := k.store()
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer close(stop)
+		for n := range 60 {
+			text := fmt.Sprintf(" with c {\"n\":%d}", n)
+			if err := l.Append(k.ctx, k.Driver, add("doc:1#viewer@user:anne"+text, "doc:2#viewer@user:anne"+text)...); err != nil {
+				k.Errorf("append: %v", err)
+				return
+			}
+		}
+	})
+	for done := false; !done; {
+		select {
+		case <-stop:
+			done = true
+		default:
+		}
+		st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{})
+		k.ok(err)
+		var rows []storage.TupleRow
+		for row, err := range st.Tuples {
+			k.ok(err)
+			rows = append(rows, row)
+		}
+		k.ok(st.Close())
+		if st.Head.Revision == 0 {
+			k.check(len(rows) == 0, "%d rows in an empty store", len(rows))
+			continue
+		}
+		k.check(len(rows) == 2 && rows[0].Created == st.Head.Revision && rows[1].Created == st.Head.Revision && rows[0].Tuple.Context == rows[1].Tuple.Context,
+			"at %d the rows are %+v", st.Head.Revision, rows)
+	}
+	group.Wait()
+}
+
+func contextEnds(k *kit) {
+	l := k.store()
+	var texts []string
+	for i := range 2000 {
+		texts = append(texts, fmt.Sprintf("doc:%d#viewer@user:anne", i))
+	}
+	k.append(l, add(texts...)...)
+	ended, cancel := context.WithCancel(k.ctx)
+	cancel()
+	_, err := k.Append(ended, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, add("doc:x#viewer@user:anne")...)})
+	k.is(err, context.Canceled)
+	_, err = k.Load(ended, l.ID, storage.LoadOptions{})
+	k.is(err, context.Canceled)
+	_, err = k.Head(ended, l.ID)
+	k.is(err, context.Canceled)
+	for _, err := range k.Entries(ended, l.ID, 1) {
+		k.is(err, context.Canceled)
+	}
+	running, cancel := context.WithCancel(k.ctx)
+	defer cancel()
+	st, err := k.Load(running, l.ID, storage.LoadOptions{})
+	k.ok(err)
+	defer st.Close()
+	n := 0
+	for _, err = range st.Tuples {
+		if n++; n == 1 {
+			cancel()
+		}
+	}
+	k.is(err, context.Canceled)
+	k.check(n < len(texts), "all %d rows came after the context's end", n)
+	h, err := k.Head(k.ctx, l.ID)
+	k.ok(err)
+	k.check(h == l.Head, "the head moved to %v", h)
+}
+
+func closedDriver(k *kit) {
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne", "doc:2#viewer@user:anne")...)
+	st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{})
+	k.ok(err)
+	entries := k.Entries(k.ctx, l.ID, 1)
+	k.ok(k.Driver.Close())
+	k.ok(k.Driver.Close())
+	for _, err := range st.Tuples {
+		k.is(err, storage.ErrClosed)
+	}
+	k.ok(st.Close())
+	for _, err := range entries {
+		k.is(err, storage.ErrClosed)
+	}
+	_, err = k.Format(k.ctx)
+	k.is(err, storage.ErrClosed)
+	_, err = k.Head(k.ctx, l.ID)
+	k.is(err, storage.ErrClosed)
+	_, err = k.Append(k.ctx, l.ID, l.Head, nil)
+	k.is(err, storage.ErrClosed)
+	_, err = k.Load(k.ctx, l.ID, storage.LoadOptions{})
+	k.is(err, storage.ErrClosed)
+	_, err = k.Rows(k.ctx, l.ID, []rel.Key{})
+	k.is(err, storage.ErrClosed)
+	_, err = k.Document(k.ctx, l.ID, "a", "b")
+	k.is(err, storage.ErrClosed)
+	k.is(k.CreateStore(k.ctx, storage.StoreInfo{}), storage.ErrClosed)
+	k.is(k.UpdateStore(k.ctx, storage.StoreInfo{}), storage.ErrClosed)
+	k.is(k.DeleteStore(k.ctx, l.ID), storage.ErrClosed)
+	k.is(k.Trim(k.ctx, l.ID, 1, 1), storage.ErrClosed)
+	_, err = k.Store(k.ctx, l.ID)
+	k.is(err, storage.ErrClosed)
+	_, err = k.StoreByAlias(k.ctx, "a", "b")
+	k.is(err, storage.ErrClosed)
+	_, _, err = k.Changed(k.ctx, "")
+	k.is(err, storage.ErrClosed)
+	for _, err := range k.Stores(k.ctx, storage.StoreID{}) {
+		k.is(err, storage.ErrClosed)
+	}
+	k.open()
+	k.verify(l)
+}
+
+// Transactor is what the case of joined transactions needs of a driver under
+// test: a transaction, and its commit.
+type Transactor interface {
+	Transaction() (tx any, commit func() error)
+}
+
+func join(k *kit) {
+	j, joins := k.Driver.(storage.Joiner)
+	tr, can := k.Driver.(Transactor)
+	if !joins || !can {
+		k.Skip("no transactions to join")
+	}
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	_, mark, err := k.Changed(k.ctx, "")
+	k.ok(err)
+	tx, commit := tr.Transaction()
+	next, err := j.AppendTo(k.ctx, tx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, append(remove("doc:1#viewer@user:anne"), add("doc:2#viewer@user:anne")...)...)})
+	k.ok(err)
+	k.verify(l) // nothing yet
+	k.ok(commit())
+	l.Head, err = k.Head(k.ctx, l.ID)
+	k.ok(err)
+	k.check(l.Head == next, "the head is %v, want %v", l.Head, next)
+	k.verify(l)
+	moved, _, err := k.Changed(k.ctx, mark)
+	k.ok(err)
+	k.check(len(moved) == 1 && moved[0] == l.ID, "a joined append is not among the changed: %v", moved)
+
+	// One that is never committed leaves nothing.
+	tx, _ = tr.Transaction()
+	_, err = j.AppendTo(k.ctx, tx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, add("doc:3#viewer@user:anne")...)})
+	k.ok(err)
+	k.append(l, add("doc:4#viewer@user:anne")...)
+	k.verify(l)
+	_, err = j.AppendTo(k.ctx, "no transaction", l.ID, l.Head, nil)
+	k.is(err, storage.ErrTransaction)
+	_, err = j.AppendTo(k.ctx, nil, l.ID, l.Head, nil)
+	k.is(err, storage.ErrTransaction)
+	tx, _ = tr.Transaction()
+	_, err = j.AppendTo(k.ctx, tx, l.ID, storage.Head{}, []storage.Entry{l.Entry(storage.Head{})})
+	k.conflict(err, l.Head)
+}

@@ -1,0 +1,129 @@
+package storagetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+func documentCases() []testcase {
+	return []testcase{
+		{"documents/put and remove", "Document returns the newest body, or ErrNoDocument once it was removed; the rows keep its past.", documentLife},
+		{"documents/secondary", "DocumentsBy yields the live documents of a kind that have the secondary key now, in order of key.", documentsBy},
+		{"secrets", "Only a secret's newest ciphertext is kept; it is in no log, no row and no document, and gone when removed.", secrets},
+		{"documents/copies", "What a caller hands in or gets may be changed by him.", documentCopies},
+	}
+}
+
+func documentLife(k *kit) {
+	l := k.store()
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+	k.append(l, put("schema", "1", "first", "x"))
+	k.append(l, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: "schema", Key: "1", Body: big}})
+	doc, err := k.Document(k.ctx, l.ID, "schema", "1")
+	k.ok(err)
+	k.check(bytes.Equal(doc.Body, big) && len(doc.Secondary) == 0, "the body has %d bytes, secondary keys %q", len(doc.Body), doc.Secondary)
+	k.verify(l)
+	k.append(l, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "1"}})
+	k.append(l, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "absent"}})
+	_, err = k.Document(k.ctx, l.ID, "schema", "1")
+	k.is(err, storage.ErrNoDocument)
+	_, err = k.Secret(k.ctx, l.ID, "schema", "1")
+	k.is(err, storage.ErrNoDocument)
+	k.verify(l)
+	zero := storage.Revision(0)
+	st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{RemovedAfter: &zero})
+	k.ok(err)
+	defer st.Close()
+	var rows []string
+	for row, err := range st.Documents {
+		k.ok(err)
+		rows = append(rows, fmt.Sprintf("%d-%d %d %q", row.Created, row.Removed, row.BodyBytes, row.Secondary))
+	}
+	k.check(slices.Equal(rows, []string{`1-2 5 ["x"]`, `2-3 1048576 []`}), "rows are %q", rows)
+}
+
+func documentsBy(k *kit) {
+	l := k.store()
+	by := func(kind, secondary string) (keys []string) {
+		for doc, err := range k.DocumentsBy(k.ctx, l.ID, kind, secondary) {
+			k.ok(err)
+			k.check(string(doc.Body) == "body of "+doc.Key, "document %q has body %q", doc.Key, doc.Body)
+			keys = append(keys, doc.Key)
+		}
+		return keys
+	}
+	want := func(kind, secondary string, keys ...string) {
+		k.Helper()
+		have := by(kind, secondary)
+		k.check(slices.Equal(have, keys), "documents of %q by %q are %q, want %q", kind, secondary, have, keys)
+	}
+	p := func(key string, secondary ...string) storage.Change {
+		return put("user", key, "body of "+key, secondary...)
+	}
+	k.append(l, p("c", "x", "x"), p("a", "x", "y"), p("b", "y"), p("b\x00", "y"))
+	want("user", "x", "a", "c")
+	want("user", "y", "a", "b", "b\x00")
+	want("users", "x")
+	want("user", "")
+	k.append(l, p("a", "z"), p("b"))
+	want("user", "x", "c")
+	want("user", "y", "b\x00")
+	want("user", "z", "a")
+	k.append(l, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "user", Key: "c"}}, p("c", "z"),
+		storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "user", Key: "a"}})
+	want("user", "x")
+	want("user", "z", "c")
+	for range k.DocumentsBy(k.ctx, l.ID, "user", "z") {
+		break
+	}
+	k.reopen()
+	want("user", "z", "c")
+}
+
+func secrets(k *kit) {
+	l := k.store()
+	secret := func(body string) storage.Change {
+		return storage.Change{Kind: storage.SecretPut, Document: storage.Document{Kind: "key", Key: "1", Body: []byte(body), Secondary: []string{"s"}}}
+	}
+	k.append(l, secret("oldest ciphertext"), put("key", "1", "a document of the same name"))
+	k.append(l, secret("older ciphertext"), secret("newest ciphertext"))
+	k.reopen()
+	doc, err := k.Secret(k.ctx, l.ID, "key", "1")
+	k.ok(err)
+	k.check(string(doc.Body) == "newest ciphertext" && slices.Equal(doc.Secondary, []string{"s"}), "the secret is %q %q", doc.Body, doc.Secondary)
+	for doc, err := range k.DocumentsBy(k.ctx, l.ID, "key", "s") {
+		k.Fatalf("a secret is found by a secondary key: %v %v", doc.Key, err)
+	}
+	log := k.verify(l)
+	for _, e := range log {
+		for _, c := range e.Changes {
+			k.check(c.Kind != storage.SecretPut || len(c.Document.Body) == 0 && c.Document.Digest != storage.Hash{}, "the log of revision %d holds a secret", e.Revision)
+		}
+	}
+	k.append(l, storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "key", Key: "1"}})
+	_, err = k.Secret(k.ctx, l.ID, "key", "1")
+	k.is(err, storage.ErrNoDocument)
+	_, err = k.Document(k.ctx, l.ID, "key", "1")
+	k.ok(err)
+	k.ok(k.Trim(k.ctx, l.ID, 1, l.Head.Revision))
+	k.verify(l)
+}
+
+func documentCopies(k *kit) {
+	l := k.store()
+	c := put("schema", "1", "body", "x")
+	k.append(l, c)
+	c.Document.Body[0], c.Document.Secondary[0] = 'B', "y"
+	doc, err := k.Document(k.ctx, l.ID, "schema", "1")
+	k.ok(err)
+	k.check(string(doc.Body) == "body", "the body became %q", doc.Body)
+	doc.Body[0] = 'B'
+	doc.Body = append(doc.Body[:0], "longer than it was"...)
+	doc, err = k.Document(k.ctx, l.ID, "schema", "1")
+	k.ok(err)
+	k.check(string(doc.Body) == "body", "the body became %q", doc.Body)
+	k.verify(l)
+}

@@ -1,0 +1,182 @@
+package storagetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func pastCases() []testcase {
+	return []testcase{
+		{"past/window", "Load adds the rows removed after RemovedAfter, and only those with RemovedOnly; from them every revision of the window can be told.", pastWindow},
+		{"past/trim", "Trim drops entries below and removed rows up to its revisions, once and for all; asking below is ErrTrimmed.", pastTrim},
+		{"past/trim beyond", "Trim beyond the head trims nothing that is still to come.", pastTrimBeyond},
+		{"changed", "Changed names every store whose head moved after the mark, and a mark of an earlier process loses none.", changed},
+		{"notify", "A Notifier tells of each store whose head moved.", notify},
+	}
+}
+
+func pastWindow(k *kit) {
+	l := k.store()
+	live := map[storage.Revision][]string{0: nil}
+	for i := range 12 {
+		changes := add(fmt.Sprintf("doc:%d#viewer@user:anne", i%5))
+		if i%3 == 2 {
+			changes = append(changes, remove(fmt.Sprintf("doc:%d#viewer@user:anne", (i+2)%5))...)
+		}
+		k.append(l, changes...)
+		var now []string
+		for _, row := range k.tuples(l, storage.LoadOptions{}) {
+			now = append(now, fmt.Sprint(row.Tuple, row.Created))
+		}
+		live[l.Head.Revision] = now
+	}
+	for after := range l.Head.Revision + 1 {
+		rows := k.tuples(l, storage.LoadOptions{RemovedAfter: &after})
+		for at := after; at <= l.Head.Revision; at++ {
+			var then []string
+			for _, row := range rows {
+				if row.Created <= at && (row.Removed == 0 || at < row.Removed) {
+					then = append(then, fmt.Sprint(row.Tuple, row.Created))
+				}
+			}
+			slices.Sort(then)
+			slices.Sort(live[at])
+			k.check(slices.Equal(then, live[at]), "at revision %d lived %q, the rows say %q", at, live[at], then)
+		}
+		for _, row := range k.tuples(l, storage.LoadOptions{RemovedAfter: &after, RemovedOnly: true}) {
+			k.check(row.Removed > after, "row %+v was not removed after %d", row, after)
+		}
+	}
+	for _, row := range k.tuples(l, storage.LoadOptions{}) {
+		k.check(row.Removed == 0, "a removed row without RemovedAfter: %+v", row)
+	}
+}
+
+func pastTrim(k *kit) {
+	l := k.store()
+	for i := range 10 {
+		text := fmt.Sprintf("doc:%d#viewer@user:anne", i)
+		k.append(l, append(add(text), storage.Change{Kind: storage.AttributeSet, Attribute: rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "n", Value: fmt.Sprint(i)}}, put("schema", "1", text))...)
+		k.append(l, remove(text)...)
+	}
+	m := NewModel()
+	for e, err := range k.Entries(k.ctx, l.ID, 1) {
+		k.ok(err)
+		m.Apply(e)
+	}
+	oldest := func(log, rows storage.Revision) {
+		k.Helper()
+		a, b, err := k.Oldest(k.ctx, l.ID)
+		k.ok(err)
+		k.check(a == log && b == rows, "oldest is %d, %d, want %d, %d", a, b, log, rows)
+		st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{})
+		k.ok(err)
+		k.check(st.Oldest == rows, "the state's past begins at %d, want %d", st.Oldest, rows)
+		k.ok(st.Close())
+		k.ok(m.Compare(k.ctx, k.Driver, l.ID, rows))
+		zero := storage.Revision(0)
+		for _, row := range k.tuples(l, storage.LoadOptions{RemovedAfter: &zero}) {
+			k.check(row.Removed == 0 || row.Removed > rows, "row %+v was trimmed up to %d", row, rows)
+		}
+	}
+	oldest(1, 0)
+	k.ok(k.Trim(k.ctx, l.ID, 5, 4))
+	oldest(5, 4)
+	for _, err := range k.Entries(k.ctx, l.ID, 4) {
+		k.is(err, storage.ErrTrimmed)
+	}
+	n := 0
+	for e, err := range k.Entries(k.ctx, l.ID, 5) {
+		k.ok(err)
+		k.check(e.Revision == storage.Revision(5+n), "entry %d", e.Revision)
+		n++
+	}
+	k.check(n == 16, "%d entries are left", n)
+	k.ok(k.Trim(k.ctx, l.ID, 2, 6)) // log no further, rows further
+	oldest(5, 6)
+	k.reopen()
+	oldest(5, 6)
+	k.ok(k.Trim(k.ctx, l.ID, l.Head.Revision+1, l.Head.Revision))
+	oldest(l.Head.Revision+1, l.Head.Revision)
+	k.append(l, add("doc:after#viewer@user:anne")...)
+	for e, err := range k.Entries(k.ctx, l.ID, l.Head.Revision) {
+		k.ok(err)
+		m.Apply(e)
+	}
+	oldest(l.Head.Revision, l.Head.Revision-1)
+}
+
+func pastTrimBeyond(k *kit) {
+	l := k.store()
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	k.ok(k.Trim(k.ctx, l.ID, 1<<63, 1<<63))
+	log, rows, err := k.Oldest(k.ctx, l.ID)
+	k.ok(err)
+	k.check(log == 2 && rows == 1, "oldest is %d, %d", log, rows)
+	k.append(l, remove("doc:1#viewer@user:anne")...)
+	k.append(l, add("doc:1#viewer@user:anne")...)
+	n := 0
+	for _, err := range k.Entries(k.ctx, l.ID, 2) {
+		k.ok(err)
+		n++
+	}
+	after := storage.Revision(1)
+	k.check(n == 2 && len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 2, "%d entries came after the trim", n)
+}
+
+func changed(k *kit) {
+	a, b, c := k.store(), k.store(), k.store()
+	_, mark, err := k.Changed(k.ctx, "")
+	k.ok(err)
+	since := func(mark string, want ...storage.StoreID) string {
+		k.Helper()
+		have, next, err := k.Changed(k.ctx, mark)
+		k.ok(err)
+		for _, id := range want {
+			k.check(slices.Contains(have, id), "store %s moved but is not in %v", id, have)
+		}
+		return next
+	}
+	k.append(a, add("doc:1#viewer@user:anne")...)
+	k.append(b, add("doc:1#viewer@user:anne")...)
+	second := since(mark, a.ID, b.ID)
+	k.append(a, remove("doc:1#viewer@user:anne")...)
+	since(second, a.ID)
+	since(mark, a.ID, b.ID)
+	k.append(c, add("doc:1#viewer@user:anne")...)
+	k.reopen()
+	k.append(b, remove("doc:1#viewer@user:anne")...)
+	third := since(second, a.ID, b.ID, c.ID)
+	k.append(c, remove("doc:1#viewer@user:anne")...)
+	since(third, c.ID)
+	for _, bad := range []string{"x", "\x00", "0123456789abcdef.", ".1", mark + "x", "-1"} {
+		_, _, err := k.Changed(k.ctx, bad)
+		k.is(err, storage.ErrFormat)
+	}
+}
+
+func notify(k *kit) {
+	n, ok := k.Driver.(storage.Notifier)
+	if !ok {
+		k.Skip("not a Notifier")
+	}
+	a, b := k.store(), k.store()
+	c := n.Notify(k.ctx)
+	k.append(a, add("doc:1#viewer@user:anne")...)
+	k.append(b, add("doc:1#viewer@user:anne")...)
+	for _, want := range []storage.StoreID{a.ID, b.ID} {
+		select {
+		case have := <-c:
+			k.check(have == want, "notice of %s, want %s", have, want)
+		case <-k.ctx.Done():
+			k.Fatalf("no notice")
+		}
+	}
+	k.ok(k.Driver.Close())
+	_, open := <-c
+	k.check(!open, "a notice after Close")
+	k.open()
+}
