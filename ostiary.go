@@ -1,0 +1,316 @@
+// Package ostiary answers whether a subject may do something to an object: it
+// keeps tuples, attributes and schemas durably, and answers check, list,
+// expand and explain from memory, at the newest revision or at any one still
+// kept. Its main types are Engine, what Open returns, and Store, one isolated
+// world of data within it. It speaks no protocol, reads no model language and
+// opens no file: drivers, conditions and dialects are handed in.
+//
+// A store is a log of entries; everything served is a view of it at a
+// revision. Reads take no lock. Writers of one store are taken in groups, each
+// checked on the newest view, and are durable when they return.
+package ostiary
+
+import (
+	"context"
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+// Engine holds stores over one driver. All methods are safe for concurrent
+// use.
+type Engine struct {
+	opts   Options
+	driver storage.Driver
+	owned  bool // the driver is closed by Close
+	writer storage.WriterID
+	secret cipher.AEAD // nil without Options.SecretKey
+	cache  schemaCache
+
+	mu     sync.RWMutex
+	stores map[storage.StoreID]*Store
+	loaded map[*Store]struct{} // those with a view
+
+	closed atomic.Bool
+	bytes  atomic.Int64 // estimate of what the loaded views hold
+	loads  chan struct{}
+
+	// running counts the goroutines: loads and the background collector. stop
+	// ends them.
+	running sync.WaitGroup
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+// Open returns an engine over o.Driver. The driver's format is checked first:
+// an older one is upgraded in place, a newer one is ErrFormat. Nothing is
+// loaded until a store is asked. Open starts a goroutine only with
+// o.Background.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	o.Bounds = o.Bounds.withDefaults()
+	if o.Window == 0 {
+		o.Window = WindowDefault
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	e := &Engine{opts: o, driver: o.Driver, writer: storage.NewWriterID(),
+		stores: map[storage.StoreID]*Store{}, loaded: map[*Store]struct{}{}, loads: make(chan struct{}, o.Bounds.Loads)}
+	if e.driver == nil {
+		e.driver, e.owned = memory.New(), true
+	}
+	if _, err := e.driver.Format(ctx); err != nil {
+		return nil, failed("open", storage.StoreID{}, err)
+	}
+	if o.SecretKey != nil {
+		var err error
+		if e.secret, err = newSecretCipher(*o.SecretKey); err != nil {
+			return nil, failed("open", storage.StoreID{}, err)
+		}
+		e.opts.SecretKey = nil // the cipher has it; no copy lies about
+	}
+	e.cache.max = o.Bounds.SchemasCached
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	if o.Background > 0 {
+		e.running.Add(1)
+		go e.background(o.Background)
+	}
+	return e, nil
+}
+
+// Close ends the engine: what comes after is ErrClosed, what is under way ends
+// by itself. It waits for the engine's own goroutines and closes the driver if
+// Open made it.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.stop()
+	e.running.Wait()
+	e.mu.Lock()
+	stores := maps.Clone(e.stores)
+	e.mu.Unlock()
+	for _, s := range stores {
+		s.close(ErrClosed)
+	}
+	if e.owned {
+		return failed("close", storage.StoreID{}, e.driver.Close())
+	}
+	return nil
+}
+
+// CreateStore says what a new store is.
+type CreateStore struct {
+	// Name is for people.
+	Name string
+	// Aliases maps a door's name to the id by which that door knows the store.
+	Aliases map[string]string
+	// ID is the store's; the zero id is a new one.
+	ID storage.StoreID
+}
+
+// CreateStore makes an empty store. An id or alias in use is ErrStoreExists.
+func (e *Engine) CreateStore(ctx context.Context, c CreateStore) (*Store, error) {
+	const op = "create store"
+	if e.closed.Load() {
+		return nil, failed(op, c.ID, ErrClosed)
+	}
+	if err := validNames(c.Name, c.Aliases); err != nil {
+		return nil, failed(op, c.ID, err)
+	}
+	if c.ID == (storage.StoreID{}) {
+		id, err := e.newULID()
+		if err != nil {
+			return nil, failed(op, c.ID, err)
+		}
+		c.ID = storage.StoreID(id)
+	}
+	info := storage.StoreInfo{ID: c.ID, Incarnation: storage.NewIncarnation(), Name: c.Name,
+		Aliases: maps.Clone(c.Aliases), Created: e.now()}
+	if err := e.driver.CreateStore(ctx, info); err != nil {
+		return nil, failed(op, c.ID, err)
+	}
+	return e.handle(info), nil
+}
+
+func (e *Engine) newULID() (ulid.ULID, error) {
+	return ulid.New(ulid.Timestamp(e.opts.Clock()), rand.Reader)
+}
+
+// Store returns a store by its id. It loads nothing.
+func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) {
+	if e.closed.Load() {
+		return nil, failed("find store", id, ErrClosed)
+	}
+	e.mu.RLock()
+	s := e.stores[id]
+	e.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	info, err := e.driver.Store(ctx, id)
+	if err != nil {
+		return nil, failed("find store", id, err)
+	}
+	return e.handle(info), nil
+}
+
+// StoreByAlias returns the store that a door knows by an alias.
+func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
+	if e.closed.Load() {
+		return nil, failed("find store", storage.StoreID{}, ErrClosed)
+	}
+	info, err := e.driver.StoreByAlias(ctx, door, alias)
+	if err != nil {
+		return nil, failed("find store", storage.StoreID{}, err)
+	}
+	return e.handle(info), nil
+}
+
+// Stores yields what is known of each store, in order of id, beginning after
+// the given one (the zero id: at the first). It loads nothing.
+func (e *Engine) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		if e.closed.Load() {
+			yield(storage.StoreInfo{}, failed("list stores", storage.StoreID{}, ErrClosed))
+			return
+		}
+		for info, err := range e.driver.Stores(ctx, after) {
+			if !yield(info, failed("list stores", storage.StoreID{}, err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// UpdateStore replaces a store's name and aliases.
+func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) error {
+	const op = "update store"
+	if err := validNames(name, aliases); err != nil {
+		return failed(op, id, err)
+	}
+	s, err := e.Store(ctx, id)
+	if err != nil {
+		return err
+	}
+	info := s.Info()
+	info.Name, info.Aliases = name, maps.Clone(aliases)
+	if err := e.driver.UpdateStore(ctx, info); err != nil {
+		return failed(op, id, err)
+	}
+	s.info.Store(&info)
+	return nil
+}
+
+// DeleteStore removes a store with all its data, for good. Handles of it
+// return ErrNoStore from then on.
+func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
+	if e.closed.Load() {
+		return failed("delete store", id, ErrClosed)
+	}
+	e.mu.Lock()
+	s := e.stores[id]
+	delete(e.stores, id)
+	e.mu.Unlock()
+	if s != nil {
+		if err := s.takeTurn(ctx); err != nil {
+			return failed("delete store", id, err)
+		}
+		defer s.freeTurn()
+		s.close(ErrNoStore)
+	}
+	return failed("delete store", id, e.driver.DeleteStore(ctx, id))
+}
+
+// handle returns the one handle of a store's incarnation.
+func (e *Engine) handle(info storage.StoreInfo) *Store {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.stores[info.ID]; s != nil && s.incarnation == info.Incarnation {
+		return s
+	} else if s != nil { // another process deleted the store and created it again
+		s.close(ErrNoStore)
+	}
+	s := newStore(e, info)
+	e.stores[info.ID] = s
+	return s
+}
+
+func validNames(name string, aliases map[string]string) error {
+	if err := over("NameBytesMax", len(name), NameBytesMax); err != nil {
+		return err
+	}
+	if err := over("AliasesMax", len(aliases), AliasesMax); err != nil {
+		return err
+	}
+	for door, alias := range aliases {
+		if door == "" || alias == "" {
+			return fmt.Errorf("%w: empty alias or door", ErrInvalidRequest)
+		}
+		if err := over("NameBytesMax", max(len(door), len(alias)), NameBytesMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropIdle drops the views of stores that nobody asked since its last call,
+// and returns how many. They are loaded again when they are asked.
+func (e *Engine) DropIdle() int {
+	e.mu.RLock()
+	stores := make([]*Store, 0, len(e.loaded))
+	for s := range e.loaded {
+		stores = append(stores, s)
+	}
+	e.mu.RUnlock()
+	n := 0
+	for _, s := range stores {
+		if !s.used.Swap(false) && s.drop() {
+			n++
+		}
+	}
+	return n
+}
+
+// Bytes estimates the memory that the loaded stores' newest views hold.
+func (e *Engine) Bytes() int64 { return e.bytes.Load() }
+
+// background collects and drops what is idle until the engine is closed.
+func (e *Engine) background(every time.Duration) {
+	defer e.running.Done()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		e.DropIdle()
+		e.mu.RLock()
+		stores := make([]*Store, 0, len(e.loaded))
+		for s := range e.loaded {
+			stores = append(stores, s)
+		}
+		e.mu.RUnlock()
+		for _, s := range stores {
+			// What one store cannot collect now, it can at the next tick; its data is
+			// not worse for it.
+			_, _ = s.collect(e.ctx)
+		}
+	}
+}
+
+// timeOf is rel's time in Go's.
+func timeOf(t rel.Time) time.Time { return t.Time() }

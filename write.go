@@ -1,0 +1,330 @@
+package ostiary
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Write is one atomic change of a store: all of it happens, at one revision,
+// or nothing. RemoveMatching and RemoveAttributesMatching act first, then the
+// removals, then what is added or set; all of it is checked against the state
+// before the write. Expired tuples count as absent.
+type Write struct {
+	Add    []rel.Tuple
+	Remove []rel.Key
+	// RemoveMatching removes the tuples, attributes or documents that a filter
+	// selects, however many, in one entry of bounded size.
+	RemoveMatching []storage.Filter
+
+	SetAttributes    []rel.Attribute
+	RemoveAttributes []rel.Attribute // by object and name
+
+	Documents       []Document
+	RemoveDocuments []DocumentKey
+	Secrets         []Document
+	RemoveSecrets   []DocumentKey
+
+	// OnDuplicate says what an Add of a live key does, OnMissing what a Remove
+	// of a key that is not live does.
+	OnDuplicate, OnMissing Policy
+	// Preconditions must all hold on the state before the write.
+	Preconditions []Precondition
+	// SchemaID names the schema that admits what is added; "" is the current one
+	// of each type's namespace.
+	SchemaID string
+}
+
+// Policy says what a write does where its expectation of a key is wrong.
+type Policy uint8
+
+const (
+	// Fail refuses the write, with ErrTupleExists or ErrTupleMissing.
+	Fail Policy = iota
+	// Ignore leaves the key as it is. A duplicate that differs in its condition,
+	// context or expiry is refused all the same.
+	Ignore
+	// Replace takes the new condition, context and expiry. It is OnDuplicate's
+	// only; as OnMissing it is Ignore.
+	Replace
+)
+
+// Precondition demands that some tuple is live that Filter selects, or with
+// Absent that none is. A filter that names an object or a subject is cheap;
+// any other may read the whole store.
+type Precondition struct {
+	Filter rel.Filter
+	Absent bool
+}
+
+// Write makes the change and returns the token of its revision, durable. A
+// write that changes nothing (all of it ignored) is no entry; its token is the
+// newest revision's.
+func (s *Store) Write(ctx context.Context, w Write) (Token, error) {
+	if err := s.engine.validWrite(&w); err != nil {
+		return "", failed("write", s.id, err)
+	}
+	secrets, err := s.sealSecrets(w.Secrets)
+	if err != nil {
+		return "", failed("write", s.id, err)
+	}
+	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) { return g.changes(ctx, &w, secrets) })
+	if err != nil {
+		return "", failed("write", s.id, err)
+	}
+	return s.tokenAt(head), nil
+}
+
+// validWrite checks what needs no state: bounds, names, contradictions.
+func (e *Engine) validWrite(w *Write) error {
+	b := &e.opts.Bounds
+	for _, x := range [...]struct {
+		name      string
+		got, most int
+	}{
+		{"WriteTuples", len(w.Add) + len(w.Remove), b.WriteTuples},
+		{"WriteFilters", len(w.RemoveMatching), b.WriteFilters},
+		{"WriteAttributes", len(w.SetAttributes) + len(w.RemoveAttributes), b.WriteAttributes},
+		{"WriteDocuments", len(w.Documents) + len(w.RemoveDocuments) + len(w.Secrets) + len(w.RemoveSecrets), b.WriteDocuments},
+		{"Preconditions", len(w.Preconditions), b.Preconditions},
+	} {
+		if err := over(x.name, x.got, x.most); err != nil {
+			return err
+		}
+	}
+	if w.OnDuplicate > Replace || w.OnMissing > Replace {
+		return fmt.Errorf("%w: unknown policy", ErrInvalidRequest)
+	}
+	for i := range w.Add {
+		if err := w.Add[i].Validate(); err != nil {
+			return err
+		}
+	}
+	for i := range w.Remove {
+		if err := w.Remove[i].Validate(); err != nil {
+			return err
+		}
+	}
+	for i := range w.RemoveMatching {
+		if err := validFilter(&w.RemoveMatching[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.validDocuments(b.DocumentBytes); err != nil {
+		return err
+	}
+	if err := w.validAttributes(); err != nil {
+		return err
+	}
+	return w.once()
+}
+
+func validFilter(f *storage.Filter) error {
+	switch f.Target {
+	case storage.FilterTuples:
+		if f.Tuple == (rel.Filter{}) {
+			return fmt.Errorf("%w: a filter that selects every tuple", ErrInvalidRequest)
+		}
+	case storage.FilterAttributes:
+		if f.ObjectType == "" && f.ObjectID == "" && f.Name == "" {
+			return fmt.Errorf("%w: a filter that selects every attribute", ErrInvalidRequest)
+		}
+	case storage.FilterDocuments:
+		if err := validDocumentKey(f.DocumentKind, "key"); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: filter without target", ErrInvalidRequest)
+	}
+	return nil
+}
+
+// once refuses a key, an attribute or a document that comes twice.
+func (w *Write) once() error {
+	if len(w.Add)+len(w.Remove) > 1 {
+		seen := make(map[rel.Key]struct{}, len(w.Add)+len(w.Remove))
+		twice := func(k rel.Key) error {
+			if _, ok := seen[k]; ok {
+				return fmt.Errorf("%w: %s comes twice", ErrInvalidRequest, k)
+			}
+			seen[k] = struct{}{}
+			return nil
+		}
+		for i := range w.Add {
+			if err := twice(w.Add[i].Key()); err != nil {
+				return err
+			}
+		}
+		for _, k := range w.Remove {
+			if err := twice(k); err != nil {
+				return err
+			}
+		}
+	}
+	if len(w.SetAttributes)+len(w.RemoveAttributes) > 1 {
+		seen := make(map[rel.Attribute]struct{}, len(w.SetAttributes))
+		for _, list := range [...][]rel.Attribute{w.SetAttributes, w.RemoveAttributes} {
+			for _, a := range list {
+				a.Value = ""
+				if _, ok := seen[a]; ok {
+					return fmt.Errorf("%w: attribute %s of %s comes twice", ErrInvalidRequest, a.Name, a.Object)
+				}
+				seen[a] = struct{}{}
+			}
+		}
+	}
+	return w.documentsOnce()
+}
+
+func (w *Write) validAttributes() error {
+	for i := range w.SetAttributes {
+		a := &w.SetAttributes[i]
+		if err := validAttributeKey(a); err != nil {
+			return err
+		}
+		if err := over("AttributeValueBytesMax", len(a.Value), AttributeValueBytesMax); err != nil {
+			return err
+		}
+	}
+	for i := range w.RemoveAttributes {
+		if err := validAttributeKey(&w.RemoveAttributes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validAttributeKey(a *rel.Attribute) error {
+	if err := a.Object.Validate(); err != nil {
+		return err
+	}
+	// An attribute's name has the form of a relation's.
+	return rel.Key{Object: a.Object, Relation: a.Name, Subject: a.Object.AsSubject()}.Validate()
+}
+
+// changes validates a write on the group's state and says what it does. It
+// changes nothing.
+func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Document) ([]storage.Change, error) {
+	if err := g.preconditions(w.Preconditions); err != nil {
+		return nil, err
+	}
+	out := make([]storage.Change, 0, len(w.Add)+len(w.Remove)+len(w.RemoveMatching)+
+		len(w.SetAttributes)+len(w.RemoveAttributes)+len(w.Documents)+len(w.RemoveDocuments)+len(secrets)+len(w.RemoveSecrets))
+	for i := range w.RemoveMatching {
+		out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: w.RemoveMatching[i]})
+	}
+	out, err := g.removals(w, out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.Add {
+		if out, err = g.addition(ctx, w, &w.Add[i], out); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range w.RemoveAttributes {
+		a.Value = ""
+		out = append(out, storage.Change{Kind: storage.AttributeRemove, Attribute: a})
+	}
+	for i := range w.SetAttributes {
+		a, err := g.attribute(ctx, &w.SetAttributes[i], w.SchemaID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storage.Change{Kind: storage.AttributeSet, Attribute: a})
+	}
+	return w.documentChanges(out, secrets), nil
+}
+
+func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, error) {
+	for _, k := range w.Remove {
+		t, ok := g.batch.Get(k)
+		if !ok || expiredAt(&t, g.now) {
+			if w.OnMissing == Fail {
+				return nil, fmt.Errorf("%w: %s", ErrTupleMissing, k)
+			}
+			continue
+		}
+		out = append(out, storage.Change{Kind: storage.TupleRemove,
+			Tuple: rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}})
+	}
+	return out, nil
+}
+
+func (g *group) addition(ctx context.Context, w *Write, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+	if err := g.admit(ctx, t, w.SchemaID); err != nil {
+		return nil, err
+	}
+	old, live := g.batch.Get(t.Key())
+	if live && w.matches(t.Key()) {
+		live = false // the write's own filter removes it before
+	}
+	switch {
+	case !live:
+	case expiredAt(&old, g.now):
+		// The expired row is removed for all to see before the new one comes.
+		old = rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}
+		out = append(out, storage.Change{Kind: storage.TupleRemove, Tuple: old})
+		live = false
+	case w.OnDuplicate == Fail || w.OnDuplicate == Ignore && old != *t:
+		return nil, fmt.Errorf("%w: %s", ErrTupleExists, t.Key())
+	case old == *t:
+		return out, nil
+	}
+	return append(out, storage.Change{Kind: storage.TupleAdd, Tuple: *t, Fresh: !live}), nil
+}
+
+func (w *Write) matches(k rel.Key) bool {
+	for i := range w.RemoveMatching {
+		if f := &w.RemoveMatching[i]; f.Target == storage.FilterTuples && f.Tuple.Match(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// preconditions holds them against the group's state.
+func (g *group) preconditions(ps []Precondition) error {
+	for i := range ps {
+		p := &ps[i]
+		found := false
+		for _, t := range g.batch.View().Tuples(p.Filter, graph.Position{}) {
+			if found = !expiredAt(&t, g.now); found {
+				break
+			}
+		}
+		if found == p.Absent {
+			want := "no tuple matches"
+			if p.Absent {
+				want = "a tuple matches"
+			}
+			return fmt.Errorf("%w: %d: %s", ErrPrecondition, i, want)
+		}
+	}
+	return nil
+}
+
+// canonicalValue checks an attribute's value against its type and returns its
+// canonical text.
+func canonicalValue(def *schema.Type, a *rel.Attribute) (string, error) {
+	typ, ok := def.Attributes[a.Name]
+	if !ok {
+		return "", fmt.Errorf("%w: type %s has no attribute %q", ErrInvalidTuple, def.Name, a.Name)
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(a.Value)))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil || dec.More() {
+		return "", fmt.Errorf("%w: attribute %s of %s is no JSON value", ErrInvalidTuple, a.Name, a.Object)
+	}
+	if !conforms(v, typ) {
+		return "", fmt.Errorf("%w: attribute %s of %s is no %s", ErrInvalidTuple, a.Name, a.Object, typ)
+	}
+	return rel.CanonicalValue(v)
+}
