@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sort"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
@@ -108,20 +107,9 @@ type found struct {
 // list checks what is open and cuts the page.
 func (w *walk) list(p Page) (ObjectList, error) {
 	f := w.found()
-	l := ObjectList{Bound: w.bound}
-	first := 0
-	if p.After != (Position{}) {
-		first = sort.Search(len(f.entries), func(i int) bool {
-			e := f.entries[i]
-			return Position{e.hash, f.ids[e.at]}.Compare(p.After) > 0
-		})
-	}
-	most := len(f.entries) - first
-	if p.Limit > 0 {
-		most = min(most, p.Limit)
-	}
-	l.IDs = make([]string, 0, most)
-	for i, e := range f.entries {
+	l := ObjectList{Bound: w.bound, IDs: make([]string, 0, p.room(len(f.entries)))}
+	cut := pager{page: p}
+	for _, e := range f.entries {
 		id := f.ids[e.at]
 		if int(e.at) >= f.sure {
 			switch a := w.check(int(e.at)-f.sure, id); a.Truth {
@@ -132,23 +120,46 @@ func (w *walk) list(p Page) (ObjectList, error) {
 				continue
 			}
 		}
-		if i < first {
-			continue
+		if cut.take(e.hash, id) {
+			l.IDs = append(l.IDs, id)
+		} else if cut.more && len(w.open) == 0 {
+			break // nothing further on is undecided
 		}
-		if p.Limit > 0 && len(l.IDs) == p.Limit {
-			if l.More = true; w.open == nil {
-				break // nothing further on is undecided
-			}
-			first = len(f.entries)
-			continue
-		}
-		l.IDs = append(l.IDs, id)
 	}
-	if n := len(l.IDs); n > 0 {
-		l.Next = PositionOf(l.IDs[n-1])
-	}
+	l.More, l.Next = cut.more, cut.last
 	l.Stats = w.q.stats
 	return l, w.q.failed()
+}
+
+// room is how many entries of n a page may take.
+func (p Page) room(n int) int {
+	if p.Limit > 0 && p.After == (Position{}) {
+		return min(n, p.Limit)
+	}
+	return n
+}
+
+// pager cuts a page from entries that come in order.
+type pager struct {
+	page Page
+	n    int
+	more bool     // an entry came after the page was full
+	last Position // of the page
+}
+
+// take says whether an entry is on the page.
+func (c *pager) take(hash uint64, id string) bool {
+	at := Position{hash, id}
+	if c.more || c.page.After != (Position{}) && at.Compare(c.page.After) <= 0 {
+		return false
+	}
+	if c.page.Limit > 0 && c.n == c.page.Limit {
+		c.more = true
+		return false
+	}
+	c.n++
+	c.last = at
+	return true
 }
 
 func (l *ObjectList) unknown(id string, why *Reasons) {

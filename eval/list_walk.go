@@ -251,12 +251,17 @@ func (w *walk) found() found {
 	if w.own && w.ownOpen {
 		f.ids = append(f.ids, w.q.subject.ID)
 	}
+	f.sort()
+	return f
+}
+
+// sort puts the entries in order; of equal ids the first stays.
+func (f *found) sort() {
 	entries := make([]ranked, 2*len(f.ids))
 	for i, id := range f.ids {
 		entries[i] = ranked{OrderHash(id), uint32(i)}
 	}
 	f.entries, _ = order(entries[:len(f.ids)], entries[len(f.ids):], nil, f.ids)
-	return f
 }
 
 // check decides the i-th open entry.

@@ -1,0 +1,366 @@
+package eval
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// ListSubjectsQuestion asks who has Relation on Object: plain subjects of
+// SubjectType, or its usersets SubjectType#SubjectRelation.
+type ListSubjectsQuestion struct {
+	Object          rel.Object
+	Relation        string
+	SubjectType     string
+	SubjectRelation string
+	Page
+}
+
+// SubjectList is who has a relation on an object, or a page of it.
+//
+// The candidates are the subjects that are named in a tuple which the relation
+// may depend on, also on a subtracted side, and whose condition is not false;
+// of usersets also those that the relation reads (doc:1#viewer reads
+// doc:1#editor, whose members are the userset itself and others). Anybody else
+// is a stranger, and all strangers get the same answer: Wildcard. So
+//
+//	check(s) is true     if s is in IDs, or is a stranger and Wildcard is True;
+//	check(s) is unknown  if s is in Unknown, or is a stranger and Wildcard is Unknown;
+//	check(s) is false    otherwise.
+//
+// With "viewer: [user:*] but not banned" and user:1 banned, Wildcard is True
+// and Excluded is user:1.
+type SubjectList struct {
+	// IDs are the ids of the candidates for which check is true, in the order of
+	// OrderHash; the question has their type and relation.
+	IDs []string
+	// Wildcard is what a stranger's check is: a plain object of SubjectType that
+	// nothing is known of. It is the same as the check of the wildcard
+	// SubjectType:* itself, and True where the wildcard contributes or a rule
+	// or an attribute lets everybody in. Always False for usersets.
+	Wildcard expr.Truth
+	// Excluded are, where Wildcard is not False, the candidates for which check
+	// is false, in the same order.
+	Excluded []string
+	// More says that the list goes on: ask again after Next. A page's Limit
+	// counts IDs and Excluded together; Wildcard is on every page.
+	More bool
+	Next Position
+
+	// Unknown, UnknownCount and Reasons tell of the candidates for which check is
+	// unknown, as in ObjectList, and Reasons also why Wildcard is.
+	Unknown      []string
+	UnknownCount int
+	Reasons      *Reasons
+
+	// Bound names the bound that stopped the search; "" says that the list is
+	// complete. What is in IDs is right in any case.
+	Bound string
+	Stats Stats
+}
+
+// ListSubjects lists who has a relation on an object. It walks from the object
+// to all subjects at once; what the walk leaves open is checked. The errors are
+// those of Check; a SubjectType or SubjectRelation that the schema does not
+// have is one of them.
+func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQuestion, env *Env) (SubjectList, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	target, err := b.relation(lq.Object.Type, lq.Relation)
+	if err != nil {
+		return SubjectList{}, err
+	}
+	b, r, err = b.listReader(r, env)
+	if err != nil {
+		return SubjectList{}, err
+	}
+	w := subjectWalk{target: target, object: lq.Object}
+	if err := w.wants(b, &lq); err != nil {
+		return SubjectList{}, err
+	}
+	w.q.start(ctx, b, r, rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard, Relation: lq.SubjectRelation}, env)
+	w.run()
+	if err := w.q.failed(); err != nil {
+		return SubjectList{}, err
+	}
+	return w.list(&lq)
+}
+
+// subjectWalk goes from an object's relation to every subject of one kind
+// that its formula names, hop by hop. What is reached only through tuples that
+// hold, unions alone and no more hops than the bound is sure.
+type subjectWalk struct {
+	q      query
+	target schema.RelationID
+	object rel.Object
+	anchor graph.Node
+	wanted schema.KindID
+	wild   schema.KindID // the wildcard that covers wanted; None for usersets
+
+	level, next []goal
+	hops        int
+	seen        stepSet
+	sure, open  []graph.Node // of the candidates' objects; 0 is the question's own
+	star        expr.Truth   // how the wildcard was reached
+	anybody     bool         // a rule or an attribute may hold for everybody
+	bound       string
+}
+
+// goal is a relation of an object whose members are wanted.
+type goal struct {
+	relation schema.RelationID
+	open     bool
+	node     graph.Node
+}
+
+// wants resolves the kind that is asked for.
+func (w *subjectWalk) wants(b *Binding, lq *ListSubjectsQuestion) error {
+	t, ok := b.names[lq.SubjectType]
+	if !ok {
+		return &NameError{ErrNoType, lq.SubjectType, ""}
+	}
+	w.wanted, w.wild = b.s.Types[t.id].Plain, schema.None
+	if lq.SubjectRelation == "" {
+		w.wild = b.s.Types[t.id].Wildcard
+		return nil
+	}
+	id, err := b.relation(lq.SubjectType, lq.SubjectRelation)
+	if err == nil {
+		w.wanted = b.s.Relations[id].Kind
+	}
+	return err
+}
+
+func (w *subjectWalk) run() {
+	w.anchor = w.q.anchor(w.object)
+	w.reach(goal{relation: w.target, node: w.anchor})
+	for w.bound == "" && w.q.err == nil && len(w.level) > 0 {
+		for i := 0; i < len(w.level); i++ { // grows while it is read
+			g := w.level[i]
+			w.read(w.q.b.s.Relations[g.relation].Expr, g)
+		}
+		w.level, w.next = w.next, w.level[:0]
+		w.hops++
+	}
+}
+
+func (w *subjectWalk) visit(n int) bool {
+	if w.bound == "" && w.q.visit(n) {
+		return true
+	}
+	if w.q.err == nil {
+		w.bound = BoundNodes
+	}
+	return false
+}
+
+// reach takes a goal that costs no hop.
+func (w *subjectWalk) reach(g goal) {
+	if w.fresh(g) {
+		w.level = append(w.level, g)
+	}
+}
+
+// fresh says whether a goal is new and could have members that are wanted. The
+// userset that the goal itself is may be one.
+func (w *subjectWalk) fresh(g goal) bool {
+	if !w.q.b.s.Relations[g.relation].Reaches(w.wanted) {
+		return false
+	}
+	key := uint64(g.relation)<<32 | uint64(g.node)<<1
+	if g.open && (w.seen.has(key) || !w.seen.add(key|1)) || !g.open && !w.seen.add(key) {
+		return false
+	}
+	if w.q.b.s.Relations[g.relation].Kind == w.wanted {
+		w.candidate(g.node, g.open)
+	}
+	return true
+}
+
+func (w *subjectWalk) candidate(n graph.Node, open bool) {
+	if open {
+		w.open = append(w.open, n)
+	} else {
+		w.sure = append(w.sure, n)
+	}
+}
+
+// read goes through an expression of a goal.
+func (w *subjectWalk) read(e *schema.Expr, g goal) {
+	switch e.Op {
+	case schema.OpDirect:
+		w.direct(e, g)
+		return
+	case schema.OpComputed:
+		w.reach(goal{e.Relation, g.open, g.node})
+		return
+	case schema.OpArrow:
+		w.arrow(e, g)
+		return
+	case schema.OpAttribute, schema.OpRule:
+		w.anybody = true
+		return
+	case schema.OpIntersection, schema.OpExclusion:
+		g.open = !unchecked()
+	}
+	for _, ch := range e.Children {
+		w.read(ch, g)
+	}
+}
+
+func (w *subjectWalk) direct(e *schema.Expr, g goal) {
+	b := w.q.b
+	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	if from == 0 {
+		return
+	}
+	for i := range e.Direct {
+		x := &e.Direct[i]
+		switch {
+		case x.Kind == w.wanted, x.Kind == w.wild && b.s.Options.StarIsOrdinary:
+			for _, k := range b.plainKinds(x.Kind) {
+				w.each(from, k, x, g.open, w.candidate)
+			}
+		case x.Kind == w.wild && !missesWildcard():
+			w.each(from, b.kinds[x.Kind], x, g.open, func(_ graph.Node, open bool) {
+				if w.star = max(w.star, expr.Unknown); !open {
+					w.star = expr.True
+				}
+			})
+		}
+		if x.Relation != schema.None && b.s.Relations[x.Relation].Reaches(w.wanted) {
+			w.hop(from, b.kinds[x.Kind], x, x.Relation, g)
+		}
+	}
+}
+
+func (w *subjectWalk) arrow(e *schema.Expr, g goal) {
+	b := w.q.b
+	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	if from == 0 {
+		return
+	}
+	for i := range e.Via {
+		v := &e.Via[i]
+		for _, k := range b.plainKinds(v.Kind) {
+			w.hop(from, k, &v.Restriction, v.Target, g)
+		}
+	}
+}
+
+// hop takes the subjects of a node's tuples as the objects of a relation.
+func (w *subjectWalk) hop(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g goal) {
+	far := w.hops >= w.q.depthMax
+	w.each(from, k, x, g.open || far, func(n graph.Node, open bool) {
+		if next := (goal{to, open, n}); w.fresh(next) {
+			w.next = append(w.next, next)
+		}
+	})
+}
+
+// each calls yield for the subjects of a kind in a node's tuples, and whether
+// they are open.
+func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction, open bool, yield func(graph.Node, bool)) {
+	if k == 0 {
+		return
+	}
+	l := w.q.r.Forward(from, k)
+	for c := range l.Chunks() {
+		edges := l.Chunk(c)
+		if !w.visit(len(edges)) {
+			return
+		}
+		for _, e := range edges {
+			if t := w.q.edge(x, from, e); t != expr.False {
+				yield(e.Node(), open || t == expr.Unknown)
+			}
+		}
+	}
+}
+
+// list decides what is open and cuts the page.
+func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
+	l := SubjectList{Bound: w.bound}
+	w.wildcard(&l, lq)
+	f := w.found()
+	cut := pager{page: lq.Page}
+	for _, e := range f.entries {
+		id, truth := f.ids[e.at], expr.True
+		if int(e.at) >= f.sure {
+			a := w.check(rel.Subject{Type: lq.SubjectType, ID: id, Relation: lq.SubjectRelation})
+			if truth = a.Truth; truth == expr.Unknown {
+				l.unknown(id, a.Reasons)
+			}
+		}
+		switch {
+		case truth == expr.True && cut.take(e.hash, id):
+			l.IDs = append(l.IDs, id)
+		case truth == expr.False && l.Wildcard != expr.False && cut.take(e.hash, id):
+			l.Excluded = append(l.Excluded, id)
+		}
+	}
+	l.More, l.Next = cut.more, cut.last
+	l.Stats = w.q.stats
+	return l, w.q.failed()
+}
+
+// wildcard answers for strangers.
+func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
+	b := w.q.b
+	always := b.always != nil && b.always[w.target]
+	switch {
+	case w.wild == schema.None || b.s.Options.StarIsOrdinary && !w.anybody && !always:
+	case w.star == expr.True:
+		l.Wildcard = expr.True
+	case w.star == expr.Unknown || w.anybody || always:
+		a := w.check(rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard})
+		if l.Wildcard = a.Truth; a.Truth == expr.Unknown {
+			l.why(a.Reasons)
+		}
+	}
+}
+
+// check decides one candidate.
+func (w *subjectWalk) check(sub rel.Subject) Answer {
+	w.q.start(w.q.ctx, w.q.b, w.q.r, sub, w.q.env)
+	return w.q.member(w.target, w.anchor, w.object)
+}
+
+// found names and orders the candidates.
+func (w *subjectWalk) found() found {
+	var f found
+	name := func(nodes []graph.Node) {
+		for _, n := range nodes {
+			if n == 0 {
+				f.ids = append(f.ids, w.object.ID)
+			} else {
+				f.ids = append(f.ids, w.q.r.ID(n))
+			}
+		}
+	}
+	f.ids = make([]string, 0, len(w.sure)+len(w.open))
+	name(w.sure)
+	f.sure = len(f.ids)
+	name(w.open)
+	f.sort()
+	return f
+}
+
+func (l *SubjectList) unknown(id string, why *Reasons) {
+	l.UnknownCount++
+	if len(l.Unknown) < UnknownMax {
+		l.Unknown = append(l.Unknown, id)
+	}
+	l.why(why)
+}
+
+func (l *SubjectList) why(r *Reasons) {
+	if l.Reasons == nil {
+		l.Reasons = &Reasons{}
+	}
+	l.Reasons.merge(r)
+}

@@ -1,0 +1,110 @@
+package eval
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// TestSubjectsAreCheck holds every list of subjects of random worlds to what
+// SubjectList says of check.
+func TestSubjectsAreCheck(t *testing.T) {
+	t.Parallel()
+	var got subjectCounts
+	for seed := range uint64(listWorlds) {
+		w := newSmallWorld(t, seed)
+		if w == nil {
+			continue
+		}
+		for _, r := range w.relations() {
+			for _, o := range append(w.objects[:len(w.objects):len(w.objects)], rel.Object{Type: "doc", ID: "none"}) {
+				if o.Type != w.b.s.Types[r.Type].Name {
+					continue
+				}
+				for _, sub := range []rel.Subject{{Type: "user"}, {Type: "group", Relation: "r0"}, {Type: "doc", Relation: "r3"}, {Type: "group"}} {
+					w.subjectsAreCheck(t, ListSubjectsQuestion{Object: o, Relation: r.Name, SubjectType: sub.Type, SubjectRelation: sub.Relation}, &got)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if got.listed < listWorlds || got.wildcards < listWorlds/4 || got.excluded == 0 || got.unknown < listWorlds/4 {
+		t.Errorf("the worlds are too poor: %+v", got)
+	}
+}
+
+type subjectCounts struct{ listed, wildcards, excluded, unknown int }
+
+func (w *smallWorld) subjectsAreCheck(t *testing.T, q ListSubjectsQuestion, got *subjectCounts) {
+	t.Helper()
+	l, err := w.b.ListSubjects(context.Background(), w.view, q, w.env)
+	if err != nil {
+		t.Fatalf("seed %d: %v: %v", w.seed, q, err)
+	}
+	got.listed += len(l.IDs)
+	got.excluded += len(l.Excluded)
+	got.unknown += l.UnknownCount
+	if l.Wildcard == expr.True {
+		got.wildcards++
+	}
+	known := 0
+	for _, sub := range w.everybody() {
+		if sub.Type != q.SubjectType || sub.Relation != q.SubjectRelation {
+			continue
+		}
+		truth := w.check(t, q.Object, q.Relation, sub)
+		want := l.Wildcard
+		switch in := func(ids []string) bool { return slices.Contains(ids, sub.ID) }; {
+		case in(l.IDs):
+			want = expr.True
+			known++
+		case in(l.Unknown):
+			want = expr.Unknown
+			known++
+		case in(l.Excluded):
+			want = expr.False
+			known++
+		case sub.Relation != "" && w.b.s.Relations[must(w.b.relation(q.Object.Type, q.Relation))].ReachAny:
+			continue // no userset is a stranger
+		}
+		if truth != want {
+			t.Errorf("seed %d: %v: %v is %v, but the list %+v", w.seed, q, sub, truth, l)
+		}
+	}
+	if own := len(l.IDs) + len(l.Unknown) + len(l.Excluded); own != known && !(own == known+1 && q.Object.ID == "none") {
+		t.Errorf("seed %d: %v: %+v names somebody twice or strange", w.seed, q, l)
+	}
+	w.subjectPages(t, q, l)
+}
+
+// subjectPages reads the list again in pages of two.
+func (w *smallWorld) subjectPages(t *testing.T, q ListSubjectsQuestion, whole SubjectList) {
+	t.Helper()
+	var ids, excluded []string
+	for q.Limit = 2; ; {
+		l, err := w.b.ListSubjects(context.Background(), w.view, q, w.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, excluded = append(ids, l.IDs...), append(excluded, l.Excluded...)
+		if !l.More {
+			break
+		}
+		q.After = l.Next
+	}
+	if !slices.Equal(ids, whole.IDs) || !slices.Equal(excluded, whole.Excluded) {
+		t.Errorf("seed %d: %v: pages give %v and %v, the whole is %+v", w.seed, q, ids, excluded, whole)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
