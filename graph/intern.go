@@ -144,12 +144,32 @@ func (s *spine) nodeOf(off uint32, k Kind) (Node, bool) {
 // node returns the node of a kind and an id, a new one if the lineage has none;
 // g.mu is held.
 func (g *Graph) node(k Kind, id string) (Node, error) {
-	if len(id) == 0 || len(id) > rel.IDBytesMax {
-		return 0, fmt.Errorf("%w: id of %d bytes", rel.ErrName, len(id))
+	if err := checkID(id); err != nil {
+		return 0, err
 	}
+	return g.hashed(k, id, g.nameHash(g.spine.kinds[k].typ, id))
+}
+
+func checkID(id string) error {
+	if len(id) == 0 || len(id) > rel.IDBytesMax {
+		return fmt.Errorf("%w: id of %d bytes", rel.ErrName, len(id))
+	}
+	return nil
+}
+
+// touchSlot reads where the search for a hash begins, and returns the offset of
+// a name if one is there.
+func (g *Graph) touchSlot(h uint64) uint32 {
+	if p := g.nameIndex[h>>56].find(uint32(h)); len(p.slots) > 0 {
+		return uint32(p.slots[p.at].Load())
+	}
+	return 0
+}
+
+// hashed is node for an id in bounds whose hash is known.
+func (g *Graph) hashed(k Kind, id string, h uint64) (Node, error) {
 	s := &g.spine
 	typ := s.kinds[k].typ
-	h := g.nameHash(typ, id)
 	p := g.nameIndex[h>>56].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		rec := word(s.names, off)

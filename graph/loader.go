@@ -14,11 +14,15 @@ import (
 type Loader struct {
 	g       *Graph
 	start   *View
+	waiting []loadTuple  // whose names are not looked up yet
+	kinds   [64]loadKind // those seen last, by a hash of their names
 	pairs   [][]loadPair // in order of arrival, in chunks
 	tuples  int
 	details []treeEntry[*Detail]
 	values  []treeEntry[string]
 	beside  int64
+	err     error  // of a lookup
+	touched uint32 // what resolve read ahead, so that it is not left out
 }
 
 // loadPair is one tuple by its ends.
@@ -27,22 +31,125 @@ type loadPair struct {
 	subject Edge
 }
 
-const loadChunk = 1 << 15 // pairs
+// loadTuple is one tuple by kinds and ids.
+type loadTuple struct {
+	object, subject loadName
+	detail          *Detail
+}
+
+type loadName struct {
+	kind Kind
+	id   string
+	hash uint64
+}
+
+type loadKind struct {
+	name KindName
+	kind Kind
+	typ  uint32
+}
+
+const (
+	loadChunk   = 1 << 15 // pairs
+	loadWaiting = 64      // tuples: enough that lookups overlap, few enough that they stay cached
+)
 
 // Load starts a Loader on a lineage whose newest view is empty.
 func (g *Graph) Load() *Loader { return &Loader{g: g, start: g.View()} }
 
 // Add adds a tuple. A key must come once only: Finish fails if it does not. The
-// errors are Batch.Add's.
+// errors are Batch.Add's; ErrFull may come some tuples late, and after it the
+// Loader is of no use.
 func (l *Loader) Add(t rel.Tuple) error {
+	if l.err != nil {
+		return l.err
+	}
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 	}
-	c, d, err := l.g.ends(t)
+	o, err := l.name(ObjectKind(t.Object, t.Relation), t.Object.ID)
 	if err != nil {
 		return err
 	}
-	l.add(c.object, c.subject, d)
+	s, err := l.name(SubjectKind(t.Subject), t.Subject.ID)
+	if err != nil {
+		return err
+	}
+	var d *Detail
+	if t.Condition != "" || t.Context != "" || t.Expires != 0 {
+		if d, err = l.detail(t); err != nil {
+			return err
+		}
+	}
+	l.waiting = append(l.waiting, loadTuple{o, s, d})
+	if len(l.waiting) >= loadWaiting {
+		l.err = l.resolve()
+	}
+	return l.err
+}
+
+func (l *Loader) detail(t rel.Tuple) (*Detail, error) {
+	l.g.mu.Lock()
+	defer l.g.mu.Unlock()
+	return l.g.details.detail(t)
+}
+
+// name prepares the lookup of a node.
+func (l *Loader) name(k KindName, id string) (loadName, error) {
+	if err := checkID(id); err != nil {
+		return loadName{}, err
+	}
+	at := (len(k.Type) + len(k.Relation)<<2) & 63
+	if k.Relation != "" {
+		at ^= int(k.Relation[0]) << 1 & 63
+	}
+	c := &l.kinds[at]
+	if c.kind == 0 || c.name != k {
+		l.g.mu.Lock()
+		n, err := l.g.intern(k)
+		if err == nil {
+			*c = loadKind{l.g.spine.kinds[n].name, n, l.g.spine.kinds[n].typ}
+		}
+		l.g.mu.Unlock()
+		if err != nil {
+			return loadName{}, err
+		}
+	}
+	return loadName{c.kind, id, l.g.nameHash(c.typ, id)}, nil
+}
+
+// resolve looks up the names of the waiting tuples. It first only touches what
+// the lookups will read, one kind of memory after the other: such loads do not
+// depend on each other, so the processor waits for many at a time.
+func (l *Loader) resolve() error {
+	l.g.mu.Lock()
+	defer l.g.mu.Unlock()
+	var offs [2 * loadWaiting]uint32
+	for i := range l.waiting {
+		offs[2*i] = l.g.touchSlot(l.waiting[i].object.hash)
+		offs[2*i+1] = l.g.touchSlot(l.waiting[i].subject.hash)
+	}
+	seen := uint32(0)
+	for _, off := range offs[:2*len(l.waiting)] {
+		if rec := word(l.g.spine.names, off); rec != nil {
+			seen ^= rec[0]
+		}
+	}
+	l.touched = seen
+	for i := range l.waiting {
+		t := &l.waiting[i]
+		o, err := l.g.hashed(t.object.kind, t.object.id, t.object.hash)
+		if err != nil {
+			return err
+		}
+		s, err := l.g.hashed(t.subject.kind, t.subject.id, t.subject.hash)
+		if err != nil {
+			return err
+		}
+		l.add(o, s, t.detail)
+	}
+	clear(l.waiting)
+	l.waiting = l.waiting[:0]
 	return nil
 }
 
@@ -93,11 +200,17 @@ func (l *Loader) value(n Node, name uint32, value string) {
 }
 
 // Finish builds the view, publishes it and returns it. It fails with
-// ErrDuplicate, and with ErrStale if the lineage was not empty or somebody else
-// wrote to it. The Loader is of no use afterwards.
+// ErrDuplicate or ErrFull, and with ErrStale if the lineage was not empty or
+// somebody else wrote to it. The Loader is of no use afterwards.
 func (l *Loader) Finish() (*View, error) {
 	if l.start.tuples > 0 || l.start.values.n > 0 {
 		return nil, ErrStale
+	}
+	if l.err == nil {
+		l.err = l.resolve()
+	}
+	if l.err != nil {
+		return nil, l.err
 	}
 	v := &View{g: l.g, tuples: l.tuples, beside: l.beside}
 	l.g.mu.Lock()
