@@ -25,10 +25,44 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if r, err = b.reader(r, env); err != nil {
 		return Answer{}, err
 	}
-	q := &query{}
+	var q query // on the stack, unless the equations need it
 	q.start(ctx, b, r, question.Subject, env)
-	a := q.member(id, q.anchor(question.Object), question.Object)
+	a := Answer{}
+	if q.b.walks(&q) {
+		route := q.b.route(int32(id), q.kind)
+		out := q.walked(int32(id), route, q.first(route.kinds, question.Object.ID), question.Object.ID)
+		if a.Truth = out.truth; out.truth != expr.Unknown || q.over {
+			a.Reasons = q.bounded()
+			a.Stats = q.stats
+			return a, q.failed()
+		}
+	}
+	a = q.solved(id, q.anchor(question.Object), question.Object)
+	a.Stats = q.stats
 	return a, q.failed()
+}
+
+// walks says whether questions of q are walked before they are solved.
+func (b *Binding) walks(q *query) bool {
+	return b.mode != ModeSolver && !(b.s.Options.StarIsOrdinary && q.subject.ID == rel.Wildcard)
+}
+
+// bounded is why a walk that ended early is unknown.
+func (q *query) bounded() *Reasons {
+	if !q.over {
+		return nil
+	}
+	return &Reasons{Bound: BoundNodes}
+}
+
+// first finds an object's node of the first kind that it has one of.
+func (q *query) first(kinds []graph.Kind, id string) graph.Node {
+	for _, k := range kinds {
+		if n, ok := q.r.Node(k, id); ok {
+			return n
+		}
+	}
+	return 0
 }
 
 // reader is what a question is asked of: r, with the contextual tuples and
@@ -52,24 +86,26 @@ func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) An
 
 // decide walks, and solves the equations where the walk cannot tell.
 func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
-	if q.b.mode == ModeSolver || q.b.s.Options.StarIsOrdinary && q.subject.ID == rel.Wildcard {
-		return q.solved(id, n, object)
-	}
-	q.visited, q.over = 0, false
-	out := q.walked(id, n, object)
-	switch {
-	case q.err != nil:
-		return Answer{}
-	case q.over:
-		return Answer{Truth: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
-	case out.truth != expr.Unknown:
-		return Answer{Truth: out.truth}
+	if q.b.walks(q) {
+		q.visited, q.over = 0, false
+		out := q.walked(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
+		if out.truth != expr.Unknown || q.over {
+			return Answer{Truth: out.truth, Reasons: q.bounded()}
+		}
 	}
 	return q.solved(id, n, object)
 }
 
 // solved answers by the equations.
 func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+	own := new(query)
+	*own = *q
+	a := own.solution(id, n, object)
+	q.stats, q.err = own.stats, own.err
+	return a
+}
+
+func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	s := q.solve(id, n, object)
 	switch {
 	case q.failed() != nil:
@@ -89,7 +125,7 @@ func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) An
 // solve builds and solves the question's equations. The system is not full
 // where the bound of nodes was reached or the question failed.
 func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *system {
-	q.visited = 0
+	q.visited, q.object = 0, object.ID
 	s := q.newSystem(id, n, object.ID)
 	s.full = s.build() && s.solve(q.depthMax)
 	return s

@@ -28,7 +28,7 @@ func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
 		p := &probes[i]
 		x := q.node
 		if p.star {
-			x = q.star
+			x = q.starNode()
 			if fault.On(fault.EvalWildcardMissed) {
 				continue
 			}

@@ -21,7 +21,8 @@ type query struct {
 	subject rel.Subject
 	kind    schema.KindID // the subject's; None where the schema has no such kind
 	node    graph.Node    // the subject's node; 0 where no tuple names it
-	star    graph.Node    // the wildcard that covers the subject; 0 where none does
+	star    graph.Node    // what starNode found
+	starred bool
 
 	depthMax, nodesMax int
 	visited            int // nodes, counted against nodesMax
@@ -71,9 +72,18 @@ func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject
 	if k != 0 {
 		q.node, _ = r.Node(k, sub.ID)
 	}
-	if wild := q.starKind(); wild != 0 {
-		q.star, _ = r.Node(wild, rel.Wildcard)
+}
+
+// starNode finds the wildcard that covers the subject, the first time that it
+// is wanted.
+func (q *query) starNode() graph.Node {
+	if !q.starred {
+		q.starred = true
+		if wild := q.starKind(); wild != 0 {
+			q.star, _ = q.r.Node(wild, rel.Wildcard)
+		}
 	}
+	return q.star
 }
 
 // starKind is the kind of the wildcard that covers the subject, or 0: a

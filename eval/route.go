@@ -146,7 +146,12 @@ func (b *Binding) plan(unit int32, k schema.KindID) *route {
 	r := p.r
 	r.last = len(r.sources) == 1 && len(r.sources[0].follows) == 0 && len(r.opaque) == 0 && r.self == schema.None
 	for i := range r.sources {
-		r.kinds = append(r.kinds, r.sources[i].kind)
+		arrow := slices.ContainsFunc(r.sources[i].follows, func(f follow) bool { return f.arrow })
+		if arrow { // more objects have a parent than have a tuple of each kind
+			r.kinds = slices.Insert(r.kinds, 0, r.sources[i].kind)
+		} else {
+			r.kinds = append(r.kinds, r.sources[i].kind)
+		}
 	}
 	if len(r.opaque) > 0 || r.self != schema.None {
 		for _, kind := range b.anchors[b.s.Relations[u.relation].Type] {

@@ -4,7 +4,6 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/fault"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -34,23 +33,37 @@ type search struct {
 // equations, which need no stack.
 const nestedMax = 32
 
-// walked searches for a relation of an object. n may be 0 where the object has
-// no node of a kind that the route reads.
-func (q *query) walked(id schema.RelationID, n graph.Node, object rel.Object) outcome {
-	if !q.b.reaches(id, q.kind) {
-		return outcome{}
+// walked searches for a relation of an object by its route. n may be 0 where
+// the object has no node of a kind that the route reads.
+func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outcome {
+	if n == 0 && len(r.opaque) == 0 && r.self == schema.None {
+		return outcome{} // nothing is known of the object
 	}
-	q.object = object.ID
-	out := q.search(int32(id), n)
-	q.release()
-	return out
+	q.object = objectID
+	q.searches++
+	w := search{q: q, id: q.searches}
+	w.run(r, n)
+	if q.scratch != nil {
+		q.release()
+	}
+	return w.end()
+}
+
+// end is the outcome of a search that has run.
+func (w *search) end() outcome {
+	switch {
+	case w.done:
+		return w.found
+	case w.doubt:
+		return outcome{truth: expr.Unknown}
+	}
+	return outcome{}
 }
 
 // search decides a unit on the object of n.
 func (q *query) search(unit int32, n graph.Node) outcome {
-	w := search{q: q}
 	q.searches++
-	w.id = q.searches
+	w := search{q: q, id: q.searches}
 	if q.scratch != nil {
 		w.pending, w.later, w.opaques = len(q.scratch.pending), len(q.scratch.later), len(q.scratch.opaques)
 	}
@@ -58,13 +71,7 @@ func (q *query) search(unit int32, n graph.Node) outcome {
 	if s := q.scratch; s != nil {
 		s.pending, s.later, s.opaques = s.pending[:w.pending], s.later[:w.later], s.opaques[:w.opaques]
 	}
-	switch {
-	case w.done:
-		return w.found
-	case w.doubt || q.over:
-		return outcome{truth: expr.Unknown}
-	}
-	return outcome{}
+	return w.end()
 }
 
 func (w *search) run(r *route, n graph.Node) {
@@ -185,7 +192,7 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 		p := &s.probes[i]
 		x := q.node
 		if p.star {
-			x = q.star
+			x = q.starNode()
 			if hops > 0 && fault.On(fault.EvalWildcardMissed) {
 				continue
 			}
@@ -286,10 +293,17 @@ func (q *query) opaque(o *opaque, n graph.Node) outcome {
 		return outcome{truth: expr.Unknown}
 	}
 	q.nested++
-	defer func() { q.nested-- }()
+	var out outcome
 	if o.op == schema.OpExclusion {
-		return q.exclusion(o, n)
+		out = q.exclusion(o, n)
+	} else {
+		out = q.intersection(o, n)
 	}
+	q.nested--
+	return out
+}
+
+func (q *query) intersection(o *opaque, n graph.Node) outcome {
 	all := outcome{truth: expr.True}
 	for i := range o.units {
 		if q.b.mode == ModeShuffled {

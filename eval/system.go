@@ -233,7 +233,7 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		for _, probe := range q.probes(x) {
-			if probe.node == 0 || probe.node == q.star && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
+			if probe.node == 0 || probe.node == q.starNode() && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
 				continue
 			}
 			edge, ok := q.find(from, probe.node, probe.kind)
@@ -344,7 +344,7 @@ func (q *query) probes(x *schema.Restriction) []probe {
 			return []probe{{q.node, q.r.KindOf(q.node)}}
 		}
 	case k.Wildcard && k.Type == q.subject.Type:
-		return []probe{{q.star, q.b.kinds[x.Kind]}}
+		return []probe{{q.starNode(), q.b.kinds[x.Kind]}}
 	}
 	return nil
 }

@@ -1,0 +1,146 @@
+package eval_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// The benchmarks ask checks by strings, uniformly random, half of them
+// allowed, of the world of graphtest: 100,000 tuples, or as many as
+// OSTIARY_BENCH_TUPLES says. Floor is one probe of a plain Go map from string
+// to int32 with as many entries as there are names; each benchmark prints how
+// many of these it costs.
+
+const benchQuestions = 1 << 18
+
+func benchShape() graphtest.Shape {
+	s := graphtest.Shape{Tuples: 100_000, UUID: os.Getenv("OSTIARY_BENCH_UUID") != "", Fan: 10_000}
+	if n, err := strconv.Atoi(os.Getenv("OSTIARY_BENCH_TUPLES")); err == nil {
+		s.Tuples = n
+	}
+	return s
+}
+
+// benchModel is graphtest.Model; with nested, groups hold groups besides.
+func benchModel(nested bool) *schema.Model {
+	user, group := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
+	folder := schema.SubjectType{Type: "folder"}
+	members := []schema.SubjectType{user}
+	if nested {
+		members = append(members, group)
+	}
+	return &schema.Model{Types: []schema.TypeDef{
+		{Name: "user"},
+		{Name: "group", Relations: []schema.RelationDef{
+			{Name: "member", Rewrite: schema.Direct(), Subjects: members}}},
+		{Name: "folder", Relations: []schema.RelationDef{
+			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{user, group}}}},
+		{Name: "document", Relations: []schema.RelationDef{
+			{Name: "parent", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{folder}},
+			{Name: "owner", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{user}},
+			{Name: "viewer", Subjects: []schema.SubjectType{user, group},
+				Rewrite: schema.Union(schema.Direct(), schema.Computed("owner"), schema.Arrow("parent", "viewer"))}}},
+	}}
+}
+
+func load(tb testing.TB, s graphtest.Shape) *graph.View {
+	l := graph.New(graph.Options{}).Load()
+	for t := range s.All() {
+		if err := l.Add(t); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	v, err := l.Finish()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}
+
+func BenchmarkCheck(b *testing.B) {
+	shape := benchShape()
+	v := load(b, shape)
+	flat := eval.Bind(compile(b, benchModel(false)), v)
+	nested := eval.Bind(compile(b, benchModel(true)), v)
+	b.Run("Floor", func(b *testing.B) { benchFloor(b, shape) })
+	sets := []struct {
+		name      string
+		questions []graphtest.Question
+	}{
+		{"Direct", shape.Direct(benchQuestions)},
+		{"DirectHot", shape.Direct(1000)},
+		{"ThreeHop", shape.ThreeHop(benchQuestions)},
+		{"ThreeHopHot", shape.ThreeHop(1000)},
+		{"FanDenied", fan(shape, shape.FanUser(), shape.FanDocument(false), false)},
+		{"FanAllowed", fan(shape, shape.FanUser(), shape.FanDocument(true), true)},
+		{"MirrorDenied", fan(shape, shape.MirrorUser(), shape.MirrorDocument(false), false)},
+		{"MirrorAllowed", fan(shape, shape.MirrorUser(), shape.MirrorDocument(true), true)},
+	}
+	for _, set := range sets {
+		b.Run(set.name, func(b *testing.B) { benchCheck(b, flat, v, set.questions) })
+		b.Run(set.name+"Nested", func(b *testing.B) { benchCheck(b, nested, v, set.questions) })
+	}
+}
+
+func fan(s graphtest.Shape, user, document rel.Object, allowed bool) []graphtest.Question {
+	return []graphtest.Question{{Object: document, Relation: "viewer", Subject: user.AsSubject(), Allowed: allowed}}
+}
+
+func benchCheck(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphtest.Question) {
+	ctx, env := context.Background(), &eval.Env{}
+	var stats eval.Stats
+	b.ReportAllocs()
+	i := 0
+	cpu := cpuTime(b)
+	for b.Loop() {
+		q := &qs[i%len(qs)]
+		i++
+		a, err := bound.Check(ctx, r, eval.Question{Object: q.Object, Relation: q.Relation, Subject: q.Subject}, env)
+		if err != nil || a.Allowed() != q.Allowed {
+			b.Fatalf("%v: %v, %v", q, a, err)
+		}
+		stats.Probes += a.Stats.Probes
+		stats.Nodes += a.Stats.Nodes
+	}
+	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(i), "cpu-ns/op")
+	b.ReportMetric(float64(stats.Probes)/float64(i), "probes/op")
+	b.ReportMetric(float64(stats.Nodes)/float64(i), "nodes/op")
+}
+
+// cpuTime is what the process used, in nanoseconds: on a busy machine it says
+// more than the wall clock.
+func cpuTime(b *testing.B) int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+func benchFloor(b *testing.B, s graphtest.Shape) {
+	m := map[string]int32{}
+	names := make([]string, s.Documents())
+	for i := range names {
+		names[i] = s.Document(i).String()
+		m[names[i]] = int32(i)
+	}
+	x := uint32(1)
+	sum := int32(0)
+	cpu, n := cpuTime(b), 0
+	for b.Loop() {
+		x = x*1664525 + 1013904223
+		n++
+		sum += m[names[int(x>>4)%len(names)]]
+	}
+	_ = sum
+	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(n), "cpu-ns/op")
+}
