@@ -13,15 +13,12 @@ package ostiary
 import (
 	"context"
 	"crypto/cipher"
-	"crypto/rand"
 	"fmt"
 	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -130,11 +127,7 @@ func (e *Engine) CreateStore(ctx context.Context, c CreateStore) (*Store, error)
 		return nil, failed(op, c.ID, err)
 	}
 	if c.ID == (storage.StoreID{}) {
-		id, err := e.newULID()
-		if err != nil {
-			return nil, failed(op, c.ID, err)
-		}
-		c.ID = storage.StoreID(id)
+		c.ID = storage.NewID(e.now())
 	}
 	info := storage.StoreInfo{ID: c.ID, Incarnation: storage.NewIncarnation(), Name: c.Name,
 		Aliases: maps.Clone(c.Aliases), Created: e.now()}
@@ -142,10 +135,6 @@ func (e *Engine) CreateStore(ctx context.Context, c CreateStore) (*Store, error)
 		return nil, failed(op, c.ID, err)
 	}
 	return e.handle(info), nil
-}
-
-func (e *Engine) newULID() (ulid.ULID, error) {
-	return ulid.New(ulid.Timestamp(e.opts.Clock()), rand.Reader)
 }
 
 // Store returns a store by its id. It loads nothing.

@@ -362,10 +362,7 @@ func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, 
 	if err != nil {
 		return SchemaInfo{}, "", failed(op, s.id, err)
 	}
-	id, err := s.engine.newULID()
-	if err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
-	}
+	id := storage.NewID(s.engine.now())
 	put := storage.Change{Kind: storage.DocumentPut, Document: storage.Document{
 		Kind: schemaKind, Key: id.String(), Secondary: []string{doc.Model.Namespace}, Body: body}}
 	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -23,9 +21,6 @@ type Revision uint64
 // Hash is SHA-256 over an entry's canonical bytes. The zero Hash precedes the
 // first entry.
 type Hash [32]byte
-
-// StoreID names a store for ever.
-type StoreID ulid.ULID
 
 // Incarnation is random and new at each creation of a store, so that tokens of
 // a store that was deleted and created again under the same alias fail.
@@ -312,17 +307,5 @@ func NewIncarnation() (i Incarnation) { rand.Read(i[:]); return i }
 
 // NewWriterID returns a random writer id.
 func NewWriterID() (w WriterID) { rand.Read(w[:]); return w }
-
-// String prints the 26 characters of the ULID.
-func (id StoreID) String() string { return ulid.ULID(id).String() }
-
-// ParseStoreID reads a ULID as String prints it, strictly: upper case only.
-func ParseStoreID(s string) (StoreID, error) {
-	u, err := ulid.ParseStrict(s)
-	if err != nil || u.String() != s {
-		return StoreID{}, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
-	}
-	return StoreID(u), nil
-}
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }

@@ -1,0 +1,79 @@
+package storage
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// StoreID names a store for ever. It is a ULID (github.com/ulid/spec):
+// 48 bits of milliseconds since the epoch, then 80 random bits, so that ids
+// sort by the time they were made.
+type StoreID [16]byte
+
+// NewID returns a new id of the given time. Times before the epoch or after
+// the year 10889 do not fit and are cut to the nearest that does.
+func NewID(at rel.Time) (id StoreID) {
+	ms := uint64(max(at, 0)) / 1e6
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	rand.Read(id[6:])
+	return id
+}
+
+// crockford is the alphabet of ULIDs: no I, L, O or U.
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// String prints the 26 characters of the ULID.
+func (id StoreID) String() string {
+	var out [26]byte
+	// 130 bits for 128: the first character holds three.
+	for i := range out {
+		out[i] = crockford[id.bits(5*i-2)]
+	}
+	return string(out[:])
+}
+
+// bits returns the five bits that begin at the given bit; those before the
+// first are 0.
+func (id StoreID) bits(from int) byte {
+	var v byte
+	for b := from; b < from+5; b++ {
+		v <<= 1
+		if b >= 0 {
+			v |= id[b/8] >> (7 - b%8) & 1
+		}
+	}
+	return v
+}
+
+// ParseStoreID reads a ULID as String prints it, strictly: upper case only.
+func ParseStoreID(s string) (StoreID, error) {
+	var id StoreID
+	if len(s) != 26 {
+		return id, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
+	}
+	for i := range len(s) {
+		v := indexCrockford(s[i])
+		if v < 0 || i == 0 && v > 7 {
+			return StoreID{}, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
+		}
+		for b := range 5 {
+			if at := 5*i - 2 + b; at >= 0 && v>>(4-b)&1 == 1 {
+				id[at/8] |= 1 << (7 - at%8)
+			}
+		}
+	}
+	return id, nil
+}
+
+func indexCrockford(c byte) int {
+	for i := range len(crockford) {
+		if crockford[i] == c {
+			return i
+		}
+	}
+	return -1
+}
