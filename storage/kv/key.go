@@ -61,44 +61,49 @@ func appendOpenPart(dst []byte, s string) []byte {
 	return dst
 }
 
-// cutPart splits key after its first part and returns that part, unescaped. Its
-// bytes are key's own where nothing was escaped.
-func cutPart(key []byte) (part, rest []byte, ok bool) {
-	end := bytes.IndexByte(key, 0)
-	if end < 0 {
-		return nil, nil, false
+// cutParts fills parts from key, which must hold exactly so many. Their bytes
+// are key's own where nothing was escaped.
+func cutParts(key []byte, parts [][]byte) error {
+	escaped := bytes.IndexByte(key, 1) >= 0
+	for i := range parts {
+		end := bytes.IndexByte(key, 0)
+		if end < 0 {
+			return errKey()
+		}
+		parts[i], key = key[:end], key[end+1:]
+		if escaped {
+			var err error
+			if parts[i], err = unescape(parts[i]); err != nil {
+				return err
+			}
+		}
 	}
-	part, rest = key[:end], key[end+1:]
+	if len(key) != 0 {
+		return errKey()
+	}
+	return nil
+}
+
+// unescape undoes appendOpenPart.
+func unescape(part []byte) ([]byte, error) {
 	if bytes.IndexByte(part, 1) < 0 {
-		return part, rest, true
+		return part, nil
 	}
 	plain := make([]byte, 0, len(part))
 	for i := 0; i < len(part); i++ {
 		c := part[i]
 		if c == 1 {
 			if i++; i == len(part) || part[i] < 1 || part[i] > 2 {
-				return nil, nil, false
+				return nil, errKey()
 			}
 			c = part[i] - 1
 		}
 		plain = append(plain, c)
 	}
-	return plain, rest, true
+	return plain, nil
 }
 
-// cutParts fills parts from key, which must hold exactly so many.
-func cutParts(key []byte, parts [][]byte) error {
-	var ok bool
-	for i := range parts {
-		if parts[i], key, ok = cutPart(key); !ok {
-			return fmt.Errorf("%w: a row's key is malformed", storage.ErrDamaged)
-		}
-	}
-	if len(key) != 0 {
-		return fmt.Errorf("%w: a row's key is too long", storage.ErrDamaged)
-	}
-	return nil
-}
+func errKey() error { return fmt.Errorf("%w: a row's key is malformed", storage.ErrDamaged) }
 
 // tupleParts is the number of parts of a tuple's key.
 const tupleParts = 6

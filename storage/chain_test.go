@@ -1,0 +1,127 @@
+package storage_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func secretDigest(body []byte) storage.Hash { return sha256.Sum256(body) }
+
+func TestChain(t *testing.T) {
+	t.Parallel()
+	entries := sample()
+	head, err := storage.Chain(storage.Head{}, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := entries[len(entries)-1]
+	if head != (storage.Head{Revision: last.Revision, Hash: last.Hash(), Time: last.Time}) {
+		t.Fatalf("the head is %v", head)
+	}
+	if h, err := storage.Chain(head, nil); err != nil || h != head {
+		t.Errorf("no entries: %v, %v", h, err)
+	}
+	for what, spoil := range map[string]func(e []storage.Entry){
+		"a gap":               func(e []storage.Entry) { e[3].Revision++ },
+		"a swap":              func(e []storage.Entry) { e[3], e[4] = e[4], e[3] },
+		"another predecessor": func(e []storage.Entry) { e[3].Previous[0]++ },
+		"a changed entry":     func(e []storage.Entry) { e[3].Sequence++ },
+		"an earlier time":     func(e []storage.Entry) { e[len(e)-1].Time -= 2 },
+		"another incarnation": func(e []storage.Entry) { e[len(e)-1].Incarnation[0]++ },
+		"a wrong beginning":   func(e []storage.Entry) { e[0].Previous[0]++ },
+	} {
+		bad := sample()
+		spoil(bad)
+		if _, err := storage.Chain(storage.Head{}, bad); !errors.Is(err, storage.ErrEntry) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := storage.Chain(storage.Head{}, entries[1:]); !errors.Is(err, storage.ErrEntry) {
+		t.Errorf("a missing beginning: %v", err)
+	}
+}
+
+func TestChainBounds(t *testing.T) {
+	t.Parallel()
+	filters := func(n int) []storage.Change {
+		out := make([]storage.Change, n)
+		for i := range out {
+			out[i] = storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterTuples}}
+		}
+		return out
+	}
+	removes := func(n int) []storage.Change {
+		out := make([]storage.Change, n)
+		for i := range out {
+			out[i].Kind = storage.TupleRemove
+		}
+		return out
+	}
+	body := func(n int) []storage.Change {
+		return []storage.Change{{Kind: storage.SecretPut, Document: storage.Document{Body: make([]byte, n)}}}
+	}
+	empty := storage.Entry{Revision: 1, Changes: []storage.Change{{Kind: storage.SecretPut}}}
+	room := storage.EntryBytesMax - len(storage.AppendEntry(nil, &empty))
+	for bound, c := range map[string]struct{ fits, over []storage.Change }{
+		"ChangesMax":    {removes(storage.ChangesMax), removes(storage.ChangesMax + 1)},
+		"FiltersMax":    {filters(storage.FiltersMax), filters(storage.FiltersMax + 1)},
+		"EntryBytesMax": {body(room), body(room + 1)},
+	} {
+		if _, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.fits}}); err != nil {
+			t.Errorf("at %s: %v", bound, err)
+		}
+		_, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.over}})
+		if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), bound) {
+			t.Errorf("above %s: %v", bound, err)
+		}
+	}
+}
+
+func TestParseStoreID(t *testing.T) {
+	t.Parallel()
+	id := storage.StoreID{0: 1, 15: 255}
+	back, err := storage.ParseStoreID(id.String())
+	if err != nil || back != id {
+		t.Errorf("%s reads as %v, %v", id, back, err)
+	}
+	for _, s := range []string{"", "x", strings.ToLower(id.String()), id.String() + "0", id.String()[1:], "8" + id.String()[1:], "\x00" + id.String()[1:]} {
+		if _, err := storage.ParseStoreID(s); !errors.Is(err, storage.ErrNoStore) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
+// How long does an entry of 10,000 tuples take to seal, and to read?
+func BenchmarkEntry(b *testing.B) {
+	e := storage.Entry{Revision: 1}
+	for i := range 10_000 {
+		id := strings.Repeat(string(rune('a'+i%26)), 8)
+		e.Changes = append(e.Changes, storage.Change{Kind: storage.TupleAdd, Tuple: rel.Tuple{
+			Object: rel.Object{Type: "document", ID: id}, Relation: "parent", Subject: rel.Subject{Type: "folder", ID: id},
+		}})
+	}
+	raw := storage.AppendEntry(nil, &e)
+	b.Run("seal", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := storage.Seal(storage.Head{}, []storage.Entry{e}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10_000, "ns/tuple")
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := storage.DecodeEntry(raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10_000, "ns/tuple")
+	})
+}

@@ -1,0 +1,295 @@
+package storage_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// sample returns entries that set every field of every kind of change.
+func sample() []storage.Entry {
+	tuple := rel.Tuple{
+		Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "group", ID: "é\x00", Relation: "member"},
+		Condition: "c", Context: `{"a":1}`, Expires: 1893553445000000006,
+	}
+	attribute := rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "size", Value: "[1,2]"}
+	document := storage.Document{Kind: "schema", Key: "1", Secondary: []string{"", "name"}, Body: []byte("body")}
+	secret := storage.Document{Kind: "key", Key: "k", Secondary: []string{"s"}, Body: []byte("ciphertext")}
+	changes := []storage.Change{
+		{Kind: storage.TupleAdd, Tuple: tuple},
+		{Kind: storage.TupleRemove, Tuple: rel.Tuple{Object: tuple.Object, Relation: tuple.Relation, Subject: tuple.Subject}},
+		{Kind: storage.AttributeSet, Attribute: attribute},
+		{Kind: storage.AttributeRemove, Attribute: rel.Attribute{Object: attribute.Object, Name: attribute.Name}},
+		{Kind: storage.DocumentPut, Document: document},
+		{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "1"}},
+		{Kind: storage.SecretPut, Document: secret},
+		{Kind: storage.SecretRemove, Document: storage.Document{Kind: "key", Key: "k"}},
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "a", ObjectID: "b", Relation: "c", SubjectType: "d", SubjectID: "e", SubjectRelation: "f", SubjectPlain: true}}},
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterAttributes, ObjectType: "a", ObjectID: "b", Name: "c"}},
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments, DocumentKind: "a", DocumentKeyPrefix: "b"}},
+	}
+	entries := []storage.Entry{{Incarnation: storage.Incarnation{1, 2}, Revision: 1, Writer: storage.WriterID{3}, Sequence: 4, Time: 5}}
+	head := storage.Head{Revision: 1, Hash: entries[0].Hash(), Time: 5}
+	for i := range changes {
+		e := storage.Entry{Incarnation: storage.Incarnation{1, 2}, Revision: head.Revision + 1, Previous: head.Hash, Writer: storage.WriterID{3}, Sequence: 5 + uint64(i), Time: head.Time + 1, Changes: changes[i : i+1]}
+		entries = append(entries, e)
+		head = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+	}
+	all := storage.Entry{Incarnation: storage.Incarnation{1, 2}, Revision: head.Revision + 1, Previous: head.Hash, Time: head.Time, Changes: changes}
+	return append(entries, all)
+}
+
+// The canonical bytes are on disk and under the hashes of every log: they never
+// change for a version of the entry.
+func TestCanonicalBytesAreGolden(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, e := range sample() {
+		fmt.Fprintf(&b, "%x\nhash %s\n", storage.AppendEntry(nil, &e), e.Hash())
+	}
+	const golden = "testdata/entries.txt"
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Fatalf("canonical bytes changed; they are now\n%s", b.String())
+	}
+	// And the golden bytes still mean what they meant.
+	lines := strings.Split(strings.TrimSpace(string(want)), "\n")
+	for i, e := range sample() {
+		raw, err := hex.DecodeString(lines[2*i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := storage.DecodeEntry(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := asRead(e); !reflect.DeepEqual(have, want) {
+			t.Errorf("entry %d reads as\n%+v, want\n%+v", i, have, want)
+		}
+	}
+}
+
+// asRead is an entry as it comes back from a log: secrets by their digest.
+func asRead(e storage.Entry) storage.Entry {
+	changes := make([]storage.Change, len(e.Changes))
+	for i, c := range e.Changes {
+		if c.Kind == storage.SecretPut {
+			c.Document.Digest = secretDigest(c.Document.Body)
+			c.Document.Body = nil
+		}
+		changes[i] = c
+	}
+	if len(changes) == 0 {
+		changes = nil
+	}
+	e.Changes = changes
+	return e
+}
+
+// Every prefix, every longer text and every flipped bit of an entry is refused
+// by name, or is another entry with other bytes: nothing is read twice alike.
+func TestDecodeRefusesWhatIsNotCanonical(t *testing.T) {
+	t.Parallel()
+	for _, e := range sample() {
+		b := storage.AppendEntry(nil, &e)
+		for n := range b {
+			if _, err := storage.DecodeEntry(b[:n]); !errors.Is(err, storage.ErrDamaged) {
+				t.Fatalf("cut at %d of %d: %v", n, len(b), err)
+			}
+		}
+		if _, err := storage.DecodeEntry(append(bytes.Clone(b), 0)); !errors.Is(err, storage.ErrDamaged) {
+			t.Fatalf("one byte more: %v", err)
+		}
+		for bit := range 8 * len(b) {
+			flipped := bytes.Clone(b)
+			flipped[bit/8] ^= 1 << (bit % 8)
+			checkDecode(t, flipped)
+		}
+	}
+}
+
+// checkDecode decodes any bytes: the result is a named error, or an entry whose
+// canonical bytes they are.
+func checkDecode(t *testing.T, b []byte) {
+	t.Helper()
+	e, err := storage.DecodeEntry(b)
+	if err != nil {
+		if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) && !errors.Is(err, storage.ErrTooLarge) {
+			t.Fatalf("%x: unnamed error %v", b, err)
+		}
+		return
+	}
+	if again := storage.AppendEntry(nil, &e); !bytes.Equal(again, b) {
+		t.Fatalf("%x is read as %+v, whose bytes are %x", b, e, again)
+	}
+}
+
+func FuzzDecodeEntry(f *testing.F) {
+	for _, e := range sample() {
+		f.Add(storage.AppendEntry(nil, &e))
+	}
+	f.Fuzz(checkDecode)
+}
+
+func TestUnknownKindsAndVersions(t *testing.T) {
+	t.Parallel()
+	e := sample()[0]
+	b := storage.AppendEntry(nil, &e)
+	b[0] = 2
+	if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) {
+		t.Errorf("version 2: %v", err)
+	}
+	for _, c := range []storage.Change{{Kind: 10}, {Kind: 255}, {Kind: 0}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 4}}} {
+		e.Changes = []storage.Change{c}
+		b := append(storage.AppendEntry(nil, &e), 0, 0) // a change has three bytes at least
+		if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) {
+			t.Errorf("kind %d, target %d: %v", c.Kind, c.Filter.Target, err)
+		}
+	}
+}
+
+func TestDecodeBounds(t *testing.T) {
+	t.Parallel()
+	e := storage.Entry{Revision: 1, Changes: make([]storage.Change, storage.ChangesMax+1)}
+	for i := range e.Changes {
+		e.Changes[i] = storage.Change{Kind: storage.DocumentRemove}
+	}
+	_, err := storage.DecodeEntry(storage.AppendEntry(nil, &e))
+	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "ChangesMax") {
+		t.Errorf("one change too many: %v", err)
+	}
+	e.Changes = e.Changes[:storage.ChangesMax]
+	if _, err := storage.DecodeEntry(storage.AppendEntry(nil, &e)); err != nil {
+		t.Errorf("ChangesMax changes: %v", err)
+	}
+	_, err = storage.DecodeEntry(make([]byte, storage.EntryBytesMax+1))
+	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "EntryBytesMax") {
+		t.Errorf("one byte too many: %v", err)
+	}
+	// A count that lies is refused before memory is made for what it promises.
+	lie := storage.AppendEntry(nil, &storage.Entry{Revision: 1})
+	lie = append(lie[:len(lie)-1], 0xa0, 0x8d, 0x06) // 100,000
+	if _, err := storage.DecodeEntry(lie); !errors.Is(err, storage.ErrDamaged) {
+		t.Errorf("a count that lies: %v", err)
+	}
+}
+
+// A secret's ciphertext is under the hash and not in the bytes.
+func TestSecretsAreHashedByDigest(t *testing.T) {
+	t.Parallel()
+	entry := func(d storage.Document) storage.Entry {
+		return storage.Entry{Revision: 1, Changes: []storage.Change{{Kind: storage.SecretPut, Document: d}}}
+	}
+	a := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertext")})
+	if bytes.Contains(storage.AppendEntry(nil, &a), []byte("ciphertext")) {
+		t.Error("the canonical bytes hold the ciphertext")
+	}
+	b := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertexT")})
+	if a.Hash() == b.Hash() {
+		t.Error("two ciphertexts have one hash")
+	}
+	read := entry(storage.Document{Kind: "k", Key: "1", Digest: secretDigest([]byte("ciphertext"))})
+	if a.Hash() != read.Hash() {
+		t.Error("an entry read back has another hash")
+	}
+	spoofed := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertext"), Digest: secretDigest([]byte("other"))})
+	if a.Hash() != spoofed.Hash() {
+		t.Error("a digest beside a body counts")
+	}
+}
+
+// Changing any field of an entry changes its hash, or the field is one that
+// the kind of change does not name.
+func TestHashCoversEveryField(t *testing.T) {
+	t.Parallel()
+	seen := map[storage.Hash]string{}
+	all := sample()
+	note := func(what string, e storage.Entry) {
+		h := e.Hash()
+		if other, ok := seen[h]; ok {
+			t.Errorf("%s and %s have one hash", what, other)
+		}
+		seen[h] = what
+	}
+	for i, e := range all {
+		note(fmt.Sprint("entry ", i), e)
+		v := reflect.ValueOf(&e).Elem()
+		for f := range v.NumField() {
+			if v.Type().Field(f).Name == "Changes" {
+				continue
+			}
+			old := reflect.New(v.Field(f).Type()).Elem()
+			old.Set(v.Field(f))
+			bump(v.Field(f))
+			note(fmt.Sprintf("entry %d with another %s", i, v.Type().Field(f).Name), e)
+			v.Field(f).Set(old)
+		}
+	}
+	full := all[len(all)-1].Changes
+	fields := []string{"Tuple", "Tuple", "Attribute", "Attribute", "Document", "Document", "Document", "Document", "Filter", "Filter", "Filter"}
+	for i, c := range full {
+		e := storage.Entry{Revision: 99, Changes: []storage.Change{c}}
+		note(fmt.Sprintf("change %d", i), e)
+		named := reflect.ValueOf(&e.Changes[0]).Elem().FieldByName(fields[i])
+		each(named, fields[i], func(path string, leaf reflect.Value) {
+			if leaf.IsZero() || path == "Document.Digest" {
+				return // a field that this kind does not name
+			}
+			old := reflect.New(leaf.Type()).Elem()
+			old.Set(leaf)
+			bump(leaf)
+			note(fmt.Sprintf("change %d with another %s", i, path), e)
+			leaf.Set(old)
+		})
+	}
+}
+
+func each(v reflect.Value, path string, leaf func(string, reflect.Value)) {
+	if v.Kind() != reflect.Struct {
+		leaf(path, v)
+		return
+	}
+	for i := range v.NumField() {
+		each(v.Field(i), path+"."+v.Type().Field(i).Name, leaf)
+	}
+}
+
+func bump(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint8:
+		v.SetUint(v.Uint()%3 + 1)
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Array:
+		v.Index(0).SetUint(v.Index(0).Uint() ^ 0x80)
+	case reflect.Slice:
+		grown := reflect.MakeSlice(v.Type(), v.Len()+1, v.Len()+1)
+		reflect.Copy(grown, v)
+		v.Set(grown)
+	}
+}
