@@ -1,0 +1,98 @@
+package eval_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/oracle"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the explanations that came out into testdata/explain")
+
+// TestExplainScripts holds explanations to the scripts in testdata/explain:
+// worlds in the oracle's words, where each question is followed by its
+// explanation as comments that begin with "#>". A line "#frontier 3" sets
+// FrontierMax from there on. With -rewrite, the scripts are written anew.
+func TestExplainScripts(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/explain/*.txt")
+	if err != nil || len(paths) < 9 {
+		t.Fatalf("%d scripts, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := explainScript(t, string(raw))
+			if *rewrite {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(raw) {
+				t.Errorf("-rewrite would make it\n%s", got)
+			}
+		})
+	}
+}
+
+// explainScript returns a script with its explanations as they come out.
+func explainScript(t *testing.T, text string) string {
+	t.Helper()
+	script, err := oracle.ParseScript(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &script.World
+	s := compile(t, &w.Model)
+	load := graph.New(graph.Options{}).Load()
+	for _, tuple := range w.Stored {
+		if err := load.Add(tuple); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range w.Attributes {
+		if err := load.SetAttribute(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view, err := load.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := eval.Bind(s, view)
+	var out strings.Builder
+	opts, asks := eval.ExplainOptions{}, script.Asks
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#>") {
+			continue
+		}
+		out.WriteString(line)
+		if n, ok := strings.CutPrefix(line, "#frontier "); ok {
+			if opts.FrontierMax, err = strconv.Atoi(strings.TrimSpace(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.HasPrefix(line, "ask ") {
+			continue
+		}
+		x, err := b.Explain(context.Background(), view, eval.Question(asks[0].Question), envOf(w), opts)
+		if err != nil || x.Answer.Truth != asks[0].Want {
+			t.Errorf("%s = %s, %v; want %s", asks[0].Question, x.Answer.Truth, err, asks[0].Want)
+		}
+		asks = asks[1:]
+		for l := range strings.Lines(x.String()) {
+			out.WriteString("#> " + l)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,116 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/ostiary/ostiary/expr"
+)
+
+// TestExplainAgrees explains every question of random worlds: the answer is
+// check's, and a proof holds step by step.
+func TestExplainAgrees(t *testing.T) {
+	t.Parallel()
+	counts := [3]int{}
+	for seed := range uint64(listWorlds) {
+		w := newSmallWorld(t, seed)
+		if w == nil {
+			continue
+		}
+		for _, r := range w.relations() {
+			for _, sub := range w.everybody() {
+				o := w.object(w.b.s.Types[r.Type].Name)
+				counts[w.explained(t, Question{o, r.Name, sub})]++
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	for truth, n := range counts {
+		if n < listWorlds/2 {
+			t.Errorf("only %d answers are %v", n, expr.Truth(truth))
+		}
+	}
+}
+
+func (w *smallWorld) explained(t *testing.T, q Question) expr.Truth {
+	t.Helper()
+	x, err := w.b.Explain(context.Background(), w.view, q, w.env, ExplainOptions{FrontierMax: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := w.check(t, q.Object, q.Relation, q.Subject); x.Answer.Truth != want {
+		t.Errorf("seed %d: %v: explained as %v, check says %v", w.seed, q, x.Answer.Truth, want)
+	}
+	if x.Because == nil || x.LeftOut > 0 || x.Because.Truth != x.Answer.Truth {
+		t.Fatalf("seed %d: %v: no explanation: %+v", w.seed, q, x)
+	}
+	if why := unsound(x.Because, q, map[string]bool{}); why != "" {
+		t.Errorf("seed %d: %v: %s in\n%s", w.seed, q, why, &x)
+	}
+	if raw, err := json.Marshal(x); err != nil || !json.Valid(raw) {
+		t.Errorf("seed %d: %v: %s, %v", w.seed, q, raw, err)
+	}
+	return x.Answer.Truth
+}
+
+// unsound says what is wrong with a step; "" if nothing is. path holds the
+// memberships above it, of which a proof may not use any.
+func unsound(s *Step, q Question, path map[string]bool) string {
+	switch s.Kind {
+	case StepTuple:
+		if s.Truth != expr.False && (s.Expired || s.Refused) {
+			return s.line() + " decides, but does not count"
+		}
+		if s.Truth == expr.True && (s.Condition != nil && s.Condition.Truth != expr.True) {
+			return s.line() + " decides against its condition"
+		}
+		named := s.Tuple.Subject == q.Subject || s.Tuple.Subject.IsWildcard() && q.Subject.Relation == "" && s.Tuple.Subject.Type == q.Subject.Type
+		if s.Truth == expr.True && len(s.Steps) == 0 && !named {
+			return s.line() + " proves nothing"
+		}
+	case StepItself:
+		if q.Subject.Object() != s.Object || q.Subject.Relation != s.Relation {
+			return s.line() + " is not so"
+		}
+	case StepRelation:
+		on := s.Object.String() + "#" + s.Relation
+		if s.Truth == expr.True && path[on] {
+			return on + " is proved by itself"
+		}
+		path[on] = true
+		defer delete(path, on)
+	case StepSeen:
+		if on := s.Object.String() + "#" + s.Relation; s.Truth == expr.True && path[on] {
+			return on + " is proved by itself"
+		}
+	case StepIntersection:
+		if s.Truth == expr.True && len(s.Steps) < 2 {
+			return s.line() + " lacks an operand"
+		}
+	case StepExclusion:
+		if s.Truth == expr.True && (len(s.Steps) != 2 || s.Steps[0].Truth != expr.True || s.Steps[1].Truth != expr.False) {
+			return s.line() + " is not base without the other"
+		}
+	}
+	decided := s.Kind != StepExclusion && s.Kind != StepSeen && s.Kind != StepUnreachable && s.Kind != StepTuple &&
+		s.Kind != StepAttribute && s.Kind != StepRule && s.Kind != StepItself
+	if decided && s.Truth != expr.False && len(s.Steps) == 0 {
+		return s.line() + " hangs in the air"
+	}
+	for _, ch := range s.Steps {
+		if decided && ch.Truth != s.Truth {
+			return ch.line() + " does not fit under " + s.line()
+		}
+		below := path
+		if s.Kind == StepExclusion && ch.Truth != s.Truth {
+			below = map[string]bool{} // a subtracted side argues anew
+		}
+		if why := unsound(ch, q, below); why != "" {
+			return why
+		}
+	}
+	return ""
+}

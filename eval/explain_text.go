@@ -1,0 +1,315 @@
+package eval
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// relationText names a relation; a hidden one by its rewrite.
+func (b *Binding) relationText(id schema.RelationID) string {
+	if r := &b.s.Relations[id]; !r.Hidden {
+		return r.Name
+	}
+	return "(" + b.text(b.s.Relations[id].Expr) + ")"
+}
+
+func (b *Binding) kindText(k schema.KindID) string {
+	switch kind := b.s.Kinds[k]; {
+	case kind.Wildcard:
+		return kind.Type + ":*"
+	case kind.Relation != "":
+		return kind.Type + "#" + kind.Relation
+	default:
+		return kind.Type
+	}
+}
+
+// text writes a rewrite in the words of the schema's documentation.
+func (b *Binding) text(e *schema.Expr) string {
+	if e == nil {
+		return ""
+	}
+	join := func(word string) string {
+		parts := make([]string, len(e.Children))
+		for i, ch := range e.Children {
+			if parts[i] = b.text(ch); len(ch.Children) > 0 {
+				parts[i] = "(" + parts[i] + ")"
+			}
+		}
+		return strings.Join(parts, word)
+	}
+	switch e.Op {
+	case schema.OpDirect:
+		parts := make([]string, len(e.Direct))
+		for i := range e.Direct {
+			parts[i] = b.kindText(e.Direct[i].Kind)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case schema.OpComputed:
+		return b.relationText(e.Relation)
+	case schema.OpArrow:
+		return b.relationText(e.Via[0].Target) + " from " + b.relationText(e.Relation)
+	case schema.OpUnion:
+		return join(" or ")
+	case schema.OpIntersection:
+		return join(" and ")
+	case schema.OpExclusion:
+		return join(" but not ")
+	case schema.OpAttribute:
+		return e.Attribute
+	case schema.OpRule:
+		return b.ruleText(e.Rule)
+	}
+	return ""
+}
+
+func (b *Binding) ruleText(r *schema.Rule) string {
+	args := make([]string, len(r.Args))
+	for i, a := range r.Args {
+		if args[i] = a.Attribute; a.Attribute == "" {
+			args[i] = "context." + a.Context
+		}
+	}
+	return r.Condition.Definition.Name + "(" + strings.Join(args, ", ") + ")"
+}
+
+// String says the explanation in indented lines.
+func (x *Explanation) String() string {
+	var sb strings.Builder
+	word := map[expr.Truth]string{expr.True: "allowed", expr.False: "denied", expr.Unknown: "undecided"}[x.Answer.Truth]
+	fmt.Fprintf(&sb, "%s: %s %s %s\n", word, x.Question.Subject, x.Question.Relation, x.Question.Object)
+	if x.Answer.Reasons != nil {
+		fmt.Fprintf(&sb, "  %s\n", x.Answer.Reasons)
+	}
+	if x.Because != nil {
+		x.Because.write(&sb, 1)
+	}
+	switch {
+	case x.LeftOut == 1:
+		sb.WriteString("  1 more step is left out\n")
+	case x.LeftOut > 1:
+		fmt.Fprintf(&sb, "  %d more steps are left out\n", x.LeftOut)
+	}
+	if x.Memberships != nil {
+		fmt.Fprintf(&sb, "  %s is %s\n", x.Question.Subject, x.Memberships)
+	}
+	return sb.String()
+}
+
+// String says what a subject is in.
+func (m *Memberships) String() string {
+	if len(m.In) == 0 {
+		return "in nothing that could lead there"
+	}
+	parts := make([]string, len(m.In))
+	for i, sub := range m.In {
+		parts[i] = sub.String()
+	}
+	line := "only in " + strings.Join(parts, ", ")
+	if m.LeftOut > 0 {
+		line += fmt.Sprintf(" and %d more", m.LeftOut)
+	}
+	return line
+}
+
+// write prints a step and what is below it.
+func (s *Step) write(sb *strings.Builder, depth int) {
+	fmt.Fprintf(sb, "%s%s\n", strings.Repeat("  ", depth), s.line())
+	for _, ch := range s.Steps {
+		ch.write(sb, depth+1)
+	}
+}
+
+var marks = [...]string{expr.False: "✗", expr.Unknown: "?", expr.True: "✓"}
+
+// line says a step alone.
+func (s *Step) line() string {
+	mark := marks[s.Truth] + " "
+	on := s.Object.String() + "#" + s.Relation
+	switch s.Kind {
+	case StepTuple:
+		return mark + s.tupleLine()
+	case StepItself:
+		return mark + on + " is a member of itself"
+	case StepUnreachable:
+		return mark + on + ": the schema admits no way to such a subject"
+	case StepSeen:
+		return mark + on + ": as above"
+	case StepRelation:
+		return mark + on
+	}
+	line := mark + s.Rewrite
+	if s.Kind == StepTuples || s.Kind == StepArrow {
+		if s.Truth == expr.False {
+			line += ": " + searchedText(s.Searched)
+		}
+	}
+	if s.Reasons != nil {
+		line += ": " + s.Reasons.String()
+	}
+	return line
+}
+
+func searchedText(found []Searched) string {
+	if len(found) == 0 {
+		return "no tuple"
+	}
+	parts := make([]string, len(found))
+	for i, f := range found {
+		parts[i] = fmt.Sprintf("%d × %s", f.Count, f.Subjects)
+	}
+	return "in vain among " + strings.Join(parts, ", ")
+}
+
+func (s *Step) tupleLine() string {
+	line := s.Tuple.String()
+	if s.Expired {
+		line += " (expired)"
+	}
+	if s.Refused {
+		line += " (not admitted by the schema)"
+	}
+	if s.Condition != nil {
+		line += " (" + s.Condition.String() + ")"
+	}
+	if s.Reasons != nil {
+		line += " (" + s.Reasons.String() + ")"
+	}
+	return line
+}
+
+// String says a condition's result and on which values.
+func (c *ConditionStep) String() string {
+	line := c.Name + " is " + c.Truth.String()
+	names := make([]string, 0, len(c.Values))
+	for name := range c.Values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, name+"="+valueText(c.Values[name]))
+	}
+	for _, m := range c.Missing {
+		parts = append(parts, m+" is missing")
+	}
+	if c.Err != nil {
+		parts = append(parts, c.Err.Error())
+	}
+	if len(parts) > 0 {
+		line += ": " + strings.Join(parts, ", ")
+	}
+	return line
+}
+
+func valueText(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}
+
+// MarshalJSON writes the explanation with names and truths as text, and
+// nothing that is not set.
+func (x Explanation) MarshalJSON() ([]byte, error) {
+	type memberships struct {
+		In      []string `json:"in"`
+		LeftOut int      `json:"leftOut,omitempty"`
+	}
+	out := struct {
+		Object      string       `json:"object"`
+		Relation    string       `json:"relation"`
+		Subject     string       `json:"subject"`
+		Decision    string       `json:"decision"`
+		Now         string       `json:"now,omitempty"`
+		Reasons     *reasonsJSON `json:"reasons,omitempty"`
+		Because     *Step        `json:"because,omitempty"`
+		LeftOut     int          `json:"leftOut,omitempty"`
+		Memberships *memberships `json:"memberships,omitempty"`
+	}{
+		Object: x.Question.Object.String(), Relation: x.Question.Relation, Subject: x.Question.Subject.String(),
+		Decision: x.Answer.Truth.String(), Reasons: x.Answer.Reasons.json(), Because: x.Because, LeftOut: x.LeftOut,
+	}
+	if x.Now != 0 {
+		out.Now = timeText(x.Now)
+	}
+	if m := x.Memberships; m != nil {
+		out.Memberships = &memberships{LeftOut: m.LeftOut, In: []string{}}
+		for _, sub := range m.In {
+			out.Memberships.In = append(out.Memberships.In, sub.String())
+		}
+	}
+	return json.Marshal(out)
+}
+
+func timeText(t rel.Time) string { return t.Time().Format("2006-01-02T15:04:05.999999999Z07:00") }
+
+type reasonsJSON struct {
+	Missing []string `json:"missing,omitempty"`
+	Errors  []string `json:"errors,omitempty"`
+	Cycle   bool     `json:"cycle,omitempty"`
+	Bound   string   `json:"bound,omitempty"`
+}
+
+func (r *Reasons) json() *reasonsJSON {
+	if r == nil {
+		return nil
+	}
+	out := &reasonsJSON{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}
+	for _, e := range r.Errors {
+		out.Errors = append(out.Errors, e.Error())
+	}
+	return out
+}
+
+// MarshalJSON writes the step in the same manner.
+func (s *Step) MarshalJSON() ([]byte, error) {
+	type condition struct {
+		Name    string      `json:"name"`
+		Result  string      `json:"result"`
+		Values  expr.Values `json:"values,omitempty"`
+		Missing []string    `json:"missing,omitempty"`
+		Error   string      `json:"error,omitempty"`
+	}
+	type searched struct {
+		Subjects string `json:"subjects"`
+		Count    int    `json:"count"`
+	}
+	out := struct {
+		Kind      StepKind     `json:"kind"`
+		Result    string       `json:"result"`
+		Object    string       `json:"object,omitempty"`
+		Relation  string       `json:"relation,omitempty"`
+		Rewrite   string       `json:"rewrite,omitempty"`
+		Tuple     string       `json:"tuple,omitempty"`
+		Condition *condition   `json:"condition,omitempty"`
+		Searched  []searched   `json:"searched,omitempty"`
+		Expired   bool         `json:"expired,omitempty"`
+		Refused   bool         `json:"refused,omitempty"`
+		Reasons   *reasonsJSON `json:"reasons,omitempty"`
+		Steps     []*Step      `json:"steps,omitempty"`
+	}{
+		Kind: s.Kind, Result: s.Truth.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
+		Expired: s.Expired, Refused: s.Refused, Reasons: s.Reasons.json(), Steps: s.Steps,
+	}
+	if s.Tuple != nil {
+		out.Tuple = s.Tuple.String()
+	}
+	if c := s.Condition; c != nil {
+		out.Condition = &condition{Name: c.Name, Result: c.Truth.String(), Values: c.Values, Missing: c.Missing}
+		if c.Err != nil {
+			out.Condition.Error = c.Err.Error()
+		}
+	}
+	for _, f := range s.Searched {
+		out.Searched = append(out.Searched, searched(f))
+	}
+	return json.Marshal(out)
+}
