@@ -324,17 +324,17 @@ func (v *View) rewrite(edits []edit) {
 	)
 	for lastDir, lastPage := -1, -1; len(edits) > 0; {
 		n := edits[0].node
-		if t := int(n >> topBits); t != lastDir {
+		if t := int(n >> directoryAt); t != lastDir {
 			dir, lastDir = v.ownDirectory(t), t
 		}
-		if q := int(n >> (blockBits + pageBits)); q != lastPage {
-			p, lastPage = v.ownPage(dir, q&pageMask), q
+		if q := int(n >> pageAt); q != lastPage {
+			p, lastPage = v.ownPage(dir, q&directoryMask), q
 		}
 		count := 0
 		for count < len(edits) && edits[count].node>>blockBits == n>>blockBits {
 			count++
 		}
-		seg := &p[n>>blockBits&pageMask]
+		seg := &p[n>>segmentAt&pageMask]
 		v.segments -= seg.bytes()
 		*seg = ed.apply(seg, edits[:count])
 		v.segments += seg.bytes()

@@ -15,7 +15,8 @@ import (
 
 // The benchmarks ask what names, lists and writes cost on the world of
 // graphtest, with 100,000 tuples, or as many as OSTIARY_BENCH_TUPLES says; with
-// OSTIARY_BENCH_UUID set, names are of 36 bytes. Questions are by strings and
+// OSTIARY_BENCH_UUID set, names are of 36 bytes; with OSTIARY_BENCH_HUGE set,
+// on huge pages. Questions are by strings and
 // uniformly random. Floor is a probe of a plain Go map from string to int32
 // with as many names.
 
@@ -30,7 +31,7 @@ func benchShape() graphtest.Shape {
 }
 
 func load(tb testing.TB, s graphtest.Shape) *graph.Graph {
-	g := graph.New(graph.Options{})
+	g := graph.New(graph.Options{HugePages: os.Getenv("OSTIARY_BENCH_HUGE") != ""})
 	l := g.Load()
 	for t := range s.All() {
 		if err := l.Add(t); err != nil {
@@ -49,6 +50,13 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// busy reports the processor time of an operation beside the time that passed:
+// the steadier figure where other programs take the processor.
+func busy(b *testing.B) func() {
+	start := cpu()
+	return func() { b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op") }
 }
 
 // BenchmarkGraph loads once and asks many questions of it.
@@ -93,6 +101,7 @@ func benchFloor(b *testing.B, s graphtest.Shape) {
 		m[s.Document(i).ID] = int32(i)
 	}
 	qs := s.Direct(benchQuestions)
+	defer busy(b)()
 	b.ResetTimer()
 	hits := 0
 	for i := 0; b.Loop(); i++ {
@@ -117,6 +126,7 @@ func benchDirect(b *testing.B, v *graph.View, s graphtest.Shape) {
 	qs := s.Direct(benchQuestions)
 	owner, user := kind(b, v, "document", "owner"), kind(b, v, "user", "")
 	b.ReportAllocs()
+	defer busy(b)()
 	b.ResetTimer()
 	for i := 0; b.Loop(); i++ {
 		q := &qs[i%len(qs)]
@@ -138,6 +148,7 @@ func benchThreeHop(b *testing.B, v *graph.View, s graphtest.Shape) {
 	viewer, member := kind(b, v, "folder", "viewer"), kind(b, v, "group", "member")
 	user := kind(b, v, "user", "")
 	b.ReportAllocs()
+	defer busy(b)()
 	b.ResetTimer()
 	for i := 0; b.Loop(); i++ {
 		q := &qs[i%len(qs)]
@@ -163,6 +174,7 @@ func benchList(b *testing.B, v *graph.View, s graphtest.Shape) {
 	member, folderViewer := kind(b, v, "group", "member"), kind(b, v, "folder", "viewer")
 	folder, parent, user := kind(b, v, "folder", ""), kind(b, v, "document", "parent"), kind(b, v, "user", "")
 	b.ReportAllocs()
+	defer busy(b)()
 	bytes := 0
 	for i := 0; b.Loop(); i++ {
 		u, _ := v.Node(user, s.ListUser(1000, i%s.Lists).ID)
@@ -207,6 +219,7 @@ func benchFan(b *testing.B, v *graph.View, s graphtest.Shape) {
 // batch, each published.
 func benchWrite(b *testing.B, g *graph.Graph, s graphtest.Shape, n int) {
 	b.ReportAllocs()
+	defer busy(b)()
 	id := 0
 	tuples := 0
 	for b.Loop() {
@@ -233,6 +246,7 @@ func benchWrite(b *testing.B, g *graph.Graph, s graphtest.Shape, n int) {
 // benchWriteLong adds to and removes from a list of 10,000, a tuple a batch.
 func benchWriteLong(b *testing.B, g *graph.Graph, s graphtest.Shape) {
 	b.ReportAllocs()
+	defer busy(b)()
 	for i := 0; b.Loop(); i++ {
 		batch := g.Begin()
 		t := rel.Tuple{Object: s.FanDocument(false), Relation: "viewer", Subject: s.Group(i / 2 % s.Groups()).AsSubject()}

@@ -43,13 +43,13 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 		return s
 	}
 	ed.enc.reset()
-	plain := old.long == nil && old.nodes() > 0 && old.words[0]&uniform == 0
+	mixed := old.nodes() > 0 && old.words[0]&uniform == 0
 	for at := uint32(0); ; {
 		to := uint32(blockSize)
 		if len(edits) > 0 {
 			to = uint32(edits[0].node) & (blockSize - 1)
 		}
-		if plain {
+		if mixed {
 			ed.enc.span(old, at, to)
 		} else {
 			ed.copy(old, at, min(to, old.nodes()))
@@ -68,7 +68,7 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 	}
 }
 
-// copy writes the nodes from from to before to as they are.
+// copy writes the nodes from from to before to of a uniform segment.
 func (ed *editor) copy(old *segment, from, to uint32) {
 	for i := from; i < to; i++ {
 		ed.enc.node(int(i))

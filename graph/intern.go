@@ -35,7 +35,7 @@ const (
 	oddB = 0xd6e8feb86659fd93
 )
 
-// nameHash spreads over shards (its top byte) and tags (its low half).
+// nameHash spreads over shards (its top bits) and tags (its low half).
 func (g *Graph) nameHash(typ uint32, id string) uint64 {
 	h := (maphash.String(g.seed, id) ^ uint64(typ)*oddA) * oddB
 	return h ^ h>>29
@@ -44,7 +44,7 @@ func (g *Graph) nameHash(typ uint32, id string) uint64 {
 // lookup finds the record of a name among those that s knows.
 func (s *spine) lookup(g *Graph, typ uint32, id string) uint32 {
 	h := g.nameHash(typ, id)
-	p := g.nameIndex[h>>56].find(uint32(h))
+	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		if rec := word(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
 			return off
@@ -160,7 +160,7 @@ func checkID(id string) error {
 // touchSlot reads where the search for a hash begins, and returns the offset of
 // a name if one is there.
 func (g *Graph) touchSlot(h uint64) uint32 {
-	if p := g.nameIndex[h>>56].find(uint32(h)); len(p.slots) > 0 {
+	if p := g.nameIndex[h>>(64-shardBits)].find(uint32(h)); len(p.slots) > 0 {
 		return uint32(p.slots[p.at].Load())
 	}
 	return 0
@@ -170,7 +170,7 @@ func (g *Graph) touchSlot(h uint64) uint32 {
 func (g *Graph) hashed(k Kind, id string, h uint64) (Node, error) {
 	s := &g.spine
 	typ := s.kinds[k].typ
-	p := g.nameIndex[h>>56].find(uint32(h))
+	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		rec := word(s.names, off)
 		if rec[0] != uint32(len(id))|typ<<idBits || recordID(rec) != id {
@@ -203,7 +203,7 @@ func (g *Graph) giveName(k Kind, typ uint32, id string, h uint64) (Node, error) 
 	}
 	rec[0], rec[1] = uint32(len(id))|typ<<idBits, uint32(n)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[recordHead])), len(id)), id)
-	g.nameIndex[h>>56].add(uint32(h), off)
+	g.nameIndex[h>>(64-shardBits)].add(uint32(h), off)
 	g.count++
 	return n, nil
 }

@@ -272,10 +272,10 @@ func (v *View) build(there, back adjacency) error {
 	var dir *directory
 	for block := range v.blocks {
 		first := Node(block) << blockBits
-		if block&(1<<(2*pageBits)-1) == 0 {
-			dir = v.ownDirectory(int(first >> topBits))
+		if first&(1<<directoryAt-1) == 0 {
+			dir = v.ownDirectory(int(first >> directoryAt))
 		}
-		q := int(first>>(blockBits+pageBits)) & pageMask
+		q := int(first >> pageAt & directoryMask)
 		if block&pageMask == 0 {
 			v.ownPage(dir, q)
 		}

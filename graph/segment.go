@@ -179,7 +179,7 @@ func (e *encoder) node(i int) {
 }
 
 // span adds all groups of the nodes from from to before to, of a segment that
-// is not uniform and has no long list, as they are.
+// is not uniform, as they are.
 func (e *encoder) span(s *segment, from, to uint32) {
 	to = min(to, s.nodes())
 	if from >= to {
@@ -198,8 +198,26 @@ func (e *encoder) span(s *segment, from, to uint32) {
 		e.ends[i] = s.words[2+i] + shift
 	}
 	e.current = int(to) - 1
-	e.data = append(e.data, s.words[begin:end]...)
 	e.mixed = true
+	e.data = append(e.data, s.words[begin:end]...)
+	if s.long != nil {
+		e.moveLong(*s.long, e.data[begin+shift:])
+	}
+}
+
+// moveLong takes over the long lists of groups, from another segment. A
+// segment's long lists are numbered in the order of its groups.
+func (e *encoder) moveLong(long []List, groups []Edge) {
+	for at := 0; at < len(groups); {
+		n := int(groups[at] & countMask)
+		if n == longCount {
+			i := groups[at+1]
+			groups[at+1] = Edge(len(e.long))
+			e.long = append(e.long, long[i])
+			n = 1
+		}
+		at += 1 + n
+	}
 }
 
 // list adds a group of the current node. An empty list is none.

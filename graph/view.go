@@ -15,7 +15,7 @@ import (
 type View struct {
 	g *Graph
 	spine
-	top []*directory // by node>>18; entries may be nil
+	top []*directory // by node>>directoryAt; entries may be nil
 
 	tuples    int
 	liveNodes int
@@ -29,21 +29,27 @@ type View struct {
 	values  tree[string]  // attributes by pair of object's plain node and name's number
 }
 
-const (
-	pageBits = 6
-	pageMask = 1<<pageBits - 1
-	topBits  = blockBits + 2*pageBits
-)
-
-// page and directory are the inner levels: 64 segments, and 64 pages.
+// page and directory are the inner levels of a view's tree. They are small,
+// because a write copies them.
 type (
 	page      [1 << pageBits]segment
-	directory [1 << pageBits]*page
+	directory [1 << directoryBits]*page
 )
 
 const (
-	pageBytes      = 64 * 32
-	directoryBytes = 64 * 8
+	pageBits      = 5
+	directoryBits = 6
+
+	// the lowest bit of a node that tells its place in each level
+	segmentAt   = blockBits
+	pageAt      = segmentAt + pageBits
+	directoryAt = pageAt + directoryBits
+
+	pageMask      = 1<<pageBits - 1
+	directoryMask = 1<<directoryBits - 1
+
+	pageBytes      = 32 << pageBits
+	directoryBytes = 8 << directoryBits
 )
 
 // pair is the key of what stands between two numbers.
@@ -51,10 +57,10 @@ func pair(a, b uint32) uint64 { return uint64(a)<<32 | uint64(b) }
 
 // segment returns the segment of n, or nil.
 func (v *View) segment(n Node) *segment {
-	if t := n >> topBits; int(t) < len(v.top) {
+	if t := n >> directoryAt; int(t) < len(v.top) {
 		if d := v.top[t]; d != nil {
-			if p := d[n>>(blockBits+pageBits)&pageMask]; p != nil {
-				return &p[n>>blockBits&pageMask]
+			if p := d[n>>pageAt&directoryMask]; p != nil {
+				return &p[n>>segmentAt&pageMask]
 			}
 		}
 	}
