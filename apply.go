@@ -12,8 +12,13 @@ import (
 // applyEntry does an entry's changes to a batch, and returns the schemas after
 // it. After an error the batch holds a part of the entry.
 func applyEntry(b *graph.Batch, set *schemaSet, e *storage.Entry, s *Store) (*schemaSet, error) {
-	for i := range e.Changes {
-		switch c := &e.Changes[i]; c.Kind {
+	return applyChanges(b, set, e.Changes, storage.Head{Revision: e.Revision, Time: e.Time}, s)
+}
+
+// applyChanges is applyEntry for the changes of the entry at a head.
+func applyChanges(b *graph.Batch, set *schemaSet, changes []storage.Change, at storage.Head, s *Store) (*schemaSet, error) {
+	for i := range changes {
+		switch c := &changes[i]; c.Kind {
 		case storage.TupleAdd:
 			if c.Tuple.Expires != 0 {
 				s.expiring.Store(true)
@@ -32,7 +37,7 @@ func applyEntry(b *graph.Batch, set *schemaSet, e *storage.Entry, s *Store) (*sc
 		case storage.DocumentPut:
 			if c.Document.Kind == schemaKind {
 				set = set.with(schemaRowOf(storage.DocumentRow{Key: c.Document.Key, Secondary: c.Document.Secondary,
-					Created: e.Revision, CreatedAt: e.Time}))
+					Created: at.Revision, CreatedAt: at.Time}))
 			}
 		case storage.DocumentRemove:
 			if c.Document.Kind == schemaKind {

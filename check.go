@@ -83,11 +83,14 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 			return CheckResult{}, failed("check", s.id, err)
 		}
 	}
-	env := eval.Env{Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}
-	if v.past || ready.timed || len(r.Tuples) != 0 || s.expiring.Load() {
-		env.Now = s.nowOf(v)
+	env := &s.engine.plain
+	if r.Context != nil || len(r.Tuples)|len(r.Attributes)|r.Bounds.Depth|r.Bounds.Nodes != 0 ||
+		ready.timed || s.expiring.Load() {
+		env = s.engine.envs.Get().(*eval.Env)
+		defer s.engine.putEnv(env)
+		*env = eval.Env{Now: s.nowOf(v), Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}
 	}
-	a, err := ready.binding.Check(ctx, v.graph, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, &env)
+	a, err := ready.binding.Check(ctx, v.graph, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, env)
 	if err != nil {
 		return CheckResult{}, failed("check", s.id, err)
 	}
@@ -148,6 +151,12 @@ func (s *Store) nowOf(v *view) rel.Time {
 		return v.head.Time
 	}
 	return s.engine.now()
+}
+
+// putEnv gives an Env back, without what its question brought.
+func (e *Engine) putEnv(env *eval.Env) {
+	*env = eval.Env{}
+	e.envs.Put(env)
 }
 
 // within cuts a question's bounds to the engine's.

@@ -20,7 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -35,6 +35,11 @@ type Engine struct {
 	secret cipher.AEAD // nil without Options.SecretKey
 	cache  schemaCache
 
+	// plain is what a question that says nothing besides itself is asked under,
+	// where nothing hangs on the time; it is only read. envs are for the others.
+	plain eval.Env
+	envs  sync.Pool
+
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store
 	loaded map[*Store]struct{} // those with a view
@@ -43,11 +48,12 @@ type Engine struct {
 	bytes  atomic.Int64 // estimate of what the loaded views hold
 	loads  chan struct{}
 
-	// running counts the goroutines: loads and the background collector. stop
-	// ends them.
-	running sync.WaitGroup
-	ctx     context.Context
-	stop    context.CancelFunc
+	// running counts the goroutines: loads, compactions and the background
+	// collector. stop ends them.
+	starting sync.Mutex // none starts once closed is set
+	running  sync.WaitGroup
+	ctx      context.Context
+	stop     context.CancelFunc
 }
 
 // Open returns an engine over o.Driver. The driver's format is checked first:
@@ -77,20 +83,40 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		}
 		e.opts.SecretKey = nil // the cipher has it; no copy lies about
 	}
+	e.plain.Bounds = e.within(e.plain.Bounds)
+	e.envs.New = func() any { return new(eval.Env) }
 	e.cache.max = o.Bounds.SchemasCached
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if o.Background > 0 {
-		e.running.Add(1)
-		go e.background(o.Background)
+		e.start(func() { e.background(o.Background) })
 	}
 	return e, nil
+}
+
+// start runs a task in a goroutine that Close waits for; it returns false
+// after Close. e.ctx ends the task.
+func (e *Engine) start(task func()) bool {
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if e.closed.Load() {
+		return false
+	}
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		task()
+	}()
+	return true
 }
 
 // Close ends the engine: what comes after is ErrClosed, what is under way ends
 // by itself. It waits for the engine's own goroutines and closes the driver if
 // Open made it.
 func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
+	e.starting.Lock()
+	again := e.closed.Swap(true)
+	e.starting.Unlock()
+	if again {
 		return nil
 	}
 	e.stop()
@@ -277,7 +303,6 @@ func (e *Engine) Bytes() int64 { return e.bytes.Load() }
 
 // background collects and drops what is idle until the engine is closed.
 func (e *Engine) background(every time.Duration) {
-	defer e.running.Done()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -300,6 +325,3 @@ func (e *Engine) background(every time.Duration) {
 		}
 	}
 }
-
-// timeOf is rel's time in Go's.
-func timeOf(t rel.Time) time.Time { return t.Time() }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -45,8 +44,9 @@ type Store struct {
 	moved   chan struct{} // closed when a view is published, if anybody waits
 	bytes   int64         // what this store adds to engine.bytes
 	pending *Pending      // what holds the turn for an embedder's transaction
-	// timeless is the end of the log that Collect has looked at for expiries.
-	expiring atomic.Bool // any tuple that the lineage held has an expiry
+
+	expiring   atomic.Bool // some tuple that was loaded or written has an expiry
+	compacting atomic.Bool
 }
 
 // loading is a load under way, for all who wait for it.
@@ -145,16 +145,14 @@ func (s *Store) load(ctx context.Context) (*view, error) {
 			s.mu.Unlock()
 			return v, err
 		}
-		if s.engine.closed.Load() {
-			s.mu.Unlock()
-			return nil, ErrClosed
-		}
 		l := s.loading
 		if l == nil {
 			l = &loading{done: make(chan struct{})}
+			if !s.engine.start(func() { s.runLoad(l) }) {
+				s.mu.Unlock()
+				return nil, ErrClosed
+			}
 			s.loading = l
-			s.engine.running.Add(1)
-			go s.runLoad(l)
 		}
 		s.mu.Unlock()
 		select {
@@ -174,7 +172,6 @@ func (s *Store) load(ctx context.Context) (*view, error) {
 
 // runLoad is a load's own goroutine. The engine's Close waits for it.
 func (s *Store) runLoad(l *loading) {
-	defer s.engine.running.Done()
 	v, err := s.loadView()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,6 +286,7 @@ func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) 
 		s.account(v)
 	}
 	s.mu.Unlock()
+	s.compactSoon(v)
 }
 
 // account keeps the engine's estimate of memory; s.mu is held. v may be nil.
@@ -382,6 +380,3 @@ func (r *markRing) clear() {
 	defer r.mu.Unlock()
 	r.marks = nil
 }
-
-// expiredAt says whether the tuple no longer counts.
-func expiredAt(t *rel.Tuple, now rel.Time) bool { return t.Expired(now) }

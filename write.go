@@ -245,7 +245,7 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, error) {
 	for _, k := range w.Remove {
 		t, ok := g.batch.Get(k)
-		if !ok || expiredAt(&t, g.now) {
+		if !ok || t.Expired(g.now) {
 			if w.OnMissing == Fail {
 				return nil, fmt.Errorf("%w: %s", ErrTupleMissing, k)
 			}
@@ -267,7 +267,7 @@ func (g *group) addition(ctx context.Context, w *Write, t *rel.Tuple, out []stor
 	}
 	switch {
 	case !live:
-	case expiredAt(&old, g.now):
+	case old.Expired(g.now):
 		// The expired row is removed for all to see before the new one comes.
 		old = rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}
 		out = append(out, storage.Change{Kind: storage.TupleRemove, Tuple: old})
@@ -295,7 +295,7 @@ func (g *group) preconditions(ps []Precondition) error {
 		p := &ps[i]
 		found := false
 		for _, t := range g.batch.View().Tuples(p.Filter, graph.Position{}) {
-			if found = !expiredAt(&t, g.now); found {
+			if found = !t.Expired(g.now); found {
 				break
 			}
 		}

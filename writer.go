@@ -159,10 +159,12 @@ type group struct {
 	// compiled are schemas that a member has compiled, by id.
 	compiled map[string]*schema.Schema
 
+	// applied is set by a build that has done its changes to the batch.
+	applied bool
+
 	entries []storage.Entry
 	heads   []storage.Head // after each entry
-	bytes   int
-	memory  int64 // estimate of what the entries add
+	memory  int64          // estimate of what the entries add
 }
 
 func (s *Store) newGroup(base *view) *group {
@@ -265,10 +267,20 @@ func (g *group) collect(subs []*submission) []*submission {
 }
 
 func (g *group) enter(sub *submission) error {
+	g.applied, g.compiled = false, nil
 	changes, err := sub.build(g)
-	if err != nil || len(changes) == 0 {
-		return err
+	if err == nil && len(changes) > 0 {
+		err = g.add(changes)
 	}
+	if err != nil && g.applied {
+		g.rebuild()
+	}
+	return err
+}
+
+// add makes an entry of changes that are validated, and applies it to the
+// group's state.
+func (g *group) add(changes []storage.Change) error {
 	if len(changes) > storage.ChangesMax {
 		return &BoundError{"ChangesMax", storage.ChangesMax, int64(len(changes))}
 	}
@@ -276,12 +288,6 @@ func (g *group) enter(sub *submission) error {
 	if err != nil {
 		return err
 	}
-	return g.add(changes, grows)
-}
-
-// add makes an entry of changes that are validated, and applies it to the
-// group's state.
-func (g *group) add(changes []storage.Change, grows int64) error {
 	after := g.head()
 	g.s.sequence++
 	e := storage.Entry{Incarnation: g.s.incarnation, Revision: after.Revision + 1, Previous: after.Hash,
@@ -300,19 +306,17 @@ func (g *group) add(changes []storage.Change, grows int64) error {
 	if cap(g.s.buffer) > 1<<20 {
 		g.s.buffer = nil // a store that once wrote much does not keep it
 	}
-	set, err := applyEntry(g.batch, g.schemas, &e, g.s)
-	if err != nil {
-		g.rebuild()
-		return err
+	if !g.applied {
+		g.applied = true
+		if g.schemas, err = applyEntry(g.batch, g.schemas, &e, g.s); err != nil {
+			return err
+		}
 	}
-	g.schemas = set
 	g.entries, g.heads = append(g.entries, e), append(g.heads, head)
-	g.bytes += size
 	g.memory += grows
 	for id, compiled := range g.compiled {
 		g.bindCompiled(id, compiled)
 	}
-	g.compiled = nil
 	return nil
 }
 
@@ -328,8 +332,8 @@ func (g *group) bindCompiled(id string, compiled *schema.Schema) {
 	g.s.engine.cache.put(schemaKey{g.s.id, g.s.incarnation, id}, compiled)
 }
 
-// rebuild makes the batch anew of the entries so far, after one was applied in
-// part.
+// rebuild makes the batch anew of the entries so far, after one was applied
+// that is not to be, or in part.
 func (g *group) rebuild() {
 	g.batch = g.base.schemas.lineage.Begin()
 	g.schemas = g.base.schemas

@@ -1,0 +1,219 @@
+package ostiary_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/graph/graphtest"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// benchTuples is the size of the benchmarks' data; OSTIARY_BENCH_TUPLES sets
+// another.
+func benchTuples(b *testing.B) int {
+	n, err := strconv.Atoi(os.Getenv("OSTIARY_BENCH_TUPLES"))
+	if err != nil {
+		return 100_000
+	}
+	return n
+}
+
+// shapeModel is graphtest.Model without its text.
+func shapeModel() *schema.Model {
+	user, members := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
+	direct := func(name string, subjects ...schema.SubjectType) schema.RelationDef {
+		return schema.RelationDef{Name: name, Rewrite: schema.Direct(), Subjects: subjects}
+	}
+	return &schema.Model{Types: []schema.TypeDef{
+		{Name: "user"},
+		{Name: "group", Relations: []schema.RelationDef{direct("member", user)}},
+		{Name: "folder", Relations: []schema.RelationDef{direct("viewer", user, members)}},
+		{Name: "document", Relations: []schema.RelationDef{
+			direct("parent", schema.SubjectType{Type: "folder"}),
+			direct("owner", user),
+			{Name: "viewer", Subjects: []schema.SubjectType{user, members},
+				Rewrite: schema.Union(schema.Direct(), schema.Computed("owner"), schema.Arrow("parent", "viewer"))},
+		}},
+	}}
+}
+
+func imported(b testing.TB, s *ostiary.Store, shape graphtest.Shape) {
+	b.Helper()
+	_, err := s.Import(context.Background(), func(yield func(rel.Tuple, error) bool) {
+		for t := range shape.All() {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}, ostiary.ImportOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchStore(b *testing.B) (*ostiary.Store, graphtest.Shape) {
+	shape := graphtest.Shape{Tuples: benchTuples(b), Fan: 1000, Lists: 10}
+	s := newStore(b, newEngine(b, ostiary.Options{}), shapeModel())
+	imported(b, s, shape)
+	return s, shape
+}
+
+// BenchmarkCheck asks by strings, uniformly random, half of the answers yes:
+// one stored tuple decides (direct), or document, folder, group and user
+// (3-hop).
+func BenchmarkCheck(b *testing.B) {
+	s, shape := benchStore(b)
+	ctx := context.Background()
+	for _, c := range []struct {
+		name string
+		qs   []graphtest.Question
+	}{{"direct", shape.Direct(1 << 17)}, {"3-hop", shape.ThreeHop(1 << 17)}, {"hot", shape.ThreeHop(1000)}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				q := &c.qs[i]
+				if i++; i == len(c.qs) {
+					i = 0
+				}
+				r, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
+				if err != nil || r.Allowed() != q.Allowed {
+					b.Fatalf("%v: %v %v", q, r, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkListObjects lists the 1,000 documents of a user, three hops away.
+func BenchmarkListObjects(b *testing.B) {
+	s, shape := benchStore(b)
+	ctx := context.Background()
+	for _, n := range []int{100, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				l, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer",
+					Subject: shape.ListUser(n, i%10).AsSubject()})
+				if err != nil || len(l.IDs) != n {
+					b.Fatal(len(l.IDs), err)
+				}
+			}
+		})
+	}
+}
+
+// fdatasync measures the disk: 128 bytes appended and synced, the median of
+// 200.
+func fdatasync(b testing.TB, dir string) time.Duration {
+	f, err := os.CreateTemp(dir, "sync")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	var times []time.Duration
+	for range 200 {
+		start := time.Now()
+		f.Write(make([]byte, 128))
+		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// BenchmarkWrite writes single tuples durably on Pebble, from 1 and from 64
+// writers, and prints the rate and the latencies as multiples of fdatasync.
+func BenchmarkWrite(b *testing.B) {
+	for _, writers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			dir := b.TempDir()
+			sync1 := fdatasync(b, dir)
+			driver, err := pebble.Open(dir+"/data", pebble.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer driver.Close()
+			s := newStore(b, newEngine(b, ostiary.Options{Driver: driver}), shapeModel())
+			imported(b, s, graphtest.Shape{Tuples: 100_000})
+			var next atomic.Int64
+			all := make([][]time.Duration, writers)
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			start := time.Now()
+			for w := range writers {
+				wg.Add(1)
+				go func() {
+					defer wg.Done()
+					for {
+						n := next.Add(1)
+						if n > int64(b.N) {
+							return
+						}
+						t := rel.Tuple{Object: rel.Object{Type: "document", ID: "new" + strconv.FormatInt(n, 10)}, Relation: "owner",
+							Subject: rel.Subject{Type: "user", ID: "u" + strconv.FormatInt(n%1000, 10)}}
+						at := time.Now()
+						if _, err := s.Write(context.Background(), ostiary.Write{Add: []rel.Tuple{t}}); err != nil {
+							b.Error(err)
+							return
+						}
+						all[w] = append(all[w], time.Since(at))
+					}
+				}()
+			}
+			wg.Wait()
+			took := time.Since(start)
+			b.StopTimer()
+			times := slices.Sorted(slices.Values(slices.Concat(all...)))
+			p := func(q float64) float64 { return float64(times[int(q*float64(len(times)-1))]) / float64(sync1) }
+			b.ReportMetric(float64(b.N)/took.Seconds(), "writes/s")
+			b.ReportMetric(float64(sync1.Microseconds()), "fdatasync-µs")
+			b.ReportMetric(p(0.5), "p50/fdatasync")
+			b.ReportMetric(p(0.99), "p99/fdatasync")
+			b.ReportMetric(float64(times[int(0.99*float64(len(times)-1))].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+// BenchmarkImport imports durably on Pebble, b.N × 100,000 tuples' shape.
+func BenchmarkImport(b *testing.B) {
+	for _, kind := range []string{"memory", "pebble"} {
+		b.Run(kind, func(b *testing.B) {
+			shape := graphtest.Shape{Tuples: max(1_000_000, benchTuples(b))}
+			for range b.N {
+				o := ostiary.Options{}
+				if kind == "pebble" {
+					driver, err := pebble.Open(b.TempDir()+"/data", pebble.Options{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer driver.Close()
+					o.Driver = driver
+				}
+				s := newStore(b, newEngine(b, o), shapeModel())
+				start := time.Now()
+				imported(b, s, shape)
+				st, err := s.Stats(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(st.Graph.Tuples)/time.Since(start).Seconds(), "tuples/s")
+			}
+		})
+	}
+}
