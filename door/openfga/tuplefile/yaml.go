@@ -1,0 +1,234 @@
+package tuplefile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// nodesMax bounds the YAML values of one context, aliases written out.
+const nodesMax = 10_000
+
+// ReadNode reads a tuple from a YAML mapping with Record's fields, for files
+// that hold tuples among other things.
+func ReadNode(n *yaml.Node) (rel.Tuple, error) {
+	var rec struct {
+		User      string `yaml:"user"`
+		Relation  string `yaml:"relation"`
+		Object    string `yaml:"object"`
+		Condition *struct {
+			Name    string    `yaml:"name"`
+			Context yaml.Node `yaml:"context"`
+		} `yaml:"condition"`
+		Expires string `yaml:"expires"`
+	}
+	if err := strict(n, &rec); err != nil {
+		return rel.Tuple{}, err
+	}
+	out := Record{User: rec.User, Relation: rec.Relation, Object: rec.Object, Expires: rec.Expires}
+	if rec.Condition != nil {
+		values, err := Values(&rec.Condition.Context)
+		if err != nil {
+			return rel.Tuple{}, err
+		}
+		out.Condition = &RecordCondition{rec.Condition.Name, values}
+	}
+	return out.Tuple()
+}
+
+// strict decodes a mapping and refuses fields that are not known.
+func strict(n *yaml.Node, out any) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("%w: line %d: not a mapping", ErrTuple, n.Line)
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch key := n.Content[i].Value; key {
+		case "user", "relation", "object", "condition", "expires":
+		default:
+			return fmt.Errorf("%w: line %d: no field is called %q", ErrTuple, n.Content[i].Line, clip(key))
+		}
+		if n.Content[i].Value != "condition" || n.Content[i+1].Kind != yaml.MappingNode {
+			continue
+		}
+		for j := 0; j+1 < len(n.Content[i+1].Content); j += 2 {
+			if key := n.Content[i+1].Content[j]; key.Value != "name" && key.Value != "context" {
+				return fmt.Errorf("%w: line %d: a condition has no field %q", ErrTuple, key.Line, clip(key.Value))
+			}
+		}
+	}
+	if err := n.Decode(out); err != nil {
+		return fmt.Errorf("%w: %w", ErrTuple, err)
+	}
+	return nil
+}
+
+// Values reads a context: a mapping from names to values, in JSON's types and
+// with its numbers as written. No node is no context.
+func Values(n *yaml.Node) (map[string]any, error) {
+	if n.IsZero() || n.ShortTag() == "!!null" {
+		return nil, nil
+	}
+	left := nodesMax
+	v, err := value(n, &left)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%w: line %d: a context is a mapping", ErrTuple, n.Line)
+	}
+	return m, nil
+}
+
+// value recurses as deep as the file nests, which the YAML parser bounds;
+// left bounds what aliases could make of it.
+func value(n *yaml.Node, left *int) (any, error) {
+	if *left--; *left < 0 {
+		return nil, fmt.Errorf("%w: a context of more than %d values", ErrBound, nodesMax)
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return value(n.Alias, left)
+	case yaml.SequenceNode:
+		list := make([]any, 0, len(n.Content))
+		for _, item := range n.Content {
+			v, err := value(item, left)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case yaml.MappingNode:
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if _, twice := m[key.Value]; twice || key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
+				return nil, fmt.Errorf("%w: line %d: %q is no name, or there twice", ErrTuple, key.Line, clip(key.Value))
+			}
+			v, err := value(n.Content[i+1], left)
+			if err != nil {
+				return nil, err
+			}
+			m[key.Value] = v
+		}
+		return m, nil
+	case yaml.ScalarNode:
+		return scalar(n)
+	}
+	return nil, fmt.Errorf("%w: line %d: not a value", ErrTuple, n.Line)
+}
+
+func scalar(n *yaml.Node) (any, error) {
+	if n.Style&^yaml.TaggedStyle == 0 && isNumber(n.Value) { // YAML knows no 1e700
+		return json.Number(n.Value), nil
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return nil, nil
+	case "!!int", "!!float", "!!bool":
+	default: // timestamps and the like are texts in JSON
+		return n.Value, nil
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%w: line %d: %w", ErrTuple, n.Line, err)
+	}
+	return v, nil
+}
+
+// isNumber says whether s is a number in JSON.
+func isNumber(s string) bool {
+	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
+}
+
+func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		text, err := io.ReadAll(io.LimitReader(r, YAMLBytesMax+1))
+		if err == nil && len(text) > YAMLBytesMax {
+			err = fmt.Errorf("%w: a YAML file above %d bytes", ErrBound, YAMLBytesMax)
+		}
+		var records []yaml.Node
+		if err == nil {
+			if err = yaml.NewDecoder(bytes.NewReader(text)).Decode(&records); err == io.EOF {
+				err = nil // an empty file
+			}
+		}
+		if err != nil {
+			yield(rel.Tuple{}, &Error{1, recordError(err)})
+			return
+		}
+		for i := range records {
+			t, err := ReadNode(&records[i])
+			if err != nil {
+				yield(rel.Tuple{}, &Error{i + 1, recordError(err)})
+				return
+			}
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+type yamlWriter struct {
+	w io.Writer
+	n int
+}
+
+func (y *yamlWriter) Write(t rel.Tuple) error {
+	rec, err := RecordOf(t)
+	if err != nil {
+		return err
+	}
+	if rec.Condition != nil && rec.Condition.Context != nil {
+		rec.Condition.Context = yamlValue(rec.Condition.Context).(map[string]any)
+	}
+	y.n++
+	text, err := yaml.Marshal([]Record{rec})
+	if err != nil {
+		return err
+	}
+	_, err = y.w.Write(text)
+	return err
+}
+
+func (y *yamlWriter) Close() error {
+	if y.n > 0 {
+		return nil
+	}
+	_, err := io.WriteString(y.w, "[]\n")
+	return err
+}
+
+// yamlValue makes JSON's numbers plain scalars, and quotes what only looks like
+// one.
+func yamlValue(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: v.String()}
+	case string:
+		if isNumber(v) {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: v}
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = yamlValue(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[k] = yamlValue(v[k])
+		}
+		return out
+	}
+	return v
+}
