@@ -1,0 +1,163 @@
+package differential
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/openfga/openfga/pkg/server"
+	"github.com/openfga/openfga/pkg/storage/memory"
+)
+
+// Answer is what a call gave: an error's code, or whether it is allowed, or a
+// sorted list.
+type Answer struct {
+	Code    codes.Code
+	Allowed bool
+	List    []string
+	// Message is the error's, for people.
+	Message string
+}
+
+// Equal compares what a caller would act on.
+func (a Answer) Equal(b Answer) bool {
+	return a.Code == b.Code && a.Allowed == b.Allowed && slices.Equal(a.List, b.List)
+}
+
+func (a Answer) String() string {
+	switch {
+	case a.Code != 0:
+		return fmt.Sprintf("error %d %s", uint32(a.Code), a.Message)
+	case a.List != nil:
+		return "[" + strings.Join(a.List, " ") + "]"
+	}
+	return fmt.Sprint(a.Allowed)
+}
+
+// Side is one of the two that are asked.
+type Side interface {
+	// Load makes a store of a world and returns its id and its model's.
+	Load(ctx context.Context, w *World) (Place, error)
+	// Ask asks one question of a place.
+	Ask(ctx context.Context, p Place, w *World, q Question) Answer
+	Close()
+}
+
+// Place names a loaded world.
+type Place struct{ Store, Model string }
+
+// calls are the service's that both sides have.
+type calls interface {
+	CreateStore(context.Context, *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error)
+	WriteAuthorizationModel(context.Context, *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error)
+	Write(context.Context, *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error)
+	Check(context.Context, *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error)
+	ListObjects(context.Context, *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error)
+	ListUsers(context.Context, *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error)
+}
+
+// side is a Side over the service's calls.
+type side struct {
+	calls
+	close func()
+}
+
+// Theirs starts OpenFGA in this process, on its memory datastore.
+func Theirs() (Side, error) {
+	s, err := server.NewServerWithOpts(
+		server.WithDatastore(memory.New()),
+		server.WithListObjectsDeadline(0), server.WithListUsersDeadline(0),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &side{s, s.Close}, nil
+}
+
+func (s *side) Close() { s.close() }
+
+func (s *side) Load(ctx context.Context, w *World) (Place, error) {
+	store, err := s.CreateStore(ctx, &openfgav1.CreateStoreRequest{Name: fmt.Sprintf("world %d", w.Seed)})
+	if err != nil {
+		return Place{}, err
+	}
+	m := proto.Clone(w.Model).(*openfgav1.AuthorizationModel)
+	model, err := s.WriteAuthorizationModel(ctx, &openfgav1.WriteAuthorizationModelRequest{
+		StoreId: store.GetId(), SchemaVersion: m.GetSchemaVersion(), TypeDefinitions: m.GetTypeDefinitions(), Conditions: m.GetConditions(),
+	})
+	if err != nil {
+		return Place{}, err
+	}
+	p := Place{store.GetId(), model.GetAuthorizationModelId()}
+	if len(w.Stored) == 0 {
+		return p, nil
+	}
+	_, err = s.Write(ctx, &openfgav1.WriteRequest{
+		StoreId: p.Store, AuthorizationModelId: p.Model, Writes: &openfgav1.WriteRequestWrites{TupleKeys: w.Stored},
+	})
+	return p, err
+}
+
+func (s *side) Ask(ctx context.Context, p Place, w *World, q Question) Answer {
+	switch q.Kind {
+	case ListObjects:
+		r, err := s.ListObjects(ctx, &openfgav1.ListObjectsRequest{
+			StoreId: p.Store, AuthorizationModelId: p.Model, Type: q.Type, Relation: q.Relation, User: q.User,
+			ContextualTuples: &openfgav1.ContextualTupleKeys{TupleKeys: w.Contextual}, Context: w.Context,
+		})
+		return listed(r.GetObjects(), err)
+	case ListUsers:
+		typ, id, _ := strings.Cut(q.Object, ":")
+		r, err := s.ListUsers(ctx, &openfgav1.ListUsersRequest{
+			StoreId: p.Store, AuthorizationModelId: p.Model, Object: &openfgav1.Object{Type: typ, Id: id}, Relation: q.Relation,
+			UserFilters:      []*openfgav1.UserTypeFilter{{Type: q.Type, Relation: q.UserRelation}},
+			ContextualTuples: w.Contextual, Context: w.Context,
+		})
+		var users []string
+		for _, u := range r.GetUsers() {
+			users = append(users, userText(u))
+		}
+		return listed(users, err)
+	}
+	r, err := s.Check(ctx, &openfgav1.CheckRequest{
+		StoreId: p.Store, AuthorizationModelId: p.Model,
+		TupleKey:         &openfgav1.CheckRequestTupleKey{Object: q.Object, Relation: q.Relation, User: q.User},
+		ContextualTuples: &openfgav1.ContextualTupleKeys{TupleKeys: w.Contextual}, Context: w.Context,
+	})
+	return Answer{Code: status.Code(err), Allowed: r.GetAllowed(), Message: message(err)}
+}
+
+func listed(list []string, err error) Answer {
+	if err != nil {
+		return Answer{Code: status.Code(err), Message: message(err)}
+	}
+	list = slices.Clone(list)
+	slices.Sort(list)
+	if list == nil {
+		list = []string{}
+	}
+	return Answer{List: list}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(status.Convert(err).Message(), "\n", " ")
+}
+
+func userText(u *openfgav1.User) string {
+	switch x := u.GetUser().(type) {
+	case *openfgav1.User_Wildcard:
+		return x.Wildcard.GetType() + ":*"
+	case *openfgav1.User_Userset:
+		return x.Userset.GetType() + ":" + x.Userset.GetId() + "#" + x.Userset.GetRelation()
+	}
+	return u.GetObject().GetType() + ":" + u.GetObject().GetId()
+}

@@ -1,0 +1,233 @@
+package differential
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+)
+
+// Class is a reason for which an answer may differ. README.md says more of
+// each.
+type Class string
+
+const (
+	// Unexplained fails the run.
+	Unexplained Class = "unexplained"
+	// Unstable: their answer changes when they are asked again.
+	Unstable Class = "their answer is not stable"
+	// OwnList: their list contradicts their own checks, which agree with ours.
+	OwnList Class = "their list contradicts their checks"
+	// SubtractedCycle: a cycle stands under the subtracted side of an exclusion;
+	// their check then denies everybody.
+	SubtractedCycle Class = "cycle inside a subtracted set"
+	// IdleContext: they fail for missing context although they give our answer
+	// whatever the missing values are.
+	IdleContext Class = "they fail for context that does not matter"
+	// IdleContextOurs: we fail for missing context although their answer is the
+	// same whatever the missing values are.
+	IdleContextOurs Class = "ours fails for context that does not matter to them"
+	// OpenContext: they answer although their answer depends on the missing
+	// values; we fail.
+	OpenContext Class = "they answer though missing context matters"
+	// FilterRelation: their list of users holds plain objects although the
+	// filter asks for usersets; without them it is ours.
+	FilterRelation Class = "their list ignores its filter's relation"
+	// DepthCounted: they count computed relations as hops and reach their bound.
+	DepthCounted Class = "their depth bound counts computed relations"
+)
+
+const (
+	codeValidation = codes.Code(openfgav1.ErrorCode_validation_error)
+	codeTooComplex = codes.Code(openfgav1.ErrorCode_authorization_model_resolution_too_complex)
+	// repeats is how often they are asked again. Rare answers came once in 50.
+	repeats = 200
+)
+
+// pair is a world loaded on both sides.
+type pair struct {
+	w            *World
+	theirs, ours Side
+	at, of       Place // theirs, ours
+}
+
+// explain says why a question's two answers differ.
+func (p *pair) explain(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
+	class, why := p.reason(ctx, q, theirs, ours)
+	if class != Unexplained {
+		return class, why
+	}
+	for range repeats {
+		again := p.theirs.Ask(ctx, p.at, p.w, q)
+		if !again.Equal(theirs) {
+			return Unstable, fmt.Sprintf("%v, then %v", theirs, again)
+		}
+	}
+	return class, why
+}
+
+// reason is explain of two answers that are stable.
+func (p *pair) reason(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
+	switch {
+	case theirs.Code == codeTooComplex && ours.Code == 0:
+		return DepthCounted, ""
+	case theirs.Code == codeValidation && ours.Code == 0:
+		if same, _ := p.whatever(ctx, q, ours); same {
+			return IdleContext, theirs.Message
+		}
+	case ours.Code == codeValidation && theirs.Code == 0:
+		if same, other := p.whatever(ctx, q, theirs); !same {
+			return OpenContext, fmt.Sprintf("%v, but with other values %v", theirs, other)
+		}
+		return IdleContextOurs, ours.Message
+	case theirs.Code == 0 && ours.Code == 0:
+		return p.members(ctx, q, theirs, ours)
+	}
+	return Unexplained, ""
+}
+
+// members explains two answers without errors.
+func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
+	if q.Kind == Check {
+		if dependenciesOf(p.w).subtractsCycle(q.Object + "#" + q.Relation) {
+			return SubtractedCycle, ""
+		}
+		return Unexplained, ""
+	}
+	class := OwnList
+	if q.Kind == ListUsers && q.UserRelation != "" {
+		theirs.List = slices.DeleteFunc(slices.Clone(theirs.List), func(x string) bool { return !strings.Contains(x, "#") })
+		class = FilterRelation
+	}
+	for _, x := range difference(theirs.List, ours.List) {
+		check := Question{Kind: Check, Object: q.Object, Relation: q.Relation, User: x}
+		if q.Kind == ListObjects {
+			check.Object, check.User = x, q.User
+		}
+		own, mine := p.theirs.Ask(ctx, p.at, p.w, check), p.ours.Ask(ctx, p.of, p.w, check)
+		if mine.Code != 0 || mine.Allowed != slices.Contains(ours.List, x) {
+			return Unexplained, fmt.Sprintf("our list contradicts our %v: %v", check, mine)
+		}
+		if own.Equal(mine) {
+			continue
+		}
+		c, why := p.explain(ctx, check, own, mine)
+		if c == Unexplained {
+			return c, fmt.Sprintf("%v: %v, ours %v %s", check, own, mine, why)
+		}
+		class = c
+	}
+	return class, ""
+}
+
+func difference(a, b []string) []string {
+	var out []string
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			out = append(out, x)
+		}
+	}
+	for _, x := range b {
+		if !slices.Contains(a, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// whatever asks them with each choice of the values that the request lacks,
+// and says whether the answer always is want; if not, one that is not.
+func (p *pair) whatever(ctx context.Context, q Question, want Answer) (bool, Answer) {
+	have := p.w.Context.GetFields()
+	for _, x := range []float64{0, 9} {
+		for _, s := range []string{"a", "b"} {
+			w := *p.w
+			w.Context = &structpb.Struct{Fields: map[string]*structpb.Value{"x": structpb.NewNumberValue(x), "s": structpb.NewStringValue(s)}}
+			for name, v := range have {
+				w.Context.Fields[name] = v
+			}
+			if got := p.theirs.Ask(ctx, p.at, &w, q); !got.Equal(want) {
+				return false, got
+			}
+		}
+	}
+	return true, Answer{}
+}
+
+// Report counts what a run met.
+type Report struct {
+	Worlds, Questions int
+	ByKind            map[Kind]int
+	// Allowed and Failed count their answers: true or a list with members, and
+	// errors.
+	Allowed, Failed int
+	Classes         map[Class]int
+	// Examples are one difference of each class.
+	Examples map[Class]string
+}
+
+// String is the table of a report.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d worlds, %d questions", r.Worlds, r.Questions)
+	for k := Check; k <= ListUsers; k++ {
+		fmt.Fprintf(&b, ", %d %v", r.ByKind[k], k)
+	}
+	fmt.Fprintf(&b, "\nthey answered %.1f %% with yes or members, %.1f %% with an error\n",
+		100*float64(r.Allowed)/float64(max(r.Questions, 1)), 100*float64(r.Failed)/float64(max(r.Questions, 1)))
+	var classes []Class
+	total := 0
+	for c, n := range r.Classes {
+		classes = append(classes, c)
+		total += n
+	}
+	slices.Sort(classes)
+	fmt.Fprintf(&b, "%d differences\n", total)
+	for _, c := range classes {
+		fmt.Fprintf(&b, "  %6d  %s (such as %s)\n", r.Classes[c], c, r.Examples[c])
+	}
+	return b.String()
+}
+
+// Play asks both sides all questions of a world and adds to r. It returns the
+// unexplained differences.
+func (r *Report) Play(ctx context.Context, w *World, theirs, ours Side) ([]string, error) {
+	p := &pair{w: w, theirs: theirs, ours: ours}
+	var err error
+	if p.at, err = theirs.Load(ctx, w); err != nil {
+		return nil, fmt.Errorf("theirs: %w", err)
+	}
+	if p.of, err = ours.Load(ctx, w); err != nil {
+		return nil, fmt.Errorf("ours: %w", err)
+	}
+	var bad []string
+	r.Worlds++
+	for _, q := range w.Questions {
+		a, b := theirs.Ask(ctx, p.at, w, q), ours.Ask(ctx, p.of, w, q)
+		r.Questions++
+		r.ByKind[q.Kind]++
+		if a.Code != 0 {
+			r.Failed++
+		} else if a.Allowed || len(a.List) > 0 {
+			r.Allowed++
+		}
+		if a.Equal(b) {
+			continue
+		}
+		class, why := p.explain(ctx, q, a, b)
+		r.Classes[class]++
+		text := fmt.Sprintf("seed %d, %v: theirs %v, ours %v %s", w.Seed, q, a, b, why)
+		if r.Examples[class] == "" {
+			r.Examples[class] = text
+		}
+		if class == Unexplained {
+			bad = append(bad, text)
+		}
+	}
+	return bad, nil
+}
