@@ -41,16 +41,17 @@ func (g *Graph) nameHash(typ uint32, id string) uint64 {
 	return h ^ h>>29
 }
 
-// lookup finds the record of a name among those that s knows.
-func (s *spine) lookup(g *Graph, typ uint32, id string) uint32 {
+// lookup finds the record of a name among those that s knows, nil if there is
+// none.
+func (s *spine) lookup(g *Graph, typ uint32, id string) []uint32 {
 	h := g.nameHash(typ, id)
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		if rec := word(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
-			return off
+			return rec
 		}
 	}
-	return 0
+	return nil
 }
 
 // word returns the words from off on to the end of their chunk, or nil where
@@ -96,12 +97,20 @@ type kin struct {
 	head int      // links left in the name record
 }
 
-func (s *spine) kin(off uint32) kin {
-	rec := word(s.names, off)
-	if off == 0 || rec == nil {
+// kin begins a walk over the nodes in a name record, which may be nil.
+func (s *spine) kin(rec []uint32) kin {
+	if rec == nil {
 		return kin{}
 	}
 	return kin{s, rec[1:], recordNodes}
+}
+
+// name returns the name record of a node, nil if s does not know the node.
+func (s *spine) name(n Node) []uint32 {
+	if off := s.nodeName(n); off != 0 {
+		return word(s.names, off)
+	}
+	return nil
 }
 
 // next returns the next node, or 0 at the end. Nodes that s does not know are
@@ -130,9 +139,20 @@ func (s *spine) kindOf(n Node) Kind {
 	return 0
 }
 
-// nodeOf finds the node of a kind among those of a name.
-func (s *spine) nodeOf(off uint32, k Kind) (Node, bool) {
-	kin := s.kin(off)
+// nodeOf finds the node of a kind among those in a name record, which may be
+// nil.
+func (s *spine) nodeOf(rec []uint32, k Kind) (Node, bool) {
+	if len(rec) < recordHead {
+		return 0, false
+	}
+	// Most walks end here; a name's first node never changes.
+	if n := Node(rec[1]); s.kindOf(n) == k {
+		return n, true
+	}
+	if atomic.LoadUint32(&rec[2]) == 0 {
+		return 0, false
+	}
+	kin := s.kin(rec)
 	for n := kin.next(); n != 0; n = kin.next() {
 		if s.kindOf(n) == k {
 			return n, true
@@ -176,7 +196,7 @@ func (g *Graph) hashed(k Kind, id string, h uint64) (Node, error) {
 		if rec[0] != uint32(len(id))|typ<<idBits || recordID(rec) != id {
 			continue
 		}
-		kin := s.kin(off)
+		kin := s.kin(rec)
 		for n := kin.next(); n != 0; n = kin.next() {
 			if s.kindOf(n) == k {
 				return n, nil
@@ -223,7 +243,7 @@ func (g *Graph) giveNode(k Kind, off uint32, end kin) (Node, error) {
 		g.spine.blocks = append(g.spine.blocks, k)
 		if small && end.s != nil {
 			// The first chunk may have moved to grow, and the link with it.
-			end = g.spine.kin(off)
+			end = g.spine.kin(word(g.spine.names, off))
 			for end.next() != 0 {
 			}
 		}

@@ -377,7 +377,7 @@ func (v *View) countLive() {
 		for i := range Node(blockSize) {
 			n := Node(b)<<blockBits | i
 			off := v.nodeName(n)
-			if kin := v.kin(off); off != 0 && kin.next() == n && v.liveName(&v.spine, off) {
+			if kin := v.kin(v.spine.name(n)); off != 0 && kin.next() == n && v.liveName(&v.spine, off) {
 				v.liveNames++
 			}
 		}

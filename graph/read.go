@@ -216,7 +216,7 @@ func (v *View) Objects(typ string) iter.Seq[Node] {
 // leads says whether n is the first of its object's nodes, in order of kind,
 // that stands in a tuple, so that an object comes once.
 func (v *View) leads(n Node) bool {
-	kin := v.kin(v.nodeName(n))
+	kin := v.kin(v.spine.name(n))
 	for m := kin.next(); m != 0; m = kin.next() {
 		k := v.kindOf(m)
 		if k >= v.kindOf(n) || v.kinds[k].name.Wildcard {

@@ -98,11 +98,7 @@ func (v *View) Node(k Kind, id string) (Node, bool) {
 	if int(k) >= len(v.kinds) || k == 0 {
 		return 0, false
 	}
-	off := v.lookup(v.g, v.kinds[k].typ, id)
-	if off == 0 {
-		return 0, false
-	}
-	return v.nodeOf(off, k)
+	return v.nodeOf(v.lookup(v.g, v.kinds[k].typ, id), k)
 }
 
 // Sibling finds the node of another kind of n's object: from "doc:1#viewer" to
@@ -111,7 +107,7 @@ func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 	if k == 0 {
 		return 0, false
 	}
-	return v.nodeOf(v.nodeName(n), k)
+	return v.nodeOf(v.spine.name(n), k)
 }
 
 // KindOf returns a node's kind, 0 if the view does not know it.
@@ -119,10 +115,8 @@ func (v *View) KindOf(n Node) Kind { return v.kindOf(n) }
 
 // ID returns the id of a node's object, "" if the view does not know it.
 func (v *View) ID(n Node) string {
-	if off := v.nodeName(n); off != 0 {
-		if rec := word(v.spine.names, off); rec != nil {
-			return recordID(rec)
-		}
+	if rec := v.spine.name(n); rec != nil {
+		return recordID(rec)
 	}
 	return ""
 }
@@ -257,7 +251,7 @@ func (v *View) hasValues(n Node) (has bool) {
 // liveName says whether any node of the name at off is live in v, by the nodes
 // that s knows.
 func (v *View) liveName(s *spine, off uint32) bool {
-	kin := s.kin(off)
+	kin := s.kin(word(s.names, off))
 	for n := kin.next(); n != 0; n = kin.next() {
 		if v.live(n) {
 			return true
