@@ -401,7 +401,9 @@ func (p *prover) memberships(id schema.RelationID) *Memberships {
 		if n := graph.Node(key >> 1 & (1<<31 - 1)); n != 0 {
 			sub.ID = p.q.r.ID(n)
 		}
-		m.In = append(m.In, sub)
+		if sub != p.q.subject {
+			m.In = append(m.In, sub)
+		}
 	}
 	slices.SortFunc(m.In, func(a, b rel.Subject) int { return strings.Compare(a.String(), b.String()) })
 	m.In = slices.Compact(m.In)

@@ -1,0 +1,246 @@
+package eval
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// TreeKind says what a Tree's node is.
+type TreeKind string
+
+const (
+	// TreeRelation is Relation of Object; its one child is the relation's rewrite.
+	TreeRelation TreeKind = "relation"
+	// TreeDirect holds the relation's own tuples as Leaves.
+	TreeDirect TreeKind = "direct"
+	// TreeArrow is "Target from Relation": its Leaves are Relation's tuples, each
+	// with the related object's Target below it.
+	TreeArrow        TreeKind = "arrow"
+	TreeUnion        TreeKind = "union"
+	TreeIntersection TreeKind = "intersection"
+	// TreeExclusion is its first child but not its second.
+	TreeExclusion TreeKind = "exclusion"
+	// TreeAttribute and TreeRule are everybody where Truth says so.
+	TreeAttribute TreeKind = "attribute"
+	TreeRule      TreeKind = "rule"
+)
+
+// Tree is who has a relation on an object, as the rewrites and the tuples say
+// it, not flattened.
+type Tree struct {
+	Kind TreeKind
+	// Object is the object that the node is read on. Relation is TreeRelation's
+	// and TreeDirect's relation, TreeArrow's first; Target TreeArrow's second.
+	Object   rel.Object
+	Relation string
+	Target   string
+	// Rewrite is the node's part of the schema, as text.
+	Rewrite  string
+	Children []*Tree
+	Leaves   []Leaf
+	// Truth and Reasons are an attribute's or rule's.
+	Truth   expr.Truth
+	Reasons *Reasons
+
+	// Seen marks a TreeRelation that is expanded elsewhere in the tree, as high up
+	// or higher, and has no child here: so a cycle is a finite tree, and shared
+	// parts stand once. Cut marks one that is not expanded at all, because
+	// of the levels asked for or a bound.
+	Seen, Cut bool
+	// Bound names, on the root, the bound that cut the tree; "" where none did.
+	Bound string
+
+	id schema.RelationID
+	// fails is schema.Options.MissingContextFails, on the root.
+	fails bool
+}
+
+// Leaf is one tuple that counts.
+type Leaf struct {
+	Tuple rel.Tuple
+	// Truth is the condition's result, True where there is none.
+	Truth expr.Truth
+	// Wildcard says that the tuple names every plain object of a type.
+	Wildcard bool
+	// Tree is, for a userset or a related object, the relation that it leads to;
+	// nil for a plain subject, and for a related object without the relation.
+	Tree *Tree
+}
+
+// Expand shows who has a relation on an object, levels deep: 1 (or less) is
+// the relation's own rewrite and tuples, and each computed relation, userset
+// and arrow leads one level further. The errors are those of Check. The bound
+// on nodes cuts the tree, and Tree.Bound says so.
+//
+// From a tree without Cut, Member derives what check says.
+func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*Tree, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	id, err := b.relation(object.Type, relation)
+	if err != nil {
+		return nil, err
+	}
+	o, err := b.reader(r, env)
+	if err != nil {
+		return nil, err
+	}
+	x := expander{object: object, seen: map[stateKey]bool{}, levels: max(1, levels)}
+	x.q.start(ctx, b.bound(o), o, rel.Subject{}, env)
+	root := x.relation(id, x.q.anchor(object))
+	for level := 0; level < x.levels && len(x.todo) > 0 && x.bound == ""; level++ {
+		todo := x.todo
+		x.todo = nil
+		for i := range todo {
+			x.expand(todo[i])
+		}
+	}
+	for _, t := range x.todo {
+		t.tree.Cut = true
+	}
+	root.Bound, root.fails = x.bound, b.s.Options.MissingContextFails
+	return root, x.q.failed()
+}
+
+// expander builds a tree level by level, so that what is met twice is
+// expanded where it is highest.
+type expander struct {
+	q      query
+	object rel.Object
+	levels int
+	seen   map[stateKey]bool
+	todo   []unexpanded
+	bound  string
+}
+
+type unexpanded struct {
+	tree *Tree
+	node graph.Node
+}
+
+// visit counts a node; false says that the tree ends here.
+func (x *expander) visit() bool {
+	if x.bound == "" && !x.q.visit(1) && x.q.err == nil {
+		x.bound = BoundNodes
+	}
+	return x.bound == "" && x.q.err == nil
+}
+
+// name is the object of a node; 0 is the question's own.
+func (x *expander) name(id schema.RelationID, n graph.Node) rel.Object {
+	if n == 0 {
+		return x.object
+	}
+	return rel.Object{Type: x.q.b.s.Types[x.q.b.s.Relations[id].Type].Name, ID: x.q.r.ID(n)}
+}
+
+// relation makes the node of an object's relation, to be expanded later.
+func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
+	n = x.q.canonical(n)
+	t := &Tree{Kind: TreeRelation, Object: x.name(id, n), Relation: x.q.b.relationText(id), id: id}
+	x.todo = append(x.todo, unexpanded{t, n})
+	return t
+}
+
+// expand gives a relation its child, unless it has been expanded.
+func (x *expander) expand(u unexpanded) {
+	key := stateKey{u.tree.id, u.node}
+	if x.seen[key] {
+		u.tree.Seen = true
+		return
+	}
+	if !x.visit() {
+		u.tree.Cut = true
+		return
+	}
+	x.seen[key] = true
+	child := x.rewrite(u.tree, x.q.b.s.Relations[u.tree.id].Expr, u.node)
+	if x.bound != "" {
+		u.tree.Cut = true // half a relation says nothing
+		return
+	}
+	u.tree.Children = []*Tree{child}
+}
+
+var treeKinds = [...]TreeKind{schema.OpDirect: TreeDirect, schema.OpArrow: TreeArrow, schema.OpUnion: TreeUnion,
+	schema.OpIntersection: TreeIntersection, schema.OpExclusion: TreeExclusion,
+	schema.OpAttribute: TreeAttribute, schema.OpRule: TreeRule}
+
+// rewrite makes the node of an expression of relation of.
+func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
+	if e.Op == schema.OpComputed {
+		return x.relation(e.Relation, n)
+	}
+	b := x.q.b
+	t := &Tree{Kind: treeKinds[e.Op], Object: of.Object, Rewrite: b.text(e), id: of.id}
+	typ := &b.s.Types[b.s.Relations[of.id].Type]
+	switch e.Op {
+	case schema.OpDirect:
+		t.Relation = b.relationText(e.Relation)
+		for i := range e.Direct {
+			d := &e.Direct[i]
+			x.leaves(t, e, d, n, d.Relation, b.kinds[d.Kind:d.Kind+1])
+		}
+	case schema.OpArrow:
+		t.Relation, t.Target = b.relationText(e.Relation), b.relationText(e.Via[0].Target)
+		for i := range e.Via {
+			v := &e.Via[i]
+			x.leaves(t, e, &v.Restriction, n, v.Target, b.plainKinds(v.Kind))
+		}
+	case schema.OpAttribute:
+		t.Truth, t.Reasons = x.q.attribute(typ, n, of.Object.ID, e.Attribute)
+	case schema.OpRule:
+		t.Truth, t.Reasons = x.q.rule(e.Rule, typ, n, of.Object.ID)
+	}
+	for _, ch := range e.Children {
+		t.Children = append(t.Children, x.rewrite(of, ch, n))
+	}
+	return t
+}
+
+// leaves adds the tuples of one restriction, in the order of lists.
+func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
+	b := x.q.b
+	from := x.q.at(n, b.kind(b.s.Relations[e.Relation].Kind))
+	if from == 0 {
+		return
+	}
+	first := len(t.Leaves)
+	for _, k := range kinds {
+		if k == 0 {
+			continue
+		}
+		l := x.q.r.Forward(from, k)
+		for c := range l.Chunks() {
+			for _, edge := range l.Chunk(c) {
+				if !x.visit() {
+					return
+				}
+				x.leaf(t, by, from, edge, to)
+			}
+		}
+	}
+	slices.SortFunc(t.Leaves[first:], func(a, b Leaf) int {
+		return PositionOf(a.Tuple.Subject.ID).Compare(PositionOf(b.Tuple.Subject.ID))
+	})
+}
+
+func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e graph.Edge, to schema.RelationID) {
+	v := x.q.tuple(by, from, e)
+	if !v.counts {
+		return
+	}
+	key := x.q.key(from, e)
+	l := Leaf{Truth: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
+		Condition: v.detail.Condition, Context: v.detail.Context, Expires: v.detail.Expires}}
+	l.Wildcard = key.Subject.IsWildcard() && !x.q.b.s.Options.StarIsOrdinary
+	if to != schema.None {
+		l.Tree = x.relation(to, e.Node())
+	}
+	t.Leaves = append(t.Leaves, l)
+}

@@ -1,0 +1,144 @@
+package eval
+
+import (
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Member derives from the tree alone whether sub has the root's relation: what
+// check says, but for the bound on hops, which a tree does not count. What was
+// cut is unknown. It is simple, not quick.
+func (t *Tree) Member(sub rel.Subject) expr.Truth {
+	m := &treeMembers{sub: sub, nodes: map[treeKey]*Tree{}, fails: t.fails}
+	m.collect(t)
+	m.low, m.high = map[treeKey]bool{}, map[treeKey]bool{}
+	for k := range m.nodes {
+		m.high[k] = true // at first all is possible and nothing certain
+	}
+	for {
+		low := m.least(false)
+		before := len(m.low) + len(m.nodes) - len(m.high)
+		m.low = low
+		m.high = m.least(true)
+		if len(m.low)+len(m.nodes)-len(m.high) == before {
+			break
+		}
+	}
+	switch root := t.key(); {
+	case m.low[root]:
+		return expr.True
+	case m.high[root]:
+		return expr.Unknown
+	}
+	return expr.False
+}
+
+// treeKey names a relation of an object in a tree.
+type treeKey struct {
+	object rel.Object
+	id     schema.RelationID
+}
+
+func (t *Tree) key() treeKey { return treeKey{t.Object, t.id} }
+
+// treeMembers solves a tree for one subject: sets of relations that it is
+// certainly, and possibly, a member of.
+type treeMembers struct {
+	sub       rel.Subject
+	nodes     map[treeKey]*Tree
+	low, high map[treeKey]bool
+	fails     bool // an unknown condition counts wherever its tuple leads
+}
+
+// collect finds where each relation is expanded.
+func (m *treeMembers) collect(t *Tree) {
+	if t.Kind == TreeRelation {
+		if old := m.nodes[t.key()]; old == nil || len(old.Children) == 0 && len(t.Children) > 0 {
+			m.nodes[t.key()] = t
+		}
+	}
+	for _, ch := range t.Children {
+		m.collect(ch)
+	}
+	for i := range t.Leaves {
+		if t.Leaves[i].Tree != nil {
+			m.collect(t.Leaves[i].Tree)
+		}
+	}
+}
+
+// least is the least set that is closed under the tree, where what is
+// subtracted is read in the other set.
+func (m *treeMembers) least(high bool) map[treeKey]bool {
+	set := map[treeKey]bool{}
+	for changed := true; changed; {
+		changed = false
+		for k, t := range m.nodes {
+			if !set[k] && m.relation(t, set, high) {
+				set[k], changed = true, true
+			}
+		}
+	}
+	return set
+}
+
+func (m *treeMembers) relation(t *Tree, set map[treeKey]bool, high bool) bool {
+	switch {
+	case m.sub.Relation != "" && m.sub.Object() == t.Object && m.sub.Relation == t.Relation:
+		return true // itself
+	case len(t.Children) == 0:
+		return high && t.Cut
+	}
+	return m.holds(t.Children[0], set, high)
+}
+
+func holdsIn(t expr.Truth, high bool) bool { return t == expr.True || high && t == expr.Unknown }
+
+// holds says whether the subject is in a part of a tree.
+func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
+	switch t.Kind {
+	case TreeRelation:
+		return set[t.key()]
+	case TreeAttribute, TreeRule:
+		return holdsIn(t.Truth, high)
+	case TreeDirect, TreeArrow:
+		for i := range t.Leaves {
+			if m.leaf(t, &t.Leaves[i], set, high) {
+				return true
+			}
+		}
+		return false
+	case TreeIntersection:
+		for _, ch := range t.Children {
+			if !m.holds(ch, set, high) {
+				return false
+			}
+		}
+		return true
+	case TreeExclusion:
+		other := m.high
+		if high {
+			other = m.low
+		}
+		return m.holds(t.Children[0], set, high) && !m.holds(t.Children[1], other, !high)
+	}
+	for _, ch := range t.Children {
+		if m.holds(ch, set, high) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *treeMembers) leaf(t *Tree, l *Leaf, set map[treeKey]bool, high bool) bool {
+	s := l.Tuple.Subject
+	switch {
+	case !holdsIn(l.Truth, high):
+		return false
+	case t.Kind == TreeDirect && (s == m.sub || l.Wildcard && m.sub.Relation == "" && m.sub.Type == s.Type):
+		return true
+	}
+	hop := t.Kind == TreeArrow || s.Relation != ""
+	return hop && m.fails && l.Truth == expr.Unknown || l.Tree != nil && set[l.Tree.key()]
+}
