@@ -55,26 +55,39 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 	return im.done, failed(op, s.id, err)
 }
 
-// importing is one Import.
+// importing is one Import. While a chunk is written, the next one is read and
+// checked.
 type importing struct {
 	s     *Store
 	o     *ImportOptions
 	chunk []rel.Tuple
 	bytes int
-	done  Imported
+	taken int // tuples of the chunks before
+
+	writing chan error // holds the outcome of the chunk that is being written
+	spare   []rel.Tuple
+	done    Imported // belongs to the writing goroutine until it has ended
+	write   Write
+	last    admittedKind
 }
 
 // importEntryBytes keeps an entry below the format's bound, whatever the names'
 // lengths.
 const importEntryBytes = storage.EntryBytesMax / 2
 
-func (im *importing) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) error {
+func (im *importing) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) (err error) {
+	im.write = Write{OnDuplicate: im.o.OnDuplicate, SchemaID: im.o.SchemaID}
+	defer func() {
+		if waited := im.wait(); err == nil {
+			err = waited
+		}
+	}()
 	for t, err := range tuples {
 		if err == nil {
 			err = t.Validate()
 		}
 		if err != nil {
-			return fmt.Errorf("tuple %d: %w", im.done.Read+len(im.chunk)+1, err)
+			return fmt.Errorf("tuple %d: %w", im.taken+len(im.chunk)+1, err)
 		}
 		size := tupleSize(&t)
 		if len(im.chunk) >= im.o.EntryTuples || len(im.chunk) > 0 && im.bytes+size > importEntryBytes {
@@ -93,36 +106,83 @@ func tupleSize(t *rel.Tuple) int {
 		len(t.Subject.Relation) + len(t.Condition) + len(t.Context) + 32
 }
 
-func (im *importing) flush(ctx context.Context) error {
-	if len(im.chunk) == 0 {
+// wait returns the outcome of the chunk that is being written, if one is.
+func (im *importing) wait() error {
+	if im.writing == nil {
 		return nil
 	}
-	w := Write{OnDuplicate: im.o.OnDuplicate, SchemaID: im.o.SchemaID}
-	head, err := im.s.submit(ctx, func(g *group) ([]storage.Change, error) {
-		out := make([]storage.Change, 0, len(im.chunk))
-		// What is added shows at once, so that a key that comes twice in the chunk
-		// is a duplicate like any other.
-		g.applied = true
-		for i := range im.chunk {
-			n := len(out)
-			var err error
-			if out, err = g.addition(ctx, &w, &im.chunk[i], out); err == nil && len(out) > n {
-				_, err = applyChanges(g.batch, g.schemas, out[n:], storage.Head{}, g.s)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("tuple %d: %w", im.done.Read+i+1, err)
-			}
-		}
-		return out, nil
-	})
+	err := <-im.writing
+	im.writing = nil
+	return err
+}
+
+// flush starts to write the chunk, once the one before is written.
+func (im *importing) flush(ctx context.Context) error {
+	if err := im.wait(); err != nil || len(im.chunk) == 0 {
+		return err
+	}
+	chunk, first := im.chunk, im.taken
+	im.taken += len(chunk)
+	im.chunk, im.spare, im.bytes = im.spare[:0], chunk, 0
+	writing := make(chan error, 1)
+	im.writing = writing
+	go func() { writing <- im.writeChunk(ctx, chunk, first) }()
+	return nil
+}
+
+func (im *importing) writeChunk(ctx context.Context, chunk []rel.Tuple, first int) error {
+	head, err := im.s.submit(ctx, func(g *group) ([]storage.Change, error) { return im.build(ctx, g, chunk, first) })
 	if err != nil {
 		return err
 	}
-	im.done.Read += len(im.chunk)
+	im.done.Read += len(chunk)
 	im.done.Token = im.s.tokenAt(head)
-	im.chunk, im.bytes = im.chunk[:0], 0
 	if im.o.Progress != nil {
 		im.o.Progress(im.done.Read)
 	}
 	return nil
+}
+
+// build is group.changes for a chunk. What is added shows in the batch at once,
+// so that a key that comes twice in the chunk is a duplicate like any other.
+func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, first int) ([]storage.Change, error) {
+	out := make([]storage.Change, 0, len(chunk))
+	g.applied, im.last = true, admittedKind{}
+	for i := range chunk {
+		t, n := &chunk[i], len(out)
+		var err error
+		if !im.last.covers(t) {
+			if err = g.admit(ctx, t, im.write.SchemaID); err == nil {
+				im.last = admittedKindOf(t)
+			}
+		}
+		if err == nil {
+			out, err = g.addition(&im.write, t, out)
+		}
+		if err == nil && len(out) > n {
+			_, err = applyChanges(g.batch, g.schemas, out[n:], storage.Head{}, g.s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tuple %d: %w", first+i+1, err)
+		}
+	}
+	return out, nil
+}
+
+// admittedKind is what the schema's answer for a plain tuple hangs on: most
+// tuples of an import are like the one before.
+type admittedKind struct{ objectType, relation, subjectType, subjectRelation string }
+
+func admittedKindOf(t *rel.Tuple) admittedKind {
+	if t.Condition != "" || t.Subject.ID == rel.Wildcard {
+		return admittedKind{}
+	}
+	return admittedKind{t.Object.Type, t.Relation, t.Subject.Type, t.Subject.Relation}
+}
+
+// covers says that t is admitted if the tuple before was.
+func (k *admittedKind) covers(t *rel.Tuple) bool {
+	return k.relation == t.Relation && k.objectType == t.Object.Type && k.subjectType == t.Subject.Type &&
+		k.subjectRelation == t.Subject.Relation && t.Condition == "" && t.Subject.ID != rel.Wildcard &&
+		t.Object.ID != rel.Wildcard && t.Subject.ID != t.Object.ID
 }

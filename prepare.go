@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -26,7 +25,6 @@ type Pending struct {
 
 	mu       sync.Mutex
 	g        *group
-	next     *graph.View
 	state    pendingState
 	deadline *time.Timer
 }
@@ -76,7 +74,8 @@ func (s *Store) prepare(ctx context.Context, w *Write, secrets []storage.Documen
 	if err := g.enter(sub); err != nil {
 		return nil, err
 	}
-	p := &Pending{s: s, g: g, next: g.batch.View()}
+	g.batch.View()
+	p := &Pending{s: s, g: g}
 	s.mu.Lock()
 	s.pending = p
 	s.mu.Unlock()
@@ -122,7 +121,7 @@ func (p *Pending) Publish(ctx context.Context) (Token, error) {
 		return "", failed("publish", p.s.id, fmt.Errorf("%w: its transaction was not committed", ErrPending))
 	}
 	if len(p.g.entries) > 0 {
-		if err := p.g.publish(p.next); err != nil {
+		if err := p.g.publish(); err != nil {
 			return "", failed("publish", p.s.id, err)
 		}
 	}

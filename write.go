@@ -224,7 +224,10 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 		return nil, err
 	}
 	for i := range w.Add {
-		if out, err = g.addition(ctx, w, &w.Add[i], out); err != nil {
+		if err = g.admit(ctx, &w.Add[i], w.SchemaID); err != nil {
+			return nil, err
+		}
+		if out, err = g.addition(w, &w.Add[i], out); err != nil {
 			return nil, err
 		}
 	}
@@ -257,10 +260,8 @@ func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, erro
 	return out, nil
 }
 
-func (g *group) addition(ctx context.Context, w *Write, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
-	if err := g.admit(ctx, t, w.SchemaID); err != nil {
-		return nil, err
-	}
+// addition says what adding an admitted tuple changes.
+func (g *group) addition(w *Write, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
 	old, live := g.batch.Get(t.Key())
 	if live && w.matches(t.Key()) {
 		live = false // the write's own filter removes it before

@@ -374,8 +374,11 @@ const tupleBytes = 128
 // append makes the group durable and publishes its view. An answer that was
 // lost is looked for in the log.
 func (g *group) append(ctx context.Context) error {
-	next := g.batch.View()
+	// The new view is made while the disk is waited for; nobody sees it before.
+	made := make(chan struct{})
+	go func() { g.batch.View(); close(made) }()
 	head, err := g.s.engine.driver.Append(ctx, g.s.id, g.base.head, g.entries)
+	<-made
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
 		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
 	}
@@ -388,15 +391,15 @@ func (g *group) append(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.publish(next)
+	return g.publish()
 }
 
-func (g *group) publish(next *graph.View) error {
+// publish makes the group's view the newest.
+func (g *group) publish() error {
 	published, err := g.batch.Publish()
 	if err != nil {
 		return err
 	}
-	_ = next
 	v := &view{head: g.head(), graph: published, schemas: g.schemas}
 	g.s.publish(v, g.entries, g.heads)
 	return nil
