@@ -6,20 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/ostiary/ostiary/storage"
 )
 
-// guard is what stands between a failed write and everything after it. Pebble
-// ends the process when it cannot know whether a write of its log or manifest
-// happened; a library must not. Instead the guard blows: from then on nothing
-// is read and nothing on disk is changed, until the folder is opened again and
-// Pebble's recovery finds out.
-//
-// A failing flush, by contrast, is tried again by Pebble (a full disk may be
-// given room); while it fails, writes are refused rather than left to stall.
+// guard is what stands between a failed write and everything after it. Once the
+// outcome of a write to the folder is unknown, the guard blows: from then on
+// nothing is answered and nothing on disk is changed (see fuse), until the
+// folder is opened again and Pebble's recovery finds out what is there.
 type guard struct {
 	blown   atomic.Pointer[error]
 	failing atomic.Pointer[error]
@@ -28,8 +22,9 @@ type guard struct {
 
 // ErrFailed is the kind of error of every call after a write whose outcome is
 // unknown (a full or failing disk). Opening the folder again is the way on.
-var ErrFailed = errors.New("an earlier write failed; open the folder again")
+var ErrFailed = errors.New("a write to the data folder failed; open it again")
 
+// reading says why nothing may be answered; nil otherwise.
 func (g *guard) reading() error {
 	if err := g.blown.Load(); err != nil {
 		return *err
@@ -37,14 +32,23 @@ func (g *guard) reading() error {
 	return nil
 }
 
+// writing says why nothing may be written; nil otherwise.
 func (g *guard) writing() error {
 	if err := g.reading(); err != nil {
 		return err
 	}
 	if err := g.failing.Load(); err != nil {
-		return fmt.Errorf("data cannot be written out: %w", *err)
+		return fmt.Errorf("data cannot be compacted: %w", *err)
 	}
 	return nil
+}
+
+// blow makes every later call fail; the first cause is kept.
+func (g *guard) blow(cause error) {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	if g.blown.CompareAndSwap(nil, &err) {
+		g.log("%v", []any{err})
+	}
 }
 
 // Infof, Errorf and Fatalf make guard a pebble.Logger.
@@ -53,17 +57,16 @@ func (g *guard) Infof(format string, args ...any) { g.log(format, args) }
 // Errorf logs.
 func (g *guard) Errorf(format string, args ...any) { g.log(format, args) }
 
-// Fatalf blows the guard and returns, after which Pebble's caller returns too.
+// Fatalf blows the guard where Pebble would end the process, which a library
+// must not, and returns, after which Pebble's caller returns too.
 func (g *guard) Fatalf(format string, args ...any) {
-	g.log(format, args)
 	cause := fmt.Errorf(format, args...)
 	for _, a := range args {
 		if err, ok := a.(error); ok {
 			cause = named(err)
 		}
 	}
-	err := fmt.Errorf("%w: %w", ErrFailed, cause)
-	g.blown.CompareAndSwap(nil, &err)
+	g.blow(cause)
 }
 
 func (g *guard) log(format string, args []any) {
@@ -72,8 +75,9 @@ func (g *guard) log(format string, args []any) {
 	}
 }
 
-// listener follows flushes. Damage that a compaction meets is left where it is:
-// who reads it gets the error.
+// listener notes that Pebble cannot compact, so that writes are refused rather
+// than pile up until they stall. What a compaction could not read for once it
+// tries again; damage stays.
 func (g *guard) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
@@ -81,30 +85,13 @@ func (g *guard) listener() *pebble.EventListener {
 			err = named(err)
 			g.failing.Store(&err)
 		},
-		FlushEnd: func(info pebble.FlushInfo) {
-			if info.Err == nil {
-				g.failing.Store(nil)
-			}
-		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
-			if info.Err == nil {
+			if err := g.failing.Load(); info.Err == nil && err != nil && !errors.Is(*err, storage.ErrDamaged) {
 				g.failing.Store(nil)
 			}
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) { g.log("%s", []any{info}) },
 	}
-}
-
-// fuse returns fs with every change refused once the guard has blown: Pebble
-// would delete the outputs of a flush whose manifest record it could not write,
-// which may be the very files that the record, written after all, names.
-func (g *guard) fuse(fs vfs.FS) vfs.FS {
-	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if err := g.blown.Load(); err != nil && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return *err
-		}
-		return nil
-	}))
 }
 
 // named gives Pebble's errors of damage our kind.

@@ -78,11 +78,10 @@ func Open(dir string, opts Options) (*Driver, error) {
 
 func open(dir string, opts Options) (_ *Driver, err error) {
 	g := &guard{logf: opts.Logf}
-	base := opts.FS
-	if base == nil {
-		base = vfs.Default
+	f := folder{opts.FS, dir}
+	if f.fs == nil {
+		f.fs = vfs.Default
 	}
-	f := folder{g.fuse(base), dir}
 	if _, _, err := f.read(); err != nil {
 		return nil, err
 	}
@@ -112,8 +111,14 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 }
 
 func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Driver, error) {
-	db, err := pebble.Open(f.path(pebbleName), pebbleOptions(f.fs, m, g, opts))
-	if err != nil {
+	db, err := pebble.Open(f.path(pebbleName), pebbleOptions(&fuse{f.fs, g, f.path(pebbleName)}, m, g, opts))
+	if blown := g.reading(); err != nil || blown != nil {
+		if err == nil {
+			db.Close()
+		}
+		if blown != nil {
+			return nil, blown
+		}
 		return nil, namedOpening(err)
 	}
 	s := &store{db: db, write: pebble.Sync, guard: g}
@@ -136,6 +141,9 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 		if err := f.write(marker{condition: opened}); err != nil {
 			return fail(err)
 		}
+	}
+	if err := g.reading(); err != nil { // Pebble said nothing of it
+		return fail(err)
 	}
 	return &Driver{under, db, f.fs}, nil
 }

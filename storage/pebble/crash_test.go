@@ -1,0 +1,344 @@
+package pebble_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/storagetest"
+)
+
+// small makes Pebble flush and compact all the time.
+func small(fs vfs.FS) pebble.Options {
+	return pebble.Options{FS: fs, MemTableBytes: 64 << 10, CacheBytes: 1 << 20}
+}
+
+// journal is one store's log as its writer knows it: what was acknowledged, and
+// what was asked for last.
+type journal struct {
+	*storagetest.Log
+	mu    sync.Mutex
+	acked []storage.Head
+	asked storage.Head
+}
+
+// write appends one random entry and notes what became of it.
+func (j *journal) write(ctx context.Context, d storage.Driver, rng *rand.Rand) error {
+	e := j.Entry(j.Head, storagetest.RandomChanges(rng, 1+rng.IntN(30))...)
+	j.mu.Lock()
+	j.asked = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+	j.mu.Unlock()
+	head, err := d.Append(ctx, j.ID, j.Head, []storage.Entry{e})
+	if err != nil {
+		j.Sequence--
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.Head = head
+	j.acked = append(j.acked, head)
+	return nil
+}
+
+// promise is what a journal says at one moment.
+type promise struct {
+	acked []storage.Head
+	asked storage.Head
+}
+
+func (j *journal) promise() promise {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return promise{j.acked[:len(j.acked):len(j.acked)], j.asked}
+}
+
+// kept says whether a store holds all that was acknowledged before, at most
+// what was asked for until after, and a state that follows from its log.
+func kept(ctx context.Context, d storage.Driver, id storage.StoreID, before, after promise) error {
+	log, err := storagetest.Verify(ctx, d, id)
+	if err != nil {
+		return err
+	}
+	if len(log) < len(before.acked) {
+		return fmt.Errorf("store %s: %d entries were acknowledged, %d are there", id, len(before.acked), len(log))
+	}
+	known := after.acked
+	if n := len(known); after.asked.Revision == storage.Revision(n+1) {
+		known = append(known[:n:n], after.asked)
+	}
+	if len(log) > len(known) {
+		return fmt.Errorf("store %s: %d entries were asked for, %d are there", id, len(known), len(log))
+	}
+	for i, e := range log {
+		if e.Hash() != known[i].Hash {
+			return fmt.Errorf("store %s: entry %d is not what was written", id, i+1)
+		}
+	}
+	return nil
+}
+
+func newJournals(ctx context.Context, d storage.Driver, n uint32) ([]*journal, error) {
+	var out []*journal
+	for i := range n {
+		j := &journal{Log: storagetest.NewLog(i + 1)}
+		if err := d.CreateStore(ctx, storage.StoreInfo{ID: j.ID, Incarnation: j.Incarnation}); err != nil {
+			return nil, err
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
+// A crash at any moment, which drops any part of what was not synced, loses no
+// acknowledged entry and leaves no half one. OSTIARY_WORLDS multiplies the
+// number of crashes.
+func TestCrashDropsUnsyncedData(t *testing.T) {
+	t.Parallel()
+	const seed = 7
+	crashes := 20 * worlds(t)
+	t.Logf("seed %d", seed)
+	ctx := t.Context()
+	fs := vfs.NewCrashableMem()
+	d, err := pebble.Open("data", small(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journals, err := newJournals(ctx, d, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	var written atomic.Int64
+	for i, j := range journals {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		writers.Go(func() {
+			for !stop.Load() && written.Load() < int64(50*crashes) {
+				if err := j.write(ctx, d, rng); err != nil {
+					t.Errorf("append: %v", err)
+					return
+				}
+				written.Add(1)
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(seed, 99))
+	for n := range crashes {
+		percent := []int{0, 50, 100, 10}[n%4]
+		before := promises(journals)
+		clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+		checkAfterCrash(t, clone, journals, before, promises(journals), fmt.Sprintf("crash %d, %d %% of the unsynced data kept", n, percent))
+	}
+	stop.Store(true)
+	writers.Wait()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	last := promises(journals)
+	checkAfterCrash(t, fs.CrashClone(vfs.CrashCloneCfg{}), journals, last, last, "after Close")
+	t.Logf("%d entries written, %d crashes", written.Load(), crashes)
+}
+
+// worlds is the factor by which OSTIARY_WORLDS makes a random test longer.
+func worlds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("OSTIARY_WORLDS")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("OSTIARY_WORLDS is %q, want a number", text)
+	}
+	return n
+}
+
+func promises(journals []*journal) (out []promise) {
+	for _, j := range journals {
+		out = append(out, j.promise())
+	}
+	return out
+}
+
+// checkAfterCrash opens what is left, compares, and writes on.
+func checkAfterCrash(t *testing.T, fs vfs.FS, journals []*journal, before, after []promise, what string) {
+	t.Helper()
+	d, err := pebble.Open("data", small(fs))
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	for i, j := range journals {
+		err := kept(t.Context(), d, j.ID, before[i], after[i])
+		if err == nil {
+			err = writesOn(t.Context(), d, j.Log)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("%s: closing: %v", what, err)
+	}
+}
+
+func writesOn(ctx context.Context, d storage.Driver, l *storagetest.Log) error {
+	l = &storagetest.Log{ID: l.ID, Incarnation: l.Incarnation}
+	var err error
+	if l.Head, err = d.Head(ctx, l.ID); err != nil {
+		return err
+	}
+	return l.Append(ctx, d, storagetest.RandomChanges(rand.New(rand.NewPCG(1, 1)), 5)...)
+}
+
+// Every operation of the file system fails once, in turn, and in a second round
+// that one and all after it. What was acknowledged is there after a reopen, on
+// the files as they are and on those that only synced data survive in.
+func TestEveryOperationFails(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"once", "from then on"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			n := 1
+			for ; ; n++ {
+				if !failNth(t, n, mode == "from then on") {
+					break
+				}
+				if t.Failed() {
+					t.Fatalf("operation %d", n)
+				}
+			}
+			t.Logf("%d operations failed in turn", n-1)
+		})
+	}
+}
+
+// failNth plays the script with the n-th operation failing; false when the
+// script has fewer operations.
+func failNth(t *testing.T, n int, onwards bool) (injected bool) {
+	t.Helper()
+	base := vfs.NewCrashableMem()
+	var count atomic.Int64
+	var off atomic.Bool
+	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if off.Load() || op.Kind == errorfs.OpFileClose {
+			return nil
+		}
+		if at := count.Add(1); at == int64(n) || onwards && at > int64(n) {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsRead {
+				return syscall.EIO
+			}
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	journals := faultScript(t, fs)
+	injected = count.Load() >= int64(n)
+	off.Store(true)
+	last := promises(journals)
+	for _, percent := range []int{0, 100} {
+		clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 2))})
+		checkAfterCrash(t, clone, journals, last, last, fmt.Sprintf("operation %d failed, %d %% of the unsynced data kept", n, percent))
+	}
+	return injected
+}
+
+// faultScript opens, writes, reads, trims and closes, going on after errors as
+// long as the driver lets it.
+func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
+	t.Helper()
+	ctx := t.Context()
+	d, err := pebble.Open("data", pebble.Options{FS: fs, MemTableBytes: 16 << 10, CacheBytes: 1 << 20})
+	if err != nil {
+		return nil
+	}
+	defer d.Close() // its error is one of those injected
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range uint32(2) {
+		j := &journal{Log: storagetest.NewLog(i + 1)}
+		if err := d.CreateStore(ctx, storage.StoreInfo{ID: j.ID, Incarnation: j.Incarnation}); err != nil {
+			return journals
+		}
+		journals = append(journals, j)
+	}
+	for i := range 36 {
+		j := journals[i%2]
+		err := j.write(ctx, d, rng)
+		var conflict *storage.ConflictError
+		switch {
+		case errors.As(err, &conflict):
+			t.Errorf("write %d: the failed write before it was not known: %v", i, err)
+		case err != nil:
+			// The outcome is unknown until the head can be read again, if ever.
+			head, err := d.Head(ctx, j.ID)
+			if err != nil {
+				return journals
+			}
+			if head != j.Head {
+				j.acked = append(j.acked, head)
+				j.Head = head
+			}
+		}
+		if i == 20 {
+			storagetest.Verify(ctx, d, j.ID)
+			d.Trim(ctx, j.ID, 1, 0)
+		}
+	}
+	return journals
+}
+
+// A full disk is an error that says so; after it nothing is served or written
+// until the folder is opened again, and then everything is there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	base := vfs.NewMem()
+	var full atomic.Bool
+	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind != errorfs.OpFileClose && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	d, err := pebble.Open("data", small(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journals, err := newJournals(ctx, d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, rng := journals[0], rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		if err := j.write(ctx, d, rng); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full.Store(true)
+	if err := j.write(ctx, d, rng); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a write to a full disk: %v", err)
+	}
+	if err := j.write(ctx, d, rng); !errors.Is(err, pebble.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a second write: %v", err)
+	}
+	if _, err := d.Head(ctx, j.ID); !errors.Is(err, pebble.ErrFailed) {
+		t.Errorf("a read after a write of unknown outcome: %v", err)
+	}
+	if err := d.Close(); !errors.Is(err, pebble.ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+	full.Store(false)
+	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")
+}
