@@ -37,10 +37,10 @@ type SubjectList struct {
 	// IDs are the ids of the candidates for which check is true, in the order of
 	// OrderHash; the question has their type and relation.
 	IDs []string
-	// Wildcard is what a stranger's check is: a plain object of SubjectType that
-	// nothing is known of. It is the same as the check of the wildcard
-	// SubjectType:* itself, and True where the wildcard contributes or a rule
-	// or an attribute lets everybody in. Always False for usersets.
+	// Wildcard is what a stranger's check is, of whom nothing is known. It is True
+	// where the wildcard SubjectType:* contributes (its own check is the same),
+	// or where a rule or an attribute lets everybody in; only the latter can let
+	// in usersets that are strangers.
 	Wildcard expr.Truth
 	// Excluded are, where Wildcard is not False, the candidates for which check
 	// is false, in the same order.
@@ -51,7 +51,9 @@ type SubjectList struct {
 	Next Position
 
 	// Unknown, UnknownCount and Reasons tell of the candidates for which check is
-	// unknown, as in ObjectList, and Reasons also why Wildcard is.
+	// unknown, as in ObjectList, and Reasons also why Wildcard is. Where the
+	// schema says MissingContextFails, Reasons tell besides of every condition
+	// that the walk met and that could not be evaluated.
 	Unknown      []string
 	UnknownCount int
 	Reasons      *Reasons
@@ -108,6 +110,8 @@ type subjectWalk struct {
 	star        expr.Truth   // how the wildcard was reached
 	anybody     bool         // a rule or an attribute may hold for everybody
 	bound       string
+	// met are the conditions of schema.Options.MissingContextFails; nil without.
+	met *Reasons
 }
 
 // goal is a relation of an object whose members are wanted.
@@ -137,6 +141,9 @@ func (w *subjectWalk) wants(b *Binding, lq *ListSubjectsQuestion) error {
 
 func (w *subjectWalk) run() {
 	w.anchor = w.q.anchor(w.object)
+	if w.q.b.s.Options.MissingContextFails {
+		w.met = &Reasons{}
+	}
 	w.reach(goal{relation: w.target, node: w.anchor})
 	for w.bound == "" && w.q.err == nil && len(w.level) > 0 {
 		for i := 0; i < len(w.level); i++ { // grows while it is read
@@ -168,7 +175,7 @@ func (w *subjectWalk) reach(g goal) {
 // fresh says whether a goal is new and could have members that are wanted. The
 // userset that the goal itself is may be one.
 func (w *subjectWalk) fresh(g goal) bool {
-	if !w.q.b.s.Relations[g.relation].Reaches(w.wanted) {
+	if !w.reaches(g.relation) {
 		return false
 	}
 	key := uint64(g.relation)<<32 | uint64(g.node)<<1
@@ -179,6 +186,12 @@ func (w *subjectWalk) fresh(g goal) bool {
 		w.candidate(g.node, g.open)
 	}
 	return true
+}
+
+// reaches says whether a relation is worth a look: it could hold who is
+// wanted, or every condition matters.
+func (w *subjectWalk) reaches(id schema.RelationID) bool {
+	return w.met != nil || w.q.b.s.Relations[id].Reaches(w.wanted)
 }
 
 func (w *subjectWalk) candidate(n graph.Node, open bool) {
@@ -231,8 +244,10 @@ func (w *subjectWalk) direct(e *schema.Expr, g goal) {
 					w.star = expr.True
 				}
 			})
+		case w.met != nil && x.Relation == schema.None && len(x.Conditions) > 0:
+			w.each(from, b.kinds[x.Kind], x, g.open, func(graph.Node, bool) {})
 		}
-		if x.Relation != schema.None && b.s.Relations[x.Relation].Reaches(w.wanted) {
+		if x.Relation != schema.None && w.reaches(x.Relation) {
 			w.hop(from, b.kinds[x.Kind], x, x.Relation, g)
 		}
 	}
@@ -275,7 +290,12 @@ func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction,
 			return
 		}
 		for _, e := range edges {
-			if t := w.q.edge(x, from, e); t != expr.False {
+			t := w.q.edge(x, from, e)
+			if t == expr.Unknown && w.met != nil {
+				v := w.q.tuple(x, from, e)
+				w.met.merge(conditionReasons(v.result, v.detail.Condition, w.q.key(from, e)))
+			}
+			if t != expr.False {
 				yield(e.Node(), open || t == expr.Unknown)
 			}
 		}
@@ -308,16 +328,24 @@ func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 	return l, w.q.failed()
 }
 
+// stranger is an id that no name can be, so that nothing is known of it.
+const stranger = "\x7f"
+
 // wildcard answers for strangers.
 func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
-	b := w.q.b
-	always := b.always != nil && b.always[w.target]
+	if w.met != nil && (len(w.met.Missing) > 0 || len(w.met.Errors) > 0) {
+		l.why(w.met)
+	}
+	always := w.q.b.always != nil && w.q.b.always[w.target]
 	switch {
-	case w.wild == schema.None || b.s.Options.StarIsOrdinary && !w.anybody && !always:
 	case w.star == expr.True:
 		l.Wildcard = expr.True
 	case w.star == expr.Unknown || w.anybody || always:
-		a := w.check(rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard})
+		sub := rel.Subject{Type: lq.SubjectType, ID: stranger, Relation: lq.SubjectRelation}
+		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary {
+			sub.ID = rel.Wildcard // the same, and known to the data
+		}
+		a := w.check(sub)
 		if l.Wildcard = a.Truth; a.Truth == expr.Unknown {
 			l.why(a.Reasons)
 		}
