@@ -1,0 +1,356 @@
+package pebble_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cockroach "github.com/cockroachdb/pebble/v2"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/pebble"
+	"github.com/ostiary/ostiary/storage/storagetest"
+)
+
+var golden = flag.Bool("golden", false, "make the golden data folder anew; only for a new format")
+
+const goldenFolder = "testdata/golden-v1"
+
+// goldenEntries are what the golden folder was made of.
+func goldenEntries() [][]storage.Change {
+	tuple := func(s string) rel.Tuple {
+		t, err := rel.Parse(s)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+	add := func(s string) storage.Change { return storage.Change{Kind: storage.TupleAdd, Tuple: tuple(s)} }
+	attribute := rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "size", Value: "3"}
+	return [][]storage.Change{
+		{add("doc:1#viewer@user:anne"), add("doc:1#viewer@group:eng#member"), add("doc:2#viewer@user:*"), add("doc:3#parent@doc:1")},
+		{add(`doc:1#viewer@user:anne with office_hours {"zone":"UTC"} until 2040-01-01T00:00:00Z`)},
+		{{Kind: storage.TupleRemove, Tuple: tuple("doc:2#viewer@user:*")}, {Kind: storage.AttributeSet, Attribute: attribute}},
+		{{Kind: storage.DocumentPut, Document: storage.Document{Kind: "schema", Key: "01", Secondary: []string{"main"}, Body: []byte("type user")}}},
+		{{Kind: storage.SecretPut, Document: storage.Document{Kind: "signing", Key: "k1", Body: []byte("ciphertext")}}},
+		{{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "doc", ObjectID: "3"}}}, add("doc:\u00e9#viewer@user:B\u00f6b")},
+	}
+}
+
+func makeGolden(t *testing.T) {
+	t.Helper()
+	if err := os.RemoveAll(goldenFolder); err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint32(2) {
+		// Opening it again turns the first store's log into a table.
+		d, err := pebble.Open(goldenFolder, pebble.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := storagetest.NewLog(n + 1)
+		info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Name: "golden", Created: 1, Aliases: map[string]string{"permify": fmt.Sprint("t", n+1)}}
+		if err := d.CreateStore(t.Context(), info); err != nil {
+			t.Fatal(err)
+		}
+		for _, changes := range goldenEntries() {
+			if err := l.Append(t.Context(), d, changes...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The golden folder, written by the first build of its format, is opened by
+// every later one, with the state that its entries have.
+func TestGoldenFolder(t *testing.T) {
+	t.Parallel()
+	if *golden {
+		makeGolden(t)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(goldenFolder)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := t.Context()
+	for n := range uint32(2) {
+		l := storagetest.NewLog(n + 1)
+		info, err := d.StoreByAlias(ctx, "permify", fmt.Sprint("t", n+1))
+		if err != nil || info.ID != l.ID || info.Incarnation != l.Incarnation || info.Name != "golden" || info.Created != 1 {
+			t.Fatalf("store %d is %+v, %v", n+1, info, err)
+		}
+		m := storagetest.NewModel()
+		for _, changes := range goldenEntries() {
+			e := l.Entry(l.Head, changes...)
+			m.Apply(e)
+			l.Head = m.Head
+		}
+		if err := m.Compare(ctx, d, l.ID, 0); err != nil {
+			t.Errorf("store %d: %v", n+1, err)
+		}
+		if _, err := storagetest.Verify(ctx, d, l.ID); err != nil {
+			t.Errorf("store %d: %v", n+1, err)
+		}
+		secret, err := d.Secret(ctx, l.ID, "signing", "k1")
+		if err != nil || string(secret.Body) != "ciphertext" {
+			t.Errorf("the secret is %q, %v", secret.Body, err)
+		}
+		if err := l.Append(ctx, d, goldenEntries()[0]...); err != nil {
+			t.Errorf("store %d: %v", n+1, err)
+		}
+	}
+	if v, err := d.Format(ctx); err != nil || v != 1 {
+		t.Errorf("the format is %d, %v", v, err)
+	}
+}
+
+// A folder that is not ours is refused and left as it was.
+func TestForeignFolder(t *testing.T) {
+	t.Parallel()
+	for what, make := range map[string]func(dir string) error{
+		"a file": func(dir string) error { return os.WriteFile(filepath.Join(dir, "photo.jpg"), []byte("x"), 0o600) },
+		"another Pebble's folder": func(dir string) error {
+			db, err := cockroach.Open(dir, &cockroach.Options{Logger: quiet{}})
+			if err != nil {
+				return err
+			}
+			return db.Close()
+		},
+		"another program's marker": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("something else\n"), 0o600)
+		},
+		"a newer format": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("ostiary data folder\nformat 2\nwhatever comes then\n"), 0o600)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := make(dir); err != nil {
+				t.Fatal(err)
+			}
+			before := listing(t, dir)
+			_, err := pebble.Open(dir, pebble.Options{})
+			if !errors.Is(err, storage.ErrFormat) {
+				t.Errorf("the error is %v", err)
+			}
+			if after := listing(t, dir); after != before {
+				t.Errorf("the folder was\n%s\nand is\n%s", before, after)
+			}
+		})
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil {
+			fmt.Fprintln(&b, path, info.Size(), info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A marker with a flipped bit or a cut is refused by name.
+func TestDamagedMarker(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "OSTIARY")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(what string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := pebble.Open(dir, pebble.Options{})
+		if err == nil {
+			d.Close()
+		}
+		if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for bit := range 8 * len(whole) {
+		flipped := append([]byte{}, whole...)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		refuse(fmt.Sprint("bit ", bit), flipped)
+	}
+	for n := range whole {
+		refuse(fmt.Sprint("cut at ", n), whole[:n])
+	}
+}
+
+// A folder in use is ErrLocked, and free again after Close.
+func TestLockedFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pebble.Open(dir, pebble.Options{}); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("a second Open: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err = pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+}
+
+// A backup taken while the driver runs opens with the state of its moment;
+// what comes later is not in it, and a folder in use is refused.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d, err := pebble.Open(filepath.Join(t.TempDir(), "data"), pebble.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l := storagetest.NewLog(1)
+	if err := d.CreateStore(ctx, storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}); err != nil {
+		t.Fatal(err)
+	}
+	write := func() {
+		t.Helper()
+		for _, changes := range goldenEntries() {
+			if err := l.Append(ctx, d, changes...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write()
+	dir := filepath.Join(t.TempDir(), "backup")
+	if err := d.Backup(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	then := l.Head
+	write()
+	if err := d.Backup(ctx, dir); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("a backup into a full folder: %v", err)
+	}
+	b, err := pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := storagetest.Verify(ctx, b, l.ID); err != nil {
+		t.Error(err)
+	}
+	if h, err := b.Head(ctx, l.ID); err != nil || h != then {
+		t.Errorf("the backup is at %v, %v; want %v", h, err, then)
+	}
+	if _, err := storagetest.Verify(ctx, d, l.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a removed or replaced secret was is in no table after a Trim. (The
+// write-ahead log holds it until Pebble has written over it; docs/format.md.)
+func TestSecretsLeaveTheDisk(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	d, err := pebble.Open(dir, pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := storagetest.NewLog(1)
+	if err := d.CreateStore(ctx, storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}); err != nil {
+		t.Fatal(err)
+	}
+	secret := storage.Document{Kind: "key", Key: "1", Body: []byte("ciphertext-of-a-secret")}
+	for _, c := range []storage.Change{{Kind: storage.SecretPut, Document: secret}, {Kind: storage.SecretRemove, Document: storage.Document{Kind: "key", Key: "1"}}} {
+		if err := l.Append(ctx, d, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Trim(ctx, l.ID, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() || strings.HasSuffix(path, ".log") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if strings.Contains(string(b), string(secret.Body)) {
+			t.Errorf("%s holds the removed secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// In the embedder's own database the driver keeps to its prefix.
+func TestEmbeddersDatabase(t *testing.T) {
+	t.Parallel()
+	db, err := cockroach.Open(t.TempDir(), &cockroach.Options{Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, key := range []string{"\x00", "ostiarx", "ostiarz", "zzz"} {
+		if err := db.Set([]byte(key), []byte("the embedder's"), cockroach.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("suite", func(t *testing.T) {
+		storagetest.Run(t, func(t *testing.T) storagetest.Opener {
+			prefix := []byte("ostiary/" + t.Name() + "/\xff\xff")
+			return func() (storage.Driver, error) {
+				d, err := pebble.New(db, prefix)
+				return driver{d}, err
+			}
+		})
+	})
+	for _, key := range []string{"\x00", "ostiarx", "ostiarz", "zzz"} {
+		v, closer, err := db.Get([]byte(key))
+		if err != nil || string(v) != "the embedder's" {
+			t.Errorf("%q: %q, %v", key, v, err)
+			continue
+		}
+		closer.Close()
+	}
+}
