@@ -75,7 +75,7 @@ func (b *Batch) Add(t rel.Tuple) error {
 func (g *Graph) ends(t rel.Tuple) (c change, d *Detail, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d, err = g.details.detail(t); err != nil {
+	if d, err = g.details.detail(&t); err != nil {
 		return c, nil, err
 	}
 	if c.objectKind, err = g.intern(ObjectKind(t.Object, t.Relation)); err != nil {

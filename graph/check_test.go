@@ -234,8 +234,14 @@ func TestTree(t *testing.T) {
 			entries = append(entries, treeEntry[int]{uint64(n - i), i})
 			want[uint64(n-i)] = i
 		}
-		tr = treeOf(entries)
+		var twice bool
+		if tr, twice = treeOf(entries); twice {
+			t.Fatal("no key came twice")
+		}
 		verify(n)
 		clear(want)
+		if _, twice = treeOf(append(entries, entries...)); twice != (n > 0) {
+			t.Fatalf("%d keys came twice: %v", n, twice)
+		}
 	}
 }

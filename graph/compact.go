@@ -90,6 +90,7 @@ func (c *compaction) tuple(o Node, e Edge) error {
 	var d *Detail
 	if e.Detailed() {
 		d, _ = c.v.details.get(pair(uint32(o), uint32(e.Node())))
+		c.load.beside += d.bytes()
 	}
 	c.load.add(newO, newS, d)
 	return nil

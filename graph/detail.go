@@ -32,7 +32,7 @@ const (
 )
 
 // detail returns t's detail, nil if it has none.
-func (c *detailCache) detail(t rel.Tuple) (*Detail, error) {
+func (c *detailCache) detail(t *rel.Tuple) (*Detail, error) {
 	if t.Condition == "" && t.Context == "" && t.Expires == 0 {
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -174,6 +175,15 @@ func TestStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	l := graph.New(graph.Options{}).Load()
+	for range 2 {
+		if err := l.SetAttribute(rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "a", Value: "1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Finish(); !errors.Is(err, graph.ErrDuplicate) {
+		t.Fatal(err)
+	}
 }
 
 // Reading by names allocates nothing.
@@ -279,5 +289,63 @@ func readPair(t *testing.T, v *graph.View, i int) {
 	_, owner := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 11)}})
 	if viewer != owner {
 		t.Errorf("doc:%d is half there: %v %v", i, viewer, owner)
+	}
+}
+
+// The estimate of memory is near what the heap holds, and both are within the
+// goal of 70 bytes a tuple with short names.
+func TestBytes(t *testing.T) {
+	before := heap()
+	g := load(t, graphtest.Shape{Tuples: 200_000})
+	v := g.View()
+	held, tuples := heap()-before, int64(v.Len())
+	if est := v.Bytes(); est < held*85/100 || est > held*115/100 {
+		t.Errorf("the estimate is %d bytes, the heap holds %d", est, held)
+	}
+	if held/tuples > 70 {
+		t.Errorf("%d bytes a tuple", held/tuples)
+	}
+	runtime.KeepAlive(g)
+}
+
+// Churn leaves the memory of the tuples bounded, and Compact that of the names.
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	g := graph.New(graph.Options{})
+	const live, rounds = 500, 20
+	key := func(i int) rel.Tuple {
+		return parse(t, fmt.Sprintf("doc:%d#viewer@user:%d with range {\"max\":%d}", i, i%50, i))
+	}
+	first := int64(0)
+	for r := range rounds {
+		b := g.Begin()
+		for i := r * live; i < (r+1)*live; i++ {
+			if err := b.Add(key(i)); err != nil {
+				t.Fatal(err)
+			}
+			if r > 0 && !b.Remove(key(i-live).Key()) {
+				t.Fatal(i)
+			}
+		}
+		v, err := b.Publish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Len() != live || v.Stats().Detailed != live {
+			t.Fatalf("%+v", v.Stats())
+		}
+		if r == 0 {
+			first = v.Bytes()
+		}
+	}
+	if d := g.View().Dead(); d < 0.9 || d > 0.96 {
+		t.Errorf("%.2f of the names are dead", d)
+	}
+	c, err := graph.Compact(g.View())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.View().Bytes(); c.View().Dead() != 0 || got > first*11/10 {
+		t.Errorf("%d bytes after compaction, %d at first; %.2f dead", got, first, c.View().Dead())
 	}
 }

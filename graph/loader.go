@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/rel"
@@ -10,19 +9,27 @@ import (
 
 // Loader fills an empty lineage with many tuples at once: it gathers pairs of
 // nodes, and builds each segment once at the end. It is used by one goroutine,
-// while nobody else writes to the lineage.
+// while nobody else writes to the lineage. Names are looked up by another, which
+// ends by itself soon after the last Add: an abandoned Loader needs no closing.
 type Loader struct {
-	g       *Graph
-	start   *View
+	g     *Graph
+	start *View
+
+	// The caller's side.
 	waiting []loadTuple  // whose names are not looked up yet
 	kinds   [64]loadKind // those seen last, by a hash of their names
-	pairs   [][]loadPair // in order of arrival, in chunks
-	tuples  int
-	details []treeEntry[*Detail]
+	cache   detailCache
 	values  []treeEntry[string]
 	beside  int64
-	err     error  // of a lookup
-	touched uint32 // what resolve read ahead, so that it is not left out
+
+	// The other side's, until done yields.
+	done    chan struct{} // nil while nothing is looked up
+	at      []loadTuple   // what is looked up
+	pairs   [][]loadPair  // in order of arrival, in chunks
+	tuples  int
+	details []treeEntry[*Detail]
+	err     error
+	touched uint32 // what touch read, so that the compiler keeps the reads
 }
 
 // loadPair is one tuple by its ends.
@@ -51,7 +58,8 @@ type loadKind struct {
 
 const (
 	loadChunk   = 1 << 15 // pairs
-	loadWaiting = 64      // tuples: enough that lookups overlap, few enough that they stay cached
+	loadWaiting = 1024    // tuples handed over at once
+	loadTouch   = 64      // tuples: enough that lookups overlap, few enough that they stay cached
 )
 
 // Load starts a Loader on a lineage whose newest view is empty.
@@ -61,9 +69,6 @@ func (g *Graph) Load() *Loader { return &Loader{g: g, start: g.View()} }
 // errors are Batch.Add's; ErrFull may come some tuples late, and after it the
 // Loader is of no use.
 func (l *Loader) Add(t rel.Tuple) error {
-	if l.err != nil {
-		return l.err
-	}
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 	}
@@ -75,23 +80,18 @@ func (l *Loader) Add(t rel.Tuple) error {
 	if err != nil {
 		return err
 	}
-	var d *Detail
-	if t.Condition != "" || t.Context != "" || t.Expires != 0 {
-		if d, err = l.detail(t); err != nil {
-			return err
-		}
+	d, err := l.cache.detail(&t)
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		l.beside += d.bytes()
 	}
 	l.waiting = append(l.waiting, loadTuple{o, s, d})
 	if len(l.waiting) >= loadWaiting {
-		l.err = l.resolve()
+		return l.handOver()
 	}
-	return l.err
-}
-
-func (l *Loader) detail(t rel.Tuple) (*Detail, error) {
-	l.g.mu.Lock()
-	defer l.g.mu.Unlock()
-	return l.g.details.detail(t)
+	return nil
 }
 
 // name prepares the lookup of a node.
@@ -99,11 +99,11 @@ func (l *Loader) name(k KindName, id string) (loadName, error) {
 	if err := checkID(id); err != nil {
 		return loadName{}, err
 	}
-	at := (len(k.Type) + len(k.Relation)<<2) & 63
+	at := len(k.Type) + len(k.Relation)<<2
 	if k.Relation != "" {
-		at ^= int(k.Relation[0]) << 1 & 63
+		at ^= int(k.Relation[0]) << 1
 	}
-	c := &l.kinds[at]
+	c := &l.kinds[at%len(l.kinds)]
 	if c.kind == 0 || c.name != k {
 		l.g.mu.Lock()
 		n, err := l.g.intern(k)
@@ -118,26 +118,63 @@ func (l *Loader) name(k KindName, id string) (loadName, error) {
 	return loadName{c.kind, id, l.g.nameHash(c.typ, id)}, nil
 }
 
-// resolve looks up the names of the waiting tuples. It first only touches what
-// the lookups will read, one kind of memory after the other: such loads do not
-// depend on each other, so the processor waits for many at a time.
-func (l *Loader) resolve() error {
+// handOver has the waiting tuples looked up, after those before them.
+func (l *Loader) handOver() error {
+	if err := l.wait(); err != nil {
+		return err
+	}
+	l.at, l.waiting = l.waiting, l.at[:0]
+	done := make(chan struct{})
+	l.done = done
+	go func() {
+		defer close(done)
+		l.resolve()
+	}()
+	return nil
+}
+
+// wait returns when nothing is being looked up.
+func (l *Loader) wait() error {
+	if l.done != nil {
+		<-l.done
+		l.done = nil
+	}
+	return l.err
+}
+
+// resolve looks up the names of the tuples handed over.
+func (l *Loader) resolve() {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
-	var offs [2 * loadWaiting]uint32
-	for i := range l.waiting {
-		offs[2*i] = l.g.touchSlot(l.waiting[i].object.hash)
-		offs[2*i+1] = l.g.touchSlot(l.waiting[i].subject.hash)
+	for from := 0; from < len(l.at) && l.err == nil; from += loadTouch {
+		part := l.at[from:min(from+loadTouch, len(l.at))]
+		l.touch(part)
+		l.err = l.resolvePart(part)
+	}
+	clear(l.at) // or it would keep the callers' strings
+}
+
+// touch reads what the lookups of part will read, one kind of memory after the
+// other. Such reads do not depend on each other, so the processor waits for many
+// at a time.
+func (l *Loader) touch(part []loadTuple) {
+	var offs [2 * loadTouch]uint32
+	for i := range part {
+		offs[2*i] = l.g.touchSlot(part[i].object.hash)
+		offs[2*i+1] = l.g.touchSlot(part[i].subject.hash)
 	}
 	seen := uint32(0)
-	for _, off := range offs[:2*len(l.waiting)] {
+	for _, off := range offs[:2*len(part)] {
 		if rec := word(l.g.spine.names, off); rec != nil {
 			seen ^= rec[0]
 		}
 	}
 	l.touched = seen
-	for i := range l.waiting {
-		t := &l.waiting[i]
+}
+
+func (l *Loader) resolvePart(part []loadTuple) error {
+	for i := range part {
+		t := &part[i]
 		o, err := l.g.hashed(t.object.kind, t.object.id, t.object.hash)
 		if err != nil {
 			return err
@@ -148,8 +185,6 @@ func (l *Loader) resolve() error {
 		}
 		l.add(o, s, t.detail)
 	}
-	clear(l.waiting)
-	l.waiting = l.waiting[:0]
 	return nil
 }
 
@@ -169,13 +204,15 @@ func (l *Loader) add(o, s Node, d *Detail) {
 	l.tuples++
 	if d != nil {
 		l.details = append(l.details, treeEntry[*Detail]{pair(uint32(o), uint32(s)), d})
-		l.beside += d.bytes()
 	}
 }
 
 // SetAttribute sets an attribute, which must come once only. The errors are
 // Batch.SetAttribute's.
 func (l *Loader) SetAttribute(a rel.Attribute) error {
+	if err := l.wait(); err != nil {
+		return err
+	}
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
 	k, err := l.g.intern(KindName{Type: a.Object.Type})
@@ -206,20 +243,24 @@ func (l *Loader) Finish() (*View, error) {
 	if l.start.tuples > 0 || l.start.values.n > 0 {
 		return nil, ErrStale
 	}
-	if l.err == nil {
-		l.err = l.resolve()
+	if err := l.handOver(); err != nil {
+		return nil, err
 	}
-	if l.err != nil {
-		return nil, l.err
+	if err := l.wait(); err != nil {
+		return nil, err
 	}
 	v := &View{g: l.g, tuples: l.tuples, beside: l.beside}
 	l.g.mu.Lock()
 	v.spine, v.names, v.nodes = l.g.spine, l.g.count, l.g.given
 	l.g.mu.Unlock()
-	v.details, v.values = treeOf(l.details), treeOf(l.values)
+	var twice bool
+	if v.values, twice = treeOf(l.values); twice {
+		return nil, fmt.Errorf("%w: an attribute", ErrDuplicate)
+	}
+	v.details, _ = treeOf(l.details) // the lists show which tuple came twice
 	l.details, l.values = nil, nil
 
-	there, back := l.adjacency(len(v.blocks) << blockBits)
+	there, back := adjacencies(l.pairs, l.tuples, len(v.blocks)<<blockBits)
 	l.pairs = nil
 	if err := v.build(there, back); err != nil {
 		return nil, err
@@ -229,131 +270,6 @@ func (l *Loader) Finish() (*View, error) {
 		return nil, ErrStale
 	}
 	return v, nil
-}
-
-// adjacency is every node's neighbours one way, unsorted: those of n stand in
-// edges[ends[n-1]:ends[n]].
-type adjacency struct {
-	ends  []uint32
-	edges []Edge
-}
-
-func (a *adjacency) of(n Node) []Edge { return a.edges[a.ends[n-1]:a.ends[n]] }
-
-// adjacency sorts the pairs by either end, by counting.
-func (l *Loader) adjacency(nodes int) (there, back adjacency) {
-	there = adjacency{make([]uint32, nodes+1), make([]Edge, l.tuples)}
-	back = adjacency{make([]uint32, nodes+1), make([]Edge, l.tuples)}
-	for _, chunk := range l.pairs {
-		for _, p := range chunk {
-			there.ends[p.object+1]++
-			back.ends[p.subject.Node()+1]++
-		}
-	}
-	for n := range nodes { // now ends[n] is where n begins
-		there.ends[n+1] += there.ends[n]
-		back.ends[n+1] += back.ends[n]
-	}
-	for _, chunk := range l.pairs {
-		for _, p := range chunk {
-			s := p.subject.Node()
-			there.edges[there.ends[p.object]] = p.subject
-			there.ends[p.object]++
-			back.edges[back.ends[s]] = EdgeTo(p.object, p.subject.Detailed())
-			back.ends[s]++ // and in the end, where it ends
-		}
-	}
-	return there, back
-}
-
-// build makes all segments of v.
-func (v *View) build(there, back adjacency) error {
-	var b builder
-	var dir *directory
-	for block := range v.blocks {
-		first := Node(block) << blockBits
-		if first&(1<<directoryAt-1) == 0 {
-			dir = v.ownDirectory(int(first >> directoryAt))
-		}
-		q := int(first >> pageAt & directoryMask)
-		if block&pageMask == 0 {
-			v.ownPage(dir, q)
-		}
-		seg, err := b.segment(v, first, there, back)
-		if err != nil {
-			return err
-		}
-		dir[q][block&pageMask] = seg
-		v.segments += seg.bytes()
-		for i := range seg.nodes() {
-			if !seg.empty(i) {
-				v.liveNodes++
-			}
-		}
-	}
-	return nil
-}
-
-// builder makes segments of adjacencies. Its buffers are used again.
-type builder struct {
-	enc  encoder
-	keys []uint64 // side and edge
-	list []Edge
-}
-
-func (b *builder) segment(v *View, first Node, there, back adjacency) (segment, error) {
-	b.enc.reset()
-	for i := range Node(blockSize) {
-		n := first | i
-		if n == 0 || v.blocks[n>>blockBits] == 0 {
-			continue
-		}
-		b.keys = b.keys[:0]
-		for _, e := range there.of(n) {
-			b.keys = append(b.keys, uint64(forward(v.kindOf(e.Node())))<<32|uint64(e))
-		}
-		for _, e := range back.of(n) {
-			b.keys = append(b.keys, uint64(reverse(v.kindOf(e.Node())))<<32|uint64(e))
-		}
-		if len(b.keys) == 0 {
-			continue
-		}
-		b.enc.node(int(i))
-		if err := b.node(v, n); err != nil {
-			return segment{}, err
-		}
-	}
-	return b.enc.finish(), nil
-}
-
-// node writes the groups of n, whose edges are in b.keys.
-func (b *builder) node(v *View, n Node) error {
-	slices.Sort(b.keys)
-	for from := 0; from < len(b.keys); {
-		s := side(b.keys[from] >> 32)
-		b.list = b.list[:0]
-		for ; from < len(b.keys) && side(b.keys[from]>>32) == s; from++ {
-			e := Edge(b.keys[from])
-			if k := len(b.list); k > 0 && b.list[k-1].Node() == e.Node() {
-				return b.duplicate(v, n, e.Node(), s)
-			}
-			b.list = append(b.list, e)
-		}
-		if len(b.list) <= inlineMax {
-			b.enc.list(s, ListOf(b.list))
-		} else {
-			b.enc.list(s, copiedList(b.list))
-		}
-	}
-	return nil
-}
-
-func (b *builder) duplicate(v *View, n, m Node, s side) error {
-	if s.reverse() {
-		n, m = m, n
-	}
-	k := rel.Key{Object: v.Object(n), Relation: v.KindName(v.kindOf(n)).Relation, Subject: v.Subject(m)}
-	return fmt.Errorf("%w: %s", ErrDuplicate, k)
 }
 
 // countLive counts live names, and the live nodes that have attributes only.

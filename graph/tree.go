@@ -1,6 +1,9 @@
 package graph
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+)
 
 // tree is a persistent ordered map with keys of 64 bits: a value, whose put
 // and remove return another that shares all but the path they touched. The
@@ -188,11 +191,15 @@ type treeEntry[V any] struct {
 	val V
 }
 
-// treeOf builds a tree of entries with different keys, which it sorts.
-func treeOf[V any](entries []treeEntry[V]) tree[V] {
-	sort.Slice(entries, func(i, j int) bool { return entries[i].key < entries[j].key })
-	if len(entries) == 0 {
-		return tree[V]{}
+// treeOf builds a tree of entries, which it sorts, and says whether a key came
+// twice (then the tree is of no use).
+func treeOf[V any](entries []treeEntry[V]) (t tree[V], twice bool) {
+	slices.SortFunc(entries, func(a, b treeEntry[V]) int { return cmp.Compare(a.key, b.key) })
+	for i := range entries {
+		twice = twice || i > 0 && entries[i].key == entries[i-1].key
+	}
+	if len(entries) == 0 || twice {
+		return tree[V]{}, twice
 	}
 	const fill = branchMax * 3 / 4 // room for the first writes
 	var level []*branch[V]
@@ -216,5 +223,5 @@ func treeOf[V any](entries []treeEntry[V]) tree[V] {
 		}
 		level = up
 	}
-	return tree[V]{level[0], len(entries)}
+	return tree[V]{level[0], len(entries)}, false
 }

@@ -1,0 +1,194 @@
+package graph
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// adjacency is every node's neighbours one way, unsorted: those of n stand in
+// edges[ends[n-1]:ends[n]].
+type adjacency struct {
+	ends  []uint32
+	edges []Edge
+}
+
+func (a *adjacency) of(n Node) []Edge { return a.edges[a.ends[n-1]:a.ends[n]] }
+
+// adjacencies sorts pairs by either end, at the same time.
+func adjacencies(pairs [][]loadPair, tuples, nodes int) (there, back adjacency) {
+	var other sync.WaitGroup
+	other.Go(func() { back = adjacencyBack(pairs, tuples, nodes) })
+	there = adjacencyThere(pairs, tuples, nodes)
+	other.Wait()
+	return there, back
+}
+
+// adjacencyThere sorts pairs by object, by counting.
+func adjacencyThere(pairs [][]loadPair, tuples, nodes int) adjacency {
+	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
+	for _, chunk := range pairs {
+		for _, p := range chunk {
+			a.ends[p.object+1]++
+		}
+	}
+	a.sum()
+	for _, chunk := range pairs {
+		for _, p := range chunk {
+			a.put(p.object, p.subject)
+		}
+	}
+	return a
+}
+
+// adjacencyBack sorts pairs by subject, by counting.
+func adjacencyBack(pairs [][]loadPair, tuples, nodes int) adjacency {
+	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
+	for _, chunk := range pairs {
+		for _, p := range chunk {
+			a.ends[p.subject.Node()+1]++
+		}
+	}
+	a.sum()
+	for _, chunk := range pairs {
+		for _, p := range chunk {
+			a.put(p.subject.Node(), EdgeTo(p.object, p.subject.Detailed()))
+		}
+	}
+	return a
+}
+
+// sum turns counts, each one place late, into the places where nodes begin.
+func (a *adjacency) sum() {
+	for n := range len(a.ends) - 1 {
+		a.ends[n+1] += a.ends[n]
+	}
+}
+
+// put adds an edge of n; when all are put, n's end is where it ends.
+func (a *adjacency) put(n Node, e Edge) {
+	a.edges[a.ends[n]] = e
+	a.ends[n]++
+}
+
+// build makes all segments of v, with as many goroutines as can run.
+func (v *View) build(there, back adjacency) error {
+	directories := (len(v.blocks)<<blockBits + 1<<directoryAt - 1) >> directoryAt
+	for t := range directories {
+		v.ownDirectory(t)
+	}
+	var (
+		next  atomic.Int64
+		group sync.WaitGroup
+		mu    sync.Mutex
+		first error
+	)
+	for range min(runtime.GOMAXPROCS(0), directories) {
+		group.Go(func() {
+			b := builder{v: v, there: there, back: back}
+			for t := next.Add(1) - 1; t < int64(directories) && b.err == nil; t = next.Add(1) - 1 {
+				b.directory(int(t))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			v.segments += b.bytes
+			v.liveNodes += b.live
+			if first == nil {
+				first = b.err
+			}
+		})
+	}
+	group.Wait()
+	return first
+}
+
+// builder makes segments of adjacencies. Its buffers are used again.
+type builder struct {
+	v           *View
+	there, back adjacency
+	enc         encoder
+	keys        []uint64 // side and edge
+	list        []Edge
+
+	bytes int64 // of what it made
+	live  int   // nodes
+	err   error
+}
+
+// directory fills the t-th directory of the view.
+func (b *builder) directory(t int) {
+	d := b.v.top[t]
+	for q := range d {
+		first := t<<(directoryAt-blockBits) + q<<pageBits // block
+		if first >= len(b.v.blocks) {
+			return
+		}
+		p := new(page)
+		d[q] = p
+		b.bytes += pageBytes
+		for i := range p {
+			if first+i < len(b.v.blocks) && b.err == nil {
+				p[i] = b.segment(Node(first+i) << blockBits)
+			}
+		}
+	}
+}
+
+func (b *builder) segment(first Node) segment {
+	if first == 0 {
+		return segment{} // there is no block 0
+	}
+	b.enc.reset()
+	for i := range Node(blockSize) {
+		n := first | i
+		b.keys = b.keys[:0]
+		for _, e := range b.there.of(n) {
+			b.keys = append(b.keys, uint64(forward(b.v.kindOf(e.Node())))<<32|uint64(e))
+		}
+		for _, e := range b.back.of(n) {
+			b.keys = append(b.keys, uint64(reverse(b.v.kindOf(e.Node())))<<32|uint64(e))
+		}
+		if len(b.keys) > 0 {
+			b.live++
+			b.enc.node(int(i))
+			b.node(n)
+		}
+	}
+	s := b.enc.finish()
+	b.bytes += s.bytes()
+	return s
+}
+
+// node writes the groups of n, whose edges are in b.keys.
+func (b *builder) node(n Node) {
+	slices.Sort(b.keys)
+	for from := 0; from < len(b.keys); {
+		s := side(b.keys[from] >> 32)
+		b.list = b.list[:0]
+		for ; from < len(b.keys) && side(b.keys[from]>>32) == s; from++ {
+			e := Edge(b.keys[from])
+			if k := len(b.list); k > 0 && b.list[k-1].Node() == e.Node() {
+				b.err = b.duplicate(n, e.Node(), s)
+			}
+			b.list = append(b.list, e)
+		}
+		if len(b.list) <= inlineMax {
+			b.enc.list(s, ListOf(b.list))
+		} else {
+			b.enc.list(s, copiedList(b.list))
+		}
+	}
+}
+
+func (b *builder) duplicate(n, m Node, s side) error {
+	if s.reverse() {
+		n, m = m, n
+	}
+	v := b.v
+	k := rel.Key{Object: v.Object(n), Relation: v.KindName(v.kindOf(n)).Relation, Subject: v.Subject(m)}
+	return fmt.Errorf("%w: %s", ErrDuplicate, k)
+}
