@@ -49,10 +49,10 @@ type fixpoint struct {
 	usersFirst []int32
 	owner      []int32 // by arc: the gate it starts from
 
-	left    []int32   // by gate: arcs of a gateAll that are not yet true
-	most    []int32   // by gate: the greatest height among its true arcs
-	next    []bool    // by gate: what a round finds
-	buckets [][]int32 // by height: gates that were found true
+	left []int32 // by gate: arcs of a gateAll that are not yet true
+	most []int32 // by gate: the greatest height among its true arcs
+	next []bool  // by gate: what a round finds
+	heap heights // gates that were found true and are still to be settled
 }
 
 // reverse fills users and owner.
@@ -195,23 +195,20 @@ func (f *fixpoint) least(gates []int32, high bool) {
 	for _, g := range gates {
 		f.seed(g, high)
 	}
-	for h := 0; h < len(f.buckets); h++ {
-		for i := 0; i < len(f.buckets[h]); i++ { // grows while it is read
-			g := f.buckets[h][i]
-			if f.next[g] {
-				continue
-			}
-			f.next[g] = true
-			if !high {
-				s.height[g] = int32(h)
-			}
-			for _, a := range f.users[f.usersFirst[g]:f.usersFirst[g+1]] {
-				if up := f.owner[a]; f.inside(up) && !f.next[up] {
-					f.arrive(up, a, int32(h), high)
-				}
+	for len(f.heap) > 0 {
+		h, g := f.heap.pop()
+		if f.next[g] {
+			continue
+		}
+		f.next[g] = true
+		if !high {
+			s.height[g] = h
+		}
+		for _, a := range f.users[f.usersFirst[g]:f.usersFirst[g+1]] {
+			if up := f.owner[a]; f.inside(up) && !f.next[up] {
+				f.arrive(up, a, h, high)
 			}
 		}
-		f.buckets[h] = f.buckets[h][:0]
 	}
 }
 
@@ -284,8 +281,45 @@ func (f *fixpoint) found(g, h int32, high bool) {
 	if !high && int(h) > f.depthMax && !(fault.On(fault.EvalDepthOffByOne) && int(h) == f.depthMax+1) {
 		return
 	}
-	for int(h) >= len(f.buckets) {
-		f.buckets = append(f.buckets, nil)
+	if !f.next[g] {
+		f.heap.push(h, g)
 	}
-	f.buckets[h] = append(f.buckets[h], g)
+}
+
+// heights is a heap of gates, the lowest height on top.
+type heights []uint64
+
+func (q *heights) push(height, gate int32) {
+	h := append(*q, uint64(height)<<32|uint64(gate))
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if h[up] <= h[i] {
+			break
+		}
+		h[up], h[i] = h[i], h[up]
+		i = up
+	}
+	*q = h
+}
+
+func (q *heights) pop() (height, gate int32) {
+	h := *q
+	top, last := h[0], len(h)-1
+	h[0], h = h[last], h[:last]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			break
+		}
+		if down+1 < last && h[down+1] < h[down] {
+			down++
+		}
+		if h[i] <= h[down] {
+			break
+		}
+		h[i], h[down] = h[down], h[i]
+		i = down
+	}
+	*q = h
+	return int32(top >> 32), int32(uint32(top))
 }

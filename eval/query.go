@@ -35,6 +35,7 @@ type query struct {
 	scratch  *scratch
 	searches uint32
 	nested   int
+	spent    int  // edges that walks from the object followed
 	over     bool // the walk ended early: bound of nodes, or err
 }
 

@@ -42,6 +42,8 @@ type route struct {
 	// source's kind holds the subject is for its own list, or the subject's, to
 	// say.
 	last bool
+	// back is the route read from the subject's side, once that was asked for.
+	back atomic.Pointer[backward]
 	// kinds are those that a node of the unit's object may have.
 	kinds []graph.Kind
 }

@@ -14,7 +14,10 @@ type scratch struct {
 	later   []reached // states for the end of a search
 	opaques []openPart
 	memo    map[memoKey]outcome
-	reverse []closure
+	// of walks from the subject
+	closures []closure
+	members  []graph.Node
+	queue    []reached
 }
 
 // pending is a list that a search is still to follow.
@@ -67,7 +70,7 @@ func (q *query) release() {
 	s.pending, s.later, s.opaques = s.pending[:0], s.later[:0], s.opaques[:0]
 	clear(s.pending[:cap(s.pending)]) // lists would keep old views alive
 	clear(s.memo)
-	s.reverse = s.reverse[:0]
+	s.closures, s.members, s.queue = s.closures[:0], s.members[:0], s.queue[:0]
 	if len(s.seen.slots) <= scratchSlotsMax {
 		scratches.Put(s)
 	}
@@ -86,6 +89,7 @@ type visitedSlot struct {
 	search uint32
 	unit   int32
 	node   graph.Node
+	hops   int32
 }
 
 func (v *visitedSet) clear() {
@@ -98,6 +102,11 @@ func (v *visitedSet) clear() {
 
 // add says whether the state was not in the set.
 func (v *visitedSet) add(search uint32, unit int32, n graph.Node) bool {
+	return v.addAt(search, unit, n, 0)
+}
+
+// addAt is add with the hops that the state took.
+func (v *visitedSet) addAt(search uint32, unit int32, n graph.Node, hops int32) bool {
 	if 2*v.n >= len(v.slots) {
 		v.grow()
 	}
@@ -105,7 +114,7 @@ func (v *visitedSet) add(search uint32, unit int32, n graph.Node) bool {
 	if slot.epoch == v.epoch {
 		return false
 	}
-	*slot = visitedSlot{v.epoch, search, unit, n}
+	*slot = visitedSlot{v.epoch, search, unit, n, hops}
 	v.n++
 	return true
 }

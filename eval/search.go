@@ -224,7 +224,7 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 // expand follows a list's edges.
 func (w *search) expand(p pending) {
 	q := w.q
-	if w.closed(&p) {
+	if w.closed(&p) || w.done {
 		return
 	}
 	backwards := q.b.mode == ModeShuffled
