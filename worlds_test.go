@@ -1,0 +1,99 @@
+package ostiary_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// disk is where a test's data outlives its engine.
+type disk struct {
+	name string
+	open func(t testing.TB) storage.Driver
+}
+
+// disks returns a fresh one of each kind of driver.
+func disks() []disk {
+	ram, fs := memory.NewStore(), vfs.NewMem()
+	return []disk{
+		{"memory", func(t testing.TB) storage.Driver { return must[storage.Driver](kv.New(ram, kv.Options{}))(t) }},
+		{"pebble", func(t testing.TB) storage.Driver {
+			return must(pebble.Open("data", pebble.Options{FS: fs, MemTableBytes: 1 << 20}))(t)
+		}},
+	}
+}
+
+// onEach runs a test on every kind of driver.
+func onEach(t *testing.T, test func(t *testing.T, d disk)) {
+	for _, d := range disks() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+// session is an engine over a disk, that can be started again.
+type session struct {
+	t      testing.TB
+	disk   disk
+	opts   ostiary.Options
+	driver storage.Driver
+	engine *ostiary.Engine
+}
+
+func start(t testing.TB, d disk, o ostiary.Options) *session {
+	t.Helper()
+	x := &session{t: t, disk: d, opts: o}
+	x.begin()
+	t.Cleanup(x.end)
+	return x
+}
+
+func (x *session) begin() {
+	x.t.Helper()
+	x.driver = x.disk.open(x.t)
+	x.opts.Driver = x.driver
+	x.engine = must(ostiary.Open(context.Background(), x.opts))(x.t)
+}
+
+func (x *session) end() {
+	if x.engine == nil {
+		return
+	}
+	if err := errors.Join(x.engine.Close(), x.driver.Close()); err != nil {
+		x.t.Error(err)
+	}
+	x.engine = nil
+}
+
+// again closes everything, opens it anew, and returns the store.
+func (x *session) again(s *ostiary.Store) *ostiary.Store {
+	x.t.Helper()
+	x.end()
+	x.begin()
+	return must(x.engine.Store(context.Background(), s.ID()))(x.t)
+}
+
+// clock is a time that a test moves.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+
+func (c *clock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
+
+func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
