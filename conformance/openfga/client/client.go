@@ -49,10 +49,11 @@ type modelKey struct {
 	model string
 }
 
-// New returns a client of an engine of its own, in memory.
-func New(ctx context.Context) (*Client, error) {
+// New returns a client of an engine of its own, over the driver or, if that
+// is nil, in memory. The driver stays the caller's to close.
+func New(ctx context.Context, driver storage.Driver) (*Client, error) {
 	conditions := Conditions{cel.New(cel.Options{CostMax: conditionCostMax})}
-	engine, err := ostiary.Open(ctx, ostiary.Options{Conditions: conditions})
+	engine, err := ostiary.Open(ctx, ostiary.Options{Driver: driver, Conditions: conditions})
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +65,9 @@ func (c *Client) Close() error { return c.engine.Close() }
 
 // CreateStore is the service's.
 func (c *Client) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest, _ ...grpc.CallOption) (*openfgav1.CreateStoreResponse, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fail(codeValidation, "%v", err)
+	}
 	s, err := c.engine.CreateStore(ctx, ostiary.CreateStore{Name: in.GetName()})
 	if err != nil {
 		return nil, wire(err)
@@ -75,6 +79,9 @@ func (c *Client) CreateStore(ctx context.Context, in *openfgav1.CreateStoreReque
 
 // WriteAuthorizationModel is the service's.
 func (c *Client) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest, _ ...grpc.CallOption) (*openfgav1.WriteAuthorizationModelResponse, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fail(codeValidation, "%v", err)
+	}
 	store, err := c.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err

@@ -13,6 +13,9 @@ import (
 
 // Write is the service's: removals first, then additions, all or nothing.
 func (c *Client) Write(ctx context.Context, in *openfgav1.WriteRequest, _ ...grpc.CallOption) (*openfgav1.WriteResponse, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fail(codeValidation, "%v", err)
+	}
 	deletes, writes := in.GetDeletes().GetTupleKeys(), in.GetWrites().GetTupleKeys()
 	if len(deletes)+len(writes) == 0 {
 		return nil, fail(codeEmptyWrite, "Invalid input. Make sure you provide at least one write, or at least one delete")

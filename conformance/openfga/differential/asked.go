@@ -130,12 +130,12 @@ func (s *side) Ask(ctx context.Context, p Place, w *World, q Question) Answer {
 		TupleKey:         &openfgav1.CheckRequestTupleKey{Object: q.Object, Relation: q.Relation, User: q.User},
 		ContextualTuples: &openfgav1.ContextualTupleKeys{TupleKeys: w.Contextual}, Context: w.Context,
 	})
-	return Answer{Code: status.Code(err), Allowed: r.GetAllowed(), Message: message(err)}
+	return Answer{Code: code(err), Allowed: r.GetAllowed(), Message: message(err)}
 }
 
 func listed(list []string, err error) Answer {
 	if err != nil {
-		return Answer{Code: status.Code(err), Message: message(err)}
+		return Answer{Code: code(err), Message: message(err)}
 	}
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -143,6 +143,15 @@ func listed(list []string, err error) Answer {
 		list = []string{}
 	}
 	return Answer{List: list}
+}
+
+// code is an error's as it would be on the wire: what embedded OpenFGA gives
+// for a malformed request becomes a validation error there.
+func code(err error) codes.Code {
+	if c := status.Code(err); c != codes.InvalidArgument {
+		return c
+	}
+	return codeValidation
 }
 
 func message(err error) string {

@@ -10,7 +10,7 @@ import (
 
 // Ours starts the library.
 func Ours(ctx context.Context) (Side, error) {
-	c, err := client.New(ctx)
+	c, err := client.New(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -149,15 +149,7 @@ type generator struct {
 // Generate draws the world of a seed. Its model is one that OpenFGA accepts.
 func Generate(seed uint64) *World {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x6f70656e666761))}
-	for try := 0; ; try++ {
-		g.drawModel()
-		if _, err := typesystem.NewAndValidate(context.Background(), g.model); err == nil {
-			break
-		}
-		if try == modelTries {
-			panic(fmt.Sprintf("no valid model in %d tries, seed %d", modelTries, seed))
-		}
-	}
+	g.drawValid()
 	w := &World{Seed: seed, Model: g.model, Context: g.requestContext()}
 	seen := map[string]bool{}
 	for n := 2 + g.IntN(tuplesMax-1); n > 0; n-- {
@@ -179,6 +171,17 @@ func Generate(seed uint64) *World {
 func (g *generator) chance(p float64) bool { return g.Float64() < p }
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
+
+// drawValid draws models until OpenFGA accepts one.
+func (g *generator) drawValid() {
+	for range modelTries {
+		g.drawModel()
+		if _, err := typesystem.NewAndValidate(context.Background(), g.model); err == nil {
+			return
+		}
+	}
+	panic(fmt.Sprintf("no valid model in %d tries", modelTries))
+}
 
 // drawModel draws types "user" and "bot" without relations, and one to three
 // others with some.
