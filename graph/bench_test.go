@@ -15,8 +15,7 @@ import (
 
 // The benchmarks ask what names, lists and writes cost on the world of
 // graphtest, with 100,000 tuples, or as many as OSTIARY_BENCH_TUPLES says; with
-// OSTIARY_BENCH_UUID set, names are of 36 bytes; with OSTIARY_BENCH_HUGE set,
-// on huge pages. Questions are by strings and
+// OSTIARY_BENCH_UUID set, names are of 36 bytes. Questions are by strings and
 // uniformly random. Floor is a probe of a plain Go map from string to int32
 // with as many names.
 
@@ -31,7 +30,7 @@ func benchShape() graphtest.Shape {
 }
 
 func load(tb testing.TB, s graphtest.Shape) *graph.Graph {
-	g := graph.New(graph.Options{HugePages: os.Getenv("OSTIARY_BENCH_HUGE") != ""})
+	g := graph.New(graph.Options{})
 	l := g.Load()
 	for t := range s.All() {
 		if err := l.Add(t); err != nil {
@@ -88,7 +87,7 @@ func BenchmarkGraph(b *testing.B) {
 	for _, n := range []int{1, 10, 1000} {
 		b.Run(fmt.Sprint("Write", n), func(b *testing.B) { benchWrite(b, g, s, n) })
 	}
-	b.Run("WriteLong", func(b *testing.B) { benchWriteLong(b, g, s) })
+	b.Run("WriteLong", func(b *testing.B) { benchWriteLong(b, g, s, s.FanDocument(false)) })
 	runtime.KeepAlive(g)
 }
 
@@ -243,13 +242,31 @@ func benchWrite(b *testing.B, g *graph.Graph, s graphtest.Shape, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(tuples), "ns/tuple")
 }
 
-// benchWriteLong adds to and removes from a list of 10,000, a tuple a batch.
-func benchWriteLong(b *testing.B, g *graph.Graph, s graphtest.Shape) {
+// BenchmarkMillion writes single tuples to a list of a million.
+func BenchmarkMillion(b *testing.B) {
+	s := graphtest.Shape{Tuples: graphtest.TuplesMin}
+	g := graph.New(graph.Options{})
+	l := g.Load()
+	doc := rel.Object{Type: "document", ID: "all"}
+	for i := range 1_000_000 {
+		u := rel.Subject{Type: "group", ID: strconv.Itoa(i), Relation: "member"}
+		if err := l.Add(rel.Tuple{Object: doc, Relation: "viewer", Subject: u}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := l.Finish(); err != nil {
+		b.Fatal(err)
+	}
+	benchWriteLong(b, g, s, doc)
+}
+
+// benchWriteLong adds to and removes from a long list, a tuple a batch.
+func benchWriteLong(b *testing.B, g *graph.Graph, s graphtest.Shape, long rel.Object) {
 	b.ReportAllocs()
 	defer busy(b)()
 	for i := 0; b.Loop(); i++ {
 		batch := g.Begin()
-		t := rel.Tuple{Object: s.FanDocument(false), Relation: "viewer", Subject: s.Group(i / 2 % s.Groups()).AsSubject()}
+		t := rel.Tuple{Object: long, Relation: "viewer", Subject: s.Group(i / 2 % s.Groups()).AsSubject()}
 		t.Subject.Relation = "member"
 		if i%2 == 0 {
 			if err := batch.Add(t); err != nil {

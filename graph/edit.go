@@ -193,27 +193,27 @@ func copiedList(edges []Edge) List {
 	return l
 }
 
-// editLong returns a long list with edits. It copies the chunks that change
-// and the directory of chunks.
+// editLong returns a long list with edits. It copies the chunks that change and
+// the directory of chunks, and looks at no other chunk.
 func editLong(l List, edits []edit) List {
 	out := make([][]Edge, 0, l.Chunks()+1)
-	n := 0
-	for i := 0; i < l.Chunks(); i++ {
+	n, done := l.n, 0
+	for len(edits) > 0 {
+		i := l.chunkOf(edits[0].edge.Node())
 		c := l.Chunk(i)
 		mine := len(edits)
 		if i+1 < l.Chunks() { // the last chunk takes what is beyond it
-			mine = 0
+			mine = 1
 			for last := c[len(c)-1].Node(); mine < len(edits) && edits[mine].edge.Node() <= last; {
 				mine++
 			}
 		}
-		if mine > 0 {
-			c = mergeEdits(make([]Edge, 0, len(c)+mine), c, edits[:mine])
-			edits = edits[mine:]
-		}
-		n += len(c)
-		out = appendChunk(out, c)
+		merged := mergeEdits(make([]Edge, 0, len(c)+mine), c, edits[:mine])
+		n += len(merged) - len(c)
+		out = appendChunk(appendChunks(out, l, done, i), merged)
+		edits, done = edits[mine:], i+1
 	}
+	out = appendChunks(out, l, done, l.Chunks())
 	if n <= inlineMax {
 		l = List{n: n}
 		for _, c := range out {
@@ -222,6 +222,16 @@ func editLong(l List, edits []edit) List {
 		return l
 	}
 	return List{first: out[0], rest: out[1:len(out):len(out)], n: n}
+}
+
+// appendChunks adds chunks from from to before to of l to a directory.
+func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
+	if from >= to {
+		return out
+	}
+	// Only the first may have a new neighbour, to be joined with.
+	out = appendChunk(out, l.Chunk(from))
+	return append(out, l.rest[from:to-1]...)
 }
 
 // appendChunk adds a chunk of any size to a directory: cut where it is above

@@ -16,11 +16,6 @@ type Options struct {
 	// NodesMax bounds the nodes of the lineage, live or not; 0 is NodeMax, which
 	// no setting can pass. A write beyond it fails with ErrFull.
 	NodesMax int
-	// HugePages asks the system for pages of 2 MiB for the names and nodes of a
-	// large store (Linux with transparent huge pages at "madvise" or "always"):
-	// random reads of a million tuples and more get faster, and the store takes
-	// up to 64 MiB, or an eighth, ahead of need.
-	HugePages bool
 }
 
 // Graph is a lineage: the names, kinds and nodes that its views share, and the
@@ -51,7 +46,7 @@ type Graph struct {
 }
 
 // nameShards is how many tables hold the names: many, so that growing one moves
-// little at a time, but not so many that huge pages do not fit them.
+// little at a time, but few enough for small stores.
 const (
 	shardBits  = 4
 	nameShards = 1 << shardBits
@@ -109,10 +104,6 @@ func New(opts Options) *Graph {
 	g.spine.attrs = make([]string, 1)
 	g.spine.blocks = make([]Kind, 1, 8) // block 0 would hold node 0, which is none
 	g.fill = make([]fill, 1, 8)
-	g.names.huge, g.nodes.huge = opts.HugePages, opts.HugePages
-	for i := range g.nameIndex {
-		g.nameIndex[i].huge = opts.HugePages
-	}
 	g.nodes.alloc(2 * blockSize)
 	g.names.alloc(1) // offset 0 is no name
 	g.spine.names, g.spine.nodes = g.names.chunks, g.nodes.chunks

@@ -167,6 +167,40 @@ func TestLongList(t *testing.T) {
 	}
 }
 
+// A long list that shrinks everywhere does not end in crumbs, in whatever order
+// its edges go.
+func TestCrumbs(t *testing.T) {
+	t.Parallel()
+	const size, keep = 60_000, 100
+	for _, down := range []bool{false, true} {
+		g := New(Options{})
+		l := g.Load()
+		for i := range size {
+			must(t, l.Add(viewer(i, false)))
+		}
+		_, err := l.Finish()
+		must(t, err)
+		for from := 0; from < size; from += 300 {
+			b := g.Begin()
+			for i := from; i < from+300; i++ {
+				at := i
+				if down {
+					at = size - 1 - i
+				}
+				if at%keep != 0 {
+					b.Remove(viewer(at, false).Key())
+				}
+			}
+			_, err := b.Publish()
+			must(t, err)
+		}
+		check(t, g.View())
+		if l := longList(t, g.View(), false); l.Len() != size/keep || l.Chunks() > 2*size/keep/(chunkMax/2)+1 {
+			t.Errorf("down %v: %d edges in %d chunks", down, l.Len(), l.Chunks())
+		}
+	}
+}
+
 // ListOfChunks finds what its chunks hold, and nothing else.
 func TestFind(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,7 @@ import "sync/atomic"
 // of readers without a lock. A reference of 0 is none.
 type table struct {
 	slots atomic.Pointer[[]atomic.Uint64]
-	used  int  // writer only
-	huge  bool // whether to ask for huge pages
+	used  int // writer only
 }
 
 // probe walks the references under one tag, in no order.
@@ -57,9 +56,6 @@ func (t *table) add(tag, ref uint32) {
 	// mean load at 0.7; the copying it costs is a walk in order.
 	if (t.used+1)*5 > len(s)*4 {
 		grown := make([]atomic.Uint64, len(s)+len(s)/3+4)
-		if t.huge {
-			adviseHuge(grown)
-		}
 		for i := range s {
 			if v := s[i].Load(); v != 0 {
 				insert(grown, v)
@@ -103,32 +99,6 @@ const (
 type arena struct {
 	chunks [][]uint32
 	used   uint64
-	slab   []uint32 // what further chunks are cut from
-	huge   bool     // whether to ask for huge pages
-}
-
-const (
-	slabMin = 1 << 20  // words: 4 MiB
-	slabMax = 16 << 20 // words: 64 MiB
-)
-
-// chunk returns a chunk of full size. A large arena takes memory in slabs, an
-// eighth of what it has or less, because huge pages need it.
-func (a *arena) chunk() []uint32 {
-	if !a.huge || a.used < slabMin*8 {
-		return make([]uint32, arenaChunk)
-	}
-	if len(a.slab) == 0 {
-		size := uint64(slabMin)
-		for size < slabMax && size*16 <= a.used {
-			size *= 2
-		}
-		a.slab = make([]uint32, size)
-		adviseHuge(a.slab)
-	}
-	c := a.slab[:arenaChunk:arenaChunk]
-	a.slab = a.slab[arenaChunk:]
-	return c
 }
 
 // alloc returns the offset of n consecutive words and the words, or false
@@ -151,7 +121,7 @@ func (a *arena) alloc(n int) (uint32, []uint32, bool) {
 		if last < 0 {
 			a.chunks = append(a.chunks, make([]uint32, max(n, 32))) // a small store stays small
 		} else {
-			a.chunks = append(a.chunks, a.chunk())
+			a.chunks = append(a.chunks, make([]uint32, arenaChunk))
 		}
 		last, off = last+1, 0
 	}
