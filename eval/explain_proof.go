@@ -387,7 +387,9 @@ func (p *prover) memberships(id schema.RelationID) *Memberships {
 	env.Bounds.Nodes = max(1, held)
 	w := walk{target: id}
 	w.q.start(p.q.ctx, p.q.b, p.q.r, p.q.subject, &env)
-	if err := w.run(); err != nil || w.bound != "" {
+	err := w.run()
+	defer w.release()
+	if err != nil || w.bound != "" {
 		return nil
 	}
 	m := &Memberships{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
@@ -91,7 +92,9 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	}
 	w := walk{target: target}
 	w.q.start(ctx, b, r, lq.Subject, env)
-	if err := w.run(); err != nil {
+	err = w.run()
+	defer w.release()
+	if err != nil {
 		return ObjectList{}, err
 	}
 	return w.list(lq.Page)
@@ -107,7 +110,43 @@ type found struct {
 // list checks what is open and cuts the page.
 func (w *walk) list(p Page) (ObjectList, error) {
 	f := w.found()
-	l := ObjectList{Bound: w.bound, IDs: make([]string, 0, p.room(len(f.entries)))}
+	l := ObjectList{Bound: w.bound}
+	if f.sure == len(f.ids) {
+		l.IDs, l.More = f.cut(p)
+	} else {
+		w.decide(&l, f, p)
+	}
+	if n := len(l.IDs); n > 0 {
+		l.Next = PositionOf(l.IDs[n-1])
+	}
+	l.Stats = w.q.stats
+	return l, w.q.failed()
+}
+
+// cut is a page of a list in which nothing is open.
+func (f *found) cut(p Page) (ids []string, more bool) {
+	entries := f.entries
+	if p.After != (Position{}) {
+		first, _ := slices.BinarySearchFunc(entries, p.After, func(e ranked, after Position) int {
+			if (Position{e.hash, f.ids[e.at]}).Compare(after) > 0 {
+				return 1
+			}
+			return -1
+		})
+		entries = entries[first:]
+	}
+	if p.Limit > 0 && len(entries) > p.Limit {
+		entries, more = entries[:p.Limit], true
+	}
+	ids = make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = f.ids[e.at]
+	}
+	return ids, more
+}
+
+// decide checks what is open and takes the page from what is true.
+func (w *walk) decide(l *ObjectList, f found, p Page) {
 	cut := pager{page: p}
 	for _, e := range f.entries {
 		id := f.ids[e.at]
@@ -122,21 +161,9 @@ func (w *walk) list(p Page) (ObjectList, error) {
 		}
 		if cut.take(e.hash, id) {
 			l.IDs = append(l.IDs, id)
-		} else if cut.more && len(w.open) == 0 {
-			break // nothing further on is undecided
 		}
 	}
-	l.More, l.Next = cut.more, cut.last
-	l.Stats = w.q.stats
-	return l, w.q.failed()
-}
-
-// room is how many entries of n a page may take.
-func (p Page) room(n int) int {
-	if p.Limit > 0 && p.After == (Position{}) {
-		return min(n, p.Limit)
-	}
-	return n
+	l.More = cut.more
 }
 
 // pager cuts a page from entries that come in order.

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
@@ -306,7 +307,9 @@ func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction,
 func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 	l := SubjectList{Bound: w.bound}
 	w.wildcard(&l, lq)
-	f := w.found()
+	s := borrowList()
+	defer s.release()
+	f := w.found(s)
 	cut := pager{page: lq.Page}
 	for _, e := range f.entries {
 		id, truth := f.ids[e.at], expr.True
@@ -359,23 +362,21 @@ func (w *subjectWalk) check(sub rel.Subject) Answer {
 }
 
 // found names and orders the candidates.
-func (w *subjectWalk) found() found {
-	var f found
+func (w *subjectWalk) found(s *listScratch) found {
 	name := func(nodes []graph.Node) {
+		s.ids = slices.Grow(s.ids, len(nodes))
 		for _, n := range nodes {
-			if n == 0 {
-				f.ids = append(f.ids, w.object.ID)
-			} else {
-				f.ids = append(f.ids, w.q.r.ID(n))
+			id := w.object.ID
+			if n != 0 {
+				id = w.q.r.ID(n)
 			}
+			s.ids = append(s.ids, id)
 		}
 	}
-	f.ids = make([]string, 0, len(w.sure)+len(w.open))
 	name(w.sure)
-	f.sure = len(f.ids)
+	sure := len(s.ids)
 	name(w.open)
-	f.sort()
-	return f
+	return found{s.ids, s.sorted(), sure}
 }
 
 func (l *SubjectList) unknown(id string, why *Reasons) {

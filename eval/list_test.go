@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-const listWorlds = 400
+const listWorlds = 250
 
 // TestListIsCheck holds every list of random worlds to { x : check(x) }.
 func TestListIsCheck(t *testing.T) {

@@ -17,21 +17,19 @@ import (
 // It misses nothing: who is a member, or possibly one, is so by some branch of
 // each union, some operand of each intersection and the base of each
 // exclusion, and the walk follows all of these backwards.
+//
+// Who runs a walk hands its scratch back.
 type walk struct {
 	q      query
 	target schema.RelationID
 	plan   *plan
 
-	level []step // reached with the current number of hops
-	next  []step // with one more
-	hops  int
-	seen  stepSet
-
-	sure, open []graph.Node // of the target's objects, perhaps several of one
-	compact    int          // the length of sure at which repetitions are removed
-	own        bool         // the subject's own object, that has no node, is found
-	ownOpen    bool
-	bound      string
+	*listScratch
+	hops    int
+	compact int  // the length of sure at which repetitions are removed
+	own     bool // the subject's own object, that has no node, is found
+	ownOpen bool
+	bound   string
 }
 
 // step is a membership: of the subject, in a relation of the plan, on the
@@ -49,6 +47,7 @@ const compactMin = 1 << 13
 func (w *walk) run() error {
 	w.plan = w.q.b.planFor(w.target, w.q.kind)
 	w.compact = compactMin
+	w.listScratch = borrowList()
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -163,7 +162,6 @@ func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to ste
 		return
 	}
 	l := w.q.r.Reverse(n, k)
-	last := len(w.plan.relations[to.relation].uses) == 0
 	for c := range l.Chunks() {
 		edges := l.Chunk(c)
 		if !w.visit(len(edges)) {
@@ -180,7 +178,7 @@ func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to ste
 					s.open = true
 				}
 			}
-			if last {
+			if len(w.plan.relations[to.relation].uses) == 0 {
 				w.hit(s)
 			} else if w.fresh(s) {
 				w.next = append(w.next, s)
@@ -235,33 +233,37 @@ func unique(nodes []graph.Node) []graph.Node {
 
 // found names and orders what the walk found.
 func (w *walk) found() found {
-	n := len(w.sure) + len(w.open) + 1
-	f := found{ids: make([]string, 0, n)}
-	name := func(nodes []graph.Node) {
-		for _, n := range nodes {
-			f.ids = append(f.ids, w.q.r.ID(n))
-		}
-	}
+	s := w.listScratch
 	if w.own && !w.ownOpen {
-		f.ids = append(f.ids, w.q.subject.ID)
+		s.ids = append(s.ids, w.q.subject.ID)
 	}
-	name(w.sure)
-	f.sure = len(f.ids)
-	name(w.open)
+	s.name(w.q.r, w.sure)
+	sure := len(s.ids)
+	s.name(w.q.r, w.open)
 	if w.own && w.ownOpen {
-		f.ids = append(f.ids, w.q.subject.ID)
+		s.ids = append(s.ids, w.q.subject.ID)
 	}
-	f.sort()
-	return f
+	return found{s.ids, s.sorted(), sure}
 }
 
-// sort puts the entries in order; of equal ids the first stays.
-func (f *found) sort() {
-	entries := make([]ranked, 2*len(f.ids))
-	for i, id := range f.ids {
-		entries[i] = ranked{OrderHash(id), uint32(i)}
+// name adds the ids of nodes.
+func (s *listScratch) name(r Reader, nodes []graph.Node) {
+	s.ids = slices.Grow(s.ids, len(nodes)+1)
+	for _, n := range nodes {
+		s.ids = append(s.ids, r.ID(n))
 	}
-	f.entries, _ = order(entries[:len(f.ids)], entries[len(f.ids):], nil, f.ids)
+}
+
+// sorted puts the ids in order; of equal ones the first stays.
+func (s *listScratch) sorted() []ranked {
+	n := len(s.ids)
+	s.entries = slices.Grow(s.entries[:0], 2*n)[:2*n]
+	for i, id := range s.ids {
+		s.entries[i] = ranked{OrderHash(id), uint32(i)}
+	}
+	var out []ranked
+	out, s.counts = order(s.entries[:n], s.entries[n:], s.counts, s.ids)
+	return out
 }
 
 // check decides the i-th open entry.
@@ -272,42 +274,4 @@ func (w *walk) check(i int, id string) Answer {
 	}
 	t := w.q.b.s.Types[w.q.b.s.Relations[w.target].Type].Name
 	return w.q.member(w.target, n, rel.Object{Type: t, ID: id})
-}
-
-// stepSet is a set of steps: open addressing, at most half full. 0 is no
-// member, so keys are kept plus one.
-type stepSet struct {
-	slots []uint64
-	n     int
-}
-
-func (s *stepSet) slot(key uint64) int {
-	mask := len(s.slots) - 1
-	i := int((key*orderLast)>>32) & mask
-	for s.slots[i] != 0 && s.slots[i] != key+1 {
-		i = (i + 1) & mask
-	}
-	return i
-}
-
-func (s *stepSet) has(key uint64) bool { return s.n > 0 && s.slots[s.slot(key)] != 0 }
-
-// add says whether key was not in the set.
-func (s *stepSet) add(key uint64) bool {
-	if 2*s.n >= len(s.slots) {
-		old := s.slots
-		s.slots = make([]uint64, max(64, 2*len(old)))
-		for _, k := range old {
-			if k != 0 {
-				s.slots[s.slot(k-1)] = k
-			}
-		}
-	}
-	i := s.slot(key)
-	if s.slots[i] != 0 {
-		return false
-	}
-	s.slots[i] = key + 1
-	s.n++
-	return true
 }

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"slices"
 	"strings"
@@ -49,12 +48,12 @@ const (
 // and need not: equal hashes are ordered by id.
 func OrderHash(id string) uint64 {
 	h := orderSeed ^ uint64(len(id))*orderLast
-	for len(id) >= 8 {
-		h = fold(h^word(id), orderWord)
-		id = id[8:]
+	i := 0
+	for ; i+8 <= len(id); i += 8 {
+		h = fold(h^word(id[i:]), orderWord)
 	}
-	if len(id) > 0 {
-		h = fold(h^tail(id), orderWord)
+	if i < len(id) {
+		h = fold(h^tail(id, i), orderWord)
 	}
 	return fold(h^h>>32, orderLast)
 }
@@ -72,11 +71,17 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// tail reads fewer than eight bytes as a word padded with zeros.
-func tail(s string) uint64 {
-	var b [8]byte
-	copy(b[:], s)
-	return binary.LittleEndian.Uint64(b[:])
+// tail reads the bytes from i on, fewer than eight, as a word padded with
+// zeros.
+func tail(s string, i int) uint64 {
+	if len(s) >= 8 { // a whole word that ends with them
+		return word(s[len(s)-8:]) >> (8 * (8 - (len(s) - i)))
+	}
+	w := uint64(0)
+	for j := len(s) - 1; j >= 0; j-- {
+		w = w<<8 | uint64(s[j])
+	}
+	return w
 }
 
 // ranked is an entry of a list while it is sorted: its hash and where its id
