@@ -33,9 +33,6 @@ type Options struct {
 	// not); stores that nobody asks are dropped first; a load is never refused.
 	// Default 0: none.
 	MemoryMax int64
-	// HugePages asks the system for large pages of memory for the names of large
-	// stores; see graph.Options.
-	HugePages bool
 	// SecretKey encrypts secrets with AES-256-GCM. Nil refuses secrets with
 	// ErrNoSecretKey.
 	SecretKey *[32]byte

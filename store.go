@@ -230,7 +230,7 @@ func (s *Store) readState(ctx context.Context) (*view, error) {
 
 // build fills a new lineage from a state's live rows.
 func (s *Store) build(st storage.State) (*view, error) {
-	lineage := graph.New(graph.Options{HugePages: s.engine.opts.HugePages})
+	lineage := graph.New(graph.Options{})
 	load := lineage.Load()
 	for row, err := range st.Tuples {
 		if err != nil {
