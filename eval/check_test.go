@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/oracle"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -166,13 +167,33 @@ func TestWorlds(t *testing.T) {
 	t.Logf("false, unknown, true: %v", counts)
 }
 
+func viewOf(t testing.TB, w *oracle.World) *graph.View {
+	t.Helper()
+	l := graph.New(graph.Options{}).Load()
+	for _, x := range w.Stored {
+		if err := l.Add(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range w.Attributes {
+		if err := l.SetAttribute(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := l.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func compareWorld(t *testing.T, seed uint64, w *oracle.World, s *schema.Schema, counts *[3]int) {
 	o, err := oracle.New(*w, oracle.Conditions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := rowsOf(w.Stored, w.Attributes)
-	readers := map[string]eval.Reader{"both ways": eval.NewReader(data), "one way": eval.NewReader(oneWay{data})}
+	readers := map[string]eval.Reader{"graph": viewOf(t, w), "both ways": eval.NewReader(data), "one way": eval.NewReader(oneWay{data})}
 	env := envOf(w)
 	for _, sub := range oracle.Subjects(seed, w, 4) {
 		qs := questions(s, w, sub)
