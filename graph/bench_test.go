@@ -64,7 +64,7 @@ func BenchmarkGraph(b *testing.B) {
 	before := heap()
 	start, idle := time.Now(), cpu()
 	g := load(b, s)
-	took, busy := time.Since(start), cpu()-idle
+	took, worked := time.Since(start), cpu()-idle
 	v := g.View()
 	st := v.Stats()
 	perTuple := func(n int64) float64 { return float64(n) / float64(st.Tuples) }
@@ -77,7 +77,7 @@ func BenchmarkGraph(b *testing.B) {
 	making := cpu() - idle
 	fmt.Printf("%d tuples, %.2f names and %.2f nodes a tuple; heap %.1f bytes a tuple, accounted %.1f; loaded in %v (%.0f k/s), %v of processor time, of which generating took %v\n",
 		st.Tuples, perTuple(int64(st.Names)), perTuple(int64(st.Nodes)), perTuple(held), perTuple(v.Bytes()),
-		took.Round(time.Millisecond), float64(st.Tuples)/took.Seconds()/1e3, busy.Round(time.Millisecond), making.Round(time.Millisecond))
+		took.Round(time.Millisecond), float64(st.Tuples)/took.Seconds()/1e3, worked.Round(time.Millisecond), making.Round(time.Millisecond))
 
 	b.Run("Floor", func(b *testing.B) { benchFloor(b, s) })
 	b.Run("Direct", func(b *testing.B) { benchDirect(b, v, s) })
@@ -88,6 +88,15 @@ func BenchmarkGraph(b *testing.B) {
 		b.Run(fmt.Sprint("Write", n), func(b *testing.B) { benchWrite(b, g, s, n) })
 	}
 	b.Run("WriteLong", func(b *testing.B) { benchWriteLong(b, g, s, s.FanDocument(false)) })
+	b.Run("Compact", func(b *testing.B) {
+		defer busy(b)()
+		for b.Loop() {
+			if _, err := graph.Compact(v); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(v.Len()), "ns/tuple")
+	})
 	runtime.KeepAlive(g)
 }
 

@@ -48,7 +48,7 @@ type Graph struct {
 // nameShards is how many tables hold the names: many, so that growing one moves
 // little at a time, but few enough for small stores.
 const (
-	shardBits  = 4
+	shardBits  = 6
 	nameShards = 1 << shardBits
 )
 

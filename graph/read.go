@@ -291,11 +291,13 @@ func (v *View) Dead() float64 {
 	return 1 - float64(v.liveNames)/float64(v.names)
 }
 
+const lineageBytes = 2500 // a Graph and a View
+
 // Bytes estimates the memory of the view and of its lineage's names and nodes,
 // without other views.
 func (v *View) Bytes() int64 {
 	g := v.g
-	n := v.segments + v.beside + int64(len(v.top))*8 + int64(cap(v.blocks))*4
+	n := lineageBytes + v.segments + v.beside + int64(len(v.top))*8 + int64(cap(v.blocks))*4
 	n += int64(len(v.spine.names)+len(v.spine.nodes)) * arenaChunk * 4
 	if len(v.spine.names) == 1 { // a first chunk may be small
 		n += int64(len(v.spine.names[0])-arenaChunk) * 4

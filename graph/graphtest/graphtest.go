@@ -120,8 +120,9 @@ func (s Shape) Sees(i, u int) bool {
 	return s.InGroup(s.Viewer(f, 0), u) || s.InGroup(s.Viewer(f, 1), u)
 }
 
-// All yields every tuple of s, each once: groups, folders, documents, then the
-// list and fan-out cases.
+// All yields every tuple of s, each once: groups, folders, documents, with those
+// of the list cases spread among them, then the rest of the list and fan-out
+// cases.
 func (s Shape) All() iter.Seq[rel.Tuple] {
 	return func(yield func(rel.Tuple) bool) {
 		_ = s.groups(yield) && s.folders(yield) && s.documents(yield) && s.lists(yield) && s.fans(yield)
@@ -154,6 +155,7 @@ func (s Shape) folders(yield func(rel.Tuple) bool) bool {
 }
 
 func (s Shape) documents(yield func(rel.Tuple) bool) bool {
+	round := 0
 	for i := range s.Documents() {
 		d := s.Document(i)
 		if !yield(tuple(d, "parent", s.Folder(s.Parent(i)).AsSubject())) {
@@ -162,9 +164,20 @@ func (s Shape) documents(yield func(rel.Tuple) bool) bool {
 		if u, ok := s.Owner(i); ok && !yield(tuple(d, "owner", s.User(u).AsSubject())) {
 			return false
 		}
+		for ; round < listLong*(i+1)/s.Documents(); round++ {
+			if !s.listRound(round, yield) {
+				return false
+			}
+		}
 	}
 	return true
 }
+
+// The lengths of the two kinds of lists.
+const (
+	listShort = 100
+	listLong  = 1000
+)
 
 // ListUser names the i-th user whose list of documents through "viewer" has
 // exactly n entries, n being 100 or 1,000.
@@ -176,21 +189,42 @@ func (s Shape) ListUser(n, i int) rel.Object {
 // every 100 documents, in which nobody else has a part.
 func (s Shape) lists(yield func(rel.Tuple) bool) bool {
 	for i := range s.Lists {
-		for _, n := range []int{100, 1000} {
+		for _, n := range []int{listShort, listLong} {
 			u := s.ListUser(n, i)
 			g := rel.Object{Type: "group", ID: u.ID}
 			if !yield(tuple(g, "member", u.AsSubject())) {
 				return false
 			}
-			for j := range n {
-				f := rel.Object{Type: "folder", ID: u.ID + "-" + strconv.Itoa(j/100)}
-				if j%100 == 0 && !yield(tuple(f, "viewer", members(g))) {
+			for j := 0; j < n; j += listShort {
+				if !yield(tuple(s.listFolder(n, i, j), "viewer", members(g))) {
 					return false
 				}
-				d := rel.Object{Type: "document", ID: u.ID + "-" + strconv.Itoa(j)}
-				if !yield(tuple(d, "parent", f.AsSubject())) {
-					return false
+			}
+		}
+	}
+	return true
+}
+
+func (s Shape) listFolder(n, i, j int) rel.Object {
+	return rel.Object{Type: "folder", ID: s.ListUser(n, i).ID + "-" + strconv.Itoa(j/listShort)}
+}
+
+// listRound yields the j-th document of every long list, and for some j one of
+// every short list: so that a list's documents stand far from each other among
+// all the others, as they do where they were written one by one.
+func (s Shape) listRound(j int, yield func(rel.Tuple) bool) bool {
+	const every = listLong / listShort
+	for i := range s.Lists {
+		for _, n := range []int{listShort, listLong} {
+			at := j
+			if n == listShort {
+				if at = j / every; j%every != 0 {
+					continue
 				}
+			}
+			d := rel.Object{Type: "document", ID: s.ListUser(n, i).ID + "-" + strconv.Itoa(at)}
+			if !yield(tuple(d, "parent", s.listFolder(n, i, at).AsSubject())) {
+				return false
 			}
 		}
 	}
