@@ -26,6 +26,13 @@ import (
 // Dialect is schema.Options.Dialect of every model that this package makes.
 const Dialect = "openfga"
 
+// LanguageDSL and LanguageJSON name the language of a model's text, for those
+// who keep texts.
+const (
+	LanguageDSL  = "openfga-dsl"
+	LanguageJSON = "openfga-json"
+)
+
 // Bounds that have no setting. One more is refused with ErrBound.
 const (
 	// SourceBytesMax bounds a model's text: DSL, JSON, or a modular model's files

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// contextBytesMax bounds a --context file.
+const contextBytesMax = 1 << 20
+
+// askFlags are what every question may say besides itself.
+type askFlags struct {
+	context    string
+	contextual []string
+	at, schema string
+}
+
+func (f *askFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.context, "context", "", "parameters for conditions, a JSON object, or @FILE")
+	cmd.Flags().StringArrayVar(&f.contextual, "contextual-tuple", nil,
+		`a tuple for this question alone, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
+	cmd.Flags().StringVar(&f.at, "at", "", "ask the past: a revision, a token, or a time (RFC 3339)")
+	cmd.Flags().StringVar(&f.schema, "schema", "", "ask under this schema; the current one by default")
+}
+
+func (f *askFlags) ask() (a ostiary.Ask, err error) {
+	a.SchemaID = f.schema
+	if a.At, err = parseAt(f.at); err != nil {
+		return a, err
+	}
+	if a.Context, err = parseContext(f.context); err != nil {
+		return a, err
+	}
+	for _, text := range f.contextual {
+		t, err := parseContextual(text)
+		if err != nil {
+			return a, err
+		}
+		a.Tuples = append(a.Tuples, t)
+	}
+	return a, nil
+}
+
+// parseAt reads a revision, a time or a token.
+func parseAt(s string) (ostiary.At, error) {
+	if s == "" {
+		return ostiary.MinimizeLatency(), nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return ostiary.AtRevision(storage.Revision(n)), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return ostiary.AtTime(t), nil
+	}
+	token := ostiary.Token(s)
+	if _, err := token.Revision(); err != nil {
+		return ostiary.At{}, fmt.Errorf("%w: --at %q is no revision, time (RFC 3339) or token", errUsage, s)
+	}
+	return ostiary.Exactly(token), nil
+}
+
+func parseContext(s string) (expr.Values, error) {
+	if name, ok := strings.CutPrefix(s, "@"); ok {
+		text, err := readFile(name, contextBytesMax+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > contextBytesMax {
+			return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, name, contextBytesMax)
+		}
+		s = string(text)
+	}
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
+	dec.UseNumber()
+	var values expr.Values
+	if err := dec.Decode(&values); err != nil {
+		return nil, fmt.Errorf("%w: --context is not a JSON object: %w", errUsage, err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%w: something stands behind --context's object", errUsage)
+	}
+	return values, nil
+}
+
+func parseContextual(s string) (rel.Tuple, error) {
+	words := strings.Fields(s)
+	if len(words) < 3 {
+		return rel.Tuple{}, fmt.Errorf(`%w: --contextual-tuple %q is not "USER RELATION OBJECT [CONDITION [JSON]]"`, errUsage, s)
+	}
+	t, err := parseTriple(words[:3])
+	if err != nil || len(words) == 3 {
+		return t, err
+	}
+	t.Condition = words[3]
+	if len(words) > 4 {
+		_, text, _ := strings.Cut(s, words[3])
+		if t.Context, err = rel.Canonical([]byte(text)); err != nil {
+			return t, err
+		}
+	}
+	return t, t.Validate()
+}
+
+// parseTriple reads USER RELATION OBJECT, the order of every command.
+func parseTriple(args []string) (t rel.Tuple, err error) {
+	if t.Subject, err = rel.ParseSubject(args[0]); err != nil {
+		return t, err
+	}
+	if t.Object, err = rel.ParseObject(args[2]); err != nil {
+		return t, err
+	}
+	t.Relation = args[1]
+	return t, t.Validate()
+}
+
+// decision is an answer in JSON.
+type decision struct {
+	Allowed  bool     `json:"allowed"`
+	Truth    string   `json:"truth"`
+	Missing  []string `json:"missing,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Revision uint64   `json:"revision"`
+}
+
+func decisionOf(truth expr.Truth, why *eval.Reasons, revision storage.Revision) decision {
+	d := decision{Allowed: truth == expr.True, Truth: truth.String(), Revision: uint64(revision)}
+	if why != nil {
+		d.Missing, d.Reason = why.Missing, why.String()
+	}
+	return d
+}
+
+// String says the answer in a line. What could not be decided is denied.
+func (d decision) String() string {
+	switch {
+	case d.Allowed:
+		return "allowed"
+	case d.Reason != "":
+		return "denied: undecided, " + d.Reason
+	}
+	return "denied"
+}

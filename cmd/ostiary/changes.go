@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// entryJSON is an entry of the log in JSON, a line each.
+type entryJSON struct {
+	Revision uint64       `json:"revision"`
+	Time     string       `json:"time"`
+	Token    string       `json:"token"`
+	Changes  []changeJSON `json:"changes"`
+}
+
+type changeJSON struct {
+	// Do is "add", "remove" or "set"; What is "tuple", "attribute", "document",
+	// "secret", or what a filter selects.
+	Do   string `json:"do"`
+	What string `json:"what"`
+	Text string `json:"text"`
+}
+
+func (a *app) changesCommand() *cobra.Command {
+	var from string
+	var types []string
+	var limit int
+	var follow bool
+	cmd := &cobra.Command{Use: "changes", Short: "Show the store's log", Args: cobra.NoArgs,
+		Long: "Show the store's log, entry by entry: each accepted write is one, with its revision and time.\n" +
+			"With --follow the command waits for entries that come, until it is interrupted.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			start, err := parseFrom(from)
+			if err != nil {
+				return err
+			}
+			start.request.Types = types
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				last, err := a.showChanges(cmd.Context(), s, start, limit)
+				if err != nil || !follow {
+					return err
+				}
+				return a.followChanges(cmd.Context(), s, ostiary.WatchRequest{After: last, Types: types})
+			})
+		}}
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "", "begin at a revision or time (RFC 3339), or after a token; at the beginning by default")
+	f.StringSliceVar(&types, "type", nil, "only changes of objects of this type; may be repeated")
+	f.IntVar(&limit, "limit", 0, "show at most this many entries; all by default")
+	f.BoolVar(&follow, "follow", false, "wait for entries that come")
+	return cmd
+}
+
+// changesFrom is where to begin.
+type changesFrom struct {
+	request  ostiary.ChangesRequest
+	revision storage.Revision // entries below are skipped
+}
+
+func parseFrom(s string) (from changesFrom, err error) {
+	if s == "" {
+		return from, nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		from.revision = storage.Revision(n)
+		return from, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		from.request.Since = t
+		return from, nil
+	}
+	from.request.After = ostiary.Token(s)
+	if _, err := from.request.After.Revision(); err != nil {
+		return from, fmt.Errorf("%w: --from %q is no revision, time (RFC 3339) or token", errUsage, s)
+	}
+	return from, nil
+}
+
+// showChanges prints the log as it is; it returns the token to follow from.
+func (a *app) showChanges(ctx context.Context, s *ostiary.Store, from changesFrom, limit int) (ostiary.Token, error) {
+	shown := 0
+	for {
+		page, err := s.Changes(ctx, from.request)
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Entries {
+			e := &page.Entries[i]
+			if e.Revision < from.revision {
+				continue
+			}
+			if limit > 0 && shown == limit {
+				return page.Entries[max(i-1, 0)].Token, nil
+			}
+			shown++
+			if err := a.printEntry(e); err != nil {
+				return "", err
+			}
+		}
+		if from.request.After = page.Next; !page.More {
+			return page.Next, nil
+		}
+	}
+}
+
+func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostiary.WatchRequest) error {
+	for e, err := range s.Watch(ctx, request) {
+		if ctx.Err() != nil {
+			return nil // interrupted, as it is meant to end
+		}
+		if err == nil {
+			err = a.printEntry(&e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entryLinesMax bounds the lines of an entry for people; JSON has all.
+const entryLinesMax = 100
+
+func (a *app) printEntry(e *ostiary.ChangeEntry) error {
+	out := entryJSON{Revision: uint64(e.Revision), Time: stamp(e.Time), Token: string(e.Token), Changes: []changeJSON{}}
+	for i := range e.Changes {
+		out.Changes = append(out.Changes, changeOf(&e.Changes[i]))
+	}
+	if a.json {
+		return writeJSON(a.out, out)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d  %s\n", out.Revision, out.Time)
+	for i, c := range out.Changes {
+		if i == entryLinesMax {
+			fmt.Fprintf(&b, "  … and %d more\n", len(out.Changes)-i)
+			break
+		}
+		mark := map[string]string{"add": "+", "set": "+", "remove": "-"}[c.Do]
+		fmt.Fprintf(&b, "  %s %s %s\n", mark, c.What, c.Text)
+	}
+	_, err := io.WriteString(a.out, b.String())
+	return err
+}
+
+func changeOf(c *storage.Change) changeJSON {
+	switch c.Kind {
+	case storage.TupleAdd:
+		return changeJSON{"add", "tuple", c.Tuple.String()}
+	case storage.TupleRemove:
+		return changeJSON{"remove", "tuple", c.Tuple.Key().String()}
+	case storage.AttributeSet:
+		return changeJSON{"set", "attribute", c.Attribute.Object.String() + "." + c.Attribute.Name + " = " + c.Attribute.Value}
+	case storage.AttributeRemove:
+		return changeJSON{"remove", "attribute", c.Attribute.Object.String() + "." + c.Attribute.Name}
+	case storage.DocumentPut:
+		return changeJSON{"set", "document", c.Document.Kind + "/" + c.Document.Key}
+	case storage.DocumentRemove:
+		return changeJSON{"remove", "document", c.Document.Kind + "/" + c.Document.Key}
+	case storage.SecretPut:
+		return changeJSON{"set", "secret", "[not shown]"}
+	case storage.SecretRemove:
+		return changeJSON{"remove", "secret", "[not shown]"}
+	case storage.RemoveByFilter:
+		return changeJSON{"remove", "every", filterText(&c.Filter)}
+	}
+	return changeJSON{"change", "unknown", fmt.Sprint(c.Kind)}
+}
+
+func filterText(f *storage.Filter) string {
+	any := func(s string) string {
+		if s == "" {
+			return "*"
+		}
+		return s
+	}
+	switch f.Target {
+	case storage.FilterTuples:
+		return "tuple " + tupleFilterText(f.Tuple, any)
+	case storage.FilterAttributes:
+		return fmt.Sprintf("attribute %s:%s.%s", any(f.ObjectType), any(f.ObjectID), any(f.Name))
+	}
+	return fmt.Sprintf("document %s/%s*", f.DocumentKind, f.DocumentKeyPrefix)
+}
+
+func tupleFilterText(f rel.Filter, any func(string) string) string {
+	text := fmt.Sprintf("%s:%s#%s@%s:%s", any(f.ObjectType), any(f.ObjectID), any(f.Relation), any(f.SubjectType), any(f.SubjectID))
+	if f.SubjectRelation != "" {
+		text += "#" + f.SubjectRelation
+	}
+	return text
+}

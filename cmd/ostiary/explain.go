@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var flags askFlags
+	var steps int
+	var full bool
+	cmd := &cobra.Command{Use: "explain USER RELATION OBJECT", Short: "Say why a check is allowed or denied", Args: cobra.ExactArgs(3),
+		Long: "Say why a check is allowed or denied: the path that allowed it, or what failed. " + subjectHelp + "\n" +
+			"Exits with 0 whatever the answer is.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTriple(args)
+			if err != nil {
+				return err
+			}
+			ask, err := flags.ask()
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
+					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, Ask: ask},
+					Options:      eval.ExplainOptions{FrontierMax: steps}})
+				if err != nil {
+					return err
+				}
+				out := struct {
+					decision
+					Token       string            `json:"token"`
+					Schema      string            `json:"schema"`
+					Asked       string            `json:"asked"`
+					Explanation *eval.Explanation `json:"explanation"`
+				}{decisionOf(x.Answer.Truth, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, stamp(x.Asked), &x.Explanation}
+				return a.print(out, func(w io.Writer) {
+					if !full && x.Because != nil {
+						x.Because = compact(x.Because)[0]
+					}
+					fmt.Fprint(w, x.Explanation.String())
+				})
+			})
+		}}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&full, "full", false, "show every step, also those with one way only")
+	cmd.Flags().IntVar(&steps, "steps", 0, fmt.Sprintf("show at most this many steps; %d by default", eval.FrontierMaxDefault))
+	return cmd
+}
+
+// compact leaves out, of what is true, the steps that only lead to the next
+// one: operators with one operand that decided, and the relation that a
+// userset's tuple names already. It returns what stands in the step's place.
+func compact(s *eval.Step) []*eval.Step {
+	var below []*eval.Step
+	for _, ch := range s.Steps {
+		below = append(below, compact(ch)...)
+	}
+	if s.Truth == expr.True && len(s.Steps) == 1 {
+		switch s.Kind {
+		case eval.StepUnion, eval.StepArrow, eval.StepTuples:
+			return below
+		case eval.StepTuple:
+			r := s.Steps[0]
+			if r.Kind == eval.StepRelation && len(r.Steps) > 0 &&
+				s.Tuple.Subject == (rel.Subject{Type: r.Object.Type, ID: r.Object.ID, Relation: r.Relation}) {
+				below = below[0].Steps
+			}
+		}
+	}
+	out := *s
+	out.Steps = below
+	return []*eval.Step{&out}
+}
+
+func (a *app) expandCommand() *cobra.Command {
+	var flags askFlags
+	var levels int
+	cmd := &cobra.Command{Use: "expand RELATION OBJECT", Short: "Show who has a relation on an object, as a tree", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			object, err := rel.ParseObject(args[1])
+			if err != nil {
+				return err
+			}
+			ask, err := flags.ask()
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, Ask: ask})
+				if err != nil {
+					return err
+				}
+				out := struct {
+					Tree     *eval.Tree `json:"tree"`
+					Revision uint64     `json:"revision"`
+				}{x.Tree, uint64(x.Revision)}
+				return a.print(out, func(w io.Writer) { fmt.Fprint(w, x.Tree.String()) })
+			})
+		}}
+	flags.add(cmd)
+	cmd.Flags().IntVar(&levels, "levels", 1, "how many relations deep")
+	return cmd
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// barBytesMin is the size of a file from which its import shows a bar.
+const barBytesMin = 4 << 20
+
+// importFlags say what is imported, and how.
+type importFlags struct {
+	file, format, schema string
+	duplicate            duplicateFlag
+	entry                int
+}
+
+func (a *app) tupleImport() *cobra.Command {
+	var flags importFlags
+	cmd := &cobra.Command{Use: "import FILE", Short: "Import tuples from a CSV, JSON, JSON lines or YAML file", Args: cobra.ExactArgs(1),
+		Long: "Import tuples from a file as OpenFGA's command line has them; - is the standard input. CSV has the columns user_type,\n" +
+			"user_id,user_relation,relation,object_type,object_id,condition_name,condition_context and, of ours, expires.\n\n" +
+			"The file goes in by entries of --entry tuples, each atomic and durable. An error ends the import; entries before it stay.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.file = args[0]
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				start := time.Now()
+				done, err := a.importFile(cmd.Context(), s, flags)
+				if err != nil {
+					return err
+				}
+				out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
+				if done.Token != "" {
+					revision, err := done.Token.Revision()
+					if err != nil {
+						return err
+					}
+					out.Revision = uint64(revision)
+				}
+				return a.print(out, func(w io.Writer) {
+					fmt.Fprintf(w, "imported %s%s, revision %d\n", plural(done.Read, "tuple"), rate(done.Read, time.Since(start)), out.Revision)
+				})
+			})
+		}}
+	f := cmd.Flags()
+	f.StringVar(&flags.format, "format", "", "csv, json, jsonl or yaml; by the file's name if not given")
+	f.StringVar(&flags.schema, "schema", "", "the schema that admits the tuples; the current one by default")
+	f.IntVar(&flags.entry, "entry", 0, "tuples of one entry of the log; 20,000 by default")
+	flags.duplicate.add(cmd)
+	return cmd
+}
+
+// rate says how long an import took, if that is worth saying.
+func rate(n int, took time.Duration) string {
+	if n < 10_000 {
+		return ""
+	}
+	return fmt.Sprintf(" in %.1f s (%.0f k/s)", took.Seconds(), float64(n)/1000/took.Seconds())
+}
+
+func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlags) (ostiary.Imported, error) {
+	policy, err := flags.duplicate.policy()
+	if err != nil {
+		return ostiary.Imported{}, err
+	}
+	format, err := formatOf(flags.file, flags.format)
+	if err != nil {
+		return ostiary.Imported{}, err
+	}
+	in, size := a.in, int64(0)
+	if flags.file != "-" {
+		f, err := os.Open(flags.file)
+		if err != nil {
+			return ostiary.Imported{}, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil {
+			size = info.Size()
+		}
+		in = f
+	}
+	if size >= barBytesMin && a.terminal() {
+		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(a.err), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription("importing"), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+		defer bar.Finish()
+		in = io.TeeReader(in, bar)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done, err := s.Import(ctx, ahead(ctx, tuplefile.Read(in, format)),
+		ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
+	if err != nil && done.Read > 0 {
+		err = fmt.Errorf("%w (%s before it are imported)", err, plural(done.Read, "tuple"))
+	}
+	return done, err
+}
+
+func formatOf(file, format string) (tuplefile.Format, error) {
+	if format != "" {
+		return tuplefile.ParseFormat(format)
+	}
+	f, err := tuplefile.FormatOf(file)
+	if err != nil {
+		return "", fmt.Errorf("%w; --format says which it is", err)
+	}
+	return f, nil
+}
+
+// terminal says whether stderr is one.
+func (a *app) terminal() bool {
+	f, ok := a.err.(*os.File)
+	return ok && !a.json && term.IsTerminal(int(f.Fd()))
+}
+
+// aheadTuples is how many tuples go from the reader to the writer at once.
+const aheadTuples = 4096
+
+// ahead reads tuples in a goroutine, so that reading the file and writing the
+// store go on at the same time. The goroutine ends with the sequence or with
+// ctx, which the caller must end, and before ahead's own sequence ends.
+func ahead(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		chunks := make(chan []rel.Tuple, 4)
+		failed := make(chan error, 1)
+		go func() {
+			defer close(chunks)
+			failed <- readChunks(ctx, tuples, chunks)
+		}()
+		defer func() {
+			stop()
+			for range chunks { // until the goroutine has gone
+			}
+		}()
+		for chunk := range chunks {
+			for _, t := range chunk {
+				if !yield(t, nil) {
+					return
+				}
+			}
+		}
+		if err := <-failed; err != nil {
+			yield(rel.Tuple{}, err)
+		}
+	}
+}
+
+func readChunks(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], chunks chan<- []rel.Tuple) error {
+	send := func(chunk []rel.Tuple) error {
+		select {
+		case chunks <- chunk:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	chunk := make([]rel.Tuple, 0, aheadTuples)
+	for t, err := range tuples {
+		if err != nil {
+			return errors.Join(send(chunk), err)
+		}
+		if chunk = append(chunk, t); len(chunk) == aheadTuples {
+			if err := send(chunk); err != nil {
+				return err
+			}
+			chunk = make([]rel.Tuple, 0, aheadTuples)
+		}
+	}
+	return send(chunk)
+}
+
+func (a *app) tupleExport() *cobra.Command {
+	var format, at string
+	cmd := &cobra.Command{Use: "export [FILE]", Short: "Export all tuples, to the standard output by default", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := "-"
+			if len(args) > 0 {
+				file = args[0]
+			}
+			if file == "-" && format == "" {
+				if format = string(tuplefile.CSV); a.json {
+					format = string(tuplefile.JSONL)
+				}
+			}
+			kind, err := formatOf(file, format)
+			if err != nil {
+				return err
+			}
+			when, err := parseAt(at)
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				tuples := s.Export(cmd.Context(), when)
+				if file == "-" {
+					_, err := export(a.out, kind, tuples)
+					return err
+				}
+				n, err := exportFile(file, kind, tuples)
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]any{"tuples": n, "file": file}, func(w io.Writer) {
+					fmt.Fprintf(w, "exported %s to %s\n", plural(n, "tuple"), file)
+				})
+			})
+		}}
+	cmd.Flags().StringVar(&format, "format", "", "csv, json, jsonl or yaml; by the file's name, or csv")
+	cmd.Flags().StringVar(&at, "at", "", "export the past: a revision, a token, or a time (RFC 3339)")
+	return cmd
+}
+
+// exportFile leaves no half-written file behind.
+func exportFile(name string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
+	temp := name + ".part"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(temp, name)
+		}
+		if err != nil {
+			os.Remove(temp)
+		}
+	}()
+	if n, err = export(f, format, tuples); err != nil {
+		return n, err
+	}
+	return n, f.Sync()
+}
+
+func export(w io.Writer, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
+	out, err := tuplefile.NewWriter(w, format)
+	if err != nil {
+		return 0, err
+	}
+	for t, err := range tuples {
+		if err == nil {
+			err = out.Write(t)
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, out.Close()
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// listFlags choose a page. Without a limit all pages are read.
+type listFlags struct {
+	askFlags
+	limit  int
+	cursor string
+}
+
+func (f *listFlags) add(cmd *cobra.Command) {
+	f.askFlags.add(cmd)
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "list at most this many; all by default")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "continue where a list with --limit ended")
+}
+
+// listJSON is a list in JSON.
+type listJSON struct {
+	Objects  []string `json:"objects,omitempty"`
+	Subjects []string `json:"subjects,omitempty"`
+	// Excluded are those whom a wildcard in Subjects does not mean.
+	Excluded       []string `json:"excluded,omitempty"`
+	Next           string   `json:"next,omitempty"`
+	Undecided      []string `json:"undecided,omitempty"`
+	UndecidedCount int      `json:"undecided_count,omitempty"`
+	Reason         string   `json:"reason,omitempty"`
+	Incomplete     string   `json:"incomplete,omitempty"`
+	Revision       uint64   `json:"revision"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return group("list", "List objects or subjects", a.listObjects(), a.listSubjects())
+}
+
+func (a *app) listObjects() *cobra.Command {
+	var flags listFlags
+	cmd := &cobra.Command{Use: "objects USER RELATION TYPE", Short: "List the objects of a type that a subject has a relation on",
+		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
+			subject, err := rel.ParseSubject(args[0])
+			if err != nil {
+				return err
+			}
+			ask, err := flags.ask()
+			if err != nil {
+				return err
+			}
+			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				var out listJSON
+				for {
+					page, err := s.ListObjects(cmd.Context(), r)
+					if err != nil {
+						return err
+					}
+					name := func(id string) string { return r.Type + ":" + id }
+					out.Objects = append(out.Objects, named(page.IDs, name)...)
+					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
+					if r.Cursor = page.Next; r.Cursor == "" || flags.limit > 0 || page.Bound != "" {
+						break
+					}
+				}
+				out.Next = r.Cursor
+				return a.printList(&out, out.Objects)
+			})
+		}}
+	flags.add(cmd)
+	return cmd
+}
+
+func named(ids []string, name func(string) string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = name(id)
+	}
+	return out
+}
+
+func (l *listJSON) add(undecided []string, count int, why *eval.Reasons, bound string, revision uint64) {
+	l.Undecided = append(l.Undecided, undecided...)
+	l.UndecidedCount += count
+	if why != nil {
+		l.Reason = why.String()
+	}
+	l.Incomplete, l.Revision = bound, revision
+}
+
+func (a *app) listSubjects() *cobra.Command {
+	var flags listFlags
+	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", Short: "List the subjects of a type that have a relation on an object",
+		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
+			object, err := rel.ParseObject(args[2])
+			if err != nil {
+				return err
+			}
+			ask, err := flags.ask()
+			if err != nil {
+				return err
+			}
+			typ, relation, _ := strings.Cut(args[0], "#")
+			r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
+				Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
+			name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				var out listJSON
+				for {
+					page, err := s.ListSubjects(cmd.Context(), r)
+					if err != nil {
+						return err
+					}
+					if page.Wildcard == expr.True && relation == "" && len(out.Subjects) == 0 {
+						out.Subjects = append(out.Subjects, typ+":"+rel.Wildcard)
+					}
+					out.Subjects = append(out.Subjects, named(page.IDs, name)...)
+					out.Excluded = append(out.Excluded, named(page.Excluded, name)...)
+					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
+					if r.Cursor = page.Next; r.Cursor == "" || flags.limit > 0 || page.Bound != "" {
+						break
+					}
+				}
+				out.Next = r.Cursor
+				return a.printList(&out, out.Subjects)
+			})
+		}}
+	flags.add(cmd)
+	return cmd
+}
+
+// printList prints names, one a line, and on stderr what else is to say. A
+// list that a bound cut is an error all the same.
+func (a *app) printList(out *listJSON, names []string) error {
+	err := a.print(out, func(w io.Writer) {
+		for _, n := range names {
+			fmt.Fprintln(w, n)
+		}
+		for _, n := range out.Excluded {
+			fmt.Fprintln(w, "except "+n)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if out.UndecidedCount > 0 {
+		a.note("%d undecided (%s): %s%s", out.UndecidedCount, out.Reason, strings.Join(out.Undecided[:min(len(out.Undecided), 5)], " "),
+			map[bool]string{true: " …"}[out.UndecidedCount > 5])
+	}
+	if out.Next != "" {
+		a.note("there is more: --cursor %s", out.Next)
+	}
+	if out.Incomplete != "" {
+		return fmt.Errorf("%w: %s: the list is not complete", errBound, out.Incomplete)
+	}
+	return nil
+}

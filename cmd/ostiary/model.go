@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// modelSource is a model that was read from a file.
+type modelSource struct {
+	ostiary.SchemaSource
+	name string
+	// text is the DSL, for finding places in it; nil elsewhere.
+	text []byte
+}
+
+// readModel reads a model: a ".json" file, a folder with "fga.mod" or that
+// file itself, and anything else as DSL.
+func readModel(name string) (*modelSource, error) {
+	m := &modelSource{name: name}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	dir := ""
+	switch {
+	case info.IsDir():
+		dir = name
+	case filepath.Base(name) == openfga.ModFile:
+		dir = filepath.Dir(name)
+	}
+	if dir != "" {
+		m.name, m.Dialect = dir, openfga.LanguageJSON
+		m.Model, m.Source, err = openfga.ParseModules(os.DirFS(dir))
+		return m, m.locate(err)
+	}
+	text, err := readFile(name, openfga.SourceBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	if strings.EqualFold(filepath.Ext(name), ".json") {
+		m.Dialect = openfga.LanguageJSON
+		m.Model, m.Source, err = openfga.ParseJSON(text)
+		return m, m.locate(err)
+	}
+	m.Dialect, m.Source, m.text = openfga.LanguageDSL, text, text
+	m.Model, _, err = openfga.ParseDSL(text)
+	return m, m.locate(err)
+}
+
+func readFile(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// placedError says what is wrong with a model, a line for each thing, and
+// where it stands in the file.
+type placedError struct {
+	text string
+	err  error
+}
+
+func (e *placedError) Error() string { return e.text }
+func (e *placedError) Unwrap() error { return e.err }
+
+// locate turns a model's errors into a placedError.
+func (m *modelSource) locate(err error) error {
+	var lines []string
+	leaves(err, func(e error) {
+		switch e := e.(type) {
+		case *openfga.Error:
+			at := *e
+			at.File, at.Line = "", 0
+			file := m.name
+			if e.File != "" {
+				file = filepath.Join(m.name, e.File)
+			}
+			lines = append(lines, place(file, e.Line, e.Column)+strings.TrimPrefix(at.Error(), "invalid model: "))
+		case *schema.Error:
+			line, column := openfga.Locate(m.text, e.Type, e.Relation, e.Condition)
+			lines = append(lines, place(m.name, line, column)+strings.TrimPrefix(e.Error(), "invalid model: "))
+		}
+	})
+	if len(lines) == 0 {
+		return err
+	}
+	return &placedError{strings.Join(lines, "\n"), err}
+}
+
+func place(file string, line, column int) string {
+	if line == 0 {
+		return file + ": "
+	}
+	return fmt.Sprintf("%s:%d:%d: ", file, line, column)
+}
+
+// leaves calls f for each error about a model in err.
+func leaves(err error, f func(error)) {
+	switch e := err.(type) {
+	case nil:
+	case *openfga.Error, *schema.Error:
+		f(e)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			leaves(inner, f)
+		}
+	default:
+		leaves(errors.Unwrap(err), f)
+	}
+}
+
+// counts says what a model has.
+func counts(m *schema.Model) string {
+	relations := 0
+	for i := range m.Types {
+		relations += len(m.Types[i].Relations)
+	}
+	return fmt.Sprintf("%s, %s, %s", plural(len(m.Types), "type"), plural(relations, "relation"), plural(len(m.Conditions), "condition"))
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

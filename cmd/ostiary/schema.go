@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// schemaJSON is a schema in JSON.
+type schemaJSON struct {
+	ID        string          `json:"id"`
+	Namespace string          `json:"namespace,omitempty"`
+	Created   string          `json:"created"`
+	Revision  uint64          `json:"revision"`
+	Current   bool            `json:"current"`
+	Language  string          `json:"language,omitempty"`
+	Model     json.RawMessage `json:"model,omitempty"`
+}
+
+func schemaOf(info ostiary.SchemaInfo) schemaJSON {
+	return schemaJSON{ID: info.ID, Namespace: info.Namespace, Created: stamp(info.Created), Revision: uint64(info.Revision)}
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return group("schema", "Write, show and test schemas (OpenFGA models)",
+		a.schemaWrite(), a.schemaList(), a.schemaGet(), a.schemaValidate(), a.schemaTest())
+}
+
+func (a *app) schemaWrite() *cobra.Command {
+	return &cobra.Command{Use: "write FILE", Short: "Make a model the store's schema", Args: cobra.ExactArgs(1),
+		Long: "Make a model the store's schema. FILE is a model in the DSL, a .json file, or a folder with fga.mod.\n" +
+			"Schemas before it stay, and can be asked with --schema. Tuples that it does not admit stay, and do not count.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, err := readModel(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				info, _, err := s.WriteSchema(cmd.Context(), source.SchemaSource)
+				if err != nil {
+					return source.locate(err)
+				}
+				out := schemaOf(info)
+				out.Current = true
+				return a.print(out, func(w io.Writer) {
+					fmt.Fprintf(w, "schema %s is the current one: %s\n", info.ID, counts(source.Model))
+				})
+			})
+		}}
+}
+
+func (a *app) schemaList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the store's schemas, newest first", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+			infos, err := s.Schemas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			out, current := []schemaJSON{}, map[string]bool{}
+			for _, info := range infos {
+				one := schemaOf(info)
+				one.Current = !current[info.Namespace]
+				current[info.Namespace] = true
+				out = append(out, one)
+			}
+			return a.print(out, func(w io.Writer) {
+				fmt.Fprintln(w, "ID\tCREATED\tREVISION\t")
+				for _, one := range out {
+					mark := ""
+					if one.Current {
+						mark = "current"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", one.ID, one.Created, one.Revision, mark)
+				}
+			})
+		})
+	}}
+}
+
+func (a *app) schemaGet() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{Use: "get [ID]", Short: "Show a schema, the current one by default", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := ""
+			if len(args) > 0 {
+				id = args[0]
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				sc, err := s.Schema(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					out := schemaOf(sc.SchemaInfo)
+					out.Language = sc.Dialect
+					if out.Model, err = openfga.FormatJSON(sc.Model); err != nil {
+						return err
+					}
+					return writeJSON(a.out, out)
+				}
+				text, err := schemaText(sc, format)
+				if err == nil {
+					_, err = io.WriteString(a.out, text)
+				}
+				return err
+			})
+		}}
+	cmd.Flags().StringVar(&format, "format", "source", "source (as it was written), dsl or json")
+	return cmd
+}
+
+func schemaText(sc *ostiary.Schema, format string) (string, error) {
+	switch {
+	case format == "source" && len(sc.Source) > 0:
+		return string(sc.Source), nil
+	case format == "dsl" || format == "source":
+		return openfga.FormatDSL(sc.Model)
+	case format == "json":
+		text, err := openfga.FormatJSON(sc.Model)
+		return string(text) + "\n", err
+	}
+	return "", fmt.Errorf("%w: --format is source, dsl or json", errUsage)
+}
+
+func (a *app) schemaValidate() *cobra.Command {
+	return &cobra.Command{Use: "validate FILE…", Short: "Check models without writing them", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			type result struct {
+				File       string `json:"file"`
+				Types      int    `json:"types"`
+				Conditions int    `json:"conditions"`
+			}
+			out := []result{}
+			texts := map[string]string{}
+			for _, name := range args {
+				source, err := readModel(name)
+				if err != nil {
+					return err
+				}
+				if _, err := schema.Compile(source.Model, cel.New(cel.Options{})); err != nil {
+					return source.locate(err)
+				}
+				texts[name] = counts(source.Model)
+				out = append(out, result{name, len(source.Model.Types), len(source.Model.Conditions)})
+			}
+			return a.print(out, func(w io.Writer) {
+				for _, r := range out {
+					fmt.Fprintf(w, "%s is valid: %s\n", r.File, texts[r.File])
+				}
+			})
+		}}
+}

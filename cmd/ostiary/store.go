@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// storeJSON is a store in JSON.
+type storeJSON struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Created  string            `json:"created"`
+	Aliases  map[string]string `json:"aliases,omitempty"`
+	Revision *uint64           `json:"revision,omitempty"`
+	Schema   string            `json:"schema,omitempty"`
+}
+
+func storeOf(info storage.StoreInfo) storeJSON {
+	return storeJSON{ID: info.ID.String(), Name: info.Name, Created: stamp(info.Created.Time()), Aliases: info.Aliases}
+}
+
+func (a *app) storeCommand() *cobra.Command {
+	return group("store", "Make, list and remove stores",
+		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeDelete())
+}
+
+func (a *app) storeCreate() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{Use: "create NAME", Short: "Make a store, and the data folder if there is none", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			create := ostiary.CreateStore{Name: args[0]}
+			if id != "" {
+				var err error
+				if create.ID, err = storage.ParseStoreID(id); err != nil {
+					return err
+				}
+			}
+			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
+				s, err := e.CreateStore(cmd.Context(), create)
+				if err != nil {
+					return err
+				}
+				out := storeOf(s.Info())
+				return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
+			})
+		}}
+	cmd.Flags().StringVar(&id, "id", "", "the store's id, a ULID; a new one by default")
+	return cmd
+}
+
+func (a *app) storeList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the stores", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.withEngine(cmd.Context(), false, func(e *ostiary.Engine) error {
+			stores := []storeJSON{}
+			for info, err := range e.Stores(cmd.Context(), storage.StoreID{}) {
+				if err != nil {
+					return err
+				}
+				stores = append(stores, storeOf(info))
+			}
+			return a.print(stores, func(w io.Writer) {
+				fmt.Fprintln(w, "NAME\tID\tCREATED")
+				for _, s := range stores {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.ID, s.Created)
+				}
+			})
+		})
+	}}
+}
+
+// named runs f on the store that the first argument names, or --store, or the
+// only one.
+func (a *app) named(ctx context.Context, args []string, f func(*ostiary.Engine, *ostiary.Store) error) error {
+	name := a.store
+	if len(args) > 0 {
+		name = args[0]
+	}
+	return a.withEngine(ctx, false, func(e *ostiary.Engine) error {
+		s, err := findStore(ctx, e, name)
+		if err != nil {
+			return err
+		}
+		return f(e, s)
+	})
+}
+
+func (a *app) storeGet() *cobra.Command {
+	return &cobra.Command{Use: "get [STORE]", Short: "Show a store", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.named(cmd.Context(), args, func(_ *ostiary.Engine, s *ostiary.Store) error {
+			out := storeOf(s.Info())
+			token, err := s.Head(cmd.Context())
+			if err != nil {
+				return err
+			}
+			revision, err := token.Revision()
+			if err != nil {
+				return err
+			}
+			out.Revision = (*uint64)(&revision)
+			schemas, err := s.Schemas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(schemas) > 0 {
+				out.Schema = schemas[0].ID
+			}
+			return a.print(out, func(w io.Writer) {
+				fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\nrevision\t%d\n", out.Name, out.ID, out.Created, revision)
+				if out.Schema != "" {
+					fmt.Fprintf(w, "schema\t%s\n", out.Schema)
+				}
+			})
+		})
+	}}
+}
+
+func (a *app) storeRename() *cobra.Command {
+	return &cobra.Command{Use: "rename STORE NAME", Short: "Give a store another name", Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
+			info := s.Info()
+			if err := e.UpdateStore(cmd.Context(), info.ID, args[1], info.Aliases); err != nil {
+				return err
+			}
+			out := storeOf(s.Info())
+			return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s is called %s now\n", out.ID, out.Name) })
+		})
+	}}
+}
+
+func (a *app) storeDelete() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{Use: "delete STORE", Short: "Remove a store with all its data, for good", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
+				out := storeOf(s.Info())
+				if !yes {
+					return fmt.Errorf("%w: this removes store %s (%s) with all its data, for good; say --yes", errUsage, out.Name, out.ID)
+				}
+				if err := e.DeleteStore(cmd.Context(), s.ID()); err != nil {
+					return err
+				}
+				return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "removed store %s, id %s\n", out.Name, out.ID) })
+			})
+		}}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/storetest"
+)
+
+// folderFS opens files relative to a folder, above it too: a test file may
+// name "../model.fga".
+type folderFS string
+
+func (f folderFS) Open(name string) (fs.File, error) {
+	return os.Open(filepath.Join(string(f), filepath.FromSlash(name)))
+}
+
+// testJSON is one test's result in JSON.
+type testJSON struct {
+	File     string        `json:"file"`
+	Name     string        `json:"name"`
+	Passed   bool          `json:"passed"`
+	Asked    int           `json:"asked"`
+	Failures []failureJSON `json:"failures,omitempty"`
+}
+
+type failureJSON struct {
+	Question string `json:"question"`
+	Want     string `json:"want"`
+	Got      string `json:"got"`
+}
+
+func (a *app) schemaTest() *cobra.Command {
+	return &cobra.Command{Use: "test FILE.fga.yaml…", Short: "Run OpenFGA's store-test files, in memory", Args: cobra.MinimumNArgs(1),
+		Long: "Run OpenFGA's store-test files, each test in a store of its own in memory; the data folder is not touched.\n" +
+			"Exits with 1 if an answer is not the one that a file wants.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.data = inMemory
+			out, passed := []testJSON{}, true
+			err := a.withEngine(cmd.Context(), false, func(e *ostiary.Engine) error {
+				for _, name := range args {
+					report, err := runStoreTest(cmd, e, name)
+					if err != nil {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+					passed = passed && report.Passed()
+					out = append(out, testsOf(name, report)...)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if err := a.print(out, func(w io.Writer) { writeTests(w, out) }); err != nil {
+				return err
+			}
+			if !passed {
+				return errDenied
+			}
+			return nil
+		}}
+}
+
+func runStoreTest(cmd *cobra.Command, e *ostiary.Engine, name string) (*storetest.Report, error) {
+	text, err := readFile(name, storetest.FileBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	file, err := storetest.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return storetest.Run(cmd.Context(), e, file, folderFS(filepath.Dir(name)))
+}
+
+func testsOf(file string, report *storetest.Report) (out []testJSON) {
+	for _, t := range report.Tests {
+		one := testJSON{File: file, Name: t.Name, Passed: len(t.Failures) == 0, Asked: t.Asked()}
+		for _, f := range t.Failures {
+			one.Failures = append(one.Failures, failureJSON(f))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func writeTests(w io.Writer, tests []testJSON) {
+	failed, asked, wrong := 0, 0, 0
+	for _, t := range tests {
+		mark := "pass"
+		if !t.Passed {
+			mark = "FAIL"
+			failed++
+		}
+		asked += t.Asked
+		wrong += len(t.Failures)
+		fmt.Fprintf(w, "%s  %s: %s, %s\n", mark, t.File, t.Name, plural(t.Asked, "answer"))
+		for _, f := range t.Failures {
+			fmt.Fprintf(w, "      %s\n        want %s\n        got  %s\n", f.Question, f.Want, f.Got)
+		}
+	}
+	fmt.Fprintf(w, "%s, %d failed; %s, %d wrong\n", plural(len(tests), "test"), failed, plural(asked, "answer"), wrong)
+}

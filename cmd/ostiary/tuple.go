@@ -1,0 +1,234 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func (a *app) tupleCommand() *cobra.Command {
+	return group("tuple", "Write, import, read and export tuples",
+		a.tupleWrite(), a.tupleDelete(), a.tupleImport(), a.tupleRead(), a.tupleExport())
+}
+
+// writtenJSON is a write in JSON.
+type writtenJSON struct {
+	Token    string `json:"token"`
+	Revision uint64 `json:"revision"`
+	Tuples   int    `json:"tuples,omitempty"`
+}
+
+func (a *app) printWritten(what string, token ostiary.Token) error {
+	revision, err := token.Revision()
+	if err != nil {
+		return err
+	}
+	out := writtenJSON{Token: string(token), Revision: uint64(revision)}
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "%s, revision %d\n", what, revision) })
+}
+
+// duplicateFlag is --on-duplicate.
+type duplicateFlag string
+
+func (d *duplicateFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what a tuple that is there does: error, ignore, or replace (its condition and expiry)")
+}
+
+func (d duplicateFlag) policy() (ostiary.Policy, error) {
+	switch d {
+	case "error", "":
+		return ostiary.Fail, nil
+	case "ignore":
+		return ostiary.Ignore, nil
+	case "replace":
+		return ostiary.Replace, nil
+	}
+	return 0, fmt.Errorf("%w: --on-duplicate is error, ignore or replace", errUsage)
+}
+
+func (a *app) tupleWrite() *cobra.Command {
+	var condition, context, expires, schemaID string
+	var duplicate duplicateFlag
+	cmd := &cobra.Command{Use: "write USER RELATION OBJECT", Short: "Write a tuple", Args: cobra.ExactArgs(3), Long: "Write a tuple. " + subjectHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTriple(args)
+			if err != nil {
+				return err
+			}
+			if t.Condition = condition; context != "" {
+				if t.Context, err = rel.Canonical([]byte(context)); err != nil {
+					return err
+				}
+			}
+			if expires != "" {
+				at, err := time.Parse(time.RFC3339Nano, expires)
+				if err != nil {
+					return fmt.Errorf("%w: --expires %q is not a time (RFC 3339)", errUsage, expires)
+				}
+				t.Expires = rel.TimeOf(at)
+			}
+			policy, err := duplicate.policy()
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				token, err := s.Write(cmd.Context(), ostiary.Write{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID})
+				if err != nil {
+					return err
+				}
+				return a.printWritten("wrote "+t.String(), token)
+			})
+		}}
+	f := cmd.Flags()
+	f.StringVar(&condition, "condition", "", "a condition of the schema")
+	f.StringVar(&context, "context", "", "the condition's own parameters, a JSON object")
+	f.StringVar(&expires, "expires", "", "when the tuple ends to count (RFC 3339)")
+	f.StringVar(&schemaID, "schema", "", "the schema that admits the tuple; the current one by default")
+	duplicate.add(cmd)
+	return cmd
+}
+
+func (a *app) tupleDelete() *cobra.Command {
+	var filter filterFlags
+	var missing string
+	var yes bool
+	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Remove a tuple, or all that a filter selects",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w := ostiary.Write{}
+			what := ""
+			switch selected, err := filter.parse(); {
+			case err != nil:
+				return err
+			case len(args) == 3 && selected == rel.Filter{}:
+				t, err := parseTriple(args)
+				if err != nil {
+					return err
+				}
+				w.Remove, what = []rel.Key{t.Key()}, "removed "+t.Key().String()
+			case len(args) == 0 && selected != rel.Filter{}:
+				if !yes {
+					return fmt.Errorf("%w: this removes every tuple that the filter selects; say --yes", errUsage)
+				}
+				w.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: selected}}
+				what = "removed what the filter selects"
+			default:
+				return fmt.Errorf("%w: delete takes USER RELATION OBJECT, or a filter", errUsage)
+			}
+			switch missing {
+			case "error":
+			case "ignore":
+				w.OnMissing = ostiary.Ignore
+			default:
+				return fmt.Errorf("%w: --on-missing is error or ignore", errUsage)
+			}
+			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				token, err := s.Write(cmd.Context(), w)
+				if err != nil {
+					return err
+				}
+				return a.printWritten(what, token)
+			})
+		}}
+	filter.add(cmd)
+	cmd.Flags().StringVar(&missing, "on-missing", "error", "what a tuple that is not there does: error or ignore")
+	cmd.Flags().BoolVar(&yes, "yes", false, "remove all that the filter selects")
+	return cmd
+}
+
+// filterFlags select tuples.
+type filterFlags struct{ user, relation, object string }
+
+func (f *filterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.user, "user", "", "subject: type, type:id, type#relation or type:id#relation")
+	cmd.Flags().StringVar(&f.relation, "relation", "", "relation")
+	cmd.Flags().StringVar(&f.object, "object", "", "object: type or type:id")
+}
+
+func (f *filterFlags) parse() (out rel.Filter, err error) {
+	out.Relation = f.relation
+	out.ObjectType, out.ObjectID, _ = strings.Cut(f.object, ":")
+	typ, id, hasID := strings.Cut(f.user, ":")
+	if !hasID {
+		typ, out.SubjectRelation, _ = strings.Cut(typ, "#")
+		out.SubjectType = typ
+	} else if id == "" {
+		out.SubjectType = typ
+	} else {
+		sub, err := rel.ParseSubject(f.user)
+		if err != nil {
+			return out, err
+		}
+		out.SubjectType, out.SubjectID, out.SubjectRelation = sub.Type, sub.ID, sub.Relation
+		out.SubjectPlain = sub.Relation == ""
+	}
+	if out.ObjectType == "" && f.object != "" || out.SubjectType == "" && f.user != "" {
+		return out, fmt.Errorf("%w: a filter without a type", errUsage)
+	}
+	return out, nil
+}
+
+// readJSON is a page of tuples in JSON.
+type readJSON struct {
+	Tuples   []storedJSON `json:"tuples"`
+	Next     string       `json:"next,omitempty"`
+	Revision uint64       `json:"revision"`
+}
+
+type storedJSON struct {
+	tuplefile.Record
+	Created string `json:"created,omitempty"`
+}
+
+func (a *app) tupleRead() *cobra.Command {
+	var filter filterFlags
+	var limit int
+	var cursor, at string
+	cmd := &cobra.Command{Use: "read", Short: "Show tuples", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		selected, err := filter.parse()
+		if err != nil {
+			return err
+		}
+		when, err := parseAt(at)
+		if err != nil {
+			return err
+		}
+		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, At: when})
+			if err != nil {
+				return err
+			}
+			out := readJSON{Tuples: []storedJSON{}, Next: page.Next, Revision: uint64(page.Revision)}
+			for _, t := range page.Tuples {
+				record, err := tuplefile.RecordOf(t.Tuple)
+				if err != nil {
+					return err
+				}
+				out.Tuples = append(out.Tuples, storedJSON{record, stamp(t.Created)})
+			}
+			err = a.print(out, func(w io.Writer) {
+				fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
+				for i, t := range page.Tuples {
+					more := strings.TrimPrefix(strings.TrimPrefix(t.Tuple.String(), t.Key().String()), " ")
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Subject, t.Relation, t.Object, out.Tuples[i].Created, more)
+				}
+			})
+			if page.Next != "" {
+				a.note("there is more: --cursor %s", page.Next)
+			}
+			return err
+		})
+	}}
+	filter.add(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 100, "show at most this many")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "continue where a page ended")
+	cmd.Flags().StringVar(&at, "at", "", "read the past: a revision, a token, or a time (RFC 3339)")
+	return cmd
+}
