@@ -24,6 +24,7 @@ type Binding struct {
 	always []bool
 	units  []unit
 	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
+	cyclic bool                   // a relation needs the equations
 	// whole says that the reader knew every kind of the schema.
 	whole bool
 	mode  Mode

@@ -71,7 +71,7 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 	if len(env.Tuples) == 0 && len(env.Attributes) == 0 {
 		return r, nil
 	}
-	return Overlay(b.s, r, env.Tuples, env.Attributes)
+	return overlaid(b.s, b, r, env.Tuples, env.Attributes)
 }
 
 // member answers whether the subject has a relation of an object. n is any
@@ -100,9 +100,29 @@ func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) An
 func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	own := new(query)
 	*own = *q
-	a := own.solution(id, n, object)
+	a, ok := own.mixed(id, n, object)
+	if !ok {
+		a = own.solution(id, n, object)
+	}
 	q.stats, q.err = own.stats, own.err
 	return a
+}
+
+// mixed answers by the equations of what stands in cycles alone, and walks
+// for all else. It returns false where that does not tell.
+func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (Answer, bool) {
+	if !q.b.cyclic || !q.b.walks(q) {
+		return Answer{}, false
+	}
+	q.visited, q.over = 0, false
+	s := q.newSystem(id, n, object.ID)
+	s.walks = true
+	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
+	q.release()
+	if !ok {
+		return Answer{}, false
+	}
+	return Answer{Truth: s.truth(s.root())}, true
 }
 
 func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) Answer {
@@ -125,7 +145,7 @@ func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) 
 // solve builds and solves the question's equations. The system is not full
 // where the bound of nodes was reached or the question failed.
 func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *system {
-	q.visited, q.object = 0, object.ID
+	q.visited, q.over = 0, false
 	s := q.newSystem(id, n, object.ID)
 	s.full = s.build() && s.solve(q.depthMax)
 	return s

@@ -15,6 +15,9 @@ type unit struct {
 	relation schema.RelationID // the relation, or the one that holds the operand
 	operand  *schema.Expr      // nil for a relation
 	routes   *routes
+	// outside says that the operand, of a relation in a cycle that a walk cannot
+	// decide, depends on nothing in that cycle.
+	outside bool
 }
 
 // routes are a unit's routes by the subject's kind, as far as they were asked
@@ -91,17 +94,39 @@ func (b *Binding) unitsOf() {
 	}
 	for i := range b.s.Relations {
 		b.operands(schema.RelationID(i), b.s.Relations[i].Expr)
+		b.cyclic = b.cyclic || b.s.Relations[i].Cycle != schema.CyclePlain
 	}
 }
 
 func (b *Binding) operands(id schema.RelationID, e *schema.Expr) {
+	r := &b.s.Relations[id]
 	for _, ch := range e.Children {
-		if e.Op == schema.OpIntersection || e.Op == schema.OpExclusion {
+		operator := e.Op == schema.OpIntersection || e.Op == schema.OpExclusion
+		if operator || e.Op == schema.OpUnion && r.Cycle != schema.CyclePlain {
 			b.unitOf[ch] = int32(len(b.units))
-			b.units = append(b.units, unit{id, ch, &routes{}})
+			b.units = append(b.units, unit{id, ch, &routes{}, r.Cycle != schema.CyclePlain && b.below(ch, r.Component)})
 		}
-		b.operands(id, ch)
+		if e.Op != schema.OpArrow { // what stands under an arrow is a relation of its own
+			b.operands(id, ch)
+		}
 	}
+}
+
+// below says whether all that an expression depends on stands in components
+// before one.
+func (b *Binding) below(e *schema.Expr, component int32) bool {
+	is := func(id schema.RelationID) bool { return id == schema.None || b.s.Relations[id].Component < component }
+	switch e.Op {
+	case schema.OpDirect:
+		return !slices.ContainsFunc(e.Direct, func(x schema.Restriction) bool { return !is(x.Relation) })
+	case schema.OpComputed:
+		return is(e.Relation)
+	case schema.OpArrow:
+		return !slices.ContainsFunc(e.Via, func(v schema.Via) bool { return !is(v.Target) })
+	case schema.OpAttribute, schema.OpRule:
+		return false // nothing to search for
+	}
+	return !slices.ContainsFunc(e.Children, func(ch *schema.Expr) bool { return !b.below(ch, component) })
 }
 
 // route returns a unit's route for a subject's kind.

@@ -26,8 +26,8 @@ type system struct {
 	todo   []int32 // states whose gates are still to be built
 	// full is false where the bound of nodes or an error stopped the building.
 	full bool
-	// leaves, where not nil, decides an operand without building it.
-	leaves func(rel schema.RelationID, e *schema.Expr, n graph.Node) (truth expr.Truth, height int, ok bool)
+	// walks says that what a walk can decide is not built, but walked.
+	walks bool
 
 	solution
 }
@@ -86,6 +86,7 @@ const (
 
 // newSystem begins the equations of object#rel; build completes them.
 func (q *query) newSystem(rel schema.RelationID, n graph.Node, objectID string) *system {
+	q.object = objectID
 	s := &system{q: q, object: objectID, full: true, index: map[stateKey]int32{}, canon: map[graph.Node]graph.Node{}}
 	s.gates = append(s.gates,
 		gate{op: gateConst, value: expr.True, state: schema.None},
@@ -166,10 +167,10 @@ func (s *system) expr(st int32, e *schema.Expr) int32 {
 	n := s.states[st].node
 	rel := s.states[st].relation
 	t := &s.q.b.s.Types[s.q.b.s.Relations[rel].Type]
-	if s.leaves != nil {
-		if truth, height, ok := s.leaves(rel, e, n); ok {
-			g := s.constant(st, e, truth, nil)
-			s.gates[g].height = int32(height)
+	if s.walks {
+		if out := s.walked(e, n); out.truth != expr.Unknown {
+			g := s.constant(st, e, out.truth, nil)
+			s.gates[g].height = out.height
 			return g
 		}
 	}
@@ -192,6 +193,18 @@ func (s *system) expr(st int32, e *schema.Expr) int32 {
 		return g
 	}
 	return s.operator(st, e)
+}
+
+// walked decides an expression that stands outside of its relation's cycle;
+// unknown where it does not, or the walk cannot tell.
+func (s *system) walked(e *schema.Expr, n graph.Node) outcome {
+	unit, ok := s.q.b.unitOf[e]
+	if !ok || !s.q.b.units[unit].outside {
+		return outcome{truth: expr.Unknown}
+	}
+	out := s.q.operand(unit, n)
+	s.full = s.full && !s.q.over
+	return out
 }
 
 func (s *system) operator(st int32, e *schema.Expr) int32 {
