@@ -16,7 +16,12 @@ import (
 // with one key the later counts. The error wraps ErrTuple where the schema does
 // not admit one of them. The result is safe for concurrent use if base is.
 func Overlay(s *schema.Schema, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
-	o := &overlay{base: base, kinds: map[graph.KindName]graph.Kind{}, kindNames: map[graph.Kind]graph.KindName{},
+	return overlaid(s, nil, base, tuples, attributes)
+}
+
+// overlaid is Overlay for questions that a binding asks, which may be nil.
+func overlaid(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
+	o := &overlay{base: base, binding: b, kinds: map[graph.KindName]graph.Kind{}, kindNames: map[graph.Kind]graph.KindName{},
 		nodes: map[overlayNode]graph.Node{}, details: map[[2]graph.Node]graph.Detail{},
 		forward: map[overlayList][]graph.Edge{}, reverse: map[overlayList][]graph.Edge{},
 		attributes: map[rel.Attribute]string{}}
@@ -47,7 +52,10 @@ func Overlay(s *schema.Schema, base Reader, tuples []rel.Tuple, attributes []rel
 // overlay is a small graph before another Reader. Its own nodes count down
 // from graph.NodeMax, so that they stand behind every node of the base.
 type overlay struct {
-	base      Reader
+	base Reader
+	// binding, if there is one, has numbers for kinds that base, a view made
+	// before the schema was bound, does not know yet.
+	binding   *Binding
 	kinds     map[graph.KindName]graph.Kind
 	kindNames map[graph.Kind]graph.KindName
 	nodes     map[overlayNode]graph.Node
@@ -194,7 +202,15 @@ func (o *overlay) Kind(name graph.KindName) (graph.Kind, bool) {
 	if k, ok := o.kinds[name]; ok {
 		return k, true
 	}
-	return o.base.Kind(name)
+	if k, ok := o.base.Kind(name); ok || o.binding == nil {
+		return k, ok
+	}
+	id, ok := o.binding.s.Kind(schema.Kind(name))
+	if !ok {
+		return 0, false
+	}
+	k := o.binding.kind(id)
+	return k, k != 0
 }
 
 func (o *overlay) Node(k graph.Kind, id string) (graph.Node, bool) {
@@ -268,10 +284,22 @@ func (o *overlay) Attribute(n graph.Node, name string) (string, bool) {
 			return v, true
 		}
 	}
-	if o.isOwn(n) {
+	if !o.isOwn(n) {
+		return o.base.Attribute(n, name)
+	}
+	// The object may be one of the base's by another of its nodes: attributes
+	// are kept by the plain one.
+	if o.binding == nil {
 		return "", false
 	}
-	return o.base.Attribute(n, name)
+	t := o.binding.typeOf(o.KindOf(n))
+	if t == schema.None {
+		return "", false
+	}
+	if plain, ok := o.base.Node(o.binding.kind(o.binding.s.Types[t].Plain), o.ID(n)); ok {
+		return o.base.Attribute(plain, name)
+	}
+	return "", false
 }
 
 // probe asks a base that probes for what no contextual tuple replaces.
