@@ -44,6 +44,8 @@ func (a Answer) String() string {
 type Side interface {
 	// Load makes a store of a world and returns its id and its model's.
 	Load(ctx context.Context, w *World) (Place, error)
+	// Put writes one tuple.
+	Put(ctx context.Context, p Place, t *openfgav1.TupleKey) error
 	// Ask asks one question of a place.
 	Ask(ctx context.Context, p Place, w *World, q Question) Answer
 	Close()
@@ -102,6 +104,13 @@ func (s *side) Load(ctx context.Context, w *World) (Place, error) {
 		StoreId: p.Store, AuthorizationModelId: p.Model, Writes: &openfgav1.WriteRequestWrites{TupleKeys: w.Stored},
 	})
 	return p, err
+}
+
+func (s *side) Put(ctx context.Context, p Place, t *openfgav1.TupleKey) error {
+	_, err := s.Write(ctx, &openfgav1.WriteRequest{
+		StoreId: p.Store, AuthorizationModelId: p.Model, Writes: &openfgav1.WriteRequestWrites{TupleKeys: []*openfgav1.TupleKey{t}},
+	})
+	return err
 }
 
 func (s *side) Ask(ctx context.Context, p Place, w *World, q Question) Answer {

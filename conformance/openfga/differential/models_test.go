@@ -1,7 +1,6 @@
 package differential
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -84,53 +83,4 @@ func (g *generator) spoil() {
 	case 10:
 		g.model.SchemaVersion = pick(g, []string{"1.0", "1.1", "1.2", "1.3"})
 	}
-}
-
-// TestConditionValues stores and asks every value with every type of
-// parameter: both must accept the same ones, and answer alike.
-func TestConditionValues(t *testing.T) {
-	ours, err := Ours(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	theirs, err := Theirs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer theirs.Close()
-	answers, beyond := map[string]int{}, 0
-	for _, typ := range parameterTypes() {
-		for i, value := range values(t) {
-			stored := conditionWorld(typ, uint64(i))
-			stored.Stored[0].Condition.Context = value
-			asked := conditionWorld(typ, uint64(i))
-			asked.Context = value
-			both := conditionWorld(typ, uint64(i))
-			both.Stored[0].Condition.Context, both.Context = value, values(t)[0]
-			for _, w := range []*World{stored, asked, both} {
-				a, b := playOne(t, theirs, w), playOne(t, ours, w)
-				answers[fmt.Sprint(a.Code, a.Allowed)]++
-				switch {
-				case a.Equal(b):
-				case extreme(value):
-					beyond++
-				default:
-					t.Errorf("%s with %v stored and %v asked: theirs %v, ours %v",
-						typ.source, w.Stored[0].GetCondition().GetContext().AsMap(), w.Context.AsMap(), a, b)
-				}
-			}
-		}
-	}
-	t.Logf("answers: %v, %d differ on numbers beyond 2^53", answers, beyond)
-}
-
-// playOne loads a world and asks its one question; a refused load is an
-// answer too.
-func playOne(t *testing.T, s Side, w *World) Answer {
-	p, err := s.Load(t.Context(), w)
-	if err != nil {
-		return listed(nil, err)
-	}
-	return s.Ask(t.Context(), p, w, w.Questions[0])
 }

@@ -2,6 +2,7 @@ package differential
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"testing"
@@ -105,10 +106,9 @@ func extreme(v *structpb.Struct) bool {
 	return math.Abs(n) >= exactMax || n != n
 }
 
-// conditionWorld has one tuple under a condition, and the check of it.
-func conditionWorld(p parameter, seed uint64) *World {
+// conditionWorld has one tuple under a condition, doc:plain, without values.
+func conditionWorld(p parameter) *World {
 	return &World{
-		Seed: seed,
 		Model: &openfgav1.AuthorizationModel{
 			SchemaVersion: "1.1",
 			Conditions: map[string]*openfgav1.Condition{
@@ -121,10 +121,77 @@ func conditionWorld(p parameter, seed uint64) *World {
 				}},
 			}},
 		},
-		Stored: []*openfgav1.TupleKey{{
-			Object: "doc:1", Relation: "viewer", User: "user:1", Condition: &openfgav1.RelationshipCondition{Name: "cond"},
-		}},
-		Context:   &structpb.Struct{},
-		Questions: []Question{{Kind: Check, Object: "doc:1", Relation: "viewer", User: "user:1"}},
+		Stored: []*openfgav1.TupleKey{underCondition("doc:plain", nil)},
 	}
+}
+
+func underCondition(object string, values *structpb.Struct) *openfgav1.TupleKey {
+	return &openfgav1.TupleKey{
+		Object: object, Relation: "viewer", User: "user:1",
+		Condition: &openfgav1.RelationshipCondition{Name: "cond", Context: values},
+	}
+}
+
+// TestConditionValues stores and asks every value with every type of
+// parameter: both must accept the same ones, and answer alike.
+func TestConditionValues(t *testing.T) {
+	ours, err := Ours(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := Theirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	answers, beyond := map[string]int{}, 0
+	contexts := values(t)
+	for _, typ := range parameterTypes() {
+		w := conditionWorld(typ)
+		at, err := theirs.Load(t.Context(), w)
+		if err != nil {
+			t.Fatalf("%s: theirs: %v", typ.source, err)
+		}
+		of, err := ours.Load(t.Context(), w)
+		if err != nil {
+			t.Errorf("%s: ours: %v", typ.source, err)
+			continue
+		}
+		for i, value := range contexts {
+			for _, way := range []string{"stored", "asked", "both"} {
+				a, b := playValue(t, theirs, at, w, i, way, value), playValue(t, ours, of, w, i, way, value)
+				answers[fmt.Sprint(uint32(a.Code), a.Allowed)]++
+				switch {
+				case a.Equal(b):
+				case extreme(value):
+					beyond++
+				default:
+					t.Errorf("%s with %v %s: theirs %v, ours %v", typ.source, value.AsMap(), way, a, b)
+				}
+			}
+		}
+	}
+	t.Logf("answers: %v, %d differ on numbers beyond 2^53", answers, beyond)
+}
+
+// playValue checks doc:plain with the value asked, a document with the value
+// stored, or one with it stored while another value is asked.
+func playValue(t *testing.T, s Side, p Place, w *World, i int, way string, value *structpb.Struct) Answer {
+	q := Question{Kind: Check, Object: "doc:plain", Relation: "viewer", User: "user:1"}
+	asked := *w
+	asked.Context = &structpb.Struct{}
+	switch way {
+	case "asked":
+		asked.Context = value
+	case "both":
+		asked.Context = &structpb.Struct{Fields: map[string]*structpb.Value{"v": structpb.NewStringValue("a")}}
+	}
+	if way != "asked" {
+		q.Object = fmt.Sprint("doc:", way, i)
+		if err := s.Put(t.Context(), p, underCondition(q.Object, value)); err != nil {
+			return listed(nil, err)
+		}
+	}
+	return s.Ask(t.Context(), p, &asked, q)
 }
