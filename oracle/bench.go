@@ -121,11 +121,28 @@ func (b *Bench) draw() {
 			}
 		}
 	}
+	if b.Seed%wideEvery == wideEvery/2 {
+		for _, q := range b.World.wide() {
+			if b.Oracle.relation(q.Object.Type, q.Relation) != nil {
+				b.Questions = append(b.Questions, q)
+			}
+		}
+	}
 }
 
-// admissible says whether the schema admits every contextual tuple; where it
-// does not, the question is an error.
+// admissible says whether the schema admits every contextual tuple and
+// declares every contextual attribute; where it does not, a question is an
+// error.
 func (b *Bench) admissible() bool {
+	declared := func(a rel.Attribute) bool {
+		t := b.Oracle.types[a.Object.Type]
+		return t != nil && slices.ContainsFunc(t.Attributes, func(d schema.AttributeDef) bool { return d.Name == a.Name })
+	}
+	for _, a := range b.World.ContextualAttributes {
+		if !declared(a) {
+			return false
+		}
+	}
 	return !slices.ContainsFunc(b.World.Contextual, func(t rel.Tuple) bool { return !b.Oracle.admitted(t) })
 }
 

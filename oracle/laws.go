@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +40,7 @@ func Laws() []Law {
 		{Name: "check shuffled", Holds: checkLaw(eval.ModeShuffled), Every: 2},
 		{Name: "past views", Holds: pastLaw, Every: 4},
 		{Name: "list objects", Holds: listObjectsLaw, Every: 2},
+		{Name: "list subjects", Holds: listSubjectsLaw, Every: 4},
 	}
 	return laws
 }
@@ -220,135 +220,4 @@ func (b *Bench) objects() []rel.Object {
 		all = append(all, q.Object)
 	}
 	return all
-}
-
-// listObjectsLaw: the list of objects is what check is true for, whole and by
-// pages.
-func listObjectsLaw(b *Bench) *Failure {
-	type asked struct {
-		subject       rel.Subject
-		typ, relation string
-	}
-	done := map[asked]bool{}
-	for _, q := range b.Questions {
-		k := asked{q.Subject, q.Object.Type, q.Relation}
-		if done[k] {
-			continue
-		}
-		done[k] = true
-		if text := b.listObjects(q); text != "" {
-			return &Failure{Question: q, Text: text}
-		}
-	}
-	return nil
-}
-
-func (b *Bench) listObjects(q Question) string {
-	lq := eval.ListObjectsQuestion{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject}
-	ctx, v := context.Background(), b.graph.View()
-	whole, err := b.binding.ListObjects(ctx, v, lq, &b.env)
-	if !b.admissible() {
-		if !errors.Is(err, eval.ErrTuple) {
-			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v", err)
-		}
-		return ""
-	}
-	if err != nil {
-		return err.Error()
-	}
-	if b.Coverage != nil {
-		b.Coverage.Lists++
-	}
-	var want, unknown []string
-	for _, x := range b.Oracle.listed(q) {
-		if x.Type != q.Object.Type {
-			continue
-		}
-		switch b.table(q.Subject).Truth(x, q.Relation) {
-		case expr.True:
-			want = append(want, x.ID)
-		case expr.Unknown:
-			unknown = append(unknown, x.ID)
-		}
-	}
-	inOrder(want)
-	inOrder(unknown)
-	if spare := b.Oracle.spare(q); spare != "" && (slices.Contains(whole.IDs, spare) || slices.Contains(whole.Unknown, spare)) {
-		return ""
-	}
-	switch {
-	case whole.More:
-		return "the whole list says that there is more"
-	case whole.Bound != "":
-		return b.cutList(whole, want, unknown)
-	case !slices.Equal(whole.IDs, want):
-		return fmt.Sprintf("want %v, got %v", want, whole.IDs)
-	case !b.World.Model.Options.MissingContextFails &&
-		(!slices.Equal(whole.Unknown, unknown) || whole.UnknownCount != len(unknown)):
-		return fmt.Sprintf("want %v unknown, got %v (%d)", unknown, whole.Unknown, whole.UnknownCount)
-	}
-	return b.pages(lq, want)
-}
-
-// cutList: a list that a bound cut holds nothing that is wrong.
-func (b *Bench) cutList(l eval.ObjectList, want, unknown []string) string {
-	for _, id := range l.IDs {
-		if !slices.Contains(want, id) {
-			return fmt.Sprintf("want %v, got %v (cut by %s)", want, l.IDs, l.Bound)
-		}
-	}
-	if len(unknown) == 0 {
-		return fmt.Sprintf("cut by %s, but no check is unknown", l.Bound)
-	}
-	return ""
-}
-
-func (b *Bench) pages(lq eval.ListObjectsQuestion, want []string) string {
-	var got []string
-	for lq.Limit = 1 + int(b.Seed%3); ; {
-		page, err := b.binding.ListObjects(context.Background(), b.graph.View(), lq, &b.env)
-		if err != nil {
-			return "page: " + err.Error()
-		}
-		got = append(got, page.IDs...)
-		if !page.More {
-			break
-		}
-		if len(page.IDs) != lq.Limit {
-			return fmt.Sprintf("a page of %d says that there is more, and holds %d", lq.Limit, len(page.IDs))
-		}
-		lq.After = page.Next
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Sprintf("want %v, got %v by pages of %d", want, got, lq.Limit)
-	}
-	return ""
-}
-
-// listed are the objects that a list may name: those of which a tuple or an
-// attribute tells. A userset is besides listed as a member of itself, though
-// nothing may tell of its object; what else may be listed of such an object is
-// left open (see spare).
-func (o *Oracle) listed(q Question) []rel.Object {
-	all := slices.Clone(o.objects)
-	own := q.Subject.Object()
-	if !o.mentioned[own] && q.Subject.Relation == q.Relation && own.Type == q.Object.Type {
-		all = append(all, own)
-	}
-	return all
-}
-
-// spare is the id of the subject's own object where nothing tells of it, and
-// the question is not that of itself; "" where there is none.
-func (o *Oracle) spare(q Question) string {
-	own := q.Subject.Object()
-	if o.mentioned[own] || own.Type != q.Object.Type || q.Subject.Relation == q.Relation {
-		return ""
-	}
-	return own.ID
-}
-
-// inOrder sorts ids as lists do.
-func inOrder(ids []string) {
-	slices.SortFunc(ids, func(a, b string) int { return eval.PositionOf(a).Compare(eval.PositionOf(b)) })
 }

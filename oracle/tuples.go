@@ -67,6 +67,9 @@ func (g *generator) tuples() {
 			g.w.Stored = append(g.w.Stored, t)
 		}
 	}
+	if g.wide && len(g.w.Stored) > 0 {
+		g.widen(keys)
+	}
 	if !g.chance(35) {
 		return
 	}
@@ -81,6 +84,49 @@ func (g *generator) tuples() {
 			g.w.Contextual = append(g.w.Contextual, t)
 		}
 	}
+}
+
+// widen repeats a tuple for very many subjects, or on very many objects. Many
+// subjects are of a type without relations: the oracle asks about each of them
+// anew, and about every relation of every object.
+func (g *generator) widen(keys map[rel.Key]bool) {
+	like := pick(g, g.w.Stored...)
+	subjects := like.Subject.Relation == "" && like.Subject.ID != rel.Wildcard
+	for _, t := range g.w.Model.Types {
+		subjects = subjects && !(g.full(t.Name) == like.Subject.Type && len(t.Relations) > 0)
+	}
+	for i := range wideMin + g.r.IntN(wideMin) {
+		t := like
+		if subjects {
+			t.Subject.ID = wideID(i)
+		} else {
+			t.Object.ID = wideID(i)
+		}
+		if g.chance(5) {
+			t = g.altered(t)
+		}
+		if !keys[t.Key()] {
+			keys[t.Key()] = true
+			g.w.Stored = append(g.w.Stored, t)
+		}
+	}
+}
+
+// wideMin is the least length of a long list: more than a chunk of the graph.
+const wideMin = 600
+
+func wideID(i int) string { return "w" + strconv.Itoa(1000+i) }
+
+// wide returns the questions that a world with a long list asks besides: one
+// for each of its tuples.
+func (w *World) wide() []Question {
+	var all []Question
+	for _, t := range w.Stored {
+		if len(t.Object.ID) == len(wideID(0)) || len(t.Subject.ID) == len(wideID(0)) {
+			all = append(all, Question{t.Object, t.Relation, t.Subject})
+		}
+	}
+	return all
 }
 
 // tuple draws one that a restriction admits, or sometimes a stale one: as if
@@ -150,13 +196,30 @@ func (g *generator) stale(t *schema.TypeDef, r schema.RelationDef, st schema.Sub
 func (g *generator) detail(t rel.Tuple, condition string) rel.Tuple {
 	t.Condition, t.Context, t.Expires = condition, "", 0
 	if condition != "" && g.chance(70) {
+		values := g.someValues(pick(g, 20, 60, 90))
+		for name := range values {
+			if !g.reads(condition, name) {
+				delete(values, name)
+			}
+		}
 		// The values are plain JSON, so the error cannot happen.
-		t.Context, _ = rel.CanonicalValue(g.someValues(pick(g, 20, 60, 90)))
+		t.Context, _ = rel.CanonicalValue(values)
 	}
 	if g.chance(8) {
 		t.Expires = pick(g, epoch-1, epoch, epoch+1, epoch+3600_000_000_000)
 	}
 	return t
+}
+
+// reads says whether a condition has a parameter; one that the model lacks has
+// all of them.
+func (g *generator) reads(condition, param string) bool {
+	for _, def := range g.w.Model.Conditions {
+		if def.Name == condition {
+			return slices.ContainsFunc(def.Params, func(p expr.Param) bool { return p.Name == param })
+		}
+	}
+	return true
 }
 
 // altered is a tuple with the same key and another condition or expiry.

@@ -15,6 +15,7 @@ import (
 // package does not change. Not every model that it makes compiles.
 func Random(seed uint64) World {
 	g := newGenerator(seed)
+	g.wide = seed%wideEvery == wideEvery/2
 	g.settings()
 	g.conditions()
 	g.types()
@@ -38,8 +39,13 @@ type generator struct {
 	conditional bool
 	attributes  bool
 	arrows      bool
-	ids         int // objects a type
+	wide        bool // one long list
+	ids         int  // objects a type
 }
+
+// wideEvery is how rarely a world has a list of many chunks, which costs as
+// much as hundreds of others.
+const wideEvery = 500
 
 func newGenerator(seed uint64) *generator {
 	return &generator{r: rand.New(rand.NewPCG(seed, 0x6f73))}

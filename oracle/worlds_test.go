@@ -41,7 +41,7 @@ func TestWorlds(t *testing.T) {
 	for i := range workers {
 		wait.Go(func() {
 			from, to := first+count*i/workers, first+count*(i+1)/workers
-			failures[i] = Run(from, to-from, Laws(), &parts[i])
+			failures[i] = Run(from, to-from, append(Laws(), StoreLaws()...), &parts[i])
 		})
 	}
 	wait.Wait()

@@ -1,0 +1,65 @@
+//go:build faults
+
+package oracle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/internal/fault"
+)
+
+// faultWorldsMax is how many worlds may pass before a fault is caught.
+const faultWorldsMax = 20_000
+
+// TestFaults switches each seeded fault on in turn: a law must fail within
+// faultWorldsMax worlds. It prints how many each one took. OSTIARY_FAULT
+// chooses one by its number.
+func TestFaults(t *testing.T) {
+	only := fault.Fault(setting(t, "OSTIARY_FAULT", 0))
+	var table strings.Builder
+	for f := fault.None + 1; f < fault.Count; f++ {
+		if only != fault.None && f != only {
+			continue
+		}
+		fault.Switch(f)
+		worlds, err := hunt(Laws())
+		fault.Switch(fault.None)
+		if err == nil {
+			t.Errorf("fault %d is not caught by %d worlds", f, worlds)
+			fmt.Fprintf(&table, "%3d  not caught\n", f)
+			continue
+		}
+		fmt.Fprintf(&table, "%3d  %6d worlds  %s\n", f, worlds, strings.SplitN(err.Error(), ": ", 2)[0])
+	}
+	t.Logf("fault, worlds needed, law\n%s", table.String())
+}
+
+// hunt runs worlds until a law fails, and returns their number and the failure.
+func hunt(laws []Law) (worlds int, failure error) {
+	for seed := uint64(1); worlds < faultWorldsMax; seed++ {
+		b, err := NewBench(seed, Random(seed), nil, nil)
+		if err != nil {
+			continue
+		}
+		worlds++
+		for _, law := range laws {
+			if f := holds(law, b); f != nil {
+				f.Law = law.Name
+				return worlds, f
+			}
+		}
+	}
+	return worlds, nil
+}
+
+// holds is law.Holds; a panic is a failure too.
+func holds(law Law, b *Bench) (f *Failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = &Failure{Text: fmt.Sprint("panic: ", p)}
+		}
+	}()
+	return law.Holds(b)
+}

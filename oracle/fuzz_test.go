@@ -1,0 +1,34 @@
+package oracle
+
+import (
+	"errors"
+	"testing"
+)
+
+// FuzzWorlds lets a fuzzer choose the seed of a world, and a few tuples more
+// to take away from it, and holds every law on what is left.
+func FuzzWorlds(f *testing.F) {
+	f.Add(uint64(1), uint64(0))
+	f.Add(uint64(250), uint64(5))
+	f.Fuzz(func(t *testing.T, seed, without uint64) {
+		w := Random(seed)
+		for i := range w.Stored {
+			if without&(1<<(i%64)) != 0 {
+				w.Stored[i].Expires = w.Now // as good as gone
+			}
+		}
+		b, err := NewBench(seed, w, nil, nil)
+		if errors.Is(err, ErrInvalid) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, law := range Laws() {
+			if fail := law.Holds(b); fail != nil {
+				fail.Law = law.Name
+				t.Fatal(report(seed, law, b, fail))
+			}
+		}
+	})
+}

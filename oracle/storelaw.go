@@ -1,0 +1,372 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// StoreLaws hold on whole stores: written in several revisions, asked at each
+// of them, before and after a reopen, beside a twin with equal names.
+func StoreLaws() []Law {
+	return []Law{
+		{Name: "store in memory", Holds: storeLaw(inMemory), Every: 16},
+		{Name: "store on Pebble", Holds: storeLaw(onPebble), Every: 160},
+	}
+}
+
+// medium opens one driver after another on the same data.
+type medium func() (storage.Driver, error)
+
+func inMemory() medium {
+	under := memory.NewStore()
+	return func() (storage.Driver, error) { return kv.New(under, kv.Options{}) }
+}
+
+func onPebble() medium {
+	fs := vfs.NewMem()
+	return func() (storage.Driver, error) {
+		return pebble.Open("data", pebble.Options{FS: fs, CacheBytes: 1 << 20, MemTableBytes: 256 << 10})
+	}
+}
+
+// trial is one run of a store law.
+type trial struct {
+	b       *Bench
+	history History
+	schema  string // the id of the world's schema
+
+	ids    [2]storage.StoreID // the store's and its twin's
+	tokens []ostiary.Token    // of the history's revisions, from 0 on
+	tables []map[rel.Subject]*Table
+	twin   map[rel.Subject]*Table
+	states []State
+}
+
+// storeLaw: a store answers at each revision as the oracle does on the state
+// of that revision, before a reopen and after it; its twin has no part in it.
+func storeLaw(on func() medium) func(*Bench) *Failure {
+	return func(b *Bench) *Failure {
+		if !b.admissible() || !b.wellTyped() {
+			return nil // the store refuses the request
+		}
+		t := &trial{b: b}
+		if err := t.run(on()); err != nil {
+			if f := (*Failure)(nil); errors.As(err, &f) {
+				return f
+			}
+			return &Failure{Text: err.Error()}
+		}
+		return nil
+	}
+}
+
+// wellTyped says whether what comes with the request is of the types that the
+// schema declares.
+func (b *Bench) wellTyped() bool {
+	for _, t := range b.World.Contextual {
+		for name, v := range b.Oracle.storedValues(t) {
+			i := slices.IndexFunc(parameters, func(p expr.Param) bool { return p.Name == name })
+			if _, err := (literal{kind: parameters[i].Type.Kind}).eval(v); err != nil {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(b.World.ContextualAttributes, func(a rel.Attribute) bool {
+		return refused(storage.Change{Kind: storage.AttributeSet, Attribute: a})
+	})
+}
+
+// run writes on one engine and asks on it, then on another over the same data.
+func (t *trial) run(open medium) error {
+	for attempt := range 2 {
+		driver, err := open()
+		if err != nil {
+			return err
+		}
+		e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: Conditions{}, Window: -1,
+			Clock: func() time.Time { return t.b.World.Now.Time() }})
+		if err != nil {
+			return errors.Join(err, driver.Close())
+		}
+		if attempt == 0 {
+			err = t.write(e)
+		}
+		if err == nil {
+			err = t.ask(e)
+		}
+		if err := errors.Join(err, e.Close(), driver.Close()); err != nil {
+			return fmt.Errorf("engine %d: %w", attempt+1, err)
+		}
+	}
+	return nil
+}
+
+// write fills both stores and works out what to expect.
+func (t *trial) write(e *ostiary.Engine) error {
+	t.history = Route(t.b.Seed, &t.b.World)
+	for i, changes := range t.history.Revisions {
+		t.history.Revisions[i] = slices.DeleteFunc(changes, refused)
+	}
+	half := t.history.At(t.history.Present)
+	half.Tuples = slices.DeleteFunc(half.Tuples, func(x rel.Tuple) bool { return len(x.String())%2 == 0 })
+	twin := History{Revisions: [][]storage.Change{difference(State{}, half)}}
+	for i, h := range []History{t.history, twin} {
+		s, err := e.CreateStore(context.Background(), ostiary.CreateStore{Name: "twin"})
+		if err != nil {
+			return err
+		}
+		t.ids[i] = s.ID()
+		tokens, err := t.fill(s, h)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			t.tokens = tokens
+		}
+	}
+	var err error
+	if t.twin, err = t.expect(half); err != nil {
+		return err
+	}
+	for revision := range t.tokens {
+		state := t.history.At(revision)
+		tables, err := t.expect(state)
+		if err != nil {
+			return err
+		}
+		t.states, t.tables = append(t.states, state), append(t.tables, tables)
+	}
+	return nil
+}
+
+// refused says whether a store refuses a change whatever the schema admits: an
+// attribute of the wrong type, and what is true without being written.
+func refused(c storage.Change) bool {
+	if c.Kind == storage.TupleAdd {
+		return c.Tuple.Subject == rel.Subject{Type: c.Tuple.Object.Type, ID: c.Tuple.Object.ID, Relation: c.Tuple.Relation}
+	}
+	if c.Kind != storage.AttributeSet {
+		return false
+	}
+	value := c.Attribute.Value
+	switch c.Attribute.Name {
+	case "open":
+		return value != "true" && value != "false"
+	case "name":
+		return value[0] != '"'
+	}
+	return value[0] < '0' || value[0] > '9'
+}
+
+// expect returns the oracle's tables for a state.
+func (t *trial) expect(s State) (map[rel.Subject]*Table, error) {
+	o, err := t.b.on(s)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[rel.Subject]*Table{}
+	for _, q := range t.b.Questions {
+		if tables[q.Subject] == nil {
+			tables[q.Subject] = o.Members(q.Subject, t.b.objects()...)
+		}
+	}
+	return tables, nil
+}
+
+// fill writes a history under a schema that admits all of it, makes the
+// world's schema the current one, and returns the tokens of the revisions.
+func (t *trial) fill(s *ostiary.Store, h History) ([]ostiary.Token, error) {
+	ctx := context.Background()
+	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: permissive(&t.b.World.Model, h)})
+	if err != nil {
+		return nil, fmt.Errorf("permissive schema: %w", err)
+	}
+	own, token, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: &t.b.World.Model})
+	if err != nil {
+		return nil, err
+	}
+	if s.ID() == t.ids[0] {
+		t.schema = own.ID
+	}
+	tokens := []ostiary.Token{token}
+	for _, changes := range h.Revisions {
+		for _, w := range writes(changes) {
+			w.SchemaID = admits.ID
+			if token, err = s.Write(ctx, w); err != nil {
+				return nil, fmt.Errorf("write: %w", err)
+			}
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
+
+// writes cuts changes into writes, in each of which order does not matter.
+func writes(changes []storage.Change) []ostiary.Write {
+	var all []ostiary.Write
+	kind := storage.ChangeKind(0)
+	keys := map[any]bool{}
+	for _, c := range changes {
+		var key any = c.Tuple.Key()
+		if c.Kind == storage.AttributeSet || c.Kind == storage.AttributeRemove {
+			key = attributeKey{c.Attribute.Object, c.Attribute.Name}
+		}
+		if c.Kind != kind || keys[key] {
+			all = append(all, ostiary.Write{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore})
+			clear(keys)
+		}
+		kind, keys[key] = c.Kind, true
+		w := &all[len(all)-1]
+		switch c.Kind {
+		case storage.TupleAdd:
+			w.Add = append(w.Add, c.Tuple)
+		case storage.TupleRemove:
+			w.Remove = append(w.Remove, c.Tuple.Key())
+		case storage.AttributeSet:
+			w.SetAttributes = append(w.SetAttributes, c.Attribute)
+		case storage.AttributeRemove:
+			w.RemoveAttributes = append(w.RemoveAttributes, c.Attribute)
+		case storage.RemoveByFilter:
+			w.RemoveMatching = append(w.RemoveMatching, c.Filter)
+		}
+	}
+	return all
+}
+
+// ask compares both stores with what is expected.
+func (t *trial) ask(e *ostiary.Engine) error {
+	ctx := context.Background()
+	s, err := e.Store(ctx, t.ids[0])
+	if err != nil {
+		return err
+	}
+	twin, err := e.Store(ctx, t.ids[1])
+	if err != nil {
+		return err
+	}
+	last := len(t.tokens) - 1
+	if err := t.checks(s, ostiary.MinimizeLatency(), t.tables[last], "newest"); err != nil {
+		return err
+	}
+	if err := t.checks(twin, ostiary.FullyConsistent(), t.twin, "twin"); err != nil {
+		return err
+	}
+	if _, err := twin.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "user", ID: "1"}, Relation: "a",
+		Subject: rel.Subject{Type: "user", ID: "1"}, Ask: ostiary.Ask{At: ostiary.Exactly(t.tokens[last])}}); !errors.Is(err, ostiary.ErrToken) {
+		return fmt.Errorf("the twin takes the store's token: %v", err)
+	}
+	for i := range t.tokens {
+		revision := (i*7 + int(t.b.Seed)) % len(t.tokens) // any order
+		what := fmt.Sprintf("revision %d of %d (the world's is %d)", revision, last, t.history.Present)
+		at := ostiary.Exactly(t.tokens[revision])
+		if err := t.export(s, at, t.states[revision], what); err != nil {
+			return err
+		}
+		if err := t.checks(s, at, t.tables[revision], what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checks asks all questions, one by one and in a batch.
+func (t *trial) checks(s *ostiary.Store, at ostiary.At, tables map[rel.Subject]*Table, what string) error {
+	ctx, w := context.Background(), &t.b.World
+	a := ostiary.Ask{At: at, SchemaID: t.schemaOf(s), Context: w.Context, Tuples: w.Contextual,
+		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
+	var batch []eval.Question
+	for _, q := range t.b.Questions {
+		batch = append(batch, eval.Question(q))
+	}
+	results, err := s.Batch(ctx, batch, a)
+	if err != nil {
+		return fmt.Errorf("%s: batch: %w", what, err)
+	}
+	for i, q := range t.b.Questions {
+		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a})
+		if err != nil {
+			return &Failure{Question: q, Text: what + ": " + err.Error()}
+		}
+		want := tables[q.Subject].Truth(q.Object, q.Relation)
+		if err := results[i].Err; err != nil || results[i].Truth != one.Truth {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, in a batch %s, %v", what, one.Truth, results[i].Truth, err)}
+		}
+		if one.Truth != want {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Truth, one.Reasons)}
+		}
+	}
+	return t.lists(s, a, tables, what)
+}
+
+// schemaOf is the world's schema by name on some worlds, and as the current
+// one on others.
+func (t *trial) schemaOf(s *ostiary.Store) string {
+	if t.b.Seed%2 == 0 || s.ID() != t.ids[0] {
+		return ""
+	}
+	return t.schema
+}
+
+// lists asks one list of objects by pages with cursors, which pin the revision.
+func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*Table, what string) error {
+	q := t.b.Questions[int(t.b.Seed)%len(t.b.Questions)]
+	table := tables[q.Subject]
+	if table.oracle.spare(q) != "" {
+		return nil
+	}
+	var want []string
+	for _, x := range table.oracle.listed(q) {
+		if x.Type == q.Object.Type && table.Truth(x, q.Relation) == expr.True {
+			want = append(want, x.ID)
+		}
+	}
+	inOrder(want)
+	var got []string
+	r := ostiary.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, Ask: a}
+	for {
+		page, err := s.ListObjects(context.Background(), r)
+		if err != nil {
+			return &Failure{Question: q, Text: what + ": list: " + err.Error()}
+		}
+		if got = append(got, page.IDs...); page.Bound != "" {
+			return nil
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		return &Failure{Question: q, Text: fmt.Sprintf("%s: want the list %v, got %v", what, want, got)}
+	}
+	return nil
+}
+
+// export compares the tuples of a revision, expired ones left out.
+func (t *trial) export(s *ostiary.Store, at ostiary.At, want State, what string) error {
+	var got State
+	for x, err := range s.Export(context.Background(), at) {
+		if err != nil {
+			return fmt.Errorf("%s: export: %w", what, err)
+		}
+		got.Tuples = append(got.Tuples, x)
+	}
+	want.Tuples = slices.DeleteFunc(slices.Clone(want.Tuples), func(x rel.Tuple) bool { return x.Expired(t.b.World.Now) })
+	if a, b := got.sorted(), want.sorted(); !slices.Equal(a.Tuples, b.Tuples) {
+		return fmt.Errorf("%s: export: want %v, got %v", what, b.Tuples, a.Tuples)
+	}
+	return nil
+}
