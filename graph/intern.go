@@ -120,13 +120,14 @@ func (k *kin) next() Node {
 		return 0
 	}
 	n := Node(atomic.LoadUint32(&k.rec[0]))
-	if k.s.kindOf(n) == 0 {
+	rec := k.s.record(n)
+	if k.s.kindOf(n) == 0 || !k.s.knows(n) {
 		return 0
 	}
 	if k.head--; k.head > 0 {
 		k.rec = k.rec[1:]
 	} else {
-		k.rec = k.s.record(n)[1:]
+		k.rec = rec[1:]
 	}
 	return n
 }
@@ -139,6 +140,15 @@ func (s *spine) kindOf(n Node) Kind {
 	return 0
 }
 
+// knows says whether s has the record of a node whose block it has. A block is
+// known before its youngest nodes are given: they are in place once the first
+// chunk has its whole size, but before that it moves as it grows, and an older
+// view keeps the smaller one.
+func (s *spine) knows(n Node) bool {
+	rec := s.record(n)
+	return rec != nil && (len(s.nodes[0]) == arenaChunk || rec[0] != 0)
+}
+
 // nodeOf finds the node of a kind among those in a name record, which may be
 // nil.
 func (s *spine) nodeOf(rec []uint32, k Kind) (Node, bool) {
@@ -147,7 +157,7 @@ func (s *spine) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	}
 	// Most walks end here; a name's first node never changes.
 	if n := Node(rec[1]); s.kindOf(n) == k {
-		return n, true
+		return n, s.knows(n)
 	}
 	if atomic.LoadUint32(&rec[2]) == 0 {
 		return 0, false
