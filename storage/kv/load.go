@@ -60,7 +60,7 @@ func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.Load
 	return storage.State{
 		Head:       h.Head,
 		Oldest:     t.rows,
-		Tuples:     stream(ctx, d, id, p, opts, tupleRows(), tupleRow(n)),
+		Tuples:     ahead(ctx, stream(ctx, d, id, p, opts, tupleRows(), tupleRow(n))),
 		Attributes: stream(ctx, d, id, p, opts, attributeRows(), attributeRow(&names{})),
 		Documents:  stream(ctx, d, id, p, opts, documentRows(), documentRow),
 		Close:      p.close,
