@@ -117,8 +117,9 @@ type Searched struct {
 }
 
 // Explain answers a question as Check does, with the same errors, and says why.
-// It evaluates the whole of what the question depends on, so that it costs
-// more than a check.
+// It evaluates what the question depends on as a whole, so that it costs more
+// than a check: as much as the smaller one of the object's side and the
+// subject's holds.
 func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env *Env, opts ExplainOptions) (Explanation, error) {
 	if env == nil {
 		env = &Env{}
@@ -146,7 +147,8 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	if err := q.failed(); err != nil {
 		return x, err
 	}
-	p := &prover{q: &q, left: opts.FrontierMax, most: opts.FrontierMax}
+	p := &prover{q: &q, r: narrow(&q, id), left: opts.FrontierMax, most: opts.FrontierMax}
+	q.r = p.r
 	if p.s = q.solve(id, n, question.Object); p.s.full {
 		p.explain(&x, id)
 	}

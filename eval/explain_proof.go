@@ -14,6 +14,7 @@ import (
 type prover struct {
 	q    *query
 	s    *system
+	r    *narrowReader
 	most int // FrontierMax
 	left int // steps that may still be taken
 	over int // steps that were cut
@@ -129,7 +130,9 @@ func (s *Step) add(child *Step) {
 func (p *prover) union(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	if s.Truth == expr.True {
-		s.add(p.gate(p.best(arcs).to, expr.True))
+		if best := p.best(arcs); best != nil {
+			s.add(p.gate(best.to, expr.True))
+		}
 		return
 	}
 	for i := range arcs {
@@ -197,7 +200,9 @@ func (p *prover) tuples(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	switch s.Truth {
 	case expr.True:
-		s.add(p.tuple(p.best(arcs), expr.True))
+		if best := p.best(arcs); best != nil {
+			s.add(p.tuple(best, expr.True))
+		}
 		return
 	case expr.Unknown:
 		for i := range arcs {
@@ -275,9 +280,9 @@ func (p *prover) searched(s *Step, g *gate) {
 	}
 	list := func(x *schema.Restriction) {
 		for _, k := range b.plainKinds(x.Kind) {
-			if l := p.q.r.Forward(from, k); l.Len() > 0 {
+			if l := p.r.Reader.Forward(from, k); l.Len() > 0 {
 				s.Searched = append(s.Searched, Searched{b.kindText(x.Kind), l.Len()})
-				p.failing(s, from, l, x)
+				p.failing(s, from, k, l, x)
 			}
 		}
 	}
@@ -298,15 +303,16 @@ func (p *prover) searched(s *Step, g *gate) {
 	}
 }
 
-// failing names the tuples to usersets and related objects that do not count
-// or whose condition is false.
-func (p *prover) failing(s *Step, from graph.Node, l graph.List, x *schema.Restriction) {
-	if p.short || p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != StepArrow {
+// failing names those tuples to usersets and related objects on the subject's
+// way that do not count or whose condition is false.
+func (p *prover) failing(s *Step, from graph.Node, k graph.Kind, l graph.List, x *schema.Restriction) {
+	if p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != StepArrow {
 		return // others' own tuples say nothing of the subject
 	}
+	l = p.r.relevant(l, k)
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
-			if e.Detailed() && p.q.edge(x, from, e) == expr.False {
+			if (e.Detailed() || !x.Bare) && p.q.edge(x, from, e) == expr.False {
 				s.add(p.tupleStep(from, e, x, expr.False))
 			}
 		}
@@ -382,31 +388,25 @@ func (p *prover) memberships(id schema.RelationID) *Memberships {
 	if !p.q.r.Reversible() || p.q.kind == schema.None {
 		return nil
 	}
-	held := len(p.s.arcs) - len(p.s.states) // tuples, about
 	env := *p.q.env
-	env.Bounds.Nodes = max(1, held)
-	w := walk{target: id}
-	w.q.start(p.q.ctx, p.q.b, p.q.r, p.q.subject, &env)
+	env.Bounds.Nodes = max(1, p.r.skipped+len(p.s.arcs)-len(p.s.states)) // tuples, about
+	w := walk{target: id, way: true}
+	w.q.start(p.q.ctx, p.q.b, p.r.Reader, p.q.subject, &env)
 	err := w.run()
 	defer w.release()
 	if err != nil || w.bound != "" {
 		return nil
 	}
 	m := &Memberships{}
-	for _, key := range w.seen.slots {
-		if key == 0 {
-			continue
-		}
-		key--
-		r := &p.q.b.s.Relations[w.plan.relations[key>>32].id]
-		sub := rel.Subject{Type: p.q.b.s.Types[r.Type].Name, ID: p.q.subject.ID, Relation: p.q.b.relationText(r.ID)}
-		if n := graph.Node(key >> 1 & (1<<31 - 1)); n != 0 {
+	w.each(func(id schema.RelationID, n graph.Node) {
+		sub := rel.Subject{Type: p.q.b.s.Types[p.q.b.s.Relations[id].Type].Name, ID: p.q.subject.ID, Relation: p.q.b.relationText(id)}
+		if n != 0 {
 			sub.ID = p.q.r.ID(n)
 		}
 		if sub != p.q.subject {
 			m.In = append(m.In, sub)
 		}
-	}
+	})
 	slices.SortFunc(m.In, func(a, b rel.Subject) int { return strings.Compare(a.String(), b.String()) })
 	m.In = slices.Compact(m.In)
 	if len(m.In) > p.most {

@@ -56,12 +56,17 @@ type planner struct {
 	b        *Binding
 	kind     schema.KindID // the subject's
 	wildcard schema.KindID // its type's wildcard, or None
-	plan     *plan
+	// whole follows every operand: also what is subtracted, and all of an
+	// intersection.
+	whole bool
+	plan  *plan
 }
 
-// planFor reads the schema backwards from what makes a member of target.
-func (b *Binding) planFor(target schema.RelationID, kind schema.KindID) *plan {
-	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &plan{index: map[schema.RelationID]int32{}}}
+// planFor reads the schema backwards from what makes a member of target; or,
+// whole, from everything that membership in target depends on.
+func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *plan {
+	p := &planner{b: b, kind: kind, wildcard: schema.None, whole: whole,
+		plan: &plan{index: map[schema.RelationID]int32{}}}
 	if kind != schema.None && b.s.Kinds[kind].Relation == "" {
 		p.wildcard = b.s.Types[b.names[b.s.Kinds[kind].Type].id].Wildcard
 	}
@@ -105,16 +110,25 @@ func (p *planner) read(to int32, e *schema.Expr, open bool) {
 	case schema.OpArrow:
 		p.arrow(to, e, open)
 	case schema.OpUnion:
-		for _, ch := range e.Children {
-			p.read(to, ch, open)
+		p.readAll(to, e.Children, open)
+	case schema.OpIntersection, schema.OpExclusion:
+		switch open = !unchecked(); {
+		case p.whole:
+			p.readAll(to, e.Children, open)
+		case e.Op == schema.OpIntersection:
+			// A member of all is a member of any one of them.
+			p.read(to, p.narrowest(e.Children), open)
+		default:
+			p.read(to, e.Children[0], open)
 		}
-	case schema.OpIntersection:
-		// A member of all is a member of any one of them.
-		p.read(to, p.narrowest(e.Children), !unchecked())
-	case schema.OpExclusion:
-		p.read(to, e.Children[0], !unchecked())
 	case schema.OpAttribute, schema.OpRule:
 		p.plan.everything = append(p.plan.everything, to)
+	}
+}
+
+func (p *planner) readAll(to int32, children []*schema.Expr, open bool) {
+	for _, ch := range children {
+		p.read(to, ch, open)
 	}
 }
 

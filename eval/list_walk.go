@@ -23,6 +23,9 @@ type walk struct {
 	q      query
 	target schema.RelationID
 	plan   *plan
+	// way asks for what leads to the target, not for the target's objects; whole
+	// also for what leads to anything that it depends on.
+	way, whole bool
 
 	*listScratch
 	hops    int
@@ -45,9 +48,9 @@ const compactMin = 1 << 13
 // run walks until nothing new is found. What stops it early is in w.bound or
 // the error.
 func (w *walk) run() error {
-	w.plan = w.q.b.planFor(w.target, w.q.kind)
-	w.compact = compactMin
 	w.listScratch = borrowList()
+	w.plan = w.listScratch.planFor(w.q.b, w.target, w.q.kind, w.whole)
+	w.compact = compactMin
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (w *walk) begin() error {
 	}
 	for _, s := range w.plan.starts {
 		for _, p := range q.probes(s.by) {
-			if p.node == 0 || p.node == q.star && missesWildcard() {
+			if p.node == 0 || missesWildcard() && p.node == q.starNode() {
 				continue
 			}
 			w.follow(p.node, w.plan.relations[s.to].kind, s.by, step{relation: s.to, open: s.open})
@@ -96,6 +99,10 @@ func (w *walk) itself() (int32, bool) {
 // all begins at every object of the types that a rule or an attribute is read
 // on. The subject's own object is one of them though no tuple may tell of it.
 func (w *walk) all() error {
+	if w.way && len(w.plan.everything) > 0 {
+		w.bound = BoundNodes // all objects of a type are no way from the subject
+		return nil
+	}
 	for _, i := range w.plan.everything {
 		r := &w.q.b.s.Relations[w.plan.relations[i].id]
 		nodes, ok := objects(w.q.b, w.q.r, &w.q.b.s.Types[r.Type])
@@ -158,7 +165,8 @@ func (w *walk) subject(anchor graph.Node, k graph.Kind) graph.Node {
 // follow takes every tuple that n stands in as the subject, on nodes of kind
 // k, one hop further on.
 func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to step) {
-	if k == 0 {
+	last := len(w.plan.relations[to.relation].uses) == 0
+	if k == 0 || last && w.way {
 		return
 	}
 	l := w.q.r.Reverse(n, k)
@@ -178,7 +186,7 @@ func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to ste
 					s.open = true
 				}
 			}
-			if len(w.plan.relations[to.relation].uses) == 0 {
+			if last {
 				w.hit(s)
 			} else if w.fresh(s) {
 				w.next = append(w.next, s)
@@ -209,7 +217,7 @@ func (w *walk) fresh(s step) bool {
 // hit records a membership in the target.
 func (w *walk) hit(s step) {
 	switch {
-	case s.relation != 0:
+	case s.relation != 0 || w.way:
 	case s.node == 0:
 		w.own, w.ownOpen = true, s.open && (!w.own || w.ownOpen)
 	case s.open:
@@ -264,6 +272,16 @@ func (s *listScratch) sorted() []ranked {
 	var out []ranked
 	out, s.counts = order(s.entries[:n], s.entries[n:], s.counts, s.ids)
 	return out
+}
+
+// each calls yield for every membership that leads somewhere.
+func (w *walk) each(yield func(id schema.RelationID, n graph.Node)) {
+	for _, key := range w.seen.slots {
+		if key != 0 {
+			key--
+			yield(w.plan.relations[key>>32].id, graph.Node(key>>1&graph.NodeMax))
+		}
+	}
 }
 
 // check decides the i-th open entry.
