@@ -116,13 +116,13 @@ const (
 
 // closed decides a list by the subject's side, where that promises to be
 // cheaper. It returns false where the list must be followed.
-func (w *search) closed(p *pending) bool {
+func (w *search) closed(p *pending, l graph.List) bool {
 	q := w.q
 	f := p.by
 	if q.b.mode == ModeForward || q.b.mode == ModeShuffled || f.unit < 0 || f.scan || !q.r.Reversible() {
 		return false
 	}
-	q.spent += p.list.Len()
+	q.spent += l.Len()
 	if q.spent < closureMin && q.b.mode != ModeBackward {
 		return false
 	}
@@ -148,7 +148,7 @@ func (w *search) closed(p *pending) bool {
 			return false
 		}
 	}
-	w.meet(p, c)
+	w.meet(p, l, c)
 	return true
 }
 
@@ -165,19 +165,19 @@ func (q *query) closure(f *follow) *closure {
 }
 
 // meet looks for a common node of a list and a closure, walking the shorter.
-func (w *search) meet(p *pending, c *closure) {
+func (w *search) meet(p *pending, l graph.List, c *closure) {
 	s := w.q.scratch
-	if c.n <= p.list.Len() {
+	if c.n <= l.Len() {
 		w.q.stats.Probes += c.n
 		for _, n := range s.members[c.first : c.first+c.n] {
-			if e, ok := p.list.Find(n); ok && w.common(p, c, e) {
+			if e, ok := l.Find(n); ok && w.common(p, c, e) {
 				return
 			}
 		}
 		return
 	}
-	for i := range p.list.Chunks() {
-		for _, e := range p.list.Chunk(i) {
+	for i := range l.Chunks() {
+		for _, e := range l.Chunk(i) {
 			w.q.stats.Probes++
 			if s.seen.has(c.id, memberUnit, e.Node()) && w.common(p, c, e) {
 				return

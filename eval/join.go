@@ -14,7 +14,7 @@ func (w *search) joins(f *follow) bool {
 	if f.arrow || f.scan || f.unit < 0 {
 		return false
 	}
-	t := q.b.route(f.unit, q.kind)
+	t := q.next(f)
 	return t.last && t.sources[0].kind == f.kind
 }
 
@@ -23,7 +23,7 @@ func (w *search) joins(f *follow) bool {
 // list and looks its nodes up in the longer.
 func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
 	q := w.q
-	probes := q.b.route(f.unit, q.kind).sources[0].probes
+	probes := q.next(f).sources[0].probes
 	for i := range probes {
 		p := &probes[i]
 		x := q.node

@@ -73,6 +73,7 @@ type follow struct {
 	// scan says that each edge's condition matters, wherever the edge leads.
 	scan  bool
 	arrow bool
+	next  *atomic.Pointer[route] // of unit, once it was wanted
 }
 
 // opaque is a part of a union that a walk cannot see through: an operator of
@@ -266,7 +267,8 @@ func (p *router) direct(e *schema.Expr) {
 			probes = append(probes, lookup{kind, x, star})
 		}
 		if x.Relation != schema.None && p.b.follows(x, p.kind) {
-			follows = append(follows, follow{kind: kind, by: x, unit: int32(x.Relation), scan: p.b.scans(x)})
+			follows = append(follows, follow{kind: kind, by: x, unit: int32(x.Relation), scan: p.b.scans(x),
+				next: new(atomic.Pointer[route])})
 		}
 	}
 	if len(probes)+len(follows) == 0 {
@@ -282,7 +284,8 @@ func (p *router) arrow(e *schema.Expr) {
 	add := func(x *schema.Restriction, unit int32) {
 		for _, kind := range p.b.plainKinds(x.Kind) {
 			if kind != 0 {
-				follows = append(follows, follow{kind: kind, by: x, unit: unit, scan: p.b.scans(x), arrow: true})
+				follows = append(follows, follow{kind: kind, by: x, unit: unit, scan: p.b.scans(x), arrow: true,
+					next: new(atomic.Pointer[route])})
 			}
 		}
 	}

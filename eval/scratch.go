@@ -11,7 +11,7 @@ import (
 type scratch struct {
 	seen    visitedSet
 	pending []pending // lists to follow, of all searches under way
-	later   []reached // states for the end of a search
+	later   []laterState
 	opaques []openPart
 	memo    map[memoKey]outcome
 	// of walks from the subject
@@ -20,11 +20,17 @@ type scratch struct {
 	queue    []reached
 }
 
-// pending is a list that a search is still to follow.
+// pending is a list that a search is still to follow: from's, by one follow.
 type pending struct {
-	list graph.List
 	by   *follow
 	from graph.Node
+	hops int32
+}
+
+// laterState is a state behind a follow, for the end of a search.
+type laterState struct {
+	by   *follow
+	node graph.Node
 	hops int32
 }
 
@@ -68,8 +74,9 @@ func (q *query) release() {
 	}
 	q.scratch = nil
 	s.pending, s.later, s.opaques = s.pending[:0], s.later[:0], s.opaques[:0]
-	clear(s.pending[:cap(s.pending)]) // lists would keep old views alive
-	clear(s.memo)
+	if len(s.memo) > 0 {
+		clear(s.memo)
+	}
 	s.closures, s.members, s.queue = s.closures[:0], s.members[:0], s.queue[:0]
 	if len(s.seen.slots) <= scratchSlotsMax {
 		scratches.Put(s)

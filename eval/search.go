@@ -20,6 +20,8 @@ type outcome struct {
 type search struct {
 	q  *query
 	id uint32 // tells its visited states from those of other searches
+
+	near *nearby
 	// where its own parts of the scratch begin
 	pending, later, opaques int
 
@@ -28,6 +30,21 @@ type search struct {
 	done  bool    // result stands
 	found outcome // the result
 }
+
+// nearby holds a search's first lists and states, on the stack, so that a
+// short search is all there. It is apart from the search, which it outlives
+// in no case, for the compiler's sake: what is read from it may be kept, and
+// the query may not.
+type nearby struct {
+	lists           [searchShort]pending
+	states          [searchShort]memoKey
+	nLists, nStates int
+	next            int  // of lists
+	overflowed      bool // the states stand in the scratch
+}
+
+// searchShort is how many lists and states of a search need no scratch.
+const searchShort = 8
 
 // nestedMax bounds searches inside searches: what nests deeper is left to the
 // equations, which need no stack.
@@ -41,7 +58,8 @@ func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outc
 	}
 	q.object = objectID
 	q.searches++
-	w := search{q: q, id: q.searches}
+	var near nearby
+	w := search{q: q, id: q.searches, near: &near}
 	w.run(r, n)
 	if q.scratch != nil {
 		q.release()
@@ -63,7 +81,8 @@ func (w *search) end() outcome {
 // search decides a unit on the object of n.
 func (q *query) search(unit int32, n graph.Node) outcome {
 	q.searches++
-	w := search{q: q, id: q.searches}
+	var near nearby
+	w := search{q: q, id: q.searches, near: &near}
 	if q.scratch != nil {
 		w.pending, w.later, w.opaques = len(q.scratch.pending), len(q.scratch.later), len(q.scratch.opaques)
 	}
@@ -76,35 +95,80 @@ func (q *query) search(unit int32, n graph.Node) outcome {
 
 func (w *search) run(r *route, n graph.Node) {
 	w.enter(r, n, 0)
-	if w.done || w.q.scratch == nil {
-		return
+	for !w.done && w.near.next < w.near.nLists {
+		w.near.next++
+		w.expand(&w.near.lists[w.near.next-1])
 	}
-	s := w.q.scratch
-	for next := w.pending; ; {
-		for ; next < len(s.pending) && !w.done; next++ {
-			w.expand(s.pending[next])
-		}
-		for w.opaques < len(s.opaques) && !w.done && next == len(s.pending) {
+	if !w.done && w.q.scratch != nil {
+		w.rest(w.q.scratch)
+	}
+}
+
+// rest does what stands in the scratch: lists first, then what cannot be seen
+// through, then what is only possible; each may bring more of the first.
+func (w *search) rest(s *scratch) {
+	for next := w.pending; !w.done; {
+		switch {
+		case w.near.next < w.near.nLists:
+			w.near.next++
+			w.expand(&w.near.lists[w.near.next-1])
+		case next < len(s.pending):
+			p := s.pending[next]
+			next++
+			w.expand(&p)
+		case w.opaques < len(s.opaques):
 			last := len(s.opaques) - 1
 			o := s.opaques[last]
 			s.opaques = s.opaques[:last]
 			w.part(o.part, o.node, o.hops)
+		case w.later < len(s.later) && !w.doubt: // a doubt is not settled by what is possible
+			w.maybe = true
+			last := len(s.later) - 1
+			l := s.later[last]
+			s.later = s.later[:last]
+			w.reach(l.by, l.node, l.hops)
+		default:
+			return
 		}
-		if w.done || next < len(s.pending) {
-			if w.done {
-				return
-			}
-			continue
-		}
-		if w.later == len(s.later) || w.doubt {
-			return // a doubt cannot be settled by what is only possible
-		}
-		w.maybe = true
-		last := len(s.later) - 1
-		l := s.later[last]
-		s.later = s.later[:last]
-		w.reach(l.unit, l.node, l.hops)
 	}
+}
+
+// push notes a list to follow.
+func (w *search) push(p pending) {
+	if w.near.nLists < searchShort {
+		w.near.lists[w.near.nLists] = p
+		w.near.nLists++
+		return
+	}
+	s := w.q.borrow()
+	s.pending = append(s.pending, p)
+}
+
+// visit says whether a state was not yet visited.
+func (w *search) visit(unit int32, n graph.Node) bool {
+	if fault.On(fault.EvalVisitedAcrossRelations) {
+		unit = 0
+	}
+	if w.near.overflowed {
+		return w.q.scratch.seen.add(w.id, unit, n)
+	}
+	k := memoKey{unit, n}
+	for i := range w.near.nStates {
+		if w.near.states[i] == k {
+			return false
+		}
+	}
+	if w.near.nStates < searchShort {
+		w.near.states[w.near.nStates] = k
+		w.near.nStates++
+		return true
+	}
+	s := w.q.borrow()
+	for _, old := range w.near.states {
+		s.seen.add(w.id, old.unit, old.node)
+	}
+	w.near.overflowed = true
+	return s.seen.add(w.id, unit, n)
 }
 
 // hit ends the search: the subject is a member, after so many hops.
@@ -134,15 +198,21 @@ func (w *search) met(t expr.Truth, hops int32) bool {
 	return w.done
 }
 
-// reach enters a state that was not yet visited.
-func (w *search) reach(unit int32, n graph.Node, hops int32) {
-	key := unit
-	if fault.On(fault.EvalVisitedAcrossRelations) {
-		key = 0
+// reach enters the state behind a follow, if it was not yet visited.
+func (w *search) reach(f *follow, n graph.Node, hops int32) {
+	if w.visit(f.unit, n) {
+		w.enter(w.q.next(f), n, hops)
 	}
-	if w.q.borrow().seen.add(w.id, key, n) {
-		w.enter(w.q.b.route(unit, w.q.kind), n, hops)
+}
+
+// next is the route of what a follow leads to.
+func (q *query) next(f *follow) *route {
+	if r := f.next.Load(); r != nil {
+		return r
 	}
+	r := q.b.route(f.unit, q.kind)
+	f.next.Store(r)
+	return r
 }
 
 // enter looks at all that a route reads on the object of n, and notes what is
@@ -216,26 +286,26 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 			}
 			continue
 		}
-		b := q.borrow()
-		b.pending = append(b.pending, pending{l, f, m, hops + 1})
+		w.push(pending{f, m, hops + 1})
 	}
 }
 
 // expand follows a list's edges.
-func (w *search) expand(p pending) {
+func (w *search) expand(p *pending) {
 	q := w.q
-	if w.closed(&p) || w.done {
+	l := q.r.Forward(p.from, p.by.kind)
+	if w.closed(p, l) || w.done {
 		return
 	}
 	backwards := q.b.mode == ModeShuffled
-	for c := range p.list.Chunks() {
-		chunk := p.list.Chunk(c)
+	for c := range l.Chunks() {
+		chunk := l.Chunk(c)
 		for i := range chunk {
 			e := chunk[i]
 			if backwards {
 				e = chunk[len(chunk)-1-i]
 			}
-			if w.follow(&p, e); w.done {
+			if w.follow(p, e); w.done {
 				return
 			}
 			if p.by.arrow && fault.On(fault.EvalArrowFirstOnly) {
@@ -258,9 +328,9 @@ func (w *search) follow(p *pending, e graph.Edge) {
 		}
 	case t == expr.Unknown && !w.maybe:
 		b := q.borrow()
-		b.later = append(b.later, reached{p.by.unit, e.Node(), p.hops})
+		b.later = append(b.later, laterState{p.by, e.Node(), p.hops})
 	default:
-		w.reach(p.by.unit, e.Node(), p.hops)
+		w.reach(p.by, e.Node(), p.hops)
 	}
 }
 
