@@ -99,7 +99,12 @@ func parseContext(s string) (expr.Values, error) {
 }
 
 func parseContextual(s string) (rel.Tuple, error) {
-	words := strings.Fields(s)
+	var words []string
+	rest := strings.TrimSpace(s)
+	for ; rest != "" && len(words) < 4; rest = strings.TrimSpace(rest) {
+		end := strings.IndexAny(rest+" ", " \t\n")
+		words, rest = append(words, rest[:end]), rest[end:]
+	}
 	if len(words) < 3 {
 		return rel.Tuple{}, fmt.Errorf(`%w: --contextual-tuple %q is not "USER RELATION OBJECT [CONDITION [JSON]]"`, errUsage, s)
 	}
@@ -107,10 +112,8 @@ func parseContextual(s string) (rel.Tuple, error) {
 	if err != nil || len(words) == 3 {
 		return t, err
 	}
-	t.Condition = words[3]
-	if len(words) > 4 {
-		_, text, _ := strings.Cut(s, words[3])
-		if t.Context, err = rel.Canonical([]byte(text)); err != nil {
+	if t.Condition = words[3]; rest != "" {
+		if t.Context, err = rel.Canonical([]byte(rest)); err != nil {
 			return t, err
 		}
 	}

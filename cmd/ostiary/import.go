@@ -104,7 +104,7 @@ func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlag
 	done, err := s.Import(ctx, ahead(ctx, tuplefile.Read(in, format)),
 		ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
 	if err != nil && done.Read > 0 {
-		err = fmt.Errorf("%w (%s before it are imported)", err, plural(done.Read, "tuple"))
+		err = fmt.Errorf("%w (imported before that: %s)", err, plural(done.Read, "tuple"))
 	}
 	return done, err
 }

@@ -99,7 +99,7 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 			return
 		}
 		name := "OSTIARY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if value, ok := a.lookup(name); ok {
+		if value, ok := a.lookup(name); ok && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -138,7 +139,7 @@ func (r *running) check(c *Check) {
 				want := fmt.Sprint(a.Want)
 				switch {
 				case err != nil:
-					r.fail(question, want, err)
+					r.fail(question, want, errorText(err))
 				case fails(got.Reasons):
 					r.fail(question, want, "error: "+got.Reasons.String())
 				case got.Allowed() != a.Want:
@@ -176,10 +177,19 @@ func (r *running) listObjects(l *ListObjects) {
 	}
 }
 
+// errorText leaves out the store, whose id nobody knows.
+func errorText(err error) string {
+	var e *ostiary.Error
+	if errors.As(err, &e) && e.Err != nil {
+		err = e.Err
+	}
+	return "error: " + err.Error()
+}
+
 func cause(err error, bound string, why *eval.Reasons) string {
 	switch {
 	case err != nil:
-		return err.Error()
+		return errorText(err)
 	case bound != "":
 		return "error: bound reached: " + bound
 	}

@@ -102,34 +102,42 @@ type fileText struct {
 }
 
 type testText struct {
-	Name        string      `yaml:"name"`
-	Description string      `yaml:"description"`
-	Tuples      []yaml.Node `yaml:"tuples"`
-	TupleFile   string      `yaml:"tuple_file"`
-	TupleFiles  []string    `yaml:"tuple_files"`
-	Check       []struct {
-		User       string    `yaml:"user"`
-		Users      []string  `yaml:"users"`
-		Object     string    `yaml:"object"`
-		Objects    []string  `yaml:"objects"`
-		Context    yaml.Node `yaml:"context"`
-		Assertions yaml.Node `yaml:"assertions"`
-	} `yaml:"check"`
-	ListObjects []struct {
-		User       string    `yaml:"user"`
-		Type       string    `yaml:"type"`
-		Context    yaml.Node `yaml:"context"`
-		Assertions yaml.Node `yaml:"assertions"`
-	} `yaml:"list_objects"`
-	ListUsers []struct {
-		Object     string `yaml:"object"`
-		UserFilter []struct {
-			Type     string `yaml:"type"`
-			Relation string `yaml:"relation"`
-		} `yaml:"user_filter"`
-		Context    yaml.Node `yaml:"context"`
-		Assertions yaml.Node `yaml:"assertions"`
-	} `yaml:"list_users"`
+	Name        string            `yaml:"name"`
+	Description string            `yaml:"description"`
+	Tuples      []yaml.Node       `yaml:"tuples"`
+	TupleFile   string            `yaml:"tuple_file"`
+	TupleFiles  []string          `yaml:"tuple_files"`
+	Check       []checkText       `yaml:"check"`
+	ListObjects []listObjectsText `yaml:"list_objects"`
+	ListUsers   []listUsersText   `yaml:"list_users"`
+}
+
+type checkText struct {
+	User       string    `yaml:"user"`
+	Users      []string  `yaml:"users"`
+	Object     string    `yaml:"object"`
+	Objects    []string  `yaml:"objects"`
+	Context    yaml.Node `yaml:"context"`
+	Assertions yaml.Node `yaml:"assertions"`
+}
+
+type listObjectsText struct {
+	User       string    `yaml:"user"`
+	Type       string    `yaml:"type"`
+	Context    yaml.Node `yaml:"context"`
+	Assertions yaml.Node `yaml:"assertions"`
+}
+
+type listUsersText struct {
+	Object     string           `yaml:"object"`
+	UserFilter []userFilterText `yaml:"user_filter"`
+	Context    yaml.Node        `yaml:"context"`
+	Assertions yaml.Node        `yaml:"assertions"`
+}
+
+type userFilterText struct {
+	Type     string `yaml:"type"`
+	Relation string `yaml:"relation"`
 }
 
 // Parse reads a store-test file. A field that is not known is refused.
