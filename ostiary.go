@@ -194,19 +194,46 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 }
 
 // Stores yields what is known of each store, in order of id, beginning after
-// the given one (the zero id: at the first). It loads nothing.
+// the given one (the zero id: at the first). It loads nothing. Stores that are
+// created or deleted meanwhile may or may not be among them.
 func (e *Engine) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
 	return func(yield func(storage.StoreInfo, error) bool) {
-		if e.closed.Load() {
-			yield(storage.StoreInfo{}, failed("list stores", storage.StoreID{}, ErrClosed))
-			return
-		}
-		for info, err := range e.driver.Stores(ctx, after) {
-			if !yield(info, failed("list stores", storage.StoreID{}, err)) || err != nil {
+		for {
+			page, err := e.storesPage(ctx, after)
+			if err != nil {
+				yield(storage.StoreInfo{}, failed("list stores", storage.StoreID{}, err))
+				return
+			}
+			for _, info := range page {
+				if !yield(info, nil) {
+					return
+				}
+				after = info.ID
+			}
+			if len(page) < storesPage {
 				return
 			}
 		}
 	}
+}
+
+// storesPage is how many stores are read at once: no read of the driver is
+// open while the consumer works.
+const storesPage = 256
+
+func (e *Engine) storesPage(ctx context.Context, after storage.StoreID) (page []storage.StoreInfo, err error) {
+	if e.closed.Load() {
+		return nil, ErrClosed
+	}
+	for info, err := range e.driver.Stores(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		if page = append(page, info); len(page) == storesPage {
+			break
+		}
+	}
+	return page, nil
 }
 
 // UpdateStore replaces a store's name and aliases.

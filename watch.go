@@ -39,94 +39,107 @@ func (s *Store) Watch(ctx context.Context, r WatchRequest) iter.Seq2[ChangeEntry
 	}
 }
 
+// watching is one Watch: where it is, and whom it tells.
+type watching struct {
+	s     *Store
+	types []string
+	yield func(ChangeEntry, error) bool
+	after Token // what was looked at last
+	last  storage.Revision
+}
+
 // runWatch returns nil where the consumer has gone.
 func (s *Store) runWatch(ctx context.Context, r WatchRequest, yield func(ChangeEntry, error) bool) error {
-	last := storage.Head{}
-	if r.After != "" {
-		p, err := readToken(r.After)
+	w := watching{s: s, types: r.Types, yield: yield, after: r.After}
+	if w.after == "" {
+		head, err := s.Head(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := s.confirm(ctx, p); err != nil {
-			return err
-		}
-		last.Revision = p.revision
+		w.after = head
 	}
+	p, err := readToken(w.after)
+	if err != nil {
+		return err
+	}
+	if _, err := s.confirm(ctx, p); err != nil {
+		return err
+	}
+	w.last = p.revision
 	for {
 		// Entries that are published from here on are kept for us.
-		w := s.watch.add(s.engine.opts.Bounds.WatchBuffer)
-		v, err := s.view(ctx)
-		if err == nil {
-			err = s.open()
-		}
-		if err != nil {
-			s.watch.remove(w)
+		buffer := s.watch.add(s.engine.opts.Bounds.WatchBuffer)
+		live, err := w.run(ctx, buffer)
+		s.watch.remove(buffer)
+		if err != nil || live {
 			return err
 		}
-		if r.After == "" && last.Revision == 0 {
-			last = v.head
-		}
-		// The log up to there may be longer than a watcher may lag; then it is read
-		// to its end first, and we look again.
-		gap := v.head.Revision > last.Revision+storage.Revision(s.engine.opts.Bounds.WatchBuffer/2)
-		if gap {
-			s.watch.remove(w)
-		}
-		more, err := s.watchLog(ctx, &last, v.head.Revision, r.Types, yield)
-		if err != nil || !more {
-			s.watch.remove(w)
-			return err
-		}
-		if gap {
-			continue
-		}
-		err = s.watchLive(ctx, w, last, r.Types, yield)
-		s.watch.remove(w)
-		return err
 	}
 }
 
-// watchLog yields the log's entries after last up to a revision.
-func (s *Store) watchLog(ctx context.Context, last *storage.Head, through storage.Revision, types []string, yield func(ChangeEntry, error) bool) (more bool, err error) {
-	if last.Revision >= through {
-		return true, nil
+// run reads the log up to what was published when the buffer began, and then
+// the buffer. A log that is longer than the buffer may hold is read without
+// one; then live is false, and the caller starts again.
+func (w *watching) run(ctx context.Context, buffer *watcher) (live bool, err error) {
+	if err := w.s.open(); err != nil {
+		return true, err
 	}
-	walk := logWalk{s: s, after: last.Revision}
-	for e, err := range walk.entries(ctx) {
+	v, err := w.s.view(ctx)
+	if err != nil {
+		return true, err
+	}
+	through := v.head.Revision
+	live = through <= w.last+storage.Revision(w.s.engine.opts.Bounds.WatchBuffer/2)
+	if !live {
+		w.s.watch.remove(buffer)
+	}
+	if more, err := w.log(ctx, through); err != nil || !more {
+		return true, err
+	}
+	if !live {
+		return false, nil
+	}
+	return true, w.live(ctx, buffer)
+}
+
+// log yields the log's entries up to a revision, a page at a time: no read of
+// the driver is open while the consumer works.
+func (w *watching) log(ctx context.Context, through storage.Revision) (more bool, err error) {
+	for w.last < through {
+		page, err := w.s.changes(ctx, ChangesRequest{After: w.after, Types: w.types})
 		if err != nil {
 			return false, err
 		}
-		*last = walk.head
-		if entry := s.visible(e, walk.head, types); len(entry.Changes) > 0 && !yield(entry, nil) {
-			return false, nil
+		for _, e := range page.Entries {
+			if !w.yield(e, nil) {
+				return false, nil
+			}
 		}
-		if e.Revision >= through {
-			break
+		p, err := readToken(page.Next)
+		if err != nil || p.revision <= w.last {
+			return true, err
 		}
+		w.after, w.last = page.Next, p.revision
 	}
 	return true, nil
 }
 
-// watchLive yields what is pushed, after last.
-func (s *Store) watchLive(ctx context.Context, w *watcher, last storage.Head, types []string, yield func(ChangeEntry, error) bool) error {
+// live yields what is pushed.
+func (w *watching) live(ctx context.Context, buffer *watcher) error {
 	for {
-		items, err := w.take(ctx)
+		items, err := buffer.take(ctx)
 		for i := range items {
 			item := &items[i]
-			if item.head.Revision <= last.Revision {
+			if item.head.Revision <= w.last {
 				continue
 			}
-			last = item.head
-			if entry := s.visible(&item.entry, item.head, types); len(entry.Changes) > 0 && !yield(entry, nil) {
+			w.after, w.last = w.s.tokenAt(item.head), item.head.Revision
+			if e := w.s.visible(&item.entry, item.head, w.types); len(e.Changes) > 0 && !w.yield(e, nil) {
 				return nil
 			}
 		}
 		if err == ErrWatchBehind {
-			token, tokenErr := s.tokenFor(ctx, last.Revision)
-			if tokenErr != nil {
-				return tokenErr
-			}
-			return &WatchError{token}
+			return &WatchError{w.after}
 		}
 		if err != nil {
 			return err
