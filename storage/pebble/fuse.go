@@ -71,6 +71,15 @@ func (f *fuse) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.O
 	return f.file(name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, c, opts...) })
 }
 
+// Open of a file that was not made reads nothing and parks.
+func (f *fuse) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := f.FS.Open(name, opts...)
+	if errors.Is(err, fs.ErrNotExist) && f.guard.reading() != nil && strings.HasPrefix(name, f.dir) {
+		return nil, f.guard.park()
+	}
+	return file, err
+}
+
 // OpenDir guards the folder's sync; opening it changes nothing.
 func (f *fuse) OpenDir(name string) (vfs.File, error) {
 	dir, err := f.FS.OpenDir(name)
@@ -160,8 +169,8 @@ func (f *fusedFile) Stat() (vfs.FileInfo, error) {
 type hole struct{ guard *guard }
 
 func (h hole) Close() error                           { return nil }
-func (h hole) Read([]byte) (int, error)               { return 0, h.guard.reading() }
-func (h hole) ReadAt([]byte, int64) (int, error)      { return 0, h.guard.reading() }
+func (h hole) Read([]byte) (int, error)               { return 0, h.guard.park() }
+func (h hole) ReadAt([]byte, int64) (int, error)      { return 0, h.guard.park() }
 func (h hole) Write(p []byte) (int, error)            { return len(p), nil }
 func (h hole) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (h hole) Preallocate(int64, int64) error         { return nil }

@@ -1,8 +1,10 @@
 package pebble
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,6 +20,10 @@ type guard struct {
 	blown   atomic.Pointer[error]
 	failing atomic.Pointer[error]
 	logf    func(format string, args ...any)
+
+	mu      sync.Mutex
+	waiting map[*context.CancelCauseFunc]struct{} // see until
+	parking chan struct{}                         // see park; nil: do not
 }
 
 // ErrFailed is the kind of error of every call after a write whose outcome is
@@ -49,6 +55,65 @@ func (g *guard) blow(cause error) {
 	if g.blown.CompareAndSwap(nil, &err) {
 		g.log("%v", []any{err})
 	}
+	g.cancel(err)
+}
+
+// until returns a context for waiting on Pebble's background work, which ends
+// when that fails: Pebble tries again for ever, and whoever waits would, too.
+func (g *guard) until(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting == nil {
+		g.waiting = map[*context.CancelCauseFunc]struct{}{}
+	}
+	g.waiting[&cancel] = struct{}{}
+	if err := g.writing(); err != nil {
+		cancel(err)
+	}
+	return ctx, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.waiting, &cancel)
+		cancel(nil)
+	}
+}
+
+func (g *guard) cancel(cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for cancel := range g.waiting {
+		(*cancel)(cause)
+	}
+}
+
+// opened and closing enclose the time in which park parks.
+func (g *guard) opened() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.parking = make(chan struct{})
+}
+
+func (g *guard) closing() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.parking != nil {
+		close(g.parking)
+		g.parking = nil
+	}
+}
+
+// park holds a reader of a file that was never made, which can only be one of
+// Pebble's compactions, until the folder is closed: it would fail and begin
+// again without a pause. It returns why the guard has blown.
+func (g *guard) park() error {
+	g.mu.Lock()
+	parking := g.parking
+	g.mu.Unlock()
+	if parking != nil {
+		<-parking
+	}
+	return g.reading()
 }
 
 // Infof, Errorf and Fatalf make guard a pebble.Logger.
@@ -84,6 +149,7 @@ func (g *guard) listener() *pebble.EventListener {
 			g.log("%v", []any{err})
 			err = named(err)
 			g.failing.Store(&err)
+			g.cancel(err)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
 			if err := g.failing.Load(); info.Err == nil && err != nil && !errors.Is(*err, storage.ErrDamaged) {

@@ -51,8 +51,9 @@ const (
 // storage.Notifier.
 type Driver struct {
 	*kv.Driver
-	db *pebble.DB
-	fs vfs.FS
+	db    *pebble.DB
+	fs    vfs.FS
+	guard *guard
 }
 
 var (
@@ -145,7 +146,8 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 	if err := g.reading(); err != nil { // Pebble said nothing of it
 		return fail(err)
 	}
-	return &Driver{under, db, f.fs}, nil
+	g.opened()
+	return &Driver{under, db, f.fs, g}, nil
 }
 
 // New returns a driver on the embedder's own database, which must have Pebble's
@@ -153,11 +155,12 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 // the database open. What Pebble regards as fatal stays with the embedder's
 // logger.
 func New(db *pebble.DB, prefix []byte) (*Driver, error) {
-	under, err := kv.New(&store{db: db, write: pebble.Sync, guard: &guard{}}, kv.Options{Prefix: prefix})
+	g := &guard{}
+	under, err := kv.New(&store{db: db, write: pebble.Sync, guard: g}, kv.Options{Prefix: prefix})
 	if err != nil {
 		return nil, fmt.Errorf("open in the embedder's database: %w", err)
 	}
-	return &Driver{under, db, vfs.Default}, nil
+	return &Driver{under, db, vfs.Default, g}, nil
 }
 
 func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options {
@@ -215,6 +218,7 @@ func closePebble(f folder, s *store, lock io.Closer) error {
 	if err == nil {
 		err = leaveWitness(f, s)
 	}
+	s.guard.closing()
 	if closing := s.db.Close(); err == nil {
 		err = named(closing)
 	}
@@ -266,6 +270,9 @@ func (d *Driver) backup(dir string) error {
 	}
 	if err := d.db.Checkpoint(f.path(pebbleName), pebble.WithFlushedWAL()); err != nil {
 		return named(err)
+	}
+	if err := d.guard.reading(); err != nil { // Pebble said nothing of it
+		return err
 	}
 	return f.write(marker{condition: opened})
 }

@@ -85,7 +85,15 @@ func (s *store) Scrub(ctx context.Context, lower, upper []byte) error {
 	if err := s.guard.writing(); err != nil {
 		return err
 	}
-	return named(s.db.Compact(ctx, lower, upper, false))
+	ctx, done := s.guard.until(ctx)
+	defer done()
+	if err := s.db.Compact(ctx, lower, upper, false); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return named(err)
+	}
+	return s.guard.reading()
 }
 
 func (s *store) Close() error {
