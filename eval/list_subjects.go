@@ -86,6 +86,8 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 		return SubjectList{}, err
 	}
 	w.q.start(ctx, b, r, rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard, Relation: lq.SubjectRelation}, env)
+	w.listScratch = borrowList()
+	defer w.release()
 	w.run()
 	if err := w.q.failed(); err != nil {
 		return SubjectList{}, err
@@ -104,22 +106,17 @@ type subjectWalk struct {
 	wanted schema.KindID
 	wild   schema.KindID // the wildcard that covers wanted; None for usersets
 
-	level, next []goal
-	hops        int
-	seen        stepSet
-	sure, open  []graph.Node // of the candidates' objects; 0 is the question's own
-	star        expr.Truth   // how the wildcard was reached
-	anybody     bool         // a rule or an attribute may hold for everybody
-	bound       string
+	// The scratch's steps are goals: relations, by their number in the schema, of
+	// objects, whose members are wanted. Its sure and open are nodes of the
+	// candidates' objects; 0 is the question's own.
+	*listScratch
+	hops    int
+	deep    map[schema.RelationID]bool // see leads
+	star    expr.Truth                 // how the wildcard was reached
+	anybody bool                       // a rule or an attribute may hold for everybody
+	bound   string
 	// met are the conditions of schema.Options.MissingContextFails; nil without.
 	met *Reasons
-}
-
-// goal is a relation of an object whose members are wanted.
-type goal struct {
-	relation schema.RelationID
-	open     bool
-	node     graph.Node
 }
 
 // wants resolves the kind that is asked for.
@@ -145,7 +142,7 @@ func (w *subjectWalk) run() {
 	if w.q.b.s.Options.MissingContextFails {
 		w.met = &Reasons{}
 	}
-	w.reach(goal{relation: w.target, node: w.anchor})
+	w.reach(step{relation: int32(w.target), node: w.anchor})
 	for w.bound == "" && w.q.err == nil && len(w.level) > 0 {
 		for i := 0; i < len(w.level); i++ { // grows while it is read
 			g := w.level[i]
@@ -166,33 +163,67 @@ func (w *subjectWalk) visit(n int) bool {
 	return false
 }
 
-// reach takes a goal that costs no hop.
-func (w *subjectWalk) reach(g goal) {
+// reach takes a goal that costs no hop. The userset that the goal itself is
+// may be wanted.
+func (w *subjectWalk) reach(g step) {
+	if w.q.b.s.Relations[g.relation].Kind == w.wanted {
+		w.candidate(g.node, g.open)
+	}
 	if w.fresh(g) {
 		w.level = append(w.level, g)
 	}
 }
 
-// fresh says whether a goal is new and could have members that are wanted. The
-// userset that the goal itself is may be one.
-func (w *subjectWalk) fresh(g goal) bool {
-	if !w.reaches(g.relation) {
+// fresh says whether a goal is new and could have members that are wanted,
+// besides the userset that it is.
+func (w *subjectWalk) fresh(g step) bool {
+	if !w.leads(schema.RelationID(g.relation)) {
 		return false
 	}
 	key := uint64(g.relation)<<32 | uint64(g.node)<<1
-	if g.open && (w.seen.has(key) || !w.seen.add(key|1)) || !g.open && !w.seen.add(key) {
-		return false
+	if g.open {
+		return !w.seen.has(key) && w.seen.add(key|1)
 	}
-	if w.q.b.s.Relations[g.relation].Kind == w.wanted {
-		w.candidate(g.node, g.open)
-	}
-	return true
+	return w.seen.add(key)
 }
 
 // reaches says whether a relation is worth a look: it could hold who is
 // wanted, or every condition matters.
 func (w *subjectWalk) reaches(id schema.RelationID) bool {
 	return w.met != nil || w.q.b.s.Relations[id].Reaches(w.wanted)
+}
+
+// leads says whether a relation's rewrite is worth a look: a userset reaches
+// its own relation, though its rewrite may lead nowhere.
+func (w *subjectWalk) leads(id schema.RelationID) bool {
+	if w.wild != schema.None || !w.reaches(id) {
+		return w.reaches(id)
+	}
+	deep, known := w.deep[id]
+	if !known {
+		if w.deep == nil {
+			w.deep = map[schema.RelationID]bool{}
+		}
+		deep = w.met != nil || w.leadsBy(w.q.b.s.Relations[id].Expr)
+		w.deep[id] = deep
+	}
+	return deep
+}
+
+func (w *subjectWalk) leadsBy(e *schema.Expr) bool {
+	switch e.Op {
+	case schema.OpDirect:
+		return slices.ContainsFunc(e.Direct, func(x schema.Restriction) bool {
+			return x.Kind == w.wanted || x.Relation != schema.None && w.reaches(x.Relation)
+		})
+	case schema.OpComputed:
+		return w.reaches(e.Relation)
+	case schema.OpArrow:
+		return slices.ContainsFunc(e.Via, func(v schema.Via) bool { return w.reaches(v.Target) })
+	case schema.OpAttribute, schema.OpRule:
+		return true
+	}
+	return slices.ContainsFunc(e.Children, w.leadsBy)
 }
 
 func (w *subjectWalk) candidate(n graph.Node, open bool) {
@@ -204,13 +235,13 @@ func (w *subjectWalk) candidate(n graph.Node, open bool) {
 }
 
 // read goes through an expression of a goal.
-func (w *subjectWalk) read(e *schema.Expr, g goal) {
+func (w *subjectWalk) read(e *schema.Expr, g step) {
 	switch e.Op {
 	case schema.OpDirect:
 		w.direct(e, g)
 		return
 	case schema.OpComputed:
-		w.reach(goal{e.Relation, g.open, g.node})
+		w.reach(step{int32(e.Relation), g.open, g.node})
 		return
 	case schema.OpArrow:
 		w.arrow(e, g)
@@ -226,7 +257,7 @@ func (w *subjectWalk) read(e *schema.Expr, g goal) {
 	}
 }
 
-func (w *subjectWalk) direct(e *schema.Expr, g goal) {
+func (w *subjectWalk) direct(e *schema.Expr, g step) {
 	b := w.q.b
 	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
@@ -248,13 +279,13 @@ func (w *subjectWalk) direct(e *schema.Expr, g goal) {
 		case w.met != nil && x.Relation == schema.None && len(x.Conditions) > 0:
 			w.each(from, b.kinds[x.Kind], x, g.open, func(graph.Node, bool) {})
 		}
-		if x.Relation != schema.None && w.reaches(x.Relation) {
-			w.hop(from, b.kinds[x.Kind], x, x.Relation, g)
+		if x.Relation != schema.None {
+			w.hop(from, b.kinds[x.Kind], x, x.Relation, g, x.Kind == w.wanted)
 		}
 	}
 }
 
-func (w *subjectWalk) arrow(e *schema.Expr, g goal) {
+func (w *subjectWalk) arrow(e *schema.Expr, g step) {
 	b := w.q.b
 	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
@@ -263,17 +294,25 @@ func (w *subjectWalk) arrow(e *schema.Expr, g goal) {
 	for i := range e.Via {
 		v := &e.Via[i]
 		for _, k := range b.plainKinds(v.Kind) {
-			w.hop(from, k, &v.Restriction, v.Target, g)
+			w.hop(from, k, &v.Restriction, v.Target, g, false)
 		}
 	}
 }
 
-// hop takes the subjects of a node's tuples as the objects of a relation.
-func (w *subjectWalk) hop(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g goal) {
+// hop takes the subjects of a node's tuples as the objects of a relation. Where
+// they are candidates already (taken), their own usersets are not once more.
+func (w *subjectWalk) hop(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g step, taken bool) {
 	far := w.hops >= w.q.depthMax
+	self := w.q.b.s.Relations[to].Kind == w.wanted && !taken
+	if !self && !w.leads(to) {
+		return
+	}
 	w.each(from, k, x, g.open || far, func(n graph.Node, open bool) {
-		if next := (goal{to, open, n}); w.fresh(next) {
-			w.next = append(w.next, next)
+		if self {
+			w.candidate(n, open)
+		}
+		if g := (step{int32(to), open, n}); w.fresh(g) {
+			w.next = append(w.next, g)
 		}
 	})
 }
@@ -307,9 +346,7 @@ func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction,
 func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 	l := SubjectList{Bound: w.bound}
 	w.wildcard(&l, lq)
-	s := borrowList()
-	defer s.release()
-	f := w.found(s)
+	f := w.found()
 	cut := pager{page: lq.Page}
 	for _, e := range f.entries {
 		id, truth := f.ids[e.at], expr.True
@@ -362,7 +399,8 @@ func (w *subjectWalk) check(sub rel.Subject) Answer {
 }
 
 // found names and orders the candidates.
-func (w *subjectWalk) found(s *listScratch) found {
+func (w *subjectWalk) found() found {
+	s := w.listScratch
 	name := func(nodes []graph.Node) {
 		s.ids = slices.Grow(s.ids, len(nodes))
 		for _, n := range nodes {
@@ -373,9 +411,9 @@ func (w *subjectWalk) found(s *listScratch) found {
 			s.ids = append(s.ids, id)
 		}
 	}
-	name(w.sure)
+	name(s.sure)
 	sure := len(s.ids)
-	name(w.open)
+	name(s.open)
 	return found{s.ids, s.sorted(), sure}
 }
 
