@@ -170,19 +170,20 @@ func (p *Pending) end() {
 	p.s.freeTurn()
 }
 
-// heal ends a pending write whose transaction was committed though nobody
-// published it, and says whether it did.
-func (p *Pending) heal(ctx context.Context) bool {
+// holds says whether the write keeps the turn though a writer has waited
+// HoldTime for it. One whose transaction was committed, but not published, is
+// healed here; one that was never appended ends by itself.
+func (p *Pending) holds(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != pendingAppended {
 		return false
 	}
-	if ok, err := p.committed(ctx); err != nil || !ok {
-		return false
+	if committed, err := p.committed(ctx); err != nil || !committed {
+		return true
 	}
 	p.end()
-	return true
+	return false
 }
 
 // takeTurnToWrite is takeTurn for a writer, who does not wait for ever behind
@@ -195,23 +196,13 @@ func (s *Store) takeTurnToWrite(ctx context.Context) error {
 		s.mu.Lock()
 		held := s.pending
 		s.mu.Unlock()
-		if held == nil {
-			// A group, a collection or a load: they end by themselves. A pending write
-			// may come between, so look again after a while.
-			err := s.turnWithin(ctx)
-			if !errors.Is(err, errTurnHeld) {
-				return err
-			}
-			continue
-		}
-		err := s.turnWithin(ctx)
-		if !errors.Is(err, errTurnHeld) {
+		if err := s.turnWithin(ctx); !errors.Is(err, errTurnHeld) {
 			return err
 		}
 		s.mu.Lock()
-		same := s.pending == held
+		same := s.pending != nil && s.pending == held
 		s.mu.Unlock()
-		if same && !held.heal(ctx) {
+		if same && held.holds(ctx) {
 			return ErrBusy
 		}
 	}

@@ -1,0 +1,107 @@
+package ostiary_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	ckpebble "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// embedder is a program whose own rows and whose tuples commit together.
+type embedder struct {
+	disk
+	begin  func(x *session) any
+	set    func(tx any, key string)
+	commit func(tx any) error
+}
+
+func embedders() []embedder {
+	ram, fs := memory.NewStore(), vfs.NewMem()
+	d := disks()
+	d[0].open = func(t testing.TB) storage.Driver { return must(kv.New(ram, kv.Options{Prefix: []byte("ostiary/")}))(t) }
+	d[1].open = func(t testing.TB) storage.Driver { return must(pebble.Open("data", pebble.Options{FS: fs}))(t) }
+	return []embedder{
+		{d[0], func(*session) any { return ram.Batch() },
+			func(tx any, key string) { tx.(kv.Batch).Set([]byte(key), []byte("mine")) },
+			func(tx any) error { return tx.(kv.Batch).Commit() }},
+		{d[1], func(x *session) any { return x.driver.(*pebble.Driver).Batch() },
+			func(tx any, key string) {},
+			func(tx any) error { return tx.(*ckpebble.Batch).Commit(ckpebble.Sync) }},
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	for _, m := range embedders() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			x := start(t, m.disk, ostiary.Options{Bounds: ostiary.Bounds{HoldTime: 50 * time.Millisecond}})
+			s := newStore(t, x.engine, documents())
+			prepare := func(owner string) (*ostiary.Pending, any) {
+				p := must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:"+owner)}))(t)
+				tx := m.begin(x)
+				m.set(tx, owner)
+				must(struct{}{}, p.AppendTo(ctx, tx))(t)
+				return p, tx
+			}
+
+			p, tx := prepare("published")
+			want(t, s, "document:1#owner@user:published", "false")
+			must(struct{}{}, m.commit(tx))(t)
+			token := must(p.Publish(ctx))(t)
+			want(t, s, "document:1#owner@user:published", "true")
+			if token != must(s.Head(ctx))(t) {
+				t.Error("the token is not the head's")
+			}
+			_, err := p.Publish(ctx)
+			wantKind(t, err, ostiary.ErrPending)
+
+			// What is aborted, or published without a commit, is not there.
+			p, _ = prepare("aborted")
+			p.Abort()
+			p, _ = prepare("forgotten")
+			_, err = p.Publish(ctx)
+			wantKind(t, err, ostiary.ErrPending)
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:next")}))(t)
+			want(t, s, "document:1#owner@user:aborted", "false")
+			want(t, s, "document:1#owner@user:forgotten", "false")
+
+			// A commit that nobody published is healed by the next writer, who waits
+			// HoldTime for the turn.
+			_, tx = prepare("unpublished")
+			must(struct{}{}, m.commit(tx))(t)
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:healer")}))(t)
+			want(t, s, "document:1#owner@user:unpublished", "true")
+
+			// An append that is neither committed nor given up keeps the turn.
+			p, _ = prepare("slow")
+			_, err = s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:waiting")})
+			wantKind(t, err, ostiary.ErrBusy)
+			p.Abort()
+
+			// One that was never appended loses it after HoldTime.
+			p = must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:late")}))(t)
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:after")}))(t)
+			wantKind(t, p.AppendTo(ctx, m.begin(x)), ostiary.ErrPending)
+
+			// A crash between commit and publish is healed by the log.
+			_, tx = prepare("crashed")
+			must(struct{}{}, m.commit(tx))(t)
+			s = x.again(s)
+			want(t, s, "document:1#owner@user:crashed", "true")
+			for _, absent := range []string{"aborted", "forgotten", "slow", "waiting", "late"} {
+				want(t, s, "document:1#owner@user:"+absent, "false")
+			}
+			wantKind(t, must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:2#owner@user:a")}))(t).AppendTo(ctx, "no transaction"), ostiary.ErrTransaction)
+		})
+	}
+}
