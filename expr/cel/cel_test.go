@@ -68,6 +68,7 @@ func TestEval(t *testing.T) {
 		{"a:ipaddress", `a.in_cidr("10.0.0.0/8")`, "", `{"a":"10.1.2.3"}`, expr.True, "", nil},
 		{"a:ipaddress", `a.in_cidr("10.0.0.0/8")`, "", `{"a":"11.1.2.3"}`, expr.False, "", nil},
 		{"a:ipaddress", `a.in_cidr("2001:db8::/32")`, "", `{"a":"2001:db8::1"}`, expr.True, "", nil},
+		{"a:ipaddress", `a.in_cidr("10.0.0.0/8")`, "", `{"a":"::ffff:10.1.2.3"}`, expr.True, "", nil},
 		{"a:ipaddress", `a.in_cidr("nowhere")`, "", `{"a":"11.1.2.3"}`, expr.Unknown, "", errAny},
 		{"a:ipaddress", `a.in_cidr("10.0.0.0/8")`, "", `{"a":"x"}`, expr.Unknown, "", expr.ErrType},
 		{"now:timestamp from:timestamp d:duration", "now < from + d", `{"from":"2026-01-01T00:00:00Z","d":"1h"}`, `{"now":"2026-01-01T00:59:59Z"}`, expr.True, "", nil},

@@ -53,10 +53,9 @@ func convert(t expr.Type, v any) (any, error) {
 	case expr.IPAddress:
 		switch a := v.(type) {
 		case netip.Addr:
-			return ip{a}, nil
+			return ip{a.Unmap()}, nil
 		case string:
-			addr, err := netip.ParseAddr(a)
-			return ip{addr}, err
+			return parseIP(a)
 		}
 	}
 	return nil, wrongType(t, v)

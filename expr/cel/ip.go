@@ -16,6 +16,14 @@ var ipType = cel.ObjectType("IPAddress")
 // ip is an ipaddress value: IPv4 or IPv6.
 type ip struct{ addr netip.Addr }
 
+// parseIP reads an address. An IPv4 address in IPv6's clothes (::ffff:10.1.2.3)
+// is the IPv4 address: otherwise it would slip past every range that is meant
+// to hold it.
+func parseIP(s string) (ip, error) {
+	addr, err := netip.ParseAddr(s)
+	return ip{addr.Unmap()}, err
+}
+
 func (a ip) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[netip.Addr]() {
 		return a.addr, nil
@@ -58,11 +66,11 @@ func (ipLibrary) CompileOptions() []cel.EnvOption {
 				if !ok {
 					return types.MaybeNoSuchOverloadErr(v)
 				}
-				a, err := netip.ParseAddr(string(s))
+				a, err := parseIP(string(s))
 				if err != nil {
 					return types.WrapErr(err)
 				}
-				return ip{a}
+				return a
 			}))),
 	}
 }

@@ -36,10 +36,12 @@ eval: graph schema expr rel internal/fault
 .: eval storage storage/memory graph schema expr rel internal/fault
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
 door/openfga: . eval schema expr rel
+door/openfga/tuplefile: rel
+door/openfga/storetest: . door/openfga door/openfga/tuplefile eval schema expr rel
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
-internal/rules: *
+internal/rules/onecheck: . rel schema
 `
 
 func rules(t *testing.T) map[string][]string {
