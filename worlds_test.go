@@ -97,3 +97,21 @@ func newClock() *clock {
 func (c *clock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
 
 func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
+
+// swapped is a driver whose data is exchanged under a running engine.
+type swapped struct{ storage.Driver }
+
+func newKV(s *memory.Store) (storage.Driver, error) { return kv.New(s, kv.Options{}) }
+
+// copyStore is a backup.
+func copyStore(t testing.TB, from *memory.Store) *memory.Store {
+	t.Helper()
+	to := memory.NewStore()
+	b := to.Batch()
+	it := must(from.Scan(nil, []byte{0xff, 0xff, 0xff, 0xff}))(t)
+	for it.Next() {
+		must(struct{}{}, b.Set(it.Key(), it.Value()))(t)
+	}
+	must(struct{}{}, errors.Join(it.Err(), it.Close(), b.Commit()))(t)
+	return to
+}
