@@ -23,10 +23,11 @@ type writer struct {
 	b       Batch
 	entries []storage.Entry
 
-	keys    []byte // memory of the steps' keys
-	plans   [3]plan
-	row     []byte // scratch of emit
-	removed []byte // scratch of emit
+	keys  []byte // memory of the steps' keys
+	plans [3]plan
+
+	// Memory that each row uses again.
+	key, row, removedKey, removed []byte
 }
 
 // plan holds the steps of one kind of rows.
@@ -207,7 +208,6 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 			last = nil
 		}
 	}
-	key := append(w.d.tableKey(w.id, kind.live), group[0].key...)
 	if found && kind.forget != nil {
 		if err := kind.forget(w, group[0].key, old); err != nil {
 			return err
@@ -217,7 +217,7 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 		if !found {
 			return nil
 		}
-		return w.b.Delete(key)
+		return w.b.Delete(w.liveKey(kind, group[0].key))
 	}
 	if kind.keep != nil {
 		if err := kind.keep(w, last); err != nil {
@@ -225,7 +225,13 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 		}
 	}
 	w.row = w.appendRow(w.row[:0], kind, last)
-	return w.d.put(w.b, key, w.row)
+	return w.d.put(w.b, w.liveKey(kind, group[0].key), w.row)
+}
+
+// liveKey returns a live row's whole key, valid until the next call.
+func (w *writer) liveKey(kind *rowKind, key []byte) []byte {
+	w.key = append(w.d.appendTableKey(w.key[:0], w.id, kind.live), key...)
+	return w.key
 }
 
 // retire moves the live row, made by step last or else old, to the removed
@@ -242,10 +248,10 @@ func (w *writer) retire(kind *rowKind, s, last *step, old []byte) error {
 }
 
 func (w *writer) putRemoved(kind *rowKind, key []byte, at storage.Revision, row []byte) error {
-	k := appendRevision(w.d.tableKey(w.id, kind.removed), at)
-	k = append(k, key...)
+	w.removedKey = appendRevision(w.d.appendTableKey(w.removedKey[:0], w.id, kind.removed), at)
+	w.removedKey = append(w.removedKey, key...)
 	w.removed = append(w.removed[:0], row...)
-	return w.d.put(w.b, k, w.removed)
+	return w.d.put(w.b, w.removedKey, w.removed)
 }
 
 func (w *writer) appendRow(dst []byte, kind *rowKind, s *step) []byte {
@@ -289,7 +295,7 @@ func (w *writer) removeRow(kind *rowKind, key, row []byte, at storage.Revision) 
 			return err
 		}
 	}
-	return w.b.Delete(append(w.d.tableKey(w.id, kind.live), key...))
+	return w.b.Delete(w.liveKey(kind, key))
 }
 
 func stepsName(steps []step, key []byte) bool {

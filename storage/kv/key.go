@@ -147,6 +147,11 @@ func (d *Driver) tableKey(id storage.StoreID, t table) []byte {
 	return append(d.contentKey(id), byte(t))
 }
 
+func (d *Driver) appendTableKey(dst []byte, id storage.StoreID, t table) []byte {
+	dst = append(append(dst, d.prefix...), areaContent)
+	return append(append(dst, id[:]...), byte(t))
+}
+
 func (d *Driver) logKey(id storage.StoreID, r storage.Revision) []byte {
 	return appendRevision(d.tableKey(id, tableLog), r)
 }

@@ -217,6 +217,10 @@ func errNoFormat() error {
 	return fmt.Errorf("%w: the format record is missing", storage.ErrDamaged)
 }
 
+// Begin is for a driver that adds calls of its own: Close waits until done was
+// called. It returns ErrClosed after Close, and the error of a ctx that ended.
+func (d *Driver) Begin(ctx context.Context) (done func(), err error) { return d.begin(ctx) }
+
 // begin registers a call, so that Close can wait for it, unless d is closed or
 // ctx has ended.
 func (d *Driver) begin(ctx context.Context) (done func(), err error) {

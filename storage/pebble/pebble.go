@@ -249,7 +249,12 @@ func (d *Driver) Batch() *pebble.Batch { return d.db.NewBatch() }
 // absent or empty. Its marker comes last, so that half a backup is refused. It
 // is durable when Backup returns, and costs little where files can be linked.
 func (d *Driver) Backup(ctx context.Context, dir string) error {
-	if _, err := d.Driver.Format(ctx); err != nil { // closed, or failed
+	done, err := d.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := d.guard.writing(); err != nil {
 		return err
 	}
 	if err := d.backup(dir); err != nil {
