@@ -104,8 +104,13 @@ const (
 // part: as many that are true as false as unknown, as far as there are.
 func (b *Bench) draw() {
 	r := rand.New(rand.NewPCG(b.Seed, 0x9d))
-	for _, u := range Subjects(b.Seed, &b.World, benchSubjects) {
-		t := b.Oracle.Members(u)
+	subjects := Subjects(b.Seed, &b.World, benchSubjects)
+	var own []rel.Object // perhaps those of strangers
+	for _, u := range subjects {
+		own = append(own, u.Object())
+	}
+	for _, u := range subjects {
+		t := b.Oracle.Members(u, own...)
 		b.tables[u] = t
 		nodes := make([]node, 0, len(t.number))
 		for n := range t.number {

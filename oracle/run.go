@@ -3,6 +3,7 @@ package oracle
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Run tries laws on the worlds of count seeds, beginning with first, and adds
@@ -25,14 +26,26 @@ func Run(first, count uint64, laws []Law, c *Coverage) error {
 			if failures[i] != nil || (seed+uint64(i))%law.Every != 0 {
 				continue
 			}
-			if f := law.Holds(b); f != nil {
-				f.Law = law.Name
+			if f := law.try(b); f != nil {
 				failures[i] = report(seed, law, b, f)
 				broken++
 			}
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// try is Holds; a panic is a failure too.
+func (l Law) try(b *Bench) (f *Failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = &Failure{Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
+		}
+		if f != nil {
+			f.Law = l.Name
+		}
+	}()
+	return l.Holds(b)
 }
 
 // report shrinks a failing world and tells how to repeat it.

@@ -46,11 +46,10 @@ func (s *shrinker) try(w World, questions []Question) bool {
 			return false // another failure, that of an unknown name
 		}
 	}
-	f := s.law.Holds(b)
+	f := s.law.try(b)
 	if f == nil {
 		return false
 	}
-	f.Law = s.law.Name
 	s.best, s.failure = b, f
 	return true
 }

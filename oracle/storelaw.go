@@ -60,7 +60,7 @@ type trial struct {
 // of that revision, before a reopen and after it; its twin has no part in it.
 func storeLaw(on func() medium) func(*Bench) *Failure {
 	return func(b *Bench) *Failure {
-		if !b.admissible() || !b.wellTyped() {
+		if len(b.Questions) == 0 || !b.admissible() || !b.wellTyped() {
 			return nil // the store refuses the request
 		}
 		t := &trial{b: b}

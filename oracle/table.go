@@ -61,7 +61,8 @@ func (o *Oracle) Check(q Question) expr.Truth {
 	return o.Members(q.Subject, q.Object).Truth(q.Object, q.Relation)
 }
 
-// Truth says whether the subject is a member of x#relation.
+// Truth says whether the subject is a member of x#relation. x is one of the
+// objects that the table was made for.
 func (t *Table) Truth(x rel.Object, relation string) expr.Truth {
 	n, ok := t.number[node{x, relation}]
 	switch {
