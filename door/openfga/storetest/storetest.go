@@ -28,7 +28,7 @@ const (
 	// QuestionsMax bounds the questions of a file, each user with each object.
 	QuestionsMax = 100_000
 	// TuplesMax bounds the tuples of a file with those of the files it names.
-	TuplesMax = 1_000_000
+	TuplesMax = 200_000
 )
 
 var (
