@@ -9,6 +9,7 @@ import (
 // TestDifferential plays OSTIARY_QUESTIONS questions (default 2,000) from
 // OSTIARY_SEED on (default 1) and fails on unexplained differences,
 // with their worlds. To repeat one: OSTIARY_SEED=n OSTIARY_QUESTIONS=1.
+// With OSTIARY_VERBOSE it logs every difference.
 func TestDifferential(t *testing.T) {
 	questions, seed := setting(t, "OSTIARY_QUESTIONS", 2_000), uint64(setting(t, "OSTIARY_SEED", 1))
 	ours, err := Ours(t.Context())
@@ -17,6 +18,9 @@ func TestDifferential(t *testing.T) {
 	}
 	defer ours.Close()
 	r := &Report{ByKind: map[Kind]int{}, Classes: map[Class]int{}, Examples: map[Class]string{}}
+	if os.Getenv("OSTIARY_VERBOSE") != "" {
+		r.Each = func(c Class, text string) { t.Logf("%s: %s", c, text) }
+	}
 	for r.Questions < questions && r.Classes[Unexplained] <= 20 {
 		batch(t, r, ours, &seed, questions)
 	}

@@ -169,6 +169,8 @@ type Report struct {
 	Classes         map[Class]int
 	// Examples are one difference of each class.
 	Examples map[Class]string
+	// Each, if not nil, is told every difference.
+	Each func(c Class, text string)
 }
 
 // String is the table of a report.
@@ -224,6 +226,9 @@ func (r *Report) Play(ctx context.Context, w *World, theirs, ours Side) ([]strin
 		text := fmt.Sprintf("seed %d, %v: theirs %v, ours %v %s", w.Seed, q, a, b, why)
 		if r.Examples[class] == "" {
 			r.Examples[class] = text
+		}
+		if r.Each != nil {
+			r.Each(class, text)
 		}
 		if class == Unexplained {
 			bad = append(bad, text)
