@@ -31,7 +31,12 @@ func boundChanges(k *kit) {
 	}
 	k.append(l, changes[:storage.ChangesMax]...)
 	k.tooLarge(l, "ChangesMax", changes...)
-	k.verify(l)
+	n := 0
+	for e, err := range k.Entries(k.ctx, l.ID, 1) {
+		k.ok(err)
+		n += len(e.Changes)
+	}
+	k.check(n == storage.ChangesMax, "the log has %d changes", n)
 }
 
 func boundBytes(k *kit) {
