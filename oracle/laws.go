@@ -41,6 +41,8 @@ func Laws() []Law {
 		{Name: "past views", Holds: pastLaw, Every: 4},
 		{Name: "list objects", Holds: listObjectsLaw, Every: 2},
 		{Name: "list subjects", Holds: listSubjectsLaw, Every: 4},
+		{Name: "explain", Holds: explainLaw, Every: 4},
+		{Name: "expand", Holds: expandLaw, Every: 8},
 	}
 	return laws
 }

@@ -1,0 +1,180 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// explainLaw: an explanation gives check's answer, its first step says so too,
+// and what it says of tuples is so.
+func explainLaw(b *Bench) *Failure {
+	for _, q := range b.Questions {
+		x, err := b.binding.Explain(context.Background(), b.graph.View(), eval.Question(q), &b.env, eval.ExplainOptions{})
+		if !b.admissible() {
+			if !errors.Is(err, eval.ErrTuple) {
+				return &Failure{Question: q, Text: fmt.Sprintf("want ErrTuple, got %v", err)}
+			}
+			continue
+		}
+		want := b.truth(q)
+		text := ""
+		switch {
+		case err != nil:
+			text = err.Error()
+		case x.Answer.Truth != want || x.Because == nil || x.Because.Truth != want:
+			text = fmt.Sprintf("want %s, got %s because %+v", want, x.Answer.Truth, x.Because)
+		case x.Because.Object != q.Object || x.Because.Relation != q.Relation:
+			text = fmt.Sprintf("it begins with %s#%s", x.Because.Object, x.Because.Relation)
+		default:
+			if text = b.compareReasons(b.Oracle, x.Answer); text == "" {
+				text = b.step(x.Because)
+			}
+		}
+		if text != "" {
+			return &Failure{Question: q, Text: text}
+		}
+	}
+	return nil
+}
+
+// step holds what an explanation says of tuples against the oracle's.
+func (b *Bench) step(s *eval.Step) string {
+	if s.Kind == eval.StepTuple {
+		i := slices.IndexFunc(b.Oracle.tuples[node{s.Tuple.Object, s.Tuple.Relation}], func(e edge) bool { return e.subject == s.Tuple.Subject })
+		counts := i >= 0
+		switch {
+		case counts == (s.Expired || s.Refused):
+			return fmt.Sprintf("%s counts: %v, said to be expired %v, refused %v", s.Tuple, counts, s.Expired, s.Refused)
+		case !counts && s.Truth != expr.False:
+			return fmt.Sprintf("%s does not count, but is %s", s.Tuple, s.Truth)
+		case !counts:
+			return ""
+		}
+		holds := b.Oracle.tuples[node{s.Tuple.Object, s.Tuple.Relation}][i].holds
+		if s.Condition != nil && s.Condition.Truth != holds || s.Condition == nil && s.Tuple.Condition != "" {
+			return fmt.Sprintf("condition of %s: want %s, got %+v", s.Tuple, holds, s.Condition)
+		}
+		if s.Truth > holds {
+			return fmt.Sprintf("%s is %s though its condition is %s", s.Tuple, s.Truth, holds)
+		}
+	}
+	if s.Kind == eval.StepRelation {
+		n := node{s.Object, s.Relation}
+		if b.Oracle.relation(n.object.Type, n.relation) == nil && s.Relation == "" {
+			return "a step without a relation"
+		}
+	}
+	for _, child := range s.Steps {
+		if text := b.step(child); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// expandsMax bounds the trees of a world.
+const expandsMax = 4
+
+// expandLaw: who is a member by a whole tree is who is one by the oracle, both
+// without a bound on hops, which trees do not count. Nor do they tell of edges
+// that lead nowhere, so MissingContextFails is left out.
+func expandLaw(b *Bench) *Failure {
+	if !b.admissible() || b.World.Model.Options.MissingContextFails || len(b.World.Stored) > wideMin {
+		return nil
+	}
+	w := b.World
+	w.Depth = 1 + len(w.Stored) + len(w.Contextual)
+	o, err := New(w, Conditions{})
+	if err != nil {
+		return &Failure{Text: err.Error()}
+	}
+	for i, q := range b.Questions {
+		if i%max(1, len(b.Questions)/expandsMax) != 0 {
+			continue
+		}
+		tree, err := b.binding.Expand(context.Background(), b.graph.View(), q.Object, q.Relation, 1<<20, &b.env)
+		if err != nil || tree.Bound != "" {
+			return &Failure{Question: q, Text: fmt.Sprintf("%v, bound %v", err, tree)}
+		}
+		want := o.Members(q.Subject, q.Object).Truth(q.Object, q.Relation)
+		if got := memberByTree(o, tree, q.Subject); got != want {
+			return &Failure{Question: q, Text: fmt.Sprintf("want %s, by the tree %s", want, got)}
+		}
+		if got := tree.Member(q.Subject); got != want {
+			return &Failure{Question: q, Text: fmt.Sprintf("want %s, by Member %s", want, got)}
+		}
+	}
+	return nil
+}
+
+// memberByTree reads a tree as the oracle reads a world: each relation that is
+// expanded anywhere in it is a formula.
+func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Truth {
+	t := &Table{oracle: o, subject: u, number: map[node]int{}}
+	var expanded []*eval.Tree
+	eachTree(tree, func(r *eval.Tree) {
+		if r.Kind == eval.TreeRelation && len(r.Children) > 0 {
+			t.number[node{r.Object, r.Relation}] = len(expanded)
+			expanded = append(expanded, r)
+		}
+	})
+	for _, r := range expanded {
+		f := formula{value: expr.True} // itself
+		if u != (rel.Subject{Type: r.Object.Type, ID: r.Object.ID, Relation: r.Relation}) {
+			f = t.tree(r.Children[0], u)
+		}
+		t.formulas = append(t.formulas, f)
+	}
+	t.solve()
+	return t.Truth(tree.Object, tree.Relation)
+}
+
+func eachTree(t *eval.Tree, do func(*eval.Tree)) {
+	do(t)
+	for _, c := range t.Children {
+		eachTree(c, do)
+	}
+	for _, l := range t.Leaves {
+		if l.Tree != nil {
+			eachTree(l.Tree, do)
+		}
+	}
+}
+
+// tree writes a part of a tree as a formula.
+func (t *Table) tree(e *eval.Tree, u rel.Subject) formula {
+	f := formula{}
+	switch e.Kind {
+	case eval.TreeRelation:
+		return t.reference(e.Object, e.Relation)
+	case eval.TreeAttribute, eval.TreeRule:
+		return formula{value: e.Truth}
+	case eval.TreeIntersection:
+		f.op = schema.OpIntersection
+	case eval.TreeExclusion:
+		f.op = schema.OpExclusion
+	default:
+		f.op = schema.OpUnion
+	}
+	for _, c := range e.Children {
+		f.children = append(f.children, t.tree(c, u))
+	}
+	for _, l := range e.Leaves {
+		s := l.Tuple.Subject
+		direct := e.Kind == eval.TreeDirect
+		if direct && (s == u || l.Wildcard && s.Type == u.Type && u.Relation == "" && !t.oracle.wildcard(u)) {
+			f.children = append(f.children, formula{value: l.Truth})
+		} else if l.Tree != nil {
+			f.children = append(f.children, formula{op: opHop, value: l.Truth,
+				children: []formula{t.reference(l.Tree.Object, l.Tree.Relation)}})
+		}
+	}
+	return f
+}
