@@ -168,6 +168,38 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
+// Searches inside a walk do not multiply: each of n documents asks for the
+// same n nested groups, on data that is read from the object's side only.
+func TestNestedSearches(t *testing.T) {
+	t.Parallel()
+	const n = 4_000
+	script, err := oracle.ParseScript(`type user
+type group
+relation m [user, group#m]: direct
+type doc
+relation parent [doc]: direct
+relation in [group#m]: direct
+relation no [user]: direct
+relation v: or(but(in, no), from(parent, v))
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tuples []rel.Tuple
+	for i := range n {
+		tuples = append(tuples, tupleOf(t, fmt.Sprintf("doc:%d#parent@doc:%d", i, i+1)),
+			tupleOf(t, fmt.Sprintf("doc:%d#in@group:0#m", i)), tupleOf(t, fmt.Sprintf("group:%d#m@group:%d#m", i, i+1)))
+	}
+	s := compile(t, &script.World.Model)
+	data := rowsOf(tuples, nil)
+	for name, r := range map[string]eval.Reader{"both ways": eval.NewReader(data), "one way": eval.NewReader(oneWay{data})} {
+		a := ask(t, eval.Bind(s, r), r, "doc:0#v@user:1", &eval.Env{Bounds: eval.Bounds{Nodes: 10 * n * n}})
+		if a.Truth != expr.False || a.Stats.Nodes > 200_000 {
+			t.Errorf("%s: %s (%s), %d nodes", name, a.Truth, a.Reasons, a.Stats.Nodes)
+		}
+	}
+}
+
 // A question whose context ended is an error, before and while it is
 // evaluated.
 func TestCancelled(t *testing.T) {

@@ -31,7 +31,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if q.b.walks(&q) {
 		route := q.b.route(int32(id), q.kind)
 		out := q.walked(int32(id), route, q.first(route.kinds, question.Object.ID), question.Object.ID)
-		if a.Truth = out.truth; out.truth != expr.Unknown || q.over {
+		if a.Truth = out.truth; out.truth != expr.Unknown || q.ended() {
 			a.Reasons = q.bounded()
 			a.Stats = q.stats
 			return a, q.failed()
@@ -46,6 +46,13 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 func (b *Binding) walks(q *query) bool {
 	return b.mode != ModeSolver && !(b.s.Options.StarIsOrdinary && q.subject.ID == rel.Wildcard)
 }
+
+// ended says whether a walk met what no equations could mend: the question's
+// own bound of nodes, or an error.
+func (q *query) ended() bool { return q.over && (q.limit == q.nodesMax || q.err != nil) }
+
+// again begins to count nodes anew, for another way of evaluation.
+func (q *query) again() { q.visited, q.limit, q.over = 0, q.nodesMax, false }
 
 // bounded is why a walk that ended early is unknown.
 func (q *query) bounded() *Reasons {
@@ -80,6 +87,7 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	before := q.stats
 	a := q.decide(id, n, object)
+	q.again()
 	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
 	return a
 }
@@ -87,9 +95,9 @@ func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) An
 // decide walks, and solves the equations where the walk cannot tell.
 func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	if q.b.walks(q) {
-		q.visited, q.over = 0, false
+		q.again()
 		out := q.walked(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
-		if out.truth != expr.Unknown || q.over {
+		if out.truth != expr.Unknown || q.ended() {
 			return Answer{Truth: out.truth, Reasons: q.bounded()}
 		}
 	}
@@ -114,7 +122,7 @@ func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (An
 	if !q.b.cyclic || !q.b.walks(q) {
 		return Answer{}, false
 	}
-	q.visited, q.over = 0, false
+	q.again()
 	s := q.newSystem(id, n, object.ID)
 	s.walks = true
 	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
@@ -145,7 +153,7 @@ func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) 
 // solve builds and solves the question's equations. The system is not full
 // where the bound of nodes was reached or the question failed.
 func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *system {
-	q.visited, q.over = 0, false
+	q.again()
 	s := q.newSystem(id, n, object.ID)
 	s.full = s.build() && s.solve(q.depthMax)
 	return s

@@ -22,7 +22,7 @@ func Overlay(s *schema.Schema, base Reader, tuples []rel.Tuple, attributes []rel
 // overlaid is Overlay for questions that a binding asks, which may be nil.
 func overlaid(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
 	o := &overlay{base: base, binding: b, kinds: map[graph.KindName]graph.Kind{}, kindNames: map[graph.Kind]graph.KindName{},
-		nodes: map[overlayNode]graph.Node{}, details: map[[2]graph.Node]graph.Detail{},
+		kindTypes: map[graph.Kind]string{}, nodes: map[overlayNode]graph.Node{}, details: map[[2]graph.Node]graph.Detail{},
 		forward: map[overlayList][]graph.Edge{}, reverse: map[overlayList][]graph.Edge{},
 		attributes: map[rel.Attribute]string{}}
 	last := make(map[rel.Key]int, len(tuples))
@@ -58,6 +58,7 @@ type overlay struct {
 	binding   *Binding
 	kinds     map[graph.KindName]graph.Kind
 	kindNames map[graph.Kind]graph.KindName
+	kindTypes map[graph.Kind]string // of the kinds of own nodes
 	nodes     map[overlayNode]graph.Node
 	own       []overlayNode // own[i] is the node graph.NodeMax-i
 	details   map[[2]graph.Node]graph.Detail
@@ -179,11 +180,12 @@ func (o *overlay) known(k graph.Kind) bool {
 
 // kind finds a kind or makes one, counting down from the greatest.
 func (o *overlay) kind(name graph.KindName) graph.Kind {
-	if k, ok := o.Kind(name); ok {
-		return k
+	k, ok := o.Kind(name)
+	if !ok {
+		k = ^graph.Kind(0) - graph.Kind(len(o.kinds))
+		o.kinds[name], o.kindNames[k] = k, name
 	}
-	k := ^graph.Kind(0) - graph.Kind(len(o.kinds))
-	o.kinds[name], o.kindNames[k] = k, name
+	o.kindTypes[k] = name.Type
 	return k
 }
 
@@ -289,17 +291,15 @@ func (o *overlay) Attribute(n graph.Node, name string) (string, bool) {
 	}
 	// The object may be one of the base's by another of its nodes: attributes
 	// are kept by the plain one.
-	if o.binding == nil {
+	k, ok := o.base.Kind(graph.KindName{Type: o.kindTypes[o.KindOf(n)]})
+	if !ok {
 		return "", false
 	}
-	t := o.binding.typeOf(o.KindOf(n))
-	if t == schema.None {
+	plain, ok := o.base.Node(k, o.ID(n))
+	if !ok {
 		return "", false
 	}
-	if plain, ok := o.base.Node(o.binding.kind(o.binding.s.Types[t].Plain), o.ID(n)); ok {
-		return o.base.Attribute(plain, name)
-	}
-	return "", false
+	return o.base.Attribute(plain, name)
 }
 
 // probe asks a base that probes for what no contextual tuple replaces.

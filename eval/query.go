@@ -25,7 +25,8 @@ type query struct {
 	starred bool
 
 	depthMax, nodesMax int
-	visited            int // nodes, counted against nodesMax
+	visited            int // nodes, counted against limit
+	limit              int // nodesMax, or what a walk with searches inside may take
 	stats              Stats
 	err                error // of the context
 	prober             prober
@@ -56,6 +57,7 @@ func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject
 	if q.nodesMax <= 0 {
 		q.nodesMax = NodesDefault
 	}
+	q.limit = q.nodesMax
 	switch p := r.(type) {
 	case *rowsReader:
 		q.prober = p
@@ -191,7 +193,7 @@ func (q *query) visit(n int) bool {
 	before := q.visited
 	q.visited += n
 	q.stats.Nodes += n
-	if q.visited > q.nodesMax {
+	if q.visited > q.limit {
 		return false
 	}
 	if before>>12 != q.visited>>12 {

@@ -50,6 +50,10 @@ const searchShort = 8
 // equations, which need no stack.
 const nestedMax = 32
 
+// nestedNodesMax bounds the nodes of a walk with searches inside: these may
+// visit a node over and over, where the equations hold it once.
+const nestedNodesMax = 100_000
+
 // walked searches for a relation of an object by its route. n may be 0 where
 // the object has no node of a kind that the route reads.
 func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outcome {
@@ -363,6 +367,7 @@ func (q *query) opaque(o *opaque, n graph.Node) outcome {
 		return outcome{truth: expr.Unknown}
 	}
 	q.nested++
+	q.limit = min(q.limit, nestedNodesMax)
 	var out outcome
 	if o.op == schema.OpExclusion {
 		out = q.exclusion(o, n)

@@ -1,0 +1,112 @@
+package eval_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+)
+
+const attributeModel = `type user
+type doc
+type group
+attribute open bool
+relation e [doc, user]: or(direct, attribute(open))
+`
+
+// intern makes a lineage know every kind of a schema, as a store does before
+// it binds one.
+func intern(t *testing.T, script string, tuples []string, attributes []rel.Attribute) (*eval.Binding, *graph.View) {
+	t.Helper()
+	l := graph.New(graph.Options{}).Load()
+	for _, x := range tuples {
+		if err := l.Add(tupleOf(t, x)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range attributes {
+		if err := l.SetAttribute(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := l.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := world(t, script, nil)
+	return eval.Bind(b.Schema(), v), v
+}
+
+// A stored attribute still counts where a contextual tuple gives its object a
+// node that the data did not have, and a contextual one replaces it.
+func TestOverlayAttributes(t *testing.T) {
+	t.Parallel()
+	object := rel.Object{Type: "group", ID: "2"}
+	stored := []rel.Attribute{{Object: object, Name: "open", Value: "true"}}
+	env := &eval.Env{Tuples: []rel.Tuple{tupleOf(t, "group:2#e@doc:2")}}
+	// Tuples elsewhere make the kinds known, so that only the node is new.
+	b, v := intern(t, attributeModel, []string{"group:9#e@doc:9", "group:9#e@user:9"}, stored)
+	for name, mode := range modes {
+		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", env); a.Truth != expr.True {
+			t.Errorf("%s: stored attribute: %s (%s)", name, a.Truth, a.Reasons)
+		}
+		shut := &eval.Env{Tuples: env.Tuples, Attributes: []rel.Attribute{{Object: object, Name: "open", Value: "false"}}}
+		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", shut); a.Truth != expr.False {
+			t.Errorf("%s: replaced attribute: %s (%s)", name, a.Truth, a.Reasons)
+		}
+	}
+}
+
+// Contextual tuples count in data that never had a tuple.
+func TestOverlayOnNothing(t *testing.T) {
+	t.Parallel()
+	b, v := world(t, "type user\ntype document\nrelation viewer [user]: direct\n", nil)
+	env := &eval.Env{Tuples: []rel.Tuple{tupleOf(t, "document:1#viewer@user:1")}}
+	for name, mode := range modes {
+		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", env); a.Truth != expr.True {
+			t.Errorf("%s: %s", name, a.Truth)
+		}
+		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", &eval.Env{}); a.Truth != expr.False {
+			t.Errorf("%s, without it: %s", name, a.Truth)
+		}
+	}
+}
+
+// What the restrictions do not admit is refused when it is contextual, and
+// ignored when it is stored.
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	const model = `condition c(x int): x < 5
+type user
+type group
+relation m [user]: direct
+type doc
+relation v [user, user:* with c, group#m with c]: direct
+relation w: v
+`
+	bad := []string{"doc:1#v@user:*", "doc:1#v@group:1#m", "doc:1#v@group:1", "doc:1#w@user:1", "doc:1#x@user:1",
+		"doc:1#v@doc:1", "doc:1#v@user:1 with c", "doc:1#v@user:1 with d"}
+	for _, text := range bad {
+		x := tupleOf(t, text)
+		b, v := world(t, model, func(add func(rel.Tuple)) {
+			add(x)
+			add(tupleOf(t, "group:1#m@user:1"))
+		})
+		k := rel.Key{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "v", Subject: rel.Subject{Type: "user", ID: "1"}}
+		for name, mode := range modes {
+			f := b.Force(mode)
+			if a := ask(t, f, v, k.String(), &eval.Env{Context: expr.Values{"x": 1}}); a.Truth != expr.False {
+				t.Errorf("%s, stored, %s: %s", text, name, a.Truth)
+			}
+			_, err := f.Check(context.Background(), v, eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject},
+				&eval.Env{Tuples: []rel.Tuple{x}})
+			if !errors.Is(err, eval.ErrTuple) {
+				t.Errorf("%s, contextual, %s: %v", text, name, err)
+			}
+		}
+	}
+}
