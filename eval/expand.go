@@ -86,6 +86,9 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	o, err := b.reader(r, env)
 	if err != nil {
 		return nil, err

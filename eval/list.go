@@ -83,6 +83,9 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	if err != nil {
 		return ObjectList{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return ObjectList{}, err
+	}
 	b, r, err = b.listReader(r, env)
 	if err != nil {
 		return ObjectList{}, err

@@ -77,6 +77,9 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 	if err != nil {
 		return SubjectList{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return SubjectList{}, err
+	}
 	b, r, err = b.listReader(r, env)
 	if err != nil {
 		return SubjectList{}, err

@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-const listWorlds = 250
+const listWorlds = 120
 
 // TestListIsCheck holds every list of random worlds to { x : check(x) }.
 func TestListIsCheck(t *testing.T) {
@@ -101,7 +101,7 @@ func (w *smallWorld) exists(o rel.Object, sub rel.Subject) bool {
 // TestListPages reads every list in pages of every size.
 func TestListPages(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		w := newSmallWorld(t, seed)
 		if w == nil {
 			continue

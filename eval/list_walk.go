@@ -29,10 +29,12 @@ type walk struct {
 
 	*listScratch
 	hops    int
-	compact int  // the length of sure at which repetitions are removed
 	own     bool // the subject's own object, that has no node, is found
 	ownOpen bool
 	bound   string
+
+	// The lengths of sure and open at which repetitions are removed next.
+	sureFull, openFull int
 }
 
 // step is a membership: of the subject, in a relation of the plan, on the
@@ -43,14 +45,14 @@ type step struct {
 	node     graph.Node
 }
 
-const compactMin = 1 << 13
+const compactMin = 1 << 14
 
 // run walks until nothing new is found. What stops it early is in w.bound or
 // the error.
 func (w *walk) run() error {
 	w.listScratch = borrowList()
 	w.plan = w.listScratch.planFor(w.q.b, w.target, w.q.kind, w.whole)
-	w.compact = compactMin
+	w.sureFull, w.openFull = compactMin, compactMin
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -222,21 +224,22 @@ func (w *walk) hit(s step) {
 		w.own, w.ownOpen = true, s.open && (!w.own || w.ownOpen)
 	case s.open:
 		w.open = append(w.open, s.node)
-		if len(w.open) > 2*w.compact {
-			w.open = unique(w.open)
+		if len(w.open) >= w.openFull {
+			w.open, w.openFull = unique(w.open)
 		}
 	default:
 		w.sure = append(w.sure, s.node)
-		if len(w.sure) > 2*w.compact {
-			w.sure = unique(w.sure)
-			w.compact = max(len(w.sure), compactMin)
+		if len(w.sure) >= w.sureFull {
+			w.sure, w.sureFull = unique(w.sure)
 		}
 	}
 }
 
-func unique(nodes []graph.Node) []graph.Node {
+// unique removes repetitions, and says at which length to do it again.
+func unique(nodes []graph.Node) ([]graph.Node, int) {
 	slices.Sort(nodes)
-	return slices.Compact(nodes)
+	nodes = slices.Compact(nodes)
+	return nodes, max(2*len(nodes), compactMin)
 }
 
 // found names and orders what the walk found.
