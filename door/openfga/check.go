@@ -7,24 +7,22 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// check refuses what the original's server refuses and schema.Compile does
-// not: relations that are each other through computed relations alone, and
-// unions or intersections of one operand.
+// check refuses what the original's server refuses and neither schema.Compile
+// nor the translation itself does: relations that are each other through
+// computed relations alone.
+//
+// The original refuses some models besides, as without entrypoint, that have
+// one: where both operands of an intersection or exclusion lead through the
+// same relation, it takes the second for a loop. They are accepted here.
 func (t *translation) check() {
 	for i := range t.out.Types {
 		typ := &t.out.Types[i]
 		computed := map[string][]string{}
 		for j := range typ.Relations {
 			r := &typ.Relations[j]
-			t.typ, t.relation = typ.Name, r.Name
-			// Of a nested one the original sees the number only where it happens to
-			// look for an entrypoint there.
-			if op := r.Rewrite.Op; (op == schema.OpUnion || op == schema.OpIntersection) && len(r.Rewrite.Children) < 2 {
-				t.fail(ErrRewrite, "%s of less than 2 operands", op)
-			}
 			computed[r.Name] = computedOf(&r.Rewrite, nil)
 		}
-		t.relation = ""
+		t.typ, t.relation = typ.Name, ""
 		t.cycles(typ, computed)
 	}
 	t.typ, t.relation = "", ""

@@ -189,6 +189,10 @@ func (t *translation) rewrite(r *openfgav1.Userset) schema.Rewrite {
 
 func (t *translation) operands(r *openfgav1.Userset) []schema.Rewrite {
 	var out []schema.Rewrite
+	if len(children(r)) < 2 {
+		// The original looks only where it searches for an entrypoint.
+		t.fail(ErrRewrite, "a union or intersection of less than 2 operands")
+	}
 	for _, ch := range children(r) {
 		out = append(out, t.rewrite(ch))
 	}
