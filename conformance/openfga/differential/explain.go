@@ -35,6 +35,9 @@ const (
 	// OpenContext: they answer although their answer depends on the missing
 	// values; we fail.
 	OpenContext Class = "they answer though missing context matters"
+	// RecursiveMix: their strategy for recursive relations follows a userset of
+	// another relation as if it were the recursive one.
+	RecursiveMix Class = "their recursion follows another relation's userset"
 	// FilterRelation: their list of users holds plain objects although the
 	// filter asks for usersets; without them it is ours.
 	FilterRelation Class = "their list ignores its filter's relation"
@@ -94,6 +97,9 @@ func (p *pair) reason(ctx context.Context, q Question, theirs, ours Answer) (Cla
 // members explains two answers without errors.
 func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
 	if q.Kind == Check {
+		if p.mixes(ctx, q, theirs) {
+			return RecursiveMix, ""
+		}
 		if dependenciesOf(p.w).subtractsCycle(q.Object + "#" + q.Relation) {
 			return SubtractedCycle, ""
 		}
@@ -123,6 +129,17 @@ func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Cl
 		class = c
 	}
 	return class, ""
+}
+
+// mixes says whether ours gives their answer in the world as their recursive
+// strategy sees it.
+func (p *pair) mixes(ctx context.Context, q Question, theirs Answer) bool {
+	w := recursiveMix(p.w)
+	if w == nil {
+		return false
+	}
+	at, err := p.ours.Load(ctx, w)
+	return err == nil && p.ours.Ask(ctx, at, w, q).Equal(theirs)
 }
 
 func difference(a, b []string) []string {
