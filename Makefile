@@ -6,7 +6,7 @@ BIN := bin/ostiary
 
 build:
 	@mkdir -p bin
-	$(GO) build -trimpath -o $(BIN) ./cmd/ostiary
+	$(GO) build -o $(BIN) ./cmd/ostiary
 
 # demo loads an example model and tuples into a folder and asks two questions.
 demo: build
