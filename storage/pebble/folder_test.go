@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	cockroach "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -326,7 +327,7 @@ func TestSecretsLeaveTheDisk(t *testing.T) {
 // In the embedder's own database the driver keeps to its prefix.
 func TestEmbeddersDatabase(t *testing.T) {
 	t.Parallel()
-	db, err := cockroach.Open(t.TempDir(), &cockroach.Options{Logger: quiet{}})
+	db, err := cockroach.Open("data", &cockroach.Options{FS: vfs.NewMem(), Logger: quiet{}})
 	if err != nil {
 		t.Fatal(err)
 	}
