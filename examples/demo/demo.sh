@@ -3,17 +3,25 @@
 # Usage: demo.sh [path of the ostiary binary]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-ostiary=$(realpath "${1:-$here/../../bin/ostiary}")
+ostiary=${1:-$here/../../bin/ostiary}
+case $ostiary in /*) ;; *) ostiary=$PWD/$ostiary ;; esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" # the data goes to ./ostiary-data here, and away with it
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-[ -t 1 ] || say() { printf '\n%s\n' "$*"; }
+say() {
+  if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
+}
 # ask runs a command as it would be typed; a check that is denied exits with 1.
 ask() {
+  local word
   printf '$ ostiary'
-  printf ' %s' "${@@Q}" | sed "s/'\([A-Za-z0-9:._#-]*\)'/\1/g"
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9:._#/-]*) printf " '%s'" "$word" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
   printf '\n'
   "$ostiary" "$@" || [ $? -eq 1 ]
 }
