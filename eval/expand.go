@@ -56,8 +56,6 @@ type Tree struct {
 	Bound string
 
 	id schema.RelationID
-	// fails is schema.Options.MissingContextFails, on the root.
-	fails bool
 }
 
 // Leaf is one tuple that counts.
@@ -106,7 +104,7 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 	for _, t := range x.todo {
 		t.tree.Cut = true
 	}
-	root.Bound, root.fails = x.bound, b.s.Options.MissingContextFails
+	root.Bound = x.bound
 	return root, x.q.failed()
 }
 

@@ -7,10 +7,11 @@ import (
 )
 
 // Member derives from the tree alone whether sub has the root's relation: what
-// check says, but for the bound on hops, which a tree does not count. What was
-// cut is unknown. It is simple, not quick.
+// check says, but for the bound on hops, which a tree does not count, and for
+// schema.Options.MissingContextFails. What was cut is unknown. It is simple, not
+// quick.
 func (t *Tree) Member(sub rel.Subject) expr.Truth {
-	m := &treeMembers{sub: sub, nodes: map[treeKey]*Tree{}, fails: t.fails}
+	m := &treeMembers{sub: sub, nodes: map[treeKey]*Tree{}}
 	m.collect(t)
 	m.low, m.high = map[treeKey]bool{}, map[treeKey]bool{}
 	for k := range m.nodes {
@@ -48,7 +49,6 @@ type treeMembers struct {
 	sub       rel.Subject
 	nodes     map[treeKey]*Tree
 	low, high map[treeKey]bool
-	fails     bool // an unknown condition counts wherever its tuple leads
 }
 
 // collect finds where each relation is expanded.
@@ -139,6 +139,5 @@ func (m *treeMembers) leaf(t *Tree, l *Leaf, set map[treeKey]bool, high bool) bo
 	case t.Kind == TreeDirect && (s == m.sub || l.Wildcard && m.sub.Relation == "" && m.sub.Type == s.Type):
 		return true
 	}
-	hop := t.Kind == TreeArrow || s.Relation != ""
-	return hop && m.fails && l.Truth == expr.Unknown || l.Tree != nil && set[l.Tree.key()]
+	return l.Tree != nil && set[l.Tree.key()]
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-const explainWorlds = 80
+const explainWorlds = 50
 
 // TestExplainAgrees explains every question of random worlds: the answer is
 // check's, and a proof holds step by step.

@@ -85,6 +85,7 @@ func (w *smallWorld) model() *schema.Model {
 		Conditions: []expr.Definition{{Name: "c", Source: "x", Params: []expr.Param{{Name: "x", Type: expr.Type{Kind: expr.Bool}}}}},
 	}
 	monotone := w.chance(30)
+	m.Options = schema.Options{MissingContextFails: w.chance(15), StarIsOrdinary: w.chance(10)}
 	for i := 1; i < 3; i++ {
 		typ := &m.Types[i]
 		parent := schema.RelationDef{Name: "parent", Rewrite: schema.Direct(), Subjects: w.subjects("group", "doc", "group#r0")}
