@@ -28,10 +28,17 @@ func (s *Store) Compact(ctx context.Context) error {
 }
 
 func (s *Store) compact(ctx context.Context) (bool, error) {
-	if !s.compacting.CompareAndSwap(false, true) {
-		return false, nil // one is under way
+	select {
+	case s.compacting <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
-	defer s.compacting.Store(false)
+	return s.compactHeld(ctx)
+}
+
+// compactHeld compacts; s.compacting is held, and free afterwards.
+func (s *Store) compactHeld(ctx context.Context) (bool, error) {
+	defer func() { <-s.compacting }()
 	v, err := s.view(ctx)
 	if err != nil {
 		return false, err
@@ -112,11 +119,16 @@ func (m *move) follow(ctx context.Context) error {
 // compactSoon starts a compaction where the newest view wants one: churn must
 // not grow memory for ever, whether or not anybody calls Collect.
 func (s *Store) compactSoon(v *view) {
-	if s.compacting.Load() || !wantsCompaction(v.graph) {
+	if !wantsCompaction(v.graph) {
 		return
 	}
-	s.engine.start(func() {
-		// What fails now is tried again after a later write.
-		_, _ = s.compact(s.engine.ctx)
-	})
+	select {
+	case s.compacting <- struct{}{}:
+	default:
+		return // one is under way
+	}
+	// What fails now is tried again after a later write.
+	if !s.engine.start(func() { _, _ = s.compactHeld(s.engine.ctx) }) {
+		<-s.compacting
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ostiary/ostiary/storage"
 )
@@ -184,11 +185,12 @@ func (w *Write) documentsOnce() error {
 		if len(put)+len(remove) < 2 {
 			return nil
 		}
-		seen := make(map[DocumentKey]struct{}, len(put)+len(remove))
+		keys := slices.Clone(remove)
 		for _, d := range put {
-			remove = append(remove[:len(remove):len(remove)], DocumentKey{d.Kind, d.Key})
+			keys = append(keys, DocumentKey{d.Kind, d.Key})
 		}
-		for _, k := range remove {
+		seen := make(map[DocumentKey]struct{}, len(keys))
+		for _, k := range keys {
 			if _, ok := seen[k]; ok {
 				return fmt.Errorf("%w: document %s/%s comes twice", ErrInvalidRequest, k.Kind, k.Key)
 			}

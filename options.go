@@ -20,9 +20,9 @@ type Options struct {
 	Conditions expr.Compiler
 	// Bounds limit requests.
 	Bounds Bounds
-	// Window is how long the past stays answerable: questions at a revision whose
-	// successor is older are ErrTooOld once Collect has run. Default WindowDefault;
-	// negative keeps all of it.
+	// Window is how long the past stays answerable: a revision whose successor is
+	// older is ErrTooOld. Collect drops what only such revisions need. Default
+	// WindowDefault; negative keeps all of it.
 	Window time.Duration
 	// LogWindow is how long entries of the log are kept. Default 0: for ever.
 	LogWindow time.Duration

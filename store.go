@@ -45,8 +45,8 @@ type Store struct {
 	bytes   int64         // what this store adds to engine.bytes
 	pending *Pending      // what holds the turn for an embedder's transaction
 
-	expiring   atomic.Bool // some tuple that was loaded or written has an expiry
-	compacting atomic.Bool
+	expiring   atomic.Bool   // some tuple that was loaded or written has an expiry
+	compacting chan struct{} // held by the one who compacts
 }
 
 // loading is a load under way, for all who wait for it.
@@ -56,7 +56,7 @@ type loading struct {
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
-	s := &Store{engine: e, id: info.ID, incarnation: info.Incarnation, turn: make(chan struct{}, 1)}
+	s := &Store{engine: e, id: info.ID, incarnation: info.Incarnation, turn: make(chan struct{}, 1), compacting: make(chan struct{}, 1)}
 	s.info.Store(&info)
 	return s
 }
