@@ -27,13 +27,16 @@ func Run(first, count uint64, laws []Law, c *Coverage) error {
 				continue
 			}
 			if f := law.try(b); f != nil {
-				failures[i] = report(seed, law, b, f)
+				failures[i] = report(law, b, f)
 				broken++
 			}
 		}
 	}
 	return errors.Join(failures...)
 }
+
+// textMax bounds a failure's text, where a wide world is named in it.
+const textMax = 4000
 
 // try is Holds; a panic is a failure too.
 func (l Law) try(b *Bench) (f *Failure) {
@@ -43,18 +46,34 @@ func (l Law) try(b *Bench) (f *Failure) {
 		}
 		if f != nil {
 			f.Law = l.Name
+			if len(f.Text) > textMax {
+				f.Text = f.Text[:textMax] + " [and more]"
+			}
 		}
 	}()
 	return l.Holds(b)
 }
 
-// report shrinks a failing world and tells how to repeat it.
-func report(seed uint64, law Law, b *Bench, f *Failure) error {
+// Broken is a law that failed on a seed's world, and that world, shrunk.
+type Broken struct {
+	Law    string
+	Seed   uint64
+	First  *Failure // on the seed's world
+	Last   *Failure // on the shrunk one
+	Script Script
+}
+
+func (e *Broken) Error() string {
+	return fmt.Sprintf("seed %d: %v\nshrunk, %v\n%s\nrepeat with: OSTIARY_SEED=%d OSTIARY_WORLDS=1 go test ./oracle -run TestWorlds",
+		e.Seed, e.First, e.Last, e.Script, e.Seed)
+}
+
+// report shrinks a failing world.
+func report(law Law, b *Bench, f *Failure) *Broken {
 	small, last := Shrink(b, law, f)
-	s := Script{World: small.World}
+	e := &Broken{Law: law.Name, Seed: b.Seed, First: f, Last: last, Script: Script{Seed: b.Seed, World: small.World}}
 	for _, q := range small.Questions {
-		s.Asks = append(s.Asks, Ask{q, small.truth(q)})
+		e.Script.Asks = append(e.Script.Asks, Ask{q, small.truth(q)})
 	}
-	return fmt.Errorf("seed %d: %w\nshrunk, %s: %s\n%s\nrepeat with: OSTIARY_SEED=%d OSTIARY_WORLDS=1 go test ./oracle -run TestWorlds",
-		seed, f, law.Name, last.Error(), s, seed)
+	return e
 }

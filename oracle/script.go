@@ -16,7 +16,7 @@ import (
 // Script is a world with the answers that it must give, in a form that people
 // read: one line for each thing, as in
 //
-//	options depth=3 now=2026-01-01T00:00:00Z MissingContextFails
+//	options depth=3 now=2026-01-01T00:00:00Z MissingContextFails seed=7
 //	namespace acp
 //	condition c(x int, s string): x < 5 && s == "a"
 //	type doc
@@ -32,6 +32,8 @@ import (
 //
 // A '#' at a line's beginning begins a comment.
 type Script struct {
+	// Seed is that of the histories and pages that laws try the world with.
+	Seed  uint64
 	World World
 	Asks  []Ask
 }
@@ -54,6 +56,9 @@ func (s Script) String() string {
 		if *on {
 			b.WriteString(" " + name)
 		}
+	}
+	if s.Seed != 0 {
+		fmt.Fprintf(&b, " seed=%d", s.Seed)
 	}
 	b.WriteString("\n")
 	writeModel(&b, &w.Model)
@@ -215,7 +220,7 @@ func (s *Script) parseLine(line string) error {
 	case "ask":
 		return s.parseAsk(rest)
 	case "options":
-		return w.parseOptions(rest)
+		return s.parseOptions(rest)
 	case "namespace":
 		w.Model.Namespace = rest
 		return nil
@@ -255,7 +260,8 @@ func (s *Script) parseAsk(rest string) error {
 	return fmt.Errorf("%q is no truth", f[4])
 }
 
-func (w *World) parseOptions(rest string) error {
+func (s *Script) parseOptions(rest string) error {
+	w := &s.World
 	for _, f := range strings.Fields(rest) {
 		name, value, _ := strings.Cut(f, "=")
 		known := false
@@ -271,6 +277,8 @@ func (w *World) parseOptions(rest string) error {
 			if w.Depth < 1 || w.Depth > 1000 {
 				return fmt.Errorf("depth %q", value)
 			}
+		case "seed":
+			s.Seed, err = strconv.ParseUint(value, 10, 64)
 		case "now":
 			var at time.Time
 			at, err = time.Parse(time.RFC3339Nano, value)

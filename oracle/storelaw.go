@@ -23,8 +23,8 @@ import (
 // of them, before and after a reopen, beside a twin with equal names.
 func StoreLaws() []Law {
 	return []Law{
-		{Name: "store in memory", Holds: storeLaw(inMemory), Every: 16},
-		{Name: "store on Pebble", Holds: storeLaw(onPebble), Every: 160},
+		{Name: "store in memory", Holds: storeLaw(inMemory), Every: 48},
+		{Name: "store on Pebble", Holds: storeLaw(onPebble), Every: 480},
 	}
 }
 

@@ -1,8 +1,12 @@
 package oracle
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -50,7 +54,65 @@ func TestWorlds(t *testing.T) {
 		c.Add(&parts[i])
 		if failures[i] != nil {
 			t.Error(failures[i])
+			keep(t, failures[i])
 		}
 	}
 	t.Logf("\n%s", c.String())
+}
+
+// keep writes each shrunk world of a joined error as a script that is replayed
+// for ever, where OSTIARY_KEEP is set.
+func keep(t *testing.T, err error) {
+	t.Helper()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || os.Getenv("OSTIARY_KEEP") == "" {
+		return
+	}
+	for _, one := range joined.Unwrap() {
+		var broken *Broken
+		if !errors.As(one, &broken) {
+			continue
+		}
+		name := fmt.Sprintf("%s-%d.txt", strings.ReplaceAll(broken.Law, " ", "-"), broken.Seed)
+		text := fmt.Sprintf("# %s\n%s", strings.ReplaceAll(broken.Last.Error(), "\n", " "), broken.Script)
+		if err := os.WriteFile(filepath.Join("testdata", "worlds", name), []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKept replays the worlds that once broke a law, and those of the
+// semantics table, under every law.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"worlds", "semantics"} {
+		for name, s := range scripts(t, dir) {
+			t.Run(dir+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				replay(t, s)
+			})
+		}
+	}
+}
+
+func replay(t *testing.T, s Script) {
+	t.Helper()
+	var questions []Question
+	for _, a := range s.Asks {
+		questions = append(questions, a.Question)
+	}
+	b, err := NewBench(s.Seed, s.World, questions, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.Asks {
+		if got := b.truth(a.Question); got != a.Want {
+			t.Errorf("%s: the oracle says %s, want %s", a.Question, got, a.Want)
+		}
+	}
+	for _, law := range append(Laws(), StoreLaws()...) {
+		if f := law.try(b); f != nil {
+			t.Error(f)
+		}
+	}
 }
