@@ -119,11 +119,11 @@ const (
 func (w *search) closed(p *pending, l graph.List) bool {
 	q := w.q
 	f := p.by
-	if q.b.mode == ModeForward || q.b.mode == ModeShuffled || f.unit < 0 || f.scan || !q.r.Reversible() {
-		return false
-	}
 	q.spent += l.Len()
 	if q.spent < closureMin && q.b.mode != ModeBackward {
+		return false
+	}
+	if q.b.mode == ModeForward || q.b.mode == ModeShuffled || f.unit < 0 || f.scan || !q.r.Reversible() {
 		return false
 	}
 	c := q.closure(f)

@@ -21,10 +21,12 @@ type scratch struct {
 }
 
 // pending is a list that a search is still to follow: from's, by one follow.
+// A list of one edge is all there: only holds it.
 type pending struct {
 	by   *follow
 	from graph.Node
 	hops int32
+	only graph.Edge
 }
 
 // laterState is a state behind a follow, for the end of a search.

@@ -98,7 +98,11 @@ func (q *query) search(unit int32, n graph.Node) outcome {
 }
 
 func (w *search) run(r *route, n graph.Node) {
-	w.enter(r, n, 0)
+	own := graph.Kind(0)
+	if n != 0 {
+		own = w.q.r.KindOf(n)
+	}
+	w.enter(r, n, own, 0)
 	for !w.done && w.near.next < w.near.nLists {
 		w.near.next++
 		w.expand(&w.near.lists[w.near.next-1])
@@ -205,7 +209,7 @@ func (w *search) met(t expr.Truth, hops int32) bool {
 // reach enters the state behind a follow, if it was not yet visited.
 func (w *search) reach(f *follow, n graph.Node, hops int32) {
 	if w.visit(f.unit, n) {
-		w.enter(w.q.next(f), n, hops)
+		w.enter(w.q.next(f), n, f.kind, hops)
 	}
 }
 
@@ -221,7 +225,8 @@ func (q *query) next(f *follow) *route {
 
 // enter looks at all that a route reads on the object of n, and notes what is
 // to be followed.
-func (w *search) enter(r *route, n graph.Node, hops int32) {
+// own is n's kind.
+func (w *search) enter(r *route, n graph.Node, own graph.Kind, hops int32) {
 	q := w.q
 	if !q.visit(1) {
 		w.stop()
@@ -232,7 +237,6 @@ func (w *search) enter(r *route, n graph.Node, hops int32) {
 		return
 	}
 	if n != 0 {
-		own := q.r.KindOf(n)
 		for i := range r.sources {
 			s := &r.sources[i]
 			m := n
@@ -290,13 +294,22 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 			}
 			continue
 		}
-		w.push(pending{f, m, hops + 1})
+		p := pending{f, m, hops + 1, 0}
+		if l.Len() == 1 {
+			p.only = l.Chunk(0)[0]
+		}
+		w.push(p)
 	}
 }
 
 // expand follows a list's edges.
 func (w *search) expand(p *pending) {
 	q := w.q
+	if p.only != 0 && q.b.mode != ModeBackward {
+		q.spent++
+		w.follow(p, p.only)
+		return
+	}
 	l := q.r.Forward(p.from, p.by.kind)
 	if w.closed(p, l) || w.done {
 		return
