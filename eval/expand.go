@@ -185,7 +185,7 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 		t.Relation = b.relationText(e.Relation)
 		for i := range e.Direct {
 			d := &e.Direct[i]
-			x.leaves(t, e, d, n, d.Relation, b.kinds[d.Kind:d.Kind+1])
+			x.leaves(t, e, d, n, d.Relation, b.plainKinds(d.Kind))
 		}
 	case schema.OpArrow:
 		t.Relation, t.Target = b.relationText(e.Relation), b.relationText(e.Via[0].Target)

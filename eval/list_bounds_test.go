@@ -182,6 +182,7 @@ func TestListAttributes(t *testing.T) {
 	b, v := listView(t, func(tuple func(string, ...any), load *graph.Loader) {
 		tuple("doc:1#viewer@user:anne")
 		tuple("doc:2#viewer@user:bob")
+		tuple("doc:6#viewer@user:bob until 1970-01-01T00:00:00.000000001Z")
 		for id, value := range map[string]string{"2": "false", "3": "true", "4": "false"} {
 			if err := load.SetAttribute(rel.Attribute{Object: rel.Object{Type: "doc", ID: id}, Name: "open", Value: value}); err != nil {
 				t.Fatal(err)
@@ -189,10 +190,13 @@ func TestListAttributes(t *testing.T) {
 		}
 	})
 	q := ListObjectsQuestion{Type: "doc", Relation: "public", Subject: rel.Subject{Type: "user", ID: "anne"}}
-	env := &Env{Attributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "5"}, Name: "open", Value: "true"}}}
+	env := &Env{Now: 1}
+	for _, id := range []string{"4", "5", "6"} {
+		env.Attributes = append(env.Attributes, rel.Attribute{Object: rel.Object{Type: "doc", ID: id}, Name: "open", Value: "true"})
+	}
 	l, err := b.ListObjects(context.Background(), v, q, env)
 	slices.Sort(l.IDs)
-	if err != nil || !slices.Equal(l.IDs, []string{"1", "3", "5"}) || l.UnknownCount != 0 {
+	if err != nil || !slices.Equal(l.IDs, []string{"1", "3", "4", "5", "6"}) || l.UnknownCount != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	s, err := b.ListSubjects(context.Background(), v, ListSubjectsQuestion{Object: rel.Object{Type: "doc", ID: "3"}, Relation: "public", SubjectType: "group", SubjectRelation: "member"}, nil)

@@ -38,7 +38,7 @@ func objects(b *Binding, r Reader, t *schema.Type) (iter.Seq[graph.Node], bool) 
 	}
 	all, ok := base.(Enumerator)
 	return func(yield func(graph.Node) bool) {
-		if own != nil && !own.objects(b, t.ID, yield) {
+		if own != nil && !own.objects(b, t, yield) {
 			return
 		}
 		for n := range all.Objects(t.Name) {
@@ -46,7 +46,7 @@ func objects(b *Binding, r Reader, t *schema.Type) (iter.Seq[graph.Node], bool) 
 				return
 			}
 		}
-		if n, ok := base.Node(b.kinds[t.Wildcard], rel.Wildcard); ok && b.s.Options.StarIsOrdinary && !yield(n) {
+		if n, ok := r.Node(b.kinds[t.Wildcard], rel.Wildcard); ok && b.s.Options.StarIsOrdinary && !yield(n) {
 			return
 		}
 		values, ok := base.(attributed)
@@ -54,18 +54,47 @@ func objects(b *Binding, r Reader, t *schema.Type) (iter.Seq[graph.Node], bool) 
 			return
 		}
 		for a := range values.Attributes(t.Name, "", "") {
-			if n, ok := base.Node(b.kinds[t.Plain], a.Object.ID); ok && !yield(n) {
+			if n := b.named(r, t.ID, a.Object.ID); n != 0 && !yield(n) {
 				return
 			}
 		}
 	}, ok
 }
 
-// objects yields the nodes of a type that only the overlay has.
-func (o *overlay) objects(b *Binding, typ schema.TypeID, yield func(graph.Node) bool) bool {
-	for i, own := range o.own {
-		n := graph.NodeMax - graph.Node(i)
-		if own.id != rel.Wildcard && b.typeOf(own.kind) == typ && !yield(n) {
+// named finds any node of an object, or 0.
+func (b *Binding) named(r Reader, t schema.TypeID, id string) graph.Node {
+	for _, k := range b.anchors[t] {
+		if n, ok := r.Node(k, id); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// objects yields the nodes of a type's objects of which contextual tuples or
+// attributes tell: its own nodes, and those of the base that only now matter.
+func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) bool) bool {
+	of := func(n graph.Node) bool { return b.typeOf(o.KindOf(n)) != t.ID || o.ID(n) == rel.Wildcard || yield(n) }
+	for i := range o.own {
+		if !of(graph.NodeMax - graph.Node(i)) {
+			return false
+		}
+	}
+	for l := range o.forward {
+		if !of(l.node) {
+			return false
+		}
+	}
+	for l := range o.reverse {
+		if !of(l.node) {
+			return false
+		}
+	}
+	for a := range o.attributes {
+		if a.Object.Type != t.Name {
+			continue
+		}
+		if n := b.named(o, t.ID, a.Object.ID); n != 0 && !yield(n) {
 			return false
 		}
 	}

@@ -88,6 +88,9 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 	if err := w.wants(b, &lq); err != nil {
 		return SubjectList{}, err
 	}
+	if !b.s.Relations[target].Reaches(w.wanted) {
+		return SubjectList{}, nil
+	}
 	w.q.start(ctx, b, r, rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard, Relation: lq.SubjectRelation}, env)
 	w.listScratch = borrowList()
 	defer w.release()
