@@ -240,3 +240,74 @@ func BenchmarkImport(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCheckUnderWrites asks direct questions while 10,000 tuples a second
+// are written durably, in batches of 10, and prints the median and the worst
+// beside those of a quiet store, measured in turns.
+func BenchmarkCheckUnderWrites(b *testing.B) {
+	driver, err := pebble.Open(b.TempDir()+"/data", pebble.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer driver.Close()
+	ctx := context.Background()
+	shape := graphtest.Shape{Tuples: benchTuples(b)}
+	s := newStore(b, newEngine(b, ostiary.Options{Driver: driver}), shapeModel())
+	imported(b, s, shape)
+	qs := shape.Direct(1 << 16)
+	n := 0
+	ask := func(d time.Duration) (times []time.Duration) {
+		for end := time.Now().Add(d); ; n++ {
+			at := time.Now()
+			if at.After(end) {
+				return times
+			}
+			for range 10 { // the clock costs as much as a check
+				q := &qs[n%len(qs)]
+				if r, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}); err != nil || r.Allowed() != q.Allowed {
+					b.Fatal(r, err)
+				}
+				n++
+			}
+			times = append(times, time.Since(at)/10)
+		}
+	}
+	var quiet, busy []time.Duration
+	written := 0
+	for range 3 {
+		quiet = append(quiet, ask(time.Second)...)
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+				}
+				var w ostiary.Write
+				for range 10 {
+					written++
+					w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "document", ID: "w" + strconv.Itoa(written)},
+						Relation: "owner", Subject: rel.Subject{Type: "user", ID: "u" + strconv.Itoa(written%1000)}})
+				}
+				if _, err := s.Write(ctx, w); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		}()
+		busy = append(busy, ask(time.Second)...)
+		close(stop)
+		<-done
+	}
+	slices.Sort(quiet)
+	slices.Sort(busy)
+	b.ReportMetric(float64(quiet[len(quiet)/2]), "quiet-ns")
+	b.ReportMetric(float64(busy[len(busy)/2]), "busy-ns")
+	b.ReportMetric(float64(busy[len(busy)/2])/float64(quiet[len(quiet)/2]), "ratio")
+	b.ReportMetric(float64(busy[len(busy)-1])*10/1e6, "worst-ms")
+	b.ReportMetric(float64(written)/3, "writes/s")
+}

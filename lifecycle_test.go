@@ -226,3 +226,69 @@ func TestTwoEngines(t *testing.T) {
 		}
 	})
 }
+
+// TestRecreatedElsewhere lets another node delete a store and create it again.
+func TestRecreatedElsewhere(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	x := start(t, disks()[0], ostiary.Options{})
+	other := newEngine(t, ostiary.Options{Driver: x.driver})
+	create := ostiary.CreateStore{Name: "same", Aliases: map[string]string{"door": "same"}}
+	old := must(x.engine.CreateStore(ctx, create))(t)
+	unloaded := must(x.engine.CreateStore(ctx, ostiary.CreateStore{}))(t)
+	create.ID = old.ID()
+	must(old.Stats(ctx))(t)
+	for _, id := range []storage.StoreID{old.ID(), unloaded.ID()} {
+		must(struct{}{}, other.DeleteStore(ctx, id))(t)
+		create.ID = id
+		must(other.CreateStore(ctx, create))(t)
+		create.Aliases = nil
+	}
+	found := must(x.engine.StoreByAlias(ctx, "door", "same"))(t)
+	must(found.Stats(ctx))(t)
+	if found == old {
+		t.Error("the handle of another incarnation")
+	}
+	_, err := old.Stats(ctx)
+	wantKind(t, err, ostiary.ErrNoStore)
+	_, err = unloaded.Stats(ctx)
+	wantKind(t, err, ostiary.ErrNoStore)
+	must(must(x.engine.Store(ctx, unloaded.ID()))(t).Stats(ctx))(t)
+}
+
+// TestWatchOutlivesTheView lets another node write while the watched store is
+// not loaded.
+func TestWatchOutlivesTheView(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d disk) {
+		ctx := context.Background()
+		x := start(t, d, ostiary.Options{})
+		other := newEngine(t, ostiary.Options{Driver: x.driver})
+		s := newStore(t, x.engine, documents())
+		elsewhere := must(other.Store(ctx, s.ID()))(t)
+		from := must(s.Head(ctx))(t)
+		write := func(s *ostiary.Store, i int) {
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+		}
+		write(s, 0)
+		n := 0
+		for e, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
+			if err != nil || e.Changes[0].Tuple.Object.ID != fmt.Sprint(n) {
+				t.Fatal(n, e, err)
+			}
+			switch n++; n {
+			case 1:
+				x.engine.DropIdle()
+				x.engine.DropIdle()
+				write(elsewhere, 1)
+				must(s.Stats(ctx))(t) // loads it
+			case 2:
+				write(elsewhere, 2)
+				write(s, 3)
+			}
+			if n == 4 {
+				break
+			}
+		}
+	})
+}

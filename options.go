@@ -124,7 +124,7 @@ const (
 	groupWrites = 1024
 	groupBytes  = 4 << 20
 	// conflictsMax is how often a group validates again before ErrConflict.
-	conflictsMax = 100
+	conflictsMax = 1000
 )
 
 func set[T int | time.Duration](field *T, value T) {

@@ -171,7 +171,7 @@ func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) 
 	e.mu.RLock()
 	s := e.stores[id]
 	e.mu.RUnlock()
-	if s != nil {
+	if s != nil && s.state() == nil {
 		return s, nil
 	}
 	info, err := e.driver.Store(ctx, id)
@@ -278,14 +278,17 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 // handle returns the one handle of a store's incarnation.
 func (e *Engine) handle(info storage.StoreInfo) *Store {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s := e.stores[info.ID]; s != nil && s.incarnation == info.Incarnation {
-		return s
-	} else if s != nil { // another process deleted the store and created it again
-		s.close(ErrNoStore)
+	old := e.stores[info.ID]
+	if old != nil && old.incarnation == info.Incarnation && old.state() == nil {
+		e.mu.Unlock()
+		return old
 	}
 	s := newStore(e, info)
 	e.stores[info.ID] = s
+	e.mu.Unlock()
+	if old != nil { // another process deleted the store and created it again
+		old.close(ErrNoStore)
+	}
 	return s
 }
 

@@ -176,6 +176,9 @@ func (s *Store) runLoad(l *loading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loading = nil
+	if errors.Is(err, errIncarnation) && s.gone == nil {
+		s.gone = err
+	}
 	if err == nil && s.gone != nil {
 		err = s.gone
 	}
@@ -185,9 +188,13 @@ func (s *Store) runLoad(l *loading) {
 		s.engine.mu.Lock()
 		s.engine.loaded[s] = struct{}{}
 		s.engine.mu.Unlock()
+		s.watch.look()
 	}
 	close(l.done)
 }
+
+// errIncarnation is an ErrNoStore for good.
+var errIncarnation = fmt.Errorf("%w: it was deleted and created again", ErrNoStore)
 
 // loadView reads the store's state within the engine's bound of loads.
 func (s *Store) loadView() (*view, error) {
@@ -215,7 +222,7 @@ func (s *Store) readState(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	if info.Incarnation != s.incarnation {
-		return nil, fmt.Errorf("%w: it was deleted and created again", ErrNoStore)
+		return nil, errIncarnation
 	}
 	st, err := s.engine.driver.Load(ctx, s.id, storage.LoadOptions{})
 	if err != nil {
@@ -269,15 +276,18 @@ func (s *Store) build(st storage.State) (*view, error) {
 	return &view{head: st.Head, graph: g, schemas: set}, nil
 }
 
-// publish makes v the newest view. The turn is held, or v is the same revision
-// in another lineage.
+// publish makes v the newest view; the turn is held. A handle that was closed
+// meanwhile stays so.
 func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) {
-	s.newest.Store(v)
 	for _, h := range heads {
 		s.marks.put(h)
 	}
-	s.watch.push(entries, heads)
 	s.mu.Lock()
+	if s.gone != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.newest.Store(v)
 	if s.moved != nil {
 		close(s.moved)
 		s.moved = nil
@@ -286,6 +296,7 @@ func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) 
 		s.account(v)
 	}
 	s.mu.Unlock()
+	s.watch.push(entries, heads)
 	s.compactSoon(v)
 }
 
@@ -336,7 +347,9 @@ func (s *Store) forget() {
 // close ends the handle for a reason.
 func (s *Store) close(why error) {
 	s.mu.Lock()
-	s.gone = why
+	if s.gone == nil {
+		s.gone = why
+	}
 	s.mu.Unlock()
 	s.forget()
 	s.watch.end(why)

@@ -2,6 +2,7 @@ package ostiary
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -99,8 +100,16 @@ func (w *watching) run(ctx context.Context, buffer *watcher) (live bool, err err
 	if !live {
 		return false, nil
 	}
-	return true, w.live(ctx, buffer)
+	err = w.live(ctx, buffer)
+	if err == errLook {
+		return false, nil
+	}
+	return true, err
 }
+
+// errLook sends a watcher back to the log: the store was loaded anew, and what
+// happened before was not pushed.
+var errLook = errors.New("look at the log")
 
 // log yields the log's entries up to a revision, a page at a time: no read of
 // the driver is open while the consumer works.
@@ -132,6 +141,9 @@ func (w *watching) live(ctx context.Context, buffer *watcher) error {
 			item := &items[i]
 			if item.head.Revision <= w.last {
 				continue
+			}
+			if item.head.Revision > w.last+1 {
+				return errLook
 			}
 			w.after, w.last = w.s.tokenAt(item.head), item.head.Revision
 			if e := w.s.visible(&item.entry, item.head, w.types); len(e.Changes) > 0 && !w.yield(e, nil) {
@@ -203,6 +215,9 @@ func (ws *watchers) push(entries []storage.Entry, heads []storage.Head) {
 		w.push(entries, heads)
 	}
 }
+
+// look sends every watcher to the log.
+func (ws *watchers) look() { ws.end(errLook) }
 
 // end tells every watcher why the store ends.
 func (ws *watchers) end(err error) {
