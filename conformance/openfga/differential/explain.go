@@ -29,6 +29,9 @@ const (
 	// IdleContext: they fail for missing context although they give our answer
 	// whatever the missing values are.
 	IdleContext Class = "they fail for context that does not matter"
+	// LostToContext: they give another answer for missing context, without an
+	// error, although they give ours whatever the missing values are.
+	LostToContext Class = "they lose an answer to context that does not matter"
 	// IdleContextOurs: we fail for missing context although their answer is the
 	// same whatever the missing values are.
 	IdleContextOurs Class = "ours fails for context that does not matter to them"
@@ -38,6 +41,9 @@ const (
 	// RecursiveMix: their strategy for recursive relations follows a userset of
 	// another relation as if it were the recursive one.
 	RecursiveMix Class = "their recursion follows another relation's userset"
+	// ContextualTuples: they give our answer once the contextual tuples are
+	// stored ones.
+	ContextualTuples Class = "their contextual tuples are not as stored ones"
 	// FilterRelation: their list of users holds plain objects although the
 	// filter asks for usersets; without them it is ours.
 	FilterRelation Class = "their list ignores its filter's relation"
@@ -100,6 +106,14 @@ func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Cl
 		if p.mixes(ctx, q, theirs) {
 			return RecursiveMix, ""
 		}
+		if p.stores(ctx, q, ours) {
+			return ContextualTuples, ""
+		}
+		if p.lacks() {
+			if same, _ := p.whatever(ctx, q, ours); same {
+				return LostToContext, ""
+			}
+		}
 		if dependenciesOf(p.w).subtractsCycle(q.Object + "#" + q.Relation) {
 			return SubtractedCycle, ""
 		}
@@ -142,6 +156,17 @@ func (p *pair) mixes(ctx context.Context, q Question, theirs Answer) bool {
 	return err == nil && p.ours.Ask(ctx, at, w, q).Equal(theirs)
 }
 
+// stores says whether they give our answer with all tuples stored.
+func (p *pair) stores(ctx context.Context, q Question, ours Answer) bool {
+	if len(p.w.Contextual) == 0 {
+		return false
+	}
+	w := *p.w
+	w.Stored, w.Contextual = slices.Concat(w.Stored, w.Contextual), nil
+	at, err := p.theirs.Load(ctx, &w)
+	return err == nil && p.theirs.Ask(ctx, at, &w, q).Equal(ours)
+}
+
 func difference(a, b []string) []string {
 	var out []string
 	for _, x := range a {
@@ -158,23 +183,34 @@ func difference(a, b []string) []string {
 }
 
 // whatever asks them with each choice of the values that the request lacks,
-// and says whether the answer always is want; if not, one that is not.
+// and says whether the answer always is want; if not, one that is not. An
+// answer that differs counts as want where ours is want, and the difference
+// belongs to a class that has nothing to do with context.
 func (p *pair) whatever(ctx context.Context, q Question, want Answer) (bool, Answer) {
-	have := p.w.Context.GetFields()
 	for _, x := range []float64{0, 9} {
 		for _, s := range []string{"a", "b"} {
 			w := *p.w
 			w.Context = &structpb.Struct{Fields: map[string]*structpb.Value{"x": structpb.NewNumberValue(x), "s": structpb.NewStringValue(s)}}
-			for name, v := range have {
+			for name, v := range p.w.Context.GetFields() {
 				w.Context.Fields[name] = v
 			}
-			if got := p.theirs.Ask(ctx, p.at, &w, q); !got.Equal(want) {
+			got := p.theirs.Ask(ctx, p.at, &w, q)
+			if got.Equal(want) {
+				continue
+			}
+			whole := *p
+			whole.w = &w
+			ours := p.ours.Ask(ctx, p.of, &w, q)
+			if class, _ := whole.members(ctx, q, got, ours); !ours.Equal(want) || got.Code != 0 || class == Unexplained {
 				return false, got
 			}
 		}
 	}
 	return true, Answer{}
 }
+
+// lacks says whether the request leaves one of the two parameters open.
+func (p *pair) lacks() bool { return len(p.w.Context.GetFields()) < 2 }
 
 // Report counts what a run met.
 type Report struct {
