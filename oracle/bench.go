@@ -126,7 +126,7 @@ func (b *Bench) draw() {
 			}
 		}
 	}
-	if b.Seed%wideEvery == wideEvery/2 {
+	if isWide(b.Seed) {
 		for _, q := range b.World.wide() {
 			if b.Oracle.relation(q.Object.Type, q.Relation) != nil {
 				b.Questions = append(b.Questions, q)

@@ -46,7 +46,7 @@ func hunt(f fault.Fault, laws []Law) (worlds int, failure error) {
 		}
 		worlds++
 		for i, law := range laws {
-			if (seed+uint64(i))%law.Every != 0 {
+			if !law.due(seed, i) {
 				continue
 			}
 			fail := law.try(b)

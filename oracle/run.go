@@ -23,7 +23,7 @@ func Run(first, count uint64, laws []Law, c *Coverage) error {
 		}
 		c.world(b)
 		for i, law := range laws {
-			if failures[i] != nil || (seed+uint64(i))%law.Every != 0 {
+			if failures[i] != nil || !law.due(seed, i) {
 				continue
 			}
 			if f := law.try(b); f != nil {

@@ -138,9 +138,19 @@ func (t *Table) certain(f *formula, current sets, k int, fixed sets) bool {
 	case opHop:
 		return f.value == expr.True && k > 0 && t.certain(&f.children[0], current, k-1, fixed)
 	case schema.OpUnion:
-		return slices.ContainsFunc(f.children, func(c formula) bool { return t.certain(&c, current, k, fixed) })
+		for i := range f.children {
+			if t.certain(&f.children[i], current, k, fixed) {
+				return true
+			}
+		}
+		return false
 	case schema.OpIntersection:
-		return !slices.ContainsFunc(f.children, func(c formula) bool { return !t.certain(&c, current, k, fixed) })
+		for i := range f.children {
+			if !t.certain(&f.children[i], current, k, fixed) {
+				return false
+			}
+		}
+		return true
 	case schema.OpExclusion:
 		return t.certain(&f.children[0], current, k, fixed) && !t.possible(&f.children[1], fixed, fixed)
 	}
@@ -158,9 +168,19 @@ func (t *Table) possible(f *formula, current, fixed sets) bool {
 		}
 		return f.value != expr.False && t.possible(&f.children[0], current, fixed)
 	case schema.OpUnion:
-		return slices.ContainsFunc(f.children, func(c formula) bool { return t.possible(&c, current, fixed) })
+		for i := range f.children {
+			if t.possible(&f.children[i], current, fixed) {
+				return true
+			}
+		}
+		return false
 	case schema.OpIntersection:
-		return !slices.ContainsFunc(f.children, func(c formula) bool { return !t.possible(&c, current, fixed) })
+		for i := range f.children {
+			if !t.possible(&f.children[i], current, fixed) {
+				return false
+			}
+		}
+		return true
 	case schema.OpExclusion:
 		return t.possible(&f.children[0], current, fixed) && !t.certain(&f.children[1], fixed, t.oracle.world.Depth, fixed)
 	}

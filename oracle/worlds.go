@@ -15,7 +15,7 @@ import (
 // package does not change. Not every model that it makes compiles.
 func Random(seed uint64) World {
 	g := newGenerator(seed)
-	g.wide = seed%wideEvery == wideEvery/2
+	g.wide = isWide(seed)
 	g.settings()
 	g.conditions()
 	g.types()
@@ -46,6 +46,8 @@ type generator struct {
 // wideEvery is how rarely a world has a list of many chunks, which costs as
 // much as hundreds of others.
 const wideEvery = 500
+
+func isWide(seed uint64) bool { return seed%wideEvery == wideEvery/2 }
 
 func newGenerator(seed uint64) *generator {
 	return &generator{r: rand.New(rand.NewPCG(seed, 0x6f73))}

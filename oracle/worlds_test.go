@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ostiary/ostiary/expr"
 )
 
 // setting reads one of the environment.
@@ -58,6 +61,27 @@ func TestWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", c.String())
+	if c.Worlds >= worldsDefault*9/10 {
+		balanced(t, &c)
+	}
+}
+
+// balanced checks that worlds are worth their time: answers of every kind,
+// models that compile, and no cell of the table empty.
+func balanced(t *testing.T, c *Coverage) {
+	t.Helper()
+	if share := 100 * c.Truths[expr.True] / c.Checks; share < 20 || share > 80 {
+		t.Errorf("%d %% of the answers are true", share)
+	}
+	if c.Truths[expr.Unknown] == 0 || slices.Contains(c.Reasons[:], 0) || slices.Contains(c.Cycles[:], 0) {
+		t.Errorf("no unknown of some reason, or no cycle of some class:\n%s", c)
+	}
+	if total := c.Worlds + c.Invalid; 5*c.Invalid > total {
+		t.Errorf("%d of %d models do not compile", c.Invalid, total)
+	}
+	if holes := c.Holes(); len(holes) > 0 {
+		t.Errorf("never met: %v", holes)
+	}
 }
 
 // keep writes each shrunk world of a joined error as a script that is replayed
