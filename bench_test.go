@@ -311,3 +311,38 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 	b.ReportMetric(float64(busy[len(busy)-1])*10/1e6, "worst-ms")
 	b.ReportMetric(float64(written)/3, "writes/s")
 }
+
+// BenchmarkSmallStore asks one question of a store of three tuples that is not
+// loaded, and prints what each loaded one holds.
+func BenchmarkSmallStore(b *testing.B) {
+	driver, err := pebble.Open(b.TempDir()+"/data", pebble.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer driver.Close()
+	ctx := context.Background()
+	const stores = 200
+	e := newEngine(b, ostiary.Options{Driver: driver})
+	var all []*ostiary.Store
+	for range stores {
+		s := newStore(b, e, documents())
+		if _, err := s.Write(ctx, ostiary.Write{Add: tups(b, "document:1#parent@folder:1", "folder:1#viewer@user:anne", "document:1#owner@user:bob")}); err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	i := 0
+	for b.Loop() {
+		if i%stores == 0 {
+			b.StopTimer()
+			if i > 0 {
+				b.ReportMetric(float64(e.Bytes())/stores, "bytes/store")
+			}
+			e.DropIdle()
+			e.DropIdle()
+			b.StartTimer()
+		}
+		want(b, all[i%stores], "document:1#viewer@user:anne", "true")
+		i++
+	}
+}

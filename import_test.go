@@ -1,0 +1,113 @@
+package ostiary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// numbered yields n tuples, and then those given.
+func numbered(t testing.TB, n int, more ...string) iter.Seq2[rel.Tuple, error] {
+	tail := tups(t, more...)
+	return func(yield func(rel.Tuple, error) bool) {
+		for i := range n {
+			if !yield(rel.Tuple{Object: rel.Object{Type: "document", ID: fmt.Sprint(i)}, Relation: "owner",
+				Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 7)}}, nil) {
+				return
+			}
+		}
+		for _, x := range tail {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d disk) {
+		ctx := context.Background()
+		x := start(t, d, ostiary.Options{})
+		s := newStore(t, x.engine, documents())
+		o := ostiary.ImportOptions{EntryTuples: 100}
+		var seen []int
+		o.Progress = func(n int) { seen = append(seen, n) }
+		done := must(s.Import(ctx, numbered(t, 950), o))(t)
+		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || len(seen) != 10 || seen[9] != 950 {
+			t.Errorf("%+v, progress %v", done, seen)
+		}
+		// Again: every key is there.
+		o.Progress = nil
+		done, err := s.Import(ctx, numbered(t, 950), o)
+		wantKind(t, err, ostiary.ErrTupleExists)
+		if done.Read != 0 || done.Token != "" {
+			t.Errorf("%+v", done)
+		}
+		o.OnDuplicate = ostiary.Ignore
+		done = must(s.Import(ctx, numbered(t, 950), o))(t)
+		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
+			t.Errorf("%+v", done)
+		}
+		// A key that comes twice in one entry, and one tuple that is refused: their
+		// entry is not written, those before it are.
+		o.OnDuplicate = ostiary.Fail
+		for _, last := range [][]string{{"folder:1#viewer@user:x", "folder:1#viewer@user:x"}, {"folder:1#viewer@user:x", "folder:1#viewer@folder:2"}} {
+			_, err := s.Import(ctx, numbered(t, 0, last...), o)
+			if !errors.Is(err, ostiary.ErrTupleExists) && !errors.Is(err, ostiary.ErrInvalidTuple) {
+				t.Error(err)
+			}
+			want(t, s, "folder:1#viewer@user:x", "false")
+		}
+		broken := errors.New("the file is cut")
+		done, err = s.Import(ctx, func(yield func(rel.Tuple, error) bool) {
+			for i := range 250 {
+				if !yield(tup(t, fmt.Sprintf("folder:%d#viewer@user:y", i)), nil) {
+					return
+				}
+			}
+			yield(rel.Tuple{}, broken)
+		}, o)
+		if !errors.Is(err, broken) || done.Read != 200 {
+			t.Errorf("%v, %+v", err, done)
+		}
+		for range 2 {
+			want(t, s, "folder:199#viewer@user:y", "true")
+			want(t, s, "folder:200#viewer@user:y", "false")
+			want(t, s, "document:949#owner@user:4", "true")
+			s = x.again(s)
+		}
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = s.Import(canceled, numbered(t, 1, "folder:300#viewer@user:y"), o)
+		wantKind(t, err, ostiary.ErrCanceled)
+		_, err = s.Import(ctx, numbered(t, 1), ostiary.ImportOptions{EntryTuples: storage.ChangesMax + 1})
+		wantKind(t, err, ostiary.ErrBound)
+	})
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
+	done := must(s.Import(ctx, numbered(t, 500), ostiary.ImportOptions{}))(t)
+	must(s.Write(ctx, ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
+	for at, n := range map[ostiary.At]int{{}: 500 - 71, ostiary.Exactly(done.Token): 500} {
+		got := map[rel.Tuple]bool{}
+		for x, err := range s.Export(ctx, at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[x] = true
+		}
+		if len(got) != n {
+			t.Errorf("%d tuples, not %d", len(got), n)
+		}
+	}
+}
