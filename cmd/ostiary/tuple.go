@@ -122,11 +122,9 @@ func (a *app) tupleDelete() *cobra.Command {
 			default:
 				return fmt.Errorf("%w: delete takes USER RELATION OBJECT, or a filter", errUsage)
 			}
-			switch missing {
-			case "error":
-			case "ignore":
+			if missing == "ignore" {
 				w.OnMissing = ostiary.Ignore
-			default:
+			} else if missing != "error" {
 				return fmt.Errorf("%w: --on-missing is error or ignore", errUsage)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {

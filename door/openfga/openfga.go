@@ -227,6 +227,7 @@ func readBounded(fsys fs.FS, name string, bytesMax int) ([]byte, error) {
 // finish translates what a parser gave and makes its canonical JSON. place
 // gives an error its line, where the text is known.
 func (b Bounds) finish(m *openfgav1.AuthorizationModel, place func(*Error)) (*schema.Model, []byte, error) {
+	m.Id = "" // a model's id is no part of it
 	out, err := b.Translate(m)
 	if err != nil {
 		each(err, place)
