@@ -49,6 +49,9 @@ func Laws() []Law {
 		{Name: "list objects", Holds: listObjectsLaw, Every: 4},
 		{Name: "list subjects", Holds: listSubjectsLaw, Every: 8},
 		{Name: "explain", Holds: explainLaw, Every: 8},
+		{Name: "rows of an embedder", Holds: rowsLaw, Every: 12},
+		{Name: "few nodes", Holds: nodesLaw, Every: 8},
+		{Name: "canceled", Holds: canceledLaw, Every: 64},
 		{Name: "expand", Holds: expandLaw, Every: 16},
 	}
 	return laws

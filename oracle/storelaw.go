@@ -259,6 +259,19 @@ func (t *trial) ask(e *ostiary.Engine) error {
 		return err
 	}
 	last := len(t.tokens) - 1
+	if t.b.Seed%3 == 0 {
+		if err := s.Compact(ctx); err != nil {
+			return err
+		}
+	}
+	if t.b.Seed%5 == 0 {
+		if _, err := s.Collect(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.log(s); err != nil {
+		return err
+	}
 	if err := t.checks(s, ostiary.MinimizeLatency(), t.tables[last], "newest"); err != nil {
 		return err
 	}
@@ -353,6 +366,28 @@ func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*T
 		return &Failure{Question: q, Text: fmt.Sprintf("%s: want the list %v, got %v", what, want, got)}
 	}
 	return nil
+}
+
+// log replays the store's changes: they lead to its newest state.
+func (t *trial) log(s *ostiary.Store) error {
+	var state State
+	for r := (ostiary.ChangesRequest{Limit: 3}); ; {
+		page, err := s.Changes(context.Background(), r)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			for _, c := range e.Changes {
+				if c.Kind != storage.DocumentPut {
+					state.apply(c)
+				}
+			}
+		}
+		if r.After = page.Next; !page.More {
+			break
+		}
+	}
+	return t.export(s, ostiary.MinimizeLatency(), state, "replayed log")
 }
 
 // export compares the tuples of a revision, expired ones left out.

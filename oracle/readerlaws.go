@@ -1,0 +1,153 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// rows is an embedder's data: the world's stored tuples, in a slice. The types
+// around it add the optional powers.
+type rows struct{ w *World }
+
+func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error {
+	for _, t := range r.w.Stored {
+		if t.Object == object && t.Relation == relation && !yield(t) {
+			break
+		}
+	}
+	return nil
+}
+
+func (r rows) Attribute(object rel.Object, name string) (string, bool, error) {
+	for _, a := range r.w.Attributes {
+		if a.Object == object && a.Name == name {
+			return a.Value, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+type probing struct{ w *World }
+
+func (r probing) Probe(k rel.Key) (rel.Tuple, bool, error) {
+	i := slices.IndexFunc(r.w.Stored, func(t rel.Tuple) bool { return t.Key() == k })
+	if i < 0 {
+		return rel.Tuple{}, false, nil
+	}
+	return r.w.Stored[i], true, nil
+}
+
+type reversing struct{ w *World }
+
+func (r reversing) Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error {
+	for _, t := range r.w.Stored {
+		if t.Subject == subject && t.Object.Type == objectType && t.Relation == relation && !yield(t) {
+			break
+		}
+	}
+	return nil
+}
+
+// readers are the world's data as rows with every mix of powers.
+func (b *Bench) readers() []eval.Rows {
+	w := &b.World
+	return []eval.Rows{
+		rows{w},
+		struct {
+			rows
+			probing
+		}{rows{w}, probing{w}},
+		struct {
+			rows
+			reversing
+		}{rows{w}, reversing{w}},
+		struct {
+			rows
+			probing
+			reversing
+		}{rows{w}, probing{w}, reversing{w}},
+	}
+}
+
+// rowsLaw: an embedder's own data give the answers that a graph gives.
+func rowsLaw(b *Bench) *Failure {
+	if len(b.World.Stored) > wideMin {
+		return nil // rows without an index take too long there
+	}
+	for power, data := range b.readers() {
+		for _, q := range b.Questions {
+			r := eval.NewReader(data)
+			if text := b.compare(b.Oracle, eval.Bind(b.Schema, r), r, q, b.truth(q)); text != "" {
+				return &Failure{Question: q, Text: fmt.Sprintf("rows with powers %d: %s", power, text)}
+			}
+		}
+	}
+	return nil
+}
+
+// nodesLaw: with few nodes to visit an answer is the right one or that the
+// bound was reached, and a list holds nothing that is wrong.
+func nodesLaw(b *Bench) *Failure {
+	if !b.admissible() {
+		return nil
+	}
+	env := b.env
+	for i, q := range b.Questions {
+		env.Bounds.Nodes = 1 + (i*3+int(b.Seed%7))%20
+		want := b.truth(q)
+		a, err := b.binding.Check(context.Background(), b.graph.View(), eval.Question(q), &env)
+		stopped := a.Truth == expr.Unknown && a.Reasons != nil && a.Reasons.Bound == eval.BoundNodes
+		if err != nil || a.Truth != want && !stopped {
+			return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: want %s, got %s (%s), %v",
+				env.Bounds.Nodes, want, a.Truth, a.Reasons, err)}
+		}
+		if a.Stats.Nodes > 100*env.Bounds.Nodes+1000 {
+			return &Failure{Question: q, Text: fmt.Sprintf("%d nodes visited, the bound is %d", a.Stats.Nodes, env.Bounds.Nodes)}
+		}
+		l, err := b.binding.ListObjects(context.Background(), b.graph.View(),
+			eval.ListObjectsQuestion{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject}, &env)
+		if err != nil {
+			return &Failure{Question: q, Text: err.Error()}
+		}
+		for _, id := range l.IDs {
+			if got := b.table(q.Subject).Truth(rel.Object{Type: q.Object.Type, ID: id}, q.Relation); got != expr.True {
+				return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: %s is listed, but is %s", env.Bounds.Nodes, id, got)}
+			}
+		}
+		if text := b.missed(q, &l); text != "" {
+			return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: %s", env.Bounds.Nodes, text)}
+		}
+	}
+	return nil
+}
+
+// missed says what a list that calls itself complete lacks.
+func (b *Bench) missed(q Question, l *eval.ObjectList) string {
+	if l.Bound != "" || l.UnknownCount > 0 || b.Oracle.spare(q) != "" {
+		return ""
+	}
+	for _, x := range b.Oracle.listed(q) {
+		if x.Type == q.Object.Type && b.table(q.Subject).Truth(x, q.Relation) == expr.True && !slices.Contains(l.IDs, x.ID) {
+			return x.ID + " is missing from a list that says it is complete"
+		}
+	}
+	return ""
+}
+
+// canceledLaw: a question whose context has ended is that error.
+func canceledLaw(b *Bench) *Failure {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, q := range b.Questions[:min(1, len(b.Questions))] {
+		if a, err := b.binding.Check(ctx, b.graph.View(), eval.Question(q), &b.env); !errors.Is(err, context.Canceled) {
+			return &Failure{Question: q, Text: fmt.Sprintf("want context.Canceled, got %s, %v", a.Truth, err)}
+		}
+	}
+	return nil
+}
