@@ -112,6 +112,7 @@ type found struct {
 
 // list checks what is open and cuts the page.
 func (w *walk) list(p Page) (ObjectList, error) {
+	w.settle()
 	f := w.found()
 	l := ObjectList{Bound: w.bound}
 	if f.sure == len(f.ids) {

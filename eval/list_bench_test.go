@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph/graphtest"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
 )
 
 // BenchmarkList asks for lists of documents by three hops (user, group,
@@ -32,6 +33,18 @@ func BenchmarkList(b *testing.B) {
 			benchObjects(b, bound, v, shape, n, shape.Lists, eval.Page{Limit: 50})
 		})
 	}
+	b.Run("Objects1000ButNot", func(b *testing.B) {
+		m := benchModel(false)
+		banned := schema.RelationDef{Name: "banned", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}, {Type: "group", Relation: "member"}}}
+		d := &m.Types[len(m.Types)-1]
+		seen := d.Relations[len(d.Relations)-1]
+		seen.Name = "seen"
+		seen.Rewrite = schema.Union(schema.Computed("owner"), schema.Arrow("parent", "viewer"))
+		seen.Subjects = nil
+		d.Relations[len(d.Relations)-1] = schema.RelationDef{Name: "viewer", Rewrite: schema.Exclusion(schema.Computed("seen"), schema.Computed("banned"))}
+		d.Relations = append(d.Relations, seen, banned)
+		benchObjects(b, eval.Bind(compile(b, m), v), v, shape, 1000, shape.Lists, eval.Page{})
+	})
 	b.Run("SubjectsOfFolder", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {

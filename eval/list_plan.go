@@ -65,13 +65,37 @@ type planner struct {
 // planFor reads the schema backwards from what makes a member of target; or,
 // whole, from everything that membership in target depends on.
 func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *plan {
-	p := &planner{b: b, kind: kind, wildcard: schema.None, whole: whole,
-		plan: &plan{index: map[schema.RelationID]int32{}}}
+	p := b.planner(kind)
+	p.whole = whole
+	p.need(target)
+	return p.finish(0)
+}
+
+// planOf is planFor for a part of a rewrite alone, one without operators. Its
+// target is no relation of the schema.
+func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *plan {
+	p := b.planner(kind)
+	target := planned{id: schema.None}
+	if e.Op == schema.OpDirect {
+		target.kind = b.kind(b.s.Relations[e.Relation].Kind)
+	}
+	p.plan.relations = append(p.plan.relations, target)
+	p.read(0, e, false)
+	return p.finish(1)
+}
+
+func (b *Binding) planner(kind schema.KindID) *planner {
+	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &plan{index: map[schema.RelationID]int32{}}}
 	if kind != schema.None && b.s.Kinds[kind].Relation == "" {
 		p.wildcard = b.s.Types[b.names[b.s.Kinds[kind].Type].id].Wildcard
 	}
-	p.need(target)
-	for i := 0; i < len(p.plan.relations); i++ { // grows while it is read
+	return p
+}
+
+// finish reads what is needed, from the i-th relation on.
+func (p *planner) finish(i int) *plan {
+	b := p.b
+	for ; i < len(p.plan.relations); i++ { // grows while it is read
 		p.read(int32(i), b.s.Relations[p.plan.relations[i].id].Expr, false)
 	}
 	return p.plan

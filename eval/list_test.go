@@ -22,7 +22,8 @@ func TestListIsCheck(t *testing.T) {
 		}
 		for _, r := range w.relations() {
 			for _, sub := range w.everybody() {
-				n, u := w.listIsCheck(t, w.b.s.Types[r.Type].Name, r.Name, sub)
+				n, u := w.listIsCheck(t, w.b, w.b.s.Types[r.Type].Name, r.Name, sub)
+				w.listIsCheck(t, w.b.Force(ModeBackward), w.b.s.Types[r.Type].Name, r.Name, sub)
 				entries, undecided = entries+n, undecided+u
 			}
 		}
@@ -35,10 +36,10 @@ func TestListIsCheck(t *testing.T) {
 	}
 }
 
-func (w *smallWorld) listIsCheck(t *testing.T, typ, relation string, sub rel.Subject) (int, int) {
+func (w *smallWorld) listIsCheck(t *testing.T, b *Binding, typ, relation string, sub rel.Subject) (int, int) {
 	t.Helper()
 	q := ListObjectsQuestion{Type: typ, Relation: relation, Subject: sub}
-	l, err := w.b.ListObjects(context.Background(), w.view, q, w.env)
+	l, err := b.ListObjects(context.Background(), w.view, q, w.env)
 	if err != nil {
 		t.Fatalf("seed %d: list %v: %v", w.seed, q, err)
 	}

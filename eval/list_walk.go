@@ -51,7 +51,9 @@ const compactMin = 1 << 14
 // the error.
 func (w *walk) run() error {
 	w.listScratch = borrowList()
-	w.plan = w.listScratch.planFor(w.q.b, w.target, w.q.kind, w.whole)
+	if w.plan == nil {
+		w.plan = w.listScratch.planFor(w.q.b, w.target, w.q.kind, w.whole)
+	}
 	w.sureFull, w.openFull = compactMin, compactMin
 	if err := w.begin(); err != nil {
 		return err
