@@ -122,8 +122,12 @@ func (c *Client) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest, 
 	if err := hasRelation(p.schema, in.GetObject().GetType(), in.GetRelation()); err != nil {
 		return nil, fail(codeOf(err), "%v", err)
 	}
+	object := rel.Object{Type: in.GetObject().GetType(), ID: in.GetObject().GetId()}
+	if object.Validate() != nil { // no tuple can name it; the service does not look
+		return &openfgav1.ListUsersResponse{}, nil
+	}
 	users, err := p.users(ctx, ostiary.ListSubjectsRequest{
-		Object:   rel.Object{Type: in.GetObject().GetType(), ID: in.GetObject().GetId()},
+		Object:   object,
 		Relation: in.GetRelation(), SubjectType: filter.GetType(), SubjectRelation: filter.GetRelation(), Ask: ask,
 	})
 	if err != nil {

@@ -83,6 +83,12 @@ func parseSubject(s string) (rel.Subject, error) {
 	return rel.Subject{Type: o.Type, ID: o.ID, Relation: relation}, nil
 }
 
+// userForm is the weakest form of a user: a subject, or a word.
+func userForm(s string) bool {
+	_, err := parseSubject(s)
+	return err == nil || s != "" && !strings.ContainsFunc(s, notInID)
+}
+
 // subject reads a user and finds its type and relation in the schema.
 func subject(s *schema.Schema, user string) (rel.Subject, error) {
 	sub, err := parseSubject(user)

@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
@@ -28,13 +30,14 @@ func (c *Client) Write(ctx context.Context, in *openfgav1.WriteRequest, _ ...grp
 	if w.Add, err = p.additions(writes); err != nil {
 		return nil, err
 	}
-	if w.Remove, err = removals(deletes); err != nil {
+	var nameless int
+	if w.Remove, nameless, err = removals(deletes); err != nil {
 		return nil, err
 	}
-	if err := once(w.Add, w.Remove); err != nil {
+	if err := once(deletes, writes); err != nil {
 		return nil, err
 	}
-	if n := len(w.Add) + len(w.Remove); n > writesMax {
+	if n := len(writes) + len(deletes); n > writesMax {
 		return nil, fail(codeEntityLimit, "The number of write operations exceeds the allowed limit of %d", writesMax)
 	}
 	if w.OnDuplicate, err = policy("on_duplicate", in.GetWrites().GetOnDuplicate()); err != nil {
@@ -43,10 +46,18 @@ func (c *Client) Write(ctx context.Context, in *openfgav1.WriteRequest, _ ...grp
 	if w.OnMissing, err = policy("on_missing", in.GetDeletes().GetOnMissing()); err != nil {
 		return nil, err
 	}
-	if _, err := p.store.Write(ctx, w); err != nil {
-		return nil, wire(err)
+	if nameless > 0 && w.OnMissing == ostiary.Fail {
+		return nil, fail(codeWriteFailed, "cannot delete a tuple which does not exist")
 	}
-	return &openfgav1.WriteResponse{}, nil
+	_, err = p.store.Write(ctx, w)
+	switch {
+	case err == nil:
+		return &openfgav1.WriteResponse{}, nil
+	case w.OnDuplicate == ostiary.Ignore && errors.Is(err, ostiary.ErrTupleExists):
+		// What is there has another condition: to ignore would be to lose it.
+		return nil, fail(codes.Aborted, "%v", err)
+	}
+	return nil, wire(err)
 }
 
 func (p place) additions(writes []*openfgav1.TupleKey) ([]rel.Tuple, error) {
@@ -68,35 +79,46 @@ func (p place) additions(writes []*openfgav1.TupleKey) ([]rel.Tuple, error) {
 }
 
 // removals reads keys by their form alone: what a model no longer admits can
-// still be removed.
-func removals(deletes []*openfgav1.TupleKeyWithoutCondition) ([]rel.Key, error) {
-	var out []rel.Key
+// still be removed. The service looks at the user's form only; nameless counts
+// the keys that, for their object or relation, no tuple can have.
+func removals(deletes []*openfgav1.TupleKeyWithoutCondition) (keys []rel.Key, nameless int, err error) {
 	for _, tk := range deletes {
-		sub, err := parseSubject(tk.GetUser())
-		if err != nil {
-			return nil, fail(codeValidation, "Invalid tuple '%s'. Reason: %v", tk, err)
+		if !userForm(tk.GetUser()) {
+			return nil, 0, fail(codeValidation, "Invalid tuple '%s'. Reason: the 'user' field is malformed", tk)
 		}
-		o, err := parseObject("object", tk.GetObject())
-		if err != nil {
-			return nil, fail(codeValidation, "Invalid tuple '%s'. Reason: %v", tk, err)
+		sub, noSubject := parseSubject(tk.GetUser())
+		o, noObject := parseObject("object", tk.GetObject())
+		k := rel.Key{Object: o, Relation: tk.GetRelation(), Subject: sub}
+		if noSubject != nil || noObject != nil || k.Validate() != nil {
+			nameless++
+			continue
 		}
-		out = append(out, rel.Key{Object: o, Relation: tk.GetRelation(), Subject: sub})
+		keys = append(keys, k)
 	}
-	return out, nil
+	return keys, nameless, nil
 }
 
 // once refuses a request that names a tuple twice.
-func once(add []rel.Tuple, remove []rel.Key) error {
-	seen := map[rel.Key]bool{}
-	keys := append([]rel.Key{}, remove...)
-	for _, t := range add {
-		keys = append(keys, t.Key())
-	}
-	for _, k := range keys {
+func once(deletes []*openfgav1.TupleKeyWithoutCondition, writes []*openfgav1.TupleKey) error {
+	type key struct{ object, relation, user string }
+	seen := map[key]bool{}
+	twice := func(object, relation, user string) error {
+		k := key{object, relation, user}
 		if seen[k] {
-			return fail(codeDuplicateInWrite, "duplicate tuple in write: user: '%s', relation: '%s', object: '%s'", k.Subject, k.Relation, k.Object)
+			return fail(codeDuplicateInWrite, "duplicate tuple in write: user: '%s', relation: '%s', object: '%s'", user, relation, object)
 		}
 		seen[k] = true
+		return nil
+	}
+	for _, tk := range deletes {
+		if err := twice(tk.GetObject(), tk.GetRelation(), tk.GetUser()); err != nil {
+			return err
+		}
+	}
+	for _, tk := range writes {
+		if err := twice(tk.GetObject(), tk.GetRelation(), tk.GetUser()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

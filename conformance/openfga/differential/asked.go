@@ -44,8 +44,9 @@ func (a Answer) String() string {
 type Side interface {
 	// Load makes a store of a world and returns its id and its model's.
 	Load(ctx context.Context, w *World) (Place, error)
-	// Put writes one tuple.
+	// Put writes one tuple, Send a whole write.
 	Put(ctx context.Context, p Place, t *openfgav1.TupleKey) error
+	Send(ctx context.Context, p Place, req *openfgav1.WriteRequest) error
 	// Ask asks one question of a place.
 	Ask(ctx context.Context, p Place, w *World, q Question) Answer
 	Close()
@@ -107,9 +108,13 @@ func (s *side) Load(ctx context.Context, w *World) (Place, error) {
 }
 
 func (s *side) Put(ctx context.Context, p Place, t *openfgav1.TupleKey) error {
-	_, err := s.Write(ctx, &openfgav1.WriteRequest{
-		StoreId: p.Store, AuthorizationModelId: p.Model, Writes: &openfgav1.WriteRequestWrites{TupleKeys: []*openfgav1.TupleKey{t}},
-	})
+	return s.Send(ctx, p, &openfgav1.WriteRequest{Writes: &openfgav1.WriteRequestWrites{TupleKeys: []*openfgav1.TupleKey{t}}})
+}
+
+func (s *side) Send(ctx context.Context, p Place, req *openfgav1.WriteRequest) error {
+	r := proto.Clone(req).(*openfgav1.WriteRequest)
+	r.StoreId, r.AuthorizationModelId = p.Store, p.Model
+	_, err := s.Write(ctx, r)
 	return err
 }
 

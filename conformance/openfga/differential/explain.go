@@ -38,9 +38,10 @@ const (
 	// OpenContext: they answer although their answer depends on the missing
 	// values; we fail.
 	OpenContext Class = "they answer though missing context matters"
-	// RecursiveMix: their strategy for recursive relations follows a userset of
-	// another relation as if it were the recursive one.
-	RecursiveMix Class = "their recursion follows another relation's userset"
+	// RecursiveMix: their strategies for recursive relations follow a userset of
+	// another relation, or a parent of another type, as if they were of the
+	// recursive one.
+	RecursiveMix Class = "their recursion follows what is not recursive"
 	// ContextualTuples: they give our answer once the contextual tuples are
 	// stored ones.
 	ContextualTuples Class = "their contextual tuples are not as stored ones"

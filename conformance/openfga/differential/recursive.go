@@ -1,16 +1,19 @@
 package differential
 
 import (
+	"slices"
 	"strings"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/protobuf/proto"
 )
 
-// recursiveMix is the world as their recursive strategy sees it: where a
-// relation names itself among its usersets ("r: [group#r, group#other]"), it
-// follows every userset of that type as if it were the relation itself. It
-// is nil where that changes no tuple.
+// recursiveMix is the world as their recursive strategies see it. Where a
+// relation names itself among its usersets ("r: [group#r, group#other]"), they
+// follow every userset of that type as if it were the relation itself. Where
+// it comes from parents of its own and of another type ("r from p", p: [group,
+// folder]), they go on from a folder by the folder's own p. It is nil where
+// neither changes anything.
 func recursiveMix(w *World) *World {
 	mixed := *w
 	mixed.Model = proto.Clone(w.Model).(*openfgav1.AuthorizationModel)
@@ -27,7 +30,7 @@ func recursiveMix(w *World) *World {
 			}
 		}
 	}
-	changed := false
+	changed := mixParents(mixed.Model)
 	mix := func(tuples []*openfgav1.TupleKey) []*openfgav1.TupleKey {
 		var out []*openfgav1.TupleKey
 		for _, t := range tuples {
@@ -53,6 +56,67 @@ func recursiveMix(w *World) *World {
 	}
 	mixed.Stored = distinctTuples(mixed.Stored)
 	return &mixed
+}
+
+// mixParents lets the other parents of a recursive "r from p" hand r on by
+// their own p, and says whether there are any.
+func mixParents(m *openfgav1.AuthorizationModel) (changed bool) {
+	types := map[string]*openfgav1.TypeDefinition{}
+	for _, d := range m.GetTypeDefinitions() {
+		types[d.GetType()] = d
+	}
+	type hand struct{ typ, tupleset, relation string }
+	var hands []hand
+	for _, d := range m.GetTypeDefinitions() {
+		for relation, r := range d.GetRelations() {
+			for _, tupleset := range arrowsOf(r, relation) {
+				parents := d.GetMetadata().GetRelations()[tupleset].GetDirectlyRelatedUserTypes()
+				if !slices.ContainsFunc(parents, func(ref *openfgav1.RelationReference) bool { return ref.GetType() == d.GetType() }) {
+					continue
+				}
+				for _, ref := range parents {
+					if u := types[ref.GetType()]; ref.GetType() != d.GetType() && u.GetRelations()[tupleset] != nil {
+						hands = append(hands, hand{ref.GetType(), tupleset, relation})
+					}
+				}
+			}
+		}
+	}
+	for _, h := range hands {
+		arrow := &openfgav1.Userset{Userset: &openfgav1.Userset_TupleToUserset{TupleToUserset: &openfgav1.TupleToUserset{
+			Tupleset: &openfgav1.ObjectRelation{Relation: h.tupleset}, ComputedUserset: &openfgav1.ObjectRelation{Relation: h.relation},
+		}}}
+		d := types[h.typ]
+		if own := d.GetRelations()[h.relation]; own != nil {
+			arrow = &openfgav1.Userset{Userset: &openfgav1.Userset_Union{Union: &openfgav1.Usersets{Child: []*openfgav1.Userset{own, arrow}}}}
+		} else {
+			d.GetMetadata().GetRelations()[h.relation] = &openfgav1.RelationMetadata{}
+		}
+		d.GetRelations()[h.relation] = arrow
+	}
+	return len(hands) > 0
+}
+
+// arrowsOf lists the tuplesets of a rewrite's arrows to a relation.
+func arrowsOf(r *openfgav1.Userset, relation string) []string {
+	var out []string
+	switch u := r.GetUserset().(type) {
+	case *openfgav1.Userset_TupleToUserset:
+		if u.TupleToUserset.GetComputedUserset().GetRelation() == relation {
+			out = append(out, u.TupleToUserset.GetTupleset().GetRelation())
+		}
+	case *openfgav1.Userset_Union:
+		for _, c := range u.Union.GetChild() {
+			out = append(out, arrowsOf(c, relation)...)
+		}
+	case *openfgav1.Userset_Intersection:
+		for _, c := range u.Intersection.GetChild() {
+			out = append(out, arrowsOf(c, relation)...)
+		}
+	case *openfgav1.Userset_Difference:
+		out = append(arrowsOf(u.Difference.GetBase(), relation), arrowsOf(u.Difference.GetSubtract(), relation)...)
+	}
+	return out
 }
 
 // admitItself adds the relation's own userset to its type restrictions, with
