@@ -68,6 +68,9 @@ func checkLaw(mode eval.Mode) func(*Bench) *Failure {
 			if text := b.compare(b.Oracle, on, b.graph.View(), q, b.truth(q)); text != "" {
 				return &Failure{Question: q, Text: text}
 			}
+			if text := b.deep(on, q); text != "" {
+				return &Failure{Question: q, Text: text}
+			}
 			if mode == eval.ModeAuto && b.Coverage != nil {
 				b.Coverage.count(b.survey, q, b.truth(q))
 			}
@@ -128,6 +131,29 @@ func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
 		if !missing[name] {
 			return fmt.Sprintf("%q is said to be missing, but no condition lacks it", name)
 		}
+	}
+	return ""
+}
+
+// deep holds the reasons that are no condition's against the oracle without a
+// bound on hops: where the bound is the reason the answer is clear without it,
+// where a cycle is it is not. A part of the worlds is enough.
+func (b *Bench) deep(on *eval.Binding, q Question) string {
+	if b.truth(q) != expr.Unknown || b.Seed%4 != 0 || len(b.World.Stored) > wideMin || !b.admissible() {
+		return ""
+	}
+	a, err := b.check(on, b.graph.View(), q)
+	if err != nil || !a.Reasons.Cycle && (a.Reasons.Bound == "" || len(a.Reasons.Missing)+len(a.Reasons.Errors) > 0) {
+		return ""
+	}
+	w := b.World
+	w.Depth = 1 + len(w.Stored) + len(w.Contextual)
+	o, err := New(w, Conditions{})
+	if err != nil {
+		return err.Error()
+	}
+	if truth := o.Check(q); (truth == expr.Unknown) != a.Reasons.Cycle {
+		return fmt.Sprintf("unknown (%s), without a bound on hops %s", a.Reasons, truth)
 	}
 	return ""
 }
