@@ -235,7 +235,7 @@ func TestMoreBounds(t *testing.T) {
 			return e.UpdateStore(ctx, s.ID(), "", aliases)
 		}},
 		{"SecondaryKeysMax", ostiary.SecondaryKeysMax, func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: "a", Key: "b", Secondary: make1(n, "x")}}})
+			_, err := s.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: "a", Key: "b", Secondary: repeat(n, "x")}}})
 			return err
 		}},
 		{"DocumentKeyBytesMax", ostiary.DocumentKeyBytesMax, func(n int) error {
@@ -248,7 +248,7 @@ func TestMoreBounds(t *testing.T) {
 		}},
 		{"ContextAttributes", 2, func(n int) error {
 			_, err := s.Check(ctx, ostiary.CheckRequest{Object: object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"},
-				Ask: ostiary.Ask{Attributes: make1(n, rel.Attribute{Object: object, Name: "name", Value: `"x"`})}})
+				Ask: ostiary.Ask{Attributes: repeat(n, rel.Attribute{Object: object, Name: "name", Value: `"x"`})}})
 			return err
 		}},
 	} {

@@ -39,15 +39,23 @@ func (p tokenParts) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, p.mark)
 }
 
-func (p tokenParts) text() Token {
+// tokenText is how long every token is.
+const tokenText = len(tokenPrefix) + (tokenBytes*8+5)/6
+
+func (p tokenParts) write(out *[tokenText]byte) {
 	var raw [tokenBytes]byte
-	var out [len(tokenPrefix) + (tokenBytes*8+5)/6]byte
 	copy(out[:], tokenPrefix)
 	base64.RawURLEncoding.Encode(out[len(tokenPrefix):], p.append(raw[:0]))
+}
+
+func (p tokenParts) text() Token {
+	var out [tokenText]byte
+	p.write(&out)
 	return Token(out[:])
 }
 
-// readToken accepts exactly what text writes.
+// readToken accepts exactly what text writes. It does not allocate for a token
+// that is one.
 func readToken(t Token) (p tokenParts, err error) {
 	if len(t) > TokenBytesMax {
 		return p, fmt.Errorf("%w: longer than %d bytes", ErrToken, TokenBytesMax)
@@ -55,15 +63,19 @@ func readToken(t Token) (p tokenParts, err error) {
 	if len(t) < len(tokenPrefix) || t[:len(tokenPrefix)] != tokenPrefix {
 		return p, fmt.Errorf("%w: of no known version", ErrToken)
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(t[len(tokenPrefix):]))
-	if err != nil || len(raw) != tokenBytes {
-		return p, fmt.Errorf("%w: malformed", ErrToken)
+	var in, again [tokenText]byte
+	var raw [tokenBytes]byte
+	if len(t) == tokenText {
+		copy(in[:], t)
+		if n, err := base64.RawURLEncoding.Decode(raw[:], in[len(tokenPrefix):]); err == nil && n == tokenBytes {
+			p = parseParts(raw[:])
+			// Another text of the same bytes is no token.
+			if p.write(&again); again == in {
+				return p, nil
+			}
+		}
 	}
-	p = parseParts(raw)
-	if p.text() != t {
-		return tokenParts{}, fmt.Errorf("%w: malformed", ErrToken)
-	}
-	return p, nil
+	return tokenParts{}, fmt.Errorf("%w: malformed", ErrToken)
 }
 
 func parseParts(raw []byte) (p tokenParts) {

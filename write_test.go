@@ -193,11 +193,11 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 3},
 		{"WriteFilters", func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{RemoveMatching: make1(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
+			_, err := s.Write(ctx, ostiary.Write{RemoveMatching: repeat(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
 			return err
 		}, 2},
 		{"Preconditions", func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Preconditions: make1(n, ostiary.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
+			_, err := s.Write(ctx, ostiary.Write{Preconditions: repeat(n, ostiary.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
 			return err
 		}, 2},
 		{"WriteDocuments", func(n int) error {
@@ -222,7 +222,7 @@ func TestBounds(t *testing.T) {
 		}, 10},
 		{"ContextTuples", func(n int) error {
 			r := check
-			r.Tuples = make1(n, tup(t, "document:1#owner@user:a"))
+			r.Tuples = repeat(n, tup(t, "document:1#owner@user:a"))
 			_, err := s.Check(ctx, r)
 			return err
 		}, 2},
@@ -382,7 +382,7 @@ func TestMemoryBudget(t *testing.T) {
 	})
 }
 
-func make1[T any](n int, v T) []T {
+func repeat[T any](n int, v T) []T {
 	out := make([]T, n)
 	for i := range out {
 		out[i] = v
@@ -391,5 +391,5 @@ func make1[T any](n int, v T) []T {
 }
 
 func questions(n int, r ostiary.CheckRequest) []eval.Question {
-	return make1(n, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject})
+	return repeat(n, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject})
 }

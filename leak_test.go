@@ -1,0 +1,80 @@
+package ostiary_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// TestNothingStays uses whatever starts goroutines, and closes the engine. It
+// does not run beside other tests.
+func TestNothingStays(t *testing.T) {
+	before := runtime.NumGoroutine()
+	ctx := context.Background()
+	e := must(ostiary.Open(ctx, ostiary.Options{Background: time.Millisecond}))(t)
+	s := newStore(t, e, documents())
+	must(s.Import(ctx, numbered(t, 1000), ostiary.ImportOptions{EntryTuples: 100}))(t)
+	canceled, cancel := context.WithCancel(ctx)
+	for range 4 {
+		go func() {
+			for range s.Watch(canceled, ostiary.WatchRequest{}) {
+			}
+		}()
+	}
+	e.DropIdle()
+	must(s.Stats(ctx))(t)
+	must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:x#owner@user:a")}))(t).Abort()
+	must(struct{}{}, s.Compact(ctx))(t)
+	cancel()
+	_, err := s.Check(canceled, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
+	wantKind(t, err, ostiary.ErrCanceled)
+	_, err = s.ListObjects(canceled, ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
+	wantKind(t, err, ostiary.ErrCanceled)
+	must(struct{}{}, e.Close())(t)
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			buf := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// TestStaleTuples writes under one schema what the next does not admit: it
+// stays, and does not count (class T), nor can it be brought in by a question.
+func TestStaleTuples(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d disk) {
+		ctx := context.Background()
+		x := start(t, d, ostiary.Options{})
+		s := newStore(t, x.engine, documents())
+		old := must(s.CurrentSchema(ctx, ""))(t)
+		must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:*", "document:2#viewer@user:anne", "group:g#member@user:anne", "document:3#viewer@group:g#member")}))(t)
+		m := documents()
+		m.Types[3].Relations[2].Subjects = []schema.SubjectType{{Type: "group", Relation: "member"}}
+		_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
+		must(struct{}{}, err)(t)
+		for range 2 {
+			for i, truth := range []string{"false", "false", "true"} {
+				q := fmt.Sprintf("document:%d#viewer@user:anne", i+1)
+				want(t, s, q, truth)
+				if got := ask(t, s, q, ostiary.Ask{SchemaID: old.ID}); got != "true" {
+					t.Errorf("%s under the older schema: %s", q, got)
+				}
+			}
+			l := must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}))(t)
+			if len(l.IDs) != 1 || l.IDs[0] != "3" {
+				t.Errorf("list: %v", l.IDs)
+			}
+			q := tup(t, "document:9#viewer@user:anne")
+			_, err = s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: ostiary.Ask{Tuples: []rel.Tuple{q}}})
+			wantKind(t, err, ostiary.ErrInvalidTuple)
+			s = x.again(s)
+		}
+	})
+}
