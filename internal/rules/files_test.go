@@ -42,7 +42,7 @@ func TestACheckInFewFiles(t *testing.T) {
 	if len(files) > FilesMax || len(files) < 3 {
 		t.Errorf("a Check passes %d files, at most %d are allowed: %s", len(files), FilesMax, strings.Join(files, " "))
 	}
-	golden(t, "one-check-files.txt", strings.Join(files, "\n")+"\n")
+	t.Logf("a Check passes %d files: %s", len(files), strings.Join(files, " "))
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
