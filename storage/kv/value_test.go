@@ -1,0 +1,75 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Any bytes are read as each kind of value or refused as damage, and what is
+// read is written and read again the same.
+func FuzzValues(f *testing.F) {
+	tuple := rel.Tuple{Condition: "c", Context: `{"a":1}`, Expires: 7}
+	doc := storage.Document{Secondary: []string{"", "s"}, Body: []byte("body")}
+	f.Add(appendTupleValue(nil, &tuple))
+	f.Add(appendTupleValue(nil, &rel.Tuple{}))
+	f.Add(appendDocumentValue(nil, &doc))
+	f.Add(appendBodyValue(nil, &doc))
+	f.Add(appendRowHead(nil, 1<<40, -1))
+	f.Add(append(make([]byte, 24), appendTexts(nil, []string{"name", "door", "alias"})...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		damage := func(err error) bool {
+			if err != nil && !errors.Is(err, storage.ErrDamaged) {
+				t.Errorf("%x: %v", b, err)
+			}
+			return err != nil
+		}
+		if v, err := parseTupleValue(b); !damage(err) {
+			again, err := parseTupleValue(appendTupleValue(nil, &rel.Tuple{Condition: string(v.condition), Context: string(v.context), Expires: v.expires}))
+			if err != nil || !bytes.Equal(again.condition, v.condition) || !bytes.Equal(again.context, v.context) || again.expires != v.expires {
+				t.Errorf("tuple %x: %+v, then %+v, %v", b, v, again, err)
+			}
+		}
+		if secondary, n, err := parseDocumentValue(b); !damage(err) {
+			again, m, err := parseDocumentValue(appendDocumentValue(nil, &storage.Document{Secondary: secondary, Body: make([]byte, n)}))
+			if err != nil || n != m || !reflect.DeepEqual(again, secondary) {
+				t.Errorf("document %x: %q %d, then %q %d, %v", b, secondary, n, again, m, err)
+			}
+		}
+		if d, err := parseBodyValue("k", "1", b); !damage(err) {
+			again, err := parseBodyValue("k", "1", appendBodyValue(nil, &d))
+			if err != nil || !bytes.Equal(again.Body, d.Body) || !reflect.DeepEqual(again.Secondary, d.Secondary) {
+				t.Errorf("body %x: %+v, then %+v, %v", b, d, again, err)
+			}
+		}
+		if created, at, rest, err := cutRowHead(b); !damage(err) {
+			c, a, r, err := cutRowHead(append(appendRowHead(nil, created, at), rest...))
+			if err != nil || c != created || a != at || !bytes.Equal(r, rest) {
+				t.Errorf("row %x: %d %d, then %d %d, %v", b, created, at, c, a, err)
+			}
+		}
+		_, err := parseInfo(storage.StoreID{}, b)
+		damage(err)
+	})
+}
+
+// Any mark is taken or refused.
+func FuzzMark(f *testing.F) {
+	m := newMoved("0123456789abcdef")
+	f.Add(m.mark())
+	f.Add("")
+	f.Add("0123456789abcdef.18446744073709551616")
+	f.Fuzz(func(t *testing.T, mark string) {
+		number, mine, err := m.parse(mark)
+		switch {
+		case err != nil && !errors.Is(err, storage.ErrFormat):
+			t.Errorf("%q: %v", mark, err)
+		case err == nil && mine && mark != "" && mark[:16] != m.instance:
+			t.Errorf("%q is taken for our own, number %d", mark, number)
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package pebble
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Any text is read as a marker or refused by name; what is read is written and
+// read again the same.
+func FuzzMarker(f *testing.F) {
+	write := func(m marker) string {
+		fs := vfs.NewMem()
+		if err := (folder{fs, ""}).write(m); err != nil {
+			f.Fatal(err)
+		}
+		b, err := fs.UnsafeGetFileDataBuffer(markerName)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return string(b)
+	}
+	f.Add(write(marker{closed, "0123"}))
+	f.Add(write(marker{opened, ""}))
+	f.Add(write(marker{creating, ""}))
+	f.Add("ostiary data folder\nformat 1\nsum 00000000\n")
+	f.Add("ostiary data folder\nformat 99\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := parseMarker(text)
+		if err != nil {
+			if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if again, err := parseMarker(write(m)); err != nil || again != m {
+			t.Errorf("%q is %+v, then %+v, %v", text, m, again, err)
+		}
+	})
+}
