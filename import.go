@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -69,6 +70,7 @@ type importing struct {
 	done    Imported // belongs to the writing goroutine until it has ended
 	write   Write
 	last    admittedKind
+	changes []storage.Change // of the entry before, used again if nobody keeps it
 }
 
 // importEntryBytes keeps an entry below the format's bound, whatever the names'
@@ -131,9 +133,16 @@ func (im *importing) flush(ctx context.Context) error {
 }
 
 func (im *importing) writeChunk(ctx context.Context, chunk []rel.Tuple, first int) error {
-	head, err := im.s.submit(ctx, func(g *group) ([]storage.Change, error) { return im.build(ctx, g, chunk, first) })
+	var in *group
+	head, err := im.s.submit(ctx, func(g *group) ([]storage.Change, error) {
+		in = g
+		return im.build(ctx, g, chunk, first)
+	})
 	if err != nil {
 		return err
+	}
+	if in.kept {
+		im.changes = nil
 	}
 	im.done.Read += len(chunk)
 	im.done.Token = im.s.tokenAt(head)
@@ -146,7 +155,7 @@ func (im *importing) writeChunk(ctx context.Context, chunk []rel.Tuple, first in
 // build is group.changes for a chunk. What is added shows in the batch at once,
 // so that a key that comes twice in the chunk is a duplicate like any other.
 func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, first int) ([]storage.Change, error) {
-	out := make([]storage.Change, 0, len(chunk))
+	out := slices.Grow(im.changes[:0], len(chunk))
 	g.applied, im.last = true, admittedKind{}
 	for i := range chunk {
 		t, n := &chunk[i], len(out)
@@ -166,6 +175,7 @@ func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, fir
 			return nil, fmt.Errorf("tuple %d: %w", first+i+1, err)
 		}
 	}
+	im.changes = out
 	return out, nil
 }
 

@@ -277,15 +277,15 @@ func (s *Store) build(st storage.State) (*view, error) {
 }
 
 // publish makes v the newest view; the turn is held. A handle that was closed
-// meanwhile stays so.
-func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) {
+// meanwhile stays so. It says whether somebody keeps the entries.
+func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) (kept bool) {
 	for _, h := range heads {
 		s.marks.put(h)
 	}
 	s.mu.Lock()
 	if s.gone != nil {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	s.newest.Store(v)
 	if s.moved != nil {
@@ -296,8 +296,9 @@ func (s *Store) publish(v *view, entries []storage.Entry, heads []storage.Head) 
 		s.account(v)
 	}
 	s.mu.Unlock()
-	s.watch.push(entries, heads)
+	kept = s.watch.push(entries, heads)
 	s.compactSoon(v)
+	return kept
 }
 
 // account keeps the engine's estimate of memory; s.mu is held. v may be nil.

@@ -204,16 +204,18 @@ func (ws *watchers) remove(w *watcher) {
 	ws.count.Store(int32(len(ws.all)))
 }
 
-// push hands published entries to every watcher, without waiting for one.
-func (ws *watchers) push(entries []storage.Entry, heads []storage.Head) {
+// push hands published entries to every watcher, without waiting for one, and
+// says whether there was any, who then keeps them.
+func (ws *watchers) push(entries []storage.Entry, heads []storage.Head) (kept bool) {
 	if ws.count.Load() == 0 {
-		return
+		return false
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.all {
 		w.push(entries, heads)
 	}
+	return true
 }
 
 // look sends every watcher to the log.

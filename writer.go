@@ -161,6 +161,8 @@ type group struct {
 
 	// applied is set by a build that has done its changes to the batch.
 	applied bool
+	// kept says, once the group is published, that somebody keeps its entries.
+	kept bool
 
 	entries []storage.Entry
 	heads   []storage.Head // after each entry
@@ -401,7 +403,7 @@ func (g *group) publish() error {
 		return err
 	}
 	v := &view{head: g.head(), graph: published, schemas: g.schemas}
-	g.s.publish(v, g.entries, g.heads)
+	g.kept = g.s.publish(v, g.entries, g.heads)
 	return nil
 }
 
