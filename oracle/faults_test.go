@@ -46,7 +46,7 @@ func hunt(f fault.Fault, laws []Law) (worlds int, failure error) {
 		}
 		worlds++
 		for i, law := range laws {
-			if !law.due(seed, i) {
+			if !law.due(seed, i, 1) {
 				continue
 			}
 			fail := law.try(b)

@@ -24,9 +24,17 @@ type Law struct {
 }
 
 // due says whether the law that stands at place i is tried on a seed's world.
-func (l Law) due(seed uint64, i int) bool {
-	return (seed+uint64(i))%l.Every == 0 || l.Wide && isWide(seed)
+// A long run thins out the laws that are tried rarely and cost most.
+func (l Law) due(seed uint64, i int, thin uint64) bool {
+	every := l.Every
+	if every > thinFrom {
+		every *= thin
+	}
+	return (seed+uint64(i))%every == 0 || l.Wide && isWide(seed)
 }
+
+// thinFrom is the greatest Every of a law that no run thins out.
+const thinFrom = 3
 
 // Failure is a world on which a law does not hold.
 type Failure struct {
@@ -160,6 +168,13 @@ func (b *Bench) deep(on *eval.Binding, q Question) string {
 
 // missing names what any condition, rule or attribute of the world lacks.
 func (o *Oracle) missing() map[string]bool {
+	if o.lacking == nil {
+		o.lacking = o.findMissing()
+	}
+	return o.lacking
+}
+
+func (o *Oracle) findMissing() map[string]bool {
 	names := map[string]bool{}
 	note := func(r expr.Result) {
 		for _, m := range r.Missing {

@@ -54,6 +54,7 @@ type Oracle struct {
 	attributes map[attributeKey]string
 	objects    []rel.Object // those that the world mentions, each once
 	mentioned  map[rel.Object]bool
+	lacking    map[string]bool // see missing; no part of an answer
 }
 
 // node is a relation of an object: what one can be a member of.

@@ -9,7 +9,10 @@ import (
 // Run tries laws on the worlds of count seeds, beginning with first, and adds
 // to c what they covered. A law that fails is shrunk, reported and left out
 // from there on; the run ends where none is left.
-func Run(first, count uint64, laws []Law, c *Coverage) error {
+//
+// thin is how much more rarely than usual the costly laws are tried; 1 is as
+// usual.
+func Run(first, count, thin uint64, laws []Law, c *Coverage) error {
 	failures := make([]error, len(laws))
 	broken := 0
 	for seed := first; seed < first+count && broken < len(laws); seed++ {
@@ -23,7 +26,7 @@ func Run(first, count uint64, laws []Law, c *Coverage) error {
 		}
 		c.world(b)
 		for i, law := range laws {
-			if failures[i] != nil || !law.due(seed, i) {
+			if failures[i] != nil || !law.due(seed, i, thin) {
 				continue
 			}
 			if f := law.try(b); f != nil {
