@@ -4,6 +4,8 @@ package oracle
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ const faultWorldsMax = 20_000
 // chooses one by its number.
 func TestFaults(t *testing.T) {
 	only := fault.Fault(setting(t, "OSTIARY_FAULT", 0))
+	names := faultNames(t)
 	var table strings.Builder
 	for f := fault.None + 1; f < fault.Count; f++ {
 		if only != fault.None && f != only {
@@ -27,13 +30,30 @@ func TestFaults(t *testing.T) {
 		worlds, err := hunt(f, append(Laws(), StoreLaws()...))
 		fault.Switch(fault.None)
 		if err == nil {
-			t.Errorf("fault %d is not caught by %d worlds", f, worlds)
-			fmt.Fprintf(&table, "%3d  not caught\n", f)
+			t.Errorf("fault %d, %s, is not caught by %d worlds", f, names[f], worlds)
+			fmt.Fprintf(&table, "%3d  %-28s  not caught\n", f, names[f])
 			continue
 		}
-		fmt.Fprintf(&table, "%3d  %6d worlds  %s\n", f, worlds, strings.SplitN(err.Error(), ": ", 2)[0])
+		fmt.Fprintf(&table, "%3d  %-28s  %6d worlds  %s\n", f, names[f], worlds, strings.SplitN(err.Error(), ": ", 2)[0])
 	}
 	t.Logf("fault, worlds needed, law\n%s", table.String())
+}
+
+// faultNames reads the names of the faults from where they are declared.
+func faultNames(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../internal/fault/fault.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"None"}
+	for _, m := range regexp.MustCompile(`(?m)^\t((?:Eval|Graph|Storage)\w+)`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) != int(fault.Count) {
+		t.Fatalf("%d names of %d faults", len(names), fault.Count)
+	}
+	return names
 }
 
 // hunt runs worlds until a law fails that holds without the fault, and returns
