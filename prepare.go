@@ -79,6 +79,8 @@ func (s *Store) prepare(ctx context.Context, w *Write, secrets []storage.Documen
 	s.mu.Lock()
 	s.pending = p
 	s.mu.Unlock()
+	p.mu.Lock() // the time may be up at once
+	defer p.mu.Unlock()
 	p.deadline = time.AfterFunc(s.engine.opts.Bounds.HoldTime, p.expire)
 	return p, nil
 }
