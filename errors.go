@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph"
@@ -34,8 +35,9 @@ func (e *Error) Error() string {
 	if e.Err == nil {
 		return s + ": " + e.Kind.Error()
 	}
-	if errors.Is(e.Err, e.Kind) { // the cause's text names its kind
-		return s + ": " + e.Err.Error()
+	// A room below may have said the kind already, in a kind of its own.
+	if cause := e.Err.Error(); errors.Is(e.Err, e.Kind) || strings.HasPrefix(cause, e.Kind.Error()) {
+		return s + ": " + cause
 	}
 	return s + ": " + e.Kind.Error() + ": " + e.Err.Error()
 }
