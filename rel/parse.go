@@ -169,15 +169,19 @@ func name(what, s string, bytesMax int, forbidden string) error {
 	if len(s) > bytesMax {
 		return fmt.Errorf("%w: %s of %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
 	}
-	if i := strings.IndexAny(s, forbidden); i >= 0 {
-		return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, s[i])
-	}
+	ascii := true
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c <= ' ' || c == 0x7f {
+		c := s[i]
+		switch {
+		case c <= ' ' || c == 0x7f:
 			return fmt.Errorf("%w: %s %q holds a blank or control byte", ErrName, what, s)
+		case c >= utf8.RuneSelf:
+			ascii = false
+		case c <= '@' && strings.IndexByte(forbidden, c) >= 0: // none of the forbidden is above
+			return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, c)
 		}
 	}
-	if !utf8.ValidString(s) {
+	if !ascii && !utf8.ValidString(s) {
 		return fmt.Errorf("%w: %s %q is not UTF-8", ErrName, what, s)
 	}
 	return nil
