@@ -74,7 +74,9 @@ func (b *Binding) named(r Reader, t schema.TypeID, id string) graph.Node {
 // objects yields the nodes of a type's objects of which contextual tuples or
 // attributes tell: its own nodes, and those of the base that only now matter.
 func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) bool) bool {
-	of := func(n graph.Node) bool { return b.typeOf(o.KindOf(n)) != t.ID || o.ID(n) == rel.Wildcard || yield(n) }
+	of := func(n graph.Node) bool {
+		return b.typeOf(o.KindOf(n)) != t.ID || o.KindOf(n) == b.kinds[t.Wildcard] || yield(n)
+	}
 	for i := range o.own {
 		if !of(graph.NodeMax - graph.Node(i)) {
 			return false
