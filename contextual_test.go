@@ -12,19 +12,12 @@ import (
 // A schema that is bound after the newest view was made has kinds which that
 // view does not know: contextual tuples must count all the same.
 func TestContextualTuplesInAnEmptyStore(t *testing.T) {
-	ctx := context.Background()
-	e, _ := ostiary.Open(ctx, ostiary.Options{})
-	defer e.Close()
-	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: "empty"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "document", Relations: []schema.RelationDef{{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
-	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m}); err != nil {
-		t.Fatal(err)
-	}
-	tu, _ := rel.Parse("document:1#viewer@user:1")
-	res, err := s.Check(ctx, ostiary.CheckRequest{Object: tu.Object, Relation: "viewer", Subject: tu.Subject, Ask: ostiary.Ask{Tuples: []rel.Tuple{tu}}})
+	s := newStore(t, newEngine(t, ostiary.Options{}), &schema.Model{Types: []schema.TypeDef{{Name: "user"},
+		{Name: "document", Relations: []schema.RelationDef{
+			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}})
+	asked := tup(t, "document:1#viewer@user:1")
+	res, err := s.Check(context.Background(), ostiary.CheckRequest{Object: asked.Object, Relation: asked.Relation,
+		Subject: asked.Subject, Ask: ostiary.Ask{Tuples: []rel.Tuple{asked}}})
 	if err != nil || !res.Allowed() {
 		t.Fatal(res, err)
 	}
