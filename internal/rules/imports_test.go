@@ -35,7 +35,10 @@ storage/pebble: storage storage/kv rel internal/fault
 eval: graph schema expr rel internal/fault
 .: eval storage storage/memory graph schema expr rel internal/fault
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
-door/openfga: . eval schema expr rel
+door:
+door/openfga: . door eval schema expr rel
+door/doortest: door
+server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga door/openfga/tuplefile eval schema expr rel
 cmd/ostiary: *
