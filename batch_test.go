@@ -1,0 +1,154 @@
+package ostiary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// atPlace is documents whose owner may be one at a place, or one of a list of
+// them.
+func atPlace() *schema.Model {
+	m := documents()
+	text := expr.Type{Kind: expr.String}
+	m.Conditions = []expr.Definition{
+		{Name: "at_home", Params: []expr.Param{{Name: "place", Type: text}}, Source: `place == "home"`},
+		{Name: "one_place", Params: []expr.Param{{Name: "places", Type: expr.Type{Kind: expr.List, Elem: &text}}}, Source: `places.size() == 1`},
+	}
+	owner := &m.Types[3].Relations[1]
+	owner.Subjects = append(owner.Subjects, schema.SubjectType{Type: "user", Condition: "at_home"}, schema.SubjectType{Type: "user", Condition: "one_place"})
+	return m
+}
+
+func request(t testing.TB, question string, a ostiary.Ask) ostiary.CheckRequest {
+	t.Helper()
+	q := tup(t, question)
+	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a}
+}
+
+// TestCheckManyIsItsSingleChecks asks random requests, each with a context and
+// contextual tuples of its own, many at once and one by one, at the newest and
+// at a past revision.
+func TestCheckManyIsItsSingleChecks(t *testing.T) {
+	t.Parallel()
+	const seed = 7
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	ctx, clock := context.Background(), newClock()
+	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{}), Clock: clock.Now}), atPlace())
+	first := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a with at_home", "document:2#owner@user:b with one_place",
+		"group:g#member@user:c", "document:3#viewer@group:g#member")}))(t)
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:3#owner@user:a"), Remove: keys(t, "group:g#member@user:c")}))(t)
+	contexts := []expr.Values{nil, {"place": "home"}, {"place": "away"}, {"places": []any{"a,b"}}, {"places": []any{"a", "b"}}, {"place": 1.0}}
+	contextual := [][]rel.Tuple{nil, tups(t, "group:g#member@user:c"), tups(t, "document:1#viewer@user:*", "document:2#parent@folder:f"),
+		tups(t, "folder:f#viewer@user:b"), tups(t, "document:1#owner@group:g")}
+	requests := make([]ostiary.CheckRequest, 600)
+	for i := range requests {
+		q := fmt.Sprintf("document:%d#%s@user:%c", 1+rng.IntN(4), []string{"owner", "viewer", "parent", "none"}[rng.IntN(4)], 'a'+rune(rng.IntN(4)))
+		requests[i] = request(t, q, ostiary.Ask{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
+			Bounds: eval.Bounds{Depth: rng.IntN(3)}, SchemaID: []string{"", "", "", "unknown"}[rng.IntN(4)]})
+	}
+	seen := map[string]int{}
+	for _, at := range []ostiary.At{{}, ostiary.Exactly(first), ostiary.AtLeast(first)} {
+		results := must(s.CheckMany(ctx, requests, at))(t)
+		for i, r := range requests {
+			r.At = at
+			one, err := s.Check(ctx, r)
+			many := results[i]
+			if one.Truth != many.Truth || one.String() != many.String() || err == nil && one.Revision != many.Revision || fmt.Sprint(err) != fmt.Sprint(many.Err) {
+				t.Fatalf("%v of %+v: %s, %v; among many %s, %v", at, r, one, err, many, many.Err)
+			}
+			seen[fmt.Sprint(many.Truth, many.Err != nil)]++
+		}
+	}
+	for _, must := range []string{"true false", "false false", "unknown false", "false true"} {
+		if seen[must] == 0 {
+			t.Errorf("no request with truth and error %q: %v", must, seen)
+		}
+	}
+}
+
+// TestCheckManyKeepsItemsApart asks one question with contexts and contextual
+// tuples that are easily taken for one another.
+func TestCheckManyKeepsItemsApart(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), atPlace())
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
+	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{
+		request(t, "document:1#viewer@user:a", ostiary.Ask{Context: expr.Values{"places": []any{"a,b"}}}),
+		request(t, "document:1#viewer@user:a", ostiary.Ask{Context: expr.Values{"places": []any{"a", "b"}}}),
+		request(t, "document:1#viewer@user:a", ostiary.Ask{}),
+		request(t, "document:1#viewer@user:b", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:b")}),
+		request(t, "document:1#viewer@user:b", ostiary.Ask{}),
+		request(t, "nothing:1#viewer@user:a", ostiary.Ask{}),
+		request(t, "document:2#viewer@user:a", ostiary.Ask{At: ostiary.AtRevision(1)}),
+		request(t, "document:2#viewer@user:a", ostiary.Ask{}),
+	}, ostiary.At{}))(t)
+	for i, want := range []expr.Truth{expr.True, expr.False, expr.Unknown, expr.True, expr.False, expr.False, expr.False, expr.True} {
+		if results[i].Truth != want || results[i].Revision != 2 {
+			t.Errorf("item %d: %v at %d, not %v", i, results[i], results[i].Revision, want)
+		}
+	}
+	wantKind(t, results[5].Err, ostiary.ErrNoType)
+	wantKind(t, results[6].Err, ostiary.ErrInvalidRequest)
+}
+
+// TestCheckManyAtOneTime lets a tuple expire while its requests are answered:
+// all of them are of one mind.
+func TestCheckManyAtOneTime(t *testing.T) {
+	t.Parallel()
+	ctx, start := context.Background(), newClock()
+	asking, step := start.Now(), time.Duration(0)
+	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { asking = asking.Add(step); return asking }}), documents())
+	soon := tup(t, "document:1#owner@user:a")
+	soon.Expires = rel.TimeOf(asking.Add(time.Second))
+	must(s.Write(ctx, ostiary.Write{Add: []rel.Tuple{soon}}))(t)
+	step = 400 * time.Millisecond
+	requests := make([]ostiary.CheckRequest, 10)
+	for i := range requests {
+		requests[i] = request(t, "document:1#viewer@user:a", ostiary.Ask{})
+	}
+	for i, r := range must(s.CheckMany(ctx, requests, ostiary.At{}))(t) {
+		if !r.Allowed() {
+			t.Errorf("item %d: %v", i, r)
+		}
+	}
+}
+
+func TestCheckManyBounds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
+	plain := request(t, "document:1#viewer@user:a", ostiary.Ask{})
+	laden := request(t, "document:1#viewer@user:a", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:a")})
+	tooLaden := request(t, "document:1#viewer@user:a", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
+	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{laden, tooLaden}, ostiary.At{}))(t)
+	if !results[0].Allowed() || results[1].Allowed() {
+		t.Errorf("at and above ContextTuples: %v", results)
+	}
+	wantKind(t, results[1].Err, ostiary.ErrBound)
+	_, err := s.CheckMany(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.At{})
+	wantKind(t, err, ostiary.ErrBound)
+	if none := must(s.CheckMany(ctx, nil, ostiary.At{}))(t); len(none) != 0 {
+		t.Errorf("%v", none)
+	}
+	_, err = s.CheckMany(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
+	if err == nil {
+		t.Error("a revision that nobody has was answered")
+	}
+	cancel()
+	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{laden, plain}, ostiary.At{}); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
