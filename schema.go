@@ -335,58 +335,89 @@ func (r *interning) Kind(k graph.KindName) (graph.Kind, bool) {
 // not count. The schemas before it stay, and can be asked by id.
 func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, Token, error) {
 	const op = "write schema"
+	put, err := s.engine.schemaPut(&src)
+	if err != nil {
+		return SchemaInfo{}, "", failed(op, s.id, err)
+	}
+	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {
+		return g.putSchemas(nil, []schemaPut{put}), nil
+	})
+	if err != nil {
+		return SchemaInfo{}, "", failed(op, s.id, err)
+	}
+	info := SchemaInfo{ID: put.id, Namespace: put.namespace, Created: head.Time.Time(), Revision: head.Revision}
+	return info, s.tokenAt(head), nil
+}
+
+// schemaPut is a schema that is checked and compiled, to be written.
+type schemaPut struct {
+	id, namespace string
+	body          []byte
+	compiled      *schema.Schema
+}
+
+// schemaPut checks a schema and makes ready what is written of it.
+func (e *Engine) schemaPut(src *SchemaSource) (schemaPut, error) {
 	if src.Model == nil {
-		return SchemaInfo{}, "", failed(op, s.id, fmt.Errorf("%w: no model", ErrInvalidRequest))
+		return schemaPut{}, fmt.Errorf("%w: no model", ErrInvalidRequest)
 	}
 	if ns := src.Model.Namespace; strings.ContainsAny(ns, "/:#@ ") || len(ns) > rel.TypeBytesMax {
-		return SchemaInfo{}, "", failed(op, s.id, fmt.Errorf("%w: namespace %q", rel.ErrName, ns))
+		return schemaPut{}, fmt.Errorf("%w: namespace %q", rel.ErrName, ns)
 	}
 	// Depth and size are bounded by Compile before anything walks the model.
-	if _, err := schema.Compile(src.Model, s.engine.opts.Conditions); err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
+	if _, err := schema.Compile(src.Model, e.opts.Conditions); err != nil {
+		return schemaPut{}, err
 	}
 	body, err := json.Marshal(schemaDocument{schemaDocumentVersion, src.Dialect, src.Source, src.Model})
 	if err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, fmt.Errorf("%w: %w", ErrInvalidSchema, err))
+		return schemaPut{}, fmt.Errorf("%w: %w", ErrInvalidSchema, err)
 	}
-	if err := over("SchemaBytes", len(body), s.engine.opts.Bounds.SchemaBytes); err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
+	if err := over("SchemaBytes", len(body), e.opts.Bounds.SchemaBytes); err != nil {
+		return schemaPut{}, err
 	}
 	// What is compiled is what will be read back, so that the caller's model is
 	// his own again.
 	doc, err := readSchemaBody(body)
 	if err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
+		return schemaPut{}, err
 	}
-	compiled, err := schema.Compile(doc.Model, s.engine.opts.Conditions)
+	compiled, err := schema.Compile(doc.Model, e.opts.Conditions)
 	if err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
+		return schemaPut{}, err
 	}
-	id := storage.NewID(s.engine.now())
-	put := storage.Change{Kind: storage.DocumentPut, Document: storage.Document{
-		Kind: schemaKind, Key: id.String(), Secondary: []string{doc.Model.Namespace}, Body: body}}
-	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {
-		g.compiled = map[string]*schema.Schema{put.Document.Key: compiled}
-		return []storage.Change{put}, nil
-	})
-	if err != nil {
-		return SchemaInfo{}, "", failed(op, s.id, err)
+	return schemaPut{storage.NewID(e.now()).String(), doc.Model.Namespace, body, compiled}, nil
+}
+
+// putSchemas adds what writing schemas changes.
+func (g *group) putSchemas(out []storage.Change, puts []schemaPut) []storage.Change {
+	for _, p := range puts {
+		if g.compiled == nil {
+			g.compiled = map[string]*schema.Schema{}
+		}
+		g.compiled[p.id] = p.compiled
+		out = append(out, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{
+			Kind: schemaKind, Key: p.id, Secondary: []string{p.namespace}, Body: p.body}})
 	}
-	info := SchemaInfo{ID: id.String(), Namespace: doc.Model.Namespace, Created: head.Time.Time(), Revision: head.Revision}
-	return info, s.tokenAt(head), nil
+	return out
+}
+
+// removeSchemas adds what removing schemas by their ids changes.
+func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Change, error) {
+	for _, id := range ids {
+		if !slices.ContainsFunc(g.schemas.rows, func(r schemaRow) bool { return r.id == id }) {
+			return nil, fmt.Errorf("%w: %q", ErrNoSchema, id)
+		}
+		out = append(out, storage.Change{Kind: storage.DocumentRemove,
+			Document: storage.Document{Kind: schemaKind, Key: id}})
+	}
+	return out, nil
 }
 
 // RemoveSchema removes a schema by its id. If it was its namespace's current
 // one, the one before it is current again.
 func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {
 	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {
-		for _, r := range g.schemas.rows {
-			if r.id == id {
-				return []storage.Change{{Kind: storage.DocumentRemove,
-					Document: storage.Document{Kind: schemaKind, Key: id}}}, nil
-			}
-		}
-		return nil, fmt.Errorf("%w: %q", ErrNoSchema, id)
+		return g.removeSchemas(nil, []string{id})
 	})
 	if err != nil {
 		return "", failed("remove schema", s.id, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/rel"
@@ -31,6 +32,12 @@ type Write struct {
 	Secrets         []Document
 	RemoveSecrets   []DocumentKey
 
+	// Schemas become the current ones of their namespaces, as WriteSchema makes
+	// them; what the same write adds is admitted by the schemas before it.
+	// RemoveSchemas go by their ids, as RemoveSchema removes them.
+	Schemas       []SchemaSource
+	RemoveSchemas []string
+
 	// OnDuplicate says what an Add of a live key does, OnMissing what a Remove
 	// of a key that is not live does.
 	OnDuplicate, OnMissing Policy
@@ -39,6 +46,8 @@ type Write struct {
 	// SchemaID names the schema that admits what is added; "" is the current one
 	// of each type's namespace.
 	SchemaID string
+
+	puts []schemaPut // Schemas, checked
 }
 
 // Policy says what a write does where its expectation of a key is wrong.
@@ -91,7 +100,8 @@ func (e *Engine) validWrite(w *Write) error {
 		{"WriteTuples", len(w.Add) + len(w.Remove), b.WriteTuples},
 		{"WriteFilters", len(w.RemoveMatching), b.WriteFilters},
 		{"WriteAttributes", len(w.SetAttributes) + len(w.RemoveAttributes), b.WriteAttributes},
-		{"WriteDocuments", len(w.Documents) + len(w.RemoveDocuments) + len(w.Secrets) + len(w.RemoveSecrets), b.WriteDocuments},
+		{"WriteDocuments", len(w.Documents) + len(w.RemoveDocuments) + len(w.Secrets) + len(w.RemoveSecrets) +
+			len(w.Schemas) + len(w.RemoveSchemas), b.WriteDocuments},
 		{"Preconditions", len(w.Preconditions), b.Preconditions},
 	} {
 		if err := over(x.name, x.got, x.most); err != nil {
@@ -122,7 +132,28 @@ func (e *Engine) validWrite(w *Write) error {
 	if err := w.validAttributes(); err != nil {
 		return err
 	}
+	if err := e.validSchemas(w); err != nil {
+		return err
+	}
 	return w.once()
+}
+
+// validSchemas compiles a write's schemas.
+func (e *Engine) validSchemas(w *Write) error {
+	w.puts = nil
+	for i := range w.Schemas {
+		put, err := e.schemaPut(&w.Schemas[i])
+		if err != nil {
+			return err
+		}
+		w.puts = append(w.puts, put)
+	}
+	for i, id := range w.RemoveSchemas {
+		if slices.Contains(w.RemoveSchemas[:i], id) {
+			return fmt.Errorf("%w: schema %s is removed twice", ErrInvalidRequest, id)
+		}
+	}
+	return nil
 }
 
 func validFilter(f *storage.Filter) error {
@@ -242,7 +273,10 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 		}
 		out = append(out, storage.Change{Kind: storage.AttributeSet, Attribute: a})
 	}
-	return w.documentChanges(out, secrets), nil
+	if out, err = g.removeSchemas(out, w.RemoveSchemas); err != nil {
+		return nil, err
+	}
+	return w.documentChanges(g.putSchemas(out, w.puts), secrets), nil
 }
 
 func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, error) {
