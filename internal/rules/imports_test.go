@@ -37,6 +37,9 @@ eval: graph schema expr rel internal/fault
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
 door:
 door/openfga: . door eval schema expr rel
+door/permify: . door door/permify/basev1 door/permify/language eval schema expr rel storage
+door/permify/basev1:
+door/permify/language: schema expr
 door/doortest: door
 server: . door
 door/openfga/tuplefile: rel

@@ -1,0 +1,293 @@
+package language
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+const frame = `
+entity user {}
+entity org { relation admin @user
+  relation member @user
+  attribute open boolean
+  attribute size integer }
+entity doc {
+  relation a @user
+  relation b @user @org#member
+  relation c @user
+  relation d @user
+  relation o @org
+  attribute public boolean
+  attribute level integer
+  attribute tags string[]
+  permission p = %s
+}
+rule high(level integer) { level > 3 && context.data.ok == "y}es" }
+`
+
+func types(m *schema.Model) string {
+	text, err := json.Marshal(m.Types)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func model(src string) (*schema.Model, error) {
+	s, err := Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	return s.Model()
+}
+
+// nested prints an expression with all its parentheses.
+func nested(e *Expr) string {
+	if e.Op == Leaf {
+		return e.String()
+	}
+	return "(" + nested(e.Left) + " " + e.Op.String() + " " + nested(e.Right) + ")"
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a or b not c":              "((a or b) not c)",
+		"a or b and c":              "((a or b) and c)",
+		"a and b or c":              "((a and b) or c)",
+		"a not b or c":              "((a not b) or c)",
+		"a not b not c":             "((a not b) not c)",
+		"a or (b or c) not d":       "((a or (b or c)) not d)",
+		"a and b not c or d":        "(((a and b) not c) or d)",
+		"a or\n\n b":                "(a or b)",
+		"(\n a or b)":               "(a or b)",
+		"o.admin or high(level)":    "(o.admin or high(level))",
+		"((a))":                     "a",
+		"a or /* x\n */ b // and c": "(a or b)",
+	} {
+		s, err := Parse(fmt.Sprintf(frame, text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := nested(s.Entity("doc").Statement("p").Expr); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+		if _, err := s.Model(); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ src, want string }{
+		{"", "1:1: no entity references found in schema"},
+		{"nothing here 1 2 3 ü", "1:1: no entity references found in schema"},
+		{"/* open", "1:1: the comment has no end"},
+		{fmt.Sprintf(frame, "not a"), "16:18: no prefix parse function for NOT found"},
+		{fmt.Sprintf(frame, "a or not b"), "16:23: no prefix parse function for NOT found"},
+		{fmt.Sprintf(frame, "o.admin.x"), "16:18: not supported relation walk"},
+		{fmt.Sprintf(frame, "a\n or b"), `17:2: expected a relation, attribute or permission, found "or"`},
+		{fmt.Sprintf(frame, "(a"), `16:20: expected ")", found a new line`},
+		{fmt.Sprintf(frame, "a or"), `17:1: expected the name of a relation, permission, attribute or rule, found "}"`},
+		{fmt.Sprintf(frame, "missing"), "16:18: undefined relation reference missing in doc"},
+		{fmt.Sprintf(frame, "level"), "16:18: schema compile: attribute level of doc is no boolean"},
+		{fmt.Sprintf(frame, "o.size"), "16:18: schema compile: attribute size of org is no boolean"},
+		{fmt.Sprintf(frame, "o.missing"), "16:18: undefined relation reference missing in what doc#o relates"},
+		{fmt.Sprintf(frame, "public.admin"), "16:18: not supported relation walk: public of doc is no relation"},
+		{fmt.Sprintf(frame, "nope(level)"), "16:18: undefined rule nope"},
+		{fmt.Sprintf(frame, "high(tags)"), "16:18: argument tags of rule high is string[], its parameter level is integer"},
+		{fmt.Sprintf(frame, "high(a)"), "16:18: argument a of rule high is no attribute of doc"},
+		{fmt.Sprintf(frame, "high(level, level)"), "16:18: rule high has 1 parameters, 2 arguments are given"},
+		{fmt.Sprintf(frame, "high()"), `16:23: expected the name of an attribute, found ")"`},
+		{"entity user {\n relation a @user:*\n}", `2:18: expected a relation, attribute or permission, found ":"`},
+		{"entity user {\n relation a1 @user\n}", `2:12: expected "@", found "1"`},
+		{"entity user {\n relation a\n}", `2:12: expected "@", found a new line`},
+		{"entity user {\n relation a @org\n}", "2:13: undefined entity org in user#a"},
+		{"entity user {\n relation a @user#b\n permission b = a\n}", "2:13: undefined relation user#b in user#a"},
+		{"entity user {\n relation a @user\n attribute a boolean\n}", "3:12: duplication found for user#a"},
+		{"entity user {}\nentity user {}", "2:8: duplication found for user"},
+		{"entity user {\n attribute a number\n}", `2:14: "number" is not a type: it is one of boolean, string, integer and double, with [] or without`},
+		{"entity user {} rule r(a string) {}", "1:34: the rule is empty"},
+		{"entity user {} rule r(a string) { 'x }", "1:35: the text has no closing quote"},
+		{"entity user {} rule r(a string) { x", "1:34: the rule has no closing brace"},
+		{"entity user {} rule r() { true }", `1:23: expected the name of a parameter, found ")"`},
+		{"entity user {} rule r(context string) { true }", "1:23: a parameter must not be named context"},
+		{"entity user {} rule r(a string, a string) { true }", "1:33: duplication found for a of r"},
+		{"entity user {", `1:14: expected a relation, attribute or permission, found the end of the text`},
+	} {
+		_, err := model(c.src)
+		var e *Error
+		if err == nil || err.Error() != c.want || !errors.As(err, &e) {
+			t.Errorf("%s: %v", c.want, err)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	parens := func(n int) string { return strings.Repeat("(", n) + "a" + strings.Repeat(")", n) }
+	chain := func(n int) string { return "a" + strings.Repeat(" or b", n) }
+	for _, c := range []struct {
+		name string
+		max  int
+		text func(int) string
+	}{
+		{"NestingMax", NestingMax, func(n int) string { return fmt.Sprintf(frame, parens(n)) }},
+		{"OperatorsMax", OperatorsMax, func(n int) string { return fmt.Sprintf(frame, chain(n)) }},
+		{"NameBytesMax", NameBytesMax, func(n int) string { return "entity " + strings.Repeat("x", n) + " {}" }},
+		{"SourceBytesMax", SourceBytesMax, func(n int) string { return "entity x {}" + strings.Repeat(" ", n-11) }},
+	} {
+		if _, err := model(c.text(c.max)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if _, err := model(c.text(c.max + 1)); !errors.Is(err, ErrBound) {
+			t.Errorf("%s and one: %v", c.name, err)
+		}
+	}
+}
+
+func TestModelCompiles(t *testing.T) {
+	t.Parallel()
+	m, err := model(fmt.Sprintf(frame, "a or o.open and high(level) not (b or public) not c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.Compile(m, cel.New(cel.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"p", "public", "high()", "b"} {
+		if _, ok := s.Relation("doc", name); !ok {
+			t.Errorf("no relation %s", name)
+		}
+	}
+	if _, ok := s.Relation("doc", "level"); ok {
+		t.Error("an integer is no relation")
+	}
+	if _, ok := s.Relation("org", "high()"); ok {
+		t.Error("org lacks what the rule needs")
+	}
+}
+
+// TestArgumentsByPosition: what are not the parameters' names is taken in order.
+func TestArgumentsByPosition(t *testing.T) {
+	t.Parallel()
+	src := `entity doc {
+  attribute lo integer
+  attribute hi integer
+  attribute x integer
+  attribute y integer
+  permission p = less(hi, lo)
+  permission q = less(x, y)
+}
+rule less(lo integer, hi integer) { lo < hi }`
+	m, err := model(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, r := range m.Types[0].Relations {
+		for _, a := range r.Rewrite.Rule.Args {
+			got[r.Name] += a.Param + "=" + a.Attribute + a.Context + " "
+		}
+	}
+	for name, want := range map[string]string{
+		"p":      "context=context lo=lo hi=hi ",
+		"q":      "context=context lo=x hi=y ",
+		"less()": "context=context lo=lo hi=hi ",
+	} {
+		if got[name] != want {
+			t.Errorf("%s takes %s, want %s", name, got[name], want)
+		}
+	}
+}
+
+// TestRuleTextStays: quotes, braces and comments in a rule are its own.
+func TestRuleTextStays(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("entity u {}\nrule r(a string) {\n  a == \"1\" /* a } \n b */ && a != '}' // }\n  && a != r'\\'\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a == \"1\"        \n      && a != '}' // }\n  && a != r'\\'"
+	if got := s.Rules[0].Expression(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if s.Rules[0].BodyPosition != (Position{3, 3}) {
+		t.Errorf("at %v", s.Rules[0].BodyPosition)
+	}
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("// head\nentity u {}\nentity d {\n  relation a @u // keep\n  relation b @u\n  permission p = a\n}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Apply([]Edit{
+		{Entity: "d", Delete: []string{"b"}, Update: []string{"permission p = a or c"}, Write: []string{"relation c @u"}},
+		{Entity: "u", Write: []string{"attribute x boolean"}}})
+	want := "// head\nentity u {\n    attribute x boolean\n}\nentity d {\n  relation a @u // keep\n  \n" +
+		"  permission p = a or c\n\n    relation c @u\n}\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, c := range []struct {
+		edit Edit
+		want error
+	}{
+		{Edit{Entity: "x"}, ErrNoEntity},
+		{Edit{Entity: "d", Delete: []string{"x"}}, ErrNoStatement},
+		{Edit{Entity: "d", Update: []string{"relation x @u"}}, ErrNoStatement},
+		{Edit{Entity: "d", Write: []string{"relation a @u"}}, ErrDuplicate},
+		{Edit{Entity: "d", Delete: []string{"a", "a"}}, ErrDuplicate},
+		{Edit{Entity: "d", Write: []string{"relation x @u } entity e {"}}, ErrSyntax},
+		{Edit{Entity: "d", Write: []string{"rule"}}, ErrSyntax},
+		{Edit{Entity: "d", Write: []string{"relation x @u /*"}}, ErrSyntax},
+	} {
+		if _, err := s.Apply([]Edit{c.edit}); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.edit, err, c.want)
+		}
+	}
+}
+
+// FuzzParse: no text breaks the parser, and what it prints it reads back.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"a", "a or b not (c and d)", "o.admin or high(level)", "a or /* x */ b"} {
+		f.Add(fmt.Sprintf(frame, text))
+	}
+	f.Add("entity u { relation a @u#b @u\n attribute x double[]; action y = a not x }\nrule r(a string, b integer[]) { a == \"}\" && b[0] > 1 }")
+	f.Add("entity /* }")
+	f.Add("rule r(a string) { '''\n''' + r'\\' == a }")
+	f.Fuzz(func(t *testing.T, src string) {
+		s, err := Parse(src)
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 {
+				t.Fatalf("%q: %v", src, err)
+			}
+			return
+		}
+		text := s.String()
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%q is printed as %q: %v", src, text, err)
+		}
+		if second := again.String(); second != text {
+			t.Fatalf("%q is printed as %q, then as %q", src, text, second)
+		}
+		a, errA := s.Model()
+		b, errB := again.Model()
+		if (errA == nil) != (errB == nil) || errA == nil && types(a) != types(b) {
+			t.Fatalf("%q means %v (%v), printed %v (%v)", src, a, errA, b, errB)
+		}
+	})
+}
