@@ -16,7 +16,8 @@ type Binding struct {
 	s     *schema.Schema
 	kinds []graph.Kind // by schema.KindID; 0 where the reader has no such kind
 	back  map[graph.Kind]schema.KindID
-	names map[string]*typeNames
+	names words // of types: their numbers
+	types []typeNames
 	// anchors are, by type, the kinds that a node of the type's objects may have.
 	anchors [][]graph.Kind
 	// always marks, by relation, what no subject's kind makes needless to look
@@ -30,15 +31,81 @@ type Binding struct {
 	mode  Mode
 }
 
-// typeNames finds a type's relations without going through its name again.
+// typeNames finds a type's relations and kinds without going through its name
+// again. Kinds that the reader does not know are 0.
 type typeNames struct {
-	id        schema.TypeID
-	relations map[string]schema.RelationID
+	relations   words // their numbers
+	plain, wild schema.KindID
+	star        graph.Kind // of wild
+}
+
+// words finds the number of a name among some that are known beforehand. A
+// name's length and three of its bytes tell most names apart, in less time than
+// a map takes. What they do not tell apart is in a map.
+type words struct {
+	slots []wordSlot // a power of two; at most half full
+	more  map[string]int32
+}
+
+type wordSlot struct {
+	name   string // "" is free
+	number int32
+}
+
+// wordsProbed is how many slots are looked at before the map is.
+const wordsProbed = 8
+
+func newWords(n int) words {
+	size := 4
+	for size < 2*n {
+		size *= 2
+	}
+	return words{slots: make([]wordSlot, size)}
+}
+
+func (w *words) home(name string) int {
+	h := uint32(len(name))*0x9e3779b1 ^ uint32(name[0])*0x85ebca6b ^ uint32(name[len(name)/2])*0xc2b2ae35 ^
+		uint32(name[len(name)-1])*0x27d4eb2f
+	return int(h >> 16)
+}
+
+func (w *words) add(name string, number int32) {
+	if name == "" {
+		return
+	}
+	for i := range wordsProbed {
+		if s := &w.slots[(w.home(name)+i)&(len(w.slots)-1)]; s.name == "" {
+			*s = wordSlot{name, number}
+			return
+		}
+	}
+	if w.more == nil {
+		w.more = map[string]int32{}
+	}
+	w.more[name] = number
+}
+
+func (w *words) find(name string) (int32, bool) {
+	if name == "" || len(w.slots) == 0 {
+		return 0, false
+	}
+	slots := w.slots
+	for i, home := 0, w.home(name); i < wordsProbed; i++ {
+		s := &slots[(home+i)&(len(slots)-1)]
+		if s.name == name {
+			return s.number, true
+		}
+		if s.name == "" {
+			return 0, false
+		}
+	}
+	n, ok := w.more[name]
+	return n, ok
 }
 
 // Bind resolves the schema's kinds in r.
 func Bind(s *schema.Schema, r Reader) *Binding {
-	b := &Binding{s: s, whole: true, names: make(map[string]*typeNames, len(s.Types)),
+	b := &Binding{s: s, whole: true, names: newWords(len(s.Types)), types: make([]typeNames, len(s.Types)),
 		back: make(map[graph.Kind]schema.KindID, len(s.Kinds)), kinds: make([]graph.Kind, len(s.Kinds)),
 		anchors: make([][]graph.Kind, len(s.Types))}
 	for i, k := range s.Kinds {
@@ -52,20 +119,35 @@ func Bind(s *schema.Schema, r Reader) *Binding {
 	}
 	for i := range s.Types {
 		t := &s.Types[i]
-		b.names[t.Name] = &typeNames{id: t.ID, relations: map[string]schema.RelationID{}}
+		b.names.add(t.Name, int32(t.ID))
+		b.types[t.ID] = typeNames{plain: t.Plain, wild: t.Wildcard, star: b.kinds[t.Wildcard]}
 		b.anchor(t.ID, t.Plain)
 		b.anchor(t.ID, t.Wildcard)
 	}
+	b.relationNames()
 	for i := range s.Relations {
-		rel := &s.Relations[i]
-		if !rel.Hidden {
-			b.names[s.Types[rel.Type].Name].relations[rel.Name] = rel.ID
+		if rel := &s.Relations[i]; !rel.Hidden {
 			b.anchor(rel.Type, rel.Kind)
 		}
 	}
 	b.always = alwaysAsked(s)
 	b.unitsOf()
 	return b
+}
+
+func (b *Binding) relationNames() {
+	count := make([]int, len(b.types))
+	for i := range b.s.Relations {
+		count[b.s.Relations[i].Type]++
+	}
+	for t, n := range count {
+		b.types[t].relations = newWords(n)
+	}
+	for i := range b.s.Relations {
+		if r := &b.s.Relations[i]; !r.Hidden {
+			b.types[r.Type].relations.add(r.Name, int32(r.ID))
+		}
+	}
 }
 
 func (b *Binding) anchor(t schema.TypeID, k schema.KindID) {
@@ -161,7 +243,15 @@ func (b *Binding) typeOf(k graph.Kind) schema.TypeID {
 	if id == schema.None {
 		return schema.None
 	}
-	return b.names[b.s.Kinds[id].Type].id
+	return b.typeNamed(b.s.Kinds[id].Type)
+}
+
+// typeNamed returns the number of a type, or None.
+func (b *Binding) typeNamed(name string) schema.TypeID {
+	if id, ok := b.names.find(name); ok {
+		return schema.TypeID(id)
+	}
+	return schema.None
 }
 
 // bound is b, or b bound anew where r has contextual tuples of kinds that the
@@ -178,35 +268,41 @@ func (b *Binding) bound(r Reader) *Binding {
 
 // relation finds what a question asks for.
 func (b *Binding) relation(typ, name string) (schema.RelationID, error) {
-	t, ok := b.names[typ]
+	t, ok := b.names.find(typ)
 	if !ok {
 		return schema.None, &NameError{ErrNoType, typ, ""}
 	}
-	id, ok := t.relations[name]
+	id, ok := b.types[t].relations.find(name)
 	if !ok {
 		return schema.None, &NameError{ErrNoRelation, typ, name}
 	}
-	return id, nil
+	return schema.RelationID(id), nil
 }
 
 // subjectKind is schema.SubjectKind, but "*" is an id like any other where
-// the schema says so.
-func (b *Binding) subjectKind(sub *rel.Subject) schema.KindID {
-	t, ok := b.names[sub.Type]
+// the schema says so. It returns the subject's type besides, and the kind of
+// the node that stands for it.
+func (b *Binding) subjectKind(sub *rel.Subject) (kind schema.KindID, t *typeNames, node graph.Kind) {
+	id, ok := b.names.find(sub.Type)
 	if !ok {
-		return schema.None
+		return schema.None, nil, 0
 	}
-	if sub.Relation != "" {
-		id, ok := t.relations[sub.Relation]
+	t = &b.types[id]
+	switch {
+	case sub.Relation != "":
+		id, ok := t.relations.find(sub.Relation)
 		if !ok {
-			return schema.None
+			return schema.None, t, 0
 		}
-		return b.s.Relations[id].Kind
+		kind = b.s.Relations[id].Kind
+	case sub.ID != rel.Wildcard:
+		kind = t.plain
+	case b.s.Options.StarIsOrdinary:
+		return t.plain, t, t.star
+	default:
+		kind = t.wild
 	}
-	if sub.ID == rel.Wildcard && !b.s.Options.StarIsOrdinary {
-		return b.s.Types[t.id].Wildcard
-	}
-	return b.s.Types[t.id].Plain
+	return kind, t, b.kind(kind)
 }
 
 // reaches says whether a relation need be looked at for a subject's kind.

@@ -26,16 +26,19 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 		return Answer{}, err
 	}
 	var q query // on the stack, unless the equations need it
-	q.start(ctx, b, r, question.Subject, env)
+	own := q.prepare(ctx, b, r, question.Subject, env)
 	a := Answer{}
 	if q.b.walks(&q) {
 		route := q.b.route(int32(id), q.kind)
-		out := q.walked(int32(id), route, q.first(route.kinds, question.Object.ID), question.Object.ID)
+		out := q.walked(int32(id), route, q.ends(own, route.kinds, question.Object.ID), question.Object.ID)
 		if a.Truth = out.truth; out.truth != expr.Unknown || q.ended() {
 			a.Reasons = q.bounded()
 			a.Stats = q.stats
 			return a, q.failed()
 		}
+	}
+	if q.node == 0 && own != 0 {
+		q.node, _ = q.r.Node(own, q.subject.ID)
 	}
 	a = q.solved(id, q.anchor(question.Object), question.Object)
 	a.Stats = q.stats

@@ -38,7 +38,7 @@ func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
 		}
 		if !q.r.Reversible() || q.b.mode == ModeForward || q.b.mode == ModeShuffled {
 			w.joinForward(f, p, from, x, l, hops)
-		} else if s := q.r.Reverse(x, f.kind); s.Len() > 0 {
+		} else if s := q.reverse(x, f.kind); s.Len() > 0 {
 			w.joinLists(f, p, from, x, l, s, hops)
 		}
 		if w.done {

@@ -87,7 +87,7 @@ func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *plan {
 func (b *Binding) planner(kind schema.KindID) *planner {
 	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &plan{index: map[schema.RelationID]int32{}}}
 	if kind != schema.None && b.s.Kinds[kind].Relation == "" {
-		p.wildcard = b.s.Types[b.names[b.s.Kinds[kind].Type].id].Wildcard
+		p.wildcard = b.types[b.typeNamed(b.s.Kinds[kind].Type)].wild
 	}
 	return p
 }

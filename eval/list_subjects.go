@@ -127,13 +127,13 @@ type subjectWalk struct {
 
 // wants resolves the kind that is asked for.
 func (w *subjectWalk) wants(b *Binding, lq *ListSubjectsQuestion) error {
-	t, ok := b.names[lq.SubjectType]
-	if !ok {
+	t := b.typeNamed(lq.SubjectType)
+	if t == schema.None {
 		return &NameError{ErrNoType, lq.SubjectType, ""}
 	}
-	w.wanted, w.wild = b.s.Types[t.id].Plain, schema.None
+	w.wanted, w.wild = b.s.Types[t].Plain, schema.None
 	if lq.SubjectRelation == "" {
-		w.wild = b.s.Types[t.id].Wildcard
+		w.wild = b.s.Types[t].Wildcard
 		return nil
 	}
 	id, err := b.relation(lq.SubjectType, lq.SubjectRelation)

@@ -13,16 +13,22 @@ import (
 // query is one question under way: who asks, under what, and what it cost.
 // It belongs to one goroutine.
 type query struct {
-	b   *Binding
-	r   Reader
-	ctx context.Context
-	env *Env
+	b    *Binding
+	r    Reader
+	view *graph.View // r, where it is one: calls that the compiler can see through
+	ctx  context.Context
+	env  *Env
 
 	subject rel.Subject
+	typ     *typeNames    // the subject's; nil where the schema has no such type
 	kind    schema.KindID // the subject's; None where the schema has no such kind
 	node    graph.Node    // the subject's node; 0 where no tuple names it
 	star    graph.Node    // what starNode found
 	starred bool
+
+	// the question's object, where ends found it by its name
+	named graph.Node
+	name  graph.Name
 
 	depthMax, nodesMax int
 	visited            int // nodes, counted against limit
@@ -48,6 +54,14 @@ type prober interface {
 
 // start begins a question of a subject.
 func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) {
+	if k := q.prepare(ctx, b, r, sub, env); k != 0 {
+		q.node, _ = r.Node(k, sub.ID)
+	}
+}
+
+// prepare is start without finding the subject's node, whose kind it returns:
+// 0 for a subject that has none.
+func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) (k graph.Kind) {
 	b = b.bound(r)
 	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, sub
 	q.depthMax, q.nodesMax = env.Bounds.Depth, env.Bounds.Nodes
@@ -58,23 +72,79 @@ func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject
 		q.nodesMax = NodesDefault
 	}
 	q.limit = q.nodesMax
+	q.view, q.prober, q.named = nil, nil, 0
 	switch p := r.(type) {
+	case *graph.View:
+		q.view = p
 	case *rowsReader:
 		q.prober = p
 	case *overlay:
 		q.prober = p
 	}
-	q.kind = b.subjectKind(&q.subject)
-	if q.kind == schema.None {
-		return
+	q.kind, q.typ, k = b.subjectKind(&q.subject)
+	return k
+}
+
+// ends finds the subject's node, of kind k, and the object's first node of the
+// kinds given, or 0.
+func (q *query) ends(k graph.Kind, kinds []graph.Kind, id string) (object graph.Node) {
+	v := q.view
+	if v == nil || len(kinds) == 0 {
+		if k != 0 {
+			q.node, _ = q.r.Node(k, q.subject.ID)
+		}
+		return q.first(kinds, id)
 	}
-	k := b.kinds[q.kind]
-	if sub.ID == rel.Wildcard && sub.Relation == "" {
-		k = b.kinds[b.s.Types[b.names[sub.Type].id].Wildcard]
+	by := kinds[0]
+	for i := 1; i < len(kinds) && !v.Knows(by); i++ { // a view may be older than the binding
+		by = kinds[i]
 	}
-	if k != 0 {
-		q.node, _ = r.Node(k, sub.ID)
+	var subject graph.Name
+	q.name, subject = v.Names(by, id, k, q.subject.ID)
+	q.node, _ = v.NodeOf(subject, k)
+	for _, kind := range kinds {
+		if n, ok := v.NodeOf(q.name, kind); ok {
+			q.named = n
+			return n
+		}
 	}
+	return 0
+}
+
+// sibling finds the node of another kind of n's object.
+func (q *query) sibling(n graph.Node, k graph.Kind) graph.Node {
+	var m graph.Node
+	switch {
+	case q.view == nil:
+		m, _ = q.r.Sibling(n, k)
+	case n == q.named:
+		m, _ = q.view.NodeOf(q.name, k)
+	default:
+		m, _ = q.view.Sibling(n, k)
+	}
+	return m
+}
+
+// kindOf, forward and reverse read as the Reader does.
+func (q *query) kindOf(n graph.Node) graph.Kind {
+	if q.view != nil {
+		return q.view.KindOf(n)
+	}
+	return q.r.KindOf(n)
+}
+
+func (q *query) forward(n graph.Node, k graph.Kind) graph.List {
+	if q.view != nil {
+		return q.view.Forward(n, k)
+	}
+	return q.r.Forward(n, k)
+}
+
+func (q *query) reverse(n graph.Node, k graph.Kind) graph.List {
+	if q.view != nil {
+		return q.view.Reverse(n, k)
+	}
+	return q.r.Reverse(n, k)
 }
 
 // starNode finds the wildcard that covers the subject, the first time that it
@@ -92,13 +162,13 @@ func (q *query) starNode() graph.Node {
 // starKind is the kind of the wildcard that covers the subject, or 0: a
 // wildcard covers plain objects only, neither usersets nor itself.
 func (q *query) starKind() graph.Kind {
-	if q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
+	if q.typ == nil || q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
 		return 0
 	}
 	if q.subject.Relation != "" && !fault.On(fault.EvalWildcardHasUsersets) {
 		return 0
 	}
-	return q.b.kinds[q.b.s.Types[q.b.names[q.subject.Type].id].Wildcard]
+	return q.typ.star
 }
 
 // is says whether the subject is the userset of a relation of n's object, so
@@ -124,20 +194,19 @@ func (q *query) at(n graph.Node, k graph.Kind) graph.Node {
 	if n == 0 || k == 0 {
 		return 0
 	}
-	if q.r.KindOf(n) == k {
+	if q.kindOf(n) == k {
 		return n
 	}
-	m, _ := q.r.Sibling(n, k)
-	return m
+	return q.sibling(n, k)
 }
 
 // anchor finds any node of a named object, or 0.
 func (q *query) anchor(o rel.Object) graph.Node {
-	t, ok := q.b.names[o.Type]
-	if !ok {
+	t := q.b.typeNamed(o.Type)
+	if t == schema.None {
 		return 0
 	}
-	for _, k := range q.b.anchors[t.id] {
+	for _, k := range q.b.anchors[t] {
 		if n, ok := q.r.Node(k, o.ID); ok {
 			return n
 		}
@@ -174,9 +243,13 @@ func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
 	if q.prober != nil {
 		return q.prober.probe(n, x)
 	}
-	l := q.r.Forward(n, k)
+	return q.findIn(q.forward(n, k), n, x)
+}
+
+// findIn is find in l, n's list of x's kind.
+func (q *query) findIn(l graph.List, n, x graph.Node) (graph.Edge, bool) {
 	if l.Len() > listLong && q.r.Reversible() && q.b.mode != ModeForward {
-		if back := q.r.Reverse(x, q.r.KindOf(n)); back.Len() < l.Len() {
+		if back := q.reverse(x, q.kindOf(n)); back.Len() < l.Len() {
 			e, ok := back.Find(n)
 			return graph.EdgeTo(x, e.Detailed()), ok
 		}

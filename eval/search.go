@@ -62,6 +62,16 @@ func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outc
 	}
 	q.object = objectID
 	q.searches++
+	if r.last && n != 0 { // nothing to follow: no list is noted
+		w := search{q: q, id: q.searches}
+		w.enter(r, n, q.kindOf(n), 0)
+		return w.end()
+	}
+	return q.walkedFar(r, n)
+}
+
+//go:noinline // its lists would cost every question the time to clear them
+func (q *query) walkedFar(r *route, n graph.Node) outcome {
 	var near nearby
 	w := search{q: q, id: q.searches, near: &near}
 	w.run(r, n)
@@ -100,7 +110,7 @@ func (q *query) search(unit int32, n graph.Node) outcome {
 func (w *search) run(r *route, n graph.Node) {
 	own := graph.Kind(0)
 	if n != 0 {
-		own = w.q.r.KindOf(n)
+		own = w.q.kindOf(n)
 	}
 	w.enter(r, n, own, 0)
 	for !w.done && w.near.next < w.near.nLists {
@@ -241,7 +251,7 @@ func (w *search) enter(r *route, n graph.Node, own graph.Kind, hops int32) {
 			s := &r.sources[i]
 			m := n
 			if own != s.kind {
-				if m, _ = q.r.Sibling(n, s.kind); m == 0 {
+				if m = q.sibling(n, s.kind); m == 0 {
 					continue
 				}
 			}
@@ -284,7 +294,7 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 	}
 	for i := range s.follows {
 		f := &s.follows[i]
-		l := q.r.Forward(m, f.kind)
+		l := q.forward(m, f.kind)
 		if l.Len() == 0 {
 			continue
 		}
@@ -310,7 +320,7 @@ func (w *search) expand(p *pending) {
 		w.follow(p, p.only)
 		return
 	}
-	l := q.r.Forward(p.from, p.by.kind)
+	l := q.forward(p.from, p.by.kind)
 	if w.closed(p, l) || w.done {
 		return
 	}

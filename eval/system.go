@@ -369,5 +369,5 @@ func (b *Binding) plainKinds(k schema.KindID) []graph.Kind {
 	if !b.s.Options.StarIsOrdinary || kind.Relation != "" || kind.Wildcard {
 		return b.kinds[k : k+1]
 	}
-	return []graph.Kind{b.kinds[k], b.kinds[b.s.Types[b.names[kind.Type].id].Wildcard]}
+	return []graph.Kind{b.kinds[k], b.types[b.typeNamed(kind.Type)].star}
 }

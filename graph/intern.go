@@ -44,7 +44,34 @@ func (g *Graph) nameHash(typ uint32, id string) uint64 {
 // lookup finds the record of a name among those that s knows, nil if there is
 // none.
 func (s *spine) lookup(g *Graph, typ uint32, id string) []uint32 {
-	h := g.nameHash(typ, id)
+	return s.lookupHashed(g, g.nameHash(typ, id), typ, id)
+}
+
+// lookupTwo is lookup for two names at once: each step is begun for both before
+// the next, so that they wait for memory together.
+func (s *spine) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
+	hashA, hashB := g.nameHash(typA, a), g.nameHash(typB, b)
+	probeA, probeB := g.nameIndex[hashA>>(64-shardBits)].find(uint32(hashA)), g.nameIndex[hashB>>(64-shardBits)].find(uint32(hashB))
+	offA, offB := probeA.near(), probeB.near()
+	recA, recB = word(s.names, offA), word(s.names, offB)
+	headA, headB := head(recA), head(recB)
+	if offA == 0 || headA != uint32(len(a))|typA<<idBits || recordID(recA) != a {
+		recA = s.lookupHashed(g, hashA, typA, a)
+	}
+	if offB == 0 || headB != uint32(len(b))|typB<<idBits || recordID(recB) != b {
+		recB = s.lookupHashed(g, hashB, typB, b)
+	}
+	return recA, recB
+}
+
+func head(rec []uint32) uint32 {
+	if len(rec) == 0 {
+		return 0
+	}
+	return rec[0]
+}
+
+func (s *spine) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint32 {
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
 		if rec := word(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
@@ -145,8 +172,11 @@ func (s *spine) kindOf(n Node) Kind {
 // chunk has its whole size, but before that it moves as it grows, and an older
 // view keeps the smaller one.
 func (s *spine) knows(n Node) bool {
+	if len(s.nodes[0]) == arenaChunk {
+		return true
+	}
 	rec := s.record(n)
-	return rec != nil && (len(s.nodes[0]) == arenaChunk || rec[0] != 0)
+	return rec != nil && rec[0] != 0
 }
 
 // nodeOf finds the node of a kind among those in a name record, which may be

@@ -95,7 +95,7 @@ func (v *View) KindName(k Kind) KindName {
 // Node finds a node by its kind and its object's id (rel.Wildcard for the
 // wildcard kind).
 func (v *View) Node(k Kind, id string) (Node, bool) {
-	if int(k) >= len(v.kinds) || k == 0 {
+	if !v.Knows(k) {
 		return 0, false
 	}
 	return v.nodeOf(v.lookup(v.g, v.kinds[k].typ, id), k)
@@ -108,6 +108,64 @@ func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 		return 0, false
 	}
 	return v.nodeOf(v.spine.name(n), k)
+}
+
+// Name is an object by its name: the way to its nodes of all kinds. It belongs
+// to the view that gave it. The zero Name is of no object and has no nodes.
+type Name struct{ record []uint32 }
+
+// Knows says whether the view knows a kind.
+func (v *View) Knows(k Kind) bool { return k != 0 && int(k) < len(v.kinds) }
+
+// Names finds two objects by the ids and by any kind that the view knows of
+// the type of each, in less time than one after the other. An object that the
+// view does not know has the zero Name.
+func (v *View) Names(a Kind, idA string, b Kind, idB string) (Name, Name) {
+	if !v.Knows(a) {
+		return Name{}, v.Name(b, idB)
+	}
+	if !v.Knows(b) {
+		return v.Name(a, idA), Name{}
+	}
+	recordA, recordB := v.lookupTwo(v.g, v.kinds[a].typ, idA, v.kinds[b].typ, idB)
+	return Name{recordA}, Name{recordB}
+}
+
+// Name finds an object by its id and by any kind of its type that the view
+// knows.
+func (v *View) Name(k Kind, id string) Name {
+	if !v.Knows(k) {
+		return Name{}
+	}
+	return Name{v.lookup(v.g, v.kinds[k].typ, id)}
+}
+
+// NameOf returns the name of n's object.
+func (v *View) NameOf(n Node) Name { return Name{v.spine.name(n)} }
+
+// NodeOf finds the node of a kind of an object, as Sibling does.
+func (v *View) NodeOf(name Name, k Kind) (Node, bool) {
+	if k == 0 {
+		return 0, false
+	}
+	return v.nodeOf(name.record, k)
+}
+
+// Lists are all the lists of one node, for who asks for several of them.
+type Lists struct {
+	segment *segment // nil has none
+	i       uint32
+}
+
+// Lists finds the lists of n.
+func (v *View) Lists(n Node) Lists { return Lists{v.segment(n), uint32(n) & (blockSize - 1)} }
+
+// Forward is View.Forward of the node.
+func (l Lists) Forward(k Kind) List {
+	if l.segment == nil {
+		return List{}
+	}
+	return l.segment.list(l.i, forward(k))
 }
 
 // KindOf returns a node's kind, 0 if the view does not know it.
