@@ -41,6 +41,9 @@ door/permify: . door door/permify/basev1 door/permify/language eval schema expr 
 door/permify/basev1:
 door/permify/language: schema expr
 door/doortest: door
+door/jsonread:
+door/native: . door door/jsonread eval expr rel schema storage
+door/authzen: . door door/jsonread eval expr rel schema storage
 server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga door/openfga/tuplefile eval schema expr rel
