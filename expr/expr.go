@@ -88,6 +88,9 @@ type Definition struct {
 	Source string
 	// Module and File say where a modular model defines it; "" elsewhere.
 	Module, File string
+	// Strict wants every parameter given, also one that the expression would not
+	// come to read, and none given where none is declared (OpenFGA).
+	Strict bool `json:",omitempty"`
 }
 
 // Values are a condition's parameters by name: decoded JSON (nil, bool,

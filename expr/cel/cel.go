@@ -103,13 +103,14 @@ func (c *Compiler) program(env *cel.Env, ast *cel.Ast, def expr.Definition) (exp
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
-	return &program{env: env, whole: whole, partial: partial, params: slices.Clone(def.Params)}, nil
+	return &program{env: env, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict}, nil
 }
 
 type program struct {
 	env            *cel.Env
 	whole, partial cel.Program
 	params         []expr.Param
+	strict         bool
 }
 
 // Eval is expr.Program's. CEL itself knows no clock: now is not visible to
@@ -120,6 +121,9 @@ func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result
 			res = expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("condition failed: %v", r)}
 		}
 	}()
+	if p.strict && len(p.params) == 0 && len(stored)+len(request) > 0 {
+		return expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("%w: no parameters defined for the condition", expr.ErrType)}
+	}
 	vars := make(map[string]any, len(p.params))
 	var absent []*cel.AttributePatternType
 	for _, param := range p.params {
@@ -140,11 +144,25 @@ func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result
 	if absent == nil {
 		return result(p.whole.Eval(vars))
 	}
+	if p.strict {
+		return expr.Result{Truth: expr.Unknown, Missing: p.absent(vars)}
+	}
 	activation, err := cel.PartialVars(vars, absent...)
 	if err != nil {
 		return expr.Result{Truth: expr.Unknown, Err: err}
 	}
 	return result(p.partial.Eval(activation))
+}
+
+// absent names the parameters without a value, sorted.
+func (p *program) absent(vars map[string]any) (names []string) {
+	for _, param := range p.params {
+		if _, ok := vars[param.Name]; !ok {
+			names = append(names, param.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {

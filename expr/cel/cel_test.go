@@ -155,3 +155,35 @@ func BenchmarkEval(b *testing.B) {
 		p.Eval(nil, v, 0)
 	}
 }
+
+func TestStrictWantsEveryParameter(t *testing.T) {
+	t.Parallel()
+	compile := func(def expr.Definition) expr.Program {
+		p, err := New(Options{}).Compile(def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	def := expr.Definition{Name: "c", Params: params("b:bool a:bool"), Source: "a || b", Strict: true}
+	given := expr.Values{"a": true}
+	if r := compile(def).Eval(nil, given, 0); r.Truth != expr.Unknown || !slices.Equal(r.Missing, []string{"b"}) {
+		t.Errorf("without b: %+v", r)
+	}
+	if r := compile(def).Eval(nil, nil, 0); !slices.Equal(r.Missing, []string{"a", "b"}) {
+		t.Errorf("without both: %+v", r)
+	}
+	if r := compile(def).Eval(expr.Values{"b": false}, given, 0); r.Truth != expr.True {
+		t.Errorf("with both: %+v", r)
+	}
+	if r := compile(def).Eval(nil, expr.Values{"a": "x"}, 0); !errors.Is(r.Err, expr.ErrType) {
+		t.Errorf("of a wrong type: %+v", r)
+	}
+	none := expr.Definition{Name: "n", Source: "true", Strict: true}
+	if r := compile(none).Eval(nil, given, 0); !errors.Is(r.Err, expr.ErrType) {
+		t.Errorf("values for none: %+v", r)
+	}
+	if r := compile(none).Eval(nil, nil, 0); r.Truth != expr.True {
+		t.Errorf("no values for none: %+v", r)
+	}
+}
