@@ -87,6 +87,13 @@ func (s *Store) changes(ctx context.Context, r ChangesRequest) (page ChangePage,
 	return page, err
 }
 
+// TokenAt returns the token of a revision that the store has, such as an
+// answer's.
+func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {
+	t, err := s.tokenFor(ctx, r)
+	return t, failed("token", s.id, err)
+}
+
 // tokenFor returns the token of a revision that the store has.
 func (s *Store) tokenFor(ctx context.Context, r storage.Revision) (Token, error) {
 	v, err := s.view(ctx)

@@ -139,6 +139,17 @@ func (e *BoundError) Error() string {
 // Is makes a BoundError an ErrBound.
 func (e *BoundError) Is(target error) bool { return target == ErrBound }
 
+// TupleError is an ErrTupleExists or ErrTupleMissing that says of which tuple.
+type TupleError struct {
+	Kind error
+	Key  rel.Key
+}
+
+func (e *TupleError) Error() string { return e.Kind.Error() + ": " + e.Key.String() }
+
+// Unwrap returns the kind.
+func (e *TupleError) Unwrap() error { return e.Kind }
+
 // over returns a BoundError where got is above most.
 func over(name string, got, most int) error {
 	if got <= most {

@@ -443,6 +443,21 @@ func (s *Store) Schema(ctx context.Context, id string) (*Schema, error) {
 	return &Schema{r.info.info(), SchemaSource{doc.Model, doc.Dialect, doc.Source}, r.schema}, nil
 }
 
+// Compiled returns a schema's compiled form by its id, as Schema does, without
+// reading how it was written; "" is the current one without namespace. It is
+// cheap enough for every request.
+func (s *Store) Compiled(ctx context.Context, id string) (SchemaInfo, *schema.Schema, error) {
+	v, err := s.view(ctx)
+	if err != nil {
+		return SchemaInfo{}, nil, failed("find schema", s.id, err)
+	}
+	r, err := s.ready(ctx, v, "", id)
+	if err != nil {
+		return SchemaInfo{}, nil, failed("find schema", s.id, err)
+	}
+	return r.info.info(), r.schema, nil
+}
+
 // CurrentSchema returns the current schema of a namespace.
 func (s *Store) CurrentSchema(ctx context.Context, namespace string) (SchemaInfo, error) {
 	v, err := s.view(ctx)

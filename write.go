@@ -284,7 +284,7 @@ func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, erro
 		t, ok := g.batch.Get(k)
 		if !ok || t.Expired(g.now) {
 			if w.OnMissing == Fail {
-				return nil, fmt.Errorf("%w: %s", ErrTupleMissing, k)
+				return nil, &TupleError{ErrTupleMissing, k}
 			}
 			continue
 		}
@@ -308,7 +308,7 @@ func (g *group) addition(w *Write, t *rel.Tuple, out []storage.Change) ([]storag
 		out = append(out, storage.Change{Kind: storage.TupleRemove, Tuple: old})
 		live = false
 	case w.OnDuplicate == Fail || w.OnDuplicate == Ignore && old != *t:
-		return nil, fmt.Errorf("%w: %s", ErrTupleExists, t.Key())
+		return nil, &TupleError{ErrTupleExists, t.Key()}
 	case old == *t:
 		return out, nil
 	}
