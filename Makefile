@@ -46,3 +46,12 @@ bench-conformance:
 
 clean:
 	rm -rf bin ostiary-data
+
+# proto generates door/permify/basev1 from its .proto files; proto-check fails
+# where the code is not what they give.
+.PHONY: proto proto-check
+proto:
+	cd door/permify/basev1/generate && $(GO) run .
+
+proto-check:
+	cd door/permify/basev1/generate && $(GO) run . -check

@@ -39,6 +39,7 @@ door:
 door/openfga: . door eval schema expr rel
 door/permify: . door door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
+door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door
 door/jsonread:

@@ -1,0 +1,143 @@
+// Command generate compiles the .proto files beside it into Go code, with the
+// versions of its go.mod and without a compiler from outside. It is a module of
+// its own, so that nothing of it is in the program. Run it through "make proto".
+//
+// With -check it writes nothing, and fails where what it would write differs.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+
+	_ "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+)
+
+var files = []string{"base/v1/model.proto", "base/v1/service.proto", "base/v1/errors.proto"}
+
+func main() {
+	check := flag.Bool("check", false, "write nothing, fail where the code differs")
+	dir := flag.String("dir", "..", "folder of the generated code, with proto/ in it")
+	flag.Parse()
+	if err := run(*dir, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string, check bool) error {
+	request, err := compile(filepath.Join(dir, "proto"))
+	if err != nil {
+		return err
+	}
+	for _, tool := range []string{"google.golang.org/protobuf/cmd/protoc-gen-go", "google.golang.org/grpc/cmd/protoc-gen-go-grpc"} {
+		response, err := plugin(tool, request)
+		if err != nil {
+			return err
+		}
+		for _, f := range response.GetFile() {
+			path := filepath.Join(dir, filepath.Base(f.GetName()))
+			if err := put(path, []byte(f.GetContent()), check); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func put(path string, content []byte, check bool) error {
+	if !check {
+		return os.WriteFile(path, content, 0o644)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(old, content) {
+		return fmt.Errorf("%s is not what its .proto file gives: run make proto", path)
+	}
+	return nil
+}
+
+// compile reads the files and returns what plugins want to know.
+func compile(root string) (*pluginpb.CodeGeneratorRequest, error) {
+	compiler := protocompile.Compiler{
+		Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{
+			&protocompile.SourceResolver{ImportPaths: []string{root}},
+			protocompile.ResolverFunc(linked),
+		}),
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
+	compiled, err := compiler.Compile(context.Background(), files...)
+	if err != nil {
+		return nil, err
+	}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: files, Parameter: proto.String("paths=source_relative")}
+	seen := map[string]bool{}
+	for _, f := range compiled {
+		add(request, seen, f)
+	}
+	return request, nil
+}
+
+// linked finds what this program is linked with.
+func linked(path string) (protocompile.SearchResult, error) {
+	d, err := protoregistry.GlobalFiles.FindFileByPath(path)
+	if err != nil {
+		return protocompile.SearchResult{}, err
+	}
+	return protocompile.SearchResult{Desc: d}, nil
+}
+
+// add adds a file behind those that it imports.
+func add(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
+	if seen[f.Path()] {
+		return
+	}
+	seen[f.Path()] = true
+	for i := range f.Imports().Len() {
+		add(request, seen, f.Imports().Get(i).FileDescriptor)
+	}
+	var d *descriptorpb.FileDescriptorProto
+	if result, ok := f.(linker.Result); ok {
+		d = result.FileDescriptorProto()
+	} else {
+		d = protodesc.ToFileDescriptorProto(f)
+	}
+	request.ProtoFile = append(request.ProtoFile, d)
+}
+
+func plugin(tool string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	in, err := proto.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "run", tool)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tool, err)
+	}
+	response := &pluginpb.CodeGeneratorResponse{}
+	if err := proto.Unmarshal(out, response); err != nil {
+		return nil, err
+	}
+	if response.Error != nil {
+		return nil, errors.New(response.GetError())
+	}
+	return response, nil
+}
