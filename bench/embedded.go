@@ -1,0 +1,171 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Embedded is a Target that asks the library in this process.
+type Embedded struct {
+	engine *ostiary.Engine
+	store  *ostiary.Store
+}
+
+// NewEmbedded returns a target over an engine, which stays its owner's to close.
+func NewEmbedded(e *ostiary.Engine) *Embedded { return &Embedded{engine: e} }
+
+// Door is "embedded".
+func (*Embedded) Door() string { return "embedded" }
+
+// Setup is Fill on the target's engine.
+func (t *Embedded) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
+	s, err := Fill(ctx, t.engine, model, tuples, progress)
+	t.store = s
+	return err
+}
+
+// Fill makes a store of a model and tuples by the library, the fastest way there
+// is. It is how data comes into a folder before a server opens it.
+func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, progress func(int)) (*ostiary.Store, error) {
+	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: storeName})
+	if err != nil {
+		return nil, err
+	}
+	m, source, err := openfga.ParseDSL([]byte(model))
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: openfga.Dialect, Source: source}); err != nil {
+		return nil, err
+	}
+	all := func(yield func(rel.Tuple, error) bool) {
+		tuples(func(t rel.Tuple) bool { return yield(t, nil) })
+	}
+	_, err = s.Import(ctx, all, ostiary.ImportOptions{Progress: progress})
+	return s, err
+}
+
+// Prepare makes the library's own request.
+func (t *Embedded) Prepare(r Request) (Prepared, error) {
+	switch {
+	case r.Check != nil:
+		return &embeddedCheck{t.store, r.Check.request(), r.Check.Allowed}, nil
+	case r.Batch != nil:
+		p := &embeddedBatch{store: t.store, allowed: allowedOf(r.Batch)}
+		for i := range r.Batch {
+			c := &r.Batch[i]
+			p.questions = append(p.questions, eval.Question{Object: c.Object, Relation: c.Relation, Subject: c.Subject})
+		}
+		return p, nil
+	case r.List != nil:
+		l := r.List
+		return &embeddedList{t.store, ostiary.ListObjectsRequest{Type: l.Type, Relation: l.Relation, Subject: l.Subject, Ask: ostiary.Ask{Tuples: l.Tuples}}, l.Count}, nil
+	case r.Write != nil || r.Remove != nil:
+		p := &embeddedWrite{store: t.store, write: ostiary.Write{Add: r.Write}}
+		for i := range r.Remove {
+			p.write.Remove = append(p.write.Remove, r.Remove[i].Key())
+		}
+		return p, nil
+	}
+	return nil, errors.New("bench: empty request")
+}
+
+func (c *Check) request() ostiary.CheckRequest {
+	return ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject, Ask: ostiary.Ask{Context: c.Context, Tuples: c.Tuples}}
+}
+
+func allowedOf(checks []Check) int {
+	n := 0
+	for i := range checks {
+		if checks[i].Allowed {
+			n++
+		}
+	}
+	return n
+}
+
+// Teardown deletes the store.
+func (t *Embedded) Teardown(ctx context.Context) error {
+	if t.store == nil {
+		return nil
+	}
+	return t.engine.DeleteStore(ctx, t.store.ID())
+}
+
+// Close does nothing.
+func (*Embedded) Close() error { return nil }
+
+type embeddedCheck struct {
+	store   *ostiary.Store
+	request ostiary.CheckRequest
+	allowed bool
+}
+
+func (p *embeddedCheck) Ask(ctx context.Context, _ int) error {
+	r, err := p.store.Check(ctx, p.request)
+	if err != nil {
+		return failure(err)
+	}
+	return right(r.Allowed() == p.allowed)
+}
+
+type embeddedBatch struct {
+	store     *ostiary.Store
+	questions []eval.Question
+	allowed   int
+}
+
+func (p *embeddedBatch) Ask(ctx context.Context, _ int) error {
+	results, err := p.store.Batch(ctx, p.questions, ostiary.Ask{})
+	if err != nil {
+		return failure(err)
+	}
+	n := 0
+	for i := range results {
+		if results[i].Allowed() {
+			n++
+		}
+	}
+	return right(n == p.allowed)
+}
+
+type embeddedList struct {
+	store   *ostiary.Store
+	request ostiary.ListObjectsRequest
+	count   int
+}
+
+func (p *embeddedList) Ask(ctx context.Context, _ int) error {
+	list, err := p.store.ListObjects(ctx, p.request)
+	if err != nil {
+		return failure(err)
+	}
+	return right(p.count < 0 || len(list.IDs) == p.count)
+}
+
+type embeddedWrite struct {
+	store *ostiary.Store
+	write ostiary.Write
+}
+
+func (p *embeddedWrite) Ask(ctx context.Context, _ int) error {
+	if _, err := p.store.Write(ctx, p.write); err != nil {
+		return failure(err)
+	}
+	return nil
+}
+
+// failure names a library's error by its kind.
+func failure(err error) error {
+	var own *ostiary.Error
+	if errors.As(err, &own) {
+		return &Failure{What: fmt.Sprint(own.Kind), Err: err}
+	}
+	return &Failure{What: nameOf(err), Err: err}
+}

@@ -1,0 +1,264 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// HTTP is a Target that speaks OpenFGA's HTTP API. Questions go over one kept
+// connection for each client.
+type HTTP struct {
+	base  *url.URL
+	token string
+	wires wires
+	store string
+	model string
+}
+
+// NewHTTP returns a target at a base URL ("http://127.0.0.1:8080"). token, if
+// not empty, is sent as the bearer.
+func NewHTTP(base, token string) (*HTTP, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+		return nil, fmt.Errorf("bench: %q is not of the form http://host:port", base)
+	}
+	return &HTTP{base: u, token: token, wires: wires{address: u.Host}}, nil
+}
+
+// Door is "http".
+func (*HTTP) Door() string { return "http" }
+
+// writeMax is how many tuples OpenFGA takes in a request.
+const writeMax = 100
+
+// Setup writes a hundred tuples a request, four at a time, as OpenFGA's own
+// clients have to.
+func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := t.call(ctx, http.MethodPost, "/stores", map[string]any{"name": storeName}, &made); err != nil {
+		return err
+	}
+	t.store = made.ID
+	m, _, err := openfga.ParseDSL([]byte(model))
+	if err != nil {
+		return err
+	}
+	text, err := openfga.FormatJSON(m)
+	if err != nil {
+		return err
+	}
+	var written struct {
+		ID string `json:"authorization_model_id"`
+	}
+	if err := t.call(ctx, http.MethodPost, t.path("authorization-models"), json.RawMessage(text), &written); err != nil {
+		return err
+	}
+	t.model = written.ID
+	return inChunks(ctx, tuples, progress, func(ctx context.Context, chunk []rel.Tuple) error {
+		return t.call(ctx, http.MethodPost, t.path("write"), t.write(chunk, nil), nil)
+	})
+}
+
+func (t *HTTP) path(call string) string { return "/stores/" + t.store + "/" + call }
+
+// call makes a request that is not measured.
+func (t *HTTP) call(ctx context.Context, method, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, t.base.JoinPath(path).String(), bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if t.token != "" {
+		request.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var got bytes.Buffer
+	if _, err := got.ReadFrom(response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("bench: %s %s: %s: %.300s", method, path, response.Status, got.String())
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(got.Bytes(), answer); err != nil {
+		return fmt.Errorf("bench: %s %s: not an OpenFGA server? %w", method, path, err)
+	}
+	return nil
+}
+
+// Prepare encodes the request whole, head and body.
+func (t *HTTP) Prepare(r Request) (Prepared, error) {
+	p := &httpRequest{wires: &t.wires}
+	var call string
+	var body map[string]any
+	switch {
+	case r.Check != nil:
+		call, body = "check", t.check(r.Check)
+		body["authorization_model_id"] = t.model
+		p.want, p.count = []byte(`"allowed":`+strconv.FormatBool(r.Check.Allowed)), 1
+	case r.Batch != nil:
+		var checks []any
+		for i := range r.Batch {
+			c := t.check(&r.Batch[i])
+			c["correlation_id"] = strconv.Itoa(i)
+			checks = append(checks, c)
+		}
+		call, body = "batch-check", map[string]any{"checks": checks, "authorization_model_id": t.model}
+		p.want, p.count = []byte(`"allowed":true`), allowedOf(r.Batch)
+	case r.List != nil:
+		l := r.List
+		call, body = "list-objects", map[string]any{"type": l.Type, "relation": l.Relation, "user": l.Subject.String(), "authorization_model_id": t.model}
+		if l.Tuples != nil {
+			body["contextual_tuples"] = map[string]any{"tuple_keys": keysOf(l.Tuples)}
+		}
+		p.want, p.count = []byte(`"`+l.Type+`:`), l.Count
+	default:
+		call, body = "write", t.write(r.Write, r.Remove)
+		p.count = -1
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	p.bytes = t.encode(t.path(call), text)
+	return p, nil
+}
+
+func (t *HTTP) check(c *Check) map[string]any {
+	body := map[string]any{"tuple_key": map[string]string{"user": c.Subject.String(), "relation": c.Relation, "object": c.Object.String()}}
+	if c.Tuples != nil {
+		body["contextual_tuples"] = map[string]any{"tuple_keys": keysOf(c.Tuples)}
+	}
+	if c.Context != nil {
+		body["context"] = c.Context
+	}
+	return body
+}
+
+func (t *HTTP) write(add, remove []rel.Tuple) map[string]any {
+	body := map[string]any{"authorization_model_id": t.model}
+	if add != nil {
+		body["writes"] = map[string]any{"tuple_keys": keysOf(add)}
+	}
+	if remove != nil {
+		var keys []any
+		for i := range remove {
+			keys = append(keys, map[string]string{"user": remove[i].Subject.String(), "relation": remove[i].Relation, "object": remove[i].Object.String()})
+		}
+		body["deletes"] = map[string]any{"tuple_keys": keys}
+	}
+	return body
+}
+
+func keysOf(tuples []rel.Tuple) []any {
+	keys := make([]any, 0, len(tuples))
+	for i := range tuples {
+		t := &tuples[i]
+		key := map[string]any{"user": t.Subject.String(), "relation": t.Relation, "object": t.Object.String()}
+		if t.Condition != "" {
+			condition := map[string]any{"name": t.Condition}
+			if t.Context != "" {
+				condition["context"] = json.RawMessage(t.Context)
+			}
+			key["condition"] = condition
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// encode makes the bytes of a POST.
+func (t *HTTP) encode(path string, body []byte) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path, t.base.Host, len(body))
+	if t.token != "" {
+		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", t.token)
+	}
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// Teardown deletes the store.
+func (t *HTTP) Teardown(ctx context.Context) error {
+	if t.store == "" {
+		return nil
+	}
+	return t.call(ctx, http.MethodDelete, "/stores/"+t.store, nil, nil)
+}
+
+// Close closes the connections.
+func (t *HTTP) Close() error {
+	t.wires.close()
+	return nil
+}
+
+// httpRequest is a request as bytes, with what its answer must hold so often.
+type httpRequest struct {
+	wires *wires
+	bytes []byte
+	want  []byte
+	count int
+}
+
+func (p *httpRequest) Ask(ctx context.Context, client int) error {
+	w := p.wires.of(client)
+	status, body, err := w.do(ctx, p.bytes)
+	if err != nil {
+		return err
+	}
+	if status/100 != 2 {
+		return &Failure{What: statusOf(status, body)}
+	}
+	if p.count < 0 {
+		return nil
+	}
+	return right(occurrences(body, p.want) == p.count)
+}
+
+// statusOf names a refusal by its status and the code in its body.
+func statusOf(status int, body []byte) string {
+	var e struct {
+		Code any `json:"code"`
+	}
+	s := "status " + strconv.Itoa(status)
+	if json.Unmarshal(body, &e) == nil && e.Code != nil {
+		s += " " + fmt.Sprint(e.Code)
+	}
+	return s
+}
+
+// occurrences counts want in body, with or without a space after the colon
+// inside of want.
+func occurrences(body, want []byte) int {
+	n := bytes.Count(body, want)
+	if i := bytes.Index(want, []byte(`":`)); n == 0 && i >= 0 && i+2 < len(want) {
+		spaced := append(append(bytes.Clone(want[:i+2]), ' '), want[i+2:]...)
+		n = bytes.Count(body, spaced)
+	}
+	return n
+}

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errProcess: what /proc says of a process cannot be read.
+var errProcess = errors.New("bench: cannot read what a process used")
+
+// clockTick is the unit of processor times in /proc, fixed at 1/100 s by Linux's
+// interface to programs.
+const clockTick = 10 * time.Millisecond
+
+// ProcessorTime returns what a process of this machine has used since it began,
+// in steps of 10 ms.
+func ProcessorTime(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, errors.Join(errProcess, err)
+	}
+	// The second field is the program's name in parentheses, which may hold any
+	// byte; what follows its last parenthesis are numbers.
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, errProcess
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, errors.Join(errProcess, err)
+	}
+	return time.Duration(user+system) * clockTick, nil
+}
+
+// Resident returns a process's resident memory in bytes.
+func Resident(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, errors.Join(errProcess, err)
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0, errProcess
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// Machine describes this machine in a line: processors, model and memory.
+func Machine() string {
+	s := fmt.Sprintf("%d × %s", runtime.NumCPU(), runtime.GOARCH)
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				s = fmt.Sprintf("%d × %s", runtime.NumCPU(), strings.TrimSpace(value))
+				break
+			}
+		}
+	}
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 {
+			if kib, err := strconv.ParseFloat(f[1], 64); err == nil {
+				s += fmt.Sprintf(", %.0f GiB", kib/(1<<20))
+			}
+		}
+	}
+	return s + ", " + runtime.Version()
+}
+
+// Commit returns the revision that this program was built from, with "+" where
+// files had changed, or "" if the build does not tell.
+func Commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, changed := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+"
+			}
+		}
+	}
+	return revision + changed
+}

@@ -1,0 +1,112 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr/cel"
+)
+
+func embedded(t *testing.T) bench.Target {
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return bench.NewEmbedded(e)
+}
+
+// TestLXDModelHasItsShape holds the model to what was counted in LXD's.
+func TestLXDModelHasItsShape(t *testing.T) {
+	t.Parallel()
+	m, _, err := openfga.ParseDSL([]byte(bench.LXDModel()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relations := map[string]int{}
+	total := 0
+	for _, typ := range m.Types {
+		relations[typ.Name] = len(typ.Relations)
+		total += len(typ.Relations)
+	}
+	if len(m.Types) != 21 || total != 170 || relations["project"] != 55 || relations["server"] != 32 || relations["instance"] != 13 ||
+		relations["storage_volume"] != 6 || relations["group"] != 5 || len(bench.ProjectEntitlements()) != 54 {
+		t.Errorf("%d types, %d relations, %v, %d entitlements", len(m.Types), total, relations, len(bench.ProjectEntitlements()))
+	}
+}
+
+// run gathers the records of a workload on the library in this process.
+func run(t *testing.T, f func(*bench.Runner) error) []bench.Record {
+	t.Helper()
+	var records []bench.Record
+	r := &bench.Runner{
+		Sides: []bench.Side{{Peer: "ostiary", Store: "memory", Target: embedded(t)}},
+		Emit:  func(r bench.Record) error { records = append(records, r); return nil },
+	}
+	if err := f(r); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Failed() != 0 || r.N == 0 {
+			t.Errorf("%s, %s: %d good, failures %v, %s", r.Workload, r.Cell, r.N, r.Failures, r.Notes)
+		}
+	}
+	return records
+}
+
+func TestLXDOnTheLibrary(t *testing.T) {
+	t.Parallel()
+	records := run(t, func(r *bench.Runner) error { return r.LXD(context.Background(), bench.LXDOptions{Runs: 5}) })
+	if len(records) != 5 || records[4].Cell != "fine-grained, all" || records[4].N != 5 {
+		t.Errorf("%d records", len(records))
+	}
+}
+
+func TestOpenFGAOnTheLibrary(t *testing.T) {
+	t.Parallel()
+	load := bench.Load{Clients: 2, Requests: 400, Duration: -1, WarmUp: time.Millisecond}
+	records := run(t, func(r *bench.Runner) error {
+		return r.OpenFGA(context.Background(), bench.OpenFGAOptions{Size: 10_000, Load: load})
+	})
+	if len(records) != len(bench.CellsOpenFGA()) {
+		t.Errorf("%d records", len(records))
+	}
+}
+
+func TestOpenFGARefuses(t *testing.T) {
+	t.Parallel()
+	r := &bench.Runner{}
+	for _, o := range []bench.OpenFGAOptions{{Size: 3_999}, {Cells: []string{"nothing"}}} {
+		if r.OpenFGA(context.Background(), o) == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+func TestRecordsReadBack(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := bench.Write(&b, bench.LXDPublished()...); err != nil {
+		t.Fatal(err)
+	}
+	back, err := bench.Read("x.jsonl", &b)
+	if err != nil || len(back) != len(bench.LXDPublished()) || back[0].Mean != 438e6 || back[0].Kind != bench.Quoted {
+		t.Errorf("%d records, %v", len(back), err)
+	}
+	_, err = bench.Read("old.jsonl", strings.NewReader("\n{\"version\":2,\"kind\":\"measured\"}\n"))
+	if !errors.Is(err, bench.ErrVersion) || !strings.Contains(err.Error(), "old.jsonl:2") {
+		t.Error(err)
+	}
+	for _, bad := range []string{"{", `{"version":1,"kind":"guessed"}`, `{"version":1,"kind":"measured","n":"many"}`} {
+		if _, err := bench.Read("bad", strings.NewReader(bad)); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}
