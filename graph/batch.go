@@ -19,11 +19,11 @@ type Batch struct {
 	base     *View // start with the changes that View has applied
 	detached bool
 
-	pending []change
-	index   map[uint64]int // by pair of nodes, into pending
+	pending *pending // nil while there is none
 	values  tree[string]
 	beside  int64  // change of View.beside
 	owners  []Node // whose attributes changed
+	touched uint32 // what touch read, so that the compiler keeps the reads
 }
 
 // change is what a batch does to one tuple.
@@ -45,8 +45,12 @@ func (g *Graph) Begin() *Batch { return g.begin(g.View(), false) }
 func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
 
 func (g *Graph) begin(v *View, detached bool) *Batch {
-	return &Batch{g: g, start: v, base: v, detached: detached, index: map[uint64]int{}, values: v.values}
+	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values}
 }
+
+// Next starts a batch on what b leads to by now. It can be published once that
+// view has become the newest, and not before.
+func (b *Batch) Next() *Batch { return b.g.begin(b.View(), b.detached) }
 
 // Add adds a tuple, or replaces the one with its key. It checks the form of
 // what it could not hold, not more: names are the caller's to validate. The
@@ -132,11 +136,13 @@ func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 		return rel.Tuple{}, false
 	}
 	t := rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}
-	if i, ok := b.index[pair(uint32(c.object), uint32(c.subject))]; ok {
-		if at := &b.pending[i]; at.detail != nil {
-			at.detail.fill(&t)
+	if b.pending != nil {
+		if at := b.pending.find(c.object, c.subject); at != nil {
+			if at.detail != nil {
+				at.detail.fill(&t)
+			}
+			return t, at.present
 		}
-		return t, b.pending[i].present
 	}
 	e, ok := b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
 	if ok && e.Detailed() {
@@ -157,21 +163,28 @@ func (b *Batch) known(k rel.Key) (c change, ok bool) {
 	return c, true
 }
 
-// change returns the place of what the batch does to c's tuple.
-func (b *Batch) change(c change) *change {
-	key := pair(uint32(c.object), uint32(c.subject))
-	i, ok := b.index[key]
-	if !ok {
-		c.before, c.had = b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
-		c.present = c.had
-		if c.before.Detailed() {
-			c.detail, _ = b.base.details.get(key)
+// work returns the batch's pending changes, with memory to add to.
+func (b *Batch) work() *pending {
+	if b.pending == nil {
+		if b.pending, _ = b.g.scratch.Get().(*pending); b.pending == nil {
+			b.pending = new(pending)
 		}
-		i = len(b.pending)
-		b.pending = append(b.pending, c)
-		b.index[key] = i
 	}
-	return &b.pending[i]
+	return b.pending
+}
+
+// change returns the place of what the batch does to c's tuple, until the next.
+func (b *Batch) change(c change) *change {
+	p := b.work()
+	if at := p.find(c.object, c.subject); at != nil {
+		return at
+	}
+	c.before, c.had = b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
+	c.present = c.had
+	if c.before.Detailed() {
+		c.detail, _ = b.base.details.get(pair(uint32(c.object), uint32(c.subject)))
+	}
+	return p.add(c)
 }
 
 // SetAttribute sets or replaces an attribute. The errors are of kind
@@ -240,12 +253,13 @@ func (b *Batch) dropValue(n Node, name uint32) bool {
 // View returns the view that the changes so far lead to, without publishing
 // it. It costs what publishing costs; the batch can go on.
 func (b *Batch) View() *View {
-	if len(b.pending) == 0 && len(b.owners) == 0 {
+	if b.pending == nil && len(b.owners) == 0 {
 		return b.base
 	}
-	b.base = b.flush()
-	b.pending, b.owners, b.beside = b.pending[:0], b.owners[:0], 0
-	clear(b.index)
+	b.base = b.flush(b.work())
+	b.pending.reset()
+	b.g.scratch.Put(b.pending)
+	b.pending, b.owners, b.beside = nil, b.owners[:0], 0
 	return b.base
 }
 
@@ -262,7 +276,7 @@ func (b *Batch) Publish() (*View, error) {
 }
 
 // flush makes base's successor.
-func (b *Batch) flush() *View {
+func (b *Batch) flush(p *pending) *View {
 	v := *b.base
 	b.g.mu.Lock()
 	v.spine, v.names, v.nodes = b.g.spine, b.g.count, b.g.given
@@ -270,11 +284,12 @@ func (b *Batch) flush() *View {
 	v.values = b.values
 	v.beside += b.beside
 
-	edits := make([]edit, 0, 2*len(b.pending))
-	for i := range b.pending {
-		edits = b.pending[i].apply(&v, edits)
+	edits := slices.Grow(p.edits[:0], 2*len(p.changes))
+	for i := range p.changes {
+		edits = p.changes[i].apply(&v, edits)
 	}
-	slices.SortFunc(edits, edit.order)
+	edits = p.sorted(edits)
+	p.edits = edits
 	v.rewrite(edits)
 	b.recount(&v, edits)
 	return &v
@@ -372,13 +387,18 @@ func (v *View) ownPage(d *directory, at int) *page {
 // recount brings v's counts of live nodes and names up to date with its lists
 // and attributes, which differ from base's at the nodes of edits and owners.
 func (b *Batch) recount(v *View, edits []edit) {
-	nodes := slices.Clone(b.owners)
+	nodes := append(make([]Node, 0, len(b.owners)+len(edits)), b.owners...)
 	for _, e := range edits {
-		nodes = append(nodes, e.node)
+		if k := len(nodes); k == 0 || nodes[k-1] != e.node {
+			nodes = append(nodes, e.node)
+		}
 	}
-	slices.Sort(nodes)
+	if len(b.owners) > 0 { // or they are in order, as the edits are
+		slices.Sort(nodes)
+		nodes = slices.Compact(nodes)
+	}
 	var names []uint32 // that had a node come to life or die
-	for _, n := range slices.Compact(nodes) {
+	for _, n := range nodes {
 		was, is := b.base.live(n), v.live(n)
 		if was == is {
 			continue

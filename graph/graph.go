@@ -141,20 +141,22 @@ func lastBefore(c []Edge, n Node) bool {
 	return last < n
 }
 
-// find is a binary search for the lower bound of n.
+// find is a binary search for the last edge not after n. How many steps it
+// takes hangs on the list's length alone, which a processor can guess.
 func find(c []Edge, n Node) (Edge, bool) {
-	want := Edge(n) << 1
-	lo, hi := 0, len(c)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if c[mid] < want {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	if len(c) == 0 {
+		return 0, false
 	}
-	if lo < len(c) && c[lo].Node() == n {
-		return c[lo], true
+	most, at := EdgeTo(n, true), 0
+	for size := len(c); size > 1; {
+		half := size >> 1
+		if next := at + half; c[next] <= most {
+			at = next
+		}
+		size -= half
+	}
+	if e := c[at]; e.Node() == n {
+		return e, true
 	}
 	return 0, false
 }

@@ -189,8 +189,12 @@ func (s *spine) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	if n := Node(rec[1]); s.kindOf(n) == k {
 		return n, s.knows(n)
 	}
-	if atomic.LoadUint32(&rec[2]) == 0 {
+	n := Node(atomic.LoadUint32(&rec[2]))
+	if n == 0 {
 		return 0, false
+	}
+	if s.kindOf(n) == k {
+		return n, s.knows(n)
 	}
 	kin := s.kin(rec)
 	for n := kin.next(); n != 0; n = kin.next() {

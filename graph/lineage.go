@@ -43,6 +43,7 @@ type Graph struct {
 	details detailCache
 
 	editors sync.Pool // of *editor
+	scratch sync.Pool // of *pending, empty
 }
 
 // nameShards is how many tables hold the names: many, so that growing one moves

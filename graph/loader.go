@@ -16,8 +16,8 @@ type Loader struct {
 	start *View
 
 	// The caller's side.
-	waiting []loadTuple  // whose names are not looked up yet
-	kinds   [64]loadKind // those seen last, by a hash of their names
+	waiting []loadTuple // whose names are not looked up yet
+	kinds   kindCache
 	cache   detailCache
 	values  []treeEntry[string]
 	beside  int64
@@ -44,18 +44,6 @@ type loadTuple struct {
 	detail          *Detail
 }
 
-type loadName struct {
-	kind Kind
-	id   string
-	hash uint64
-}
-
-type loadKind struct {
-	name KindName
-	kind Kind
-	typ  uint32
-}
-
 const (
 	loadChunk   = 1 << 15 // pairs
 	loadWaiting = 1024    // tuples handed over at once
@@ -72,11 +60,11 @@ func (l *Loader) Add(t rel.Tuple) error {
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 	}
-	o, err := l.name(ObjectKind(t.Object, t.Relation), t.Object.ID)
+	o, err := l.kinds.end(l.g, ObjectKind(t.Object, t.Relation), t.Object.ID, false)
 	if err != nil {
 		return err
 	}
-	s, err := l.name(SubjectKind(t.Subject), t.Subject.ID)
+	s, err := l.kinds.end(l.g, SubjectKind(t.Subject), t.Subject.ID, false)
 	if err != nil {
 		return err
 	}
@@ -92,30 +80,6 @@ func (l *Loader) Add(t rel.Tuple) error {
 		return l.handOver()
 	}
 	return nil
-}
-
-// name prepares the lookup of a node.
-func (l *Loader) name(k KindName, id string) (loadName, error) {
-	if err := checkID(id); err != nil {
-		return loadName{}, err
-	}
-	at := len(k.Type) + len(k.Relation)<<2
-	if k.Relation != "" {
-		at ^= int(k.Relation[0]) << 1
-	}
-	c := &l.kinds[at%len(l.kinds)]
-	if c.kind == 0 || c.name != k {
-		l.g.mu.Lock()
-		n, err := l.g.intern(k)
-		if err == nil {
-			*c = loadKind{l.g.spine.kinds[n].name, n, l.g.spine.kinds[n].typ}
-		}
-		l.g.mu.Unlock()
-		if err != nil {
-			return loadName{}, err
-		}
-	}
-	return loadName{c.kind, id, l.g.nameHash(c.typ, id)}, nil
 }
 
 // handOver has the waiting tuples looked up, after those before them.
@@ -148,7 +112,7 @@ func (l *Loader) resolve() {
 	defer l.g.mu.Unlock()
 	for from := 0; from < len(l.at) && l.err == nil; from += loadTouch {
 		part := l.at[from:min(from+loadTouch, len(l.at))]
-		l.touch(part)
+		l.touched = l.g.touch(part)
 		l.err = l.resolvePart(part)
 	}
 	clear(l.at) // or it would keep the callers' strings
@@ -156,34 +120,28 @@ func (l *Loader) resolve() {
 
 // touch reads what the lookups of part will read, one kind of memory after the
 // other. Such reads do not depend on each other, so the processor waits for many
-// at a time.
-func (l *Loader) touch(part []loadTuple) {
+// at a time. What it returns means nothing. g.mu is held.
+func (g *Graph) touch(part []loadTuple) (seen uint32) {
 	var offs [2 * loadTouch]uint32
 	for i := range part {
-		offs[2*i] = l.g.touchSlot(part[i].object.hash)
-		offs[2*i+1] = l.g.touchSlot(part[i].subject.hash)
+		offs[2*i] = g.touchSlot(part[i].object.hash)
+		offs[2*i+1] = g.touchSlot(part[i].subject.hash)
 	}
-	seen := uint32(0)
 	for _, off := range offs[:2*len(part)] {
-		if rec := word(l.g.spine.names, off); rec != nil {
+		if rec := word(g.spine.names, off); rec != nil {
 			seen ^= rec[0]
 		}
 	}
-	l.touched = seen
+	return seen
 }
 
 func (l *Loader) resolvePart(part []loadTuple) error {
 	for i := range part {
-		t := &part[i]
-		o, err := l.g.hashed(t.object.kind, t.object.id, t.object.hash)
+		c, err := l.g.resolved(&part[i])
 		if err != nil {
 			return err
 		}
-		s, err := l.g.hashed(t.subject.kind, t.subject.id, t.subject.hash)
-		if err != nil {
-			return err
-		}
-		l.add(o, s, t.detail)
+		l.add(c.object, c.subject, part[i].detail)
 	}
 	return nil
 }

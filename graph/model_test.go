@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -109,6 +110,8 @@ func (w world) filter() (f rel.Filter) {
 func (w world) step(t *testing.T, b *Batch, m model) {
 	t.Helper()
 	switch op := w.IntN(100); {
+	case op < 10:
+		w.addAbsent(t, b, m)
 	case op < 55:
 		tu := w.tuple()
 		if err := b.Add(tu); err != nil {
@@ -166,6 +169,31 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 	k := w.key()
 	if got, ok := b.Get(k); ok != b.Has(k) || ok && got != m.tuples[k] || !ok && m.tuples[k] != (rel.Tuple{}) {
 		t.Fatalf("the batch says of %v: %v %v, the model %v", k, got, ok, m.tuples[k])
+	}
+}
+
+// addAbsent adds a run of tuples that may meet ones that are there.
+func (w world) addAbsent(t *testing.T, b *Batch, m model) {
+	t.Helper()
+	tuples := make([]rel.Tuple, w.IntN([]int{3, 200}[w.IntN(2)]))
+	for i := range tuples {
+		tuples[i] = w.tuple()
+	}
+	broken := len(tuples)
+	if w.IntN(4) == 0 && broken > 0 {
+		broken = w.IntN(broken)
+		tuples[broken].Context = "{"
+	}
+	want := 0
+	for ; want < broken; want++ {
+		if _, ok := m.tuples[tuples[want].Key()]; ok {
+			break
+		}
+		m.tuples[tuples[want].Key()] = tuples[want]
+	}
+	n, err := b.AddAbsent(tuples)
+	if n != want || errors.Is(err, ErrContext) != (n == broken && n < len(tuples)) || err != nil && n != broken {
+		t.Fatalf("of %d tuples %d were added, want %d (%d is broken): %v", len(tuples), n, want, broken, err)
 	}
 }
 
@@ -331,10 +359,22 @@ func againstModel(t *testing.T, seed uint64) {
 	kept := []past{{g.View(), m.clone()}}
 	for range 25 {
 		b := g.Begin()
+		before := []*Batch{}
 		for range 1 + w.IntN([]int{4, 60, 600}[w.IntN(3)]) {
 			w.step(t, b, m)
 			if w.IntN(150) == 0 {
 				w.same(t, b.View(), m)
+			}
+			if w.IntN(200) == 0 {
+				before, b = append(before, b), b.Next()
+			}
+		}
+		for i, earlier := range before {
+			if _, err := b.Publish(); i == 0 && earlier.View() != g.View() && !errors.Is(err, ErrStale) {
+				t.Fatal("published before what it stands on:", err)
+			}
+			if _, err := earlier.Publish(); err != nil {
+				t.Fatal(err)
 			}
 		}
 		v, err := b.Publish()
@@ -395,5 +435,24 @@ func TestLoader(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.same(t, v, m)
+	}
+}
+
+// Edits are sorted by counting as they are by comparing.
+func TestSortedEdits(t *testing.T) {
+	t.Parallel()
+	w := random(3)
+	for range 200 {
+		nodes, base := 1+w.IntN([]int{1, 50, 5_000_000}[w.IntN(3)]), w.IntN(NodeMax/2)
+		all := map[edit]bool{}
+		for range w.IntN(2000) {
+			all[edit{Node(base + w.IntN(nodes)), side(w.IntN(4)), EdgeTo(Node(w.IntN(1000)), false), false}] = true
+		}
+		edits := slices.Collect(maps.Keys(all))
+		want := slices.SortedFunc(maps.Keys(all), edit.order)
+		var p pending
+		if got := p.sorted(edits); !slices.Equal(got, want) {
+			t.Fatalf("%d edits of %d nodes from %d on", len(want), nodes, base)
+		}
 	}
 }

@@ -168,6 +168,15 @@ func (l Lists) Forward(k Kind) List {
 	return l.segment.list(l.i, forward(k))
 }
 
+// Touch reads where the lists begin, so that they are there when they are
+// wanted. What it returns means nothing.
+func (l Lists) Touch() uint32 {
+	if l.segment == nil || len(l.segment.words) == 0 {
+		return 0
+	}
+	return uint32(l.segment.words[min(int(l.i)+2, len(l.segment.words)-1)])
+}
+
 // KindOf returns a node's kind, 0 if the view does not know it.
 func (v *View) KindOf(n Node) Kind { return v.kindOf(n) }
 

@@ -1,0 +1,116 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// loadName is one end of a tuple whose node is to be found: its kind and id,
+// and the hash of both.
+type loadName struct {
+	kind Kind
+	id   string
+	hash uint64
+}
+
+// kindCache remembers the kinds seen last, by a hash of their names.
+type kindCache [64]knownKind
+
+type knownKind struct {
+	name KindName
+	kind Kind
+	typ  uint32
+}
+
+// end prepares the lookup of a node; locked says that g.mu is held.
+func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName, error) {
+	if err := checkID(id); err != nil {
+		return loadName{}, err
+	}
+	at := len(k.Type) + len(k.Relation)<<2
+	if k.Relation != "" {
+		at ^= int(k.Relation[0]) << 1
+	}
+	known := &c[at%len(c)]
+	if known.kind == 0 || known.name != k {
+		if !locked {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+		}
+		n, err := g.intern(k)
+		if err != nil {
+			return loadName{}, err
+		}
+		*known = knownKind{g.spine.kinds[n].name, n, g.spine.kinds[n].typ}
+	}
+	return loadName{known.kind, id, g.nameHash(known.typ, id)}, nil
+}
+
+// AddAbsent adds tuples in their order, up to the first whose key is there
+// already after the batch's changes, which stays as it is, or that fails as Add
+// would. It returns how many it added. It is Get and Add of each, but looks
+// each name up once, and many at a time.
+func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
+	for n < len(tuples) {
+		part := tuples[n:min(n+loadTouch, len(tuples))]
+		added, err := b.addAbsent(part)
+		if n += added; err != nil || added < len(part) {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// addAbsent is AddAbsent for loadTouch tuples at most.
+func (b *Batch) addAbsent(part []rel.Tuple) (int, error) {
+	var all [loadTouch]loadTuple
+	b.work()
+	b.g.mu.Lock()
+	defer b.g.mu.Unlock()
+	n, err := b.prepare(part, all[:])
+	b.touched = b.g.touch(all[:n])
+	for i := range all[:n] {
+		c, full := b.g.resolved(&all[i])
+		if full != nil {
+			return i, full
+		}
+		at := b.change(c)
+		if at.present {
+			return i, nil
+		}
+		at.present, at.detail = true, all[i].detail
+	}
+	return n, err
+}
+
+// prepare says what is to be looked up for tuples; g.mu is held. After an error
+// it has prepared those before.
+func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
+	for i := range tuples {
+		t := &tuples[i]
+		if t.Relation == "" {
+			return i, fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
+		}
+		if to[i].object, err = b.pending.kinds.end(b.g, ObjectKind(t.Object, t.Relation), t.Object.ID, true); err != nil {
+			return i, err
+		}
+		if to[i].subject, err = b.pending.kinds.end(b.g, SubjectKind(t.Subject), t.Subject.ID, true); err != nil {
+			return i, err
+		}
+		if to[i].detail, err = b.g.details.detail(t); err != nil {
+			return i, err
+		}
+	}
+	return len(tuples), nil
+}
+
+// resolved finds or gives the nodes of a tuple; g.mu is held.
+func (g *Graph) resolved(t *loadTuple) (c change, err error) {
+	c.objectKind, c.subjectKind = t.object.kind, t.subject.kind
+	if c.object, err = g.hashed(t.object.kind, t.object.id, t.object.hash); err != nil {
+		return c, err
+	}
+	c.subject, err = g.hashed(t.subject.kind, t.subject.id, t.subject.hash)
+	return c, err
+}
