@@ -157,26 +157,58 @@ func (im *importing) writeChunk(ctx context.Context, chunk []rel.Tuple, first in
 func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, first int) ([]storage.Change, error) {
 	out := slices.Grow(im.changes[:0], len(chunk))
 	g.applied, im.last = true, admittedKind{}
-	for i := range chunk {
-		t, n := &chunk[i], len(out)
-		var err error
-		if !im.last.covers(t) {
-			if err = g.admit(ctx, t, im.write.SchemaID); err == nil {
-				im.last = admittedKindOf(t)
+	good, refused := im.admitted(ctx, g, chunk)
+	done, at := 0, len(chunk) // at is how many are tried at once
+	for done < good {
+		run := chunk[done:min(done+at, good)]
+		n, err := g.batch.AddAbsent(run)
+		for i := range run[:n] {
+			out = append(out, storage.Change{Kind: storage.TupleAdd, Tuple: run[i], Fresh: true})
+		}
+		done, at = done+n, 2*at
+		if err == nil && n < len(run) { // the next one is there already
+			if out, err = im.again(g, &run[n], out); err == nil {
+				done++
 			}
-		}
-		if err == nil {
-			out, err = g.addition(&im.write, t, out)
-		}
-		if err == nil && len(out) > n {
-			_, err = applyChanges(g.batch, g.schemas, out[n:], storage.Head{}, g.s)
+			at = 1 // where there is one, there are often many
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tuple %d: %w", first+i+1, err)
+			return nil, fmt.Errorf("tuple %d: %w", first+done+1, err)
 		}
+	}
+	if refused != nil {
+		return nil, fmt.Errorf("tuple %d: %w", first+good+1, refused)
 	}
 	im.changes = out
 	return out, nil
+}
+
+// admitted says how many of the tuples the schema admits, up to the first that
+// it refuses, and why it does.
+func (im *importing) admitted(ctx context.Context, g *group, tuples []rel.Tuple) (int, error) {
+	for i := range tuples {
+		t := &tuples[i]
+		if !im.last.covers(t) {
+			if err := g.admit(ctx, t, im.write.SchemaID); err != nil {
+				return i, err
+			}
+			im.last = admittedKindOf(t)
+		}
+		if t.Expires != 0 {
+			im.s.expiring.Store(true)
+		}
+	}
+	return len(tuples), nil
+}
+
+// again adds a tuple whose key is there, as the policy says.
+func (im *importing) again(g *group, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+	n := len(out)
+	out, err := g.addition(&im.write, t, out)
+	if err == nil && len(out) > n {
+		_, err = applyChanges(g.batch, g.schemas, out[n:], storage.Head{}, g.s)
+	}
+	return out, err
 }
 
 // admittedKind is what the schema's answer for a plain tuple hangs on: most

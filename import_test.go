@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary"
@@ -110,4 +113,72 @@ func TestExport(t *testing.T) {
 			t.Errorf("%d tuples, not %d", len(got), n)
 		}
 	}
+}
+
+// TestImportIsItsWrites imports tuples that often have a key that is there
+// already, in the store or in the same entry, and writes the same ones by one.
+func TestImportIsItsWrites(t *testing.T) {
+	t.Parallel()
+	const seed = 5
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	ctx := context.Background()
+	e := newEngine(t, ostiary.Options{})
+	for _, policy := range []ostiary.Policy{ostiary.Fail, ostiary.Ignore, ostiary.Replace} {
+		for range 20 {
+			var stores [2]*ostiary.Store
+			for i := range stores {
+				stores[i] = newStore(t, e, documents())
+			}
+			tuples := make([]rel.Tuple, 400)
+			keys := 1 << (3 + rng.IntN(16))
+			for i := range tuples {
+				tuples[i] = tup(t, fmt.Sprintf("document:%d#owner@user:a", rng.IntN(keys)))
+				if policy == ostiary.Replace {
+					tuples[i].Expires = rel.Time(1<<62 + rng.IntN(3))
+				}
+			}
+			written := 0
+			for i := range tuples {
+				if _, err := stores[0].Write(ctx, ostiary.Write{Add: tuples[i : i+1], OnDuplicate: policy}); err != nil {
+					wantKind(t, err, ostiary.ErrTupleExists)
+					break
+				}
+				written++
+			}
+			const chunk = 50
+			done, err := stores[1].Import(ctx, func(yield func(rel.Tuple, error) bool) {
+				for _, x := range tuples {
+					if !yield(x, nil) {
+						return
+					}
+				}
+			}, ostiary.ImportOptions{EntryTuples: chunk, OnDuplicate: policy})
+			if done.Read != written/chunk*chunk || (err == nil) != (written == len(tuples)) {
+				t.Fatalf("policy %d: %+v, %v, but %d could be written", policy, done, err, written)
+			}
+			if err != nil {
+				wantKind(t, err, ostiary.ErrTupleExists)
+				if where := fmt.Sprintf("tuple %d:", written+1); !strings.Contains(err.Error(), where) {
+					t.Errorf("%v, not at %s", err, where)
+				}
+				continue
+			}
+			if a, b := exported(t, stores[0]), exported(t, stores[1]); !maps.Equal(a, b) {
+				t.Fatalf("policy %d: %v, not %v", policy, b, a)
+			}
+		}
+	}
+}
+
+func exported(t testing.TB, s *ostiary.Store) map[rel.Tuple]bool {
+	t.Helper()
+	all := map[rel.Tuple]bool{}
+	for x, err := range s.Export(context.Background(), ostiary.At{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[x] = true
+	}
+	return all
 }
