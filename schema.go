@@ -113,6 +113,8 @@ type readySchema struct {
 	binding *eval.Binding
 	// timed says that answers may depend on the time even where no tuple expires.
 	timed bool
+	// backwards are its rewrites read backwards, once somebody asks.
+	backwards atomic.Pointer[dependents]
 }
 
 // add puts a row that may be there already; set is not shared yet.

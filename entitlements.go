@@ -1,0 +1,263 @@
+package ostiary
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// EntitlementsRequest asks what one subject may do to some objects: objects ×
+// relations, in one call, at one revision and one time.
+type EntitlementsRequest struct {
+	Subject rel.Subject
+	Objects []rel.Object
+	// Relations are those that are asked of every object. Nil is all that the
+	// object's type has, or with Permissions its permissions.
+	Relations []string
+	// Permissions leaves out, where Relations is nil, the relations that tuples
+	// may name: what is left is computed. A type without permissions shows all its
+	// relations.
+	Permissions bool
+	Ask
+}
+
+// Entitlements are what a subject may do, an entry for each object that was
+// asked for, in the same order.
+type Entitlements struct {
+	Objects  []ObjectEntitlements
+	Revision storage.Revision
+	// Stats sum up the work.
+	Stats eval.Stats
+}
+
+// ObjectEntitlements are a subject's relations on one object.
+type ObjectEntitlements struct {
+	Object rel.Object
+	// Relations are those for which check is true, in the order they were asked
+	// for, or else in the schema's.
+	Relations []string
+	// Undecided are those for which check is unknown, with the reasons, in the
+	// same order.
+	Undecided []Undecided
+	// Err is why the object could not be asked for: its type, or one of the
+	// relations that were asked for by name, is not in the schema.
+	Err error
+}
+
+// Undecided is a relation for which check is unknown.
+type Undecided struct {
+	Relation string
+	Reasons  *eval.Reasons
+}
+
+// Entitlements answers objects × relations, each as Check would. The number of
+// questions that come of it is bounded by Bounds.BatchItems.
+func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (Entitlements, error) {
+	const op = "entitlements"
+	most := s.engine.opts.Bounds.BatchItems
+	if err := over("BatchItems", len(r.Objects)*max(len(r.Relations), 1), most); err != nil {
+		return Entitlements{}, failed(op, s.id, err)
+	}
+	v, err := s.at(ctx, r.At)
+	if err != nil {
+		return Entitlements{}, failed(op, s.id, err)
+	}
+	out := Entitlements{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision}
+	w := entitling{s: s, ctx: ctx, view: v, request: &r, left: most, env: eval.Env{Now: s.nowOf(v), Context: r.Context,
+		Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}}
+	for i := range r.Objects {
+		o := &out.Objects[i]
+		o.Object = r.Objects[i]
+		if err := w.object(o, &out.Stats); err != nil {
+			return Entitlements{}, failed(op, s.id, err)
+		}
+	}
+	return out, nil
+}
+
+// entitling is a request for entitlements under way.
+type entitling struct {
+	s       *Store
+	ctx     context.Context
+	view    *view
+	request *EntitlementsRequest
+	env     eval.Env
+	left    int // questions that may still be asked
+
+	// What follows is of the last object's type, since most requests have one.
+	typ    string
+	ready  *readySchema
+	err    error
+	reader eval.Reader
+	names  []string
+	found  []string // memory for relations, cut from for each object
+	// reach is what the subject may be a member of at all; nil is not known.
+	reach *reach
+	// ids are those of names; nil where nothing follows from anything.
+	ids   []schema.RelationID
+	truth map[schema.RelationID]bool // what held on the object at hand
+}
+
+// object fills in one object. Its own errors are in it, those of the whole are
+// returned.
+func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
+	if err := w.prepare(o.Object.Type); err != nil {
+		o.Err = failed("check", w.s.id, err)
+		return w.ctx.Err()
+	}
+	q := eval.Question{Object: o.Object, Subject: w.request.Subject}
+	if o.Err = failed("check", w.s.id, validQuestion(&q.Object, &q.Subject)); o.Err != nil {
+		return nil
+	}
+	if w.left -= len(w.names); w.left < 0 {
+		most := w.s.engine.opts.Bounds.BatchItems
+		return over("BatchItems", most-w.left, most)
+	}
+	from := len(w.found)
+	clear(w.truth)
+	for i, name := range w.names {
+		if known, yes := w.follows(i, o.Object.ID); known {
+			if yes {
+				w.found = append(w.found, name)
+			}
+			continue
+		}
+		q.Relation = name
+		a, err := w.ready.binding.Check(w.ctx, w.reader, q, &w.env)
+		if err != nil {
+			if w.ctx.Err() != nil {
+				return w.ctx.Err()
+			}
+			o.Relations, o.Undecided, o.Err = nil, nil, failed("check", w.s.id, err)
+			w.found = w.found[:from]
+			return nil
+		}
+		stats.Probes += a.Stats.Probes
+		stats.Nodes += a.Stats.Nodes
+		stats.Conditions += a.Stats.Conditions
+		switch a.Truth {
+		case expr.True:
+			w.found = append(w.found, name)
+			if w.ids != nil {
+				w.truth[w.ids[i]] = true
+			}
+		case expr.Unknown:
+			o.Undecided = append(o.Undecided, Undecided{name, a.Reasons})
+		}
+	}
+	o.Relations = w.found[from:len(w.found):len(w.found)]
+	return nil
+}
+
+// prepare finds what is the same for all objects of a type. What the request
+// brings along is laid over the view once, not once for each question.
+func (w *entitling) prepare(typ string) error {
+	if typ == w.typ && (w.ready != nil || w.err != nil) {
+		return w.err
+	}
+	r := w.request
+	w.typ, w.names, w.reader = typ, r.Relations, w.view.graph
+	if w.ready, w.err = w.s.ready(w.ctx, w.view, typ, r.SchemaID); w.err != nil {
+		return w.err
+	}
+	if w.err = w.s.engine.validContext(w.ready, r.Context, r.Tuples, r.Attributes); w.err != nil {
+		return w.err
+	}
+	if len(r.Tuples)+len(r.Attributes) > 0 {
+		w.env.Tuples, w.env.Attributes = nil, nil
+		w.reader, w.err = eval.Overlay(w.ready.schema, w.view.graph, r.Tuples, r.Attributes)
+		if w.err != nil {
+			return w.err
+		}
+	}
+	t, ok := w.ready.schema.Type(typ)
+	if !ok {
+		w.err = &eval.NameError{Err: eval.ErrNoType, Type: typ}
+		return w.err
+	}
+	if r.Relations == nil {
+		w.names = namesOf(w.ready.schema, t, r.Permissions)
+	}
+	return w.share(t)
+}
+
+// share works out what the questions of a request have in common, unless what
+// the request brings along, or the schema, leaves nothing to be shared.
+func (w *entitling) share(t *schema.Type) error {
+	w.reach, w.ids = nil, nil
+	r := w.request
+	d, err := w.ready.dependents(w.view.graph.Lineage())
+	if err != nil || d.deepens || len(r.Tuples)+len(r.Attributes) > 0 {
+		return err
+	}
+	w.ids = make([]schema.RelationID, len(w.names))
+	for i, name := range w.names {
+		rd, ok := w.ready.schema.Relation(t.Name, name)
+		if !ok {
+			w.ids = nil
+			return nil
+		}
+		w.ids[i] = rd.ID
+	}
+	if w.truth == nil {
+		w.truth = map[schema.RelationID]bool{}
+	}
+	if len(r.Objects)*len(w.names) < reachFrom {
+		return nil
+	}
+	reach, err := newReach(w.ready, len(r.Objects)*len(w.names), w.view.graph)
+	if err != nil {
+		return err
+	}
+	reach.subject(r.Subject)
+	if reach.run(); !reach.full {
+		w.reach = reach
+	}
+	return nil
+}
+
+// reachFrom is how many questions make it worth while to walk from the subject
+// first.
+const reachFrom = 16
+
+// follows says what the i-th relation is on an object where that follows from
+// what is known: no way leads there from the subject, or its union holds since
+// one of its relations does.
+func (w *entitling) follows(i int, id string) (known, yes bool) {
+	if w.ids == nil {
+		return false, false
+	}
+	r := &w.ready.schema.Relations[w.ids[i]]
+	if w.reach != nil && !r.ReachAny && !w.reach.has(r.ID, id) {
+		return true, false
+	}
+	if r.Expr.Op == schema.OpUnion {
+		for _, c := range r.Expr.Children {
+			if c.Op == schema.OpComputed && w.truth[c.Relation] {
+				w.truth[r.ID] = true
+				return true, true
+			}
+		}
+	}
+	return false, false
+}
+
+// namesOf returns the names of a type's relations in the schema's order.
+func namesOf(s *schema.Schema, t *schema.Type, permissions bool) []string {
+	var all, computed []string
+	for _, id := range s.RelationsOf(t) {
+		r := &s.Relations[id]
+		all = append(all, r.Name)
+		if r.Restrictions == nil {
+			computed = append(computed, r.Name)
+		}
+	}
+	if permissions && computed != nil {
+		return computed
+	}
+	return all
+}
