@@ -39,21 +39,58 @@ type typeNames struct {
 	star        graph.Kind // of wild
 }
 
-// words finds the number of a name among some that are known beforehand. A
-// name's length and three of its bytes tell most names apart, in less time than
-// a map takes. What they do not tell apart is in a map.
+// words finds the number of a name among some that are known beforehand, in
+// less time than a map takes where the name is of wordBytesMax bytes or less: it
+// is compared as two numbers.
 type words struct {
 	slots []wordSlot // a power of two; at most half full
 	more  map[string]int32
 }
 
 type wordSlot struct {
-	name   string // "" is free
+	key    wordKey // length 0 is free
 	number int32
 }
 
-// wordsProbed is how many slots are looked at before the map is.
-const wordsProbed = 8
+// wordKey is a short name: no two names have the same.
+type wordKey struct {
+	first, last uint64
+	length      int
+}
+
+const (
+	wordBytesMax = 16
+	// wordsProbed is how many slots are looked at before the map is.
+	wordsProbed = 8
+)
+
+// keyOf is the key of a name of 1 to wordBytesMax bytes.
+func keyOf(s string) wordKey {
+	n := len(s)
+	switch {
+	case n >= 8:
+		return wordKey{eightBytes(s), eightBytes(s[n-8:]), n}
+	case n >= 4:
+		return wordKey{uint64(fourBytes(s)), uint64(fourBytes(s[n-4:])), n}
+	}
+	return wordKey{uint64(s[0]) | uint64(s[n/2])<<8, uint64(s[n-1]), n}
+}
+
+func eightBytes(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+func fourBytes(s string) uint32 {
+	_ = s[3]
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+}
+
+func (k *wordKey) home() int {
+	h := (k.first ^ k.last<<29 ^ k.last>>35 ^ uint64(k.length)<<53) * 0x9e3779b97f4a7c15
+	return int(h >> 40)
+}
 
 func newWords(n int) words {
 	size := 4
@@ -63,20 +100,14 @@ func newWords(n int) words {
 	return words{slots: make([]wordSlot, size)}
 }
 
-func (w *words) home(name string) int {
-	h := uint32(len(name))*0x9e3779b1 ^ uint32(name[0])*0x85ebca6b ^ uint32(name[len(name)/2])*0xc2b2ae35 ^
-		uint32(name[len(name)-1])*0x27d4eb2f
-	return int(h >> 16)
-}
-
 func (w *words) add(name string, number int32) {
-	if name == "" {
-		return
-	}
-	for i := range wordsProbed {
-		if s := &w.slots[(w.home(name)+i)&(len(w.slots)-1)]; s.name == "" {
-			*s = wordSlot{name, number}
-			return
+	if name != "" && len(name) <= wordBytesMax {
+		key := keyOf(name)
+		for i := range wordsProbed {
+			if s := &w.slots[(key.home()+i)&(len(w.slots)-1)]; s.key.length == 0 {
+				*s = wordSlot{key, number}
+				return
+			}
 		}
 	}
 	if w.more == nil {
@@ -86,17 +117,17 @@ func (w *words) add(name string, number int32) {
 }
 
 func (w *words) find(name string) (int32, bool) {
-	if name == "" || len(w.slots) == 0 {
-		return 0, false
-	}
 	slots := w.slots
-	for i, home := 0, w.home(name); i < wordsProbed; i++ {
-		s := &slots[(home+i)&(len(slots)-1)]
-		if s.name == name {
-			return s.number, true
-		}
-		if s.name == "" {
-			return 0, false
+	if uint(len(name))-1 < wordBytesMax && len(slots) > 0 {
+		key := keyOf(name)
+		for i, home := 0, key.home(); i < wordsProbed; i++ {
+			s := &slots[(home+i)&(len(slots)-1)]
+			if s.key == key {
+				return s.number, true
+			}
+			if s.key.length == 0 {
+				return 0, false
+			}
 		}
 	}
 	n, ok := w.more[name]

@@ -22,27 +22,25 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	if r, err = b.reader(r, env); err != nil {
-		return Answer{}, err
+	if len(env.Tuples)+len(env.Attributes) != 0 {
+		if r, err = b.reader(r, env); err != nil {
+			return Answer{}, err
+		}
 	}
 	var q query // on the stack, unless the equations need it
-	own := q.prepare(ctx, b, r, question.Subject, env)
-	a := Answer{}
+	own := q.prepare(ctx, b, r, &question.Subject, env)
 	if q.b.walks(&q) {
 		route := q.b.route(int32(id), q.kind)
 		out := q.walked(int32(id), route, q.ends(own, route.kinds, question.Object.ID), question.Object.ID)
-		if a.Truth = out.truth; out.truth != expr.Unknown || q.ended() {
-			a.Reasons = q.bounded()
-			a.Stats = q.stats
-			return a, q.failed()
+		if out.truth != expr.Unknown || q.ended() {
+			return Answer{out.truth, q.bounded(), q.stats}, q.failed()
 		}
 	}
 	if q.node == 0 && own != 0 {
 		q.node, _ = q.r.Node(own, q.subject.ID)
 	}
-	a = q.solved(id, q.anchor(question.Object), question.Object)
-	a.Stats = q.stats
-	return a, q.failed()
+	truth, reasons := q.solved(id, q.anchor(question.Object), question.Object)
+	return Answer{truth, reasons, q.stats}, q.failed()
 }
 
 // walks says whether questions of q are walked before they are solved.
@@ -104,11 +102,12 @@ func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) An
 			return Answer{Truth: out.truth, Reasons: q.bounded()}
 		}
 	}
-	return q.solved(id, n, object)
+	truth, reasons := q.solved(id, n, object)
+	return Answer{Truth: truth, Reasons: reasons}
 }
 
 // solved answers by the equations.
-func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) (expr.Truth, *Reasons) {
 	own := new(query)
 	*own = *q
 	a, ok := own.mixed(id, n, object)
@@ -116,7 +115,7 @@ func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) An
 		a = own.solution(id, n, object)
 	}
 	q.stats, q.err = own.stats, own.err
-	return a
+	return a.Truth, a.Reasons
 }
 
 // mixed answers by the equations of what stands in cycles alone, and walks
@@ -164,7 +163,7 @@ func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *sy
 
 // failed returns what ended the question before its time, if anything did.
 func (q *query) failed() error {
-	if q.err != nil {
+	if q.err != nil || q.view != nil { // a view has no errors
 		return q.err
 	}
 	return q.r.Err()

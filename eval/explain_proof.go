@@ -293,7 +293,7 @@ func (p *prover) searched(s *Step, g *gate) {
 			if pr.node == 0 {
 				continue
 			}
-			if edge, ok := p.q.find(from, pr.node, pr.kind); ok {
+			if edge, ok := p.q.probe(from, pr.node, pr.kind); ok {
 				s.add(p.tupleStep(from, edge, x, expr.False))
 			}
 		}

@@ -56,7 +56,7 @@ func (w *search) joinForward(f *follow, p *lookup, from, x graph.Node, l graph.L
 				w.stop()
 				return
 			}
-			if far, ok := q.find(e.Node(), x, p.kind); ok && w.both(f, p, from, x, e, far, hops) {
+			if far, ok := q.probe(e.Node(), x, p.kind); ok && w.both(f, p, from, x, e, far, hops) {
 				return
 			}
 		}

@@ -30,6 +30,8 @@ type query struct {
 	named graph.Node
 	name  graph.Name
 
+	touched uint32 // keeps a read that is ahead of its use
+
 	depthMax, nodesMax int
 	visited            int // nodes, counted against limit
 	limit              int // nodesMax, or what a walk with searches inside may take
@@ -54,16 +56,18 @@ type prober interface {
 
 // start begins a question of a subject.
 func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) {
-	if k := q.prepare(ctx, b, r, sub, env); k != 0 {
+	if k := q.prepare(ctx, b, r, &sub, env); k != 0 {
 		q.node, _ = r.Node(k, sub.ID)
 	}
 }
 
 // prepare is start without finding the subject's node, whose kind it returns:
 // 0 for a subject that has none.
-func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) (k graph.Kind) {
-	b = b.bound(r)
-	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, sub
+func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subject, env *Env) (k graph.Kind) {
+	if !b.whole {
+		b = b.bound(r)
+	}
+	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, *sub
 	q.depthMax, q.nodesMax = env.Bounds.Depth, env.Bounds.Nodes
 	if q.depthMax <= 0 {
 		q.depthMax = DepthDefault
@@ -236,18 +240,19 @@ func (q *query) canonical(n graph.Node) graph.Node {
 	return n
 }
 
+// probe is find, counted.
+func (q *query) probe(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
+	q.stats.Probes++
+	return q.find(n, x, k)
+}
+
 // find looks for the edge from n, a node of a relation, to x of kind k, on
 // the side where that is cheaper.
 func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
-	q.stats.Probes++
 	if q.prober != nil {
 		return q.prober.probe(n, x)
 	}
-	return q.findIn(q.forward(n, k), n, x)
-}
-
-// findIn is find in l, n's list of x's kind.
-func (q *query) findIn(l graph.List, n, x graph.Node) (graph.Edge, bool) {
+	l := q.forward(n, k)
 	if l.Len() > listLong && q.r.Reversible() && q.b.mode != ModeForward {
 		if back := q.reverse(x, q.kindOf(n)); back.Len() < l.Len() {
 			e, ok := back.Find(n)

@@ -72,6 +72,9 @@ func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outc
 
 //go:noinline // its lists would cost every question the time to clear them
 func (q *query) walkedFar(r *route, n graph.Node) outcome {
+	if q.view != nil && q.node != 0 {
+		q.touched = q.view.Lists(q.node).Touch() // joins read what the subject is in
+	}
 	var near nearby
 	w := search{q: q, id: q.searches, near: &near}
 	w.run(r, n)
@@ -276,6 +279,10 @@ func (w *search) stop() {
 // read looks at the tuples of m.
 func (w *search) read(s *source, m graph.Node, hops int32) {
 	q := w.q
+	var at graph.Lists
+	if q.view != nil {
+		at = q.view.Lists(m)
+	}
 	for i := range s.probes {
 		p := &s.probes[i]
 		x := q.node
@@ -288,13 +295,28 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 		if x == 0 {
 			continue
 		}
-		if e, ok := q.find(m, x, p.kind); ok && w.met(q.edge(p.by, m, e), hops) {
+		var e graph.Edge
+		var ok bool
+		short := false
+		if q.view != nil {
+			e, ok, short = at.Find(p.kind, x)
+		}
+		q.stats.Probes++
+		if !short {
+			e, ok = q.find(m, x, p.kind)
+		}
+		if ok && w.met(q.edge(p.by, m, e), hops) {
 			return
 		}
 	}
 	for i := range s.follows {
 		f := &s.follows[i]
-		l := q.forward(m, f.kind)
+		var l graph.List
+		if q.view != nil {
+			l = at.Forward(f.kind)
+		} else {
+			l = q.r.Forward(m, f.kind)
+		}
 		if l.Len() == 0 {
 			continue
 		}

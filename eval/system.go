@@ -249,7 +249,7 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 			if probe.node == 0 || probe.node == q.starNode() && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
 				continue
 			}
-			edge, ok := q.find(from, probe.node, probe.kind)
+			edge, ok := q.probe(from, probe.node, probe.kind)
 			if t := q.edgeIf(ok, x, from, edge); t != expr.False {
 				arcs = append(arcs, arc{gateTrue, 0, t, from, edge, x})
 			}

@@ -51,8 +51,8 @@ func (s *spine) lookup(g *Graph, typ uint32, id string) []uint32 {
 // the next, so that they wait for memory together.
 func (s *spine) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
 	hashA, hashB := g.nameHash(typA, a), g.nameHash(typB, b)
-	probeA, probeB := g.nameIndex[hashA>>(64-shardBits)].find(uint32(hashA)), g.nameIndex[hashB>>(64-shardBits)].find(uint32(hashB))
-	offA, offB := probeA.near(), probeB.near()
+	offA := g.nameIndex[hashA>>(64-shardBits)].near(uint32(hashA))
+	offB := g.nameIndex[hashB>>(64-shardBits)].near(uint32(hashB))
 	recA, recB = word(s.names, offA), word(s.names, offB)
 	headA, headB := head(recA), head(recB)
 	if offA == 0 || headA != uint32(len(a))|typA<<idBits || recordID(recA) != a {

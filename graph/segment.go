@@ -72,6 +72,41 @@ func (s *segment) list(i uint32, want side) List {
 	return List{}
 }
 
+// find returns the edge to x in one list of node i. A long list it does not
+// search: then short is false.
+func (s *segment) find(i uint32, want side, x Node) (e Edge, found, short bool) {
+	w := s.words
+	if len(w) == 0 {
+		return 0, false, true
+	}
+	m := uint32(w[0])
+	if m&uint32(uniform) != 0 {
+		if i < m&^uint32(uniform) && side(w[1]>>countBits) == want {
+			e = w[2+i]
+		}
+		return e, e.Node() == x, true
+	}
+	if i >= m {
+		return 0, false, true
+	}
+	for at, end := uint32(w[1+i]), uint32(w[2+i]); at < end; {
+		h := w[at]
+		n := uint32(h & countMask)
+		if side(h>>countBits) == want {
+			if n == longCount {
+				return 0, false, false
+			}
+			e, found = find(w[at+1:at+1+n], x)
+			return e, found, true
+		}
+		if n == longCount {
+			n = 1
+		}
+		at += 1 + n
+	}
+	return 0, false, true
+}
+
 // empty says whether node i has no list.
 func (s *segment) empty(i uint32) bool {
 	w := s.words

@@ -46,27 +46,33 @@ func (p *probe) next() uint32 {
 	return 0
 }
 
-// near is next for a reference that stands at the tag's home or in one of the
-// three slots after it, or else 0, which says nothing. Where a reference stands
-// is chance: without branches to guess wrong, what is asked next is under way
-// before this one has come from memory.
-func (p *probe) near() uint32 {
-	if p.at+4 > len(p.slots) {
+// near returns the first reference under a tag that stands at the tag's home or
+// in one of the three slots after it, or else 0, which says nothing. Where a
+// reference stands is chance: without branches to guess wrong, what is asked
+// next is under way before this one has come from memory.
+func (t *table) near(tag uint32) uint32 {
+	p := t.slots.Load()
+	if p == nil {
 		return 0
 	}
-	s := p.slots[p.at : p.at+4 : p.at+4]
+	s := *p
+	home := int(uint64(tag) * uint64(len(s)) >> 32)
+	if home+4 > len(s) {
+		return 0
+	}
+	s = s[home : home+4 : home+4]
 	a, b, c, d := s[0].Load(), s[1].Load(), s[2].Load(), s[3].Load()
 	ref := uint32(0)
-	if uint32(d>>32) == p.tag {
+	if uint32(d>>32) == tag {
 		ref = uint32(d)
 	}
-	if uint32(c>>32) == p.tag {
+	if uint32(c>>32) == tag {
 		ref = uint32(c)
 	}
-	if uint32(b>>32) == p.tag {
+	if uint32(b>>32) == tag {
 		ref = uint32(b)
 	}
-	if uint32(a>>32) == p.tag {
+	if uint32(a>>32) == tag {
 		ref = uint32(a)
 	}
 	return ref

@@ -168,6 +168,16 @@ func (l Lists) Forward(k Kind) List {
 	return l.segment.list(l.i, forward(k))
 }
 
+// Find returns the edge to x, a node of kind k, in the node's list of that
+// kind. Where the list is long and another may be quicker to search, short is
+// false, and nothing was looked for.
+func (l Lists) Find(k Kind, x Node) (e Edge, found, short bool) {
+	if l.segment == nil {
+		return 0, false, true
+	}
+	return l.segment.find(l.i, forward(k), x)
+}
+
 // Touch reads where the lists begin, so that they are there when they are
 // wanted. What it returns means nothing.
 func (l Lists) Touch() uint32 {
