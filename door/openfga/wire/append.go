@@ -1,0 +1,286 @@
+package wire
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/expr"
+)
+
+// Answers are written as the protocol's gateway writes them: every field, the
+// empty ones too, in the order of their numbers. Each function appends to dst
+// and returns it.
+
+// AppendCheck writes Check's answer.
+func AppendCheck(dst []byte, allowed bool) []byte {
+	if allowed {
+		return append(dst, `{"allowed":true,"resolution":""}`...)
+	}
+	return append(dst, `{"allowed":false,"resolution":""}`...)
+}
+
+// BatchResult is the answer to one question of a batch: Allowed, or an error,
+// which is one of input (the name of an ErrorCode) or one inside (the name of
+// an InternalErrorCode).
+type BatchResult struct {
+	CorrelationID             string
+	Allowed                   bool
+	InputError, InternalError string
+	Message                   string
+}
+
+// AppendBatchCheck writes BatchCheck's answer, in the order of results, whose
+// correlation ids differ.
+func AppendBatchCheck(dst []byte, results []BatchResult) []byte {
+	dst = append(dst, `{"result":{`...)
+	for i := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		r := &results[i]
+		dst = append(AppendString(dst, r.CorrelationID), ':')
+		switch {
+		case r.InputError != "":
+			dst = appendBatchError(dst, `{"error":{"input_error":`, r.InputError, r.Message)
+		case r.InternalError != "":
+			dst = appendBatchError(dst, `{"error":{"internal_error":`, r.InternalError, r.Message)
+		case r.Allowed:
+			dst = append(dst, `{"allowed":true}`...)
+		default:
+			dst = append(dst, `{"allowed":false}`...)
+		}
+	}
+	return append(dst, `}}`...)
+}
+
+func appendBatchError(dst []byte, head, code, message string) []byte {
+	dst = AppendString(append(dst, head...), code)
+	dst = AppendString(append(dst, `,"message":`...), message)
+	return append(dst, `}}`...)
+}
+
+// AppendObjects writes ListObjects' answer: objects of one type.
+func AppendObjects(dst []byte, typ string, ids []string) []byte {
+	dst = append(dst, `{"objects":[`...)
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendObject(dst, typ, id)
+	}
+	return append(dst, `]}`...)
+}
+
+// AppendStreamedObject writes one line of StreamedListObjects' answer.
+func AppendStreamedObject(dst []byte, typ, id string) []byte {
+	dst = appendObject(append(dst, `{"result":{"object":`...), typ, id)
+	return append(dst, "}}\n"...)
+}
+
+func appendObject(dst []byte, typ, id string) []byte {
+	dst = appendText(append(dst, '"'), typ)
+	dst = appendText(append(dst, ':'), id)
+	return append(dst, '"')
+}
+
+// User is a user of ListUsers' answer: an object, with Relation a userset, or,
+// with neither ID nor Relation, all users of Type.
+type User struct{ Type, ID, Relation string }
+
+// AppendUsers writes ListUsers' answer.
+func AppendUsers(dst []byte, users []User) []byte {
+	dst = append(dst, `{"users":[`...)
+	for i := range users {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		u := &users[i]
+		switch {
+		case u.ID == "":
+			dst = append(dst, `{"wildcard":{"type":`...)
+			dst = AppendString(dst, u.Type)
+		case u.Relation == "":
+			dst = AppendString(append(dst, `{"object":{"type":`...), u.Type)
+			dst = AppendString(append(dst, `,"id":`...), u.ID)
+		default:
+			dst = AppendString(append(dst, `{"userset":{"type":`...), u.Type)
+			dst = AppendString(append(dst, `,"id":`...), u.ID)
+			dst = AppendString(append(dst, `,"relation":`...), u.Relation)
+		}
+		dst = append(dst, `}}`...)
+	}
+	return append(dst, `]}`...)
+}
+
+// AppendTuple writes a tuple as the message TupleKey.
+func AppendTuple(dst []byte, t *Tuple) []byte {
+	dst = AppendString(append(dst, `{"user":`...), t.User)
+	dst = AppendString(append(dst, `,"relation":`...), t.Relation)
+	dst = AppendString(append(dst, `,"object":`...), t.Object)
+	if t.Condition == nil {
+		return append(dst, `,"condition":null}`...)
+	}
+	dst = AppendString(append(dst, `,"condition":{"name":`...), t.Condition.Name)
+	dst = append(dst, `,"context":`...)
+	if t.Condition.Context == nil {
+		return append(dst, `null}}`...)
+	}
+	dst = AppendValues(dst, t.Condition.Context)
+	return append(dst, `}}`...)
+}
+
+// ReadTuple is a tuple of Read's answer.
+type ReadTuple struct {
+	Tuple
+	Created time.Time
+}
+
+// AppendRead writes Read's answer.
+func AppendRead(dst []byte, tuples []ReadTuple, token string) []byte {
+	dst = append(dst, `{"tuples":[`...)
+	for i := range tuples {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendTuple(append(dst, `{"key":`...), &tuples[i].Tuple)
+		dst = AppendTime(append(dst, `,"timestamp":`...), tuples[i].Created)
+		dst = append(dst, '}')
+	}
+	dst = AppendString(append(dst, `],"continuation_token":`...), token)
+	return append(dst, '}')
+}
+
+// AppendWrite writes Write's answer.
+func AppendWrite(dst []byte) []byte { return append(dst, `{}`...) }
+
+// AppendError writes an error of a call: the code's name and a text.
+func AppendError(dst []byte, code, message string) []byte {
+	dst = AppendString(append(dst, `{"code":`...), code)
+	dst = AppendString(append(dst, `,"message":`...), message)
+	return append(dst, '}')
+}
+
+// AppendTime writes a time as a message Timestamp: UTC with 0, 3, 6 or 9
+// digits of a second.
+func AppendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	layout := "2006-01-02T15:04:05Z"
+	switch n := t.Nanosecond(); {
+	case n == 0:
+	case n%1_000_000 == 0:
+		layout = "2006-01-02T15:04:05.000Z"
+	case n%1_000 == 0:
+		layout = "2006-01-02T15:04:05.000000Z"
+	default:
+		layout = "2006-01-02T15:04:05.000000000Z"
+	}
+	return append(t.AppendFormat(append(dst, '"'), layout), '"')
+}
+
+// AppendValues writes a context, its names sorted. What is no decoded JSON
+// value, and a number that JSON cannot say, is written as null.
+func AppendValues(dst []byte, values expr.Values) []byte {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendString(dst, name), ':')
+		dst = appendValue(dst, values[name])
+	}
+	return append(dst, '}')
+}
+
+func appendValue(dst []byte, v any) []byte {
+	switch x := v.(type) {
+	case bool:
+		return strconv.AppendBool(dst, x)
+	case string:
+		return AppendString(dst, x)
+	case float64:
+		return appendFloat(dst, x)
+	case map[string]any:
+		return AppendValues(dst, x)
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range x {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendValue(dst, e)
+		}
+		return append(dst, ']')
+	}
+	return append(dst, "null"...)
+}
+
+// appendFloat writes the shortest number that reads back the same, large and
+// small ones with an exponent.
+func appendFloat(dst []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(dst, "null"...)
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
+}
+
+// AppendString writes a JSON string. What is not UTF-8, which JSON cannot say,
+// becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	return append(appendText(append(dst, '"'), s), '"')
+}
+
+// appendText writes a string without its quotes.
+func appendText(dst []byte, s string) []byte {
+	from, ascii := 0, true
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			ascii = ascii && c < utf8.RuneSelf
+			continue
+		}
+		dst = appendUTF8(dst, s[from:i], ascii)
+		dst = appendEscape(dst, c)
+		from, ascii = i+1, true
+	}
+	return appendUTF8(dst, s[from:], ascii)
+}
+
+func appendUTF8(dst []byte, s string, ascii bool) []byte {
+	if ascii || utf8.ValidString(s) {
+		return append(dst, s...)
+	}
+	for _, c := range s {
+		dst = utf8.AppendRune(dst, c)
+	}
+	return dst
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+}
