@@ -65,25 +65,22 @@ func appendBatchError(dst []byte, head, code, message string) []byte {
 // AppendObjects writes ListObjects' answer: objects of one type.
 func AppendObjects(dst []byte, typ string, ids []string) []byte {
 	dst = append(dst, `{"objects":[`...)
+	head := append(appendText([]byte{'"'}, typ), ':')
 	for i, id := range ids {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendObject(dst, typ, id)
+		dst = appendText(append(dst, head...), id)
+		dst = append(dst, '"')
 	}
 	return append(dst, `]}`...)
 }
 
 // AppendStreamedObject writes one line of StreamedListObjects' answer.
 func AppendStreamedObject(dst []byte, typ, id string) []byte {
-	dst = appendObject(append(dst, `{"result":{"object":`...), typ, id)
-	return append(dst, "}}\n"...)
-}
-
-func appendObject(dst []byte, typ, id string) []byte {
-	dst = appendText(append(dst, '"'), typ)
+	dst = appendText(append(dst, `{"result":{"object":"`...), typ)
 	dst = appendText(append(dst, ':'), id)
-	return append(dst, '"')
+	return append(dst, "\"}}\n"...)
 }
 
 // User is a user of ListUsers' answer: an object, with Relation a userset, or,
@@ -243,7 +240,7 @@ func AppendString(dst []byte, s string) []byte {
 // appendText writes a string without its quotes.
 func appendText(dst []byte, s string) []byte {
 	from, ascii := 0, true
-	for i := 0; i < len(s); i++ {
+	for i := plain(s, 0); i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			ascii = ascii && c < utf8.RuneSelf

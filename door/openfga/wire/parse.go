@@ -35,7 +35,7 @@ func (r *reader) begin() bool {
 func (r *CheckRequest) Parse(body []byte) error {
 	*r = CheckRequest{Tuples: r.Tuples[:0]}
 	in := view(body)
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -64,7 +64,7 @@ func (r *CheckRequest) Parse(body []byte) error {
 func (r *BatchCheckRequest) Parse(body []byte) error {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
 	in := view(body)
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -87,7 +87,7 @@ func (r *reader) checks(to *[]BatchItem) {
 	for more := r.open('['); more; more = r.more(']') {
 		*to = append(*to, BatchItem{})
 		item := &(*to)[len(*to)-1]
-		for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+		for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 			switch r.name() {
 			case "tuple_key":
 				r.key(&seen, 1, &item.HasKey, &item.Key)
@@ -108,7 +108,7 @@ func (r *reader) checks(to *[]BatchItem) {
 func (r *ListObjectsRequest) Parse(body []byte) error {
 	*r = ListObjectsRequest{}
 	in := reader{s: string(body)}
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -137,7 +137,7 @@ func (r *ListObjectsRequest) Parse(body []byte) error {
 func (r *ListUsersRequest) Parse(body []byte) error {
 	*r = ListUsersRequest{}
 	in := reader{s: string(body)}
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -176,8 +176,9 @@ func (r *ListUsersRequest) Parse(body []byte) error {
 // Parse is CheckRequest's.
 func (r *WriteRequest) Parse(body []byte) error {
 	*r = WriteRequest{}
-	in := reader{s: string(body), own: true} // its names are kept one by one
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	in := view(body)
+	in.own = true // its names are kept one by one
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -201,7 +202,7 @@ func (r *WriteRequest) Parse(body []byte) error {
 }
 
 func (r *reader) writes(to *WriteRequest) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "tuple_keys":
 			if r.once(&seen, 1) {
@@ -216,7 +217,7 @@ func (r *reader) writes(to *WriteRequest) {
 }
 
 func (r *reader) deletes(to *WriteRequest) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "tuple_keys":
 			if r.once(&seen, 1) {
@@ -238,7 +239,7 @@ func (r *reader) deletes(to *WriteRequest) {
 func (r *ReadRequest) Parse(body []byte) error {
 	*r = ReadRequest{}
 	in := reader{s: string(body)}
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)
@@ -263,7 +264,7 @@ func (r *ReadRequest) Parse(body []byte) error {
 func (r *ExpandRequest) Parse(body []byte) error {
 	*r = ExpandRequest{}
 	in := reader{s: string(body)}
-	for seen, more := bits(0), in.begin(); more; more = in.more('}') {
+	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
 		switch in.name() {
 		case "store_id":
 			in.string(&seen, 1, &r.StoreID)

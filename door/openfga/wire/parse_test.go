@@ -94,33 +94,33 @@ func same(t *testing.T, c call, body []byte) bool {
 		}
 		return false
 	}
-	if want := c.theirs(m); fmt.Sprintf("%#v", plain(got)) != fmt.Sprintf("%#v", plain(want)) {
-		t.Fatalf("%s: %q:\n ours: %+v\ntheirs: %+v", c.name, clip(body), plain(got), plain(want))
+	if want := c.theirs(m); fmt.Sprintf("%#v", alike(got)) != fmt.Sprintf("%#v", alike(want)) {
+		t.Fatalf("%s: %q:\n ours: %+v\ntheirs: %+v", c.name, clip(body), alike(got), alike(want))
 	}
 	return true
 }
 
 func clip(b []byte) []byte { return b[:min(len(b), 4096)] }
 
-// plain prints alike what is alike: pointers followed, no lists for empty ones.
-func plain(v any) any {
+// alike prints alike what is alike: pointers followed, no lists for empty ones.
+func alike(v any) any {
 	rv := reflect.ValueOf(v)
 	switch rv.Kind() {
 	case reflect.Pointer:
 		if rv.IsNil() {
 			return nil
 		}
-		return plain(rv.Elem().Interface())
+		return alike(rv.Elem().Interface())
 	case reflect.Struct:
 		out := map[string]any{}
 		for i := range rv.NumField() {
-			out[rv.Type().Field(i).Name] = plain(rv.Field(i).Interface())
+			out[rv.Type().Field(i).Name] = alike(rv.Field(i).Interface())
 		}
 		return out
 	case reflect.Slice:
 		out := []any{}
 		for i := range rv.Len() {
-			out = append(out, plain(rv.Index(i).Interface()))
+			out = append(out, alike(rv.Index(i).Interface()))
 		}
 		return out
 	}

@@ -2,13 +2,13 @@ package wire
 
 import "github.com/ostiary/ostiary/expr"
 
-func (r *reader) string(seen *bits, field bits, to *string) {
+func (r *reader) string(seen *fields, field fields, to *string) {
 	if r.once(seen, field) {
 		*to = r.text()
 	}
 }
 
-func (r *reader) key(seen *bits, field bits, has *bool, to *Key) {
+func (r *reader) key(seen *fields, field fields, has *bool, to *Key) {
 	if r.once(seen, field) {
 		*has = true
 		r.members(to)
@@ -17,7 +17,7 @@ func (r *reader) key(seen *bits, field bits, has *bool, to *Key) {
 
 // members reads a tuple without a condition.
 func (r *reader) members(to *Key) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "user":
 			r.string(&seen, 1, &to.User)
@@ -33,7 +33,7 @@ func (r *reader) members(to *Key) {
 
 // relationObject reads an expansion's key, in which a user means nothing.
 func (r *reader) relationObject(to *ExpandRequest) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "relation":
 			r.string(&seen, 1, &to.Relation)
@@ -47,7 +47,7 @@ func (r *reader) relationObject(to *ExpandRequest) {
 
 // pair reads a message of a type and one other string.
 func (r *reader) pair(other string, typ, to *string) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "type":
 			r.string(&seen, 1, typ)
@@ -61,11 +61,11 @@ func (r *reader) pair(other string, typ, to *string) {
 
 // contextual reads the message around contextual tuples. Whoever remembers
 // something of a tuple or context may do so: they are copies.
-func (r *reader) contextual(seen *bits, field bits, to *[]Tuple) {
+func (r *reader) contextual(seen *fields, field fields, to *[]Tuple) {
 	if !r.once(seen, field) {
 		return
 	}
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		if r.name() != "tuple_keys" {
 			r.skip()
 		} else if r.once(&seen, 1) {
@@ -86,7 +86,7 @@ func (r *reader) tuples(to *[]Tuple) {
 }
 
 func (r *reader) tuple(to *Tuple) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "user":
 			r.string(&seen, 1, &to.User)
@@ -106,7 +106,7 @@ func (r *reader) tuple(to *Tuple) {
 }
 
 func (r *reader) condition(to *Condition) {
-	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 		switch r.name() {
 		case "name":
 			r.string(&seen, 1, &to.Name)
@@ -118,7 +118,7 @@ func (r *reader) condition(to *Condition) {
 	}
 }
 
-func (r *reader) context(seen *bits, field bits, to *expr.Values) {
+func (r *reader) context(seen *fields, field fields, to *expr.Values) {
 	if !r.once(seen, field) {
 		return
 	}
@@ -130,7 +130,7 @@ func (r *reader) context(seen *bits, field bits, to *expr.Values) {
 
 // consistency reads the enum: a name, of which an unknown one is
 // "unspecified", or a number, which may be unknown.
-func (r *reader) consistency(seen *bits, field bits, to *int32) {
+func (r *reader) consistency(seen *fields, field fields, to *int32) {
 	if !r.once(seen, field) {
 		return
 	}

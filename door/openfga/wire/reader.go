@@ -10,7 +10,7 @@ import (
 //
 // An object is read as
 //
-//	for seen, more := bits(0), r.open('{'); more; more = r.more('}') {
+//	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
 //		switch r.name() {
 //		case "user":
 //			if r.once(&seen, 1) { … r.text() }
@@ -27,8 +27,8 @@ type reader struct {
 	err error
 }
 
-// bits are the fields of a message that were seen.
-type bits uint16
+// fields are the fields of a message that were seen.
+type fields uint16
 
 func (r *reader) fail(text string) {
 	if r.err == nil {
@@ -107,7 +107,7 @@ func (r *reader) name() string {
 
 // once marks a field as seen, which it may be once, and says whether it has a
 // value: null is none.
-func (r *reader) once(seen *bits, field bits) bool {
+func (r *reader) once(seen *fields, field fields) bool {
 	if r.err != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ func (r *reader) text() string {
 		return ""
 	}
 	s, start := r.s, r.i+1
-	i, ascii := start, true
+	i, ascii := plain(s, start), true
 	for ; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '"':
@@ -43,6 +44,29 @@ func (r *reader) text() string {
 	r.i = len(s)
 	r.unexpected()
 	return ""
+}
+
+// plain returns the first position from i on whose byte is not printable ASCII
+// or is a quote or backslash. It looks at eight bytes at a time.
+func plain(s string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		// A byte's top bit is set where it is not ASCII, below a blank, or became 0;
+		// bytes above one of these may be marked in error, the lowest is not.
+		if odd := (w | (w - ' '*ones) | (quote - ones) | (slash - ones)) & tops; odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return i
 }
 
 // escaped reads on in a string that began at start, from the escape at i.
