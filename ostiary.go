@@ -331,6 +331,13 @@ func (e *Engine) DropIdle() int {
 // Bytes estimates the memory that the loaded stores' newest views hold.
 func (e *Engine) Bytes() int64 { return e.bytes.Load() }
 
+// Loaded is how many stores are in memory.
+func (e *Engine) Loaded() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.loaded)
+}
+
 // background collects and drops what is idle until the engine is closed.
 func (e *Engine) background(every time.Duration) {
 	tick := time.NewTicker(every)

@@ -163,6 +163,10 @@ func New(db *pebble.DB, prefix []byte) (*Driver, error) {
 	return &Driver{under, db, vfs.Default, g}, nil
 }
 
+// Failed is the ErrFailed that every call returns since a write to the folder
+// failed, or nil. It costs next to nothing.
+func (d *Driver) Failed() error { return d.guard.reading() }
+
 func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          fs,
