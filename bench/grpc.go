@@ -23,6 +23,8 @@ type GRPC struct {
 	token  string
 	store  string
 	model  string
+	// attached: the store is not ours to make and remove.
+	attached bool
 }
 
 // NewGRPC returns a target at an address ("127.0.0.1:8081"). token, if not
@@ -39,6 +41,9 @@ func NewGRPC(address, token string) (*GRPC, error) {
 // Door is "grpc".
 func (*GRPC) Door() string { return "grpc" }
 
+// Attach directs the questions to the store and model that like asks.
+func (t *GRPC) Attach(like *HTTP) { t.store, t.model, t.attached = like.store, like.model, true }
+
 func (t *GRPC) with(ctx context.Context) context.Context {
 	if t.token == "" {
 		return ctx
@@ -48,6 +53,9 @@ func (t *GRPC) with(ctx context.Context) context.Context {
 
 // Setup is HTTP's.
 func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
+	if t.attached {
+		return nil
+	}
 	ctx = t.with(ctx)
 	made, err := t.client.CreateStore(ctx, &openfgav1.CreateStoreRequest{Name: storeName})
 	if err != nil {
@@ -197,7 +205,7 @@ func (t *GRPC) write(add, remove []rel.Tuple) (*openfgav1.WriteRequest, error) {
 
 // Teardown deletes the store.
 func (t *GRPC) Teardown(ctx context.Context) error {
-	if t.store == "" {
+	if t.store == "" || t.attached {
 		return nil
 	}
 	_, err := t.client.DeleteStore(t.with(ctx), &openfgav1.DeleteStoreRequest{StoreId: t.store})

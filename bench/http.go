@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -22,6 +23,8 @@ type HTTP struct {
 	wires wires
 	store string
 	model string
+	// attached: the store is not ours to make and remove.
+	attached bool
 }
 
 // NewHTTP returns a target at a base URL ("http://127.0.0.1:8080"). token, if
@@ -37,6 +40,37 @@ func NewHTTP(base, token string) (*HTTP, error) {
 	return &HTTP{base: u, token: token, wires: wires{address: u.Host}}, nil
 }
 
+// Attach directs the questions to the store that Fill made in the server's
+// folder before it began. Setup and Teardown then leave the store as it is.
+func (t *HTTP) Attach(ctx context.Context) error {
+	var stores struct {
+		Stores []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"stores"`
+	}
+	if err := t.call(ctx, http.MethodGet, "/stores?name="+storeName, nil, &stores); err != nil {
+		return err
+	}
+	if len(stores.Stores) != 1 || stores.Stores[0].Name != storeName {
+		return fmt.Errorf("bench: %s has %d stores named %q, want one", t.base, len(stores.Stores), storeName)
+	}
+	t.store = stores.Stores[0].ID
+	var models struct {
+		Models []struct {
+			ID string `json:"id"`
+		} `json:"authorization_models"`
+	}
+	if err := t.call(ctx, http.MethodGet, t.path("authorization-models"), nil, &models); err != nil {
+		return err
+	}
+	if len(models.Models) == 0 {
+		return fmt.Errorf("bench: store %s of %s has no model", t.store, t.base)
+	}
+	t.model, t.attached = models.Models[0].ID, true
+	return nil
+}
+
 // Door is "http".
 func (*HTTP) Door() string { return "http" }
 
@@ -46,6 +80,9 @@ const writeMax = 100
 // Setup writes a hundred tuples a request, four at a time, as OpenFGA's own
 // clients have to.
 func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
+	if t.attached {
+		return nil
+	}
 	var made struct {
 		ID string `json:"id"`
 	}
@@ -77,11 +114,15 @@ func (t *HTTP) path(call string) string { return "/stores/" + t.store + "/" + ca
 
 // call makes a request that is not measured.
 func (t *HTTP) call(ctx context.Context, method, path string, body, answer any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, t.base.JoinPath(path).String(), bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.base.String(), "/")+path, content)
 	if err != nil {
 		return err
 	}
@@ -205,7 +246,7 @@ func (t *HTTP) encode(path string, body []byte) []byte {
 
 // Teardown deletes the store.
 func (t *HTTP) Teardown(ctx context.Context) error {
-	if t.store == "" {
+	if t.store == "" || t.attached {
 		return nil
 	}
 	return t.call(ctx, http.MethodDelete, "/stores/"+t.store, nil, nil)

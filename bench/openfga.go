@@ -164,3 +164,10 @@ func (d *data) writes(t Target, n int, read Ask, reads int) (Ask, error) {
 		return err
 	}, nil
 }
+
+// WorldOpenFGA returns the model and the tuples of the workload "openfga", for
+// Fill.
+func WorldOpenFGA(size int) (model string, tuples Tuples) { return deepModel, newData(size).tuples }
+
+// WorldLXD returns the model and the tuples of the workload "lxd".
+func WorldLXD() (model string, tuples Tuples) { return LXDModel(), lxdTuples }

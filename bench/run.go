@@ -15,7 +15,7 @@ type Side struct {
 	// PID is the server's process on this machine, whose processor time and
 	// memory are then measured; 0 if it is not known, or is this one.
 	PID int
-	// Version of the machine and notes that each of its records bears.
+	// Notes are added to each of its records.
 	Notes string
 }
 

@@ -156,7 +156,7 @@ func (d *data) conditions() []Request {
 func (d *data) toggle(client, n int) [2]Request {
 	tuples := make([]rel.Tuple, n)
 	for i := range tuples {
-		tuples[i] = rel.Tuple{Object: rel.Object{Type: "document", ID: fmt.Sprintf("new-%d-%d", client, i)}, Relation: "owner", Subject: user(i)}
+		tuples[i] = rel.Tuple{Object: rel.Object{Type: "document", ID: fmt.Sprintf("new-%d-%d-%d", n, client, i)}, Relation: "owner", Subject: user(i)}
 	}
 	return [2]Request{{Write: tuples}, {Remove: tuples}}
 }

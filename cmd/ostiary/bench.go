@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/bench/report"
+)
+
+// benchFlags say what is measured, where, and where the records go.
+type benchFlags struct {
+	targets []string
+	driver  string
+	token   string
+	peer    bench.Side
+	noFloor bool
+
+	sizes []string
+	cells []string
+	load  bench.Load
+	lxd   bench.LXDOptions
+
+	out, page string
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	return group("bench", "Run the field's published benchmarks, against this program or another server",
+		a.benchOpenFGA(), a.benchLXD(), a.benchReport(), a.benchFloor())
+}
+
+func (f *benchFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to ask, in turn: "serve" starts this program's server, "embedded" asks the library in this process, http://HOST:PORT and grpc://HOST:PORT ask a server that speaks OpenFGA's API`)
+	s.StringVar(&f.driver, "driver", "pebble", `what serve and embedded keep their data on: "pebble", in a new temporary folder, or "memory"`)
+	s.StringVar(&f.token, "token", "", "preshared key for the servers at URLs")
+	s.StringVar(&f.peer.Peer, "peer-name", "peer", "who answers at the URLs")
+	s.StringVar(&f.peer.Version, "peer-version", "", "its version")
+	s.StringVar(&f.peer.Store, "peer-store", "", "what it keeps its data on")
+	s.IntVar(&f.peer.PID, "peer-pid", 0, "its process on this machine, to measure processor time and memory")
+	s.BoolVar(&f.noFloor, "no-floor", false, "leave out the server that does nothing, which otherwise is asked the same beside serve")
+	s.StringVar(&f.out, "out", "", "append the records to this file, as JSON lines")
+	s.StringVar(&f.page, "html", "", "draw the records on this page")
+}
+
+func (a *app) benchOpenFGA() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{Use: "openfga", Short: "Checks, batches, lists and writes on folders, groups and documents", Args: cobra.NoArgs,
+		Long: "Ask what OpenFGA's users measure: direct and indirect checks, batches of 50, lists of 100 and 1,000, deep nesting, wide\n" +
+			"fan-out, conditions, writes of 100, and a mix. Every answer is checked; a wrong one is a failure. Cells:\n\n  " + strings.Join(bench.CellsOpenFGA(), ", "),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
+				for _, text := range f.sizes {
+					size, err := parseSize(text)
+					if err != nil {
+						return err
+					}
+					model, tuples := bench.WorldOpenFGA(size)
+					err = a.onSides(ctx, &f, model, tuples, size, emit, func(r *bench.Runner) error {
+						return r.OpenFGA(ctx, bench.OpenFGAOptions{Size: size, Cells: f.cells, Load: f.load})
+					})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}}
+	f.add(cmd)
+	s := cmd.Flags()
+	s.StringSliceVar(&f.sizes, "size", []string{"67k"}, "tuples in the store; several for a curve: 10k,1M,10M")
+	s.StringSliceVar(&f.cells, "cells", nil, "the cells to run; all by default")
+	s.IntVar(&f.load.Clients, "clients", 0, "requests under way: 8 by default, 256 with --rate")
+	s.Float64Var(&f.load.Rate, "rate", 0, "requests a second, due whatever the answers do; 0 asks as fast as it is answered")
+	s.Float64Var(&f.load.RateEnd, "rate-end", 0, "let the rate grow or fall to this")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "how long each cell runs")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 500*time.Millisecond, "how long it runs before, unmeasured")
+	s.DurationVar(&f.load.Timeout, "timeout", 30*time.Second, "how long one request may take")
+	cmd.PreRun = func(*cobra.Command, []string) {
+		if f.load.Clients == 0 && f.load.Rate == 0 {
+			f.load.Clients = 8
+		}
+	}
+	return cmd
+}
+
+func (a *app) benchLXD() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{Use: "lxd", Short: "The calls that LXD makes to list ten projects", Args: cobra.NoArgs,
+		Long: "Replay the 31, 32 or 85 calls that LXD makes of its authorizer for one listing of ten projects with recursion, 50 times,\n" +
+			"and show LXD's own published figures beside. The rows of a cluster's other members are not played.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
+				model, tuples := bench.WorldLXD()
+				err := a.onSides(ctx, &f, model, tuples, 72, emit, func(r *bench.Runner) error { return r.LXD(ctx, f.lxd) })
+				if err != nil {
+					return err
+				}
+				for _, r := range bench.LXDPublished() {
+					if err := emit(r); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}}
+	f.add(cmd)
+	cmd.Flags().IntVar(&f.lxd.Runs, "runs", 50, "listings of each kind")
+	return cmd
+}
+
+func (a *app) benchReport() *cobra.Command {
+	var page string
+	cmd := &cobra.Command{Use: "report FILE...", Short: "Show records as a table, or draw them on a page", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []bench.Record
+			for _, name := range args {
+				file, err := os.Open(name)
+				if err != nil {
+					return err
+				}
+				records, err := bench.Read(name, file)
+				if err := errors.Join(err, file.Close()); err != nil {
+					return err
+				}
+				all = append(all, records...)
+			}
+			if page != "" {
+				return writePage(page, all)
+			}
+			return a.print(all, func(w io.Writer) { report.Text(w, all) })
+		}}
+	cmd.Flags().StringVar(&page, "html", "", "draw the records on this page")
+	return cmd
+}
+
+func writePage(name string, records []bench.Record) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.HTML(file, "What Ostiary's benchmarks measured", records), file.Close())
+}
+
+// benchFloor is the server that others are compared with; bench starts it.
+func (a *app) benchFloor() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{Use: "floor", Short: "Serve the handler that does nothing, for comparison", Args: cobra.NoArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := net.Listen("tcp", address)
+			if err != nil {
+				return err
+			}
+			s := &http.Server{Handler: &bench.Floor{}, ReadHeaderTimeout: 10 * time.Second}
+			stop := context.AfterFunc(cmd.Context(), func() { s.Close() })
+			defer stop()
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		}}
+	cmd.Flags().StringVar(&address, "http", "127.0.0.1:0", "address to listen on")
+	return cmd
+}
+
+// parseSize reads "67k", "10M" or a plain number.
+func parseSize(text string) (int, error) {
+	factor := 1.0
+	digits := text
+	switch {
+	case strings.HasSuffix(text, "k"):
+		factor, digits = 1e3, text[:len(text)-1]
+	case strings.HasSuffix(text, "M"):
+		factor, digits = 1e6, text[:len(text)-1]
+	}
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || n*factor < 1 || n*factor > 1e9 {
+		return 0, fmt.Errorf("%w: size %q is not a number of tuples such as 67k or 10M", errUsage, text)
+	}
+	return int(n * factor), nil
+}
+
+// measured runs f, and puts what it emits where the flags say, also what was
+// emitted before an error.
+func (a *app) measured(ctx context.Context, f *benchFlags, run func(context.Context, func(bench.Record) error) error) error {
+	var records []bench.Record
+	var out *os.File
+	if f.out != "" {
+		file, err := os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		out = file
+	}
+	err := run(ctx, func(r bench.Record) error {
+		records = append(records, r)
+		if out == nil {
+			return nil
+		}
+		return bench.Write(out, r)
+	})
+	if f.page != "" && len(records) > 0 {
+		err = errors.Join(err, writePage(f.page, records))
+	}
+	if len(records) > 0 {
+		err = errors.Join(err, a.print(records, func(w io.Writer) { report.Text(w, records) }))
+	}
+	return err
+}
+
+// progress returns a bar for bench's runs, and what removes it.
+func (a *app) progress() (show func(title string, done, total int), end func()) {
+	if !a.terminal() {
+		return nil, func() {}
+	}
+	bars := make(chan func(), 64)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for f := range bars {
+			f()
+		}
+	}()
+	var bar *progressbar.ProgressBar
+	title := ""
+	show = func(t string, done, total int) {
+		update := func() {
+			if t != title {
+				if bar != nil {
+					bar.Clear()
+				}
+				if total == 0 {
+					total = -1
+				}
+				title, bar = t, progressbar.NewOptions(total, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(t),
+					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+			}
+			bar.Set(done)
+		}
+		if done == 0 {
+			bars <- update
+			return
+		}
+		// The load must not wait for its bar.
+		select {
+		case bars <- update:
+		default:
+		}
+	}
+	return show, func() {
+		close(bars)
+		<-finished
+		if bar != nil {
+			bar.Clear()
+		}
+	}
+}

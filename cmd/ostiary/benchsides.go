@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+// sides opens what a benchmark compares, and closes it.
+type sides struct {
+	app    *app
+	flags  *benchFlags
+	model  string
+	tuples bench.Tuples
+	size   int
+
+	list    []bench.Side
+	closers []func() error
+}
+
+// onSides opens every target of the flags, runs f on them, and closes them.
+func (a *app) onSides(ctx context.Context, f *benchFlags, model string, tuples bench.Tuples, size int, emit func(bench.Record) error, run func(*bench.Runner) error) (err error) {
+	s := &sides{app: a, flags: f, model: model, tuples: tuples, size: size}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for _, target := range f.targets {
+		if err := s.open(ctx, target); err != nil {
+			return fmt.Errorf("--target %s: %w", target, err)
+		}
+	}
+	show, end := a.progress()
+	defer end()
+	return run(&bench.Runner{Sides: s.list, Emit: emit, Progress: show})
+}
+
+func (s *sides) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sides) open(ctx context.Context, target string) error {
+	switch {
+	case target == "serve":
+		return s.serve(ctx)
+	case target == "embedded":
+		return s.embedded(ctx)
+	case strings.HasPrefix(target, "grpc://"):
+		t, err := bench.NewGRPC(strings.TrimPrefix(target, "grpc://"), s.flags.token)
+		if err != nil {
+			return err
+		}
+		return s.add(s.flags.peer, t)
+	}
+	t, err := bench.NewHTTP(target, s.flags.token)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return s.add(s.flags.peer, t)
+}
+
+func (s *sides) add(side bench.Side, t bench.Target) error {
+	side.Target = t
+	s.list, s.closers = append(s.list, side), append(s.closers, t.Close)
+	return nil
+}
+
+func (s *sides) own() bench.Side {
+	return bench.Side{Peer: "ostiary", Store: s.flags.driver}
+}
+
+// folder returns a new temporary data folder, "" for memory.
+func (s *sides) folder() (string, error) {
+	switch s.flags.driver {
+	case inMemory:
+		return "", nil
+	case "pebble":
+		dir, err := os.MkdirTemp("", "ostiary-bench-")
+		if err == nil {
+			s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
+		}
+		return filepath.Join(dir, "data"), err
+	}
+	return "", fmt.Errorf("%w: --driver is %q, want pebble or memory", errUsage, s.flags.driver)
+}
+
+// openFolder opens an engine on a folder; "" is memory.
+func openFolder(ctx context.Context, dir string) (e *ostiary.Engine, end func() error, err error) {
+	options := ostiary.Options{Conditions: cel.New(cel.Options{})}
+	end = func() error { return nil }
+	if dir != "" {
+		driver, err := pebble.Open(dir, pebble.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		options.Driver, end = driver, driver.Close
+	}
+	if e, err = ostiary.Open(ctx, options); err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	last := end
+	return e, func() error { return errors.Join(e.Close(), last()) }, nil
+}
+
+func (s *sides) embedded(ctx context.Context) error {
+	dir, err := s.folder()
+	if err != nil {
+		return err
+	}
+	e, end, err := openFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, end)
+	return s.add(s.own(), bench.NewEmbedded(e))
+}
+
+// serve starts this program's server, with the floor beside it. A folder is
+// filled before, by the library; memory is filled over HTTP.
+func (s *sides) serve(ctx context.Context) error {
+	dir, err := s.folder()
+	if err != nil {
+		return err
+	}
+	if dir != "" {
+		if err := s.fill(ctx, dir); err != nil {
+			return err
+		}
+	} else {
+		dir = inMemory
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	side := s.own()
+	base := "http://" + ports[0]
+	side.PID, err = s.start(ctx, base+"/healthz", "serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error")
+	if err != nil {
+		return err
+	}
+	t, err := bench.NewHTTP(base, "")
+	if err != nil {
+		return err
+	}
+	rpc, err := bench.NewGRPC(ports[1], "")
+	if err != nil {
+		return err
+	}
+	if dir != inMemory {
+		if err := t.Attach(ctx); err != nil {
+			return err
+		}
+		rpc.Attach(t)
+	}
+	if err := errors.Join(s.add(side, t), s.add(side, rpc)); err != nil || s.flags.noFloor {
+		return err
+	}
+	return s.floor(ctx, t)
+}
+
+func (s *sides) fill(ctx context.Context, dir string) error {
+	e, end, err := openFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	show, done := s.app.progress()
+	defer done()
+	tell := func(n int) {
+		if show != nil {
+			show("filling the folder", n, s.size)
+		}
+	}
+	_, err = bench.Fill(ctx, e, s.model, s.tuples, tell)
+	return errors.Join(err, end())
+}
+
+func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	base := "http://" + ports[0]
+	pid, err := s.start(ctx, base, "bench", "floor", "--http", ports[0])
+	if err != nil {
+		return err
+	}
+	t, err := bench.NewFloorTarget(base, like)
+	if err != nil {
+		return err
+	}
+	return s.add(bench.Side{Peer: "floor", PID: pid}, t)
+}
+
+// startMax is how long a server may take to answer, loading aside: it loads on
+// the first question.
+const startMax = 30 * time.Second
+
+// start runs this program with args until the sides are closed, and waits until
+// it answers at url.
+func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Stderr = s.app.err
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	s.closers = append(s.closers, func() error {
+		cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(startMax):
+			cmd.Process.Kill()
+			<-gone
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return 0, err
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			response.Body.Close()
+			return cmd.Process.Pid, nil
+		}
+		select {
+		case err := <-gone:
+			gone <- err
+			return 0, fmt.Errorf("the server ended before it answered: %w", err)
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%s does not answer: %w", url, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freePorts returns addresses on the loopback that nobody listens on now.
+func freePorts(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
+}
