@@ -55,14 +55,25 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 // TestLibraryDependencies: who embeds the library gets these packages besides
 // the standard library's inner ones, and no network, SQL or protobuf.
 func TestLibraryDependencies(t *testing.T) {
-	out := goTool(t, nil, "list", "-deps", "-f", "{{if .Standard}}std {{end}}{{.ImportPath}}", ".", "./storage/memory", "./storage/kv")
+	dependencies(t, "library-deps.txt", ".", "./storage/memory", "./storage/kv")
+}
+
+// TestACPDependencies: likewise who embeds acp.
+func TestACPDependencies(t *testing.T) {
+	dependencies(t, "acp-deps.txt", "./acp", "./storage/memory", "./storage/kv")
+}
+
+// dependencies compares what is not the standard library's with a golden list.
+func dependencies(t *testing.T, file string, packages ...string) {
+	t.Helper()
+	args := append([]string{"list", "-deps", "-f", "{{if .Standard}}std {{end}}{{.ImportPath}}"}, packages...)
 	var foreign []string
-	for line := range strings.Lines(out) {
+	for line := range strings.Lines(goTool(t, nil, args...)) {
 		line = strings.TrimSpace(line)
 		path := strings.TrimPrefix(line, "std ")
 		for _, no := range []string{"net", "net/http", "database/sql", "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/antlr4-go", "crypto/tls"} {
 			if path == no || strings.HasPrefix(path, no+"/") && no != "net" {
-				t.Errorf("the library pulls in %s", path)
+				t.Errorf("%v pulls in %s", packages, path)
 			}
 		}
 		if !strings.HasPrefix(line, "std ") {
@@ -70,5 +81,5 @@ func TestLibraryDependencies(t *testing.T) {
 		}
 	}
 	slices.Sort(foreign)
-	golden(t, "library-deps.txt", strings.Join(foreign, "\n")+"\n")
+	golden(t, file, strings.Join(foreign, "\n")+"\n")
 }

@@ -36,6 +36,7 @@ eval: graph schema expr rel internal/fault
 .: eval storage storage/memory graph schema expr rel internal/fault
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
 door:
+acp: . eval storage schema expr rel
 door/openfga: . door door/openfga/wire eval schema expr rel storage
 door/openfga/wire: expr
 door/permify: . door door/permify/basev1 door/permify/language eval schema expr rel storage

@@ -1,0 +1,235 @@
+package acp
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Access is an answer about one object.
+type Access uint8
+
+const (
+	// Deny: the object is registered, and the actor has not the permission.
+	Deny Access = iota
+	// Allow: the actor has the permission.
+	Allow
+	// Public: the object is not registered, so that the policy says nothing of
+	// it. A database lets everybody.
+	Public
+)
+
+func (a Access) String() string { return [...]string{"deny", "allow", "public"}[min(a, 2)] }
+
+// Check says whether an actor has a permission (or a relation) on an object. An
+// actor of "" is somebody without identity, who has what all actors have. What
+// is not registered is denied; Access tells it apart. An unknown policy,
+// resource or permission is an error.
+func (e *Engine) Check(ctx context.Context, actor, permission string, o Object) (bool, error) {
+	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	if err != nil {
+		return false, failed("check", err)
+	}
+	allowed, err := r.check(ctx, t, res, actor, permission, o.ID)
+	return allowed, failed("check", err)
+}
+
+func (r *running) check(ctx context.Context, t *table, res *resourceTable, actor, permission, id string) (bool, error) {
+	name, ok := res.ask[permission]
+	if !ok {
+		return false, fmt.Errorf("%w: %q", ErrPermissionNotFound, permission)
+	}
+	return decided(r.store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
+		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}))
+}
+
+// decided turns three values into a decision: a cycle is a denial, a bound is
+// an error.
+func decided(a ostiary.CheckResult, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	if a.Truth == expr.Unknown && a.Reasons != nil && a.Reasons.Bound != "" {
+		return false, fmt.Errorf("%w: bound %s reached", ErrUndecided, a.Reasons.Bound)
+	}
+	return a.Allowed(), nil
+}
+
+// Access is the one question that a database asks for each document: is it
+// public, may the actor, or may he not.
+func (e *Engine) Access(ctx context.Context, actor, permission string, o Object) (Access, error) {
+	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	if err != nil {
+		return Deny, failed("access", err)
+	}
+	allowed, err := r.check(ctx, t, res, actor, permission, o.ID)
+	if err != nil {
+		return Deny, failed("access", err)
+	}
+	if allowed {
+		return Allow, nil
+	}
+	a, err := r.denied(ctx, t, res, o.ID)
+	return a, failed("access", err)
+}
+
+// denied is Deny, or Public for what is not registered.
+func (r *running) denied(ctx context.Context, t *table, res *resourceTable, id string) (Access, error) {
+	_, registered, err := r.store.First(ctx, rel.Object{Type: res.typ, ID: id}, ownerRelation, t.actor)
+	if err != nil || registered {
+		return Deny, err
+	}
+	return Public, nil
+}
+
+// CheckMany answers Access for many objects of a resource, in their order, all
+// permissions at one revision: to filter a listing. (What is not registered by
+// the end of the call is public.)
+func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resource string, ids []string) ([]Access, error) {
+	const op = "check many"
+	r, t, res, err := e.resource(ctx, policy, resource)
+	if err != nil {
+		return nil, failed(op, err)
+	}
+	name, ok := res.ask[permission]
+	if !ok {
+		return nil, failed(op, fmt.Errorf("%w: %q", ErrPermissionNotFound, permission))
+	}
+	if len(ids) > e.opts.BatchMax {
+		return nil, failed(op, fmt.Errorf("%w: BatchMax is %d, here are %d", ErrBound, e.opts.BatchMax, len(ids)))
+	}
+	questions := make([]eval.Question, len(ids))
+	for i, id := range ids {
+		questions[i] = eval.Question{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
+			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
+	}
+	answers, err := r.store.Batch(ctx, questions, ostiary.Ask{})
+	if err != nil {
+		return nil, failed(op, err)
+	}
+	out := make([]Access, len(ids))
+	for i := range answers {
+		allowed, err := decided(answers[i], answers[i].Err)
+		if allowed {
+			out[i] = Allow
+		} else if err == nil {
+			out[i], err = r.denied(ctx, t, res, ids[i])
+		}
+		if err != nil {
+			return nil, failed(op, fmt.Errorf("object %q: %w", ids[i], err))
+		}
+	}
+	return out, nil
+}
+
+// Readable yields the ids of the objects of a resource on which an actor has a
+// permission, all as of one revision, in an order that is the same after a
+// restart. Public objects are unknown here, and not among them.
+func (e *Engine) Readable(ctx context.Context, actor, permission, policy, resource string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := e.readable(ctx, actor, permission, policy, resource, yield); err != nil {
+			yield("", failed("readable", err))
+		}
+	}
+}
+
+// readablePage is how many objects are asked for at a time.
+const readablePage = 1000
+
+func (e *Engine) readable(ctx context.Context, actor, permission, policy, resource string, yield func(string, error) bool) error {
+	r, t, res, err := e.resource(ctx, policy, resource)
+	if err != nil {
+		return err
+	}
+	name, ok := res.ask[permission]
+	if !ok {
+		return fmt.Errorf("%w: %q", ErrPermissionNotFound, permission)
+	}
+	q := ostiary.ListObjectsRequest{Type: res.typ, Relation: name, Limit: readablePage,
+		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
+	for {
+		page, err := r.store.ListObjects(ctx, q)
+		if err != nil {
+			return err
+		}
+		if page.Bound != "" {
+			return fmt.Errorf("%w: bound %s reached", ErrUndecided, page.Bound)
+		}
+		if page.UnknownCount > 0 && page.Reasons != nil && page.Reasons.Bound != "" {
+			return fmt.Errorf("%w: bound %s reached", ErrUndecided, page.Reasons.Bound)
+		}
+		for _, id := range page.IDs {
+			if !yield(id, nil) {
+				return nil
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// Operation is one part of an access request.
+type Operation struct {
+	Object     Object
+	Permission string
+}
+
+// VerifyAccess says whether an actor has every permission asked for; of none,
+// he has all.
+func (e *Engine) VerifyAccess(ctx context.Context, actor string, operations []Operation) (bool, error) {
+	for _, x := range operations {
+		if ok, err := e.Check(ctx, actor, x.Permission, x.Object); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// MayManage says whether an actor may set and delete relationships of a
+// relation: its owner may, and who is in a relation that manages it. Of what is
+// not registered nobody may.
+func (e *Engine) MayManage(ctx context.Context, actor, relation string, o Object) (bool, error) {
+	const op = "check management authority"
+	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	if err != nil {
+		return false, failed(op, err)
+	}
+	name, ok := res.manage[relation]
+	if !ok {
+		return false, failed(op, fmt.Errorf("%w: %q", ErrRelationNotFound, relation))
+	}
+	allowed, err := decided(r.store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: o.ID}, Relation: name,
+		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}))
+	return allowed, failed(op, err)
+}
+
+// ValidateResource says whether a policy can govern a database's collection:
+// it exists, has the resource, and the resource has the permissions, each of
+// which its owner always has.
+func (e *Engine) ValidateResource(ctx context.Context, policy, resource string, permissions ...string) error {
+	const op = "validate resource"
+	if policy == "" || resource == "" {
+		return failed(op, fmt.Errorf("%w: a policy and a resource are needed", ErrInput))
+	}
+	_, t, res, err := e.resource(ctx, policy, resource)
+	if err != nil {
+		return failed(op, err)
+	}
+	for _, name := range permissions {
+		p := res.def.permission(name)
+		if p == nil {
+			return failed(op, fmt.Errorf("%w: resource %q has no permission %q", ErrRequiredPermission, resource, name))
+		}
+		if t.record.Dialect == DialectMap && !p.parsed.ownerStays() {
+			return failed(op, fmt.Errorf("%w: permission %q of resource %q can exclude the owner: %s",
+				ErrRequiredPermission, name, resource, p.Expression))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package acp
+
+import (
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// policy reads the root of either dialect.
+func (r *policyReader) policy(root *yaml.Node) {
+	if r.p.Dialect == DialectAuto {
+		r.p.Dialect = dialectOf(root)
+	}
+	p, spec := r.p, ""
+	var resources *yaml.Node
+	fields := map[string]func(*yaml.Node){
+		"name":        r.textTo(&p.Name, "name"),
+		"description": r.textTo(&p.Description, "description"),
+		"meta":        r.meta,
+		"spec":        r.textTo(&spec, "spec"),
+		"actor":       r.actor,
+		"resources":   func(n *yaml.Node) { resources = n },
+	}
+	if p.Dialect == DialectMap {
+		fields["doc"] = fields["description"]
+		fields["attributes"] = r.meta
+	}
+	p.Actor.Name = actorName
+	r.fields(root, "the policy", fields)
+	if strings.EqualFold(strings.TrimSpace(spec), specDefra) {
+		p.Specification = specDefra
+	} else {
+		if p.Specification = specNone; spec != "" && !strings.EqualFold(spec, specNone) {
+			r.warn(root.Line, root.Column, "unknown specification %q: none is meant", spec)
+		}
+	}
+	if p.Name == "" {
+		r.fail(root, ErrMissing, "a policy has a name")
+	}
+	switch {
+	case resources == nil:
+	case p.Dialect == DialectMap:
+		r.mappedResources(resources)
+	default:
+		r.items(resources, "resources", r.listedResource)
+	}
+}
+
+// dialectOf looks at how resources are written.
+func dialectOf(root *yaml.Node) Dialect {
+	if root.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			if root.Content[i].Value == "resources" && root.Content[i+1].Kind == yaml.MappingNode {
+				return DialectMap
+			}
+		}
+	}
+	return DialectList
+}
+
+func (r *policyReader) meta(n *yaml.Node) {
+	r.entries(n, "meta", func(key, value *yaml.Node) {
+		if r.p.Meta == nil {
+			r.p.Meta = map[string]string{}
+		}
+		r.p.Meta[key.Value] = r.text(value, "an entry of meta")
+	})
+}
+
+func (r *policyReader) actor(n *yaml.Node) {
+	a := &r.p.Actor
+	fields := map[string]func(*yaml.Node){
+		"relations": func(n *yaml.Node) {
+			if r.p.Dialect == DialectMap {
+				r.mappedRelations(n, &a.Relations)
+			} else {
+				r.listedRelations(n, &a.Relations)
+			}
+		},
+		"doc": r.textTo(&a.Doc, "doc"),
+	}
+	if r.p.Dialect == DialectMap {
+		fields["name"] = func(n *yaml.Node) {
+			if name := r.text(n, "the actor's name"); name != "" {
+				a.Name = name
+				r.name(n, name, "actor", ResourceBytesMax)
+			}
+		}
+	}
+	r.fields(n, "actor", fields)
+}
+
+// listedResource reads a resource of the list dialect.
+func (r *policyReader) listedResource(n *yaml.Node) {
+	var res Resource
+	at := n
+	r.fields(n, "a resource", map[string]func(*yaml.Node){
+		"name":        func(n *yaml.Node) { res.Name, at = r.text(n, "name"), n },
+		"description": r.textTo(&res.Description, "description"),
+		"specs":       func(*yaml.Node) {}, // read by the original, but not used
+		"relations":   func(n *yaml.Node) { r.listedRelations(n, &res.Relations) },
+		"permissions": func(n *yaml.Node) {
+			r.items(n, "permissions", func(n *yaml.Node) {
+				var p Permission
+				at := n
+				r.fields(n, "a permission", map[string]func(*yaml.Node){
+					"name": func(n *yaml.Node) { p.Name, at = r.text(n, "name"), n },
+					"doc":  r.textTo(&p.Doc, "doc"),
+					"expr": r.expressionTo(&p),
+				})
+				r.addPermission(&res, p, at)
+			})
+		},
+	})
+	r.addResource(res, at)
+}
+
+func (r *policyReader) listedRelations(n *yaml.Node, to *[]Relation) {
+	r.items(n, "relations", func(n *yaml.Node) {
+		var x Relation
+		at := n
+		fields := r.relationFields(&x)
+		fields["name"] = func(n *yaml.Node) { x.Name, at = r.text(n, "name"), n }
+		r.fields(n, "a relation", fields)
+		r.addRelation(to, x, at)
+	})
+}
+
+// mappedResources reads the resources of the map dialect, in order of name.
+func (r *policyReader) mappedResources(n *yaml.Node) {
+	r.entries(n, "resources", func(key, n *yaml.Node) {
+		res := Resource{Name: key.Value}
+		r.fields(n, "a resource", map[string]func(*yaml.Node){
+			"doc":       r.textTo(&res.Description, "doc"),
+			"relations": func(n *yaml.Node) { r.mappedRelations(n, &res.Relations) },
+			"permissions": func(n *yaml.Node) {
+				r.entries(n, "permissions", func(key, n *yaml.Node) {
+					p := Permission{Name: key.Value}
+					r.fields(n, "a permission", map[string]func(*yaml.Node){
+						"doc":  r.textTo(&p.Doc, "doc"),
+						"expr": r.expressionTo(&p),
+					})
+					r.addPermission(&res, p, key)
+				})
+			},
+		})
+		if res.relation(ownerRelation) == nil {
+			r.fail(key, ErrMissing, "resource %q has no relation owner", res.Name)
+		}
+		r.addResource(res, key)
+	})
+	slices.SortFunc(r.p.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (r *policyReader) mappedRelations(n *yaml.Node, to *[]Relation) {
+	r.entries(n, "relations", func(key, n *yaml.Node) {
+		x := Relation{Name: key.Value}
+		r.fields(n, "a relation", r.relationFields(&x))
+		r.addRelation(to, x, key)
+	})
+}
+
+func (r *policyReader) relationFields(x *Relation) map[string]func(*yaml.Node) {
+	return map[string]func(*yaml.Node){
+		"doc":     r.textTo(&x.Doc, "doc"),
+		"manages": r.textsTo(&x.Manages, "manages"),
+		"types":   r.subjectTypes(&x.Types),
+	}
+}
+
+func (r *policyReader) addResource(res Resource, at *yaml.Node) {
+	switch {
+	case res.Name == r.p.Actor.Name || res.Name == actorName:
+		r.fail(at, ErrReserved, "a resource may not be called %q", res.Name)
+	case r.p.resource(res.Name) != nil:
+		r.fail(at, ErrDuplicate, "resource %q", res.Name)
+	case res.Name != "" && !r.name(at, res.Name, "resource", ResourceBytesMax):
+	default:
+		r.p.Resources = append(r.p.Resources, res)
+	}
+}
+
+func (r *policyReader) addRelation(to *[]Relation, x Relation, at *yaml.Node) {
+	x.line, x.column = at.Line, at.Column
+	switch {
+	case !r.name(at, x.Name, "relation", NameBytesMax):
+	case x.Name == ownerRelation && r.p.Dialect == DialectList:
+		r.fail(at, ErrReserved, "every resource has a relation owner")
+	case slices.ContainsFunc(*to, func(y Relation) bool { return y.Name == x.Name }):
+		r.fail(at, ErrDuplicate, "relation %q", x.Name)
+	default:
+		*to = append(*to, x)
+	}
+}
+
+func (r *policyReader) addPermission(res *Resource, p Permission, at *yaml.Node) {
+	if !r.name(at, p.Name, "permission", NameBytesMax) {
+		return
+	}
+	if res.permission(p.Name) != nil {
+		r.fail(at, ErrDuplicate, "permission %q", p.Name)
+		return
+	}
+	if p.Name == ownerRelation {
+		r.fail(at, ErrReserved, "a permission may not be called owner")
+		return
+	}
+	r.parse(&p, at)
+	res.Permissions = append(res.Permissions, p)
+}
+
+// name checks the form of a name: what separates names in a store, or marks
+// the engine's own, stands in none.
+func (r *policyReader) name(at *yaml.Node, name, what string, bytesMax int) bool {
+	switch {
+	case name == "":
+		r.fail(at, ErrMissing, "a %s has a name", what)
+	case len(name) > bytesMax:
+		r.fail(at, ErrName, "a %s's name is longer than %d bytes", what, bytesMax)
+	case strings.ContainsAny(name, ":#@/*~>") || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfffd }):
+		r.fail(at, ErrName, "%s %q: a name has no blank, control character or any of :#@/*~>", what, name)
+	default:
+		return true
+	}
+	return false
+}
