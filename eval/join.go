@@ -65,7 +65,7 @@ func (w *search) joinForward(f *follow, p *lookup, from, x graph.Node, l graph.L
 
 func (w *search) joinLists(f *follow, p *lookup, from, x graph.Node, l, s graph.List, hops int32) {
 	q := w.q
-	short, long, swapped := l, s, false
+	short, long, swapped, at := l, s, false, 0
 	if s.Len() < l.Len() {
 		short, long, swapped = s, l, true
 	}
@@ -77,8 +77,9 @@ func (w *search) joinLists(f *follow, p *lookup, from, x graph.Node, l, s graph.
 			return
 		}
 		for _, e := range chunk {
-			other, ok := long.Find(e.Node())
-			if !ok {
+			var other graph.Edge
+			var ok bool
+			if other, ok, at = long.FindFrom(at, e.Node()); !ok {
 				continue
 			}
 			if swapped {

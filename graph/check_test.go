@@ -112,8 +112,8 @@ func (c *checker) list(n Node, k Kind, s side, l List) error {
 	if count != l.Len() || count == 0 {
 		return fmt.Errorf("G3: %d edges are counted %d", count, l.Len())
 	}
-	if l.n <= inlineMax && len(l.rest) > 0 {
-		return fmt.Errorf("G3: %d edges stand outside", l.n)
+	if l.Len() <= inlineMax && l.more != nil {
+		return fmt.Errorf("G3: %d edges stand outside", l.Len())
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (ed *editor) applyList(at side, l List, edits []edit) {
 		}
 		edits = kept
 	}
-	if l.n > inlineMax {
+	if l.Len() > inlineMax {
 		ed.enc.list(at, editLong(l, edits))
 		return
 	}
@@ -175,10 +175,10 @@ func copiedList(edges []Edge) List {
 	if len(edges) == 0 {
 		return List{}
 	}
-	l := List{n: len(edges)}
+	l := List{}
 	pieces := (len(edges) + chunkMax - 1) / chunkMax
 	if pieces > 1 {
-		l.rest = make([][]Edge, 0, pieces-1)
+		l.more = &more{make([][]Edge, 0, pieces-1), len(edges)}
 	}
 	for i := range pieces {
 		c := edges[len(edges)*i/pieces : len(edges)*(i+1)/pieces]
@@ -187,7 +187,7 @@ func copiedList(edges []Edge) List {
 		if i == 0 {
 			l.first = own
 		} else {
-			l.rest = append(l.rest, own)
+			l.more.rest = append(l.more.rest, own)
 		}
 	}
 	return l
@@ -197,9 +197,9 @@ func copiedList(edges []Edge) List {
 // the directory of chunks, and looks at no other chunk.
 func editLong(l List, edits []edit) List {
 	out := make([][]Edge, 0, l.Chunks()+1)
-	n, done := l.n, 0
+	n, done := l.Len(), 0
 	for len(edits) > 0 {
-		i := l.chunkOf(edits[0].edge.Node())
+		i := l.chunkOf(edits[0].edge.Node(), 0)
 		c := l.Chunk(i)
 		mine := len(edits)
 		if i+1 < l.Chunks() { // the last chunk takes what is beyond it
@@ -215,13 +215,13 @@ func editLong(l List, edits []edit) List {
 	}
 	out = appendChunks(out, l, done, l.Chunks())
 	if n <= inlineMax {
-		l = List{n: n}
+		l = List{}
 		for _, c := range out {
 			l.first = append(l.first, c...)
 		}
 		return l
 	}
-	return List{first: out[0], rest: out[1:len(out):len(out)], n: n}
+	return ListOfChunks(n, out[0], out[1:len(out):len(out)])
 }
 
 // appendChunks adds chunks from from to before to of l to a directory.
@@ -231,7 +231,10 @@ func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
 	}
 	// Only the first may have a new neighbour, to be joined with.
 	out = appendChunk(out, l.Chunk(from))
-	return append(out, l.rest[from:to-1]...)
+	if l.more == nil {
+		return out
+	}
+	return append(out, l.more.rest[from:to-1]...)
 }
 
 // appendChunk adds a chunk of any size to a directory: cut where it is above
@@ -250,5 +253,5 @@ func appendChunk(out [][]Edge, c []Edge) [][]Edge {
 		return append(out, c[:len(c):len(c)])
 	}
 	cut := copiedList(c)
-	return append(append(out, cut.first), cut.rest...)
+	return append(append(out, cut.first), cut.more.rest...)
 }

@@ -78,27 +78,41 @@ func EdgeTo(n Node, detailed bool) Edge {
 // duplicates, immutable. Long lists come in several chunks, each sorted, one
 // after the other. The zero List is empty.
 type List struct {
-	first []Edge   // the only chunk, or the first
-	rest  [][]Edge // further chunks of a long list, none empty
-	n     int
+	first []Edge // the only chunk, or the first
+	more  *more  // of a list of several chunks; apart, since most lists have one
+}
+
+type more struct {
+	rest [][]Edge // none empty
+	n    int      // edges of the whole list
 }
 
 // ListOf returns a list of edges, which must be sorted by node, without
 // duplicates, and stay unchanged.
-func ListOf(edges []Edge) List { return List{first: edges, n: len(edges)} }
+func ListOf(edges []Edge) List { return List{first: edges} }
 
 // ListOfChunks is ListOf for a long list; no chunk may be empty.
-func ListOfChunks(n int, first []Edge, rest [][]Edge) List { return List{first, rest, n} }
+func ListOfChunks(n int, first []Edge, rest [][]Edge) List {
+	if len(rest) == 0 {
+		return List{first: first}
+	}
+	return List{first, &more{rest, n}}
+}
 
 // Len returns the number of edges.
-func (l List) Len() int { return l.n }
+func (l List) Len() int {
+	if l.more != nil {
+		return l.more.n
+	}
+	return len(l.first)
+}
 
 // Chunks returns the number of chunks.
 func (l List) Chunks() int {
-	if l.n == 0 {
-		return 0
+	if l.more != nil {
+		return 1 + len(l.more.rest)
 	}
-	return 1 + len(l.rest)
+	return min(len(l.first), 1)
 }
 
 // Chunk returns the i-th chunk, to be read only.
@@ -106,30 +120,46 @@ func (l List) Chunk(i int) []Edge {
 	if i == 0 {
 		return l.first
 	}
-	return l.rest[i-1]
+	return l.more.rest[i-1]
 }
 
 // Find returns the edge to n.
 func (l List) Find(n Node) (Edge, bool) {
-	if len(l.rest) == 0 {
+	if l.more == nil {
 		return find(l.first, n)
 	}
-	return find(l.Chunk(l.chunkOf(n)), n)
+	return find(l.Chunk(l.chunkOf(n, 0)), n)
+}
+
+// FindFrom is Find for who looks for several nodes in their order: it begins
+// in the chunk that it returned for the last one, 0 for the first.
+func (l List) FindFrom(chunk int, n Node) (e Edge, ok bool, in int) {
+	if l.more == nil {
+		e, ok = find(l.first, n)
+		return e, ok, 0
+	}
+	in = l.chunkOf(n, chunk)
+	e, ok = find(l.Chunk(in), n)
+	return e, ok, in
 }
 
 // chunkOf returns the chunk of a chunked list that holds n if any does: the
-// first whose last edge is not before n, or else the last chunk.
-func (l List) chunkOf(n Node) int {
-	lo, hi := 0, len(l.rest) // the answer is in [lo, hi]
+// first from from on whose last edge is not before n, or else the last chunk.
+func (l List) chunkOf(n Node, from int) int {
+	if l.more == nil || from == 0 && !lastBefore(l.first, n) {
+		return 0
+	}
+	rest := l.more.rest
+	lo, hi := max(from-1, 0), len(rest)-1 // the answer is in rest[lo:hi+1]
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if c := l.Chunk(mid); lastBefore(c, n) {
+		if lastBefore(rest[mid], n) {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return lo
+	return lo + 1
 }
 
 // lastBefore says whether every edge of c is before n.

@@ -117,7 +117,7 @@ func (r *reading) lists(n Node, back bool, resume side, from Node, do func(Node,
 		}
 		i := 0
 		if s == resume {
-			i = l.chunkOf(from)
+			i = l.chunkOf(from, 0)
 		}
 		for ; i < l.Chunks(); i++ {
 			c := l.Chunk(i)

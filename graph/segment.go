@@ -48,7 +48,7 @@ func (s *segment) list(i uint32, want side) List {
 	m := uint32(w[0])
 	if m&uint32(uniform) != 0 {
 		if i < m&^uint32(uniform) && side(w[1]>>countBits) == want && w[2+i] != 0 {
-			return List{first: w[2+i : 3+i : 3+i], n: 1}
+			return List{first: w[2+i : 3+i : 3+i]}
 		}
 		return List{}
 	}
@@ -62,7 +62,7 @@ func (s *segment) list(i uint32, want side) List {
 			if n == longCount {
 				return (*s.long)[w[at+1]]
 			}
-			return List{first: w[at+1 : at+1+n : at+1+n], n: int(n)}
+			return List{first: w[at+1 : at+1+n : at+1+n]}
 		}
 		if n == longCount {
 			n = 1
@@ -156,12 +156,12 @@ func (g *groups) next() (side, List, bool) {
 	w, at := g.s.words, g.at
 	if g.single {
 		g.at++
-		return side(w[1] >> countBits), List{first: w[at : at+1 : at+1], n: 1}, true
+		return side(w[1] >> countBits), List{first: w[at : at+1 : at+1]}, true
 	}
 	h := w[at]
 	if n := uint32(h & countMask); n != longCount {
 		g.at += 1 + n
-		return side(h >> countBits), List{first: w[at+1 : at+1+n : at+1+n], n: int(n)}, true
+		return side(h >> countBits), List{first: w[at+1 : at+1+n : at+1+n]}, true
 	}
 	g.at += 2
 	return side(h >> countBits), (*g.s.long)[w[at+1]], true
@@ -169,7 +169,8 @@ func (g *groups) next() (side, List, bool) {
 
 // sizes in memory, for View.Bytes: as the allocator rounds, about.
 const (
-	listBytes  = 56 // a List, or its share of a directory
+	listBytes  = 32 // a List
+	moreBytes  = 32 // what a List of several chunks has besides
 	chunkBytes = 24 // a slice header in a directory
 )
 
@@ -178,7 +179,10 @@ func (s *segment) bytes() int64 {
 	n := int64(cap(s.words)) * 4
 	if s.long != nil {
 		for _, l := range *s.long {
-			n += listBytes + int64(l.n)*4 + int64(len(l.rest))*chunkBytes
+			n += listBytes + int64(l.Len())*4
+			if l.more != nil {
+				n += moreBytes + int64(len(l.more.rest))*chunkBytes
+			}
 		}
 	}
 	return n
@@ -257,10 +261,10 @@ func (e *encoder) moveLong(long []List, groups []Edge) {
 
 // list adds a group of the current node. An empty list is none.
 func (e *encoder) list(s side, l List) {
-	switch {
-	case l.n == 0:
-	case l.n <= inlineMax:
-		e.open(s, l.n)
+	switch n := l.Len(); {
+	case n == 0:
+	case n <= inlineMax:
+		e.open(s, n)
 		for i := range l.Chunks() {
 			e.data = append(e.data, l.Chunk(i)...)
 		}

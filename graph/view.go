@@ -234,11 +234,11 @@ const shortList = 16 // searching it costs less than finding another
 
 func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
 	f := v.Forward(o, ks)
-	if f.n <= shortList {
+	if f.Len() <= shortList {
 		return f.Find(s)
 	}
 	r := v.Reverse(s, ko)
-	if f.n <= r.n {
+	if f.Len() <= r.Len() {
 		return f.Find(s)
 	}
 	e, ok := r.Find(o)
