@@ -30,6 +30,8 @@ type EntitlementsRequest struct {
 type Entitlements struct {
 	Objects  []ObjectEntitlements
 	Revision storage.Revision
+	// Token is the revision's, to ask again with Exactly.
+	Token Token
 	// Stats sum up the work.
 	Stats eval.Stats
 }
@@ -66,7 +68,7 @@ func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (Entitl
 	if err != nil {
 		return Entitlements{}, failed(op, s.id, err)
 	}
-	out := Entitlements{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision}
+	out := Entitlements{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
 	w := entitling{s: s, ctx: ctx, view: v, request: &r, left: most, env: eval.Env{Now: s.nowOf(v), Context: r.Context,
 		Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}}
 	for i := range r.Objects {

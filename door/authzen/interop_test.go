@@ -1,0 +1,229 @@
+package authzen_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// world is a door over a store that was filled from a file's model and tuples.
+type world struct {
+	engine *ostiary.Engine
+	store  *ostiary.Store
+	door   *door.Door
+	router *door.Router
+}
+
+func open(t testing.TB, archive *txtar.Archive) *world {
+	t.Helper()
+	ctx := context.Background()
+	e, err := ostiary.Open(ctx, ostiary.Options{Conditions: cel.New(cel.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	w := &world{engine: e}
+	if w.store, err = e.CreateStore(ctx, ostiary.CreateStore{Name: "interop", Aliases: map[string]string{authzen.Name: "interop"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.fill(t, w.store, archive)
+	if w.door, err = authzen.New(e, authzen.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.router, err = door.NewRouter(w.door.Routes); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
+	t.Helper()
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "model.fga":
+			m, _, err := openfga.ParseDSL(f.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.WriteSchema(context.Background(), ostiary.SchemaSource{Model: m}); err != nil {
+				t.Fatal(err)
+			}
+		case "tuples":
+			var add []rel.Tuple
+			for line := range strings.Lines(string(f.Data)) {
+				tuple, err := rel.Parse(strings.TrimSpace(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				add = append(add, tuple)
+			}
+			if _, err := s.Write(context.Background(), ostiary.Write{Add: add}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// ServeHTTP answers as a server without guards would.
+func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	var p door.Params
+	route, methods := w.router.Find(r.Method, r.URL.EscapedPath(), &p)
+	if route == nil {
+		w.door.Missing(out, r, methods)
+		return
+	}
+	route.Serve(out, r, p)
+}
+
+func (w *world) post(t testing.TB, path string, body any, into any) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("POST", path, bytes.NewReader(text))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	if rec.Code != 200 || rec.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%s %s: %d %s", path, text, rec.Code, rec.Body)
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, name string) *txtar.Archive {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return txtar.Parse(text)
+}
+
+// entityOf reads "type:id" and the properties that may follow it.
+func entityOf(t testing.TB, words []string) (entity map[string]any, rest []string) {
+	t.Helper()
+	typ, id, _ := strings.Cut(words[0], ":")
+	entity = map[string]any{"type": typ, "id": id}
+	if len(words) > 1 && words[1][0] == '{' {
+		entity["properties"] = json.RawMessage(words[1])
+		return entity, words[2:]
+	}
+	return entity, words[1:]
+}
+
+// TestInterop asks every question of the public interop's scenarios.
+func TestInterop(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/interop/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			archive := readFile(t, file)
+			w := open(t, archive)
+			n := 0
+			for line := range strings.Lines(string(archive.Files[len(archive.Files)-1].Data)) {
+				w.question(t, strings.TrimSpace(line))
+				n++
+			}
+			t.Logf("%d questions", n)
+		})
+	}
+}
+
+func (w *world) question(t *testing.T, line string) {
+	t.Helper()
+	left, right, ok := strings.Cut(line, " = ")
+	if !ok {
+		left, right = strings.TrimSuffix(line, " ="), ""
+	}
+	words, want := strings.Fields(left), strings.Fields(right)
+	var got []string
+	switch words[0] {
+	case "evaluate":
+		var answer struct{ Decision bool }
+		subject, _ := entityOf(t, words[1:2])
+		resource, _ := entityOf(t, words[3:])
+		w.post(t, "/access/v1/evaluation", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "resource": resource}, &answer)
+		got = []string{map[bool]string{true: "true", false: "false"}[answer.Decision]}
+	case "evaluations":
+		subject, _ := entityOf(t, words[1:2])
+		var items []any
+		for rest := words[3:]; len(rest) > 0; {
+			var resource map[string]any
+			resource, rest = entityOf(t, rest)
+			items = append(items, map[string]any{"resource": resource})
+		}
+		var answer struct{ Evaluations []struct{ Decision bool } }
+		w.post(t, "/authzen/interop/access/v1/evaluations", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "evaluations": items}, &answer)
+		for _, e := range answer.Evaluations {
+			got = append(got, map[bool]string{true: "true", false: "false"}[e.Decision])
+		}
+	default:
+		got = w.search(t, words)
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v", line, got)
+	}
+}
+
+// search asks for one of subject, resource and action, two results a page.
+func (w *world) search(t *testing.T, words []string) (got []string) {
+	t.Helper()
+	request := map[string]any{}
+	switch words[0] {
+	case "resource":
+		request["subject"], _ = entityOf(t, words[1:2])
+		request["action"], request["resource"] = map[string]any{"name": words[2]}, map[string]any{"type": words[3]}
+	case "subject":
+		request["resource"], _ = entityOf(t, words[3:])
+		request["action"], request["subject"] = map[string]any{"name": words[2]}, map[string]any{"type": words[1]}
+	case "action":
+		request["subject"], _ = entityOf(t, words[1:2])
+		request["resource"], _ = entityOf(t, words[2:])
+	}
+	page := map[string]any{"limit": 2}
+	request["page"] = page
+	for {
+		var answer struct {
+			Page struct {
+				Next  string `json:"next_token"`
+				Count int
+			}
+			Results []struct{ Type, ID, Name string }
+		}
+		w.post(t, "/access/v1/search/"+words[0], request, &answer)
+		if len(answer.Results) > 2 || len(answer.Results) != answer.Page.Count {
+			t.Fatalf("%v: %+v", request, answer)
+		}
+		for _, r := range answer.Results {
+			got = append(got, r.ID+r.Name)
+		}
+		if page["token"] = answer.Page.Next; answer.Page.Next == "" {
+			return got
+		}
+	}
+}
