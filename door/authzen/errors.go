@@ -56,10 +56,22 @@ func describe(err error) (status int, text string) {
 	}
 	for _, s := range statuses {
 		if errors.Is(err, s.kind) {
-			return s.status, strings.TrimPrefix(err.Error(), "ostiary: ")
+			return s.status, reason(err)
 		}
 	}
 	return http.StatusInternalServerError, "the server failed"
+}
+
+// reason is an error's text without where in the engine it happened.
+func reason(err error) string {
+	var e *ostiary.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Kind.Error()
 }
 
 func fail(w http.ResponseWriter, err error) {
