@@ -32,7 +32,9 @@ func Message(m *schema.Model) (*openfgav1.AuthorizationModel, error) {
 		out.TypeDefinitions = append(out.TypeDefinitions, def)
 	}
 	for _, c := range m.Conditions {
-		out.Conditions[c.Name] = conditionMessage(c)
+		if c.Name != inlineName { // the protocol knows it without a definition
+			out.Conditions[c.Name] = conditionMessage(c)
+		}
 	}
 	return out, nil
 }

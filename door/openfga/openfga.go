@@ -1,9 +1,10 @@
-// Package openfga reads and prints OpenFGA's authorization models: the DSL
-// (".fga"), modular models ("fga.mod" and its files) and their JSON form,
-// schema 1.1 and 1.2. Its main work is Translate, from the protocol's model to
-// schema.Model; FormatDSL and FormatJSON go back. It checks what the dialect
-// refuses beyond schema.Compile. It never evaluates, never stores, and knows
-// no driver.
+// Package openfga is OpenFGA's protocol. New makes its door: the HTTP and gRPC
+// API over an engine. Translate turns the protocol's model into schema.Model,
+// and ParseDSL, ParseModules and ParseJSON read its texts: the DSL (".fga"),
+// modular models ("fga.mod" and its files) and JSON, schema 1.1 and 1.2;
+// FormatDSL and FormatJSON go back. It checks what the dialect refuses beyond
+// schema.Compile. It never evaluates a relation, never stores anything itself,
+// and knows no driver.
 package openfga
 
 import (

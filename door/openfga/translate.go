@@ -222,7 +222,7 @@ func (t *translation) conditions() {
 			t.errs = append(t.errs, &Error{Kind: ErrCondition, Condition: name, Text: fmt.Sprintf("its name says %q", c.GetName())})
 			continue
 		}
-		def := expr.Definition{Name: name, Source: strings.TrimSpace(c.GetExpression()),
+		def := expr.Definition{Name: name, Strict: true, Source: strings.TrimSpace(c.GetExpression()),
 			Module: c.GetMetadata().GetModule(), File: c.GetMetadata().GetSourceInfo().GetFile()}
 		for _, param := range slices.Sorted(maps.Keys(c.GetParameters())) {
 			typ, err := paramType(c.GetParameters()[param], typeDepthMax)

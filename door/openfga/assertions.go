@@ -1,0 +1,87 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+)
+
+// assertionsKind is the kind of the documents that hold a model's assertions,
+// as the protocol's JSON; their key is the model's id.
+const assertionsKind = "openfga.assertions"
+
+func (s *service) writeAssertions(ctx context.Context, c *call, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, a := range in.GetAssertions() {
+		size += proto.Size(a)
+	}
+	if size > s.o.AssertionBytes {
+		return nil, fail(codeEntityLimit, "The number of bytes exceeds the allowed limit of %d", s.o.AssertionBytes)
+	}
+	for _, a := range in.GetAssertions() {
+		if err := p.assertion(a); err != nil {
+			return nil, fail(codeValidation, "%v", err)
+		}
+	}
+	body, err := canonicalJSON(&openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model, Assertions: in.GetAssertions()})
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	c.token, err = p.store.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	return &openfgav1.WriteAssertionsResponse{}, nil
+}
+
+// assertion checks what an assertion names, as a check's question and as
+// contextual tuples.
+func (p *place) assertion(a *openfgav1.Assertion) error {
+	k := a.GetTupleKey()
+	if _, err := question(p.schema, &wire.Key{User: k.GetUser(), Relation: k.GetRelation(), Object: k.GetObject()}); err != nil {
+		return err
+	}
+	var tuples wire.WriteRequest
+	tuples.FromProto(&openfgav1.WriteRequest{Writes: &openfgav1.WriteRequestWrites{TupleKeys: a.GetContextualTuples()}})
+	for i := range tuples.Writes {
+		if _, err := tuple(p.schema, &tuples.Writes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *service) readAssertions(ctx context.Context, c *call, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}
+	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: assertionsKind, Key: c.model})
+	if errors.Is(err, ostiary.ErrNoDocument) {
+		return out, nil
+	}
+	if err == nil {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(d.Body, out)
+	}
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	return out, nil
+}

@@ -1,0 +1,225 @@
+package openfga
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// place in the log: behind the entry of the token, and behind that many
+// changes of the entry that follows.
+type logPlace struct {
+	after ostiary.Token
+	skip  uint64
+	typ   string
+}
+
+func (p logPlace) token(store string) string {
+	b := binary.AppendUvarint(nil, p.skip)
+	b = binary.AppendUvarint(b, uint64(len(p.typ)))
+	b = append(append(b, p.typ...), p.after...)
+	return sealToken(changesToken, b, store)
+}
+
+func readLogPlace(token, store string) (p logPlace, err error) {
+	b, err := openToken(changesToken, token, store)
+	if err != nil {
+		return p, err
+	}
+	skip, n := binary.Uvarint(b)
+	if n <= 0 {
+		return p, badContinuation()
+	}
+	size, m := binary.Uvarint(b[n:])
+	if m <= 0 || size > uint64(len(b)-n-m) {
+		return p, badContinuation()
+	}
+	b = b[n+m:]
+	return logPlace{ostiary.Token(b[size:]), skip, string(b[:size])}, nil
+}
+
+// readChanges gives a page of the log's tuples, each with what happened to it.
+func (s *service) readChanges(ctx context.Context, c *call, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	if size := in.GetPageSize(); size != nil && (size.GetValue() < 1 || int(size.GetValue()) > s.o.ChangesPage) {
+		return nil, fail(codes.InvalidArgument, "invalid ReadChangesRequest.PageSize: value must be inside range [1, %d]", s.o.ChangesPage)
+	}
+	st, err := s.store(ctx, c, in.GetStoreId())
+	if err != nil {
+		return nil, err
+	}
+	w := changesWalk{store: st, typ: in.GetType(), limit: min(pageSize(in.GetPageSize().GetValue()), s.o.ChangesPage)}
+	if s.o.ChangesHorizon > 0 {
+		w.horizon = time.Now().Add(-s.o.ChangesHorizon)
+	}
+	if token := in.GetContinuationToken(); token != "" {
+		if w.at, err = readLogPlace(token, c.store); err != nil {
+			return nil, err
+		}
+		if w.at.typ != in.GetType() {
+			return nil, fail(codeTypeMismatch, "The type in the querystring and the continuation token don't match")
+		}
+	} else if start := in.GetStartTime(); start != nil {
+		w.since = start.AsTime()
+	}
+	w.at.typ = in.GetType()
+	if err := w.run(ctx); err != nil {
+		if in.GetContinuationToken() != "" && errors.Is(err, ostiary.ErrToken) {
+			return nil, badContinuation()
+		}
+		return nil, fromEngine(err)
+	}
+	out := &openfgav1.ReadChangesResponse{Changes: w.out, ContinuationToken: in.GetContinuationToken()}
+	if len(w.out) > 0 {
+		out.ContinuationToken = w.at.token(c.store)
+	}
+	return out, nil
+}
+
+// changesWalk gathers changes from a place in the log.
+type changesWalk struct {
+	store   *ostiary.Store
+	typ     string
+	limit   int
+	since   time.Time
+	horizon time.Time
+
+	at  logPlace
+	out []*openfgav1.TupleChange
+}
+
+func (w *changesWalk) run(ctx context.Context) error {
+	for {
+		r := ostiary.ChangesRequest{After: w.at.after, Limit: w.limit}
+		if r.After == "" {
+			r.Since = w.since
+		}
+		if w.typ != "" {
+			r.Types = []string{w.typ}
+		}
+		page, err := w.store.Changes(ctx, r)
+		if err != nil {
+			return err
+		}
+		for i := range page.Entries {
+			if more, err := w.entry(ctx, &page.Entries[i], page.Entries[:i]); err != nil || !more {
+				return err
+			}
+		}
+		if w.at.skip == 0 && page.Next != "" {
+			w.at.after = page.Next // behind entries without a change of the type, too
+		}
+		if !page.More {
+			return nil
+		}
+	}
+}
+
+// entry takes what the page has room for; false where it is full, or the
+// horizon is reached.
+func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before []ostiary.ChangeEntry) (more bool, err error) {
+	if !w.horizon.IsZero() && e.Time.After(w.horizon) {
+		return false, nil
+	}
+	if w.at.after == "" && len(before) == 0 && w.at.skip == 0 {
+		// Nothing before it is wanted, whatever it is.
+		w.at.after, err = w.store.TokenAt(ctx, e.Revision-1)
+		if err != nil {
+			return false, err
+		}
+	}
+	n := uint64(0)
+	for change, err := range w.changes(ctx, e) {
+		if err != nil {
+			return false, err
+		}
+		if n++; n <= w.at.skip {
+			continue
+		}
+		if len(w.out) == w.limit {
+			w.at.skip = n - 1
+			return false, nil
+		}
+		w.out = append(w.out, change)
+	}
+	w.at.after, w.at.skip = e.Token, 0
+	return len(w.out) < w.limit, nil
+}
+
+// changes yields the tuples of an entry that was written as tuples or as a
+// filter that removed them.
+func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(*openfgav1.TupleChange, error) bool) {
+	return func(yield func(*openfgav1.TupleChange, error) bool) {
+		at := timestamppb.New(e.Time)
+		give := func(t *rel.Tuple, op openfgav1.TupleOperation) bool {
+			k, err := tupleMessage(t)
+			return yield(&openfgav1.TupleChange{TupleKey: k, Operation: op, Timestamp: at}, err)
+		}
+		for i := range e.Changes {
+			change := &e.Changes[i]
+			switch {
+			case change.Kind == storage.TupleAdd:
+				if !give(&change.Tuple, openfgav1.TupleOperation_TUPLE_OPERATION_WRITE) {
+					return
+				}
+			case change.Kind == storage.TupleRemove:
+				gone := rel.Tuple{Object: change.Tuple.Object, Relation: change.Tuple.Relation, Subject: change.Tuple.Subject}
+				if !give(&gone, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+					return
+				}
+			case change.Kind == storage.RemoveByFilter && change.Filter.Target == storage.FilterTuples:
+				for t, err := range w.filtered(ctx, e.Revision, change.Filter.Tuple) {
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+					if !give(&t, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// filtered yields what a filter removed: what it selects just before. That is
+// known as long as the past is kept.
+func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Filter) func(func(rel.Tuple, error) bool) {
+	return func(yield func(rel.Tuple, error) bool) {
+		if w.typ != "" {
+			f.ObjectType = w.typ
+		}
+		req := ostiary.ReadRequest{Filter: f, Limit: streamPage, At: ostiary.AtRevision(r - 1)}
+		for {
+			page, err := w.store.Read(ctx, req)
+			if errors.Is(err, ostiary.ErrTooOld) {
+				err = fail(codePrecondition, "revision %d removed tuples by a filter, and the past that tells which is no longer kept; start behind it with start_time", r)
+			}
+			if err != nil {
+				yield(rel.Tuple{}, err)
+				return
+			}
+			for i := range page.Tuples {
+				t := page.Tuples[i].Tuple
+				if !yield(rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			req.Cursor = page.Next
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/expr"
+)
+
+// check answers one question. It keeps nothing of the request.
+func (s *service) check(ctx context.Context, c *call, in *wire.CheckRequest) (allowed bool, err error) {
+	if err := checkForm(in); err != nil {
+		return false, err
+	}
+	p, err := s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency)
+	if err != nil {
+		return false, err
+	}
+	q, err := p.question(&in.Key, in.Tuples, in.Context)
+	if err != nil {
+		return false, err
+	}
+	res, err := p.store.Check(ctx, q)
+	if err != nil {
+		return false, revisionError(err)
+	}
+	if err := c.answered(ctx, p.store, res.Revision); err != nil {
+		return false, err
+	}
+	return res.Allowed(), undecided(res.Reasons)
+}
+
+// question translates a check. Its errors are the protocol's.
+func (p *place) question(key *wire.Key, tuples []wire.Tuple, context expr.Values) (q ostiary.CheckRequest, err error) {
+	k, err := question(p.schema, key)
+	if err != nil {
+		return q, fail(codeValidation, "invalid relation: %v", err)
+	}
+	if err := printable(context); err != nil {
+		return q, fail(codeValidation, "invalid context: %v", err)
+	}
+	ask, err := p.ask(context, tuples)
+	if err != nil {
+		var e *invalid
+		if errors.As(err, &e) {
+			return q, fail(codeInvalidTuple, "%v", err) // whatever is wrong with it
+		}
+		return q, fromEngine(err)
+	}
+	return ostiary.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, Ask: ask}, nil
+}
+
+// outcome is the answer to one item of a batch.
+type outcome struct {
+	correlation string
+	allowed     bool
+	err         *failure
+}
+
+// batchCheck answers many questions at one revision, in their order. An
+// item's own error fails no other.
+func (s *service) batchCheck(ctx context.Context, c *call, in *wire.BatchCheckRequest) ([]outcome, error) {
+	if err := batchForm(in); err != nil {
+		return nil, err
+	}
+	p, err := s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(in.Checks); n > s.o.BatchChecks {
+		return nil, fail(codeValidation, "batchCheck received %d checks, the maximum allowed is %d ", n, s.o.BatchChecks)
+	}
+	out := make([]outcome, len(in.Checks))
+	seen := make(map[string]struct{}, len(in.Checks))
+	requests := make([]ostiary.CheckRequest, 0, len(in.Checks))
+	places := make([]int, 0, len(in.Checks)) // of each request in out
+	for i := range in.Checks {
+		item := &in.Checks[i]
+		if _, ok := seen[item.CorrelationID]; ok {
+			return nil, fail(codeValidation, "received duplicate correlation id: %s", item.CorrelationID)
+		}
+		seen[item.CorrelationID] = struct{}{}
+		out[i].correlation = item.CorrelationID
+		q, err := p.question(&item.Key, item.Tuples, item.Context)
+		if err != nil {
+			out[i].err = toFailure(err)
+			continue
+		}
+		q.At = ostiary.At{} // that of the whole
+		requests, places = append(requests, q), append(places, i)
+	}
+	if err := p.decide(ctx, requests, places, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (p *place) decide(ctx context.Context, requests []ostiary.CheckRequest, places []int, out []outcome) error {
+	results, err := p.store.CheckMany(ctx, requests, p.at)
+	if err != nil {
+		return revisionError(err)
+	}
+	for i := range results {
+		r, o := &results[i], &out[places[i]]
+		o.allowed = r.Allowed()
+		if r.Err != nil {
+			o.err = toFailure(r.Err)
+		} else if err := undecided(r.Reasons); err != nil {
+			o.err = toFailure(err)
+		}
+	}
+	if len(results) > 0 {
+		return p.call.answered(ctx, p.store, results[0].Revision)
+	}
+	return nil
+}
+
+// input says whether an item's error is the asker's fault, and its number.
+func (f *failure) input() (number int32, ok bool) {
+	n := f.number()
+	return n, n < 4000 || n >= 5000
+}

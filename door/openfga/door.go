@@ -1,0 +1,112 @@
+package openfga
+
+import (
+	"errors"
+	"net/http"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+)
+
+// What requests and answers say beside the protocol's messages, as HTTP
+// headers and as gRPC metadata. The revision and what cut a list short are
+// additions: no client of the original sends or expects them.
+const (
+	headerStore     = "Openfga-Store-Id"
+	headerModel     = "Openfga-Authorization-Model-Id"
+	headerRevision  = "Ostiary-Revision"
+	headerTruncated = "Ostiary-Truncated"
+
+	metadataStore     = "openfga-store-id"
+	metadataModel     = "openfga-authorization-model-id"
+	metadataRevision  = "ostiary-revision"
+	metadataTruncated = "ostiary-truncated"
+)
+
+// New returns the door over an engine: OpenFGA's HTTP and gRPC API. It starts
+// nothing and closes nothing. The implementation of its gRPC service may also
+// be called in process.
+func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
+	if engine == nil {
+		return nil, errors.New("openfga: no engine")
+	}
+	s := &service{engine: engine, o: o.withDefaults()}
+	h := &httpServer{s: s, contentType: []string{"application/json"}}
+	return &door.Door{
+		Name:     "openfga",
+		Prefixes: []string{"/stores"},
+		Routes:   h.routes(),
+		Missing:  h.missing,
+		Refuse:   h.refuse,
+		Services: []door.Service{{Desc: &openfgav1.OpenFGAService_ServiceDesc, Impl: &grpcServer{s: s}}},
+		RefuseRPC: func(why *door.Refusal) error {
+			return refusal(why)
+		},
+	}, nil
+}
+
+func (h *httpServer) routes() []door.Route {
+	const store = "/stores/{store_id}"
+	return []door.Route{
+		{Method: http.MethodPost, Pattern: "/stores", Name: "CreateStore", Serve: h.serve(createStore)},
+		{Method: http.MethodGet, Pattern: "/stores", Name: "ListStores", Serve: h.serve(listStores)},
+		{Method: http.MethodGet, Pattern: store, Name: "GetStore", Serve: h.serve(getStore)},
+		{Method: http.MethodPatch, Pattern: store, Name: "UpdateStore", Serve: h.serve(updateStore)},
+		{Method: http.MethodDelete, Pattern: store, Name: "DeleteStore", Serve: h.serve(deleteStore)},
+		{Method: http.MethodPost, Pattern: store + "/authorization-models", Name: "WriteAuthorizationModel", Serve: h.serve(writeModel)},
+		{Method: http.MethodGet, Pattern: store + "/authorization-models", Name: "ReadAuthorizationModels", Serve: h.serve(readModels)},
+		{Method: http.MethodGet, Pattern: store + "/authorization-models/{id}", Name: "ReadAuthorizationModel", Serve: h.serve(readModel)},
+		{Method: http.MethodPost, Pattern: store + "/write", Name: "Write", Serve: h.serve(write)},
+		{Method: http.MethodPost, Pattern: store + "/read", Name: "Read", Serve: h.serve(read)},
+		{Method: http.MethodGet, Pattern: store + "/changes", Name: "ReadChanges", Serve: h.serve(readChanges)},
+		{Method: http.MethodPost, Pattern: store + "/check", Name: "Check", Serve: h.serve(check)},
+		{Method: http.MethodPost, Pattern: store + "/batch-check", Name: "BatchCheck", Serve: h.serve(batchCheck)},
+		{Method: http.MethodPost, Pattern: store + "/expand", Name: "Expand", Serve: h.serve(expand)},
+		{Method: http.MethodPost, Pattern: store + "/list-objects", Name: "ListObjects", Serve: h.serve(listObjects)},
+		{Method: http.MethodPost, Pattern: store + "/streamed-list-objects", Name: "StreamedListObjects", Streams: true, Serve: h.stream},
+		{Method: http.MethodPost, Pattern: store + "/list-users", Name: "ListUsers", Serve: h.serve(listUsers)},
+		{Method: http.MethodPut, Pattern: store + "/assertions/{authorization_model_id}", Name: "WriteAssertions", Serve: h.serve(writeAssertions)},
+		{Method: http.MethodGet, Pattern: store + "/assertions/{authorization_model_id}", Name: "ReadAssertions", Serve: h.serve(readAssertions)},
+	}
+}
+
+// refusal says a server's refusal in the protocol's words.
+func refusal(why *door.Refusal) *failure {
+	code := codeInternal
+	switch why.Reason {
+	case door.NoCredentials:
+		return &failure{codeTokenMissing, "missing bearer token"}
+	case door.BadCredentials:
+		return &failure{codeUnauthenticated, "unauthenticated"}
+	case door.TooLarge:
+		code = codes.ResourceExhausted
+	case door.TooMany:
+		code = codeThrottled
+	case door.TimedOut:
+		return &failure{codeDeadline, "Request Deadline Exceeded"}
+	case door.ShuttingDown:
+		code = codeUnavailable
+	case door.BadPath:
+		return &failure{codeNoEndpoint, "Not Found"}
+	case door.Failed:
+		return &failure{codeInternal, internalMessage}
+	}
+	return &failure{code, why.Error()}
+}
+
+func (h *httpServer) refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
+	h.fail(w, refusal(why))
+}
+
+// missing answers what no route does. A method that a path does not have is
+// unimplemented, and not found.
+func (h *httpServer) missing(w http.ResponseWriter, _ *http.Request, methods []string) {
+	if methods == nil {
+		h.fail(w, &failure{codeNoEndpoint, "Not Found"})
+		return
+	}
+	h.fail(w, &failure{codeUnimplemented, "Method Not Allowed"})
+}

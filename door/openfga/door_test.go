@@ -1,0 +1,41 @@
+package openfga_test
+
+import (
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr/cel"
+)
+
+// engine opens one in memory for a test.
+func engine(t testing.TB) *ostiary.Engine {
+	t.Helper()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{CostMax: 100})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func open(t testing.TB, o openfga.Options) *door.Door {
+	t.Helper()
+	d, err := openfga.New(engine(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestScripts plays what clients send, and what they must get.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door { return open(t, openfga.Options{}) })
+}

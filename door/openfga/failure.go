@@ -1,0 +1,293 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+)
+
+// The protocol's codes that the service answers with, by short names. As a
+// gRPC status they are their numbers.
+const (
+	codeValidation        = codes.Code(openfgav1.ErrorCode_validation_error)
+	codeModelNotFound     = codes.Code(openfgav1.ErrorCode_authorization_model_not_found)
+	codeTooComplex        = codes.Code(openfgav1.ErrorCode_authorization_model_resolution_too_complex)
+	codeEmptyWrite        = codes.Code(openfgav1.ErrorCode_invalid_write_input)
+	codeDuplicateInWrite  = codes.Code(openfgav1.ErrorCode_cannot_allow_duplicate_tuples_in_one_request)
+	codeContinuation      = codes.Code(openfgav1.ErrorCode_invalid_continuation_token)
+	codeExpandInput       = codes.Code(openfgav1.ErrorCode_invalid_expand_input)
+	codeWriteFailed       = codes.Code(openfgav1.ErrorCode_write_failed_due_to_invalid_input)
+	codeLatestNotFound    = codes.Code(openfgav1.ErrorCode_latest_authorization_model_not_found)
+	codeTypeNotFound      = codes.Code(openfgav1.ErrorCode_type_not_found)
+	codeRelationNotFound  = codes.Code(openfgav1.ErrorCode_relation_not_found)
+	codeInvalidTuple      = codes.Code(openfgav1.ErrorCode_invalid_tuple)
+	codeTypeMismatch      = codes.Code(openfgav1.ErrorCode_query_string_type_continuation_token_mismatch)
+	codeEntityLimit       = codes.Code(openfgav1.ErrorCode_exceeded_entity_limit)
+	codeInvalidModel      = codes.Code(openfgav1.ErrorCode_invalid_authorization_model)
+	codeCancelled         = codes.Code(openfgav1.ErrorCode_cancelled)
+	codeInvalidStartTime  = codes.Code(openfgav1.ErrorCode_invalid_start_time)
+	codeThrottled         = codes.Code(openfgav1.UnprocessableContentErrorCode_throttled_timeout_error)
+	codeInternal          = codes.Code(openfgav1.InternalErrorCode_internal_error)
+	codeDeadline          = codes.Code(openfgav1.InternalErrorCode_deadline_exceeded)
+	codeResourceExhausted = codes.Code(openfgav1.InternalErrorCode_resource_exhausted)
+	codePrecondition      = codes.Code(openfgav1.InternalErrorCode_failed_precondition)
+	codeUnavailable       = codes.Code(openfgav1.InternalErrorCode_unavailable)
+	codeDataLoss          = codes.Code(openfgav1.InternalErrorCode_data_loss)
+	codeNoEndpoint        = codes.Code(openfgav1.NotFoundErrorCode_undefined_endpoint)
+	codeStoreNotFound     = codes.Code(openfgav1.NotFoundErrorCode_store_id_not_found)
+	codeUnimplemented     = codes.Code(openfgav1.NotFoundErrorCode_unimplemented)
+	codeTokenMissing      = codes.Code(openfgav1.AuthErrorCode_bearer_token_missing)
+	codeUnauthenticated   = codes.Code(openfgav1.AuthErrorCode_unauthenticated)
+)
+
+// failure is an error of the protocol. Its code is one of the above, or one of
+// gRPC's own: InvalidArgument for a field's form, Aborted for a conflict.
+type failure struct {
+	code    codes.Code
+	message string
+}
+
+func (f *failure) Error() string { return f.message }
+
+// GRPCStatus makes it a gRPC error.
+func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
+
+func fail(c codes.Code, format string, args ...any) error {
+	return &failure{c, fmt.Sprintf(format, args...)}
+}
+
+// kind is how an engine's kind of error is said. An empty message is the
+// error's own text.
+type kind struct {
+	kind    error
+	code    codes.Code
+	message string
+}
+
+// kinds maps the engine's kinds of errors to codes, the first match counting:
+// the one table of it. What is not here is an internal error, whose text stays
+// inside.
+func kinds() []kind {
+	return []kind{
+		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
+		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
+		{context.Canceled, codeCancelled, "Request Cancelled"},
+		{ostiary.ErrNoStore, codeStoreNotFound, "Store ID not found"},
+		{ostiary.ErrNoSchema, codeModelNotFound, ""},
+		{ostiary.ErrTupleExists, codeWriteFailed, ""},
+		{ostiary.ErrTupleMissing, codeWriteFailed, ""},
+		{ostiary.ErrInvalidTuple, codeValidation, ""},
+		{ostiary.ErrBound, codeEntityLimit, ""},
+		{ostiary.ErrInvalidSchema, codeInvalidModel, ""},
+		{ostiary.ErrInvalidName, codeValidation, ""},
+		{ostiary.ErrInvalidRequest, codeValidation, ""},
+		{ostiary.ErrNoType, codeTypeNotFound, ""},
+		{ostiary.ErrNoRelation, codeRelationNotFound, ""},
+		{ostiary.ErrToken, codeValidation, ""},
+		{ostiary.ErrTooOld, codeValidation, ""},
+		{ostiary.ErrFuture, codeUnavailable, ""},
+		{ostiary.ErrCursor, codeContinuation, "Invalid continuation token"},
+		{ostiary.ErrConflict, codes.Aborted, ""},
+		{ostiary.ErrBusy, codes.Aborted, ""},
+		{ostiary.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
+		{ostiary.ErrLoading, codeUnavailable, "the store is being loaded; try again"},
+		{ostiary.ErrClosed, codeUnavailable, "the server is shutting down"},
+		{ostiary.ErrDamaged, codeDataLoss, "stored data is damaged"},
+		{ostiary.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
+	}
+}
+
+// internalMessage is all that is said of what should not have happened.
+const internalMessage = "Internal Server Error"
+
+// toFailure turns any error into one of the protocol; nil stays nil.
+func toFailure(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	for _, k := range kinds() {
+		if errors.Is(err, k.kind) {
+			if k.message == "" {
+				k.message = detail(err)
+			}
+			return &failure{k.code, k.message}
+		}
+	}
+	return &failure{codeInternal, internalMessage}
+}
+
+// fromEngine is toFailure as an error.
+func fromEngine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return toFailure(err)
+}
+
+// detail is an engine error's text without the operation and the store, which
+// the caller knows.
+func detail(err error) string {
+	var e *ostiary.Error
+	if errors.As(err, &e) {
+		if e.Err != nil {
+			return e.Err.Error()
+		}
+		return e.Kind.Error()
+	}
+	return err.Error()
+}
+
+const tooComplexMessage = "Authorization Model resolution required too many rewrite rules to be resolved: the bound %s is reached"
+
+// undecided says how the service answers where the engine could not decide:
+// with an error, or nil where it answers "not allowed" (a cycle through an
+// exclusion).
+func undecided(r *eval.Reasons) error {
+	switch {
+	case r == nil:
+		return nil
+	case r.Bound != "":
+		return fail(codeTooComplex, tooComplexMessage, r.Bound)
+	case len(r.Missing) > 0 || len(r.Errors) > 0:
+		return fail(codeValidation, "failed to evaluate relationship condition: %s", r)
+	}
+	return nil
+}
+
+// cut is undecided for a list, which a bound may also have cut short.
+func cut(bound string, r *eval.Reasons) error {
+	if bound != "" {
+		return fail(codeTooComplex, tooComplexMessage, bound)
+	}
+	return undecided(r)
+}
+
+// number is the protocol's number of a code: gRPC's own codes have one each.
+func (f *failure) number() int32 {
+	if f.code >= 1000 {
+		return int32(f.code)
+	}
+	switch f.code {
+	case codes.Unauthenticated:
+		return int32(codeUnauthenticated)
+	case codes.Canceled:
+		return int32(codeCancelled)
+	case codes.DeadlineExceeded:
+		return int32(codeDeadline)
+	case codes.NotFound:
+		return int32(codeNoEndpoint)
+	case codes.ResourceExhausted:
+		return int32(codeResourceExhausted)
+	case codes.FailedPrecondition:
+		return int32(codePrecondition)
+	case codes.Aborted:
+		return int32(codes.Aborted)
+	case codes.Unimplemented:
+		return int32(codeUnimplemented)
+	case codes.Unavailable:
+		return int32(codeUnavailable)
+	case codes.DataLoss:
+		return int32(codeDataLoss)
+	case codes.InvalidArgument:
+		return fieldCode(f.message)
+	}
+	return int32(codeInternal)
+}
+
+// form is how an error looks over HTTP.
+type form struct {
+	status  int
+	family  codes.Code // the code that streams tell, which lose the name
+	name    string
+	message string
+}
+
+// form says an error over HTTP.
+func (f *failure) form() form {
+	n := f.number()
+	message := lastCause(f.message)
+	switch {
+	case n == int32(codes.Aborted):
+		return form{http.StatusConflict, codes.Aborted, codes.Aborted.String(), message}
+	case n < 2000:
+		return form{http.StatusUnauthorized, codes.Unauthenticated, openfgav1.AuthErrorCode(n).String(), message}
+	case n < 3500:
+		return form{http.StatusBadRequest, codes.InvalidArgument, openfgav1.ErrorCode(n).String(), message}
+	case n < 4000:
+		return form{http.StatusUnprocessableEntity, codes.ResourceExhausted, openfgav1.UnprocessableContentErrorCode(n).String(), message}
+	case n < 5000:
+		return form{http.StatusInternalServerError, codes.Internal, openfgav1.InternalErrorCode(n).String(), message}
+	}
+	return form{http.StatusNotFound, codes.NotFound, openfgav1.NotFoundErrorCode(n).String(), message}
+}
+
+// lastCause is what stands last in a chain of causes about fields.
+func lastCause(message string) string {
+	if i := strings.LastIndex(message, "| caused by:"); i >= 0 {
+		message = message[i+len("| caused by:"):]
+	}
+	return strings.TrimSpace(message)
+}
+
+// fieldCode finds the code of an error about a field's form, whose text is
+// "invalid Message.Field: reason".
+func fieldCode(message string) int32 {
+	where, reason, ok := strings.Cut(lastCause(message), ": ")
+	_, field, dotted := strings.Cut(where, ".")
+	if !ok || !dotted || strings.Contains(field, ".") {
+		return int32(codeValidation)
+	}
+	if strings.HasPrefix(field, "Relations[") {
+		field = "Relations[]"
+	}
+	for _, f := range fieldCodes() {
+		if f.field == field && strings.HasPrefix(reason, f.reason) {
+			return int32(f.code)
+		}
+	}
+	return int32(codeValidation)
+}
+
+// fieldCodes are the fields whose rules have codes of their own over HTTP.
+func fieldCodes() []struct {
+	field, reason string
+	code          openfgav1.ErrorCode
+} {
+	const tooLong, pattern, required = "value length must be at most", "value does not match regex pattern", "value is required"
+	return []struct {
+		field, reason string
+		code          openfgav1.ErrorCode
+	}{
+		{"Assertions", "value must contain no more than", openfgav1.ErrorCode_assertions_too_many_items},
+		{"AuthorizationModelId", tooLong, openfgav1.ErrorCode_authorization_model_id_too_long},
+		{"Base", required, openfgav1.ErrorCode_difference_base_missing_value},
+		{"Id", tooLong, openfgav1.ErrorCode_id_too_long},
+		{"Object", tooLong, openfgav1.ErrorCode_object_too_long},
+		{"PageSize", "value must be inside range", openfgav1.ErrorCode_page_size_invalid},
+		{"Params", required, openfgav1.ErrorCode_param_missing_value},
+		{"Relation", tooLong, openfgav1.ErrorCode_relation_too_long},
+		{"Relations", "value must contain at least", openfgav1.ErrorCode_relations_too_few_items},
+		{"Relations[]", tooLong, openfgav1.ErrorCode_relations_too_long},
+		{"Relations[]", pattern, openfgav1.ErrorCode_relations_invalid_pattern},
+		{"StoreId", "value length must be", openfgav1.ErrorCode_store_id_invalid_length},
+		{"Subtract", required, openfgav1.ErrorCode_subtract_base_missing_value},
+		{"TupleKey", required, openfgav1.ErrorCode_tuple_key_value_not_specified},
+		{"TupleKeys", "value must contain between", openfgav1.ErrorCode_tuple_keys_too_many_or_too_few_items},
+		{"Type", "value length must be at", openfgav1.ErrorCode_type_invalid_length},
+		{"Type", pattern, openfgav1.ErrorCode_type_invalid_pattern},
+		{"TypeDefinitions", "value must contain at least", openfgav1.ErrorCode_type_definitions_too_few_items},
+	}
+}

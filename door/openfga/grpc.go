@@ -1,0 +1,242 @@
+package openfga
+
+import (
+	"context"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// grpcServer is the protocol's gRPC service. Each method turns its message
+// into the request that HTTP makes of a body, and the answer back.
+type grpcServer struct {
+	openfgav1.UnimplementedOpenFGAServiceServer
+	s *service
+}
+
+// begin reads what a request's metadata says.
+func begin(ctx context.Context) call {
+	var c call
+	if v := metadata.ValueFromIncomingContext(ctx, metadataRevision); len(v) > 0 {
+		c.revision = v[0]
+	}
+	return c
+}
+
+// finish sends what an answer says besides its message. Called in process,
+// nobody receives it.
+func (c *call) finish(ctx context.Context) {
+	md := make(metadata.MD, 4)
+	for _, h := range [...]struct{ name, value string }{
+		{metadataStore, c.store}, {metadataModel, c.model}, {metadataRevision, string(c.token)}, {metadataTruncated, c.truncated},
+	} {
+		if h.value != "" {
+			md[h.name] = []string{h.value}
+		}
+	}
+	_ = grpc.SetHeader(ctx, md)
+}
+
+// unary runs one of the methods that speak in messages.
+func unary[In, Out any](ctx context.Context, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
+	c := begin(ctx)
+	out, err := f(ctx, &c, in)
+	c.finish(ctx)
+	return out, err
+}
+
+func (g *grpcServer) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
+	return unary(ctx, in, g.s.createStore)
+}
+
+func (g *grpcServer) UpdateStore(ctx context.Context, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
+	return unary(ctx, in, g.s.updateStore)
+}
+
+func (g *grpcServer) DeleteStore(ctx context.Context, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
+	return unary(ctx, in, g.s.deleteStore)
+}
+
+func (g *grpcServer) GetStore(ctx context.Context, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
+	return unary(ctx, in, g.s.getStore)
+}
+
+func (g *grpcServer) ListStores(ctx context.Context, in *openfgav1.ListStoresRequest) (*openfgav1.ListStoresResponse, error) {
+	return unary(ctx, in, g.s.listStores)
+}
+
+func (g *grpcServer) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
+	return unary(ctx, in, g.s.writeModel)
+}
+
+func (g *grpcServer) ReadAuthorizationModel(ctx context.Context, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
+	return unary(ctx, in, g.s.readModel)
+}
+
+func (g *grpcServer) ReadAuthorizationModels(ctx context.Context, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
+	return unary(ctx, in, g.s.readModels)
+}
+
+func (g *grpcServer) ReadChanges(ctx context.Context, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
+	return unary(ctx, in, g.s.readChanges)
+}
+
+func (g *grpcServer) WriteAssertions(ctx context.Context, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
+	return unary(ctx, in, g.s.writeAssertions)
+}
+
+func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
+	return unary(ctx, in, g.s.readAssertions)
+}
+
+func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
+	c := begin(ctx)
+	var r wire.WriteRequest
+	r.FromProto(in)
+	err := g.s.write(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &openfgav1.WriteResponse{}, nil
+}
+
+func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*openfgav1.ReadResponse, error) {
+	c := begin(ctx)
+	var r wire.ReadRequest
+	r.FromProto(in)
+	page, next, err := g.s.read(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &openfgav1.ReadResponse{ContinuationToken: next}
+	for i := range page.Tuples {
+		k, err := tupleMessage(&page.Tuples[i].Tuple)
+		if err != nil {
+			return nil, fromEngine(err)
+		}
+		out.Tuples = append(out.Tuples, &openfgav1.Tuple{Key: k, Timestamp: timestamppb.New(page.Tuples[i].Created)})
+	}
+	return out, nil
+}
+
+func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
+	c := begin(ctx)
+	var r wire.CheckRequest
+	r.FromProto(in)
+	allowed, err := g.s.check(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &openfgav1.CheckResponse{Allowed: allowed}, nil
+}
+
+func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
+	c := begin(ctx)
+	var r wire.BatchCheckRequest
+	r.FromProto(in)
+	results, err := g.s.batchCheck(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(results))}
+	for i := range results {
+		out.Result[results[i].correlation] = results[i].message()
+	}
+	return out, nil
+}
+
+func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
+	if o.err == nil {
+		return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Allowed{Allowed: o.allowed}}
+	}
+	e := &openfgav1.CheckError{Message: o.err.message}
+	if n, input := o.err.input(); input {
+		e.Code = &openfgav1.CheckError_InputError{InputError: openfgav1.ErrorCode(n)}
+	} else {
+		e.Code = &openfgav1.CheckError_InternalError{InternalError: openfgav1.InternalErrorCode(n)}
+	}
+	return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Error{Error: e}}
+}
+
+func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*openfgav1.ExpandResponse, error) {
+	c := begin(ctx)
+	var r wire.ExpandRequest
+	r.FromProto(in)
+	tree, err := g.s.expand(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &openfgav1.ExpandResponse{Tree: tree}, nil
+}
+
+func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
+	c := begin(ctx)
+	var r wire.ListObjectsRequest
+	r.FromProto(in)
+	ids, err := g.s.listObjects(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &openfgav1.ListObjectsResponse{Objects: make([]string, len(ids))}
+	for i, id := range ids {
+		out.Objects[i] = r.Type + ":" + id
+	}
+	return out, nil
+}
+
+func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
+	ctx := stream.Context()
+	c := begin(ctx)
+	var r wire.ListObjectsRequest
+	r.FromStreamed(in)
+	begun := false
+	return g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
+		if !begun {
+			c.finish(ctx)
+			begun = true
+		}
+		for _, id := range ids {
+			if err := stream.Send(&openfgav1.StreamedListObjectsResponse{Object: r.Type + ":" + id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
+	c := begin(ctx)
+	var r wire.ListUsersRequest
+	r.FromProto(in)
+	users, err := g.s.listUsers(ctx, &c, &r)
+	c.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &openfgav1.ListUsersResponse{Users: make([]*openfgav1.User, len(users))}
+	for i := range users {
+		out.Users[i] = userMessage(users[i])
+	}
+	return out, nil
+}
+
+func userMessage(s rel.Subject) *openfgav1.User {
+	switch {
+	case s.Relation != "":
+		return &openfgav1.User{User: &openfgav1.User_Userset{Userset: &openfgav1.UsersetUser{Type: s.Type, Id: s.ID, Relation: s.Relation}}}
+	case s.IsWildcard():
+		return &openfgav1.User{User: &openfgav1.User_Wildcard{Wildcard: &openfgav1.TypedWildcard{Type: s.Type}}}
+	}
+	return &openfgav1.User{User: &openfgav1.User_Object{Object: &openfgav1.Object{Type: s.Type, Id: s.ID}}}
+}

@@ -1,0 +1,313 @@
+package openfga
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+)
+
+// httpServer answers the protocol over HTTP.
+type httpServer struct {
+	s           *service
+	contentType []string
+	answers     sync.Pool // of *[]byte
+}
+
+// exchange is a request as operations see it: bytes in, bytes out.
+type exchange struct {
+	call
+	params *door.Params
+	query  string
+	body   []byte // valid until the answer is written
+}
+
+// storeID is the path's first parameter.
+func (x *exchange) storeID() string { return x.params.At(0) }
+
+// operation appends an answer to dst and returns it with its status.
+type operation func(ctx context.Context, s *service, x *exchange, dst []byte) (answer []byte, status int, err error)
+
+// serve makes an operation a route's function.
+func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request, door.Params) {
+	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
+		x := exchange{params: &p, query: r.URL.RawQuery}
+		x.revision = revisionOf(r)
+		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
+			body, ok := h.body(w, r)
+			if !ok {
+				return
+			}
+			defer body.Free()
+			x.body = body.Bytes
+		}
+		buf := h.buffer()
+		defer h.free(buf)
+		answer, status, err := op(r.Context(), h.s, &x, (*buf)[:0])
+		x.head(w.Header())
+		if err != nil {
+			h.fail(w, toFailure(err))
+			return
+		}
+		*buf = answer
+		if status == http.StatusNoContent {
+			w.WriteHeader(status)
+			return
+		}
+		h.answer(w, status, answer)
+	}
+}
+
+// revisionOf reads the header of a request.
+func revisionOf(r *http.Request) string {
+	if v := r.Header[headerRevision]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// head writes what an answer says besides its body.
+func (c *call) head(h http.Header) {
+	for _, v := range [...]struct{ name, value string }{
+		{headerStore, c.store}, {headerModel, c.model}, {headerRevision, string(c.token)}, {headerTruncated, c.truncated},
+	} {
+		if v.value != "" {
+			h[v.name] = []string{v.value}
+		}
+	}
+}
+
+func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (*door.Body, bool) {
+	body, err := door.ReadBody(r)
+	if err == nil {
+		return body, true
+	}
+	var why *door.Refusal
+	if errors.As(err, &why) {
+		h.fail(w, refusal(why))
+	} else {
+		h.fail(w, &failure{codeValidation, "the request's body cannot be read"})
+	}
+	return nil, false
+}
+
+// answerKeptMax is the largest answer whose memory is kept, in bytes.
+const answerKeptMax = 256 << 10
+
+func (h *httpServer) buffer() *[]byte {
+	if b, ok := h.answers.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, 0, 1024)
+	return &b
+}
+
+func (h *httpServer) free(b *[]byte) {
+	if cap(*b) <= answerKeptMax {
+		h.answers.Put(b)
+	}
+}
+
+func (h *httpServer) answer(w http.ResponseWriter, status int, body []byte) {
+	header := w.Header()
+	header["Content-Type"] = h.contentType
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone is nobody to tell
+}
+
+func (h *httpServer) fail(w http.ResponseWriter, f *failure) {
+	form := f.form()
+	h.answer(w, form.status, wire.AppendError(nil, form.name, form.message))
+}
+
+// stream answers StreamedListObjects: a line an object. An error before the
+// first line is the status; all errors lose their name, as in the original.
+func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Params) {
+	body, ok := h.body(w, r)
+	if !ok {
+		return
+	}
+	defer body.Free()
+	var c call
+	c.revision = revisionOf(r)
+	var in wire.ListObjectsRequest
+	if err := in.Parse(body.Bytes); err != nil {
+		h.fail(w, bodyFailure(err))
+		return
+	}
+	in.StoreID = p.At(0)
+	begun := false
+	begin := func(status int) {
+		begun = true
+		c.head(w.Header())
+		w.Header()["Content-Type"] = h.contentType
+		w.WriteHeader(status)
+	}
+	control := http.NewResponseController(w)
+	buf := h.buffer()
+	defer h.free(buf)
+	err := h.s.streamObjects(r.Context(), &c, &in, func(ids []string) error {
+		if !begun {
+			begin(http.StatusOK)
+		}
+		*buf = (*buf)[:0]
+		for _, id := range ids {
+			*buf = wire.AppendStreamedObject(*buf, in.Type, id)
+		}
+		if _, err := w.Write(*buf); err != nil {
+			return err
+		}
+		_ = control.Flush() // without it the lines come later
+		return nil
+	})
+	if err == nil || r.Context().Err() != nil {
+		return
+	}
+	form := toFailure(err).form()
+	if !begun {
+		begin(form.streamStatus())
+	}
+	*buf = append(strconv.AppendInt(append((*buf)[:0], `{"error":{"code":`...), int64(form.family), 10), `,"message":`...)
+	*buf = append(wire.AppendString(*buf, form.message), ",\"details\":[]}}\n"...)
+	_, _ = w.Write(*buf)
+}
+
+// streamStatus is the status of a stream that ends before it begins: that of
+// the code that streams tell.
+func (f form) streamStatus() int {
+	if f.status == http.StatusUnprocessableEntity {
+		return http.StatusTooManyRequests
+	}
+	return f.status
+}
+
+// bodyFailure says why a body cannot be read.
+func bodyFailure(err error) *failure {
+	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
+	return &failure{codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON")}
+}
+
+// parsed makes a reading's error one of the protocol.
+func parsed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return bodyFailure(err)
+}
+
+// unmarshal reads a body as a message, as wire reads those of the frequent
+// calls: an empty one is an empty message, nothing may follow it.
+func unmarshal(body []byte, m proto.Message) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	if n := jsonNesting(body); n > JSONNestingMax {
+		return bodyFailure(fmt.Errorf("%w: the bound DepthMax is %d", wire.ErrDepth, JSONNestingMax))
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(body, &raw); err != nil {
+		if err.Error() == "unexpected end of JSON input" {
+			err = errors.New("malformed JSON")
+		}
+		return bodyFailure(err)
+	}
+	err := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * JSONNestingMax}.Unmarshal(body, m)
+	if err != nil {
+		// protojson has either kind of blank, by chance.
+		return bodyFailure(errors.New(clip(strings.ReplaceAll(err.Error(), "\u00a0", " "))))
+	}
+	return nil
+}
+
+// marshal appends a message as the protocol's gateway writes it: every field,
+// the empty ones too.
+func marshal(dst []byte, m proto.Message) ([]byte, error) {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	buf := bytes.NewBuffer(dst)
+	if err := json.Compact(buf, text); err != nil { // protojson adds blanks by chance
+		return nil, fromEngine(err)
+	}
+	return buf.Bytes(), nil
+}
+
+// message is an operation of the calls that speak in messages.
+func message[In, Out proto.Message](ctx context.Context, x *exchange, dst []byte, status int, in In, f func(context.Context, *call, In) (Out, error)) ([]byte, int, error) {
+	out, err := f(ctx, &x.call, in)
+	if err != nil || status == http.StatusNoContent {
+		return dst, status, err
+	}
+	dst, err = marshal(dst, out)
+	return dst, status, err
+}
+
+// fields are a query's values. A name that is given twice, and a value that is
+// not of its type, are errors; other names are ignored.
+type fields struct {
+	values url.Values
+	err    error
+}
+
+func (x *exchange) fields() fields {
+	if x.query == "" {
+		return fields{}
+	}
+	v, err := url.ParseQuery(x.query)
+	if err != nil {
+		return fields{err: fail(codeValidation, "%v", err)}
+	}
+	return fields{values: v}
+}
+
+func (f *fields) text(name string) string {
+	v := f.values[name]
+	if len(v) > 1 && f.err == nil {
+		f.err = fail(codeValidation, "too many values for field %q: %s", name, clip(strings.Join(v, ", ")))
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return v[0]
+}
+
+func (f *fields) pageSize() *wrapperspb.Int32Value {
+	text := f.text("page_size")
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil && f.err == nil {
+		f.err = fail(codeValidation, "parsing field \"page_size\": %s", clip(err.Error()))
+	}
+	return wrapperspb.Int32(int32(n))
+}
+
+func (f *fields) time(name string) *timestamppb.Timestamp {
+	text := f.text(name)
+	if text == "" {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil && f.err == nil {
+		f.err = fail(codeValidation, "parsing field %q: %s", name, clip(err.Error()))
+	}
+	return timestamppb.New(t)
+}

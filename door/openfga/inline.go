@@ -1,0 +1,230 @@
+package openfga
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// inlineName is the condition that a tuple brings with it: its stored context
+// holds "expression" and, optionally, "parameters" with their types.
+const inlineName = "$expression"
+
+// inlineProgramsMax bounds the compiled inline expressions kept per schema.
+const inlineProgramsMax = 1000
+
+// Conditions is an expr.Compiler around another one that also compiles
+// "$expression", the condition that a tuple brings with it. An engine whose
+// conditions are made without it takes these tuples for ones whose condition
+// is false.
+type Conditions struct{ Inner expr.Compiler }
+
+// Compile is expr.Compiler's.
+func (c Conditions) Compile(def expr.Definition) (expr.Program, error) {
+	if def.Name == inlineName {
+		return &inline{compiler: c.Inner, programs: map[string]expr.Program{}}, nil
+	}
+	return c.Inner.Compile(def)
+}
+
+// usesInline says whether a model restricts by "$expression".
+func usesInline(m *schema.Model) bool {
+	for _, t := range m.Types {
+		for _, r := range t.Relations {
+			if slices.ContainsFunc(r.Subjects, func(s schema.SubjectType) bool { return s.Condition == inlineName }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addInline defines "$expression" in a model. The schema knows it by what a
+// tuple of it may store; compiled by itself it is false.
+func addInline(m *schema.Model) {
+	for _, d := range m.Conditions {
+		if d.Name == inlineName {
+			return
+		}
+	}
+	m.Conditions = append(m.Conditions, expr.Definition{Name: inlineName, Source: "false", Params: []expr.Param{
+		{Name: "expression", Type: expr.Type{Kind: expr.String}},
+		{Name: "parameters", Type: expr.Type{Kind: expr.Map, Elem: &expr.Type{Kind: expr.String}}},
+	}})
+}
+
+// inline is the program of "$expression". Safe for concurrent use.
+type inline struct {
+	compiler expr.Compiler
+
+	mu       sync.Mutex
+	programs map[string]expr.Program // by definition, as JSON
+}
+
+// Eval is expr.Program's: only the request's values are the expression's.
+func (p *inline) Eval(stored, request expr.Values, now rel.Time) expr.Result {
+	program, err := p.program(stored)
+	if err != nil {
+		return expr.Result{Truth: expr.Unknown, Err: err}
+	}
+	return program.Eval(nil, request, now)
+}
+
+// unparameterized is an expression without parameters: values that are meant
+// for other tuples do not disturb it.
+type unparameterized struct{ expr.Program }
+
+func (p unparameterized) Eval(expr.Values, expr.Values, rel.Time) expr.Result {
+	return p.Program.Eval(nil, nil, 0)
+}
+
+func (p *inline) program(stored expr.Values) (expr.Program, error) {
+	def, err := inlineDefinition(stored)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(def)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got, ok := p.programs[string(text)]; ok {
+		return got, nil
+	}
+	program, err := p.compiler.Compile(def)
+	if err != nil {
+		return nil, err
+	}
+	if len(def.Params) == 0 {
+		program = unparameterized{program}
+	}
+	if len(p.programs) >= inlineProgramsMax {
+		clear(p.programs)
+	}
+	p.programs[string(text)] = program
+	return program, nil
+}
+
+// inlineDefinition reads a tuple's stored context. Names that it does not
+// declare are strings.
+func inlineDefinition(stored expr.Values) (expr.Definition, error) {
+	def := expr.Definition{Name: inlineName, Strict: true}
+	def.Source, _ = stored["expression"].(string)
+	if def.Source == "" {
+		return def, fmt.Errorf("%w: %s: context field \"expression\" must be a non-empty string", expr.ErrCompile, inlineName)
+	}
+	declared, ok := stored["parameters"].(map[string]any)
+	if _, there := stored["parameters"]; there && !ok {
+		return def, fmt.Errorf("%w: %s: context field \"parameters\" must be a struct", expr.ErrCompile, inlineName)
+	}
+	for name, v := range declared {
+		text, _ := v.(string)
+		t, err := inlineType(text)
+		if err != nil {
+			return def, err
+		}
+		def.Params = append(def.Params, expr.Param{Name: name, Type: t})
+	}
+	names, err := identifiers(def.Source)
+	if err != nil {
+		return def, err
+	}
+	for _, name := range names {
+		if _, ok := declared[name]; !ok {
+			def.Params = append(def.Params, expr.Param{Name: name, Type: expr.Type{Kind: expr.String}})
+		}
+	}
+	slices.SortFunc(def.Params, func(a, b expr.Param) int { return strings.Compare(a.Name, b.Name) })
+	return def, nil
+}
+
+// inlineType reads "string", "list<int>" and the like.
+func inlineType(text string) (expr.Type, error) {
+	return inlineTypeWithin(text, typeDepthMax)
+}
+
+func inlineTypeWithin(text string, depth int) (expr.Type, error) {
+	outer, inner, generic := strings.Cut(text, "<")
+	if generic {
+		inner, generic = strings.CutSuffix(inner, ">")
+	}
+	kind, ok := expr.ParseKind(outer)
+	if !ok || depth == 0 || (kind == expr.List || kind == expr.Map) != (generic && inner != "") || !generic && outer != text {
+		return expr.Type{}, fmt.Errorf("%w: %s: unknown parameter type %q", expr.ErrCompile, inlineName, clip(text))
+	}
+	if !generic {
+		return expr.Type{Kind: kind}, nil
+	}
+	elem, err := inlineTypeWithin(inner, depth-1)
+	return expr.Type{Kind: kind, Elem: &elem}, err
+}
+
+// identifiers lists the free names of an expression, sorted.
+func identifiers(source string) ([]string, error) {
+	env, err := cel.NewEnv()
+	if err != nil {
+		return nil, err
+	}
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("%w: %s: %v", expr.ErrCompile, inlineName, issues.Err())
+	}
+	seen := map[string]bool{}
+	free(parsed.NativeRep().Expr(), nil, seen)
+	var names []string
+	for n := range seen {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// free adds the names that e reads and that no comprehension around binds.
+// The parser bounds the depth.
+func free(e ast.Expr, bound []string, seen map[string]bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		if !slices.Contains(bound, e.AsIdent()) {
+			seen[e.AsIdent()] = true
+		}
+	case ast.SelectKind:
+		free(e.AsSelect().Operand(), bound, seen)
+	case ast.CallKind:
+		if e.AsCall().IsMemberFunction() {
+			free(e.AsCall().Target(), bound, seen)
+		}
+		for _, a := range e.AsCall().Args() {
+			free(a, bound, seen)
+		}
+	case ast.ListKind:
+		for _, x := range e.AsList().Elements() {
+			free(x, bound, seen)
+		}
+	case ast.MapKind:
+		for _, x := range e.AsMap().Entries() {
+			free(x.AsMapEntry().Key(), bound, seen)
+			free(x.AsMapEntry().Value(), bound, seen)
+		}
+	case ast.StructKind:
+		for _, x := range e.AsStruct().Fields() {
+			free(x.AsStructField().Value(), bound, seen)
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		free(c.IterRange(), bound, seen)
+		inner := append(slices.Clone(bound), c.IterVar(), c.IterVar2(), c.AccuVar())
+		for _, x := range []ast.Expr{c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
+			free(x, inner, seen)
+		}
+	}
+}

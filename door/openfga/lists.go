@@ -1,0 +1,162 @@
+package openfga
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// What cut a list short, in the header Ostiary-Truncated.
+const truncatedResults = "max-results"
+
+// streamPage is how many objects a stream takes from the engine at once.
+const streamPage = 1000
+
+// listObjects lists the ids of at most Options.ListResults objects.
+func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest) (ids []string, err error) {
+	if err := objectsForm(in, false); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
+	defer cancel()
+	p, req, err := s.objectsRequest(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	req.Limit = s.o.ListResults
+	list, err := p.objects(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
+	if list.Next != "" {
+		c.truncated = truncatedResults
+	}
+	return list.IDs, nil
+}
+
+// streamObjects yields the ids of all objects. An error of yield ends it.
+func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest, yield func(ids []string) error) error {
+	if err := objectsForm(in, true); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
+	defer cancel()
+	p, req, err := s.objectsRequest(ctx, c, in)
+	if err != nil {
+		return err
+	}
+	req.Limit = streamPage
+	for {
+		list, err := p.objects(ctx, &req)
+		if err != nil {
+			return err
+		}
+		if err := yield(list.IDs); err != nil {
+			return err
+		}
+		if list.Next == "" {
+			return nil
+		}
+		req.Cursor = list.Next
+	}
+}
+
+// objects asks for a page. A bound that cut the search, or a candidate that
+// cannot be decided, is an error.
+func (p *place) objects(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
+	list, err := p.store.ListObjects(ctx, *req)
+	if err != nil {
+		return list, revisionError(err)
+	}
+	if err := cut(list.Bound, list.Reasons); err != nil {
+		return list, err
+	}
+	return list, p.call.answered(ctx, p.store, list.Revision)
+}
+
+func (s *service) objectsRequest(ctx context.Context, c *call, in *wire.ListObjectsRequest) (p place, req ostiary.ListObjectsRequest, err error) {
+	if p, err = s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency); err != nil {
+		return p, req, err
+	}
+	if req.Ask, err = p.ask(in.Context, in.Tuples); err != nil {
+		return p, req, listFailure(err)
+	}
+	if err := hasRelation(p.schema, in.Type, in.Relation); err != nil {
+		return p, req, listFailure(err)
+	}
+	if req.Subject, err = subject(p.schema, in.User); err != nil {
+		return p, req, fail(codeValidation, "invalid 'user' value: %v", err)
+	}
+	req.Type, req.Relation = in.Type, in.Relation
+	return p, req, nil
+}
+
+// listUsers lists at most Options.ListResults users.
+func (s *service) listUsers(ctx context.Context, c *call, in *wire.ListUsersRequest) ([]rel.Subject, error) {
+	if err := usersForm(in); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
+	defer cancel()
+	p, err := s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency)
+	if err != nil {
+		return nil, err
+	}
+	ask, err := p.ask(in.Context, in.Tuples)
+	if err != nil {
+		return nil, listFailure(err)
+	}
+	filter := in.Filters[0] // its form says that there is one
+	if err := p.hasFilter(filter); err != nil {
+		return nil, listFailure(err)
+	}
+	if err := hasRelation(p.schema, in.Object.Type, in.Relation); err != nil {
+		return nil, listFailure(err)
+	}
+	o := rel.Object{Type: in.Object.Type, ID: in.Object.ID}
+	if o.Validate() != nil { // no tuple can name it; the protocol does not look
+		return nil, nil
+	}
+	return p.users(ctx, ostiary.ListSubjectsRequest{
+		Object: o, Relation: in.Relation, SubjectType: filter.Type, SubjectRelation: filter.Relation,
+		Limit: s.o.ListResults, Ask: ask,
+	})
+}
+
+func (p *place) hasFilter(f wire.UserFilter) error {
+	if f.Relation == "" {
+		return hasType(p.schema, f.Type)
+	}
+	return hasRelation(p.schema, f.Type, f.Relation)
+}
+
+// users goes on while pages are full of those whom a wildcard leaves out, who
+// count in the engine's limit, but are not in the protocol's list.
+func (p *place) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
+	for {
+		list, err := p.store.ListSubjects(ctx, req)
+		if err != nil {
+			return nil, revisionError(err)
+		}
+		if err := cut(list.Bound, list.Reasons); err != nil {
+			return nil, err
+		}
+		if list.Wildcard == expr.True && req.Cursor == "" {
+			out = append(out, rel.Subject{Type: req.SubjectType, ID: rel.Wildcard})
+		}
+		for _, id := range list.IDs {
+			if len(out) == p.service.o.ListResults {
+				p.call.truncated = truncatedResults
+				return out, p.call.answered(ctx, p.store, list.Revision)
+			}
+			out = append(out, rel.Subject{Type: req.SubjectType, ID: id, Relation: req.SubjectRelation})
+		}
+		if list.Next == "" {
+			return out, p.call.answered(ctx, p.store, list.Revision)
+		}
+		req.Cursor = list.Next
+	}
+}

@@ -1,0 +1,149 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ostiary/ostiary"
+)
+
+// defaultSchemaVersion is that of a request that names none.
+const defaultSchemaVersion = "1.1"
+
+func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	st, err := s.store(ctx, c, in.GetStoreId())
+	if err != nil {
+		return nil, err
+	}
+	m := &openfgav1.AuthorizationModel{
+		SchemaVersion: in.GetSchemaVersion(), TypeDefinitions: in.GetTypeDefinitions(), Conditions: in.GetConditions(),
+	}
+	if m.SchemaVersion == "" {
+		m.SchemaVersion = defaultSchemaVersion
+	}
+	src, err := s.source(m)
+	if err != nil {
+		return nil, err
+	}
+	info, token, err := st.WriteSchema(ctx, src)
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	c.model, c.token = info.ID, token
+	return &openfgav1.WriteAuthorizationModelResponse{AuthorizationModelId: info.ID}, nil
+}
+
+// source translates a model, and keeps it as it is for reading back.
+func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSource, err error) {
+	if n := len(m.GetTypeDefinitions()); n > s.o.Model.types() {
+		return src, fail(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.types())
+	}
+	if n := proto.Size(m); n > s.o.Model.modelBytes() {
+		return src, fail(codeEntityLimit, "model exceeds size limit: %d bytes vs %d bytes", n, s.o.Model.modelBytes())
+	}
+	model, err := s.o.Model.Translate(m)
+	if err != nil {
+		return src, fail(codeInvalidModel, "%v", err)
+	}
+	if usesInline(model) {
+		if !s.o.InlineExpressions {
+			return src, fail(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
+		}
+		addInline(model)
+	}
+	text, err := canonicalJSON(m)
+	if err != nil {
+		return src, fromEngine(err)
+	}
+	return ostiary.SchemaSource{Model: model, Dialect: LanguageJSON, Source: text}, nil
+}
+
+func (s *service) readModel(ctx context.Context, c *call, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	st, err := s.store(ctx, c, in.GetStoreId())
+	if err != nil {
+		if toFailure(err).code == codeStoreNotFound {
+			return nil, noModel(in.GetStoreId(), in.GetId())
+		}
+		return nil, err
+	}
+	m, err := model(ctx, st, in.GetId())
+	if err != nil {
+		return nil, err
+	}
+	c.model = m.GetId()
+	return &openfgav1.ReadAuthorizationModelResponse{AuthorizationModel: m}, nil
+}
+
+// model reads a model back: as it was written where that is known, else as
+// what it means.
+func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.AuthorizationModel, error) {
+	sc, err := st.Schema(ctx, id)
+	if errors.Is(err, ostiary.ErrNoSchema) {
+		return nil, noModel(st.ID().String(), id)
+	}
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	m := &openfgav1.AuthorizationModel{}
+	if sc.Dialect == LanguageJSON {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(sc.Source, m)
+	} else {
+		m, err = Message(sc.Model)
+	}
+	if err != nil {
+		return nil, fail(codeInvalidModel, "model %s cannot be said in this protocol: %v", id, err)
+	}
+	m.Id = sc.ID
+	return m, nil
+}
+
+func (s *service) readModels(ctx context.Context, c *call, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
+	if err := ruled(in); err != nil {
+		return nil, err
+	}
+	st, err := s.store(ctx, c, in.GetStoreId())
+	if err != nil {
+		return nil, err
+	}
+	list, err := st.Schemas(ctx)
+	if err != nil {
+		return nil, fromEngine(err)
+	}
+	// Those of a namespace are another door's, and are asked by its words.
+	list = slices.DeleteFunc(list, func(i ostiary.SchemaInfo) bool { return i.Namespace != "" })
+	if token := in.GetContinuationToken(); token != "" {
+		last, err := openToken(modelsToken, token, in.GetStoreId())
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(list, func(i ostiary.SchemaInfo) bool { return i.ID == string(last) })
+		if i < 0 {
+			return nil, badContinuation()
+		}
+		list = list[i+1:]
+	}
+	out := &openfgav1.ReadAuthorizationModelsResponse{AuthorizationModels: []*openfgav1.AuthorizationModel{}}
+	if limit := pageSize(in.GetPageSize().GetValue()); len(list) > limit {
+		list = list[:limit]
+		out.ContinuationToken = sealToken(modelsToken, []byte(list[limit-1].ID), in.GetStoreId())
+	}
+	for _, info := range list {
+		m, err := model(ctx, st, info.ID)
+		if err != nil {
+			return nil, err
+		}
+		out.AuthorizationModels = append(out.AuthorizationModels, m)
+	}
+	return out, nil
+}

@@ -1,0 +1,222 @@
+package openfga
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// One operation a route: what of a message is in the path, in the query and in
+// the body. What the path says wins over the body.
+
+func createStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.CreateStoreRequest{}
+	if err := unmarshal(x.body, in); err != nil {
+		return dst, 0, err
+	}
+	return message(ctx, x, dst, http.StatusCreated, in, s.createStore)
+}
+
+func listStores(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	f := x.fields()
+	in := &openfgav1.ListStoresRequest{PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"), Name: f.text("name")}
+	if f.err != nil {
+		return dst, 0, f.err
+	}
+	return message(ctx, x, dst, http.StatusOK, in, s.listStores)
+}
+
+func getStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	return message(ctx, x, dst, http.StatusOK, &openfgav1.GetStoreRequest{StoreId: x.storeID()}, s.getStore)
+}
+
+func updateStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.UpdateStoreRequest{}
+	if err := unmarshal(x.body, in); err != nil {
+		return dst, 0, err
+	}
+	in.StoreId = x.storeID()
+	return message(ctx, x, dst, http.StatusOK, in, s.updateStore)
+}
+
+func deleteStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	return message(ctx, x, dst, http.StatusNoContent, &openfgav1.DeleteStoreRequest{StoreId: x.storeID()}, s.deleteStore)
+}
+
+func writeModel(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.WriteAuthorizationModelRequest{}
+	if err := unmarshal(x.body, in); err != nil {
+		return dst, 0, err
+	}
+	in.StoreId = x.storeID()
+	return message(ctx, x, dst, http.StatusCreated, in, s.writeModel)
+}
+
+func readModel(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.ReadAuthorizationModelRequest{StoreId: x.storeID(), Id: x.params.At(1)}
+	return message(ctx, x, dst, http.StatusOK, in, s.readModel)
+}
+
+func readModels(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	f := x.fields()
+	in := &openfgav1.ReadAuthorizationModelsRequest{
+		StoreId: x.storeID(), PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"),
+	}
+	if f.err != nil {
+		return dst, 0, f.err
+	}
+	return message(ctx, x, dst, http.StatusOK, in, s.readModels)
+}
+
+func readChanges(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	f := x.fields()
+	in := &openfgav1.ReadChangesRequest{
+		StoreId: x.storeID(), Type: f.text("type"), PageSize: f.pageSize(),
+		ContinuationToken: f.text("continuation_token"), StartTime: f.time("start_time"),
+	}
+	if f.err != nil {
+		return dst, 0, f.err
+	}
+	return message(ctx, x, dst, http.StatusOK, in, s.readChanges)
+}
+
+func writeAssertions(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.WriteAssertionsRequest{}
+	if err := unmarshal(x.body, in); err != nil {
+		return dst, 0, err
+	}
+	in.StoreId, in.AuthorizationModelId = x.storeID(), x.params.At(1)
+	return message(ctx, x, dst, http.StatusNoContent, in, s.writeAssertions)
+}
+
+func readAssertions(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	in := &openfgav1.ReadAssertionsRequest{StoreId: x.storeID(), AuthorizationModelId: x.params.At(1)}
+	return message(ctx, x, dst, http.StatusOK, in, s.readAssertions)
+}
+
+func write(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.WriteRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	err := s.write(ctx, &x.call, &in)
+	return wire.AppendWrite(dst), http.StatusOK, err
+}
+
+func read(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.ReadRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	page, next, err := s.read(ctx, &x.call, &in)
+	if err != nil {
+		return dst, 0, err
+	}
+	tuples := make([]wire.ReadTuple, len(page.Tuples))
+	for i := range page.Tuples {
+		t := &page.Tuples[i]
+		tuples[i].Created = t.Created
+		if tuples[i].Tuple, err = wireTuple(&t.Tuple); err != nil {
+			return dst, 0, fromEngine(err)
+		}
+	}
+	return wire.AppendRead(dst, tuples, next), http.StatusOK, nil
+}
+
+// wireTuple translates a stored tuple back.
+func wireTuple(t *rel.Tuple) (wire.Tuple, error) {
+	out := wire.Tuple{Key: wire.Key{User: t.Subject.String(), Relation: t.Relation, Object: t.Object.String()}}
+	if t.Condition == "" {
+		return out, nil
+	}
+	out.Condition = &wire.Condition{Name: t.Condition, Context: map[string]any{}}
+	if t.Context == "" {
+		return out, nil
+	}
+	return out, json.Unmarshal([]byte(t.Context), &out.Condition.Context)
+}
+
+func check(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.CheckRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	allowed, err := s.check(ctx, &x.call, &in)
+	return wire.AppendCheck(dst, allowed && err == nil), http.StatusOK, err
+}
+
+func batchCheck(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.BatchCheckRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	results, err := s.batchCheck(ctx, &x.call, &in)
+	if err != nil {
+		return dst, 0, err
+	}
+	out := make([]wire.BatchResult, len(results))
+	for i := range results {
+		r, o := &results[i], &out[i]
+		o.CorrelationID, o.Allowed = r.correlation, r.allowed
+		if r.err == nil {
+			continue
+		}
+		o.Message = r.err.message
+		if n, input := r.err.input(); input {
+			o.InputError = openfgav1.ErrorCode(n).String()
+		} else {
+			o.InternalError = openfgav1.InternalErrorCode(n).String()
+		}
+	}
+	return wire.AppendBatchCheck(dst, out), http.StatusOK, nil
+}
+
+func expand(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.ExpandRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	tree, err := s.expand(ctx, &x.call, &in)
+	if err != nil {
+		return dst, 0, err
+	}
+	dst, err = marshal(dst, &openfgav1.ExpandResponse{Tree: tree})
+	return dst, http.StatusOK, err
+}
+
+func listObjects(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.ListObjectsRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	ids, err := s.listObjects(ctx, &x.call, &in)
+	return wire.AppendObjects(dst, in.Type, ids), http.StatusOK, err
+}
+
+func listUsers(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+	var in wire.ListUsersRequest
+	if err := parsed(in.Parse(x.body)); err != nil {
+		return dst, 0, err
+	}
+	in.StoreID = x.storeID()
+	users, err := s.listUsers(ctx, &x.call, &in)
+	out := make([]wire.User, len(users))
+	for i, u := range users {
+		out[i] = wire.User{Type: u.Type, ID: u.ID, Relation: u.Relation}
+		if u.IsWildcard() {
+			out[i].ID = ""
+		}
+	}
+	return wire.AppendUsers(dst, out), http.StatusOK, err
+}

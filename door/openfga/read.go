@@ -1,0 +1,98 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// read gives a page of the stored tuples. What the original refuses, reading
+// by the user alone, is answered here.
+func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
+	if err := ruled(readMessage(in)); err != nil {
+		return page, "", err
+	}
+	st, err := s.store(ctx, c, in.StoreID)
+	if err != nil {
+		return page, "", err
+	}
+	filter, none, err := readFilter(in)
+	if err != nil {
+		return page, "", err
+	}
+	at, err := s.at(ctx, c, st, in.Consistency)
+	if err != nil {
+		return page, "", err
+	}
+	req := ostiary.ReadRequest{Filter: filter, Limit: pageSize(in.PageSize), At: at}
+	if in.Token != "" {
+		cursor, err := openToken(tuplesToken, in.Token, in.StoreID)
+		if err != nil {
+			return page, "", err
+		}
+		req.Cursor = string(cursor)
+	}
+	if none {
+		return page, "", nil
+	}
+	if page, err = st.Read(ctx, req); err != nil {
+		if in.Token != "" && (errors.Is(err, ostiary.ErrCursor) || errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld)) {
+			return page, "", badContinuation()
+		}
+		return page, "", revisionError(err)
+	}
+	if page.Next != "" {
+		next = sealToken(tuplesToken, []byte(page.Next), in.StoreID)
+	}
+	return page, next, c.answered(ctx, st, page.Revision)
+}
+
+// readFilter translates what tuples are wanted. none says that no tuple can
+// be.
+func readFilter(in *wire.ReadRequest) (f rel.Filter, none bool, err error) {
+	if !in.HasKey {
+		return f, false, nil
+	}
+	k := &in.Key
+	var typed bool
+	if k.Object != "" {
+		f.ObjectType, f.ObjectID, typed = strings.Cut(k.Object, ":")
+		if !typed {
+			f.ObjectType = ""
+		}
+	}
+	if f.ObjectType == "" && k.Object != "" || f.ObjectID == "" && k.User == "" {
+		return f, false, fail(codeValidation, "the 'tuple_key' field was provided but the object type field is required and both the object id and user cannot be empty")
+	}
+	f.Relation = k.Relation
+	if k.User == "" {
+		return f, false, nil
+	}
+	sub, err := rel.ParseSubject(k.User)
+	if err != nil {
+		return f, true, nil
+	}
+	f.SubjectType, f.SubjectID, f.SubjectRelation, f.SubjectPlain = sub.Type, sub.ID, sub.Relation, sub.Relation == ""
+	return f, false, nil
+}
+
+// tupleMessage translates a stored tuple back.
+func tupleMessage(t *rel.Tuple) (*openfgav1.TupleKey, error) {
+	k := &openfgav1.TupleKey{User: t.Subject.String(), Relation: t.Relation, Object: t.Object.String()}
+	if t.Condition == "" {
+		return k, nil
+	}
+	k.Condition = &openfgav1.RelationshipCondition{Name: t.Condition, Context: &structpb.Struct{}}
+	if t.Context == "" {
+		return k, nil
+	}
+	return k, protojson.Unmarshal([]byte(t.Context), k.Condition.Context)
+}

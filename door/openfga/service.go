@@ -1,0 +1,194 @@
+package openfga
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Options are the door's limits: those that OpenFGA's server has settings for.
+// The zero value is its defaults.
+type Options struct {
+	// WriteTuples is how many tuples one write may name, removed ones included.
+	// Default 100.
+	WriteTuples int
+	// BatchChecks is how many questions one batch may have. Default 50.
+	BatchChecks int
+	// ListResults is how many objects or users a list may have; one that goes on
+	// says so in the header Ostiary-Truncated. Streams have no such limit.
+	// Default 1,000.
+	ListResults int
+	// ListTime is how long a list may take. Default 3 s.
+	ListTime time.Duration
+	// Depth is how many relations a question may follow one after the other;
+	// beyond it is an error. Default 25.
+	Depth int
+	// ConditionContextBytes bounds the context that a tuple's condition stores.
+	// Default 32 KiB.
+	ConditionContextBytes int
+	// Model bounds the types and the size of a model.
+	Model Bounds
+	// ChangesPage is the largest page of changes. Default 100.
+	ChangesPage int
+	// ChangesHorizon hides the changes that are younger. Default 0: none.
+	ChangesHorizon time.Duration
+	// AssertionBytes bounds a model's assertions. Default 64,000.
+	AssertionBytes int
+	// InlineExpressions admits the condition "$expression", which is OpenFGA's
+	// experiment of that name. The engine's conditions must then be made with
+	// Conditions.
+	InlineExpressions bool
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&o.WriteTuples, 100}, {&o.BatchChecks, 50}, {&o.ListResults, 1000}, {&o.Depth, 25},
+		{&o.ConditionContextBytes, 32 << 10}, {&o.ChangesPage, 100}, {&o.AssertionBytes, 64_000},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	if o.ListTime <= 0 {
+		o.ListTime = 3 * time.Second
+	}
+	return o
+}
+
+// service answers the protocol's calls: one method each, whichever way they
+// came. Safe for concurrent use.
+type service struct {
+	engine *ostiary.Engine
+	o      Options
+}
+
+// call is what a request says beside its message, and what its answer does.
+type call struct {
+	// revision is the token that the answer must not be older than; "" asks for
+	// none.
+	revision string
+
+	// store and model are those that were asked; model is the one found where
+	// the request names none.
+	store, model string
+	// token is the revision that was answered at or written.
+	token ostiary.Token
+	// truncated names the limit that cut a list: "max-results"; "" is none.
+	truncated string
+}
+
+// answered notes the revision that an answer is of.
+func (c *call) answered(ctx context.Context, s *ostiary.Store, r storage.Revision) error {
+	t, err := s.TokenAt(ctx, r)
+	c.token = t
+	return fromEngine(err)
+}
+
+// store finds a store by its id, whose form was checked.
+func (s *service) store(ctx context.Context, c *call, id string) (*ostiary.Store, error) {
+	c.store = id
+	parsed, err := storage.ParseStoreID(id)
+	if err != nil { // of the right letters, but beyond 128 bits
+		return nil, fail(codeStoreNotFound, "Store ID not found")
+	}
+	st, err := s.engine.Store(ctx, parsed)
+	return st, fromEngine(err)
+}
+
+// at chooses the revision of a read.
+func (s *service) at(ctx context.Context, c *call, st *ostiary.Store, consistency int32) (ostiary.At, error) {
+	token := ostiary.Token(c.revision)
+	switch {
+	case consistency == wire.ConsistencyHigher && token != "":
+		// What is newest is not older than the token, if that is one at all.
+		if _, err := st.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: 1}); err != nil {
+			return ostiary.At{}, revisionError(err)
+		}
+		return ostiary.FullyConsistent(), nil
+	case consistency == wire.ConsistencyHigher:
+		return ostiary.FullyConsistent(), nil
+	case token != "":
+		return ostiary.AtLeast(token), nil
+	}
+	return ostiary.MinimizeLatency(), nil
+}
+
+// revisionError says that the error is about the header that names a revision.
+func revisionError(err error) error {
+	if errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld) {
+		return fail(codeValidation, "invalid %s: %s", headerRevision, detail(err))
+	}
+	return fromEngine(err)
+}
+
+// place is what a question is asked of.
+type place struct {
+	service *service
+	call    *call
+	store   *ostiary.Store
+	schema  *schema.Schema
+	at      ostiary.At
+}
+
+// open finds the store and the model, the newest if no id is given.
+func (s *service) open(ctx context.Context, c *call, store, model string, consistency int32) (p place, err error) {
+	st, err := s.store(ctx, c, store)
+	if err != nil {
+		if toFailure(err).code == codeStoreNotFound {
+			return p, noModel(store, model)
+		}
+		return p, err
+	}
+	info, compiled, err := st.Compiled(ctx, model)
+	if err != nil {
+		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
+			return p, noModel(store, model)
+		}
+		return p, fromEngine(err)
+	}
+	c.model = info.ID
+	at, err := s.at(ctx, c, st, consistency)
+	return place{s, c, st, compiled, at}, err
+}
+
+// noModel is also what the protocol says of a store that is not there.
+func noModel(store, model string) error {
+	if model == "" {
+		return fail(codeLatestNotFound, "No authorization models found for store '%s'", store)
+	}
+	return fail(codeModelNotFound, "Authorization Model '%s' not found", model)
+}
+
+// ask translates what questions share. An error is *invalid.
+func (p *place) ask(context expr.Values, tuples []wire.Tuple) (ostiary.Ask, error) {
+	ask := ostiary.Ask{SchemaID: p.call.model, At: p.at, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
+	if len(context) > 0 {
+		ask.Context = context
+	}
+	if len(tuples) == 0 {
+		return ask, nil
+	}
+	seen := make(map[rel.Key]struct{}, len(tuples))
+	for i := range tuples {
+		t, err := tuple(p.schema, &tuples[i])
+		if err != nil {
+			return ask, err
+		}
+		if _, ok := seen[t.Key()]; !ok { // the first of equal ones counts
+			seen[t.Key()] = struct{}{}
+			ask.Tuples = append(ask.Tuples, t)
+		}
+	}
+	return ask, nil
+}

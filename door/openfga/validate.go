@@ -1,0 +1,295 @@
+package openfga
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// invalid is what is wrong with a request's names or tuples, before a call
+// chooses its code for it: the protocol's calls differ in that.
+type invalid struct {
+	what what
+	text string
+}
+
+type what uint8
+
+const (
+	malformed    what = iota // a field's form
+	noType                   // a type that the model lacks
+	noRelation               // a relation that its type lacks
+	badTuple                 // a tuple that the model does not admit
+	badCondition             // a tuple whose condition the model does not admit
+)
+
+func (e *invalid) Error() string { return e.text }
+
+func wrong(w what, format string, args ...any) error {
+	return &invalid{w, fmt.Sprintf(format, args...)}
+}
+
+// listFailure says an *invalid with the codes of the lists, which tell kinds
+// apart; a check and a write have one code for all. Other errors stay.
+func listFailure(err error) error {
+	var e *invalid
+	if !errors.As(err, &e) {
+		return fromEngine(err)
+	}
+	return &failure{[...]codes.Code{
+		malformed: codeValidation, noType: codeTypeNotFound, noRelation: codeRelationNotFound,
+		badTuple: codeInvalidTuple, badCondition: codeValidation,
+	}[e.what], e.text}
+}
+
+// parseObject reads "type:id". The protocol's ids hold no further colon.
+func parseObject(field, s string) (rel.Object, error) {
+	typ, id, _ := strings.Cut(s, ":")
+	if typ == "" || id == "" || holds(typ, notInType) || holds(id, notInID) {
+		return rel.Object{}, wrong(malformed, "invalid '%s' field format", field)
+	}
+	return rel.Object{Type: typ, ID: id}, nil
+}
+
+const (
+	notInType     = "# "
+	notInID       = ":# "
+	notInRelation = "@:# "
+)
+
+// holds says whether a name has one of some ASCII bytes, or a control
+// character.
+func holds(s, bytes string) bool {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c < ' ' || c == 0x7f:
+			return true
+		case c >= 0x80:
+			// C1 control characters are two bytes, and nothing else begins so and
+			// ends below 0xA0.
+			if c == 0xC2 && i+1 < len(s) && s[i+1] < 0xA0 {
+				return true
+			}
+		case c <= '@' && strings.IndexByte(bytes, c) >= 0:
+			return true
+		}
+	}
+	return false
+}
+
+// parseSubject reads a user: "type:id", "type:*" or "type:id#relation".
+func parseSubject(s string) (rel.Subject, error) {
+	object, relation, userset := strings.Cut(s, "#")
+	if userset && (relation == "" || holds(relation, notInRelation)) {
+		return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+	}
+	o, err := parseObject("user", object)
+	if err != nil {
+		if !userForm(s) {
+			return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+		}
+		return rel.Subject{}, wrong(malformed, "the 'user' field must be an object (e.g. document:1) or an 'object#relation' or a typed wildcard (e.g. group:*)")
+	}
+	if userset && o.ID == rel.Wildcard {
+		return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+	}
+	return rel.Subject{Type: o.Type, ID: o.ID, Relation: relation}, nil
+}
+
+// userForm is the weakest form of a user: a subject, or a word.
+func userForm(s string) bool {
+	if s != "" && !holds(s, notInID) {
+		return true
+	}
+	object, _, _ := strings.Cut(s, "#")
+	if _, err := parseObject("user", object); err != nil {
+		return false
+	}
+	_, err := parseSubject(s)
+	return err == nil
+}
+
+// subject reads a user and finds its type and relation in the schema.
+func subject(s *schema.Schema, user string) (rel.Subject, error) {
+	sub, err := parseSubject(user)
+	if err != nil {
+		return sub, err
+	}
+	if sub.Relation == "" {
+		return sub, hasType(s, sub.Type)
+	}
+	return sub, hasRelation(s, sub.Type, sub.Relation)
+}
+
+func hasType(s *schema.Schema, typ string) error {
+	if _, ok := s.Type(typ); !ok {
+		return wrong(noType, "type '%s' not found", typ)
+	}
+	return nil
+}
+
+func hasRelation(s *schema.Schema, typ, relation string) error {
+	if _, ok := s.Relation(typ, relation); ok {
+		return nil
+	}
+	if err := hasType(s, typ); err != nil {
+		return err
+	}
+	return wrong(noRelation, "relation '%s#%s' not found", typ, relation)
+}
+
+// question reads what a check asks, loosely: names that the schema has.
+func question(s *schema.Schema, key *wire.Key) (rel.Key, error) {
+	var k rel.Key
+	var err error
+	if k.Subject, err = subject(s, key.User); err != nil {
+		return k, err
+	}
+	if k.Object, err = object(s, key.Object); err != nil {
+		return k, err
+	}
+	k.Relation = key.Relation
+	return k, hasRelation(s, k.Object.Type, k.Relation)
+}
+
+// object reads an object whose type the schema has.
+func object(s *schema.Schema, text string) (rel.Object, error) {
+	o, err := parseObject("object", text)
+	if err != nil {
+		return o, err
+	}
+	if o.ID == rel.Wildcard {
+		return o, wrong(malformed, "the 'object' field cannot reference a typed wildcard")
+	}
+	return o, hasType(s, o.Type)
+}
+
+// tuple reads a tuple to be written, or a contextual one, strictly: the
+// schema's type restrictions must admit it.
+func tuple(s *schema.Schema, in *wire.Tuple) (rel.Tuple, error) {
+	refuse := func(w what, format string, args ...any) error {
+		return wrong(w, "Invalid tuple '%s'. Reason: %s", tupleText(in), fmt.Sprintf(format, args...))
+	}
+	k, err := question(s, &in.Key)
+	if err != nil {
+		return rel.Tuple{}, refuse(badTuple, "%v", err)
+	}
+	t := rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}
+	if in.Condition != nil {
+		t.Condition = in.Condition.Name
+	}
+	relation, _ := s.Relation(k.Object.Type, k.Relation)
+	kind := s.SubjectKind(k.Subject)
+	i := slices.IndexFunc(relation.Restrictions, func(r schema.Restriction) bool { return r.Kind == kind })
+	if i < 0 {
+		return t, refuse(badTuple, "%s is not an allowed type restriction for '%s#%s'", kindText(k.Subject), k.Object.Type, k.Relation)
+	}
+	if !relation.Restrictions[i].Admits(t.Condition) {
+		return t, refuse(badCondition, "%s", conditionMismatch(s, t.Condition))
+	}
+	if t.Context, err = storedContext(s, in.Condition); err != nil {
+		return t, refuse(badCondition, "%v", err)
+	}
+	return t, nil
+}
+
+func kindText(s rel.Subject) string {
+	switch {
+	case s.Relation != "":
+		return "'" + s.Type + "#" + s.Relation + "'"
+	case s.IsWildcard():
+		return "the typed wildcard '" + s.String() + "'"
+	}
+	return "type '" + s.Type + "'"
+}
+
+func conditionMismatch(s *schema.Schema, name string) string {
+	switch {
+	case name == "":
+		return "condition is missing"
+	case s.Conditions[name] == nil:
+		return "undefined condition"
+	}
+	return "invalid condition for type restriction"
+}
+
+// tupleText shows a tuple in an error.
+func tupleText(t *wire.Tuple) string {
+	s := keyText(&t.Key)
+	if t.Condition != nil {
+		s += " condition:{name:" + strconv.Quote(t.Condition.Name) + "}"
+	}
+	return s
+}
+
+func keyText(k *wire.Key) string {
+	return "user:" + strconv.Quote(k.User) + " relation:" + strconv.Quote(k.Relation) + " object:" + strconv.Quote(k.Object)
+}
+
+// storedContext checks a tuple's own parameters and gives them as text.
+func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
+	if c == nil || len(c.Context) == 0 && c.Name != inlineName {
+		return "", nil
+	}
+	if err := printable(c.Context); err != nil {
+		return "", err
+	}
+	condition := s.Conditions[c.Name]
+	if in, ok := condition.Program.(*inline); ok {
+		if _, err := in.program(c.Context); err != nil {
+			return "", err
+		}
+		return rel.CanonicalValue(c.Context)
+	}
+	for name := range c.Context {
+		if !slices.ContainsFunc(condition.Definition.Params, func(p expr.Param) bool { return p.Name == name }) {
+			return "", fmt.Errorf("found invalid context parameter: %s", name)
+		}
+	}
+	// The program converts values to its parameters' types before all else.
+	if res := condition.Program.Eval(c.Context, nil, 0); errors.Is(res.Err, expr.ErrType) {
+		return "", res.Err
+	}
+	return rel.CanonicalValue(c.Context)
+}
+
+// printable refuses control characters in a context's keys and strings.
+func printable(values expr.Values) error {
+	for key, v := range values {
+		if strings.ContainsFunc(key, unicode.IsControl) {
+			return fmt.Errorf("context key %q contains forbidden characters", key)
+		}
+		if err := printableValue(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printableValue(v any) error {
+	switch x := v.(type) {
+	case string:
+		if strings.ContainsFunc(x, unicode.IsControl) {
+			return fmt.Errorf("context value %q contains forbidden characters", x)
+		}
+	case []any:
+		for _, e := range x {
+			if err := printableValue(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		return printable(x)
+	}
+	return nil
+}
