@@ -1,0 +1,289 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server"
+)
+
+// TestMount: the longest prefix of whole segments wins, nobody's path is a 404
+// that tells what is there, and a door alone has every path.
+func TestMount(t *testing.T) {
+	t.Parallel()
+	say := func(name string, prefixes ...string) *door.Door {
+		d := &door.Door{Name: name, Prefixes: prefixes}
+		for _, p := range prefixes {
+			d.Routes = append(d.Routes, door.Route{Method: "GET", Pattern: p + "/{x}", Name: name + p, Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
+				io.WriteString(w, name+" "+p.At(0))
+			}})
+		}
+		d.Missing = func(w http.ResponseWriter, r *http.Request, methods []string) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, name, " has none ", methods)
+		}
+		return d
+	}
+	r := start(t, server.Options{Doors: []*door.Door{say("a", "/stores", "/v1/a"), say("b", "/v1", "/stores/deep/er")}})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/stores/x", 200, "a x"},
+		{"GET", "/stores/deep", 200, "a deep"},
+		{"GET", "/stores/deep/er", 404, "b has none []"},
+		{"GET", "/stores/deep/er/x", 200, "b x"},
+		{"GET", "/v1/x", 200, "b x"},
+		{"GET", "/v1/a", 404, "a has none []"},
+		{"GET", "/v1/a/x%20y", 200, "a x y"},
+		{"POST", "/v1/x", 404, "b has none [GET]"},
+		{"HEAD", "/v1/x", 200, ""},
+		{"GET", "/storesx/x", 404, `"serves":[{"prefix":"/stores","door":"a"}`},
+		{"GET", "/", 404, `"code":"not_found"`},
+		{"GET", "/v1//x", 400, ""},
+		{"GET", "/v1/a%2fx", 400, ""},
+		{"GET", "/other//x", 400, `"code":"refused"`},
+		{"GET", "/healthz", 200, `{"status":"SERVING"}`},
+		{"GET", "/healthz?service=x", 200, `{"status":"SERVING"}`},
+	} {
+		status, h, body := r.ask(t, c.method, c.path, "")
+		if status != c.status || !strings.Contains(body, c.body) || len(h.Get("X-Request-Id")) < 10 {
+			t.Errorf("%s %s: %d %s %v", c.method, c.path, status, body, h)
+		}
+	}
+	if _, h, _ := r.ask(t, "GET", "/v1/x", "", "X-Request-Id", "mine-1"); h.Get("X-Request-Id") != "mine-1" {
+		t.Error(h)
+	}
+	if _, h, _ := r.ask(t, "GET", "/v1/x", "", "X-Request-Id", "not sane"); h.Get("X-Request-Id") == "not sane" {
+		t.Error(h)
+	}
+	alone := start(t, server.Options{Alone: []server.Alone{{Door: say("b", "/v1"), HTTP: "127.0.0.1:0"}}})
+	alone.at["http"] = alone.at["b http"]
+	if status, _, body := alone.ask(t, "GET", "/stores/x", ""); status != 404 || body != "b has none []" {
+		t.Error(status, body)
+	}
+	for _, bad := range [][]*door.Door{
+		{say("a", "/x"), say("b", "/x")}, {say("a", "/x/")}, {say("a", "x")}, {say("a", "/x//y")},
+		{{Name: "a", Prefixes: []string{"/x"}, Routes: []door.Route{{Method: "GET", Pattern: "/xy", Serve: func(http.ResponseWriter, *http.Request, door.Params) {}}}}},
+	} {
+		if _, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: bad}); err == nil {
+			t.Errorf("%s %v is taken", bad[0].Name, bad[0].Prefixes)
+		}
+	}
+}
+
+// TestBounds: each bound at its value and one above, in the door's shape.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{BodyBytes: 2000, RequestTimeout: 20 * time.Millisecond, HeaderBytes: 4096})
+	for _, c := range []struct {
+		path  string
+		bytes int
+		ok    bool
+	}{{"/echo", 1000, true}, {"/echo", 1001, false}, {"/echo/large", 2000, true}, {"/echo/large", 2001, false}} {
+		body := strings.Repeat("x", c.bytes)
+		status, _, got := r.ask(t, "POST", c.path, body)
+		if c.ok != (status == 200 && got == body) || !c.ok && (status != 413 || !strings.HasPrefix(got, "echo: the request is too large: the bound BodyBytes")) {
+			t.Errorf("%s %d: %d %q", c.path, c.bytes, status, got)
+		}
+		// The same without a length, in chunks.
+		resp, err := http.Post("http://"+r.at["http"]+c.path, "text/plain", io.MultiReader(strings.NewReader(body[:100]), strings.NewReader(body[100:])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if c.ok != (resp.StatusCode == 200 && string(text) == body) || !c.ok && resp.StatusCode != 413 {
+			t.Errorf("%s %d in chunks: %d %q", c.path, c.bytes, resp.StatusCode, text)
+		}
+	}
+	for _, how := range []string{"poll", "wait"} {
+		if _, _, got := r.ask(t, "GET", "/echo/wait/"+how, ""); got != "context deadline exceeded true" {
+			t.Error(how, got)
+		}
+	}
+	if status, _, _ := r.ask(t, "GET", "/echo/open", "", "X-Long", strings.Repeat("x", 20_000)); status != 431 {
+		t.Error("headers beyond their bound:", status)
+	}
+}
+
+// TestTooMany: RequestsMax requests and StreamsMax streams get in, one more is
+// refused, and gets in when one has left.
+func TestTooMany(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{RequestsMax: 2, StreamsMax: 2, RequestTimeout: -1})
+	for _, c := range []struct{ path, bound, gauge string }{
+		{"/echo/wait/poll", "RequestsMax", "ostiary_requests_in_flight"}, {"/echo/stream", "StreamsMax", "ostiary_streams_in_flight"},
+	} {
+		var leave []context.CancelFunc
+		for range 2 {
+			ctx, cancel := context.WithCancel(context.Background())
+			leave = append(leave, cancel)
+			req, err := http.NewRequestWithContext(ctx, "GET", "http://"+r.at["http"]+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}()
+		}
+		wait(t, func() bool { return strings.TrimSpace(r.metric(t, c.gauge+" ")) == c.gauge+" 2" })
+		if status, _, body := r.ask(t, "GET", c.path, ""); status != 429 || !strings.Contains(body, "the bound "+c.bound+" is 2") {
+			t.Error(status, body)
+		}
+		for _, l := range leave {
+			l()
+		}
+		wait(t, func() bool { return strings.TrimSpace(r.metric(t, c.gauge+" ")) == c.gauge+" 0" })
+	}
+	if got := r.metric(t, `ostiary_refusals_total{reason="too_many"}`); !strings.HasSuffix(got, " 2\n") {
+		t.Error(got)
+	}
+}
+
+// wait waits for something that will be so.
+func wait(t testing.TB, so func() bool) {
+	t.Helper()
+	for range 1000 {
+		if so() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("it never was so")
+}
+
+// TestPanic: the caller gets the door's refusal, the log one line with the
+// stack and nothing of the request; an answer that had begun is cut off.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{})
+	status, h, body := r.ask(t, "GET", "/echo/panic/early", "", "X-Content", "tuple-content")
+	if status != 500 || body != "echo: the server failed" {
+		t.Error(status, body)
+	}
+	if l := r.logs.String(); strings.Count(l, `"msg":"panic"`) != 1 || strings.Contains(l, "tuple-content") || !strings.Contains(l, "echoDoor") ||
+		!strings.Contains(l, h.Get("X-Request-Id")) {
+		t.Error(l)
+	}
+	resp, err := http.Get("http://" + r.at["http"] + "/echo/panic/late")
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	if err == nil {
+		t.Error("half an answer looks like a whole one")
+	}
+	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 {
+		t.Error(status)
+	}
+	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="server_error",route="Panic"`); !strings.HasSuffix(got, " 1\n") {
+		t.Error(got)
+	}
+}
+
+// TestVanished: a client that goes away ends its request's context.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{RequestTimeout: -1})
+	for _, path := range []string{"/echo/wait/poll", "/echo/wait/wait", "/echo/stream"} {
+		conn, err := net.Dial("tcp", r.at["http"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		under := func(n string) bool {
+			return strings.Contains(r.metric(t, "ostiary_"), "s_in_flight "+n)
+		}
+		wait(t, func() bool { return under("1") })
+		conn.Close()
+		wait(t, func() bool { return !under("1") })
+	}
+}
+
+// TestSlow: headers and bodies that come too slowly end the connection; a
+// stream outlives the read bound.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{HeaderTimeout: 50 * time.Millisecond, TransferTime: 50 * time.Millisecond, StopTimeout: time.Second})
+	for _, part := range []string{"GET /echo/open HTT", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"} {
+		conn, err := net.Dial("tcp", r.at["http"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, part)
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(conn); err != nil {
+			t.Errorf("%q: %v", part, err)
+		}
+		conn.Close()
+	}
+	for _, method := range []string{"GET", "POST"} {
+		req, err := http.NewRequest(method, "http://"+r.at["http"]+"/echo/stream", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		lines.Scan()
+		ended := make(chan struct{})
+		go func() {
+			lines.Scan()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+			t.Errorf("%s: the stream ended by itself", method)
+		case <-time.After(300 * time.Millisecond): // thrice the bound that must not end it
+		}
+		resp.Body.Close()
+	}
+}
+
+func TestCORS(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{CORS: []string{"https://app.example"}, Keys: keys(t, server.Key{Secret: "k"})})
+	status, h, _ := r.ask(t, "OPTIONS", "/echo/caller", "", "Origin", "https://app.example", "Access-Control-Request-Method", "GET",
+		"Access-Control-Request-Headers", "authorization")
+	if status != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || h.Get("Access-Control-Allow-Headers") != "authorization" {
+		t.Error(status, h)
+	}
+	for _, origin := range []string{"https://evil.example", "http://app.example", "https://app.example.evil", "null"} {
+		_, h, _ := r.ask(t, "OPTIONS", "/echo/caller", "", "Origin", origin, "Access-Control-Request-Method", "GET")
+		if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Vary") != "Origin" {
+			t.Error(origin, h)
+		}
+	}
+	status, h, _ = r.ask(t, "GET", "/echo/caller", "", "Origin", "https://app.example", "Authorization", "Bearer k")
+	if status != 200 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Error(status, h)
+	}
+	for _, bad := range []string{"app.example", "https://app.example/", "https://"} {
+		if _, err := server.New(server.Options{CORS: []string{bad}}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	any := start(t, server.Options{CORS: []string{"*"}})
+	if _, h, _ := any.ask(t, "GET", "/echo/open", "", "Origin", "https://x.example"); h.Get("Access-Control-Allow-Origin") != "*" {
+		t.Error(h)
+	}
+	off := start(t, server.Options{})
+	if _, h, _ := off.ask(t, "GET", "/echo/open", "", "Origin", "https://x.example"); h.Get("Access-Control-Allow-Origin") != "" {
+		t.Error(h)
+	}
+}
