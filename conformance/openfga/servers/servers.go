@@ -1,0 +1,205 @@
+// Package servers builds and starts the two servers that are compared, as
+// processes on loopback ports: the original, from its Go module, and ours. Its
+// main type is Server. It never installs anything outside this module's
+// ignored folder .work, and every process ends with the test that started it.
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Server is a running server.
+type Server struct {
+	// Name is "openfga" or "ostiary".
+	Name string
+	// HTTP and GRPC are its addresses, as host:port.
+	HTTP, GRPC string
+	process    *exec.Cmd
+}
+
+// URL is the address of a path.
+func (s *Server) URL(path string) string { return "http://" + s.HTTP + path }
+
+// readyWait is how long a server may take to answer.
+const readyWait = time.Minute
+
+// Original builds and starts OpenFGA, in memory, with more flags of its own.
+func Original(t testing.TB, flags ...string) *Server {
+	t.Helper()
+	s := &Server{Name: "openfga", HTTP: free(t), GRPC: free(t)}
+	s.start(t, built(t, "openfga", "github.com/openfga/openfga/cmd/openfga"), append([]string{
+		"run", "--http-addr", s.HTTP, "--grpc-addr", s.GRPC, "--metrics-enabled=false",
+		"--playground-enabled=false", "--log-level", "none",
+	}, flags...))
+	return s
+}
+
+// Ours builds and starts ostiary serve, in memory unless the flags say
+// otherwise.
+func Ours(t testing.TB, flags ...string) *Server {
+	t.Helper()
+	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
+	args := []string{"serve", "--http", s.HTTP, "--grpc", s.GRPC, "--metrics", "off"}
+	if !strings.Contains(strings.Join(flags, " "), "--data") {
+		args = append(args, "--data", "memory")
+	}
+	s.start(t, built(t, "ostiary", "github.com/ostiary/ostiary/cmd/ostiary"), append(args, flags...))
+	return s
+}
+
+// Work is the ignored folder that programs and their packages are put in.
+func Work(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), ".work")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// built builds a program, which costs little where it is up to date.
+func built(t testing.TB, name, pkg string) string {
+	t.Helper()
+	file := filepath.Join(Work(t), "bin", name)
+	unlock := Lock(t, name)
+	defer unlock()
+	if out, err := exec.Command("go", "build", "-o", file, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
+	return file
+}
+
+// Lock keeps other processes from preparing the same thing at once; call what
+// it returns when done.
+func Lock(t testing.TB, name string) func() {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(Work(t), name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = f.Close() } // and with it the lock
+}
+
+// free finds a port that nobody listens on.
+func free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s *Server) start(t testing.TB, program string, args []string) {
+	t.Helper()
+	var said bytes.Buffer
+	s.process = exec.Command(program, args...)
+	s.process.Dir = t.TempDir()
+	s.process.Stdout, s.process.Stderr = &said, &said
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.process.Wait() }()
+	t.Cleanup(func() { s.stop(t, ended, &said) })
+	ctx, cancel := context.WithTimeout(t.Context(), readyWait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !s.healthy() {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%s ended: %v\n%s", s.Name, err, said.Bytes())
+		case <-ctx.Done():
+			t.Fatalf("%s is not healthy after %v", s.Name, readyWait)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop ends the process as an operator would, and fails where it panicked.
+func (s *Server) stop(t testing.TB, ended chan error, said *bytes.Buffer) {
+	_ = s.process.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(readyWait / 4):
+		_ = s.process.Process.Kill()
+		<-ended
+		t.Logf("%s did not stop on SIGTERM", s.Name)
+	}
+	if text := said.String(); strings.Contains(text, "panic:") || t.Failed() && s.Name == "ostiary" && text != "" {
+		t.Errorf("%s said:\n%s", s.Name, text[max(0, len(text)-8000):])
+	}
+}
+
+func (s *Server) healthy() bool {
+	res, err := http.Get(s.URL("/healthz"))
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte("SERVING"))
+}
+
+// Dial connects to the gRPC port.
+func (s *Server) Dial(t testing.TB) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(s.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// PID is the process's.
+func (s *Server) PID() int { return s.process.Process.Pid }
+
+// CPU is the processor time that the process has used.
+func (s *Server) CPU() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
+	if err != nil {
+		return 0, err
+	}
+	var user, system int64
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("stat: %q", stat)
+	}
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		return 0, err
+	}
+	const ticksPerSecond = 100 // Linux shows user space no other
+	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
+}
