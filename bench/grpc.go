@@ -16,9 +16,11 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// GRPC is a Target that speaks OpenFGA's gRPC API over one connection.
+// GRPC is a Target that speaks OpenFGA's gRPC API over one connection, or calls
+// a service in this process.
 type GRPC struct {
-	conn   *grpc.ClientConn
+	conn   *grpc.ClientConn // nil in this process
+	door   string
 	client openfgav1.OpenFGAServiceClient
 	token  string
 	store  string
@@ -35,11 +37,18 @@ func NewGRPC(address, token string) (*GRPC, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &GRPC{conn: c, client: openfgav1.NewOpenFGAServiceClient(c), token: token}, nil
+	return &GRPC{conn: c, door: "grpc", client: openfgav1.NewOpenFGAServiceClient(c), token: token}, nil
 }
 
-// Door is "grpc".
-func (*GRPC) Door() string { return "grpc" }
+// NewService returns a target over a service in this process, called through
+// client without a wire: "embedded". It uses CreateStore, DeleteStore,
+// WriteAuthorizationModel, Write, Check, BatchCheck and ListObjects.
+func NewService(client openfgav1.OpenFGAServiceClient) *GRPC {
+	return &GRPC{door: "embedded", client: client}
+}
+
+// Door is "grpc", or "embedded".
+func (t *GRPC) Door() string { return t.door }
 
 // Attach directs the questions to the store and model that like asks.
 func (t *GRPC) Attach(like *HTTP) { t.store, t.model, t.attached = like.store, like.model, true }
@@ -212,8 +221,13 @@ func (t *GRPC) Teardown(ctx context.Context) error {
 	return err
 }
 
-// Close closes the connection.
-func (t *GRPC) Close() error { return t.conn.Close() }
+// Close closes the connection; a service in this process stays its owner's.
+func (t *GRPC) Close() error {
+	if t.conn == nil {
+		return nil
+	}
+	return t.conn.Close()
+}
 
 // asked is a call that says whether its answer was the right one.
 type asked func(ctx context.Context) (bool, error)
