@@ -2,6 +2,7 @@ package ostiary
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -56,21 +57,32 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 	return im.done, failed(op, s.id, err)
 }
 
-// importing is one Import. While a chunk is written, the next one is read and
-// checked.
+// importing is one Import. While a chunk is appended, the next one is validated
+// on what it will lead to, and the one after that is read.
 type importing struct {
 	s     *Store
 	o     *ImportOptions
-	chunk []rel.Tuple
-	bytes int
-	taken int // tuples of the chunks before
+	write Write
+	chunk *chunk // being read
+	taken int    // tuples of the chunks before
+	done  Imported
 
-	writing chan error // holds the outcome of the chunk that is being written
-	spare   []rel.Tuple
-	done    Imported // belongs to the writing goroutine until it has ended
-	write   Write
+	older, newer *chunk   // under way, nil if there is none
+	spare        []*chunk // whose memory is used again
+}
+
+// chunk is what goes into one entry.
+type chunk struct {
+	tuples []rel.Tuple
+	bytes  int
+	first  int // tuples before it
+
+	sub     submission
+	before  *chunk // the one before it, while that is not known to be written
+	in      *group // that validated it last
 	last    admittedKind
-	changes []storage.Change // of the entry before, used again if nobody keeps it
+	changes []storage.Change
+	written chan error
 }
 
 // importEntryBytes keeps an entry below the format's bound, whatever the names'
@@ -79,26 +91,31 @@ const importEntryBytes = storage.EntryBytesMax / 2
 
 func (im *importing) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) (err error) {
 	im.write = Write{OnDuplicate: im.o.OnDuplicate, SchemaID: im.o.SchemaID}
+	im.chunk = new(chunk)
 	defer func() {
-		if waited := im.wait(); err == nil {
-			err = waited
+		for range 2 {
+			if waited := im.wait(); err == nil {
+				err = waited
+			}
 		}
 	}()
 	for t, err := range tuples {
+		c := im.chunk
 		if err == nil {
 			err = t.Validate()
 		}
 		if err != nil {
-			return fmt.Errorf("tuple %d: %w", im.taken+len(im.chunk)+1, err)
+			return fmt.Errorf("tuple %d: %w", im.taken+len(c.tuples)+1, err)
 		}
 		size := tupleSize(&t)
-		if len(im.chunk) >= im.o.EntryTuples || len(im.chunk) > 0 && im.bytes+size > importEntryBytes {
+		if len(c.tuples) >= im.o.EntryTuples || len(c.tuples) > 0 && c.bytes+size > importEntryBytes {
 			if err := im.flush(ctx); err != nil {
 				return err
 			}
+			c = im.chunk
 		}
-		im.chunk = append(im.chunk, t)
-		im.bytes += size
+		c.tuples = append(c.tuples, t)
+		c.bytes += size
 	}
 	return im.flush(ctx)
 }
@@ -108,56 +125,83 @@ func tupleSize(t *rel.Tuple) int {
 		len(t.Subject.Relation) + len(t.Condition) + len(t.Context) + 32
 }
 
-// wait returns the outcome of the chunk that is being written, if one is.
+// wait waits for the older chunk under way, if there is one. What came after one
+// that failed is not written.
 func (im *importing) wait() error {
-	if im.writing == nil {
+	c := im.older
+	im.older, im.newer = im.newer, nil
+	if c == nil {
 		return nil
 	}
-	err := <-im.writing
-	im.writing = nil
-	return err
-}
-
-// flush starts to write the chunk, once the one before is written.
-func (im *importing) flush(ctx context.Context) error {
-	if err := im.wait(); err != nil || len(im.chunk) == 0 {
+	if err := <-c.written; err != nil {
 		return err
 	}
-	chunk, first := im.chunk, im.taken
-	im.taken += len(chunk)
-	im.chunk, im.spare, im.bytes = im.spare[:0], chunk, 0
-	writing := make(chan error, 1)
-	im.writing = writing
-	go func() { writing <- im.writeChunk(ctx, chunk, first) }()
-	return nil
-}
-
-func (im *importing) writeChunk(ctx context.Context, chunk []rel.Tuple, first int) error {
-	var in *group
-	head, err := im.s.submit(ctx, func(g *group) ([]storage.Change, error) {
-		in = g
-		return im.build(ctx, g, chunk, first)
-	})
-	if err != nil {
-		return err
-	}
-	if in.kept {
-		im.changes = nil
-	}
-	im.done.Read += len(chunk)
-	im.done.Token = im.s.tokenAt(head)
+	im.done.Read += len(c.tuples)
+	im.done.Token = im.s.tokenAt(c.sub.head)
 	if im.o.Progress != nil {
 		im.o.Progress(im.done.Read)
 	}
+	again := &chunk{tuples: c.tuples[:0]}
+	if !c.in.kept {
+		again.changes = c.changes[:0]
+	}
+	im.spare = append(im.spare, again)
 	return nil
 }
 
+// flush starts to write the chunk, once there is one under way at most.
+func (im *importing) flush(ctx context.Context) error {
+	if im.newer != nil || len(im.chunk.tuples) == 0 {
+		if err := im.wait(); err != nil || len(im.chunk.tuples) == 0 {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := im.chunk
+	c.first, im.taken = im.taken, im.taken+len(c.tuples)
+	c.sub.weight = len(c.tuples)
+	c.sub.build = func(g *group) ([]storage.Change, error) {
+		c.in = g
+		return im.build(ctx, g, c)
+	}
+	c.written = make(chan error, 1)
+	if c.before = im.older; im.older == nil {
+		im.older = c
+	} else {
+		im.newer = c
+	}
+	im.chunk = new(chunk)
+	if n := len(im.spare); n > 0 {
+		im.chunk, im.spare = im.spare[n-1], im.spare[:n-1]
+	}
+	if err := im.s.enqueue(&c.sub); err != nil { // in the order of the chunks
+		c.written <- err
+		return nil
+	}
+	go func() {
+		_, err := im.s.outcome(ctx, &c.sub)
+		c.before = nil // or each would keep the one before it
+		c.written <- err
+	}()
+	return nil
+}
+
+// errChunkBefore says that a chunk was not written because the one before it
+// was not.
+var errChunkBefore = errors.New("the entry before it was not written")
+
 // build is group.changes for a chunk. What is added shows in the batch at once,
 // so that a key that comes twice in the chunk is a duplicate like any other.
-func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, first int) ([]storage.Change, error) {
-	out := slices.Grow(im.changes[:0], len(chunk))
-	g.applied, im.last = true, admittedKind{}
-	good, refused := im.admitted(ctx, g, chunk)
+func (im *importing) build(ctx context.Context, g *group, c *chunk) ([]storage.Change, error) {
+	if c.before != nil && g.failed(&c.before.sub) {
+		return nil, errChunkBefore
+	}
+	chunk, first := c.tuples, c.first
+	out := slices.Grow(c.changes[:0], len(chunk))
+	g.applied, c.last = true, admittedKind{}
+	good, refused := im.admitted(ctx, g, c)
 	done, at := 0, len(chunk) // at is how many are tried at once
 	for done < good {
 		run := chunk[done:min(done+at, good)]
@@ -179,26 +223,26 @@ func (im *importing) build(ctx context.Context, g *group, chunk []rel.Tuple, fir
 	if refused != nil {
 		return nil, fmt.Errorf("tuple %d: %w", first+good+1, refused)
 	}
-	im.changes = out
+	c.changes = out
 	return out, nil
 }
 
-// admitted says how many of the tuples the schema admits, up to the first that
+// admitted says how many of a chunk's tuples the schema admits, up to the first that
 // it refuses, and why it does.
-func (im *importing) admitted(ctx context.Context, g *group, tuples []rel.Tuple) (int, error) {
-	for i := range tuples {
-		t := &tuples[i]
-		if !im.last.covers(t) {
+func (im *importing) admitted(ctx context.Context, g *group, c *chunk) (int, error) {
+	for i := range c.tuples {
+		t := &c.tuples[i]
+		if !c.last.covers(t) {
 			if err := g.admit(ctx, t, im.write.SchemaID); err != nil {
 				return i, err
 			}
-			im.last = admittedKindOf(t)
+			c.last = admittedKindOf(t)
 		}
 		if t.Expires != 0 {
 			im.s.expiring.Store(true)
 		}
 	}
-	return len(tuples), nil
+	return len(c.tuples), nil
 }
 
 // again adds a tuple whose key is there, as the policy says.

@@ -8,11 +8,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // numbered yields n tuples, and then those given.
@@ -181,4 +184,62 @@ func exported(t testing.TB, s *ostiary.Store) map[rel.Tuple]bool {
 		all[x] = true
 	}
 	return all
+}
+
+// TestImportOnABadLine imports while another writes to the same store, through
+// a driver that loses requests and answers: what an import says it has read is
+// there, and nothing after it.
+func TestImportOnABadLine(t *testing.T) {
+	t.Parallel()
+	const seed, chunk, chunks, rounds = 9, 10, 8, 60
+	t.Logf("seed %d", seed)
+	ctx := context.Background()
+	driver := memory.New()
+	defer driver.Close()
+	sure := newEngine(t, ostiary.Options{Driver: driver})
+	s := newStore(t, sure, documents())
+	bad := newEngine(t, ostiary.Options{Driver: &badLine{Driver: driver, rng: rand.New(rand.NewPCG(seed, 1))}})
+	importer := must(bad.Store(ctx, s.ID()))(t)
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	for w, to := range []*ostiary.Store{s, importer} {
+		writers.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				_, err := to.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
+				if err != nil && !errors.Is(err, errLine) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	complete := 0
+	for round := range rounds {
+		name := func(i int) string { return fmt.Sprintf("document:%d-%d#owner@user:a", round, i) }
+		done, err := importer.Import(ctx, func(yield func(rel.Tuple, error) bool) {
+			for i := range chunk * chunks {
+				if !yield(tup(t, name(i)), nil) {
+					return
+				}
+			}
+		}, ostiary.ImportOptions{EntryTuples: chunk})
+		if err == nil {
+			complete++
+		} else if !errors.Is(err, errLine) {
+			t.Error(err)
+		}
+		if (err == nil) != (done.Read == chunk*chunks) || done.Read%chunk != 0 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		for i := range chunk * chunks {
+			if got := ask(t, s, name(i), ostiary.Ask{At: ostiary.FullyConsistent()}); (got == "true") != (i < done.Read) {
+				t.Fatalf("round %d: of %d read, tuple %d is %s", round, done.Read, i, got)
+			}
+		}
+	}
+	stop.Store(true)
+	writers.Wait()
+	if complete == 0 || complete == rounds {
+		t.Errorf("%d of %d imports were complete", complete, rounds)
+	}
 }

@@ -120,9 +120,10 @@ const (
 	AttributeValueBytesMax = 32 << 10
 	// pageDefault is the Limit of a page that names none.
 	pageDefault = 100
-	// groupWrites and groupBytes bound what one append takes of waiting writers.
-	groupWrites = 1024
-	groupBytes  = 4 << 20
+	// groupWrites and groupChanges bound what one append takes of waiting writers;
+	// one of them alone may bring more changes.
+	groupWrites  = 1024
+	groupChanges = 10_000
 	// conflictsMax is how often a group validates again before ErrConflict.
 	conflictsMax = 1000
 )

@@ -54,6 +54,9 @@ func (s *Store) Prepare(ctx context.Context, w Write) (*Pending, error) {
 	if err := s.takeTurnToWrite(ctx); err != nil {
 		return nil, failed(op, s.id, err)
 	}
+	if err := s.land(ctx); err != nil {
+		return nil, failed(op, s.id, err)
+	}
 	p, err := s.prepare(ctx, &w, secrets)
 	if err != nil {
 		s.freeTurn()
@@ -74,7 +77,7 @@ func (s *Store) prepare(ctx context.Context, w *Write, secrets []storage.Documen
 	if err := g.enter(sub); err != nil {
 		return nil, err
 	}
-	g.batch.View()
+	g.makeView()
 	p := &Pending{s: s, g: g}
 	s.mu.Lock()
 	s.pending = p

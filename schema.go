@@ -341,7 +341,7 @@ func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, 
 	if err != nil {
 		return SchemaInfo{}, "", failed(op, s.id, err)
 	}
-	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {
+	head, err := s.submit(ctx, 1, func(g *group) ([]storage.Change, error) {
 		return g.putSchemas(nil, []schemaPut{put}), nil
 	})
 	if err != nil {
@@ -418,7 +418,7 @@ func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Cha
 // RemoveSchema removes a schema by its id. If it was its namespace's current
 // one, the one before it is current again.
 func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {
-	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) {
+	head, err := s.submit(ctx, 1, func(g *group) ([]storage.Change, error) {
 		return g.removeSchemas(nil, []string{id})
 	})
 	if err != nil {

@@ -26,12 +26,14 @@ type Store struct {
 	// used is set by questions and cleared by DropIdle.
 	used atomic.Bool
 
-	// turn is held by who may write, publish or drop: one at a time.
-	turn chan struct{}
-	// What follows belongs to the holder of the turn.
-	sequence uint64
-	stale    bool   // another's entry, or an answer lost: look before writing
-	buffer   []byte // canonical bytes of the entry being hashed
+	// turn is held by who may write, publish or drop: one at a time. A writer
+	// hands it on when his group is validated, and appends it then: see flight.
+	turn     chan struct{}
+	sequence atomic.Uint64
+	// What follows belongs to the holder of the turn, but that while a group is
+	// being appended only who appends it may change stale, or publish.
+	flight *group
+	stale  bool // another's entry, or an answer lost: look before writing
 
 	queue queue
 	marks markRing
@@ -98,19 +100,17 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return Stats{v.head.Revision, v.graph.Stats(), v.graph.Bytes(), len(v.schemas.rows)}, nil
 }
 
-// takeTurn waits for the store's turn.
+// takeTurn waits for the store's turn, and for the group that is being
+// appended.
 func (s *Store) takeTurn(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	default:
+	if !s.tryTurn() {
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return s.land(ctx)
 }
 
 func (s *Store) tryTurn() bool {
@@ -327,6 +327,9 @@ func (s *Store) drop() bool {
 		return false
 	}
 	defer s.freeTurn()
+	if s.underWay() != nil {
+		return false
+	}
 	s.forget()
 	return true
 }

@@ -83,7 +83,7 @@ func (s *Store) Write(ctx context.Context, w Write) (Token, error) {
 	if err != nil {
 		return "", failed("write", s.id, err)
 	}
-	head, err := s.submit(ctx, func(g *group) ([]storage.Change, error) { return g.changes(ctx, &w, secrets) })
+	head, err := s.submit(ctx, len(w.Add)+len(w.Remove), func(g *group) ([]storage.Change, error) { return g.changes(ctx, &w, secrets) })
 	if err != nil {
 		return "", failed("write", s.id, err)
 	}

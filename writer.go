@@ -2,14 +2,11 @@ package ostiary
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
-	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -22,9 +19,13 @@ type submission struct {
 	// that this writer is the next group's leader.
 	ready chan struct{}
 	leads bool
-	head  storage.Head
-	err   error
-	at    int // answered with the head after so many of the group's entries
+	// weight is how many changes it asks for, about.
+	weight int
+	head   storage.Head
+	err    error
+	at     int // answered with the head after so many of the group's entries
+	// settled says that head and err are the outcome, for who does not wait.
+	settled atomic.Bool
 }
 
 // queue holds the writers that wait for one store. The first of them leads: it
@@ -39,31 +40,44 @@ type queue struct {
 // submit waits for the turn and returns the head after the writer's entry. A
 // context that ends while the writer waits withdraws it; once its group is
 // taken, the outcome is waited for.
-func (s *Store) submit(ctx context.Context, build func(*group) ([]storage.Change, error)) (storage.Head, error) {
+func (s *Store) submit(ctx context.Context, weight int, build func(*group) ([]storage.Change, error)) (storage.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
-	sub := &submission{build: build, ready: make(chan struct{}, 1)}
+	sub := &submission{build: build, weight: weight}
+	if err := s.enqueue(sub); err != nil {
+		return storage.Head{}, err
+	}
+	return s.outcome(ctx, sub)
+}
+
+// enqueue gives a writer its place among those that wait. What comes of it is
+// to be asked with outcome, at once: the writer may be the one who leads.
+func (s *Store) enqueue(sub *submission) error {
+	sub.ready = make(chan struct{}, 1)
 	q := &s.queue
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if n := len(q.waiting); n >= s.engine.opts.Bounds.WritersWaiting {
-		q.mu.Unlock()
-		return storage.Head{}, &BoundError{"WritersWaiting", int64(n), int64(n + 1)}
+		return &BoundError{"WritersWaiting", int64(n), int64(n + 1)}
 	}
 	q.waiting = append(q.waiting, sub)
 	if !q.led {
 		q.led, sub.leads = true, true
-		q.mu.Unlock()
-	} else {
-		q.mu.Unlock()
-		select {
-		case <-sub.ready:
-		case <-ctx.Done():
-			if s.withdraw(sub) {
-				return storage.Head{}, ctx.Err()
-			}
-			<-sub.ready // its group was taken, or it was made leader
+		sub.ready <- struct{}{}
+	}
+	return nil
+}
+
+// outcome waits for what comes of a writer that has its place.
+func (s *Store) outcome(ctx context.Context, sub *submission) (storage.Head, error) {
+	select {
+	case <-sub.ready:
+	case <-ctx.Done():
+		if s.withdraw(sub, ctx.Err()) {
+			return storage.Head{}, sub.err
 		}
+		<-sub.ready // its group was taken, or it was made leader
 	}
 	if sub.leads {
 		s.lead(ctx, sub)
@@ -71,38 +85,53 @@ func (s *Store) submit(ctx context.Context, build func(*group) ([]storage.Change
 	return sub.head, sub.err
 }
 
-// withdraw takes a writer that does not lead out of the queue.
-func (s *Store) withdraw(sub *submission) bool {
+// withdraw takes a writer that does not lead out of the queue, with an error.
+func (s *Store) withdraw(sub *submission, why error) bool {
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if sub.leads {
+	if sub.leads || !q.remove(sub) {
 		return false
 	}
-	for i, w := range q.waiting {
-		if w == sub {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
+	sub.answer(why)
+	return true
 }
 
-// lead writes the group that waits, the leader itself among it.
+// remove takes a writer out of the queue if it is there; mu is held.
+func (q *queue) remove(sub *submission) bool {
+	i := slices.Index(q.waiting, sub)
+	if i >= 0 {
+		q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+	}
+	return i >= 0
+}
+
+// answer settles a writer.
+func (sub *submission) answer(err error) {
+	sub.err = err
+	sub.settled.Store(true)
+}
+
+// lead writes the group that waits, the leader itself among it. He holds the
+// turn while he validates it. While it is appended the next leader has the turn
+// and validates his group on what this one leads to.
 func (s *Store) lead(ctx context.Context, leader *submission) {
-	defer s.passOn()
 	if err := s.takeTurnToWrite(ctx); err != nil {
-		s.remove(leader)
-		leader.err = err
+		leader.answer(err)
+		s.passOn(leader)
 		return
 	}
-	defer s.freeTurn()
-	taken := s.take()
 	// One writer's deadline must not fail the others; the driver's time is
 	// bounded by a setting.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.engine.opts.Bounds.AppendTime)
-	defer cancel()
-	s.writeGroup(ctx, taken)
+	ctx = context.WithoutCancel(ctx)
+	g := s.gather(ctx)
+	if len(g.entries) > 0 {
+		s.flight = g
+	}
+	s.freeTurn()
+	s.passOn(nil)
+	taken := g.taken
+	s.fly(ctx, g)
 	for _, sub := range taken {
 		if sub != leader {
 			sub.ready <- struct{}{}
@@ -110,35 +139,112 @@ func (s *Store) lead(ctx context.Context, leader *submission) {
 	}
 }
 
-// remove takes a leader that gives up out of the queue.
-func (s *Store) remove(sub *submission) {
-	q := &s.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, w := range q.waiting {
-		if w == sub {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			return
+// gather takes who waits and validates them; the turn is held. Where a group is
+// being appended, they are validated on what that will lead to, and once more
+// if it did not.
+func (s *Store) gather(ctx context.Context) *group {
+	taken := s.take(nil)
+	if before := s.underWay(); before != nil {
+		<-before.made
+		g := s.newGroup(before.view)
+		g.memory = before.memory // which is not accounted for yet
+		g.collect(taken)
+		<-before.done
+		if s.newest.Load() == before.view && !s.stale {
+			g.memory -= before.memory
+			g.again() // what was refused may have asked for what was not there yet
+			g.collect(s.take(taken))
+			return g
 		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.engine.opts.Bounds.AppendTime)
+	defer cancel()
+	base, err := s.base(ctx)
+	if err != nil {
+		answerAll(taken, err)
+		return &group{s: s, taken: taken}
+	}
+	g := s.newGroup(base)
+	g.collect(taken)
+	return g
+}
+
+// underWay returns the group that is being appended, nil if there is none; the
+// turn is held. Until its done is closed, whoever appends it alone publishes,
+// follows the log and says what is stale.
+func (s *Store) underWay() *group {
+	if s.flight == nil {
+		return nil
+	}
+	select {
+	case <-s.flight.done:
+		s.flight = nil // and what it keeps
+	default:
+	}
+	return s.flight
+}
+
+// land waits until no group is being appended; the turn is held, and freed on
+// an error.
+func (s *Store) land(ctx context.Context) error {
+	g := s.underWay()
+	if g == nil {
+		return nil
+	}
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		s.freeTurn()
+		return ctx.Err()
 	}
 }
 
-// take empties the queue up to the bound of a group.
-func (s *Store) take() []*submission {
+// fly appends a gathered group and settles its members.
+func (s *Store) fly(ctx context.Context, g *group) {
+	ctx, cancel := context.WithTimeout(ctx, s.engine.opts.Bounds.AppendTime)
+	defer cancel()
+	var err error
+	if len(g.entries) > 0 {
+		defer g.landed()
+		err = g.append(ctx)
+	}
+	s.writeGroup(ctx, g.settle(ctx, err))
+}
+
+// take takes from the queue what fits into a group beside those that it has
+// already. The first always fits.
+func (s *Store) take(have []*submission) []*submission {
+	weight := 0
+	for _, sub := range have {
+		weight += sub.weight
+	}
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.waiting), groupWrites)
+	n := 0
+	for ; n < len(q.waiting) && n+len(have) < groupWrites; n++ {
+		if weight += q.waiting[n].weight; weight > groupChanges && n+len(have) > 0 {
+			break
+		}
+	}
+	if n == 0 {
+		return nil
+	}
 	taken := q.waiting[:n:n]
 	q.waiting = append([]*submission(nil), q.waiting[n:]...)
 	return taken
 }
 
-// passOn makes the first who waits the leader.
-func (s *Store) passOn() {
+// passOn makes the first who waits the leader. A leader that gives up is taken
+// out of the queue.
+func (s *Store) passOn(gone *submission) {
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if gone != nil {
+		q.remove(gone)
+	}
 	if len(q.waiting) == 0 {
 		q.led = false
 		return
@@ -148,47 +254,10 @@ func (s *Store) passOn() {
 	next.ready <- struct{}{}
 }
 
-// group is the writes that go into one append, on the view they are validated
-// on. It belongs to the holder of the turn.
-type group struct {
-	s       *Store
-	base    *view
-	batch   *graph.Batch // base with the entries
-	schemas *schemaSet
-	now     rel.Time
-	// compiled are schemas that a member has compiled, by id.
-	compiled map[string]*schema.Schema
-
-	// applied is set by a build that has done its changes to the batch.
-	applied bool
-	// kept says, once the group is published, that somebody keeps its entries.
-	kept bool
-
-	entries []storage.Entry
-	heads   []storage.Head // after each entry
-	memory  int64          // estimate of what the entries add
-}
-
-func (s *Store) newGroup(base *view) *group {
-	return &group{s: s, base: base, batch: base.schemas.lineage.Begin(), schemas: base.schemas, now: s.engine.now()}
-}
-
-// head is the place that the group's next entry follows.
-func (g *group) head() storage.Head {
-	if n := len(g.heads); n > 0 {
-		return g.heads[n-1]
-	}
-	return g.base.head
-}
-
-// ready finds the schema that admits tuples of a type.
-func (g *group) ready(ctx context.Context, typ, id string) (*readySchema, error) {
-	return g.s.ready(ctx, &view{head: g.base.head, graph: g.base.graph, schemas: g.schemas}, typ, id)
-}
-
 // writeGroup validates and appends until the outcome of every member is known.
+// Nobody else appends meanwhile.
 func (s *Store) writeGroup(ctx context.Context, subs []*submission) {
-	for try := 0; ; try++ {
+	for try := 0; len(subs) > 0; try++ {
 		base, err := s.base(ctx)
 		if err == nil && try > conflictsMax {
 			err = ErrConflict
@@ -198,47 +267,54 @@ func (s *Store) writeGroup(ctx context.Context, subs []*submission) {
 			return
 		}
 		g := s.newGroup(base)
-		members := g.collect(subs)
-		if len(g.entries) == 0 {
-			for _, sub := range members {
-				sub.head = base.head
-			}
-			return
+		g.collect(subs)
+		if len(g.entries) > 0 {
+			err = g.append(ctx)
 		}
-		err = g.append(ctx)
-		var conflict *storage.ConflictError
-		switch {
-		case err == nil:
-			for _, sub := range members {
-				sub.head = base.head
-				if sub.at > 0 {
-					sub.head = g.heads[sub.at-1]
-				}
-			}
-			return
-		case errors.As(err, &conflict):
-			s.stale = true
-			subs = members
-		case len(members) > 1 && (errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrFormat)):
-			// One of them is to blame; the others must not suffer.
-			for i := range members {
-				s.writeGroup(ctx, members[i:i+1])
-			}
-			return
-		default:
-			answerAll(members, err)
-			return
+		subs = g.settle(ctx, err)
+	}
+}
+
+// settle answers a group's members by what came of its append. It returns those
+// that are to be validated again, on another's entry.
+func (g *group) settle(ctx context.Context, err error) (again []*submission) {
+	for _, sub := range g.taken {
+		if sub.err != nil {
+			sub.answer(sub.err)
 		}
 	}
+	var conflict *storage.ConflictError
+	switch {
+	case err == nil:
+		for _, sub := range g.members {
+			sub.head = g.base.head
+			if sub.at > 0 {
+				sub.head = g.heads[sub.at-1]
+			}
+			sub.answer(nil)
+		}
+	case errors.As(err, &conflict):
+		g.s.stale = true
+		return g.members
+	case len(g.members) > 1 && (errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrFormat)):
+		// One of them is to blame; the others must not suffer.
+		for i := range g.members {
+			g.s.writeGroup(ctx, g.members[i:i+1])
+		}
+	default:
+		answerAll(g.members, err)
+	}
+	return nil
 }
 
 func answerAll(subs []*submission, err error) {
 	for _, sub := range subs {
-		sub.err = err
+		sub.answer(err)
 	}
 }
 
-// base returns the view to validate on; the turn is held.
+// base returns the view to validate on; the turn is held, or the group's place
+// that is being appended.
 func (s *Store) base(ctx context.Context) (*view, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -252,183 +328,4 @@ func (s *Store) base(ctx context.Context) (*view, error) {
 		return v, nil
 	}
 	return s.view(ctx)
-}
-
-// collect validates each writer on the group's state so far, adds the entries
-// of those that pass, and returns them. The others have their error.
-func (g *group) collect(subs []*submission) []*submission {
-	members := make([]*submission, 0, len(subs))
-	for _, sub := range subs {
-		sub.err = g.enter(sub)
-		if sub.err == nil {
-			sub.at = len(g.entries)
-			members = append(members, sub)
-		}
-	}
-	return members
-}
-
-func (g *group) enter(sub *submission) error {
-	g.applied, g.compiled = false, nil
-	changes, err := sub.build(g)
-	if err == nil && len(changes) > 0 {
-		err = g.add(changes)
-	}
-	if err != nil && g.applied {
-		g.rebuild()
-	}
-	return err
-}
-
-// add makes an entry of changes that are validated, and applies it to the
-// group's state.
-func (g *group) add(changes []storage.Change) error {
-	if len(changes) > storage.ChangesMax {
-		return &BoundError{"ChangesMax", storage.ChangesMax, int64(len(changes))}
-	}
-	grows, err := g.room(changes)
-	if err != nil {
-		return err
-	}
-	after := g.head()
-	g.s.sequence++
-	e := storage.Entry{Incarnation: g.s.incarnation, Revision: after.Revision + 1, Previous: after.Hash,
-		Writer: g.s.engine.writer, Sequence: g.s.sequence, Time: max(g.now, after.Time), Changes: changes}
-	g.s.buffer = storage.AppendEntry(g.s.buffer[:0], &e)
-	size := len(g.s.buffer)
-	for i := range changes {
-		if changes[i].Kind == storage.SecretPut {
-			size += len(changes[i].Document.Body)
-		}
-	}
-	if size > storage.EntryBytesMax {
-		return &BoundError{"EntryBytesMax", storage.EntryBytesMax, int64(size)}
-	}
-	head := storage.Head{Revision: e.Revision, Hash: sha256.Sum256(g.s.buffer), Time: e.Time}
-	if cap(g.s.buffer) > 1<<20 {
-		g.s.buffer = nil // a store that once wrote much does not keep it
-	}
-	if !g.applied {
-		g.applied = true
-		if g.schemas, err = applyEntry(g.batch, g.schemas, &e, g.s); err != nil {
-			return err
-		}
-	}
-	g.entries, g.heads = append(g.entries, e), append(g.heads, head)
-	g.memory += grows
-	for id, compiled := range g.compiled {
-		g.bindCompiled(id, compiled)
-	}
-	return nil
-}
-
-// bindCompiled makes a schema ready that its writer has compiled already.
-func (g *group) bindCompiled(id string, compiled *schema.Schema) {
-	for _, b := range g.schemas.current {
-		if b.row.id == id && b.ready.Load() == nil {
-			if r, err := bindSchema(b.row, compiled, g.schemas.lineage); err == nil {
-				b.ready.Store(r)
-			}
-		}
-	}
-	g.s.engine.cache.put(schemaKey{g.s.id, g.s.incarnation, id}, compiled)
-}
-
-// rebuild makes the batch anew of the entries so far, after one was applied
-// that is not to be, or in part.
-func (g *group) rebuild() {
-	g.batch = g.base.schemas.lineage.Begin()
-	g.schemas = g.base.schemas
-	for i := range g.entries {
-		// What was applied once is applied again.
-		if set, err := applyEntry(g.batch, g.schemas, &g.entries[i], g.s); err == nil {
-			g.schemas = set
-		}
-	}
-}
-
-// room refuses what would pass the memory budget, and returns an estimate of
-// what the changes add.
-func (g *group) room(changes []storage.Change) (grows int64, err error) {
-	for i := range changes {
-		switch c := &changes[i]; c.Kind {
-		case storage.TupleAdd:
-			grows += tupleBytes + int64(len(c.Tuple.Object.ID)+len(c.Tuple.Subject.ID)) + 6*int64(len(c.Tuple.Context))
-		case storage.AttributeSet:
-			grows += tupleBytes + int64(len(c.Attribute.Object.ID)+len(c.Attribute.Value))
-		}
-	}
-	e := g.s.engine
-	limit := e.opts.MemoryMax
-	if limit <= 0 || grows == 0 || e.bytes.Load()+g.memory+grows <= limit {
-		return grows, nil
-	}
-	e.DropIdle()
-	if now := e.bytes.Load() + g.memory + grows; now > limit {
-		return 0, fmt.Errorf("%w: %d of %d bytes", ErrMemory, now, limit)
-	}
-	return grows, nil
-}
-
-// tupleBytes is what a tuple with new names takes, about.
-const tupleBytes = 128
-
-// append makes the group durable and publishes its view. An answer that was
-// lost is looked for in the log.
-func (g *group) append(ctx context.Context) error {
-	// The new view is made while the disk is waited for; nobody sees it before.
-	made := make(chan struct{})
-	go func() { g.batch.View(); close(made) }()
-	head, err := g.s.engine.driver.Append(ctx, g.s.id, g.base.head, g.entries)
-	<-made
-	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
-		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
-	}
-	if err != nil {
-		var conflict *storage.ConflictError
-		if errors.As(err, &conflict) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
-			return err
-		}
-		if err := g.lost(ctx, err); err != nil {
-			return err
-		}
-	}
-	return g.publish()
-}
-
-// publish makes the group's view the newest.
-func (g *group) publish() error {
-	published, err := g.batch.Publish()
-	if err != nil {
-		return err
-	}
-	v := &view{head: g.head(), graph: published, schemas: g.schemas}
-	g.kept = g.s.publish(v, g.entries, g.heads)
-	return nil
-}
-
-// lost finds out whether an append that returned an error took place: nil if
-// it did.
-func (g *group) lost(ctx context.Context, cause error) error {
-	g.s.stale = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.engine.opts.Bounds.AppendTime)
-	defer cancel()
-	head, err := g.s.engine.driver.Head(ctx, g.s.id)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUncertain, cause)
-	}
-	if head.Revision <= g.base.head.Revision {
-		return cause
-	}
-	first := &g.entries[0]
-	for e, err := range g.s.engine.driver.Entries(ctx, g.s.id, first.Revision) {
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrUncertain, cause)
-		}
-		if e.Writer == first.Writer && e.Sequence == first.Sequence {
-			return nil // the first is there, so all are
-		}
-		break
-	}
-	return cause
 }

@@ -40,6 +40,10 @@ type change struct {
 // Begin starts a batch on the newest view, to be published.
 func (g *Graph) Begin() *Batch { return g.begin(g.View(), false) }
 
+// BeginOn starts a batch on a view that is the newest, or will be once it is
+// published. The batch can be published then, and not before.
+func (g *Graph) BeginOn(v *View) *Batch { return g.begin(v, false) }
+
 // From starts a batch on any view of the lineage, that yields views of a past
 // (by undoing what came later) and publishes none.
 func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
@@ -47,10 +51,6 @@ func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
 func (g *Graph) begin(v *View, detached bool) *Batch {
 	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values}
 }
-
-// Next starts a batch on what b leads to by now. It can be published once that
-// view has become the newest, and not before.
-func (b *Batch) Next() *Batch { return b.g.begin(b.View(), b.detached) }
 
 // Add adds a tuple, or replaces the one with its key. It checks the form of
 // what it could not hold, not more: names are the caller's to validate. The

@@ -366,7 +366,7 @@ func againstModel(t *testing.T, seed uint64) {
 				w.same(t, b.View(), m)
 			}
 			if w.IntN(200) == 0 {
-				before, b = append(before, b), b.Next()
+				before, b = append(before, b), g.BeginOn(b.View())
 			}
 		}
 		for i, earlier := range before {

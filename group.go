@@ -1,0 +1,267 @@
+package ostiary
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// group is the writes that go into one append, on the view they are validated
+// on. It belongs to who leads it.
+type group struct {
+	s       *Store
+	taken   []*submission // all that it is to answer
+	members []*submission // those that were not refused
+	base    *view
+	batch   *graph.Batch // base with the entries
+	schemas *schemaSet
+	now     rel.Time
+	// compiled are schemas that a member has compiled, by id.
+	compiled map[string]*schema.Schema
+
+	// applied is set by a build that has done its changes to the batch.
+	applied bool
+	// kept says, once the group is published, that somebody keeps its entries.
+	kept bool
+
+	buffer  []byte // canonical bytes of the entry being hashed
+	entries []storage.Entry
+	heads   []storage.Head // after each entry
+	memory  int64          // estimate of what the entries add
+
+	made chan struct{} // closed when view is there
+	view *view         // what the entries lead to
+	done chan struct{} // closed when all is settled; of a flight only
+}
+
+// newGroup starts a group on the newest view, or on one that will be.
+func (s *Store) newGroup(base *view) *group {
+	return &group{s: s, base: base, batch: base.schemas.lineage.BeginOn(base.graph), schemas: base.schemas, now: s.engine.now(),
+		made: make(chan struct{}), done: make(chan struct{})}
+}
+
+// head is the place that the group's next entry follows.
+func (g *group) head() storage.Head {
+	if n := len(g.heads); n > 0 {
+		return g.heads[n-1]
+	}
+	return g.base.head
+}
+
+// ready finds the schema that admits tuples of a type.
+func (g *group) ready(ctx context.Context, typ, id string) (*readySchema, error) {
+	return g.s.ready(ctx, &view{head: g.base.head, graph: g.base.graph, schemas: g.schemas}, typ, id)
+}
+
+// collect validates each writer on the group's state so far, and adds the
+// entries of those that pass. The others have their error.
+func (g *group) collect(subs []*submission) {
+	g.taken = append(g.taken, subs...)
+	for _, sub := range subs {
+		g.try(sub)
+	}
+}
+
+func (g *group) try(sub *submission) {
+	sub.err = g.enter(sub)
+	if sub.err == nil {
+		sub.at = len(g.entries)
+		g.members = append(g.members, sub)
+	}
+}
+
+// again tries those that were refused once more.
+func (g *group) again() {
+	for _, sub := range g.taken {
+		if sub.err != nil {
+			g.try(sub)
+		}
+	}
+}
+
+// failed says that a writer who came before has an error, as far as can be
+// known: where his outcome hangs on a group that is being appended, g does too.
+func (g *group) failed(sub *submission) bool {
+	if slices.Contains(g.taken, sub) {
+		return sub.err != nil
+	}
+	return sub.settled.Load() && sub.err != nil
+}
+
+func (g *group) enter(sub *submission) error {
+	g.applied, g.compiled = false, nil
+	changes, err := sub.build(g)
+	if err == nil && len(changes) > 0 {
+		err = g.add(changes)
+	}
+	if err != nil && g.applied {
+		g.rebuild()
+	}
+	return err
+}
+
+// add makes an entry of changes that are validated, and applies it to the
+// group's state.
+func (g *group) add(changes []storage.Change) error {
+	if len(changes) > storage.ChangesMax {
+		return &BoundError{"ChangesMax", storage.ChangesMax, int64(len(changes))}
+	}
+	grows, err := g.room(changes)
+	if err != nil {
+		return err
+	}
+	after := g.head()
+	e := storage.Entry{Incarnation: g.s.incarnation, Revision: after.Revision + 1, Previous: after.Hash,
+		Writer: g.s.engine.writer, Sequence: g.s.sequence.Add(1), Time: max(g.now, after.Time), Changes: changes}
+	g.buffer = storage.AppendEntry(g.buffer[:0], &e)
+	size := len(g.buffer)
+	for i := range changes {
+		if changes[i].Kind == storage.SecretPut {
+			size += len(changes[i].Document.Body)
+		}
+	}
+	if size > storage.EntryBytesMax {
+		return &BoundError{"EntryBytesMax", storage.EntryBytesMax, int64(size)}
+	}
+	head := storage.Head{Revision: e.Revision, Hash: sha256.Sum256(g.buffer), Time: e.Time}
+	if !g.applied {
+		g.applied = true
+		if g.schemas, err = applyEntry(g.batch, g.schemas, &e, g.s); err != nil {
+			return err
+		}
+	}
+	g.entries, g.heads = append(g.entries, e), append(g.heads, head)
+	g.memory += grows
+	for id, compiled := range g.compiled {
+		g.bindCompiled(id, compiled)
+	}
+	return nil
+}
+
+// bindCompiled makes a schema ready that its writer has compiled already.
+func (g *group) bindCompiled(id string, compiled *schema.Schema) {
+	for _, b := range g.schemas.current {
+		if b.row.id == id && b.ready.Load() == nil {
+			if r, err := bindSchema(b.row, compiled, g.schemas.lineage); err == nil {
+				b.ready.Store(r)
+			}
+		}
+	}
+	g.s.engine.cache.put(schemaKey{g.s.id, g.s.incarnation, id}, compiled)
+}
+
+// rebuild makes the batch anew of the entries so far, after one was applied
+// that is not to be, or in part.
+func (g *group) rebuild() {
+	g.batch = g.base.schemas.lineage.BeginOn(g.base.graph)
+	g.schemas = g.base.schemas
+	for i := range g.entries {
+		// What was applied once is applied again.
+		if set, err := applyEntry(g.batch, g.schemas, &g.entries[i], g.s); err == nil {
+			g.schemas = set
+		}
+	}
+}
+
+// room refuses what would pass the memory budget, and returns an estimate of
+// what the changes add.
+func (g *group) room(changes []storage.Change) (grows int64, err error) {
+	for i := range changes {
+		switch c := &changes[i]; c.Kind {
+		case storage.TupleAdd:
+			grows += tupleBytes + int64(len(c.Tuple.Object.ID)+len(c.Tuple.Subject.ID)) + 6*int64(len(c.Tuple.Context))
+		case storage.AttributeSet:
+			grows += tupleBytes + int64(len(c.Attribute.Object.ID)+len(c.Attribute.Value))
+		}
+	}
+	e := g.s.engine
+	limit := e.opts.MemoryMax
+	if limit <= 0 || grows == 0 || e.bytes.Load()+g.memory+grows <= limit {
+		return grows, nil
+	}
+	e.DropIdle()
+	if now := e.bytes.Load() + g.memory + grows; now > limit {
+		return 0, fmt.Errorf("%w: %d of %d bytes", ErrMemory, now, limit)
+	}
+	return grows, nil
+}
+
+// tupleBytes is what a tuple with new names takes, about.
+const tupleBytes = 128
+
+// append makes the group durable and publishes its view. An answer that was
+// lost is looked for in the log.
+func (g *group) append(ctx context.Context) error {
+	// The new view is made while the disk is waited for; nobody sees it before,
+	// but for the next group, which is validated on it.
+	go g.makeView()
+	head, err := g.s.engine.driver.Append(ctx, g.s.id, g.base.head, g.entries)
+	<-g.made
+	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
+		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
+	}
+	if err != nil {
+		var conflict *storage.ConflictError
+		if errors.As(err, &conflict) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
+			return err
+		}
+		if err := g.lost(ctx, err); err != nil {
+			return err
+		}
+	}
+	return g.publish()
+}
+
+// landed says that all is settled, and keeps nothing for who looks later.
+func (g *group) landed() {
+	g.taken, g.members, g.entries, g.heads, g.buffer = nil, nil, nil, nil, nil
+	g.base, g.batch = nil, nil
+	close(g.done)
+}
+
+func (g *group) makeView() {
+	g.view = &view{head: g.head(), graph: g.batch.View(), schemas: g.schemas}
+	close(g.made)
+}
+
+// publish makes the group's view the newest.
+func (g *group) publish() error {
+	if _, err := g.batch.Publish(); err != nil {
+		return err
+	}
+	g.kept = g.s.publish(g.view, g.entries, g.heads)
+	return nil
+}
+
+// lost finds out whether an append that returned an error took place: nil if
+// it did.
+func (g *group) lost(ctx context.Context, cause error) error {
+	g.s.stale = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.engine.opts.Bounds.AppendTime)
+	defer cancel()
+	head, err := g.s.engine.driver.Head(ctx, g.s.id)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUncertain, cause)
+	}
+	if head.Revision <= g.base.head.Revision {
+		return cause
+	}
+	first := &g.entries[0]
+	for e, err := range g.s.engine.driver.Entries(ctx, g.s.id, first.Revision) {
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUncertain, cause)
+		}
+		if e.Writer == first.Writer && e.Sequence == first.Sequence {
+			return nil // the first is there, so all are
+		}
+		break
+	}
+	return cause
+}
