@@ -39,7 +39,7 @@ door:
 acp: . eval storage schema expr rel
 door/openfga: . door door/openfga/wire eval schema expr rel storage
 door/openfga/wire: expr
-door/permify: . door door/permify/basev1 door/permify/language eval schema expr rel storage
+door/permify: . door door/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
 door/permify/basev1/generate:
 door/permify/language: schema expr

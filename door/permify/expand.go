@@ -1,0 +1,231 @@
+package permify
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Bounds of an expansion: how many hops deep, and how many nodes. Passing the
+// latter is an error.
+const (
+	expandLevels   = 50
+	expandNodesMax = 100_000
+)
+
+// Expand is the call of that name. What stands twice in the tree is expanded
+// once; a cycle ends where it begins again.
+func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+	if err := checkTenant("PermissionExpandRequest", r.TenantId); err != nil {
+		return nil, err
+	}
+	if r.Metadata == nil {
+		return nil, required("PermissionExpandRequest.Metadata")
+	}
+	if err := checkEntity("PermissionExpandRequest.Entity", r.Entity); err != nil {
+		return nil, err
+	}
+	if r.Permission != "" && !validName(r.Permission) {
+		return nil, mismatch("PermissionExpandRequest.Permission", namePattern)
+	}
+	if err := checkContext(r.Context); err != nil {
+		return nil, err
+	}
+	store, err := s.store(ctx, r.TenantId)
+	if err != nil {
+		return nil, err
+	}
+	info, compiled, err := store.Compiled(ctx, r.Metadata.SchemaVersion)
+	if err != nil {
+		return nil, translated(err)
+	}
+	a := ostiary.Ask{At: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: eval.Bounds{Nodes: expandNodesMax}}
+	if err := s.bring(ctx, store, &a, r.Context); err != nil {
+		return nil, err
+	}
+	if a.Context == nil && len(compiled.Conditions) > 0 {
+		a.Context = nothing()
+	}
+	return s.expand(ctx, store, compiled, a, r)
+}
+
+func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, a ostiary.Ask, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+	name := r.Permission
+	if _, ok := compiled.Relation(r.Entity.Type, name); !ok {
+		q := &question{version: a.SchemaID, entity: object(r.Entity), permission: name, arguments: r.Arguments}
+		var err error
+		if name, err = s.ruleAsked(ctx, store, q, ostiary.ErrNoRelation); err != nil {
+			return nil, translated(err)
+		}
+	}
+	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, Ask: a})
+	if err != nil {
+		return nil, translated(err)
+	}
+	if tree.Bound != "" {
+		return nil, open(&eval.Reasons{Bound: tree.Bound})
+	}
+	x := &expansion{ctx: ctx, store: store, at: ostiary.AtRevision(tree.Revision), schema: compiled, contextual: a.Attributes}
+	out := x.node(tree.Tree, r.Permission)
+	if x.err != nil {
+		return nil, x.err
+	}
+	return &basev1.PermissionExpandResponse{Tree: out}, nil
+}
+
+// expansion translates one tree.
+type expansion struct {
+	ctx        context.Context
+	store      *ostiary.Store
+	at         ostiary.At
+	schema     *schema.Schema
+	contextual []rel.Attribute
+	err        error
+}
+
+// node translates a tree; permission is what its place is asked for.
+func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
+	out := &basev1.Expand{Entity: entityMessage(t.Object), Permission: permission}
+	operation := func(op basev1.ExpandTreeNode_Operation, children []*basev1.Expand) *basev1.Expand {
+		out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: op, Children: children}}
+		return out
+	}
+	leaf := func(l *basev1.ExpandLeaf) *basev1.Expand {
+		out.Node = &basev1.Expand_Leaf{Leaf: l}
+		return out
+	}
+	switch t.Kind {
+	case eval.TreeRelation:
+		if len(t.Children) == 1 {
+			return x.node(t.Children[0], t.Relation)
+		}
+		return leaf(subjectsLeaf(nil)) // expanded elsewhere in the tree
+	case eval.TreeDirect:
+		return x.direct(t, out)
+	case eval.TreeArrow:
+		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.related(t.Leaves))
+	case eval.TreeUnion:
+		return operation(basev1.ExpandTreeNode_OPERATION_UNION, x.children(t, permission))
+	case eval.TreeIntersection:
+		return operation(basev1.ExpandTreeNode_OPERATION_INTERSECTION, x.children(t, permission))
+	case eval.TreeExclusion:
+		return operation(basev1.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
+	case eval.TreeAttribute:
+		v, err := anypb.New(&basev1.BooleanValue{Data: t.Truth == expr.True})
+		x.note(err)
+		return leaf(&basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Value{Value: v}})
+	case eval.TreeRule:
+		return leaf(x.rule(t, out))
+	}
+	return out
+}
+
+func (x *expansion) children(t *eval.Tree, permission string) []*basev1.Expand {
+	var out []*basev1.Expand
+	for _, c := range t.Children {
+		out = append(out, x.node(c, permission))
+	}
+	return out
+}
+
+// related translates what tuples lead to.
+func (x *expansion) related(leaves []eval.Leaf) []*basev1.Expand {
+	var out []*basev1.Expand
+	for i := range leaves {
+		if tree := leaves[i].Tree; tree != nil {
+			out = append(out, x.node(tree, tree.Relation))
+		}
+	}
+	return out
+}
+
+// direct is a relation's subjects; where some are usersets, beside what these
+// expand to.
+func (x *expansion) direct(t *eval.Tree, out *basev1.Expand) *basev1.Expand {
+	own := subjectsLeaf(t.Leaves)
+	usersets := x.related(t.Leaves)
+	if len(usersets) == 0 {
+		out.Node = &basev1.Expand_Leaf{Leaf: own}
+		return out
+	}
+	first := &basev1.Expand{Entity: out.Entity, Permission: out.Permission, Node: &basev1.Expand_Leaf{Leaf: own}}
+	out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: basev1.ExpandTreeNode_OPERATION_UNION,
+		Children: append([]*basev1.Expand{first}, usersets...)}}
+	return out
+}
+
+func subjectsLeaf(leaves []eval.Leaf) *basev1.ExpandLeaf {
+	s := &basev1.Subjects{}
+	for i := range leaves {
+		sub := leaves[i].Tuple.Subject
+		s.Subjects = append(s.Subjects, &basev1.Subject{Type: sub.Type, Id: sub.ID, Relation: sub.Relation})
+	}
+	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Subjects{Subjects: s}}
+}
+
+// rule is a rule's leaf: the values of its arguments.
+func (x *expansion) rule(t *eval.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
+	_, args, _ := strings.Cut(strings.TrimSuffix(t.Rewrite, ")"), "(")
+	values := &basev1.Values{Values: map[string]*anypb.Any{}}
+	for _, name := range strings.Split(args, ", ") {
+		if strings.HasPrefix(name, language.ContextParam+".") {
+			continue
+		}
+		out.Arguments = append(out.Arguments, argument(name))
+		values.Values[name] = x.value(t.Object, name)
+	}
+	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Values{Values: values}}
+}
+
+// value is an attribute's value: the question's, the stored one, or the type's
+// zero.
+func (x *expansion) value(o rel.Object, name string) *anypb.Any {
+	typ, err := attributeType(x.schema, o.Type, name)
+	x.note(err)
+	text := zeroText(typ)
+	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, At: x.at})
+	x.note(err)
+	if len(page.Attributes) == 1 {
+		text = page.Attributes[0].Value
+	}
+	for _, a := range x.contextual {
+		if a.Object == o && a.Name == name {
+			text = a.Value
+		}
+	}
+	if x.err != nil {
+		return nil
+	}
+	v, err := valueMessage(text, typ)
+	x.note(err)
+	return v
+}
+
+// zeroText is a type's zero value as JSON.
+func zeroText(t expr.Type) string {
+	switch t.Kind {
+	case expr.Bool:
+		return "false"
+	case expr.String:
+		return `""`
+	case expr.List:
+		return "[]"
+	}
+	return "0"
+}
+
+// note keeps the first error.
+func (x *expansion) note(err error) {
+	if x.err == nil {
+		x.err = translated(err)
+	}
+}

@@ -1,0 +1,362 @@
+package permify
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// The hot calls read their JSON by hand. What is not in the plain form that
+// clients send (escapes in names, null, a context, …) is left to the general
+// reader: a hand-written one only ever says less than that, never another thing.
+
+// readers keeps JSON readers for reuse.
+var readers = sync.Pool{New: func() any { return new(jsonread.Reader) }}
+
+// parse reads a body by hand; false where it is for the general reader.
+func parse(body []byte, read func(*jsonread.Reader)) bool {
+	r := readers.Get().(*jsonread.Reader)
+	defer readers.Put(r)
+	r.Reset(body)
+	read(r)
+	return r.End() == nil
+}
+
+func (s *service) serveCheck(w http.ResponseWriter, r *http.Request, p door.Params) {
+	body, err := door.ReadBody(r)
+	if err != nil {
+		fail(w, readError(err))
+		return
+	}
+	defer body.Free()
+	var q question
+	if parse(body.Bytes, q.read) {
+		q.tenant = p.At(0)
+	} else {
+		m := &basev1.PermissionCheckRequest{}
+		if err := decode(body.Bytes, &p, m); err != nil {
+			fail(w, err)
+			return
+		}
+		if q, err = checkQuestion(m); err != nil {
+			fail(w, err)
+			return
+		}
+	}
+	d, err := s.check(r.Context(), &q)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	var out [96]byte
+	writeJSON(w, http.StatusOK, d.append(out[:0]))
+}
+
+// append adds a decision's JSON.
+func (d decision) append(b []byte) []byte {
+	if d.allowed {
+		b = append(b, `{"can":"CHECK_RESULT_ALLOWED","metadata":{"check_count":`...)
+	} else {
+		b = append(b, `{"can":"CHECK_RESULT_DENIED","metadata":{"check_count":`...)
+	}
+	return append(strconv.AppendInt(b, int64(d.count), 10), "}}"...)
+}
+
+func (v *verdict) append(b []byte) []byte {
+	b = v.decision.append(b)
+	if v.why != nil {
+		b = appendText(append(b[:len(b)-2], `,"error":`...), v.why.Error())
+		b = append(b, "}}"...)
+	}
+	return b
+}
+
+// read reads a check in its plain form.
+func (q *question) read(r *jsonread.Reader) {
+	seen := 0
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "metadata":
+			readMetadata(r, &q.version, &q.snap, &q.depth)
+			seen |= 1
+		case "entity":
+			readEntity(r, &q.entity)
+			seen |= 2
+		case "permission":
+			q.permission = r.String()
+		case "subject":
+			readSubject(r, &q.subject)
+			seen |= 4
+		case "page_size": // not of this call, as the original sees it
+			r.Skip()
+		case "tenant_id": // the path's counts
+			_ = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+	if seen != 7 {
+		r.Fail("not in plain form")
+	}
+}
+
+func readMetadata(r *jsonread.Reader, version, snap *string, depth *int32) {
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "schema_version":
+			*version = r.String()
+		case "snap_token":
+			*snap = r.String()
+		case "depth":
+			*depth = int32(r.Int(0, 1<<31-1))
+		default:
+			r.Unknown()
+		}
+	}
+}
+
+func readEntity(r *jsonread.Reader, o *rel.Object) {
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "type":
+			o.Type = r.String()
+		case "id":
+			o.ID = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+}
+
+func readSubject(r *jsonread.Reader, s *rel.Subject) {
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "type":
+			s.Type = r.String()
+		case "id":
+			s.ID = r.String()
+		case "relation":
+			s.Relation = plain(r.String())
+		default:
+			r.Unknown()
+		}
+	}
+}
+
+func (s *service) serveBulkCheck(w http.ResponseWriter, r *http.Request, p door.Params) {
+	body, err := door.ReadBody(r)
+	if err != nil {
+		fail(w, readError(err))
+		return
+	}
+	defer body.Free()
+	var b bulk
+	if parse(body.Bytes, b.read) {
+		b.tenant = p.At(0)
+	} else {
+		m := &basev1.PermissionBulkCheckRequest{}
+		if err := decode(body.Bytes, &p, m); err != nil {
+			fail(w, err)
+			return
+		}
+		if b, err = bulkQuestions(m); err != nil {
+			fail(w, err)
+			return
+		}
+	}
+	verdicts, err := s.bulkCheck(r.Context(), &b)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	out := append(make([]byte, 0, 16+80*len(verdicts)), `{"results":[`...)
+	for i := range verdicts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = verdicts[i].append(out)
+	}
+	writeJSON(w, http.StatusOK, append(out, "]}"...))
+}
+
+// read reads a bulk check in its plain form.
+func (b *bulk) read(r *jsonread.Reader) {
+	metadata := false
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "metadata":
+			readMetadata(r, &b.version, &b.snap, &b.depth)
+			metadata = true
+		case "items":
+			for r.Array(); r.Item(); {
+				if len(b.items) > BulkItemsMax {
+					r.Fail("too many items")
+					return
+				}
+				b.items = append(b.items, readItem(r))
+			}
+		case "tenant_id":
+			_ = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+	if !metadata {
+		r.Fail("not in plain form")
+	}
+}
+
+func readItem(r *jsonread.Reader) (q eval.Question) {
+	seen := 0
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "entity":
+			readEntity(r, &q.Object)
+			seen |= 1
+		case "permission":
+			q.Relation = r.String()
+		case "subject":
+			readSubject(r, &q.Subject)
+			seen |= 2
+		default:
+			r.Unknown()
+		}
+	}
+	if seen != 3 {
+		r.Fail("not in plain form")
+	}
+	return q
+}
+
+func (s *service) serveWrite(w http.ResponseWriter, r *http.Request, p door.Params) {
+	body, err := door.ReadBody(r)
+	if err != nil {
+		fail(w, readError(err))
+		return
+	}
+	defer body.Free()
+	var c change
+	if parse(body.Bytes, c.read) {
+		c.tenant = p.At(0)
+	} else {
+		m := &basev1.DataWriteRequest{}
+		if err := decode(body.Bytes, &p, m); err != nil {
+			fail(w, err)
+			return
+		}
+		if c, err = dataChange(m); err != nil {
+			fail(w, err)
+			return
+		}
+	}
+	token, err := s.write(r.Context(), &c)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, append(appendText([]byte(`{"snap_token":`), token), '}'))
+}
+
+// read reads a write of tuples alone in its plain form.
+func (c *change) read(r *jsonread.Reader) {
+	metadata := false
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "metadata":
+			var snap string
+			var depth int32
+			readMetadata(r, &c.version, &snap, &depth) // the two others are ignored as unknown
+			metadata = true
+		case "tuples":
+			for r.Array(); r.Item(); {
+				if len(c.tuples) > WriteMax {
+					r.Fail("too many tuples")
+					return
+				}
+				c.tuples = append(c.tuples, readTuple(r))
+			}
+		case "attributes":
+			for r.Array(); r.Item(); {
+				r.Fail("attributes are read by the general reader")
+			}
+		case "tenant_id":
+			_ = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+	if !metadata {
+		r.Fail("not in plain form")
+	}
+}
+
+func readTuple(r *jsonread.Reader) (t rel.Tuple) {
+	seen := 0
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "entity":
+			readEntity(r, &t.Object)
+			seen |= 1
+		case "relation":
+			t.Relation = r.String()
+		case "subject":
+			readSubject(r, &t.Subject)
+			seen |= 2
+		default:
+			r.Unknown()
+		}
+	}
+	if seen != 3 {
+		r.Fail("not in plain form")
+	}
+	return t
+}
+
+func (s *service) serveLookupEntity(w http.ResponseWriter, r *http.Request, p door.Params) {
+	in := &basev1.PermissionLookupEntityRequest{}
+	if err := readMessage(r, &p, in); err != nil {
+		fail(w, err)
+		return
+	}
+	out, err := s.LookupEntity(r.Context(), in)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	body := append(make([]byte, 0, 64+24*len(out.EntityIds)), `{"entity_ids":`...)
+	body = appendTexts(body, out.EntityIds)
+	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
+	if out.Permissions != nil {
+		body = append(body, `,"permissions":{`...)
+		first := true
+		for _, name := range slices.Sorted(maps.Keys(out.Permissions)) {
+			if !first {
+				body = append(body, ',')
+			}
+			first = false
+			body = append(appendText(body, name), `:{"data":`...)
+			body = append(appendTexts(body, out.Permissions[name].GetData()), '}')
+		}
+		body = append(body, '}')
+	}
+	writeJSON(w, http.StatusOK, append(body, '}'))
+}
+
+func appendTexts(b []byte, texts []string) []byte {
+	b = append(b, '[')
+	for i, t := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, t)
+	}
+	return append(b, ']')
+}

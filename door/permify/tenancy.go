@@ -1,0 +1,101 @@
+package permify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// tenantPage is the page of tenant lists where none is asked for.
+const tenantPage = 50
+
+// tenantStore is the store of a tenant.
+func tenantStore(id, name string) ostiary.CreateStore {
+	return ostiary.CreateStore{Name: name, Aliases: map[string]string{Name: id}}
+}
+
+// validNewTenant says whether a tenant may be created with that id.
+func validNewTenant(id string) bool {
+	if id == "" {
+		return false
+	}
+	for i := 0; i < len(id); i++ {
+		switch c := id[i]; {
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', c == '-', c == ',':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// CreateTenant is Tenancy.Create.
+func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateRequest) (*basev1.TenantCreateResponse, error) {
+	switch {
+	case len(r.Id) > TenantBytesMax:
+		return nil, invalid("invalid TenantCreateRequest.Id: value length must be at most %d bytes", TenantBytesMax)
+	case !validNewTenant(r.Id):
+		return nil, mismatch("TenantCreateRequest.Id", newTenantPattern)
+	case len(r.Name) > TenantBytesMax:
+		return nil, invalid("invalid TenantCreateRequest.Name: value length must be at most %d bytes", TenantBytesMax)
+	}
+	store, err := s.engine.CreateStore(ctx, tenantStore(r.Id, r.Name))
+	if err != nil {
+		return nil, translated(err)
+	}
+	return &basev1.TenantCreateResponse{Tenant: tenantMessage(store.Info())}, nil
+}
+
+func tenantMessage(i storage.StoreInfo) *basev1.Tenant {
+	return &basev1.Tenant{Id: i.Aliases[Name], Name: i.Name, CreatedAt: timestamppb.New(i.Created.Time())}
+}
+
+// DeleteTenant is Tenancy.Delete.
+func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteRequest) (*basev1.TenantDeleteResponse, error) {
+	store, err := s.engine.StoreByAlias(ctx, Name, r.Id)
+	if err == nil {
+		err = s.engine.DeleteStore(ctx, store.ID())
+	}
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil, coded(basev1.ErrorCode_ERROR_CODE_NOT_FOUND)
+	}
+	if err != nil {
+		return nil, translated(err)
+	}
+	return &basev1.TenantDeleteResponse{TenantId: r.Id}, nil
+}
+
+// ListTenants is Tenancy.List, in order of id.
+func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) (*basev1.TenantListResponse, error) {
+	key := tokenKey("tenants")
+	at, err := readToken(r.ContinuousToken, key)
+	if err != nil {
+		return nil, err
+	}
+	limit := page(r.PageSize, tenantPage)
+	var all []storage.StoreInfo
+	for info, err := range s.engine.Stores(ctx, storage.StoreID{}) {
+		if err != nil {
+			return nil, translated(err)
+		}
+		if id := info.Aliases[Name]; id > at.last { // "" is no tenant
+			all = append(all, info)
+		}
+	}
+	slices.SortFunc(all, func(a, b storage.StoreInfo) int { return cmp.Compare(a.Aliases[Name], b.Aliases[Name]) })
+	out := &basev1.TenantListResponse{}
+	for _, info := range all[:min(limit, len(all))] {
+		out.Tenants = append(out.Tenants, tenantMessage(info))
+	}
+	if len(all) > limit {
+		out.ContinuousToken = (&place{last: all[limit-1].Aliases[Name]}).text(key)
+	}
+	return out, nil
+}
