@@ -20,9 +20,14 @@ type Floor struct {
 // floorMax bounds the answer that a Floor is given, in bytes.
 const floorMax = 4 << 20
 
-// ServeHTTP takes a PUT's body as the answer to all POSTs.
+// ServeHTTP takes a PUT's body as the answer to all POSTs. A GET is told that it
+// is healthy.
 func (f *Floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPut {
+	switch r.Method {
+	case http.MethodGet:
+		io.WriteString(w, `{"status":"SERVING"}`)
+		return
+	case http.MethodPut:
 		b, err := io.ReadAll(io.LimitReader(r.Body, floorMax))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -63,6 +63,14 @@ func Ours(t testing.TB, flags ...string) *Server {
 	return s
 }
 
+// Floor builds ours and starts its server that does nothing, for comparison.
+func Floor(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{Name: "floor", HTTP: free(t)}
+	s.start(t, built(t, "ostiary", "github.com/ostiary/ostiary/cmd/ostiary"), []string{"bench", "floor", "--http", s.HTTP})
+	return s
+}
+
 // Work is the ignored folder that programs and their packages are put in.
 func Work(t testing.TB) string {
 	t.Helper()
