@@ -2,6 +2,7 @@ package storage
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ostiary/ostiary/rel"
@@ -55,25 +56,27 @@ func ParseStoreID(s string) (StoreID, error) {
 	if len(s) != 26 {
 		return id, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
 	}
+	var high, low uint64
 	for i := range len(s) {
-		v := indexCrockford(s[i])
-		if v < 0 || i == 0 && v > 7 {
+		v := crockfordValue(s[i])
+		if v == noDigit || i == 0 && v > 7 {
 			return StoreID{}, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
 		}
-		for b := range 5 {
-			if at := 5*i - 2 + b; at >= 0 && v>>(4-b)&1 == 1 {
-				id[at/8] |= 1 << (7 - at%8)
-			}
-		}
+		high, low = high<<5|low>>59, low<<5|uint64(v)
 	}
+	binary.BigEndian.PutUint64(id[:8], high)
+	binary.BigEndian.PutUint64(id[8:], low)
 	return id, nil
 }
 
-func indexCrockford(c byte) int {
-	for i := range len(crockford) {
-		if crockford[i] == c {
-			return i
-		}
+// crockfordValues are the values of the characters from '0' to 'Z'.
+const crockfordValues = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\xff\xff\xff\xff\xff\xff\xff\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\xff\x12\x13\xff\x14\x15\xff\x16\x17\x18\x19\x1a\xff\x1b\x1c\x1d\x1e\x1f"
+
+const noDigit = 0xff
+
+func crockfordValue(c byte) byte {
+	if c < '0' || c > 'Z' {
+		return noDigit
 	}
-	return -1
+	return crockfordValues[c-'0']
 }
