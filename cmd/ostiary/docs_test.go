@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/cli.md does not name the command %q", path)
 		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !strings.Contains(string(text), "--"+f.Name) {
+			if cmd.Name() != "serve" && f.Name != "help" && !strings.Contains(string(text), "--"+f.Name) {
 				t.Errorf("docs/cli.md does not name --%s of %q", f.Name, cmd.CommandPath())
 			}
 		})
@@ -33,4 +34,52 @@ func TestDocs(t *testing.T) {
 	}
 	a := &app{lookup: func(string) (string, bool) { return "", false }}
 	walk(a.root())
+}
+
+// TestSettings: docs/operations.md has every setting of serve, as the code has
+// it. OSTIARY_REWRITE=1 writes the table.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/operations.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{lookup: func(string) (string, bool) { return "", false }}
+	cmd, _, err := a.root().Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(text), "<!-- settings")
+	comment, rest, _ := strings.Cut(rest, "-->\n")
+	_, tail, ok := strings.Cut(rest, "<!-- end of settings -->")
+	if !ok {
+		t.Fatal("the table's marks are gone")
+	}
+	var table strings.Builder
+	fmt.Fprint(&table, "| setting | environment | default | meaning |\n|---|---|---|---|\n")
+	row := func(f *pflag.Flag) {
+		if f.Name == "help" {
+			return
+		}
+		value := f.DefValue
+		if value == "" || value == "[]" {
+			value = "–"
+		} else {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(&table, "| `--%s` | `%s` | %s | %s |\n", f.Name, envName(f.Name), value, strings.ReplaceAll(f.Usage, "|", "\\|"))
+	}
+	row(cmd.InheritedFlags().Lookup("data"))
+	cmd.LocalFlags().VisitAll(row)
+	want := head + "<!-- settings" + comment + "-->\n" + table.String() + "<!-- end of settings -->" + tail
+	if want == string(text) {
+		return
+	}
+	if os.Getenv("OSTIARY_REWRITE") == "" {
+		t.Fatal("docs/operations.md is not what the code has; OSTIARY_REWRITE=1 writes it")
+	}
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -26,8 +26,15 @@ var (
 
 // withEngine opens the data and runs f. create admits a folder that is not
 // there yet.
-func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) (err error) {
-	options := ostiary.Options{Conditions: cel.New(cel.Options{})}
+func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) error {
+	return a.withData(ctx, create, ostiary.Options{}, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
+}
+
+// withData is withEngine with options of the engine's; the driver is nil where
+// nothing is kept.
+func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
+	options.Conditions = cel.New(cel.Options{})
+	var driver *pebble.Driver
 	if a.data != inMemory {
 		if a.model != "" || a.tuples != "" {
 			return fmt.Errorf("%w: --model and --tuples go with --data memory; a folder keeps its own", errUsage)
@@ -35,8 +42,7 @@ func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engin
 		if err := folderThere(a.data, create); err != nil {
 			return err
 		}
-		driver, err := pebble.Open(a.data, pebble.Options{})
-		if err != nil {
+		if driver, err = pebble.Open(a.data, pebble.Options{}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, driver.Close()) }()
@@ -52,7 +58,7 @@ func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engin
 			return err
 		}
 	}
-	return f(e)
+	return f(e, driver)
 }
 
 // folderThere keeps a misspelt --data from becoming a new, empty folder.

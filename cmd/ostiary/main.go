@@ -1,6 +1,6 @@
-// Command ostiary works on a data folder: stores, schemas, tuples, and the
-// questions check, list, expand and explain. Its main type is app, one call of
-// the program. It holds no rule of authorization: the library answers.
+// Command ostiary serves a data folder, or works on it: stores, schemas, tuples,
+// and the questions check, list, expand and explain. Its main type is app, one
+// call of the program. It holds no rule of authorization: the library answers.
 //
 // It exits with 0 where all went well (for check: allowed), with 1 where a
 // check is denied or a store test fails, and with 2 at any error.
@@ -85,7 +85,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.model, "model", "", "with --data memory: write this model first")
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: import these tuples first")
 	f.BoolVar(&a.json, "json", false, "answer in JSON")
-	root.AddCommand(a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
+	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.changesCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
@@ -98,7 +98,7 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 		if f.Changed || f.Name == "help" {
 			return
 		}
-		name := "OSTIARY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := envName(f.Name)
 		if value, ok := a.lookup(name); ok && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
@@ -106,6 +106,11 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// envName is the environment's name of a flag.
+func envName(flag string) string {
+	return "OSTIARY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // group is a command that only has others.

@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"hostile": hostile, "hold": hold, "flip": flip, "marker": marker, "code": code,
+			"served": served, "terminate": terminate, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "marker": marker, "code": code,
 		},
 	})
 }

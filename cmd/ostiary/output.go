@@ -51,7 +51,7 @@ func (a *app) reportError(err error) {
 	if errors.As(err, &at) && strings.HasPrefix(text, "ostiary: ") {
 		text = strings.TrimPrefix(text, "ostiary: ")
 	}
-	if h := hint(err); h != "" {
+	if h := a.hint(err); h != "" {
 		text += "\n" + h
 	}
 	if !a.json {
@@ -66,10 +66,10 @@ func (a *app) reportError(err error) {
 }
 
 // hint says what to do about an error, where something can be done.
-func hint(err error) string {
+func (a *app) hint(err error) string {
 	switch {
 	case isLocked(err):
-		return "another process holds the folder; end it, or ask through it"
+		return holderOf(a.data)
 	case isFormat(err):
 		return "the folder is of a newer version, or of another program; it was not touched"
 	case isDamaged(err):

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// configBytesMax bounds a configuration file.
+const configBytesMax = 1 << 20
+
+// applyConfig gives each flag that neither the command line nor the environment
+// set its value from a YAML file. A name that is no flag is an error: a setting
+// that is misspelt must not be one that is not there.
+func applyConfig(flags *pflag.FlagSet, file string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	settings := map[string]yaml.Node{}
+	if err := yaml.NewDecoder(io.LimitReader(f, configBytesMax)).Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s: %w", errUsage, file, err)
+	}
+	names := make([]string, 0, len(settings))
+	for name := range settings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := flags.Lookup(name)
+		if f == nil || name == "config" || name == "help" {
+			return fmt.Errorf("%w: %s: there is no setting %q", errUsage, file, name)
+		}
+		value, err := configValue(settings[name])
+		if err != nil {
+			return fmt.Errorf("%w: %s: %s: %w", errUsage, file, name, err)
+		}
+		if f.Changed {
+			continue
+		}
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("%w: %s: %s: %w", errUsage, file, name, err)
+		}
+	}
+	return nil
+}
+
+// configValue is a scalar, or a list as flags have it.
+func configValue(n yaml.Node) (string, error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return n.Value, nil
+	case yaml.SequenceNode:
+		var items []string
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode || strings.ContainsAny(item.Value, ",\"\n") {
+				return "", errors.New("an item of the list is not a plain word")
+			}
+			items = append(items, item.Value)
+		}
+		return strings.Join(items, ","), nil
+	}
+	return "", errors.New("neither a value nor a list of values")
+}

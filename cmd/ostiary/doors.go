@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/server"
+)
+
+// opened is what a door's New returns.
+type opened struct {
+	door *door.Door
+	err  error
+}
+
+func open(d *door.Door, err error) opened { return opened{d, err} }
+
+// allDoors lists the doors of this program, a line each.
+func allDoors(e *ostiary.Engine) ([]*door.Door, error) {
+	var out []*door.Door
+	var errs []error
+	for _, o := range []opened{
+		open(openfga.New(e, openfga.Options{})),
+	} {
+		out, errs = append(out, o.door), append(errs, o.err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// pickDoors leaves the doors that --doors names; no names are all of them.
+func pickDoors(all []*door.Door, names []string) (picked []*door.Door, err error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		d, err := findDoor(all, name)
+		if err != nil {
+			return nil, err
+		}
+		picked = append(picked, d)
+	}
+	return picked, nil
+}
+
+func findDoor(all []*door.Door, name string) (*door.Door, error) {
+	var names []string
+	for _, d := range all {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	return nil, fmt.Errorf("%w: there is no door %q; there are: %s", errUsage, name, strings.Join(names, ", "))
+}
+
+// aloneDoors reads --door: NAME=http://ADDRESS and NAME=grpc://ADDRESS.
+func aloneDoors(all []*door.Door, flags []string) (alone []server.Alone, err error) {
+	for _, f := range flags {
+		name, where, _ := strings.Cut(f, "=")
+		d, err := findDoor(all, name)
+		if err != nil {
+			return nil, err
+		}
+		i := 0
+		for i < len(alone) && alone[i].Door != d {
+			i++
+		}
+		if i == len(alone) {
+			alone = append(alone, server.Alone{Door: d})
+		}
+		at := &alone[i].HTTP
+		address, ok := strings.CutPrefix(where, "http://")
+		if !ok {
+			address, ok = strings.CutPrefix(where, "grpc://")
+			at = &alone[i].GRPC
+		}
+		if !ok || address == "" || *at != "" {
+			return nil, fmt.Errorf("%w: --door %q is not NAME=http://ADDRESS or NAME=grpc://ADDRESS, once each", errUsage, f)
+		}
+		*at = address
+	}
+	return alone, nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// served waits until a server holds a folder, and sets HTTP, GRPC and METRICS to
+// where it listens.
+func served(ts *testscript.TestScript, neg bool, args []string) {
+	h, err := awaitHolder(ts.MkAbs(args[0]))
+	ts.Check(err)
+	for name, at := range h.Ports {
+		ts.Setenv(strings.ToUpper(strings.ReplaceAll(name, " ", "_")), at)
+	}
+}
+
+func awaitHolder(dir string) (h holder, err error) {
+	for range 2000 {
+		text, err := os.ReadFile(filepath.Join(dir, holderName))
+		if err == nil && json.Unmarshal(text, &h) == nil && alive(h.PID) {
+			return h, nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return h, fmt.Errorf("no server holds %s", dir)
+}
+
+// terminate asks the server that holds a folder to stop.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	h, err := awaitHolder(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(syscall.Kill(h.PID, syscall.SIGTERM))
+}
+
+// ask sends a request and prints status and body: ask METHOD URL [BODY |
+// "Name: value"]…
+func ask(ts *testscript.TestScript, neg bool, args []string) {
+	req, err := http.NewRequest(args[0], args[1], nil)
+	ts.Check(err)
+	for _, a := range args[2:] {
+		if name, value, ok := strings.Cut(a, ": "); ok && !strings.HasPrefix(a, "{") {
+			req.Header.Add(name, value)
+			continue
+		}
+		req.Body = io.NopCloser(strings.NewReader(a))
+		req.ContentLength = int64(len(a))
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%d\n%s\n", resp.StatusCode, text)
+}
