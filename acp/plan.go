@@ -186,7 +186,7 @@ func (p *plan) remove(s *objectState, relation string, subject rel.Subject) {
 	s.shrunk = true
 }
 
-// set sets the owner or the mark of an archived object.
+// actorSubject is an actor as the subject of the object's own relations.
 func (s *objectState) actorSubject(did string) rel.Subject {
 	return rel.Subject{Type: s.t.actor, ID: did}
 }
@@ -415,6 +415,10 @@ func transfer(actor string, o Object, to string) operation {
 		}
 		if err := p.e.sound.validate(to); err != nil {
 			return err
+		}
+		if key := stampKey(o); s.owner != to && len(key) <= ostiary.DocumentKeyBytesMax {
+			// A time that was given with the registration does not outlive its owner.
+			p.w.RemoveDocuments = append(p.w.RemoveDocuments, ostiary.DocumentKey{Kind: registrationKind, Key: key})
 		}
 		return p.setOwner(s, o, to, Event{Kind: ObjectTransferred, Actor: actor})
 	}
