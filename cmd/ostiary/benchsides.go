@@ -126,7 +126,10 @@ func (s *sides) embedded(ctx context.Context) error {
 		return err
 	}
 	s.closers = append(s.closers, end)
-	return s.add(s.own(), bench.NewEmbedded(e))
+	if err := s.add(s.own(), bench.NewEmbedded(e)); err != nil || s.flags.noFloor {
+		return err
+	}
+	return s.add(bench.Side{Peer: "floor", Notes: "the embedded floor is the generator's own cost"}, bench.Nothing{})
 }
 
 // serve starts this program's server, with the floor beside it. A folder is

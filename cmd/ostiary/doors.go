@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -19,12 +23,28 @@ type opened struct {
 
 func open(d *door.Door, err error) opened { return opened{d, err} }
 
+// doorFlags are the settings of single doors.
+type doorFlags struct {
+	openfga openfga.Options
+	permify permify.Options
+}
+
+func (f *doorFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&f.openfga.InlineExpressions, "openfga-inline-expressions", false, "admit the condition \"$expression\", as OpenFGA's experiment does")
+	s.IntVar(&f.openfga.WriteTuples, "openfga-write-tuples", 100, "most tuples of one OpenFGA write, removed ones included")
+	s.IntVar(&f.openfga.BatchChecks, "openfga-batch-checks", 50, "most questions of one OpenFGA batch check")
+	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "most results of an OpenFGA list, streams aside")
+	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "answer as of the very revision that a Permify snap token names, instead of at least as fresh")
+	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "how long an OpenFGA list may take")
+}
+
 // allDoors lists the doors of this program, a line each.
-func allDoors(e *ostiary.Engine) ([]*door.Door, error) {
+func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	var out []*door.Door
 	var errs []error
 	for _, o := range []opened{
-		open(openfga.New(e, openfga.Options{})),
+		open(openfga.New(e, f.openfga)),
+		open(permify.New(e, f.permify)),
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)
 	}

@@ -36,7 +36,7 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	all, err := allDoors(e)
+	all, err := allDoors(e, &doorFlags{})
 	if err != nil {
 		t.Fatal(err)
 	}

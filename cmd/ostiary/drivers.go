@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -33,7 +34,7 @@ func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engin
 // withData is withEngine with options of the engine's; the driver is nil where
 // nothing is kept.
 func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
-	options.Conditions = cel.New(cel.Options{})
+	options.Conditions = openfga.Conditions{Inner: cel.New(cel.Options{})}
 	var driver *pebble.Driver
 	if a.data != inMemory {
 		if a.model != "" || a.tuples != "" {

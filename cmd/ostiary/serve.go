@@ -48,6 +48,7 @@ type serveFlags struct {
 	background       time.Duration
 	logFormat, level string
 	accessLog        bool
+	door             doorFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -99,6 +100,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
+	f.door.add(s)
 }
 
 // serve opens the data, then the doors, and serves until ctx ends.
@@ -143,7 +145,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 // serverOptions turns flags into the server's options. reload reads again what
 // SIGHUP is about.
 func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options, reload func() error, err error) {
-	all, err := allDoors(e)
+	all, err := allDoors(e, &f.door)
 	if err != nil {
 		return o, nil, err
 	}
