@@ -169,3 +169,25 @@ func failure(err error) error {
 	}
 	return &Failure{What: nameOf(err), Err: err}
 }
+
+// Nothing is a Target that answers without doing anything, in this process:
+// what is measured of it is the generator's own cost.
+type Nothing struct{}
+
+// Door is "embedded".
+func (Nothing) Door() string { return "embedded" }
+
+// Setup does nothing.
+func (Nothing) Setup(context.Context, string, Tuples, func(int)) error { return nil }
+
+// Prepare returns a request that is answered rightly at once.
+func (Nothing) Prepare(Request) (Prepared, error) { return Nothing{}, nil }
+
+// Teardown does nothing.
+func (Nothing) Teardown(context.Context) error { return nil }
+
+// Close does nothing.
+func (Nothing) Close() error { return nil }
+
+// Ask returns nil.
+func (Nothing) Ask(context.Context, int) error { return nil }

@@ -33,7 +33,8 @@ type Load struct {
 	Requests int
 	// WarmUp runs the same load before, unmeasured. Default none.
 	WarmUp time.Duration
-	// Timeout is how long one request may take. Default 30 s.
+	// Timeout is how long one request may take. Default 30 s; negative: it is not
+	// watched, which would cost more than a call in this process.
 	Timeout time.Duration
 	// Progress is told of each finished request, often and concurrently.
 	Progress func(done int)
@@ -67,7 +68,7 @@ func (l Load) withDefaults() Load {
 	if l.Duration < 0 && l.Requests <= 0 {
 		l.Duration = 2 * time.Second
 	}
-	if l.Timeout <= 0 {
+	if l.Timeout == 0 {
 		l.Timeout = 30 * time.Second
 	}
 	return l
@@ -268,9 +269,7 @@ func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *a
 		} else if l.Duration > 0 && begin.Sub(start) >= l.Duration {
 			return
 		}
-		one, cancel := context.WithTimeout(ctx, l.Timeout)
-		err := ask(one, c, i)
-		cancel()
+		err := l.one(ctx, ask, c, i)
 		if err != nil && ctx.Err() != nil {
 			return
 		}
@@ -279,6 +278,16 @@ func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *a
 			l.Progress(int(done.Add(1)))
 		}
 	}
+}
+
+// one asks once.
+func (l *Load) one(ctx context.Context, ask Ask, client, i int) error {
+	if l.Timeout < 0 {
+		return ask(ctx, client, i)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	return ask(ctx, client, i)
 }
 
 // sleepUntil waits for t; false if ctx ended first.

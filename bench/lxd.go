@@ -56,6 +56,9 @@ func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
 				return fmt.Errorf("%s, %s: %w", s.Peer, l.cell, err)
 			}
 			load := Load{Requests: o.Runs, Duration: -1}
+			if s.Target.Door() == "embedded" {
+				load.Timeout = -1
+			}
 			for range o.WarmUps {
 				if err := ask(ctx, 0, 0); err != nil {
 					return fmt.Errorf("%s, %s: %w", s.Peer, l.cell, err)

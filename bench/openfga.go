@@ -62,6 +62,13 @@ func (r *Runner) cells(ctx context.Context, d *data, o *OpenFGAOptions) error {
 		for i := range r.Sides {
 			s := &r.Sides[i]
 			load := o.Load
+			if s.Target.Door() == "embedded" {
+				// More clients than one would wait for processors, not for the library.
+				load.Timeout = -1
+				if load.Rate <= 0 {
+					load.Clients = 1
+				}
+			}
 			ask, err := d.cell(s.Target, cell, &load)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", s.Peer, cell, err)

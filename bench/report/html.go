@@ -24,8 +24,8 @@ h4 { margin: 1rem 0 0; font-size: .9rem; font-weight: 600; color: var(--soft) }
 th, td { padding: .25rem .55rem; text-align: right; white-space: nowrap } th:first-child, td:first-child { text-align: left }
 thead th { border-bottom: 1px solid var(--line); color: var(--soft); font-weight: 600 } tbody tr:nth-child(even) { background: var(--stripe) }
 td.bad { color: var(--s6); font-weight: 600 } tr.quoted td { font-style: italic } .note, footer { color: var(--soft); font-size: .8rem }
-svg { display: block; width: 100%; max-width: 46rem; height: auto; margin: .4rem 0 } svg text { fill: var(--ink); font: 12px system-ui, sans-serif }
-svg text.tick { fill: var(--soft); font-size: 11px } .grid { stroke: var(--line) } path.line { fill: none; stroke-width: 2 }
+svg { display: block; width: 100%; max-width: 40rem; height: auto; margin: .4rem 0 } svg text { fill: var(--ink); font: 11px system-ui, sans-serif }
+svg text.tick { fill: var(--soft); font-size: 10px } .grid { stroke: var(--line) } path.line { fill: none; stroke-width: 2 }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0; padding: 0; list-style: none; font-size: .85rem }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; border-radius: 2px } rect.quoted { opacity: .55 }
 `

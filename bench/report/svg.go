@@ -12,14 +12,14 @@ import (
 // The charts are drawn in these units, and scaled to the page's width by the
 // browser.
 const (
-	chartWidth = 720
-	barHeight  = 18
-	barGap     = 6
-	labelWidth = 250
-	plotHeight = 320
-	plotLeft   = 64
-	plotRight  = 12
-	plotBottom = 40
+	chartWidth = 460
+	barRow     = 32 // a line of text above a bar
+	barHeight  = 11
+	barsRight  = 70 // for the value behind the longest bar
+	plotHeight = 270
+	plotLeft   = 58
+	plotRight  = 24
+	plotBottom = 30
 )
 
 // series is a line or a bar's owner: one side.
@@ -77,20 +77,23 @@ func bars(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 			shown, values = append(shown, r), append(values, r.Median)
 		}
 	}
-	scale, ok := newLogScale(values, labelWidth, chartWidth-90)
+	scale, ok := newLogScale(values, 1, chartWidth-barsRight)
 	if !ok {
 		return
 	}
-	height := len(shown)*(barHeight+barGap) + 24
+	height := len(shown)*barRow + 20
 	fmt.Fprintf(b, `<svg viewBox="0 0 %d %d" role="img" aria-label="median of %s">`, chartWidth, height, html.EscapeString(c.name))
 	for _, v := range scale.ticks() {
-		x := scale.at(v)
-		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="0" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
-			x, x, height-20, x, height-6, Nanos(v))
+		x, anchor := scale.at(v), "middle"
+		if v == scale.low {
+			anchor = "start"
+		}
+		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="0" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="%s">%s</text>`,
+			x, x, height-16, x, height-4, anchor, Nanos(v))
 	}
 	for i := range shown {
 		r := &shown[i]
-		y, x := i*(barHeight+barGap), scale.at(r.Median)
+		y, x := i*barRow, scale.at(r.Median)
 		label := who(r)
 		if r.Size > 0 {
 			label += ", " + Count(float64(r.Size))
@@ -99,9 +102,9 @@ func bars(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 		if r.Kind == bench.Quoted {
 			class += " quoted"
 		}
-		fmt.Fprintf(b, `<text class="label" x="%d" y="%d" text-anchor="end">%s</text><rect class="%s" x="%d" y="%d" width="%.1f" height="%d"><title>%s: median %s, p99 %s</title></rect><text class="value" x="%.1f" y="%d">%s</text>`,
-			labelWidth-6, y+barHeight-4, html.EscapeString(clip(label, 44)), class, labelWidth, y, math.Max(1, x-labelWidth), barHeight,
-			html.EscapeString(label), Nanos(r.Median), Nanos(r.P99), x+5, y+barHeight-4, Nanos(r.Median))
+		fmt.Fprintf(b, `<text class="label" x="3" y="%d">%s</text><rect class="%s" x="0" y="%d" width="%.1f" height="%d"><title>%s: median %s, p99 %s</title></rect><text class="value" x="%.1f" y="%d">%s</text>`,
+			y+12, html.EscapeString(clip(label, 70)), class, y+16, math.Max(2, x), barHeight,
+			html.EscapeString(label), Nanos(r.Median), Nanos(r.P99), x+5, y+16+barHeight-1, Nanos(r.Median))
 	}
 	b.WriteString("</svg>\n")
 }
@@ -127,7 +130,9 @@ func distribution(b *strings.Builder, c cell, colour func(*bench.Record) string)
 		}
 		l := series{name: who(r)}
 		for _, q := range r.Distribution {
-			if q.Nanos > 0 && (q.At < 1 || r.N >= 10_000) {
+			// What one in ten thousand took says nothing of fewer requests, and the
+			// very last one nothing of a distribution.
+			if q.Nanos > 0 && q.At < 1 && (1-q.At)*float64(r.N) >= 1 {
 				l.points = append(l.points, point{tail(q.At), q.Nanos})
 				values = append(values, q.Nanos)
 			}
@@ -191,7 +196,7 @@ func plot(b *strings.Builder, title string, lines []series, classes []string, va
 	}
 	for _, t := range ticks {
 		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
-			x(t.at), x(t.at), plotHeight-plotBottom, x(t.at), plotHeight-plotBottom+18, t.text)
+			x(t.at), x(t.at), plotHeight-plotBottom, x(t.at), plotHeight-plotBottom+16, t.text)
 	}
 	for i, l := range lines {
 		var path strings.Builder
