@@ -20,9 +20,9 @@ type Binding struct {
 	types []typeNames
 	// anchors are, by type, the kinds that a node of the type's objects may have.
 	anchors [][]graph.Kind
-	// always marks, by relation, what no subject's kind makes needless to look
-	// at; nil without schema.Options.MissingContextFails.
-	always []bool
+	// fails says that in a relation that the subject could have, the conditions
+	// of all usersets and arrows count (schema.Options.MissingContextFails).
+	fails  bool
 	units  []unit
 	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
 	cyclic bool                   // a relation needs the equations
@@ -161,7 +161,7 @@ func Bind(s *schema.Schema, r Reader) *Binding {
 			b.anchor(rel.Type, rel.Kind)
 		}
 	}
-	b.always = alwaysAsked(s)
+	b.fails = s.Options.MissingContextFails && len(s.Conditions) > 0
 	b.unitsOf()
 	return b
 }
@@ -185,52 +185,6 @@ func (b *Binding) anchor(t schema.TypeID, k schema.KindID) {
 	if g := b.kinds[k]; g != 0 {
 		b.anchors[t] = append(b.anchors[t], g)
 	}
-}
-
-// alwaysAsked marks relations that must be evaluated for every subject,
-// because an edge whose condition lacks context makes them unknown for all
-// (schema.Options.MissingContextFails). It is nil without that option.
-func alwaysAsked(s *schema.Schema) []bool {
-	if !s.Options.MissingContextFails {
-		return nil
-	}
-	always := make([]bool, len(s.Relations))
-	var holds func(e *schema.Expr) bool
-	holds = func(e *schema.Expr) bool {
-		switch e.Op {
-		case schema.OpDirect:
-			for i := range e.Direct {
-				x := &e.Direct[i]
-				if x.Relation != schema.None && (len(x.Conditions) > 0 || always[x.Relation]) {
-					return true
-				}
-			}
-		case schema.OpComputed:
-			return always[e.Relation]
-		case schema.OpArrow:
-			for i := range e.Via {
-				if len(e.Via[i].Conditions) > 0 || always[e.Via[i].Target] {
-					return true
-				}
-			}
-			return len(deadEnds(s, e)) > 0
-		}
-		for _, ch := range e.Children {
-			if holds(ch) {
-				return true
-			}
-		}
-		return false
-	}
-	for changed := true; changed; {
-		changed = false
-		for i := range s.Relations {
-			if !always[i] && holds(s.Relations[i].Expr) {
-				always[i], changed = true, true
-			}
-		}
-	}
-	return always
 }
 
 // deadEnds are the conditioned restrictions of an arrow's first relation that
@@ -338,7 +292,7 @@ func (b *Binding) subjectKind(sub *rel.Subject) (kind schema.KindID, t *typeName
 
 // reaches says whether a relation need be looked at for a subject's kind.
 func (b *Binding) reaches(id schema.RelationID, k schema.KindID) bool {
-	return b.s.Relations[id].Reaches(k) || b.always != nil && b.always[id]
+	return b.s.Relations[id].Reaches(k)
 }
 
 // NameError is a question about a type or relation that the schema does not

@@ -34,7 +34,7 @@ func narrow(q *query, target schema.RelationID) *narrowReader {
 	if q.b.mode == ModeBackward {
 		r.from = 0
 	}
-	r.useless = !q.r.Reversible() || q.b.always != nil || q.kind == schema.None || q.b.mode == ModeForward
+	r.useless = !q.r.Reversible() || q.b.fails || q.kind == schema.None || q.b.mode == ModeForward
 	return r
 }
 

@@ -227,7 +227,7 @@ func (f *fixpoint) seed(i int32, high bool) {
 	}
 	for a := g.first; a < g.first+g.count; a++ {
 		to := s.arcs[a].to
-		if high && s.arcs[a].cond == expr.Unknown && s.q.b.always != nil {
+		if high && s.arcs[a].cond == expr.Unknown && s.q.b.fails {
 			f.arrive(i, a, 0, high) // this alone makes it unknown
 			continue
 		}

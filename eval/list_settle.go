@@ -44,7 +44,7 @@ func (w *walk) settle() {
 	if w.q.b.mode == ModeBackward {
 		from = 1
 	}
-	if len(w.open) < from || w.q.subject.Relation != "" || w.q.b.always != nil || w.bound != "" || unchecked() {
+	if len(w.open) < from || w.q.subject.Relation != "" || w.q.b.fails || w.bound != "" || unchecked() {
 		return
 	}
 	w.open, _ = unique(w.open)

@@ -382,13 +382,13 @@ func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
 	if w.met != nil && (len(w.met.Missing) > 0 || len(w.met.Errors) > 0) {
 		l.why(w.met)
 	}
-	always := w.q.b.always != nil && w.q.b.always[w.target]
+	fails := w.q.b.fails
 	switch {
 	case w.star == expr.True:
 		l.Wildcard = expr.True
-	case w.star == expr.Unknown || w.anybody || always:
+	case w.star == expr.Unknown || w.anybody || fails:
 		sub := rel.Subject{Type: lq.SubjectType, ID: stranger, Relation: lq.SubjectRelation}
-		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary {
+		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary && !fails {
 			sub.ID = rel.Wildcard // the same, and known to the data
 		}
 		a := w.check(sub)

@@ -51,7 +51,7 @@ func (s *system) reasons() *Reasons {
 // together, is unknown.
 func (s *system) doubtful(a *arc) bool {
 	t := s.truth(a.to)
-	if s.q.b.always != nil && a.cond == expr.Unknown {
+	if s.q.b.fails && a.cond == expr.Unknown {
 		return true
 	}
 	return min(a.cond, t) == expr.Unknown

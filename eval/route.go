@@ -294,7 +294,7 @@ func (p *router) arrow(e *schema.Expr) {
 			add(loosened(&v.Restriction), int32(v.Target))
 		}
 	}
-	if p.b.always != nil {
+	if p.b.fails {
 		for _, x := range deadEnds(p.b.s, e) {
 			add(x, -1)
 		}
@@ -341,4 +341,4 @@ func (b *Binding) crosses(v *schema.Via, k schema.KindID) bool {
 }
 
 // scans says whether a condition counts wherever its tuple leads.
-func (b *Binding) scans(x *schema.Restriction) bool { return b.always != nil && len(x.Conditions) > 0 }
+func (b *Binding) scans(x *schema.Restriction) bool { return b.fails && len(x.Conditions) > 0 }

@@ -286,7 +286,7 @@ func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 			})
 		}
 	}
-	if q.b.always != nil {
+	if q.b.fails {
 		arcs = append(arcs, s.dead(e, from)...)
 	}
 	return arcs

@@ -44,7 +44,12 @@ func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
 			}
 		}
 	}
+	reached := o.reached(u)
 	for _, n := range nodes {
+		if !reached[memberOf{n.object.Type, n.relation}] && o.world.Model.Options.MissingContextFails {
+			t.formulas = append(t.formulas, never) // no tuple of it is looked at
+			continue
+		}
 		if n.object == u.Object() && n.relation == u.Relation {
 			t.formulas = append(t.formulas, formula{value: expr.True}) // itself
 			continue
