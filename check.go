@@ -87,10 +87,12 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 	if r.Context != nil || len(r.Tuples)|len(r.Attributes)|r.Bounds.Depth|r.Bounds.Nodes != 0 ||
 		ready.timed || s.expiring.Load() {
 		env = s.engine.envs.Get().(*eval.Env)
-		defer s.engine.putEnv(env)
 		*env = eval.Env{Now: s.nowOf(v), Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}
 	}
 	a, err := ready.binding.Check(ctx, v.graph, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, env)
+	if env != &s.engine.plain {
+		s.engine.putEnv(env)
+	}
 	if err != nil {
 		return CheckResult{}, failed("check", s.id, err)
 	}
