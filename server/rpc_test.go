@@ -1,0 +1,153 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/server"
+)
+
+func TestRPC(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{RequestTimeout: 20 * time.Millisecond, BodyBytes: 1000})
+	conn := r.dial(t)
+	ctx := context.Background()
+	call := func(name, in string) (string, error) {
+		var out wrapperspb.StringValue
+		err := conn.Invoke(ctx, "/test.Echo/"+name, wrapperspb.String(in), &out)
+		return out.Value, err
+	}
+	if got, err := call("Echo", "hello"); err != nil || got != "hello" {
+		t.Error(got, err)
+	}
+	if _, err := call("Wait", ""); status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+	for _, name := range []string{"Panic", "Stream"} {
+		if _, err := call(name, "panic"); status.Code(err)%1000 != codes.Code(door.Failed) || status.Convert(err).Message() != "echo: the server failed" {
+			t.Error(name, err)
+		}
+	}
+	if l := r.logs.String(); strings.Count(l, `"msg":"panic"`) != 2 || strings.Contains(l, "secret content") {
+		t.Error(l)
+	}
+	// 1,000 bytes are a message of 997 and its three bytes of head.
+	if got, err := call("Echo", strings.Repeat("x", 997)); err != nil || len(got) != 997 {
+		t.Error(len(got), err)
+	}
+	if _, err := call("Echo", strings.Repeat("x", 998)); status.Code(err) != codes.ResourceExhausted {
+		t.Error(err)
+	}
+	if _, err := call("None", ""); status.Code(err) != codes.Unimplemented {
+		t.Error(err)
+	}
+	h := healthpb.NewHealthClient(conn)
+	for _, service := range []string{"", "test.Echo"} {
+		if got, err := h.Check(ctx, &healthpb.HealthCheckRequest{Service: service}); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
+			t.Error(service, got, err)
+		}
+	}
+	ri, err := reflectpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+	if err == nil {
+		err = ri.Send(&reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ri.Recv()
+	if err != nil || len(got.GetListServicesResponse().GetService()) != 4 {
+		t.Error(got, err)
+	}
+	if _, err := server.New(server.Options{GRPC: "127.0.0.1:0", Doors: []*door.Door{echoDoor(), {Name: "twin", Services: echoDoor().Services}}}); err == nil {
+		t.Error("two doors with one service are taken")
+	}
+	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="client_error",route="Echo.Panic",transport="grpc"}`); !strings.HasSuffix(got, " 1\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+// streams opens n streams over some connections and waits until each has begun.
+func streams(t testing.TB, r *running, n, conns int) (all []grpc.ClientStream) {
+	t.Helper()
+	all = make([]grpc.ClientStream, n)
+	var wg sync.WaitGroup
+	for c := range conns {
+		conn := r.dial(t)
+		wg.Go(func() {
+			for i := c; i < n; i += conns {
+				s, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, "/test.Echo/Stream")
+				if err == nil {
+					err = s.SendMsg(wrapperspb.String(""))
+				}
+				if err == nil {
+					err = s.CloseSend()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all[i] = s
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, s := range all {
+		var out wrapperspb.StringValue
+		if err := s.RecvMsg(&out); err != nil || out.Value != "begin" {
+			t.Fatal(out.Value, err)
+		}
+	}
+	return all
+}
+
+// TestTenThousandStreams: they are open at once, the server still answers, and
+// its stop ends each of them in order.
+func TestTenThousandStreams(t *testing.T) {
+	r := start(t, server.Options{StreamsMax: 10_000, StopTimeout: 50 * time.Second})
+	all := streams(t, r, 10_000, 4)
+	if got := r.metric(t, "ostiary_streams_in_flight"); strings.TrimSpace(got) != "ostiary_streams_in_flight 10000" {
+		t.Error(got)
+	}
+	one, err := r.dial(t).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, "/test.Echo/Stream")
+	if err == nil {
+		if err = one.SendMsg(wrapperspb.String("")); err == nil {
+			err = one.RecvMsg(new(wrapperspb.StringValue))
+		}
+	}
+	if status.Code(err) != codes.Code(3000+uint32(door.TooMany)) {
+		t.Errorf("one more: %v", err)
+	}
+	if status, _, body := r.ask(t, "POST", "/echo", "still"); status != 200 || body != "still" {
+		t.Error(status, body)
+	}
+	stopped := make(chan error, 1)
+	r.End() // as half of StopTimeout would
+	go func() { stopped <- r.stop() }()
+	for _, s := range all {
+		var out wrapperspb.StringValue
+		if err := s.RecvMsg(&out); err != nil || out.Value != "end" {
+			t.Fatal(out.Value, err)
+		}
+		if err := s.RecvMsg(&out); err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,269 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary/server"
+)
+
+// TestStopLosesNothing: clients that ask without a pause, over HTTP and gRPC,
+// get an answer to everything that they sent, up to the one that tells them to
+// go; then the ports are closed.
+func TestStopLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{DrainTime: 10 * time.Second})
+	var begun sync.WaitGroup
+	var clients sync.WaitGroup
+	var answered, told atomic.Int64
+	for range 8 {
+		begun.Add(1)
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", r.at["http"])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			in := bufio.NewReader(conn)
+			once := sync.OnceFunc(begun.Done)
+			for {
+				if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"); err != nil {
+					t.Error("lost while sending:", err)
+					return
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Error("lost:", err)
+					return
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil || string(body) != "hello" {
+					t.Error("lost:", err)
+					return
+				}
+				answered.Add(1)
+				once()
+				if resp.Close {
+					told.Add(1)
+					return
+				}
+			}
+		})
+	}
+	rpc := r.dial(t)
+	begun.Add(1)
+	clients.Go(func() {
+		once := sync.OnceFunc(begun.Done)
+		for {
+			var out wrapperspb.StringValue
+			err := rpc.Invoke(context.Background(), "/test.Echo/Echo", wrapperspb.String("hello"), &out)
+			if err != nil && strings.Contains(err.Error(), "connect") {
+				return // the port is closed: nothing was taken
+			}
+			if err != nil || out.Value != "hello" {
+				t.Error("lost:", err)
+				return
+			}
+			once()
+		}
+	})
+	begun.Wait()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	clients.Wait()
+	if told.Load() != 8 || answered.Load() < 8 {
+		t.Errorf("%d answers, %d clients were told", answered.Load(), told.Load())
+	}
+	if c, err := net.Dial("tcp", r.at["http"]); err == nil {
+		c.Close()
+		t.Error("the port still listens")
+	}
+}
+
+// TestStopBound: what does not end within StopTimeout is cut off, and said.
+func TestStopBound(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{RequestTimeout: -1, StopTimeout: 50 * time.Millisecond})
+	done := make(chan error, 1)
+	go func() {
+		resp, err := http.Get("http://" + r.at["http"] + "/echo/wait/wait")
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		done <- err
+	}()
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_requests_in_flight"), " 1") })
+	if err := r.stop(); !errors.Is(err, server.ErrStopped) {
+		t.Error(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("a cut answer looks whole")
+	}
+}
+
+// TestProbe: when the process can no longer do its work, health says so and the
+// server ends with the reason.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	var failed atomic.Bool
+	broken := errors.New("the disk is broken")
+	r := start(t, server.Options{DrainTime: time.Minute, Probe: func() error {
+		if failed.Load() {
+			return broken
+		}
+		return nil
+	}})
+	held, err := net.Dial("tcp", r.at["http"]) // keeps the server draining, so that it can be asked
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed.Store(true)
+	wait(t, func() bool {
+		status, h, body := r.ask(t, "GET", "/healthz", "")
+		return status == 503 && body == `{"status":"NOT_SERVING"}` && h.Get("Connection") == "close" || h.Get("Connection") == "" && status == 503
+	})
+	got, err := healthpb.NewHealthClient(r.dial(t)).Check(context.Background(), &healthpb.HealthCheckRequest{})
+	if err != nil || got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Error(got, err)
+	}
+	if !strings.Contains(r.metric(t, "ostiary_serving"), " 0") {
+		t.Error("metrics say that it serves")
+	}
+	held.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if err := r.stop(); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{})
+	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", GRPC: r.at["grpc"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "grpc") {
+		t.Error(err)
+	}
+}
+
+// certify writes a certificate for localhost.
+func certify(t testing.TB, dir, name string, serial int64) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// TestTLS: both ports speak TLS 1.2 and later, HTTP/2 too, not less and not
+// plain; a new certificate is taken while the server runs.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := certify(t, dir, "a", 1)
+	c, err := server.NewCertificate(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, server.Options{TLS: c})
+	config := &tls.Config{InsecureSkipVerify: true}
+	client := func(h2 bool) *http.Client {
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: h2, DisableKeepAlives: true}}
+	}
+	for _, h2 := range []bool{false, true} {
+		resp, err := client(h2).Post("https://"+r.at["http"]+"/echo", "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "hello" || (resp.ProtoMajor == 2) != h2 || resp.TLS.PeerCertificates[0].SerialNumber.Int64() != 1 {
+			t.Error(resp.Proto, string(body))
+		}
+	}
+	for _, port := range []string{"http", "grpc"} {
+		old := config.Clone()
+		old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		if conn, err := tls.Dial("tcp", r.at[port], old); err == nil {
+			conn.Close()
+			t.Errorf("%s takes TLS 1.1", port)
+		}
+	}
+	if resp, err := http.Get("http://" + r.at["http"] + "/echo/open"); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != 400 {
+			t.Error("the port answers in plain text:", resp.StatusCode)
+		}
+	}
+	h2only := config.Clone()
+	h2only.NextProtos = []string{"h2"}
+	got, err := healthpb.NewHealthClient(r.dial(t, grpc.WithTransportCredentials(credentials.NewTLS(h2only)))).Check(context.Background(), &healthpb.HealthCheckRequest{})
+	if err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Error(got, err)
+	}
+
+	if err := os.WriteFile(cert, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reload(); err == nil {
+		t.Error("a broken certificate is taken")
+	}
+	certify(t, dir, "a", 2)
+	if err := c.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client(false).Get("https://" + r.at["http"] + "/echo/open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 {
+		t.Error("the old certificate is still there")
+	}
+}
