@@ -11,6 +11,7 @@ package permify
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -54,22 +55,15 @@ type Options struct {
 	ExactSnapTokens bool
 }
 
-// New returns the door to an engine's stores. It creates DefaultTenant if it
-// is not there.
-func New(ctx context.Context, e *ostiary.Engine, o Options) (*door.Door, error) {
+// New returns the door to an engine's stores. It does nothing yet:
+// DefaultTenant is created when the door is first asked anything, so that a
+// server without this protocol's clients has no store of theirs.
+func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, opts: o}
-	if !o.NoDefaultTenant {
-		_, err := e.StoreByAlias(ctx, Name, DefaultTenant)
-		if errors.Is(err, ostiary.ErrNoStore) {
-			_, err = e.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
-		}
-		if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another process was quicker
-			return nil, err
-		}
-	}
+	s.prepared.Store(o.NoDefaultTenant)
 	return &door.Door{
 		Name:      Name,
-		Prefixes:  []string{"/v1/tenants", "/healthz"},
+		Prefixes:  []string{"/v1/tenants"},
 		Routes:    s.routes(),
 		Missing:   missing,
 		Refuse:    refuse,
@@ -89,15 +83,38 @@ func New(ctx context.Context, e *ostiary.Engine, o Options) (*door.Door, error) 
 type service struct {
 	engine *ostiary.Engine
 	opts   Options
+
+	// prepared says that DefaultTenant was there once since New.
+	prepared atomic.Bool
 }
 
 // store returns a tenant's store.
 func (s *service) store(ctx context.Context, tenant string) (*ostiary.Store, error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
 	store, err := s.engine.StoreByAlias(ctx, Name, tenant)
 	if err != nil {
 		return nil, translated(err)
 	}
 	return store, nil
+}
+
+// prepare creates DefaultTenant once. Whoever deletes it afterwards does not
+// get it back before the next start.
+func (s *service) prepare(ctx context.Context) error {
+	if s.prepared.Load() {
+		return nil
+	}
+	_, err := s.engine.StoreByAlias(ctx, Name, DefaultTenant)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		_, err = s.engine.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
+	}
+	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another request was quicker
+		return translated(err)
+	}
+	s.prepared.Store(true)
+	return nil
 }
 
 // noopToken is what a write of nothing answers; as a snap token it asks for

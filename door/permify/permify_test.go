@@ -21,7 +21,7 @@ func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 			t.Error(err)
 		}
 	})
-	d, err := New(t.Context(), e, o)
+	d, err := New(e, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,6 @@ func (s *service) routes() []door.Route {
 		{Method: http.MethodPost, Pattern: "/v1/tenants/create", Name: "Tenancy.Create", Serve: unary(s.CreateTenant)},
 		{Method: http.MethodPost, Pattern: "/v1/tenants/list", Name: "Tenancy.List", Serve: unary(s.ListTenants)},
 		{Method: http.MethodDelete, Pattern: "/v1/tenants/{id}", Name: "Tenancy.Delete", Serve: unary(s.DeleteTenant)},
-		{Method: http.MethodGet, Pattern: "/healthz", Name: "Health", Public: true, Serve: healthz},
 	}
 	for i := range routes {
 		if n := routes[i].Name; n == "Watch.Watch" || n == "Permission.LookupEntityStream" {
@@ -64,10 +63,6 @@ func (s *service) routes() []door.Route {
 		}
 	}
 	return routes
-}
-
-func healthz(w http.ResponseWriter, _ *http.Request, _ door.Params) {
-	writeJSON(w, http.StatusOK, []byte(`{"status":"SERVING"}`))
 }
 
 // message is a pointer to a message.

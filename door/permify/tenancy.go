@@ -46,6 +46,9 @@ func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateReques
 	case len(r.Name) > TenantBytesMax:
 		return nil, invalid("invalid TenantCreateRequest.Name: value length must be at most %d bytes", TenantBytesMax)
 	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
 	store, err := s.engine.CreateStore(ctx, tenantStore(r.Id, r.Name))
 	if err != nil {
 		return nil, translated(err)
@@ -59,6 +62,9 @@ func tenantMessage(i storage.StoreInfo) *basev1.Tenant {
 
 // DeleteTenant is Tenancy.Delete.
 func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteRequest) (*basev1.TenantDeleteResponse, error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
 	store, err := s.engine.StoreByAlias(ctx, Name, r.Id)
 	if err == nil {
 		err = s.engine.DeleteStore(ctx, store.ID())
@@ -77,6 +83,9 @@ func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) 
 	key := tokenKey("tenants")
 	at, err := readToken(r.ContinuousToken, key)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
 	limit := page(r.PageSize, tenantPage)
