@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,10 @@ import (
 type limit struct {
 	context.Context
 	deadline time.Time
+
+	// over is set before the timer is given up: whoever sees Done closed must
+	// see an Err, or contexts derived from this one panic.
+	over atomic.Bool
 
 	mu     sync.Mutex
 	timer  context.Context
@@ -28,8 +33,14 @@ func (l *limit) Deadline() (time.Time, bool) {
 
 // Err says why it ended, without a timer.
 func (l *limit) Err() error {
-	if err := l.Context.Err(); err != nil || l.deadline.IsZero() || time.Now().Before(l.deadline) {
+	err := l.Context.Err()
+	switch {
+	case err != nil:
 		return err
+	case l.over.Load():
+		return context.Canceled
+	case l.deadline.IsZero() || time.Now().Before(l.deadline):
+		return nil
 	}
 	return context.DeadlineExceeded
 }
@@ -49,6 +60,7 @@ func (l *limit) Done() <-chan struct{} {
 
 // release ends the timer, if there is one.
 func (l *limit) release() {
+	l.over.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cancel != nil {
