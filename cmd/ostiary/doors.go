@@ -10,6 +10,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/server"
@@ -27,6 +29,8 @@ func open(d *door.Door, err error) opened { return opened{d, err} }
 type doorFlags struct {
 	openfga openfga.Options
 	permify permify.Options
+	// authzenStore and authzenURL are authzen.Options.
+	authzenStore, authzenURL string
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
@@ -34,6 +38,8 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.IntVar(&f.openfga.WriteTuples, "openfga-write-tuples", 100, "most tuples of one OpenFGA write, removed ones included")
 	s.IntVar(&f.openfga.BatchChecks, "openfga-batch-checks", 50, "most questions of one OpenFGA batch check")
 	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "most results of an OpenFGA list, streams aside")
+	s.StringVar(&f.authzenStore, "authzen-store", "", "the store that AuthZEN paths without one mean, by id or alias")
+	s.StringVar(&f.authzenURL, "authzen-url", "", "what AuthZEN clients know the server by, for the metadata: https://pdp.example.com")
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "answer as of the very revision that a Permify snap token names, instead of at least as fresh")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "how long an OpenFGA list may take")
 }
@@ -44,6 +50,8 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	var errs []error
 	for _, o := range []opened{
 		open(openfga.New(e, f.openfga)),
+		open(native.New(e, native.Options{Dialects: dialects()})),
+		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL})),
 		open(permify.New(e, f.permify)),
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// dialects are the model languages that the native door reads and prints.
+func dialects() []native.Dialect {
+	return []native.Dialect{
+		{Name: openfga.LanguageDSL, Format: openfga.FormatDSL, Parse: func(text []byte) (*schema.Model, error) {
+			m, _, err := openfga.ParseDSL(text)
+			return m, err
+		}},
+		{Name: openfga.LanguageJSON, Parse: func(text []byte) (*schema.Model, error) {
+			m, _, err := openfga.ParseJSON(text)
+			return m, err
+		}, Format: func(m *schema.Model) (string, error) {
+			text, err := openfga.FormatJSON(m)
+			return string(text), err
+		}},
+	}
+}

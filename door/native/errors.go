@@ -1,0 +1,178 @@
+package native
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/jsonread"
+)
+
+// problem is an error as it is told: the one shape of this door.
+type problem struct {
+	status int
+	// Code is for machines: one of kinds' or of the door's own.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Bound names the bound that was passed or reached.
+	Bound *boundJSON `json:"bound,omitempty"`
+	// Resume is where a watcher that fell behind may go on.
+	Resume string `json:"resume,omitempty"`
+	// Read is how many tuples of an import are durable all the same.
+	Read *int `json:"read,omitempty"`
+}
+
+type boundJSON struct {
+	Name string `json:"name"`
+	Max  int64  `json:"max,omitempty"`
+	Got  int64  `json:"got,omitempty"`
+}
+
+func (p *problem) Error() string { return p.Message }
+
+// kinds are the engine's kinds of errors as this door tells them, the first
+// match counting. Kinds that tell of the inside keep their text to themselves.
+var kinds = [...]struct {
+	kind   error
+	status int
+	code   string
+	hidden bool
+}{
+	{ostiary.ErrNoStore, http.StatusNotFound, "no_store", false},
+	{ostiary.ErrStoreExists, http.StatusConflict, "store_exists", false},
+	{ostiary.ErrNoSchema, http.StatusNotFound, "no_schema", false},
+	{ostiary.ErrInvalidSchema, http.StatusBadRequest, "invalid_schema", false},
+	{ostiary.ErrInvalidName, http.StatusBadRequest, "invalid_name", false},
+	{ostiary.ErrInvalidTuple, http.StatusBadRequest, "not_admitted", false},
+	{ostiary.ErrInvalidRequest, http.StatusBadRequest, "invalid_request", false},
+	{ostiary.ErrTupleExists, http.StatusConflict, "tuple_exists", false},
+	{ostiary.ErrTupleMissing, http.StatusConflict, "tuple_missing", false},
+	{ostiary.ErrPrecondition, http.StatusPreconditionFailed, "precondition", false},
+	{ostiary.ErrConflict, http.StatusConflict, "conflict", false},
+	{ostiary.ErrUncertain, http.StatusInternalServerError, "uncertain", false},
+	{ostiary.ErrNoType, http.StatusBadRequest, "no_type", false},
+	{ostiary.ErrNoRelation, http.StatusBadRequest, "no_relation", false},
+	{ostiary.ErrNoDocument, http.StatusNotFound, "no_document", false},
+	{ostiary.ErrNoSecretKey, http.StatusInternalServerError, "no_secret_key", true},
+	{ostiary.ErrToken, http.StatusBadRequest, "token", false},
+	{ostiary.ErrCursor, http.StatusBadRequest, "cursor", false},
+	{ostiary.ErrTooOld, http.StatusGone, "too_old", false},
+	{ostiary.ErrFuture, http.StatusConflict, "future", false},
+	{ostiary.ErrBound, http.StatusBadRequest, "bound", false},
+	{ostiary.ErrMemory, http.StatusInsufficientStorage, "memory", false},
+	{ostiary.ErrLoading, http.StatusServiceUnavailable, "loading", false},
+	{ostiary.ErrBusy, http.StatusServiceUnavailable, "busy", false},
+	{ostiary.ErrPending, http.StatusServiceUnavailable, "busy", false},
+	{ostiary.ErrTransaction, http.StatusInternalServerError, "internal", true},
+	{ostiary.ErrWatchBehind, http.StatusGone, "behind", false},
+	{ostiary.ErrDamaged, http.StatusInternalServerError, "damaged", true},
+	{ostiary.ErrFormat, http.StatusInternalServerError, "format", true},
+	{ostiary.ErrLocked, http.StatusServiceUnavailable, "locked", true},
+	{ostiary.ErrCanceled, http.StatusServiceUnavailable, "canceled", false},
+	{ostiary.ErrStorage, http.StatusInternalServerError, "storage", true},
+	{ostiary.ErrClosed, http.StatusServiceUnavailable, "closed", true},
+	{jsonread.ErrSyntax, http.StatusBadRequest, "malformed", false},
+}
+
+// describe tells an error.
+func describe(err error) *problem {
+	var own *problem
+	if errors.As(err, &own) {
+		return own
+	}
+	var refused *door.Refusal
+	if errors.As(err, &refused) {
+		p := &problem{status: refused.Status(), Code: "refused", Message: refused.Error()}
+		if refused.Bound != "" {
+			p.Code, p.Bound = "bound", &boundJSON{Name: refused.Bound, Max: refused.Limit}
+		}
+		return p
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.kind) {
+			p := &problem{status: k.status, Code: k.code, Message: k.kind.Error()}
+			if !k.hidden {
+				p.Message = reason(err)
+			}
+			p.detail(err)
+			return p
+		}
+	}
+	return &problem{status: http.StatusInternalServerError, Code: "internal", Message: "the server failed"}
+}
+
+// detail adds what an error knows besides its text.
+func (p *problem) detail(err error) {
+	var bound *ostiary.BoundError
+	if errors.As(err, &bound) {
+		p.Bound = &boundJSON{bound.Name, bound.Max, bound.Got}
+	}
+	var behind *ostiary.WatchError
+	if errors.As(err, &behind) {
+		p.Resume = string(behind.Resume)
+	}
+}
+
+// reason is an error's text without where in the engine it happened.
+func reason(err error) string {
+	var e *ostiary.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Kind.Error()
+}
+
+// invalid is a request that this door cannot read.
+func invalid(text string) error {
+	return &problem{status: http.StatusBadRequest, Code: "invalid_request", Message: text}
+}
+
+// reached is the answer that a bound keeps from being one.
+func reached(bound string) error {
+	return &problem{status: http.StatusUnprocessableEntity, Code: "bound_reached",
+		Message: "undecided: the bound on " + bound + " was reached", Bound: &boundJSON{Name: bound}}
+}
+
+func fail(w http.ResponseWriter, err error) {
+	p := describe(err)
+	out, bad := json.Marshal(p)
+	if bad != nil {
+		out = []byte(`{"code":"internal","message":"the server failed"}`)
+	}
+	w.Header()["Content-Type"] = jsonType
+	if p.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.status)
+	w.Write(out)
+}
+
+func missing(w http.ResponseWriter, _ *http.Request, methods []string) {
+	if len(methods) == 0 {
+		fail(w, &problem{status: http.StatusNotFound, Code: "no_path", Message: "there is no such path"})
+		return
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	fail(w, &problem{status: http.StatusMethodNotAllowed, Code: "no_method", Message: "the method must be " + strings.Join(methods, " or ")})
+}
+
+// refuse tells what the server refuses before this door sees it.
+func refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
+	p := describe(why)
+	if code := refusals[why.Reason]; code != "" {
+		p.Code = code
+	}
+	fail(w, p)
+}
+
+var refusals = map[door.Reason]string{
+	door.NoCredentials: "no_credentials", door.BadCredentials: "bad_credentials", door.TooLarge: "too_large",
+	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",
+	door.Failed: "internal", door.BadPath: "bad_path",
+}

@@ -1,0 +1,110 @@
+package native_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// world is a door over an engine of its own.
+type world struct {
+	engine *ostiary.Engine
+	door   *door.Door
+	router *door.Router
+}
+
+func open(t testing.TB, o ostiary.Options) *world {
+	t.Helper()
+	if o.Conditions == nil {
+		o.Conditions = cel.New(cel.Options{})
+	}
+	e, err := ostiary.Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	w := &world{engine: e}
+	parse := func(text []byte) (*schema.Model, error) { m, _, err := openfga.ParseDSL(text); return m, err }
+	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: "openfga", Parse: parse, Format: openfga.FormatDSL}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.router, err = door.NewRouter(w.door.Routes); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ServeHTTP answers as a server without guards would.
+func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	var p door.Params
+	route, methods := w.router.Find(r.Method, r.URL.EscapedPath(), &p)
+	if route == nil {
+		w.door.Missing(out, r, methods)
+		return
+	}
+	route.Serve(out, r, p)
+}
+
+// send sends a request and returns the answer.
+func (w *world) send(t testing.TB, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(method, "/ostiary/v1"+path, strings.NewReader(body))
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	return rec
+}
+
+// do sends a request that must succeed, and reads the answer.
+func (w *world) do(t testing.TB, method, path, body string) map[string]any {
+	t.Helper()
+	rec := w.send(t, method, path, body)
+	if rec.Code/100 != 2 {
+		t.Fatalf("%s %s %s: %d %s", method, path, body, rec.Code, rec.Body)
+	}
+	return decode(t, rec.Body.Bytes())
+}
+
+func decode(t testing.TB, text []byte) (out map[string]any) {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+// refused sends a request that must be refused with a status and code.
+func (w *world) refused(t testing.TB, method, path, body string, status int, code string) map[string]any {
+	t.Helper()
+	rec := w.send(t, method, path, body)
+	got := decode(t, rec.Body.Bytes())
+	if rec.Code != status || got["code"] != code || got["message"] == "" {
+		t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, rec.Code, rec.Body, status, code)
+	}
+	return got
+}
+
+// TestScripts plays what clients send, right and wrong.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door {
+		// A clock of its own makes the scripts the same every day.
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		return open(t, ostiary.Options{Clock: func() time.Time { return start }}).door
+	})
+}

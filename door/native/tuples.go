@@ -1,0 +1,269 @@
+package native
+
+import (
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// readWrite reads a member of a write; false is another one.
+func readWrite(r *jsonread.Reader, w *ostiary.Write) bool {
+	switch string(r.Name()) {
+	case "add":
+		w.Add = readTuples(r)
+	case "remove":
+		for r.Array(); r.Item(); {
+			t := readTuple(r, true)
+			w.Remove = append(w.Remove, t.Key())
+		}
+	case "remove_matching":
+		for r.Array(); r.Item(); {
+			w.RemoveMatching = append(w.RemoveMatching, readMatching(r))
+		}
+	case "set_attributes":
+		w.SetAttributes = readAttributes(r, true)
+	case "remove_attributes":
+		w.RemoveAttributes = readAttributes(r, false)
+	default:
+		return false
+	}
+	return true
+}
+
+// readMatching reads what a removal selects: {"tuples": filter} or
+// {"attributes": {object_type, object_id, name}}.
+func readMatching(r *jsonread.Reader) (f storage.Filter) {
+	n := 0
+	for r.Object(); r.Field(); n++ {
+		switch string(r.Name()) {
+		case "tuples":
+			f.Target, f.Tuple = storage.FilterTuples, readFilter(r)
+		case "attributes":
+			f.Target = storage.FilterAttributes
+			f.ObjectType, f.ObjectID, f.Name = readAttributeFilter(r)
+		default:
+			r.Unknown()
+		}
+	}
+	if n != 1 {
+		r.Fail("either tuples or attributes is wanted")
+	}
+	return f
+}
+
+func readAttributeFilter(r *jsonread.Reader) (typ, id, name string) {
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "object_type":
+			typ = r.String()
+		case "object_id":
+			id = r.String()
+		case "name":
+			name = r.String()
+		default:
+			r.Unknown()
+		}
+	}
+	return typ, id, name
+}
+
+func readPolicy(text string, replace bool) (p ostiary.Policy, ok bool) {
+	switch text {
+	case "fail":
+		return ostiary.Fail, true
+	case "ignore":
+		return ostiary.Ignore, true
+	case "replace":
+		return ostiary.Replace, replace
+	}
+	return p, false
+}
+
+func policy(r *jsonread.Reader, replace bool) ostiary.Policy {
+	p, ok := readPolicy(r.String(), replace)
+	if !ok {
+		r.Fail("no such policy")
+	}
+	return p
+}
+
+// write changes tuples and attributes: all of it, or nothing.
+func (c *call) write() error {
+	var w ostiary.Write
+	r := jsonread.New(c.body)
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "on_duplicate":
+			w.OnDuplicate = policy(r, true)
+		case "on_missing":
+			w.OnMissing = policy(r, false)
+		case "schema":
+			w.SchemaID = r.String()
+		case "preconditions":
+			for r.Array(); r.Item(); {
+				w.Preconditions = append(w.Preconditions, readPrecondition(r))
+			}
+		default:
+			if !readWrite(r, &w) {
+				r.Unknown()
+			}
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	token, err := c.store.Write(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	return c.told(token)
+}
+
+func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
+	has := false
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "filter":
+			p.Filter, has = readFilter(r), true
+		case "absent":
+			p.Absent = r.Bool()
+		default:
+			r.Unknown()
+		}
+	}
+	if !has {
+		r.Fail("filter is missing")
+	}
+	return p
+}
+
+// read lists the tuples that a filter selects.
+func (c *call) read() error {
+	var q ostiary.ReadRequest
+	r := jsonread.New(c.body)
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "filter":
+			q.Filter = readFilter(r)
+		case "limit":
+			q.Limit = int(r.Int(1, 1<<30))
+		case "cursor":
+			q.Cursor = r.String()
+		case "at":
+			q.At = readAt(r)
+		default:
+			r.Unknown()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	page, err := c.store.Read(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Tuples   []tupleJSON `json:"tuples"`
+		Next     string      `json:"next"`
+		Revision uint64      `json:"revision"`
+	}{make([]tupleJSON, len(page.Tuples)), page.Next, uint64(page.Revision)}
+	for i := range page.Tuples {
+		t := &page.Tuples[i]
+		out.Tuples[i] = tupleOf(&t.Tuple)
+		if !t.Created.IsZero() {
+			out.Tuples[i].Created = &t.Created
+		}
+	}
+	return c.json(out)
+}
+
+func (c *call) readAttributes() error {
+	var q ostiary.ReadAttributesRequest
+	r := jsonread.New(c.body)
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "filter":
+			q.ObjectType, q.ObjectID, q.Name = readAttributeFilter(r)
+		case "limit":
+			q.Limit = int(r.Int(1, 1<<30))
+		case "cursor":
+			q.Cursor = r.String()
+		case "at":
+			q.At = readAt(r)
+		default:
+			r.Unknown()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	page, err := c.store.ReadAttributes(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Attributes []attributeJSON `json:"attributes"`
+		Next       string          `json:"next"`
+		Revision   uint64          `json:"revision"`
+	}{make([]attributeJSON, len(page.Attributes)), page.Next, uint64(page.Revision)}
+	for i := range page.Attributes {
+		out.Attributes[i] = attributeOf(&page.Attributes[i])
+	}
+	return c.json(out)
+}
+
+// changeJSON is one step of an entry.
+type changeJSON struct {
+	Op        string         `json:"op"`
+	Tuple     *tupleJSON     `json:"tuple,omitempty"`
+	Attribute *attributeJSON `json:"attribute,omitempty"`
+	// Tuples and Attributes are the filter of a removal.
+	Tuples     *filterJSON          `json:"tuples,omitempty"`
+	Attributes *attributeFilterJSON `json:"attributes,omitempty"`
+	Document   *documentJSON        `json:"document,omitempty"`
+}
+
+type attributeFilterJSON struct {
+	ObjectType string `json:"object_type,omitempty"`
+	ObjectID   string `json:"object_id,omitempty"`
+	Name       string `json:"name,omitempty"`
+}
+
+// documentJSON names a document: a schema's kind is "schema", its key its id.
+type documentJSON struct {
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+}
+
+func changeOf(ch *storage.Change) changeJSON {
+	switch ch.Kind {
+	case storage.TupleAdd, storage.TupleRemove:
+		t := tupleOf(&ch.Tuple)
+		op := map[bool]string{true: "add", false: "remove"}[ch.Kind == storage.TupleAdd]
+		return changeJSON{Op: op, Tuple: &t}
+	case storage.AttributeSet, storage.AttributeRemove:
+		a := attributeOf(&ch.Attribute)
+		op := map[bool]string{true: "set_attribute", false: "remove_attribute"}[ch.Kind == storage.AttributeSet]
+		return changeJSON{Op: op, Attribute: &a}
+	case storage.DocumentPut:
+		return changeJSON{Op: "put_document", Document: &documentJSON{ch.Document.Kind, ch.Document.Key}}
+	case storage.DocumentRemove:
+		return changeJSON{Op: "remove_document", Document: &documentJSON{ch.Document.Kind, ch.Document.Key}}
+	}
+	out := changeJSON{Op: "remove_matching"}
+	switch f := &ch.Filter; f.Target {
+	case storage.FilterTuples:
+		t := filterOf(f.Tuple)
+		out.Tuples = &t
+	case storage.FilterAttributes:
+		out.Attributes = &attributeFilterJSON{f.ObjectType, f.ObjectID, f.Name}
+	default:
+		out.Document = &documentJSON{f.DocumentKind, f.DocumentKeyPrefix}
+	}
+	return out
+}
+
+func filterOf(f rel.Filter) filterJSON {
+	return filterJSON{f.ObjectType, f.ObjectID, f.Relation, f.SubjectType, f.SubjectID, f.SubjectRelation, f.SubjectPlain}
+}

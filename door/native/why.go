@@ -1,0 +1,104 @@
+package native
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/eval"
+)
+
+// appendJSON writes what encoding/json makes of a value of this door's own.
+func appendJSON(out []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return append(out, "null"...)
+	}
+	return append(out, text...)
+}
+
+// stepsMax bounds the steps that an explanation may be asked for.
+const stepsMax = 10_000
+
+// explain says why a check is what it is.
+func (c *call) explain() error {
+	var q question
+	var o eval.ExplainOptions
+	text := false
+	r := jsonread.New(c.body)
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "steps":
+			o.FrontierMax = int(r.Int(1, stepsMax))
+		case "text":
+			text = r.Bool()
+		default:
+			if !q.member(r) {
+				r.Unknown()
+			}
+		}
+	}
+	q.all(r)
+	if err := r.End(); err != nil {
+		return err
+	}
+	x, err := c.store.Explain(c.ctx, ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o})
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Allowed     bool              `json:"allowed"`
+		Truth       string            `json:"truth"`
+		Reasons     *reasonsJSON      `json:"reasons,omitempty"`
+		Revision    uint64            `json:"revision"`
+		Token       string            `json:"token"`
+		Schema      string            `json:"schema"`
+		Asked       time.Time         `json:"asked"`
+		Explanation *eval.Explanation `json:"explanation"`
+		Text        string            `json:"text,omitempty"`
+	}{x.Answer.Allowed(), truthOf(x.Answer.Truth), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
+		x.Schema.ID, x.Asked, &x.Explanation, ""}
+	if text {
+		out.Text = x.Explanation.String()
+	}
+	return c.json(out)
+}
+
+// levelsMax bounds how deep a tree may be asked for.
+const levelsMax = 100
+
+// expand shows who has a relation on an object, as a tree.
+func (c *call) expand() error {
+	var q ostiary.ExpandRequest
+	var p present
+	r := jsonread.New(c.body)
+	for r.Object(); r.Field(); {
+		switch string(r.Name()) {
+		case "object":
+			q.Object, p.object = readObject(r), true
+		case "relation":
+			q.Relation, p.relation = r.String(), true
+		case "levels":
+			q.Levels = int(r.Int(1, levelsMax))
+		default:
+			if !readAsk(r, &q.Ask) {
+				r.Unknown()
+			}
+		}
+	}
+	if !p.object || !p.relation {
+		r.Fail("object and relation are wanted")
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	x, err := c.store.Expand(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	return c.json(struct {
+		Tree     *eval.Tree `json:"tree"`
+		Revision uint64     `json:"revision"`
+	}{x.Tree, uint64(x.Revision)})
+}
