@@ -31,8 +31,8 @@ type group struct {
 	// kept says, once the group is published, that somebody keeps its entries.
 	kept bool
 
-	buffer  []byte // canonical bytes of the entry being hashed
 	entries []storage.Entry
+	sealed  []storage.Sealed
 	heads   []storage.Head // after each entry
 	memory  int64          // estimate of what the entries add
 
@@ -120,8 +120,8 @@ func (g *group) add(changes []storage.Change) error {
 	after := g.head()
 	e := storage.Entry{Incarnation: g.s.incarnation, Revision: after.Revision + 1, Previous: after.Hash,
 		Writer: g.s.engine.writer, Sequence: g.s.sequence.Add(1), Time: max(g.now, after.Time), Changes: changes}
-	g.buffer = storage.AppendEntry(g.buffer[:0], &e)
-	size := len(g.buffer)
+	sealed := g.seal(&e)
+	size := len(sealed.Bytes)
 	for i := range changes {
 		if changes[i].Kind == storage.SecretPut {
 			size += len(changes[i].Document.Body)
@@ -130,19 +130,29 @@ func (g *group) add(changes []storage.Change) error {
 	if size > storage.EntryBytesMax {
 		return &BoundError{"EntryBytesMax", storage.EntryBytesMax, int64(size)}
 	}
-	head := storage.Head{Revision: e.Revision, Hash: sha256.Sum256(g.buffer), Time: e.Time}
+	head := storage.Head{Revision: e.Revision, Hash: sealed.Hash, Time: e.Time}
 	if !g.applied {
 		g.applied = true
 		if g.schemas, err = applyEntry(g.batch, g.schemas, &e, g.s); err != nil {
 			return err
 		}
 	}
-	g.entries, g.heads = append(g.entries, e), append(g.heads, head)
+	g.entries, g.sealed, g.heads = append(g.entries, e), append(g.sealed, sealed), append(g.heads, head)
 	g.memory += grows
 	for id, compiled := range g.compiled {
 		g.bindCompiled(id, compiled)
 	}
 	return nil
+}
+
+// seal makes an entry's canonical bytes, of which the driver gets the same.
+func (g *group) seal(e *storage.Entry) storage.Sealed {
+	scratch := g.s.engine.buffers.Get().(*[]byte)
+	defer g.s.engine.buffers.Put(scratch)
+	b := storage.AppendEntry((*scratch)[:0], e)
+	*scratch = b
+	const spare = 8 // for the driver's checksum
+	return storage.Sealed{Bytes: append(make([]byte, 0, len(b)+spare), b...), Hash: sha256.Sum256(b)}
 }
 
 // bindCompiled makes a schema ready that its writer has compiled already.
@@ -202,7 +212,7 @@ func (g *group) append(ctx context.Context) error {
 	// The new view is made while the disk is waited for; nobody sees it before,
 	// but for the next group, which is validated on it.
 	go g.makeView()
-	head, err := g.s.engine.driver.Append(ctx, g.s.id, g.base.head, g.entries)
+	head, err := g.appendTo(ctx, g.s.engine.driver)
 	<-g.made
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
 		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
@@ -219,9 +229,16 @@ func (g *group) append(ctx context.Context) error {
 	return g.publish()
 }
 
+func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, error) {
+	if s, ok := d.(storage.SealedAppender); ok {
+		return s.AppendSealed(ctx, g.s.id, g.base.head, g.entries, g.sealed)
+	}
+	return d.Append(ctx, g.s.id, g.base.head, g.entries)
+}
+
 // landed says that all is settled, and keeps nothing for who looks later.
 func (g *group) landed() {
-	g.taken, g.members, g.entries, g.heads, g.buffer = nil, nil, nil, nil, nil
+	g.taken, g.members, g.entries, g.sealed, g.heads = nil, nil, nil, nil, nil
 	g.base, g.batch = nil, nil
 	close(g.done)
 }

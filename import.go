@@ -143,7 +143,7 @@ func (im *importing) wait() error {
 	}
 	again := &chunk{tuples: c.tuples[:0]}
 	if !c.in.kept {
-		again.changes = c.changes[:0]
+		again.changes = c.changes[:0] // which hold tuples, and nothing else
 	}
 	im.spare = append(im.spare, again)
 	return nil
@@ -207,7 +207,10 @@ func (im *importing) build(ctx context.Context, g *group, c *chunk) ([]storage.C
 		run := chunk[done:min(done+at, good)]
 		n, err := g.batch.AddAbsent(run)
 		for i := range run[:n] {
-			out = append(out, storage.Change{Kind: storage.TupleAdd, Tuple: run[i], Fresh: true})
+			// In its place: a Change is large, and the rest of it is zero.
+			out = slices.Grow(out, 1)[:len(out)+1]
+			c := &out[len(out)-1]
+			c.Kind, c.Fresh, c.Tuple = storage.TupleAdd, true, run[i]
 		}
 		done, at = done+n, 2*at
 		if err == nil && n < len(run) { // the next one is there already

@@ -39,6 +39,8 @@ type Engine struct {
 	// where nothing hangs on the time; it is only read. envs are for the others.
 	plain eval.Env
 	envs  sync.Pool
+	// buffers are of *[]byte, for entries that are made.
+	buffers sync.Pool
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store
@@ -85,6 +87,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e.plain.Bounds = e.within(e.plain.Bounds)
 	e.envs.New = func() any { return new(eval.Env) }
+	e.buffers.New = func() any { return new([]byte) }
 	e.cache.max = o.Bounds.SchemasCached
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if o.Background > 0 {

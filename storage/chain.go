@@ -40,6 +40,26 @@ func Seal(after Head, entries []Entry) (Head, []Sealed, error) {
 	return head, sealed, nil
 }
 
+// Sealing checks entries as Seal does, whose canonical bytes and hashes the
+// caller has already: it believes these.
+func Sealing(after Head, entries []Entry, sealed []Sealed) (Head, error) {
+	if len(sealed) != len(entries) {
+		return Head{}, fmt.Errorf("%w: %d of %d entries are sealed", ErrEntry, len(sealed), len(entries))
+	}
+	head := after
+	for i := range entries {
+		e := &entries[i]
+		if err := follows(head, &entries[0], e); err != nil {
+			return Head{}, err
+		}
+		if n := len(sealed[i].Bytes) + secretBytes(e); n > EntryBytesMax {
+			return Head{}, tooLarge("EntryBytesMax", EntryBytesMax, n)
+		}
+		head = Head{e.Revision, sealed[i].Hash, e.Time}
+	}
+	return head, nil
+}
+
 // secretBytes counts the ciphertexts, which the canonical bytes leave out but
 // the bound of an entry includes.
 func secretBytes(e *Entry) int {

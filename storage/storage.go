@@ -280,6 +280,15 @@ type Joiner interface {
 	AppendTo(ctx context.Context, tx any, id StoreID, after Head, entries []Entry) (Head, error)
 }
 
+// SealedAppender is what a Driver may be besides: it takes over the canonical
+// bytes and hashes of entries, as Seal returns them, from a caller who has them,
+// and does not make them again. Otherwise AppendSealed is Append. Bytes that are
+// not the entries' would be kept as the log. The driver may write behind the
+// length of a Bytes up to its capacity, until AppendSealed returns.
+type SealedAppender interface {
+	AppendSealed(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
+}
+
 // ConflictError says that the head had moved.
 type ConflictError struct{ Head Head }
 

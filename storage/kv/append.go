@@ -11,6 +11,19 @@ import (
 // Writers of one store wait for each other; the engine's groups make that the
 // rare case.
 func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+	return d.append(ctx, id, after, entries, nil)
+}
+
+// AppendSealed is Append for entries whose canonical bytes the caller has.
+func (d *Driver) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
+	if sealed == nil {
+		sealed = []storage.Sealed{}
+	}
+	return d.append(ctx, id, after, entries, sealed)
+}
+
+// append is both; sealed is nil where it is to be made.
+func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
 		return storage.Head{}, err
@@ -23,7 +36,7 @@ func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.H
 	defer release()
 	b := d.store.Batch()
 	defer b.Close()
-	next, err := d.stage(ctx, b, id, after, entries)
+	next, err := d.stage(ctx, b, id, after, entries, sealed)
 	if err != nil {
 		return storage.Head{}, failed("append to", id, err)
 	}
@@ -60,7 +73,7 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 	if before, ok := d.moved.pending()[id]; ok && before != after {
 		d.moved.note(id) // the transaction before this one was committed
 	}
-	next, err := d.stage(ctx, b, id, after, entries)
+	next, err := d.stage(ctx, b, id, after, entries, nil)
 	if err != nil {
 		return storage.Head{}, failed("append to", id, err)
 	}
@@ -81,7 +94,7 @@ func (d *Driver) join(tx any) (Batch, error) {
 // stage checks entries against the store's head and adds what they do to b. On
 // an error b holds nothing or must not be committed; only checks that need no
 // batch come before the first change to it.
-func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	h, err := d.readHead(d.store, id)
 	if err != nil {
 		return storage.Head{}, err
@@ -95,7 +108,12 @@ func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after s
 	if entries[0].Incarnation != h.incarnation {
 		return storage.Head{}, fmt.Errorf("%w: they are of another incarnation", storage.ErrEntry)
 	}
-	next, sealed, err := storage.Seal(h.Head, entries)
+	var next storage.Head
+	if sealed == nil {
+		next, sealed, err = storage.Seal(h.Head, entries)
+	} else {
+		next, err = storage.Sealing(h.Head, entries, sealed)
+	}
 	if err != nil {
 		return storage.Head{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -43,7 +44,8 @@ type step struct {
 	key    []byte
 	change *storage.Change
 	entry  int32
-	order  int32 // among all changes of the call
+	order  int32  // among all changes of the call
+	next   uint64 // bytes of key, for sort
 }
 
 // filterStep is one RemoveByFilter.
@@ -102,7 +104,7 @@ func (w *writer) add(c *storage.Change, entry, order int32) error {
 		return nil
 	}
 	p := &w.plans[kind]
-	p.steps = append(p.steps, step{w.keys[begin:len(w.keys):len(w.keys)], c, entry, order})
+	p.steps = append(p.steps, step{w.keys[begin:len(w.keys):len(w.keys)], c, entry, order, 0})
 	return nil
 }
 
@@ -120,9 +122,7 @@ func (w *writer) apply() error {
 		if len(p.steps) == 0 && len(p.filters) == 0 {
 			continue
 		}
-		if !slices.IsSortedFunc(p.steps, compareSteps) {
-			slices.SortFunc(p.steps, compareSteps)
-		}
+		p.sort()
 		if err := w.play(p); err != nil {
 			return err
 		}
@@ -131,6 +131,42 @@ func (w *writer) apply() error {
 		}
 	}
 	return nil
+}
+
+// sort orders the steps by key and, within a key, as they came. Most keys of a
+// large entry differ in the few bytes after what all of them begin with: those
+// are compared as one number.
+func (p *plan) sort() {
+	if slices.IsSortedFunc(p.steps, compareSteps) {
+		return
+	}
+	n := len(p.steps[0].key)
+	for i := range p.steps {
+		n = sharedBytes(p.steps[0].key[:n], p.steps[i].key)
+	}
+	for i := range p.steps {
+		var next [8]byte
+		copy(next[:], p.steps[i].key[n:])
+		p.steps[i].next = binary.BigEndian.Uint64(next[:])
+	}
+	slices.SortFunc(p.steps, func(a, b step) int {
+		if a.next != b.next {
+			if a.next < b.next {
+				return -1
+			}
+			return 1
+		}
+		return compareSteps(a, b)
+	})
+}
+
+// sharedBytes is how far b begins as a does.
+func sharedBytes(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 func compareSteps(a, b step) int {

@@ -39,6 +39,39 @@ func TestPrefixes(t *testing.T) {
 	})
 }
 
+// sealing appends with the canonical bytes at hand, as the engine does.
+type sealing struct{ *kv.Driver }
+
+func (d sealing) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
+	_, sealed, err := storage.Seal(after, entries)
+	if err != nil { // or it is of another head, which the driver finds out
+		return d.Driver.Append(ctx, id, after, entries)
+	}
+	return d.AppendSealed(ctx, id, after, entries, sealed)
+}
+
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, func(t *testing.T) storagetest.Opener {
+		store := memory.NewStore()
+		return func() (storage.Driver, error) {
+			d, err := kv.New(store, kv.Options{})
+			return sealing{d}, err
+		}
+	})
+	d, err := kv.New(memory.NewStore(), kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := storagetest.NewLog(1)
+	if err := d.CreateStore(t.Context(), storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.AppendSealed(t.Context(), l.ID, l.Head, []storage.Entry{l.Entry(l.Head)}, nil); !errors.Is(err, storage.ErrEntry) {
+		t.Errorf("an entry that is not sealed: %v", err)
+	}
+}
+
 // A prefix that holds somebody's keys, a newer layout, or no format record where
 // there was one, is refused.
 func TestFormatRecord(t *testing.T) {
