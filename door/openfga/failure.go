@@ -161,7 +161,9 @@ func undecided(r *eval.Reasons) error {
 		return nil
 	case r.Bound != "":
 		return fail(codeTooComplex, tooComplexMessage, r.Bound)
-	case len(r.Missing) > 0 || len(r.Errors) > 0:
+	case len(r.Missing) > 0 && len(r.Errors) == 0:
+		return fail(codeValidation, "failed to evaluate relationship condition: missing context parameters '%v'", r.Missing)
+	case len(r.Errors) > 0:
 		return fail(codeValidation, "failed to evaluate relationship condition: %s", r)
 	}
 	return nil

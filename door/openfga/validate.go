@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -158,6 +157,9 @@ func question(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	if k.Object, err = object(s, key.Object); err != nil {
 		return k, err
 	}
+	if key.Relation == "" || holds(key.Relation, notInRelation) {
+		return k, wrong(malformed, "the 'relation' field is malformed")
+	}
 	k.Relation = key.Relation
 	return k, hasRelation(s, k.Object.Type, k.Relation)
 }
@@ -227,14 +229,12 @@ func conditionMismatch(s *schema.Schema, name string) string {
 func tupleText(t *wire.Tuple) string {
 	s := keyText(&t.Key)
 	if t.Condition != nil {
-		s += " condition:{name:" + strconv.Quote(t.Condition.Name) + "}"
+		s += " (condition " + t.Condition.Name + ")"
 	}
 	return s
 }
 
-func keyText(k *wire.Key) string {
-	return "user:" + strconv.Quote(k.User) + " relation:" + strconv.Quote(k.Relation) + " object:" + strconv.Quote(k.Object)
-}
+func keyText(k *wire.Key) string { return k.Object + "#" + k.Relation + "@" + k.User }
 
 // storedContext checks a tuple's own parameters and gives them as text.
 func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {

@@ -68,7 +68,7 @@ func writeFailure(err error, w *ostiary.Write) error {
 		return missing(user, t.Key.Relation, object)
 	case w.OnDuplicate == ostiary.Ignore:
 		// What is there has another condition: to ignore would be to lose it.
-		return fail(codes.Aborted, "transactional write failed due to conflict: tuple with conflicting condition already exists: user: '%s', relation: '%s', object: '%s'",
+		return fail(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
 			user, t.Key.Relation, object)
 	}
 	return fail(codeWriteFailed, "cannot write a tuple which already exists: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, t.Key.Relation, object)
