@@ -85,3 +85,21 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(out)
 }
+
+type reasonsJSON struct {
+	Missing []string `json:"missing,omitempty"`
+	Errors  []string `json:"errors,omitempty"`
+	Cycle   bool     `json:"cycle,omitempty"`
+	Bound   string   `json:"bound,omitempty"`
+}
+
+func (r *Reasons) json() *reasonsJSON {
+	if r == nil {
+		return nil
+	}
+	out := &reasonsJSON{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}
+	for _, e := range r.Errors {
+		out.Errors = append(out.Errors, e.Error())
+	}
+	return out
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -214,102 +213,4 @@ func valueText(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(raw)
-}
-
-// MarshalJSON writes the explanation with names and truths as text, and
-// nothing that is not set.
-func (x Explanation) MarshalJSON() ([]byte, error) {
-	type memberships struct {
-		In      []string `json:"in"`
-		LeftOut int      `json:"leftOut,omitempty"`
-	}
-	out := struct {
-		Object      string       `json:"object"`
-		Relation    string       `json:"relation"`
-		Subject     string       `json:"subject"`
-		Decision    string       `json:"decision"`
-		Now         string       `json:"now,omitempty"`
-		Reasons     *reasonsJSON `json:"reasons,omitempty"`
-		Because     *Step        `json:"because,omitempty"`
-		LeftOut     int          `json:"leftOut,omitempty"`
-		Memberships *memberships `json:"memberships,omitempty"`
-	}{
-		Object: x.Question.Object.String(), Relation: x.Question.Relation, Subject: x.Question.Subject.String(),
-		Decision: x.Answer.Truth.String(), Reasons: x.Answer.Reasons.json(), Because: x.Because, LeftOut: x.LeftOut,
-	}
-	if x.Now != 0 {
-		out.Now = timeText(x.Now)
-	}
-	if m := x.Memberships; m != nil {
-		out.Memberships = &memberships{LeftOut: m.LeftOut, In: []string{}}
-		for _, sub := range m.In {
-			out.Memberships.In = append(out.Memberships.In, sub.String())
-		}
-	}
-	return json.Marshal(out)
-}
-
-func timeText(t rel.Time) string { return t.Time().Format("2006-01-02T15:04:05.999999999Z07:00") }
-
-type reasonsJSON struct {
-	Missing []string `json:"missing,omitempty"`
-	Errors  []string `json:"errors,omitempty"`
-	Cycle   bool     `json:"cycle,omitempty"`
-	Bound   string   `json:"bound,omitempty"`
-}
-
-func (r *Reasons) json() *reasonsJSON {
-	if r == nil {
-		return nil
-	}
-	out := &reasonsJSON{Missing: r.Missing, Cycle: r.Cycle, Bound: r.Bound}
-	for _, e := range r.Errors {
-		out.Errors = append(out.Errors, e.Error())
-	}
-	return out
-}
-
-// MarshalJSON writes the step in the same manner.
-func (s *Step) MarshalJSON() ([]byte, error) {
-	type condition struct {
-		Name    string      `json:"name"`
-		Result  string      `json:"result"`
-		Values  expr.Values `json:"values,omitempty"`
-		Missing []string    `json:"missing,omitempty"`
-		Error   string      `json:"error,omitempty"`
-	}
-	type searched struct {
-		Subjects string `json:"subjects"`
-		Count    int    `json:"count"`
-	}
-	out := struct {
-		Kind      StepKind     `json:"kind"`
-		Result    string       `json:"result"`
-		Object    string       `json:"object,omitempty"`
-		Relation  string       `json:"relation,omitempty"`
-		Rewrite   string       `json:"rewrite,omitempty"`
-		Tuple     string       `json:"tuple,omitempty"`
-		Condition *condition   `json:"condition,omitempty"`
-		Searched  []searched   `json:"searched,omitempty"`
-		Expired   bool         `json:"expired,omitempty"`
-		Refused   bool         `json:"refused,omitempty"`
-		Reasons   *reasonsJSON `json:"reasons,omitempty"`
-		Steps     []*Step      `json:"steps,omitempty"`
-	}{
-		Kind: s.Kind, Result: s.Truth.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
-		Expired: s.Expired, Refused: s.Refused, Reasons: s.Reasons.json(), Steps: s.Steps,
-	}
-	if s.Tuple != nil {
-		out.Tuple = s.Tuple.String()
-	}
-	if c := s.Condition; c != nil {
-		out.Condition = &condition{Name: c.Name, Result: c.Truth.String(), Values: c.Values, Missing: c.Missing}
-		if c.Err != nil {
-			out.Condition.Error = c.Err.Error()
-		}
-	}
-	for _, f := range s.Searched {
-		out.Searched = append(out.Searched, searched(f))
-	}
-	return json.Marshal(out)
 }

@@ -1,0 +1,213 @@
+package eval
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// MarshalJSON writes the explanation with names and truths as text, and
+// nothing that is not set.
+func (x Explanation) MarshalJSON() ([]byte, error) { return x.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON writes. An error is one of a condition's
+// value that JSON cannot hold.
+func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
+	w := jsonWriter{dst: dst}
+	w.raw('{')
+	w.text("object", x.Question.Object.String())
+	w.text("relation", x.Question.Relation)
+	w.text("subject", x.Question.Subject.String())
+	w.text("decision", x.Answer.Truth.String())
+	if x.Now != 0 {
+		w.text("now", timeText(x.Now))
+	}
+	w.reasons(x.Answer.Reasons)
+	if x.Because != nil {
+		w.name("because")
+		x.Because.json(&w)
+	}
+	w.count("leftOut", x.LeftOut)
+	if m := x.Memberships; m != nil {
+		w.name("memberships")
+		w.raw('{')
+		w.name("in")
+		w.raw('[')
+		for _, sub := range m.In {
+			w.element(sub.String())
+		}
+		w.raw(']')
+		w.count("leftOut", m.LeftOut)
+		w.raw('}')
+	}
+	w.raw('}')
+	return w.dst, w.err
+}
+
+// MarshalJSON writes the step in the same manner.
+func (s *Step) MarshalJSON() ([]byte, error) {
+	w := jsonWriter{}
+	s.json(&w)
+	return w.dst, w.err
+}
+
+func (s *Step) json(w *jsonWriter) {
+	w.raw('{')
+	w.text("kind", string(s.Kind))
+	w.text("result", s.Truth.String())
+	w.some("object", s.Object.String())
+	w.some("relation", s.Relation)
+	w.some("rewrite", s.Rewrite)
+	if s.Tuple != nil {
+		w.some("tuple", s.Tuple.String())
+	}
+	if s.Condition != nil {
+		w.name("condition")
+		s.Condition.json(w)
+	}
+	if len(s.Searched) > 0 {
+		w.name("searched")
+		w.raw('[')
+		for _, f := range s.Searched {
+			w.next()
+			w.raw('{')
+			w.text("subjects", f.Subjects)
+			w.name("count")
+			w.dst = strconv.AppendInt(w.dst, int64(f.Count), 10)
+			w.raw('}')
+		}
+		w.raw(']')
+	}
+	w.flag("expired", s.Expired)
+	w.flag("refused", s.Refused)
+	w.reasons(s.Reasons)
+	if len(s.Steps) > 0 {
+		w.name("steps")
+		w.raw('[')
+		for _, ch := range s.Steps {
+			w.next()
+			ch.json(w)
+		}
+		w.raw(']')
+	}
+	w.raw('}')
+}
+
+func (c *ConditionStep) json(w *jsonWriter) {
+	w.raw('{')
+	w.text("name", c.Name)
+	w.text("result", c.Truth.String())
+	if len(c.Values) > 0 {
+		w.name("values")
+		w.value(c.Values)
+	}
+	w.list("missing", c.Missing)
+	if c.Err != nil {
+		w.some("error", c.Err.Error())
+	}
+	w.raw('}')
+}
+
+func timeText(t rel.Time) string { return t.Time().Format("2006-01-02T15:04:05.999999999Z07:00") }
+
+// jsonWriter appends JSON; the writers of members put commas where they belong.
+type jsonWriter struct {
+	dst []byte
+	err error
+}
+
+func (w *jsonWriter) raw(c byte) { w.dst = append(w.dst, c) }
+
+// next begins a member or element.
+func (w *jsonWriter) next() {
+	if c := w.dst[len(w.dst)-1]; c != '{' && c != '[' {
+		w.raw(',')
+	}
+}
+
+// name begins a member; names need no escapes.
+func (w *jsonWriter) name(name string) {
+	w.next()
+	w.raw('"')
+	w.dst = append(append(w.dst, name...), '"', ':')
+}
+
+func (w *jsonWriter) text(name, s string) {
+	w.name(name)
+	w.quoted(s)
+}
+
+func (w *jsonWriter) some(name, s string) {
+	if s != "" {
+		w.text(name, s)
+	}
+}
+
+func (w *jsonWriter) element(s string) {
+	w.next()
+	w.quoted(s)
+}
+
+func (w *jsonWriter) flag(name string, set bool) {
+	if set {
+		w.name(name)
+		w.dst = append(w.dst, "true"...)
+	}
+}
+
+func (w *jsonWriter) count(name string, n int) {
+	if n != 0 {
+		w.name(name)
+		w.dst = strconv.AppendInt(w.dst, int64(n), 10)
+	}
+}
+
+func (w *jsonWriter) list(name string, texts []string) {
+	if len(texts) == 0 {
+		return
+	}
+	w.name(name)
+	w.raw('[')
+	for _, s := range texts {
+		w.element(s)
+	}
+	w.raw(']')
+}
+
+func (w *jsonWriter) reasons(r *Reasons) {
+	if r == nil {
+		return
+	}
+	w.name("reasons")
+	w.raw('{')
+	w.list("missing", r.Missing)
+	errs := make([]string, len(r.Errors))
+	for i, e := range r.Errors {
+		errs[i] = e.Error()
+	}
+	w.list("errors", errs)
+	w.flag("cycle", r.Cycle)
+	w.some("bound", r.Bound)
+	w.raw('}')
+}
+
+// quoted writes a text as encoding/json does.
+func (w *jsonWriter) quoted(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			w.value(s)
+			return
+		}
+	}
+	w.raw('"')
+	w.dst = append(append(w.dst, s...), '"')
+}
+
+func (w *jsonWriter) value(v any) {
+	raw, err := json.Marshal(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.dst = append(w.dst, raw...)
+}

@@ -1,0 +1,127 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// TestExplainJSON holds texts and values that need escapes, and all that an
+// explanation can hold, against encoding/json; TestExplainAgrees does so for
+// explanations of random worlds.
+func TestExplainJSON(t *testing.T) {
+	t.Parallel()
+	text := "\"<a>&\\\n\x01\xff\u2028é"
+	step := &Step{Kind: StepTuple, Truth: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
+		Tuple:     &rel.Tuple{Object: rel.Object{Type: "doc", ID: text}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}},
+		Condition: &ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
+		Searched:  []Searched{{text, 1}, {"", 0}}, Expired: true, Refused: true,
+		Reasons: &Reasons{Missing: []string{"x"}, Errors: []ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: BoundDepth}}
+	x := &Explanation{Question: Question{Relation: text}, Now: 1, LeftOut: 2, Answer: Answer{Reasons: &Reasons{}},
+		Because:     &Step{Steps: []*Step{step, {}, step}},
+		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1}}
+	sameJSON(t, x)
+	sameJSON(t, &Explanation{Memberships: &Memberships{}})
+	step.Condition.Values["n"] = math.NaN()
+	if raw, err := json.Marshal(x); err == nil {
+		t.Errorf("no number: %s", raw)
+	}
+}
+
+func sameJSON(t *testing.T, x *Explanation) {
+	t.Helper()
+	got, err := json.Marshal(x)
+	want, wantErr := plainJSON(x)
+	if err != nil || wantErr != nil || string(got) != string(want) {
+		t.Errorf("%s, %v; want %s, %v", got, err, want, wantErr)
+	}
+	if got, err := x.AppendJSON([]byte("before")); err != nil || string(got) != "before"+string(want) {
+		t.Errorf("appended: %s, %v", got, err)
+	}
+}
+
+// plainJSON is Explanation.MarshalJSON by encoding/json alone.
+func plainJSON(x *Explanation) ([]byte, error) {
+	type memberships struct {
+		In      []string `json:"in"`
+		LeftOut int      `json:"leftOut,omitempty"`
+	}
+	out := struct {
+		Object      string       `json:"object"`
+		Relation    string       `json:"relation"`
+		Subject     string       `json:"subject"`
+		Decision    string       `json:"decision"`
+		Now         string       `json:"now,omitempty"`
+		Reasons     *reasonsJSON `json:"reasons,omitempty"`
+		Because     *plainStep   `json:"because,omitempty"`
+		LeftOut     int          `json:"leftOut,omitempty"`
+		Memberships *memberships `json:"memberships,omitempty"`
+	}{
+		Object: x.Question.Object.String(), Relation: x.Question.Relation, Subject: x.Question.Subject.String(),
+		Decision: x.Answer.Truth.String(), Reasons: x.Answer.Reasons.json(), Because: (*plainStep)(x.Because), LeftOut: x.LeftOut,
+	}
+	if x.Now != 0 {
+		out.Now = timeText(x.Now)
+	}
+	if m := x.Memberships; m != nil {
+		out.Memberships = &memberships{LeftOut: m.LeftOut, In: []string{}}
+		for _, sub := range m.In {
+			out.Memberships.In = append(out.Memberships.In, sub.String())
+		}
+	}
+	return json.Marshal(out)
+}
+
+type plainStep Step
+
+// MarshalJSON writes the step in the same manner.
+func (s *plainStep) MarshalJSON() ([]byte, error) {
+	type condition struct {
+		Name    string      `json:"name"`
+		Result  string      `json:"result"`
+		Values  expr.Values `json:"values,omitempty"`
+		Missing []string    `json:"missing,omitempty"`
+		Error   string      `json:"error,omitempty"`
+	}
+	type searched struct {
+		Subjects string `json:"subjects"`
+		Count    int    `json:"count"`
+	}
+	out := struct {
+		Kind      StepKind     `json:"kind"`
+		Result    string       `json:"result"`
+		Object    string       `json:"object,omitempty"`
+		Relation  string       `json:"relation,omitempty"`
+		Rewrite   string       `json:"rewrite,omitempty"`
+		Tuple     string       `json:"tuple,omitempty"`
+		Condition *condition   `json:"condition,omitempty"`
+		Searched  []searched   `json:"searched,omitempty"`
+		Expired   bool         `json:"expired,omitempty"`
+		Refused   bool         `json:"refused,omitempty"`
+		Reasons   *reasonsJSON `json:"reasons,omitempty"`
+		Steps     []*plainStep `json:"steps,omitempty"`
+	}{
+		Kind: s.Kind, Result: s.Truth.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
+		Expired: s.Expired, Refused: s.Refused, Reasons: s.Reasons.json(),
+	}
+	for _, ch := range s.Steps {
+		out.Steps = append(out.Steps, (*plainStep)(ch))
+	}
+	if s.Tuple != nil {
+		out.Tuple = s.Tuple.String()
+	}
+	if c := s.Condition; c != nil {
+		out.Condition = &condition{Name: c.Name, Result: c.Truth.String(), Values: c.Values, Missing: c.Missing}
+		if c.Err != nil {
+			out.Condition.Error = c.Err.Error()
+		}
+	}
+	for _, f := range s.Searched {
+		out.Searched = append(out.Searched, searched(f))
+	}
+	return json.Marshal(out)
+}
