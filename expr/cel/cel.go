@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
@@ -103,15 +104,19 @@ func (c *Compiler) program(env *cel.Env, ast *cel.Ast, def expr.Definition) (exp
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
-	return &program{env: env, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict}, nil
+	return &program{env: env, ast: ast, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict}, nil
 }
 
 type program struct {
 	env            *cel.Env
+	ast            *cel.Ast
 	whole, partial cel.Program
 	params         []expr.Param
 	strict         bool
 }
+
+// CheckedExpr returns the checked expression, for protocols that show it.
+func (p *program) CheckedExpr() (*exprpb.CheckedExpr, error) { return cel.AstToCheckedExpr(p.ast) }
 
 // Eval is expr.Program's. CEL itself knows no clock: now is not visible to
 // an expression.
