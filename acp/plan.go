@@ -255,6 +255,9 @@ func relate(actor string, x Relationship, existed *bool) operation {
 		if err != nil {
 			return err
 		}
+		if s.archived {
+			return fmt.Errorf("%w: %s", ErrArchived, x.Object)
+		}
 		k := rel.Key{Object: s.object, Relation: x.Relation, Subject: subject}
 		there, here, err := p.has(ctx, k)
 		switch {
@@ -321,9 +324,6 @@ func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (
 	if err == nil && !may {
 		err = fmt.Errorf("%w: %s does not manage %s of %s", ErrUnauthorized, actor, x.Relation, x.Object)
 	}
-	if err == nil && s.archived {
-		err = fmt.Errorf("%w: %s", ErrArchived, x.Object)
-	}
 	if err != nil {
 		return nil, rel.Subject{}, err
 	}
@@ -389,6 +389,9 @@ func unarchive(actor string, o Object, modified *bool) operation {
 	return func(ctx context.Context, p *plan) error {
 		*modified = false
 		s, err := p.owned(ctx, actor, o)
+		if errors.Is(err, ErrObjectNotFound) {
+			return fmt.Errorf("%w: %w", ErrInput, err)
+		}
 		if err != nil || !s.archived {
 			return err
 		}

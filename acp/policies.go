@@ -25,8 +25,14 @@ type PolicySource struct {
 }
 
 // AddPolicy creates a policy from its text, in either dialect, and returns its
-// id.
+// id. Without a creator or a text nothing is begun, and no counter used up.
 func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, error) {
+	if creator == "" {
+		return "", failed("add policy", ErrUnauthenticated)
+	}
+	if text == "" {
+		return "", failed("add policy", &PolicyError{Kind: ErrSyntax, Text: "no text"})
+	}
 	rec, err := e.CreatePolicy(ctx, creator, PolicySource{Text: text})
 	if err != nil {
 		return "", err
@@ -36,16 +42,18 @@ func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, e
 
 // CreatePolicy creates a policy. The same text twice is two policies, isolated
 // from each other. A creation that fails has used up a counter, which the next
-// policy's id depends on, and leaves nothing else; one without an identity has
-// not.
+// policy's id depends on, and leaves nothing else; also one without an identity,
+// but not one whose creator is no DID.
 func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySource) (*PolicyRecord, error) {
 	const op = "create policy"
 	r := e.run.Load()
 	if r == nil {
 		return nil, failed(op, ErrClosed)
 	}
-	if err := e.authenticated(creator); err != nil {
-		return nil, failed(op, err)
+	if creator != "" {
+		if err := e.authenticated(creator); err != nil {
+			return nil, failed(op, err)
+		}
 	}
 	e.creation.Lock()
 	defer e.creation.Unlock()
@@ -71,6 +79,9 @@ func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySou
 
 // newPolicy is the write that creates a policy.
 func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*PolicyRecord, ostiary.Write, error) {
+	if creator == "" {
+		return nil, ostiary.Write{}, ErrUnauthenticated
+	}
 	p, err := ParsePolicy(src.Text, src.Dialect)
 	if err != nil {
 		return nil, ostiary.Write{}, err
