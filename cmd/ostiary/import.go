@@ -99,9 +99,7 @@ func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlag
 		defer bar.Finish()
 		in = io.TeeReader(in, bar)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	done, err := s.Import(ctx, ahead(ctx, tuplefile.Read(in, format)),
+	done, err := s.Import(ctx, tuplefile.Read(in, format), // which reads while it writes
 		ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
 	if err != nil && done.Read > 0 {
 		err = fmt.Errorf("%w (imported before that: %s)", err, plural(done.Read, "tuple"))
@@ -124,63 +122,6 @@ func formatOf(file, format string) (tuplefile.Format, error) {
 func (a *app) terminal() bool {
 	f, ok := a.err.(*os.File)
 	return ok && !a.json && term.IsTerminal(int(f.Fd()))
-}
-
-// aheadTuples is how many tuples go from the reader to the writer at once.
-const aheadTuples = 4096
-
-// ahead reads tuples in a goroutine, so that reading the file and writing the
-// store go on at the same time. The goroutine ends with the sequence or with
-// ctx, which the caller must end, and before ahead's own sequence ends.
-func ahead(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) iter.Seq2[rel.Tuple, error] {
-	return func(yield func(rel.Tuple, error) bool) {
-		ctx, stop := context.WithCancel(ctx)
-		chunks := make(chan []rel.Tuple, 4)
-		failed := make(chan error, 1)
-		go func() {
-			defer close(chunks)
-			failed <- readChunks(ctx, tuples, chunks)
-		}()
-		defer func() {
-			stop()
-			for range chunks { // until the goroutine has gone
-			}
-		}()
-		for chunk := range chunks {
-			for _, t := range chunk {
-				if !yield(t, nil) {
-					return
-				}
-			}
-		}
-		if err := <-failed; err != nil {
-			yield(rel.Tuple{}, err)
-		}
-	}
-}
-
-func readChunks(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], chunks chan<- []rel.Tuple) error {
-	send := func(chunk []rel.Tuple) error {
-		select {
-		case chunks <- chunk:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	chunk := make([]rel.Tuple, 0, aheadTuples)
-	for t, err := range tuples {
-		if err != nil {
-			return errors.Join(send(chunk), err)
-		}
-		if chunk = append(chunk, t); len(chunk) == aheadTuples {
-			if err := send(chunk); err != nil {
-				return err
-			}
-			chunk = make([]rel.Tuple, 0, aheadTuples)
-		}
-	}
-	return send(chunk)
 }
 
 func (a *app) tupleExport() *cobra.Command {
