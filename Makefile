@@ -20,6 +20,7 @@ test: build
 # conformance plays other projects' suites and programs: at most 60 minutes.
 conformance:
 	$(GO) run ./internal/testrun -C conformance/openfga -count=1 -timeout 50m ./...
+	$(GO) run ./internal/testrun -C conformance/permify -count=1 -timeout 9m ./...
 
 # The long runs. Each prints its seed; WORLDS, SEED and FUZZTIME set their size.
 WORLDS ?= 1000000

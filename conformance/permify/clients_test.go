@@ -1,0 +1,177 @@
+// Package permify plays Permify's own clients, unchanged, against our server:
+// the Node one over gRPC and the Python one over REST. What they need is
+// installed into the ignored folder .work; where a registry cannot be reached,
+// the test is skipped and says so.
+package permify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	installTime = 5 * time.Minute
+	flowTime    = 2 * time.Minute
+)
+
+// TestClients runs each client's flow.
+func TestClients(t *testing.T) {
+	server := serve(t)
+	t.Run("node", func(t *testing.T) {
+		t.Parallel()
+		command(t, installTime, "node", "--version")
+		dir := work(t, "node", "package.json", "flow.mjs")
+		if _, err := os.Stat(filepath.Join(dir, "node_modules", "@permify")); err != nil {
+			install(t, dir, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts")
+		}
+		flow(t, dir, "node", "flow.mjs", server.grpc)
+	})
+	t.Run("python", func(t *testing.T) {
+		t.Parallel()
+		command(t, installTime, "python3", "--version")
+		dir := work(t, "python", "requirements.txt", "flow.py")
+		python := filepath.Join(dir, "venv", "bin", "python")
+		if out, err := exec.Command(python, "-c", "import permify").CombinedOutput(); err != nil {
+			t.Logf("%s", out)
+			install(t, dir, "python3", "-m", "venv", "venv")
+			install(t, dir, python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
+		}
+		flow(t, dir, python, "-W", "ignore", "flow.py", "http://"+server.http)
+	})
+}
+
+// work returns a client's folder within .work, with files of ours in it.
+func work(t *testing.T, name string, files ...string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(".work", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, f), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// command runs a program that must be there; without it the test is skipped.
+func command(t *testing.T, limit time.Duration, name string, args ...string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), limit)
+	defer stop()
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		t.Skipf("skipped: %s is not on this machine: %v\n%s", name, err, out)
+	}
+}
+
+// install runs an installer; where it fails, the test is skipped.
+func install(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), installTime)
+	defer stop()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("skipped: the client cannot be installed (is its registry reachable?): %s: %v\n%s", cmd, err, out)
+	}
+}
+
+// flow runs a client's script, which prints "ok" at its end.
+func flow(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), flowTime)
+	defer stop()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.HasSuffix(bytes.TrimSpace(out), []byte("ok")) {
+		t.Errorf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// addresses are those of a running server.
+type addresses struct{ http, grpc string }
+
+// serve builds and starts our server, in memory, until the test ends.
+func serve(t *testing.T) addresses {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "ostiary")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/ostiary")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	a := addresses{free(t), free(t)}
+	cmd := exec.Command(binary, "serve", "--data", "memory", "--http", a.http, "--grpc", a.grpc, "--metrics", "off")
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended with %v\n%s", err, &log)
+		}
+	})
+	if err := ready(t.Context(), "http://"+a.http+"/healthz"); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// ready waits until a server says that it serves.
+func ready(ctx context.Context, url string) error {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode == http.StatusOK && strings.Contains(string(body), "SERVING") {
+				tick.Stop()
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the server did not come up: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
