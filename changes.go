@@ -94,11 +94,25 @@ func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) 
 	return t, failed("token", s.id, err)
 }
 
+// toldToken is a head's token, kept for the next who wants it.
+type toldToken struct {
+	head  storage.Head
+	token Token
+}
+
 // tokenFor returns the token of a revision that the store has.
 func (s *Store) tokenFor(ctx context.Context, r storage.Revision) (Token, error) {
 	v, err := s.view(ctx)
 	if err != nil {
 		return "", err
+	}
+	if r == v.head.Revision {
+		t := s.told.Load()
+		if t == nil || t.head != v.head {
+			t = &toldToken{v.head, s.tokenAt(v.head)}
+			s.told.Store(t)
+		}
+		return t.token, nil
 	}
 	m, err := s.mark(ctx, v, r)
 	return tokenParts{s.incarnation, r, m}.text(), err

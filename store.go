@@ -37,6 +37,7 @@ type Store struct {
 
 	queue queue
 	marks markRing
+	told  atomic.Pointer[toldToken]
 	past  pastCache
 	watch watchers
 

@@ -131,6 +131,11 @@ func (s *Store) mark(ctx context.Context, v *view, r storage.Revision) (uint64, 
 	if m, ok := s.marks.get(r); ok {
 		return m, nil
 	}
+	return s.markFromLog(ctx, r)
+}
+
+// markFromLog finds a mark that is not at hand any more.
+func (s *Store) markFromLog(ctx context.Context, r storage.Revision) (uint64, error) {
 	// An entry tells its predecessor's hash, so the entry after is as good.
 	for e, err := range s.engine.driver.Entries(ctx, s.id, r+1) {
 		if err != nil {
