@@ -128,6 +128,9 @@ type Server struct {
 	rpcs      []*grpc.Server
 	serving   sync.WaitGroup
 	conns     atomic.Int64 // open HTTP connections
+	patience  *patience
+	watching  sync.WaitGroup
+	served    chan struct{} // closed when nothing is served any more
 	failed    chan error
 	stopOnce  sync.Once
 	stopErr   error
@@ -161,7 +164,8 @@ func New(o Options) (*Server, error) {
 	if err := o.exposed(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1)}
+	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1),
+		patience: newPatience(), served: make(chan struct{})}
 	g := &gate{keys: o.Keys, log: o.Log, accessLog: o.AccessLog, metrics: s.metrics, timeout: max(o.RequestTimeout, 0), transfer: o.TransferTime,
 		bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax}
 	g.ending, g.endStream = context.WithCancel(context.Background())
@@ -314,13 +318,16 @@ func (s *Server) Start() error {
 	}
 	var all []serve
 	https, rpcs := s.https, s.rpcs
-	listen := func(name, address string, plain bool, run func(net.Listener) error) error {
+	listen := func(name, address string, rpc, plain bool, run func(net.Listener) error) error {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		s.listeners = append(s.listeners, Address{name, l.Addr()})
-		if s.opts.TLS != nil && !plain {
+		if !rpc {
+			l = s.patience.listener(l)
+		}
+		if s.opts.TLS != nil && !plain && !rpc {
 			l = s.opts.TLS.listener(l)
 		}
 		all = append(all, serve{l, run})
@@ -332,19 +339,19 @@ func (s *Server) Start() error {
 				// grpc-go does TLS itself, with the certificate it was made with.
 				server := rpcs[0]
 				rpcs = rpcs[1:]
-				if err := listen(p.name, p.address, true, server.Serve); err != nil {
+				if err := listen(p.name, p.address, true, false, server.Serve); err != nil {
 					return err
 				}
 				continue
 			}
 			server := https[0]
 			https = https[1:]
-			if err := listen(p.name, p.address, false, server.Serve); err != nil {
+			if err := listen(p.name, p.address, false, false, server.Serve); err != nil {
 				return err
 			}
 		}
 		if s.opts.Metrics != "" {
-			return listen("metrics", s.opts.Metrics, true, https[0].Serve)
+			return listen("metrics", s.opts.Metrics, false, true, https[0].Serve)
 		}
 		return nil
 	}()
@@ -362,6 +369,7 @@ func (s *Server) Start() error {
 			}
 		})
 	}
+	s.watching.Go(func() { s.patience.run(s.served) })
 	s.setServing(true)
 	return nil
 }

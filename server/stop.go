@@ -90,6 +90,8 @@ func (s *Server) stop() error {
 	wait.Wait()
 	s.gate.endStream()
 	s.serving.Wait()
+	close(s.served)
+	s.watching.Wait()
 	if len(late) > 0 {
 		return ErrStopped
 	}

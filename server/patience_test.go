@@ -1,0 +1,77 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestPatience: a deadline ends a read in the round after it passed, not
+// before; a new one lets reads on; one long ago ends a read at once.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	p := newPatience()
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := p.listener(raw)
+	defer l.Close()
+	client, err := net.Dial("tcp", raw.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			done <- err
+		}()
+		return done
+	}
+	timedOut := func(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+	conn.SetReadDeadline(p.base.Add(time.Hour))
+	done := read()
+	p.round(int64(time.Hour) - 1)
+	client.Write([]byte("x"))
+	if err := <-done; err != nil {
+		t.Error("before the deadline:", err)
+	}
+	done = read()
+	p.round(int64(time.Hour))
+	if err := <-done; !timedOut(err) {
+		t.Error("at the deadline:", err)
+	}
+	if err := <-read(); !timedOut(err) {
+		t.Error("after the deadline:", err)
+	}
+	conn.SetDeadline(time.Time{})
+	p.round(int64(2 * time.Hour))
+	done = read()
+	client.Write([]byte("x"))
+	if err := <-done; err != nil {
+		t.Error("without a deadline:", err)
+	}
+	done = read()
+	conn.SetReadDeadline(time.Unix(1, 0))
+	if err := <-done; !timedOut(err) {
+		t.Error("long ago:", err)
+	}
+	conn.SetWriteDeadline(p.base.Add(time.Second))
+	p.round(int64(time.Minute))
+	if _, err := conn.Write([]byte("x")); !timedOut(err) {
+		t.Error("a write after its deadline:", err)
+	}
+	conn.Close()
+	conn.Close()
+	if len(p.conns) != 0 {
+		t.Error("a closed connection is still watched")
+	}
+}
