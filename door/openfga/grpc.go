@@ -31,12 +31,14 @@ func begin(ctx context.Context) call {
 // finish sends what an answer says besides its message. Called in process,
 // nobody receives it.
 func (c *call) finish(ctx context.Context) {
-	md := make(metadata.MD, 4)
-	for _, h := range [...]struct{ name, value string }{
+	values := new([4]string) // one piece of memory for all
+	md := make(metadata.MD, len(values))
+	for i, h := range [...]struct{ name, value string }{
 		{metadataStore, c.store}, {metadataModel, c.model}, {metadataRevision, string(c.token)}, {metadataTruncated, c.truncated},
 	} {
 		if h.value != "" {
-			md[h.name] = []string{h.value}
+			values[i] = h.value
+			md[h.name] = values[i : i+1 : i+1]
 		}
 	}
 	_ = grpc.SetHeader(ctx, md)

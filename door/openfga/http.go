@@ -26,15 +26,21 @@ import (
 type httpServer struct {
 	s           *service
 	contentType []string
-	answers     sync.Pool // of *[]byte
+	exchanges   sync.Pool // of *exchange
 }
 
-// exchange is a request as operations see it: bytes in, bytes out.
+// exchange is a request as operations see it: bytes in, bytes out. Its memory
+// is used again for other requests.
 type exchange struct {
 	call
-	params *door.Params
+	params door.Params
 	query  string
 	body   []byte // valid until the answer is written
+	answer []byte
+
+	// The requests of the most frequent calls keep their memory.
+	check wire.CheckRequest
+	batch wire.BatchCheckRequest
 }
 
 // storeID is the path's first parameter.
@@ -46,8 +52,9 @@ type operation func(ctx context.Context, s *service, x *exchange, dst []byte) (a
 // serve makes an operation a route's function.
 func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		x := exchange{params: &p, query: r.URL.RawQuery}
-		x.revision = revisionOf(r)
+		x := h.exchange()
+		defer h.free(x)
+		x.params, x.query, x.revision = p, r.URL.RawQuery, revisionOf(r)
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 			body, ok := h.body(w, r)
 			if !ok {
@@ -56,21 +63,51 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 			defer body.Free()
 			x.body = body.Bytes
 		}
-		buf := h.buffer()
-		defer h.free(buf)
-		answer, status, err := op(r.Context(), h.s, &x, (*buf)[:0])
-		x.head(w.Header())
+		answer, status, err := op(r.Context(), h.s, x, x.answer[:0])
+		if answer != nil {
+			x.answer = answer
+		}
 		if err != nil {
+			x.head(w.Header(), 0)
 			h.fail(w, toFailure(err))
 			return
 		}
-		*buf = answer
 		if status == http.StatusNoContent {
+			x.head(w.Header(), 0)
 			w.WriteHeader(status)
 			return
 		}
-		h.answer(w, status, answer)
+		h.answer(w, &x.call, status, answer)
 	}
+}
+
+func (h *httpServer) exchange() *exchange {
+	if x, ok := h.exchanges.Get().(*exchange); ok {
+		return x
+	}
+	return &exchange{answer: make([]byte, 0, 1024)}
+}
+
+// answerKeptMax is the largest answer whose memory is kept, in bytes, and
+// checksKeptMax the largest batch, in items.
+const (
+	answerKeptMax = 256 << 10
+	checksKeptMax = 1000
+)
+
+// free keeps an exchange's memory, but nothing of the request.
+func (h *httpServer) free(x *exchange) {
+	if cap(x.answer) > answerKeptMax || cap(x.batch.Checks) > checksKeptMax {
+		return
+	}
+	clear(x.check.Tuples[:cap(x.check.Tuples)])
+	clear(x.batch.Checks[:cap(x.batch.Checks)])
+	*x = exchange{
+		answer: x.answer,
+		check:  wire.CheckRequest{Tuples: x.check.Tuples[:0]},
+		batch:  wire.BatchCheckRequest{Checks: x.batch.Checks[:0]},
+	}
+	h.exchanges.Put(x)
 }
 
 // revisionOf reads the header of a request.
@@ -81,14 +118,24 @@ func revisionOf(r *http.Request) string {
 	return ""
 }
 
-// head writes what an answer says besides its body.
-func (c *call) head(h http.Header) {
-	for _, v := range [...]struct{ name, value string }{
-		{headerStore, c.store}, {headerModel, c.model}, {headerRevision, string(c.token)}, {headerTruncated, c.truncated},
-	} {
-		if v.value != "" {
-			h[v.name] = []string{v.value}
+// head writes what an answer says besides its body, and the body's length if
+// that is above 0.
+func (c *call) head(h http.Header, length int) {
+	values := new([5]string) // one piece of memory for all, which h keeps
+	n := 0
+	set := func(name, value string) {
+		if value != "" {
+			values[n] = value
+			h[name] = values[n : n+1 : n+1]
+			n++
 		}
+	}
+	set(headerStore, c.store)
+	set(headerModel, c.model)
+	set(headerRevision, string(c.token))
+	set(headerTruncated, c.truncated)
+	if length > 0 {
+		set("Content-Length", strconv.Itoa(length))
 	}
 }
 
@@ -106,34 +153,17 @@ func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (*door.Body, b
 	return nil, false
 }
 
-// answerKeptMax is the largest answer whose memory is kept, in bytes.
-const answerKeptMax = 256 << 10
-
-func (h *httpServer) buffer() *[]byte {
-	if b, ok := h.answers.Get().(*[]byte); ok {
-		return b
-	}
-	b := make([]byte, 0, 1024)
-	return &b
-}
-
-func (h *httpServer) free(b *[]byte) {
-	if cap(*b) <= answerKeptMax {
-		h.answers.Put(b)
-	}
-}
-
-func (h *httpServer) answer(w http.ResponseWriter, status int, body []byte) {
+func (h *httpServer) answer(w http.ResponseWriter, c *call, status int, body []byte) {
 	header := w.Header()
+	c.head(header, len(body))
 	header["Content-Type"] = h.contentType
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that is gone is nobody to tell
 }
 
 func (h *httpServer) fail(w http.ResponseWriter, f *failure) {
 	form := f.form()
-	h.answer(w, form.status, wire.AppendError(nil, form.name, form.message))
+	h.answer(w, &call{}, form.status, wire.AppendError(nil, form.name, form.message))
 }
 
 // stream answers StreamedListObjects: a line an object. An error before the
@@ -155,22 +185,21 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 	begun := false
 	begin := func(status int) {
 		begun = true
-		c.head(w.Header())
+		c.head(w.Header(), 0)
 		w.Header()["Content-Type"] = h.contentType
 		w.WriteHeader(status)
 	}
 	control := http.NewResponseController(w)
-	buf := h.buffer()
-	defer h.free(buf)
+	var buf []byte
 	err := h.s.streamObjects(r.Context(), &c, &in, func(ids []string) error {
 		if !begun {
 			begin(http.StatusOK)
 		}
-		*buf = (*buf)[:0]
+		buf = buf[:0]
 		for _, id := range ids {
-			*buf = wire.AppendStreamedObject(*buf, in.Type, id)
+			buf = wire.AppendStreamedObject(buf, in.Type, id)
 		}
-		if _, err := w.Write(*buf); err != nil {
+		if _, err := w.Write(buf); err != nil {
 			return err
 		}
 		_ = control.Flush() // without it the lines come later
@@ -183,9 +212,9 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 	if !begun {
 		begin(form.streamStatus())
 	}
-	*buf = append(strconv.AppendInt(append((*buf)[:0], `{"error":{"code":`...), int64(form.family), 10), `,"message":`...)
-	*buf = append(wire.AppendString(*buf, form.message), ",\"details\":[]}}\n"...)
-	_, _ = w.Write(*buf)
+	buf = strconv.AppendInt(append(buf[:0], `{"error":{"code":`...), int64(form.family), 10)
+	buf = wire.AppendString(append(buf, `,"message":`...), form.message)
+	_, _ = w.Write(append(buf, ",\"details\":[]}}\n"...))
 }
 
 // streamStatus is the status of a stream that ends before it begins: that of

@@ -144,22 +144,22 @@ func wireTuple(t *rel.Tuple) (wire.Tuple, error) {
 }
 
 func check(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	var in wire.CheckRequest
+	in := &x.check
 	if err := parsed(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	allowed, err := s.check(ctx, &x.call, &in)
+	allowed, err := s.check(ctx, &x.call, in)
 	return wire.AppendCheck(dst, allowed && err == nil), http.StatusOK, err
 }
 
 func batchCheck(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	var in wire.BatchCheckRequest
+	in := &x.batch
 	if err := parsed(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	results, err := s.batchCheck(ctx, &x.call, &in)
+	results, err := s.batchCheck(ctx, &x.call, in)
 	if err != nil {
 		return dst, 0, err
 	}
