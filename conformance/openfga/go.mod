@@ -3,8 +3,8 @@ module github.com/ostiary/ostiary/conformance/openfga
 go 1.26.8
 
 require (
-	github.com/google/cel-go v0.31.0
 	github.com/openfga/api/proto v0.0.0-20260319214821-f153694bfc20
+	github.com/openfga/go-sdk v0.8.2
 	github.com/openfga/language/pkg/go v0.3.2
 	github.com/openfga/openfga v1.22.1
 	github.com/ostiary/ostiary v0.0.0-00010101000000-000000000000
@@ -12,6 +12,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/google/cel-go v0.31.0 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -108,7 +110,6 @@ require (
 	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
-	github.com/openfga/go-sdk v0.8.2 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect

@@ -43,7 +43,7 @@ const readyWait = time.Minute
 func Original(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "openfga", HTTP: free(t), GRPC: free(t)}
-	s.start(t, built(t, "openfga", "github.com/openfga/openfga/cmd/openfga"), append([]string{
+	s.start(t, built(t, "openfga", ".", "github.com/openfga/openfga/cmd/openfga"), append([]string{
 		"run", "--http-addr", s.HTTP, "--grpc-addr", s.GRPC, "--metrics-enabled=false",
 		"--playground-enabled=false", "--log-level", "none",
 	}, flags...))
@@ -51,7 +51,7 @@ func Original(t testing.TB, flags ...string) *Server {
 }
 
 // Ours builds and starts ostiary serve, in memory unless the flags say
-// otherwise.
+// otherwise. OSTIARY_BIN names a program that is built already.
 func Ours(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
@@ -59,7 +59,11 @@ func Ours(t testing.TB, flags ...string) *Server {
 	if !strings.Contains(strings.Join(flags, " "), "--data") {
 		args = append(args, "--data", "memory")
 	}
-	s.start(t, built(t, "ostiary", "github.com/ostiary/ostiary/cmd/ostiary"), append(args, flags...))
+	program := os.Getenv("OSTIARY_BIN")
+	if program == "" {
+		program = built(t, "ostiary", "../..", "./cmd/ostiary")
+	}
+	s.start(t, program, append(args, flags...))
 	return s
 }
 
@@ -67,7 +71,7 @@ func Ours(t testing.TB, flags ...string) *Server {
 func Floor(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Name: "floor", HTTP: free(t)}
-	s.start(t, built(t, "ostiary", "github.com/ostiary/ostiary/cmd/ostiary"), []string{"bench", "floor", "--http", s.HTTP})
+	s.start(t, built(t, "ostiary", "../..", "./cmd/ostiary"), []string{"bench", "floor", "--http", s.HTTP})
 	return s
 }
 
@@ -85,13 +89,16 @@ func Work(t testing.TB) string {
 	return dir
 }
 
-// built builds a program, which costs little where it is up to date.
-func built(t testing.TB, name, pkg string) string {
+// built builds a program of the module in a folder beside this one, which
+// costs little where it is up to date.
+func built(t testing.TB, name, module, pkg string) string {
 	t.Helper()
 	file := filepath.Join(Work(t), "bin", name)
 	unlock := Lock(t, name)
 	defer unlock()
-	if out, err := exec.Command("go", "build", "-o", file, pkg).CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", file, pkg)
+	build.Dir = filepath.Join(filepath.Dir(Work(t)), module)
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
 	}
 	return file
