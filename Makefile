@@ -8,7 +8,7 @@ build:
 	@mkdir -p bin
 	$(GO) build -o $(BIN) ./cmd/ostiary
 
-# demo loads an example model and tuples into a folder and asks two questions.
+# demo loads an example into a folder, serves it, and asks over HTTP.
 demo: build
 	@bash examples/demo/demo.sh $(BIN)
 

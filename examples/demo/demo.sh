@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Loads the example into a folder and asks it a few questions, with reasons.
+# Loads the example into a folder, asks for reasons, then serves the folder and
+# asks over HTTP, as any OpenFGA client would.
 # Usage: demo.sh [path of the ostiary binary]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ostiary=${1:-$here/../../bin/ostiary}
 case $ostiary in /*) ;; *) ostiary=$PWD/$ostiary ;; esac
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+server=
+finish() {
+  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" || true; fi
+  rm -rf "$work"
+}
+trap finish EXIT
 cd "$work" # the data goes to ./ostiary-data here, and away with it
 
 say() {
@@ -26,24 +32,55 @@ ask() {
   "$ostiary" "$@" || [ $? -eq 1 ]
 }
 
+# post sends a question to the server's store, with curl where there is one.
+post() {
+  printf '$ curl -s $API/%s -d '"'%s'"'\n' "$1" "$2"
+  if command -v curl >/dev/null; then
+    curl -sS --fail-with-body "$api/$1" -d "$2"
+  else # the same bytes
+    exec 3<>"/dev/tcp/${address%:*}/${address##*:}"
+    printf 'POST /stores/%s/%s HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "$store" "$1" "${#2}" "$2" >&3
+    sed '1,/^\r$/d' <&3
+  fi
+  printf '\n'
+}
+
 say 'A folder with a store, a model and tuples'
 ask store create acme
 cp "$here/model.fga" "$here/tuples.yaml" .
 ask schema write model.fga
 ask tuple import tuples.yaml
 
-say 'Anne may see the budget: her team is in engineering, which sees the folder above'
-ask check user:anne can_view document:budget
+say 'Why Anne may see the budget: her team is in engineering, which sees the folder above'
 ask explain user:anne can_view document:budget
 
-say 'Bob is in the same team, but blocked from it'
-ask check user:bob can_view document:budget
+say 'Why Bob may not: he is in the same team, but blocked from it'
 ask explain user:bob can_view document:budget
 
-say 'The auditor may see it while the office is open'
-ask check user:dora can_view document:budget --context '{"now":"2026-11-23T10:00:00Z"}'
-ask check user:dora can_view document:budget --context '{"now":"2026-11-23T20:00:00Z"}'
+say 'The same folder behind a server: HTTP and gRPC, in OpenFGA'"'"'s protocol'
+store=$("$ostiary" store list --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
+printf '$ ostiary serve &\n'
+"$ostiary" serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --metrics off >serving &
+server=$!
+until [ -s serving ]; do kill -0 "$server"; sleep 0.05; done # it says where it listens, or ends
+cat serving
+address=$(sed 's/serving http \([^,]*\),.*/\1/' serving)
+api=http://$address/stores/$store
+printf '$ API=%s\n' "$api"
+
+say 'Anne, Bob, and the auditor while the office is open and after'
+post check '{"tuple_key":{"user":"user:anne","relation":"can_view","object":"document:budget"}}'
+post check '{"tuple_key":{"user":"user:bob","relation":"can_view","object":"document:budget"}}'
+post check '{"tuple_key":{"user":"user:dora","relation":"can_view","object":"document:budget"},"context":{"now":"2026-11-23T10:00:00Z"}}'
+post check '{"tuple_key":{"user":"user:dora","relation":"can_view","object":"document:budget"},"context":{"now":"2026-11-23T20:00:00Z"}}'
 
 say 'What Bob may see, and who may see the budget'
-ask list objects user:bob can_view document
-ask list subjects user can_view document:budget --context '{"now":"2026-11-23T10:00:00Z"}'
+post list-objects '{"user":"user:bob","relation":"can_view","type":"document"}'
+post list-users '{"object":{"type":"document","id":"budget"},"relation":"can_view","user_filters":[{"type":"user"}],"context":{"now":"2026-11-23T10:00:00Z"}}'
+
+say 'A write over HTTP is on disk when it is answered; the server stops, the folder has it'
+post write '{"writes":{"tuple_keys":[{"user":"user:erin","relation":"viewer","object":"document:budget"}]}}'
+kill "$server"
+wait "$server"
+server=
+ask check user:erin can_view document:budget
