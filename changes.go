@@ -12,9 +12,12 @@ import (
 
 // ChangesRequest asks for a part of a store's log.
 type ChangesRequest struct {
-	// After is a token that the entries follow; "" is the log's beginning, or
-	// Since's.
+	// After is a token that the entries follow; "" is the log's beginning, or what
+	// AfterRevision and Since say.
 	After Token
+	// AfterRevision, if After is "", is the revision that the entries follow. One
+	// that the store has not reached is waited for, as AtRevision does.
+	AfterRevision storage.Revision
 	// Since, if After is "", leaves out the entries before that time.
 	Since time.Time
 	// Limit is the most entries wanted; 0 is 100. A page may have fewer and still
@@ -128,11 +131,17 @@ func (s *Store) changesAfter(ctx context.Context, r *ChangesRequest) (storage.Re
 		_, err = s.confirm(ctx, p)
 		return p.revision, err
 	}
+	if r.AfterRevision > 0 {
+		if _, err := s.await(ctx, r.AfterRevision); err != nil {
+			return 0, err
+		}
+	}
 	if r.Since.IsZero() {
-		return 0, nil
+		return r.AfterRevision, nil
 	}
 	// The newest revision before that time; one of exactly that time is wanted.
-	return s.revisionAt(ctx, rel.TimeOf(r.Since)-1)
+	before, err := s.revisionAt(ctx, rel.TimeOf(r.Since)-1)
+	return max(before, r.AfterRevision), err
 }
 
 // logWalk reads entries with their heads.
