@@ -63,7 +63,8 @@ func (g *group) ready(ctx context.Context, typ, id string) (*readySchema, error)
 // collect validates each writer on the group's state so far, and adds the
 // entries of those that pass. The others have their error.
 func (g *group) collect(subs []*submission) {
-	g.taken = append(g.taken, subs...)
+	g.taken, g.members = append(g.taken, subs...), slices.Grow(g.members, len(subs))
+	g.entries, g.sealed, g.heads = slices.Grow(g.entries, len(subs)), slices.Grow(g.sealed, len(subs)), slices.Grow(g.heads, len(subs))
 	for _, sub := range subs {
 		g.try(sub)
 	}

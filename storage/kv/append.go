@@ -125,7 +125,8 @@ func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after s
 		return storage.Head{}, err
 	}
 	for i := range entries {
-		if err := d.put(b, d.logKey(id, entries[i].Revision), sealed[i].Bytes); err != nil {
+		w.key = d.appendLogKey(w.key[:0], id, entries[i].Revision)
+		if err := d.put(b, w.key, sealed[i].Bytes); err != nil {
 			return storage.Head{}, err
 		}
 	}

@@ -153,7 +153,11 @@ func (d *Driver) appendTableKey(dst []byte, id storage.StoreID, t table) []byte 
 }
 
 func (d *Driver) logKey(id storage.StoreID, r storage.Revision) []byte {
-	return appendRevision(d.tableKey(id, tableLog), r)
+	return d.appendLogKey(nil, id, r)
+}
+
+func (d *Driver) appendLogKey(dst []byte, id storage.StoreID, r storage.Revision) []byte {
+	return appendRevision(d.appendTableKey(dst, id, tableLog), r)
 }
 
 func appendRevision(dst []byte, r storage.Revision) []byte {
