@@ -127,6 +127,7 @@ func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (An
 	q.again()
 	s := q.newSystem(id, n, object.ID)
 	s.walks = true
+	defer s.release()
 	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
 	q.release()
 	if !ok {
@@ -137,6 +138,7 @@ func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (An
 
 func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	s := q.solve(id, n, object)
+	defer s.release()
 	switch {
 	case q.failed() != nil:
 		return Answer{}

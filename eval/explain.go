@@ -152,6 +152,7 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	if p.s = q.solve(id, n, question.Object); p.s.full {
 		p.explain(&x, id)
 	}
+	p.s.release()
 	return x, q.failed()
 }
 
@@ -164,7 +165,7 @@ func (p *prover) explain(x *Explanation, id schema.RelationID) {
 		x.Memberships = p.memberships(id)
 		p.short = x.Memberships != nil
 	}
-	p.open = map[int32]bool{}
+	p.open = make([]bool, len(p.s.states))
 	x.Because = p.gate(p.s.root(), x.Answer.Truth)
 	x.LeftOut = p.over
 	if !p.cut && x.Because.aside() {

@@ -22,10 +22,11 @@ type prover struct {
 	// proof that goes down in rank has no circle, and no more hops than needed.
 	ranks []int32
 	// open are the states that are being explained or have been.
-	open map[int32]bool
+	open []bool
 	// short leaves out what lists hold: the subject's memberships say it better.
 	short bool
-	cut   bool // short left something out
+	cut   bool   // short left something out
+	steps []Step // room for more
 }
 
 // step makes a step, or nil where no more may be taken.
@@ -35,7 +36,11 @@ func (p *prover) step(k StepKind, t expr.Truth, state int32) *Step {
 		return nil
 	}
 	p.left--
-	s := &Step{Kind: k, Truth: t}
+	if len(p.steps) == cap(p.steps) {
+		p.steps = make([]Step, 0, min(8, 4+cap(p.steps))) // few steps come alone
+	}
+	p.steps = append(p.steps, Step{Kind: k, Truth: t})
+	s := &p.steps[len(p.steps)-1]
 	if state >= 0 {
 		st := &p.s.states[state]
 		s.Object, s.Relation = p.object(st), p.q.b.relationText(st.relation)
@@ -309,6 +314,9 @@ func (p *prover) failing(s *Step, from graph.Node, k graph.Kind, l graph.List, x
 	if p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != StepArrow {
 		return // others' own tuples say nothing of the subject
 	}
+	if l.Len() <= narrowMax && !p.fails(from, l, x) {
+		return // the common case, and no walk from the subject
+	}
 	l = p.r.relevant(l, k)
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
@@ -317,6 +325,19 @@ func (p *prover) failing(s *Step, from graph.Node, k graph.Kind, l graph.List, x
 			}
 		}
 	}
+}
+
+// fails says whether any tuple of a list does not count or has a false
+// condition.
+func (p *prover) fails(from graph.Node, l graph.List, x *schema.Restriction) bool {
+	for c := range l.Chunks() {
+		for _, e := range l.Chunk(c) {
+			if (e.Detailed() || !x.Bare) && p.q.edge(x, from, e) == expr.False {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rank numbers the gates that are true in an order in which each can be proved

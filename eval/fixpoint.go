@@ -31,11 +31,42 @@ func (s *solution) truth(g int32) expr.Truth {
 // nodes or when the context ended; the solution is not to be used then.
 func (s *system) solve(depthMax int) bool {
 	n := len(s.gates)
-	s.solution = solution{make([]bool, n), make([]bool, n), make([]int32, n)}
-	f := &fixpoint{s: s, depthMax: depthMax, part: make([]int32, n), left: make([]int32, n), most: make([]int32, n),
-		next: make([]bool, n)}
-	f.reverse()
-	return f.parts()
+	arcs := len(s.arcs)
+	r := &s.room
+	r.begin(10*n+1+2*arcs, 3*n)
+	s.solution = solution{r.truths(n), r.truths(n), r.numbers(n)}
+	f := &fixpoint{s: s, depthMax: depthMax, part: r.numbers(n), left: r.numbers(n), most: r.numbers(n), next: r.truths(n),
+		users: r.numbers(arcs), owner: r.numbers(arcs), usersFirst: r.numbers(n + 1)}
+	f.reverse(r.numbers(n)[:0])
+	return f.parts(r.numbers(n), r.numbers(n), r.numbers(n))
+}
+
+// room is memory for solving a system, handed out in parts, all zero.
+type room struct {
+	allNumbers, restNumbers []int32
+	allTruths, restTruths   []bool
+}
+
+func (r *room) begin(numbers, truths int) {
+	if cap(r.allNumbers) < numbers {
+		r.allNumbers = make([]int32, numbers)
+	}
+	if cap(r.allTruths) < truths {
+		r.allTruths = make([]bool, truths)
+	}
+	r.restNumbers, r.restTruths = r.allNumbers[:numbers], r.allTruths[:truths]
+	clear(r.restNumbers)
+	clear(r.restTruths)
+}
+
+func (r *room) numbers(n int) (some []int32) {
+	some, r.restNumbers = r.restNumbers[:n:n], r.restNumbers[n:]
+	return some
+}
+
+func (r *room) truths(n int) (some []bool) {
+	some, r.restTruths = r.restTruths[:n:n], r.restTruths[n:]
+	return some
 }
 
 // fixpoint is a system being solved.
@@ -56,10 +87,8 @@ type fixpoint struct {
 }
 
 // reverse fills users and owner.
-func (f *fixpoint) reverse() {
+func (f *fixpoint) reverse(fill []int32) {
 	s := f.s
-	f.owner = make([]int32, len(s.arcs))
-	f.usersFirst = make([]int32, len(s.gates)+1)
 	for i := range s.gates {
 		g := &s.gates[i]
 		for a := g.first; a < g.first+g.count; a++ {
@@ -70,8 +99,7 @@ func (f *fixpoint) reverse() {
 	for i := range s.gates {
 		f.usersFirst[i+1] += f.usersFirst[i]
 	}
-	fill := append([]int32(nil), f.usersFirst...)
-	f.users = make([]int32, len(s.arcs))
+	fill = append(fill, f.usersFirst[:len(s.gates)]...)
 	for a := range s.arcs {
 		to := s.arcs[a].to
 		f.users[fill[to]] = int32(a)
@@ -81,10 +109,10 @@ func (f *fixpoint) reverse() {
 
 // parts is Tarjan's algorithm with an explicit stack; each part is solved as
 // it is found, so that what it depends on is final.
-func (f *fixpoint) parts() bool {
+// Its arguments are zero, one for each gate.
+func (f *fixpoint) parts(index, low, next []int32) bool {
 	n := len(f.s.gates)
-	index, low, next := make([]int32, n), make([]int32, n), make([]int32, n)
-	var stack, path []int32
+	stack, path := f.s.room.numbers(n)[:0], make([]int32, 0, 32)
 	counter := int32(0)
 	for root := range n {
 		if index[root] != 0 {

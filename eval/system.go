@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"sync"
+
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/fault"
@@ -30,6 +32,7 @@ type system struct {
 	walks bool
 
 	solution
+	room room // for solving
 }
 
 // stateKey names a state: a relation of an object. node is any node of the
@@ -87,12 +90,34 @@ const (
 // newSystem begins the equations of object#rel; build completes them.
 func (q *query) newSystem(rel schema.RelationID, n graph.Node, objectID string) *system {
 	q.object = objectID
-	s := &system{q: q, object: objectID, full: true, index: map[stateKey]int32{}, canon: map[graph.Node]graph.Node{}}
+	s := systems.Get().(*system)
+	s.q, s.object, s.full, s.walks = q, objectID, true, false
 	s.gates = append(s.gates,
 		gate{op: gateConst, value: expr.True, state: schema.None},
 		gate{op: gateConst, value: expr.False, state: schema.None})
 	s.at(rel, n)
 	return s
+}
+
+// systems are used again, so that small ones cost little to make.
+var systems = sync.Pool{New: func() any {
+	return &system{index: map[stateKey]int32{}, canon: map[graph.Node]graph.Node{}}
+}}
+
+// systemGatesMax is the size beyond which a system is not kept.
+const systemGatesMax = 1 << 12
+
+// release gives the system back. Nothing of it may be used after that.
+func (s *system) release() {
+	if len(s.gates) > systemGatesMax {
+		return
+	}
+	clear(s.gates) // they refer to reasons
+	clear(s.index)
+	clear(s.canon)
+	s.states, s.gates, s.arcs, s.todo = s.states[:0], s.gates[:0], s.arcs[:0], s.todo[:0]
+	s.q, s.solution = nil, solution{}
+	systems.Put(s)
 }
 
 // root is the gate of the question itself.
