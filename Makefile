@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build demo test conformance oracle faults fuzz bench bench-conformance crash clean
+.PHONY: build demo test conformance oracle faults fuzz soak-kill bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -20,6 +20,7 @@ test: build
 # conformance plays other projects' suites and programs: at most 60 minutes.
 conformance:
 	$(GO) run ./internal/testrun -C conformance/openfga -count=1 -timeout 50m ./...
+	$(GO) run ./internal/testrun -C conformance/acp -count=1 -timeout 10m ./...
 	$(GO) run ./internal/testrun -C conformance/permify -count=1 -timeout 9m ./...
 
 # The long runs. Each prints its seed; WORLDS, SEED and FUZZTIME set their size.
@@ -38,6 +39,12 @@ fuzz:
 			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p || exit 1; \
 		done; \
 	done
+
+# soak-kill kills the server KILLS times under load, and looks for every
+# acknowledged write.
+KILLS ?= 1000
+soak-kill:
+	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./cmd/ostiary -run TestKilledServer -count=1 -timeout 3h -v
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel

@@ -328,6 +328,9 @@ func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (
 		return nil, rel.Subject{}, err
 	}
 	subject, err := p.e.subject(s.t, s.res, x.Relation, x.Subject)
+	if err == nil && subject.Type == s.object.Type && subject.ID == s.object.ID && subject.Relation == x.Relation {
+		err = fmt.Errorf("%w: a set is in itself without being written", ErrRestriction)
+	}
 	return s, subject, err
 }
 
@@ -409,12 +412,15 @@ func unarchive(actor string, o Object, modified *bool) operation {
 // transfer gives an object another owner; everything else stays.
 func transfer(actor string, o Object, to string) operation {
 	return func(ctx context.Context, p *plan) error {
-		s, err := p.owned(ctx, actor, o)
+		s, err := p.object(ctx, o)
+		if err == nil && s.archived {
+			err = fmt.Errorf("%w: %s", ErrArchived, o)
+		}
+		if err == nil {
+			s, err = p.owned(ctx, actor, o)
+		}
 		if err != nil {
 			return err
-		}
-		if s.archived {
-			return fmt.Errorf("%w: %s", ErrArchived, o)
 		}
 		if err := p.e.sound.validate(to); err != nil {
 			return err
