@@ -3,6 +3,7 @@ package permify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"google.golang.org/grpc/codes"
@@ -189,7 +190,8 @@ func open(r *eval.Reasons) error {
 	case r == nil:
 		return nil
 	case len(r.Errors) > 0:
-		return &failure{codes.InvalidArgument, r.Errors[0].Error(), r.Errors[0]}
+		e := &r.Errors[0]
+		return &failure{codes.InvalidArgument, fmt.Sprintf("rule %s on %s: %v", e.Condition, e.Tuple.Object, e.Err), e}
 	case r.Bound == eval.BoundDepth:
 		return coded(basev1.ErrorCode_ERROR_CODE_DEPTH_NOT_ENOUGH)
 	case r.Bound != "":

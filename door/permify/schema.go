@@ -3,7 +3,11 @@ package permify
 import (
 	"context"
 	"errors"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -11,6 +15,7 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -52,22 +57,46 @@ func writeSchema(ctx context.Context, store *ostiary.Store, text string) (string
 	return info.ID, nil
 }
 
-// located puts the place of its rule before what the compiler says of it.
+// located puts the place in the text before what the compiler says.
 func located(s *language.Schema, err error) error {
 	var e *schema.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	at := language.Position{Line: 1, Column: 1}
 	if r := s.Rule(e.Condition); r != nil {
-		at = r.BodyPosition
-	} else if t := s.Entity(e.Type); t != nil {
+		at, text := withinRule(r, e.Text)
+		return &language.Error{Position: at, Text: text, Kind: e}
+	}
+	at := language.Position{Line: 1, Column: 1}
+	if t := s.Entity(e.Type); t != nil {
 		at = t.Position
 		if st := t.Statement(e.Relation); st != nil {
 			at = st.Position
 		}
 	}
 	return &language.Error{Position: at, Text: e.Text, Kind: e}
+}
+
+// celPlace is how the expression library says where: line, column (from 1) and
+// text, with a drawing below.
+var celPlace = regexp.MustCompile(`<input>:(\d+):(\d+): ([^\n]*)`)
+
+// withinRule turns a place in a rule's expression into one in the schema.
+func withinRule(r *language.Rule, text string) (language.Position, string) {
+	at := r.BodyPosition
+	m := celPlace.FindStringSubmatch(text)
+	if m == nil {
+		return at, strings.TrimPrefix(text, expr.ErrCompile.Error()+": ")
+	}
+	line, errLine := strconv.Atoi(m[1])
+	column, errColumn := strconv.Atoi(m[2])
+	if errLine != nil || errColumn != nil {
+		return at, m[3]
+	}
+	if line == 1 {
+		return language.Position{Line: at.Line, Column: at.Column + column - 1}, m[3]
+	}
+	return language.Position{Line: at.Line + line - 1, Column: column}, m[3]
 }
 
 // source returns a schema as it was written in this language. One of another
@@ -104,7 +133,8 @@ func (s *service) PartialWrite(ctx context.Context, r *basev1.SchemaPartialWrite
 		return nil, err
 	}
 	var edits []language.Edit
-	for entity, p := range r.Partials {
+	for _, entity := range slices.Sorted(maps.Keys(r.Partials)) {
+		p := r.Partials[entity]
 		edits = append(edits, language.Edit{Entity: entity, Write: p.GetWrite(), Update: p.GetUpdate(), Delete: p.GetDelete()})
 	}
 	text, err := parsed.Apply(edits)

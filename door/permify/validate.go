@@ -2,6 +2,7 @@ package permify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
@@ -142,8 +143,12 @@ func checkContext(c *basev1.Context) error {
 	return nil
 }
 
-// within says where in a list an invalid item stands.
+// within says where in a list an invalid item stands. An error code stays what
+// it is.
 func within(err error, field string, i int) error {
+	if strings.HasPrefix(err.Error(), "ERROR_CODE_") {
+		return err
+	}
 	return invalid("invalid %s[%d]: embedded message failed validation | caused by: %s", field, i, err)
 }
 

@@ -1,0 +1,287 @@
+package permify
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/permify/basev1"
+)
+
+// dial serves the door's gRPC services in memory.
+func dial(t testing.TB, d *door.Door) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	for _, s := range d.Services {
+		server.RegisterService(s.Desc, s.Impl)
+	}
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		server.Stop()
+	})
+	return conn
+}
+
+// listen serves the door's routes on a loopback port.
+func listen(t testing.TB, d *door.Door) *httptest.Server {
+	t.Helper()
+	router, err := door.NewRouter(d.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var p door.Params
+		route, methods := router.Find(r.Method, r.URL.EscapedPath(), &p)
+		if route == nil {
+			d.Missing(w, r, methods)
+			return
+		}
+		route.Serve(w, r, p)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+const watchSchema = "entity user {}\nentity doc {\n relation owner @user\n attribute on boolean\n}"
+
+// clients are the gRPC clients of a fresh door with watchSchema in t1.
+type clients struct {
+	door   *door.Door
+	data   basev1.DataClient
+	watch  basev1.WatchClient
+	schema basev1.SchemaClient
+	permit basev1.PermissionClient
+}
+
+func connect(t testing.TB, schema string) *clients {
+	t.Helper()
+	_, d := start(t, Options{})
+	conn := dial(t, d)
+	c := &clients{d, basev1.NewDataClient(conn), basev1.NewWatchClient(conn), basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn)}
+	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *clients) write(t testing.TB, lines ...string) string {
+	t.Helper()
+	r := &basev1.DataWriteRequest{TenantId: "t1", Metadata: &basev1.DataWriteRequestMetadata{}}
+	for _, l := range lines {
+		if strings.Contains(l, "$") {
+			a, typ, err := ParseAttribute(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := valueMessage(a.Value, typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Attributes = append(r.Attributes, &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v})
+			continue
+		}
+		k, err := ParseTuple(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Tuples = append(r.Tuples, tupleMessage(k.Key()))
+	}
+	out, err := c.data.Write(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.SnapToken
+}
+
+// said is a change in a line.
+func said(c *basev1.DataChange) string {
+	op := map[basev1.DataChange_Operation]string{1: "+", 2: "-"}[c.Operation]
+	if tuple := c.GetTuple(); tuple != nil {
+		return op + object(tuple.Entity).String() + "#" + tuple.Relation + "@" + subject(tuple.Subject).String()
+	}
+	return op + object(c.GetAttribute().Entity).String() + "$" + c.GetAttribute().Attribute
+}
+
+// TestWatch: everything that is written is told, also what filters delete, on a
+// tenant that has no data yet, and from a token on.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	first := c.write(t, "doc:0#owner@user:0")
+	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.write(t, "doc:1#owner@user:1", "doc:1#owner@user:2", "doc:2#owner@user:1", "doc:1$on|boolean:true")
+	if _, err := c.schema.Write(ctx, &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.data.Delete(ctx, &basev1.DataDeleteRequest{TenantId: "t1",
+		TupleFilter:     &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc", Ids: []string{"1", "2"}}},
+		AttributeFilter: &basev1.AttributeFilter{Entity: &basev1.EntityFilter{Type: "doc"}}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"+doc:1#owner@user:1", "+doc:1#owner@user:2", "+doc:2#owner@user:1", "+doc:1$on",
+		"-doc:1#owner@user:1", "-doc:1#owner@user:2", "-doc:2#owner@user:1", "-doc:1$on",
+	}
+	var got []string
+	last := ""
+	for len(got) < len(want) {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("after %v: %v", got, err)
+		}
+		if m.Changes.SnapToken == last || m.Changes.SnapToken == "" {
+			t.Errorf("snap token %q twice or not", last)
+		}
+		last = m.Changes.SnapToken
+		for _, ch := range m.Changes.DataChanges {
+			got = append(got, said(ch))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// TestWatchFromNow: without a token a watch tells what comes, although nothing
+// was ever written.
+func TestWatchFromNow(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The stream has begun when it tells the first write that came after it.
+	got := make(chan string, 1)
+	go func() {
+		m, err := stream.Recv()
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		got <- said(m.Changes.DataChanges[0])
+	}()
+	for i := 0; ; i++ {
+		c.write(t, "doc:1#owner@user:"+strings.Repeat("x", 1+i%100))
+		select {
+		case line := <-got:
+			if !strings.HasPrefix(line, "+doc:1#owner@user:x") {
+				t.Fatal(line)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatal("nothing was told")
+		default:
+		}
+	}
+}
+
+// TestWatchOverREST: the route that the original declares and does not have.
+func TestWatchOverREST(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	token := c.write(t, "doc:0#owner@user:0")
+	c.write(t, "doc:1#owner@user:1")
+	server := listen(t, c.door)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/tenants/t1/watch", strings.NewReader(`{"snap_token":"`+token+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	line, err := bufio.NewReader(res.Body).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Result struct {
+			Changes struct {
+				SnapToken   string `json:"snap_token"`
+				DataChanges []struct {
+					Operation string
+					Tuple     struct{ Subject struct{ ID string } }
+				} `json:"data_changes"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(line), &got); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	ch := got.Result.Changes
+	if ch.SnapToken == "" || len(ch.DataChanges) != 1 || ch.DataChanges[0].Operation != "OPERATION_CREATE" || ch.DataChanges[0].Tuple.Subject.ID != "1" {
+		t.Errorf("got %s", line)
+	}
+}
+
+// TestWatchRefuses: an unknown tenant, a token of no one.
+func TestWatchRefuses(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	for tenant, want := range map[string]codes.Code{"nobody": codes.NotFound, "a b": codes.InvalidArgument, "t1": codes.InvalidArgument} {
+		stream, err := c.watch.Watch(t.Context(), &basev1.WatchRequest{TenantId: tenant, SnapToken: "nonsense"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); status.Code(err) != want {
+			t.Errorf("%s: %v", tenant, err)
+		}
+	}
+}
+
+// TestWatchEnds: a caller who leaves ends the work for him.
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	e, d := start(t, Options{})
+	s := d.Services[5].Impl.(watchServer).s
+	if _, err := s.WriteSchema(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+		t.Fatal(err)
+	}
+	_ = e
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1"}, func(*basev1.WatchResponse) error { return nil })
+	}()
+	stop()
+	select {
+	case err := <-done:
+		if status.Code(err) != codes.Canceled {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the watch went on")
+	}
+}
