@@ -108,42 +108,58 @@ func correlationForm(s string) bool {
 }
 
 func checkForm(r *wire.CheckRequest) error {
-	if idsForm(r.StoreID, r.ModelID) && r.HasKey && checkKeyForm(&r.Key) && contextualForm(r.Tuples) && consistencyForm(r.Consistency) {
+	if checkFits(r) {
 		return nil
 	}
 	return ruled(checkMessage(r))
 }
 
+func checkFits(r *wire.CheckRequest) bool {
+	return idsForm(r.StoreID, r.ModelID) && r.HasKey && checkKeyForm(&r.Key) && contextualForm(r.Tuples) && consistencyForm(r.Consistency)
+}
+
 func batchForm(r *wire.BatchCheckRequest) error {
-	ok := idsForm(r.StoreID, r.ModelID) && len(r.Checks) > 0 && consistencyForm(r.Consistency)
-	for i := range r.Checks {
-		c := &r.Checks[i]
-		ok = ok && c.HasKey && checkKeyForm(&c.Key) && contextualForm(c.Tuples) && correlationForm(c.CorrelationID)
-	}
-	if ok {
+	if batchFits(r) {
 		return nil
 	}
 	return ruled(batchMessage(r))
 }
 
-func objectsForm(r *wire.ListObjectsRequest, streamed bool) error {
-	if idsForm(r.StoreID, r.ModelID) && name(r.Type, typeRunesMax) && name(r.Relation, relationRunesMax) &&
-		1 <= len(r.User) && len(r.User) <= userBytesMax && contextualForm(r.Tuples) && consistencyForm(r.Consistency) {
-		return nil
+func batchFits(r *wire.BatchCheckRequest) bool {
+	ok := idsForm(r.StoreID, r.ModelID) && len(r.Checks) > 0 && consistencyForm(r.Consistency)
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		ok = ok && c.HasKey && checkKeyForm(&c.Key) && contextualForm(c.Tuples) && correlationForm(c.CorrelationID)
 	}
-	if streamed {
+	return ok
+}
+
+func objectsForm(r *wire.ListObjectsRequest, streamed bool) error {
+	switch {
+	case objectsFit(r):
+		return nil
+	case streamed:
 		return ruled(streamedMessage(r))
 	}
 	return ruled(objectsMessage(r))
 }
 
+func objectsFit(r *wire.ListObjectsRequest) bool {
+	return idsForm(r.StoreID, r.ModelID) && name(r.Type, typeRunesMax) && name(r.Relation, relationRunesMax) &&
+		1 <= len(r.User) && len(r.User) <= userBytesMax && contextualForm(r.Tuples) && consistencyForm(r.Consistency)
+}
+
 func usersForm(r *wire.ListUsersRequest) error {
-	ok := idsForm(r.StoreID, r.ModelID) && r.HasObject && name(r.Object.Type, typeRunesMax) && idEnd(r.Object.ID) &&
-		name(r.Relation, relationRunesMax) && len(r.Filters) == 1 && contextualForm(r.Tuples) && consistencyForm(r.Consistency)
-	if ok && name(r.Filters[0].Type, typeRunesMax) && (r.Filters[0].Relation == "" || name(r.Filters[0].Relation, relationRunesMax)) {
+	if usersFit(r) {
 		return nil
 	}
 	return ruled(usersMessage(r))
+}
+
+func usersFit(r *wire.ListUsersRequest) bool {
+	ok := idsForm(r.StoreID, r.ModelID) && r.HasObject && name(r.Object.Type, typeRunesMax) && idEnd(r.Object.ID) &&
+		name(r.Relation, relationRunesMax) && len(r.Filters) == 1 && contextualForm(r.Tuples) && consistencyForm(r.Consistency)
+	return ok && name(r.Filters[0].Type, typeRunesMax) && (r.Filters[0].Relation == "" || name(r.Filters[0].Relation, relationRunesMax))
 }
 
 // idEnd is the rule of an id that stands alone: it looks at the end only.
@@ -159,13 +175,17 @@ func idEnd(s string) bool {
 }
 
 func writeForm(r *wire.WriteRequest) error {
+	if writeFits(r) {
+		return nil
+	}
+	return ruled(writeMessage(r))
+}
+
+func writeFits(r *wire.WriteRequest) bool {
 	ok := idsForm(r.StoreID, r.ModelID) && (!r.HasWrites || len(r.Writes) > 0) && (!r.HasDeletes || len(r.Deletes) > 0) &&
 		tuplesForm(r.Writes)
 	for i := range r.Deletes {
 		ok = ok && keyForm(&r.Deletes[i])
 	}
-	if ok {
-		return nil
-	}
-	return ruled(writeMessage(r))
+	return ok
 }

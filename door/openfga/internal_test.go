@@ -1,0 +1,497 @@
+package openfga
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+const testModel = `model
+  schema 1.1
+type user
+type group
+  relations
+    define member: [user, group#member]
+type document
+  relations
+    define viewer: [user, user:*, group#member]
+`
+
+// testService is a service over a store of its own that has testModel.
+func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiary.Store) {
+	t.Helper()
+	eo.Conditions = Conditions{Inner: cel.New(cel.Options{})}
+	e, err := ostiary.Open(t.Context(), eo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	st, err := e.CreateStore(t.Context(), ostiary.CreateStore{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := ParseDSL([]byte(testModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m, Dialect: LanguageDSL, Source: []byte(testModel)}); err != nil {
+		t.Fatal(err)
+	}
+	return &service{engine: e, o: o.withDefaults()}, st
+}
+
+func addTuples(t testing.TB, st *ostiary.Store, texts ...string) {
+	t.Helper()
+	var w ostiary.Write
+	for _, s := range texts {
+		tuple, err := rel.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Add = append(w.Add, tuple)
+	}
+	if _, err := st.Write(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCode fails the test if err is not of the code.
+func wantCode(t testing.TB, err error, want codes.Code) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want code %d", want)
+	}
+	var f *failure
+	if !errors.As(err, &f) || f.code != want {
+		t.Fatalf("%v (%T), want code %d", err, err, want)
+	}
+}
+
+// pieces are what names are made of where forms are compared: every byte that
+// some rule looks for, characters of 2 to 4 bytes, and lengths at bounds.
+func pieces() []string {
+	return []string{"", "a", "b1", ":", "#", "@", "*", " ", "\t", "\n", "\v", "\f", "\r", "\u0085", "\u00a0", "é", "漢", "😀", "\x7f", "-", "_", "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		"01arz3ndektsv4rrffq69g5fav", "01ARZ3NDEKTSV4RRFFQ69G5FAI", strings.Repeat("x", 36), strings.Repeat("x", 50), strings.Repeat("x", 254), strings.Repeat("é", 128), strings.Repeat("x", 256), strings.Repeat("x", 511)}
+}
+
+type maker struct{ *rand.Rand }
+
+func (m maker) text() string {
+	p := pieces()
+	s := ""
+	for range 1 + m.IntN(3) {
+		s += p[m.IntN(len(p))]
+	}
+	return s
+}
+
+// good is usually a text that fits, so that rules behind the first are reached.
+func (m maker) good(s string) string {
+	if m.IntN(8) == 0 {
+		return m.text()
+	}
+	return s
+}
+
+func (m maker) key() wire.Key {
+	return wire.Key{User: m.good("user:a"), Relation: m.good("viewer"), Object: m.good("document:1")}
+}
+
+func (m maker) id() string { return m.good("01ARZ3NDEKTSV4RRFFQ69G5FAV") }
+
+func (m maker) tuples() (out []wire.Tuple) {
+	n := m.IntN(3)
+	if m.IntN(10) == 0 {
+		n = 99 + m.IntN(3)
+	}
+	for range n {
+		t := wire.Tuple{Key: m.key()}
+		if m.IntN(3) == 0 {
+			t.Condition = &wire.Condition{Name: m.good("cond")}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func (m maker) consistency() int32 { return []int32{0, 100, 200, 7, -1}[m.IntN(5)*m.IntN(2)] }
+
+// TestFormsAreTheRules compares the byte loops with the protocol's own rules.
+func TestFormsAreTheRules(t *testing.T) {
+	t.Parallel()
+	m := maker{rand.New(rand.NewPCG(1, 2))}
+	ok, refused := 0, 0
+	compare := func(name string, fast bool, message interface{ ValidateAll() error }, request any) {
+		err := message.ValidateAll()
+		if fast != (err == nil) {
+			t.Errorf("%s: byte loops say %v, the rules %v: %+v", name, fast, err, request)
+		}
+		if err == nil {
+			ok++
+		} else {
+			refused++
+		}
+	}
+	for range 4000 {
+		check := wire.CheckRequest{StoreID: m.id(), ModelID: m.good(""), HasKey: m.IntN(10) > 0, Key: m.key(), Tuples: m.tuples(), Consistency: m.consistency()}
+		compare("check", checkFits(&check), checkMessage(&check), check)
+		batch := wire.BatchCheckRequest{StoreID: m.id(), ModelID: m.good(""), Consistency: m.consistency()}
+		for range m.IntN(3) {
+			batch.Checks = append(batch.Checks, wire.BatchItem{CorrelationID: m.good("c"), HasKey: m.IntN(10) > 0, Key: m.key(), Tuples: m.tuples()})
+		}
+		compare("batch", batchFits(&batch), batchMessage(&batch), batch)
+		objects := wire.ListObjectsRequest{StoreID: m.id(), ModelID: m.good(""), Type: m.good("document"), Relation: m.good("viewer"), User: m.good("user:a"), Tuples: m.tuples(), Consistency: m.consistency()}
+		compare("objects", objectsFit(&objects), objectsMessage(&objects), objects)
+		compare("streamed", objectsFit(&objects), streamedMessage(&objects), objects)
+		users := wire.ListUsersRequest{StoreID: m.id(), ModelID: m.good(""), HasObject: m.IntN(10) > 0, Object: wire.Object{Type: m.good("document"), ID: m.good("1")}, Relation: m.good("viewer"), Tuples: m.tuples(), Consistency: m.consistency()}
+		for range []int{1, 1, 1, 0, 2}[m.IntN(5)] {
+			users.Filters = append(users.Filters, wire.UserFilter{Type: m.good("user"), Relation: m.good("")})
+		}
+		compare("users", usersFit(&users), usersMessage(&users), users)
+		write := wire.WriteRequest{StoreID: m.id(), ModelID: m.good(""), HasWrites: m.IntN(4) > 0, Writes: m.tuples(), HasDeletes: m.IntN(4) == 0}
+		if !write.HasWrites {
+			write.Writes = nil
+		}
+		if write.HasDeletes {
+			for range m.IntN(3) {
+				write.Deletes = append(write.Deletes, m.key())
+			}
+		}
+		compare("write", writeFits(&write), writeMessage(&write), write)
+	}
+	if ok < 1000 || refused < 1000 {
+		t.Errorf("%d fit, %d do not: the test says little", ok, refused)
+	}
+}
+
+// FuzzWord compares the building blocks of forms with the rules.
+func FuzzWord(f *testing.F) {
+	for _, p := range pieces() {
+		f.Add(p, p+"a")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
+		in := wire.CheckRequest{StoreID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", HasKey: true, Key: wire.Key{User: a, Relation: b, Object: a}}
+		if checkFits(&in) != (checkMessage(&in).ValidateAll() == nil) {
+			t.Errorf("%q %q", a, b)
+		}
+		c := wire.BatchItem{CorrelationID: a, HasKey: true, Key: wire.Key{User: "user:a", Relation: "r", Object: "o:1"}}
+		batch := wire.BatchCheckRequest{StoreID: in.StoreID, Checks: []wire.BatchItem{c}}
+		if batchFits(&batch) != (batchMessage(&batch).ValidateAll() == nil) {
+			t.Errorf("correlation %q", a)
+		}
+	})
+}
+
+// FuzzToken gives texts as tokens of every kind: they are survived, and none
+// but the door's own is taken.
+func FuzzToken(f *testing.F) {
+	f.Add("", "store", []byte("position"))
+	f.Add(sealToken(changesToken, []byte{1, 2, 3}, "store"), "store", []byte{0xff})
+	f.Add(logPlace{after: "o1.x", skip: 7, typ: "document"}.token("store"), "store", []byte{})
+	f.Fuzz(func(t *testing.T, text, of string, position []byte) {
+		for k := storesToken; k <= changesToken; k++ {
+			if got, err := openToken(k, text, of); err == nil && sealToken(k, got, of) != text {
+				t.Errorf("kind %d: %q is taken, and written as %q", k, text, sealToken(k, got, of))
+			}
+			sealed := sealToken(k, position, of)
+			if got, err := openToken(k, sealed, of); err != nil || !bytes.Equal(got, position) {
+				t.Errorf("kind %d: %q comes back as %q, %v", k, position, got, err)
+			}
+			if _, err := openToken(k, sealed, of+"x"); err == nil {
+				t.Errorf("kind %d: taken for another list", k)
+			}
+			if _, err := openToken(k%changesToken+1, sealed, of); err == nil {
+				t.Errorf("kind %d: taken for another kind", k)
+			}
+		}
+		_, _ = readLogPlace(text, of)
+		_, _ = readLogPlace(sealToken(changesToken, position, of), of)
+		place := logPlace{after: ostiary.Token(text), skip: uint64(len(text)), typ: of}
+		if got, err := readLogPlace(place.token(of), of); err != nil || got != place {
+			t.Errorf("%+v comes back as %+v, %v", place, got, err)
+		}
+	})
+}
+
+// TestTokenBitFlips turns each bit of a token: none is taken.
+func TestTokenBitFlips(t *testing.T) {
+	t.Parallel()
+	token := []byte(logPlace{after: "o1.AAAA", skip: 3, typ: "document"}.token("store"))
+	for i := range token {
+		for bit := range 8 {
+			flipped := bytes.Clone(token)
+			flipped[i] ^= 1 << bit
+			if _, err := readLogPlace(string(flipped), "store"); err == nil {
+				t.Errorf("byte %d, bit %d: %q is taken", i, bit, flipped)
+			}
+		}
+	}
+}
+
+// FuzzBody gives bodies to the calls that speak in messages: what is taken is
+// what encoding/json and protojson take, and is written and read back.
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{``, ` `, `{}`, `null`, `{"name":"a"}`, `{"name":"a","name":"b"}`, `{"name":1}`, `{"name":"a"} x`, `{"type_definitions":[{"type":"user"}]}`,
+		`{"typeDefinitions":[{"type":"user"}],"x":[[1]]}`, `{"schema_version":"\ud800"}`, `{"conditions":{"c":{"parameters":{"x":{"type_name":"TYPE_NAME_INT"}}}}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		in := &openfgav1.WriteAuthorizationModelRequest{}
+		err := unmarshal(body, in)
+		theirs := &openfgav1.WriteAuthorizationModelRequest{}
+		want := len(bytes.TrimSpace(body)) == 0
+		if !want && json.Valid(body) {
+			want = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, theirs) == nil && jsonNesting(body) <= JSONNestingMax
+		}
+		if (err == nil) != want {
+			t.Fatalf("%q: %v, want taken: %v", body, err, want)
+		}
+		if err != nil {
+			wantCode(t, err, codeValidation)
+			return
+		}
+		if !proto.Equal(in, theirs) {
+			t.Fatalf("%q: %v, want %v", body, in, theirs)
+		}
+		text, err := marshal(nil, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &openfgav1.WriteAuthorizationModelRequest{}
+		if err := unmarshal(text, again); err != nil || !proto.Equal(in, again) {
+			t.Fatalf("%q: read back as %v, %v", text, again, err)
+		}
+	})
+}
+
+// TestChangesOfAFilter: what a filter removed is told tuple by tuple, over
+// pages, as long as the past is kept.
+func TestChangesOfAFilter(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	addTuples(t, st, "document:1#viewer@user:a", "document:2#viewer@user:a", "document:3#viewer@user:b", "group:g#member@user:a")
+	if _, err := st.Write(t.Context(), ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "a"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	addTuples(t, st, "document:4#viewer@user:a")
+	for _, at := range []struct {
+		typ  string
+		want string
+	}{
+		{"", "+document:1@user:a +document:2@user:a +document:3@user:b +group:g@user:a -document:1@user:a -document:2@user:a -group:g@user:a +document:4@user:a"},
+		{"document", "+document:1@user:a +document:2@user:a +document:3@user:b -document:1@user:a -document:2@user:a +document:4@user:a"},
+		{"group", "+group:g@user:a -group:g@user:a"},
+	} {
+		for size := range int32(5) {
+			if got := strings.Join(allChanges(t, s, st, at.typ, size+1), " "); got != at.want {
+				t.Errorf("type %q, pages of %d:\n%s\nwant\n%s", at.typ, size+1, got, at.want)
+			}
+		}
+	}
+}
+
+// TestChangesOfAFilterTooOld: where the past is gone, the changes say so.
+func TestChangesOfAFilterTooOld(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	addTuples(t, st, "document:1#viewer@user:a")
+	if _, err := st.Write(t.Context(), ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	addTuples(t, st, "document:2#viewer@user:a")
+	head, err := st.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Trim(t.Context(), 0, head.Revision); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.readChanges(t.Context(), &call{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String()})
+	wantCode(t, err, codePrecondition)
+}
+
+func allChanges(t *testing.T, s *service, st *ostiary.Store, typ string, size int32) (out []string) {
+	t.Helper()
+	in := &openfgav1.ReadChangesRequest{StoreId: st.ID().String(), Type: typ, PageSize: wrapperspb.Int32(size)}
+	for range 100 {
+		page, err := s.readChanges(t.Context(), &call{}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.GetChanges()) > int(size) {
+			t.Fatalf("a page of %d has %d", size, len(page.GetChanges()))
+		}
+		if len(page.GetChanges()) == 0 {
+			return out
+		}
+		for _, c := range page.GetChanges() {
+			sign := "+"
+			if c.GetOperation() == openfgav1.TupleOperation_TUPLE_OPERATION_DELETE {
+				sign = "-"
+			}
+			out = append(out, sign+c.GetTupleKey().GetObject()+"@"+c.GetTupleKey().GetUser())
+		}
+		in.ContinuationToken = page.GetContinuationToken()
+	}
+	t.Fatal("the changes never end")
+	return nil
+}
+
+// TestChangesHorizon: what is younger is hidden, and told later.
+func TestChangesHorizon(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Add(-2 * time.Hour)
+	s, st := testService(t, ostiary.Options{Clock: func() time.Time { return now }}, Options{ChangesHorizon: time.Hour})
+	addTuples(t, st, "document:1#viewer@user:a")
+	now = now.Add(2 * time.Hour)
+	addTuples(t, st, "document:2#viewer@user:a")
+	if got := allChanges(t, s, st, "", 10); fmt.Sprint(got) != "[+document:1@user:a]" {
+		t.Error(got)
+	}
+	s.o.ChangesHorizon = 0
+	if got := allChanges(t, s, st, "", 1); fmt.Sprint(got) != "[+document:1@user:a +document:2@user:a]" {
+		t.Error(got)
+	}
+	out, err := s.readChanges(t.Context(), &call{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String(), StartTime: timestamppb.New(now.Add(-time.Hour))})
+	if err != nil || len(out.GetChanges()) != 1 || out.GetChanges()[0].GetTupleKey().GetObject() != "document:2" {
+		t.Error(out, err)
+	}
+}
+
+// TestOtherModels: a model that came as DSL is read as what it means; one that
+// the protocol has no words for is an error that says so, and one of a
+// namespace is not this protocol's.
+func TestOtherModels(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	id := st.ID().String()
+	models, err := s.readModels(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id})
+	if err != nil || len(models.GetAuthorizationModels()) != 1 {
+		t.Fatal(models, err)
+	}
+	dsl := models.GetAuthorizationModels()[0]
+	want, _, err := ParseDSL([]byte(testModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Translate(dsl); err != nil || !sameMeaning(got, want) {
+		t.Errorf("%v %v", got, err)
+	}
+	spaced := &schema.Model{Namespace: "space", Types: []schema.TypeDef{{Name: "user"}}}
+	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: spaced}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.readModels(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id}); err != nil || len(again.GetAuthorizationModels()) != 1 {
+		t.Error(again, err)
+	}
+	foreign := &schema.Model{Types: []schema.TypeDef{{Name: "user", Attributes: []schema.AttributeDef{{Name: "age"}}}}}
+	foreign.Types[0].Attributes[0].Type.Kind = 3
+	info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: foreign})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.readModel(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelRequest{StoreId: id, Id: info.ID})
+	wantCode(t, err, codeInvalidModel)
+}
+
+// TestCallersEnd: a caller that gives up and time that is up are told apart,
+// whatever was asked.
+func TestCallersEnd(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	addTuples(t, st, "document:1#viewer@user:a")
+	id := st.ID().String()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer stop()
+	for name, f := range map[string]func(context.Context) error{
+		"list objects": func(ctx context.Context) error {
+			_, err := s.listObjects(ctx, &call{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"})
+			return err
+		},
+		"list users": func(ctx context.Context) error {
+			_, err := s.listUsers(ctx, &call{}, &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "1"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}})
+			return err
+		},
+		"stream": func(ctx context.Context) error {
+			return s.streamObjects(ctx, &call{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}, func([]string) error { return nil })
+		},
+		"changes": func(ctx context.Context) error {
+			_, err := s.readChanges(ctx, &call{}, &openfgav1.ReadChangesRequest{StoreId: id})
+			return err
+		},
+		"stores": func(ctx context.Context) error {
+			_, err := s.listStores(ctx, &call{}, &openfgav1.ListStoresRequest{})
+			return err
+		},
+		"write": func(ctx context.Context) error {
+			return s.write(ctx, &call{}, &wire.WriteRequest{StoreID: id, HasWrites: true, Writes: []wire.Tuple{{Key: wire.Key{User: "user:b", Relation: "viewer", Object: "document:1"}}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantCode(t, f(gone), codeCancelled)
+			wantCode(t, f(late), codeDeadline)
+		})
+	}
+}
+
+// TestRefusals: what a server refuses on the door's behalf, in its words.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[door.Reason]struct {
+		status int
+		name   string
+	}{
+		door.NoCredentials: {401, "bearer_token_missing"}, door.BadCredentials: {401, "unauthenticated"},
+		door.TooLarge: {500, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
+		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {500, "unavailable"},
+		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"}, 0: {500, "internal_error"},
+	} {
+		if form := refusal(&door.Refusal{Reason: reason}).form(); form.status != want.status || form.name != want.name {
+			t.Errorf("reason %d: %d %s, want %d %s", reason, form.status, form.name, want.status, want.name)
+		}
+	}
+}
+
+// TestFailures: every kind of the engine's errors has a code, whose HTTP form
+// has the protocol's name; what is inside stays inside.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds() {
+		f := toFailure(&ostiary.Error{Op: "op", Kind: k.kind, Err: errors.New("detail")})
+		if form := f.form(); form.name == "" || strings.ContainsAny(form.name, "0123456789") || form.status < 400 {
+			t.Errorf("%v: %+v", k.kind, form)
+		}
+	}
+	if f := toFailure(errors.New("the password is in here")); f.code != codeInternal || strings.Contains(f.message, "password") {
+		t.Error(f)
+	}
+	for c := range codes.Code(17) {
+		if form := (&failure{c, "x"}).form(); c != codes.OK && (form.status < 400 || form.name == "") {
+			t.Errorf("gRPC code %d: %+v", c, form)
+		}
+	}
+}
