@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -57,3 +58,5 @@ func wantKind(t testing.TB, err, kind error) {
 		t.Errorf("%v, want %v", err, kind)
 	}
 }
+
+func relObject(typ, id string) rel.Object { return rel.Object{Type: typ, ID: id} }

@@ -1,0 +1,322 @@
+package acp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	ckpebble "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/storage/kv"
+	"github.com/ostiary/ostiary/storage/memory"
+	"github.com/ostiary/ostiary/storage/pebble"
+)
+
+func doc(policy, id string) acp.Object {
+	return acp.Object{Policy: policy, Resource: "note", ID: id}
+}
+
+// TestBatch: all of it in one entry, or nothing; each operation sees those
+// before it.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var events []acp.Event
+	e := open(t, acp.Options{Event: func(ev acp.Event) { events = append(events, ev) }})
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	revision := func() uint64 {
+		s := must(e.Store())(t)
+		return uint64(must(s.Stats(ctx))(t).Revision)
+	}
+	events = nil
+	before := revision()
+	b := e.Batch()
+	b.Register(alice, doc(id, "1"))
+	b.Register(bob, doc(id, "2"))
+	b.Relate(alice, acp.Relationship{Object: doc(id, "1"), Relation: "admin", Subject: acp.ActorSubject(bob)})
+	b.Relate(bob, acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(carol)}) // by the authority just given
+	b.Relate(bob, acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(carol)})
+	must(0, b.Commit(ctx))(t)
+	if n := revision() - before; n != 1 || len(events) != 4 || events[0].Token != events[3].Token {
+		t.Errorf("%d entries, events %v", n, events)
+	}
+	if !must(e.Check(ctx, carol, "read", doc(id, "1")))(t) {
+		t.Error("carol may not read")
+	}
+	for _, c := range []struct {
+		name string
+		kind error
+		fill func(b *acp.Batch)
+	}{
+		{"registered before", acp.ErrRegistered, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register(bob, doc(id, "1")) }},
+		{"registered twice", acp.ErrRegistered, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register(bob, doc(id, "3")) }},
+		{"a stranger", acp.ErrUnauthorized, func(b *acp.Batch) {
+			b.Register(alice, doc(id, "3"))
+			b.Relate(carol, acp.Relationship{Object: doc(id, "3"), Relation: "reader", Subject: acp.ActorSubject(carol)})
+		}},
+		{"nobody", acp.ErrUnauthenticated, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register("", doc(id, "4")) }},
+		{"turned round", acp.ErrBatch, func(b *acp.Batch) {
+			x := acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(carol)}
+			b.Unrelate(alice, x)
+			b.Relate(alice, x)
+		}},
+		{"authority after a removal", acp.ErrBatch, func(b *acp.Batch) {
+			b.Unrelate(alice, acp.Relationship{Object: doc(id, "1"), Relation: "admin", Subject: acp.ActorSubject(bob)})
+			b.Relate(bob, acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(bob)})
+		}},
+		{"archived", acp.ErrArchived, func(b *acp.Batch) {
+			b.Archive(alice, doc(id, "1"))
+			b.Relate(alice, acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(bob)})
+		}},
+	} {
+		b := e.Batch()
+		c.fill(b)
+		before := revision()
+		if err := b.Commit(ctx); !errors.Is(err, c.kind) || revision() != before {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if ok, _ := e.IsRegistered(ctx, doc(id, "3")); ok {
+		t.Error("half a batch is there")
+	}
+	b = e.Batch()
+	b.Transfer(alice, doc(id, "1"), carol)
+	b.Archive(bob, doc(id, "2"))
+	must(0, b.Commit(ctx))(t)
+	if r := must(e.Registration(ctx, doc(id, "2")))(t); !r.Archived {
+		t.Error(r)
+	}
+}
+
+func TestBatchBound(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := open(t, acp.Options{BatchMax: 3})
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	for n, want := range map[int]error{3: nil, 4: acp.ErrBound} {
+		b := e.Batch()
+		ids := make([]string, n)
+		for i := range n {
+			ids[i] = fmt.Sprintf("%d-%d", n, i)
+			b.Register(alice, doc(id, ids[i]))
+		}
+		if err := b.Commit(ctx); !errors.Is(err, want) {
+			t.Errorf("%d: %v", n, err)
+		}
+		if _, err := e.CheckMany(ctx, alice, "read", id, "note", ids); !errors.Is(err, want) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// TestJoinedTransaction: the database's rows and what is registered commit
+// together, on a store of the embedder's own and on its own Pebble.
+func TestJoinedTransaction(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	ram := memory.NewStore()
+	db := must(ckpebble.Open("data", &ckpebble.Options{FS: vfs.NewMem()}))(t)
+	t.Cleanup(func() { db.Close() })
+	ramDriver := must(kv.New(ram, kv.Options{Prefix: []byte("acp/")}))(t)
+	pebbleDriver := must(pebble.New(db, []byte("acp/")))(t)
+	for _, c := range []struct {
+		name   string
+		open   acp.Options
+		begin  func() any
+		set    func(tx any, key string)
+		commit func(tx any) error
+		has    func(key string) bool
+	}{
+		{"kv", acp.Options{Driver: ramDriver}, func() any { return ram.Batch() },
+			func(tx any, key string) { tx.(kv.Batch).Set([]byte(key), []byte("row")) },
+			func(tx any) error { return tx.(kv.Batch).Commit() },
+			func(key string) bool { _, ok, _ := ram.Get([]byte(key), nil); return ok }},
+		{"pebble", acp.Options{Driver: pebbleDriver}, func() any { return db.NewBatch() },
+			func(tx any, key string) { tx.(*ckpebble.Batch).Set([]byte(key), []byte("row"), nil) },
+			func(tx any) error { return tx.(*ckpebble.Batch).Commit(ckpebble.Sync) },
+			func(key string) bool {
+				_, closer, err := db.Get([]byte(key))
+				if err == nil {
+					closer.Close()
+				}
+				return err == nil
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told := 0
+			c.open.Event = func(acp.Event) { told++ }
+			e := open(t, c.open)
+			id := must(e.AddPolicy(ctx, alice, notes))(t)
+			told = 0
+			create := func(key string) (*acp.Pending, any) {
+				b := e.Batch()
+				b.Register(alice, doc(id, key))
+				b.Relate(alice, acp.Relationship{Object: doc(id, key), Relation: "reader", Subject: acp.ActorSubject(bob)})
+				p := must(b.Prepare(ctx))(t)
+				tx := c.begin()
+				c.set(tx, key)
+				must(0, p.AppendTo(ctx, tx))(t)
+				return p, tx
+			}
+			p, tx := create("1")
+			if ok, _ := e.IsRegistered(ctx, doc(id, "1")); ok {
+				t.Error("visible before the commit")
+			}
+			must(0, c.commit(tx))(t)
+			must(0, p.Publish(ctx))(t)
+			if !must(e.Check(ctx, bob, "read", doc(id, "1")))(t) || !c.has("1") || told != 2 {
+				t.Error("not both", told)
+			}
+
+			p, _ = create("2")
+			p.Abort()
+			p, _ = create("3")
+			if err := p.Publish(ctx); !errors.Is(err, ostiary.ErrPending) {
+				t.Error(err)
+			}
+			for _, key := range []string{"2", "3"} {
+				if ok, _ := e.IsRegistered(ctx, doc(id, key)); ok || c.has(key) {
+					t.Error(key, "is there")
+				}
+			}
+			b := e.Batch()
+			b.Register(bob, doc(id, "1"))
+			_, err := b.Prepare(ctx)
+			wantKind(t, err, acp.ErrRegistered)
+			must(0, e.Register(ctx, bob, doc(id, "4")))(t) // the turn is free
+		})
+	}
+}
+
+// TestRaces: of many who register one object, one wins; who may no longer
+// share, does not.
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := open(t, acp.Options{})
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	var wg sync.WaitGroup
+	won := make(chan string, 64)
+	for i := range 64 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			who := []string{alice, bob, carol}[i%3]
+			if err := e.Register(ctx, who, doc(id, "1")); err == nil {
+				won <- who
+			} else if !errors.Is(err, acp.ErrRegistered) {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+	if len(won) != 1 {
+		t.Fatal(len(won), "won")
+	}
+	if owner, _, _ := e.Owner(ctx, doc(id, "1")); owner != <-won {
+		t.Error(owner)
+	}
+	for i := range 50 {
+		o := doc(id, fmt.Sprintf("race%d", i))
+		must(0, e.Register(ctx, alice, o))(t)
+		wg.Add(2)
+		var related, archived error
+		go func() { defer wg.Done(); _, related = e.Relate(ctx, alice, o, "reader", bob) }()
+		go func() { defer wg.Done(); _, archived = e.Archive(ctx, alice, o) }()
+		wg.Wait()
+		if archived != nil || related != nil && !errors.Is(related, acp.ErrArchived) {
+			t.Fatal(archived, related)
+		}
+		// Whichever came first, nothing is shared in the end.
+		if ok, _ := e.Check(ctx, bob, "read", o); ok {
+			t.Fatal("an archived object is shared")
+		}
+	}
+}
+
+// TestOtherDoors: what is registered here is plain tuples and schemas there.
+func TestOtherDoors(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	engine := must(ostiary.Open(ctx, ostiary.Options{}))(t)
+	t.Cleanup(func() { engine.Close() })
+	e := open(t, acp.Options{Engine: engine, Name: "docs"})
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	s := must(engine.StoreByAlias(ctx, acp.Door, "docs"))(t)
+	token := must(s.Head(ctx))(t)
+	must(0, e.Register(ctx, alice, doc(id, "1")))(t)
+	must(e.Relate(ctx, alice, doc(id, "1"), "reader", bob))(t)
+	question := ostiary.CheckRequest{Object: relObject(id+"/note", "1"), Relation: "read", Subject: relObject(id+"/actor", bob).AsSubject()}
+	if r := must(s.Check(ctx, question))(t); !r.Allowed() {
+		t.Error(r)
+	}
+	x := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question}))(t)
+	if x.Answer.Truth != expr.True {
+		t.Error(x)
+	}
+	seen := 0
+	for entry, err := range s.Watch(ctx, ostiary.WatchRequest{After: token}) {
+		must(entry, err)(t)
+		if seen++; seen == 2 {
+			break
+		}
+	}
+	list := must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: id + "/note", Relation: "read", Subject: question.Subject}))(t)
+	if len(list.IDs) != 1 {
+		t.Error(list)
+	}
+}
+
+// TestLifecycle: started once, closed as often as one likes, nothing in
+// between; a clock and a name of one's own.
+func TestLifecycle(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	driver := memory.New()
+	e := acp.New(acp.Options{Driver: driver, Name: "a", Clock: func() time.Time { return at }})
+	_, err := e.AddPolicy(ctx, alice, notes)
+	wantKind(t, err, acp.ErrClosed)
+	wantKind(t, e.ResetState(ctx), acp.ErrClosed)
+	must(0, e.Start(ctx))(t)
+	wantKind(t, e.Start(ctx), acp.ErrStarted)
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	if rec := must(e.Policy(ctx, id))(t); !rec.Created.Equal(at) {
+		t.Error(rec.Created)
+	}
+	must(0, e.Close())(t)
+	must(0, e.Close())(t)
+	_, err = e.Check(ctx, alice, "read", doc(id, "1"))
+	wantKind(t, err, acp.ErrClosed)
+	_, err = e.Batch().Prepare(ctx)
+	wantKind(t, err, acp.ErrClosed)
+	must(0, e.Start(ctx))(t)
+	must(e.Policy(ctx, id))(t)
+
+	other := open(t, acp.Options{Driver: driver, Name: "b"})
+	_, err = other.Policy(ctx, id)
+	wantKind(t, err, acp.ErrPolicyNotFound)
+	must(0, other.ResetState(ctx))(t)
+	must(e.Policy(ctx, id))(t)
+	must(0, e.Close())(t)
+}
+
+// TestCanceled: a context that ended is an error, never a decision.
+func TestCanceled(t *testing.T) {
+	t.Parallel()
+	e := open(t, acp.Options{})
+	id := must(e.AddPolicy(context.Background(), alice, notes))(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := e.Check(ctx, alice, "read", doc(id, "1"))
+	wantKind(t, err, context.Canceled)
+	wantKind(t, e.Register(ctx, alice, doc(id, "1")), context.Canceled)
+}
