@@ -157,3 +157,19 @@ func parseScalar(k expr.Kind, text string) (any, bool) {
 	}
 	return text, true
 }
+
+// ParseAttributeMessage reads a line with its type as the protocol's message.
+func ParseAttributeMessage(text string) (*basev1.Attribute, error) {
+	a, t, err := parseAttribute(text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind == expr.Any {
+		return nil, invalid("malformed attribute %q", text)
+	}
+	v, err := valueMessage(a.Value, t)
+	if err != nil {
+		return nil, err
+	}
+	return &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name, Value: v}, nil
+}

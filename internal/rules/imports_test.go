@@ -41,6 +41,7 @@ door/openfga: . door door/openfga/wire eval schema expr rel storage
 door/openfga/wire: expr
 door/permify: . door door/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
+door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door
