@@ -293,13 +293,21 @@ type verdict struct {
 // edge says whether the tuple n#…@e counts and its condition holds, under the
 // restriction that e's kind was read by.
 func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
-	if !e.Detailed() {
-		if x.Bare || fault.On(fault.EvalNoTypeRestriction) {
-			return expr.True
-		}
-		return expr.False
+	if x.Bare && !e.Detailed() {
+		return expr.True
 	}
-	return q.tuple(x, n, e).truth
+	return q.rareEdge(x, n, e)
+}
+
+// rareEdge is edge where more than a glance is needed.
+func (q *query) rareEdge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+	if e.Detailed() {
+		return q.tuple(x, n, e).truth
+	}
+	if fault.On(fault.EvalNoTypeRestriction) {
+		return expr.True
+	}
+	return expr.False
 }
 
 // tuple is edge with everything that explains it.
