@@ -82,7 +82,7 @@ func (s *Store) removeKeys(ctx context.Context, keys []rel.Key) (n int, err erro
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	_, err = s.submit(ctx, len(keys), func(g *group) ([]storage.Change, error) {
+	_, err = s.submit(ctx, &submission{build: func(g *group) ([]storage.Change, error) {
 		out := make([]storage.Change, 0, len(keys))
 		for _, k := range keys {
 			if t, ok := g.batch.Get(k); ok && t.Expired(g.now) {
@@ -92,7 +92,7 @@ func (s *Store) removeKeys(ctx context.Context, keys []rel.Key) (n int, err erro
 		}
 		n = len(out)
 		return out, nil
-	})
+	}}, len(keys))
 	return n, err
 }
 

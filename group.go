@@ -31,6 +31,7 @@ type group struct {
 	// kept says, once the group is published, that somebody keeps its entries.
 	kept bool
 
+	slabs   []*slab // memory of members' changes
 	entries []storage.Entry
 	sealed  []storage.Sealed
 	heads   []storage.Head // after each entry
@@ -237,8 +238,39 @@ func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, e
 	return d.Append(ctx, g.s.id, g.base.head, g.entries)
 }
 
+// slab is memory for the changes of several writers, who mostly have one each.
+type slab struct {
+	changes [slabChanges]storage.Change
+	used    int
+}
+
+const slabChanges = 64
+
+// space returns room for n changes of a member. It is used again by another
+// group once this one has landed, unless somebody keeps the entries.
+func (g *group) space(n int) []storage.Change {
+	if n > slabChanges/4 {
+		return make([]storage.Change, 0, n)
+	}
+	if k := len(g.slabs); k == 0 || g.slabs[k-1].used+n > slabChanges {
+		g.slabs = append(g.slabs, g.s.engine.slabs.Get().(*slab))
+	}
+	last := g.slabs[len(g.slabs)-1]
+	at := last.used
+	last.used += n
+	return last.changes[at:at:last.used]
+}
+
 // landed says that all is settled, and keeps nothing for who looks later.
 func (g *group) landed() {
+	for _, x := range g.slabs {
+		if !g.kept {
+			clear(x.changes[:x.used])
+			x.used = 0
+			g.s.engine.slabs.Put(x)
+		}
+	}
+	g.slabs = nil
 	g.taken, g.members, g.entries, g.sealed, g.heads = nil, nil, nil, nil, nil
 	g.base, g.batch = nil, nil
 	close(g.done)

@@ -41,6 +41,8 @@ type Engine struct {
 	envs  sync.Pool
 	// buffers are of *[]byte, for entries that are made.
 	buffers sync.Pool
+	// slabs are of *slab, and writings of *writing.
+	slabs, writings sync.Pool
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store
@@ -87,6 +89,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e.plain.Bounds = e.within(e.plain.Bounds)
 	e.envs.New = func() any { return new(eval.Env) }
+	e.slabs.New = func() any { return new(slab) }
+	e.writings.New = func() any { return newWriting() }
 	e.buffers.New = func() any { return new([]byte) }
 	e.cache.max = o.Bounds.SchemasCached
 	e.ctx, e.stop = context.WithCancel(context.Background())

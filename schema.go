@@ -341,9 +341,9 @@ func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, 
 	if err != nil {
 		return SchemaInfo{}, "", failed(op, s.id, err)
 	}
-	head, err := s.submit(ctx, 1, func(g *group) ([]storage.Change, error) {
+	head, err := s.submit(ctx, &submission{build: func(g *group) ([]storage.Change, error) {
 		return g.putSchemas(nil, []schemaPut{put}), nil
-	})
+	}}, 1)
 	if err != nil {
 		return SchemaInfo{}, "", failed(op, s.id, err)
 	}
@@ -418,9 +418,9 @@ func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Cha
 // RemoveSchema removes a schema by its id. If it was its namespace's current
 // one, the one before it is current again.
 func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {
-	head, err := s.submit(ctx, 1, func(g *group) ([]storage.Change, error) {
+	head, err := s.submit(ctx, &submission{build: func(g *group) ([]storage.Change, error) {
 		return g.removeSchemas(nil, []string{id})
-	})
+	}}, 1)
 	if err != nil {
 		return "", failed("remove schema", s.id, err)
 	}

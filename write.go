@@ -83,11 +83,38 @@ func (s *Store) Write(ctx context.Context, w Write) (Token, error) {
 	if err != nil {
 		return "", failed("write", s.id, err)
 	}
-	head, err := s.submit(ctx, len(w.Add)+len(w.Remove), func(g *group) ([]storage.Change, error) { return g.changes(ctx, &w, secrets) })
+	x := s.engine.writings.Get().(*writing)
+	x.ctx, x.w, x.secrets = ctx, w, secrets
+	head, err := s.submit(ctx, &x.sub, len(w.Add)+len(w.Remove))
+	x.reset()
+	s.engine.writings.Put(x)
 	if err != nil {
 		return "", failed("write", s.id, err)
 	}
 	return s.tokenAt(head), nil
+}
+
+// writing is one Write under way, in memory that the next one uses again: once
+// a submission has its outcome nobody else looks at it.
+type writing struct {
+	sub     submission
+	ctx     context.Context
+	w       Write
+	secrets []storage.Document
+}
+
+func newWriting() *writing {
+	x := &writing{}
+	x.sub.ready = make(chan struct{}, 1)
+	x.sub.build = func(g *group) ([]storage.Change, error) { return g.changes(x.ctx, &x.w, x.secrets) }
+	return x
+}
+
+func (x *writing) reset() {
+	x.ctx, x.w, x.secrets = nil, Write{}, nil
+	sub := &x.sub
+	sub.leads, sub.head, sub.err, sub.at = false, storage.Head{}, nil, 0
+	sub.settled.Store(false)
 }
 
 // validWrite checks what needs no state: bounds, names, contradictions.
@@ -245,8 +272,8 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 	if err := g.preconditions(w.Preconditions); err != nil {
 		return nil, err
 	}
-	out := make([]storage.Change, 0, len(w.Add)+len(w.Remove)+len(w.RemoveMatching)+
-		len(w.SetAttributes)+len(w.RemoveAttributes)+len(w.Documents)+len(w.RemoveDocuments)+len(secrets)+len(w.RemoveSecrets))
+	out := g.space(len(w.Add) + len(w.Remove) + len(w.RemoveMatching) +
+		len(w.SetAttributes) + len(w.RemoveAttributes) + len(w.Documents) + len(w.RemoveDocuments) + len(secrets) + len(w.RemoveSecrets))
 	for i := range w.RemoveMatching {
 		out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: w.RemoveMatching[i]})
 	}

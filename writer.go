@@ -40,11 +40,11 @@ type queue struct {
 // submit waits for the turn and returns the head after the writer's entry. A
 // context that ends while the writer waits withdraws it; once its group is
 // taken, the outcome is waited for.
-func (s *Store) submit(ctx context.Context, weight int, build func(*group) ([]storage.Change, error)) (storage.Head, error) {
+func (s *Store) submit(ctx context.Context, sub *submission, weight int) (storage.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Head{}, err
 	}
-	sub := &submission{build: build, weight: weight}
+	sub.weight = weight
 	if err := s.enqueue(sub); err != nil {
 		return storage.Head{}, err
 	}
@@ -54,7 +54,9 @@ func (s *Store) submit(ctx context.Context, weight int, build func(*group) ([]st
 // enqueue gives a writer its place among those that wait. What comes of it is
 // to be asked with outcome, at once: the writer may be the one who leads.
 func (s *Store) enqueue(sub *submission) error {
-	sub.ready = make(chan struct{}, 1)
+	if sub.ready == nil {
+		sub.ready = make(chan struct{}, 1)
+	}
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,6 +148,9 @@ func (s *Store) gather(ctx context.Context) *group {
 	taken := s.take(nil)
 	if before := s.underWay(); before != nil {
 		<-before.made
+		if !s.used.Load() {
+			s.used.Store(true)
+		}
 		g := s.newGroup(before.view)
 		g.memory = before.memory // which is not accounted for yet
 		g.collect(taken)
