@@ -90,6 +90,15 @@ type Bounds struct {
 	// SchemasCached is how many compiled schemas, besides each loaded store's
 	// current ones, are kept. Default 256.
 	SchemasCached int
+	// DifferenceChanges limits the tuples and attributes that changed between the
+	// two revisions of a Difference. Default 100,000.
+	DifferenceChanges int
+	// DifferencePlaces limits the relations of objects that they reach. Default
+	// 1,000,000.
+	DifferencePlaces int
+	// DifferenceChecks is how many checks and lists a page of a Difference may
+	// take before it ends. Default 100,000.
+	DifferenceChecks int
 	// PastViews is how many views of the past each store keeps. Default 4.
 	PastViews int
 	// Loads is how many stores may load at once. Default 8.
@@ -154,6 +163,9 @@ func (b Bounds) withDefaults() Bounds {
 	set(&b.WatchBuffer, 1_024)
 	set(&b.WritersWaiting, 10_000)
 	set(&b.SchemasCached, 256)
+	set(&b.DifferenceChanges, 100_000)
+	set(&b.DifferencePlaces, 1_000_000)
+	set(&b.DifferenceChecks, 100_000)
 	set(&b.PastViews, 4)
 	set(&b.Loads, 8)
 	set(&b.FutureWait, 5*time.Second)

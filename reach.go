@@ -13,10 +13,17 @@ type dependents struct {
 	admits [][]schema.RelationID
 	// computed are, by relation, those of the same type that name it.
 	computed [][]schema.RelationID
-	// arrows are, by relation, the arrows that lead to it.
+	// arrows are, by relation, the arrows that lead to it; over are, by tupleset,
+	// the relations that have an arrow over it.
 	arrows [][]arrowTo
-	// kinds are the graph's numbers, by schema.KindID.
+	over   [][]schema.RelationID
+	// valued are the relations that read an attribute of their object.
+	valued []schema.RelationID
+	// kinds are the graph's numbers, by schema.KindID. stars are those of what is
+	// called "*", by schema.KindID of the plain kind, where that is a name like any
+	// other: the graph keeps it apart all the same.
 	kinds []graph.Kind
+	stars map[schema.KindID]graph.Kind
 	// deepens says that a condition may make any answer unknown, so that nothing
 	// follows from what a subject reaches.
 	deepens bool
@@ -32,7 +39,7 @@ type arrowTo struct {
 
 func dependentsOf(s *schema.Schema, lineage *graph.Graph) (*dependents, error) {
 	d := &dependents{admits: make([][]schema.RelationID, len(s.Kinds)), computed: make([][]schema.RelationID, len(s.Relations)),
-		arrows: make([][]arrowTo, len(s.Relations)), kinds: make([]graph.Kind, len(s.Kinds)),
+		arrows: make([][]arrowTo, len(s.Relations)), over: make([][]schema.RelationID, len(s.Relations)), kinds: make([]graph.Kind, len(s.Kinds)),
 		deepens: s.Options.MissingContextFails && len(s.Conditions) > 0}
 	for i := range s.Relations {
 		r := &s.Relations[i]
@@ -47,6 +54,15 @@ func dependentsOf(s *schema.Schema, lineage *graph.Graph) (*dependents, error) {
 			return nil, err
 		}
 		d.kinds[i] = n
+		if !s.Options.StarIsOrdinary || k.Relation != "" || k.Wildcard {
+			continue
+		}
+		if d.stars == nil {
+			d.stars = map[schema.KindID]graph.Kind{}
+		}
+		if d.stars[schema.KindID(i)], err = lineage.Intern(graph.KindName{Type: k.Type, Wildcard: true}); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -64,7 +80,10 @@ func (d *dependents) read(r *schema.Relation, e *schema.Expr) {
 				d.arrows[v.Target] = append(d.arrows[v.Target], arrowTo{v.Kind, e.Relation, r.ID})
 			}
 		}
+		d.over[e.Relation] = append(d.over[e.Relation], r.ID)
 		return // its child stands in the targets
+	case schema.OpAttribute, schema.OpRule:
+		d.valued = append(d.valued, r.ID)
 	}
 	for _, c := range e.Children {
 		d.read(r, c)
@@ -81,6 +100,14 @@ func (r *readySchema) dependents(lineage *graph.Graph) (*dependents, error) {
 		r.backwards.Store(d)
 	}
 	return d, err
+}
+
+// kind is the graph's number for a kind of an object of that id.
+func (d *dependents) kind(k schema.KindID, id string) graph.Kind {
+	if star, ok := d.stars[k]; ok && id == rel.Wildcard {
+		return star
+	}
+	return d.kinds[k]
 }
 
 // place is a relation of an object, whose type is the relation's.
@@ -131,12 +158,12 @@ func (r *reach) add(p place, n graph.Node) {
 
 // subject begins at what a subject stands in, itself or by its wildcard.
 func (r *reach) subject(sub rel.Subject) {
-	k := r.schema.SubjectKind(sub)
+	k := kindOf(r.schema, sub)
 	if k == schema.None {
 		return
 	}
 	for _, v := range r.views {
-		if n, ok := v.Node(r.d.kinds[k], sub.ID); ok {
+		if n, ok := v.Node(r.d.kind(k, sub.ID), sub.ID); ok {
 			r.members(v, n, k)
 		}
 	}
@@ -145,6 +172,14 @@ func (r *reach) subject(sub rel.Subject) {
 	} else if rd, ok := r.schema.Relation(sub.Type, sub.Relation); ok {
 		r.add(place{rd.ID, sub.ID}, r.node(sub.Object()))
 	}
+}
+
+// kindOf is the kind that a subject is admitted as.
+func kindOf(s *schema.Schema, sub rel.Subject) schema.KindID {
+	if t, ok := s.Type(sub.Type); ok && s.Options.StarIsOrdinary && sub.Relation == "" {
+		return t.Plain
+	}
+	return s.SubjectKind(sub)
 }
 
 // everybody begins at what a type's wildcard stands in.
@@ -168,7 +203,7 @@ func (r *reach) node(o rel.Object) graph.Node {
 	}
 	for _, v := range r.views {
 		name := v.Name(r.d.kinds[t.Plain], o.ID)
-		if n, ok := v.NodeOf(name, r.d.kinds[t.Plain]); ok {
+		if n, ok := v.NodeOf(name, r.d.kind(t.Plain, o.ID)); ok {
 			return n
 		}
 		for _, id := range r.schema.RelationsOf(t) {
@@ -219,7 +254,7 @@ func (r *reach) run() {
 				}
 			}
 			for _, a := range r.d.arrows[p.relation] {
-				if own, ok := v.Sibling(n, r.d.kinds[a.via]); ok {
+				if own, ok := v.Sibling(n, r.d.kind(a.via, p.id)); ok {
 					r.through(v, own, r.schema.Relations[a.tupleset].Kind, a.relation)
 				}
 			}

@@ -25,6 +25,7 @@ func StoreLaws() []Law {
 	return []Law{
 		{Name: "store in memory", Holds: storeLaw(inMemory), Every: 48},
 		{Name: "store on Pebble", Holds: storeLaw(onPebble), Every: 480},
+		{Name: "comparison", Holds: comparisonLaw, Every: 48},
 	}
 }
 
