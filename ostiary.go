@@ -44,6 +44,8 @@ type Engine struct {
 	// slabs are of *slab, and writings of *writing.
 	slabs, writings sync.Pool
 
+	aliases aliases
+
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store
 	loaded map[*Store]struct{} // those with a view
@@ -184,18 +186,6 @@ func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) 
 	info, err := e.driver.Store(ctx, id)
 	if err != nil {
 		return nil, failed("find store", id, err)
-	}
-	return e.handle(info), nil
-}
-
-// StoreByAlias returns the store that a door knows by an alias.
-func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
-	if e.closed.Load() {
-		return nil, failed("find store", storage.StoreID{}, ErrClosed)
-	}
-	info, err := e.driver.StoreByAlias(ctx, door, alias)
-	if err != nil {
-		return nil, failed("find store", storage.StoreID{}, err)
 	}
 	return e.handle(info), nil
 }

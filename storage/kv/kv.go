@@ -105,11 +105,12 @@ type Driver struct {
 	turns   turns
 	moved   moved
 
-	closed atomic.Bool
-	mu     sync.Mutex // guards what follows
-	idle   *sync.Cond
-	active int
-	open   map[*picture]struct{}
+	closed         atomic.Bool
+	catalogChanges atomic.Uint64
+	mu             sync.Mutex // guards what follows
+	idle           *sync.Cond
+	active         int
+	open           map[*picture]struct{}
 }
 
 var (

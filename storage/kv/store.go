@@ -21,6 +21,7 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	defer done()
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
+	defer d.catalogChanges.Add(1)
 	_, taken, err := d.store.Get(d.storeKey(info.ID), nil)
 	if err != nil {
 		return failed("create", info.ID, err)
@@ -51,6 +52,7 @@ func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error 
 	defer done()
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
+	defer d.catalogChanges.Add(1)
 	old, err := d.info(d.store, info.ID)
 	if err != nil {
 		return failed("update", info.ID, err)
@@ -137,6 +139,7 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	defer done()
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
+	defer d.catalogChanges.Add(1)
 	release, err := d.turns.take(ctx, id)
 	if err != nil {
 		return err
@@ -178,6 +181,11 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 	info, err := d.info(d.store, id)
 	return info, failed("read", id, err)
 }
+
+// CatalogChanges returns a number that is another one after every change of
+// which stores and aliases there are: as long as it stays, what a caller knows
+// of them is still so. One Driver has the data, so all changes come through it.
+func (d *Driver) CatalogChanges() uint64 { return d.catalogChanges.Load() }
 
 // StoreByAlias finds a store by a door's name for it.
 func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.StoreInfo, error) {
