@@ -297,18 +297,27 @@ func (t *trial) ask(e *ostiary.Engine) error {
 	return nil
 }
 
-// checks asks all questions, one by one and in a batch.
+// checks asks all questions, one by one, in a batch, and as many that share
+// nothing.
 func (t *trial) checks(s *ostiary.Store, at ostiary.At, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
 	a := ostiary.Ask{At: at, SchemaID: t.schemaOf(s), Context: w.Context, Tuples: w.Contextual,
 		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
 	var batch []eval.Question
+	var many []ostiary.CheckRequest
+	own := a
+	own.At = ostiary.At{}
 	for _, q := range t.b.Questions {
 		batch = append(batch, eval.Question(q))
+		many = append(many, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: own})
 	}
 	results, err := s.Batch(ctx, batch, a)
 	if err != nil {
 		return fmt.Errorf("%s: batch: %w", what, err)
+	}
+	among, err := s.CheckMany(ctx, many, at)
+	if err != nil {
+		return fmt.Errorf("%s: many: %w", what, err)
 	}
 	for i, q := range t.b.Questions {
 		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a})
@@ -318,6 +327,9 @@ func (t *trial) checks(s *ostiary.Store, at ostiary.At, tables map[rel.Subject]*
 		want := tables[q.Subject].Truth(q.Object, q.Relation)
 		if err := results[i].Err; err != nil || results[i].Truth != one.Truth {
 			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, in a batch %s, %v", what, one.Truth, results[i].Truth, err)}
+		}
+		if err := among[i].Err; err != nil || among[i].Truth != one.Truth {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, among many %s, %v", what, one.Truth, among[i].Truth, err)}
 		}
 		if one.Truth != want {
 			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Truth, one.Reasons)}
