@@ -86,7 +86,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: import these tuples first")
 	f.BoolVar(&a.json, "json", false, "answer in JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
-		a.expandCommand(), a.explainCommand(), a.changesCommand(), a.permifyCommand(), a.benchCommand(), a.versionCommand())
+		a.expandCommand(), a.explainCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 

@@ -59,7 +59,9 @@ func (a *app) reportError(err error) {
 		return
 	}
 	kind := ""
-	if at != nil {
+	if k := acpKind(err); k != nil {
+		kind = k.Error()
+	} else if at != nil {
 		kind = at.Kind.Error()
 	}
 	writeJSON(a.err, map[string]any{"error": map[string]string{"kind": kind, "message": text}})
