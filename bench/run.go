@@ -77,9 +77,8 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 	if err != nil {
 		return err
 	}
-	record.Kind, record.When = Measured, time.Now().UTC().Truncate(time.Second)
-	record.Door, record.Peer, record.PeerVersion, record.Store = s.Target.Door(), s.Peer, s.Version, s.Store
-	record.Machine, record.Commit, record.Load = Machine(), Commit(), load.String()
+	record = s.record(record)
+	record.Load = load.String()
 	result.Fill(&record)
 	if asked := float64(result.N + record.Failed()); asked > 0 {
 		record.GeneratorCPU = float64(ownTime()-own) / asked
@@ -97,6 +96,14 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 	}
 	record.Notes = join(record.Notes, s.Notes)
 	return r.Emit(record)
+}
+
+// record says whose a record is, where and when.
+func (s *Side) record(r Record) Record {
+	r.Kind, r.When = Measured, time.Now().UTC().Truncate(time.Second)
+	r.Door, r.Peer, r.PeerVersion, r.Store = s.Target.Door(), s.Peer, s.Version, s.Store
+	r.Machine, r.Commit = Machine(), Commit()
+	return r
 }
 
 func join(a, b string) string {

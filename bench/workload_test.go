@@ -110,3 +110,13 @@ func TestRecordsReadBack(t *testing.T) {
 		}
 	}
 }
+
+func TestACP(t *testing.T) {
+	t.Parallel()
+	records := run(t, func(r *bench.Runner) error {
+		return r.ACP(context.Background(), bench.ACPOptions{Stores: []bench.ACPStore{{Name: "memory"}}, Scales: []int{8, 16}, Runs: 2, Duration: 5 * time.Millisecond})
+	})
+	if len(records) != 8 || records[0].Size != 8 || records[0].N != 2 {
+		t.Errorf("%d records, %+v", len(records), records[0])
+	}
+}

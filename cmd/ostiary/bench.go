@@ -37,7 +37,7 @@ type benchFlags struct {
 
 func (a *app) benchCommand() *cobra.Command {
 	return group("bench", "Run the field's published benchmarks, against this program or another server",
-		a.benchOpenFGA(), a.benchLXD(), a.benchReport(), a.benchFloor())
+		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchReport(), a.benchFloor())
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {
@@ -50,8 +50,12 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.peer.Store, "peer-store", "", "what it keeps its data on")
 	s.IntVar(&f.peer.PID, "peer-pid", 0, "its process on this machine, to measure processor time and memory")
 	s.BoolVar(&f.noFloor, "no-floor", false, "leave out the server that does nothing, which otherwise is asked the same beside serve")
-	s.StringVar(&f.out, "out", "", "append the records to this file, as JSON lines")
-	s.StringVar(&f.page, "html", "", "draw the records on this page")
+	f.addOutput(cmd)
+}
+
+func (f *benchFlags) addOutput(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "out", "", "append the records to this file, as JSON lines")
+	cmd.Flags().StringVar(&f.page, "html", "", "draw the records on this page")
 }
 
 func (a *app) benchOpenFGA() *cobra.Command {
@@ -107,12 +111,7 @@ func (a *app) benchLXD() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, r := range bench.LXDPublished() {
-					if err := emit(r); err != nil {
-						return err
-					}
-				}
-				return nil
+				return emitAll(emit, bench.LXDPublished())
 			})
 		}}
 	f.add(cmd)

@@ -21,8 +21,10 @@ import (
 
 // sides opens what a benchmark compares, and closes it.
 type sides struct {
-	app    *app
-	flags  *benchFlags
+	app   *app
+	flags *benchFlags
+	// model and tuples go into the store before, in OpenFGA's terms; "" if the
+	// workload brings its own.
 	model  string
 	tuples bench.Tuples
 	size   int
@@ -139,11 +141,13 @@ func (s *sides) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if dir != "" {
+	filled := dir != "" && s.model != ""
+	if filled {
 		if err := s.fill(ctx, dir); err != nil {
 			return err
 		}
-	} else {
+	}
+	if dir == "" {
 		dir = inMemory
 	}
 	ports, err := freePorts(3)
@@ -164,13 +168,17 @@ func (s *sides) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if dir != inMemory {
+	if filled {
 		if err := t.Attach(ctx); err != nil {
 			return err
 		}
 		rpc.Attach(t)
 	}
-	if err := errors.Join(s.add(side, t), s.add(side, rpc)); err != nil || s.flags.noFloor {
+	err = s.add(side, t)
+	if s.model != "" {
+		err = errors.Join(err, s.add(side, rpc))
+	}
+	if err != nil || s.flags.noFloor {
 		return err
 	}
 	return s.floor(ctx, t)

@@ -51,7 +51,7 @@ door/authzen: . door door/jsonread eval expr rel schema storage
 server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga door/openfga/tuplefile eval schema expr rel
-bench: . door/openfga eval graph/graphtest rel
+bench: . acp door/openfga eval graph/graphtest rel storage
 bench/report: bench
 cmd/ostiary: *
 examples/*: *

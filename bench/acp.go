@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// acpPolicy is of the shape of the report's.
+const acpPolicy = `
+name: test
+resources:
+  users:
+    permissions:
+      read:
+        expr: owner + reader
+      write:
+        expr: owner
+    relations:
+      owner:
+        types:
+          - actor
+      reader:
+        types:
+          - actor
+      admin:
+        manages:
+          - reader
+        types:
+          - actor
+actor:
+  name: actor
+`
+
+// ACPStore is one place where documents are registered.
+type ACPStore struct {
+	// Name is the record's Store: "memory", "pebble, unsynced", "pebble, synced".
+	Name string
+	// Open makes an empty one; nil is a driver in memory.
+	Open func() (storage.Driver, error)
+}
+
+// ACPOptions are the settings of the workload "acp".
+type ACPOptions struct {
+	Stores []ACPStore
+	// Scales are the numbers of documents. Default 256 to 8192, as in the report.
+	Scales []int
+	// Runs is how often all documents are registered. Default 5.
+	Runs int
+	// Duration is how long checks are asked. Default 300 ms.
+	Duration time.Duration
+}
+
+// ACP runs the three benchmarks of DefraDB's report on document access control:
+// documents are registered, one of them is checked, and asked whether it is
+// registered. It asks the package acp in this process; Sides are not used.
+func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
+	if len(o.Scales) == 0 {
+		o.Scales = []int{256, 512, 1024, 2048, 4096, 8192}
+	}
+	if o.Runs <= 0 {
+		o.Runs = 5
+	}
+	if o.Duration <= 0 {
+		o.Duration = 300 * time.Millisecond
+	}
+	for _, s := range o.Stores {
+		for _, scale := range o.Scales {
+			if err := r.acpScale(ctx, &o, s, scale); err != nil {
+				return fmt.Errorf("%s, %d documents: %w", s.Name, scale, err)
+			}
+		}
+	}
+	return nil
+}
+
+// documents is an acp engine with the policy.
+type documents struct {
+	engine        *acp.Engine
+	policy        string
+	owner, nobody string
+}
+
+func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale int) (err error) {
+	var driver storage.Driver
+	if s.Open != nil {
+		if driver, err = s.Open(); err != nil {
+			return err
+		}
+		defer driver.Close()
+	}
+	d, err := openDocuments(ctx, driver)
+	if err != nil {
+		return err
+	}
+	defer d.engine.Close()
+	side := Side{Peer: "ostiary acp", Store: s.Name, Target: Nothing{}}
+	// The reset before each run is not measured: its time is taken off by asking
+	// for one run at a time.
+	registered := newResult()
+	for i := range o.Runs {
+		if i > 0 {
+			if err := d.reset(ctx); err != nil {
+				return err
+			}
+		}
+		start := time.Now()
+		if err := d.register(ctx, scale); err != nil {
+			return err
+		}
+		took := time.Since(start)
+		registered.add(took, nil)
+		registered.Elapsed += took
+	}
+	record := side.record(Record{Workload: "acp", Cell: "register all", Size: scale, Load: "closed, 1 client"})
+	registered.Fill(&record)
+	record.Throughput *= float64(scale)
+	record.Notes = "a request registers all documents one by one; per s counts documents"
+	if err := r.Emit(record); err != nil {
+		return err
+	}
+	load := Load{Duration: o.Duration, WarmUp: o.Duration / 10, Timeout: -1}
+	for _, cell := range []struct {
+		name string
+		ask  Ask
+	}{
+		{"check, granted", d.check(d.owner, true)},
+		{"check, denied", d.check(d.nobody, false)},
+		{"is registered", d.isRegistered},
+	} {
+		if err := r.measure(ctx, &side, Record{Workload: "acp", Cell: cell.name, Size: scale}, load, cell.ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func openDocuments(ctx context.Context, driver storage.Driver) (*documents, error) {
+	e, err := acp.Open(ctx, acp.Options{Driver: driver})
+	if err != nil {
+		return nil, err
+	}
+	d := &documents{engine: e}
+	for _, did := range []*string{&d.owner, &d.nobody} {
+		key, err := acp.GenerateKey(acp.KeyEd25519)
+		if err != nil {
+			return nil, err
+		}
+		*did = key.Public().DID()
+	}
+	d.policy, err = e.AddPolicy(ctx, d.owner, acpPolicy)
+	return d, err
+}
+
+// reset forgets the documents and keeps the policy.
+func (d *documents) reset(ctx context.Context) error {
+	err := d.engine.ResetState(ctx)
+	if err == nil {
+		d.policy, err = d.engine.AddPolicy(ctx, d.owner, acpPolicy)
+	}
+	return err
+}
+
+func (d *documents) document(i int) acp.Object {
+	return acp.Object{Policy: d.policy, Resource: "users", ID: strconv.Itoa(i)}
+}
+
+func (d *documents) register(ctx context.Context, n int) error {
+	for i := range n {
+		if err := d.engine.Register(ctx, d.owner, d.document(i+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *documents) check(who string, want bool) Ask {
+	document := d.document(1)
+	return func(ctx context.Context, _, _ int) error {
+		ok, err := d.engine.Check(ctx, who, "read", document)
+		if err != nil {
+			return err
+		}
+		return right(ok == want)
+	}
+}
+
+func (d *documents) isRegistered(ctx context.Context, _, _ int) error {
+	ok, err := d.engine.IsRegistered(ctx, d.document(1))
+	if err != nil {
+		return err
+	}
+	return right(ok)
+}
+
+// ACPPublished are the report's figures, and those of acp_core on a machine like
+// the one that this project is measured on.
+func ACPPublished() []Record {
+	const report = "DefraDB, acp_bench_report of January 2025, Core Ultra 9 185H, 22 threads; the persistent store unsynced"
+	const here = "acp_core, measured on 2 cores; the persistent store unsynced"
+	var out []Record
+	add := func(source, store, cell string, size, n int, mean float64) {
+		out = append(out, Record{Kind: Quoted, Source: source, Workload: "acp", Cell: cell, Door: "embedded", Peer: "acp_core", Store: store, Size: size, N: n, Mean: mean, Median: mean})
+	}
+	scales := [...]int{256, 512, 1024, 2048, 4096, 8192}
+	for _, rows := range []struct {
+		store, cell string
+		n           int
+		unit        time.Duration
+		means       [6]float64
+	}{
+		{"memory", "register all", 2, time.Millisecond, [6]float64{21.8, 44.5, 88.7, 178, 364, 744}},
+		{"persistent", "register all", 2, time.Millisecond, [6]float64{16.2, 32.8, 67.2, 135, 276, 601}},
+		{"memory", "check, granted", 10, time.Microsecond, [6]float64{101, 102, 101, 101, 195, 102}},
+		{"persistent", "check, granted", 10, time.Microsecond, [6]float64{99.4, 104, 108, 108, 310, 127}},
+		{"memory", "is registered", 10, time.Microsecond, [6]float64{54.6, 49.1, 44.3, 50, 47, 50.1}},
+		{"persistent", "is registered", 10, time.Microsecond, [6]float64{49.1, 42.7, 39.9, 44.1, 343, 80.9}},
+	} {
+		for i, mean := range rows.means {
+			add(report, rows.store, rows.cell, scales[i], rows.n, mean*float64(rows.unit))
+		}
+	}
+	add(here, "memory, 2 cores", "register all", 8192, 1, 1949e6)
+	add(here, "persistent, 2 cores", "register all", 8192, 1, 2015e6)
+	add(here, "memory, 2 cores", "check, granted", 8192, 1, 89e3)
+	add(here, "memory, 2 cores", "check, denied", 8192, 1, 193e3)
+	return out
+}
