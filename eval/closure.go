@@ -264,7 +264,7 @@ func (w *closing) read(x graph.Node, kind graph.Kind, by *schema.Restriction, to
 	if x == 0 || !w.good() {
 		return
 	}
-	l := q.r.Reverse(x, kind)
+	l := q.reverse(x, kind)
 	if w.budget -= l.Len(); w.budget < 0 {
 		return
 	}
