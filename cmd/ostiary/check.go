@@ -33,6 +33,9 @@ func (a *app) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r := a.remote(); r != nil {
+				return r.check(cmd.Context(), t, &flags)
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, Ask: ask})
 				if err != nil {
@@ -41,16 +44,20 @@ func (a *app) checkCommand() *cobra.Command {
 				if got.Reasons != nil && got.Reasons.Bound != "" {
 					return fmt.Errorf("%w: %s", errBound, got.Reasons.Bound)
 				}
-				d := decisionOf(got.Truth, got.Reasons, got.Revision)
-				if err := a.print(d, func(w io.Writer) { fmt.Fprintln(w, d) }); err != nil {
-					return err
-				}
-				if !d.Allowed {
-					return errDenied
-				}
-				return nil
+				return a.printDecision(decisionOf(got.Truth, got.Reasons, got.Revision))
 			})
 		}}
 	flags.add(cmd)
 	return cmd
+}
+
+// printDecision prints an answer; a denial is errDenied.
+func (a *app) printDecision(d decision) error {
+	if err := a.print(d, func(w io.Writer) { fmt.Fprintln(w, d) }); err != nil {
+		return err
+	}
+	if !d.Allowed {
+		return errDenied
+	}
+	return nil
 }

@@ -79,6 +79,9 @@ func folderThere(dir string, create bool) error {
 
 // withStore opens the data and the store that --store names, or the only one.
 func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error {
+	if a.server != "" {
+		return notSaid("this command")
+	}
 	return a.withEngine(ctx, false, func(e *ostiary.Engine) error {
 		s, err := findStore(ctx, e, a.store)
 		if err != nil {

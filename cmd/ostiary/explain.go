@@ -94,6 +94,9 @@ func (a *app) expandCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r := a.remote(); r != nil {
+				return r.expand(cmd.Context(), args[0], object, levels, &flags)
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, Ask: ask})
 				if err != nil {

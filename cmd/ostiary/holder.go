@@ -59,9 +59,9 @@ func holderOf(dir string) string {
 	if err := json.Unmarshal(text, &h); err != nil || h.PID <= 0 || !alive(h.PID) {
 		return otherwise
 	}
-	s := fmt.Sprintf("a server holds the folder (process %d", h.PID)
+	s := fmt.Sprintf("a server holds the folder (process %d); stop it", h.PID)
 	if at := h.Ports["http"]; at != "" {
-		s += ", http://" + at
+		s += ", or ask it: --server http://" + at
 	}
-	return s + "); stop it, or ask it"
+	return s
 }

@@ -36,23 +36,20 @@ func (a *app) tupleImport() *cobra.Command {
 			"The file goes in by entries of --entry tuples, each atomic and durable. An error ends the import; entries before it stay.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.file = args[0]
+			start := time.Now()
+			if r := a.remote(); r != nil {
+				done, err := r.importFile(cmd.Context(), flags)
+				if err != nil {
+					return err
+				}
+				return a.printImported(done, time.Since(start))
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				start := time.Now()
 				done, err := a.importFile(cmd.Context(), s, flags)
 				if err != nil {
 					return err
 				}
-				out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
-				if done.Token != "" {
-					revision, err := done.Token.Revision()
-					if err != nil {
-						return err
-					}
-					out.Revision = uint64(revision)
-				}
-				return a.print(out, func(w io.Writer) {
-					fmt.Fprintf(w, "imported %s%s, revision %d\n", plural(done.Read, "tuple"), rate(done.Read, time.Since(start)), out.Revision)
-				})
+				return a.printImported(done, time.Since(start))
 			})
 		}}
 	f := cmd.Flags()
@@ -61,6 +58,21 @@ func (a *app) tupleImport() *cobra.Command {
 	f.IntVar(&flags.entry, "entry", 0, "tuples of one entry of the log; 20,000 by default")
 	flags.duplicate.add(cmd)
 	return cmd
+}
+
+func (a *app) printImported(done ostiary.Imported, took time.Duration) error {
+	out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
+	at := ""
+	if done.Token != "" {
+		revision, err := done.Token.Revision()
+		if err != nil {
+			return err
+		}
+		out.Revision, at = uint64(revision), fmt.Sprintf(", revision %d", revision)
+	}
+	return a.print(out, func(w io.Writer) {
+		fmt.Fprintf(w, "imported %s%s%s\n", plural(done.Read, "tuple"), rate(done.Read, took), at)
+	})
 }
 
 // rate says how long an import took, if that is worth saying.
@@ -76,6 +88,14 @@ func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlag
 	if err != nil {
 		return ostiary.Imported{}, err
 	}
+	return a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error) {
+		return s.Import(ctx, tuples, // which reads while it writes
+			ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
+	})
+}
+
+// importInto reads the file and hands its tuples on.
+func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error)) (ostiary.Imported, error) {
 	format, err := formatOf(flags.file, flags.format)
 	if err != nil {
 		return ostiary.Imported{}, err
@@ -99,8 +119,7 @@ func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlag
 		defer bar.Finish()
 		in = io.TeeReader(in, bar)
 	}
-	done, err := s.Import(ctx, tuplefile.Read(in, format), // which reads while it writes
-		ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
+	done, err := into(tuplefile.Read(in, format))
 	if err != nil && done.Read > 0 {
 		err = fmt.Errorf("%w (imported before that: %s)", err, plural(done.Read, "tuple"))
 	}

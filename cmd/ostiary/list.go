@@ -56,6 +56,9 @@ func (a *app) listObjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r := a.remote(); r != nil {
+				return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags)
+			}
 			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				var out listJSON
@@ -109,6 +112,9 @@ func (a *app) listSubjects() *cobra.Command {
 				return err
 			}
 			typ, relation, _ := strings.Cut(args[0], "#")
+			if r := a.remote(); r != nil {
+				return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags)
+			}
 			r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
 				Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
 			name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }

@@ -46,6 +46,7 @@ type app struct {
 
 	// The flags that every command has.
 	data, store   string
+	server, token string
 	model, tuples string
 	json          bool
 }
@@ -84,6 +85,8 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.store, "store", "", "store, by name or id; needed where there are several")
 	f.StringVar(&a.model, "model", "", "with --data memory: write this model first")
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: import these tuples first")
+	f.StringVar(&a.server, "server", "", "ask the server at this URL instead of a folder, in OpenFGA's API")
+	f.StringVar(&a.token, "token", "", "the server's preshared key; better in the environment, as OSTIARY_TOKEN")
 	f.BoolVar(&a.json, "json", false, "answer in JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())

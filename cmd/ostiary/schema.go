@@ -42,6 +42,9 @@ func (a *app) schemaWrite() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r := a.remote(); r != nil {
+				return r.writeSchema(cmd.Context(), source)
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				info, _, err := s.WriteSchema(cmd.Context(), source.SchemaSource)
 				if err != nil {
@@ -49,15 +52,20 @@ func (a *app) schemaWrite() *cobra.Command {
 				}
 				out := schemaOf(info)
 				out.Current = true
-				return a.print(out, func(w io.Writer) {
-					fmt.Fprintf(w, "schema %s is the current one: %s\n", info.ID, counts(source.Model))
-				})
+				return a.printSchemaWritten(out, source.Model)
 			})
 		}}
 }
 
+func (a *app) printSchemaWritten(out schemaJSON, m *schema.Model) error {
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "schema %s is the current one: %s\n", out.ID, counts(m)) })
+}
+
 func (a *app) schemaList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List the store's schemas, newest first", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if r := a.remote(); r != nil {
+			return r.listSchemas(cmd.Context())
+		}
 		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 			infos, err := s.Schemas(cmd.Context())
 			if err != nil {
@@ -70,18 +78,25 @@ func (a *app) schemaList() *cobra.Command {
 				current[info.Namespace] = true
 				out = append(out, one)
 			}
-			return a.print(out, func(w io.Writer) {
-				fmt.Fprintln(w, "ID\tCREATED\tREVISION\t")
-				for _, one := range out {
-					mark := ""
-					if one.Current {
-						mark = "current"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", one.ID, one.Created, one.Revision, mark)
-				}
-			})
+			return a.printSchemas(out)
 		})
 	}}
+}
+
+func (a *app) printSchemas(out []schemaJSON) error {
+	return a.print(out, func(w io.Writer) {
+		fmt.Fprintln(w, "ID\tCREATED\tREVISION\t")
+		for _, one := range out {
+			mark, revision := "", ""
+			if one.Current {
+				mark = "current"
+			}
+			if one.Revision > 0 { // a server's list does not tell
+				revision = fmt.Sprint(one.Revision)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.ID, one.Created, revision, mark)
+		}
+	})
 }
 
 func (a *app) schemaGet() *cobra.Command {
@@ -91,6 +106,9 @@ func (a *app) schemaGet() *cobra.Command {
 			id := ""
 			if len(args) > 0 {
 				id = args[0]
+			}
+			if r := a.remote(); r != nil {
+				return r.getSchema(cmd.Context(), id, format)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				sc, err := s.Schema(cmd.Context(), id)

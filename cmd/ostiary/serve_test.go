@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,17 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	h, err := awaitHolder(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Check(syscall.Kill(h.PID, syscall.SIGTERM))
+}
+
+// many writes a file of tuples: many FILE N.
+func many(ts *testscript.TestScript, neg bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	text := "user_type,user_id,relation,object_type,object_id\n"
+	for i := range n {
+		text += fmt.Sprintf("user,x,viewer,doc,%d\n", 1000+i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // ask sends a request and prints status and body: ask METHOD URL [BODY |

@@ -41,21 +41,30 @@ func (a *app) storeCreate() *cobra.Command {
 					return err
 				}
 			}
+			if r := a.remote(); r != nil {
+				return r.createStore(cmd.Context(), args[0], id)
+			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
 				s, err := e.CreateStore(cmd.Context(), create)
 				if err != nil {
 					return err
 				}
-				out := storeOf(s.Info())
-				return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
+				return a.printCreated(storeOf(s.Info()))
 			})
 		}}
 	cmd.Flags().StringVar(&id, "id", "", "the store's id, a ULID; a new one by default")
 	return cmd
 }
 
+func (a *app) printCreated(out storeJSON) error {
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "created store %s, id %s\n", out.Name, out.ID) })
+}
+
 func (a *app) storeList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List the stores", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if r := a.remote(); r != nil {
+			return r.listStores(cmd.Context())
+		}
 		return a.withEngine(cmd.Context(), false, func(e *ostiary.Engine) error {
 			stores := []storeJSON{}
 			for info, err := range e.Stores(cmd.Context(), storage.StoreID{}) {
@@ -64,14 +73,18 @@ func (a *app) storeList() *cobra.Command {
 				}
 				stores = append(stores, storeOf(info))
 			}
-			return a.print(stores, func(w io.Writer) {
-				fmt.Fprintln(w, "NAME\tID\tCREATED")
-				for _, s := range stores {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.ID, s.Created)
-				}
-			})
+			return a.printStores(stores)
 		})
 	}}
+}
+
+func (a *app) printStores(stores []storeJSON) error {
+	return a.print(stores, func(w io.Writer) {
+		fmt.Fprintln(w, "NAME\tID\tCREATED")
+		for _, s := range stores {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.ID, s.Created)
+		}
+	})
 }
 
 // named runs f on the store that the first argument names, or --store, or the
@@ -92,6 +105,9 @@ func (a *app) named(ctx context.Context, args []string, f func(*ostiary.Engine, 
 
 func (a *app) storeGet() *cobra.Command {
 	return &cobra.Command{Use: "get [STORE]", Short: "Show a store", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		if r := a.remote(); r != nil {
+			return r.getStore(cmd.Context(), args)
+		}
 		return a.named(cmd.Context(), args, func(_ *ostiary.Engine, s *ostiary.Store) error {
 			out := storeOf(s.Info())
 			token, err := s.Head(cmd.Context())
@@ -122,21 +138,30 @@ func (a *app) storeGet() *cobra.Command {
 
 func (a *app) storeRename() *cobra.Command {
 	return &cobra.Command{Use: "rename STORE NAME", Short: "Give a store another name", Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
+		if r := a.remote(); r != nil {
+			return r.renameStore(cmd.Context(), args[0], args[1])
+		}
 		return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 			info := s.Info()
 			if err := e.UpdateStore(cmd.Context(), info.ID, args[1], info.Aliases); err != nil {
 				return err
 			}
-			out := storeOf(s.Info())
-			return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s is called %s now\n", out.ID, out.Name) })
+			return a.printRenamed(storeOf(s.Info()))
 		})
 	}}
+}
+
+func (a *app) printRenamed(out storeJSON) error {
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s is called %s now\n", out.ID, out.Name) })
 }
 
 func (a *app) storeDelete() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{Use: "delete STORE", Short: "Remove a store with all its data, for good", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r := a.remote(); r != nil {
+				return r.deleteStore(cmd.Context(), args[0], yes)
+			}
 			return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 				out := storeOf(s.Info())
 				if !yes {
@@ -145,9 +170,13 @@ func (a *app) storeDelete() *cobra.Command {
 				if err := e.DeleteStore(cmd.Context(), s.ID()); err != nil {
 					return err
 				}
-				return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "removed store %s, id %s\n", out.Name, out.ID) })
+				return a.printRemoved(out)
 			})
 		}}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd
+}
+
+func (a *app) printRemoved(out storeJSON) error {
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "removed store %s, id %s\n", out.Name, out.ID) })
 }

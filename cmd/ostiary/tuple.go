@@ -31,8 +31,19 @@ func (a *app) printWritten(what string, token ostiary.Token) error {
 	if err != nil {
 		return err
 	}
-	out := writtenJSON{Token: string(token), Revision: uint64(revision)}
-	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "%s, revision %d\n", what, revision) })
+	return a.printRevision(what, token, uint64(revision))
+}
+
+// printRevision says what was written; revision 0 is a server that tells none.
+func (a *app) printRevision(what string, token ostiary.Token, revision uint64) error {
+	out := writtenJSON{Token: string(token), Revision: revision}
+	return a.print(out, func(w io.Writer) {
+		if revision == 0 {
+			fmt.Fprintln(w, what)
+			return
+		}
+		fmt.Fprintf(w, "%s, revision %d\n", what, revision)
+	})
 }
 
 // duplicateFlag is --on-duplicate.
@@ -78,6 +89,9 @@ func (a *app) tupleWrite() *cobra.Command {
 			policy, err := duplicate.policy()
 			if err != nil {
 				return err
+			}
+			if r := a.remote(); r != nil {
+				return r.writeTuple(cmd.Context(), t, duplicate, schemaID)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				token, err := s.Write(cmd.Context(), ostiary.Write{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID})
@@ -126,6 +140,9 @@ func (a *app) tupleDelete() *cobra.Command {
 				w.OnMissing = ostiary.Ignore
 			} else if missing != "error" {
 				return fmt.Errorf("%w: --on-missing is error or ignore", errUsage)
+			}
+			if r := a.remote(); r != nil {
+				return r.deleteTuple(cmd.Context(), w)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				token, err := s.Write(cmd.Context(), w)
@@ -198,6 +215,9 @@ func (a *app) tupleRead() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if r := a.remote(); r != nil {
+			return r.readTuples(cmd.Context(), filter, limit, cursor, at)
+		}
 		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, At: when})
 			if err != nil {
@@ -211,17 +231,7 @@ func (a *app) tupleRead() *cobra.Command {
 				}
 				out.Tuples = append(out.Tuples, storedJSON{record, stamp(t.Created)})
 			}
-			err = a.print(out, func(w io.Writer) {
-				fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
-				for i, t := range page.Tuples {
-					more := strings.TrimPrefix(strings.TrimPrefix(t.Tuple.String(), t.Key().String()), " ")
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Subject, t.Relation, t.Object, out.Tuples[i].Created, more)
-				}
-			})
-			if page.Next != "" {
-				a.note("there is more: --cursor %s", page.Next)
-			}
-			return err
+			return a.printRead(out)
 		})
 	}}
 	filter.add(cmd)
@@ -229,4 +239,21 @@ func (a *app) tupleRead() *cobra.Command {
 	cmd.Flags().StringVar(&cursor, "cursor", "", "continue where a page ended")
 	cmd.Flags().StringVar(&at, "at", "", "read the past: a revision, a token, or a time (RFC 3339)")
 	return cmd
+}
+
+func (a *app) printRead(out readJSON) error {
+	err := a.print(out, func(w io.Writer) {
+		fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
+		for _, r := range out.Tuples {
+			more := ""
+			if t, err := r.Tuple(); err == nil {
+				more = strings.TrimPrefix(strings.TrimPrefix(t.String(), t.Key().String()), " ")
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.User, r.Relation, r.Object, r.Created, more)
+		}
+	})
+	if out.Next != "" {
+		a.note("there is more: --cursor %s", out.Next)
+	}
+	return err
 }

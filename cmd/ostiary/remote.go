@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+const (
+	// answerBytesMax bounds an answer that is read whole.
+	answerBytesMax = 64 << 20
+	pageMax        = 100 // OpenFGA's
+	headerRevision = "Ostiary-Revision"
+	headerCut      = "Ostiary-Truncated"
+)
+
+// errNotSaid: OpenFGA's API has no words for it.
+var errNotSaid = errors.New("not over --server")
+
+// notSaid tells what cannot be asked of a server.
+func notSaid(what string) error {
+	return fmt.Errorf("%w: OpenFGA's API has no words for %s; ask the folder", errNotSaid, what)
+}
+
+// remote is a server that speaks OpenFGA's API over HTTP.
+type remote struct {
+	a    *app
+	base string
+	http *http.Client
+}
+
+// remote returns the server that --server names, or nil.
+func (a *app) remote() *remote {
+	if a.server == "" {
+		return nil
+	}
+	return &remote{a: a, base: strings.TrimRight(a.server, "/"), http: &http.Client{}}
+}
+
+// remoteError is a server's refusal.
+type remoteError struct {
+	Status  int
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *remoteError) Error() string {
+	if e.Code == "" {
+		return fmt.Sprintf("the server answers %d", e.Status)
+	}
+	return fmt.Sprintf("the server says %s: %s", e.Code, e.Message)
+}
+
+// send sends a request and returns the answer, whose body the caller closes. An
+// answer that is no success is a *remoteError.
+func (r *remote) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return nil, fmt.Errorf("%w: --server is not http://HOST:PORT or https://HOST:PORT", errUsage)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.a.token)
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	e := &remoteError{Status: resp.StatusCode}
+	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
+		if json.Unmarshal(text, e) != nil {
+			e.Code = ""
+		}
+	}
+	return nil, e
+}
+
+// call sends a request and reads the answer into out, if that is not nil.
+func (r *remote) call(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+	resp, err := r.send(ctx, method, path, in)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > answerBytesMax {
+		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", path, answerBytesMax)
+	}
+	if out == nil {
+		return resp.Header, nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("%s: the answer is not what OpenFGA's API has: %w", path, err)
+	}
+	return resp.Header, nil
+}
+
+// remoteStore is a store as the API has it.
+type remoteStore struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Created string `json:"created_at"`
+}
+
+func (s remoteStore) json() storeJSON {
+	return storeJSON{ID: s.ID, Name: s.Name, Created: s.Created}
+}
+
+// stores lists the stores, of one name if it is not "".
+func (r *remote) stores(ctx context.Context, name string) (all []remoteStore, err error) {
+	query := url.Values{"page_size": {fmt.Sprint(pageMax)}}
+	if name != "" {
+		query.Set("name", name)
+	}
+	for {
+		var page struct {
+			Stores []remoteStore `json:"stores"`
+			Next   string        `json:"continuation_token"`
+		}
+		if _, err := r.call(ctx, http.MethodGet, "/stores?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Stores...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("continuation_token", page.Next)
+	}
+}
+
+// find finds a store by id or name; "" is the only one.
+func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
+	if _, err := storage.ParseStoreID(name); err == nil {
+		var s remoteStore
+		_, err := r.call(ctx, http.MethodGet, "/stores/"+name, nil, &s)
+		return s, err
+	}
+	found, err := r.stores(ctx, name)
+	switch {
+	case err != nil:
+		return remoteStore{}, err
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return remoteStore{}, fmt.Errorf("%w: --store must say which, by id", errWhich)
+	case name == "":
+		return remoteStore{}, fmt.Errorf("%w yet: \"ostiary store create NAME\" makes one", errNoStore)
+	}
+	return remoteStore{}, fmt.Errorf("%w is called %q", errNoStore, name)
+}
+
+// path finds --store and returns the path below it.
+func (r *remote) path(ctx context.Context, below string) (string, error) {
+	s, err := r.find(ctx, r.a.store)
+	return "/stores/" + s.ID + below, err
+}
+
+// revisionOf reads the revision that our server adds; 0 is another's.
+func revisionOf(h http.Header) (ostiary.Token, uint64) {
+	token := ostiary.Token(h.Get(headerRevision))
+	revision, err := token.Revision()
+	if err != nil {
+		return "", 0
+	}
+	return token, uint64(revision)
+}

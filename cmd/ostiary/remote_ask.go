@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// writeMax is how many tuples OpenFGA's servers take in one write.
+const writeMax = 100
+
+// recordOf is a tuple as the API has it, which knows no expiry.
+func recordOf(t rel.Tuple) (tuplefile.Record, error) {
+	if t.Expires != 0 {
+		return tuplefile.Record{}, notSaid("a tuple's expiry")
+	}
+	return tuplefile.RecordOf(t)
+}
+
+// question is what check, list and expand have in common.
+func (f *askFlags) question(in map[string]any) (map[string]any, error) {
+	if f.at != "" {
+		return nil, notSaid("--at")
+	}
+	ask, err := f.ask()
+	if err != nil {
+		return nil, err
+	}
+	if ask.SchemaID != "" {
+		in["authorization_model_id"] = ask.SchemaID
+	}
+	if ask.Context != nil {
+		in["context"] = ask.Context
+	}
+	var tuples []tuplefile.Record
+	for _, t := range ask.Tuples {
+		record, err := recordOf(t)
+		if err != nil {
+			return nil, err
+		}
+		tuples = append(tuples, record)
+	}
+	if tuples != nil {
+		in["contextual_tuples"] = map[string]any{"tuple_keys": tuples}
+	}
+	return in, nil
+}
+
+func (r *remote) check(ctx context.Context, t rel.Tuple, flags *askFlags) error {
+	in, err := flags.question(map[string]any{"tuple_key": map[string]string{
+		"user": t.Subject.String(), "relation": t.Relation, "object": t.Object.String()}})
+	if err != nil {
+		return err
+	}
+	path, err := r.path(ctx, "/check")
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Allowed bool `json:"allowed"`
+	}
+	h, err := r.call(ctx, http.MethodPost, path, in, &got)
+	if err != nil {
+		return err
+	}
+	_, revision := revisionOf(h)
+	return r.a.printDecision(decision{Allowed: got.Allowed, Truth: fmt.Sprint(got.Allowed), Revision: revision})
+}
+
+// listObjects asks for a stream, which has no limit on how many there are.
+func (r *remote) listObjects(ctx context.Context, subject rel.Subject, relation, typ string, flags *listFlags) error {
+	if flags.limit > 0 || flags.cursor != "" {
+		return notSaid("pages of a list")
+	}
+	in, err := flags.question(map[string]any{"user": subject.String(), "relation": relation, "type": typ})
+	if err != nil {
+		return err
+	}
+	path, err := r.path(ctx, "/streamed-list-objects")
+	if err != nil {
+		return err
+	}
+	resp, err := r.send(ctx, http.MethodPost, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var out listJSON
+	for dec := json.NewDecoder(resp.Body); ; {
+		var line struct {
+			Result struct {
+				Object string `json:"object"`
+			} `json:"result"`
+			Error *struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if line.Error != nil {
+			return &remoteError{Code: "error", Message: line.Error.Message}
+		}
+		out.Objects = append(out.Objects, line.Result.Object)
+	}
+	out.cut(resp)
+	return r.a.printList(&out, out.Objects)
+}
+
+// cut notes what our server says besides a list: its revision, and the bound
+// that cut it.
+func (l *listJSON) cut(resp *http.Response) {
+	_, l.Revision = revisionOf(resp.Header)
+	if l.Incomplete = resp.Header.Get(headerCut); l.Incomplete == "" {
+		l.Incomplete = resp.Trailer.Get(headerCut)
+	}
+}
+
+func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relation string, object rel.Object, flags *listFlags) error {
+	if flags.limit > 0 || flags.cursor != "" {
+		return notSaid("pages of a list")
+	}
+	filter := map[string]string{"type": typ}
+	if subjectRelation != "" {
+		filter["relation"] = subjectRelation
+	}
+	in, err := flags.question(map[string]any{"object": map[string]string{"type": object.Type, "id": object.ID}, "relation": relation,
+		"user_filters": []any{filter}})
+	if err != nil {
+		return err
+	}
+	if c, ok := in["contextual_tuples"].(map[string]any); ok {
+		in["contextual_tuples"] = c["tuple_keys"] // a plain list here, for once
+	}
+	path, err := r.path(ctx, "/list-users")
+	if err != nil {
+		return err
+	}
+	type named struct{ Type, ID, Relation string }
+	var got struct {
+		Users []struct{ Object, Userset, Wildcard *named } `json:"users"`
+	}
+	h, err := r.call(ctx, http.MethodPost, path, in, &got)
+	if err != nil {
+		return err
+	}
+	var out listJSON
+	for _, u := range got.Users {
+		switch {
+		case u.Object != nil:
+			out.Subjects = append(out.Subjects, u.Object.Type+":"+u.Object.ID)
+		case u.Userset != nil:
+			out.Subjects = append(out.Subjects, u.Userset.Type+":"+u.Userset.ID+"#"+u.Userset.Relation)
+		case u.Wildcard != nil:
+			out.Subjects = append(out.Subjects, u.Wildcard.Type+":"+rel.Wildcard)
+		}
+	}
+	out.cut(&http.Response{Header: h})
+	return r.a.printList(&out, out.Subjects)
+}
+
+// expand prints the tree as the API has it.
+func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *askFlags) error {
+	if levels > 1 {
+		return notSaid("--levels")
+	}
+	in, err := flags.question(map[string]any{"tuple_key": map[string]string{"relation": relation, "object": object.String()}})
+	if err != nil {
+		return err
+	}
+	if in["context"] != nil {
+		return notSaid("an expand's context")
+	}
+	path, err := r.path(ctx, "/expand")
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Tree json.RawMessage `json:"tree"`
+	}
+	if _, err := r.call(ctx, http.MethodPost, path, in, &got); err != nil {
+		return err
+	}
+	return r.a.print(map[string]any{"tree": got.Tree}, func(w io.Writer) {
+		var text bytes.Buffer
+		if json.Indent(&text, got.Tree, "", "  ") == nil {
+			fmt.Fprintln(w, text.String())
+		}
+	})
+}
+
+// remoteWrite is the body of a write.
+type remoteWrite struct {
+	Schema  string          `json:"authorization_model_id,omitempty"`
+	Writes  *remoteWrites   `json:"writes,omitempty"`
+	Deletes *remoteRemovals `json:"deletes,omitempty"`
+}
+
+type remoteWrites struct {
+	Keys        []tuplefile.Record `json:"tuple_keys"`
+	OnDuplicate string             `json:"on_duplicate,omitempty"`
+}
+
+type remoteRemovals struct {
+	Keys      []tuplefile.Record `json:"tuple_keys"`
+	OnMissing string             `json:"on_missing,omitempty"`
+}
+
+func (r *remote) write(ctx context.Context, path string, w remoteWrite) (ostiary.Token, uint64, error) {
+	h, err := r.call(ctx, http.MethodPost, path, w, nil)
+	if err != nil {
+		return "", 0, err
+	}
+	token, revision := revisionOf(h)
+	return token, revision, nil
+}
+
+// onDuplicate is --on-duplicate in the API's words.
+func (d duplicateFlag) remote() (string, error) {
+	switch policy, err := d.policy(); {
+	case err != nil:
+		return "", err
+	case policy == ostiary.Replace:
+		return "", notSaid("--on-duplicate replace")
+	case policy == ostiary.Ignore:
+		return "ignore", nil
+	}
+	return "", nil
+}
+
+func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicateFlag, schemaID string) error {
+	policy, err := duplicate.remote()
+	if err != nil {
+		return err
+	}
+	record, err := recordOf(t)
+	if err != nil {
+		return err
+	}
+	path, err := r.path(ctx, "/write")
+	if err != nil {
+		return err
+	}
+	token, revision, err := r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{[]tuplefile.Record{record}, policy}})
+	if err != nil {
+		return err
+	}
+	return r.a.printRevision("wrote "+t.String(), token, revision)
+}
+
+func (r *remote) deleteTuple(ctx context.Context, w ostiary.Write) error {
+	if len(w.RemoveMatching) > 0 {
+		return notSaid("removing what a filter selects")
+	}
+	k := w.Remove[0]
+	out := &remoteRemovals{Keys: []tuplefile.Record{{User: k.Subject.String(), Relation: k.Relation, Object: k.Object.String()}}}
+	if w.OnMissing == ostiary.Ignore {
+		out.OnMissing = "ignore"
+	}
+	path, err := r.path(ctx, "/write")
+	if err != nil {
+		return err
+	}
+	token, revision, err := r.write(ctx, path, remoteWrite{Deletes: out})
+	if err != nil {
+		return err
+	}
+	return r.a.printRevision("removed "+k.String(), token, revision)
+}
+
+func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.Imported, error) {
+	if flags.entry != 0 {
+		return ostiary.Imported{}, notSaid("--entry")
+	}
+	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error) {
+		n, token, err := r.importTuples(ctx, tuples, flags.duplicate, flags.schema)
+		return ostiary.Imported{Read: n, Token: token}, err
+	})
+}
+
+// importTuples writes as many tuples at a time as the API takes: each such
+// write is atomic, the whole is not.
+func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], duplicate duplicateFlag, schemaID string) (n int, token ostiary.Token, err error) {
+	policy, err := duplicate.remote()
+	if err != nil {
+		return 0, "", err
+	}
+	path, err := r.path(ctx, "/write")
+	if err != nil {
+		return 0, "", err
+	}
+	var group []tuplefile.Record
+	flush := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		if token, _, err = r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{group, policy}}); err != nil {
+			return err
+		}
+		n, group = n+len(group), group[:0]
+		return nil
+	}
+	for t, err := range tuples {
+		if err != nil {
+			return n, token, err
+		}
+		record, err := recordOf(t)
+		if err != nil {
+			return n, token, err
+		}
+		if group = append(group, record); len(group) == writeMax {
+			if err := flush(); err != nil {
+				return n, token, err
+			}
+		}
+	}
+	return n, token, flush()
+}
+
+func (r *remote) readTuples(ctx context.Context, f filterFlags, limit int, cursor, at string) error {
+	if at != "" {
+		return notSaid("--at")
+	}
+	in := map[string]any{"page_size": min(max(limit, 1), pageMax), "continuation_token": cursor}
+	if f != (filterFlags{}) {
+		if strings.Contains(f.user, "#") && !strings.Contains(f.user, ":") || f.user != "" && !strings.Contains(f.user, ":") {
+			return notSaid("a filter by a type of subjects")
+		}
+		key := map[string]string{"object": f.object, "relation": f.relation, "user": f.user}
+		if f.object != "" && !strings.Contains(f.object, ":") {
+			key["object"] += ":"
+		}
+		in["tuple_key"] = key
+	}
+	path, err := r.path(ctx, "/read")
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Tuples []struct {
+			Key       tuplefile.Record `json:"key"`
+			Timestamp string           `json:"timestamp"`
+		} `json:"tuples"`
+		Next string `json:"continuation_token"`
+	}
+	h, err := r.call(ctx, http.MethodPost, path, in, &page)
+	if err != nil {
+		return err
+	}
+	out := readJSON{Tuples: []storedJSON{}, Next: page.Next}
+	_, out.Revision = revisionOf(h)
+	for _, t := range page.Tuples {
+		out.Tuples = append(out.Tuples, storedJSON{t.Key, t.Timestamp})
+	}
+	return r.a.printRead(out)
+}

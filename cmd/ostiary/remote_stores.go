@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+func (r *remote) createStore(ctx context.Context, name, id string) error {
+	if id != "" {
+		return notSaid("a store's id")
+	}
+	var s remoteStore
+	if _, err := r.call(ctx, http.MethodPost, "/stores", map[string]string{"name": name}, &s); err != nil {
+		return err
+	}
+	return r.a.printCreated(s.json())
+}
+
+func (r *remote) listStores(ctx context.Context) error {
+	found, err := r.stores(ctx, "")
+	if err != nil {
+		return err
+	}
+	stores := []storeJSON{}
+	for _, s := range found {
+		stores = append(stores, s.json())
+	}
+	return r.a.printStores(stores)
+}
+
+func (r *remote) getStore(ctx context.Context, args []string) error {
+	s, err := r.named(ctx, args)
+	if err != nil {
+		return err
+	}
+	out := s.json()
+	return r.a.print(out, func(w io.Writer) { fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created) })
+}
+
+// named finds the store that the first argument names, or --store.
+func (r *remote) named(ctx context.Context, args []string) (remoteStore, error) {
+	if len(args) > 0 {
+		return r.find(ctx, args[0])
+	}
+	return r.find(ctx, r.a.store)
+}
+
+func (r *remote) renameStore(ctx context.Context, store, name string) error {
+	s, err := r.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	if _, err := r.call(ctx, http.MethodPatch, "/stores/"+s.ID, map[string]string{"name": name}, &s); err != nil {
+		return err
+	}
+	return r.a.printRenamed(s.json())
+}
+
+func (r *remote) deleteStore(ctx context.Context, store string, yes bool) error {
+	s, err := r.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return fmt.Errorf("%w: this removes store %s (%s) with all its data, for good; say --yes", errUsage, s.Name, s.ID)
+	}
+	if _, err := r.call(ctx, http.MethodDelete, "/stores/"+s.ID, nil, nil); err != nil {
+		return err
+	}
+	return r.a.printRemoved(s.json())
+}
+
+func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
+	model, err := openfga.FormatJSON(source.Model)
+	if err != nil {
+		return err
+	}
+	path, err := r.path(ctx, "/authorization-models")
+	if err != nil {
+		return err
+	}
+	var written struct {
+		ID string `json:"authorization_model_id"`
+	}
+	h, err := r.call(ctx, http.MethodPost, path, json.RawMessage(model), &written)
+	if err != nil {
+		return err
+	}
+	out := schemaJSON{ID: written.ID, Created: createdOf(written.ID), Current: true}
+	_, out.Revision = revisionOf(h)
+	return r.a.printSchemaWritten(out, source.Model)
+}
+
+// createdOf is the time that a ULID holds.
+func createdOf(id string) string {
+	u, err := storage.ParseStoreID(id)
+	if err != nil {
+		return ""
+	}
+	millis := int64(0)
+	for _, b := range u[:6] {
+		millis = millis<<8 | int64(b)
+	}
+	return stamp(time.UnixMilli(millis))
+}
+
+func (r *remote) listSchemas(ctx context.Context) error {
+	path, err := r.path(ctx, "/authorization-models?")
+	if err != nil {
+		return err
+	}
+	query, out := url.Values{"page_size": {fmt.Sprint(pageMax)}}, []schemaJSON{}
+	for {
+		var page struct {
+			Models []struct {
+				ID string `json:"id"`
+			} `json:"authorization_models"`
+			Next string `json:"continuation_token"`
+		}
+		if _, err := r.call(ctx, http.MethodGet, path+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, m := range page.Models {
+			out = append(out, schemaJSON{ID: m.ID, Created: createdOf(m.ID), Current: len(out) == 0})
+		}
+		if page.Next == "" {
+			return r.a.printSchemas(out)
+		}
+		query.Set("continuation_token", page.Next)
+	}
+}
+
+func (r *remote) getSchema(ctx context.Context, id, format string) error {
+	path, err := r.path(ctx, "/authorization-models")
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if id != "" {
+		var got struct {
+			Model json.RawMessage `json:"authorization_model"`
+		}
+		_, err = r.call(ctx, http.MethodGet, path+"/"+url.PathEscape(id), nil, &got)
+		raw = got.Model
+	} else {
+		var page struct {
+			Models []json.RawMessage `json:"authorization_models"`
+		}
+		if _, err = r.call(ctx, http.MethodGet, path+"?page_size=1", nil, &page); err == nil && len(page.Models) == 0 {
+			err = fmt.Errorf("the store has no schema yet: \"ostiary schema write FILE\" writes one")
+		} else if err == nil {
+			raw = page.Models[0]
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.a.printRemoteSchema(raw, format)
+}
+
+func (a *app) printRemoteSchema(raw json.RawMessage, format string) error {
+	var named struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return err
+	}
+	var m *schema.Model
+	m, _, err := openfga.ParseJSON(raw)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.json:
+		model, err := openfga.FormatJSON(m)
+		if err != nil {
+			return err
+		}
+		return writeJSON(a.out, schemaJSON{ID: named.ID, Created: createdOf(named.ID), Language: openfga.LanguageJSON, Model: model})
+	case format == "json":
+		model, err := openfga.FormatJSON(m)
+		if err == nil {
+			_, err = fmt.Fprintf(a.out, "%s\n", model)
+		}
+		return err
+	case format == "dsl" || format == "source": // the source is not in the API
+		text, err := openfga.FormatDSL(m)
+		if err == nil {
+			_, err = io.WriteString(a.out, text)
+		}
+		return err
+	}
+	return fmt.Errorf("%w: --format is source, dsl or json", errUsage)
+}
