@@ -58,6 +58,16 @@ func (l *limit) Done() <-chan struct{} {
 	return l.timer.Done()
 }
 
+// AfterFunc calls f when the context has ended; it spares contexts that are
+// derived from this one a goroutine each.
+func (l *limit) AfterFunc(f func()) (stop func() bool) {
+	l.Done()
+	if l.deadline.IsZero() {
+		return context.AfterFunc(l.Context, f)
+	}
+	return context.AfterFunc(l.timer, f)
+}
+
 // release ends the timer, if there is one.
 func (l *limit) release() {
 	l.over.Store(true)
