@@ -28,6 +28,10 @@ type Body struct {
 // bodies keeps buffers for reuse; large ones are left to the collector.
 var bodies = sync.Pool{New: func() any { return &Body{Bytes: make([]byte, 0, 4096)} }}
 
+// bodyTrusted is how much of an announced length is made room for before any of
+// it has arrived, in bytes: announcing costs a client nothing.
+const bodyTrusted = 64 << 10
+
 // bodyKeptMax is the largest buffer that is kept, in bytes.
 const bodyKeptMax = 256 << 10
 
@@ -37,12 +41,12 @@ const bodyKeptMax = 256 << 10
 func ReadBody(r *http.Request) (*Body, error) {
 	b := bodies.Get().(*Body)
 	b.Bytes = b.Bytes[:0]
-	if n := r.ContentLength; n > int64(cap(b.Bytes)) && n <= BodyBytesMax {
-		b.Bytes = make([]byte, 0, n+1)
+	if n := r.ContentLength; n > int64(cap(b.Bytes)) {
+		b.Bytes = make([]byte, 0, min(n+1, bodyTrusted))
 	}
 	for {
 		if len(b.Bytes) == cap(b.Bytes) {
-			b.Bytes = append(b.Bytes, 0)[:len(b.Bytes)]
+			b.Bytes = grow(b.Bytes, r.ContentLength)
 		}
 		n, err := r.Body.Read(b.Bytes[len(b.Bytes):cap(b.Bytes)])
 		b.Bytes = b.Bytes[:len(b.Bytes)+n]
@@ -59,6 +63,16 @@ func ReadBody(r *http.Request) (*Body, error) {
 		}
 		return nil, err
 	}
+}
+
+// grow doubles a full buffer, no further than the announced length and the one
+// byte that finds the end.
+func grow(b []byte, announced int64) []byte {
+	size := 2 * int64(cap(b))
+	if announced > int64(cap(b)) {
+		size = min(size, announced+1)
+	}
+	return append(make([]byte, 0, size), b...)
 }
 
 // Free gives the buffer back. The Body must not be used afterwards.
