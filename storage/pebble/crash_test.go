@@ -338,6 +338,9 @@ func TestFullDisk(t *testing.T) {
 	if err := j.write(ctx, d, rng); !errors.Is(err, pebble.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a second write: %v", err)
 	}
+	if err := d.Failed(); !errors.Is(err, pebble.ErrFailed) {
+		t.Fatal(err)
+	}
 	if _, err := d.Head(ctx, j.ID); !errors.Is(err, pebble.ErrFailed) {
 		t.Errorf("a read after a write of unknown outcome: %v", err)
 	}
