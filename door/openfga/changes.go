@@ -193,6 +193,9 @@ func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(
 	}
 }
 
+// filteredPage is how many tuples are read at once.
+const filteredPage = 1000
+
 // filtered yields what a filter removed: what it selects just before. That is
 // known as long as the past is kept.
 func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Filter) func(func(rel.Tuple, error) bool) {
@@ -200,7 +203,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		if w.typ != "" {
 			f.ObjectType = w.typ
 		}
-		req := ostiary.ReadRequest{Filter: f, Limit: streamPage, At: ostiary.AtRevision(r - 1)}
+		req := ostiary.ReadRequest{Filter: f, Limit: filteredPage, At: ostiary.AtRevision(r - 1)}
 		for {
 			page, err := w.store.Read(ctx, req)
 			if errors.Is(err, ostiary.ErrTooOld) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,8 +44,12 @@ type exchange struct {
 	batch wire.BatchCheckRequest
 }
 
-// storeID is the path's first parameter.
-func (x *exchange) storeID() string { return x.params.At(0) }
+// storeID is the path's first parameter, and what the answer says of it,
+// whether there is such a store or not.
+func (x *exchange) storeID() string {
+	x.store = x.params.At(0)
+	return x.store
+}
 
 // operation appends an answer to dst and returns it with its status.
 type operation func(ctx context.Context, s *service, x *exchange, dst []byte) (answer []byte, status int, err error)
@@ -74,6 +79,7 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 		}
 		if status == http.StatusNoContent {
 			x.head(w.Header(), 0)
+			w.Header()["Content-Type"] = h.contentType // as the original, of nothing
 			w.WriteHeader(status)
 			return
 		}
@@ -166,6 +172,9 @@ func (h *httpServer) fail(w http.ResponseWriter, f *failure) {
 	h.answer(w, &call{}, form.status, wire.AppendError(nil, form.name, form.message))
 }
 
+// streamChunk is how many lines are written at once.
+const streamChunk = 1000
+
 // stream answers StreamedListObjects: a line an object. An error before the
 // first line is the status; all errors lose their name, as in the original.
 func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Params) {
@@ -182,6 +191,7 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		return
 	}
 	in.StoreID = p.At(0)
+	c.store = in.StoreID
 	begun := false
 	begin := func(status int) {
 		begun = true
@@ -195,15 +205,17 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		if !begun {
 			begin(http.StatusOK)
 		}
-		buf = buf[:0]
-		for _, id := range ids {
-			buf = wire.AppendStreamedObject(buf, in.Type, id)
+		for part := range slices.Chunk(ids, streamChunk) {
+			buf = buf[:0]
+			for _, id := range part {
+				buf = wire.AppendStreamedObject(buf, in.Type, id)
+			}
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			_ = control.Flush() // without it the lines come later
 		}
-		if _, err := w.Write(buf); err != nil {
-			return err
-		}
-		_ = control.Flush() // without it the lines come later
-		return nil
+		return r.Context().Err()
 	})
 	if err == nil || r.Context().Err() != nil {
 		return
@@ -319,7 +331,7 @@ func (f *fields) text(name string) string {
 
 func (f *fields) pageSize() *wrapperspb.Int32Value {
 	text := f.text("page_size")
-	if text == "" {
+	if !f.values.Has("page_size") {
 		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
@@ -331,7 +343,7 @@ func (f *fields) pageSize() *wrapperspb.Int32Value {
 
 func (f *fields) time(name string) *timestamppb.Timestamp {
 	text := f.text(name)
-	if text == "" {
+	if !f.values.Has(name) {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)

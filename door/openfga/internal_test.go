@@ -495,3 +495,39 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestListsBeyondAPage: a door's limit may be above what the engine lists at
+// once, and a stream goes on over pages.
+func TestListsBeyondAPage(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{Bounds: ostiary.Bounds{ListItems: 3}}, Options{ListResults: 8})
+	id := st.ID().String()
+	in := &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}
+	who := &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "0"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}}
+	addTuples(t, st, "document:0#viewer@user:a")
+	for n := 1; n <= 10; n++ {
+		var c, cu call
+		ids, err := s.listObjects(t.Context(), &c, in)
+		if err != nil || len(ids) != min(n, 8) || (c.truncated != "") != (n > 8) {
+			t.Errorf("%d objects: %d, truncated %q, %v", n, len(ids), c.truncated, err)
+		}
+		users, err := s.listUsers(t.Context(), &cu, who)
+		if err != nil || len(users) != min(n, 8) || (cu.truncated != "") != (n > 8) {
+			t.Errorf("%d users: %d, truncated %q, %v", n, len(users), cu.truncated, err)
+		}
+		all := map[string]bool{}
+		if err := s.streamObjects(t.Context(), &call{}, in, func(ids []string) error {
+			for _, id := range ids {
+				all[id] = true
+			}
+			return nil
+		}); err != nil || len(all) != n {
+			t.Errorf("%d streamed: %d, %v", n, len(all), err)
+		}
+		addTuples(t, st, fmt.Sprintf("document:%d#viewer@user:a", n), fmt.Sprintf("document:0#viewer@user:u%d", n))
+	}
+	stop := errors.New("enough")
+	if err := s.streamObjects(t.Context(), &call{}, in, func([]string) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("a stream that its reader ends: %v", err)
+	}
+}

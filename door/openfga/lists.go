@@ -2,6 +2,8 @@ package openfga
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/wire"
@@ -11,9 +13,6 @@ import (
 
 // What cut a list short, in the header Ostiary-Truncated.
 const truncatedResults = "max-results"
-
-// streamPage is how many objects a stream takes from the engine at once.
-const streamPage = 1000
 
 // listObjects lists the ids of at most Options.ListResults objects.
 func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest) (ids []string, err error) {
@@ -27,33 +26,45 @@ func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjects
 		return nil, err
 	}
 	req.Limit = s.o.ListResults
-	list, err := p.objects(ctx, &req)
-	if err != nil {
-		return nil, err
+	for {
+		list, err := p.objects(ctx, &req)
+		if err != nil {
+			return nil, err
+		}
+		if ids == nil {
+			ids = list.IDs
+		} else {
+			ids = append(ids, list.IDs...)
+		}
+		if len(ids) >= s.o.ListResults || list.Next == "" {
+			if len(ids) > s.o.ListResults || list.Next != "" {
+				c.truncated = truncatedResults
+			}
+			return ids[:min(len(ids), s.o.ListResults)], nil
+		}
+		req.Cursor = list.Next
 	}
-	if list.Next != "" {
-		c.truncated = truncatedResults
-	}
-	return list.IDs, nil
 }
 
-// streamObjects yields the ids of all objects. An error of yield ends it.
+// streamObjects yields the ids of all objects. An error of yield ends it. Only
+// the search counts in Options.ListTime, not the time that yield takes.
 func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest, yield func(ids []string) error) error {
 	if err := objectsForm(in, true); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
-	defer cancel()
 	p, req, err := s.objectsRequest(ctx, c, in)
 	if err != nil {
 		return err
 	}
-	req.Limit = streamPage
-	for {
-		list, err := p.objects(ctx, &req)
+	for left := s.o.ListTime; ; {
+		begun := time.Now()
+		search, cancel := context.WithTimeout(ctx, left)
+		list, err := p.objects(search, &req)
+		cancel()
 		if err != nil {
 			return err
 		}
+		left -= time.Since(begun)
 		if err := yield(list.IDs); err != nil {
 			return err
 		}
@@ -68,6 +79,10 @@ func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjec
 // cannot be decided, is an error.
 func (p *place) objects(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
 	list, err := p.store.ListObjects(ctx, *req)
+	if pageTooLarge(err) {
+		req.Limit = 0 // the engine's own; the rest comes with further pages
+		list, err = p.store.ListObjects(ctx, *req)
+	}
 	if err != nil {
 		return list, revisionError(err)
 	}
@@ -75,6 +90,13 @@ func (p *place) objects(ctx context.Context, req *ostiary.ListObjectsRequest) (o
 		return list, err
 	}
 	return list, p.call.answered(ctx, p.store, list.Revision)
+}
+
+// pageTooLarge says whether a list was refused because the door's limit is
+// above the engine's of one page.
+func pageTooLarge(err error) bool {
+	var b *ostiary.BoundError
+	return errors.As(err, &b) && b.Name == "ListItems"
 }
 
 func (s *service) objectsRequest(ctx context.Context, c *call, in *wire.ListObjectsRequest) (p place, req ostiary.ListObjectsRequest, err error) {
@@ -138,6 +160,10 @@ func (p *place) hasFilter(f wire.UserFilter) error {
 func (p *place) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
 	for {
 		list, err := p.store.ListSubjects(ctx, req)
+		if pageTooLarge(err) {
+			req.Limit = 0
+			list, err = p.store.ListSubjects(ctx, req)
+		}
 		if err != nil {
 			return nil, revisionError(err)
 		}

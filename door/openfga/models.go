@@ -37,7 +37,7 @@ func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAu
 	if err != nil {
 		return nil, fromEngine(err)
 	}
-	c.model, c.token = info.ID, token
+	c.token = token
 	return &openfgav1.WriteAuthorizationModelResponse{AuthorizationModelId: info.ID}, nil
 }
 
@@ -81,7 +81,6 @@ func (s *service) readModel(ctx context.Context, c *call, in *openfgav1.ReadAuth
 	if err != nil {
 		return nil, err
 	}
-	c.model = m.GetId()
 	return &openfgav1.ReadAuthorizationModelResponse{AuthorizationModel: m}, nil
 }
 

@@ -22,9 +22,8 @@ func (s *service) createStore(ctx context.Context, c *call, in *openfgav1.Create
 		return nil, fromEngine(err)
 	}
 	info := st.Info()
-	c.store = info.ID.String()
 	created := timestamppb.New(info.Created.Time())
-	return &openfgav1.CreateStoreResponse{Id: c.store, Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
+	return &openfgav1.CreateStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
 func (s *service) getStore(ctx context.Context, c *call, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
