@@ -23,6 +23,9 @@ func canonical(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
 	}
+	if plain(path) {
+		return true
+	}
 	dots := true // the segment so far is made of dots alone
 	size := 0    // its length, decoded
 	for i := 1; i < len(path); i++ {
@@ -54,6 +57,22 @@ func canonical(path string) bool {
 	}
 	return size == 0 || !dots || size > 2
 }
+
+// plain says that a path has nothing that canonical would have to look at.
+func plain(path string) bool {
+	for i := 1; i < len(path); i++ {
+		switch c := path[i]; {
+		case odd[c]:
+			return false
+		case c == '/' && path[i-1] == '/':
+			return false
+		}
+	}
+	return true
+}
+
+// odd are bytes that need a closer look: "%", "\\", ".", "#", "?" and NUL.
+var odd = [256]bool{'%': true, '\\': true, '.': true, '#': true, '?': true, 0: true}
 
 func unhex(c byte) byte {
 	switch {
