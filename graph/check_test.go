@@ -33,6 +33,7 @@ type checker struct {
 	forward, back, detailed int
 	liveNodes               int
 	names                   map[uint32]bool // live ones
+	last                    Node            // a live one
 }
 
 func (c *checker) node(n Node, k Kind) error {
@@ -46,6 +47,10 @@ func (c *checker) node(n Node, k Kind) error {
 		if m, ok := v.Sibling(n, k); !ok || m != n {
 			return fmt.Errorf("G4: it is not its own sibling: %d, %v", m, ok)
 		}
+		if err := c.two(n, k); err != nil {
+			return err
+		}
+		c.last = n
 	}
 	seg := v.segment(n)
 	if seg == nil {
@@ -62,6 +67,62 @@ func (c *checker) node(n Node, k Kind) error {
 		}
 		if got := v.list(n, s); !sameList(got, l) {
 			return fmt.Errorf("G4: the list found is not the one walked")
+		}
+		if s.reverse() {
+			continue
+		}
+		if err := c.ways(n, s, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// two looks a node's name up together with another's, and with one that
+// nothing has.
+func (c *checker) two(n Node, k Kind) error {
+	v := c.v
+	other, absent := v.KindOf(c.last), v.ID(n)+"\x00"
+	a, b := v.Names(k, v.ID(n), other, v.ID(c.last))
+	for _, one := range []struct {
+		name Name
+		kind Kind
+		want Node
+	}{{a, k, n}, {b, other, c.last}, {v.NameOf(n), k, n}, {v.Name(k, v.ID(n)), k, n}} {
+		if m, _ := v.NodeOf(one.name, one.kind); m != one.want {
+			return fmt.Errorf("G4: with %d, its name leads to %d, not %d", c.last, m, one.want)
+		}
+	}
+	if a, b := v.Names(k, absent, k, v.ID(n)); a.record != nil || b.record == nil {
+		return fmt.Errorf("G4: %q is found, or hides what is there", absent)
+	}
+	return nil
+}
+
+// ways finds all of a list's edges in the other ways there are.
+func (c *checker) ways(n Node, s side, l List) error {
+	lists, in := c.v.Lists(n), 0
+	if got := lists.Forward(s.kind()); !sameList(got, l) {
+		return fmt.Errorf("G4: Lists has another list")
+	}
+	for i := range l.Chunks() {
+		for _, e := range l.Chunk(i) {
+			m := e.Node()
+			got, ok, at := l.FindFrom(in, m)
+			if in = at; got != e || !ok || at != i {
+				return fmt.Errorf("G2: %d is not found from chunk %d on", m, in)
+			}
+			got, ok, short := lists.Find(s.kind(), m)
+			if short && (got != e || !ok) || short != (l.Len() <= inlineMax) {
+				return fmt.Errorf("G2: Lists finds %v, %v for %d; short: %v", got, ok, m, short)
+			}
+			if _, ok := l.Find(m + 1); ok {
+				if _, found, short := lists.Find(s.kind(), m+1); short && !found {
+					return fmt.Errorf("G2: Lists lacks %d", m+1)
+				}
+			} else if _, found, _ := lists.Find(s.kind(), m+1); found {
+				return fmt.Errorf("G2: Lists finds %d", m+1)
+			}
 		}
 	}
 	return nil
