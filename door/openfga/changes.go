@@ -48,14 +48,14 @@ func readLogPlace(token, store string) (p logPlace, err error) {
 }
 
 // readChanges gives a page of the log's tuples, each with what happened to it.
-func (s *service) readChanges(ctx context.Context, c *call, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
+func (s *service) readChanges(ctx context.Context, _ *call, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
 	if size := in.GetPageSize(); size != nil && (size.GetValue() < 1 || int(size.GetValue()) > s.o.ChangesPage) {
 		return nil, fail(codes.InvalidArgument, "invalid ReadChangesRequest.PageSize: value must be inside range [1, %d]", s.o.ChangesPage)
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *service) readChanges(ctx context.Context, c *call, in *openfgav1.ReadCh
 		w.horizon = time.Now().Add(-s.o.ChangesHorizon)
 	}
 	if token := in.GetContinuationToken(); token != "" {
-		if w.at, err = readLogPlace(token, c.store); err != nil {
+		if w.at, err = readLogPlace(token, in.GetStoreId()); err != nil {
 			return nil, err
 		}
 		if w.at.typ != in.GetType() {
@@ -82,7 +82,7 @@ func (s *service) readChanges(ctx context.Context, c *call, in *openfgav1.ReadCh
 	}
 	out := &openfgav1.ReadChangesResponse{Changes: w.out, ContinuationToken: in.GetContinuationToken()}
 	if len(w.out) > 0 {
-		out.ContinuationToken = w.at.token(c.store)
+		out.ContinuationToken = w.at.token(in.GetStoreId())
 	}
 	return out, nil
 }

@@ -20,8 +20,11 @@ type grpcServer struct {
 }
 
 // begin reads what a request's metadata says.
-func begin(ctx context.Context) call {
+func begin(ctx context.Context, in any) call {
 	var c call
+	if in, ok := in.(interface{ GetStoreId() string }); ok {
+		c.about(in.GetStoreId())
+	}
 	if v := metadata.ValueFromIncomingContext(ctx, metadataRevision); len(v) > 0 {
 		c.revision = v[0]
 	}
@@ -46,7 +49,7 @@ func (c *call) finish(ctx context.Context) {
 
 // unary runs one of the methods that speak in messages.
 func unary[In, Out any](ctx context.Context, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	out, err := f(ctx, &c, in)
 	c.finish(ctx)
 	return out, err
@@ -97,7 +100,7 @@ func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAsser
 }
 
 func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.WriteRequest
 	r.FromProto(in)
 	err := g.s.write(ctx, &c, &r)
@@ -109,7 +112,7 @@ func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*op
 }
 
 func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*openfgav1.ReadResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.ReadRequest
 	r.FromProto(in)
 	page, next, err := g.s.read(ctx, &c, &r)
@@ -129,7 +132,7 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 }
 
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.CheckRequest
 	r.FromProto(in)
 	allowed, err := g.s.check(ctx, &c, &r)
@@ -141,7 +144,7 @@ func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*op
 }
 
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
 	results, err := g.s.batchCheck(ctx, &c, &r)
@@ -170,7 +173,7 @@ func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
 }
 
 func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*openfgav1.ExpandResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.ExpandRequest
 	r.FromProto(in)
 	tree, err := g.s.expand(ctx, &c, &r)
@@ -182,7 +185,7 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 }
 
 func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
 	ids, err := g.s.listObjects(ctx, &c, &r)
@@ -199,7 +202,7 @@ func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsR
 
 func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
 	ctx := stream.Context()
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
 	begun := false
@@ -218,7 +221,7 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 }
 
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
-	c := begin(ctx)
+	c := begin(ctx, in)
 	var r wire.ListUsersRequest
 	r.FromProto(in)
 	users, err := g.s.listUsers(ctx, &c, &r)

@@ -60,6 +60,7 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 		x := h.exchange()
 		defer h.free(x)
 		x.params, x.query, x.revision = p, r.URL.RawQuery, revisionOf(r)
+		x.about(x.storeID())
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 			body, ok := h.body(w, r)
 			if !ok {
@@ -183,50 +184,67 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		return
 	}
 	defer body.Free()
-	var c call
-	c.revision = revisionOf(r)
 	var in wire.ListObjectsRequest
 	if err := in.Parse(body.Bytes); err != nil {
 		h.fail(w, bodyFailure(err))
 		return
 	}
 	in.StoreID = p.At(0)
-	c.store = in.StoreID
-	begun := false
-	begin := func(status int) {
-		begun = true
-		c.head(w.Header(), 0)
-		w.Header()["Content-Type"] = h.contentType
-		w.WriteHeader(status)
-	}
-	control := http.NewResponseController(w)
-	var buf []byte
-	err := h.s.streamObjects(r.Context(), &c, &in, func(ids []string) error {
-		if !begun {
-			begin(http.StatusOK)
-		}
-		for part := range slices.Chunk(ids, streamChunk) {
-			buf = buf[:0]
-			for _, id := range part {
-				buf = wire.AppendStreamedObject(buf, in.Type, id)
-			}
-			if _, err := w.Write(buf); err != nil {
-				return err
-			}
-			_ = control.Flush() // without it the lines come later
+	out := lines{h: h, w: w, typ: in.Type}
+	out.call.revision = revisionOf(r)
+	out.call.about(in.StoreID)
+	err := h.s.streamObjects(r.Context(), &out.call, &in, func(ids []string) error {
+		if err := out.objects(ids); err != nil {
+			return err
 		}
 		return r.Context().Err()
 	})
-	if err == nil || r.Context().Err() != nil {
+	if err != nil && r.Context().Err() == nil {
+		out.fail(toFailure(err).form())
+	}
+}
+
+// lines writes a stream.
+type lines struct {
+	h     *httpServer
+	w     http.ResponseWriter
+	call  call
+	typ   string
+	begun bool
+	buf   []byte
+}
+
+func (l *lines) begin(status int) {
+	if l.begun {
 		return
 	}
-	form := toFailure(err).form()
-	if !begun {
-		begin(form.streamStatus())
+	l.begun = true
+	l.call.head(l.w.Header(), 0)
+	l.w.Header()["Content-Type"] = l.h.contentType
+	l.w.WriteHeader(status)
+}
+
+func (l *lines) objects(ids []string) error {
+	l.begin(http.StatusOK)
+	control := http.NewResponseController(l.w)
+	for part := range slices.Chunk(ids, streamChunk) {
+		l.buf = l.buf[:0]
+		for _, id := range part {
+			l.buf = wire.AppendStreamedObject(l.buf, l.typ, id)
+		}
+		if _, err := l.w.Write(l.buf); err != nil {
+			return err
+		}
+		_ = control.Flush() // without it the lines come later
 	}
-	buf = strconv.AppendInt(append(buf[:0], `{"error":{"code":`...), int64(form.family), 10)
-	buf = wire.AppendString(append(buf, `,"message":`...), form.message)
-	_, _ = w.Write(append(buf, ",\"details\":[]}}\n"...))
+	return nil
+}
+
+func (l *lines) fail(f form) {
+	l.begin(f.streamStatus())
+	l.buf = strconv.AppendInt(append(l.buf[:0], `{"error":{"code":`...), int64(f.family), 10)
+	l.buf = wire.AppendString(append(l.buf, `,"message":`...), f.message)
+	_, _ = l.w.Write(append(l.buf, ",\"details\":[]}}\n"...))
 }
 
 // streamStatus is the status of a stream that ends before it begins: that of

@@ -19,7 +19,7 @@ func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAu
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +66,11 @@ func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSou
 	return ostiary.SchemaSource{Model: model, Dialect: LanguageJSON, Source: text}, nil
 }
 
-func (s *service) readModel(ctx context.Context, c *call, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
+func (s *service) readModel(ctx context.Context, _ *call, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
 			return nil, noModel(in.GetStoreId(), in.GetId())
@@ -107,11 +107,11 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 	return m, nil
 }
 
-func (s *service) readModels(ctx context.Context, c *call, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
+func (s *service) readModels(ctx context.Context, _ *call, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}

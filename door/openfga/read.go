@@ -20,7 +20,7 @@ func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page
 	if err := ruled(readMessage(in)); err != nil {
 		return page, "", err
 	}
-	st, err := s.store(ctx, c, in.StoreID)
+	st, err := s.store(ctx, in.StoreID)
 	if err != nil {
 		return page, "", err
 	}

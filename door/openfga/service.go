@@ -88,6 +88,13 @@ type call struct {
 	truncated string
 }
 
+// about notes which store a request names, if that can be one's id.
+func (c *call) about(store string) {
+	if idForm(store) {
+		c.store = store
+	}
+}
+
 // answered notes the revision that an answer is of.
 func (c *call) answered(ctx context.Context, s *ostiary.Store, r storage.Revision) error {
 	t, err := s.TokenAt(ctx, r)
@@ -96,8 +103,7 @@ func (c *call) answered(ctx context.Context, s *ostiary.Store, r storage.Revisio
 }
 
 // store finds a store by its id, whose form was checked.
-func (s *service) store(ctx context.Context, c *call, id string) (*ostiary.Store, error) {
-	c.store = id
+func (s *service) store(ctx context.Context, id string) (*ostiary.Store, error) {
 	parsed, err := storage.ParseStoreID(id)
 	if err != nil { // of the right letters, but beyond 128 bits
 		return nil, fail(codeStoreNotFound, "Store ID not found")
@@ -143,7 +149,7 @@ type place struct {
 
 // open finds the store and the model, the newest if no id is given.
 func (s *service) open(ctx context.Context, c *call, store, model string, consistency int32) (p place, err error) {
-	st, err := s.store(ctx, c, store)
+	st, err := s.store(ctx, store)
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
 			return p, noModel(store, model)

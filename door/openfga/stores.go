@@ -13,7 +13,7 @@ import (
 // pageDefault is the length of a page that names none.
 const pageDefault = 50
 
-func (s *service) createStore(ctx context.Context, c *call, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
+func (s *service) createStore(ctx context.Context, _ *call, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
@@ -26,26 +26,26 @@ func (s *service) createStore(ctx context.Context, c *call, in *openfgav1.Create
 	return &openfgav1.CreateStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
-func (s *service) getStore(ctx context.Context, c *call, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
+func (s *service) getStore(ctx context.Context, _ *call, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
 	info := st.Info()
 	created := timestamppb.New(info.Created.Time())
-	return &openfgav1.GetStoreResponse{Id: c.store, Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
+	return &openfgav1.GetStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
 // updateStore renames a store, which the original has a route for, but does
 // not do.
-func (s *service) updateStore(ctx context.Context, c *call, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
+func (s *service) updateStore(ctx context.Context, _ *call, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +54,15 @@ func (s *service) updateStore(ctx context.Context, c *call, in *openfgav1.Update
 		return nil, fromEngine(err)
 	}
 	created := timestamppb.New(info.Created.Time())
-	return &openfgav1.UpdateStoreResponse{Id: c.store, Name: in.GetName(), CreatedAt: created, UpdatedAt: created}, nil
+	return &openfgav1.UpdateStoreResponse{Id: info.ID.String(), Name: in.GetName(), CreatedAt: created, UpdatedAt: created}, nil
 }
 
 // deleteStore is content where there is no such store, as the original.
-func (s *service) deleteStore(ctx context.Context, c *call, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
+func (s *service) deleteStore(ctx context.Context, _ *call, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, c, in.GetStoreId())
+	st, err := s.store(ctx, in.GetStoreId())
 	if err == nil {
 		err = fromEngine(s.engine.DeleteStore(ctx, st.ID()))
 	}
