@@ -287,6 +287,19 @@ func (r *Reader) String() string {
 	return r.unescape(raw)
 }
 
+// StringLike reads a string, and returns known itself where it is the same: a
+// list of things that resemble each other then takes no memory for each name.
+func (r *Reader) StringLike(known string) string {
+	raw, plain := r.text()
+	if r.err == nil && !plain {
+		return r.unescape(raw)
+	}
+	if text := r.b[raw.from:raw.to]; string(text) != known {
+		return string(text)
+	}
+	return known
+}
+
 func (r *Reader) unescape(raw span) string {
 	in := r.b[raw.from:raw.to]
 	out := make([]byte, 0, len(in))

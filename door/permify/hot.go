@@ -88,12 +88,12 @@ func (q *question) read(r *jsonread.Reader) {
 			readMetadata(r, &q.version, &q.snap, &q.depth)
 			seen |= 1
 		case "entity":
-			readEntity(r, &q.entity)
+			readEntity(r, &q.entity, "")
 			seen |= 2
 		case "permission":
 			q.permission = r.String()
 		case "subject":
-			readSubject(r, &q.subject)
+			readSubject(r, &q.subject, "")
 			seen |= 4
 		case "page_size": // not of this call, as the original sees it
 			r.Skip()
@@ -123,11 +123,12 @@ func readMetadata(r *jsonread.Reader, version, snap *string, depth *int32) {
 	}
 }
 
-func readEntity(r *jsonread.Reader, o *rel.Object) {
+// readEntity reads an entity; like is a type that it may well have.
+func readEntity(r *jsonread.Reader, o *rel.Object, like string) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "type":
-			o.Type = r.String()
+			o.Type = r.StringLike(like)
 		case "id":
 			o.ID = r.String()
 		default:
@@ -136,11 +137,11 @@ func readEntity(r *jsonread.Reader, o *rel.Object) {
 	}
 }
 
-func readSubject(r *jsonread.Reader, s *rel.Subject) {
+func readSubject(r *jsonread.Reader, s *rel.Subject, like string) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "type":
-			s.Type = r.String()
+			s.Type = r.StringLike(like)
 		case "id":
 			s.ID = r.String()
 		case "relation":
@@ -201,7 +202,11 @@ func (b *bulk) read(r *jsonread.Reader) {
 					r.Fail("too many items")
 					return
 				}
-				b.items = append(b.items, readItem(r))
+				var last eval.Question
+				if n := len(b.items); n > 0 {
+					last = b.items[n-1]
+				}
+				b.items = append(b.items, readItem(r, &last))
 			}
 		case "tenant_id":
 			_ = r.String()
@@ -214,17 +219,18 @@ func (b *bulk) read(r *jsonread.Reader) {
 	}
 }
 
-func readItem(r *jsonread.Reader) (q eval.Question) {
+// readItem reads an item; it likely resembles the one before.
+func readItem(r *jsonread.Reader, last *eval.Question) (q eval.Question) {
 	seen := 0
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "entity":
-			readEntity(r, &q.Object)
+			readEntity(r, &q.Object, last.Object.Type)
 			seen |= 1
 		case "permission":
-			q.Relation = r.String()
+			q.Relation = r.StringLike(last.Relation)
 		case "subject":
-			readSubject(r, &q.Subject)
+			readSubject(r, &q.Subject, last.Subject.Type)
 			seen |= 2
 		default:
 			r.Unknown()
@@ -281,7 +287,11 @@ func (c *change) read(r *jsonread.Reader) {
 					r.Fail("too many tuples")
 					return
 				}
-				c.tuples = append(c.tuples, readTuple(r))
+				var last rel.Tuple
+				if n := len(c.tuples); n > 0 {
+					last = c.tuples[n-1]
+				}
+				c.tuples = append(c.tuples, readTuple(r, &last))
 			}
 		case "attributes":
 			for r.Array(); r.Item(); {
@@ -298,17 +308,17 @@ func (c *change) read(r *jsonread.Reader) {
 	}
 }
 
-func readTuple(r *jsonread.Reader) (t rel.Tuple) {
+func readTuple(r *jsonread.Reader, last *rel.Tuple) (t rel.Tuple) {
 	seen := 0
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "entity":
-			readEntity(r, &t.Object)
+			readEntity(r, &t.Object, last.Object.Type)
 			seen |= 1
 		case "relation":
-			t.Relation = r.String()
+			t.Relation = r.StringLike(last.Relation)
 		case "subject":
-			readSubject(r, &t.Subject)
+			readSubject(r, &t.Subject, last.Subject.Type)
 			seen |= 2
 		default:
 			r.Unknown()

@@ -1,0 +1,140 @@
+package permify
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// FuzzHot: what the hand-written readers take, the general reader understands
+// in the same way. What they leave is the general reader's anyhow.
+func FuzzHot(f *testing.F) {
+	for _, s := range []string{
+		`{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"content","id":"1"},"permission":"view","subject":{"type":"user","id":"2"},"page_size":20}`,
+		`{"metadata":{"depth":3},"items":[{"entity":{"type":"a","id":"b"},"permission":"c","subject":{"type":"d","id":"e","relation":"..."}},{"entity":{"type":"a","id":"b2"},"permission":"c","subject":{"type":"d","id":"\u00fc"}}]}`,
+		`{"metadata":{},"tuples":[{"entity":{"type":"a","id":"b"},"relation":"c","subject":{"type":"d","id":"e"}}],"attributes":[]}`,
+		`{"metadata":{"depth":2147483648},"entity":{},"subject":{}}`,
+		`{"metadata":{"depth":1e1},"entity":{},"subject":{},"tenant_id":"x"}`,
+		`{"metadata":null}`, `{"metadata":{"depth":"20"}}`, `[]`, `{} {}`, `{"entity":{},"entity":{}}`,
+		`{"metadata":{"schemaVersion":"1","snapToken":"2"}}`,
+		`{"metadata":{"depth":4.0},"entity":{"type":"\ud800"},"subject":{}}`,
+		`{"page_size":{"a":[1,{"b":null}]},"metadata":{},"entity":{},"subject":{}}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		var p door.Params
+		var q question
+		if parse([]byte(body), q.read) {
+			m := &basev1.PermissionCheckRequest{}
+			want, err := question{}, decode([]byte(body), &p, m)
+			if err == nil {
+				want, err = checkQuestion(m)
+			}
+			want.tenant = ""
+			want.context, want.arguments = nil, nil
+			if err != nil || m.Context != nil || len(m.Arguments) > 0 || !reflect.DeepEqual(q, want) {
+				t.Fatalf("check %q: %+v by hand, %+v otherwise (%v)", body, q, want, err)
+			}
+		}
+		var b bulk
+		if parse([]byte(body), b.read) {
+			m := &basev1.PermissionBulkCheckRequest{}
+			want, err := bulk{}, decode([]byte(body), &p, m)
+			if err == nil {
+				want, err = bulkQuestions(m)
+			}
+			want.tenant = ""
+			want.arguments = nil
+			if len(b.items) == 0 {
+				b.items = []eval.Question{}
+			}
+			if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
+				t.Fatalf("bulk %q: %+v by hand, %+v otherwise (%v)", body, b, want, err)
+			}
+		}
+		var c change
+		if parse([]byte(body), c.read) {
+			m := &basev1.DataWriteRequest{}
+			want, err := change{}, decode([]byte(body), &p, m)
+			if err == nil {
+				want, err = dataChange(m)
+			}
+			want.tenant = ""
+			if len(c.tuples) == 0 {
+				c.tuples = []rel.Tuple{}
+			}
+			if len(want.attributes) == 0 {
+				want.attributes = nil
+			}
+			if err != nil || !reflect.DeepEqual(c, want) {
+				t.Fatalf("write %q: %+v by hand, %+v otherwise (%v)", body, c, want, err)
+			}
+		}
+	})
+}
+
+// FuzzLine: a line of a bundle or a validation file breaks nothing, and no
+// argument changes what a line is about.
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{"doc:1#owner@user:{{.x}}", "doc:{{.x}}#owner@user:1#member", "doc:1$on|boolean:{{.x}}", "doc:{{.x}}$tags|string[]:a,b", "{{.x}}", "doc:1#{{.x}}@user:1", "{{}}", "{{."} {
+		f.Add(s, "1")
+		f.Add(s, "1#member")
+		f.Add(s, "a,b|c$d:e@f#g{{.x}}")
+	}
+	f.Fuzz(func(t *testing.T, line, argument string) {
+		args, plainly := map[string]string{"x": argument}, map[string]string{"x": "x"}
+		if got, err := parseTuple(line, args); err == nil {
+			want, err := parseTuple(line, plainly)
+			if err != nil {
+				t.Fatalf("%q: %v only with another argument than %q", line, err, argument)
+			}
+			if err := validTuple(&got); err != nil {
+				t.Fatalf("%q with %q: %v", line, argument, err)
+			}
+			if !strings.Contains(line, "{{") && got != want {
+				t.Fatalf("%q: %v, %v", line, got, want)
+			}
+			// A subject's relation comes from the line, never from an argument's text.
+			if (got.Subject.Relation != "") && want.Subject.Relation == "" {
+				t.Fatalf("%q with %q: %v", line, argument, got)
+			}
+		}
+		if a, typ, err := parseAttribute(line, args); err == nil && typ.String() != "any" {
+			again, _, err := parseAttribute(fmt.Sprintf("%s:%s$%s|%s:%s", a.Object.Type, a.Object.ID, a.Name, "string", "x"), nil)
+			if err != nil || again.Object != a.Object || again.Name != a.Name {
+				t.Fatalf("%q with %q is about %v: %v", line, argument, a, err)
+			}
+		}
+	})
+}
+
+// FuzzToken: no text that comes as a continuous token breaks anything.
+func FuzzToken(f *testing.F) {
+	key := tokenKey("a", "b")
+	f.Add((&place{"o1.x", "last", 3, "c"}).text(key))
+	f.Add("p1.")
+	f.Add("m1.a~b")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, token string) {
+		at, err := readToken(token, key)
+		if err == nil && token != "" {
+			again, err := readToken(at.text(key), key)
+			if err != nil || again != at {
+				t.Fatalf("%q: %+v, then %+v (%v)", token, at, again, err)
+			}
+			if _, err := readToken(token, tokenKey("a", "b", "")); err == nil {
+				t.Fatalf("%q is of two questions", token)
+			}
+		}
+		if parts, err := splitToken(token, 2); err == nil && len(parts) != 2 {
+			t.Fatalf("%q: %q", token, parts)
+		}
+	})
+}
