@@ -52,3 +52,19 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 }
+
+// TestStampKeys: what is kept beside a registration has a key that tells
+// resource and id apart, wherever one ends and the other begins.
+func TestStampKeys(t *testing.T) {
+	t.Parallel()
+	seen := map[string]Object{}
+	for _, r := range []string{"", "d", "do", "doc", "docs", "\x01", "\x02d"} {
+		for _, id := range []string{"1", "s1", "c1", "\x011", "ocs1"} {
+			o := Object{"p", r, id}
+			if old, ok := seen[stampKey(o)]; ok {
+				t.Errorf("%q and %q", old, o)
+			}
+			seen[stampKey(o)] = o
+		}
+	}
+}
