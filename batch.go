@@ -43,6 +43,13 @@ func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, at At) (
 		}
 		results[i].Revision = v.head.Revision
 	}
+	if s.engine.recorder != nil {
+		for i := range results {
+			if r := &results[i]; r.Err == nil {
+				s.record(&requests[i], r.Truth, r.Revision)
+			}
+		}
+	}
 	return results, nil
 }
 

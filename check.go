@@ -96,6 +96,9 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 	if err != nil {
 		return CheckResult{}, failed("check", s.id, err)
 	}
+	if s.engine.recorder != nil {
+		s.record(&r, a.Truth, v.head.Revision)
+	}
 	return CheckResult{Truth: a.Truth, Reasons: a.Reasons, Revision: v.head.Revision, Stats: a.Stats}, nil
 }
 
@@ -134,6 +137,9 @@ func (s *Store) Batch(ctx context.Context, questions []eval.Question, a Ask) ([]
 			r.Truth, r.Err = expr.False, failed("check", s.id, err)
 			last = nil
 		}
+	}
+	if s.engine.recorder != nil {
+		s.recordBatch(questions, &a, results)
 	}
 	return results, nil
 }

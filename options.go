@@ -36,6 +36,9 @@ type Options struct {
 	// SecretKey encrypts secrets with AES-256-GCM. Nil refuses secrets with
 	// ErrNoSecretKey.
 	SecretKey *[32]byte
+	// Record says which decisions are remembered, for Store.Recorded. Default:
+	// none.
+	Record Recording
 	// Background, if positive, is how often a goroutine of the engine collects
 	// and drops idle stores, as Store.Collect and Engine.DropIdle do when called.
 	// Close ends it. Default 0: never.
@@ -99,6 +102,11 @@ type Bounds struct {
 	// DifferenceChecks is how many checks and lists a page of a Difference may
 	// take before it ends. Default 100,000.
 	DifferenceChecks int
+	// WhatIfQuestions limits the questions of one WhatIf. Default 100,000.
+	WhatIfQuestions int
+	// WhatIfNodes is how many nodes a WhatIf may visit before it ends with what it
+	// has. Default 50,000,000.
+	WhatIfNodes int
 	// PastViews is how many views of the past each store keeps. Default 4.
 	PastViews int
 	// Loads is how many stores may load at once. Default 8.
@@ -166,6 +174,8 @@ func (b Bounds) withDefaults() Bounds {
 	set(&b.DifferenceChanges, 100_000)
 	set(&b.DifferencePlaces, 1_000_000)
 	set(&b.DifferenceChecks, 100_000)
+	set(&b.WhatIfQuestions, 100_000)
+	set(&b.WhatIfNodes, 50_000_000)
 	set(&b.PastViews, 4)
 	set(&b.Loads, 8)
 	set(&b.FutureWait, 5*time.Second)

@@ -34,6 +34,8 @@ type Engine struct {
 	writer storage.WriterID
 	secret cipher.AEAD // nil without Options.SecretKey
 	cache  schemaCache
+	// recorder remembers decisions; nil without Options.Record.
+	recorder *recorder
 
 	// plain is what a question that says nothing besides itself is asked under,
 	// where nothing hangs on the time; it is only read. envs are for the others.
@@ -75,7 +77,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Clock = time.Now
 	}
 	e := &Engine{opts: o, driver: o.Driver, writer: storage.NewWriterID(),
-		stores: map[storage.StoreID]*Store{}, loaded: map[*Store]struct{}{}, loads: make(chan struct{}, o.Bounds.Loads)}
+		stores: map[storage.StoreID]*Store{}, loaded: map[*Store]struct{}{}, loads: make(chan struct{}, o.Bounds.Loads),
+		recorder: newRecorder(o.Record)}
 	if e.driver == nil {
 		e.driver, e.owned = memory.New(), true
 	}

@@ -1,0 +1,194 @@
+package ostiary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary"
+)
+
+// permissionLines collects what a watch yields until `stop` says so.
+func permissionLines(t testing.TB, s *ostiary.Store, r ostiary.WatchPermissionRequest, stop func(lines []string) bool) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out []string
+	for u, err := range s.WatchPermission(ctx, r) {
+		if err != nil {
+			t.Error(err)
+			return out
+		}
+		for _, c := range u.Changes {
+			out = append(out, fmt.Sprintf("%s %s %v>%v", c.Object, c.Subject, c.Before, c.After))
+		}
+		if stop(out) {
+			break
+		}
+	}
+	return out
+}
+
+func TestWatchPermission(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
+	from := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@group:g#member", "document:2#viewer@group:g#member")}))(t)
+	r := ostiary.WatchPermissionRequest{Permission: viewers, After: from}
+	r.Objects = []string{"1"}
+	byObject := make(chan []string, 1)
+	last := func(lines []string) bool { return slices.Contains(lines, "document:1 user:last false>true") }
+	go func() { byObject <- permissionLines(t, s, r, last) }()
+	bySubject := make(chan []string, 1)
+	r2 := r
+	r2.Objects, r2.Subjects = nil, []string{"anne"}
+	go func() {
+		bySubject <- permissionLines(t, s, r2, func(lines []string) bool { return slices.Contains(lines, "document:9 user:anne false>true") })
+	}()
+	for i := range 5 {
+		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:other%d#owner@user:x", i))}))(t)
+	}
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "group:g#member@user:anne")}))(t)
+	must(struct{}{}, s.Compact(ctx))(t)
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:9#owner@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:last")}))(t)
+	// How many entries an update tells of depends on time; the sum does not.
+	if got := <-byObject; !slices.Contains(got, "document:1 user:anne false>true") || len(got) != 2 {
+		t.Error(got)
+	}
+	if got := <-bySubject; !slices.Contains(got, "document:1 user:anne false>true") || !slices.Contains(got, "document:2 user:anne false>true") {
+		t.Error(got)
+	}
+}
+
+func TestWatchPermissionRefuses(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, ostiary.Options{})
+	s, twin := newStore(t, e, documents()), newStore(t, e, documents())
+	named := viewers
+	named.Objects = []string{"1"}
+	many := named
+	many.Objects = repeat(ostiary.WatchNamesMax+1, "1")
+	wrong := named
+	wrong.Relation = "x"
+	for name, c := range map[string]struct {
+		r    ostiary.WatchPermissionRequest
+		kind error
+	}{
+		"nobody":         {ostiary.WatchPermissionRequest{Permission: viewers}, ostiary.ErrInvalidRequest},
+		"too many":       {ostiary.WatchPermissionRequest{Permission: many}, ostiary.ErrBound},
+		"wrong relation": {ostiary.WatchPermissionRequest{Permission: wrong}, ostiary.ErrNoRelation},
+		"twin's token":   {ostiary.WatchPermissionRequest{Permission: named, After: must(twin.Head(context.Background()))(t)}, ostiary.ErrToken},
+	} {
+		var err error
+		for _, err = range s.WatchPermission(context.Background(), c.r) {
+			break
+		}
+		t.Run(name, func(t *testing.T) { wantKind(t, err, c.kind) })
+	}
+}
+
+// TestWatchPermissionBehind: a watcher that does not read is told where to go
+// on, nobody waits for it, and nothing is lost.
+func TestWatchPermissionBehind(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
+	r := ostiary.WatchPermissionRequest{Permission: viewers, After: must(s.Head(ctx))(t)}
+	r.Objects = []string{"1"}
+	reading, written := make(chan struct{}), make(chan struct{})
+	seen := map[string]bool{}
+	behind := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var once sync.Once
+		for !seen["last"] && ctx.Err() == nil {
+			for u, err := range s.WatchPermission(ctx, r) {
+				var late *ostiary.WatchError
+				if errors.As(err, &late) {
+					r.After = late.Resume
+					behind++
+					break
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, c := range u.Changes {
+					seen[c.Subject.ID] = true
+				}
+				if r.After = u.Token; seen["last"] {
+					break
+				}
+				once.Do(func() { close(reading); <-written })
+			}
+		}
+	}()
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:first")}))(t)
+	<-reading
+	for i := range 20 {
+		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#viewer@user:u%d", i))}))(t)
+	}
+	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:last")}))(t)
+	close(written)
+	<-done
+	if len(seen) != 22 {
+		t.Errorf("%d of 22 changes, %d times behind", len(seen), behind)
+	}
+}
+
+// BenchmarkWatchPermission measures how long a change takes to 1,000 watchers of
+// a permission, and what they cost a writer.
+func BenchmarkWatchPermission(b *testing.B) {
+	for _, watchers := range []int{0, 1000} {
+		b.Run(fmt.Sprint(watchers, " watchers"), func(b *testing.B) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			s, _ := benchStore(b)
+			from := must(s.Write(ctx, ostiary.Write{Add: tups(b, "document:watched#viewer@group:watched#member")}))(b)
+			p := viewers
+			p.Objects = []string{"watched"}
+			var seen atomic.Int64
+			var told sync.WaitGroup
+			var ended sync.WaitGroup
+			for range watchers {
+				ended.Go(func() {
+					for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{Permission: p, After: from}) {
+						if err != nil {
+							return
+						}
+						for range u.Changes {
+							seen.Add(1)
+							told.Done()
+						}
+					}
+				})
+			}
+			var writing, telling []time.Duration
+			for i := 0; b.Loop(); i++ {
+				told.Add(watchers)
+				start := time.Now()
+				must(s.Write(ctx, ostiary.Write{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
+				writing = append(writing, time.Since(start))
+				told.Wait()
+				telling = append(telling, time.Since(start))
+			}
+			b.ReportMetric(float64(median(writing).Microseconds()), "write-µs")
+			b.ReportMetric(float64(median(telling).Microseconds()), "told-µs")
+			cancel()
+			ended.Wait()
+		})
+	}
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}

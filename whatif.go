@@ -1,0 +1,306 @@
+package ostiary
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// WhatIfRequest asks questions as the store is, and as it would be under a
+// proposal: another schema, other tuples, or both. Nothing of it is stored.
+type WhatIfRequest struct {
+	// Questions are asked twice each. What they bring along (context, contextual
+	// tuples) is theirs on both sides; their own At must be the zero one.
+	Questions []CheckRequest
+	// At chooses the revision of both sides.
+	At At
+	// Model is the proposed schema, which takes the place of its namespace's
+	// current one; or SchemaID names one that is written already. Neither is
+	// today's.
+	Model    *schema.Model
+	SchemaID string
+	// Changes are proposed: Add, Remove, RemoveMatching, SetAttributes and
+	// RemoveAttributes count, in Write's order; the rest must not be set. What is
+	// added must be admitted by the proposed schema; an Add of a live key
+	// replaces it, a Remove of another one does nothing.
+	Changes Write
+}
+
+// WhatIf is what a proposal would change, question by question.
+type WhatIf struct {
+	// Items stand in the order of the questions. Where Partial is set there are
+	// fewer: only those that were asked.
+	Items []WhatIfItem
+	// Gained, Lost and Other count the items that change: to true, from true, and
+	// in any other way (an error that comes or goes, unknown to false).
+	Gained, Lost, Other int
+	// Partial names the bound that ended it before all questions were asked; ""
+	// says that all were.
+	Partial  string
+	Revision storage.Revision
+	Token    Token
+}
+
+// WhatIfItem is one question's two answers.
+type WhatIfItem struct{ Before, After CheckResult }
+
+// Changed says whether the two answers differ.
+func (i *WhatIfItem) Changed() bool {
+	return i.Before.Truth != i.After.Truth || (i.Before.Err == nil) != (i.After.Err == nil)
+}
+
+// BoundTime is what WhatIf.Partial says where the context ended.
+const BoundTime = "time"
+
+// WhatIf asks each question today and under the proposal, at one revision and
+// one time. It ends early, and says so, when Bounds.WhatIfNodes were visited or
+// when ctx ends.
+func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIf, error) {
+	const op = "what if"
+	if err := s.validProposal(&r); err != nil {
+		return WhatIf{}, failed(op, s.id, err)
+	}
+	v, err := s.at(ctx, r.At)
+	if err != nil {
+		return WhatIf{}, failed(op, s.id, err)
+	}
+	p, err := s.propose(ctx, v, &r)
+	if err != nil {
+		return WhatIf{}, failed(op, s.id, err)
+	}
+	out := WhatIf{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
+	left := s.engine.opts.Bounds.WhatIfNodes
+	for i := range r.Questions {
+		if left <= 0 {
+			out.Partial = "WhatIfNodes"
+			break
+		}
+		var item WhatIfItem
+		item.Before = p.ask(ctx, &r.Questions[i], false)
+		item.After = p.ask(ctx, &r.Questions[i], true)
+		if ctx.Err() != nil {
+			out.Partial = BoundTime
+			break
+		}
+		left -= item.Before.Stats.Nodes + item.After.Stats.Nodes + 1
+		out.Items = append(out.Items, item)
+		out.count(&item)
+	}
+	return out, nil
+}
+
+func (w *WhatIf) count(i *WhatIfItem) {
+	switch {
+	case !i.Changed():
+	case i.After.Truth == expr.True:
+		w.Gained++
+	case i.Before.Truth == expr.True:
+		w.Lost++
+	default:
+		w.Other++
+	}
+}
+
+// validProposal checks what needs no state.
+func (s *Store) validProposal(r *WhatIfRequest) error {
+	if err := over("WhatIfQuestions", len(r.Questions), s.engine.opts.Bounds.WhatIfQuestions); err != nil {
+		return err
+	}
+	w := &r.Changes
+	if r.Model != nil && r.SchemaID != "" {
+		return fmt.Errorf("%w: a proposal has a model or the id of a schema", ErrInvalidRequest)
+	}
+	if len(w.Documents)+len(w.RemoveDocuments)+len(w.Secrets)+len(w.RemoveSecrets)+len(w.Preconditions) > 0 || w.SchemaID != "" {
+		return fmt.Errorf("%w: a proposal changes tuples and attributes", ErrInvalidRequest)
+	}
+	return s.engine.validWrite(w)
+}
+
+// proposal is the two worlds that questions are asked in.
+type proposal struct {
+	s    *Store
+	view *view
+	now  rel.Time
+	// proposed is the schema that takes the place of a namespace's, nil if none
+	// does, and model the one it takes it from.
+	proposed *readySchema
+	// removed is the view without what the proposal removes; added and set are laid
+	// over it, once for each schema that questions are asked under.
+	removed  eval.Reader
+	added    []rel.Tuple
+	set      []rel.Attribute
+	overlays map[*readySchema]overlaid
+}
+
+type overlaid struct {
+	reader eval.Reader
+	err    error
+}
+
+func (s *Store) propose(ctx context.Context, v *view, r *WhatIfRequest) (*proposal, error) {
+	p := &proposal{s: s, view: v, now: s.nowOf(v), removed: v.graph, added: r.Changes.Add, overlays: map[*readySchema]overlaid{}}
+	if err := p.schema(ctx, r); err != nil {
+		return nil, err
+	}
+	p.remove(&r.Changes)
+	for i := range p.added {
+		t := &p.added[i]
+		ready, err := p.ready(ctx, t.Object.Type, "", true)
+		if err == nil {
+			err = eval.Admit(ready.schema, t)
+		}
+		if err == nil && t.Context != "" {
+			err = admittedContext(ready.schema, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range r.Changes.SetAttributes {
+		ready, err := p.ready(ctx, a.Object.Type, "", true)
+		if err != nil {
+			return nil, err
+		}
+		def, ok := ready.schema.Type(a.Object.Type)
+		if !ok {
+			return nil, &eval.NameError{Err: eval.ErrNoType, Type: a.Object.Type}
+		}
+		if a.Value, err = canonicalValue(def, &a); err != nil {
+			return nil, err
+		}
+		p.set = append(p.set, a)
+	}
+	return p, nil
+}
+
+// schema makes the proposed schema ready. It gives the graph no new kinds: what
+// no tuple has is not in it.
+func (p *proposal) schema(ctx context.Context, r *WhatIfRequest) error {
+	if r.SchemaID != "" {
+		var err error
+		p.proposed, err = p.s.other(ctx, p.view, r.SchemaID)
+		return err
+	}
+	if r.Model == nil {
+		return nil
+	}
+	put, err := p.s.engine.schemaPut(&SchemaSource{Model: r.Model})
+	if err != nil {
+		return err
+	}
+	p.proposed = &readySchema{info: schemaRow{namespace: put.namespace}, schema: put.compiled,
+		binding: eval.Bind(put.compiled, p.view.graph), timed: true}
+	return nil
+}
+
+// remove takes away what the proposal removes.
+func (p *proposal) remove(w *Write) {
+	if len(w.Remove)+len(w.RemoveMatching)+len(w.RemoveAttributes) == 0 {
+		return
+	}
+	b := p.view.graph.Lineage().From(p.view.graph)
+	for i := range w.RemoveMatching {
+		switch f := &w.RemoveMatching[i]; f.Target {
+		case storage.FilterTuples:
+			b.RemoveMatching(f.Tuple)
+		case storage.FilterAttributes:
+			b.RemoveAttributes(f.ObjectType, f.ObjectID, f.Name)
+		}
+	}
+	for _, k := range w.Remove {
+		b.Remove(k)
+	}
+	for _, a := range w.RemoveAttributes {
+		b.RemoveAttribute(a.Object, a.Name)
+	}
+	p.removed = b.View()
+}
+
+// ready finds the schema of a type on one side.
+func (p *proposal) ready(ctx context.Context, typ, id string, after bool) (*readySchema, error) {
+	if after && id == "" && p.proposed != nil {
+		current := p.view.schemas.find(typ)
+		if _, ok := p.proposed.schema.Type(typ); ok || current == nil || current.row.namespace == p.proposed.info.namespace {
+			return p.proposed, nil
+		}
+	}
+	return p.s.ready(ctx, p.view, typ, id)
+}
+
+// ask answers a question on one side. What the proposed schema does not know
+// any more is an error of the item.
+func (p *proposal) ask(ctx context.Context, r *CheckRequest, after bool) (out CheckResult) {
+	answer, err := p.answer(ctx, r, after)
+	out = CheckResult{Truth: answer.Truth, Reasons: answer.Reasons, Stats: answer.Stats, Revision: p.view.head.Revision}
+	if err != nil {
+		out.Truth, out.Err = expr.False, failed("check", p.s.id, err)
+	}
+	return out
+}
+
+func (p *proposal) answer(ctx context.Context, r *CheckRequest, after bool) (eval.Answer, error) {
+	if r.At != (At{}) {
+		return eval.Answer{}, fmt.Errorf("%w: a question of many chooses no revision", ErrInvalidRequest)
+	}
+	if err := validQuestion(&r.Object, &r.Subject); err != nil {
+		return eval.Answer{}, err
+	}
+	ready, err := p.ready(ctx, r.Object.Type, r.SchemaID, after)
+	if err == nil {
+		err = p.s.engine.validContext(ready, r.Context, r.Tuples, r.Attributes)
+	}
+	if err != nil {
+		return eval.Answer{}, err
+	}
+	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: p.s.engine.within(r.Bounds)}
+	var reader eval.Reader = p.view.graph
+	if after {
+		if reader, err = p.reader(ready, &env); err != nil {
+			return eval.Answer{}, err
+		}
+	}
+	return ready.binding.Check(ctx, reader, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, &env)
+}
+
+// reader is the proposed world for a question. Overlays do not stand on each
+// other: where the question brings its own, one is made of both.
+func (p *proposal) reader(ready *readySchema, env *eval.Env) (eval.Reader, error) {
+	if len(p.added)+len(p.set) == 0 {
+		return p.removed, nil
+	}
+	added, set := p.admitted(ready)
+	if len(env.Tuples)+len(env.Attributes) > 0 {
+		env.Tuples, env.Attributes = append(slices.Clip(added), env.Tuples...), append(slices.Clip(set), env.Attributes...)
+		return p.removed, nil
+	}
+	o, ok := p.overlays[ready]
+	if !ok {
+		o.reader, o.err = eval.Overlay(ready.schema, p.removed, added, set)
+		p.overlays[ready] = o
+	}
+	return o.reader, o.err
+}
+
+// admitted are the proposed tuples and attributes that a schema admits: others
+// are of another namespace's.
+func (p *proposal) admitted(ready *readySchema) (tuples []rel.Tuple, set []rel.Attribute) {
+	for i := range p.added {
+		if eval.Admit(ready.schema, &p.added[i]) == nil {
+			tuples = append(tuples, p.added[i])
+		}
+	}
+	for _, a := range p.set {
+		if t, ok := ready.schema.Type(a.Object.Type); ok {
+			if _, ok := t.Attributes[a.Name]; ok {
+				set = append(set, a)
+			}
+		}
+	}
+	return tuples, set
+}
