@@ -167,6 +167,7 @@ func (c *comparison) caused(id string, group int) error {
 // reached walks from what changed to the objects of the permission.
 func (c *comparison) reached(keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}) error {
 	if c.s.expiring.Load() {
+		keys = maps.Clone(keys) // which several may share
 		for _, v := range []*view{c.a.view, c.b.view} {
 			for t := range v.graph.Expiring() {
 				if t.Expires > c.a.env.Now && t.Expires <= c.b.env.Now {

@@ -40,6 +40,7 @@ type Store struct {
 	told  atomic.Pointer[toldToken]
 	past  pastCache
 	watch watchers
+	hub   permissionHub
 
 	mu      sync.Mutex
 	loading *loading

@@ -2,7 +2,6 @@ package ostiary
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -43,9 +41,9 @@ type PermissionUpdate struct {
 // WatchPermission yields an update for each entry of the log that changes the
 // permission for one of those who are named, until ctx ends or the consumer
 // breaks. Where entries come faster than they are looked at, one update tells
-// of several of them. Writers never wait for a watcher: one that lags by more
-// than Bounds.WatchBuffer entries ends with a WatchError that says where to
-// resume. That a tuple has expired shows with the next entry.
+// of several of them: so no watcher falls behind, none holds more than the view
+// that it saw last, and no writer waits for any. That a tuple has expired shows
+// with the next entry.
 func (s *Store) WatchPermission(ctx context.Context, r WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
 	return func(yield func(PermissionUpdate, error) bool) {
 		if err := s.runPermissionWatch(ctx, &r, yield); err != nil {
@@ -74,26 +72,31 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	if _, err := s.newComparison(ctx, &r.Permission, before, before, &w.under); err != nil {
 		return err
 	}
-	for e, err := range s.Watch(ctx, WatchRequest{After: s.tokenAt(before.head)}) {
-		var behind *WatchError
-		if errors.As(err, &behind) {
-			return &WatchError{s.tokenAt(w.before.head)}
+	if err := s.joinHub(ctx); err != nil {
+		return err
+	}
+	defer s.leaveHub()
+	for {
+		step, next := s.hub.now()
+		if step.err != nil {
+			return step.err
 		}
-		if err != nil {
-			return err
-		}
-		if e.Revision <= w.before.head.Revision {
+		if step.after.head.Revision > w.before.head.Revision {
+			update, err := w.step(ctx, step)
+			if err != nil {
+				return err
+			}
+			if len(update.Changes)+update.Undecided > 0 && !yield(update, nil) {
+				return nil
+			}
 			continue
 		}
-		update, err := w.step(ctx, &e)
-		if err != nil {
-			return err
-		}
-		if len(update.Changes)+update.Undecided > 0 && !yield(update, nil) {
-			return nil
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return nil
 }
 
 // permissionWatch is one watch: what it saw last.
@@ -104,12 +107,9 @@ type permissionWatch struct {
 	before *view
 }
 
-// step compares what was seen last with the newest view, which holds e.
-func (w *permissionWatch) step(ctx context.Context, e *ChangeEntry) (u PermissionUpdate, err error) {
-	now, err := w.s.view(ctx)
-	if err != nil {
-		return u, err
-	}
+// step compares what was seen last with the newest view that the hub knows.
+func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u PermissionUpdate, err error) {
+	now := step.after
 	if w.before.graph.Lineage() != now.graph.Lineage() {
 		if w.before, err = w.s.pastView(ctx, now, w.before.head.Revision); err != nil {
 			return u, err
@@ -123,10 +123,8 @@ func (w *permissionWatch) step(ctx context.Context, e *ChangeEntry) (u Permissio
 		return u, err
 	}
 	c.limit, c.left = math.MaxInt, w.s.engine.opts.Bounds.DifferenceChecks
-	if alone := now.head.Revision == e.Revision && w.before.head.Revision+1 == e.Revision; alone && !c.everything {
-		keys, attributes := map[rel.Key]struct{}{}, map[rel.Attribute]struct{}{}
-		collectKeys(e.Changes, w.before, keys, attributes)
-		err = c.reached(keys, attributes)
+	if w.before.head.Revision == step.before.head.Revision && !step.unknown && !c.everything {
+		err = c.reached(step.keys, step.attributes)
 	} else {
 		err = c.between(ctx)
 	}

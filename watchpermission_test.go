@@ -2,7 +2,6 @@ package ostiary_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -93,43 +92,21 @@ func TestWatchPermissionRefuses(t *testing.T) {
 	}
 }
 
-// TestWatchPermissionBehind: a watcher that does not read is told where to go
-// on, nobody waits for it, and nothing is lost.
-func TestWatchPermissionBehind(t *testing.T) {
+// TestWatchPermissionSlow: a watcher that does not read holds nobody up, and
+// learns of everything in the end.
+func TestWatchPermissionSlow(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
 	r := ostiary.WatchPermissionRequest{Permission: viewers, After: must(s.Head(ctx))(t)}
 	r.Objects = []string{"1"}
-	reading, written := make(chan struct{}), make(chan struct{})
-	seen := map[string]bool{}
-	behind := 0
-	done := make(chan struct{})
+	reading, written, done := make(chan struct{}), make(chan struct{}), make(chan []string)
 	go func() {
-		defer close(done)
 		var once sync.Once
-		for !seen["last"] && ctx.Err() == nil {
-			for u, err := range s.WatchPermission(ctx, r) {
-				var late *ostiary.WatchError
-				if errors.As(err, &late) {
-					r.After = late.Resume
-					behind++
-					break
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for _, c := range u.Changes {
-					seen[c.Subject.ID] = true
-				}
-				if r.After = u.Token; seen["last"] {
-					break
-				}
-				once.Do(func() { close(reading); <-written })
-			}
-		}
+		done <- permissionLines(t, s, r, func(lines []string) bool {
+			once.Do(func() { close(reading); <-written })
+			return slices.Contains(lines, "document:1 user:last false>true")
+		})
 	}()
 	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:first")}))(t)
 	<-reading
@@ -138,10 +115,56 @@ func TestWatchPermissionBehind(t *testing.T) {
 	}
 	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:last")}))(t)
 	close(written)
-	<-done
-	if len(seen) != 22 {
-		t.Errorf("%d of 22 changes, %d times behind", len(seen), behind)
+	if got := <-done; len(got) != 22 {
+		t.Errorf("%d of 22 changes", len(got))
 	}
+}
+
+// TestWatchPermissionEnds: watches end with their store, their engine and their
+// context, and others begin afterwards.
+func TestWatchPermissionEnds(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := newEngine(t, ostiary.Options{})
+	s := newStore(t, e, documents())
+	p := viewers
+	p.Objects = []string{"1"}
+	watch := func(ctx context.Context) <-chan error {
+		out := make(chan error, 1)
+		from := must(s.Head(context.Background()))(t)
+		go func() {
+			for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{Permission: p, After: from}) {
+				if err != nil {
+					out <- err
+					return
+				}
+				out <- nil
+				_ = u
+			}
+		}()
+		return out
+	}
+	for i := range 3 {
+		canceled, cancel := context.WithCancel(ctx)
+		first, second := watch(canceled), watch(ctx)
+		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}))(t)
+		if err := <-first; err != nil {
+			t.Fatal(err)
+		}
+		if err := <-second; err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		wantKind(t, <-first, ostiary.ErrCanceled)
+		if i == 2 {
+			must(struct{}{}, e.DeleteStore(ctx, s.ID()))(t)
+			wantKind(t, <-second, ostiary.ErrNoStore)
+		}
+	}
+	s = newStore(t, e, documents())
+	last := watch(ctx)
+	must(struct{}{}, e.Close())(t)
+	wantKind(t, <-last, ostiary.ErrClosed)
 }
 
 // BenchmarkWatchPermission measures how long a change takes to 1,000 watchers of

@@ -1,0 +1,140 @@
+package ostiary
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// permissionHub tells a store's permission watches that it went on. A writer
+// tells one hub, however many watch, and what changed is worked out once.
+type permissionHub struct {
+	mu       sync.Mutex
+	watching int
+	stop     context.CancelFunc // of the goroutine, while somebody watches
+	step     *hubStep           // the newest; nil before the first
+	next     chan struct{}      // closed when step is replaced
+}
+
+// hubStep is one way from a view to the next.
+type hubStep struct {
+	before, after *view
+	keys          map[rel.Key]struct{}
+	attributes    map[rel.Attribute]struct{}
+	// unknown says that the keys are not known here: each must look for himself.
+	unknown bool
+	// err is why there will be no other step.
+	err error
+}
+
+// join begins to watch; leave ends it. The first one starts the goroutine, the
+// last one ends it.
+func (s *Store) joinHub(ctx context.Context) error {
+	h := &s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watching++; h.watching > 1 {
+		return nil
+	}
+	// What is published from here on is pushed, so that nothing falls between.
+	buffer := s.watch.add(s.engine.opts.Bounds.WatchBuffer)
+	v, err := s.view(ctx)
+	if err != nil {
+		s.watch.remove(buffer)
+		h.watching--
+		return err
+	}
+	running, stop := context.WithCancel(s.engine.ctx)
+	h.step, h.next, h.stop = &hubStep{before: v, after: v}, make(chan struct{}), stop
+	if !s.engine.start(func() { s.runHub(running, v, buffer) }) {
+		s.watch.remove(buffer)
+		stop()
+		h.watching--
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leaveHub() {
+	h := &s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watching--; h.watching == 0 {
+		h.stop()
+	}
+}
+
+// now returns the newest step, and a channel that is closed when there is
+// another one.
+func (h *permissionHub) now() (*hubStep, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.step, h.next
+}
+
+// tell replaces the step and wakes all who wait. A goroutine that was ended, and
+// whose place another took, tells nobody.
+func (h *permissionHub) tell(ctx context.Context, step *hubStep) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() != nil && step.err == nil {
+		return
+	}
+	h.step = step
+	close(h.next)
+	h.next = make(chan struct{})
+}
+
+// runHub is the hub's goroutine.
+func (s *Store) runHub(ctx context.Context, last *view, buffer *watcher) {
+	defer func() { s.watch.remove(buffer) }()
+	for {
+		items, err := buffer.take(ctx)
+		if ctx.Err() != nil {
+			if s.engine.ctx.Err() != nil {
+				s.hub.tell(ctx, &hubStep{err: ErrClosed})
+			}
+			return
+		}
+		if errors.Is(err, ErrWatchBehind) || errors.Is(err, errLook) {
+			s.watch.remove(buffer)
+			buffer = s.watch.add(s.engine.opts.Bounds.WatchBuffer)
+			err = nil
+		}
+		var now *view
+		if err == nil {
+			now, err = s.view(ctx)
+		}
+		if err != nil {
+			s.hub.tell(ctx, &hubStep{err: err})
+			return
+		}
+		if now.head.Revision <= last.head.Revision {
+			continue
+		}
+		s.hub.tell(ctx, s.hubStep(ctx, last, now, items))
+		last = now
+	}
+}
+
+// hubStep works out what changed, from the entries that were pushed where they
+// are all, else from the log.
+func (s *Store) hubStep(ctx context.Context, last, now *view, items []watched) *hubStep {
+	step := &hubStep{before: last, after: now, keys: map[rel.Key]struct{}{}, attributes: map[rel.Attribute]struct{}{}}
+	at := last.head.Revision
+	for i := range items {
+		if r := items[i].head.Revision; r == at+1 && r <= now.head.Revision {
+			collectKeys(items[i].entry.Changes, last, step.keys, step.attributes)
+			at = r
+		}
+	}
+	if at != now.head.Revision {
+		var err error
+		step.keys, step.attributes, err = s.keysBetween(ctx, last, now)
+		step.unknown = err != nil
+	}
+	step.unknown = step.unknown || len(step.keys)+len(step.attributes) > s.engine.opts.Bounds.DifferenceChanges
+	return step
+}
