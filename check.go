@@ -227,10 +227,13 @@ func (e *Engine) validContext(ready *readySchema, context expr.Values, tuples []
 		return nil
 	}
 	left := b.ContextBytes
-	if !fits(context, &left, contextDepthMax) {
-		return &BoundError{"ContextBytes", int64(b.ContextBytes), int64(b.ContextBytes) + 1}
+	switch {
+	case fits(context, &left, contextDepthMax):
+		return nil
+	case left >= 0:
+		return &BoundError{"ContextDepth", contextDepthMax, contextDepthMax + 1}
 	}
-	return nil
+	return &BoundError{"ContextBytes", int64(b.ContextBytes), int64(b.ContextBytes) + 1}
 }
 
 // contextDepthMax bounds how deep a context's values lie in each other.
