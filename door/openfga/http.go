@@ -44,11 +44,13 @@ type exchange struct {
 	batch wire.BatchCheckRequest
 }
 
-// storeID is the path's first parameter, and what the answer says of it,
-// whether there is such a store or not.
+// storeID is the path's first parameter, which the answer then names. It is
+// asked for when the rest of the request could be read: an answer that says
+// why not names no store, in the original either.
 func (x *exchange) storeID() string {
-	x.store = x.params.At(0)
-	return x.store
+	id := x.params.At(0)
+	x.about(id)
+	return id
 }
 
 // operation appends an answer to dst and returns it with its status.
@@ -60,7 +62,6 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 		x := h.exchange()
 		defer h.free(x)
 		x.params, x.query, x.revision = p, r.URL.RawQuery, revisionOf(r)
-		x.about(x.storeID())
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 			body, ok := h.body(w, r)
 			if !ok {

@@ -68,6 +68,7 @@ func readModels(ctx context.Context, s *service, x *exchange, dst []byte) ([]byt
 		StoreId: x.storeID(), PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"),
 	}
 	if f.err != nil {
+		x.store = "" // the original has not come to it
 		return dst, 0, f.err
 	}
 	return message(ctx, x, dst, http.StatusOK, in, s.readModels)
@@ -80,6 +81,7 @@ func readChanges(ctx context.Context, s *service, x *exchange, dst []byte) ([]by
 		ContinuationToken: f.text("continuation_token"), StartTime: f.time("start_time"),
 	}
 	if f.err != nil {
+		x.store = "" // the original has not come to it
 		return dst, 0, f.err
 	}
 	return message(ctx, x, dst, http.StatusOK, in, s.readChanges)

@@ -88,11 +88,15 @@ type call struct {
 	truncated string
 }
 
-// about notes which store a request names, if that can be one's id.
+// about notes which store a request names, whether there is such a store or
+// not, as the original does. What a header cannot say is left out.
 func (c *call) about(store string) {
-	if idForm(store) {
-		c.store = store
+	for i := 0; i < len(store); i++ {
+		if store[i] < ' ' || store[i] > '~' {
+			return
+		}
 	}
+	c.store = store
 }
 
 // answered notes the revision that an answer is of.
