@@ -10,12 +10,18 @@ import (
 func (g *gate) sayHealth(w http.ResponseWriter) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
-	if g.draining.Load() || g.failure.Load() != nil {
+	if !g.healthy() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		w.Write([]byte(`{"status":"NOT_SERVING"}`))
 		return
 	}
 	w.Write([]byte(`{"status":"SERVING"}`))
+}
+
+// healthy says whether the server does its work. What fails is seen here before
+// Wait looks again.
+func (g *gate) healthy() bool {
+	return !g.draining.Load() && g.failure.Load() == nil && (g.probe == nil || g.probe() == nil)
 }
 
 // setServing tells gRPC's health service for the whole server and each service.

@@ -169,7 +169,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.underWay, float64(m.gate.requests.Load()))
 	gauge(m.streams, float64(m.gate.streams.Load()))
 	serving := 1.0
-	if m.gate.draining.Load() || m.gate.failure.Load() != nil {
+	if !m.gate.healthy() {
 		serving = 0
 	}
 	gauge(m.serving, serving)

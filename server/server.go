@@ -95,7 +95,8 @@ type Options struct {
 	// Collectors add metrics.
 	Collectors []prometheus.Collector
 	// Probe says why the process can no longer do its work (a disk that failed),
-	// or nil. Then health says so, and Run returns the error. It must not block.
+	// or nil. Then health says so, and Run returns the error. It must not block, and
+	// is called concurrently.
 	Probe func() error
 	// Log takes what happens; default slog.Default. AccessLog logs each request.
 	Log       *slog.Logger
@@ -153,6 +154,7 @@ type gate struct {
 	streams  atomic.Int64
 	draining atomic.Bool
 	failure  atomic.Pointer[error] // what Probe said
+	probe    func() error          // Options.Probe
 	// ending ends streams when the server stops.
 	ending    context.Context
 	endStream context.CancelFunc
@@ -167,7 +169,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1),
 		patience: newPatience(), served: make(chan struct{})}
 	g := &gate{keys: o.Keys, log: o.Log, accessLog: o.AccessLog, metrics: s.metrics, timeout: max(o.RequestTimeout, 0), transfer: o.TransferTime,
-		bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax}
+		probe: o.Probe, bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax}
 	g.ending, g.endStream = context.WithCancel(context.Background())
 	var err error
 	if g.cors, err = newCORS(o.CORS); err != nil {

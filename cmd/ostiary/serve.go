@@ -118,6 +118,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		o.Log = log
 		if driver != nil {
 			o.Probe = driver.Failed
+			o.Collectors = append(o.Collectors, newFolderFigures(driver))
 		}
 		s, err := server.New(o)
 		if err != nil {
