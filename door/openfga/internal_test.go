@@ -531,3 +531,42 @@ func TestListsBeyondAPage(t *testing.T) {
 		t.Errorf("a stream that its reader ends: %v", err)
 	}
 }
+
+// TestDeepModels: a message over gRPC may nest 10,000 deep. What is deeper than
+// a model can be is refused before anything walks it with care.
+func TestDeepModels(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	rewrite := func(depth int) *openfgav1.Userset {
+		u := &openfgav1.Userset{Userset: &openfgav1.Userset_This{This: &openfgav1.DirectUserset{}}}
+		for range depth - 1 {
+			this := &openfgav1.Userset{Userset: &openfgav1.Userset_This{This: &openfgav1.DirectUserset{}}}
+			u = &openfgav1.Userset{Userset: &openfgav1.Userset_Union{Union: &openfgav1.Usersets{Child: []*openfgav1.Userset{this, u}}}}
+		}
+		return u
+	}
+	param := func(depth int) *openfgav1.ConditionParamTypeRef {
+		p := &openfgav1.ConditionParamTypeRef{TypeName: openfgav1.ConditionParamTypeRef_TYPE_NAME_INT}
+		for range depth - 1 {
+			p = &openfgav1.ConditionParamTypeRef{TypeName: openfgav1.ConditionParamTypeRef_TYPE_NAME_LIST, GenericTypes: []*openfgav1.ConditionParamTypeRef{p}}
+		}
+		return p
+	}
+	model := func(rewrites, params int) error {
+		_, err := s.writeModel(t.Context(), &call{}, &openfgav1.WriteAuthorizationModelRequest{
+			StoreId: st.ID().String(), SchemaVersion: "1.1",
+			TypeDefinitions: []*openfgav1.TypeDefinition{{Type: "user"}, {Type: "document",
+				Relations: map[string]*openfgav1.Userset{"viewer": rewrite(rewrites)},
+				Metadata: &openfgav1.Metadata{Relations: map[string]*openfgav1.RelationMetadata{
+					"viewer": {DirectlyRelatedUserTypes: []*openfgav1.RelationReference{{Type: "user"}}}}}}},
+			Conditions: map[string]*openfgav1.Condition{"c": {Name: "c", Expression: "true", Parameters: map[string]*openfgav1.ConditionParamTypeRef{"p": param(params)}}},
+		})
+		return err
+	}
+	if err := model(schema.RewriteDepthMax, typeDepthMax); err != nil {
+		t.Error(err)
+	}
+	for _, at := range [][2]int{{schema.RewriteDepthMax + 1, 1}, {9_000, 1}, {1, typeDepthMax + 1}, {1, 9_000}} {
+		wantCode(t, model(at[0], at[1]), codeInvalidModel)
+	}
+}

@@ -10,12 +10,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/schema"
 )
 
 // defaultSchemaVersion is that of a request that names none.
 const defaultSchemaVersion = "1.1"
 
 func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
+	if err := shallow(in); err != nil {
+		return nil, err
+	}
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
@@ -39,6 +43,38 @@ func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAu
 	}
 	c.token = token
 	return &openfgav1.WriteAuthorizationModelResponse{AuthorizationModelId: info.ID}, nil
+}
+
+// shallow refuses a model that nests deeper than any that can be taken, before
+// its rules are asked: their errors repeat themselves level by level.
+func shallow(in *openfgav1.WriteAuthorizationModelRequest) error {
+	for _, d := range in.GetTypeDefinitions() {
+		for name, r := range d.GetRelations() {
+			if !depthWithin(r, schema.RewriteDepthMax) {
+				return fail(codeInvalidModel, "%s#%s: rewrite deeper than %d operators", clip(d.GetType()), clip(name), schema.RewriteDepthMax)
+			}
+		}
+	}
+	for name, c := range in.GetConditions() {
+		for _, p := range c.GetParameters() {
+			if !typesWithin(p, typeDepthMax) {
+				return fail(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), typeDepthMax)
+			}
+		}
+	}
+	return nil
+}
+
+func typesWithin(t *openfgav1.ConditionParamTypeRef, most int) bool {
+	if most == 0 {
+		return false
+	}
+	for _, g := range t.GetGenericTypes() {
+		if !typesWithin(g, most-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // source translates a model, and keeps it as it is for reading back.
