@@ -55,7 +55,22 @@ func Original(t testing.TB, flags ...string) *Server {
 func Ours(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
-	args := []string{"serve", "--http", s.HTTP, "--grpc", s.GRPC, "--metrics", "off"}
+	s.ours(t, append([]string{"--http", s.HTTP, "--grpc", s.GRPC}, flags...))
+	return s
+}
+
+// Alone starts ostiary serve with the OpenFGA door on ports of its own, where
+// it answers every path in OpenFGA's shape.
+func Alone(t testing.TB, flags ...string) *Server {
+	t.Helper()
+	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
+	s.ours(t, append([]string{"--http", "off", "--grpc", "off", "--door", "openfga=http://" + s.HTTP, "--door", "openfga=grpc://" + s.GRPC}, flags...))
+	return s
+}
+
+func (s *Server) ours(t testing.TB, flags []string) {
+	t.Helper()
+	args := []string{"serve", "--metrics", "off", "--drain-time", "0"}
 	if !strings.Contains(strings.Join(flags, " "), "--data") {
 		args = append(args, "--data", "memory")
 	}
@@ -64,7 +79,6 @@ func Ours(t testing.TB, flags ...string) *Server {
 		program = built(t, "ostiary", "../..", "./cmd/ostiary")
 	}
 	s.start(t, program, append(args, flags...))
-	return s
 }
 
 // Floor builds ours and starts its server that does nothing, for comparison.
