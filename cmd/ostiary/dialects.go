@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -19,6 +20,13 @@ func dialects() []native.Dialect {
 		}, Format: func(m *schema.Model) (string, error) {
 			text, err := openfga.FormatJSON(m)
 			return string(text), err
+		}},
+		{Name: language.Dialect, Format: language.Format, Parse: func(text []byte) (*schema.Model, error) {
+			parsed, err := language.Parse(string(text))
+			if err != nil {
+				return nil, err
+			}
+			return parsed.Model()
 		}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -259,6 +260,54 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// printed checks that a model of this language is printed, and read back as the
+// same.
+func printed(t *testing.T, m *schema.Model) {
+	t.Helper()
+	text, err := Format(m)
+	if err != nil {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	again, err := model(text)
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	for _, m := range []*schema.Model{m, again} { // attributes are printed first
+		for i := range m.Types {
+			slices.SortFunc(m.Types[i].Relations, func(a, b schema.RelationDef) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	if types(again) != types(m) {
+		t.Fatalf("printed as %q it is %s, not %s", text, types(again), types(m))
+	}
+}
+
+// TestFormatRefuses: what the language has no words for is named.
+func TestFormatRefuses(t *testing.T) {
+	t.Parallel()
+	direct := schema.RelationDef{Name: "a", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "u"}}}
+	with := func(change func(r *schema.RelationDef)) *schema.Model {
+		r := direct
+		change(&r)
+		return &schema.Model{Types: []schema.TypeDef{{Name: "u", Relations: []schema.RelationDef{r}}}}
+	}
+	for want, m := range map[string]*schema.Model{
+		`the name "a1"`:       with(func(r *schema.RelationDef) { r.Name = "a1" }),
+		"u#a admits u:*":      with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Wildcard: true}} }),
+		"u#a admits u with c": with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Condition: "c"}} }),
+		"a relation that is assignable and computed": with(func(r *schema.RelationDef) { r.Rewrite = schema.Union(schema.Direct(), schema.Computed("a")) }),
+		`the name "and"`: with(func(r *schema.RelationDef) { r.Name = "and" }),
+	} {
+		if _, err := Format(m); !errors.Is(err, ErrInexpressible) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	text, err := Format(with(func(*schema.RelationDef) {}))
+	if err != nil || text != "entity u {\n    relation a @u\n}\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // FuzzParse: no text breaks the parser, and what it prints it reads back.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"a", "a or b not (c and d)", "o.admin or high(level)", "a or /* x */ b"} {
@@ -288,6 +337,9 @@ func FuzzParse(f *testing.F) {
 		b, errB := again.Model()
 		if (errA == nil) != (errB == nil) || errA == nil && types(a) != types(b) {
 			t.Fatalf("%q means %v (%v), printed %v (%v)", src, a, errA, b, errB)
+		}
+		if errA == nil {
+			printed(t, a)
 		}
 	})
 }
