@@ -320,3 +320,29 @@ func TestCanceled(t *testing.T) {
 	wantKind(t, err, context.Canceled)
 	wantKind(t, e.Register(ctx, alice, doc(id, "1")), context.Canceled)
 }
+
+// TestDeleteLargePolicy: more resources than one entry can empty; and an event
+// hook may call the engine.
+func TestDeleteLargePolicy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var e *acp.Engine
+	created := 0
+	e = open(t, acp.Options{Event: func(ev acp.Event) {
+		if created++; ev.Kind == acp.PolicyCreated && created == 1 {
+			must(e.AddPolicy(ctx, alice, "name: another"))(t)
+		}
+	}})
+	text := "name: large\nresources:\n"
+	for i := range 250 {
+		text += fmt.Sprintf("- name: r%d\n", i)
+	}
+	id := must(e.AddPolicy(ctx, alice, text))(t)
+	for i := range 250 {
+		must(0, e.Register(ctx, alice, acp.Object{Policy: id, Resource: fmt.Sprintf("r%d", i), ID: "1"}))(t)
+	}
+	must(0, e.DeletePolicy(ctx, alice, id))(t)
+	if st := must(must(e.Store())(t).Stats(ctx))(t); st.Graph.Tuples != 0 {
+		t.Error(st.Graph.Tuples, "are left")
+	}
+}

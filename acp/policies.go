@@ -55,26 +55,33 @@ func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySou
 			return nil, failed(op, err)
 		}
 	}
+	rec, token, err := e.createPolicy(ctx, r, creator, src)
+	if err != nil {
+		return nil, failed(op, err)
+	}
+	e.tell(token, []Event{{Kind: PolicyCreated, Actor: creator, Policy: rec.ID}})
+	return rec, nil
+}
+
+// createPolicy uses up the next counter, in the entry that creates the policy
+// or in one of its own.
+func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
 	e.creation.Lock()
 	defer e.creation.Unlock()
 	counter, err := r.counter(ctx)
 	if err != nil {
-		return nil, failed(op, err)
+		return nil, "", err
 	}
 	counter++
 	rec, w, err := e.newPolicy(creator, src, counter)
 	if err == nil {
 		var token ostiary.Token
 		if token, err = r.store.Write(ctx, w); err == nil {
-			e.tell(token, []Event{{Kind: PolicyCreated, Actor: creator, Policy: rec.ID}})
-			return rec, nil
+			return rec, token, nil
 		}
 	}
-	// What failed without being written has used up its counter all the same.
-	if _, lost := r.store.Write(ctx, ostiary.Write{Documents: []ostiary.Document{stateDocument(counter)}}); lost != nil {
-		err = errors.Join(err, lost)
-	}
-	return nil, failed(op, err)
+	_, lost := r.store.Write(ctx, ostiary.Write{Documents: []ostiary.Document{stateDocument(counter)}})
+	return nil, "", errors.Join(err, lost)
 }
 
 // newPolicy is the write that creates a policy.
@@ -290,16 +297,22 @@ func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metad
 	}))
 }
 
-// DeletePolicy removes a policy with its registrations and relationships, in
-// one entry. Only the creator may.
+// DeletePolicy removes a policy with its registrations and relationships. Only
+// the creator may. From the first entry on the policy is unknown; one with more
+// than deletedAtOnce resources takes further entries for what is left of it.
 func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
-	return failed("delete policy", e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.Write, error) {
-		w := ostiary.Write{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}}}
+	const op = "delete policy"
+	var left []storage.Filter
+	var from *running
+	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.Write, error) {
+		w := ostiary.Write{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}},
+			RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: registrationKind, DocumentKeyPrefix: id}}}
+		from, left = r, nil
 		for _, res := range t.resources {
-			w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: res.typ}})
+			left = append(left, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: res.typ}})
 		}
-		w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterDocuments,
-			DocumentKind: registrationKind, DocumentKeyPrefix: id})
+		now := min(len(left), deletedAtOnce)
+		w.RemoveMatching, left = append(w.RemoveMatching, left[:now]...), left[now:]
 		infos, err := r.store.Schemas(ctx)
 		for _, info := range infos {
 			if info.Namespace == id {
@@ -307,8 +320,17 @@ func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 			}
 		}
 		return w, err
-	}))
+	})
+	for err == nil && len(left) > 0 {
+		now := min(len(left), deletedAtOnce)
+		_, err = from.store.Write(ctx, ostiary.Write{RemoveMatching: left[:now]})
+		left = left[now:]
+	}
+	return failed(op, err)
 }
+
+// deletedAtOnce is how many resources one entry of a deletion empties.
+const deletedAtOnce = storage.FiltersMax - 1
 
 // changePolicy writes what its creator changes of a policy. Nobody uses an
 // authority meanwhile, since the change may take it away.
