@@ -107,6 +107,7 @@ func (p *place) decide(ctx context.Context, requests []ostiary.CheckRequest, pla
 		o.allowed = r.Allowed()
 		if r.Err != nil {
 			o.err = toFailure(r.Err)
+			_ = p.service.report(o.err)
 		} else if err := undecided(r.Reasons); err != nil {
 			o.err = toFailure(err)
 		}

@@ -78,23 +78,23 @@ func refusal(why *door.Refusal) *failure {
 	code := codeInternal
 	switch why.Reason {
 	case door.NoCredentials:
-		return &failure{codeTokenMissing, "missing bearer token"}
+		return say(codeTokenMissing, "missing bearer token")
 	case door.BadCredentials:
-		return &failure{codeUnauthenticated, "unauthenticated"}
+		return say(codeUnauthenticated, "unauthenticated")
 	case door.TooLarge:
 		code = codes.ResourceExhausted
 	case door.TooMany:
 		code = codeThrottled
 	case door.TimedOut:
-		return &failure{codeDeadline, "Request Deadline Exceeded"}
+		return say(codeDeadline, "Request Deadline Exceeded")
 	case door.ShuttingDown:
 		code = codeUnavailable
 	case door.BadPath:
-		return &failure{codeNoEndpoint, "Not Found"}
+		return say(codeNoEndpoint, "Not Found")
 	case door.Failed:
-		return &failure{codeInternal, internalMessage}
+		return say(codeInternal, internalMessage)
 	}
-	return &failure{code, why.Error()}
+	return say(code, why.Error())
 }
 
 func (h *httpServer) refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
@@ -105,8 +105,8 @@ func (h *httpServer) refuse(w http.ResponseWriter, _ *http.Request, why *door.Re
 // unimplemented, and not found.
 func (h *httpServer) missing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	if methods == nil {
-		h.fail(w, &failure{codeNoEndpoint, "Not Found"})
+		h.fail(w, say(codeNoEndpoint, "Not Found"))
 		return
 	}
-	h.fail(w, &failure{codeUnimplemented, "Method Not Allowed"})
+	h.fail(w, say(codeUnimplemented, "Method Not Allowed"))
 }

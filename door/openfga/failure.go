@@ -54,15 +54,22 @@ const (
 type failure struct {
 	code    codes.Code
 	message string
+	// cause is what the caller is not told: what should not have happened.
+	cause error
 }
 
 func (f *failure) Error() string { return f.message }
 
+// Unwrap returns what the caller is not told, if that is so.
+func (f *failure) Unwrap() error { return f.cause }
+
 // GRPCStatus makes it a gRPC error.
 func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
 
+func say(c codes.Code, message string) *failure { return &failure{code: c, message: message} }
+
 func fail(c codes.Code, format string, args ...any) error {
-	return &failure{c, fmt.Sprintf(format, args...)}
+	return say(c, fmt.Sprintf(format, args...))
 }
 
 // kind is how an engine's kind of error is said. An empty message is the
@@ -120,13 +127,17 @@ func toFailure(err error) *failure {
 	}
 	for _, k := range kinds() {
 		if errors.Is(err, k.kind) {
-			if k.message == "" {
-				k.message = detail(err)
+			f := &failure{code: k.code, message: k.message}
+			switch {
+			case k.message == "":
+				f.message = detail(err)
+			case k.code == codeInternal || k.code == codeDataLoss:
+				f.cause = err
 			}
-			return &failure{k.code, k.message}
+			return f
 		}
 	}
-	return &failure{codeInternal, internalMessage}
+	return &failure{codeInternal, internalMessage, err}
 }
 
 // fromEngine is toFailure as an error.

@@ -14,7 +14,7 @@ import (
 // ruled asks a message's own rules.
 func ruled(m interface{ ValidateAll() error }) error {
 	if err := m.ValidateAll(); err != nil {
-		return &failure{codes.InvalidArgument, err.Error()}
+		return say(codes.InvalidArgument, err.Error())
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func begin(ctx context.Context, in any) call {
 }
 
 // finish sends what an answer says besides its message. Called in process,
-// nobody receives it.
-func (c *call) finish(ctx context.Context) {
+// nobody receives it. It returns err.
+func (g *grpcServer) finish(ctx context.Context, c *call, err error) error {
 	values := new([4]string) // one piece of memory for all
 	md := make(metadata.MD, len(values))
 	for i, h := range [...]struct{ name, value string }{
@@ -45,58 +45,58 @@ func (c *call) finish(ctx context.Context) {
 		}
 	}
 	_ = grpc.SetHeader(ctx, md)
+	return g.s.report(err)
 }
 
 // unary runs one of the methods that speak in messages.
-func unary[In, Out any](ctx context.Context, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
+func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
 	c := begin(ctx, in)
 	out, err := f(ctx, &c, in)
-	c.finish(ctx)
-	return out, err
+	return out, g.finish(ctx, &c, err)
 }
 
 func (g *grpcServer) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
-	return unary(ctx, in, g.s.createStore)
+	return unary(ctx, g, in, g.s.createStore)
 }
 
 func (g *grpcServer) UpdateStore(ctx context.Context, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
-	return unary(ctx, in, g.s.updateStore)
+	return unary(ctx, g, in, g.s.updateStore)
 }
 
 func (g *grpcServer) DeleteStore(ctx context.Context, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
-	return unary(ctx, in, g.s.deleteStore)
+	return unary(ctx, g, in, g.s.deleteStore)
 }
 
 func (g *grpcServer) GetStore(ctx context.Context, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
-	return unary(ctx, in, g.s.getStore)
+	return unary(ctx, g, in, g.s.getStore)
 }
 
 func (g *grpcServer) ListStores(ctx context.Context, in *openfgav1.ListStoresRequest) (*openfgav1.ListStoresResponse, error) {
-	return unary(ctx, in, g.s.listStores)
+	return unary(ctx, g, in, g.s.listStores)
 }
 
 func (g *grpcServer) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
-	return unary(ctx, in, g.s.writeModel)
+	return unary(ctx, g, in, g.s.writeModel)
 }
 
 func (g *grpcServer) ReadAuthorizationModel(ctx context.Context, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
-	return unary(ctx, in, g.s.readModel)
+	return unary(ctx, g, in, g.s.readModel)
 }
 
 func (g *grpcServer) ReadAuthorizationModels(ctx context.Context, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
-	return unary(ctx, in, g.s.readModels)
+	return unary(ctx, g, in, g.s.readModels)
 }
 
 func (g *grpcServer) ReadChanges(ctx context.Context, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
-	return unary(ctx, in, g.s.readChanges)
+	return unary(ctx, g, in, g.s.readChanges)
 }
 
 func (g *grpcServer) WriteAssertions(ctx context.Context, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
-	return unary(ctx, in, g.s.writeAssertions)
+	return unary(ctx, g, in, g.s.writeAssertions)
 }
 
 func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
-	return unary(ctx, in, g.s.readAssertions)
+	return unary(ctx, g, in, g.s.readAssertions)
 }
 
 func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
@@ -104,8 +104,7 @@ func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*op
 	var r wire.WriteRequest
 	r.FromProto(in)
 	err := g.s.write(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.WriteResponse{}, nil
@@ -116,8 +115,7 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 	var r wire.ReadRequest
 	r.FromProto(in)
 	page, next, err := g.s.read(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ReadResponse{ContinuationToken: next}
@@ -136,8 +134,7 @@ func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*op
 	var r wire.CheckRequest
 	r.FromProto(in)
 	allowed, err := g.s.check(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.CheckResponse{Allowed: allowed}, nil
@@ -148,8 +145,7 @@ func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckReq
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
 	results, err := g.s.batchCheck(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(results))}
@@ -177,8 +173,7 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 	var r wire.ExpandRequest
 	r.FromProto(in)
 	tree, err := g.s.expand(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.ExpandResponse{Tree: tree}, nil
@@ -189,8 +184,7 @@ func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsR
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
 	ids, err := g.s.listObjects(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ListObjectsResponse{Objects: make([]string, len(ids))}
@@ -206,9 +200,9 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
 	begun := false
-	return g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
+	return g.s.report(g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
 		if !begun {
-			c.finish(ctx)
+			_ = g.finish(ctx, &c, nil)
 			begun = true
 		}
 		for _, id := range ids {
@@ -217,7 +211,7 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
@@ -225,8 +219,7 @@ func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersReque
 	var r wire.ListUsersRequest
 	r.FromProto(in)
 	users, err := g.s.listUsers(ctx, &c, &r)
-	c.finish(ctx)
-	if err != nil {
+	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ListUsersResponse{Users: make([]*openfgav1.User, len(users))}

@@ -76,7 +76,7 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 		}
 		if err != nil {
 			x.head(w.Header(), 0)
-			h.fail(w, toFailure(err))
+			h.fail(w, toFailure(h.s.report(err)))
 			return
 		}
 		if status == http.StatusNoContent {
@@ -156,7 +156,7 @@ func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (*door.Body, b
 	if errors.As(err, &why) {
 		h.fail(w, refusal(why))
 	} else {
-		h.fail(w, &failure{codeValidation, "the request's body cannot be read"})
+		h.fail(w, say(codeValidation, "the request's body cannot be read"))
 	}
 	return nil, false
 }
@@ -201,7 +201,7 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		return r.Context().Err()
 	})
 	if err != nil && r.Context().Err() == nil {
-		out.fail(toFailure(err).form())
+		out.fail(toFailure(h.s.report(err)).form())
 	}
 }
 
@@ -260,7 +260,7 @@ func (f form) streamStatus() int {
 // bodyFailure says why a body cannot be read.
 func bodyFailure(err error) *failure {
 	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
-	return &failure{codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON")}
+	return say(codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON"))
 }
 
 // parsed makes a reading's error one of the protocol.

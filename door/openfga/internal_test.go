@@ -486,11 +486,22 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%v: %+v", k.kind, form)
 		}
 	}
-	if f := toFailure(errors.New("the password is in here")); f.code != codeInternal || strings.Contains(f.message, "password") {
+	secret := errors.New("the password is in here")
+	if f := toFailure(secret); f.code != codeInternal || strings.Contains(f.message, "password") || !errors.Is(f, secret) {
 		t.Error(f)
 	}
+	var told []error
+	s := &service{o: Options{Report: func(err error) { told = append(told, err) }}}
+	for _, err := range []error{fromEngine(secret), fail(codeValidation, "x"), fromEngine(ostiary.ErrNoStore), fromEngine(ostiary.ErrDamaged), nil} {
+		if got := s.report(err); got != err {
+			t.Errorf("%v is reported and becomes %v", err, got)
+		}
+	}
+	if len(told) != 2 || told[0] != secret || !errors.Is(told[1], ostiary.ErrDamaged) {
+		t.Errorf("reported: %v", told)
+	}
 	for c := range codes.Code(17) {
-		if form := (&failure{c, "x"}).form(); c != codes.OK && (form.status < 400 || form.name == "") {
+		if form := say(c, "x").form(); c != codes.OK && (form.status < 400 || form.name == "") {
 			t.Errorf("gRPC code %d: %+v", c, form)
 		}
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	// experiment of that name. The engine's conditions must then be made with
 	// Conditions.
 	InlineExpressions bool
+	// Report, if set, is called with each error that the caller is told nothing
+	// about, but that it happened: for the log. It is called concurrently.
+	Report func(error)
 }
 
 func (o Options) withDefaults() Options {
@@ -71,6 +74,15 @@ func (o Options) withDefaults() Options {
 type service struct {
 	engine *ostiary.Engine
 	o      Options
+}
+
+// report tells of what the caller is not told. It returns err.
+func (s *service) report(err error) error {
+	var f *failure
+	if err != nil && s.o.Report != nil && errors.As(err, &f) && f.cause != nil {
+		s.o.Report(f.cause)
+	}
+	return err
 }
 
 // call is what a request says beside its message, and what its answer does.

@@ -45,10 +45,10 @@ func listFailure(err error) error {
 	if !errors.As(err, &e) {
 		return fromEngine(err)
 	}
-	return &failure{[...]codes.Code{
+	return say([...]codes.Code{
 		malformed: codeValidation, noType: codeTypeNotFound, noRelation: codeRelationNotFound,
 		badTuple: codeInvalidTuple, badCondition: codeValidation,
-	}[e.what], e.text}
+	}[e.what], e.text)
 }
 
 // parseObject reads "type:id". The protocol's ids hold no further colon.
