@@ -109,6 +109,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
