@@ -14,7 +14,7 @@ import (
 // refused by name.
 const (
 	TypeBytesMax     = 254
-	RelationBytesMax = 50
+	RelationBytesMax = 200
 	IDBytesMax       = 1024
 	ContextBytesMax  = 32 << 10
 )
