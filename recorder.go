@@ -105,19 +105,22 @@ func (rc *recorder) drop() {
 }
 
 // Recorded returns the decisions of this store that are remembered and not
-// older than since, oldest first, at most limit of the newest (0 is all); nil
-// where Options.Record remembers none. The questions are to be read only.
-func (s *Store) Recorded(_ context.Context, since time.Time, limit int) []Recorded {
+// older than within (0: all), oldest first, at most limit of the newest (0:
+// all); nil where Options.Record remembers none. The questions are to be read
+// only.
+func (s *Store) Recorded(_ context.Context, within time.Duration, limit int) []Recorded {
 	rc := s.engine.recorder
 	if rc == nil {
 		return nil
 	}
-	if oldest := s.engine.opts.Clock().Add(-rc.age); since.Before(oldest) {
-		since = oldest
+	now := s.engine.opts.Clock()
+	if within <= 0 || within > rc.age {
+		within = rc.age
 	}
+	since := now.Add(-within)
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	for rc.n > 0 && rc.ring[rc.from].Time.Before(s.engine.opts.Clock().Add(-rc.age)) {
+	for rc.n > 0 && rc.ring[rc.from].Time.Before(now.Add(-rc.age)) {
 		rc.drop()
 	}
 	out := []Recorded{}

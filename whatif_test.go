@@ -125,7 +125,7 @@ func TestRecorded(t *testing.T) {
 	must(twin.Check(ctx, request(t, "document:1#viewer@user:anne", ostiary.Ask{})))(t)
 	clock.Advance(40 * time.Minute)
 	must(s.CheckMany(ctx, checks(t, "document:1#viewer@user:bob"), ostiary.At{}))(t)
-	got := s.Recorded(ctx, time.Time{}, 0)
+	got := s.Recorded(ctx, 0, 0)
 	if len(got) != 2 || got[0].Truth != expr.True || got[1].Truth != expr.False || got[0].Revision != 2 ||
 		got[0].Question.Context["list"].([]any)[0] != "x" || got[0].Question.Tuples[0] != r.Tuples[0] || got[1].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
@@ -138,18 +138,18 @@ func TestRecorded(t *testing.T) {
 	if both(w) != "true>true false>true" {
 		t.Error(both(w))
 	}
-	if got := s.Recorded(ctx, time.Time{}, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
+	if got := s.Recorded(ctx, 0, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
 	must(s.Check(ctx, r))(t) // the fourth: the oldest goes
-	if got := s.Recorded(ctx, time.Time{}, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
+	if got := s.Recorded(ctx, 0, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
 	clock.Advance(61 * time.Minute)
-	if got := s.Recorded(ctx, time.Time{}, 0); len(got) != 0 {
+	if got := s.Recorded(ctx, 0, 0); len(got) != 0 {
 		t.Errorf("after more than an hour: %+v", got)
 	}
-	if got := newStore(t, newEngine(t, ostiary.Options{}), documents()).Recorded(ctx, time.Time{}, 0); got != nil {
+	if got := newStore(t, newEngine(t, ostiary.Options{}), documents()).Recorded(ctx, 0, 0); got != nil {
 		t.Errorf("without a recorder: %+v", got)
 	}
 }
@@ -163,7 +163,7 @@ func TestRecorderBytes(t *testing.T) {
 	for i := range 300 {
 		must(s.Check(ctx, request(t, fmt.Sprintf("document:%d#viewer@user:anne", i), ostiary.Ask{Context: expr.Values{"text": strings.Repeat("x", 1000)}})))(t)
 	}
-	if n := len(s.Recorded(ctx, time.Time{}, 0)); n == 0 || n > 20 {
+	if n := len(s.Recorded(ctx, 0, 0)); n == 0 || n > 20 {
 		t.Errorf("%d remembered", n)
 	}
 }

@@ -96,7 +96,10 @@ var routes = [...]route{
 	{method: "POST", path: "/stores/{store}/explain", name: "Explain", store: (*call).explain},
 	{method: "POST", path: "/stores/{store}/entitlements", name: "Entitlements", store: (*call).entitlements},
 	{method: "POST", path: "/stores/{store}/changes", name: "Changes", store: (*call).changes},
+	{method: "POST", path: "/stores/{store}/difference", name: "Difference", store: (*call).difference},
+	{method: "POST", path: "/stores/{store}/what-if", name: "WhatIf", store: (*call).whatIf},
 	{method: "GET", path: "/stores/{store}/watch", name: "Watch", stream: (*call).watch},
+	{method: "GET", path: "/stores/{store}/watch-permission", name: "WatchPermission", stream: (*call).watchPermission},
 	{method: "POST", path: "/stores/{store}/import", name: "Import", stream: (*call).importStream, bodyMax: streamBytesMax},
 	{method: "GET", path: "/stores/{store}/export", name: "Export", stream: (*call).exportStream},
 }

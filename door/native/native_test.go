@@ -38,7 +38,7 @@ func open(t testing.TB, o ostiary.Options) *world {
 	t.Cleanup(func() { e.Close() })
 	w := &world{engine: e}
 	parse := func(text []byte) (*schema.Model, error) { m, _, err := openfga.ParseDSL(text); return m, err }
-	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: "openfga", Parse: parse, Format: openfga.FormatDSL}}})
+	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: openfga.LanguageDSL, Parse: parse, Format: openfga.FormatDSL}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,14 +46,16 @@ func (s *service) dialect(name string) (*Dialect, error) {
 	return nil, invalid("there is no dialect of that name; there are: " + string(appendStrings(nil, names)))
 }
 
-// readSchemaSource reads a schema: dialect and source, or a model. false is
-// another member.
+// schemaSource is a schema as it is sent: dialect and source, or a model.
 type schemaSource struct {
 	dialect, source, namespace string
 	model                      []byte
+	given                      bool
 }
 
+// member reads a member of it; false is another one.
 func (q *schemaSource) member(r *jsonread.Reader) bool {
+	q.given = true
 	switch string(r.Name()) {
 	case "dialect":
 		q.dialect = r.String()

@@ -1,0 +1,46 @@
+package native
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+)
+
+// TestKinds: every kind of error that the library has is in the table, once,
+// with a status and a code; and the table's codes are in the documentation.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Err") {
+			declared++
+		}
+		return true
+	})
+	seen := map[error]bool{}
+	for _, k := range kinds {
+		if seen[k.kind] || k.status < 400 || k.code == "" {
+			t.Errorf("%v: %d %q", k.kind, k.status, k.code)
+		}
+		seen[k.kind] = true
+		if p := describe(&ostiary.Error{Op: "test", Kind: k.kind}); p.status != k.status || p.Code != k.code || p.Message == "" {
+			t.Errorf("%v is described as %+v", k.kind, p)
+		}
+	}
+	if declared != len(kinds)-1 { // and one of this door's own
+		t.Errorf("the library has %d kinds, the table %d", declared, len(kinds)-1)
+	}
+	secret := &ostiary.Error{Op: "read", Kind: ostiary.ErrStorage, Err: errors.New("dial tcp 10.0.0.1: password=hunter2")}
+	if p := describe(secret); strings.Contains(p.Message, "hunter2") {
+		t.Error(p.Message)
+	}
+}
