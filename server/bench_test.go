@@ -102,6 +102,9 @@ func child(kind string) {
 		if strings.HasSuffix(kind, "grpc") {
 			o.HTTP, o.GRPC = "", o.HTTP
 		}
+		if kind == "echo" {
+			o.Doors = []*door.Door{echoDoor()}
+		}
 		if strings.HasPrefix(kind, "keys") {
 			var err error
 			if o.Keys, err = server.NewKeys([]server.Key{{Secret: secret}}); err != nil {
@@ -137,14 +140,36 @@ var bareDesc = grpc.ServiceDesc{ServiceName: "test.Echo", HandlerType: (*any)(ni
 
 // subject is a child being measured.
 type subject struct {
-	in   io.WriteCloser
-	out  *bufio.Reader
-	ask  []func() error // one for each client
-	cpu  []float64      // µs a request, of each round
-	rate []float64      // requests/s
+	address string
+	in      io.WriteCloser
+	out     *bufio.Reader
+	ask     []func() error // one for each client
+	cpu     []float64      // µs a request, of each round
+	rate    []float64      // requests/s
 }
 
 func launch(b *testing.B, kind string) *subject {
+	b.Helper()
+	s := launchChild(b, kind)
+	const clients = 8
+	for range clients {
+		var ask func() error
+		var err error
+		if strings.HasSuffix(kind, "grpc") {
+			ask, err = askGRPC(b, s.address)
+		} else {
+			ask, err = askHTTP(b, s.address)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.ask = append(s.ask, ask)
+	}
+	return s
+}
+
+// launchChild starts this binary as a server of one kind.
+func launchChild(b testing.TB, kind string) *subject {
 	b.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -173,19 +198,7 @@ func launch(b *testing.B, kind string) *subject {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const clients = 8
-	for range clients {
-		var ask func() error
-		if strings.HasSuffix(kind, "grpc") {
-			ask, err = askGRPC(b, strings.TrimSpace(address))
-		} else {
-			ask, err = askHTTP(b, strings.TrimSpace(address))
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		s.ask = append(s.ask, ask)
-	}
+	s.address = strings.TrimSpace(address)
 	return s
 }
 

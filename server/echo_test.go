@@ -72,6 +72,13 @@ func echoDoor() *door.Door {
 		}},
 		{Method: "GET", Pattern: "/echo/stream", Name: "Stream", Streams: true, Serve: echoStream},
 		{Method: "POST", Pattern: "/echo/stream", Name: "Stream", Streams: true, Serve: echoStream},
+		{Method: "GET", Pattern: "/echo/flood", Name: "Flood", Streams: true, Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					return
+				}
+			}
+		}},
 	}
 	d.Services = []door.Service{{Desc: &echoDesc, Impl: struct{}{}, Public: []string{"/test.Echo/Open"}}}
 	return d

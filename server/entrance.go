@@ -167,6 +167,10 @@ func (u *untilRead) Read(p []byte) (int, error) {
 func (c *call) end(d *mounted, r *http.Request) {
 	if p := recover(); p != nil {
 		c.failed(d, r, p)
+	} else if c.status == 0 {
+		// The door gave up, over a body that broke off, say. Silence would be a 200,
+		// and a 200 may be taken for a write.
+		c.refuse(d, r, &door.Refusal{Reason: door.Failed})
 	}
 	took := time.Since(c.start)
 	c.series.add(took, outcomeOfStatus(c.status))

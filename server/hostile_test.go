@@ -1,0 +1,177 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/server"
+)
+
+// raw sends bytes and returns the status of each answer until the connection
+// ends or says nothing more.
+func (r *running) raw(t testing.TB, text string) (got []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", r.at["http"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		return nil // it did not want to hear all of it
+	}
+	conn.(*net.TCPConn).CloseWrite()
+	in := bufio.NewReader(conn)
+	for {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return got
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return got
+		}
+		got = append(got, fmt.Sprintf("%d %s", resp.StatusCode, body))
+	}
+}
+
+// TestHostileHTTP: what no client sends has one reading, and it is a refusal;
+// no form of a target goes around the guard.
+func TestHostileHTTP(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
+	const tail = "\r\nHost: x\r\n\r\n"
+	const auth = "\r\nHost: x\r\nAuthorization: Bearer k\r\n"
+	for _, c := range []struct{ text, want string }{
+		{"GET /echo/caller HTTP/1.1" + tail, "401"},
+		{"GET http://x/echo/caller HTTP/1.1" + tail, "401"},
+		{"GET http://other/echo/caller HTTP/1.1" + tail, "401"},
+		{"GET /echo/open/../caller HTTP/1.1" + tail, "400"},
+		{"GET http://x/echo/open/../caller HTTP/1.1" + tail, "400"},
+		{"GET http://x//echo/caller HTTP/1.1" + tail, "400"},
+		{"GET /echo/%63aller HTTP/1.1" + tail, "404"}, // one spelling: escapes are of parameters
+		{"GET /echo/caller%00 HTTP/1.1" + tail, "400"},
+		{"GET /echo\\caller HTTP/1.1" + tail, "400"},
+		{"GET /echo/caller; HTTP/1.1" + tail, "404"},
+		{"GET /echo/caller/ HTTP/1.1" + tail, "404"},
+		{"GET /ECHO/caller HTTP/1.1" + tail, "404"},
+		{"GET echo/caller HTTP/1.1" + tail, "400"},
+		{"GET  /echo/caller HTTP/1.1" + tail, "400"},
+		{"CONNECT /echo/caller HTTP/1.1" + tail, "404"},
+		{"CONNECT x:80 HTTP/1.1" + tail, "400"},
+		{"OPTIONS * HTTP/1.1" + tail, "200"},
+		{"TRACE /echo/caller HTTP/1.1" + tail, "404"},
+		{"G\x00T /echo/caller HTTP/1.1" + tail, "400"},
+		{"GET /echo/caller HTTP/9.9" + tail, "505"},
+		{"GET /echo/caller HTTP/1.1\r\n\r\n", "400"},
+		{"GET /echo/caller HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400"},
+		{"GET /echo/caller\r\n", ""},
+		// Two lengths, or a length and chunks: one of two readers would be wrong.
+		{"POST /echo HTTP/1.1" + auth + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"},
+		{"POST /echo HTTP/1.1" + auth + "Content-Length: -1\r\n\r\nab", "400"},
+		{"POST /echo HTTP/1.1" + auth + "Content-Length: 99999999999999999999\r\n\r\nab", "400"},
+		{"POST /echo HTTP/1.1" + auth + "Transfer-Encoding: gzip\r\n\r\nab", "501"},
+		{"POST /echo HTTP/1.1" + auth + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", "500"},
+		{"POST /echo HTTP/1.1" + auth + "Content-Length: 10\r\n\r\nhalf", "500"},
+		{"POST /echo HTTP/1.1" + auth + "Expect: 200-ok\r\nContent-Length: 2\r\n\r\nab", "417"},
+		{"POST /echo HTTP/1.1" + auth + "Content-Length: 2\r\n\r\nab", "200 ab"},
+		{"GET /echo/open HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: y\r\n", 20_000) + "\r\n", "431"},
+		{"GET /echo/open HTTP/1.1\r\nHost: x\r\nBad Name: y\r\n\r\n", "400"},
+		{"GET /echo/open HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n", "200"},
+		{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ""},
+	} {
+		got := r.raw(t, c.text)
+		if len(got) > 1 {
+			t.Errorf("%.60q is read as several requests: %q", c.text, got)
+		}
+		if c.want == "" && len(got) == 1 && strings.HasPrefix(got[0], "200") || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
+			t.Errorf("%.60q: %q, want %s", c.text, got, c.want)
+		}
+	}
+	// A length and chunks: the chunks count, the rest is no second request.
+	got := r.raw(t, "POST /echo HTTP/1.1"+auth+"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET /echo/open HTTP/1.1"+tail)
+	for _, g := range got {
+		if strings.Contains(g, "open to all") && !strings.HasPrefix(got[0], "200 ab") {
+			t.Errorf("smuggled: %q", got)
+		}
+	}
+	if n := strings.Count(r.logs.String(), `"msg":"panic"`); n > 0 {
+		t.Errorf("%d panics", n)
+	}
+}
+
+// TestSlowReader: a stream to a client that does not read ends by the bound of
+// a write, and its work with it.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{TransferTime: 50 * time.Millisecond})
+	conn, err := net.Dial("tcp", r.at["http"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET /echo/flood HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.ReadFull(conn, make([]byte, 1000))
+	wait(t, func() bool {
+		return strings.Contains(r.metric(t, `ostiary_requests_total{door="echo",outcome="ok",route="Flood"`), " 1")
+	})
+	if got := r.metric(t, "ostiary_streams_in_flight "); strings.TrimSpace(got) != "ostiary_streams_in_flight 0" {
+		t.Error(got)
+	}
+}
+
+// TestTenThousandConnections: each a stream over HTTP of its own, to a server
+// in another process. It needs 10,000 file descriptors twice; OSTIARY_STREAMS=1
+// runs it.
+func TestTenThousandConnections(t *testing.T) {
+	if os.Getenv("OSTIARY_STREAMS") == "" {
+		t.Skip("OSTIARY_STREAMS=1 runs it")
+	}
+	s := launchChild(t, "echo")
+	const n = 10_000
+	conns := make([]net.Conn, n)
+	var wg sync.WaitGroup
+	for c := range 8 {
+		wg.Go(func() {
+			for i := c; i < n; i += 8 {
+				conn, err := net.Dial("tcp", s.address)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				conns[i] = conn
+				io.WriteString(conn, "GET /echo/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+			}
+		})
+	}
+	wg.Wait()
+	for i, conn := range conns {
+		if conn == nil {
+			t.Fatal("not all are there")
+		}
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("stream %d: %v", i, err)
+		}
+	}
+	resp, err := http.Post("http://"+s.address+"/echo", "text/plain", strings.NewReader("still"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if string(text) != "still" {
+		t.Error(resp.Status, string(text))
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+}
