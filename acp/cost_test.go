@@ -1,0 +1,51 @@
+package acp_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/eval"
+)
+
+// TestCost: a check, granted or denied, and the question whether a document is
+// registered allocate nothing, and a check's probes do not grow with the
+// documents.
+func TestCost(t *testing.T) {
+	ctx := context.Background()
+	e := open(t, acp.Options{})
+	id := must(e.AddPolicy(ctx, alice, benchPolicy))(t)
+	object := func(i int) acp.Object {
+		return acp.Object{Policy: id, Resource: "users", ID: strconv.Itoa(i)}
+	}
+	stats := func(who string) eval.Stats {
+		r := must(must(e.Store())(t).Check(ctx, ostiary.CheckRequest{Object: relObject(id+"/users", "1"), Relation: "read",
+			Subject: relObject(id+"/actor", who).AsSubject()}))(t)
+		return r.Stats
+	}
+	must(0, e.Register(ctx, alice, object(1)))(t)
+	must(e.Relate(ctx, alice, object(1), "reader", carol))(t)
+	small := []eval.Stats{stats(alice), stats(bob), stats(carol)}
+	b := e.Batch()
+	for i := range 5000 {
+		b.Register([]string{alice, bob, carol}[i%3], object(i+2))
+	}
+	must(0, b.Commit(ctx))(t)
+	for i, who := range []string{alice, bob, carol} {
+		if got := stats(who); got != small[i] || got.Probes > 4 {
+			t.Errorf("%v probes among 1 document, %v among 5,001", small[i], got)
+		}
+	}
+	for name, ask := range map[string]func(){
+		"granted":    func() { e.Check(ctx, alice, "read", object(1)) },
+		"denied":     func() { e.Check(ctx, bob, "read", object(1)) },
+		"access":     func() { e.Access(ctx, bob, "read", object(1)) },
+		"registered": func() { e.IsRegistered(ctx, object(1)) },
+	} {
+		if n := testing.AllocsPerRun(100, ask); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
