@@ -1,0 +1,346 @@
+package permify
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/door/permify/language"
+)
+
+// TestWorlds asks random worlds everything through the protocol: each answer
+// is that of a naive reading of the language, and all calls agree. Its seed is
+// in the names of failures; OSTIARY_PERMIFY_WORLDS asks for more than 20 worlds,
+// OSTIARY_SEED for others.
+func TestWorlds(t *testing.T) {
+	t.Parallel()
+	worlds, seed := 20, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("OSTIARY_PERMIFY_WORLDS")); err == nil {
+		worlds = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("OSTIARY_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	for i := range worlds {
+		w := makeWorld(rand.New(rand.NewPCG(seed, uint64(i))))
+		t.Run(fmt.Sprintf("seed %d world %d", seed, i), func(t *testing.T) {
+			t.Parallel()
+			w.ask(t)
+		})
+	}
+}
+
+// naive is a world and the simplest evaluator of the language that there is.
+type naive struct {
+	schema *language.Schema
+	text   string
+	// tuples and attributes are stored, those of the context brought along.
+	stored, brought []string
+	relations       map[string][]string       // "doc:1#owner" to "user:1", "group:1#member"
+	flags           map[string]bool           // "doc:1$on"
+	numbers         map[string]int            // "doc:1$n"
+	objects         map[string]map[string]int // by type
+}
+
+func makeWorld(rng *rand.Rand) *naive {
+	w := &naive{relations: map[string][]string{}, flags: map[string]bool{}, numbers: map[string]int{}, objects: map[string]map[string]int{}}
+	w.text = `entity user { relation self @user
+ attribute on boolean }
+entity group { relation member @user @group#member }
+entity folder { relation parent @folder
+ relation owner @user @group#member
+ attribute on boolean
+ permission view = owner or parent.view or on }
+entity doc { relation a @user
+ relation b @user @group#member
+ relation c @group#member @folder#owner
+ relation f @folder
+ relation g @group @user
+ attribute on boolean
+ attribute n integer
+`
+	names := []string{"a", "b", "c", "on", "big(n)", "f.view", "f.owner", "f.on", "g.member", "g.self", "g.on"}
+	for i := range 5 {
+		name := "p" + strings.Repeat("q", i)
+		w.text += " permission " + name + " = " + expression(rng, names, 3) + "\n"
+		names = append(names, name)
+	}
+	w.text += "}\nrule big(n integer) { n > context.data.least }\n"
+	w.data(rng)
+	return w
+}
+
+func expression(rng *rand.Rand, names []string, depth int) string {
+	e := ""
+	for i := range 1 + rng.IntN(3) {
+		if i > 0 {
+			e += [...]string{" and ", " or ", " or ", " not "}[rng.IntN(4)]
+		}
+		if depth > 0 && rng.IntN(4) == 0 {
+			e += "(" + expression(rng, names, depth-1) + ")"
+		} else {
+			e += names[rng.IntN(len(names))]
+		}
+	}
+	return e
+}
+
+func (w *naive) data(rng *rand.Rand) {
+	id := func() string { return strconv.Itoa(rng.IntN(4)) }
+	lines := map[string]bool{}
+	for range 12 + rng.IntN(30) {
+		o := [...]string{"user:%s#self@user:%s", "group:%s#member@user:%s", "group:%s#member@group:%s#member", "folder:%s#parent@folder:%s",
+			"folder:%s#owner@user:%s", "folder:%s#owner@group:%s#member", "doc:%s#a@user:%s", "doc:%s#b@user:%s", "doc:%s#b@group:%s#member",
+			"doc:%s#c@group:%s#member", "doc:%s#c@folder:%s#owner", "doc:%s#f@folder:%s", "doc:%s#g@group:%s", "doc:%s#g@user:%s"}[rng.IntN(14)]
+		line := fmt.Sprintf(o, id(), id())
+		if t, err := ParseTuple(line); err != nil || t.Object.Type == t.Subject.Type && t.Object.ID == t.Subject.ID && t.Relation == t.Subject.Relation {
+			continue
+		}
+		lines[line] = true
+	}
+	for range rng.IntN(10) {
+		lines[fmt.Sprintf("%s:%s$on|boolean:true", [...]string{"user", "folder", "doc"}[rng.IntN(3)], id())] = true
+		lines[fmt.Sprintf("doc:%s$n|integer:%d", "0123"[rng.IntN(4):][:1], 2)] = true
+	}
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		if rng.IntN(5) == 0 {
+			w.brought = append(w.brought, line)
+		} else {
+			w.stored = append(w.stored, line)
+		}
+		w.learn(line)
+	}
+}
+
+func (w *naive) learn(line string) {
+	see := func(object string) {
+		typ, id, _ := strings.Cut(object, ":")
+		if w.objects[typ] == nil {
+			w.objects[typ] = map[string]int{}
+		}
+		w.objects[typ][id]++
+	}
+	if head, value, ok := strings.Cut(line, "|"); ok {
+		object, _, _ := strings.Cut(head, "$")
+		see(object)
+		if n, isNumber := strings.CutPrefix(value, "integer:"); isNumber {
+			w.numbers[head], _ = strconv.Atoi(n)
+		} else {
+			w.flags[head] = true
+		}
+		return
+	}
+	of, sub, _ := strings.Cut(line, "@")
+	w.relations[of] = append(w.relations[of], sub)
+	object, _, _ := strings.Cut(of, "#")
+	see(object)
+	object, _, _ = strings.Cut(sub, "#")
+	see(object)
+}
+
+// holds says whether u has a name on an object. open are the questions under
+// way: what only itself could justify is false. (No exclusion of these worlds
+// stands in a cycle.)
+func (w *naive) holds(u, object, name string, open map[string]bool) bool {
+	key := object + "#" + name
+	if u == key {
+		return true
+	}
+	if open[key] {
+		return false
+	}
+	open[key] = true
+	defer delete(open, key)
+	typ, _, _ := strings.Cut(object, ":")
+	st := w.schema.Entity(typ).Statement(name)
+	switch {
+	case st == nil:
+		return false
+	case st.Kind == language.Attribute:
+		return w.flags[object+"$"+name]
+	case st.Kind == language.Permission:
+		return w.expr(u, object, st.Expr, open)
+	}
+	for _, s := range w.relations[key] {
+		if s == u {
+			return true
+		}
+		if o, r, ok := strings.Cut(s, "#"); ok && w.holds(u, o, r, open) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *naive) expr(u, object string, e *language.Expr, open map[string]bool) bool {
+	switch {
+	case e.Op == language.And:
+		return w.expr(u, object, e.Left, open) && w.expr(u, object, e.Right, open)
+	case e.Op == language.Or:
+		return w.expr(u, object, e.Left, open) || w.expr(u, object, e.Right, open)
+	case e.Op == language.Not:
+		return w.expr(u, object, e.Left, open) && !w.expr(u, object, e.Right, open)
+	case e.Args != nil:
+		return w.numbers[object+"$n"] > 1
+	case len(e.Path) == 1:
+		return w.holds(u, object, e.Path[0], open)
+	}
+	for _, s := range w.relations[object+"#"+e.Path[0]] {
+		o, _, _ := strings.Cut(s, "#")
+		if w.holds(u, o, e.Path[1], open) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask loads the world and asks everything, in several ways.
+func (w *naive) ask(t *testing.T) {
+	var err error
+	if w.schema, err = language.Parse(w.text); err != nil {
+		t.Fatalf("%v\n%s", err, w.text)
+	}
+	c := connect(t, w.text)
+	if len(w.stored) > 0 {
+		c.write(t, w.stored...)
+	}
+	context := &basev1.Context{}
+	for _, line := range w.brought {
+		if strings.Contains(line, "$") {
+			a, err := ParseAttributeMessage(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			context.Attributes = append(context.Attributes, a)
+		} else {
+			k, err := ParseTuple(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			context.Tuples = append(context.Tuples, tupleMessage(k.Key()))
+		}
+	}
+	if context.Data, err = structpb.NewStruct(map[string]any{"least": 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range w.schema.Entity("doc").Statements {
+		if st.Kind != language.Attribute || st.Name == "on" {
+			w.askAll(t, c, "doc", st.Name, context)
+		}
+	}
+	for _, name := range []string{"view", "owner"} {
+		w.askAll(t, c, "folder", name, context)
+	}
+}
+
+var subjectsAsked = []*basev1.Subject{{Type: "user", Id: "0"}, {Type: "user", Id: "1"}, {Type: "user", Id: "2"}, {Type: "user", Id: "99"},
+	{Type: "group", Id: "1", Relation: "member"}, {Type: "folder", Id: "2", Relation: "owner"}}
+
+func (w *naive) askAll(t *testing.T, c *clients, typ, name string, context *basev1.Context) {
+	ids := slices.Sorted(maps.Keys(w.objects[typ]))
+	for _, s := range subjectsAsked {
+		u := subject(s).String()
+		ids := ids
+		if s.Type == typ && !slices.Contains(ids, s.Id) {
+			ids = append(slices.Clone(ids), s.Id) // its own object is in lists though no tuple tells of it
+			slices.Sort(ids)
+		}
+		var want []string
+		bulk := &basev1.PermissionBulkCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 25}, Context: context}
+		for _, id := range ids {
+			if w.holds(u, typ+":"+id, name, map[string]bool{}) {
+				want = append(want, id)
+			}
+			bulk.Items = append(bulk.Items, &basev1.PermissionBulkCheckRequestItem{Entity: &basev1.Entity{Type: typ, Id: id}, Permission: name, Subject: s})
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		out, err := c.permit.BulkCheck(t.Context(), bulk)
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, u, err, w)
+		}
+		for i, id := range ids {
+			got := out.Results[i].Can == basev1.CheckResult_CHECK_RESULT_ALLOWED
+			if got != slices.Contains(want, id) || out.Results[i].Metadata.Error != nil {
+				t.Fatalf("%s %s %s:%s: %v (%s), want %v\n%s", u, name, typ, id, got, out.Results[i].Metadata.GetError(), !got, w)
+			}
+		}
+		w.askList(t, c, typ, name, s, context, want)
+	}
+	for _, id := range ids {
+		w.askSubjects(t, c, typ, name, id, context)
+	}
+}
+
+// askList: lookups, in pages of two and with a scope, are the checks that allow.
+func (w *naive) askList(t *testing.T, c *clients, typ, name string, s *basev1.Subject, context *basev1.Context, want []string) {
+	r := &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 25}, EntityType: typ,
+		Permission: name, Subject: s, Context: context, PageSize: 2}
+	var got []string
+	for {
+		out, err := c.permit.LookupEntity(t.Context(), r)
+		if err != nil {
+			t.Fatalf("%s of %s: %v\n%s", name, subject(s), err, w)
+		}
+		got = append(got, out.EntityIds...)
+		if r.ContinuousToken = out.ContinuousToken; r.ContinuousToken == "" {
+			break
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s has %s on %v, want %v\n%s", subject(s), name, got, want, w)
+	}
+	r.PageSize, r.Scope = 0, map[string]*basev1.StringArrayValue{typ: {Data: []string{"0", "3"}}}
+	out, err := c.permit.LookupEntity(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = slices.DeleteFunc(slices.Clone(want), func(id string) bool { return id != "0" && id != "3" })
+	if !slices.Equal(out.EntityIds, want) {
+		t.Fatalf("in its scope %s has %s on %v, want %v\n%s", subject(s), name, out.EntityIds, want, w)
+	}
+}
+
+// askSubjects: the users who have a name are those whom a check allows, of all
+// that stand in tuples.
+func (w *naive) askSubjects(t *testing.T, c *clients, typ, name, id string, context *basev1.Context) {
+	var want []string
+	for _, u := range []string{"0", "1", "2", "3"} {
+		if w.standsInTuple("user:"+u) && w.holds("user:"+u, typ+":"+id, name, map[string]bool{}) {
+			want = append(want, u)
+		}
+	}
+	out, err := c.permit.LookupSubject(t.Context(), &basev1.PermissionLookupSubjectRequest{TenantId: "t1",
+		Metadata: &basev1.PermissionLookupSubjectRequestMetadata{Depth: 25}, Entity: &basev1.Entity{Type: typ, Id: id}, Permission: name,
+		Context: context, SubjectReference: &basev1.RelationReference{Type: "user"}})
+	if err != nil {
+		t.Fatalf("%s of %s:%s: %v\n%s", name, typ, id, err, w)
+	}
+	if !slices.Equal(out.SubjectIds, want) {
+		t.Fatalf("%s of %s:%s is %v, want %v\n%s", name, typ, id, out.SubjectIds, want, w)
+	}
+}
+
+func (w *naive) standsInTuple(u string) bool {
+	for _, subjects := range w.relations {
+		if slices.Contains(subjects, u) {
+			return true
+		}
+	}
+	return false
+}
+
+// String shows the world.
+func (w *naive) String() string {
+	return w.text + strings.Join(w.stored, "\n") + "\nbrought along:\n" + strings.Join(w.brought, "\n")
+}
