@@ -20,10 +20,14 @@ func TestScriptsOriginal(t *testing.T) {
 	if address == "" {
 		t.Skip("OSTIARY_OPENFGA names no server")
 	}
+	scripts := "../../door/openfga/testdata/same_*.http"
+	if os.Getenv("OSTIARY_OPENFGA_INLINE") != "" { // started with --experimentals inline_expressions
+		scripts = "../../door/openfga/testdata/inline_*.http"
+	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	proxy.FlushInterval = -1
 	doortest.Suite{
-		Glob:    "../../door/openfga/testdata/same*.http",
+		Glob:    scripts,
 		Door:    func(testing.TB) *door.Door { return &door.Door{Name: "original"} },
 		Handler: func(testing.TB) http.Handler { return proxy },
 	}.Run(t)

@@ -52,3 +52,12 @@ func TestScriptsSmall(t *testing.T) {
 		})
 	})
 }
+
+// TestScriptsInline plays scripts against a door that admits conditions which
+// tuples bring with them.
+func TestScriptsInline(t *testing.T) {
+	t.Parallel()
+	doortest.Run(t, "testdata/inline_*.http", func(t testing.TB) *door.Door {
+		return open(t, openfga.Options{InlineExpressions: true})
+	})
+}

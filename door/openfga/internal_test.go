@@ -21,6 +21,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -579,5 +580,47 @@ func TestDeepModels(t *testing.T) {
 	}
 	for _, at := range [][2]int{{schema.RewriteDepthMax + 1, 1}, {9_000, 1}, {1, typeDepthMax + 1}, {1, 9_000}} {
 		wantCode(t, model(at[0], at[1]), codeInvalidModel)
+	}
+}
+
+// TestInlineWithoutItsCompiler: an engine that does not know "$expression"
+// takes a tuple that brings one for a tuple whose condition is false.
+func TestInlineWithoutItsCompiler(t *testing.T) {
+	t.Parallel()
+	m, _, err := ParseDSL([]byte(testModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Types[2].Relations[0].Subjects = []schema.SubjectType{{Type: "user", Condition: inlineName}}
+	addInline(m)
+	addInline(m) // once is enough
+	if !usesInline(m) || len(m.Conditions) != 1 {
+		t.Fatal(m.Conditions)
+	}
+	text, err := FormatJSON(m)
+	if err != nil || bytes.Contains(text, []byte(`"name":"$expression"`)) {
+		t.Errorf("%s %v", text, err)
+	}
+	for _, at := range []struct {
+		compiler expr.Compiler
+		want     bool
+	}{{cel.New(cel.Options{}), false}, {Conditions{cel.New(cel.Options{})}, true}} {
+		e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: at.compiler})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		st, err := e.CreateStore(t.Context(), ostiary.CreateStore{Name: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m}); err != nil {
+			t.Fatal(err)
+		}
+		addTuples(t, st, `document:1#viewer@user:a with $expression {"expression":"true"}`)
+		r, err := st.Check(t.Context(), ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}})
+		if err != nil || r.Allowed() != at.want {
+			t.Errorf("%T: %v %v", at.compiler, r, err)
+		}
 	}
 }
