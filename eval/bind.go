@@ -26,6 +26,7 @@ type Binding struct {
 	units  []unit
 	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
 	cyclic bool                   // a relation needs the equations
+	plans  *plans                 // of lists
 	// whole says that the reader knew every kind of the schema.
 	whole bool
 	mode  Mode
@@ -138,7 +139,7 @@ func (w *words) find(name string) (int32, bool) {
 func Bind(s *schema.Schema, r Reader) *Binding {
 	b := &Binding{s: s, whole: true, names: newWords(len(s.Types)), types: make([]typeNames, len(s.Types)),
 		back: make(map[graph.Kind]schema.KindID, len(s.Kinds)), kinds: make([]graph.Kind, len(s.Kinds)),
-		anchors: make([][]graph.Kind, len(s.Types))}
+		anchors: make([][]graph.Kind, len(s.Types)), plans: &plans{}}
 	for i, k := range s.Kinds {
 		g, ok := r.Kind(graph.KindName{Type: k.Type, Relation: k.Relation, Wildcard: k.Wildcard})
 		if !ok {

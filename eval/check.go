@@ -22,10 +22,8 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	if len(env.Tuples)+len(env.Attributes) != 0 {
-		if r, err = b.reader(r, env); err != nil {
-			return Answer{}, err
-		}
+	if len(env.Tuples)+len(env.Attributes) != 0 && !overlaidBy(r, env) {
+		return b.checkOver(ctx, r, question, env)
 	}
 	var q query // on the stack, unless the equations need it
 	own := q.prepare(ctx, b, r, &question.Subject, env)
@@ -41,6 +39,17 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	}
 	truth, reasons := q.solved(id, q.anchor(question.Object), question.Object)
 	return Answer{truth, reasons, q.stats}, q.failed()
+}
+
+// checkOver is Check with what env brings laid over r.
+func (b *Binding) checkOver(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
+	o, err := b.over(r, env)
+	if err != nil {
+		return Answer{}, err
+	}
+	a, err := b.Check(ctx, o, question, env)
+	o.release()
+	return a, err
 }
 
 // walks says whether questions of q are walked before they are solved.

@@ -86,9 +86,12 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	if err := ctx.Err(); err != nil {
 		return ObjectList{}, err
 	}
-	b, r, err = b.listReader(r, env)
+	b, r, o, err := b.listReader(r, env)
 	if err != nil {
 		return ObjectList{}, err
+	}
+	if o != nil {
+		defer o.release()
 	}
 	if !r.Reversible() {
 		return ObjectList{}, ErrReverse

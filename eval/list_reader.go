@@ -10,16 +10,20 @@ import (
 )
 
 // listReader is what a list is asked of, with the binding of its kinds: a
-// contextual tuple may be the first of its kind.
-func (b *Binding) listReader(r Reader, env *Env) (*Binding, Reader, error) {
-	o, err := b.reader(r, env)
-	if err != nil {
-		return nil, nil, err
+// contextual tuple may be the first of its kind. The overlay, if there is one,
+// is the caller's to release.
+func (b *Binding) listReader(r Reader, env *Env) (*Binding, Reader, *overlay, error) {
+	if len(env.Tuples) == 0 && len(env.Attributes) == 0 {
+		return b, r, nil, nil
 	}
-	if fault.On(fault.EvalContextualMissedInList) {
-		return b, r, nil
+	o, err := b.over(r, env)
+	switch {
+	case err != nil:
+		return nil, nil, nil, err
+	case fault.On(fault.EvalContextualMissedInList):
+		return b, r, o, nil
 	}
-	return b.bound(o), o, nil
+	return b.bound(o), o, o, nil
 }
 
 // attributed is an optional power of a Reader besides Enumerator's: the
@@ -82,13 +86,8 @@ func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) boo
 			return false
 		}
 	}
-	for l := range o.forward {
-		if !of(l.node) {
-			return false
-		}
-	}
-	for l := range o.reverse {
-		if !of(l.node) {
+	for i := range o.lists {
+		if !of(o.lists[i].node) {
 			return false
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/schema"
 )
 
 // listScratch is what a list needs while it is made. It is used again by later
@@ -16,28 +15,6 @@ type listScratch struct {
 	ids         []string
 	entries     []ranked
 	counts      []uint32
-
-	// plan is the last one, kept for a list of the same form.
-	plan    *plan
-	planned planKey
-}
-
-// planKey is everything that a plan depends on.
-type planKey struct {
-	b      *Binding
-	target schema.RelationID
-	kind   schema.KindID
-	whole  bool
-	faults [4]bool
-}
-
-// planFor is Binding.planFor, but for the last plan.
-func (s *listScratch) planFor(b *Binding, target schema.RelationID, kind schema.KindID, whole bool) *plan {
-	key := planKey{b, target, kind, whole, [4]bool{unchecked(), missesWildcard(), missesComputed(), missesArrow()}}
-	if s.planned != key {
-		s.plan, s.planned = b.planFor(target, kind, whole), key
-	}
-	return s.plan
 }
 
 var listScratches = sync.Pool{New: func() any { return &listScratch{} }}

@@ -117,7 +117,7 @@ func (s *settler) read(l *leaf) bool {
 	q := &s.w.q
 	own := walk{target: s.w.target, q: *q}
 	own.q.nodesMax, own.q.visited = s.nodes, 0
-	own.plan = q.b.planOf(l.expr, q.kind)
+	own.plan = q.b.planned(planKey{part: l.expr, kind: q.kind})
 	if l.lost = len(own.plan.everything) > 0; l.lost {
 		return true
 	}

@@ -80,9 +80,12 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 	if err := ctx.Err(); err != nil {
 		return SubjectList{}, err
 	}
-	b, r, err = b.listReader(r, env)
+	b, r, o, err := b.listReader(r, env)
 	if err != nil {
 		return SubjectList{}, err
+	}
+	if o != nil {
+		defer o.release()
 	}
 	w := subjectWalk{target: target, object: lq.Object}
 	if err := w.wants(b, &lq); err != nil {

@@ -52,7 +52,7 @@ const compactMin = 1 << 14
 func (w *walk) run() error {
 	w.listScratch = borrowList()
 	if w.plan == nil {
-		w.plan = w.listScratch.planFor(w.q.b, w.target, w.q.kind, w.whole)
+		w.plan = w.q.b.planned(planKey{target: w.target, kind: w.q.kind, whole: w.whole})
 	}
 	w.sureFull, w.openFull = compactMin, compactMin
 	if err := w.begin(); err != nil {

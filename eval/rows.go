@@ -21,12 +21,18 @@ type Attributer interface {
 // Err returns that error.
 func NewReader(rows Rows) Reader {
 	r := &rowsReader{rows: rows, kinds: map[graph.KindName]graph.Kind{}, nodes: map[rowsNode]graph.Node{},
-		forward: map[graph.Node]map[graph.Kind][]graph.Edge{}, reverse: map[overlayList][]graph.Edge{},
+		forward: map[graph.Node]map[graph.Kind][]graph.Edge{}, reverse: map[listKey][]graph.Edge{},
 		details: map[[2]graph.Node]graph.Detail{}, probed: map[[2]graph.Node]graph.Edge{}}
 	r.prober, _ = rows.(Prober)
 	r.reverser, _ = rows.(Reverser)
 	r.attributer, _ = rows.(Attributer)
 	return r
+}
+
+// listKey says whose neighbours a list has, of which kind.
+type listKey struct {
+	node graph.Node
+	kind graph.Kind
 }
 
 type rowsReader struct {
@@ -42,7 +48,7 @@ type rowsReader struct {
 	objects []rowsNode // objects[n-1] is node n's
 	// forward holds a node's lists as one: rows do not come by kind.
 	forward map[graph.Node]map[graph.Kind][]graph.Edge
-	reverse map[overlayList][]graph.Edge
+	reverse map[listKey][]graph.Edge
 	details map[[2]graph.Node]graph.Detail
 	probed  map[[2]graph.Node]graph.Edge // 0 where there is no tuple
 }
@@ -161,7 +167,7 @@ func (r *rowsReader) Reverse(n graph.Node, k graph.Kind) graph.List {
 	if r.err != nil || r.reverser == nil {
 		return graph.List{}
 	}
-	key := overlayList{n, k}
+	key := listKey{n, k}
 	l, ok := r.reverse[key]
 	if !ok {
 		sub, name := r.subject(n), r.names[k-1]
