@@ -169,6 +169,10 @@ func name(what, s string, bytesMax int, forbidden string) error {
 	if len(s) > bytesMax {
 		return fmt.Errorf("%w: %s of %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
 	}
+	var mask uint64 // of the forbidden bytes: '@' takes the bit of NUL, which is refused before
+	for i := 0; i < len(forbidden); i++ {
+		mask |= 1 << (forbidden[i] & 63)
+	}
 	ascii := true
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -177,7 +181,7 @@ func name(what, s string, bytesMax int, forbidden string) error {
 			return fmt.Errorf("%w: %s %q holds a blank or control byte", ErrName, what, s)
 		case c >= utf8.RuneSelf:
 			ascii = false
-		case c <= '@' && strings.IndexByte(forbidden, c) >= 0: // none of the forbidden is above
+		case c <= '@' && mask>>(c&63)&1 != 0: // none of the forbidden is above
 			return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, c)
 		}
 	}
