@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
 // reportSchema is the schema of the published load test.
@@ -308,4 +309,42 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(n)/(cpu()-begin-made).Seconds(), "tuples/cpu-s")
+}
+
+// BenchmarkSubjects: what do 1,000 subjects in one answer cost?
+func BenchmarkSubjects(b *testing.B) {
+	w := newWorld(b, 1000)
+	var tuples []string
+	for i := range 1000 {
+		tuples = append(tuples, fmt.Sprintf(`{"entity":{"type":"user","id":"star"},"relation":"follower","subject":{"type":"user","id":"f%d"}}`, i))
+	}
+	w.post(b, "/v1/tenants/t1/data/write", `{"metadata":{},"tuples":[`+strings.Join(tuples, ",")+`]}`)
+	for _, permission := range []string{"follower", "view"} {
+		b.Run(permission, func(b *testing.B) {
+			w.call(b, "/v1/tenants/t1/permissions/lookup-subject", func() string {
+				return fmt.Sprintf(`{"metadata":{"depth":20},"entity":{"type":"user","id":"star"},"permission":%q,"subject_reference":{"type":"user"}}`, permission)
+			})
+		})
+	}
+}
+
+// BenchmarkWatch: how long does a written tuple take to a watcher over gRPC?
+func BenchmarkWatch(b *testing.B) {
+	c := connect(b, watchSchema)
+	stream, err := c.watch.Watch(b.Context(), &basev1.WatchRequest{TenantId: "t1", SnapToken: c.write(b, "doc:0#owner@user:0")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	i := 0
+	var waited time.Duration
+	for b.Loop() {
+		i++
+		c.write(b, fmt.Sprintf("doc:%d#owner@user:1", i))
+		written := time.Now()
+		if _, err := stream.Recv(); err != nil {
+			b.Fatal(err)
+		}
+		waited += time.Since(written)
+	}
+	b.ReportMetric(float64(waited)/float64(b.N)/1e3, "µs-after-write/op")
 }

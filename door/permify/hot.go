@@ -360,6 +360,23 @@ func (s *service) serveLookupEntity(w http.ResponseWriter, r *http.Request, p do
 	writeJSON(w, http.StatusOK, append(body, '}'))
 }
 
+func (s *service) serveLookupSubject(w http.ResponseWriter, r *http.Request, p door.Params) {
+	in := &basev1.PermissionLookupSubjectRequest{}
+	if err := readMessage(r, &p, in); err != nil {
+		fail(w, err)
+		return
+	}
+	out, err := s.LookupSubject(r.Context(), in)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	body := append(make([]byte, 0, 64+24*len(out.SubjectIds)), `{"subject_ids":`...)
+	body = appendTexts(body, out.SubjectIds)
+	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
+	writeJSON(w, http.StatusOK, append(body, '}'))
+}
+
 func appendTexts(b []byte, texts []string) []byte {
 	b = append(b, '[')
 	for i, t := range texts {

@@ -36,7 +36,7 @@ func (s *service) routes() []door.Route {
 		post("/permissions/expand", "Permission.Expand", unary(s.Expand)),
 		post("/permissions/lookup-entity", "Permission.LookupEntity", s.serveLookupEntity),
 		post("/permissions/lookup-entity-stream", "Permission.LookupEntityStream", streaming(s.LookupEntityStream)),
-		post("/permissions/lookup-subject", "Permission.LookupSubject", unary(s.LookupSubject)),
+		post("/permissions/lookup-subject", "Permission.LookupSubject", s.serveLookupSubject),
 		post("/permissions/subject-permission", "Permission.SubjectPermission", unary(s.SubjectPermission)),
 		post("/schemas/write", "Schema.Write", unary(s.WriteSchema)),
 		{Method: http.MethodPatch, Pattern: tenantPath + "/schemas/partial-write", Name: "Schema.PartialWrite", Serve: unary(s.PartialWrite)},
