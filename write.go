@@ -355,13 +355,7 @@ func (w *Write) matches(k rel.Key) bool {
 func (g *group) preconditions(ps []Precondition) error {
 	for i := range ps {
 		p := &ps[i]
-		found := false
-		for _, t := range g.batch.View().Tuples(p.Filter, graph.Position{}) {
-			if found = !t.Expired(g.now); found {
-				break
-			}
-		}
-		if found == p.Absent {
+		if g.selects(p.Filter) == p.Absent {
 			want := "no tuple matches"
 			if p.Absent {
 				want = "a tuple matches"
@@ -370,6 +364,45 @@ func (g *group) preconditions(ps []Precondition) error {
 		}
 	}
 	return nil
+}
+
+// selectsScan is how many changes of a group are looked through for a tuple; a
+// view is made of more.
+const selectsScan = 1024
+
+// selects says whether a filter selects a tuple that is live after the group's
+// entries so far. A view of them costs more than it tells of a few.
+func (g *group) selects(f rel.Filter) bool {
+	changes := 0
+	for i := range g.entries {
+		changes += len(g.entries[i].Changes)
+	}
+	if changes == 0 || changes > selectsScan {
+		for _, t := range g.batch.View().Tuples(f, graph.Position{}) {
+			if !t.Expired(g.now) {
+				return true
+			}
+		}
+		return false
+	}
+	live := func(k rel.Key) bool {
+		t, ok := g.batch.Get(k)
+		return ok && !t.Expired(g.now)
+	}
+	for _, t := range g.base.graph.Tuples(f, graph.Position{}) {
+		if live(t.Key()) {
+			return true
+		}
+	}
+	for i := range g.entries {
+		for j := range g.entries[i].Changes {
+			c := &g.entries[i].Changes[j]
+			if c.Kind == storage.TupleAdd && f.Match(c.Tuple.Key()) && live(c.Tuple.Key()) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // canonicalValue checks an attribute's value against its type and returns its
