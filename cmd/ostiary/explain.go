@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,9 @@ func (a *app) explainCommand() *cobra.Command {
 			ask, err := flags.ask()
 			if err != nil {
 				return err
+			}
+			if a.server != "" {
+				return a.explainRemote(cmd.Context(), t, &flags, steps)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
@@ -54,6 +59,23 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&full, "full", false, "show every step, also those with one way only")
 	cmd.Flags().IntVar(&steps, "steps", 0, fmt.Sprintf("show at most this many steps; %d by default", eval.FrontierMaxDefault))
 	return cmd
+}
+
+// explainRemote asks a server, whose words it prints.
+func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *askFlags, steps int) error {
+	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String(), "text": !a.json})
+	if err != nil {
+		return err
+	}
+	if steps > 0 {
+		in["steps"] = steps
+	}
+	text, err := a.native(ctx, http.MethodPost, "/explain", in)
+	if err != nil {
+		return err
+	}
+	var out struct{ Text string }
+	return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, out.Text) })
 }
 
 // compact leaves out, of what is true, the steps that only lead to the next

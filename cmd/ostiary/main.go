@@ -89,7 +89,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.token, "token", "", "the server's preshared key; better in the environment, as OSTIARY_TOKEN")
 	f.BoolVar(&a.json, "json", false, "answer in JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
-		a.expandCommand(), a.explainCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
+		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 
