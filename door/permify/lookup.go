@@ -330,7 +330,7 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 	var ids []string
 	token := r.ContinuousToken
 	for {
-		list, err := l.ask1(ctx, r, min(limit-len(ids), listPage), token)
+		list, err := l.subjectPage(ctx, r, min(limit-len(ids), listPage), token)
 		if err != nil {
 			return nil, "", err
 		}
@@ -344,8 +344,8 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 	}
 }
 
-// ask1 asks the engine for one page.
-func (l *lookup) ask1(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
+// subjectPage asks the engine for one page.
+func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
 	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: r.Permission,
 		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Limit: limit, Cursor: token, Ask: l.ask})
 	if err != nil {
@@ -412,7 +412,7 @@ func (l *lookup) stranger(members map[string]bool, t *rel.Tuple, ref rel.Subject
 func (l *lookup) settled(ctx context.Context, r *basev1.PermissionLookupSubjectRequest) (map[string]bool, ostiary.Token, error) {
 	members := map[string]bool{}
 	for cursor := ""; ; {
-		list, err := l.ask1(ctx, r, listPage, cursor)
+		list, err := l.subjectPage(ctx, r, listPage, cursor)
 		if err != nil {
 			return nil, "", err
 		}
