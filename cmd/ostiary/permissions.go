@@ -52,9 +52,9 @@ func (a *app) entitlementsCommand() *cobra.Command {
 						line = "error: " + o.Error.Message
 					}
 					if line = strings.TrimSpace(line); line == "" {
-					line = "nothing"
-				}
-				fmt.Fprintf(w, "%s\t%s\n", o.Object, line)
+						line = "nothing"
+					}
+					fmt.Fprintf(w, "%s\t%s\n", o.Object, line)
 				}
 			})
 		}}
