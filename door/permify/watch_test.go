@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // dial serves the door's gRPC services in memory.
@@ -283,5 +285,38 @@ func TestWatchEnds(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("the watch went on")
+	}
+}
+
+// TestStreamEnds: a stream whose caller left sends nothing more.
+func TestStreamEnds(t *testing.T) {
+	t.Parallel()
+	_, d := start(t, Options{})
+	s := d.Services[0].Impl.(permissionServer).s
+	if _, err := s.WriteSchema(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: watchSchema}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		if _, err := s.write(t.Context(), &change{tenant: "t1", tuples: []rel.Tuple{{Object: rel.Object{Type: "doc", ID: id},
+			Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent, gone := 0, errors.New("the caller is gone")
+	err := s.LookupEntityStream(t.Context(), &basev1.PermissionLookupEntityRequest{TenantId: "t1",
+		Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}},
+		func(*basev1.PermissionLookupEntityStreamResponse) error {
+			sent++
+			return gone
+		})
+	if !errors.Is(err, gone) || sent != 1 {
+		t.Errorf("%v after %d", err, sent)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = s.LookupEntity(ctx, &basev1.PermissionLookupEntityRequest{TenantId: "t1",
+		Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}})
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("cancelled: %v", err)
 	}
 }
