@@ -37,6 +37,9 @@ var errNoCollection = errors.New("no collection of policies")
 
 // withACP opens a collection; create makes it where there is none.
 func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*acp.Engine) error) error {
+	if a.server != "" {
+		return notSaid("document access control")
+	}
 	return a.withEngine(ctx, create, func(e *ostiary.Engine) (err error) {
 		if _, err := e.StoreByAlias(ctx, acp.Door, f.collection); errors.Is(err, ostiary.ErrNoStore) && !create {
 			return fmt.Errorf("%w called %q: \"ostiary acp policy create FILE\" makes one", errNoCollection, f.collection)
