@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -89,17 +90,11 @@ func (t *FloorTarget) Prepare(r Request) (Prepared, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	one := p.(*httpRequest)
-	w := &wire{address: t.like.base.Host}
-	defer w.close()
-	status, body, err := w.do(ctx, one.bytes)
+	out, err := t.asked(ctx, t.like.base.Host, []httpRequest{*p.(*httpRequest)})
 	if err != nil {
 		return nil, err
 	}
-	if status/100 != 2 {
-		return nil, errors.New("bench: the sample for the floor got " + statusOf(status, body))
-	}
-	return t.as(p, body)
+	return &out[0], nil
 }
 
 // as sends p's bytes to the floor, which answers body.
@@ -112,6 +107,28 @@ func (t *FloorTarget) as(p Prepared, body []byte) (Prepared, error) {
 	one := *p.(*httpRequest)
 	one.wires, one.count = &t.wires, -1
 	return &one, nil
+}
+
+// asked returns the requests as they are sent to the floor, which answers what
+// the server at address answers to the first of them.
+func (t *FloorTarget) asked(ctx context.Context, address string, requests []httpRequest) ([]httpRequest, error) {
+	sample := &wire{address: address}
+	defer sample.close()
+	status, body, err := sample.do(ctx, requests[0].bytes)
+	if err != nil {
+		return nil, err
+	}
+	if status/100 != 2 {
+		return nil, errors.New("bench: the sample for the floor got " + statusOf(status, body))
+	}
+	if err := t.put(ctx, body); err != nil {
+		return nil, err
+	}
+	out := slices.Clone(requests)
+	for i := range out {
+		out[i].wires, out[i].count = &t.wires, -1
+	}
+	return out, nil
 }
 
 func (t *FloorTarget) put(ctx context.Context, body []byte) error {

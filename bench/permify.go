@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,21 +86,9 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 // permifyFloor asks the floor what the side before was asked.
 func (r *Runner) permifyFloor(ctx context.Context, s *Side, p *permify, floor *FloorTarget, o *PermifyOptions) error {
 	for _, cell := range p.cells() {
-		sample := &wire{address: p.base.Host}
-		status, body, err := sample.do(ctx, cell.requests[0].bytes)
-		sample.close()
+		requests, err := floor.asked(ctx, p.base.Host, cell.requests)
 		if err != nil {
-			return err
-		}
-		if status != http.StatusOK {
-			return fmt.Errorf("bench: the sample for the floor got %s", statusOf(status, body))
-		}
-		if err := floor.put(ctx, body); err != nil {
-			return err
-		}
-		requests := slices.Clone(cell.requests)
-		for i := range requests {
-			requests[i].wires, requests[i].count = &floor.wires, -1
+			return fmt.Errorf("%s: %w", cell.name, err)
 		}
 		if err := r.measure(ctx, s, Record{Workload: "permify", Cell: cell.name, Size: p.items()}, o.Load, turns(requests)); err != nil {
 			return err

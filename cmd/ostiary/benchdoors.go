@@ -93,3 +93,28 @@ func (a *app) benchPermify() *cobra.Command {
 	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "how long it runs before, unmeasured")
 	return cmd
 }
+
+func (a *app) benchNative() *cobra.Command {
+	var f benchFlags
+	var o bench.NativeOptions
+	var size string
+	cmd := &cobra.Command{Use: "native", Short: "What the neutral doors add: one question through three doors, reasons, entitlements, differences, watches", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Size, err = parseSize(size); err != nil {
+				return err
+			}
+			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
+				o.Load = f.load
+				return a.onSides(ctx, &f, "", nil, 0, emit, func(r *bench.Runner) error { return r.Native(ctx, o) })
+			})
+		}}
+	f.add(cmd)
+	s := cmd.Flags()
+	s.StringVar(&size, "size", "67k", "tuples in the store")
+	s.IntVar(&o.Watchers, "watchers", 1_000, "connections that follow the log")
+	s.IntVar(&o.Writes, "writes", 50, "changes that they are told of")
+	s.IntVar(&f.load.Clients, "clients", 8, "requests under way")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "how long each cell runs")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "how long it runs before, unmeasured")
+	return cmd
+}

@@ -1,0 +1,106 @@
+package bench_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/expr/cel"
+)
+
+// served serves doors over one engine in memory.
+func served(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
+	t.Helper()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var routers []*door.Router
+	for _, o := range open {
+		d, err := o(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		router, err := door.NewRouter(d.Routes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		routers = append(routers, router)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, router := range routers {
+			var p door.Params
+			if route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p); route != nil {
+				route.Serve(w, r, p)
+				return
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(s.Close)
+	target, err := bench.NewHTTP(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { target.Close() })
+	return target
+}
+
+// played runs a workload on a target, and wants every answer right.
+func played(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) error) {
+	t.Helper()
+	floor := httptest.NewServer(&bench.Floor{})
+	t.Cleanup(floor.Close)
+	nothing, err := bench.NewFloorTarget(floor.URL, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nothing.Close() })
+	got := map[string]int{}
+	r := &bench.Runner{Sides: []bench.Side{{Peer: "ostiary", Target: target}, {Peer: "floor", Target: nothing}}, Emit: func(r bench.Record) error {
+		got[r.Peer]++
+		if r.Failed() != 0 || r.N == 0 {
+			t.Errorf("%s, %s: %d good, failures %v, %s", r.Peer, r.Cell, r.N, r.Failures, r.Notes)
+		}
+		return nil
+	}}
+	if err := run(r); err != nil {
+		t.Fatal(err)
+	}
+	if got["ostiary"] != cells || got["floor"] == 0 {
+		t.Errorf("%v records, want %d", got, cells)
+	}
+}
+
+var short = bench.Load{Clients: 2, Requests: 300, Duration: -1}
+
+// TestPermify runs the load test small against the door, whose answers must all
+// be those that the data gives.
+func TestPermify(t *testing.T) {
+	t.Parallel()
+	target := served(t, func(e *ostiary.Engine) (*door.Door, error) { return permify.New(e, permify.Options{}) })
+	played(t, target, 3, func(r *bench.Runner) error {
+		return r.Permify(context.Background(), bench.PermifyOptions{IDs: 300, Load: short})
+	})
+}
+
+// TestNative asks one store through three doors.
+func TestNative(t *testing.T) {
+	t.Parallel()
+	target := served(t,
+		func(e *ostiary.Engine) (*door.Door, error) { return openfga.New(e, openfga.Options{}) },
+		func(e *ostiary.Engine) (*door.Door, error) { return authzen.New(e, authzen.Options{}) },
+		func(e *ostiary.Engine) (*door.Door, error) { return native.New(e, native.Options{}) })
+	played(t, target, 8, func(r *bench.Runner) error {
+		return r.Native(context.Background(), bench.NativeOptions{Size: 4000, Watchers: 20, Writes: 4, Load: short})
+	})
+}

@@ -1,0 +1,277 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// NativeOptions are the settings of the workload "native".
+type NativeOptions struct {
+	// Size is the number of tuples. Default 67,000.
+	Size int
+	// Watchers is how many follow the log. Default 1,000.
+	Watchers int
+	// Writes is how many changes they are told of. Default 50.
+	Writes int
+	// Load is put on each other cell. Default 8 clients for 3 s.
+	Load Load
+}
+
+// Native asks over HTTP what the neutral doors add: the same check through
+// OpenFGA's, AuthZEN's and the native door, its explanation, the entitlements of
+// LXD's whole listing in one call, the difference of two revisions, and how long
+// a change takes to reach many watchers. Its Sides are *HTTP or their floors.
+func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
+	if o.Size <= 0 {
+		o.Size = 67_000
+	}
+	if o.Watchers <= 0 {
+		o.Watchers = 1_000
+	}
+	if o.Writes <= 0 {
+		o.Writes = 50
+	}
+	if o.Load.Clients == 0 && o.Load.Rate == 0 {
+		o.Load = Load{Clients: 8, Duration: 3 * time.Second, WarmUp: 300 * time.Millisecond}
+	}
+	var n *native
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		if floor, ok := s.Target.(*FloorTarget); ok && n != nil {
+			if err := r.nativeCells(ctx, s, n, floor, &o); err != nil {
+				return err
+			}
+			continue
+		}
+		t, ok := s.Target.(*HTTP)
+		if !ok {
+			return fmt.Errorf("bench: the workload native is for servers over HTTP, not %s", s.Target.Door())
+		}
+		var err error
+		if n, err = newNative(ctx, t, &o, r.progress("loading "+s.Peer, o.Size)); err == nil {
+			defer n.remove(ctx)
+			if err = r.nativeCells(ctx, s, n, nil, &o); err == nil {
+				err = r.watchers(ctx, s, n, &o)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Peer, err)
+		}
+	}
+	return nil
+}
+
+// native is a server with both worlds.
+type native struct {
+	data       *data
+	world, lxd *HTTP
+	before     uint64 // the revision before some tuples were written
+}
+
+func newNative(ctx context.Context, t *HTTP, o *NativeOptions, progress func(int)) (*native, error) {
+	n := &native{data: newData(o.Size), world: t}
+	if err := t.Setup(ctx, deepModel, n.data.tuples, progress); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.lxd, err = NewHTTP(t.base.String(), t.token); err != nil {
+		return nil, err
+	}
+	if err := n.lxd.Setup(ctx, LXDModel(), lxdTuples, nil); err != nil {
+		return nil, err
+	}
+	// LXD brings the membership with each request; a listing of one call has it
+	// stored.
+	member := rel.Tuple{Object: rel.Object{Type: "group", ID: lxdGroup}, Relation: "member", Subject: rel.Subject{Type: "identity", ID: lxdIdentity}}
+	if err := n.lxd.call(ctx, http.MethodPost, n.lxd.path("write"), n.lxd.write([]rel.Tuple{member}, nil), nil); err != nil {
+		return nil, err
+	}
+	var head struct {
+		Revision uint64 `json:"revision"`
+	}
+	if err := t.call(ctx, http.MethodPost, "/ostiary/v1"+t.path("check"), map[string]string{"object": "document:none", "relation": "viewer", "subject": "user:none"}, &head); err != nil {
+		return nil, err
+	}
+	n.before = head.Revision
+	pair := n.data.toggle(0, differenceTuples)
+	return n, t.call(ctx, http.MethodPost, t.path("write"), t.write(pair[0].Write, nil), nil)
+}
+
+// differenceTuples is how many tuples lie between the revisions that are
+// compared; each makes one subject gain two relations.
+const differenceTuples = 10
+
+// remove deletes the stores that are ours, also after ctx has ended.
+func (n *native) remove(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	// A store that stays is in the way of nobody but the next run's listing.
+	_ = n.world.Teardown(ctx)
+	_ = n.lxd.Teardown(ctx)
+}
+
+// nativeCell is a cell's requests on the server.
+type nativeCell struct {
+	name     string
+	requests []httpRequest
+}
+
+func (n *native) cells() ([]nativeCell, error) {
+	questions := n.data.shape.ThreeHop(Questions)
+	t := n.world
+	store := "/ostiary/v1" + t.path("")
+	cells := []nativeCell{{name: "check, OpenFGA"}, {name: "check, AuthZEN"}, {name: "check, native"}, {name: "explain, native"}}
+	var failed error
+	add := func(cell *nativeCell, on *HTTP, path string, body any, want string, count int) {
+		text, err := json.Marshal(body)
+		if err != nil {
+			failed = err
+		}
+		cell.requests = append(cell.requests, httpRequest{wires: &on.wires, bytes: on.encode(path, text), want: []byte(want), count: count})
+	}
+	for _, q := range questions {
+		check := ofQuestion(q)
+		add(&cells[0], t, t.path("check"), t.check(&check), fmt.Sprintf(`"allowed":%t`, q.Allowed), 1)
+		add(&cells[1], t, "/authzen/"+t.store+"/access/v1/evaluation", map[string]any{
+			"subject":  map[string]string{"type": q.Subject.Type, "id": q.Subject.ID},
+			"resource": map[string]string{"type": q.Object.Type, "id": q.Object.ID},
+			"action":   map[string]string{"name": q.Relation},
+		}, fmt.Sprintf(`"decision":%t`, q.Allowed), 1)
+		question := map[string]string{"object": q.Object.String(), "relation": q.Relation, "subject": q.Subject.String()}
+		add(&cells[2], t, store+"check", question, fmt.Sprintf(`"allowed":%t`, q.Allowed), 1)
+		add(&cells[3], t, store+"explain", question, fmt.Sprintf(`"truth":"%t"`, q.Allowed), -1)
+	}
+	entitlements := nativeCell{name: "entitlements 10 × 54"}
+	var objects []string
+	for p := 1; p <= lxdProjects; p++ {
+		objects = append(objects, lxdProject(p).String())
+	}
+	add(&entitlements, n.lxd, "/ostiary/v1"+n.lxd.path("entitlements"),
+		map[string]any{"subject": "identity:" + lxdIdentity, "objects": objects, "relations": ProjectEntitlements()}, `"can_view_operations"`, lxdProjects)
+	difference := nativeCell{name: "difference of 10 tuples"}
+	add(&difference, t, store+"difference", map[string]any{"object_type": "document", "relation": "viewer", "subject_type": "user",
+		"from": map[string]any{"revision": n.before}, "to": map[string]any{"revision": n.before + 1}}, `"after":"true"`, differenceTuples)
+	return append(cells, entitlements, difference), failed
+}
+
+func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *FloorTarget, o *NativeOptions) error {
+	cells, err := n.cells()
+	if err != nil {
+		return err
+	}
+	for _, cell := range cells {
+		requests := cell.requests
+		if floor != nil {
+			if requests, err = floor.asked(ctx, n.world.base.Host, requests); err != nil {
+				return fmt.Errorf("%s: %w", cell.name, err)
+			}
+		}
+		if err := r.measure(ctx, s, Record{Workload: "native", Cell: cell.name, Size: o.Size}, o.Load, turns(requests)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchers lets many connections follow the log, and measures from the
+// beginning of a write to the moment that each has read the change.
+func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	seen := make(chan time.Time, o.Watchers)
+	ready := make(chan error, o.Watchers)
+	for range o.Watchers {
+		wait.Go(func() { n.watch(ctx, ready, seen) })
+	}
+	for range o.Watchers {
+		if err := <-ready; err != nil {
+			return err
+		}
+	}
+	result, writes := newResult(), newResult()
+	write := n.data.toggle(1, 1)
+	server, own := s.used(), ownTime()
+	for i := range o.Writes {
+		start := time.Now()
+		pair := write[i%2]
+		if err := n.world.call(ctx, http.MethodPost, n.world.path("write"), n.world.write(pair.Write, pair.Remove), nil); err != nil {
+			return err
+		}
+		writes.add(time.Since(start), nil)
+		timeout := time.After(30 * time.Second)
+		for range o.Watchers {
+			select {
+			case at := <-seen:
+				result.add(at.Sub(start), nil)
+			case <-timeout:
+				result.Failures["not told within 30 s"]++
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	for _, cell := range []struct {
+		name   string
+		result *Result
+	}{{"change to a watcher", result}, {"write with watchers", writes}} {
+		record := s.record(Record{Workload: "native", Cell: fmt.Sprintf("%s of %d", cell.name, o.Watchers), Size: o.Size, Load: fmt.Sprintf("%d writes, one after the other", o.Writes)})
+		cell.result.Fill(&record)
+		if n := float64(cell.result.N); n > 0 {
+			record.GeneratorCPU = float64(ownTime()-own) / n
+			if s.PID != 0 {
+				record.ServerCPU = float64(s.used()-server) / n
+			}
+		}
+		if err := r.Emit(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch follows the log, and says when each entry came. It ends with ctx.
+func (n *native) watch(ctx context.Context, ready chan<- error, seen chan<- time.Time) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", n.world.base.Host)
+	if err != nil {
+		ready <- err
+		return
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	defer c.Close()
+	authorization := ""
+	if n.world.token != "" {
+		authorization = "Authorization: Bearer " + n.world.token + "\r\n"
+	}
+	fmt.Fprintf(c, "GET /ostiary/v1%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n", n.world.path("watch"), n.world.base.Host, authorization)
+	in := bufio.NewReaderSize(c, 1<<10)
+	status, err := in.ReadSlice('\n')
+	if err == nil && !bytes.Contains(status, []byte(" 200 ")) {
+		err = &Failure{What: "watch refused: " + string(bytes.TrimSpace(status))}
+	}
+	ready <- err
+	for err == nil {
+		var line []byte
+		if line, err = in.ReadSlice('\n'); err == bufio.ErrBufferFull {
+			err = nil // a long line's rest follows
+		}
+		if bytes.HasPrefix(line, []byte("event: entry")) {
+			select {
+			case seen <- time.Now():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
