@@ -200,18 +200,23 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
 	begun := false
-	return g.s.report(g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
+	tell := func() { // what the answer says besides itself, before its first object or its error
 		if !begun {
 			_ = g.finish(ctx, &c, nil)
 			begun = true
 		}
+	}
+	err := g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
+		tell()
 		for _, id := range ids {
 			if err := stream.Send(&openfgav1.StreamedListObjectsResponse{Object: r.Type + ":" + id}); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
+	tell()
+	return g.s.report(err)
 }
 
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
