@@ -249,15 +249,25 @@ func (w *permifyWorld) sees(content, user int) bool {
 	return allowed && w.blocked[owner] != u
 }
 
-// question makes the i-th question; every fourth is of a follower of the
-// content's owner.
-func (p *permify) question(i int) (content, user int) {
-	rng := rand.New(rand.NewPCG(2, uint64(i)))
-	content, user = rng.IntN(p.n), rng.IntN(p.n)
-	if i%4 == 0 {
-		user = int(p.world.followers[p.world.owner[content]][i%5])
+// permifyAsked is a question of the load test: may the user view the content?
+type permifyAsked struct{ content, user int }
+
+// questions are drawn as the load test's script draws them: with a probability
+// of 0.3 each id is the one that was drawn last.
+func (p *permify) questions() []permifyAsked {
+	rng := rand.New(rand.NewPCG(2, uint64(p.n)))
+	last := rng.IntN(p.n)
+	draw := func() int {
+		if rng.IntN(10) >= 3 {
+			last = rng.IntN(p.n)
+		}
+		return last
 	}
-	return content, user
+	out := make([]permifyAsked, Questions)
+	for i := range out {
+		out[i] = permifyAsked{draw(), draw()}
+	}
+	return out
 }
 
 const permifyMeta = `"metadata":{"snap_token":"","schema_version":"","depth":20}`
@@ -266,13 +276,12 @@ const permifyMeta = `"metadata":{"snap_token":"","schema_version":"","depth":20}
 // API does not know.
 func (p *permify) check() []httpRequest {
 	requests := make([]httpRequest, Questions)
-	for i := range requests {
-		content, user := p.question(i)
+	for i, q := range p.questions() {
 		want := "CHECK_RESULT_DENIED"
-		if p.world.sees(content, user) {
+		if p.world.sees(q.content, q.user) {
 			want = "CHECK_RESULT_ALLOWED"
 		}
-		body := fmt.Sprintf(`{%s,"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"},"page_size":20}`, permifyMeta, content, user)
+		body := fmt.Sprintf(`{%s,"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"},"page_size":20}`, permifyMeta, q.content, q.user)
 		requests[i] = httpRequest{wires: &p.wires, bytes: p.encode(p.path("permissions/check"), []byte(body)), want: []byte(want), count: 1}
 	}
 	return requests
@@ -281,16 +290,16 @@ func (p *permify) check() []httpRequest {
 // bulk prepares bulk checks of a hundred.
 func (p *permify) bulk() []httpRequest {
 	const items = 100
+	questions := p.questions()
 	requests := make([]httpRequest, Questions/items)
 	for i := range requests {
 		var list []json.RawMessage
 		allowed := 0
-		for j := range items {
-			content, user := p.question(i*items + j)
-			if p.world.sees(content, user) {
+		for _, q := range questions[i*items : (i+1)*items] {
+			if p.world.sees(q.content, q.user) {
 				allowed++
 			}
-			list = append(list, json.RawMessage(fmt.Sprintf(`{"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"}}`, content, user)))
+			list = append(list, json.RawMessage(fmt.Sprintf(`{"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"}}`, q.content, q.user)))
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
