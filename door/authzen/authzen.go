@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -39,7 +40,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("authzen: URL %q ends with a slash", o.URL)
 	}
-	s := &service{engine: e, options: o}
+	s := &service{engine: e, options: o, unsent: unsentValues()}
 	d := &door.Door{Name: Name, Prefixes: []string{"/access/v1", "/authzen", wellKnown}, Missing: missing, Refuse: refuse}
 	for _, r := range []struct {
 		path, name string
@@ -66,6 +67,7 @@ const wellKnown = "/.well-known/authzen-configuration"
 type service struct {
 	engine  *ostiary.Engine
 	options Options
+	unsent  expr.Values // never changed
 }
 
 // store finds the store of a request.

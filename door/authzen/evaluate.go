@@ -30,7 +30,7 @@ func (c *call) one(e *evaluation) error {
 	if err := e.complete(whole); err != nil {
 		return err
 	}
-	result, err := c.store.Check(c.ctx, e.check())
+	result, err := c.store.Check(c.ctx, e.check(c.unsent))
 	c.out, err = appendDecision(c.out, result, err)
 	return err
 }
@@ -189,7 +189,7 @@ func (c *call) many(items []evaluation, semantic string) error {
 	wrong := make([]error, len(items))
 	for i := range items {
 		if wrong[i] = items[i].complete(whole); wrong[i] == nil {
-			requests = append(requests, items[i].check())
+			requests = append(requests, items[i].check(c.unsent))
 		}
 	}
 	results, err := c.store.CheckMany(c.ctx, requests, ostiary.MinimizeLatency())

@@ -118,11 +118,12 @@ const (
 	actionParam   = "action"
 )
 
-// nothing stands for properties that were not sent; it is only read.
-func nothing() map[string]any { return map[string]any{} }
-
-// values are the parameters that the request's conditions may have.
-func (e *evaluation) values() expr.Values {
+// values are the parameters that the request's conditions may have. They are
+// only read: unsent are those of a request that sends none.
+func (e *evaluation) values(unsent expr.Values) expr.Values {
+	if e.context == nil && e.subject.properties == nil && e.resource.properties == nil && e.action.properties == nil {
+		return unsent
+	}
 	out := make(expr.Values, len(e.context)+3)
 	maps.Copy(out, e.context)
 	for _, p := range [...]struct {
@@ -130,15 +131,20 @@ func (e *evaluation) values() expr.Values {
 		values map[string]any
 	}{{subjectParam, e.subject.properties}, {resourceParam, e.resource.properties}, {actionParam, e.action.properties}} {
 		if p.values == nil {
-			p.values = nothing()
+			p.values = map[string]any{}
 		}
 		out[p.name] = p.values
 	}
 	return out
 }
 
+// unsentValues are the parameters of a request that sends none.
+func unsentValues() expr.Values {
+	return expr.Values{subjectParam: map[string]any{}, resourceParam: map[string]any{}, actionParam: map[string]any{}}
+}
+
 // check is the question in the engine's words.
-func (e *evaluation) check() ostiary.CheckRequest {
+func (e *evaluation) check(unsent expr.Values) ostiary.CheckRequest {
 	return ostiary.CheckRequest{Object: rel.Object{Type: e.resource.Type, ID: e.resource.ID}, Relation: e.action.name,
-		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, Ask: ostiary.Ask{Context: e.values()}}
+		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, Ask: ostiary.Ask{Context: e.values(unsent)}}
 }

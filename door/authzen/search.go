@@ -205,7 +205,7 @@ func (c *call) searchSubject() error {
 		return err
 	}
 	l, err := c.store.ListSubjects(c.ctx, ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
-		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values()}})
+		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values(c.unsent)}})
 	if err != nil {
 		return c.unknown(err)
 	}
@@ -233,7 +233,7 @@ func (c *call) searchResource() error {
 		return err
 	}
 	l, err := c.store.ListObjects(c.ctx, ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
-		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values()}})
+		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values(c.unsent)}})
 	if err != nil {
 		return c.unknown(err)
 	}
@@ -262,7 +262,7 @@ func (c *call) searchAction() error {
 		return err
 	}
 	got, err := c.store.Entitlements(c.ctx, ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
-		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, Ask: ostiary.Ask{Context: q.values(), At: at}})
+		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, Ask: ostiary.Ask{Context: q.values(c.unsent), At: at}})
 	if err != nil {
 		return c.unknown(err)
 	}

@@ -66,26 +66,50 @@ type Reader struct {
 	err    error
 	frames [DepthMax]frame
 	depth  int
-	names  []span // of the open objects, to find a name that comes twice
+	// few and more are the names of the open objects, to find one that comes
+	// twice: the first ones without memory of their own.
+	few   [24]span
+	more  []span
+	named int
+	// all is a copy of a short text, which every string without escapes is a part
+	// of: one allocation for all of them.
+	all string
 }
+
+// allBytesMax is the longest text that strings are parts of: a string that is
+// kept keeps no more than that.
+const allBytesMax = 4 << 10
 
 // frame is an open object or array.
 type frame struct {
 	array   bool
 	started bool
-	count   int
-	names   int // where its names begin in Reader.names
+	count   int32
+	names   int32 // how many names are of the frames around it
 	name    span
 }
 
-type span struct{ from, to int }
+// span is a part of the text, which is shorter than 2 GiB.
+type span struct{ from, to int32 }
 
-// New returns a reader of b, which must not change while it is read.
-func New(b []byte) *Reader { return &Reader{b: b} }
+// New returns a reader of b, which must not change while it is read, and has
+// less than 2 GiB.
+func New(b []byte) *Reader {
+	r := &Reader{b: b}
+	r.check()
+	return r
+}
 
 // Reset makes r a reader of b, keeping its memory.
 func (r *Reader) Reset(b []byte) {
-	r.b, r.i, r.err, r.depth, r.names = b, 0, nil, 0, r.names[:0]
+	r.b, r.i, r.err, r.depth, r.named, r.more, r.all = b, 0, nil, 0, 0, r.more[:0], ""
+	r.check()
+}
+
+func (r *Reader) check() {
+	if len(r.b) > math.MaxInt32 {
+		r.b, r.err = nil, &Error{Text: "2 GiB or more"}
+	}
 }
 
 // Err returns the first error so far.
@@ -164,7 +188,7 @@ func (r *Reader) open(c byte, text string) {
 		return
 	}
 	r.i++
-	r.frames[r.depth] = frame{array: c == '[', names: len(r.names)}
+	r.frames[r.depth] = frame{array: c == '[', names: int32(r.named)}
 	r.depth++
 }
 
@@ -177,7 +201,8 @@ func (r *Reader) next(array bool, end byte) bool {
 	c := r.peek()
 	if c == end {
 		r.i++
-		r.names = r.names[:f.names]
+		r.named = int(f.names)
+		r.more = r.more[:max(0, min(len(r.more), r.named-len(r.few)))]
 		r.depth--
 		return false
 	}
@@ -216,20 +241,38 @@ func (r *Reader) Field() bool {
 		r.Fail("more than " + strconv.Itoa(MembersMax) + " members")
 		return false
 	}
-	for _, n := range r.names[f.names:] {
+	for i := int(f.names); i < r.named; i++ {
+		n := r.nameAt(i)
 		if bytes.Equal(r.b[n.from:n.to], r.b[raw.from:raw.to]) {
 			f.name = raw
 			r.Fail("comes twice")
 			return false
 		}
 	}
-	r.names, f.name = append(r.names, raw), raw
+	r.addName(raw)
+	f.name = raw
 	if r.peek() != ':' {
 		r.Fail("a colon is wanted")
 		return false
 	}
 	r.i++
 	return true
+}
+
+func (r *Reader) nameAt(i int) span {
+	if i < len(r.few) {
+		return r.few[i]
+	}
+	return r.more[i-len(r.few)]
+}
+
+func (r *Reader) addName(n span) {
+	if r.named < len(r.few) {
+		r.few[r.named] = n
+	} else {
+		r.more = append(r.more, n)
+	}
+	r.named++
 }
 
 // Name is the member's that Field came to, valid as long as the text is.
@@ -249,11 +292,11 @@ func (r *Reader) text() (raw span, plain bool) {
 		return span{}, false
 	}
 	r.i++
-	from, plain, ascii := r.i, true, true
+	from, plain, ascii := int32(r.i), true, true
 	for r.i < len(r.b) {
 		switch c := r.b[r.i]; {
 		case c == '"':
-			raw = span{from, r.i}
+			raw = span{from, int32(r.i)}
 			if !ascii && !utf8.Valid(r.b[raw.from:raw.to]) {
 				r.Fail("text that is no UTF-8")
 				return span{}, false
@@ -281,10 +324,18 @@ func (r *Reader) text() (raw span, plain bool) {
 // String reads a string.
 func (r *Reader) String() string {
 	raw, plain := r.text()
-	if plain || r.err != nil {
+	switch {
+	case r.err != nil || raw.from == raw.to:
+		return ""
+	case !plain:
+		return r.unescape(raw)
+	case len(r.b) > allBytesMax:
 		return string(r.b[raw.from:raw.to])
 	}
-	return r.unescape(raw)
+	if r.all == "" {
+		r.all = string(r.b)
+	}
+	return r.all[raw.from:raw.to]
 }
 
 // StringLike reads a string, and returns known itself where it is the same: a

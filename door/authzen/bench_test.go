@@ -1,0 +1,68 @@
+package authzen_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/openfga"
+)
+
+// quiet is an answer that nobody reads.
+type quiet struct {
+	header http.Header
+	status int
+	n      int
+}
+
+func (q *quiet) Header() http.Header         { return q.header }
+func (q *quiet) WriteHeader(status int)      { q.status = status }
+func (q *quiet) Write(p []byte) (int, error) { q.n += len(p); return len(p), nil }
+
+// replay answers one request again and again, as a connection does that is kept
+// open: the header maps are used again.
+func replay(b *testing.B, h http.Handler, path, body string) {
+	b.Helper()
+	r := httptest.NewRequest("POST", path, nil)
+	r.Header.Set("Content-Type", "application/json")
+	in := bytes.NewReader([]byte(body))
+	r.Body, r.ContentLength = io.NopCloser(in), int64(len(body))
+	w := &quiet{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		in.Reset([]byte(body))
+		w.status, w.n = 0, 0
+		h.ServeHTTP(w, r)
+		if w.status != 0 && w.status != http.StatusOK || w.n == 0 {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+// BenchmarkEvaluation compares an evaluation with the OpenFGA door's check of
+// the same question, both without a network.
+func BenchmarkEvaluation(b *testing.B) {
+	w := open(b, readFile(b, "testdata/interop/search.txt"))
+	other, err := openfga.New(w.engine, openfga.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	router, err := door.NewRouter(other.Routes)
+	if err != nil {
+		b.Fatal(err)
+	}
+	id := w.store.ID().String()
+	b.Run("authzen", func(b *testing.B) {
+		replay(b, w, "/authzen/"+id+"/access/v1/evaluation", `{"subject":{"type":"user","id":"alice"},"action":{"name":"view"},"resource":{"type":"record","id":"104"}}`)
+	})
+	b.Run("authzen, default store", func(b *testing.B) {
+		replay(b, w, "/access/v1/evaluation", `{"subject":{"type":"user","id":"alice"},"action":{"name":"view"},"resource":{"type":"record","id":"104"}}`)
+	})
+	b.Run("openfga", func(b *testing.B) {
+		replay(b, &world{engine: w.engine, door: other, router: router}, "/stores/"+id+"/check",
+			`{"tuple_key":{"user":"user:alice","relation":"view","object":"record:104"}}`)
+	})
+}
