@@ -101,7 +101,7 @@ type entitling struct {
 	reach *reach
 	// ids are those of names; nil where nothing follows from anything.
 	ids   []schema.RelationID
-	truth map[schema.RelationID]bool // what held on the object at hand
+	truth []bool // by relation, what held on the object at hand
 }
 
 // object fills in one object. Its own errors are in it, those of the whole are
@@ -205,13 +205,11 @@ func (w *entitling) share(t *schema.Type) error {
 		}
 		w.ids[i] = rd.ID
 	}
-	if w.truth == nil {
-		w.truth = map[schema.RelationID]bool{}
-	}
+	w.truth = make([]bool, len(w.ready.schema.Relations))
 	if len(r.Objects)*len(w.names) < reachFrom {
 		return nil
 	}
-	reach, err := newReach(w.ready, len(r.Objects)*len(w.names), w.view.graph)
+	reach, err := newReach(w.ready, 2*len(r.Objects)*len(w.names), w.view.graph)
 	if err != nil {
 		return err
 	}
