@@ -36,6 +36,42 @@ func TestFirst(t *testing.T) {
 	first("1", "owner", "group", "")
 }
 
+// TestFirsts: the numbers that are looked up once are looked up again where the
+// store was dropped, loaded anew with others, or compacted.
+func TestFirsts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, d := range disks() {
+		t.Run(d.name, func(t *testing.T) {
+			x := start(t, d, ostiary.Options{})
+			s := newStore(t, x.engine, documents())
+			owners, parents := s.Firsts("document", "owner", "user"), s.Firsts("document", "parent", "folder")
+			ask := func(f *ostiary.Firsts, want string) {
+				t.Helper()
+				if got, ok, err := f.Of(ctx, "1"); err != nil || got != want || ok != (want != "") {
+					t.Errorf("%q %v %v, want %q", got, ok, err, want)
+				}
+			}
+			ask(owners, "")
+			// Kinds are numbered in the order they come; after a load, in the order of
+			// the rows.
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#parent@folder:f", "folder:f#viewer@user:bob")}))(t)
+			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob")}))(t)
+			for range 3 {
+				ask(owners, "anne")
+				ask(parents, "f")
+				x.engine.DropIdle()
+				x.engine.DropIdle()
+				ask(owners, "anne")
+				ask(parents, "f")
+				must(0, s.Compact(ctx))(t)
+			}
+			must(s.Write(ctx, ostiary.Write{Remove: []rel.Key{tups(t, "document:1#owner@user:anne")[0].Key()}}))(t)
+			ask(owners, "")
+		})
+	}
+}
+
 // TestSchemasInAWrite: schemas, tuples and documents in one entry, or nothing
 // of it.
 func TestSchemasInAWrite(t *testing.T) {
