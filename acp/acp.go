@@ -254,7 +254,7 @@ func (r *running) loadTable(ctx context.Context, id string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(rec)
+	t := newTable(r.store, rec)
 	old := *r.tables.Load()
 	next := map[string]*table{id: t}
 	if len(old) < tablesMax {

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -172,14 +173,17 @@ type resourceTable struct {
 	manage map[string]string
 	// admits are the subject types of each relation.
 	admits map[string][]SubjectType
+	// owners and archived find an object's owner, and its mark.
+	owners, archived *ostiary.Firsts
 }
 
-func newTable(rec *PolicyRecord) *table {
+func newTable(s *ostiary.Store, rec *PolicyRecord) *table {
 	t := &table{record: rec, actor: rec.ID + "/" + rec.Actor.Name, resources: map[string]*resourceTable{}}
 	for i := range rec.Resources {
 		res := &rec.Resources[i]
 		r := &resourceTable{typ: rec.ID + "/" + typeName(res.Name), def: res,
 			ask: map[string]string{}, manage: map[string]string{}, admits: map[string][]SubjectType{}}
+		r.owners, r.archived = s.Firsts(r.typ, ownerRelation, t.actor), s.Firsts(r.typ, archivedRelation, t.actor)
 		for _, name := range res.relationNames() {
 			r.ask[name] = name
 			r.manage[name] = managePrefix + name

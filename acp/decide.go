@@ -74,13 +74,13 @@ func (e *Engine) Access(ctx context.Context, actor, permission string, o Object)
 	if allowed {
 		return Allow, nil
 	}
-	a, err := r.denied(ctx, t, res, o.ID)
+	a, err := res.denied(ctx, o.ID)
 	return a, failed("access", err)
 }
 
 // denied is Deny, or Public for what is not registered.
-func (r *running) denied(ctx context.Context, t *table, res *resourceTable, id string) (Access, error) {
-	_, registered, err := r.store.First(ctx, rel.Object{Type: res.typ, ID: id}, ownerRelation, t.actor)
+func (res *resourceTable) denied(ctx context.Context, id string) (Access, error) {
+	_, registered, err := res.owners.Of(ctx, id)
 	if err != nil || registered {
 		return Deny, err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 		if allowed {
 			out[i] = Allow
 		} else if err == nil {
-			out[i], err = r.denied(ctx, t, res, ids[i])
+			out[i], err = res.denied(ctx, ids[i])
 		}
 		if err != nil {
 			return nil, failed(op, fmt.Errorf("object %q: %w", ids[i], err))

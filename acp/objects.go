@@ -129,7 +129,7 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 		return Registration{}, fmt.Errorf("%w: %s", ErrObjectNotFound, o)
 	}
 	reg := Registration{Owner: page.Tuples[0].Subject.ID, Since: page.Tuples[0].Created}
-	if _, reg.Archived, err = r.store.First(ctx, res.object(o.ID), archivedRelation, t.actor); err != nil {
+	if _, reg.Archived, err = res.archived.Of(ctx, o.ID); err != nil {
 		return reg, err
 	}
 	if len(stampKey(o)) > ostiary.DocumentKeyBytesMax {
@@ -152,9 +152,9 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 // Owner returns the DID of an object's owner, and whether it has one: whether
 // it is registered, archived or not. An unknown policy or resource is an error.
 func (e *Engine) Owner(ctx context.Context, o Object) (did string, registered bool, err error) {
-	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	_, _, res, err := e.resource(ctx, o.Policy, o.Resource)
 	if err == nil {
-		did, registered, err = r.store.First(ctx, rel.Object{Type: res.typ, ID: o.ID}, ownerRelation, t.actor)
+		did, registered, err = res.owners.Of(ctx, o.ID)
 	}
 	if err != nil {
 		return "", false, failed("owner", err)

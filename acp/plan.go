@@ -133,11 +133,11 @@ func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
 	}
 	s := &objectState{t: t, res: res, object: res.object(o.ID)}
 	var ok bool
-	if s.owner, ok, err = p.r.store.First(ctx, s.object, ownerRelation, t.actor); err != nil {
+	if s.owner, ok, err = res.owners.Of(ctx, o.ID); err != nil {
 		return nil, err
 	}
 	if ok {
-		if _, s.archived, err = p.r.store.First(ctx, s.object, archivedRelation, t.actor); err != nil {
+		if _, s.archived, err = res.archived.Of(ctx, o.ID); err != nil {
 			return nil, err
 		}
 	}
