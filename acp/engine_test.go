@@ -2,10 +2,14 @@ package acp_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/eval"
 )
 
 const notes = `
@@ -95,5 +99,48 @@ func TestEndToEnd(t *testing.T) {
 				t.Error(readable)
 			}
 		})
+	}
+}
+
+// TestDepthBound: a chain of groups in groups is followed as far as the bound
+// allows; beyond it there is an error with the bound's name, and no answer.
+func TestDepthBound(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := open(t, acp.Options{})
+	id := must(e.AddPolicy(ctx, alice, "name: p\nresources:\n- name: g\n  relations:\n  - {name: member, types: [actor, g->member]}\n"))(t)
+	group := func(i int) acp.Object {
+		return acp.Object{Policy: id, Resource: "g", ID: strconv.Itoa(i)}
+	}
+	const chain = eval.DepthDefault + 1
+	for i := range chain + 1 {
+		must(0, e.Register(ctx, alice, group(i)))(t)
+		s := acp.Subject{Resource: "g", ID: strconv.Itoa(i - 1), Relation: "member"}
+		if i == 0 {
+			s = acp.ActorSubject(bob)
+		}
+		must(e.SetRelationship(ctx, alice, acp.Relationship{Object: group(i), Relation: "member", Subject: s}))(t)
+	}
+	deepest := 0
+	for i := range chain + 1 {
+		ok, err := e.Check(ctx, bob, "member", group(i))
+		switch {
+		case ok && err == nil:
+			deepest = i
+		case !errors.Is(err, acp.ErrUndecided) || !strings.Contains(err.Error(), eval.BoundDepth):
+			t.Errorf("depth %d: %v %v", i, ok, err)
+		}
+		if access, err := e.Access(ctx, bob, "member", group(i)); ok != (access == acp.Allow) || !ok && err == nil {
+			t.Errorf("depth %d: %v %v", i, access, err)
+		}
+		if _, err := e.MayManage(ctx, bob, "member", group(i)); err != nil {
+			t.Error(err) // hangs on the owner alone
+		}
+	}
+	if deepest != eval.DepthDefault-1 {
+		t.Errorf("the deepest that is decided is %d", deepest)
+	}
+	if _, err := e.CheckMany(ctx, bob, "member", id, "g", []string{"0", strconv.Itoa(chain)}); !errors.Is(err, acp.ErrUndecided) {
+		t.Error(err)
 	}
 }
