@@ -137,7 +137,7 @@ func TestDepthBound(t *testing.T) {
 			t.Error(err) // hangs on the owner alone
 		}
 	}
-	if deepest != eval.DepthDefault-1 {
+	if deepest != eval.DepthDefault {
 		t.Errorf("the deepest that is decided is %d", deepest)
 	}
 	if _, err := e.CheckMany(ctx, bob, "member", id, "g", []string{"0", strconv.Itoa(chain)}); !errors.Is(err, acp.ErrUndecided) {
