@@ -246,6 +246,10 @@ func TestRace(t *testing.T) {
 					return
 				default:
 					readPair(t, g.View(), rng.IntN(2000))
+					if rng.IntN(50) == 0 {
+						readInOrder(t, g.View())
+						readInOrder(t, first)
+					}
 				}
 			}
 		})
@@ -289,6 +293,30 @@ func readPair(t *testing.T, v *graph.View, i int) {
 	_, owner := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 11)}})
 	if viewer != owner {
 		t.Errorf("doc:%d is half there: %v %v", i, viewer, owner)
+	}
+}
+
+// readInOrder holds the objects in order to those in any order.
+func readInOrder(t *testing.T, v *graph.View) {
+	want, got := 0, 0
+	for range v.Objects("doc") {
+		want++
+	}
+	last := uint64(0)
+	rank := func(id string) uint64 { return uint64(len(id))<<40 | uint64(id[len(id)-1]) }
+	o := v.Ordered("doc", rank)
+	for n := o.Next(); n != 0; n = o.Next() {
+		if v.Tells(n, true, false) {
+			got++
+		}
+		if r := rank(v.ID(n)); r < last {
+			t.Errorf("%s is out of order", v.ID(n))
+		} else {
+			last = r
+		}
+	}
+	if got != want {
+		t.Errorf("%d objects in order, %d without", got, want)
 	}
 }
 

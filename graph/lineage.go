@@ -42,6 +42,8 @@ type Graph struct {
 
 	details detailCache
 
+	orders orders // of names, for who lists a type's objects
+
 	editors sync.Pool // of *editor
 	scratch sync.Pool // of *pending, empty
 }

@@ -1,0 +1,238 @@
+package graph
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Ordered is a walk over the objects of a type in the order of a rank of their
+// ids, then of the ids. It comes by every object that the lineage had a name
+// for when the walk began: whether the view tells anything of one is Tells' to
+// say. It belongs to one goroutine.
+type Ordered struct {
+	v          *View
+	rank       func(id string) uint64
+	main, tail []uint64
+}
+
+// order is what a lineage knows of a type's objects in the order of their rank:
+// the upper half of each one's rank, and its first node below it. What came
+// after main was made stands in tail, so that a few new names do not move many
+// old ones. It never changes.
+type order struct {
+	names      int // of the lineage, all of which have been looked at
+	main, tail []uint64
+	next       map[Kind]Node // the first node of each kind that has not been
+}
+
+// orders keeps a lineage's orders by the number of the type.
+type orders struct{ of sync.Map }
+
+type ordering struct {
+	mu  sync.Mutex // of who makes the next one
+	now atomic.Pointer[order]
+}
+
+// orderTail is how small a part of main tail is, at most, and orderTailMin a
+// length that it may have in any case.
+const (
+	orderTail    = 8
+	orderTailMin = 1 << 10
+)
+
+// Ordered begins a walk over the objects of a type, and the wildcard's. All
+// calls on a lineage must give the same rank. The first one sorts the names, 8
+// bytes for each, which the lineage keeps; later ones add what is new, under
+// the lineage's lock for a moment. A type that the view does not know has no
+// objects.
+func (v *View) Ordered(typ string, rank func(id string) uint64) Ordered {
+	k, ok := v.Kind(KindName{Type: typ})
+	if !ok {
+		return Ordered{}
+	}
+	number := v.kinds[k].typ
+	slot, ok := v.g.orders.of.Load(number)
+	if !ok {
+		slot, _ = v.g.orders.of.LoadOrStore(number, &ordering{})
+	}
+	o := slot.(*ordering).upTo(v, number, rank)
+	return Ordered{v, rank, o.main, o.tail}
+}
+
+// upTo returns an order that holds every name that v knows.
+func (s *ordering) upTo(v *View, typ uint32, rank func(string) uint64) *order {
+	if o := s.now.Load(); o != nil && o.names >= v.names {
+		return o
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.now.Load()
+	if old == nil {
+		old = &order{}
+	} else if old.names >= v.names {
+		return old
+	}
+	o := old.grown(v.g, typ, rank)
+	s.now.Store(o)
+	return o
+}
+
+// grown is o with the names that were given since.
+func (o *order) grown(g *Graph, typ uint32, rank func(string) uint64) *order {
+	next := maps.Clone(o.next)
+	if next == nil {
+		next = map[Kind]Node{}
+	}
+	g.mu.Lock()
+	s, names := g.spine, g.count
+	for k := range s.kinds {
+		if f := g.fill[k]; k != 0 && s.kinds[k].typ == typ && f.block != 0 {
+			next[Kind(k)] = Node(f.block<<blockBits + f.used)
+		}
+	}
+	g.mu.Unlock()
+	var fresh []uint64
+	for k, end := range next {
+		for n := s.given(k, max(o.next[k], blockSize), end); n < end; n = s.given(k, n+1, end) {
+			if rec := s.name(n); rec != nil && Node(rec[1]) == n {
+				fresh = append(fresh, rank(recordID(rec))>>32<<32|uint64(n))
+			}
+		}
+	}
+	out := &order{names, o.main, o.tail, next}
+	if len(fresh) == 0 {
+		return out
+	}
+	by := Ordered{&View{g: g, spine: s}, rank, nil, nil}
+	by.sort(fresh)
+	out.tail = by.join(o.tail, fresh)
+	if len(out.tail) > len(o.main)/orderTail+orderTailMin {
+		out.main, out.tail = by.join(o.main, out.tail), nil
+	}
+	return out
+}
+
+// given returns the first node from n on, and before end, that stands in a
+// block of a kind.
+func (s *spine) given(k Kind, n, end Node) Node {
+	for n < end && s.blocks[n>>blockBits] != k {
+		n = (n>>blockBits + 1) << blockBits
+	}
+	return n
+}
+
+// sort sorts entries as numbers, and then what has equal upper halves of ranks.
+func (o *Ordered) sort(entries []uint64) {
+	slices.Sort(entries)
+	for i := 0; i < len(entries); {
+		j := i + 1
+		for j < len(entries) && entries[j]>>32 == entries[i]>>32 {
+			j++
+		}
+		if j > i+1 {
+			slices.SortFunc(entries[i:j], o.compare)
+		}
+		i = j
+	}
+}
+
+func (o *Ordered) compare(a, b uint64) int {
+	if a>>32 != b>>32 {
+		return cmp.Compare(a, b)
+	}
+	x, y := o.v.ID(Node(a&NodeMax)), o.v.ID(Node(b&NodeMax))
+	if c := cmp.Compare(o.rank(x), o.rank(y)); c != 0 {
+		return c
+	}
+	return cmp.Compare(x, y)
+}
+
+// join makes one sorted slice of two.
+func (o *Ordered) join(a, b []uint64) []uint64 {
+	if len(a) == 0 {
+		return b
+	}
+	out := make([]uint64, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if o.compare(a[0], b[0]) < 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// Len returns how many objects the walk still comes by, at most.
+func (o *Ordered) Len() int { return len(o.main) + len(o.tail) }
+
+// Skip goes on to objects of a rank, but for those whose rank has the same
+// upper half.
+func (o *Ordered) Skip(rank uint64) {
+	i, _ := slices.BinarySearch(o.main, rank>>32<<32)
+	j, _ := slices.BinarySearch(o.tail, rank>>32<<32)
+	o.main, o.tail = o.main[i:], o.tail[j:]
+}
+
+// Next returns the next object's first node, 0 at the end.
+func (o *Ordered) Next() Node {
+	// A younger view may have made the order, with names that this one lacks.
+	o.main, o.tail = o.known(o.main), o.known(o.tail)
+	from := &o.main
+	if len(o.main) == 0 || len(o.tail) > 0 && o.compare(o.tail[0], o.main[0]) < 0 {
+		from = &o.tail
+	}
+	if len(*from) == 0 {
+		return 0
+	}
+	n := Node((*from)[0] & NodeMax)
+	*from = (*from)[1:]
+	return n
+}
+
+func (o *Ordered) known(entries []uint64) []uint64 {
+	for len(entries) > 0 {
+		if n := Node(entries[0] & NodeMax); o.v.First(n) == n {
+			break
+		}
+		entries = entries[1:]
+	}
+	return entries
+}
+
+// First returns the first node that n's object was ever given, by which
+// objects can be told apart; 0 if the view does not know n.
+func (v *View) First(n Node) Node {
+	if rec := v.spine.name(n); rec != nil {
+		return Node(rec[1])
+	}
+	return 0
+}
+
+// Tells says whether a tuple of the view tells of n's object, as object or
+// subject, or an attribute where attributes count. The wildcard is an object
+// only if star says so.
+func (v *View) Tells(n Node, attributes, star bool) bool {
+	kin := v.kin(v.spine.name(n))
+	for m := kin.next(); m != 0; m = kin.next() {
+		if v.kinds[v.kindOf(m)].name.Wildcard && !star {
+			continue
+		}
+		if seg := v.segment(m); seg != nil && !seg.empty(uint32(m)&(blockSize-1)) {
+			return true
+		}
+	}
+	if !attributes {
+		return false
+	}
+	kin = v.kin(v.spine.name(n))
+	for m := kin.next(); m != 0; m = kin.next() {
+		if v.hasValues(m) {
+			return true
+		}
+	}
+	return false
+}
