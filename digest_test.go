@@ -18,6 +18,7 @@ func TestDigestsAreComplete(t *testing.T) {
 	left := map[string]string{
 		"Cursor": "it holds the digest",
 		"Limit":  "pages of one list may differ in size",
+		"Short":  "it says how far to look, not what is in the list",
 		"At":     "the cursor pins the revision",
 	}
 	for _, c := range []struct {

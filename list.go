@@ -17,6 +17,9 @@ type ListObjectsRequest struct {
 	Subject  rel.Subject
 	// Limit is the most ids wanted; 0 is Bounds.ListItems.
 	Limit int
+	// Short ends the search where the page ends: Unknown, UnknownCount and
+	// Reasons then tell of this page's part of the list only (eval.Page.Short).
+	Short bool
 	// Cursor continues where an earlier page's Next says; it takes At's place.
 	Cursor string
 	Ask
@@ -48,7 +51,9 @@ type ListSubjectsRequest struct {
 	SubjectType     string
 	SubjectRelation string
 	// Limit is the most ids wanted, of both kinds; 0 is Bounds.ListItems.
-	Limit  int
+	Limit int
+	// Short is as in ListObjectsRequest.
+	Short  bool
 	Cursor string
 	Ask
 }
@@ -93,7 +98,7 @@ func (r *ListSubjectsRequest) digest() digest {
 // a cursor; a search that a bound cut says which.
 func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
 	const op = "list objects"
-	p, err := s.page(ctx, pageRequest{&r.Ask, r.Type, r.Limit, r.Cursor, r.digest})
+	p, err := s.page(ctx, pageRequest{&r.Ask, r.Type, r.Limit, r.Short, r.Cursor, r.digest})
 	if err != nil {
 		return ObjectList{}, failed(op, s.id, err)
 	}
@@ -112,7 +117,7 @@ func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectLi
 // ListSubjects lists { x : Check(x) is true }, as ListObjects does.
 func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (SubjectList, error) {
 	const op = "list subjects"
-	p, err := s.page(ctx, pageRequest{&r.Ask, r.Object.Type, r.Limit, r.Cursor, r.digest})
+	p, err := s.page(ctx, pageRequest{&r.Ask, r.Object.Type, r.Limit, r.Short, r.Cursor, r.digest})
 	if err != nil {
 		return SubjectList{}, failed(op, s.id, err)
 	}
@@ -135,6 +140,7 @@ type pageRequest struct {
 	ask    *Ask
 	typ    string
 	limit  int
+	short  bool
 	cursor string
 	digest func() digest
 }
@@ -154,6 +160,7 @@ func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error)
 	if err := over("ListItems", r.limit, most); err != nil {
 		return p, err
 	}
+	p.page.Short = r.short
 	if p.page.Limit = r.limit; r.limit <= 0 {
 		p.page.Limit = most
 	}

@@ -29,7 +29,6 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 	value, ok := "", false
 	if n != 0 {
 		value, ok = q.r.Attribute(n, name)
-		objectID = q.r.ID(n)
 	}
 	switch {
 	case value == "true":
@@ -38,6 +37,9 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 		return expr.False, nil
 	case !ok:
 		return unsure(expr.Unknown), &Reasons{Missing: []string{t.Name + "." + name}}
+	}
+	if n != 0 {
+		objectID = q.r.ID(n)
 	}
 	on := rel.Key{Object: rel.Object{Type: t.Name, ID: objectID}}
 	return unsure(expr.Unknown), &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}

@@ -27,6 +27,12 @@ type Page struct {
 	// After is the place that the page follows: the zero Position for the first
 	// page, the last answer's Next for the next one. It may be any value.
 	After Position
+	// Short ends the search where the page ends: Unknown, UnknownCount and
+	// Reasons then tell of what stands behind After and not behind the entry that
+	// comes after the page, so that the pages of a list tell together of all of
+	// it. (Each page but the last may tell of a few that the next one tells of
+	// again.)
+	Short bool
 }
 
 // ObjectList is { x : check(x) is true } of the question's type, or a page of
@@ -43,7 +49,7 @@ type ObjectList struct {
 
 	// Unknown are the ids of the first UnknownMax objects for which check is
 	// unknown, in the same order, and UnknownCount how many there are in all,
-	// whatever the page. Reasons say why, of all of them. Where the schema says
+	// whatever the page, unless that is Short. Reasons say why, of all of them. Where the schema says
 	// MissingContextFails, an edge that does not lead to the subject adds no
 	// object to these.
 	Unknown      []string
@@ -98,6 +104,10 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	}
 	w := walk{target: target}
 	w.q.start(ctx, b, r, lq.Subject, env)
+	w.plan = b.planned(planKey{target: target, kind: w.q.kind})
+	if v := w.scans(); v != nil {
+		return w.scan(v, lq.Page)
+	}
 	err = w.run()
 	defer w.release()
 	if err != nil {
@@ -157,6 +167,9 @@ func (w *walk) decide(l *ObjectList, f found, p Page) {
 	cut := pager{page: p}
 	for _, e := range f.entries {
 		id := f.ids[e.at]
+		if p.Short && (cut.more || (Position{e.hash, id}).Compare(p.After) <= 0) {
+			continue
+		}
 		if int(e.at) >= f.sure {
 			switch a := w.check(int(e.at)-f.sure, id); a.Truth {
 			case expr.False:

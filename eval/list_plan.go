@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -15,9 +17,11 @@ type plan struct {
 	index     map[schema.RelationID]int32
 	// starts are the tuples that name the subject itself, or its wildcard.
 	starts []start
-	// everything are relations that may hold for everybody on any object of
-	// their type: by a rule or an attribute.
-	everything []int32
+	// everything are the rules and attributes by which a relation may hold for
+	// everybody on any object of its type.
+	everything []everybody
+	// scans says that one of them is about the target's own objects.
+	scans bool
 }
 
 // planned is a relation and what membership in it leads to. One without uses
@@ -33,6 +37,13 @@ type planned struct {
 type start struct {
 	to   int32
 	by   *schema.Restriction
+	open bool
+}
+
+// everybody is a rule or an attribute.
+type everybody struct {
+	to   int32
+	expr *schema.Expr
 	open bool
 }
 
@@ -98,7 +109,19 @@ func (p *planner) finish(i int) *plan {
 	for ; i < len(p.plan.relations); i++ { // grows while it is read
 		p.read(int32(i), b.s.Relations[p.plan.relations[i].id].Expr, false)
 	}
+	for _, e := range p.plan.everything {
+		p.plan.scans = p.plan.scans || p.plan.same(e.to, make([]bool, len(p.plan.relations)))
+	}
 	return p.plan
+}
+
+// same says whether relation i leads to the target on the same object.
+func (p *plan) same(i int32, seen []bool) bool {
+	if i == 0 || seen[i] {
+		return i == 0
+	}
+	seen[i] = true
+	return slices.ContainsFunc(p.relations[i].uses, func(u use) bool { return u.op == schema.OpComputed && p.same(u.to, seen) })
 }
 
 func (p *planner) reaches(id schema.RelationID) bool { return p.b.s.Relations[id].Reaches(p.kind) }
@@ -146,7 +169,7 @@ func (p *planner) read(to int32, e *schema.Expr, open bool) {
 			p.read(to, e.Children[0], open)
 		}
 	case schema.OpAttribute, schema.OpRule:
-		p.plan.everything = append(p.plan.everything, to)
+		p.plan.everything = append(p.plan.everything, everybody{to, e, open})
 	}
 }
 

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/schema"
@@ -17,15 +19,25 @@ import (
 // subject is a userset, which is a member of itself in the midst of a rewrite.
 type settler struct {
 	w      *walk
+	root   part
 	leaves []leaf
-	inside map[schema.RelationID]bool // relations whose rewrite is followed
-	nodes  int                        // that may still be visited
-	kinds  []graph.Kind               // that a node of the target's objects may have
+	parts  int          // that were compiled
+	nodes  int          // that may still be visited
+	kinds  []graph.Kind // that a node of the target's objects may have
+	typ    *schema.Type // of the target's objects
+}
+
+// part is a part of the target's rewrite: an operator, a leaf, or an attribute
+// or rule that is read for each object.
+type part struct {
+	op    schema.Op
+	expr  *schema.Expr
+	parts []part // what costs least first, but for an exclusion's
+	leaf  int
 }
 
 // leaf is a part of the target's rewrite that a walk decides as a whole.
 type leaf struct {
-	expr *schema.Expr
 	// known are the canonical nodes of its objects, times two, plus one where the
 	// leaf is open for the object.
 	known stepSet
@@ -36,6 +48,7 @@ type leaf struct {
 const (
 	settleFrom  = 32 // fewer candidates are checked one by one
 	settleNodes = 8  // nodes that the walks may visit, by candidate
+	settleParts = 64 // of a rewrite; larger ones are checked
 )
 
 // settle moves what it can decide of w.open to w.sure, or drops it.
@@ -44,18 +57,17 @@ func (w *walk) settle() {
 	if w.q.b.mode == ModeBackward {
 		from = 1
 	}
-	if len(w.open) < from || w.q.subject.Relation != "" || w.q.b.fails || w.bound != "" || unchecked() {
+	if len(w.open) < from || w.bound != "" || unchecked() || w.q.b.s.Relations[w.target].Monotone {
 		return
 	}
 	w.open, _ = unique(w.open)
-	s := &settler{w: w, inside: map[schema.RelationID]bool{}, nodes: settleNodes*len(w.open) + settleFrom,
-		kinds: w.q.b.anchors[w.q.b.s.Relations[w.target].Type]}
-	if r := &w.q.b.s.Relations[w.target]; r.Monotone || r.Recursive || !s.collect(r.Expr) {
+	s := w.settler(settleNodes*len(w.open) + settleFrom + 2*w.q.visited)
+	if s == nil {
 		return
 	}
 	open := w.open[:0]
 	for _, n := range w.open {
-		switch s.truth(w.q.b.s.Relations[w.target].Expr, s.canonical(n)) {
+		switch s.truth(&s.root, s.canonical(n)) {
 		case expr.True:
 			w.sure = append(w.sure, n)
 		case expr.Unknown:
@@ -65,14 +77,32 @@ func (w *walk) settle() {
 	w.open = open
 }
 
-// canonical is query.canonical for an object of the target's type.
+// settler walks to what decides the target's objects, visiting so many nodes at
+// most; nil where it could decide nothing, or the question failed.
+func (w *walk) settler(nodes int) *settler {
+	r := &w.q.b.s.Relations[w.target]
+	if w.q.subject.Relation != "" || w.q.b.fails || r.Recursive {
+		return nil
+	}
+	s := &settler{w: w, nodes: nodes, kinds: w.q.b.anchors[r.Type], typ: &w.q.b.s.Types[r.Type]}
+	if !s.compile(&s.root, r.Expr) {
+		return nil
+	}
+	return s
+}
+
+// canonical finds the one node that stands for an object of the target's type.
 func (s *settler) canonical(n graph.Node) graph.Node {
-	own := s.w.q.r.KindOf(n)
+	q := &s.w.q
+	if q.view != nil {
+		return q.view.First(n)
+	}
+	own := q.r.KindOf(n)
 	for _, k := range s.kinds {
 		if k == own {
 			break
 		}
-		if m, ok := s.w.q.r.Sibling(n, k); ok {
+		if m, ok := q.r.Sibling(n, k); ok {
 			return m
 		}
 	}
@@ -80,44 +110,64 @@ func (s *settler) canonical(n graph.Node) graph.Node {
 }
 
 // follows says whether a computed relation is followed into its rewrite, as one
-// that is more than unions and does not depend on itself.
+// that is more than unions of tuples and does not depend on itself.
 func (s *settler) follows(e *schema.Expr) bool {
 	if e.Op != schema.OpComputed {
 		return false
 	}
 	r := &s.w.q.b.s.Relations[e.Relation]
-	return !r.Monotone && !r.Recursive
+	return (!r.Monotone || r.ReachAny) && !r.Recursive
 }
 
-// collect walks to each leaf below e. It returns false where the question
-// failed.
-func (s *settler) collect(e *schema.Expr) bool {
+// compile makes a part of an expression, and walks to each leaf below it. It
+// returns false where there are too many parts, or the question failed.
+func (s *settler) compile(p *part, e *schema.Expr) bool {
 	if s.follows(e) {
-		if s.inside[e.Relation] {
-			return true
-		}
-		s.inside[e.Relation] = true
-		return s.collect(s.w.q.b.s.Relations[e.Relation].Expr)
+		return s.compile(p, s.w.q.b.s.Relations[e.Relation].Expr)
 	}
+	if s.parts++; s.parts > settleParts {
+		return false
+	}
+	p.op, p.expr = e.Op, e
 	switch e.Op {
-	case schema.OpDirect, schema.OpComputed, schema.OpArrow, schema.OpAttribute, schema.OpRule:
-		s.leaves = append(s.leaves, leaf{expr: e})
-		return s.read(&s.leaves[len(s.leaves)-1])
+	case schema.OpAttribute, schema.OpRule:
+		return true
+	case schema.OpDirect, schema.OpComputed, schema.OpArrow:
+		p.leaf = len(s.leaves)
+		s.leaves = append(s.leaves, leaf{})
+		return s.read(&s.leaves[p.leaf], e)
 	}
-	for _, ch := range e.Children {
-		if !s.collect(ch) {
+	p.parts = make([]part, len(e.Children))
+	for i, ch := range e.Children {
+		if !s.compile(&p.parts[i], ch) {
 			return false
 		}
+	}
+	if e.Op != schema.OpExclusion {
+		slices.SortStableFunc(p.parts, func(a, b part) int { return a.cost() - b.cost() })
 	}
 	return true
 }
 
+// cost orders parts: sets, operators over them, attributes, rules.
+func (p *part) cost() int {
+	switch p.op {
+	case schema.OpDirect, schema.OpComputed, schema.OpArrow:
+		return 0
+	case schema.OpAttribute:
+		return 2
+	case schema.OpRule:
+		return 3
+	}
+	return 1
+}
+
 // read walks from the subject to a leaf's objects.
-func (s *settler) read(l *leaf) bool {
+func (s *settler) read(l *leaf, e *schema.Expr) bool {
 	q := &s.w.q
 	own := walk{target: s.w.target, q: *q}
-	own.q.nodesMax, own.q.visited = s.nodes, 0
-	own.plan = q.b.planned(planKey{part: l.expr, kind: q.kind})
+	own.q.nodesMax, own.q.limit, own.q.visited = s.nodes, s.nodes, 0
+	own.plan = q.b.planned(planKey{part: e, kind: q.kind})
 	if l.lost = len(own.plan.everything) > 0; l.lost {
 		return true
 	}
@@ -140,39 +190,46 @@ func (s *settler) read(l *leaf) bool {
 	return true
 }
 
-// truth joins what the leaves say of an object. Unknown may be anything.
-func (s *settler) truth(e *schema.Expr, n graph.Node) expr.Truth {
-	if s.follows(e) {
-		return s.truth(s.w.q.b.s.Relations[e.Relation].Expr, n)
-	}
-	switch e.Op {
+// truth joins what the leaves say of an object, given by its canonical node.
+// Unknown may be anything.
+func (s *settler) truth(p *part, n graph.Node) expr.Truth {
+	q := &s.w.q
+	switch p.op {
 	case schema.OpUnion:
 		t := expr.False
-		for _, ch := range e.Children {
-			t = max(t, s.truth(ch, n))
+		for i := range p.parts {
+			if t = max(t, s.truth(&p.parts[i], n)); t == expr.True {
+				break
+			}
 		}
 		return t
 	case schema.OpIntersection:
 		t := expr.True
-		for _, ch := range e.Children {
-			t = min(t, s.truth(ch, n))
+		for i := range p.parts {
+			if t = min(t, s.truth(&p.parts[i], n)); t == expr.False {
+				break
+			}
 		}
 		return t
 	case schema.OpExclusion:
-		return min(s.truth(e.Children[0], n), s.truth(e.Children[1], n).Not())
-	}
-	for i := range s.leaves {
-		l := &s.leaves[i]
-		if l.expr != e {
-			continue
+		t := s.truth(&p.parts[0], n)
+		if t != expr.False {
+			t = min(t, s.truth(&p.parts[1], n).Not())
 		}
-		switch key := uint64(n) << 1; {
-		case l.known.has(key):
-			return expr.True
-		case l.lost || l.known.has(key|1):
-			return expr.Unknown
-		}
-		return expr.False
+		return t
+	case schema.OpAttribute:
+		t, _ := q.attribute(s.typ, n, "", p.expr.Attribute)
+		return t
+	case schema.OpRule:
+		t, _ := q.rule(p.expr.Rule, s.typ, n, "")
+		return t
 	}
-	return expr.Unknown
+	l := &s.leaves[p.leaf]
+	switch key := uint64(n) << 1; {
+	case l.known.has(key):
+		return expr.True
+	case l.lost || l.known.has(key|1):
+		return expr.Unknown
+	}
+	return expr.False
 }

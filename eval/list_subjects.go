@@ -359,6 +359,9 @@ func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 	cut := pager{page: lq.Page}
 	for _, e := range f.entries {
 		id, truth := f.ids[e.at], expr.True
+		if lq.Short && (cut.more || (Position{e.hash, id}).Compare(lq.After) <= 0) {
+			continue
+		}
 		if int(e.at) >= f.sure {
 			a := w.check(rel.Subject{Type: lq.SubjectType, ID: id, Relation: lq.SubjectRelation})
 			if truth = a.Truth; truth == expr.Unknown {

@@ -107,9 +107,10 @@ func (w *walk) all() error {
 		w.bound = BoundNodes // all objects of a type are no way from the subject
 		return nil
 	}
-	for _, i := range w.plan.everything {
-		r := &w.q.b.s.Relations[w.plan.relations[i].id]
-		nodes, ok := objects(w.q.b, w.q.r, &w.q.b.s.Types[r.Type])
+	for i := range w.plan.everything {
+		e := &w.plan.everything[i]
+		t := &w.q.b.s.Types[w.q.b.s.Relations[w.plan.relations[e.to].id].Type]
+		nodes, ok := objects(w.q.b, w.q.r, t)
 		if !ok {
 			return ErrEnumerate
 		}
@@ -117,13 +118,27 @@ func (w *walk) all() error {
 			if !w.visit(1) {
 				break
 			}
-			w.reach(step{relation: i, open: true, node: n})
+			w.everybody(e, t, n)
 		}
-		if w.q.kind != schema.None && w.q.subject.Type == w.q.b.s.Types[r.Type].Name {
-			w.reach(step{relation: i, open: true, node: w.q.anchor(w.q.subject.Object())})
+		if w.q.kind != schema.None && w.q.subject.Type == t.Name {
+			w.everybody(e, t, w.q.anchor(w.q.subject.Object()))
 		}
 	}
 	return w.q.failed()
+}
+
+// everybody begins at an object that an attribute or a rule lets everybody in
+// on.
+func (w *walk) everybody(e *everybody, t *schema.Type, n graph.Node) {
+	s := step{relation: e.to, open: true, node: n}
+	if e.expr.Op == schema.OpAttribute && n != 0 {
+		truth, _ := w.q.attribute(t, n, "", e.expr.Attribute)
+		if truth == expr.False {
+			return
+		}
+		s.open = e.open || truth == expr.Unknown
+	}
+	w.reach(s)
 }
 
 // visit counts nodes, and stops the walk at their bound.
