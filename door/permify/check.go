@@ -108,29 +108,40 @@ func (s *service) ruleAsked(ctx context.Context, store *ostiary.Store, q *questi
 	if err != nil {
 		return "", err
 	}
-	rule, ok := compiled.Conditions[q.permission]
-	if !ok {
+	if _, ok := compiled.Conditions[q.permission]; !ok {
 		return "", otherwise
 	}
-	name := language.RuleRelation(q.permission)
-	if _, ok := compiled.Relation(q.entity.Type, name); !ok {
+	return asked(compiled, q.entity.Type, q.permission, q.arguments)
+}
+
+// asked returns the relation that a permission's name means: its own, or the
+// one that stands for a rule of that name. Arguments may be left out; those
+// that are given are the rule's parameters.
+func asked(compiled *schema.Schema, entity, permission string, arguments []*basev1.Argument) (string, error) {
+	if _, ok := compiled.Relation(entity, permission); ok {
+		return permission, nil
+	}
+	rule, ok := compiled.Conditions[permission]
+	if _, known := compiled.Type(entity); !ok || !known {
+		return permission, nil // the engine says what is not there
+	}
+	name := language.RuleRelation(permission)
+	if _, ok := compiled.Relation(entity, name); !ok {
 		return "", coded(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
 	}
+	if len(arguments) == 0 {
+		return name, nil
+	}
 	given := map[string]bool{}
-	for _, a := range q.arguments {
+	for _, a := range arguments {
 		given[a.GetComputedAttribute().GetName()] = true
 	}
-	wanted := 0
 	for _, p := range rule.Definition.Params {
-		if p.Name == language.ContextParam {
-			continue
-		}
-		wanted++
-		if !given[p.Name] && len(q.arguments) > 0 {
+		if p.Name != language.ContextParam && !given[p.Name] {
 			return "", coded(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 	}
-	if len(q.arguments) > 0 && len(q.arguments) != wanted {
+	if len(arguments) != len(rule.Definition.Params)-1 { // the context is one of them
 		return "", coded(basev1.ErrorCode_ERROR_CODE_INVALID_ARGUMENT)
 	}
 	return name, nil

@@ -59,13 +59,9 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 }
 
 func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, a ostiary.Ask, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
-	name := r.Permission
-	if _, ok := compiled.Relation(r.Entity.Type, name); !ok {
-		q := &question{version: a.SchemaID, entity: object(r.Entity), permission: name, arguments: r.Arguments}
-		var err error
-		if name, err = s.ruleAsked(ctx, store, q, ostiary.ErrNoRelation); err != nil {
-			return nil, translated(err)
-		}
+	name, err := asked(compiled, r.Entity.Type, r.Permission, r.Arguments)
+	if err != nil {
+		return nil, err
 	}
 	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, Ask: a})
 	if err != nil {
@@ -106,7 +102,7 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 	switch t.Kind {
 	case eval.TreeRelation:
 		if len(t.Children) == 1 {
-			return x.node(t.Children[0], t.Relation)
+			return x.node(t.Children[0], strings.TrimSuffix(t.Relation, language.RuleRelation("")))
 		}
 		return leaf(subjectsLeaf(nil)) // expanded elsewhere in the tree
 	case eval.TreeDirect:

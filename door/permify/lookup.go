@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
 )
 
 // lookupPage is the page of lookups where none is asked for.
@@ -19,8 +20,11 @@ const listPage = 10_000
 
 // lookup is what both kinds of lookups have in common.
 type lookup struct {
-	store *ostiary.Store
-	ask   ostiary.Ask
+	store  *ostiary.Store
+	ask    ostiary.Ask
+	schema *schema.Schema
+	// relation is what a lookup of subjects asks for.
+	relation string
 }
 
 // begin validates and prepares what lookups have in common.
@@ -44,7 +48,8 @@ func (s *service) begin(ctx context.Context, message, tenant string, m lookupMet
 	}
 	// The version is named from here on, so that a page's cursor is of the same
 	// question after another schema was written.
-	l := lookup{store, ostiary.Ask{At: s.at(m.GetSnapToken()), SchemaID: info.ID, Bounds: boundDepth(m.GetDepth())}}
+	l := lookup{store: store, schema: compiled,
+		ask: ostiary.Ask{At: s.at(m.GetSnapToken()), SchemaID: info.ID, Bounds: boundDepth(m.GetDepth())}}
 	if err := s.bring(ctx, store, &l.ask, c); err != nil {
 		return lookup{}, err
 	}
@@ -151,6 +156,10 @@ func (l *lookup) several(ctx context.Context, r *basev1.PermissionLookupEntityRe
 // entities returns a page of ids, in the engine's order, and the token of the
 // next one.
 func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityRequest, permission string, limit int, token string) ([]string, string, error) {
+	permission, err := asked(l.schema, r.EntityType, permission, nil)
+	if err != nil {
+		return nil, "", err
+	}
 	if scope, ok := r.Scope[r.EntityType]; ok {
 		return l.scoped(ctx, r, permission, scope.GetData(), limit, token)
 	}
@@ -315,6 +324,9 @@ func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupS
 	if err != nil {
 		return nil, err
 	}
+	if l.relation, err = asked(l.schema, r.Entity.Type, r.Permission, r.Arguments); err != nil {
+		return nil, err
+	}
 	ids, next, err := l.subjects(ctx, r, page(r.PageSize, lookupPage))
 	if err != nil {
 		return nil, err
@@ -346,7 +358,7 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 
 // subjectPage asks the engine for one page.
 func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
-	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: r.Permission,
+	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: l.relation,
 		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Limit: limit, Cursor: token, Ask: l.ask})
 	if err != nil {
 		return list, translated(err)
