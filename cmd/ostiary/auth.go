@@ -25,7 +25,7 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	}
 	nothing := func() error { return nil }
 	switch {
-	case f.auth == authNone && len(list) > 0:
+	case f.auth == authNone && (len(list) > 0 || f.keysFile != ""):
 		return nil, nil, fmt.Errorf("%w: --auth none, but keys are set", errUsage)
 	case f.auth == authNone, f.auth == "" && f.keysFile == "" && len(list) == 0:
 		return nil, nothing, nil

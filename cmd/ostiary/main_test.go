@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"served": served, "many": many, "terminate": terminate, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "marker": marker, "code": code,
+			"served": served, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "marker": marker, "code": code,
 		},
 	})
 }

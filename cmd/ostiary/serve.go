@@ -129,6 +129,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return err
 		}
 		defer onHangup(log, reload)()
+		defer a.governHeap()()
 		if driver != nil {
 			defer removeHolder(a.data)
 		}

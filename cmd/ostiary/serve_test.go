@@ -38,9 +38,38 @@ func awaitHolder(dir string) (h holder, err error) {
 
 // terminate asks the server that holds a folder to stop.
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
-	h, err := awaitHolder(ts.MkAbs(args[0]))
+	send(ts, args[0], syscall.SIGTERM)
+}
+
+// hangup asks it to read its keys and certificate again.
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	send(ts, args[0], syscall.SIGHUP)
+}
+
+func send(ts *testscript.TestScript, dir string, s syscall.Signal) {
+	h, err := awaitHolder(ts.MkAbs(dir))
 	ts.Check(err)
-	ts.Check(syscall.Kill(h.PID, syscall.SIGTERM))
+	ts.Check(syscall.Kill(h.PID, s))
+}
+
+// await asks until an answer has a status: await STATUS URL [HEADER].
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	for range 1000 {
+		req, err := http.NewRequest(http.MethodGet, args[1], nil)
+		ts.Check(err)
+		if len(args) > 2 {
+			name, value, _ := strings.Cut(args[2], ": ")
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		ts.Check(err)
+		resp.Body.Close()
+		if fmt.Sprint(resp.StatusCode) == args[0] {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	ts.Fatalf("%s never answered %s", args[1], args[0])
 }
 
 // many writes a file of tuples: many FILE N.
