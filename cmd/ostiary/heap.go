@@ -7,30 +7,29 @@ import (
 )
 
 const (
-	// heapGrowthMax is how much garbage a large heap may gather before Go collects
-	// it, in bytes. Go's own rule is as much as there is live data; of stores of
-	// gigabytes, which are flat memory that the collector need not walk, that is
-	// memory bought for nothing.
-	heapGrowthMax    = 256 << 20
-	heapPercent      = 100
-	heapPercentMin   = 10
-	heapLookEvery    = 2 * time.Second
-	heapLiveFigure   = "/gc/heap/live:bytes"
-	heapGoverningEnv = "GOGC" // who sets it governs the heap himself
+	// heapGrowth is how much garbage a heap may gather before Go collects it, in
+	// bytes, within the percentages below. Go's own rule is as much as there is live
+	// data: a small store is then collected all the time, which its writers feel,
+	// and one of gigabytes, flat memory that the collector need not walk, costs
+	// twice its size for nothing.
+	heapGrowth     = 128 << 20
+	heapPercentMin = 25
+	heapPercentMax = 400
+	heapLookEvery  = 2 * time.Second
+	heapLiveFigure = "/gc/heap/live:bytes"
+	// envHeap is Go's own: who sets it governs the heap himself.
+	envHeap = "GOGC"
 )
 
 // heapPercentFor is GOGC for so much live data.
 func heapPercentFor(live uint64) int {
-	if live <= heapGrowthMax {
-		return heapPercent
-	}
-	return max(heapPercentMin, int(heapGrowthMax*100/live))
+	return int(min(max(heapGrowth*100/max(live, 1), heapPercentMin), heapPercentMax))
 }
 
 // governHeap keeps GOGC at heapPercentFor until the returned function is
 // called, unless the environment sets it.
 func (a *app) governHeap() (stop func()) {
-	if value, _ := a.lookup(heapGoverningEnv); value != "" {
+	if value, _ := a.lookup(envHeap); value != "" {
 		return func() {}
 	}
 	end, done := make(chan struct{}), make(chan struct{})
@@ -39,19 +38,20 @@ func (a *app) governHeap() (stop func()) {
 		tick := time.NewTicker(heapLookEvery)
 		defer tick.Stop()
 		figure := []metrics.Sample{{Name: heapLiveFigure}}
-		for set := heapPercent; ; {
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
+		for set := 0; ; {
 			metrics.Read(figure)
 			if figure[0].Value.Kind() != metrics.KindUint64 {
 				return // this Go does not tell
 			}
-			if want := heapPercentFor(figure[0].Value.Uint64()); want != set {
+			// A change stops the world for a moment; a small one is not worth it.
+			if want := heapPercentFor(figure[0].Value.Uint64()); max(want, set) > min(want, set)*11/10 {
 				debug.SetGCPercent(want)
 				set = want
+			}
+			select {
+			case <-end:
+				return
+			case <-tick.C:
 			}
 		}
 	}()
