@@ -166,7 +166,7 @@ func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityR
 	var ids []string
 	for {
 		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: permission,
-			Subject: subject(r.Subject), Limit: min(limit-len(ids), listPage), Cursor: token, Ask: l.ask})
+			Subject: subject(r.Subject), Limit: min(limit-len(ids), listPage), Cursor: token, Short: true, Ask: l.ask})
 		if err != nil {
 			return nil, "", translated(err)
 		}
@@ -359,7 +359,7 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 // subjectPage asks the engine for one page.
 func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
 	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: l.relation,
-		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Limit: limit, Cursor: token, Ask: l.ask})
+		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Limit: limit, Cursor: token, Short: true, Ask: l.ask})
 	if err != nil {
 		return list, translated(err)
 	}
