@@ -6,7 +6,10 @@
 // Names are bytes. Nothing here folds case, accents or blanks.
 package rel
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Wildcard is the id that, in a tuple's subject without relation, stands for
 // every object of the subject's type ("user:*").
@@ -62,10 +65,23 @@ type Attribute struct {
 // Time is nanoseconds since the Unix epoch; 0 is "not set".
 type Time int64
 
-// TimeOf converts t; the zero time.Time becomes 0.
+// The earliest and the latest Time, in the years 1677 and 2262.
+const (
+	timeMin Time = math.MinInt64 + 1 // there is something before it
+	timeMax Time = math.MaxInt64
+)
+
+// TimeOf converts t; the zero time.Time becomes 0. A time beyond what
+// nanoseconds can say becomes the earliest or the latest that they can, so that
+// what is past stays past.
 func TimeOf(t time.Time) Time {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Before(timeMin.Time()):
+		return timeMin
+	case t.After(timeMax.Time()):
+		return timeMax
 	}
 	return Time(t.UnixNano())
 }

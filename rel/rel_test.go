@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseTuple(t *testing.T) {
@@ -137,4 +138,38 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: %+v, then %+v, %v", s, tuple, again, err)
 		}
 	})
+}
+
+// TestTimesBeyond: a time that nanoseconds cannot say stays on its side, and
+// none of them is an expiry.
+func TestTimesBeyond(t *testing.T) {
+	t.Parallel()
+	now := TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for text, past := range map[string]bool{"0001-01-01T00:00:01Z": true, "1600-01-01T00:00:00Z": true, "1677-09-21T00:00:00Z": true,
+		"2262-04-12T00:00:00Z": false, "9999-12-31T23:59:59Z": false} {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := TimeOf(at); got < now != past || got-1 < now != past {
+			t.Errorf("%s: %d", text, got)
+		}
+		if e, err := ParseExpiry(text); !errors.Is(err, ErrName) {
+			t.Errorf("%s is an expiry: %d, %v", text, e, err)
+		}
+	}
+	for _, text := range []string{"", "tomorrow", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1970-01-01T01:00:00+01:00"} {
+		if e, err := ParseExpiry(text); !errors.Is(err, ErrName) || e != 0 {
+			t.Errorf("%q is an expiry: %d, %v", text, e, err)
+		}
+	}
+	for _, text := range []string{"1969-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00.000000001Z", "2262-04-11T23:47:16.854775807Z"} {
+		e, err := ParseExpiry(text)
+		if err != nil || e.Time().Format(time.RFC3339Nano) != text {
+			t.Errorf("%s: %d, %v", text, e, err)
+		}
+	}
+	if _, err := Parse("doc:1#viewer@user:anne until 0001-01-01T00:00:00Z"); !errors.Is(err, ErrName) {
+		t.Error("an end in the year 1 is none:", err)
+	}
 }

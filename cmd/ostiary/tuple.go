@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,11 +79,9 @@ func (a *app) tupleWrite() *cobra.Command {
 				}
 			}
 			if expires != "" {
-				at, err := time.Parse(time.RFC3339Nano, expires)
-				if err != nil {
-					return fmt.Errorf("%w: --expires %q is not a time (RFC 3339)", errUsage, expires)
+				if t.Expires, err = rel.ParseExpiry(expires); err != nil {
+					return fmt.Errorf("%w: --expires: %w", errUsage, err)
 				}
-				t.Expires = rel.TimeOf(at)
 			}
 			policy, err := duplicate.policy()
 			if err != nil {

@@ -59,11 +59,11 @@ func parseExpires(s string) (rel.Time, error) {
 	if s == "" {
 		return 0, nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || rel.TimeOf(at).Time().Compare(at) != 0 {
-		return 0, fmt.Errorf("%w: expires %q is not a time (RFC 3339, years 1678 to 2262)", ErrTuple, s)
+	at, err := rel.ParseExpiry(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrTuple, err)
 	}
-	return rel.TimeOf(at), nil
+	return at, nil
 }
 
 func formatExpires(t rel.Time) string {
