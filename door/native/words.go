@@ -46,6 +46,14 @@ func readTime(r *jsonread.Reader) time.Time {
 	return t
 }
 
+func readExpiry(r *jsonread.Reader) rel.Time {
+	t, err := rel.ParseExpiry(r.String())
+	if err != nil {
+		r.Fail(err.Error())
+	}
+	return t
+}
+
 // present reads strings that must not be left out.
 type present struct{ object, relation, subject bool }
 
@@ -77,7 +85,7 @@ func readTuple(r *jsonread.Reader, key bool) (t rel.Tuple) {
 		case name == "context" && !key:
 			t.Context = canonical(r, r.Values())
 		case name == "expires" && !key:
-			t.Expires = rel.TimeOf(readTime(r))
+			t.Expires = readExpiry(r)
 		default:
 			r.Unknown()
 		}
@@ -97,7 +105,10 @@ func canonical(r *jsonread.Reader, v any) string {
 	return text
 }
 
-func readTuples(r *jsonread.Reader) (out []rel.Tuple) {
+// readTuples reads a list; an empty one is not nil, since it may stand against
+// another one.
+func readTuples(r *jsonread.Reader) []rel.Tuple {
+	out := []rel.Tuple{}
 	for r.Array(); r.Item(); {
 		out = append(out, readTuple(r, false))
 	}
@@ -134,7 +145,8 @@ func canonicalAny(r *jsonread.Reader) string {
 	return canonical(r, v)
 }
 
-func readAttributes(r *jsonread.Reader, value bool) (out []rel.Attribute) {
+func readAttributes(r *jsonread.Reader, value bool) []rel.Attribute {
+	out := []rel.Attribute{}
 	for r.Array(); r.Item(); {
 		out = append(out, readAttribute(r, value))
 	}
