@@ -180,45 +180,10 @@ func name(what, s string, bytesMax int, forbidden string) error {
 	if len(s) > bytesMax {
 		return fmt.Errorf("%w: %s of %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
 	}
-	wrong, found := byte(blankByte|wideByte), byte(0)
+	var mask uint64 // of the forbidden bytes: '@' takes the bit of NUL, which is refused before
 	for i := 0; i < len(forbidden); i++ {
-		wrong |= byteClass[forbidden[i]]
+		mask |= 1 << (forbidden[i] & 63)
 	}
-	for i := 0; i < len(s); i++ {
-		found |= byteClass[s[i]]
-	}
-	if found&wrong == 0 {
-		return nil
-	}
-	return wrongName(what, s, forbidden)
-}
-
-// Classes of bytes: most names are seen to be good by these alone.
-const (
-	blankByte  = 1 << iota // a blank or control byte
-	colonByte
-	hashByte
-	atByte
-	wideByte // not ASCII
-)
-
-const (
-	blanks8  = "\x01\x01\x01\x01\x01\x01\x01\x01"
-	plain8   = "\x00\x00\x00\x00\x00\x00\x00\x00"
-	wide8    = "\x10\x10\x10\x10\x10\x10\x10\x10"
-	plain32  = plain8 + plain8 + plain8 + plain8
-	wide32   = wide8 + wide8 + wide8 + wide8
-	blanks32 = blanks8 + blanks8 + blanks8 + blanks8
-
-	byteClass = blanks32 + // control bytes
-		"\x01\x00\x00\x04\x00\x00\x00\x00" + plain8 + plain8 + "\x00\x00\x02\x00\x00\x00\x00\x00" + // blank, #, :
-		"\x08" + plain32[1:] + // @
-		plain32[1:] + "\x01" + // DEL
-		wide32 + wide32 + wide32 + wide32
-)
-
-// wrongName is name for what may be wrong.
-func wrongName(what, s, forbidden string) error {
 	ascii := true
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -227,7 +192,7 @@ func wrongName(what, s, forbidden string) error {
 			return fmt.Errorf("%w: %s %q holds a blank or control byte", ErrName, what, s)
 		case c >= utf8.RuneSelf:
 			ascii = false
-		case strings.IndexByte(forbidden, c) >= 0:
+		case c <= '@' && mask>>(c&63)&1 != 0: // none of the forbidden is above
 			return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, c)
 		}
 	}
