@@ -37,12 +37,15 @@ type Options struct {
 	// come in another order than they were made in; Token tells.
 	Event func(Event)
 	// BatchMax bounds the operations of a batch and the objects of a CheckMany.
-	// Default 100,000; an Engine that is handed in has smaller bounds of its own.
+	// Default 100,000; an Engine that is handed in has smaller bounds of its own,
+	// and an entry of the log has at most 16 MiB, some 60,000 registrations.
 	BatchMax int
 }
 
 // Engine keeps policies, registrations and relationships, and decides. All
-// methods are safe for concurrent use. It starts no goroutine.
+// methods are safe for concurrent use. It starts no goroutine. One Engine at a
+// time works on a collection: it holds policies ready, and would not see that
+// another one edits them. (Registrations and relationships it would see.)
 type Engine struct {
 	opts Options
 	// run is what is there between Start and Close.
