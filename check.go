@@ -170,9 +170,10 @@ func (e *Engine) putEnv(env *eval.Env) {
 // within cuts a question's bounds to the engine's.
 func (e *Engine) within(b eval.Bounds) eval.Bounds {
 	most := &e.opts.Bounds
-	if b.Depth <= 0 || b.Depth > most.Depth {
+	if b.Depth <= 0 {
 		b.Depth = most.Depth
 	}
+	b.Depth = min(b.Depth, most.DepthMost)
 	if b.Nodes <= 0 || b.Nodes > most.Nodes {
 		b.Nodes = most.Nodes
 	}

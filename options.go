@@ -55,6 +55,9 @@ type Bounds struct {
 	// eval.Bounds. Reaching one makes an answer unknown. Defaults
 	// eval.DepthDefault and eval.NodesDefault.
 	Depth, Nodes int
+	// DepthMost is the most that a question may ask Depth to be. Default, and
+	// least, Depth.
+	DepthMost int
 	// WriteTuples limits the tuples added and removed by one Write. Default 10,000.
 	WriteTuples int
 	// WriteAttributes limits its attributes. Default 10,000.
@@ -154,6 +157,7 @@ func set[T int | time.Duration](field *T, value T) {
 // withDefaults fills in what is not set.
 func (b Bounds) withDefaults() Bounds {
 	set(&b.Depth, eval.DepthDefault)
+	b.DepthMost = max(b.DepthMost, b.Depth)
 	set(&b.Nodes, eval.NodesDefault)
 	set(&b.WriteTuples, 10_000)
 	set(&b.WriteAttributes, 10_000)

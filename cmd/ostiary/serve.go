@@ -22,6 +22,10 @@ import (
 // off is the address of a port that is not there.
 const off = "off"
 
+// depthMost is how deep a question may ask to go, in protocols where it says so
+// (Permify's users ask for up to 1,000). Others stay at the engine's default.
+const depthMost = 1000
+
 // serveFlags are the settings of ostiary serve.
 type serveFlags struct {
 	config              string
@@ -110,7 +114,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
-	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background}
+	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
+		Bounds: ostiary.Bounds{DepthMost: depthMost}}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
 		if err != nil {
