@@ -201,6 +201,17 @@ func nothingSide(t *testing.T) bench.Side {
 		_ = child.Process.Signal(syscall.SIGTERM)
 		_ = child.Wait()
 	})
+	for end := time.Now().Add(10 * time.Second); ; {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		if time.Now().After(end) { // it should have listened by now
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
 	target, err := bench.NewGRPC(address, "")
 	if err != nil {
 		t.Fatal(err)

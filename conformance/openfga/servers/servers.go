@@ -74,18 +74,22 @@ func (s *Server) ours(t testing.TB, flags []string) {
 	if !strings.Contains(strings.Join(flags, " "), "--data") {
 		args = append(args, "--data", "memory")
 	}
-	program := os.Getenv("OSTIARY_BIN")
-	if program == "" {
-		program = built(t, "ostiary", "../..", "./cmd/ostiary")
+	s.start(t, program(t), append(args, flags...))
+}
+
+func program(t testing.TB) string {
+	t.Helper()
+	if file := os.Getenv("OSTIARY_BIN"); file != "" {
+		return file
 	}
-	s.start(t, program, append(args, flags...))
+	return built(t, "ostiary", "../..", "./cmd/ostiary")
 }
 
 // Floor builds ours and starts its server that does nothing, for comparison.
 func Floor(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Name: "floor", HTTP: free(t)}
-	s.start(t, built(t, "ostiary", "../..", "./cmd/ostiary"), []string{"bench", "floor", "--http", s.HTTP})
+	s.start(t, program(t), []string{"bench", "floor", "--http", s.HTTP})
 	return s
 }
 
