@@ -42,14 +42,26 @@ type data struct {
 
 // fanOf is how wide the fan-out cases are: the wider the more data there is.
 func fanOf(size int) int {
-	if size < 1_000_000 {
+	switch {
+	case size < 10_000:
+		return 100
+	case size < 1_000_000:
 		return 1_000
 	}
 	return 10_000
 }
 
+// listsOf is how many users have lists of 100 and of 1,000 documents. Small
+// worlds are for peers that take minutes to load large ones.
+func listsOf(size int) int {
+	if size < 10_000 {
+		return 1
+	}
+	return 8
+}
+
 func newData(size int) *data {
-	return &data{graphtest.Shape{Tuples: size, Fan: fanOf(size), Lists: 8, Seed: 1}}
+	return &data{graphtest.Shape{Tuples: size, Fan: fanOf(size), Lists: listsOf(size), Seed: 1}}
 }
 
 func user(i int) rel.Subject { return rel.Subject{Type: "user", ID: fmt.Sprint("bench-", i)} }

@@ -62,7 +62,7 @@ func TestBeside(t *testing.T) {
 // all opens ours, the floor and theirs.
 func all(t *testing.T) []bench.Side {
 	t.Helper()
-	ours, theirs := servers.Ours(t), servers.Original(t)
+	ours, theirs := servers.Ours(t), servers.Original(t, "--request-timeout", "1m")
 	version := versionOf("github.com/openfga/openfga")
 	http := func(s *servers.Server, version string) bench.Side {
 		target, err := bench.NewHTTP("http://"+s.HTTP, "")
