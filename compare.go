@@ -45,6 +45,7 @@ type comparison struct {
 	a, b       side
 	relation   *schema.Relation
 	narrow     map[string]bool // p.Objects
+	wanted     map[string]bool // p.Subjects
 	everything bool            // all objects may have changed
 
 	// cause are, by object, the groups of changed tuples that reach it.
@@ -95,14 +96,21 @@ func (s *Store) newComparison(ctx context.Context, p *Permission, a, b *view, d 
 	if err := s.engine.validContext(c.b.ready, d.context, nil, nil); err != nil {
 		return nil, err
 	}
-	if p.Objects != nil {
-		c.narrow = map[string]bool{}
-		for _, id := range p.Objects {
-			c.narrow[id] = true
-		}
-	}
+	c.narrow, c.wanted = setOf(p.Objects), setOf(p.Subjects)
 	c.everything = c.a.ready == nil || c.a.ready.info.id != c.b.ready.info.id
 	return c, c.names()
+}
+
+// setOf is a list for lookups; nil stays nil.
+func setOf(ids []string) map[string]bool {
+	if ids == nil {
+		return nil
+	}
+	out := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out
 }
 
 // names finds the permission in the later schema, whose words the question is
@@ -318,7 +326,7 @@ func (c *comparison) object(ctx context.Context, id string) error {
 	var all *strangers
 	switch {
 	case c.p.Subjects != nil:
-		maps.DeleteFunc(subjects, func(s string, _ struct{}) bool { return !slices.Contains(c.p.Subjects, s) })
+		maps.DeleteFunc(subjects, func(s string, _ struct{}) bool { return !c.wanted[s] })
 		if everybody {
 			for _, s := range c.p.Subjects {
 				subjects[s] = struct{}{}

@@ -79,6 +79,22 @@ func (c *PermissionChange) Gained() bool { return c.After == expr.True }
 // Lost says that the subject was a clear member and is none any more.
 func (c *PermissionChange) Lost() bool { return c.Before == expr.True }
 
+// validate refuses ids that nothing can have: in a place of the order they could
+// be taken for something else.
+func (p *Permission) validate() error {
+	for _, o := range [...]struct {
+		typ string
+		ids []string
+	}{{p.ObjectType, p.Objects}, {p.SubjectType, p.Subjects}} {
+		for _, id := range o.ids {
+			if err := (rel.Object{Type: o.typ, ID: id}).Validate(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // exceptMax bounds the exceptions that are named; PermissionChange tells of it.
 const exceptMax = 100
 
@@ -114,6 +130,9 @@ func (d *digester) permission(p *Permission) {
 func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (Difference, error) {
 	const op = "difference"
 	limit, err := s.pageLimit(r.Limit)
+	if err == nil {
+		err = r.Permission.validate()
+	}
 	if err != nil {
 		return Difference{}, failed(op, s.id, err)
 	}

@@ -2,6 +2,7 @@ package ostiary_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -220,3 +221,34 @@ func BenchmarkDifference(b *testing.B) {
 		}
 	}
 }
+
+// TestDifferenceOfManyNames: what many names cost follows their number, and ids
+// that nothing can have are refused: "#" would be taken for a place in the order,
+// and the pages would begin again and again.
+func TestDifferenceOfManyNames(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := must(ostiary.Open(ctx, ostiary.Options{}))(t)
+	t.Cleanup(func() { e.Close() })
+	s := newStore(t, e, documents())
+	from := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:0")}))(t)
+	to := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:*")}))(t)
+	r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(from), To: ostiary.Exactly(to), Limit: 10}
+	for i := range 400_000 {
+		r.Subjects = append(r.Subjects, fmt.Sprint(i))
+	}
+	if page := must(s.Difference(ctx, r))(t); len(page.Changes) != 10 || page.Next == "" {
+		t.Errorf("%d changes, next %q", len(page.Changes), page.Next)
+	}
+	for _, id := range []string{"#", "", "a#b", "a b", strings.Repeat("x", rel.IDBytesMax+1)} {
+		for _, p := range []ostiary.Permission{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
+			p.ObjectType, p.Relation, p.SubjectType = viewers.ObjectType, viewers.Relation, viewers.SubjectType
+			r := r
+			if r.Permission = p; !errors.Is(second(s.Difference(ctx, r)), ostiary.ErrInvalidName) {
+				t.Errorf("%.10q is taken", id)
+			}
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

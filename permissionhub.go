@@ -63,6 +63,7 @@ func (s *Store) leaveHub() {
 	defer h.mu.Unlock()
 	if h.watching--; h.watching == 0 {
 		h.stop()
+		h.step = nil // and the views that it holds
 	}
 }
 

@@ -59,6 +59,9 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	if err := over("WatchNamesMax", len(r.Objects)+len(r.Subjects), WatchNamesMax); err != nil {
 		return err
 	}
+	if err := r.Permission.validate(); err != nil {
+		return err
+	}
 	at := At{}
 	if r.After != "" {
 		at = Exactly(r.After)
