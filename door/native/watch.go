@@ -131,8 +131,10 @@ const (
 func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(context.Context) iter.Seq2[E, error], show func(*E) event) error {
 	ctx, stop := context.WithCancel(ctx)
 	items, ended := make(chan E), make(chan error, 1)
+	var panicked any // set before items is closed
 	go func() {
 		defer close(items)
+		defer func() { panicked = recover() }() // here it would end the process
 		for e, err := range watch(ctx) {
 			if err != nil {
 				ended <- err
@@ -148,6 +150,9 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 	defer func() {
 		stop()
 		for range items { // until the goroutine has ended
+		}
+		if panicked != nil {
+			panic(panicked) // the server knows what to do with a handler's
 		}
 	}()
 	h := w.Header()
