@@ -180,10 +180,45 @@ func name(what, s string, bytesMax int, forbidden string) error {
 	if len(s) > bytesMax {
 		return fmt.Errorf("%w: %s of %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
 	}
-	var mask uint64 // of the forbidden bytes: '@' takes the bit of NUL, which is refused before
+	wrong, found := byte(blankByte|wideByte), byte(0)
 	for i := 0; i < len(forbidden); i++ {
-		mask |= 1 << (forbidden[i] & 63)
+		wrong |= byteClass[forbidden[i]]
 	}
+	for i := 0; i < len(s); i++ {
+		found |= byteClass[s[i]]
+	}
+	if found&wrong == 0 {
+		return nil
+	}
+	return wrongName(what, s, forbidden)
+}
+
+// Classes of bytes: most names are seen to be good by these alone.
+const (
+	blankByte = 1 << iota // a blank or control byte
+	colonByte
+	hashByte
+	atByte
+	wideByte // not ASCII
+)
+
+const (
+	blanks8  = "\x01\x01\x01\x01\x01\x01\x01\x01"
+	plain8   = "\x00\x00\x00\x00\x00\x00\x00\x00"
+	wide8    = "\x10\x10\x10\x10\x10\x10\x10\x10"
+	plain31  = plain8 + plain8 + plain8 + "\x00\x00\x00\x00\x00\x00\x00"
+	wide32   = wide8 + wide8 + wide8 + wide8
+	blanks32 = blanks8 + blanks8 + blanks8 + blanks8
+
+	byteClass = blanks32 + // control bytes
+		"\x01\x00\x00\x04\x00\x00\x00\x00" + plain8 + plain8 + "\x00\x00\x02\x00\x00\x00\x00\x00" + // blank, #, :
+		"\x08" + plain31 + // @
+		plain31 + "\x01" + // DEL
+		wide32 + wide32 + wide32 + wide32
+)
+
+// wrongName is name for what may be wrong.
+func wrongName(what, s, forbidden string) error {
 	ascii := true
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -192,7 +227,7 @@ func name(what, s string, bytesMax int, forbidden string) error {
 			return fmt.Errorf("%w: %s %q holds a blank or control byte", ErrName, what, s)
 		case c >= utf8.RuneSelf:
 			ascii = false
-		case c <= '@' && mask>>(c&63)&1 != 0: // none of the forbidden is above
+		case strings.IndexByte(forbidden, c) >= 0:
 			return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, c)
 		}
 	}
