@@ -29,6 +29,7 @@ type plan struct {
 type planned struct {
 	id   schema.RelationID
 	kind graph.Kind // of its nodes; 0 for a hidden one
+	ends ending
 	uses []use
 }
 
@@ -78,7 +79,9 @@ type planner struct {
 func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *plan {
 	p := b.planner(kind)
 	p.whole = whole
-	p.need(target)
+	if _, ok := p.need(target); ok {
+		p.plan.relations[0].ends = endsSure
+	}
 	return p.finish(0)
 }
 
@@ -86,7 +89,7 @@ func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bo
 // target is no relation of the schema.
 func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *plan {
 	p := b.planner(kind)
-	target := planned{id: schema.None}
+	target := planned{id: schema.None, ends: endsSure}
 	if e.Op == schema.OpDirect {
 		target.kind = b.kind(b.s.Relations[e.Relation].Kind)
 	}

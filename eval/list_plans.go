@@ -22,6 +22,7 @@ type planKey struct {
 	target schema.RelationID
 	part   *schema.Expr // of planOf; nil for a relation's plan
 	kind   schema.KindID
+	way    bool // for what leads to the target
 	whole  bool
 	faults [4]bool
 }
@@ -40,6 +41,9 @@ func (b *Binding) planned(key planKey) *plan {
 		p = b.planOf(key.part, key.kind)
 	} else {
 		p = b.planFor(key.target, key.kind, key.whole)
+	}
+	if !key.way {
+		p = p.reduced()
 	}
 	for known == nil || len(*known) < plansMax {
 		more := map[planKey]*plan{key: p}

@@ -52,7 +52,7 @@ const compactMin = 1 << 14
 func (w *walk) run() error {
 	w.listScratch = borrowList()
 	if w.plan == nil {
-		w.plan = w.q.b.planned(planKey{target: w.target, kind: w.q.kind, whole: w.whole})
+		w.plan = w.q.b.planned(planKey{target: w.target, kind: w.q.kind, way: w.way, whole: w.whole})
 	}
 	w.sureFull, w.openFull = compactMin, compactMin
 	if err := w.begin(); err != nil {
@@ -184,8 +184,9 @@ func (w *walk) subject(anchor graph.Node, k graph.Kind) graph.Node {
 // follow takes every tuple that n stands in as the subject, on nodes of kind
 // k, one hop further on.
 func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to step) {
-	last := len(w.plan.relations[to.relation].uses) == 0
-	if k == 0 || last && w.way {
+	goal := &w.plan.relations[to.relation]
+	last := len(goal.uses) == 0
+	if k == 0 || last && (w.way || goal.ends == endsNowhere) {
 		return
 	}
 	l := w.q.r.Reverse(n, k)
@@ -235,8 +236,10 @@ func (w *walk) fresh(s step) bool {
 
 // hit records a membership in the target.
 func (w *walk) hit(s step) {
+	ends := w.plan.relations[s.relation].ends
+	s.open = s.open || ends == endsOpen
 	switch {
-	case s.relation != 0 || w.way:
+	case ends == endsNowhere || w.way:
 	case s.node == 0:
 		w.own, w.ownOpen = true, s.open && (!w.own || w.ownOpen)
 	case s.open:
