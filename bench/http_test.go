@@ -22,14 +22,17 @@ func question() bench.Request {
 
 // asked asks a server that answers with handler, a few times, and returns what
 // was counted.
-func asked(t *testing.T, handler http.HandlerFunc) (good int, failures map[string]int) {
+func asked(t *testing.T, handler http.HandlerFunc, timeout time.Duration) (good int, failures map[string]int) {
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	return askedAt(t, s.URL)
+	return askedAt(t, s.URL, timeout)
 }
 
-func askedAt(t *testing.T, url string) (int, map[string]int) {
+// patient is a timeout that no busy machine reaches.
+const patient = time.Minute
+
+func askedAt(t *testing.T, url string, timeout time.Duration) (int, map[string]int) {
 	t.Helper()
 	target, err := bench.NewHTTP(url, "")
 	if err != nil {
@@ -40,7 +43,7 @@ func askedAt(t *testing.T, url string) (int, map[string]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := bench.Load{Requests: 5, Duration: -1, Timeout: 200 * time.Millisecond}.Run(context.Background(),
+	result, err := bench.Load{Requests: 5, Duration: -1, Timeout: timeout}.Run(context.Background(),
 		func(ctx context.Context, client, _ int) error { return p.Ask(ctx, client) })
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +82,11 @@ func TestHTTPCountsWhatGoesWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			good, failures := asked(t, c.handler)
+			timeout := patient
+			if c.want == "timeout" {
+				timeout = 50 * time.Millisecond
+			}
+			good, failures := asked(t, c.handler, timeout)
 			if c.want == "" && (good != 5 || len(failures) != 0) || c.want != "" && (good != 0 || failures[c.want] != 5) {
 				t.Errorf("%d good, %v, want 5 of %q", good, failures, c.want)
 			}
@@ -94,7 +101,7 @@ func TestHTTPDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if good, failures := askedAt(t, "http://"+l.Addr().String()); good != 0 || failures["connection refused"] != 5 {
+	if good, failures := askedAt(t, "http://"+l.Addr().String(), patient); good != 0 || failures["connection refused"] != 5 {
 		t.Errorf("%d good, %v", good, failures)
 	}
 }
@@ -116,7 +123,7 @@ func TestHTTPWrongProtocol(t *testing.T) {
 			c.Close()
 		}
 	}()
-	good, failures := askedAt(t, "http://"+l.Addr().String())
+	good, failures := askedAt(t, "http://"+l.Addr().String(), patient)
 	if good != 0 || failures["wrong protocol"]+failures["connection lost"] != 5 || failures["wrong protocol"] == 0 {
 		t.Errorf("%d good, %v", good, failures)
 	}
