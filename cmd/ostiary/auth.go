@@ -24,10 +24,11 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 		return nil, nil, err
 	}
 	nothing := func() error { return nil }
+	_, set := a.lookup(envKeys) // a variable without keys is one whose keys got lost
 	switch {
 	case f.auth == authNone && (len(list) > 0 || f.keysFile != ""):
 		return nil, nil, fmt.Errorf("%w: --auth none, but keys are set", errUsage)
-	case f.auth == authNone, f.auth == "" && f.keysFile == "" && len(list) == 0:
+	case f.auth == authNone, f.auth == "" && f.keysFile == "" && !set:
 		return nil, nothing, nil
 	case f.auth != "" && f.auth != authPreshared:
 		return nil, nil, fmt.Errorf("%w: --auth %q is neither none nor preshared", errUsage, f.auth)

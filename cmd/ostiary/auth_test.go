@@ -1,0 +1,27 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ostiary/ostiary/server"
+)
+
+// TestKeysUnset: nobody is asked for a key only where no place for keys is
+// named. A variable that is there and empty is a secret that got lost.
+func TestKeysUnset(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"", " ", ",", " , "} {
+		a := &app{lookup: func(name string) (string, bool) { return value, name == envKeys }}
+		if k, _, err := a.keys(&serveFlags{}); !errors.Is(err, server.ErrNoKeys) {
+			t.Errorf("%q: %v, %v", value, k, err)
+		}
+		if k, _, err := a.keys(&serveFlags{auth: authNone}); err != nil || k != nil {
+			t.Errorf("%q with --auth none: %v, %v", value, k, err)
+		}
+	}
+	a := &app{lookup: func(string) (string, bool) { return "", false }}
+	if k, _, err := a.keys(&serveFlags{}); err != nil || k != nil {
+		t.Errorf("without: %v, %v", k, err)
+	}
+}
