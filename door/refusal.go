@@ -29,6 +29,9 @@ const (
 	// BadPath: the path is not in its one canonical form ("//", "..", an encoded
 	// slash), so that routes and guards could read it in two ways.
 	BadPath
+	// ForeignPage: a web page of another machine asks, through a browser on this
+	// one, where being on this machine is all that is asked for.
+	ForeignPage
 )
 
 // Refusal is a reason with what it is about. As an error it says so in a
@@ -88,4 +91,6 @@ var reasons = [...]struct {
 	ShuttingDown:   {"the server is shutting down", http.StatusServiceUnavailable, codes.Unavailable},
 	Failed:         {"the server failed", http.StatusInternalServerError, codes.Internal},
 	BadPath:        {"the path is not in canonical form", http.StatusBadRequest, codes.InvalidArgument},
+	ForeignPage: {"web pages of other machines may not ask a server without keys, unless --cors names them",
+		http.StatusForbidden, codes.PermissionDenied},
 }

@@ -31,6 +31,23 @@ func newCORS(origins []string) (*cors, error) {
 	return c, nil
 }
 
+func (c *cors) allows(origin string) bool {
+	return c != nil && (c.any || c.origins[strings.ToLower(origin)])
+}
+
+// foreign says whether a web page asks that is neither allowed nor of this
+// machine. Browsers send such requests, writes among them, and only withhold
+// the answer from the page.
+func (c *cors) foreign(r *http.Request) bool {
+	for _, origin := range r.Header["Origin"] {
+		u, err := url.Parse(origin)
+		if !c.allows(origin) && (err != nil || !loopbackHost(u.Hostname())) {
+			return true
+		}
+	}
+	return false
+}
+
 // answer adds what the browser wants to know, and says whether the request was
 // a question about that only, and is answered.
 func (c *cors) answer(w http.ResponseWriter, r *http.Request) bool {
@@ -40,7 +57,7 @@ func (c *cors) answer(w http.ResponseWriter, r *http.Request) bool {
 	if origin == "" {
 		return false
 	}
-	allowed := c.any || c.origins[strings.ToLower(origin)]
+	allowed := c.allows(origin)
 	if allowed {
 		if c.any {
 			origin = "*"

@@ -45,6 +45,9 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case e.cors != nil && e.cors.answer(w, r):
 		return
+	case e.machine && e.cors.foreign(r):
+		c.refuse(nil, r, &door.Refusal{Reason: door.ForeignPage})
+		return
 	case d == nil:
 		e.table.nobody(w, r)
 		return

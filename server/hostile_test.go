@@ -175,3 +175,39 @@ func TestTenThousandConnections(t *testing.T) {
 		conn.Close()
 	}
 }
+
+// TestForeignPages: where being on this machine is all that is asked for, a
+// page of another site in a browser on it is not let in; with keys the page
+// would need one, and who wants anonymous callers gets them.
+func TestForeignPages(t *testing.T) {
+	t.Parallel()
+	open := start(t, server.Options{})
+	listed := start(t, server.Options{CORS: []string{"https://app.example"}})
+	anonymous := start(t, server.Options{Anonymous: true})
+	keyed := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
+	for _, c := range []struct {
+		name   string
+		r      *running
+		origin string
+		want   int
+	}{
+		{"another site", open, "https://evil.example", 403},
+		{"a sandboxed page", open, "null", 403},
+		{"a name that looks like it", open, "http://localhost.evil.example", 403},
+		{"a user's name", open, "http://localhost@evil.example", 403},
+		{"not an origin", open, "http://[", 403},
+		{"a page of this machine", open, "http://localhost:3000", 200},
+		{"by address", open, "http://[::1]:3000", 200},
+		{"allowed", listed, "https://app.example", 200},
+		{"not allowed", listed, "https://evil.example", 403},
+		{"anonymous is meant", anonymous, "https://evil.example", 200},
+		{"with keys", keyed, "https://evil.example", 200},
+	} {
+		if status, _, body := c.r.ask(t, "GET", "/echo/caller", "", "Origin", c.origin, "Authorization", "Bearer k"); status != c.want {
+			t.Errorf("%s: %d %s", c.name, status, body)
+		}
+	}
+	if status, _, _ := open.ask(t, "GET", "/healthz", "", "Origin", "https://evil.example"); status != 200 {
+		t.Error("health", status)
+	}
+}

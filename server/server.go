@@ -149,6 +149,9 @@ type gate struct {
 	requestsMax int64
 	streamsMax  int64
 	cors        *cors
+	// machine says that whoever is on this machine may ask: no keys, and nobody
+	// said that this is meant for others.
+	machine bool
 
 	requests atomic.Int64
 	streams  atomic.Int64
@@ -169,7 +172,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1),
 		patience: newPatience(), served: make(chan struct{})}
 	g := &gate{keys: o.Keys, log: o.Log, accessLog: o.AccessLog, metrics: s.metrics, timeout: max(o.RequestTimeout, 0), transfer: o.TransferTime,
-		probe: o.Probe, bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax}
+		probe: o.Probe, bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax,
+		machine: o.Keys == nil && !o.Anonymous}
 	g.ending, g.endStream = context.WithCancel(context.Background())
 	var err error
 	if g.cors, err = newCORS(o.CORS); err != nil {
@@ -239,6 +243,10 @@ func loopback(address string) bool {
 	if err != nil {
 		return false
 	}
+	return loopbackHost(host)
+}
+
+func loopbackHost(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
