@@ -187,11 +187,26 @@ func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsR
 	if err := g.finish(ctx, &c, err); err != nil {
 		return nil, err
 	}
-	out := &openfgav1.ListObjectsResponse{Objects: make([]string, len(ids))}
-	for i, id := range ids {
-		out.Objects[i] = r.Type + ":" + id
+	return &openfgav1.ListObjectsResponse{Objects: objectNames(r.Type, ids)}, nil
+}
+
+// objectNames writes "type:id" for each id, all of them into one piece of
+// memory.
+func objectNames(typ string, ids []string) []string {
+	size := 0
+	for _, id := range ids {
+		size += len(typ) + 1 + len(id)
 	}
-	return out, nil
+	all := make([]byte, 0, size)
+	for _, id := range ids {
+		all = append(append(append(all, typ...), ':'), id...)
+	}
+	text, names := string(all), make([]string, len(ids))
+	for i, id := range ids {
+		n := len(typ) + 1 + len(id)
+		names[i], text = text[:n], text[n:]
+	}
+	return names
 }
 
 func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
