@@ -1,7 +1,9 @@
 package ostiary
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
@@ -97,11 +99,19 @@ type entitling struct {
 	reader eval.Reader
 	names  []string
 	found  []string // memory for relations, cut from for each object
-	// reach is what the subject may be a member of at all; nil is not known.
-	reach *reach
+	// reach is what the subject may be a member of at all; nil is not known. It is
+	// walked once so many questions were asked that it pays.
+	reach  *reach
+	walked bool
+	asked  int
+	kind   schema.KindID // of the subject
 	// ids are those of names; nil where nothing follows from anything.
 	ids   []schema.RelationID
 	truth []bool // by relation, what held on the object at hand
+	// order is that in which names are asked: what others follow from comes first.
+	// answers are those of the object at hand, by name.
+	order   []int
+	answers []eval.Answer
 }
 
 // object fills in one object. Its own errors are in it, those of the whole are
@@ -119,40 +129,50 @@ func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 		most := w.s.engine.opts.Bounds.BatchItems
 		return over("BatchItems", most-w.left, most)
 	}
-	from := len(w.found)
 	clear(w.truth)
-	for i, name := range w.names {
+	for _, i := range w.order {
+		answer := &w.answers[i]
 		if known, yes := w.follows(i, o.Object.ID); known {
+			*answer = eval.Answer{}
 			if yes {
-				w.found = append(w.found, name)
+				answer.Truth = expr.True
 			}
 			continue
 		}
-		q.Relation = name
-		a, err := w.ready.binding.Check(w.ctx, w.reader, q, &w.env)
-		if err != nil {
-			if w.ctx.Err() != nil {
-				return w.ctx.Err()
+		if w.asked++; w.asked == reachFrom && w.ids != nil && !w.walked {
+			if err := w.walk(); err != nil {
+				return err
 			}
-			o.Relations, o.Undecided, o.Err = nil, nil, failed("check", w.s.id, err)
-			w.found = w.found[:from]
-			return nil
 		}
-		stats.Probes += a.Stats.Probes
-		stats.Nodes += a.Stats.Nodes
-		stats.Conditions += a.Stats.Conditions
-		switch a.Truth {
+		var err error
+		q.Relation = w.names[i]
+		if *answer, err = w.ready.binding.Check(w.ctx, w.reader, q, &w.env); err != nil {
+			o.Err = failed("check", w.s.id, err)
+			return w.ctx.Err()
+		}
+		stats.Probes += answer.Stats.Probes
+		stats.Nodes += answer.Stats.Nodes
+		stats.Conditions += answer.Stats.Conditions
+		if answer.Truth == expr.True && w.ids != nil {
+			w.truth[w.ids[i]] = true
+		}
+	}
+	w.tell(o)
+	return nil
+}
+
+// tell puts the answers into the object, in the order that was asked for.
+func (w *entitling) tell(o *ObjectEntitlements) {
+	from := len(w.found)
+	for i := range w.answers {
+		switch a := &w.answers[i]; a.Truth {
 		case expr.True:
-			w.found = append(w.found, name)
-			if w.ids != nil {
-				w.truth[w.ids[i]] = true
-			}
+			w.found = append(w.found, w.names[i])
 		case expr.Unknown:
-			o.Undecided = append(o.Undecided, Undecided{name, a.Reasons})
+			o.Undecided = append(o.Undecided, Undecided{w.names[i], a.Reasons})
 		}
 	}
 	o.Relations = w.found[from:len(w.found):len(w.found)]
-	return nil
 }
 
 // prepare finds what is the same for all objects of a type. What the request
@@ -191,6 +211,10 @@ func (w *entitling) prepare(typ string) error {
 // the request brings along, or the schema, leaves nothing to be shared.
 func (w *entitling) share(t *schema.Type) error {
 	w.reach, w.ids = nil, nil
+	w.order, w.answers = make([]int, len(w.names)), make([]eval.Answer, len(w.names))
+	for i := range w.order {
+		w.order[i] = i
+	}
 	r := w.request
 	d, err := w.ready.dependents(w.view.graph.Lineage())
 	if err != nil || d.deepens || len(r.Tuples)+len(r.Attributes) > 0 {
@@ -205,23 +229,29 @@ func (w *entitling) share(t *schema.Type) error {
 		}
 		w.ids[i] = rd.ID
 	}
-	w.truth = make([]bool, len(w.ready.schema.Relations))
-	if len(r.Objects)*len(w.names) < reachFrom {
-		return nil
-	}
-	reach, err := newReach(w.ready, 2*len(r.Objects)*len(w.names), w.view.graph)
+	relations := w.ready.schema.Relations
+	slices.SortStableFunc(w.order, func(a, b int) int { return cmp.Compare(relations[w.ids[a]].Component, relations[w.ids[b]].Component) })
+	w.truth = make([]bool, len(relations))
+	w.kind, w.walked, w.asked = kindOf(w.ready.schema, r.Subject), false, 0
+	return nil
+}
+
+// walk finds what the subject may be a member of, if that is not too much.
+func (w *entitling) walk() error {
+	w.walked = true
+	reach, err := newReach(w.ready, len(w.request.Objects)*len(w.names), w.view.graph)
 	if err != nil {
 		return err
 	}
-	reach.subject(r.Subject)
+	reach.subject(w.request.Subject)
 	if reach.run(); !reach.full {
 		w.reach = reach
 	}
 	return nil
 }
 
-// reachFrom is how many questions make it worth while to walk from the subject
-// first.
+// reachFrom is how many questions the evaluator is asked before a walk from the
+// subject is worth while.
 const reachFrom = 16
 
 // follows says what the i-th relation is on an object where that follows from
@@ -232,6 +262,9 @@ func (w *entitling) follows(i int, id string) (known, yes bool) {
 		return false, false
 	}
 	r := &w.ready.schema.Relations[w.ids[i]]
+	if w.kind != schema.None && w.request.Subject.Relation == "" && !r.Reaches(w.kind) {
+		return true, false
+	}
 	if w.reach != nil && !r.ReachAny && !w.reach.has(r.ID, id) {
 		return true, false
 	}

@@ -49,6 +49,7 @@ type serveFlags struct {
 	streams          int64
 	memory           int64
 	window           time.Duration
+	record           int
 	background       time.Duration
 	logFormat, level string
 	accessLog        bool
@@ -99,6 +100,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "most requests under way, streams aside")
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "most streams under way")
 	s.Int64Var(&f.memory, "memory-bytes", 0, "budget of all loaded stores: a write beyond it is refused; 0 is none")
+	s.IntVar(&f.record, "record-decisions", 0, "how many of the newest decisions are remembered, at most an hour and 64 MiB of them, for what-if; 0 is none")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long the past stays answerable; negative is for ever")
 	s.DurationVar(&f.background, "background", time.Minute, "how often expired tuples are removed and idle stores dropped; 0 is never")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -115,6 +117,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
+		Record: ostiary.Recording{Decisions: f.record},
 		Bounds: ostiary.Bounds{DepthMost: depthMost}}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)

@@ -90,7 +90,11 @@ func readTuple(r *jsonread.Reader, key bool) (t rel.Tuple) {
 			r.Unknown()
 		}
 	}
-	p.all(r)
+	if p.all(r); r.Err() == nil {
+		if err := t.Validate(); err != nil {
+			r.Fail(err.Error())
+		}
+	}
 	return t
 }
 
