@@ -294,10 +294,7 @@ func (p *prover) searched(s *Step, g *gate) {
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		list(x)
-		for _, pr := range p.q.probes(x) {
-			if pr.node == 0 {
-				continue
-			}
+		if pr, ok := p.q.ownProbe(x); ok && pr.node != 0 {
 			if edge, ok := p.q.probe(from, pr.node, pr.kind); ok {
 				s.add(p.tupleStep(from, edge, x, expr.False))
 			}

@@ -33,7 +33,13 @@ func BenchmarkListContextual(b *testing.B) {
 			direct("can_edit", schema.Arrow("project", "edits")), direct("can_delete", schema.Arrow("project", "deletes")),
 			direct("can_view", schema.Computed("can_edit"), schema.Computed("can_delete"), schema.Arrow("project", "views"))}},
 	}})
-	load := graph.New(graph.Options{}).Load()
+	g := graph.New(graph.Options{})
+	for _, k := range s.Kinds { // as a store does for its schemas
+		if _, err := g.Intern(graph.KindName(k)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	load := g.Load()
 	for p := range 10 {
 		for _, t := range []string{"project:%d#operator@group:ops#member", "profile:%[1]d-default#project@project:%[1]d", "profile:%[1]d-small#project@project:%[1]d"} {
 			if err := load.Add(parsed(b, fmt.Sprintf(t, p))); err != nil {

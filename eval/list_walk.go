@@ -75,7 +75,7 @@ func (w *walk) begin() error {
 		w.reach(step{relation: id, node: q.anchor(q.subject.Object())})
 	}
 	for _, s := range w.plan.starts {
-		for _, p := range q.probes(s.by) {
+		if p, ok := q.ownProbe(s.by); ok {
 			if p.node == 0 || missesWildcard() && p.node == q.starNode() {
 				continue
 			}

@@ -270,10 +270,11 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 	var arcs []arc
 	for i := range e.Direct {
 		x := &e.Direct[i]
-		for _, probe := range q.probes(x) {
-			if probe.node == 0 || probe.node == q.starNode() && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
-				continue
-			}
+		probe, ok := q.ownProbe(x)
+		if ok && probe.node == q.starNode() && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
+			ok = false
+		}
+		if ok && probe.node != 0 {
 			edge, ok := q.probe(from, probe.node, probe.kind)
 			if t := q.edgeIf(ok, x, from, edge); t != expr.False {
 				arcs = append(arcs, arc{gateTrue, 0, t, from, edge, x})
@@ -366,25 +367,24 @@ type probe struct {
 	kind graph.Kind
 }
 
-// probes are the nodes that, found under a restriction, make the subject a
-// member at once.
-func (q *query) probes(x *schema.Restriction) []probe {
-	k := q.b.s.Kinds[x.Kind]
+// ownProbe is the node that, found under a restriction, makes the subject a
+// member at once, if there is one.
+func (q *query) ownProbe(x *schema.Restriction) (probe, bool) {
+	k := &q.b.s.Kinds[x.Kind]
 	switch {
 	case q.kind == schema.None:
-		return nil
 	case k.Wildcard && q.b.s.Options.StarIsOrdinary:
 		if q.subject.ID == "*" && q.subject.Relation == "" && q.subject.Type == k.Type {
-			return []probe{{q.node, q.b.kinds[x.Kind]}}
+			return probe{q.node, q.b.kinds[x.Kind]}, true
 		}
 	case x.Kind == q.kind:
 		if q.node != 0 { // under StarIsOrdinary its kind is the wildcard's
-			return []probe{{q.node, q.r.KindOf(q.node)}}
+			return probe{q.node, q.r.KindOf(q.node)}, true
 		}
 	case k.Wildcard && k.Type == q.subject.Type:
-		return []probe{{q.starNode(), q.b.kinds[x.Kind]}}
+		return probe{q.starNode(), q.b.kinds[x.Kind]}, true
 	}
-	return nil
+	return probe{}, false
 }
 
 // plainKinds are the kinds of list that hold the objects of a kind: where "*"
