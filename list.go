@@ -98,7 +98,11 @@ func (r *ListSubjectsRequest) digest() digest {
 // a cursor; a search that a bound cut says which.
 func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
 	const op = "list objects"
-	p, err := s.page(ctx, pageRequest{&r.Ask, r.Type, r.Limit, r.Short, r.Cursor, r.digest})
+	page := pageRequest{ask: &r.Ask, typ: r.Type, limit: r.Limit, short: r.Short, cursor: r.Cursor}
+	if r.Cursor != "" {
+		page.digest = r.digest()
+	}
+	p, err := s.page(ctx, page)
 	if err != nil {
 		return ObjectList{}, failed(op, s.id, err)
 	}
@@ -110,14 +114,22 @@ func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectLi
 	if err != nil {
 		return ObjectList{}, failed(op, s.id, err)
 	}
-	return ObjectList{IDs: l.IDs, Next: p.next(s, l.More, l.Next), Unknown: l.Unknown, UnknownCount: l.UnknownCount,
+	next := ""
+	if l.More {
+		next = s.cursorText(p.view, r.digest(), []byte(l.Next.ID))
+	}
+	return ObjectList{IDs: l.IDs, Next: next, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
 		Reasons: l.Reasons, Bound: l.Bound, Revision: p.view.head.Revision, Stats: l.Stats}, nil
 }
 
 // ListSubjects lists { x : Check(x) is true }, as ListObjects does.
 func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (SubjectList, error) {
 	const op = "list subjects"
-	p, err := s.page(ctx, pageRequest{&r.Ask, r.Object.Type, r.Limit, r.Short, r.Cursor, r.digest})
+	page := pageRequest{ask: &r.Ask, typ: r.Object.Type, limit: r.Limit, short: r.Short, cursor: r.Cursor}
+	if r.Cursor != "" {
+		page.digest = r.digest()
+	}
+	p, err := s.page(ctx, page)
 	if err != nil {
 		return SubjectList{}, failed(op, s.id, err)
 	}
@@ -130,7 +142,11 @@ func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (Subjec
 	if err != nil {
 		return SubjectList{}, failed(op, s.id, err)
 	}
-	return SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, Next: p.next(s, l.More, l.Next),
+	next := ""
+	if l.More {
+		next = s.cursorText(p.view, r.digest(), []byte(l.Next.ID))
+	}
+	return SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, Next: next,
 		Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons, Bound: l.Bound,
 		Revision: p.view.head.Revision, Stats: l.Stats}, nil
 }
@@ -142,20 +158,18 @@ type pageRequest struct {
 	limit  int
 	short  bool
 	cursor string
-	digest func() digest
+	digest digest // of the question, where there is a cursor
 }
 
 // listPage is a list question, ready to be asked.
 type listPage struct {
-	view   *view
-	ready  *readySchema
-	env    eval.Env
-	page   eval.Page
-	digest func() digest
+	view  *view
+	ready *readySchema
+	env   eval.Env
+	page  eval.Page
 }
 
 func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error) {
-	p.digest = r.digest
 	most := s.engine.opts.Bounds.ListItems
 	if err := over("ListItems", r.limit, most); err != nil {
 		return p, err
@@ -165,7 +179,7 @@ func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error)
 		p.page.Limit = most
 	}
 	var position []byte
-	if p.view, position, err = s.pinned(ctx, r.ask.At, r.cursor, r.digest); err != nil {
+	if p.view, position, err = s.pinned(ctx, r.ask.At, r.cursor, func() digest { return r.digest }); err != nil {
 		return p, err
 	}
 	if len(position) > 0 {
@@ -180,14 +194,6 @@ func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error)
 	p.env = eval.Env{Now: s.nowOf(p.view), Context: r.ask.Context, Tuples: r.ask.Tuples,
 		Attributes: r.ask.Attributes, Bounds: s.engine.within(r.ask.Bounds)}
 	return p, nil
-}
-
-// next is the cursor of what follows a page.
-func (p *listPage) next(s *Store, more bool, last eval.Position) string {
-	if !more {
-		return ""
-	}
-	return s.cursorText(p.view, p.digest(), []byte(last.ID))
 }
 
 // pinned returns the view of a first page by its At, or of a later one by its
