@@ -307,7 +307,9 @@ func (w world) sameObjects(t *testing.T, v *View, m model) {
 	if len(want) > 0 {
 		t.Fatalf("objects missing: %v", want)
 	}
-	w.sameOrder(t, v, m)
+	if w.IntN(3) == 0 {
+		w.sameOrder(t, v, m)
+	}
 }
 
 // sameOrder holds Ordered and Tells to what the model tells of, by a rank that
