@@ -44,6 +44,10 @@ func echoDoor() *door.Door {
 	d.Routes = []door.Route{
 		{Method: "POST", Pattern: "/echo", Name: "Echo", BodyMax: 1000, Serve: echoBody},
 		{Method: "POST", Pattern: "/echo/large", Name: "Large", Serve: echoBody},
+		{Method: "POST", Pattern: "/echo/upload", Name: "Upload", Streams: true, Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprintf(w, "%d bytes, %v", n, err)
+		}},
 		{Method: "GET", Pattern: "/echo/open", Name: "Open", Public: true, Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
 			io.WriteString(w, "open to all")
 		}},

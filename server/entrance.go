@@ -140,7 +140,7 @@ func (c *call) stream(r *http.Request) (done func()) {
 	if r.ContentLength == 0 {
 		control.SetReadDeadline(time.Time{})
 	} else {
-		r.Body = &untilRead{r.Body, control}
+		r.Body = &untilRead{r.Body, control, c.transfer}
 	}
 	ctx, cancel := context.WithCancel(c.Context)
 	forget := context.AfterFunc(c.ending, cancel)
@@ -151,14 +151,18 @@ func (c *call) stream(r *http.Request) (done func()) {
 	}
 }
 
-// untilRead lifts the read deadline when a body has been read: net/http would
-// take its passing for a client that went away.
+// untilRead gives each read of a stream's body a deadline of its own, as writes
+// have: an import may be long, but not silent. It lifts the deadline when the
+// body has been read: net/http would take its passing for a client that went
+// away.
 type untilRead struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control  *http.ResponseController
+	transfer time.Duration
 }
 
 func (u *untilRead) Read(p []byte) (int, error) {
+	u.control.SetReadDeadline(time.Now().Add(u.transfer))
 	n, err := u.ReadCloser.Read(p)
 	if err == io.EOF {
 		u.control.SetReadDeadline(time.Time{})
