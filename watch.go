@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -164,6 +166,11 @@ type watchers struct {
 	count atomic.Int32
 	mu    sync.Mutex
 	all   map[*watcher]struct{}
+	// pending is what the goroutine of tell has yet to tell; telling says that it
+	// runs. A watcher that is added meanwhile skips what is older than it is, and
+	// one that is ended meanwhile loses what it would not have seen.
+	pending []watched
+	telling bool
 }
 
 // watcher is a bounded buffer of entries between a store's writer and one
@@ -212,10 +219,46 @@ func (ws *watchers) push(entries []storage.Entry, heads []storage.Head) (kept bo
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for w := range ws.all {
-		w.push(entries, heads)
+	if len(ws.all) <= directMax {
+		for w := range ws.all {
+			w.push(entries, heads)
+		}
+		return true
+	}
+	for i := range entries {
+		ws.pending = append(ws.pending, watched{entries[i], heads[i]})
+	}
+	if !ws.telling {
+		ws.telling = true
+		go ws.tell()
 	}
 	return true
+}
+
+// directMax is how many watchers a writer tells himself; more are told for him.
+const directMax = 8
+
+// tell tells all watchers what is pending, so that a writer pays for one of
+// them however many there are. It ends when nothing is pending.
+func (ws *watchers) tell() {
+	for {
+		ws.mu.Lock()
+		items := ws.pending
+		if ws.pending = nil; len(items) == 0 {
+			ws.telling = false
+			ws.mu.Unlock()
+			return
+		}
+		all := slices.Collect(maps.Keys(ws.all))
+		ws.mu.Unlock()
+		entries, heads := make([]storage.Entry, len(items)), make([]storage.Head, len(items))
+		for i := range items {
+			entries[i], heads[i] = items[i].entry, items[i].head
+		}
+		for _, w := range all {
+			w.push(entries, heads)
+		}
+	}
 }
 
 // look sends every watcher to the log.

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -146,6 +148,47 @@ func BenchmarkExplain(b *testing.B) {
 		b.Run(subject+" explain", func(b *testing.B) {
 			explain := w.replay(b, path+"/explain", q)
 			b.ReportMetric(float64(explain)/float64(check), "×check")
+		})
+	}
+}
+
+// BenchmarkWatchers measures how long a change takes to 1,000 clients that
+// watch over HTTP, the log or a permission: told-µs is the median time from the
+// write's beginning until the last of them has read it, write-µs the write's own.
+func BenchmarkWatchers(b *testing.B) {
+	for _, path := range []string{"/watch", "/watch-permission?object_type=document&relation=viewer&subject_type=user&object=watched"} {
+		name, _, _ := strings.Cut(path[1:], "?")
+		b.Run(name, func(b *testing.B) {
+			w := open(b, ostiary.Options{})
+			server := httptest.NewServer(w)
+			defer server.Close()
+			store := w.acme(b)
+			w.add(b, store, "group:g#member viewer document:watched")
+			var told sync.WaitGroup
+			for range 1000 {
+				s := watch(b, server, store+path)
+				go func() {
+					for s.in.Scan() {
+						if strings.HasPrefix(s.in.Text(), "data: ") {
+							told.Done()
+						}
+					}
+				}()
+			}
+			var writing, telling []time.Duration
+			for i := 0; b.Loop(); i++ {
+				told.Add(1000)
+				start := time.Now()
+				w.add(b, store, fmt.Sprintf("user:u%d member group:g", i))
+				writing = append(writing, time.Since(start))
+				told.Wait()
+				telling = append(telling, time.Since(start))
+			}
+			slices.Sort(writing)
+			slices.Sort(telling)
+			b.ReportMetric(float64(writing[len(writing)/2].Microseconds()), "write-µs")
+			b.ReportMetric(float64(telling[len(telling)/2].Microseconds()), "told-µs")
+			server.CloseClientConnections()
 		})
 	}
 }
