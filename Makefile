@@ -21,8 +21,11 @@ test: build
 # One that fails does not keep the others from running.
 conformance:
 	@status=0; \
-	for module in conformance/*/; do \
-		$(GO) run ./internal/testrun -C $$module -count=1 -timeout 50m ./... || status=1; \
+	for module in conformance/*/go.mod; do \
+		$(GO) run ./internal/testrun -C $$(dirname $$module) -count=1 -timeout 50m ./... || status=1; \
+	done; \
+	for script in conformance/*/run.sh; do \
+		bash $$script || status=1; \
 	done; \
 	exit $$status
 

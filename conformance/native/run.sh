@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Plays the native door with schemathesis, by the OpenAPI document that it
 # serves. Wants python3 and curl. What it fetches lies in .work, which is ignored.
+# Where that cannot be fetched it says so and skips. Its last line counts the run.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
 if [ ! -x "$work/venv/bin/schemathesis" ]; then
-	python3 -m venv "$work/venv"
-	"$work/venv/bin/pip" install -q -r requirements.txt
+	if ! { python3 -m venv "$work/venv" && timeout 600 "$work/venv/bin/pip" install -q -r requirements.txt; }; then
+		echo "skip conformance/native: schemathesis cannot be installed"
+		echo "0 passed, 0 failed, 1 skipped"
+		exit 0
+	fi
 fi
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary)
 rm -rf "$work/data"
@@ -32,4 +36,6 @@ done
 "$work/venv/bin/schemathesis" --config-file schemathesis.toml run "$base/openapi.json" \
 	--exclude-operation-id Watch --exclude-operation-id WatchPermission --exclude-operation-id DeleteStore --exclude-operation-id Import \
 	--phases examples,coverage,fuzzing --max-examples "${EXAMPLES:-25}" --seed "${SEED:-1}" --exclude-checks positive_data_acceptance \
-	--continue-on-failure --no-color
+	--continue-on-failure --no-color && status=0 || status=$?
+if [ "$status" = 0 ]; then echo "1 passed, 0 failed, 0 skipped"; else echo "0 passed, 1 failed, 0 skipped"; fi
+exit "$status"
