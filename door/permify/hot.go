@@ -206,7 +206,7 @@ func (b *bulk) read(r *jsonread.Reader) {
 				if n := len(b.items); n > 0 {
 					last = b.items[n-1]
 				}
-				b.items = append(b.items, readItem(r, &last))
+				b.items = append(b.items, readTriple(r, "permission", last))
 			}
 		case "tenant_id":
 			_ = r.String()
@@ -219,15 +219,16 @@ func (b *bulk) read(r *jsonread.Reader) {
 	}
 }
 
-// readItem reads an item; it likely resembles the one before.
-func readItem(r *jsonread.Reader, last *eval.Question) (q eval.Question) {
+// readTriple reads an item of a bulk check or a tuple, which differ in how the
+// relation's field is named; it likely resembles the one before.
+func readTriple(r *jsonread.Reader, relation string, last eval.Question) (q eval.Question) {
 	seen := 0
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "entity":
 			readEntity(r, &q.Object, last.Object.Type)
 			seen |= 1
-		case "permission":
+		case relation:
 			q.Relation = r.StringLike(last.Relation)
 		case "subject":
 			readSubject(r, &q.Subject, last.Subject.Type)
@@ -287,11 +288,13 @@ func (c *change) read(r *jsonread.Reader) {
 					r.Fail("too many tuples")
 					return
 				}
-				var last rel.Tuple
+				var last eval.Question
 				if n := len(c.tuples); n > 0 {
-					last = c.tuples[n-1]
+					t := &c.tuples[n-1]
+					last = eval.Question{Object: t.Object, Relation: t.Relation, Subject: t.Subject}
 				}
-				c.tuples = append(c.tuples, readTuple(r, &last))
+				t := readTriple(r, "relation", last)
+				c.tuples = append(c.tuples, rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject})
 			}
 		case "attributes":
 			for r.Array(); r.Item(); {
@@ -306,28 +309,6 @@ func (c *change) read(r *jsonread.Reader) {
 	if !metadata {
 		r.Fail("not in plain form")
 	}
-}
-
-func readTuple(r *jsonread.Reader, last *rel.Tuple) (t rel.Tuple) {
-	seen := 0
-	for r.Object(); r.Field(); {
-		switch string(r.Name()) {
-		case "entity":
-			readEntity(r, &t.Object, last.Object.Type)
-			seen |= 1
-		case "relation":
-			t.Relation = r.StringLike(last.Relation)
-		case "subject":
-			readSubject(r, &t.Subject, last.Subject.Type)
-			seen |= 2
-		default:
-			r.Unknown()
-		}
-	}
-	if seen != 3 {
-		r.Fail("not in plain form")
-	}
-	return t
 }
 
 func (s *service) serveLookupEntity(w http.ResponseWriter, r *http.Request, p door.Params) {
