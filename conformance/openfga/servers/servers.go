@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -217,22 +216,3 @@ func (s *Server) Dial(t testing.TB) *grpc.ClientConn {
 
 // PID is the process's.
 func (s *Server) PID() int { return s.process.Process.Pid }
-
-// CPU is the processor time that the process has used.
-func (s *Server) CPU() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
-	if err != nil {
-		return 0, err
-	}
-	var user, system int64
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("stat: %q", stat)
-	}
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		return 0, err
-	}
-	const ticksPerSecond = 100 // Linux shows user space no other
-	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
-}
