@@ -119,19 +119,13 @@ func (n *native) remove(ctx context.Context) {
 	_ = n.lxd.Teardown(ctx)
 }
 
-// nativeCell is a cell's requests on the server.
-type nativeCell struct {
-	name     string
-	requests []httpRequest
-}
-
-func (n *native) cells() ([]nativeCell, error) {
+func (n *native) cells() ([]httpCell, error) {
 	questions := n.data.shape.ThreeHop(Questions)
 	t := n.world
 	store := "/ostiary/v1" + t.path("")
-	cells := []nativeCell{{name: "check, OpenFGA"}, {name: "check, AuthZEN"}, {name: "check, native"}, {name: "explain, native"}}
+	cells := []httpCell{{name: "check, OpenFGA"}, {name: "check, AuthZEN"}, {name: "check, native"}, {name: "explain, native"}}
 	var failed error
-	add := func(cell *nativeCell, on *HTTP, path string, body any, want string, count int) {
+	add := func(cell *httpCell, on *HTTP, path string, body any, want string, count int) {
 		text, err := json.Marshal(body)
 		if err != nil {
 			failed = err
@@ -150,14 +144,14 @@ func (n *native) cells() ([]nativeCell, error) {
 		add(&cells[2], t, store+"check", question, fmt.Sprintf(`"allowed":%t`, q.Allowed), 1)
 		add(&cells[3], t, store+"explain", question, fmt.Sprintf(`"truth":"%t"`, q.Allowed), -1)
 	}
-	entitlements := nativeCell{name: "entitlements 10 × 54"}
+	entitlements := httpCell{name: "entitlements 10 × 54"}
 	var objects []string
 	for p := 1; p <= lxdProjects; p++ {
 		objects = append(objects, lxdProject(p).String())
 	}
 	add(&entitlements, n.lxd, "/ostiary/v1"+n.lxd.path("entitlements"),
 		map[string]any{"subject": "identity:" + lxdIdentity, "objects": objects, "relations": ProjectEntitlements()}, `"can_view_operations"`, lxdProjects)
-	difference := nativeCell{name: "difference of 10 tuples"}
+	difference := httpCell{name: "difference of 10 tuples"}
 	add(&difference, t, store+"difference", map[string]any{"object_type": "document", "relation": "viewer", "subject_type": "user",
 		"from": map[string]any{"revision": n.before}, "to": map[string]any{"revision": n.before + 1}}, `"after":"true"`, differenceTuples)
 	return append(cells, entitlements, difference), failed

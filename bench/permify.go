@@ -102,13 +102,14 @@ func turns(requests []httpRequest) Ask {
 	return func(ctx context.Context, client, i int) error { return requests[i%len(requests)].Ask(ctx, client) }
 }
 
-type permifyCell struct {
+// httpCell is a cell with its requests on a server.
+type httpCell struct {
 	name     string
 	requests []httpRequest
 }
 
-func (p *permify) cells() []permifyCell {
-	return []permifyCell{{"check", p.check()}, {"bulk check 100", p.bulk()}}
+func (p *permify) cells() []httpCell {
+	return []httpCell{{"check", p.check()}, {"bulk check 100", p.bulk()}}
 }
 
 func (r *Runner) permifySide(ctx context.Context, s *Side, p *permify, o *PermifyOptions) error {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/bench"
-	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -102,7 +101,7 @@ func (s *sides) folder() (string, error) {
 
 // openFolder opens an engine on a folder; "" is memory.
 func openFolder(ctx context.Context, dir string) (e *ostiary.Engine, end func() error, err error) {
-	options := ostiary.Options{Conditions: cel.New(cel.Options{})}
+	options := ostiary.Options{Conditions: conditions()}
 	end = func() error { return nil }
 	if dir != "" {
 		driver, err := pebble.Open(dir, pebble.Options{})

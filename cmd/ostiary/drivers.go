@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
@@ -31,10 +32,13 @@ func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engin
 	return a.withData(ctx, create, ostiary.Options{}, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
+// conditions compiles what the doors of this program admit.
+func conditions() expr.Compiler { return openfga.Conditions{Inner: cel.New(cel.Options{})} }
+
 // withData is withEngine with options of the engine's; the driver is nil where
 // nothing is kept.
 func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
-	options.Conditions = openfga.Conditions{Inner: cel.New(cel.Options{})}
+	options.Conditions = conditions()
 	var driver *pebble.Driver
 	if a.data != inMemory {
 		if a.model != "" || a.tuples != "" {
