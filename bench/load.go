@@ -220,15 +220,22 @@ func (r *Result) Fill(record *Record) {
 // Run puts the load on ask and returns what it measured: at the end, when ctx
 // ends (with its error), whichever comes first. All goroutines have ended then.
 func (l Load) Run(ctx context.Context, ask Ask) (*Result, error) {
-	l = l.withDefaults()
-	if l.WarmUp > 0 {
-		warm := l
-		warm.WarmUp, warm.Duration, warm.Requests, warm.Progress = 0, l.WarmUp, 0, nil
-		if _, err := warm.run(ctx, ask); err != nil {
-			return nil, err
-		}
+	if err := l.warm(ctx, ask); err != nil {
+		return nil, err
 	}
+	l = l.withDefaults()
 	return l.run(ctx, ask)
+}
+
+// warm runs the load for WarmUp, unmeasured.
+func (l Load) warm(ctx context.Context, ask Ask) error {
+	if l.WarmUp <= 0 {
+		return nil
+	}
+	l.WarmUp, l.Duration, l.Requests, l.Progress = 0, l.WarmUp, 0, nil
+	l = l.withDefaults()
+	_, err := l.run(ctx, ask)
+	return err
 }
 
 func (l *Load) run(ctx context.Context, ask Ask) (*Result, error) {

@@ -65,13 +65,11 @@ func (r *Runner) teardown(ctx context.Context) error {
 func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load, ask Ask) error {
 	title := fmt.Sprintf("%s: %s, %s", s.Peer, record.Cell, s.Target.Door())
 	load.Progress = r.progress(title, load.Requests)
-	if warm := load; warm.WarmUp > 0 {
-		warm.Duration, warm.Requests, warm.WarmUp, warm.Progress = warm.WarmUp, 0, 0, nil
-		if _, err := warm.Run(ctx, ask); err != nil {
-			return err
-		}
-		load.WarmUp = 0
+	// The processor times are the measured part's alone.
+	if err := load.warm(ctx, ask); err != nil {
+		return err
 	}
+	load.WarmUp = 0
 	server, own := s.used(), ownTime()
 	result, err := load.Run(ctx, ask)
 	if err != nil {
