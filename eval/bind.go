@@ -291,8 +291,12 @@ func (b *Binding) subjectKind(sub *rel.Subject) (kind schema.KindID, t *typeName
 	return kind, t, b.kind(kind)
 }
 
-// reaches says whether a relation need be looked at for a subject's kind.
+// reaches says whether a relation need be looked at for a subject's kind. Where
+// what is looked at can tell in the answer, a wildcard's is that of its objects.
 func (b *Binding) reaches(id schema.RelationID, k schema.KindID) bool {
+	if b.fails && k != schema.None && b.s.Kinds[k].Wildcard {
+		k = b.types[b.typeNamed(b.s.Kinds[k].Type)].plain
+	}
 	return b.s.Relations[id].Reaches(k)
 }
 

@@ -388,13 +388,12 @@ func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
 	if w.met != nil && (len(w.met.Missing) > 0 || len(w.met.Errors) > 0) {
 		l.why(w.met)
 	}
-	fails := w.q.b.fails
 	switch {
 	case w.star == expr.True:
 		l.Wildcard = expr.True
-	case w.star == expr.Unknown || w.anybody || fails:
+	case w.star == expr.Unknown || w.anybody || w.q.b.fails:
 		sub := rel.Subject{Type: lq.SubjectType, ID: stranger, Relation: lq.SubjectRelation}
-		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary && !fails {
+		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary {
 			sub.ID = rel.Wildcard // the same, and known to the data
 		}
 		a := w.check(sub)

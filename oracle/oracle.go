@@ -241,10 +241,14 @@ func (t *Table) ground(r schema.Rewrite, x rel.Object, relation string, u rel.Su
 	case schema.OpArrow:
 		some := formula{op: schema.OpUnion}
 		for _, e := range o.tuples[node{x, r.Relation}] {
-			if !o.wildcard(e.subject) {
-				some.children = append(some.children, formula{op: opHop, value: e.holds,
-					children: []formula{t.ground(r.Children[0], e.subject.Object(), "", u)}})
+			if o.wildcard(e.subject) {
+				continue
 			}
+			behind := never
+			if t.reach.looksUnder(r.Children[0], e.subject.Type) {
+				behind = t.ground(r.Children[0], e.subject.Object(), "", u)
+			}
+			some.children = append(some.children, formula{op: opHop, value: e.holds, children: []formula{behind}})
 		}
 		return some
 	case schema.OpAttribute:

@@ -117,7 +117,7 @@ func expandLaw(b *Bench) *Failure {
 // memberByTree reads a tree as the oracle reads a world: each relation that is
 // expanded anywhere in it is a formula.
 func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Truth {
-	t := &Table{oracle: o, subject: u, number: map[node]int{}}
+	t := &Table{oracle: o, number: map[node]int{}}
 	var expanded []*eval.Tree
 	eachTree(tree, func(r *eval.Tree) {
 		if r.Kind == eval.TreeRelation && len(r.Children) > 0 {

@@ -13,7 +13,7 @@ import (
 // member) and an upper set (possibly a member).
 type Table struct {
 	oracle   *Oracle
-	subject  rel.Subject
+	reach    reach
 	number   map[node]int
 	formulas []formula
 	sets     sets
@@ -29,7 +29,7 @@ type sets struct {
 // Members asks everything about u. The objects that exist are those that the
 // world mentions, u's own and extra.
 func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
-	t := &Table{oracle: o, subject: u, number: map[node]int{}}
+	t := &Table{oracle: o, reach: o.reach(u), number: map[node]int{}}
 	var nodes []node
 	for _, x := range append(append([]rel.Object{u.Object()}, o.objects...), extra...) {
 		def := o.types[x.Type]
@@ -44,18 +44,16 @@ func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
 			}
 		}
 	}
-	reached := o.reached(u)
 	for _, n := range nodes {
-		if !reached[memberOf{n.object.Type, n.relation}] && o.world.Model.Options.MissingContextFails {
-			t.formulas = append(t.formulas, never) // no tuple of it is looked at
-			continue
-		}
 		if n.object == u.Object() && n.relation == u.Relation {
 			t.formulas = append(t.formulas, formula{value: expr.True}) // itself
 			continue
 		}
-		r := o.relation(n.object.Type, n.relation)
-		t.formulas = append(t.formulas, t.ground(r.Rewrite, n.object, n.relation, u))
+		f := never
+		if t.reach.looksAt(n.object.Type, n.relation) {
+			f = t.ground(o.relation(n.object.Type, n.relation).Rewrite, n.object, n.relation, u)
+		}
+		t.formulas = append(t.formulas, f)
 	}
 	t.solve()
 	return t

@@ -31,8 +31,9 @@ type Options struct {
 	UnsetAttributeIsZero bool `json:"unsetAttributeIsZero,omitempty"`
 	// MissingContextFails makes a check unknown when any condition that its walk
 	// from the object meets lacks context, even on an edge that cannot lead to
-	// the subject (OpenFGA). What no subject of its kind could ever be a member
-	// of is not walked.
+	// the subject (OpenFGA). The walk leaves out each relation, and what stands
+	// under an arrow, that no subject of the kind could ever be a member of; a
+	// wildcard is of its objects' kind in that.
 	MissingContextFails bool `json:"missingContextFails,omitempty"`
 	// StrictTuplesets refuses an arrow whose first relation admits usersets or
 	// wildcards or is not direct alone (OpenFGA).
