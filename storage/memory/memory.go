@@ -1,12 +1,13 @@
 // Package memory keeps stores in RAM, for tests and for programs whose data
 // need not outlive them. Its main type is Driver: storage/kv over Store, an
-// ordered map whose versions are immutable. It never touches a disk.
+// ordered map. It never touches a disk.
 package memory
 
 import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
@@ -28,9 +29,18 @@ func New() *Driver {
 
 // Store is a kv.Store in RAM. Unlike a Driver it keeps its data when closed:
 // a later kv.New over it finds them, which is how a test plays a restart.
+//
+// A version that a Scan or a Snapshot took never changes. What nobody took is
+// changed where it stands, so that a commit of a few pairs copies nothing.
 type Store struct {
-	root    atomic.Pointer[version]
+	// writing is held by who commits.
 	writing sync.Mutex
+	// mu is held for reading by who looks at tree, and for writing by who changes
+	// it or its nodes.
+	mu   sync.RWMutex
+	tree tree
+	// taken says that somebody has the tree's nodes of its stamp.
+	taken atomic.Bool
 }
 
 // version is one immutable state of the map.
@@ -45,33 +55,47 @@ var (
 )
 
 // NewStore returns an empty Store.
-func NewStore() *Store {
-	s := &Store{}
-	s.root.Store(&version{})
-	return s
-}
+func NewStore() *Store { return &Store{} }
 
 // Get appends key's newest value to dst.
-func (s *Store) Get(key, dst []byte) ([]byte, bool, error) { return s.root.Load().Get(key, dst) }
+func (s *Store) Get(key, dst []byte) ([]byte, bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.root.appendValue(key, dst)
+}
 
 // Scan walks the newest version.
 func (s *Store) Scan(lower, upper []byte) (kv.Iterator, error) {
-	return s.root.Load().Scan(lower, upper)
+	return s.take().Scan(lower, upper)
 }
 
-// Snapshot returns the newest version; it costs nothing.
-func (s *Store) Snapshot() (kv.Snapshot, error) { return s.root.Load(), nil }
+// Snapshot returns the newest version. The nodes that are changed afterwards
+// are copied, once.
+func (s *Store) Snapshot() (kv.Snapshot, error) { return s.take(), nil }
+
+func (s *Store) take() *version {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.taken.Store(true)
+	return &version{s.tree.root, s.tree.stamp}
+}
 
 // Batch returns an empty batch.
-func (s *Store) Batch() kv.Batch { return &batch{store: s} }
+func (s *Store) Batch() kv.Batch {
+	b := &batch{store: s}
+	b.changes = b.few[:0]
+	return b
+}
 
 // Close does nothing.
 func (s *Store) Close() error { return nil }
 
-func (v *version) Get(key, dst []byte) ([]byte, bool, error) {
-	value, ok := v.root.get(string(key))
+func (n *node) appendValue(key, dst []byte) ([]byte, bool, error) {
+	value, ok := n.get(unsafe.String(unsafe.SliceData(key), len(key)))
 	return append(dst, value...), ok, nil
 }
+
+func (v *version) Get(key, dst []byte) ([]byte, bool, error) { return v.root.appendValue(key, dst) }
 
 func (v *version) Scan(lower, upper []byte) (kv.Iterator, error) {
 	return newCursor(v.root, string(lower), string(upper)), nil
@@ -83,6 +107,7 @@ func (v *version) Close() error { return nil }
 type batch struct {
 	store   *Store
 	changes []change
+	few     [4]change
 	done    bool
 }
 
@@ -99,8 +124,21 @@ const (
 	opDeleteRange
 )
 
+// jointMax is how long a value may be to share its key's memory, which may
+// outlive it where the key parts two nodes.
+const jointMax = 1 << 10
+
 func (b *batch) Set(key, value []byte) error {
-	b.changes = append(b.changes, change{opSet, string(key), string(value)})
+	c := change{op: opSet}
+	if len(value) <= jointMax {
+		pair := make([]byte, len(key)+len(value))
+		copy(pair[copy(pair, key):], value)
+		joint := unsafe.String(unsafe.SliceData(pair), len(pair)) // pair is not changed again
+		c.key, c.value = joint[:len(key)], joint[len(key):]
+	} else {
+		c.key, c.value = string(key), string(value)
+	}
+	b.changes = append(b.changes, c)
 	return nil
 }
 
@@ -114,6 +152,10 @@ func (b *batch) DeleteRange(lower, upper []byte) error {
 	return nil
 }
 
+// inPlaceMax is how many changes are made while readers wait. More are made in
+// a copy of the nodes that they touch.
+const inPlaceMax = 1024
+
 // Commit publishes one new version. A second Commit is an error.
 func (b *batch) Commit() error {
 	if b.done {
@@ -123,10 +165,28 @@ func (b *batch) Commit() error {
 	s := b.store
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	old := s.root.Load()
-	t := tree{root: old.root, stamp: old.stamp + 1}
-	for _, c := range b.changes {
-		switch c.op {
+	if len(b.changes) > inPlaceMax {
+		t := tree{s.tree.root, s.tree.stamp + 1}
+		t.apply(b.changes)
+		s.mu.Lock()
+		s.tree = t
+		s.taken.Store(false) // what was taken is of an older stamp
+		s.mu.Unlock()
+	} else {
+		s.mu.Lock()
+		if s.taken.Swap(false) {
+			s.tree.stamp++
+		}
+		s.tree.apply(b.changes)
+		s.mu.Unlock()
+	}
+	b.changes, b.few = nil, [4]change{}
+	return nil
+}
+
+func (t *tree) apply(changes []change) {
+	for i := range changes {
+		switch c := &changes[i]; c.op {
 		case opSet:
 			t.set(c.key, c.value)
 		case opDelete:
@@ -135,12 +195,9 @@ func (b *batch) Commit() error {
 			t.deleteRange(c.key, c.value)
 		}
 	}
-	s.root.Store(&version{t.root, t.stamp})
-	b.changes = nil
-	return nil
 }
 
 func (b *batch) Close() error {
-	b.done, b.changes = true, nil
+	b.done, b.changes, b.few = true, nil, [4]change{}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// A node is immutable once the version that made it is published: a tree copies
+// A node is immutable once somebody took the version that made it: a tree copies
 // nodes of another stamp before it changes them. Leaves hold the pairs; an
 // inner node holds its children and, for each, the least key that may lie in
 // it (the first child's is not looked at). Leaves all have the same depth.
@@ -45,7 +45,7 @@ func (n *node) get(key string) (string, bool) {
 	return n.values[i], true
 }
 
-// tree is a version in the making; it may change nodes of its own stamp.
+// tree is a version that nobody took yet; it may change nodes of its own stamp.
 type tree struct {
 	root  *node
 	stamp uint64
@@ -68,6 +68,15 @@ func (t *tree) own(n *node) *node {
 // grown copies s with room for a few more, so that a run of changes to one node
 // does not copy it each time.
 func grown[E any](s []E) []E { return append(make([]E, 0, len(s)+2), s...) }
+
+// inserted inserts into a node's slice, whose memory never grows beyond what a
+// node can hold.
+func inserted[E any](s []E, i int, e E) []E {
+	if len(s) == cap(s) {
+		s = append(make([]E, 0, min(2*len(s)+2, nodeMax+1)), s...)
+	}
+	return slices.Insert(s, i, e)
+}
 
 func (t *tree) set(key, value string) {
 	if t.root == nil {
@@ -95,11 +104,11 @@ func (t *tree) insert(n *node, key, value string) *node {
 	if n.leaf() {
 		i, found := slices.BinarySearch(n.keys, key)
 		if found {
-			n.values[i] = value
+			n.keys[i], n.values[i] = key, value // the old key's memory may be the old value's
 			return nil
 		}
-		n.keys = slices.Insert(n.keys, i, key)
-		n.values = slices.Insert(n.values, i, value)
+		n.keys = inserted(n.keys, i, key)
+		n.values = inserted(n.values, i, value)
 		return t.split(n, i == len(n.keys)-1)
 	}
 	i := n.child(key)
@@ -109,8 +118,8 @@ func (t *tree) insert(n *node, key, value string) *node {
 	if right == nil {
 		return nil
 	}
-	n.keys = slices.Insert(n.keys, i+1, right.first())
-	n.kids = slices.Insert(n.kids, i+1, right)
+	n.keys = inserted(n.keys, i+1, right.first())
+	n.kids = inserted(n.kids, i+1, right)
 	return t.split(n, i+1 == len(n.kids)-1)
 }
 
