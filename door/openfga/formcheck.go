@@ -21,18 +21,7 @@ func ruled(m interface{ ValidateAll() error }) error {
 
 // idForm is that of store and model ids: 26 letters and digits, some letters
 // aside.
-func idForm(s string) bool {
-	if len(s) != 26 {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' && c != 'I' && c != 'L' && c != 'O' && c != 'U') {
-			return false
-		}
-	}
-	return true
-}
+func idForm(s string) bool { return len(s) == 26 && consists(s, inULID) }
 
 func idsForm(store, model string) bool { return idForm(store) && (model == "" || idForm(model)) }
 
@@ -69,6 +58,9 @@ const (
 )
 
 func checkKeyForm(k *wire.Key) bool {
+	if _, plain := plainKey(k); plain {
+		return true
+	}
 	return word(k.User, 2, userBytesMax) && name(k.Relation, relationRunesMax) && word(k.Object, 2, objectRunesMax)
 }
 
@@ -115,7 +107,8 @@ func checkForm(r *wire.CheckRequest) error {
 }
 
 func checkFits(r *wire.CheckRequest) bool {
-	return idsForm(r.StoreID, r.ModelID) && r.HasKey && checkKeyForm(&r.Key) && contextualForm(r.Tuples) && consistencyForm(r.Consistency)
+	return idsForm(r.StoreID, r.ModelID) && r.HasKey && checkKeyForm(&r.Key) &&
+		(len(r.Tuples) == 0 || contextualForm(r.Tuples)) && (r.Consistency == 0 || consistencyForm(r.Consistency))
 }
 
 func batchForm(r *wire.BatchCheckRequest) error {

@@ -149,6 +149,14 @@ func hasRelation(s *schema.Schema, typ, relation string) error {
 
 // question reads what a check asks, loosely: names that the schema has.
 func question(s *schema.Schema, key *wire.Key) (rel.Key, error) {
+	if k, plain := plainKey(key); plain {
+		return k, known(s, &k)
+	}
+	return anyQuestion(s, key)
+}
+
+// anyQuestion is question for names of any kind.
+func anyQuestion(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	var k rel.Key
 	var err error
 	if k.Subject, err = subject(s, key.User); err != nil {

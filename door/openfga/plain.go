@@ -1,0 +1,99 @@
+package openfga
+
+import (
+	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Nearly all names are plain: printable ASCII. Those are read here, in one walk
+// over each; the rules byte by byte, and their errors, are elsewhere
+// (formcheck.go, validate.go), and read the same in what both accept.
+
+// What a byte may stand in.
+const (
+	inULID uint8 = 1 << iota
+	inName       // a type or an id
+	inWord       // a relation
+)
+
+var classes = func() (of [256]uint8) {
+	for c := byte('!'); c <= '~'; c++ {
+		switch c {
+		case ':', '#':
+			continue
+		case '@':
+			of[c] = inName
+		default:
+			of[c] = inName | inWord
+		}
+		if '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' && c != 'I' && c != 'L' && c != 'O' && c != 'U' {
+			of[c] |= inULID
+		}
+	}
+	return of
+}()
+
+// consists says whether all bytes of s are of a class.
+func consists(s string, class uint8) bool {
+	for i := 0; i < len(s); i++ {
+		class &= classes[s[i]]
+	}
+	return class != 0
+}
+
+// plainKey reads a key of plain names whose form is right. Of another it says
+// nothing.
+func plainKey(k *wire.Key) (key rel.Key, ok bool) {
+	if len(k.User) > userBytesMax || len(k.Object) > objectRunesMax || len(k.Relation) > relationRunesMax ||
+		k.Relation == "" || !consists(k.Relation, inWord) {
+		return key, false
+	}
+	colon, hash := dividers(k.Object)
+	if colon <= 0 || hash != len(k.Object) || hash == colon+1 {
+		return key, false
+	}
+	key.Object, key.Relation = rel.Object{Type: k.Object[:colon], ID: k.Object[colon+1:]}, k.Relation
+	if colon, hash = dividers(k.User); colon <= 0 || hash <= colon+1 {
+		return key, false
+	}
+	key.Subject.Type, key.Subject.ID = k.User[:colon], k.User[colon+1:hash]
+	if hash < len(k.User) {
+		key.Subject.Relation = k.User[hash+1:]
+		if key.Subject.Relation == "" || !consists(key.Subject.Relation, inWord) || key.Subject.ID == rel.Wildcard {
+			return key, false
+		}
+	}
+	return key, key.Object.ID != rel.Wildcard
+}
+
+// dividers finds the colon and the number sign of a plain name, the latter at
+// its end if it has none; colon is -1 where the name is not plain or has
+// another of them.
+func dividers(s string) (colon, hash int) {
+	colon, hash = -1, len(s)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case classes[c]&inName != 0:
+		case c == ':' && colon < 0:
+			colon = i
+		case c == '#' && colon >= 0 && hash == len(s):
+			hash = i
+		default:
+			return -1, 0
+		}
+	}
+	return colon, hash
+}
+
+// known says whether the schema has what a key names.
+func known(s *schema.Schema, k *rel.Key) error {
+	if k.Subject.Relation == "" {
+		if err := hasType(s, k.Subject.Type); err != nil {
+			return err
+		}
+	} else if err := hasRelation(s, k.Subject.Type, k.Subject.Relation); err != nil {
+		return err
+	}
+	return hasRelation(s, k.Object.Type, k.Relation)
+}
