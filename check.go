@@ -84,10 +84,13 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 		}
 	}
 	env := &s.engine.plain
-	if r.Context != nil || len(r.Tuples)|len(r.Attributes)|r.Bounds.Depth|r.Bounds.Nodes != 0 ||
-		ready.timed || s.expiring.Load() {
+	timed := r.Context != nil || len(r.Tuples)|len(r.Attributes) != 0 || ready.timed || s.expiring.Load()
+	if timed || r.Bounds.Depth|r.Bounds.Nodes != 0 {
 		env = s.engine.envs.Get().(*eval.Env)
-		*env = eval.Env{Now: s.nowOf(v), Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}
+		*env = eval.Env{Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}
+		if timed { // the clock is a good part of a check
+			env.Now = s.nowOf(v)
+		}
 	}
 	a, err := ready.binding.Check(ctx, v.graph, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, env)
 	if env != &s.engine.plain {
