@@ -47,10 +47,17 @@ type Router struct {
 
 // node is one position in the tree of segments.
 type node struct {
-	literal map[string]*node
+	literal []literal
 	param   *node
 	methods []entry // of patterns that end here
 	rest    []entry // of patterns that end here with {name...}
+}
+
+// literal is a segment and what lies below it. A node has a dozen at most, which
+// are sooner compared than hashed.
+type literal struct {
+	segment string
+	node    *node
 }
 
 type entry struct {
@@ -110,16 +117,23 @@ func (r *Router) add(route *Route) error {
 	return put(&at.methods, route, names)
 }
 
+// child returns the node of a segment, which it makes if there is none.
 func (n *node) child(segment string) *node {
-	if n.literal == nil {
-		n.literal = map[string]*node{}
+	if c := n.find(segment); c != nil {
+		return c
 	}
-	c := n.literal[segment]
-	if c == nil {
-		c = &node{}
-		n.literal[segment] = c
-	}
+	c := &node{}
+	n.literal = append(n.literal, literal{segment, c})
 	return c
+}
+
+func (n *node) find(segment string) *node {
+	for i := range n.literal {
+		if l := &n.literal[i]; l.segment == segment {
+			return l.node
+		}
+	}
+	return nil
 }
 
 func put(list *[]entry, route *Route, names []string) error {
@@ -172,7 +186,7 @@ func headAsGet(method string) string {
 // walk returns the entries that path leads to, nil if none.
 func (n *node) walk(path string, p *Params, params int) []entry {
 	segment, rest, more := strings.Cut(path, "/")
-	if c := n.literal[segment]; c != nil {
+	if c := n.find(segment); c != nil {
 		if !more && c.methods != nil {
 			return c.methods
 		}

@@ -13,6 +13,7 @@ import (
 type limit struct {
 	context.Context
 	deadline time.Time
+	clock    *patience // may be nil
 
 	// over is set before the timer is given up: whoever sees Done closed must
 	// see an Err, or contexts derived from this one panic.
@@ -39,7 +40,7 @@ func (l *limit) Err() error {
 		return err
 	case l.over.Load():
 		return context.Canceled
-	case l.deadline.IsZero() || time.Now().Before(l.deadline):
+	case l.deadline.IsZero() || l.clock != nil && l.clock.early(l.deadline) || time.Now().Before(l.deadline):
 		return nil
 	}
 	return context.DeadlineExceeded

@@ -109,7 +109,7 @@ func (c *call) serve(d *mounted, route *door.Route, r *http.Request, p door.Para
 	if route.Streams {
 		defer c.stream(r)()
 	} else if c.timeout > 0 {
-		c.deadline = c.start.Add(c.timeout)
+		c.deadline, c.limit.clock = c.start.Add(c.timeout), c.gate.clock
 	}
 	defer c.release()
 	route.Serve(c, r.WithContext(c), p)

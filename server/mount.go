@@ -64,9 +64,21 @@ type table struct {
 	names []claim
 }
 
+// segment is a place in the tree of prefixes. Those below it are a handful,
+// sooner compared than hashed.
 type segment struct {
-	below map[string]*segment
+	name  string
+	below []*segment
 	door  *mounted
+}
+
+func (s *segment) find(name string) *segment {
+	for _, below := range s.below {
+		if below.name == name {
+			return below
+		}
+	}
+	return nil
 }
 
 // claim is a prefix and whose it is, for the 404 that tells.
@@ -92,13 +104,12 @@ func newTable(doors []*mounted, alone bool) (*table, error) {
 			for rest := prefix; rest != ""; {
 				var name string
 				name, rest = cutSegment(rest)
-				if at.below == nil {
-					at.below = map[string]*segment{}
+				below := at.find(name)
+				if below == nil {
+					below = &segment{name: name}
+					at.below = append(at.below, below)
 				}
-				if at.below[name] == nil {
-					at.below[name] = &segment{}
-				}
-				at = at.below[name]
+				at = below
 			}
 			if at.door != nil {
 				return nil, fmt.Errorf("doors %s and %s both claim %q", at.door.Name, d.Name, prefix)
@@ -126,7 +137,7 @@ func (t *table) find(path string) *mounted {
 	for path != "" && path[0] == '/' && at.below != nil {
 		var name string
 		name, path = cutSegment(path)
-		if at = at.below[name]; at == nil {
+		if at = at.find(name); at == nil {
 			break
 		}
 		if at.door != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -73,5 +74,28 @@ func TestPatience(t *testing.T) {
 	conn.Close()
 	if len(p.conns) != 0 {
 		t.Error("a closed connection is still watched")
+	}
+}
+
+// TestEarly: far deadlines are told by the rounds' clock, near ones and all
+// while no rounds go by the real one.
+func TestEarly(t *testing.T) {
+	t.Parallel()
+	p := newPatience()
+	at := func(d time.Duration) time.Time { return p.base.Add(d) }
+	if p.early(at(time.Hour)) {
+		t.Error("early without rounds")
+	}
+	p.round(int64(time.Second))
+	for d, want := range map[time.Duration]bool{
+		time.Second + 2*patienceRound + 1: true, time.Second + 2*patienceRound: false, time.Second: false, 0: false,
+	} {
+		if p.early(at(d)) != want {
+			t.Errorf("%v: %v", d, !want)
+		}
+	}
+	over := &limit{Context: context.Background(), deadline: time.Now().Add(-time.Nanosecond), clock: p}
+	if over.Err() != context.DeadlineExceeded {
+		t.Error(over.Err())
 	}
 }

@@ -144,6 +144,7 @@ type gate struct {
 	accessLog   bool
 	metrics     *metrics
 	timeout     time.Duration // 0: none
+	clock       *patience
 	transfer    time.Duration
 	bodyBytes   int64
 	requestsMax int64
@@ -171,7 +172,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1),
 		patience: newPatience(), served: make(chan struct{})}
-	g := &gate{keys: o.Keys, log: o.Log, accessLog: o.AccessLog, metrics: s.metrics, timeout: max(o.RequestTimeout, 0), transfer: o.TransferTime,
+	g := &gate{clock: s.patience, keys: o.Keys, log: o.Log, accessLog: o.AccessLog, metrics: s.metrics, timeout: max(o.RequestTimeout, 0), transfer: o.TransferTime,
 		probe: o.Probe, bodyBytes: o.BodyBytes, requestsMax: o.RequestsMax, streamsMax: o.StreamsMax,
 		machine: o.Keys == nil && !o.Anonymous}
 	g.ending, g.endStream = context.WithCancel(context.Background())
