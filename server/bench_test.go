@@ -93,7 +93,7 @@ func child(kind string) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		s := grpc.NewServer(grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))), grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10))
+		s := grpc.NewServer(grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))), grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10))
 		s.RegisterService(&bareDesc, struct{}{})
 		go s.Serve(l)
 		address = l.Addr().String()

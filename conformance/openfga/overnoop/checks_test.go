@@ -98,7 +98,7 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	race(t, turns, clients, []bench.Side{floorSide(t, http.Target.(*bench.HTTP)), http, withKey})
-	race(t, turns, clients, []bench.Side{nothingSide(t), rpc})
+	race(t, turns, clients, []bench.Side{nothingSide(t, false), nothingSide(t, true), rpc})
 }
 
 // race lets the sides take turns, each beginning as often as the others, and

@@ -28,8 +28,12 @@ import (
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
 )
 
-// childEnv makes the test binary the gRPC server that does nothing.
-const childEnv = "OSTIARY_NOOP_GRPC"
+// childEnv makes the test binary the gRPC server that does nothing, plainEnv
+// with grpc-go's own settings.
+const (
+	childEnv = "OSTIARY_NOOP_GRPC"
+	plainEnv = "OSTIARY_NOOP_PLAIN"
+)
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv(childEnv); address != "" {
@@ -51,13 +55,18 @@ func (nothing) Check(context.Context, *openfgav1.CheckRequest) (*openfgav1.Check
 	return &openfgav1.CheckResponse{Allowed: true}, nil
 }
 
-// serveNothing serves with the settings that ours has.
+// serveNothing serves with the settings that ours has, or grpc-go's own.
 func serveNothing(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer(grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))), grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10))
+	var settings []grpc.ServerOption
+	if os.Getenv(plainEnv) == "" {
+		settings = []grpc.ServerOption{grpc.NumStreamWorkers(uint32(32 * runtime.GOMAXPROCS(0))),
+			grpc.ReadBufferSize(64 << 10), grpc.WriteBufferSize(64 << 10)}
+	}
+	s := grpc.NewServer(settings...)
 	openfgav1.RegisterOpenFGAServiceServer(s, nothing{})
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
@@ -120,7 +129,7 @@ func TestOverNoop(t *testing.T) {
 	ours, keyed := servers.Ours(t, flags...), keyedServer(t)
 	http := httpSide(t, ours, "ostiary", "")
 	sides := []bench.Side{http, floorSide(t, http.Target.(*bench.HTTP)), httpSide(t, keyed, "ostiary, keys", secret)}
-	checks := []bench.Side{grpcSide(t, ours), nothingSide(t)}
+	checks := []bench.Side{grpcSide(t, ours), nothingSide(t, false)}
 	seen := results{}
 	load := bench.Load{Clients: clients, Duration: time.Duration(seconds * float64(time.Second)), WarmUp: time.Duration(seconds * 0.15 * float64(time.Second))}
 	for range pairs {
@@ -180,8 +189,9 @@ func grpcSide(t *testing.T, s *servers.Server) bench.Side {
 	return bench.Side{Peer: "ostiary", Target: target, PID: s.PID()}
 }
 
-// nothingSide starts this program as the gRPC server that does nothing.
-func nothingSide(t *testing.T) bench.Side {
+// nothingSide starts this program as the gRPC server that does nothing: with
+// the settings of ours ("no-op"), or with grpc-go's own ("no-op, plain").
+func nothingSide(t *testing.T, plain bool) bench.Side {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -192,7 +202,11 @@ func nothingSide(t *testing.T) bench.Side {
 		t.Fatal(err)
 	}
 	child := exec.Command(os.Args[0])
+	name := "no-op"
 	child.Env = append(os.Environ(), childEnv+"="+address)
+	if plain {
+		child.Env, name = append(child.Env, plainEnv+"=1"), "no-op, plain"
+	}
 	child.Stderr = os.Stderr
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -218,7 +232,7 @@ func nothingSide(t *testing.T) bench.Side {
 	}
 	t.Cleanup(func() { _ = target.Close() })
 	target.Attach(&bench.HTTP{}) // it has no stores to make
-	return bench.Side{Peer: "no-op", Target: deaf{target}, PID: child.Process.Pid}
+	return bench.Side{Peer: name, Target: deaf{target}, PID: child.Process.Pid}
 }
 
 // results are the records of each cell, door and side.
