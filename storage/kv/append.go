@@ -29,11 +29,11 @@ func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.H
 		return storage.Head{}, err
 	}
 	defer done()
-	release, err := d.turns.take(ctx, id)
+	turn, err := d.turns.take(ctx, id)
 	if err != nil {
 		return storage.Head{}, err
 	}
-	defer release()
+	defer turn.release()
 	b := d.store.Batch()
 	defer b.Close()
 	next, err := d.stage(ctx, b, id, after, entries, sealed)
@@ -41,14 +41,16 @@ func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.H
 		return storage.Head{}, failed("append to", id, err)
 	}
 	if len(entries) == 0 {
-		return next, nil
+		return next.Head, nil
 	}
 	// From here on the context is not asked: the caller learns what happened.
 	if err := b.Commit(); err != nil {
+		d.heads.forget(id)
 		return storage.Head{}, failed("append to", id, err)
 	}
+	d.heads.put(id, next)
 	d.moved.note(id)
-	return next, nil
+	return next.Head, nil
 }
 
 // AppendTo adds entries and their state to the embedder's transaction tx: what
@@ -65,11 +67,12 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 	if err != nil {
 		return storage.Head{}, failed("append to", id, err)
 	}
-	release, err := d.turns.take(ctx, id)
+	turn, err := d.turns.take(ctx, id)
 	if err != nil {
 		return storage.Head{}, err
 	}
-	defer release()
+	defer turn.release()
+	d.heads.join(id) // it moves when the embedder commits
 	if before, ok := d.moved.pending()[id]; ok && before != after {
 		d.moved.note(id) // the transaction before this one was committed
 	}
@@ -78,7 +81,7 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 		return storage.Head{}, failed("append to", id, err)
 	}
 	d.moved.join(id, after)
-	return next, nil
+	return next.Head, nil
 }
 
 func (d *Driver) join(tx any) (Batch, error) {
@@ -94,41 +97,36 @@ func (d *Driver) join(tx any) (Batch, error) {
 // stage checks entries against the store's head and adds what they do to b. On
 // an error b holds nothing or must not be committed; only checks that need no
 // batch come before the first change to it.
-func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
-	h, err := d.readHead(d.store, id)
-	if err != nil {
-		return storage.Head{}, err
-	}
-	if h.Revision != after.Revision || h.Hash != after.Hash {
-		return storage.Head{}, &storage.ConflictError{Head: h.Head}
-	}
-	if len(entries) == 0 {
-		return h.Head, nil
-	}
-	if entries[0].Incarnation != h.incarnation {
-		return storage.Head{}, fmt.Errorf("%w: they are of another incarnation", storage.ErrEntry)
-	}
-	var next storage.Head
-	if sealed == nil {
-		next, sealed, err = storage.Seal(h.Head, entries)
-	} else {
-		next, err = storage.Sealing(h.Head, entries, sealed)
-	}
-	if err != nil {
-		return storage.Head{}, err
-	}
-	w := writer{d: d, ctx: ctx, id: id, b: b, entries: entries}
-	if err := w.collect(); err != nil {
-		return storage.Head{}, err
-	}
-	if err := w.apply(); err != nil {
-		return storage.Head{}, err
-	}
-	for i := range entries {
-		w.key = d.appendLogKey(w.key[:0], id, entries[i].Revision)
-		if err := d.put(b, w.key, sealed[i].Bytes); err != nil {
-			return storage.Head{}, err
+func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (head, error) {
+	h, known := d.heads.get(id)
+	if !known {
+		var err error
+		if h, err = d.readHead(d.store, id); err != nil {
+			return head{}, err
 		}
 	}
-	return next, d.putHead(b, id, head{next, h.incarnation})
+	if h.Revision != after.Revision || h.Hash != after.Hash {
+		return head{}, &storage.ConflictError{Head: h.Head}
+	}
+	if len(entries) == 0 {
+		return h, nil
+	}
+	if entries[0].Incarnation != h.incarnation {
+		return head{}, fmt.Errorf("%w: they are of another incarnation", storage.ErrEntry)
+	}
+	var err error
+	if sealed == nil {
+		h.Head, sealed, err = storage.Seal(h.Head, entries)
+	} else {
+		h.Head, err = storage.Sealing(h.Head, entries, sealed)
+	}
+	if err != nil {
+		return head{}, err
+	}
+	w := d.writers.Get().(*writer)
+	w.ctx, w.id, w.b, w.entries = ctx, id, b, entries
+	err = w.write(sealed, h)
+	w.reset()
+	d.writers.Put(w)
+	return h, err
 }

@@ -27,9 +27,47 @@ type writer struct {
 
 	keys  []byte // memory of the steps' keys
 	plans [3]plan
+	old   lookup
 
 	// Memory that each row uses again.
 	key, row, removedKey, removed []byte
+}
+
+// keptMax is how many steps, and how many bytes for each use, a writer keeps the
+// memory of.
+const keptMax = 1 << 12
+
+// reset forgets what was written.
+func (w *writer) reset() {
+	w.ctx, w.b, w.entries = nil, nil, nil
+	most := max(cap(w.keys)/64, cap(w.key), cap(w.row), cap(w.removedKey), cap(w.removed), cap(w.old.key), cap(w.old.value))
+	for i := range w.plans {
+		p := &w.plans[i]
+		most = max(most, cap(p.steps), cap(p.filters))
+		clear(p.steps)
+		clear(p.filters)
+	}
+	if most > keptMax {
+		*w = writer{d: w.d}
+	}
+}
+
+// write puts the entries into the batch, and what follows from them.
+func (w *writer) write(sealed []storage.Sealed, next head) error {
+	if err := w.collect(); err != nil {
+		return err
+	}
+	if err := w.apply(); err != nil {
+		return err
+	}
+	for i := range w.entries {
+		w.key = w.d.appendLogKey(w.key[:0], w.id, w.entries[i].Revision)
+		if err := w.d.put(w.b, w.key, sealed[i].Bytes); err != nil {
+			return err
+		}
+	}
+	w.key, w.row = w.d.appendTableKey(w.key[:0], w.id, tableHead), appendHead(w.row[:0], next)
+	return w.d.put(w.b, w.key, w.row)
 }
 
 // plan holds the steps of one kind of rows.
@@ -65,13 +103,16 @@ const (
 // collect fills the plans, and writes secrets, which have no rows: the newest
 // wins and nothing is asked of what was there.
 func (w *writer) collect() error {
-	w.plans = [3]plan{{kind: tupleRows()}, {kind: attributeRows()}, {kind: documentRows()}}
+	for i := range w.plans {
+		p := &w.plans[i]
+		p.kind, p.steps, p.filters = w.d.rows[i], p.steps[:0], p.filters[:0]
+	}
 	n := 0
 	for i := range w.entries {
 		n += len(w.entries[i].Changes)
 	}
-	w.plans[tuples].steps = make([]step, 0, n)
-	w.keys = make([]byte, 0, 64*n)
+	w.plans[tuples].steps = slices.Grow(w.plans[tuples].steps, n)
+	w.keys = slices.Grow(w.keys[:0], 64*n)
 	order := int32(0)
 	for i := range w.entries {
 		for j := range w.entries[i].Changes {
@@ -181,11 +222,12 @@ func (w *writer) play(p *plan) error {
 	if len(p.steps) == 0 {
 		return nil
 	}
-	old, err := newLookup(w.d, w.d.tableKey(w.id, p.kind.live), p)
-	if err != nil {
+	old := &w.old
+	if err := old.open(w.d, w.id, p); err != nil {
 		return err
 	}
 	defer old.close()
+	var err error
 	for begin := 0; begin < len(p.steps); {
 		end := begin + 1
 		for end < len(p.steps) && bytes.Equal(p.steps[end].key, p.steps[begin].key) {

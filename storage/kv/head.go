@@ -20,12 +20,14 @@ type head struct {
 type trim struct{ log, rows storage.Revision }
 
 func (d *Driver) putHead(b Batch, id storage.StoreID, h head) error {
-	v := make([]byte, 0, 72)
+	return d.put(b, d.tableKey(id, tableHead), appendHead(make([]byte, 0, 72), h))
+}
+
+func appendHead(v []byte, h head) []byte {
 	v = appendRevision(v, h.Revision)
 	v = append(v, h.Hash[:]...)
 	v = appendFixed(v, uint64(h.Time))
-	v = append(v, h.incarnation[:]...)
-	return d.put(b, d.tableKey(id, tableHead), v)
+	return append(v, h.incarnation[:]...)
 }
 
 // readHead returns ErrNoStore where there is no store.
@@ -110,39 +112,109 @@ func fixed(v []byte) uint64 { return binary.BigEndian.Uint64(v) }
 // turns lets one writer at a time work on a store, without a lock for stores
 // that nobody writes to.
 type turns struct {
-	mu   sync.Mutex
-	held map[storage.StoreID]*turn
+	mu    sync.Mutex
+	held  map[storage.StoreID]*turn
+	spare *turn // to be used again; nil while there is none
 }
 
 // turn is held by whoever's value is in the channel.
 type turn struct {
+	of    *turns
+	id    storage.StoreID
 	taken chan struct{}
 	users int
 }
 
 // take waits for the store's turn or for ctx's end.
-func (t *turns) take(ctx context.Context, id storage.StoreID) (release func(), err error) {
-	t.mu.Lock()
-	mine := t.held[id]
-	if mine == nil {
-		mine = &turn{taken: make(chan struct{}, 1)}
-		t.held[id] = mine
-	}
-	mine.users++
-	t.mu.Unlock()
+func (t *turns) take(ctx context.Context, id storage.StoreID) (*turn, error) {
+	mine := t.enter(id)
 	select {
 	case mine.taken <- struct{}{}:
-		return func() { <-mine.taken; t.leave(id, mine) }, nil
+		return mine, nil
+	default:
+	}
+	select {
+	case mine.taken <- struct{}{}:
+		return mine, nil
 	case <-ctx.Done():
-		t.leave(id, mine)
+		mine.leave()
 		return nil, ctx.Err()
 	}
 }
 
-func (t *turns) leave(id storage.StoreID, mine *turn) {
+func (t *turns) enter(id storage.StoreID) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mine := t.held[id]
+	if mine == nil {
+		if mine = t.spare; mine == nil {
+			mine = &turn{of: t, taken: make(chan struct{}, 1)}
+		}
+		t.spare, mine.id = nil, id
+		t.held[id] = mine
+	}
+	mine.users++
+	return mine
+}
+
+// release hands the turn on.
+func (mine *turn) release() {
+	<-mine.taken
+	mine.leave()
+}
+
+func (mine *turn) leave() {
+	t := mine.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if mine.users--; mine.users == 0 {
-		delete(t.held, id)
+		delete(t.held, mine.id)
+		t.spare = mine
 	}
+}
+
+// heads remembers the heads that this driver wrote, of the stores whose heads
+// nobody else writes: those that an embedder's transaction never moved.
+type heads struct {
+	mu     sync.Mutex
+	known  map[storage.StoreID]head
+	joined map[storage.StoreID]struct{}
+}
+
+const headsMax = 4096
+
+func (h *heads) get(id storage.StoreID) (head, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	is, ok := h.known[id]
+	return is, ok
+}
+
+func (h *heads) put(id storage.StoreID, is head) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.joined[id]; ok {
+		return
+	}
+	if h.known == nil || len(h.known) >= headsMax {
+		h.known = map[storage.StoreID]head{}
+	}
+	h.known[id] = is
+}
+
+func (h *heads) forget(id storage.StoreID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.known, id)
+}
+
+// join forgets a head for good.
+func (h *heads) join(id storage.StoreID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.known, id)
+	if h.joined == nil {
+		h.joined = map[storage.StoreID]struct{}{}
+	}
+	h.joined[id] = struct{}{}
 }

@@ -104,6 +104,10 @@ type Driver struct {
 	catalog sync.Mutex // held by changes of which stores and aliases exist
 	turns   turns
 	moved   moved
+	heads   heads
+	rows    [3]*rowKind // as writer.plans
+	writers sync.Pool   // of *writer
+	done    func()      // end, made once
 
 	closed         atomic.Bool
 	catalogChanges atomic.Uint64
@@ -131,7 +135,10 @@ func New(store Store, opts Options) (*Driver, error) {
 		turns:  turns{held: map[storage.StoreID]*turn{}},
 		moved:  newMoved(hex.EncodeToString(instance[:])),
 		open:   map[*picture]struct{}{},
+		rows:   [3]*rowKind{tupleRows(), attributeRows(), documentRows()},
 	}
+	d.done = d.end
+	d.writers.New = func() any { return &writer{d: d} }
 	d.idle = sync.NewCond(&d.mu)
 	if err := d.checkFormat(opts.MustExist); err != nil {
 		return nil, err
@@ -234,7 +241,7 @@ func (d *Driver) begin(ctx context.Context) (done func(), err error) {
 		return nil, storage.ErrClosed
 	}
 	d.active++
-	return d.end, nil
+	return d.done, nil
 }
 
 func (d *Driver) end() {

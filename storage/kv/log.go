@@ -77,11 +77,11 @@ func (d *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage
 		return err
 	}
 	defer done()
-	release, err := d.turns.take(ctx, id)
+	turn, err := d.turns.take(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer turn.release()
 	h, err := d.readHead(d.store, id)
 	if err != nil {
 		return failed("trim", id, err)

@@ -171,10 +171,10 @@ func (d *Driver) secondaryKey(id storage.StoreID, kind, secondary string) []byte
 // are walked with one iterator, which skips what lies between two rows.
 type lookup struct {
 	d     *Driver
-	table []byte
+	table int      // bytes of key before a row's own
 	hints bool     // whether steps' Fresh may be believed
 	it    Iterator // nil: ask one by one
-	at    []byte   // where it stands, behind table; nil: before the first
+	at    []byte   // where it stands; nil: before the first
 	end   bool
 	key   []byte
 	value []byte
@@ -183,10 +183,12 @@ type lookup struct {
 // walkMin is the number of keys from which on one walk is cheaper than asking.
 const walkMin = 16
 
-func newLookup(d *Driver, table []byte, p *plan) (*lookup, error) {
+// open begins the search for a plan's rows, in the memory of the last one.
+func (l *lookup) open(d *Driver, id storage.StoreID, p *plan) error {
 	// With filters a key may be fresh only because a filter of the same call
 	// removed its row; then the row must be found.
-	l := &lookup{d: d, table: table, key: bytes.Clone(table), hints: len(p.filters) == 0}
+	*l = lookup{d: d, key: d.appendTableKey(l.key[:0], id, p.kind.live), value: l.value[:0], hints: len(p.filters) == 0}
+	l.table = len(l.key)
 	steps := p.steps
 	asked, first, last := 0, -1, 0
 	for i := range steps {
@@ -199,16 +201,13 @@ func newLookup(d *Driver, table []byte, p *plan) (*lookup, error) {
 		}
 	}
 	if asked < walkMin {
-		return l, nil
+		return nil
 	}
-	lower := append(bytes.Clone(table), steps[first].key...)
-	upper := append(append(bytes.Clone(table), steps[last].key...), 0)
+	lower := append(bytes.Clone(l.key), steps[first].key...)
+	upper := append(append(bytes.Clone(l.key), steps[last].key...), 0)
 	it, err := d.store.Scan(lower, upper)
-	if err != nil {
-		return nil, err
-	}
 	l.it = it
-	return l, nil
+	return err
 }
 
 // skips says whether the caller knows that a key whose first step is s has no
@@ -222,7 +221,7 @@ func (l *lookup) find(s step) (row []byte, found bool, err error) {
 	if l.skips(&s) {
 		return nil, false, nil
 	}
-	l.key = append(l.key[:len(l.table)], s.key...)
+	l.key = append(l.key[:l.table], s.key...)
 	if l.it == nil {
 		l.value, found, err = l.d.store.Get(l.key, l.value[:0])
 		if err != nil || !found {
@@ -255,6 +254,7 @@ func (l *lookup) err() error {
 func (l *lookup) close() {
 	if l.it != nil {
 		l.it.Close()
+		l.it, l.at = nil, nil
 	}
 }
 

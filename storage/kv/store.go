@@ -140,11 +140,11 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
 	defer d.catalogChanges.Add(1)
-	release, err := d.turns.take(ctx, id)
+	turn, err := d.turns.take(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer turn.release()
 	info, err := d.info(d.store, id)
 	if err != nil {
 		return failed("delete", id, err)
@@ -168,6 +168,7 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		return failed("delete", id, err)
 	}
 	d.moved.forget(id)
+	d.heads.forget(id)
 	return nil
 }
 
