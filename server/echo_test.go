@@ -116,7 +116,7 @@ func echoStream(w http.ResponseWriter, r *http.Request, _ door.Params) {
 var echoDesc = grpc.ServiceDesc{
 	ServiceName: "test.Echo", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: echoUnary("Echo")}, {MethodName: "Open", Handler: echoUnary("Open")},
-		{MethodName: "Wait", Handler: echoUnary("Wait")}, {MethodName: "Panic", Handler: echoUnary("Panic")}},
+		{MethodName: "Wait", Handler: echoUnary("Wait")}, {MethodName: "Panic", Handler: echoUnary("Panic")}, {MethodName: "Own", Handler: echoOwn}},
 	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
 		var in wrapperspb.StringValue
 		if err := s.RecvMsg(&in); err != nil {
@@ -151,6 +151,29 @@ func echoUnary(name string) grpc.MethodHandler {
 			return wrapperspb.String(in.(*wrapperspb.StringValue).Value + c.Method + c.ID), nil
 		})
 	}
+}
+
+// own reads and writes itself, and says that it did.
+type own struct {
+	*wrapperspb.StringValue
+	data []byte
+}
+
+func (o *own) ReadProto(data []byte) error {
+	if o.data = data; len(data) == 0 {
+		return errors.New("nothing to read")
+	}
+	return nil
+}
+
+func (o *own) WriteProto() []byte { return o.data }
+
+func echoOwn(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	in := &own{StringValue: &wrapperspb.StringValue{}}
+	if err := decode(in); err != nil {
+		return nil, err
+	}
+	return intercept(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/test.Echo/Own"}, func(context.Context, any) (any, error) { return in, nil })
 }
 
 // logs takes what a server logs.

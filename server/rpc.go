@@ -53,7 +53,7 @@ func (s *Server) newRPC(doors []*mounted) (*grpc.Server, error) {
 	e := &rpcEntrance{gate: s.gate, methods: map[string]*method{}}
 	o := &s.opts
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(e.unary), grpc.ChainStreamInterceptor(e.stream),
+		grpc.UnaryInterceptor(e.unary), grpc.StreamInterceptor(e.stream), grpc.ForceServerCodecV2(newCodec()),
 		grpc.NumStreamWorkers(uint32(rpcWorkersPerProcessor * runtime.GOMAXPROCS(0))),
 		grpc.ReadBufferSize(rpcBufferBytes), grpc.WriteBufferSize(rpcBufferBytes),
 		grpc.MaxRecvMsgSize(int(o.BodyBytes)), grpc.MaxHeaderListSize(uint32(o.HeaderBytes)),

@@ -50,6 +50,12 @@ func TestRPC(t *testing.T) {
 	if _, err := call("Echo", strings.Repeat("x", 998)); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
+	if got, err := call("Own", "hello"); err != nil || got != "hello" {
+		t.Error("a message that reads itself:", got, err)
+	}
+	if _, err := call("Own", ""); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "nothing to read") {
+		t.Error("a message that cannot read itself:", err)
+	}
 	if _, err := call("None", ""); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/grpc/codes"
 
 	"github.com/ostiary/ostiary"
@@ -41,7 +40,7 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 		Routes:   h.routes(),
 		Missing:  h.missing,
 		Refuse:   h.refuse,
-		Services: []door.Service{{Desc: &openfgav1.OpenFGAService_ServiceDesc, Impl: &grpcServer{s: s}}},
+		Services: []door.Service{{Desc: serviceDesc(), Impl: &grpcServer{s: s}}},
 		RefuseRPC: func(why *door.Refusal) error {
 			return refusal(why)
 		},

@@ -20,11 +20,9 @@ type grpcServer struct {
 }
 
 // begin reads what a request's metadata says.
-func begin(ctx context.Context, in any) call {
+func begin(ctx context.Context, store string) call {
 	var c call
-	if in, ok := in.(interface{ GetStoreId() string }); ok {
-		c.about(in.GetStoreId())
-	}
+	c.about(store)
 	if v := metadata.ValueFromIncomingContext(ctx, metadataRevision); len(v) > 0 {
 		c.revision = v[0]
 	}
@@ -50,7 +48,11 @@ func (g *grpcServer) finish(ctx context.Context, c *call, err error) error {
 
 // unary runs one of the methods that speak in messages.
 func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
-	c := begin(ctx, in)
+	store := ""
+	if in, ok := any(in).(interface{ GetStoreId() string }); ok {
+		store = in.GetStoreId()
+	}
+	c := begin(ctx, store)
 	out, err := f(ctx, &c, in)
 	return out, g.finish(ctx, &c, err)
 }
@@ -100,7 +102,7 @@ func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAsser
 }
 
 func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
-	c := begin(ctx, in)
+	c := begin(ctx, in.GetStoreId())
 	var r wire.WriteRequest
 	r.FromProto(in)
 	err := g.s.write(ctx, &c, &r)
@@ -111,7 +113,7 @@ func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*op
 }
 
 func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*openfgav1.ReadResponse, error) {
-	c := begin(ctx, in)
+	c := begin(ctx, in.GetStoreId())
 	var r wire.ReadRequest
 	r.FromProto(in)
 	page, next, err := g.s.read(ctx, &c, &r)
@@ -130,22 +132,26 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 }
 
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
-	c := begin(ctx, in)
 	var r wire.CheckRequest
 	r.FromProto(in)
-	allowed, err := g.s.check(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	allowed, err := g.decide(ctx, &r)
+	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.CheckResponse{Allowed: allowed}, nil
 }
 
+func (g *grpcServer) decide(ctx context.Context, r *wire.CheckRequest) (bool, error) {
+	c := begin(ctx, r.StoreID)
+	allowed, err := g.s.check(ctx, &c, r)
+	return allowed, g.finish(ctx, &c, err)
+}
+
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
-	c := begin(ctx, in)
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
-	results, err := g.s.batchCheck(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	results, err := g.decideAll(ctx, &r)
+	if err != nil {
 		return nil, err
 	}
 	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(results))}
@@ -155,21 +161,32 @@ func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckReq
 	return out, nil
 }
 
+func (g *grpcServer) decideAll(ctx context.Context, r *wire.BatchCheckRequest) ([]outcome, error) {
+	c := begin(ctx, r.StoreID)
+	results, err := g.s.batchCheck(ctx, &c, r)
+	return results, g.finish(ctx, &c, err)
+}
+
 func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
 	if o.err == nil {
 		return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Allowed{Allowed: o.allowed}}
 	}
+	return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Error{Error: o.failure()}}
+}
+
+// failure is an item's error.
+func (o *outcome) failure() *openfgav1.CheckError {
 	e := &openfgav1.CheckError{Message: o.err.message}
 	if n, input := o.err.input(); input {
 		e.Code = &openfgav1.CheckError_InputError{InputError: openfgav1.ErrorCode(n)}
 	} else {
 		e.Code = &openfgav1.CheckError_InternalError{InternalError: openfgav1.InternalErrorCode(n)}
 	}
-	return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Error{Error: e}}
+	return e
 }
 
 func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*openfgav1.ExpandResponse, error) {
-	c := begin(ctx, in)
+	c := begin(ctx, in.GetStoreId())
 	var r wire.ExpandRequest
 	r.FromProto(in)
 	tree, err := g.s.expand(ctx, &c, &r)
@@ -180,14 +197,19 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 }
 
 func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
-	c := begin(ctx, in)
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
-	ids, err := g.s.listObjects(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	ids, err := g.objects(ctx, &r)
+	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.ListObjectsResponse{Objects: objectNames(r.Type, ids)}, nil
+}
+
+func (g *grpcServer) objects(ctx context.Context, r *wire.ListObjectsRequest) (ids []string, err error) {
+	c := begin(ctx, r.StoreID)
+	ids, err = g.s.listObjects(ctx, &c, r)
+	return ids, g.finish(ctx, &c, err)
 }
 
 // objectNames writes "type:id" for each id, all of them into one piece of
@@ -211,7 +233,7 @@ func objectNames(typ string, ids []string) []string {
 
 func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
 	ctx := stream.Context()
-	c := begin(ctx, in)
+	c := begin(ctx, in.GetStoreId())
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
 	begun := false
@@ -235,7 +257,7 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 }
 
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
-	c := begin(ctx, in)
+	c := begin(ctx, in.GetStoreId())
 	var r wire.ListUsersRequest
 	r.FromProto(in)
 	users, err := g.s.listUsers(ctx, &c, &r)

@@ -9,6 +9,9 @@
 // fields discarded), an empty body is an empty message. Two things are refused
 // beyond that: text after the message, and nesting beyond DepthMax.
 //
+// The most frequent messages can be read from protobuf by hand, too, where they
+// hold nothing rare; for all else protobuf's library is the reader.
+//
 // It never judges what a request says, only whether it can be read.
 package wire
 

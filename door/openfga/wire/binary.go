@@ -1,0 +1,192 @@
+package wire
+
+import (
+	"unicode/utf8"
+	"unsafe"
+)
+
+// What follows reads the protobuf form of the frequent calls' messages where
+// it is as clients write it: each field once, in any order, with nothing
+// unknown, no context and no contextual tuples. Whatever else a message holds,
+// and whatever is wrong with it, is left to protobuf's library, so that there
+// is one judge of it.
+
+// ParseProto reads the message's protobuf form, forgetting what r held but
+// keeping its memory; r's strings are views of data. Where it says false the
+// message has to be read by protobuf's library, and r is of no use.
+func (r *CheckRequest) ParseProto(data []byte) bool {
+	*r = CheckRequest{Tuples: r.Tuples[:0]}
+	in := viewBinary(data)
+	for seen := fields(0); in.more(&seen); {
+		switch in.tag {
+		case 1<<3 | binaryBytes:
+			r.StoreID = in.text()
+		case 2<<3 | binaryBytes:
+			r.HasKey = true
+			in.key(&r.Key)
+		case 4<<3 | binaryBytes:
+			r.ModelID = in.text()
+		case 5<<3 | binaryVarint:
+			r.Trace = in.bool()
+		case 7<<3 | binaryVarint:
+			r.Consistency = in.small()
+		default:
+			in.bad = true
+		}
+	}
+	return !in.bad
+}
+
+// ParseProto is CheckRequest's.
+func (r *BatchCheckRequest) ParseProto(data []byte) bool {
+	*r = BatchCheckRequest{Checks: r.Checks[:0]}
+	in := viewBinary(data)
+	for seen := fields(0); in.more(&seen); {
+		switch in.tag {
+		case 1<<3 | binaryBytes:
+			r.StoreID = in.text()
+		case 2<<3 | binaryBytes:
+			seen &^= 1 << 2 // as often as there are questions
+			r.Checks = append(r.Checks, BatchItem{})
+			in.item(&r.Checks[len(r.Checks)-1])
+		case 3<<3 | binaryBytes:
+			r.ModelID = in.text()
+		case 4<<3 | binaryVarint:
+			r.Consistency = in.small()
+		default:
+			in.bad = true
+		}
+	}
+	return !in.bad
+}
+
+// ParseProto is CheckRequest's.
+func (r *ListObjectsRequest) ParseProto(data []byte) bool {
+	*r = ListObjectsRequest{}
+	in := viewBinary(data)
+	for seen := fields(0); in.more(&seen); {
+		switch in.tag {
+		case 1<<3 | binaryBytes:
+			r.StoreID = in.text()
+		case 2<<3 | binaryBytes:
+			r.ModelID = in.text()
+		case 3<<3 | binaryBytes:
+			r.Type = in.text()
+		case 4<<3 | binaryBytes:
+			r.Relation = in.text()
+		case 5<<3 | binaryBytes:
+			r.User = in.text()
+		case 8<<3 | binaryVarint:
+			r.Consistency = in.small()
+		default:
+			in.bad = true
+		}
+	}
+	return !in.bad
+}
+
+// The two kinds of field that these messages have, in a tag's last three bits.
+const (
+	binaryVarint = 0
+	binaryBytes  = 2
+)
+
+// binary reads a message's fields one after the other.
+type binary struct {
+	s   string
+	tag byte // of the field that comes next: its number and its kind
+	bad bool // the library's to read
+}
+
+func viewBinary(data []byte) binary {
+	return binary{s: unsafe.String(unsafe.SliceData(data), len(data))}
+}
+
+// more reads the next field's tag, and is false at the end. A field that was
+// seen is not read: for some kinds the last one counts, others are merged.
+func (b *binary) more(seen *fields) bool {
+	if b.bad || len(b.s) == 0 {
+		return false
+	}
+	b.tag, b.s = b.s[0], b.s[1:]
+	field := fields(1) << (b.tag >> 3)
+	if b.tag >= 0x80 || *seen&field != 0 {
+		b.bad = true
+		return false
+	}
+	*seen |= field
+	return true
+}
+
+// small reads a number below 2^14.
+func (b *binary) small() int32 {
+	switch {
+	case len(b.s) > 0 && b.s[0] < 0x80:
+		n := int32(b.s[0])
+		b.s = b.s[1:]
+		return n
+	case len(b.s) > 1 && b.s[1] < 0x80:
+		n := int32(b.s[0]&0x7f) | int32(b.s[1])<<7
+		b.s = b.s[2:]
+		return n
+	}
+	b.bad = true
+	return 0
+}
+
+func (b *binary) bool() bool { return b.small() != 0 }
+
+// bytes reads a field that begins with its length.
+func (b *binary) bytes() string {
+	n := int(b.small())
+	if b.bad || n > len(b.s) {
+		b.bad = true
+		return ""
+	}
+	out := b.s[:n]
+	b.s = b.s[n:]
+	return out
+}
+
+func (b *binary) text() string {
+	s := b.bytes()
+	if !utf8.ValidString(s) {
+		b.bad = true
+	}
+	return s
+}
+
+// key reads a tuple without a condition.
+func (b *binary) key(to *Key) {
+	in := binary{s: b.bytes(), bad: b.bad}
+	for seen := fields(0); in.more(&seen); {
+		switch in.tag {
+		case 1<<3 | binaryBytes:
+			to.User = in.text()
+		case 2<<3 | binaryBytes:
+			to.Relation = in.text()
+		case 3<<3 | binaryBytes:
+			to.Object = in.text()
+		default:
+			in.bad = true
+		}
+	}
+	b.bad = in.bad
+}
+
+// item reads a question of a batch.
+func (b *binary) item(to *BatchItem) {
+	in := binary{s: b.bytes(), bad: b.bad}
+	for seen := fields(0); in.more(&seen); {
+		switch in.tag {
+		case 1<<3 | binaryBytes:
+			to.HasKey = true
+			in.key(&to.Key)
+		case 4<<3 | binaryBytes:
+			to.CorrelationID = in.text()
+		default:
+			in.bad = true
+		}
+	}
+	b.bad = in.bad
+}
