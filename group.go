@@ -40,12 +40,26 @@ type group struct {
 	made chan struct{} // closed when view is there
 	view *view         // what the entries lead to
 	done chan struct{} // closed when all is settled; of a flight only
+
+	one groupOfOne
+}
+
+// groupOfOne is memory for a group of one writer, which most groups are.
+type groupOfOne struct {
+	taken, members [1]*submission
+	entries        [1]storage.Entry
+	sealed         [1]storage.Sealed
+	heads          [1]storage.Head
 }
 
 // newGroup starts a group on the newest view, or on one that will be.
 func (s *Store) newGroup(base *view) *group {
-	return &group{s: s, base: base, batch: base.schemas.lineage.BeginOn(base.graph), schemas: base.schemas, now: s.engine.now(),
+	g := &group{s: s, base: base, batch: base.schemas.lineage.BeginOn(base.graph), schemas: base.schemas, now: s.engine.now(),
 		made: make(chan struct{}), done: make(chan struct{})}
+	one := &g.one
+	g.taken, g.members, g.entries = one.taken[:0], one.members[:0], one.entries[:0]
+	g.sealed, g.heads = one.sealed[:0], one.heads[:0]
+	return g
 }
 
 // head is the place that the group's next entry follows.
@@ -58,13 +72,30 @@ func (g *group) head() storage.Head {
 
 // ready finds the schema that admits tuples of a type.
 func (g *group) ready(ctx context.Context, typ, id string) (*readySchema, error) {
+	if b := g.schemas.find(typ); b != nil && id == "" {
+		if r := b.ready.Load(); r != nil {
+			return r, nil
+		}
+	}
 	return g.s.ready(ctx, &view{head: g.base.head, graph: g.base.graph, schemas: g.schemas}, typ, id)
 }
 
 // collect validates each writer on the group's state so far, and adds the
 // entries of those that pass. The others have their error.
 func (g *group) collect(subs []*submission) {
-	g.taken, g.members = append(g.taken, subs...), slices.Grow(g.members, len(subs))
+	g.taken = append(g.taken, subs...)
+	g.tryAll(subs)
+}
+
+// takeMore is collect for those that wait and fit in.
+func (g *group) takeMore() {
+	n := len(g.taken)
+	g.taken = g.s.take(g.taken)
+	g.tryAll(g.taken[n:])
+}
+
+func (g *group) tryAll(subs []*submission) {
+	g.members = slices.Grow(g.members, len(subs))
 	g.entries, g.sealed, g.heads = slices.Grow(g.entries, len(subs)), slices.Grow(g.sealed, len(subs)), slices.Grow(g.heads, len(subs))
 	for _, sub := range subs {
 		g.try(sub)
@@ -211,9 +242,13 @@ const tupleBytes = 128
 // append makes the group durable and publishes its view. An answer that was
 // lost is looked for in the log.
 func (g *group) append(ctx context.Context) error {
-	// The new view is made while the disk is waited for; nobody sees it before,
-	// but for the next group, which is validated on it.
-	go g.makeView()
+	// Nobody sees the new view before the entries are durable, but for the next
+	// group, which is validated on it.
+	if g.small() {
+		g.makeView()
+	} else {
+		go g.makeView() // while the disk is waited for
+	}
 	head, err := g.appendTo(ctx, g.s.engine.driver)
 	<-g.made
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
@@ -230,6 +265,17 @@ func (g *group) append(ctx context.Context) error {
 	}
 	return g.publish()
 }
+
+// small says that making the group's view takes less than to have it made.
+func (g *group) small() bool {
+	changes := 0
+	for i := range g.entries {
+		changes += len(g.entries[i].Changes)
+	}
+	return changes <= smallMax
+}
+
+const smallMax = 8 // changes
 
 func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, error) {
 	if s, ok := d.(storage.SealedAppender); ok {
@@ -272,7 +318,7 @@ func (g *group) landed() {
 	}
 	g.slabs = nil
 	g.taken, g.members, g.entries, g.sealed, g.heads = nil, nil, nil, nil, nil
-	g.base, g.batch = nil, nil
+	g.base, g.batch, g.one = nil, nil, groupOfOne{}
 	close(g.done)
 }
 

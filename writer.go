@@ -123,16 +123,14 @@ func (s *Store) lead(ctx context.Context, leader *submission) {
 		s.passOn(leader)
 		return
 	}
-	// One writer's deadline must not fail the others; the driver's time is
-	// bounded by a setting.
-	ctx = context.WithoutCancel(ctx)
 	g := s.gather(ctx)
 	if len(g.entries) > 0 {
 		s.flight = g
 	}
 	s.freeTurn()
 	s.passOn(nil)
-	taken := g.taken
+	var few [8]*submission
+	taken := append(few[:0], g.taken...) // which the group forgets when it lands
 	s.fly(ctx, g)
 	for _, sub := range taken {
 		if sub != leader {
@@ -145,7 +143,7 @@ func (s *Store) lead(ctx context.Context, leader *submission) {
 // being appended, they are validated on what that will lead to, and once more
 // if it did not.
 func (s *Store) gather(ctx context.Context) *group {
-	taken := s.take(nil)
+	var taken []*submission
 	if before := s.underWay(); before != nil {
 		<-before.made
 		if !s.used.Load() {
@@ -153,24 +151,25 @@ func (s *Store) gather(ctx context.Context) *group {
 		}
 		g := s.newGroup(before.view)
 		g.memory = before.memory // which is not accounted for yet
-		g.collect(taken)
+		g.takeMore()
 		<-before.done
 		if s.newest.Load() == before.view && !s.stale {
 			g.memory -= before.memory
 			g.again() // what was refused may have asked for what was not there yet
-			g.collect(s.take(taken))
+			g.takeMore()
 			return g
 		}
+		taken = g.taken
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.engine.opts.Bounds.AppendTime)
-	defer cancel()
-	base, err := s.base(ctx)
+	base, err := s.baseInTime(ctx)
 	if err != nil {
+		taken = s.take(taken)
 		answerAll(taken, err)
 		return &group{s: s, taken: taken}
 	}
 	g := s.newGroup(base)
 	g.collect(taken)
+	g.takeMore()
 	return g
 }
 
@@ -207,18 +206,19 @@ func (s *Store) land(ctx context.Context) error {
 
 // fly appends a gathered group and settles its members.
 func (s *Store) fly(ctx context.Context, g *group) {
-	ctx, cancel := context.WithTimeout(ctx, s.engine.opts.Bounds.AppendTime)
-	defer cancel()
-	var err error
-	if len(g.entries) > 0 {
-		defer g.landed()
-		err = g.append(ctx)
+	if len(g.entries) == 0 {
+		g.settle(ctx, nil)
+		return
 	}
-	s.writeGroup(ctx, g.settle(ctx, err))
+	defer g.landed()
+	limit := s.limit(ctx)
+	defer limit.release()
+	err := g.append(limit)
+	s.writeGroup(limit, g.settle(limit, err))
 }
 
-// take takes from the queue what fits into a group beside those that it has
-// already. The first always fits.
+// take adds to those that a group has already what fits beside them. The first
+// always fits.
 func (s *Store) take(have []*submission) []*submission {
 	weight := 0
 	for _, sub := range have {
@@ -233,12 +233,11 @@ func (s *Store) take(have []*submission) []*submission {
 			break
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	taken := q.waiting[:n:n]
-	q.waiting = append([]*submission(nil), q.waiting[n:]...)
-	return taken
+	have = append(have, q.waiting[:n]...)
+	left := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[left:])
+	q.waiting = q.waiting[:left]
+	return have
 }
 
 // passOn makes the first who waits the leader. A leader that gives up is taken
@@ -288,9 +287,7 @@ func (g *group) settle(ctx context.Context, err error) (again []*submission) {
 			sub.answer(sub.err)
 		}
 	}
-	var conflict *storage.ConflictError
-	switch {
-	case err == nil:
+	if err == nil {
 		for _, sub := range g.members {
 			sub.head = g.base.head
 			if sub.at > 0 {
@@ -298,6 +295,10 @@ func (g *group) settle(ctx context.Context, err error) (again []*submission) {
 			}
 			sub.answer(nil)
 		}
+		return nil
+	}
+	var conflict *storage.ConflictError
+	switch {
 	case errors.As(err, &conflict):
 		g.s.stale = true
 		return g.members
@@ -333,4 +334,14 @@ func (s *Store) base(ctx context.Context) (*view, error) {
 		return v, nil
 	}
 	return s.view(ctx)
+}
+
+// baseInTime is base within the time that the driver may take, if it is asked.
+func (s *Store) baseInTime(ctx context.Context) (*view, error) {
+	if v := s.newest.Load(); v != nil && !s.stale && s.used.Load() && s.open() == nil {
+		return v, nil
+	}
+	limit := s.limit(ctx)
+	defer limit.release()
+	return s.base(limit)
 }
