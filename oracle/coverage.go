@@ -46,11 +46,13 @@ const (
 	featureStar
 	featureZero
 	featureFails
+	featureVersions   // asked of a store with several schemas, once a question and turn
+	featureNamespaces // asked there of another namespace than the world's
 	featureCount
 )
 
 var featureNames = [featureCount]string{"all", "true", "unknown", "wildcard", "userset", "subject#", "condition",
-	"open", "contextual", "replaced", "expired", "stale", "negcycle", "namespace", "star", "zero", "fails"}
+	"open", "contextual", "replaced", "expired", "stale", "negcycle", "namespace", "star", "zero", "fails", "versions", "namespaces"}
 
 // The reasons of unknown answers.
 const (
@@ -237,15 +239,19 @@ func (c *Coverage) count(s *survey, q Question, truth expr.Truth) {
 	f := s.features
 	f[featureTrue], f[featureUnknown] = truth == expr.True, truth == expr.Unknown
 	f[featureUsersetSubject] = q.Subject.Relation != ""
+	for i, on := range f {
+		if on {
+			c.cell(s, q, i)
+		}
+	}
+}
+
+// cell adds one check to a column, in the rows of its relation's rewrites.
+func (c *Coverage) cell(s *survey, q Question, feature int) {
 	bits := s.rewrites[node{rel.Object{Type: q.Object.Type}, q.Relation}]
 	for op := range c.Cells {
-		if bits&(1<<op) == 0 {
-			continue
-		}
-		for i, on := range f {
-			if on {
-				c.Cells[op][i]++
-			}
+		if bits&(1<<op) != 0 {
+			c.Cells[op][feature]++
 		}
 	}
 }

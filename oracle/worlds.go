@@ -144,8 +144,13 @@ func (g *generator) types() {
 		}
 		m.Types = append(m.Types, t)
 	}
-	for i := range m.Types {
-		relations := m.Types[i].Relations
+	g.subjects()
+}
+
+// subjects gives most relations restrictions, so that tuples may be written.
+func (g *generator) subjects() {
+	for _, t := range g.w.Model.Types {
+		relations := t.Relations
 		for j := range relations {
 			if g.chance(70) || j == len(relations)-1 && g.layered {
 				relations[j].Subjects = g.restrictions()
