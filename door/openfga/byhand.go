@@ -81,37 +81,45 @@ func (e *encoded[A]) ProtoReflect() protoreflect.Message {
 	return m
 }
 
+// handCall is a call in one piece of memory.
+type handCall[M, A proto.Message, R any, P readable[M, R]] struct {
+	incoming[M, R, P]
+	call   call
+	info   grpc.UnaryServerInfo
+	answer encoded[A]
+}
+
 // byHand makes a method of f, which answers with encoded bytes.
-func byHand[M, A proto.Message, R any, P readable[M, R]](name string, f func(*grpcServer, context.Context, P) ([]byte, error)) grpc.MethodHandler {
+func byHand[M, A proto.Message, R any, P readable[M, R]](name string, f func(*grpcServer, context.Context, *call, P) ([]byte, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		in := &incoming[M, R, P]{}
-		if err := decode(in); err != nil {
+		x := &handCall[M, A, R, P]{}
+		if err := decode(&x.incoming); err != nil {
 			return nil, err
 		}
-		if in.made {
-			P(&in.request).FromProto(in.message)
+		if x.made {
+			P(&x.request).FromProto(x.message)
 		}
-		handle := func(ctx context.Context, _ any) (any, error) {
-			answer, err := f(srv.(*grpcServer), ctx, &in.request)
-			if err != nil {
+		handle := func(ctx context.Context, _ any) (_ any, err error) {
+			if x.answer.bytes, err = f(srv.(*grpcServer), ctx, &x.call, &x.request); err != nil {
 				return nil, err
 			}
-			return &encoded[A]{answer}, nil
+			return &x.answer, nil
 		}
 		if intercept == nil {
-			return handle(ctx, in)
+			return handle(ctx, &x.incoming)
 		}
-		return intercept(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, handle)
+		x.info.Server, x.info.FullMethod = srv, name
+		return intercept(ctx, &x.incoming, &x.info, handle)
 	}
 }
 
-func (g *grpcServer) checkBytes(ctx context.Context, r *wire.CheckRequest) ([]byte, error) {
-	allowed, err := g.decide(ctx, r)
+func (g *grpcServer) checkBytes(ctx context.Context, c *call, r *wire.CheckRequest) ([]byte, error) {
+	allowed, err := g.decide(ctx, c, r)
 	return wire.AppendCheckProto(nil, allowed), err
 }
 
-func (g *grpcServer) batchBytes(ctx context.Context, r *wire.BatchCheckRequest) ([]byte, error) {
-	results, err := g.decideAll(ctx, r)
+func (g *grpcServer) batchBytes(ctx context.Context, c *call, r *wire.BatchCheckRequest) ([]byte, error) {
+	results, err := g.decideAll(ctx, c, r)
 	const each = 16 // bytes, with a short correlation id
 	out := make([]byte, 0, each*len(results))
 	for i := range results {
@@ -126,8 +134,8 @@ func (g *grpcServer) batchBytes(ctx context.Context, r *wire.BatchCheckRequest) 
 	return out, err
 }
 
-func (g *grpcServer) objectsBytes(ctx context.Context, r *wire.ListObjectsRequest) ([]byte, error) {
-	ids, err := g.objects(ctx, r)
+func (g *grpcServer) objectsBytes(ctx context.Context, c *call, r *wire.ListObjectsRequest) ([]byte, error) {
+	ids, err := g.objects(ctx, c, r)
 	size := 0
 	for _, id := range ids {
 		size += len(r.Type) + len(id) + 4 // a colon, a tag and the length

@@ -2,6 +2,8 @@ package openfga
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/grpc"
@@ -16,7 +18,8 @@ import (
 // into the request that HTTP makes of a body, and the answer back.
 type grpcServer struct {
 	openfgav1.UnimplementedOpenFGAServiceServer
-	s *service
+	s    *service
+	last atomic.Pointer[said]
 }
 
 // begin reads what a request's metadata says.
@@ -29,21 +32,37 @@ func begin(ctx context.Context, store string) call {
 	return c
 }
 
+// said is what an answer says besides its message, as it is sent. Answers share
+// it until something changes, so nobody may change it.
+type said struct {
+	store, model, revision string
+	md                     metadata.MD
+}
+
 // finish sends what an answer says besides its message. Called in process,
 // nobody receives it. It returns err.
 func (g *grpcServer) finish(ctx context.Context, c *call, err error) error {
-	values := new([4]string) // one piece of memory for all
-	md := make(metadata.MD, len(values))
-	for i, h := range [...]struct{ name, value string }{
-		{metadataStore, c.store}, {metadataModel, c.model}, {metadataRevision, string(c.token)}, {metadataTruncated, c.truncated},
-	} {
-		if h.value != "" {
-			values[i] = h.value
-			md[h.name] = values[i : i+1 : i+1]
+	last := g.last.Load()
+	if last == nil || c.truncated != "" || last.store != c.store || last.model != c.model || last.revision != string(c.token) {
+		last = c.said()
+		if c.truncated == "" {
+			g.last.Store(last)
 		}
 	}
-	_ = grpc.SetHeader(ctx, md)
+	_ = grpc.SetHeader(ctx, last.md)
 	return g.s.report(err)
+}
+
+func (c *call) said() *said {
+	out := &said{strings.Clone(c.store), c.model, string(c.token), metadata.MD{}}
+	for _, h := range [...]struct{ name, value string }{
+		{metadataStore, out.store}, {metadataModel, out.model}, {metadataRevision, out.revision}, {metadataTruncated, c.truncated},
+	} {
+		if h.value != "" {
+			out.md[h.name] = []string{h.value}
+		}
+	}
+	return out
 }
 
 // unary runs one of the methods that speak in messages.
@@ -134,23 +153,23 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
 	var r wire.CheckRequest
 	r.FromProto(in)
-	allowed, err := g.decide(ctx, &r)
+	allowed, err := g.decide(ctx, &call{}, &r)
 	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.CheckResponse{Allowed: allowed}, nil
 }
 
-func (g *grpcServer) decide(ctx context.Context, r *wire.CheckRequest) (bool, error) {
-	c := begin(ctx, r.StoreID)
-	allowed, err := g.s.check(ctx, &c, r)
-	return allowed, g.finish(ctx, &c, err)
+func (g *grpcServer) decide(ctx context.Context, c *call, r *wire.CheckRequest) (bool, error) {
+	*c = begin(ctx, r.StoreID)
+	allowed, err := g.s.check(ctx, c, r)
+	return allowed, g.finish(ctx, c, err)
 }
 
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
-	results, err := g.decideAll(ctx, &r)
+	results, err := g.decideAll(ctx, &call{}, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,10 +180,10 @@ func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckReq
 	return out, nil
 }
 
-func (g *grpcServer) decideAll(ctx context.Context, r *wire.BatchCheckRequest) ([]outcome, error) {
-	c := begin(ctx, r.StoreID)
-	results, err := g.s.batchCheck(ctx, &c, r)
-	return results, g.finish(ctx, &c, err)
+func (g *grpcServer) decideAll(ctx context.Context, c *call, r *wire.BatchCheckRequest) ([]outcome, error) {
+	*c = begin(ctx, r.StoreID)
+	results, err := g.s.batchCheck(ctx, c, r)
+	return results, g.finish(ctx, c, err)
 }
 
 func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
@@ -199,17 +218,17 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
-	ids, err := g.objects(ctx, &r)
+	ids, err := g.objects(ctx, &call{}, &r)
 	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.ListObjectsResponse{Objects: objectNames(r.Type, ids)}, nil
 }
 
-func (g *grpcServer) objects(ctx context.Context, r *wire.ListObjectsRequest) (ids []string, err error) {
-	c := begin(ctx, r.StoreID)
-	ids, err = g.s.listObjects(ctx, &c, r)
-	return ids, g.finish(ctx, &c, err)
+func (g *grpcServer) objects(ctx context.Context, c *call, r *wire.ListObjectsRequest) (ids []string, err error) {
+	*c = begin(ctx, r.StoreID)
+	ids, err = g.s.listObjects(ctx, c, r)
+	return ids, g.finish(ctx, c, err)
 }
 
 // objectNames writes "type:id" for each id, all of them into one piece of
