@@ -6,12 +6,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// loadName is one end of a tuple whose node is to be found: its kind and id,
-// and the hash of both.
+// loadName is one end of a tuple whose node is to be found: its kind, the
+// kind's type, and its id.
 type loadName struct {
 	kind Kind
+	typ  uint32
 	id   string
-	hash uint64
+	hash uint64 // of type and id; 0 until somebody asks
 }
 
 // kindCache remembers the kinds seen last, by a hash of their names.
@@ -44,7 +45,7 @@ func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName,
 		}
 		*known = knownKind{g.spine.kinds[n].name, n, g.spine.kinds[n].typ}
 	}
-	return loadName{known.kind, id, g.nameHash(known.typ, id)}, nil
+	return loadName{kind: known.kind, typ: known.typ, id: id}, nil
 }
 
 // AddAbsent adds tuples in their order, up to the first whose key is there
@@ -108,9 +109,9 @@ func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
 // resolved finds or gives the nodes of a tuple; g.mu is held.
 func (g *Graph) resolved(t *loadTuple) (c change, err error) {
 	c.objectKind, c.subjectKind = t.object.kind, t.subject.kind
-	if c.object, err = g.hashed(t.object.kind, t.object.id, t.object.hash); err != nil {
+	if c.object, err = g.arrive(&t.object); err != nil {
 		return c, err
 	}
-	c.subject, err = g.hashed(t.subject.kind, t.subject.id, t.subject.hash)
+	c.subject, err = g.hashed(&t.subject)
 	return c, err
 }

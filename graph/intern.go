@@ -211,7 +211,7 @@ func (g *Graph) node(k Kind, id string) (Node, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
-	return g.hashed(k, id, g.nameHash(g.spine.kinds[k].typ, id))
+	return g.hashed(&loadName{kind: k, typ: g.spine.kinds[k].typ, id: id})
 }
 
 func checkID(id string) error {
@@ -221,55 +221,68 @@ func checkID(id string) error {
 	return nil
 }
 
-// touchSlot reads where the search for a hash begins, and returns the offset of
+// touchSlot reads where the search for a name begins, and returns the offset of
 // a name if one is there.
-func (g *Graph) touchSlot(h uint64) uint32 {
-	if p := g.nameIndex[h>>(64-shardBits)].find(uint32(h)); len(p.slots) > 0 {
+func (g *Graph) touchSlot(n *loadName) uint32 {
+	n.hash = g.nameHash(n.typ, n.id)
+	if p := g.nameIndex[n.hash>>(64-shardBits)].find(uint32(n.hash)); len(p.slots) > 0 {
 		return uint32(p.slots[p.at].Load())
 	}
 	return 0
 }
 
-// hashed is node for an id in bounds whose hash is known.
-func (g *Graph) hashed(k Kind, id string, h uint64) (Node, error) {
-	s := &g.spine
-	typ := s.kinds[k].typ
+// hashed is node for an id in bounds.
+func (g *Graph) hashed(n *loadName) (Node, error) {
+	if g.arriving != nil && g.arriving.of(n.typ).state != arrivalIndexed {
+		g.settle(n.typ)
+	}
+	h := n.hash
+	if h == 0 {
+		h = g.nameHash(n.typ, n.id)
+	}
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
-		rec := word(s.names, off)
-		if rec[0] != uint32(len(id))|typ<<idBits || recordID(rec) != id {
-			continue
+		if rec := word(g.spine.names, off); rec[0] == uint32(len(n.id))|n.typ<<idBits && recordID(rec) == n.id {
+			return g.among(n.kind, off, rec)
 		}
-		kin := s.kin(rec)
-		for n := kin.next(); n != 0; n = kin.next() {
-			if s.kindOf(n) == k {
-				return n, nil
-			}
-		}
-		return g.giveNode(k, off, kin)
 	}
-	return g.giveName(k, typ, id, h)
+	node, off, err := g.giveName(n.kind, n.typ, n.id)
+	if err == nil {
+		g.nameIndex[h>>(64-shardBits)].add(uint32(h), off)
+	}
+	return node, err
 }
 
-// giveName adds a name whose first node is of kind k.
-func (g *Graph) giveName(k Kind, typ uint32, id string, h uint64) (Node, error) {
+// among finds or gives the node of a kind among those of a name.
+func (g *Graph) among(k Kind, off uint32, rec []uint32) (Node, error) {
+	if n, ok := g.spine.nodeOf(rec, k); ok {
+		return n, nil
+	}
+	end := g.spine.kin(rec)
+	for end.next() != 0 {
+	}
+	return g.giveNode(k, off, end)
+}
+
+// giveName adds a name whose first node is of kind k, and returns its offset. It
+// can be found when that is in the index.
+func (g *Graph) giveName(k Kind, typ uint32, id string) (Node, uint32, error) {
 	if typ > typeMax {
-		return 0, fmt.Errorf("%w: it has %d types", ErrFull, typeMax)
+		return 0, 0, fmt.Errorf("%w: it has %d types", ErrFull, typeMax)
 	}
 	off, rec, ok := g.names.alloc(recordHead + (len(id)+3)/4)
 	if !ok {
-		return 0, fmt.Errorf("%w: its names have 16 GiB", ErrFull)
+		return 0, 0, fmt.Errorf("%w: its names have 16 GiB", ErrFull)
 	}
 	g.spine.names = g.names.chunks
 	n, err := g.giveNode(k, off, kin{})
 	if err != nil {
-		return 0, err // the record is lost, and nothing refers to it
+		return 0, 0, err // the record is lost, and nothing refers to it
 	}
 	rec[0], rec[1] = uint32(len(id))|typ<<idBits, uint32(n)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[recordHead])), len(id)), id)
-	g.nameIndex[h>>(64-shardBits)].add(uint32(h), off)
 	g.count++
-	return n, nil
+	return n, off, nil
 }
 
 // giveNode adds a node of kind k to the name at off; end is the end of a walk

@@ -39,6 +39,8 @@ type Graph struct {
 	fill  []fill // by kind: where its next node goes
 	count int    // names
 	given int    // nodes
+	// arriving is nil but while a Loader fills the lineage.
+	arriving *arrivals
 
 	details detailCache
 

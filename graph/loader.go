@@ -51,7 +51,14 @@ const (
 )
 
 // Load starts a Loader on a lineage whose newest view is empty.
-func (g *Graph) Load() *Loader { return &Loader{g: g, start: g.View()} }
+func (g *Graph) Load() *Loader {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count == 0 {
+		g.arriving = new(arrivals)
+	}
+	return &Loader{g: g, start: g.View()}
+}
 
 // Add adds a tuple. A key must come once only: Finish fails if it does not. The
 // errors are Batch.Add's; ErrFull may come some tuples late, and after it the
@@ -124,8 +131,10 @@ func (l *Loader) resolve() {
 func (g *Graph) touch(part []loadTuple) (seen uint32) {
 	var offs [2 * loadTouch]uint32
 	for i := range part {
-		offs[2*i] = g.touchSlot(part[i].object.hash)
-		offs[2*i+1] = g.touchSlot(part[i].subject.hash)
+		if o := &part[i].object; !g.inOrder(o.typ) {
+			offs[2*i] = g.touchSlot(o)
+		}
+		offs[2*i+1] = g.touchSlot(&part[i].subject)
 	}
 	for _, off := range offs[:2*len(part)] {
 		if rec := word(g.spine.names, off); rec != nil {
@@ -209,6 +218,7 @@ func (l *Loader) Finish() (*View, error) {
 	}
 	v := &View{g: l.g, tuples: l.tuples, beside: l.beside}
 	l.g.mu.Lock()
+	l.g.settleAll()
 	v.spine, v.names, v.nodes = l.g.spine, l.g.count, l.g.given
 	l.g.mu.Unlock()
 	var twice bool

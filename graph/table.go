@@ -101,6 +101,25 @@ func (t *table) add(tag, ref uint32) {
 	t.used++
 }
 
+// reserve makes room for n more references, so that adding them moves nothing.
+func (t *table) reserve(n int) {
+	var old []atomic.Uint64
+	if p := t.slots.Load(); p != nil {
+		old = *p
+	}
+	want := (t.used+n)*10/7 + 4
+	if want <= len(old) {
+		return
+	}
+	grown := make([]atomic.Uint64, want)
+	for i := range old {
+		if v := old[i].Load(); v != 0 {
+			insert(grown, v)
+		}
+	}
+	t.slots.Store(&grown)
+}
+
 func insert(s []atomic.Uint64, v uint64) {
 	at := int((v >> 32) * uint64(len(s)) >> 32)
 	for s[at].Load() != 0 {
