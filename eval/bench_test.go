@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -119,15 +118,6 @@ func benchCheck(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphtest
 	t.report()
 	b.ReportMetric(float64(stats.Probes)/float64(i), "probes/op")
 	b.ReportMetric(float64(stats.Nodes)/float64(i), "nodes/op")
-}
-
-// cpuTime is what the process used, in nanoseconds.
-func cpuTime(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // timer times batches of a loop, each shorter than a turn on a core, so that

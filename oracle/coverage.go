@@ -83,8 +83,7 @@ func (c *Coverage) Add(o *Coverage) {
 }
 
 // String prints the table: a row for each rewrite, a column for each feature,
-// and in the cell the thousands of checks, with a point where there were some
-// but fewer.
+// and in the cell the checks.
 func (c *Coverage) String() string {
 	var b strings.Builder
 	total := max(1, c.Checks)
