@@ -119,19 +119,25 @@ func (g *grpcServer) checkBytes(ctx context.Context, c *call, r *wire.CheckReque
 }
 
 func (g *grpcServer) batchBytes(ctx context.Context, c *call, r *wire.BatchCheckRequest) ([]byte, error) {
-	results, err := g.decideAll(ctx, c, r)
+	m := g.s.many()
+	defer g.s.free(m)
+	if err := g.decideAll(ctx, c, r, m); err != nil {
+		return nil, err
+	}
 	const each = 16 // bytes, with a short correlation id
-	out := make([]byte, 0, each*len(results))
-	for i := range results {
+	out := make([]byte, 0, each*len(m.outcomes))
+	for i := range m.outcomes {
+		o := &m.outcomes[i]
 		var failure []byte
-		if results[i].err != nil {
-			if failure, err = proto.Marshal(results[i].failure()); err != nil {
+		if o.err != nil {
+			var err error
+			if failure, err = proto.Marshal(o.failure()); err != nil {
 				return nil, err
 			}
 		}
-		out = wire.AppendBatchResultProto(out, results[i].correlation, results[i].allowed, failure)
+		out = wire.AppendBatchResultProto(out, o.correlation, o.allowed, failure)
 	}
-	return out, err
+	return out, nil
 }
 
 func (g *grpcServer) objectsBytes(ctx context.Context, c *call, r *wire.ListObjectsRequest) ([]byte, error) {

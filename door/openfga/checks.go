@@ -3,6 +3,7 @@ package openfga
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/wire"
@@ -59,51 +60,73 @@ type outcome struct {
 	err         *failure
 }
 
+// many is a batch under way, in memory that the next one uses again. Its
+// answers are valid until it is freed.
+type many struct {
+	outcomes []outcome
+	requests []ostiary.CheckRequest
+	places   []int // of each request in outcomes
+	seen     map[string]struct{}
+}
+
+func (s *service) many() *many {
+	if m, ok := s.batches.Get().(*many); ok {
+		return m
+	}
+	return &many{seen: map[string]struct{}{}}
+}
+
+// free keeps a batch's memory, but nothing of the request.
+func (s *service) free(m *many) {
+	if cap(m.outcomes) > checksKeptMax {
+		return
+	}
+	clear(m.outcomes)
+	clear(m.requests)
+	clear(m.seen)
+	m.outcomes, m.requests, m.places = m.outcomes[:0], m.requests[:0], m.places[:0]
+	s.batches.Put(m)
+}
+
 // batchCheck answers many questions at one revision, in their order. An
 // item's own error fails no other.
-func (s *service) batchCheck(ctx context.Context, c *call, in *wire.BatchCheckRequest) ([]outcome, error) {
+func (s *service) batchCheck(ctx context.Context, c *call, in *wire.BatchCheckRequest, m *many) error {
 	if err := batchForm(in); err != nil {
-		return nil, err
+		return err
 	}
 	p, err := s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if n := len(in.Checks); n > s.o.BatchChecks {
-		return nil, fail(codeValidation, "batchCheck received %d checks, the maximum allowed is %d ", n, s.o.BatchChecks)
+		return fail(codeValidation, "batchCheck received %d checks, the maximum allowed is %d ", n, s.o.BatchChecks)
 	}
-	out := make([]outcome, len(in.Checks))
-	seen := make(map[string]struct{}, len(in.Checks))
-	requests := make([]ostiary.CheckRequest, 0, len(in.Checks))
-	places := make([]int, 0, len(in.Checks)) // of each request in out
+	m.requests = slices.Grow(m.requests, len(in.Checks))
+	m.outcomes = slices.Grow(m.outcomes, len(in.Checks))[:len(in.Checks)]
 	for i := range in.Checks {
-		item := &in.Checks[i]
-		if _, ok := seen[item.CorrelationID]; ok {
-			return nil, fail(codeValidation, "received duplicate correlation id: %s", item.CorrelationID)
+		item, o := &in.Checks[i], &m.outcomes[i]
+		if m.seen[item.CorrelationID] = struct{}{}; len(m.seen) == i {
+			return fail(codeValidation, "received duplicate correlation id: %s", item.CorrelationID)
 		}
-		seen[item.CorrelationID] = struct{}{}
-		out[i].correlation = item.CorrelationID
+		o.correlation = item.CorrelationID
 		q, err := p.question(&item.Key, item.Tuples, item.Context)
 		if err != nil {
-			out[i].err = toFailure(err)
+			o.err = toFailure(err)
 			continue
 		}
 		q.At = ostiary.At{} // that of the whole
-		requests, places = append(requests, q), append(places, i)
+		m.requests, m.places = append(m.requests, q), append(m.places, i)
 	}
-	if err := p.decide(ctx, requests, places, out); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return p.decide(ctx, m)
 }
 
-func (p *place) decide(ctx context.Context, requests []ostiary.CheckRequest, places []int, out []outcome) error {
-	results, err := p.store.CheckMany(ctx, requests, p.at)
+func (p *place) decide(ctx context.Context, m *many) error {
+	results, err := p.store.CheckMany(ctx, m.requests, p.at)
 	if err != nil {
 		return revisionError(err)
 	}
 	for i := range results {
-		r, o := &results[i], &out[places[i]]
+		r, o := &results[i], &m.outcomes[m.places[i]]
 		o.allowed = r.Allowed()
 		if r.Err != nil {
 			o.err = toFailure(r.Err)

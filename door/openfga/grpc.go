@@ -169,21 +169,21 @@ func (g *grpcServer) decide(ctx context.Context, c *call, r *wire.CheckRequest) 
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
-	results, err := g.decideAll(ctx, &call{}, &r)
-	if err != nil {
+	m := g.s.many()
+	defer g.s.free(m)
+	if err := g.decideAll(ctx, &call{}, &r, m); err != nil {
 		return nil, err
 	}
-	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(results))}
-	for i := range results {
-		out.Result[results[i].correlation] = results[i].message()
+	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(m.outcomes))}
+	for i := range m.outcomes {
+		out.Result[m.outcomes[i].correlation] = m.outcomes[i].message()
 	}
 	return out, nil
 }
 
-func (g *grpcServer) decideAll(ctx context.Context, c *call, r *wire.BatchCheckRequest) ([]outcome, error) {
+func (g *grpcServer) decideAll(ctx context.Context, c *call, r *wire.BatchCheckRequest, m *many) error {
 	*c = begin(ctx, r.StoreID)
-	results, err := g.s.batchCheck(ctx, c, r)
-	return results, g.finish(ctx, c, err)
+	return g.finish(ctx, c, g.s.batchCheck(ctx, c, r, m))
 }
 
 func (o *outcome) message() *openfgav1.BatchCheckSingleResult {

@@ -161,25 +161,27 @@ func batchCheck(ctx context.Context, s *service, x *exchange, dst []byte) ([]byt
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	results, err := s.batchCheck(ctx, &x.call, in)
-	if err != nil {
+	m := s.many()
+	defer s.free(m)
+	if err := s.batchCheck(ctx, &x.call, in, m); err != nil {
 		return dst, 0, err
 	}
-	out := make([]wire.BatchResult, len(results))
-	for i := range results {
-		r, o := &results[i], &out[i]
-		o.CorrelationID, o.Allowed = r.correlation, r.allowed
-		if r.err == nil {
-			continue
-		}
-		o.Message = r.err.message
-		if n, input := r.err.input(); input {
-			o.InputError = openfgav1.ErrorCode(n).String()
-		} else {
-			o.InternalError = openfgav1.InternalErrorCode(n).String()
-		}
+	return wire.AppendBatchCheck(dst, len(m.outcomes), func(i int) wire.BatchResult { return m.outcomes[i].result() }), http.StatusOK, nil
+}
+
+// result is an item's answer as a body has it.
+func (o *outcome) result() wire.BatchResult {
+	r := wire.BatchResult{CorrelationID: o.correlation, Allowed: o.allowed}
+	if o.err == nil {
+		return r
 	}
-	return wire.AppendBatchCheck(dst, out), http.StatusOK, nil
+	r.Message = o.err.message
+	if n, input := o.err.input(); input {
+		r.InputError = openfgav1.ErrorCode(n).String()
+	} else {
+		r.InternalError = openfgav1.InternalErrorCode(n).String()
+	}
+	return r
 }
 
 func expand(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {

@@ -3,6 +3,7 @@ package openfga
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -72,8 +73,9 @@ func (o Options) withDefaults() Options {
 // service answers the protocol's calls: one method each, whichever way they
 // came. Safe for concurrent use.
 type service struct {
-	engine *ostiary.Engine
-	o      Options
+	engine  *ostiary.Engine
+	o       Options
+	batches sync.Pool // of *many
 }
 
 // report tells of what the caller is not told. It returns err.

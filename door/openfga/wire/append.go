@@ -32,15 +32,15 @@ type BatchResult struct {
 	Message                   string
 }
 
-// AppendBatchCheck writes BatchCheck's answer, in the order of results, whose
-// correlation ids differ.
-func AppendBatchCheck(dst []byte, results []BatchResult) []byte {
+// AppendBatchCheck writes BatchCheck's answer: n results, whose correlation ids
+// differ.
+func AppendBatchCheck(dst []byte, n int, result func(i int) BatchResult) []byte {
 	dst = append(dst, `{"result":{`...)
-	for i := range results {
+	for i := range n {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		r := &results[i]
+		r := result(i)
 		dst = append(AppendString(dst, r.CorrelationID), ':')
 		switch {
 		case r.InputError != "":
