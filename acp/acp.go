@@ -61,6 +61,8 @@ type Engine struct {
 	// sound are identities that were found sound: a look at a key costs more than
 	// a registration.
 	sound soundDIDs
+	// plans are used again by the next change.
+	plans sync.Pool // of *plan, empty
 }
 
 // running is an engine that was started.

@@ -105,22 +105,22 @@ func (b *Batch) Prepare(ctx context.Context) (*Pending, error) {
 	if r == nil {
 		return nil, failed(op, ErrClosed)
 	}
-	release := b.e.hold(b.takes)
+	takes := b.e.hold(b.takes)
 	for try := 0; ; try++ {
-		p, err := b.e.plan(ctx, r, b.ops)
+		p, err := b.e.plan(ctx, r, b.ops, try == 0)
 		if err != nil {
-			release()
+			b.e.release(takes)
 			return nil, failed(op, err)
 		}
 		pending, err := r.store.Prepare(ctx, p.w)
 		if err == nil {
 			// The turn is held now: nobody writes before this is published. What is
 			// checked meanwhile counts as having come before it.
-			release()
+			b.e.release(takes)
 			return &Pending{e: b.e, p: pending, events: p.events}, nil
 		}
 		if !outdated(err) || try == triesMax {
-			release()
+			b.e.release(takes)
 			return nil, failed(op, err)
 		}
 	}

@@ -56,6 +56,10 @@ func TestBatch(t *testing.T) {
 		fill func(b *acp.Batch)
 	}{
 		{"registered before", acp.ErrRegistered, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register(bob, doc(id, "1")) }},
+		{"the first is to blame", acp.ErrRegistered, func(b *acp.Batch) {
+			b.Register(bob, doc(id, "1"))
+			b.Transfer(alice, doc(id, "1"), carol)
+		}},
 		{"registered twice", acp.ErrRegistered, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register(bob, doc(id, "3")) }},
 		{"a stranger", acp.ErrUnauthorized, func(b *acp.Batch) {
 			b.Register(alice, doc(id, "3"))

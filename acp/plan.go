@@ -18,18 +18,28 @@ type operation func(ctx context.Context, p *plan) error
 // plan is a write under way: what the operations so far lead to, on a state
 // that the write's own preconditions hold fast.
 type plan struct {
-	e       *Engine
-	r       *running
-	w       ostiary.Write
+	e *Engine
+	r *running
+	w ostiary.Write
+	// first is the first object, mostly the only one; objects are the others.
+	first   objectState
 	objects map[Object]*objectState
 	events  []Event
-	// added and removed are by the operations so far.
+	// hopeful says that what is registered is taken for new, unseen: the write's
+	// precondition tells.
+	hopeful bool
+	// added and removed are by the operations so far of a batch; nil of a single
+	// operation, which does not look at what it did itself.
 	added   map[rel.Key]struct{}
 	removed map[rel.Key]struct{}
+	// Memory of a single operation.
+	add1 [1]rel.Tuple
+	pre2 [2]ostiary.Precondition
 }
 
 // objectState is what a plan knows of one object.
 type objectState struct {
+	of       Object
 	t        *table
 	res      *resourceTable
 	object   rel.Object
@@ -58,13 +68,17 @@ func (e *Engine) change(ctx context.Context, takesAuthority bool, ops ...operati
 	if err == nil && len(p.events) > 0 {
 		e.tell(token, p.events)
 	}
+	if p != nil { // nobody looks at it any more
+		*p = plan{}
+		e.plans.Put(p)
+	}
 	return err
 }
 
 func (e *Engine) write(ctx context.Context, r *running, takesAuthority bool, ops []operation) (*plan, ostiary.Token, error) {
-	defer e.hold(takesAuthority)()
+	defer e.release(e.hold(takesAuthority))
 	for try := 0; ; try++ {
-		p, err := e.plan(ctx, r, ops)
+		p, err := e.plan(ctx, r, ops, try == 0)
 		if err != nil || p.empty() {
 			return p, "", err
 		}
@@ -75,14 +89,22 @@ func (e *Engine) write(ctx context.Context, r *running, takesAuthority bool, ops
 	}
 }
 
-// hold takes the authority lock and returns its release.
-func (e *Engine) hold(takesAuthority bool) func() {
+// hold takes the authority lock, and returns what release wants to know.
+func (e *Engine) hold(takesAuthority bool) (takes bool) {
 	if takesAuthority {
 		e.authority.Lock()
-		return e.authority.Unlock
+	} else {
+		e.authority.RLock()
 	}
-	e.authority.RLock()
-	return e.authority.RUnlock
+	return takesAuthority
+}
+
+func (e *Engine) release(takesAuthority bool) {
+	if takesAuthority {
+		e.authority.Unlock()
+	} else {
+		e.authority.RUnlock()
+	}
 }
 
 // outdated says whether a write failed because what its plan is based on has
@@ -91,8 +113,13 @@ func outdated(err error) bool {
 	return errors.Is(err, ostiary.ErrPrecondition) || errors.Is(err, ostiary.ErrTupleExists) || errors.Is(err, ostiary.ErrTupleMissing)
 }
 
-func (e *Engine) plan(ctx context.Context, r *running, ops []operation) (*plan, error) {
-	p := &plan{e: e, r: r}
+func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful bool) (*plan, error) {
+	p, _ := e.plans.Get().(*plan)
+	if p == nil {
+		p = new(plan)
+	}
+	p.e, p.r, p.hopeful = e, r, hopeful
+	p.w.Add, p.w.Preconditions = p.add1[:0], p.pre2[:0]
 	if n := len(ops); n > 1 {
 		p.objects = make(map[Object]*objectState, n)
 		p.added = make(map[rel.Key]struct{}, n)
@@ -100,11 +127,15 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation) (*plan, 
 		p.w.Preconditions = make([]ostiary.Precondition, 0, n)
 	}
 	for i, op := range ops {
-		if err := op(ctx, p); err != nil {
-			if len(ops) > 1 {
-				return nil, fmt.Errorf("operation %d: %w", i, err)
-			}
+		err := op(ctx, p)
+		switch {
+		case err == nil:
+		case len(ops) == 1:
 			return nil, err
+		case hopeful:
+			return e.plan(ctx, r, ops, false) // an earlier operation may be to blame
+		default:
+			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
 	return p, nil
@@ -117,35 +148,47 @@ func (p *plan) empty() bool {
 
 // object returns what is known of an object, looking it up the first time.
 func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
+	s, seen, err := p.place(ctx, o)
+	if err != nil || seen {
+		return s, err
+	}
+	var ok bool
+	if s.owner, ok, err = s.res.owners.Of(ctx, o.ID); err == nil && ok {
+		_, s.archived, err = s.res.archived.Of(ctx, o.ID)
+	}
+	return s, err
+}
+
+// place returns what is known of an object, and whether that was looked up; an
+// object that was not stands there as one that is not registered.
+func (p *plan) place(ctx context.Context, o Object) (s *objectState, seen bool, err error) {
+	if p.first.t != nil && p.first.of == o {
+		return &p.first, true, nil
+	}
 	if s := p.objects[o]; s != nil {
-		return s, nil
+		return s, true, nil
 	}
 	t, err := p.r.table(ctx, o.Policy)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	res := t.resources[o.Resource]
 	if res == nil {
-		return nil, fmt.Errorf("%w: %q", ErrResourceNotFound, o.Resource)
+		return nil, false, fmt.Errorf("%w: %q", ErrResourceNotFound, o.Resource)
 	}
 	if err := validID(o.ID); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	s := &objectState{t: t, res: res, object: res.object(o.ID)}
-	var ok bool
-	if s.owner, ok, err = res.owners.Of(ctx, o.ID); err != nil {
-		return nil, err
-	}
-	if ok {
-		if _, s.archived, err = res.archived.Of(ctx, o.ID); err != nil {
-			return nil, err
+	s = &p.first
+	if s.t != nil {
+		s = new(objectState)
+		if p.objects == nil {
+			p.objects = make(map[Object]*objectState, 1)
 		}
+		p.objects[o] = s
 	}
-	if p.objects == nil {
-		p.objects = make(map[Object]*objectState, 1)
-	}
-	p.objects[o] = s
-	return s, nil
+	*s = objectState{of: o, t: t, res: res, object: res.object(o.ID)}
+	return s, false, nil
 }
 
 // ensure makes the write fail where the object's registration is no longer
@@ -170,8 +213,8 @@ func (p *plan) ensure(s *objectState) {
 func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 	t := rel.Tuple{Object: s.object, Relation: relation, Subject: subject}
 	p.w.Add = append(p.w.Add, t)
-	s.tuples = append(s.tuples, t)
 	if p.added != nil {
+		s.tuples = append(s.tuples, t)
 		p.added[t.Key()] = struct{}{}
 	}
 }
@@ -226,7 +269,13 @@ func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, rela
 // register registers an object to an actor.
 func register(actor string, o Object) operation {
 	return func(ctx context.Context, p *plan) error {
-		s, err := p.object(ctx, o)
+		var s *objectState
+		var err error
+		if p.hopeful {
+			s, _, err = p.place(ctx, o)
+		} else {
+			s, err = p.object(ctx, o)
+		}
 		if err != nil {
 			return err
 		}
