@@ -3,6 +3,8 @@ package kv
 import (
 	"context"
 	"iter"
+
+	"github.com/ostiary/ostiary/storage"
 )
 
 const (
@@ -12,13 +14,13 @@ const (
 	aheadMax   = 1024
 )
 
-// ahead reads seq on a goroutine of its own while the caller works on what was
+// ahead is stream on a goroutine of its own, while the caller works on what was
 // read before: loading a store is half reading and half building, and there is
 // mostly a second core. The goroutine has ended when the sequence returns.
-func ahead[R any](ctx context.Context, seq iter.Seq2[R, error]) iter.Seq2[R, error] {
+func ahead[R any](ctx context.Context, each func(visit) error, parse parse[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		r := reader[R]{full: make(chan load[R], 1), free: make(chan []R, 3), stop: make(chan struct{})}
-		go r.read(seq)
+		go r.read(each, parse)
 		defer func() {
 			close(r.stop)
 			for range r.full { // the reader closes it when it is done
@@ -26,8 +28,8 @@ func ahead[R any](ctx context.Context, seq iter.Seq2[R, error]) iter.Seq2[R, err
 		}()
 		var zero R
 		for l := range r.full {
-			for _, row := range l.rows {
-				if !yield(row, nil) {
+			for i := range l.rows {
+				if !yield(l.rows[i], nil) {
 					return
 				}
 			}
@@ -58,30 +60,35 @@ type reader[R any] struct {
 	stop chan struct{}
 }
 
-func (r *reader[R]) read(seq iter.Seq2[R, error]) {
+func (r *reader[R]) read(each func(visit) error, parse parse[R]) {
 	defer close(r.full)
 	size := aheadFirst
 	rows := make([]R, 0, size)
-	for row, err := range seq {
-		if err != nil {
-			r.hand(load[R]{rows, err})
-			return
+	err := each(func(key, value []byte, removed storage.Revision) (bool, error) {
+		n := len(rows)
+		if err := parse(&rows[:n+1][n], key, value, removed); err != nil {
+			return false, err
 		}
-		if rows = append(rows, row); len(rows) < size {
-			continue
+		if rows = rows[:n+1]; n+1 < size {
+			return true, nil
 		}
 		if !r.hand(load[R]{rows: rows}) {
-			return
+			rows = nil
+			return false, nil
 		}
 		size = min(2*size, aheadMax)
 		select {
 		case rows = <-r.free:
 		default:
+			rows = nil
+		}
+		if cap(rows) < size {
 			rows = make([]R, 0, size)
 		}
-	}
-	if len(rows) > 0 {
-		r.hand(load[R]{rows: rows})
+		return true, nil
+	})
+	if len(rows) > 0 || err != nil {
+		r.hand(load[R]{rows, err})
 	}
 }
 

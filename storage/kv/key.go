@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strings"
 
 	"github.com/ostiary/ostiary/rel"
@@ -64,24 +65,51 @@ func appendOpenPart(dst []byte, s string) []byte {
 // cutParts fills parts from key, which must hold exactly so many. Their bytes
 // are key's own where nothing was escaped.
 func cutParts(key []byte, parts [][]byte) error {
-	escaped := bytes.IndexByte(key, 1) >= 0
-	for i := range parts {
-		end := bytes.IndexByte(key, 0)
-		if end < 0 {
-			return errKey()
-		}
-		parts[i], key = key[:end], key[end+1:]
-		if escaped {
-			var err error
-			if parts[i], err = unescape(parts[i]); err != nil {
-				return err
+	n, from, escaped := 0, 0, false
+	for at := 0; at < len(key); at += 8 {
+		for low := lowBytes(key, at); low != 0; low &= low - 1 {
+			i := at + bits.TrailingZeros64(low)/8
+			switch {
+			case key[i] == 1:
+				escaped = true
+			case key[i] != 0: // lowBytes may name a 2 too
+			case n == len(parts):
+				return errKey()
+			default:
+				parts[n] = key[from:i]
+				n, from = n+1, i+1
 			}
 		}
 	}
-	if len(key) != 0 {
+	if n != len(parts) || from != len(key) {
 		return errKey()
 	}
+	for i := 0; escaped && i < n; i++ {
+		var err error
+		if parts[i], err = unescape(parts[i]); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// lowBytes marks, by their highest bits, which of the eight bytes from at on are
+// 0 or 1; bytes of 2 behind such a one may be marked too. Bytes behind the end
+// are not.
+func lowBytes(key []byte, at int) uint64 {
+	const ones = 0x0101010101010101
+	x := ^uint64(0)
+	switch rest := len(key) - at; {
+	case rest >= 8:
+		x = binary.LittleEndian.Uint64(key[at:])
+	case at > 0: // so there are eight bytes to the end
+		x = x<<(8*rest) | binary.LittleEndian.Uint64(key[len(key)-8:])>>(64-8*rest)
+	default:
+		for i := range key {
+			x = x<<8 | uint64(key[len(key)-1-i])
+		}
+	}
+	return (x - 2*ones) &^ x & (0x80 * ones)
 }
 
 // unescape undoes appendOpenPart.

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -75,5 +76,36 @@ func TestNames(t *testing.T) {
 	}
 	if !slices.Equal(have, want) {
 		t.Error("a string changed after it was handed out")
+	}
+}
+
+// Keys of every length, whose bytes are mostly those that mean something, are cut
+// as they are byte by byte.
+func TestCutParts(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		key := make([]byte, r.IntN(40))
+		for i := range key {
+			key[i] = []byte{0, 1, 2, 3, 'a', 0x80, 0xfe, 0xff}[r.IntN(8)]
+		}
+		if r.IntN(2) == 0 && len(key) > 0 {
+			key[len(key)-1] = 0
+		}
+		parts := make([][]byte, bytes.Count(key, []byte{0}))
+		err := cutParts(key, parts)
+		bad := len(key) > 0 && key[len(key)-1] != 0
+		for i, want := range bytes.Split(key, []byte{0})[:len(parts)] {
+			plain, failed := unescape(want)
+			if bad = bad || failed != nil; err == nil && !bytes.Equal(parts[i], plain) {
+				t.Fatalf("part %d of %x is %x", i, key, parts[i])
+			}
+		}
+		if (err != nil) != bad {
+			t.Fatalf("%x: %v", key, err)
+		}
+		if cutParts(key, make([][]byte, len(parts)+1)) == nil || len(parts) > 0 && cutParts(key, parts[1:]) == nil {
+			t.Fatalf("%x has another number of parts", key)
+		}
 	}
 }

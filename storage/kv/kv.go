@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"sync/atomic"
 
@@ -99,8 +100,11 @@ type Options struct {
 // Driver is a storage.Driver over a Store; it is also a storage.Joiner and a
 // storage.Notifier. One Driver at a time may work on one prefix of a Store.
 type Driver struct {
-	store   Store
-	prefix  []byte
+	store  Store
+	prefix []byte
+	// castagnoli is the polynomial's table, which MakeTable makes once for all.
+	castagnoli *crc32.Table
+
 	catalog sync.Mutex // held by changes of which stores and aliases exist
 	turns   turns
 	moved   moved
@@ -136,6 +140,8 @@ func New(store Store, opts Options) (*Driver, error) {
 		moved:  newMoved(hex.EncodeToString(instance[:])),
 		open:   map[*picture]struct{}{},
 		rows:   [3]*rowKind{tupleRows(), attributeRows(), documentRows()},
+
+		castagnoli: crc32.MakeTable(crc32.Castagnoli),
 	}
 	d.done = d.end
 	d.writers.New = func() any { return &writer{d: d} }

@@ -56,43 +56,56 @@ func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.Load
 		p.close()
 		return storage.State{}, failed("load", id, err)
 	}
-	n := &names{}
 	return storage.State{
 		Head:       h.Head,
 		Oldest:     t.rows,
-		Tuples:     ahead(ctx, stream(ctx, d, id, p, opts, tupleRows(), tupleRow(n))),
-		Attributes: stream(ctx, d, id, p, opts, attributeRows(), attributeRow(&names{})),
-		Documents:  stream(ctx, d, id, p, opts, documentRows(), documentRow),
+		Tuples:     ahead(ctx, d.visits(ctx, id, p, opts, tupleRows()), tupleRow(&names{})),
+		Attributes: stream(d.visits(ctx, id, p, opts, attributeRows()), attributeRow(&names{})),
+		Documents:  stream(d.visits(ctx, id, p, opts, documentRows()), documentRow),
 		Close:      p.close,
 	}, nil
 }
 
-// parse turns a row's key and value into the row; removed is 0 for a live one.
-type parse[R any] func(key, value []byte, removed storage.Revision) (R, error)
+// parse fills a row from its key and value, all of its fields; removed is 0 for a
+// live one. A row is filled where it stands: it is large, and there are many.
+type parse[R any] func(row *R, key, value []byte, removed storage.Revision) error
+
+// visit is called with a row's key behind its table and its value.
+type visit func(key, value []byte, removed storage.Revision) (more bool, err error)
 
 // stream yields live rows, then removed ones, as the options say.
-func stream[R any](ctx context.Context, d *Driver, id storage.StoreID, p *picture, opts storage.LoadOptions, kind *rowKind, parse parse[R]) iter.Seq2[R, error] {
+func stream[R any](each func(visit) error, parse parse[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
-		var zero R
+		var zero, row R
+		if err := each(func(key, value []byte, removed storage.Revision) (bool, error) {
+			if err := parse(&row, key, value, removed); err != nil {
+				return false, err
+			}
+			return yield(row, nil), nil
+		}); err != nil {
+			yield(zero, err)
+		}
+	}
+}
+
+// visits returns what visits the rows of a kind, live ones and then removed ones,
+// as the options say.
+func (d *Driver) visits(ctx context.Context, id storage.StoreID, p *picture, opts storage.LoadOptions, kind *rowKind) func(visit) error {
+	return func(do visit) error {
 		done, err := d.begin(ctx)
 		if err != nil {
-			yield(zero, err)
-			return
+			return err
 		}
 		defer done()
-		stopped := false
-		live := d.tableKey(id, kind.live)
+		more := true
 		if !opts.RemovedOnly || opts.RemovedAfter == nil {
-			err = d.scan(ctx, p.snap, live, successor(live), func(key, value []byte) (bool, error) {
-				row, err := parse(key[len(live):], value, 0)
-				if err != nil {
-					return false, err
-				}
-				stopped = !yield(row, nil)
-				return !stopped, nil
+			live := d.tableKey(id, kind.live)
+			err = d.scan(ctx, p.snap, live, successor(live), func(key, value []byte) (_ bool, err error) {
+				more, err = do(key[len(live):], value, 0)
+				return more, err
 			})
 		}
-		if err == nil && !stopped && opts.RemovedAfter != nil {
+		if err == nil && more && opts.RemovedAfter != nil {
 			table := d.tableKey(id, kind.removed)
 			lower := successor(appendRevision(bytes.Clone(table), *opts.RemovedAfter))
 			err = d.scan(ctx, p.snap, lower, successor(table), func(key, value []byte) (bool, error) {
@@ -100,69 +113,62 @@ func stream[R any](ctx context.Context, d *Driver, id storage.StoreID, p *pictur
 					return false, errRow()
 				}
 				key = key[len(table):]
-				row, err := parse(key[8:], value, storage.Revision(fixed(key)))
-				if err != nil {
-					return false, err
-				}
-				stopped = !yield(row, nil)
-				return !stopped, nil
+				return do(key[8:], value, storage.Revision(fixed(key)))
 			})
 		}
-		if err != nil {
-			yield(zero, failed("load", id, err))
-		}
+		return failed("load", id, err)
 	}
 }
 
 func tupleRow(n *names) parse[storage.TupleRow] {
-	return func(key, value []byte, removed storage.Revision) (row storage.TupleRow, err error) {
+	return func(row *storage.TupleRow, key, value []byte, removed storage.Revision) (err error) {
 		var parts [tupleParts][]byte
 		if err := cutParts(key, parts[:]); err != nil {
-			return row, err
+			return err
 		}
 		row.Removed = removed
 		if row.Created, row.CreatedAt, value, err = cutRowHead(value); err != nil {
-			return row, err
+			return err
 		}
 		v, err := parseTupleValue(value)
 		if err != nil {
-			return row, err
+			return err
 		}
-		row.Tuple = tupleOf(n, &parts, v)
-		return row, nil
+		fillTuple(&row.Tuple, n, &parts, &v)
+		return nil
 	}
 }
 
 func attributeRow(n *names) parse[storage.AttributeRow] {
-	return func(key, value []byte, removed storage.Revision) (row storage.AttributeRow, err error) {
+	return func(row *storage.AttributeRow, key, value []byte, removed storage.Revision) (err error) {
 		var parts [3][]byte
 		if err := cutParts(key, parts[:]); err != nil {
-			return row, err
+			return err
 		}
 		row.Removed = removed
 		if row.Created, _, value, err = cutRowHead(value); err != nil {
-			return row, err
+			return err
 		}
 		row.Attribute = rel.Attribute{
 			Object: rel.Object{Type: n.word(0, parts[0]), ID: n.text(parts[1])},
 			Name:   n.word(1, parts[2]),
 			Value:  n.text(value),
 		}
-		return row, nil
+		return nil
 	}
 }
 
-func documentRow(key, value []byte, removed storage.Revision) (row storage.DocumentRow, err error) {
+func documentRow(row *storage.DocumentRow, key, value []byte, removed storage.Revision) (err error) {
 	var parts [2][]byte
 	if err := cutParts(key, parts[:]); err != nil {
-		return row, err
+		return err
 	}
 	row.Kind, row.Key, row.Removed = string(parts[0]), string(parts[1]), removed
 	if row.Created, row.CreatedAt, value, err = cutRowHead(value); err != nil {
-		return row, err
+		return err
 	}
 	row.Secondary, row.BodyBytes, err = parseDocumentValue(value)
-	return row, err
+	return err
 }
 
 // Rows returns the live rows of keys, all from one moment.
@@ -196,7 +202,7 @@ func (d *Driver) Rows(ctx context.Context, id storage.StoreID, keys []rel.Key) (
 		}
 		value = v
 		if v, err = d.verify(key, v); err == nil {
-			rows[i], err = parse(key[table:], v, 0)
+			err = parse(&rows[i], key[table:], v, 0)
 		}
 		if err != nil {
 			return nil, failed("rows of", id, err)
@@ -285,6 +291,7 @@ func (d *Driver) documentsBy(ctx context.Context, r Reader, id storage.StoreID, 
 // allocation of its own. It is used by one goroutine.
 type names struct {
 	last  [5]string
+	again string // the text that came last in the place of an object's id
 	words map[string]string
 	chunk strings.Builder
 }
@@ -316,6 +323,14 @@ func (n *names) word(slot int, b []byte) string {
 	}
 	n.last[slot] = w
 	return w
+}
+
+// object is text for an object's id, which is mostly that of the next row too.
+func (n *names) object(b []byte) string {
+	if n.again != string(b) {
+		n.again = n.text(b)
+	}
+	return n.again
 }
 
 func (n *names) text(b []byte) string {

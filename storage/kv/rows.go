@@ -258,14 +258,15 @@ func (l *lookup) close() {
 	}
 }
 
-// tupleOf builds a tuple from its key's parts and its row's value.
-func tupleOf(n *names, parts *[tupleParts][]byte, v tupleValue) rel.Tuple {
-	return rel.Tuple{
-		Object:    rel.Object{Type: n.word(0, parts[0]), ID: n.text(parts[1])},
-		Relation:  n.word(1, parts[2]),
-		Subject:   rel.Subject{Type: n.word(2, parts[3]), ID: n.text(parts[4]), Relation: n.word(3, parts[5])},
-		Condition: n.word(4, v.condition),
-		Context:   n.text(v.context),
-		Expires:   v.expires,
-	}
+// fillTuple sets a tuple from its key's parts and its row's value.
+func fillTuple(t *rel.Tuple, n *names, parts *[tupleParts][]byte, v *tupleValue) {
+	t.Object.Type = n.word(0, parts[0])
+	t.Object.ID = n.object(parts[1])
+	t.Relation = n.word(1, parts[2])
+	t.Subject.Type = n.word(2, parts[3])
+	t.Subject.ID = n.text(parts[4])
+	t.Subject.Relation = n.word(3, parts[5])
+	t.Condition = n.word(4, v.condition)
+	t.Context = n.text(v.context)
+	t.Expires = v.expires
 }

@@ -14,12 +14,8 @@ import (
 // another key shows too.
 const checksumBytes = 4
 
-// castagnoli returns the shared table; MakeTable computes it once.
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
 func (d *Driver) sum(key, value []byte) uint32 {
-	t := castagnoli()
-	return crc32.Update(crc32.Update(0, t, key[len(d.prefix):]), t, value)
+	return crc32.Update(crc32.Update(0, d.castagnoli, key[len(d.prefix):]), d.castagnoli, value)
 }
 
 // seal appends the checksum to value.
