@@ -50,6 +50,9 @@ type ListSubjectsRequest struct {
 	Relation        string
 	SubjectType     string
 	SubjectRelation string
+	// Named asks for everybody by name, where a stranger has the relation
+	// (eval.ListSubjectsQuestion.Named).
+	Named bool
 	// Limit is the most ids wanted, of both kinds; 0 is Bounds.ListItems.
 	Limit int
 	// Short is as in ListObjectsRequest.
@@ -90,6 +93,7 @@ func (r *ListSubjectsRequest) digest() digest {
 	d.text("subjects")
 	d.object(r.Object)
 	d.text(r.Relation, r.SubjectType, r.SubjectRelation)
+	d.flag(r.Named)
 	d.ask(&r.Ask)
 	return d.sum()
 }
@@ -138,7 +142,7 @@ func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (Subjec
 	}
 	l, err := p.ready.binding.ListSubjects(ctx, p.view.graph, eval.ListSubjectsQuestion{
 		Object: r.Object, Relation: r.Relation, SubjectType: r.SubjectType, SubjectRelation: r.SubjectRelation,
-		Page: p.page}, &p.env)
+		Named: r.Named, Page: p.page}, &p.env)
 	if err != nil {
 		return SubjectList{}, failed(op, s.id, err)
 	}

@@ -43,10 +43,7 @@ func (w *walk) scans() *graph.View {
 	if !w.plan.scans || w.q.b.mode == ModeForward || unchecked() {
 		return nil
 	}
-	if o, ok := w.q.r.(*overlay); ok {
-		return o.view
-	}
-	return w.q.view
+	return w.q.under()
 }
 
 // scan makes the list of a page.

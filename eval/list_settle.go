@@ -109,20 +109,20 @@ func (s *settler) canonical(n graph.Node) graph.Node {
 	return n
 }
 
-// follows says whether a computed relation is followed into its rewrite, as one
+// unfolds says whether a computed relation is followed into its rewrite, as one
 // that is more than unions of tuples and does not depend on itself.
-func (s *settler) follows(e *schema.Expr) bool {
+func (b *Binding) unfolds(e *schema.Expr) bool {
 	if e.Op != schema.OpComputed {
 		return false
 	}
-	r := &s.w.q.b.s.Relations[e.Relation]
+	r := &b.s.Relations[e.Relation]
 	return (!r.Monotone || r.ReachAny) && !r.Recursive
 }
 
 // compile makes a part of an expression, and walks to each leaf below it. It
 // returns false where there are too many parts, or the question failed.
 func (s *settler) compile(p *part, e *schema.Expr) bool {
-	if s.follows(e) {
+	if s.w.q.b.unfolds(e) {
 		return s.compile(p, s.w.q.b.s.Relations[e.Relation].Expr)
 	}
 	if s.parts++; s.parts > settleParts {

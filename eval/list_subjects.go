@@ -17,6 +17,10 @@ type ListSubjectsQuestion struct {
 	Relation        string
 	SubjectType     string
 	SubjectRelation string
+	// Named asks for everybody by name: where strangers have the relation (see
+	// SubjectList), IDs are also those strangers who stand as a subject of the
+	// wanted kind in any tuple, stored or contextual, and Excluded stays empty.
+	Named bool
 	Page
 }
 
@@ -68,7 +72,8 @@ type SubjectList struct {
 // ListSubjects lists who has a relation on an object. It walks from the object
 // to all subjects at once; what the walk leaves open is checked. The errors are
 // those of Check; a SubjectType or SubjectRelation that the schema does not
-// have is one of them.
+// have is one of them. Named needs a graph: over other data it is ErrEnumerate
+// where strangers are in.
 func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQuestion, env *Env) (SubjectList, error) {
 	if env == nil {
 		env = &Env{}
@@ -152,7 +157,12 @@ func (w *subjectWalk) run() {
 		w.met = &Reasons{}
 	}
 	w.reach(step{relation: int32(w.target), node: w.anchor})
-	for w.bound == "" && w.q.err == nil && len(w.level) > 0 {
+	w.follow()
+}
+
+// follow walks on from what was reached until nothing new is found.
+func (w *subjectWalk) follow() {
+	for w.bound == "" && w.q.err == nil && (len(w.level) > 0 || len(w.next) > 0) {
 		for i := 0; i < len(w.level); i++ { // grows while it is read
 			g := w.level[i]
 			w.read(w.q.b.s.Relations[g.relation].Expr, g)
@@ -349,35 +359,6 @@ func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction,
 			}
 		}
 	}
-}
-
-// list decides what is open and cuts the page.
-func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
-	l := SubjectList{Bound: w.bound}
-	w.wildcard(&l, lq)
-	f := w.found()
-	cut := pager{page: lq.Page}
-	for _, e := range f.entries {
-		id, truth := f.ids[e.at], expr.True
-		if lq.Short && (cut.more || (Position{e.hash, id}).Compare(lq.After) <= 0) {
-			continue
-		}
-		if int(e.at) >= f.sure {
-			a := w.check(rel.Subject{Type: lq.SubjectType, ID: id, Relation: lq.SubjectRelation})
-			if truth = a.Truth; truth == expr.Unknown {
-				l.unknown(id, a.Reasons)
-			}
-		}
-		switch {
-		case truth == expr.True && cut.take(e.hash, id):
-			l.IDs = append(l.IDs, id)
-		case truth == expr.False && l.Wildcard != expr.False && cut.take(e.hash, id):
-			l.Excluded = append(l.Excluded, id)
-		}
-	}
-	l.More, l.Next = cut.more, cut.last
-	l.Stats = w.q.stats
-	return l, w.q.failed()
 }
 
 // stranger is an id that no name can be, so that nothing is known of it.

@@ -2,10 +2,13 @@ package eval
 
 import (
 	"context"
+	"iter"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -33,18 +36,22 @@ func TestSubjectsAreCheck(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if got.listed < listWorlds || got.wildcards < listWorlds/4 || got.excluded == 0 || got.unknown < listWorlds/4 {
+	if got.listed < listWorlds || got.wildcards < listWorlds/4 || got.excluded == 0 || got.unknown < listWorlds/4 || got.named < listWorlds {
 		t.Errorf("the worlds are too poor: %+v", got)
 	}
 }
 
-type subjectCounts struct{ listed, wildcards, excluded, unknown int }
+type subjectCounts struct{ listed, wildcards, excluded, unknown, named int }
 
 func (w *smallWorld) subjectsAreCheck(t *testing.T, q ListSubjectsQuestion, got *subjectCounts) {
 	t.Helper()
 	l, err := w.b.ListSubjects(context.Background(), w.view, q, w.env)
 	if err != nil {
 		t.Fatalf("seed %d: %v: %v", w.seed, q, err)
+	}
+	settled, err := w.b.Force(ModeBackward).ListSubjects(context.Background(), w.view, q, w.env)
+	if l.Stats, settled.Stats = (Stats{}), (Stats{}); err != nil || !reflect.DeepEqual(l, settled) {
+		t.Errorf("seed %d: %v: %+v, settled %+v, %v", w.seed, q, l, settled, err)
 	}
 	got.listed += len(l.IDs)
 	got.excluded += len(l.Excluded)
@@ -83,6 +90,50 @@ func (w *smallWorld) subjectsAreCheck(t *testing.T, q ListSubjectsQuestion, got 
 		t.Errorf("seed %d: %v: %+v names somebody twice or strange", w.seed, q, l)
 	}
 	w.subjectPages(t, q, l)
+	w.everybodyNamed(t, q, l, got)
+}
+
+// everybodyNamed holds the list of those who are named to check.
+func (w *smallWorld) everybodyNamed(t *testing.T, q ListSubjectsQuestion, l SubjectList, got *subjectCounts) {
+	t.Helper()
+	q.Named = true
+	named, err := w.b.ListSubjects(context.Background(), w.view, q, w.env)
+	if err != nil {
+		t.Fatalf("seed %d: %v: %v", w.seed, q, err)
+	}
+	want := slices.Clone(l.IDs)
+	if l.Wildcard == expr.True {
+		for s := range w.standing() {
+			if s.Type == q.SubjectType && s.Relation == q.SubjectRelation && w.check(t, q.Object, q.Relation, s) == expr.True &&
+				(!s.IsWildcard() || w.b.s.Options.StarIsOrdinary) && !slices.Contains(want, s.ID) {
+				want = append(want, s.ID)
+				got.named++
+			}
+		}
+		slices.SortFunc(want, func(a, b string) int { return PositionOf(a).Compare(PositionOf(b)) })
+	}
+	if !slices.Equal(named.IDs, want) || named.Excluded != nil || named.UnknownCount != l.UnknownCount {
+		t.Errorf("seed %d: %v: %+v, want %v of %+v", w.seed, q, named, want, l)
+	}
+	w.subjectPages(t, q, named)
+	q.Short = true
+	w.subjectPages(t, q, named)
+}
+
+// standing yields the subjects of all tuples.
+func (w *smallWorld) standing() iter.Seq[rel.Subject] {
+	return func(yield func(rel.Subject) bool) {
+		for _, t := range w.view.Tuples(rel.Filter{}, graph.Position{}) {
+			if !yield(t.Subject) {
+				return
+			}
+		}
+		for _, t := range w.env.Tuples {
+			if !yield(t.Subject) {
+				return
+			}
+		}
+	}
 }
 
 // subjectPages reads the list again in pages of two.

@@ -89,6 +89,15 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	return k
 }
 
+// under is the view that is read, below contextual tuples if there are any; nil
+// for other data.
+func (q *query) under() *graph.View {
+	if o, ok := q.r.(*overlay); ok {
+		return o.view
+	}
+	return q.view
+}
+
 // ends finds the subject's node, of kind k, and the object's first node of the
 // kinds given, or 0.
 func (q *query) ends(k graph.Kind, kinds []graph.Kind, id string) (object graph.Node) {

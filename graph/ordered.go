@@ -236,3 +236,27 @@ func (v *View) Tells(n Node, attributes, star bool) bool {
 	}
 	return false
 }
+
+// Stands says whether n's object stands in a tuple of the view as the subject,
+// with a relation or, with "", as itself. The wildcard does only if star says
+// so.
+func (v *View) Stands(n Node, relation string, star bool) bool {
+	kin := v.kin(v.spine.name(n))
+	for m := kin.next(); m != 0; m = kin.next() {
+		name := v.kinds[v.kindOf(m)].name
+		if name.Relation != relation || name.Wildcard && !star {
+			continue
+		}
+		seg := v.segment(m)
+		if seg == nil {
+			continue
+		}
+		gs := seg.groups(uint32(m) & (blockSize - 1))
+		for s, _, ok := gs.next(); ok; s, _, ok = gs.next() {
+			if s.reverse() {
+				return true
+			}
+		}
+	}
+	return false
+}

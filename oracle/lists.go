@@ -188,7 +188,11 @@ const subjectListsMax = 6
 func (b *Bench) listSubjects(q Question) string {
 	lq := eval.ListSubjectsQuestion{Object: q.Object, Relation: q.Relation,
 		SubjectType: q.Subject.Type, SubjectRelation: q.Subject.Relation}
-	whole, err := b.binding.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
+	on := b.binding
+	if b.Seed%2 == 1 {
+		on = on.Force(eval.ModeBackward) // decides few candidates as it does many
+	}
+	whole, err := on.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
 	if !b.admissible() {
 		if !errors.Is(err, eval.ErrTuple) {
 			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v", err)
@@ -218,7 +222,39 @@ func (b *Bench) listSubjects(q Question) string {
 				s, want, got, whole.IDs, whole.Excluded, whole.Wildcard, whole.Unknown, whole.Bound)
 		}
 	}
+	if text := b.namedSubjects(on, lq, &whole, b.candidates(q)); text != "" {
+		return text
+	}
 	return b.subjectPages(lq, &whole)
+}
+
+// namedSubjects: where strangers are in, the list by name holds whoever is in
+// and stands in a tuple.
+func (b *Bench) namedSubjects(on *eval.Binding, lq eval.ListSubjectsQuestion, whole *eval.SubjectList, all []rel.Subject) string {
+	lq.Named = true
+	named, err := on.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
+	switch {
+	case err != nil:
+		return "by name: " + err.Error()
+	case !slices.IsSortedFunc(named.IDs, byPosition) || len(named.Excluded) > 0:
+		return fmt.Sprintf("by name %v without %v", named.IDs, named.Excluded)
+	case whole.Wildcard != expr.True:
+		if !slices.Equal(named.IDs, whole.IDs) {
+			return fmt.Sprintf("by name %v, and %v", named.IDs, whole.IDs)
+		}
+		return ""
+	}
+	stands := map[rel.Subject]bool{}
+	for _, t := range slices.Concat(b.World.Stored, b.World.Contextual) {
+		stands[t.Subject] = !t.Subject.IsWildcard() || b.World.Model.Options.StarIsOrdinary
+	}
+	for _, s := range all {
+		want := said(whole, s) == expr.True && (stands[s] || slices.Contains(whole.IDs, s.ID))
+		if whole.Bound == "" && named.Bound == "" && slices.Contains(named.IDs, s.ID) != want {
+			return fmt.Sprintf("by name %v, but %s is %v: %v without %v, wildcard %s", named.IDs, s, want, whole.IDs, whole.Excluded, whole.Wildcard)
+		}
+	}
+	return ""
 }
 
 // candidates are the subjects of the question's kind: those of which anything
