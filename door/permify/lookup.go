@@ -335,10 +335,9 @@ func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupS
 	return &basev1.PermissionLookupSubjectResponse{SubjectIds: ids, ContinuousToken: next}, nil
 }
 
+// subjects returns a page of ids, in the engine's order, and the token of the
+// next one.
 func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int) ([]string, string, error) {
-	if isPlace(r.ContinuousToken) {
-		return l.everybody(ctx, r, limit)
-	}
 	var ids []string
 	token := r.ContinuousToken
 	for {
@@ -346,10 +345,11 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 		if err != nil {
 			return nil, "", err
 		}
-		if list.Wildcard == expr.True {
-			return l.everybody(ctx, r, limit)
+		if ids == nil {
+			ids = list.IDs
+		} else {
+			ids = append(ids, list.IDs...)
 		}
-		ids = append(ids, list.IDs...)
 		if token = list.Next; token == "" || len(ids) >= limit {
 			return ids, token, nil
 		}
@@ -359,7 +359,7 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 // subjectPage asks the engine for one page.
 func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
 	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: l.relation,
-		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Limit: limit, Cursor: token, Short: true, Ask: l.ask})
+		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: token, Short: true, Ask: l.ask})
 	if err != nil {
 		return list, translated(err)
 	}
@@ -368,75 +368,4 @@ func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubj
 		unknown++
 	}
 	return list, complete(list.Bound, unknown, list.Reasons)
-}
-
-// everybody lists, for what holds for all subjects, those of the wanted type
-// that stand in tuples, without those for whom it does not hold.
-func (l *lookup) everybody(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int) ([]string, string, error) {
-	ref := rel.Subject{Type: r.SubjectReference.Type, Relation: plain(r.SubjectReference.Relation)}
-	key := tokenKey("subjects", r.TenantId, object(r.Entity).String(), r.Permission, ref.Type, ref.Relation, l.ask.SchemaID)
-	at, err := readToken(r.ContinuousToken, key)
-	if err != nil {
-		return nil, "", err
-	}
-	if r.ContinuousToken != "" {
-		l.ask.At = ostiary.Exactly(ostiary.Token(at.revision))
-	}
-	members, revision, err := l.settled(ctx, r)
-	if err != nil {
-		return nil, "", err
-	}
-	for t, err := range l.store.Export(ctx, ostiary.Exactly(revision)) {
-		if err != nil {
-			return nil, "", translated(err)
-		}
-		l.stranger(members, &t, ref)
-	}
-	for i := range l.ask.Tuples {
-		l.stranger(members, &l.ask.Tuples[i], ref)
-	}
-	var ids []string
-	for id, in := range members {
-		if in && id > at.last {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	if len(ids) <= limit {
-		return ids, "", nil
-	}
-	return ids[:limit], (&place{string(revision), ids[limit-1], 0, ""}).text(key), nil
-}
-
-// stranger adds a tuple's subject, if it is of the wanted kind and nothing
-// else is known of it.
-func (l *lookup) stranger(members map[string]bool, t *rel.Tuple, ref rel.Subject) {
-	if t.Subject.Type != ref.Type || t.Subject.Relation != ref.Relation {
-		return
-	}
-	if _, known := members[t.Subject.ID]; !known {
-		members[t.Subject.ID] = true
-	}
-}
-
-// settled returns the subjects that the list tells of, true for those in it
-// and false for the excluded, and the revision it is of.
-func (l *lookup) settled(ctx context.Context, r *basev1.PermissionLookupSubjectRequest) (map[string]bool, ostiary.Token, error) {
-	members := map[string]bool{}
-	for cursor := ""; ; {
-		list, err := l.subjectPage(ctx, r, listPage, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, id := range list.IDs {
-			members[id] = true
-		}
-		for _, id := range list.Excluded {
-			members[id] = false
-		}
-		if cursor = list.Next; cursor == "" {
-			token, err := l.store.TokenAt(ctx, list.Revision)
-			return members, token, translated(err)
-		}
-	}
 }

@@ -58,8 +58,6 @@ func (p *place) text(key []byte) string {
 	return placePrefix + base64.RawURLEncoding.EncodeToString(body)
 }
 
-func isPlace(token string) bool { return strings.HasPrefix(token, placePrefix) }
-
 // readToken reads what text wrote for the same question; "" is the beginning.
 func readToken(token string, key []byte) (place, error) {
 	if token == "" {
