@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// heapGrowthMin and heapGrowthMax bound how much garbage a heap may gather
-	// before Go collects it, in bytes; between them it is half of the live data.
+	// heapLeast is the size that a heap may have before Go collects its garbage,
+	// in bytes. Beyond, garbage may be half of the live data, up to heapGrowthMax.
 	// Go's own rule is as much as there is live data: a small store is then
 	// collected all the time, which its writers feel, and one of gigabytes, flat
 	// memory that the collector need not walk, costs twice its size for nothing.
-	// The least keeps a million tuples, 36 MiB live, below 200 MB with all else
+	// With this a million tuples, 36 MiB live, stay below 200 MB with all else
 	// that a server holds.
-	heapGrowthMin  = 40 << 20
+	heapLeast      = 60 << 20
 	heapGrowthMax  = 128 << 20
 	heapPercentMin = 25
 	heapPercentMax = 400
@@ -26,7 +26,10 @@ const (
 
 // heapPercentFor is GOGC for so much live data.
 func heapPercentFor(live uint64) int {
-	growth := min(max(live/2, heapGrowthMin), heapGrowthMax)
+	growth := min(live/2, heapGrowthMax)
+	if live+growth < heapLeast {
+		growth = heapLeast - live
+	}
 	return int(min(max(growth*100/max(live, 1), heapPercentMin), heapPercentMax))
 }
 

@@ -7,7 +7,7 @@ import (
 
 func TestHeapPercentFor(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 10 << 20: 400, 20 << 20: 200, 40 << 20: 100, 80 << 20: 50, 256 << 20: 50, 512 << 20: 25, 1 << 30: 25, 1 << 60: 25} {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 12 << 20: 400, 20 << 20: 200, 36 << 20: 66, 40 << 20: 50, 80 << 20: 50, 256 << 20: 50, 512 << 20: 25, 1 << 30: 25, 1 << 60: 25} {
 		if got := heapPercentFor(live); got != want {
 			t.Errorf("%d live bytes: %d, want %d", live, got, want)
 		}
