@@ -354,9 +354,10 @@ func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*T
 	if table.oracle.spare(q) != "" {
 		return nil
 	}
+	open := t.leftOpen(table.oracle, q.Object.Type)
 	var want []string
 	for _, x := range table.oracle.listed(q) {
-		if x.Type == q.Object.Type && table.Truth(x, q.Relation) == expr.True {
+		if x.Type == q.Object.Type && !open[x.ID] && table.Truth(x, q.Relation) == expr.True {
 			want = append(want, x.ID)
 		}
 	}
@@ -375,10 +376,42 @@ func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*T
 			break
 		}
 	}
+	got = slices.DeleteFunc(got, func(id string) bool { return open[id] })
 	if !slices.Equal(got, want) {
 		return &Failure{Question: q, Text: fmt.Sprintf("%s: want the list %v, got %v", what, want, got)}
 	}
 	return nil
+}
+
+// leftOpen are the ids of a type's objects that expired tuples of the history
+// name, and nothing else in an oracle's world does. Whether a list knows them is
+// not said: the rows are there until they are collected, and a removal does not
+// see them.
+func (t *trial) leftOpen(o *Oracle, typ string) map[string]bool {
+	ids := map[string]bool{}
+	set := func(to bool, objects ...rel.Object) {
+		for _, x := range objects {
+			if x.Type == typ {
+				ids[x.ID] = to
+			}
+		}
+	}
+	for _, changes := range t.history.Revisions {
+		for _, c := range changes {
+			if c.Kind == storage.TupleAdd && c.Tuple.Expired(o.world.Now) {
+				set(true, c.Tuple.Object, c.Tuple.Subject.Object())
+			}
+		}
+	}
+	for _, x := range slices.Concat(o.world.Stored, o.world.Contextual) {
+		if !x.Expired(o.world.Now) {
+			set(false, x.Object, x.Subject.Object())
+		}
+	}
+	for _, a := range slices.Concat(o.world.Attributes, o.world.ContextualAttributes) {
+		set(false, a.Object)
+	}
+	return ids
 }
 
 // log replays the store's changes: they lead to its newest state.
