@@ -65,12 +65,16 @@ func appendBatchError(dst []byte, head, code, message string) []byte {
 // AppendObjects writes ListObjects' answer: objects of one type.
 func AppendObjects(dst []byte, typ string, ids []string) []byte {
 	dst = append(dst, `{"objects":[`...)
-	head := append(appendText([]byte{'"'}, typ), ':')
+	head := append(appendText([]byte(`","`), typ), ':')
 	for i, id := range ids {
-		if i > 0 {
-			dst = append(dst, ',')
+		if i == 0 {
+			dst = append(dst, head[2:]...)
+		} else {
+			dst = append(dst, head...)
 		}
-		dst = appendText(append(dst, head...), id)
+		dst = appendText(dst, id)
+	}
+	if len(ids) > 0 {
 		dst = append(dst, '"')
 	}
 	return append(dst, `]}`...)
@@ -239,8 +243,16 @@ func AppendString(dst []byte, s string) []byte {
 
 // appendText writes a string without its quotes.
 func appendText(dst []byte, s string) []byte {
+	if i := plain(s, 0); i < len(s) {
+		return appendOdd(dst, s, i)
+	}
+	return append(dst, s...)
+}
+
+// appendOdd is appendText of a string that is plain as far as i.
+func appendOdd(dst []byte, s string, i int) []byte {
 	from, ascii := 0, true
-	for i := plain(s, 0); i < len(s); i++ {
+	for ; i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			ascii = ascii && c < utf8.RuneSelf

@@ -49,17 +49,20 @@ func (r *reader) text() string {
 // plain returns the first position from i on whose byte is not printable ASCII
 // or is a quote or backslash. It looks at eight bytes at a time.
 func plain(s string, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
-		b := s[i : i+8]
-		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		quote, slash := w^'"'*ones, w^'\\'*ones
-		// A byte's top bit is set where it is not ASCII, below a blank, or became 0;
-		// bytes above one of these may be marked in error, the lowest is not.
-		if odd := (w | (w - ' '*ones) | (quote - ones) | (slash - ones)) & tops; odd != 0 {
+		if odd := odd(word(s[i : i+8])); odd != 0 {
 			return i + bits.TrailingZeros64(odd)/8
 		}
+	}
+	left := len(s) - i
+	if left == 0 {
+		return i
+	}
+	if len(s) >= 8 { // the last eight, but those that were seen
+		if odd := odd(word(s[len(s)-8:]) >> (8 * (8 - left))); odd != 0 {
+			return i + min(bits.TrailingZeros64(odd)/8, left)
+		}
+		return len(s)
 	}
 	for ; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -67,6 +70,22 @@ func plain(s string, i int) int {
 		}
 	}
 	return i
+}
+
+// word is eight bytes, the first the lowest.
+func word(b string) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// odd sets a byte's top bit where the byte is not ASCII, below a blank, a quote
+// or a backslash. Bytes above one of these may be marked in error, the lowest
+// is not.
+func odd(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^'"'*ones, w^'\\'*ones
+	return (w | (w - ' '*ones) | (quote - ones) | (slash - ones)) & tops
 }
 
 // escaped reads on in a string that began at start, from the escape at i.
