@@ -32,6 +32,10 @@ const (
 	// ForeignPage: a web page of another machine asks, through a browser on this
 	// one, where being on this machine is all that is asked for.
 	ForeignPage
+	// ForeignName: the request calls the server by a name that is not this
+	// machine's, where being on this machine is all that is asked for: a web page
+	// does so whose name was made to lead here (DNS rebinding).
+	ForeignName
 )
 
 // Refusal is a reason with what it is about. As an error it says so in a
@@ -92,5 +96,7 @@ var reasons = [...]struct {
 	Failed:         {"the server failed", http.StatusInternalServerError, codes.Internal},
 	BadPath:        {"the path is not in canonical form", http.StatusBadRequest, codes.InvalidArgument},
 	ForeignPage: {"web pages of other machines may not ask a server without keys, unless --cors names them",
+		http.StatusForbidden, codes.PermissionDenied},
+	ForeignName: {"a server without keys is called localhost or by a loopback address, unless --auth-anonymous says that others are meant",
 		http.StatusForbidden, codes.PermissionDenied},
 }

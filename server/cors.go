@@ -78,3 +78,18 @@ func (c *cors) answer(w http.ResponseWriter, r *http.Request) bool {
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
+
+// ownName says whether a request's Host is a name that only this machine has. A
+// page whose own name was made to lead here is of the same origin to its
+// browser, which then sends no Origin with what it reads; but it sends the name.
+func ownName(host string) bool {
+	name := host
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		name = host[:i] // without the port
+	}
+	switch name {
+	case "127.0.0.1", "localhost", "[::1]":
+		return true
+	}
+	return loopbackHost(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+}

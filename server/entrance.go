@@ -48,6 +48,9 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.machine && e.cors.foreign(r):
 		c.refuse(nil, r, &door.Refusal{Reason: door.ForeignPage})
 		return
+	case e.machine && !ownName(r.Host):
+		c.refuse(nil, r, &door.Refusal{Reason: door.ForeignName})
+		return
 	case d == nil:
 		e.table.nobody(w, r)
 		return

@@ -47,8 +47,8 @@ func (r *running) raw(t testing.TB, text string) (got []string) {
 func TestHostileHTTP(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
-	const tail = "\r\nHost: x\r\n\r\n"
-	const auth = "\r\nHost: x\r\nAuthorization: Bearer k\r\n"
+	const tail = "\r\nHost: localhost\r\n\r\n"
+	const auth = "\r\nHost: localhost\r\nAuthorization: Bearer k\r\n"
 	for _, c := range []struct{ text, want string }{
 		{"GET /echo/caller HTTP/1.1" + tail, "401"},
 		{"GET http://x/echo/caller HTTP/1.1" + tail, "401"},
@@ -71,7 +71,7 @@ func TestHostileHTTP(t *testing.T) {
 		{"G\x00T /echo/caller HTTP/1.1" + tail, "400"},
 		{"GET /echo/caller HTTP/9.9" + tail, "505"},
 		{"GET /echo/caller HTTP/1.1\r\n\r\n", "400"},
-		{"GET /echo/caller HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400"},
+		{"GET /echo/caller HTTP/1.1\r\nHost: localhost\r\nHost: y\r\n\r\n", "400"},
 		{"GET /echo/caller\r\n", ""},
 		// Two lengths, or a length and chunks: one of two readers would be wrong.
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"},
@@ -82,9 +82,9 @@ func TestHostileHTTP(t *testing.T) {
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: 10\r\n\r\nhalf", "500"},
 		{"POST /echo HTTP/1.1" + auth + "Expect: 200-ok\r\nContent-Length: 2\r\n\r\nab", "417"},
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: 2\r\n\r\nab", "200 ab"},
-		{"GET /echo/open HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: y\r\n", 20_000) + "\r\n", "431"},
-		{"GET /echo/open HTTP/1.1\r\nHost: x\r\nBad Name: y\r\n\r\n", "400"},
-		{"GET /echo/open HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n", "200"},
+		{"GET /echo/open HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X: y\r\n", 20_000) + "\r\n", "431"},
+		{"GET /echo/open HTTP/1.1\r\nHost: localhost\r\nBad Name: y\r\n\r\n", "400"},
+		{"GET /echo/open HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", "200"},
 		{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ""},
 	} {
 		got := r.raw(t, c.text)
@@ -117,7 +117,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	io.WriteString(conn, "GET /echo/flood HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(conn, "GET /echo/flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	io.ReadFull(conn, make([]byte, 1000))
 	wait(t, func() bool {
 		return strings.Contains(r.metric(t, `ostiary_requests_total{door="echo",outcome="ok",route="Flood"`), " 1")
@@ -147,7 +147,7 @@ func TestTenThousandConnections(t *testing.T) {
 					return
 				}
 				conns[i] = conn
-				io.WriteString(conn, "GET /echo/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+				io.WriteString(conn, "GET /echo/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			}
 		})
 	}
@@ -209,5 +209,32 @@ func TestForeignPages(t *testing.T) {
 	}
 	if status, _, _ := open.ask(t, "GET", "/healthz", "", "Origin", "https://evil.example"); status != 200 {
 		t.Error("health", status)
+	}
+}
+
+// TestForeignNames: a page whose own name was made to lead to this machine
+// sends no Origin when it reads, but its name. Only names that are this
+// machine's alone are answered where nothing else is asked for.
+func TestForeignNames(t *testing.T) {
+	t.Parallel()
+	open := start(t, server.Options{})
+	listed := start(t, server.Options{CORS: []string{"*"}})
+	anonymous := start(t, server.Options{Anonymous: true})
+	keyed := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
+	for _, c := range []struct {
+		r    *running
+		host string
+		want int
+	}{
+		{open, "127.0.0.1", 200}, {open, "127.0.0.1:8080", 200}, {open, "localhost:8080", 200}, {open, "localhost", 200},
+		{open, "[::1]:8080", 200}, {open, "[::1]", 200}, {open, "127.8.9.1:1", 200},
+		{open, "evil.example", 403}, {open, "evil.example:8080", 403}, {open, "localhost.evil.example", 403},
+		{open, "127.0.0.1.evil.example", 403}, {open, "10.0.0.1:8080", 403}, {open, "[fe80::1]:80", 403}, {open, "::1", 403}, {open, "", 403},
+		{listed, "evil.example", 403}, {anonymous, "evil.example", 200}, {keyed, "evil.example", 200},
+	} {
+		raw := "GET /echo/caller HTTP/1.1\r\nHost: " + c.host + "\r\nAuthorization: Bearer k\r\nConnection: close\r\n\r\n"
+		if got := c.r.raw(t, raw); len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprint(c.want)) {
+			t.Errorf("%q: %q, want %d", c.host, got, c.want)
+		}
 	}
 }

@@ -203,7 +203,7 @@ func TestVanished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 		under := func(n string) bool {
 			return strings.Contains(r.metric(t, "ostiary_"), "s_in_flight "+n)
 		}
@@ -218,7 +218,7 @@ func TestVanished(t *testing.T) {
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{HeaderTimeout: 50 * time.Millisecond, TransferTime: 50 * time.Millisecond, StopTimeout: time.Second})
-	for _, part := range []string{"GET /echo/open HTT", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"} {
+	for _, part := range []string{"GET /echo/open HTT", "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"} {
 		conn, err := net.Dial("tcp", r.at["http"])
 		if err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func (s *series) add(took time.Duration, o outcome) {
 // metrics are all series of a server. They are made before it starts.
 type metrics struct {
 	all      []*series
-	refusals [door.ForeignPage + 1]atomic.Uint64
+	refusals [door.ForeignName + 1]atomic.Uint64
 
 	duration, requests, refusal, underWay, streams *prometheus.Desc
 	engineBytes, engineStores, serving             *prometheus.Desc
@@ -197,5 +197,5 @@ func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
 }
 
 func reasonLabel(r door.Reason) string {
-	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page"}[r]
+	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name"}[r]
 }

@@ -52,7 +52,7 @@ func TestStopLosesNothing(t *testing.T) {
 			in := bufio.NewReader(conn)
 			once := sync.OnceFunc(begun.Done)
 			for {
-				if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"); err != nil {
+				if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"); err != nil {
 					t.Error("lost while sending:", err)
 					return
 				}

@@ -230,7 +230,7 @@ func dialRaw(tb testing.TB, address string) *rawConn {
 
 // post sends a request and passes over a short answer.
 func (c *rawConn) post(path string, body []byte) {
-	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	if _, err := c.c.Write(c.out); err != nil {
 		c.tb.Fatal(err)
 	}
