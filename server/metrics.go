@@ -167,7 +167,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	gauge(m.underWay, float64(m.gate.requests.Load()))
-	gauge(m.streams, float64(m.gate.streams.Load()))
+	gauge(m.streams, float64(m.gate.streams.Load()+m.gate.publicStreams.Load()))
 	serving := 1.0
 	if !m.gate.healthy() {
 		serving = 0

@@ -29,9 +29,12 @@ const (
 	// rpcStreamsPerConnection bounds one connection's calls; StreamsMax and
 	// RequestsMax bound all of them.
 	rpcStreamsPerConnection = 10_000
-	rpcPingAfter            = time.Minute
-	rpcPingTimeout          = 20 * time.Second
-	rpcPingsAtMost          = 10 * time.Second
+	// publicStreamsPart of StreamsMax is what callers without a key may have
+	// besides, where keys are asked for: of health's watch.
+	publicStreamsPart = 10
+	rpcPingAfter      = time.Minute
+	rpcPingTimeout    = 20 * time.Second
+	rpcPingsAtMost    = 10 * time.Second
 )
 
 // method is one gRPC method with what the gate wants to know of it.
@@ -149,9 +152,13 @@ func (e *rpcEntrance) stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 	if why != 0 {
 		return e.refuse(m.door, true, &door.Refusal{Reason: why})
 	}
-	defer e.streams.Add(-1)
-	if e.streams.Add(1) > e.streamsMax {
-		return e.refuse(m.door, true, &door.Refusal{Reason: door.TooMany, Bound: "StreamsMax", Limit: e.streamsMax})
+	count, most, bound := &e.streams, e.streamsMax, "StreamsMax"
+	if m.public && e.keys != nil { // nobody without a key takes the places of those with one
+		count, most, bound = &e.publicStreams, max(most/publicStreamsPart, 1), "PublicStreamsMax"
+	}
+	defer count.Add(-1)
+	if count.Add(1) > most {
+		return e.refuse(m.door, true, &door.Refusal{Reason: door.TooMany, Bound: bound, Limit: most})
 	}
 	ctx, cancel := context.WithCancel(ss.Context())
 	defer cancel()

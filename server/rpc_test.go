@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -155,5 +156,35 @@ func TestTenThousandStreams(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPublicStreams: callers without a key may watch health, a tenth as many as
+// there are streams, and take none of the places of those with one.
+func TestPublicStreams(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{StreamsMax: 20, Keys: keys(t, server.Key{Secret: "k"})})
+	h := healthpb.NewHealthClient(r.dial(t))
+	for i := range 3 {
+		watch, err := h.Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if want := []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}[i]; status.Code(err) != want {
+			t.Errorf("watch %d: %v, want %v", i, err, want)
+		}
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer k")
+	for i := range 21 {
+		s, err := r.dial(t).NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/test.Echo/Stream")
+		if err == nil {
+			err = s.SendMsg(wrapperspb.String(""))
+		}
+		if err == nil {
+			err = s.RecvMsg(new(wrapperspb.StringValue))
+		}
+		if (err == nil) != (i < 20) {
+			t.Errorf("stream %d: %v", i, err)
+		}
 	}
 }

@@ -156,9 +156,11 @@ type gate struct {
 
 	requests atomic.Int64
 	streams  atomic.Int64
-	draining atomic.Bool
-	failure  atomic.Pointer[error] // what Probe said
-	probe    func() error          // Options.Probe
+	// publicStreams are those of public methods, where keys are set.
+	publicStreams atomic.Int64
+	draining      atomic.Bool
+	failure       atomic.Pointer[error] // what Probe said
+	probe         func() error          // Options.Probe
 	// ending ends streams when the server stops.
 	ending    context.Context
 	endStream context.CancelFunc
