@@ -1,5 +1,6 @@
 // Package permify plays Permify's own clients, unchanged, against our server:
-// the Node one over gRPC and the Python one over REST. What they need is
+// the Node one over gRPC, the Python one over REST, and k6 with the load that
+// Permify publishes. What they need is
 // installed into the ignored folder .work; where a registry cannot be reached,
 // the test is skipped and says so.
 package permify
@@ -48,6 +49,10 @@ func TestClients(t *testing.T) {
 			install(t, dir, python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
 		}
 		flow(t, dir, python, "-W", "ignore", "flow.py", "http://"+server.http)
+	})
+	t.Run("k6", func(t *testing.T) {
+		t.Parallel()
+		underLoad(t, server)
 	})
 }
 
