@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,11 +14,13 @@ import (
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 )
 
 // TestThroughDoors: what was registered and shared here is answered alike by
-// the doors of AuthZEN and OpenFGA, with types as policy/resource.
+// the doors of OpenFGA, AuthZEN and our own, with types as policy/resource, and
+// with DIDs and ids that hold colons as they are.
 func TestThroughDoors(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -25,31 +28,89 @@ func TestThroughDoors(t *testing.T) {
 	t.Cleanup(func() { engine.Close() })
 	e := open(t, acp.Options{Engine: engine})
 	id := must(e.AddPolicy(ctx, alice, notes))(t)
-	must(0, e.Register(ctx, alice, doc(id, "1")))(t)
-	must(e.Relate(ctx, alice, doc(id, "1"), "admin", bob))(t)
-	must(e.SetRelationship(ctx, alice, acp.Relationship{Object: doc(id, "1"), Relation: "parent", Subject: acp.Subject{Resource: "folder", ID: "f"}}))(t)
+	const note, shared = "urn:note:1", "did:example:100%3Ayes"
+	must(0, e.Register(ctx, alice, doc(id, note)))(t)
+	must(e.Relate(ctx, alice, doc(id, note), "admin", bob))(t)
+	must(e.Relate(ctx, alice, doc(id, note), "reader", shared))(t)
+	must(e.SetRelationship(ctx, alice, acp.Relationship{Object: doc(id, note), Relation: "parent", Subject: acp.Subject{Resource: "folder", ID: "f"}}))(t)
 	s := must(e.Store())(t)
-	store, model := s.ID().String(), must(s.CurrentSchema(ctx, id))(t).ID
-	zen := must(authzen.New(engine, authzen.Options{Store: store}))(t)
-	fga := must(openfga.New(engine, openfga.Options{}))(t)
-	for _, who := range []string{alice, bob, carol} {
-		for _, permission := range []string{"read", "write"} {
-			want := must(e.Check(ctx, who, permission, doc(id, "1")))(t)
-			got := post(t, zen, "/access/v1/evaluation", fmt.Sprintf(
-				`{"subject":{"type":"%[1]s/actor","id":"%[2]s"},"resource":{"type":"%[1]s/note","id":"1"},"action":{"name":"%[3]s"}}`, id, who, permission))
-			if got["decision"] != want {
-				t.Errorf("AuthZEN, %s %s: %v, want %v", who, permission, got, want)
+	d := doors{t: t, policy: id, store: s.ID().String(), model: must(s.CurrentSchema(ctx, id))(t).ID,
+		zen: must(authzen.New(engine, authzen.Options{Store: s.ID().String()}))(t),
+		fga: must(openfga.New(engine, openfga.Options{}))(t), own: must(native.New(engine, native.Options{}))(t)}
+	for _, who := range []string{alice, bob, carol, shared} {
+		for _, permission := range []string{"read", "write", "owner"} {
+			want := permission == "owner" && who == alice
+			if permission != "owner" {
+				want = must(e.Check(ctx, who, permission, doc(id, note)))(t)
+			}
+			d.check(who, permission, note, want)
+		}
+		lists := []any{id + "/note:" + note}
+		if !must(e.Check(ctx, who, "read", doc(id, note)))(t) {
+			lists = []any{}
+		}
+		d.want(d.fga, "/stores/"+d.store+"/list-objects", "objects", lists,
+			`{"user":"%s/actor:%s","relation":"read","type":"%s/note","authorization_model_id":%q}`, id, who, id, d.model)
+	}
+	// A relation between objects, and one that only the question brings.
+	d.want(d.fga, "/stores/"+d.store+"/check", "allowed", true,
+		`{"tuple_key":{"user":"%[1]s/folder:f","relation":"parent","object":"%[1]s/note:%[2]s"},"authorization_model_id":%[3]q}`, id, note, d.model)
+	d.want(d.fga, "/stores/"+d.store+"/check", "allowed", true,
+		`{"tuple_key":{"user":"%[1]s/actor:%[4]s","relation":"read","object":"%[1]s/note:%[2]s"},"authorization_model_id":%[3]q,
+		"contextual_tuples":{"tuple_keys":[{"user":"%[1]s/actor:%[4]s","relation":"reader","object":"%[1]s/note:%[2]s"}]}}`, id, note, d.model, carol)
+	// What is read is spelt as it is asked.
+	d.want(d.fga, "/stores/"+d.store+"/read", "tuples[0].key.user", id+"/actor:"+bob,
+		`{"tuple_key":{"relation":"admin","object":"%[1]s/note:%[2]s"}}`, id, note)
+	d.want(d.fga, "/stores/"+d.store+"/list-users", "users[0].object.id", bob,
+		`{"object":{"type":"%[1]s/note","id":%[2]q},"relation":"admin","user_filters":[{"type":"%[1]s/actor"}],"authorization_model_id":%[3]q}`, id, note, d.model)
+	d.want(d.zen, "/access/v1/search/subject", "results[0].id", bob,
+		`{"subject":{"type":"%[1]s/actor"},"resource":{"type":"%[1]s/note","id":%[2]q},"action":{"name":"admin"}}`, id, note)
+	d.want(d.own, "/ostiary/v1/stores/"+d.store+"/explain", "allowed", true,
+		`{"object":"%[1]s/note:%[2]s","relation":"read","subject":"%[1]s/actor:%[3]s"}`, id, note, bob)
+	// Without the policy's model, OpenFGA's door says how to name it.
+	d.want(d.fga, "/stores/"+d.store+"/check", "message",
+		fmt.Sprintf("No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: the newest is '%s', of '%s'", d.store, d.model, id),
+		`{"tuple_key":{"user":"%[1]s/actor:%[2]s","relation":"read","object":"%[1]s/note:1"}}`, id, bob)
+}
+
+type doors struct {
+	t                    *testing.T
+	policy, store, model string
+	zen, fga, own        *door.Door
+}
+
+// check asks every door whether somebody has a relation on a note.
+func (d *doors) check(who, relation, note string, want bool) {
+	d.t.Helper()
+	d.want(d.zen, "/access/v1/evaluation", "decision", want,
+		`{"subject":{"type":"%[1]s/actor","id":%[2]q},"resource":{"type":"%[1]s/note","id":%[4]q},"action":{"name":"%[3]s"}}`, d.policy, who, relation, note)
+	key := fmt.Sprintf(`"tuple_key":{"user":"%[1]s/actor:%[2]s","relation":"%[3]s","object":"%[1]s/note:%[4]s"}`, d.policy, who, relation, note)
+	d.want(d.fga, "/stores/"+d.store+"/check", "allowed", want, `{%s,"authorization_model_id":%q}`, key, d.model)
+	d.want(d.fga, "/stores/"+d.store+"/batch-check", "result.one.allowed", want,
+		`{"checks":[{%s,"correlation_id":"one"}],"authorization_model_id":%q}`, key, d.model)
+	d.want(d.own, "/ostiary/v1/stores/"+d.store+"/check", "allowed", want,
+		`{"object":"%[1]s/note:%[4]s","relation":"%[3]s","subject":"%[1]s/actor:%[2]s"}`, d.policy, who, relation, note)
+}
+
+// want posts a request and holds one member of the answer, "a.b[0].c", against
+// what it should be.
+func (d *doors) want(to *door.Door, path, member string, want any, format string, args ...any) {
+	d.t.Helper()
+	body := fmt.Sprintf(format, args...)
+	var got any = post(d.t, to, path, body)
+	all := got
+	for _, name := range strings.FieldsFunc(member, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		switch x := got.(type) {
+		case map[string]any:
+			got = x[name]
+		case []any:
+			if got = nil; len(x) > 0 {
+				got = x[0]
 			}
 		}
 	}
-	// OpenFGA's ids hold no colon, so a DID cannot be written there; what is
-	// between objects can, by the policy's own model.
-	for folder, want := range map[string]bool{"f": true, "g": false} {
-		got := post(t, fga, "/stores/"+store+"/check", fmt.Sprintf(
-			`{"tuple_key":{"user":"%[1]s/folder:%[2]s","relation":"parent","object":"%[1]s/note:1"},"authorization_model_id":%[3]q}`, id, folder, model))
-		if got["allowed"] != want {
-			t.Errorf("OpenFGA, folder %s: %v, want %v", folder, got, want)
-		}
+	if !reflect.DeepEqual(got, want) {
+		d.t.Errorf("%s %s\n%s: %v, want %v in %v", path, body, member, got, want, all)
 	}
 }
 

@@ -1,6 +1,7 @@
 package openfga
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -177,7 +178,7 @@ func (s *service) open(ctx context.Context, c *call, store, model string, consis
 	info, compiled, err := st.Compiled(ctx, model)
 	if err != nil {
 		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
-			return p, noModel(store, model)
+			return p, cmp.Or(namedOnly(ctx, st, model), noModel(store, model))
 		}
 		return p, fromEngine(err)
 	}
@@ -192,6 +193,20 @@ func noModel(store, model string) error {
 		return fail(codeLatestNotFound, "No authorization models found for store '%s'", store)
 	}
 	return fail(codeModelNotFound, "Authorization Model '%s' not found", model)
+}
+
+// namedOnly tells whom names no model how the models of namespaces, such as the
+// policies of document access control, are asked; nil where there are none.
+func namedOnly(ctx context.Context, st *ostiary.Store, model string) error {
+	if model != "" {
+		return nil
+	}
+	infos, err := st.Schemas(ctx)
+	if err != nil || len(infos) == 0 || infos[0].Namespace == "" {
+		return nil
+	}
+	return fail(codeLatestNotFound, "No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: "+
+		"the newest is '%s', of '%s'", st.ID(), infos[0].ID, infos[0].Namespace)
 }
 
 // ask translates what questions share. An error is *invalid.

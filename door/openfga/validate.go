@@ -121,6 +121,9 @@ func userForm(s string) bool {
 // subject reads a user and finds its type and relation in the schema.
 func subject(s *schema.Schema, user string) (rel.Subject, error) {
 	sub, err := parseSubject(user)
+	if err != nil && s.Namespace != "" {
+		sub, err = foreignSubject(user, err)
+	}
 	if err != nil {
 		return sub, err
 	}
@@ -128,6 +131,27 @@ func subject(s *schema.Schema, user string) (rel.Subject, error) {
 		return sub, hasType(s, sub.Type)
 	}
 	return sub, hasRelation(s, sub.Type, sub.Relation)
+}
+
+// foreignSubject reads a user of a schema with a namespace, which another
+// dialect wrote (a policy of document access control): there an id may hold
+// colons, as a DID does, and the first one ends the type. What the protocol's
+// own models have is never read so.
+func foreignSubject(user string, malformed error) (rel.Subject, error) {
+	sub, err := rel.ParseSubject(user)
+	if err != nil || sub.Validate() != nil {
+		return rel.Subject{}, malformed
+	}
+	return sub, nil
+}
+
+// foreignObject is foreignSubject for an object.
+func foreignObject(text string, malformed error) (rel.Object, error) {
+	o, err := rel.ParseObject(text)
+	if err != nil || o.Validate() != nil {
+		return rel.Object{}, malformed
+	}
+	return o, nil
 }
 
 func hasType(s *schema.Schema, typ string) error {
@@ -175,6 +199,9 @@ func anyQuestion(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 // object reads an object whose type the schema has.
 func object(s *schema.Schema, text string) (rel.Object, error) {
 	o, err := parseObject("object", text)
+	if err != nil && s.Namespace != "" {
+		o, err = foreignObject(text, err)
+	}
 	if err != nil {
 		return o, err
 	}
