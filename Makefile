@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build demo test conformance oracle faults fuzz soak-kill bench bench-conformance crash clean
+.PHONY: build demo test conformance oracle faults fuzz soak-kill again bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -51,6 +51,12 @@ fuzz:
 KILLS ?= 1000
 soak-kill:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./cmd/ostiary -run TestKilledServer -count=1 -timeout 3h -v
+
+# again plays the doors' scripts TIMES times: an answer that depends on timing
+# shows.
+TIMES ?= 100
+again:
+	$(GO) test ./door/permify ./door/openfga ./door/authzen ./door/native -run 'TestScripts' -count=$(TIMES) -timeout 1h
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel

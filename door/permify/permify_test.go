@@ -1,6 +1,9 @@
 package permify
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	ostiary "github.com/ostiary/ostiary"
@@ -34,4 +37,40 @@ func TestScripts(t *testing.T) {
 		_, d := start(t, Options{})
 		return d
 	})
+}
+
+// TestEveryCallHasAScript finds each of the door's routes in a script.
+func TestEveryCallHasAScript(t *testing.T) {
+	t.Parallel()
+	_, d := start(t, Options{})
+	router, err := door.NewRouter(d.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]bool{"Watch.Watch": true} // a stream without an end: TestWatchOverREST
+	scripts, err := filepath.Glob("testdata/*.http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			method, path, ok := strings.Cut(strings.TrimSpace(line), " ")
+			if !ok || !strings.HasPrefix(path, "/") {
+				continue
+			}
+			var p door.Params
+			if route, _ := router.Find(method, path, &p); route != nil {
+				asked[route.Name] = true
+			}
+		}
+	}
+	for _, r := range d.Routes {
+		if !asked[r.Name] {
+			t.Errorf("no script asks %s", r.Name)
+		}
+	}
 }
