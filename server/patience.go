@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,7 @@ func (l patientListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &patientConn{Conn: conn, p: l.p}
+	c.write.inside.Store(1) // writes do not ask first
 	l.p.mu.Lock()
 	l.p.conns[c] = struct{}{}
 	l.p.mu.Unlock()
@@ -84,6 +86,17 @@ type patientConn struct {
 	net.Conn
 	p           *patience
 	read, write deadline
+}
+
+// Read reads. One that comes after its deadline fails without asking the
+// connection.
+func (c *patientConn) Read(b []byte) (int, error) {
+	c.read.inside.Add(1)
+	defer c.read.inside.Add(-1)
+	if c.read.at.Load() == passed {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Read(b)
 }
 
 // SetReadDeadline is net.Conn's, noticed a round later.
@@ -121,13 +134,18 @@ func (c *patientConn) Close() error {
 	return c.Conn.Close()
 }
 
-// passed is the state of a deadline that is set on the connection itself.
+// passed is the state of a deadline that is over.
 const passed = -1
 
-// deadline is nanoseconds after patience.base, 0 for none, or passed.
+// deadline is nanoseconds after patience.base, 0 for none, or passed. One that
+// passed is set on the connection itself only if somebody is inside: either he
+// sees that it passed, or he is seen. After each request net/http ends a read
+// that has often not begun.
 type deadline struct {
-	at atomic.Int64
-	mu sync.Mutex // orders what is set on the connection
+	at     atomic.Int64
+	inside atomic.Int32
+	mu     sync.Mutex // orders what is set on the connection
+	real   bool       // it is set there
 }
 
 func (d *deadline) set(t, base time.Time, really func(time.Time) error) error {
@@ -136,7 +154,10 @@ func (d *deadline) set(t, base time.Time, really func(time.Time) error) error {
 		if at = int64(t.Sub(base)); at <= 0 { // long ago, as net/http says to interrupt a read
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.at.Store(passed)
+			if d.at.Store(passed); d.inside.Load() == 0 {
+				return nil
+			}
+			d.real = true
 			return really(t)
 		}
 	}
@@ -145,9 +166,10 @@ func (d *deadline) set(t, base time.Time, really func(time.Time) error) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.at.Load() == passed {
-		return nil // it was set again meanwhile
+	if !d.real || d.at.Load() == passed { // it was set again meanwhile
+		return nil
 	}
+	d.real = false
 	return really(time.Time{})
 }
 
@@ -161,6 +183,7 @@ func (d *deadline) expire(now int64, really func(time.Time) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.at.CompareAndSwap(at, passed) {
+		d.real = true
 		really(time.Unix(1, 0))
 	}
 }

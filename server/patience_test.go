@@ -65,6 +65,16 @@ func TestPatience(t *testing.T) {
 	if err := <-done; !timedOut(err) {
 		t.Error("long ago:", err)
 	}
+	conn.SetReadDeadline(time.Time{})
+	conn.SetReadDeadline(time.Unix(1, 0)) // nobody reads
+	client.Write([]byte("x"))
+	if err := <-read(); !timedOut(err) {
+		t.Error("begun after a deadline:", err)
+	}
+	conn.SetReadDeadline(time.Time{})
+	if err := <-read(); err != nil {
+		t.Error("what came meanwhile:", err)
+	}
 	conn.SetWriteDeadline(p.base.Add(time.Second))
 	p.round(int64(time.Minute))
 	if _, err := conn.Write([]byte("x")); !timedOut(err) {
@@ -74,6 +84,46 @@ func TestPatience(t *testing.T) {
 	conn.Close()
 	if len(p.conns) != 0 {
 		t.Error("a closed connection is still watched")
+	}
+}
+
+// TestPatienceRace: a read that begins while its deadline passes ends, and the
+// next one reads.
+func TestPatienceRace(t *testing.T) {
+	t.Parallel()
+	p := newPatience()
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := p.listener(raw)
+	defer l.Close()
+	client, err := net.Dial("tcp", raw.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	b := make([]byte, 1)
+	for i := range 5_000 {
+		done := make(chan error)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			done <- err
+		}()
+		conn.SetReadDeadline(time.Unix(1, 0))
+		if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(i, err)
+		}
+		conn.SetReadDeadline(time.Time{})
+		client.Write(b)
+		if _, err := conn.Read(b); err != nil {
+			t.Fatal(i, err)
+		}
 	}
 }
 
