@@ -58,6 +58,9 @@ func missing(user, relation, object string) error {
 
 // writeFailure says why the engine refused a write.
 func writeFailure(err error, w *ostiary.Write) error {
+	if err == nil {
+		return nil
+	}
 	var t *ostiary.TupleError
 	if !errors.As(err, &t) {
 		return fromEngine(err)
@@ -105,8 +108,16 @@ func (p *place) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 // still be removed. The protocol looks at the user's form only; nameless is a
 // key that, for its object or relation, no tuple can have.
 func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error) {
+	if len(deletes) == 0 {
+		return nil, nil, nil
+	}
+	keys = make([]rel.Key, 0, len(deletes))
 	for i := range deletes {
 		in := &deletes[i]
+		if k, ok := plainKey(in); ok && k.Validate() == nil {
+			keys = append(keys, k)
+			continue
+		}
 		if !userForm(in.User) {
 			return nil, nil, fail(codeValidation, "Invalid tuple '%s'. Reason: the 'user' field is malformed", keyText(in))
 		}
@@ -124,6 +135,9 @@ func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error
 
 // once refuses a request that names a tuple twice.
 func once(deletes []wire.Key, writes []wire.Tuple) error {
+	if len(deletes)+len(writes) < 2 {
+		return nil
+	}
 	seen := make(map[wire.Key]struct{}, len(deletes)+len(writes))
 	twice := func(k wire.Key) error {
 		if _, ok := seen[k]; ok {
