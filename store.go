@@ -369,10 +369,12 @@ func (s *Store) state() error {
 }
 
 // markRing remembers the marks of the newest revisions, so that fresh tokens
-// are confirmed without reading the log.
+// are confirmed without reading the log, and of some that were asked for.
 type markRing struct {
 	mu    sync.RWMutex
-	marks map[storage.Revision]uint64
+	first storage.Revision // that marks begins with
+	marks []uint64
+	asked map[storage.Revision]uint64 // of revisions not in marks
 }
 
 const marksMax = 4096
@@ -380,22 +382,46 @@ const marksMax = 4096
 func (r *markRing) put(h storage.Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.marks == nil {
-		r.marks = map[storage.Revision]uint64{}
+	mark, next := markOf(h.Hash), r.first+storage.Revision(len(r.marks))
+	switch {
+	case h.Revision == next && len(r.marks) > 0:
+	case h.Revision >= next: // the first, or the one after some that we did not see
+		r.first, r.marks = h.Revision, r.marks[:0]
+	default:
+		r.putAsked(h.Revision, mark)
+		return
 	}
-	r.marks[h.Revision] = markOf(h.Hash)
-	delete(r.marks, h.Revision-marksMax)
+	if len(r.marks) == 2*marksMax {
+		copy(r.marks, r.marks[marksMax:])
+		r.first, r.marks = r.first+marksMax, r.marks[:marksMax]
+	}
+	r.marks = append(r.marks, mark)
+}
+
+// putAsked remembers one mark that is not the newest; mu is held.
+func (r *markRing) putAsked(rev storage.Revision, mark uint64) {
+	if rev >= r.first {
+		r.marks[rev-r.first] = mark
+		return
+	}
+	if r.asked == nil || len(r.asked) >= marksMax {
+		r.asked = map[storage.Revision]uint64{}
+	}
+	r.asked[rev] = mark
 }
 
 func (r *markRing) get(rev storage.Revision) (uint64, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	m, ok := r.marks[rev]
+	if rev >= r.first && rev-r.first < storage.Revision(len(r.marks)) {
+		return r.marks[rev-r.first], true
+	}
+	m, ok := r.asked[rev]
 	return m, ok
 }
 
 func (r *markRing) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.marks = nil
+	r.first, r.marks, r.asked = 0, nil, nil
 }

@@ -28,8 +28,9 @@ type plan struct {
 	// hopeful says that what is registered is taken for new, unseen: the write's
 	// precondition tells.
 	hopeful bool
-	// added and removed are by the operations so far of a batch; nil of a single
-	// operation, which does not look at what it did itself.
+	// several says that what one operation does is kept for those after it: added
+	// and removed are the relationships, without owners, of which nobody asks so.
+	several bool
 	added   map[rel.Key]struct{}
 	removed map[rel.Key]struct{}
 	// Memory of a single operation.
@@ -121,8 +122,8 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful 
 	p.e, p.r, p.hopeful = e, r, hopeful
 	p.w.Add, p.w.Preconditions = p.add1[:0], p.pre2[:0]
 	if n := len(ops); n > 1 {
+		p.several = true
 		p.objects = make(map[Object]*objectState, n)
-		p.added = make(map[rel.Key]struct{}, n)
 		p.w.Add = make([]rel.Tuple, 0, n)
 		p.w.Preconditions = make([]ostiary.Precondition, 0, n)
 	}
@@ -213,20 +214,30 @@ func (p *plan) ensure(s *objectState) {
 func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 	t := rel.Tuple{Object: s.object, Relation: relation, Subject: subject}
 	p.w.Add = append(p.w.Add, t)
-	if p.added != nil {
-		s.tuples = append(s.tuples, t)
-		p.added[t.Key()] = struct{}{}
+	if !p.several {
+		return
 	}
+	s.tuples = append(s.tuples, t)
+	if relation == ownerRelation {
+		return
+	}
+	if p.added == nil {
+		p.added = map[rel.Key]struct{}{}
+	}
+	p.added[t.Key()] = struct{}{}
 }
 
 func (p *plan) remove(s *objectState, relation string, subject rel.Subject) {
 	k := rel.Key{Object: s.object, Relation: relation, Subject: subject}
 	p.w.Remove = append(p.w.Remove, k)
+	s.shrunk = true
+	if !p.several {
+		return
+	}
 	if p.removed == nil {
 		p.removed = map[rel.Key]struct{}{}
 	}
 	p.removed[k] = struct{}{}
-	s.shrunk = true
 }
 
 // actorSubject is an actor as the subject of the object's own relations.

@@ -23,7 +23,7 @@ type moved struct {
 
 	mu     sync.Mutex
 	number uint64
-	recent *list.List // of move, newest first, each store once
+	recent *list.List // of *move, newest first, each store once
 	at     map[storage.StoreID]*list.Element
 	// joined are stores whose head moves when an embedder's transaction commits,
 	// which nobody tells us; they are looked at on each question.
@@ -53,10 +53,10 @@ func (m *moved) note(id storage.StoreID) {
 	delete(m.joined, id)
 	m.number++
 	if e := m.at[id]; e != nil {
-		e.Value = move{id, m.number}
+		e.Value.(*move).number = m.number
 		m.recent.MoveToFront(e)
 	} else {
-		m.at[id] = m.recent.PushFront(move{id, m.number})
+		m.at[id] = m.recent.PushFront(&move{id, m.number})
 	}
 	for c := range m.watchers {
 		select {
@@ -103,7 +103,7 @@ func (m *moved) since(number uint64) (ids []storage.StoreID, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for e := m.recent.Front(); e != nil; e = e.Next() {
-		mv := e.Value.(move)
+		mv := e.Value.(*move)
 		if mv.number <= number {
 			break
 		}
