@@ -16,7 +16,12 @@ type Ordered struct {
 	v          *View
 	rank       func(id string) uint64
 	main, tail []uint64
+	warm       int    // entries of main that were read ahead
+	touched    uint32 // what that read, so that the compiler keeps it
 }
+
+// orderAhead is how many names are read ahead together.
+const orderAhead = 32
 
 // order is what a lineage knows of a type's objects in the order of their rank:
 // the upper half of each one's rank, and its first node below it. What came
@@ -59,7 +64,7 @@ func (v *View) Ordered(typ string, rank func(id string) uint64) Ordered {
 		slot, _ = v.g.orders.of.LoadOrStore(number, &ordering{})
 	}
 	o := slot.(*ordering).upTo(v, number, rank)
-	return Ordered{v, rank, o.main, o.tail}
+	return Ordered{v: v, rank: rank, main: o.main, tail: o.tail}
 }
 
 // upTo returns an order that holds every name that v knows.
@@ -106,7 +111,7 @@ func (o *order) grown(g *Graph, typ uint32, rank func(string) uint64) *order {
 	if len(fresh) == 0 {
 		return out
 	}
-	by := Ordered{&View{g: g, spine: s}, rank, nil, nil}
+	by := Ordered{v: &View{g: g, spine: s}, rank: rank}
 	by.sort(fresh)
 	out.tail = by.join(o.tail, fresh)
 	if len(out.tail) > len(o.main)/orderTail+orderTailMin {
@@ -179,6 +184,9 @@ func (o *Ordered) Skip(rank uint64) {
 
 // Next returns the next object's first node, 0 at the end.
 func (o *Ordered) Next() Node {
+	if o.warm--; o.warm < 0 {
+		o.ahead()
+	}
 	// A younger view may have made the order, with names that this one lacks.
 	o.main, o.tail = o.known(o.main), o.known(o.tail)
 	from := &o.main
@@ -191,6 +199,21 @@ func (o *Ordered) Next() Node {
 	n := Node((*from)[0] & NodeMax)
 	*from = (*from)[1:]
 	return n
+}
+
+// ahead reads the names of the next entries, one kind of memory after the
+// other: such reads wait together, where names met one by one, in an order that
+// is not memory's, each wait twice.
+func (o *Ordered) ahead() {
+	var offs [orderAhead]uint32
+	entries := o.main[:min(len(o.main), orderAhead)]
+	for i, e := range entries {
+		offs[i] = o.v.spine.nodeName(Node(e & NodeMax))
+	}
+	for _, off := range offs[:len(entries)] {
+		o.touched += head(word(o.v.spine.names, off))
+	}
+	o.warm = len(entries)
 }
 
 func (o *Ordered) known(entries []uint64) []uint64 {
