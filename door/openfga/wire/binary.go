@@ -6,10 +6,10 @@ import (
 )
 
 // What follows reads the protobuf form of the frequent calls' messages where
-// it is as clients write it: each field once, in any order, with nothing
-// unknown, no context and no contextual tuples. Whatever else a message holds,
-// and whatever is wrong with it, is left to protobuf's library, so that there
-// is one judge of it.
+// it is as clients write it: nothing unknown, no context and no contextual
+// tuples. Of a field that comes twice the last counts, and messages are merged.
+// Whatever else a message holds, and whatever is wrong with it, is left to
+// protobuf's library, so that there is one judge of it.
 
 // ParseProto reads the message's protobuf form, forgetting what r held but
 // keeping its memory; r's strings are views of data. Where it says false the
@@ -17,7 +17,7 @@ import (
 func (r *CheckRequest) ParseProto(data []byte) bool {
 	*r = CheckRequest{Tuples: r.Tuples[:0]}
 	in := viewBinary(data)
-	for seen := fields(0); in.more(&seen); {
+	for in.more() {
 		switch in.tag {
 		case 1<<3 | binaryBytes:
 			r.StoreID = in.text()
@@ -41,12 +41,11 @@ func (r *CheckRequest) ParseProto(data []byte) bool {
 func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
 	in := viewBinary(data)
-	for seen := fields(0); in.more(&seen); {
+	for in.more() {
 		switch in.tag {
 		case 1<<3 | binaryBytes:
 			r.StoreID = in.text()
 		case 2<<3 | binaryBytes:
-			seen &^= 1 << 2 // as often as there are questions
 			r.Checks = append(r.Checks, BatchItem{})
 			in.item(&r.Checks[len(r.Checks)-1])
 		case 3<<3 | binaryBytes:
@@ -64,7 +63,7 @@ func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 func (r *ListObjectsRequest) ParseProto(data []byte) bool {
 	*r = ListObjectsRequest{}
 	in := viewBinary(data)
-	for seen := fields(0); in.more(&seen); {
+	for in.more() {
 		switch in.tag {
 		case 1<<3 | binaryBytes:
 			r.StoreID = in.text()
@@ -102,19 +101,12 @@ func viewBinary(data []byte) binary {
 	return binary{s: unsafe.String(unsafe.SliceData(data), len(data))}
 }
 
-// more reads the next field's tag, and is false at the end. A field that was
-// seen is not read: for some kinds the last one counts, others are merged.
-func (b *binary) more(seen *fields) bool {
+// more reads the next field's tag, and is false at the end.
+func (b *binary) more() bool {
 	if b.bad || len(b.s) == 0 {
 		return false
 	}
 	b.tag, b.s = b.s[0], b.s[1:]
-	field := fields(1) << (b.tag >> 3)
-	if b.tag >= 0x80 || *seen&field != 0 {
-		b.bad = true
-		return false
-	}
-	*seen |= field
 	return true
 }
 
@@ -159,7 +151,7 @@ func (b *binary) text() string {
 // key reads a tuple without a condition.
 func (b *binary) key(to *Key) {
 	in := binary{s: b.bytes(), bad: b.bad}
-	for seen := fields(0); in.more(&seen); {
+	for in.more() {
 		switch in.tag {
 		case 1<<3 | binaryBytes:
 			to.User = in.text()
@@ -177,7 +169,7 @@ func (b *binary) key(to *Key) {
 // item reads a question of a batch.
 func (b *binary) item(to *BatchItem) {
 	in := binary{s: b.bytes(), bad: b.bad}
-	for seen := fields(0); in.more(&seen); {
+	for in.more() {
 		switch in.tag {
 		case 1<<3 | binaryBytes:
 			to.HasKey = true
