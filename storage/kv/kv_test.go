@@ -72,6 +72,57 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// A head that an embedder's transaction moves is looked up, whatever the driver
+// wrote itself before and after; so is that of a store that was created anew.
+func TestHeadIsTheStored(t *testing.T) {
+	t.Parallel()
+	store := memory.NewStore()
+	d, err := kv.New(store, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := storagetest.NewLog(1)
+	info := storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}
+	if err := d.CreateStore(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	head := storage.Head{}
+	write := func() {
+		t.Helper()
+		next, err := d.Append(t.Context(), l.ID, head, []storage.Entry{l.Entry(head)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head = next
+	}
+	for round := range 6 {
+		write()
+		tx := store.Batch()
+		next, err := d.AppendTo(t.Context(), tx, l.ID, head, []storage.Entry{l.Entry(head)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round%2 == 0 {
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			head = next
+		}
+		write()
+	}
+	if err := d.DeleteStore(t.Context(), l.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Append(t.Context(), l.ID, head, []storage.Entry{l.Entry(head)}); !errors.Is(err, storage.ErrNoStore) {
+		t.Errorf("an append to a store that was deleted: %v", err)
+	}
+	if err := d.CreateStore(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	head = storage.Head{}
+	write()
+}
+
 // A prefix that holds somebody's keys, a newer layout, or no format record where
 // there was one, is refused.
 func TestFormatRecord(t *testing.T) {
