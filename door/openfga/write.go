@@ -3,6 +3,7 @@ package openfga
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 
@@ -22,6 +23,9 @@ func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) err
 	}
 	if len(in.Writes)+len(in.Deletes) == 0 {
 		return fail(codeEmptyWrite, "Invalid input. Make sure you provide at least one write, or at least one delete")
+	}
+	if err := p.ownTuples(ctx, in.Deletes); err != nil {
+		return err
 	}
 	w := ostiary.Write{SchemaID: c.model}
 	if w.Add, err = p.additions(in.Writes); err != nil {
@@ -48,6 +52,33 @@ func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) err
 	}
 	c.token, err = p.store.Write(ctx, w)
 	return writeFailure(err, &w)
+}
+
+// ownTuples refuses to change what is of a namespace: that is written by what
+// wrote its schema, under rules (who owns an object, who may share it) that this
+// protocol does not know and would go around.
+func (p *place) ownTuples(ctx context.Context, deletes []wire.Key) error {
+	if p.schema.Namespace != "" {
+		return notOwn(p.schema.Namespace)
+	}
+	for i := range deletes {
+		typ, _, _ := strings.Cut(deletes[i].Object, ":")
+		namespace, _, ok := strings.Cut(typ, "/")
+		if !ok {
+			continue
+		}
+		switch _, err := p.store.CurrentSchema(ctx, namespace); {
+		case err == nil:
+			return notOwn(namespace)
+		case !errors.Is(err, ostiary.ErrNoSchema):
+			return fromEngine(err)
+		}
+	}
+	return nil
+}
+
+func notOwn(namespace string) error {
+	return fail(codeValidation, "the tuples of the namespace '%s' are written by what wrote its schema, not through this API", namespace)
 }
 
 const tupleStateText = "tuple to be written already existed or the tuple to be deleted did not exist"
