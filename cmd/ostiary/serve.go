@@ -98,7 +98,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.Int64Var(&f.bodyBytes, "body-bytes", 4<<20, "largest request body and gRPC message, where a route has no bound of its own")
 	s.IntVar(&f.headerBytes, "header-bytes", server.HeaderBytesDefault, "largest sum of a request's headers")
 	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "most requests under way, streams aside")
-	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "most streams under way")
+	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "most streams under way; with keys, a tenth as many besides for health's public watch")
 	s.Int64Var(&f.memory, "memory-bytes", 0, "budget of all loaded stores: a write beyond it is refused; 0 is none")
 	s.IntVar(&f.record, "record-decisions", 0, "how many of the newest decisions are remembered, at most an hour and 64 MiB of them, for what-if; 0 is none")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long the past stays answerable; negative is for ever")
