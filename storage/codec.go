@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ostiary/ostiary/rel"
 )
@@ -20,6 +21,9 @@ const entryHeaderBytes = 1 + 16 + 8 + 32 + 16 + 8 + 8
 // bound leaves.
 const stringBytesMax = EntryBytesMax
 
+// changesSampled is how many changes of an entry tell how long the others are.
+const changesSampled = 64
+
 // AppendEntry appends the canonical bytes of e to dst: every field that e's
 // kinds of changes name, in a fixed order, integers big endian, strings and
 // counts behind a minimal uvarint. Equal entries have equal bytes, different
@@ -33,7 +37,11 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, e.Sequence)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(e.Time))
 	dst = binary.AppendUvarint(dst, uint64(len(e.Changes)))
+	from := len(dst)
 	for i := range e.Changes {
+		if i == changesSampled { // the others are about as long: room for all of them, once
+			dst = slices.Grow(dst, min((len(dst)-from)/changesSampled*(len(e.Changes)-i)*9/8, EntryBytesMax))
+		}
 		dst = appendChange(dst, &e.Changes[i])
 	}
 	return dst
