@@ -180,12 +180,3 @@ func (a *arena) alloc(n int) (uint32, []uint32, bool) {
 	a.used += uint64(n)
 	return at, a.chunks[last][off : off+n], true
 }
-
-// bytes is the memory the arena holds.
-func (a *arena) bytes() int64 {
-	n := int64(0)
-	if len(a.chunks) > 0 {
-		n = int64(len(a.chunks[0])) + int64(len(a.chunks)-1)*arenaChunk
-	}
-	return n*4 + int64(cap(a.chunks))*24
-}

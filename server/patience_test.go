@@ -9,26 +9,34 @@ import (
 	"time"
 )
 
-// TestPatience: a deadline ends a read in the round after it passed, not
-// before; a new one lets reads on; one long ago ends a read at once.
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	p := newPatience()
+// connected is a connection that patience watches, with its client's end.
+func (p *patience) connected(t *testing.T) (client, conn net.Conn) {
+	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := p.listener(raw)
 	defer l.Close()
-	client, err := net.Dial("tcp", raw.Addr().String())
-	if err != nil {
+	if client, err = net.Dial("tcp", raw.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	conn, err := l.Accept()
-	if err != nil {
+	if conn, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		client.Close()
+		conn.Close()
+	})
+	return client, conn
+}
+
+// TestPatience: a deadline ends a read in the round after it passed, not
+// before; a new one lets reads on; one long ago ends a read at once.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	p := newPatience()
+	client, conn := p.connected(t)
 	read := func() <-chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -92,22 +100,7 @@ func TestPatience(t *testing.T) {
 func TestPatienceRace(t *testing.T) {
 	t.Parallel()
 	p := newPatience()
-	raw, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := p.listener(raw)
-	defer l.Close()
-	client, err := net.Dial("tcp", raw.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	client, conn := p.connected(t)
 	b := make([]byte, 1)
 	for i := range 5_000 {
 		done := make(chan error)
