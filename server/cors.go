@@ -83,13 +83,10 @@ func (c *cors) answer(w http.ResponseWriter, r *http.Request) bool {
 // page whose own name was made to lead here is of the same origin to its
 // browser, which then sends no Origin with what it reads; but it sends the name.
 func ownName(host string) bool {
-	name := host
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		name = host[:i] // without the port
-	}
+	name := (&url.URL{Host: host}).Hostname() // without port and brackets
 	switch name {
-	case "127.0.0.1", "localhost", "[::1]":
-		return true
+	case "127.0.0.1", "localhost", "::1":
+		return true // nearly always, and without making an address of it
 	}
-	return loopbackHost(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+	return loopbackHost(name)
 }

@@ -387,7 +387,8 @@ func (r *Reader) unescape(raw span) string {
 	return string(out)
 }
 
-// escaped reads \uXXXX, or two that are a pair; -1 is neither.
+// escaped reads \u and its four digits, or two of them that are a pair; -1 is
+// neither.
 func escaped(in []byte) (rune, int) {
 	c, ok := hex4(in)
 	switch {

@@ -160,7 +160,7 @@ func unescape(out []byte, s string) ([]byte, int) {
 	return utf8.AppendRune(out, c), 12
 }
 
-// hex reads \uXXXX.
+// hex reads \u and its four digits.
 func hex(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
