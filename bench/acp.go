@@ -51,8 +51,9 @@ type ACPOptions struct {
 	Scales []int
 	// Runs is how often all documents are registered. Default 5.
 	Runs int
-	// Duration is how long checks are asked. Default 300 ms.
-	Duration time.Duration
+	// Load is how checks are asked; with no Duration, by one client for 300 ms,
+	// without a watch on how long one takes.
+	Load Load
 }
 
 // ACP runs the three benchmarks of DefraDB's report on document access control:
@@ -65,8 +66,8 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 	if o.Runs <= 0 {
 		o.Runs = 5
 	}
-	if o.Duration <= 0 {
-		o.Duration = 300 * time.Millisecond
+	if o.Load.Duration == 0 {
+		o.Load = Load{Duration: 300 * time.Millisecond, WarmUp: 30 * time.Millisecond, Timeout: -1}
 	}
 	for _, s := range o.Stores {
 		for _, scale := range o.Scales {
@@ -123,7 +124,6 @@ func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale 
 	if err := r.Emit(record); err != nil {
 		return err
 	}
-	load := Load{Duration: o.Duration, WarmUp: o.Duration / 10, Timeout: -1}
 	for _, cell := range []struct {
 		name string
 		ask  Ask
@@ -132,7 +132,7 @@ func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale 
 		{"check, denied", d.check(d.nobody, false)},
 		{"is registered", d.isRegistered},
 	} {
-		if err := r.measure(ctx, &side, Record{Workload: "acp", Cell: cell.name, Size: scale}, load, cell.ask); err != nil {
+		if err := r.measure(ctx, &side, Record{Workload: "acp", Cell: cell.name, Size: scale}, o.Load, cell.ask); err != nil {
 			return err
 		}
 	}

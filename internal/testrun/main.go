@@ -1,7 +1,8 @@
 // Command testrun runs go test and counts: it prints a line a package, the
-// whole output of every test that failed, and at its end "N passed, N failed,
-// N skipped". Its arguments are go test's. With -C DIR as the first two, it
-// runs there. It exits with 1 where a test or a build failed, or none ran.
+// whole output of every test that failed, and at its end what was skipped by
+// reason, which tests failed with what they last printed, and "N passed, N
+// failed, N skipped". Its arguments are go test's. With -C DIR as the first two,
+// it runs there. It exits with 1 where a test or a build failed, or none ran.
 package main
 
 import (
@@ -9,8 +10,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +29,8 @@ type counter struct {
 	passed, failed, skipped int
 	output                  map[string]*strings.Builder
 	out                     io.Writer
+	failures                []string            // a name and the end of its output, each
+	skips                   map[string][]string // the tests of a package and a reason
 }
 
 func (c *counter) take(e event) {
@@ -48,6 +53,7 @@ func (c *counter) end(e event, key string) {
 	delete(c.output, key)
 	if e.Action == "fail" && text != nil {
 		fmt.Fprint(c.out, text.String())
+		c.failures = append(c.failures, key+"\n"+ending(text.String()))
 	}
 	if e.Test == "" {
 		fmt.Fprintf(c.out, "%-4s %s %.1fs\n", e.Action, e.Package, e.Elapsed)
@@ -64,9 +70,39 @@ func (c *counter) end(e event, key string) {
 	case "skip":
 		c.skipped++
 		if text != nil {
-			fmt.Fprintf(c.out, "skip %s %s: %s\n", e.Package, e.Test, reason(text.String()))
+			why := e.Package + ": " + reason(text.String())
+			c.skips[why] = append(c.skips[why], e.Test)
 		}
 	}
+}
+
+// sum prints what a reader wants to find at the end of a long output. Tests
+// skipped for one reason are named together, the first three by name.
+func (c *counter) sum() {
+	for _, why := range slices.Sorted(maps.Keys(c.skips)) {
+		tests := c.skips[why]
+		names := strings.Join(tests[:min(3, len(tests))], ", ")
+		if more := len(tests) - 3; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		fmt.Fprintf(c.out, "skip %s (%s)\n", why, names)
+	}
+	if len(c.failures) > 0 {
+		fmt.Fprintln(c.out, "failed tests:")
+	}
+	for _, failure := range c.failures {
+		fmt.Fprintln(c.out, strings.TrimSpace(failure))
+	}
+	fmt.Fprintf(c.out, "%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
+}
+
+// ending cuts a test's output to its last lines.
+func ending(output string) string {
+	const most = 4000
+	if len(output) > most {
+		output = "…" + strings.ToValidUTF8(output[len(output)-most:], "")
+	}
+	return output
 }
 
 // reason picks what a skipped test said.
@@ -95,7 +131,7 @@ func main() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	c := &counter{output: map[string]*strings.Builder{}, out: os.Stdout}
+	c := &counter{output: map[string]*strings.Builder{}, out: os.Stdout, skips: map[string][]string{}}
 	lines := bufio.NewReader(pipe)
 	for {
 		line, err := lines.ReadString('\n')
@@ -113,7 +149,7 @@ func main() {
 	if err != nil && c.failed == 0 {
 		c.failed++
 	}
-	fmt.Printf("%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
+	c.sum()
 	if c.failed > 0 || c.passed == 0 {
 		os.Exit(1)
 	}
