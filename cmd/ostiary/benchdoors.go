@@ -43,6 +43,7 @@ func (a *app) benchACP() *cobra.Command {
 					}
 				}
 				o.Stores = []bench.ACPStore{{Name: "memory"}, {Name: "pebble, unsynced", Open: disk(true)}, {Name: "pebble, synced", Open: disk(false)}}
+				o.Load.WarmUp, o.Load.Timeout = o.Load.Duration/10, -1
 				r := &bench.Runner{Emit: emit}
 				var end func()
 				r.Progress, end = a.progress()
@@ -55,7 +56,7 @@ func (a *app) benchACP() *cobra.Command {
 	s := cmd.Flags()
 	s.StringSliceVar(&scales, "scales", nil, "numbers of documents; 256 to 8192 by default")
 	s.IntVar(&o.Runs, "runs", 5, "how often all documents are registered")
-	s.DurationVar(&o.Duration, "duration", 300*time.Millisecond, "how long each other cell runs")
+	s.DurationVar(&o.Load.Duration, "duration", 300*time.Millisecond, "how long each other cell runs")
 	return cmd
 }
 
