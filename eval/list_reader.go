@@ -77,9 +77,11 @@ func (b *Binding) named(r Reader, t schema.TypeID, id string) graph.Node {
 
 // objects yields the nodes of a type's objects of which contextual tuples or
 // attributes tell: its own nodes, and those of the base that only now matter.
+// The wildcard is one where the schema says that it is an id like any other.
 func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) bool) bool {
 	of := func(n graph.Node) bool {
-		return b.typeOf(o.KindOf(n)) != t.ID || o.KindOf(n) == b.kinds[t.Wildcard] || yield(n)
+		k := o.KindOf(n)
+		return b.typeOf(k) != t.ID || k == b.kinds[t.Wildcard] && !b.s.Options.StarIsOrdinary || yield(n)
 	}
 	for i := range o.own {
 		if !of(graph.NodeMax - graph.Node(i)) {
