@@ -140,7 +140,12 @@ func (ed *editor) applyList(at side, l List, edits []edit) {
 		edits = kept
 	}
 	if l.Len() > inlineMax {
-		ed.enc.list(at, editLong(l, edits))
+		if longer, ok := appended(l, edits); ok {
+			l = longer
+		} else {
+			l = editLong(l, edits)
+		}
+		ed.enc.list(at, l)
 		return
 	}
 	ed.merge = mergeEdits(ed.merge[:0], l.first, edits)
@@ -175,22 +180,15 @@ func copiedList(edges []Edge) List {
 	if len(edges) == 0 {
 		return List{}
 	}
-	l := List{}
 	pieces := (len(edges) + chunkMax - 1) / chunkMax
-	if pieces > 1 {
-		l.more = &more{make([][]Edge, 0, pieces-1), len(edges)}
-	}
-	for i := range pieces {
+	chunks := make([][]Edge, pieces)
+	for i := range chunks {
 		c := edges[len(edges)*i/pieces : len(edges)*(i+1)/pieces]
 		own := make([]Edge, len(c))
 		copy(own, c)
-		if i == 0 {
-			l.first = own
-		} else {
-			l.more.rest = append(l.more.rest, own)
-		}
+		chunks[i] = own
 	}
-	return l
+	return ListOfChunks(len(edges), chunks[0], chunks[1:])
 }
 
 // editLong returns a long list with edits. It copies the chunks that change and
@@ -231,10 +229,15 @@ func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
 	}
 	// Only the first may have a new neighbour, to be joined with.
 	out = appendChunk(out, l.Chunk(from))
-	if l.more == nil {
+	if l.more == nil || to == from+1 {
 		return out
 	}
-	return append(out, l.more.rest[from:to-1]...)
+	rest := l.more.rest
+	out = append(out, rest[from:min(to-1, len(rest))]...)
+	if to-1 > len(rest) {
+		out = append(out, l.more.last)
+	}
+	return out
 }
 
 // appendChunk adds a chunk of any size to a directory: cut where it is above
@@ -253,5 +256,5 @@ func appendChunk(out [][]Edge, c []Edge) [][]Edge {
 		return append(out, c[:len(c):len(c)])
 	}
 	cut := copiedList(c)
-	return append(append(out, cut.first), cut.more.rest...)
+	return append(append(append(out, cut.first), cut.more.rest...), cut.more.last)
 }

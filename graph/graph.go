@@ -26,11 +26,14 @@
 //	    walk finds.
 //	G7  Names, nodes and kinds once given keep their numbers within a lineage;
 //	    all nodes of a segment are of one kind.
-//	G8  Nothing that a published view refers to is ever written again, but for
-//	    the link to an object's next node, which only leads to younger nodes.
+//	G8  Nothing that a view shows is ever written again, but for the link to an
+//	    object's next node, which only leads to younger nodes. Behind the end of
+//	    a list's last chunk another view's list may go on.
 package graph
 
 import (
+	"sync/atomic"
+
 	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -83,8 +86,12 @@ type List struct {
 }
 
 type more struct {
-	rest [][]Edge // none empty
+	rest [][]Edge // the chunks between the first and the last; none empty
+	last []Edge   // not empty
 	n    int      // edges of the whole list
+	// used is how much is written of the memory behind last, by whatever list
+	// begins with this one; nil where there is none to write to.
+	used *atomic.Int32
 }
 
 // ListOf returns a list of edges, which must be sorted by node, without
@@ -93,10 +100,12 @@ func ListOf(edges []Edge) List { return List{first: edges} }
 
 // ListOfChunks is ListOf for a long list; no chunk may be empty.
 func ListOfChunks(n int, first []Edge, rest [][]Edge) List {
-	if len(rest) == 0 {
+	k := len(rest) - 1
+	if k < 0 {
 		return List{first: first}
 	}
-	return List{first, &more{rest, n}}
+	last := rest[k]
+	return List{first, &more{rest: rest[:k:k], last: last[:len(last):len(last)], n: n}}
 }
 
 // Len returns the number of edges.
@@ -110,7 +119,7 @@ func (l List) Len() int {
 // Chunks returns the number of chunks.
 func (l List) Chunks() int {
 	if l.more != nil {
-		return 1 + len(l.more.rest)
+		return 2 + len(l.more.rest)
 	}
 	return min(len(l.first), 1)
 }
@@ -119,6 +128,9 @@ func (l List) Chunks() int {
 func (l List) Chunk(i int) []Edge {
 	if i == 0 {
 		return l.first
+	}
+	if i > len(l.more.rest) {
+		return l.more.last
 	}
 	return l.more.rest[i-1]
 }
@@ -150,7 +162,7 @@ func (l List) chunkOf(n Node, from int) int {
 		return 0
 	}
 	rest := l.more.rest
-	lo, hi := max(from-1, 0), len(rest)-1 // the answer is in rest[lo:hi+1]
+	lo, hi := max(from-1, 0), len(rest) // the answer is in rest[lo:hi], or the last
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if lastBefore(rest[mid], n) {

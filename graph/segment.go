@@ -170,7 +170,7 @@ func (g *groups) next() (side, List, bool) {
 // sizes in memory, for View.Bytes: as the allocator rounds, about.
 const (
 	listBytes  = 32 // a List
-	moreBytes  = 32 // what a List of several chunks has besides
+	moreBytes  = 64 // what a List of several chunks has besides
 	chunkBytes = 24 // a slice header in a directory
 )
 
@@ -181,7 +181,8 @@ func (s *segment) bytes() int64 {
 		for _, l := range *s.long {
 			n += listBytes + int64(l.Len())*4
 			if l.more != nil {
-				n += moreBytes + int64(len(l.more.rest))*chunkBytes
+				m := l.more
+				n += moreBytes + int64(len(m.rest))*chunkBytes + int64(cap(m.last)-len(m.last))*4
 			}
 		}
 	}

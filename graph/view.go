@@ -30,14 +30,15 @@ type View struct {
 }
 
 // page and directory are the inner levels of a view's tree. They are small,
-// because a write copies them.
+// because a write copies one or two of each: at half a kilobyte both cost about
+// what the top costs at 10 million nodes.
 type (
 	page      [1 << pageBits]segment
 	directory [1 << directoryBits]*page
 )
 
 const (
-	pageBits      = 5
+	pageBits      = 4
 	directoryBits = 6
 
 	// the lowest bit of a node that tells its place in each level
