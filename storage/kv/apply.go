@@ -37,6 +37,9 @@ type writer struct {
 // memory of.
 const keptMax = 1 << 12
 
+// keysSampled is how many keys tell how long the others are.
+const keysSampled = 64
+
 // reset forgets what was written.
 func (w *writer) reset() {
 	w.ctx, w.b, w.entries = nil, nil, nil
@@ -112,10 +115,13 @@ func (w *writer) collect() error {
 		n += len(w.entries[i].Changes)
 	}
 	w.plans[tuples].steps = slices.Grow(w.plans[tuples].steps, n)
-	w.keys = slices.Grow(w.keys[:0], 64*n)
+	w.keys = slices.Grow(w.keys[:0], 192*min(n, keysSampled))
 	order := int32(0)
 	for i := range w.entries {
 		for j := range w.entries[i].Changes {
+			if order == keysSampled { // the others are about as long: room for all of them, once
+				w.keys = slices.Grow(w.keys, min(len(w.keys)/keysSampled*(n-keysSampled)*9/8, storage.EntryBytesMax))
+			}
 			if err := w.add(&w.entries[i].Changes[j], int32(i), order); err != nil {
 				return err
 			}
