@@ -180,6 +180,10 @@ func (g *group) add(changes []storage.Change) error {
 
 // seal makes an entry's canonical bytes, of which the driver gets the same.
 func (g *group) seal(e *storage.Entry) storage.Sealed {
+	if len(e.Changes) > slabChanges { // memory that fits is made for so many at once
+		b := storage.AppendEntry(nil, e)
+		return storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
+	}
 	scratch := g.s.engine.buffers.Get().(*[]byte)
 	defer g.s.engine.buffers.Put(scratch)
 	b := storage.AppendEntry((*scratch)[:0], e)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"github.com/ostiary/ostiary/graph"
@@ -205,25 +207,8 @@ func validFilter(f *storage.Filter) error {
 
 // once refuses a key, an attribute or a document that comes twice.
 func (w *Write) once() error {
-	if len(w.Add)+len(w.Remove) > 1 {
-		seen := make(map[rel.Key]struct{}, len(w.Add)+len(w.Remove))
-		twice := func(k rel.Key) error {
-			if _, ok := seen[k]; ok {
-				return fmt.Errorf("%w: %s comes twice", ErrInvalidRequest, k)
-			}
-			seen[k] = struct{}{}
-			return nil
-		}
-		for i := range w.Add {
-			if err := twice(w.Add[i].Key()); err != nil {
-				return err
-			}
-		}
-		for _, k := range w.Remove {
-			if err := twice(k); err != nil {
-				return err
-			}
-		}
+	if k, twice := w.keyTwice(); twice {
+		return fmt.Errorf("%w: %s comes twice", ErrInvalidRequest, k)
 	}
 	if len(w.SetAttributes)+len(w.RemoveAttributes) > 1 {
 		seen := make(map[rel.Attribute]struct{}, len(w.SetAttributes))
@@ -238,6 +223,50 @@ func (w *Write) once() error {
 		}
 	}
 	return w.documentsOnce()
+}
+
+// keyTwice finds a key of Add and Remove that comes twice. It is a table of
+// places by the keys' hashes: a map of keys would copy each of them.
+func (w *Write) keyTwice() (twice rel.Key, ok bool) {
+	n := len(w.Add) + len(w.Remove)
+	if n < 2 {
+		return twice, false
+	}
+	key := func(i int) rel.Key {
+		if i < len(w.Add) {
+			return w.Add[i].Key()
+		}
+		return w.Remove[i-len(w.Add)]
+	}
+	seed := maphash.MakeSeed()
+	places := make([]uint32, 1<<bits.Len(uint(2*n))) // plus one
+	for i := range n {
+		k := key(i)
+		at := keyHash(seed, &k)
+		for ; ; at++ {
+			place := &places[at&uint64(len(places)-1)]
+			if *place == 0 {
+				*place = uint32(i) + 1
+				break
+			}
+			if key(int(*place)-1) == k {
+				return k, true
+			}
+		}
+	}
+	return twice, false
+}
+
+func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // of random bits, to mix hashes with
+	h := uint64(0)
+	for _, s := range [...]string{k.Object.ID, k.Subject.ID, k.Object.Type, k.Relation, k.Subject.Type, k.Subject.Relation} {
+		h = bits.RotateLeft64(h, 23) * odd
+		if s != "" {
+			h ^= maphash.String(seed, s)
+		}
+	}
+	return h ^ h>>32
 }
 
 func (w *Write) validAttributes() error {
