@@ -24,6 +24,7 @@ type plan struct {
 	// first is the first object, mostly the only one; objects are the others.
 	first   objectState
 	objects map[Object]*objectState
+	states  []objectState // memory of those
 	events  []Event
 	// hopeful says that what is registered is taken for new, unseen: the write's
 	// precondition tells.
@@ -124,6 +125,7 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful 
 	if n := len(ops); n > 1 {
 		p.several = true
 		p.objects = make(map[Object]*objectState, n)
+		p.states = make([]objectState, n-1)
 		p.w.Add = make([]rel.Tuple, 0, n)
 		p.w.Preconditions = make([]ostiary.Precondition, 0, n)
 	}
@@ -182,7 +184,11 @@ func (p *plan) place(ctx context.Context, o Object) (s *objectState, seen bool, 
 	}
 	s = &p.first
 	if s.t != nil {
-		s = new(objectState)
+		if len(p.states) > 0 {
+			s, p.states = &p.states[0], p.states[1:]
+		} else {
+			s = new(objectState)
+		}
 		if p.objects == nil {
 			p.objects = make(map[Object]*objectState, 1)
 		}
@@ -217,7 +223,11 @@ func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 	if !p.several {
 		return
 	}
-	s.tuples = append(s.tuples, t)
+	if n := len(p.w.Add); s.tuples == nil {
+		s.tuples = p.w.Add[n-1 : n : n] // mostly the only one
+	} else {
+		s.tuples = append(s.tuples, t)
+	}
 	if relation == ownerRelation {
 		return
 	}
