@@ -30,16 +30,19 @@ type group struct {
 	applied bool
 	// kept says, once the group is published, that somebody keeps its entries.
 	kept bool
+	// single says, once it has landed, that its memory may be used again.
+	single bool
 
 	slabs   []*slab // memory of members' changes
+	bytes   *[]byte // memory of what is sealed; nil while nothing is
 	entries []storage.Entry
 	sealed  []storage.Sealed
 	heads   []storage.Head // after each entry
 	memory  int64          // estimate of what the entries add
 
-	made chan struct{} // closed when view is there
-	view *view         // what the entries lead to
-	done chan struct{} // closed when all is settled; of a flight only
+	made latch // opened when view is there
+	view *view // what the entries lead to
+	done latch // opened when all is settled; of a flight only
 
 	one groupOfOne
 }
@@ -47,6 +50,7 @@ type group struct {
 // groupOfOne is memory for a group of one writer, which most groups are.
 type groupOfOne struct {
 	taken, members [1]*submission
+	slabs          [1]*slab
 	entries        [1]storage.Entry
 	sealed         [1]storage.Sealed
 	heads          [1]storage.Head
@@ -54,12 +58,21 @@ type groupOfOne struct {
 
 // newGroup starts a group on the newest view, or on one that will be.
 func (s *Store) newGroup(base *view) *group {
-	g := &group{s: s, base: base, batch: base.schemas.lineage.BeginOn(base.graph), schemas: base.schemas, now: s.engine.now(),
-		made: make(chan struct{}), done: make(chan struct{})}
-	one := &g.one
-	g.taken, g.members, g.entries = one.taken[:0], one.members[:0], one.entries[:0]
-	g.sealed, g.heads = one.sealed[:0], one.heads[:0]
+	g := &group{}
+	g.begin(s, base)
 	return g
+}
+
+// begin starts a group that is new, or has landed and is nobody else's.
+func (g *group) begin(s *Store, base *view) {
+	g.s, g.base, g.schemas, g.now = s, base, base.schemas, s.engine.now()
+	g.batch = base.schemas.lineage.BeginOn(base.graph)
+	g.compiled, g.applied, g.kept, g.single, g.memory, g.view = nil, false, false, false, 0, nil
+	g.made.shut()
+	g.done.shut()
+	one := &g.one
+	g.taken, g.members, g.slabs, g.entries = one.taken[:0], one.members[:0], one.slabs[:0], one.entries[:0]
+	g.sealed, g.heads = one.sealed[:0], one.heads[:0]
 }
 
 // head is the place that the group's next entry follows.
@@ -184,12 +197,16 @@ func (g *group) seal(e *storage.Entry) storage.Sealed {
 		b := storage.AppendEntry(nil, e)
 		return storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
 	}
-	scratch := g.s.engine.buffers.Get().(*[]byte)
-	defer g.s.engine.buffers.Put(scratch)
-	b := storage.AppendEntry((*scratch)[:0], e)
-	*scratch = b
+	if g.bytes == nil {
+		g.bytes = g.s.engine.buffers.Get().(*[]byte)
+	}
 	const spare = 8 // for the driver's checksum
-	return storage.Sealed{Bytes: append(make([]byte, 0, len(b)+spare), b...), Hash: sha256.Sum256(b)}
+	from := len(*g.bytes)
+	b := storage.AppendEntry(*g.bytes, e)
+	to := len(b)
+	*g.bytes = slices.Grow(b, spare)[:to+spare]
+	b = (*g.bytes)[from : to : to+spare]
+	return storage.Sealed{Bytes: b, Hash: sha256.Sum256(b)}
 }
 
 // bindCompiled makes a schema ready that its writer has compiled already.
@@ -254,7 +271,7 @@ func (g *group) append(ctx context.Context) error {
 		go g.makeView() // while the disk is waited for
 	}
 	head, err := g.appendTo(ctx, g.s.engine.driver)
-	<-g.made
+	g.made.wait()
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
 		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
 	}
@@ -320,15 +337,20 @@ func (g *group) landed() {
 			g.s.engine.slabs.Put(x)
 		}
 	}
-	g.slabs = nil
+	if g.bytes != nil {
+		*g.bytes = (*g.bytes)[:0]
+		g.s.engine.buffers.Put(g.bytes)
+	}
+	single := len(g.taken) == 1 && g.taken[0].forgets
+	g.slabs, g.bytes = nil, nil
 	g.taken, g.members, g.entries, g.sealed, g.heads = nil, nil, nil, nil, nil
-	g.base, g.batch, g.one = nil, nil, groupOfOne{}
-	close(g.done)
+	g.base, g.batch, g.one, g.single = nil, nil, groupOfOne{}, single
+	g.done.open()
 }
 
 func (g *group) makeView() {
 	g.view = &view{head: g.head(), graph: g.batch.View(), schemas: g.schemas}
-	close(g.made)
+	g.made.open()
 }
 
 // publish makes the group's view the newest.

@@ -33,7 +33,8 @@ type Store struct {
 	// What follows belongs to the holder of the turn, but that while a group is
 	// being appended only who appends it may change stale, or publish.
 	flight *group
-	stale  bool // another's entry, or an answer lost: look before writing
+	spare  *group // memory for the next one, or nil
+	stale  bool   // another's entry, or an answer lost: look before writing
 
 	queue queue
 	marks markRing

@@ -107,7 +107,7 @@ type writing struct {
 
 func newWriting() *writing {
 	x := &writing{}
-	x.sub.ready = make(chan struct{}, 1)
+	x.sub.ready, x.sub.forgets = make(chan struct{}, 1), true
 	x.sub.build = func(g *group) ([]storage.Change, error) { return g.changes(x.ctx, &x.w, x.secrets) }
 	return x
 }
@@ -115,7 +115,7 @@ func newWriting() *writing {
 func (x *writing) reset() {
 	x.ctx, x.w, x.secrets = nil, Write{}, nil
 	sub := &x.sub
-	sub.leads, sub.head, sub.err, sub.at = false, storage.Head{}, nil, 0
+	sub.leads, sub.first, sub.head, sub.err, sub.at = false, false, storage.Head{}, nil, 0
 	sub.settled.Store(false)
 }
 

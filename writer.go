@@ -19,6 +19,11 @@ type submission struct {
 	// that this writer is the next group's leader.
 	ready chan struct{}
 	leads bool
+	// first says that this writer leads from the beginning, and has nothing to
+	// wait for.
+	first bool
+	// forgets says that build keeps no group.
+	forgets bool
 	// weight is how many changes it asks for, about.
 	weight int
 	head   storage.Head
@@ -65,21 +70,22 @@ func (s *Store) enqueue(sub *submission) error {
 	}
 	q.waiting = append(q.waiting, sub)
 	if !q.led {
-		q.led, sub.leads = true, true
-		sub.ready <- struct{}{}
+		q.led, sub.leads, sub.first = true, true, true
 	}
 	return nil
 }
 
 // outcome waits for what comes of a writer that has its place.
 func (s *Store) outcome(ctx context.Context, sub *submission) (storage.Head, error) {
-	select {
-	case <-sub.ready:
-	case <-ctx.Done():
-		if s.withdraw(sub, ctx.Err()) {
-			return storage.Head{}, sub.err
+	if !sub.first {
+		select {
+		case <-sub.ready:
+		case <-ctx.Done():
+			if s.withdraw(sub, ctx.Err()) {
+				return storage.Head{}, sub.err
+			}
+			<-sub.ready // its group was taken, or it was made leader
 		}
-		<-sub.ready // its group was taken, or it was made leader
 	}
 	if sub.leads {
 		s.lead(ctx, sub)
@@ -137,6 +143,21 @@ func (s *Store) lead(ctx context.Context, leader *submission) {
 			sub.ready <- struct{}{}
 		}
 	}
+	s.recycle(g)
+}
+
+// recycle keeps the memory of a group that has landed for the next one. Others
+// look at a group only while they have the turn: who gets the turn, and finds
+// no later group under way, is alone with it.
+func (s *Store) recycle(g *group) {
+	if !g.single || !s.tryTurn() {
+		return
+	}
+	if s.flight == g {
+		g.view, g.schemas, g.compiled = nil, nil, nil
+		s.flight, s.spare = nil, g
+	}
+	s.freeTurn()
 }
 
 // gather takes who waits and validates them; the turn is held. Where a group is
@@ -145,14 +166,14 @@ func (s *Store) lead(ctx context.Context, leader *submission) {
 func (s *Store) gather(ctx context.Context) *group {
 	var taken []*submission
 	if before := s.underWay(); before != nil {
-		<-before.made
+		before.made.wait()
 		if !s.used.Load() {
 			s.used.Store(true)
 		}
 		g := s.newGroup(before.view)
 		g.memory = before.memory // which is not accounted for yet
 		g.takeMore()
-		<-before.done
+		before.done.wait()
 		if s.newest.Load() == before.view && !s.stale {
 			g.memory -= before.memory
 			g.again() // what was refused may have asked for what was not there yet
@@ -167,7 +188,12 @@ func (s *Store) gather(ctx context.Context) *group {
 		answerAll(taken, err)
 		return &group{s: s, taken: taken}
 	}
-	g := s.newGroup(base)
+	g := s.spare
+	s.spare = nil
+	if g == nil {
+		g = &group{}
+	}
+	g.begin(s, base)
 	g.collect(taken)
 	g.takeMore()
 	return g
@@ -180,10 +206,8 @@ func (s *Store) underWay() *group {
 	if s.flight == nil {
 		return nil
 	}
-	select {
-	case <-s.flight.done:
+	if s.flight.done.opened() {
 		s.flight = nil // and what it keeps
-	default:
 	}
 	return s.flight
 }
@@ -196,7 +220,7 @@ func (s *Store) land(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-g.done:
+	case <-g.done.channel():
 		return nil
 	case <-ctx.Done():
 		s.freeTurn()

@@ -284,7 +284,8 @@ type Joiner interface {
 // bytes and hashes of entries, as Seal returns them, from a caller who has them,
 // and does not make them again. Otherwise AppendSealed is Append. Bytes that are
 // not the entries' would be kept as the log. The driver may write behind the
-// length of a Bytes up to its capacity, until AppendSealed returns.
+// length of a Bytes up to its capacity, and keeps no Bytes: the memory is the
+// caller's again when AppendSealed returns.
 type SealedAppender interface {
 	AppendSealed(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
 }
