@@ -27,20 +27,45 @@ type entrance struct {
 	table *table
 }
 
+// place is what a request's method and path lead to.
+type place struct {
+	path    string
+	odd     bool // not a path that has one reading
+	door    *mounted
+	route   *door.Route
+	methods []string // of the routes with this path, if it has none for the method
+	params  door.Params
+}
+
+// find finds the door and its route.
+func (e *entrance) find(method, path string, at *place) {
+	at.path, at.odd = path, !canonical(path)
+	if at.door = e.table.find(path); at.door != nil && !at.odd {
+		at.route, at.methods = at.door.router.Find(method, path, &at.params)
+	}
+}
+
 // ServeHTTP finds the door, guards it, bounds the request and counts it.
 func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var at place
+	e.find(r.Method, rawPath(r), &at)
+	e.answer(r.Context(), w, r, &at)
+}
+
+// answer is ServeHTTP once it is known where the request leads; ctx is the
+// request's, whatever r says.
+func (e *entrance) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, at *place) {
 	c := &call{ResponseWriter: w, gate: e.gate, start: time.Now()}
 	c.identify(r)
-	path := rawPath(r)
-	d := e.table.find(path)
+	d := at.door
 	if e.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	switch {
-	case !canonical(path):
+	case at.odd:
 		c.refuse(d, r, &door.Refusal{Reason: door.BadPath})
 		return
-	case path == pathHealth && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+	case at.path == pathHealth && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		e.sayHealth(w)
 		return
 	case e.cors != nil && e.cors.answer(w, r):
@@ -54,17 +79,14 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case d == nil:
 		e.table.nobody(w, r)
 		return
-	}
-	var p door.Params
-	route, methods := d.router.Find(r.Method, path, &p)
-	if route == nil {
+	case at.route == nil:
 		c.series = d.missing
 		defer c.end(d, r)
-		d.miss(c, r, methods)
+		d.miss(c, r, at.methods)
 		return
 	}
-	c.series = d.routes[route]
-	c.serve(d, route, r, p)
+	c.series = d.routes[at.route]
+	c.serve(ctx, d, at.route, r, at.params)
 }
 
 // call is one request under way. It is the request's context, which ends when
@@ -84,10 +106,9 @@ type call struct {
 
 // serve asks who it is, admits the request within its bounds, and lets the door
 // answer.
-func (c *call) serve(d *mounted, route *door.Route, r *http.Request, p door.Params) {
+func (c *call) serve(ctx context.Context, d *mounted, route *door.Route, r *http.Request, p door.Params) {
 	c.streams = route.Streams
 	defer c.end(d, r)
-	ctx := r.Context()
 	if c.keys != nil && !route.Public {
 		caller, why := c.keys.check(r.Header["Authorization"])
 		if why != 0 {

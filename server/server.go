@@ -2,7 +2,8 @@
 // bounds and deadlines, health, metrics, logs and a graceful stop. Its main type
 // is Server. It answers no question about authorization: doors translate, the
 // engine answers. Every request of every door passes the same gate, in one place
-// for HTTP (port.go) and one for gRPC (rpc.go).
+// for HTTP (entrance.go), whoever read it (fastpath.go, or net/http), and one for
+// gRPC (rpc.go).
 package server
 
 import (
@@ -125,16 +126,23 @@ type Server struct {
 	health  *health.Server
 	// Of each listener, in the order of start.
 	listeners []Address
-	https     []*http.Server
+	https     []web
+	entrances []*entrance
 	rpcs      []*grpc.Server
 	serving   sync.WaitGroup
-	conns     atomic.Int64 // open HTTP connections
 	patience  *patience
 	watching  sync.WaitGroup
 	served    chan struct{} // closed when nothing is served any more
 	failed    chan error
 	stopOnce  sync.Once
 	stopErr   error
+}
+
+// web is an HTTP port.
+type web interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
 }
 
 // gate is what all requests pass: the state that ports share.
@@ -309,7 +317,14 @@ func (s *Server) build() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		s.https = append(s.https, s.newHTTP(&entrance{gate: s.gate, table: table}))
+		e := &entrance{gate: s.gate, table: table}
+		s.entrances = append(s.entrances, e)
+		h := s.newHTTP(e)
+		if s.opts.TLS != nil {
+			s.https = append(s.https, h)
+			continue
+		}
+		s.https = append(s.https, newFastPath(e, h, s.opts.Log))
 	}
 	if s.opts.Metrics != "" {
 		handler, err := s.metrics.handler(s.gate, s.opts.Engine, s.opts.Collectors)
@@ -393,12 +408,10 @@ func (s *Server) Addresses() []Address { return s.listeners }
 // Handler is what the shared HTTP port answers with, or the first door's that
 // is alone; nil if there is no HTTP port. It is for tests that need no network.
 func (s *Server) Handler() http.Handler {
-	for _, h := range s.https {
-		if _, ok := h.Handler.(*entrance); ok {
-			return h.Handler
-		}
+	if len(s.entrances) == 0 {
+		return nil
 	}
-	return nil
+	return s.entrances[0]
 }
 
 func (s *Server) fail(err error) {
@@ -417,7 +430,6 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 	}
 	return &http.Server{
 		Handler:           h,
-		ConnState:         s.countConn,
 		ReadHeaderTimeout: o.HeaderTimeout,
 		ReadTimeout:       o.HeaderTimeout + o.TransferTime,
 		WriteTimeout:      o.TransferTime + answer,

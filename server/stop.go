@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -108,20 +106,11 @@ func (s *Server) drain() {
 	defer end.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for s.conns.Load() > 0 {
+	for s.patience.open() > 0 {
 		select {
 		case <-end.C:
 			return
 		case <-tick.C:
 		}
-	}
-}
-
-func (s *Server) countConn(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.conns.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.conns.Add(-1)
 	}
 }

@@ -37,7 +37,7 @@ const (
 	documents = 4_000
 	groups    = 100
 	asked     = 512 // different questions
-	perTurn   = 1_000
+	perTurn   = 5_000
 )
 
 func object(typ string, i int) rel.Object { return rel.Object{Type: typ, ID: fmt.Sprint(i)} }
