@@ -12,8 +12,13 @@ import (
 // FilesMax is how many files of ours a Check may pass through.
 const FilesMax = 15
 
-// TestACheckInFewFiles measures by coverage counts: what a second identical
-// Check executes again is what a Check executes. ARCHITECTURE.md follows the
+// asks is how many more Checks one run asks than the other. What a write does
+// may differ from run to run by a few steps (hashes have random seeds), by fewer
+// than these.
+const asks = 100
+
+// TestACheckInFewFiles measures by coverage counts: what each of many identical
+// Checks executes again is what a Check executes. ARCHITECTURE.md follows the
 // same files.
 func TestACheckInFewFiles(t *testing.T) {
 	if testing.Short() {
@@ -22,10 +27,10 @@ func TestACheckInFewFiles(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "onecheck")
 	goTool(t, nil, "build", "-cover", "-covermode=count", "-coverpkg="+module+"/...", "-o", binary, "./internal/rules/onecheck")
-	once, twice := counts(t, binary, dir, "1"), counts(t, binary, dir, "2")
+	once, often := counts(t, binary, dir, "1"), counts(t, binary, dir, strconv.Itoa(1+asks))
 	seen := map[string]bool{}
-	for block, n := range twice {
-		if n > once[block] {
+	for block, n := range often {
+		if n >= once[block]+asks {
 			file, _, _ := strings.Cut(strings.TrimPrefix(block, module+"/"), ":")
 			// The seeded faults' switch is a constant that no build but the faults'
 			// own executes.

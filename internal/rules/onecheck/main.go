@@ -1,5 +1,5 @@
 // Command onecheck asks one question as often as its argument says. Built with
-// coverage counts, the difference between asking once and twice is what one
+// coverage counts, what asking more often executes more often is what one
 // Check executes: see TestACheckInFewFiles.
 package main
 
