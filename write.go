@@ -402,6 +402,9 @@ const selectsScan = 1024
 // selects says whether a filter selects a tuple that is live after the group's
 // entries so far. A view of them costs more than it tells of a few.
 func (g *group) selects(f rel.Filter) bool {
+	if !g.batch.May(f) {
+		return false
+	}
 	changes := 0
 	for i := range g.entries {
 		changes += len(g.entries[i].Changes)

@@ -29,11 +29,7 @@ func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName,
 	if err := checkID(id); err != nil {
 		return loadName{}, err
 	}
-	at := len(k.Type) + len(k.Relation)<<2
-	if k.Relation != "" {
-		at ^= int(k.Relation[0]) << 1
-	}
-	known := &c[at%len(c)]
+	known := &c[kindPlace(&k)%len(c)]
 	if known.kind == 0 || known.name != k {
 		if !locked {
 			g.mu.Lock()

@@ -155,12 +155,34 @@ func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 func (b *Batch) known(k rel.Key) (c change, ok bool) {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	now := View{g: b.g, spine: b.g.spine}
-	if c.object, c.subject, ok = now.ends(k); !ok {
+	if k.Relation == "" {
 		return c, false
 	}
-	c.objectKind, c.subjectKind = now.kindOf(c.object), now.kindOf(c.subject)
-	return c, true
+	if c.object, c.objectKind, ok = b.g.find(ObjectKind(k.Object, k.Relation), k.Object.ID); ok {
+		c.subject, c.subjectKind, ok = b.g.find(SubjectKind(k.Subject), k.Subject.ID)
+	}
+	return c, ok
+}
+
+// find finds a node among all that the lineage has by now; g.mu is held.
+func (g *Graph) find(kind KindName, id string) (n Node, k Kind, ok bool) {
+	if k, ok = g.known(kind); ok {
+		n, ok = g.spine.nodeOf(g.spine.lookup(g, g.spine.kinds[k].typ, id), k)
+	}
+	return n, k, ok
+}
+
+// May says whether a tuple that f selects may be there, before or after the
+// batch's changes: false is sure, and costs little for an object of which
+// nothing was ever said.
+func (b *Batch) May(f rel.Filter) bool {
+	if f.ObjectType == "" || f.ObjectID == "" || f.Relation == "" {
+		return true
+	}
+	b.g.mu.Lock()
+	defer b.g.mu.Unlock()
+	_, _, ok := b.g.find(KindName{Type: f.ObjectType, Relation: f.Relation}, f.ObjectID)
+	return ok
 }
 
 // work returns the batch's pending changes, with memory to add to.

@@ -36,6 +36,8 @@ type Graph struct {
 	names arena
 	nodes arena
 	types map[string]uint32
+	// asked are kinds that writers asked for last.
+	asked kindsAsked
 	fill  []fill // by kind: where its next node goes
 	count int    // names
 	given int    // nodes
@@ -129,8 +131,7 @@ func (g *Graph) Intern(k KindName) (Kind, error) {
 }
 
 func (g *Graph) intern(k KindName) (Kind, error) {
-	tag := g.kindTag(k)
-	if n, ok := g.spine.kind(&g.kindIndex, tag, k); ok {
+	if n, ok := g.known(k); ok {
 		return n, nil
 	}
 	if len(g.spine.kinds) > KindMax {
@@ -159,7 +160,7 @@ func (g *Graph) intern(k KindName) (Kind, error) {
 	}
 	g.spine.kinds = append(g.spine.kinds, kindInfo{k, typ, plain})
 	g.fill = append(g.fill, fill{})
-	g.kindIndex.add(tag, uint32(n))
+	g.kindIndex.add(g.kindTag(k), uint32(n))
 	return n, nil
 }
 
@@ -180,6 +181,33 @@ func (s *spine) kind(index *table, tag uint32, k KindName) (Kind, bool) {
 		}
 	}
 	return 0, false
+}
+
+// kindsAsked remembers kinds by a hash of their names: the tuples of one writer
+// are mostly of the same few.
+type kindsAsked [8]Kind
+
+// known finds a kind by name among all that the lineage has by now; g.mu is
+// held.
+func (g *Graph) known(k KindName) (Kind, bool) {
+	place := &g.asked[kindPlace(&k)%len(g.asked)]
+	if n := *place; n != 0 && g.spine.kinds[n].name == k {
+		return n, true
+	}
+	n, ok := g.spine.kind(&g.kindIndex, g.kindTag(k), k)
+	if ok {
+		*place = n
+	}
+	return n, ok
+}
+
+// kindPlace tells names apart in little time.
+func kindPlace(k *KindName) int {
+	at := len(k.Type) + len(k.Relation)<<2
+	if k.Relation != "" {
+		at ^= int(k.Relation[0]) << 1
+	}
+	return at
 }
 
 // attr returns the number of an attribute's name, a new one if need be.
