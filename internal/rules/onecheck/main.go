@@ -1,6 +1,6 @@
 // Command onecheck asks one question as often as its argument says. Built with
-// coverage counts, what asking more often executes more often is what one
-// Check executes: see TestACheckInFewFiles.
+// coverage counts, what asking more often executes more often is one
+// Check's: see TestACheckInFewFiles.
 package main
 
 import (
