@@ -73,7 +73,8 @@ type Reader struct {
 	named int
 	// all is a copy of a short text, which every string without escapes is a part
 	// of: one allocation for all of them.
-	all string
+	all    string
+	shared bool
 }
 
 // allBytesMax is the longest text that strings are parts of: a string that is
@@ -102,9 +103,13 @@ func New(b []byte) *Reader {
 
 // Reset makes r a reader of b, keeping its memory.
 func (r *Reader) Reset(b []byte) {
-	r.b, r.i, r.err, r.depth, r.named, r.more, r.all = b, 0, nil, 0, 0, r.more[:0], ""
+	r.b, r.i, r.err, r.depth, r.named, r.more, r.all, r.shared = b, 0, nil, 0, 0, r.more[:0], "", false
 	r.check()
 }
+
+// ShareText makes all strings parts of one copy of the text, however long it
+// is, until the next Reset: for who keeps none of them.
+func (r *Reader) ShareText() { r.shared = true }
 
 func (r *Reader) check() {
 	if len(r.b) > math.MaxInt32 {
@@ -329,7 +334,7 @@ func (r *Reader) String() string {
 		return ""
 	case !plain:
 		return r.unescape(raw)
-	case len(r.b) > allBytesMax:
+	case len(r.b) > allBytesMax && !r.shared:
 		return string(r.b[raw.from:raw.to])
 	}
 	if r.all == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -283,36 +284,40 @@ func (b *bulk) validate() error {
 	return checkContext(b.context)
 }
 
-// bulkCheck answers items at one revision.
-func (s *service) bulkCheck(ctx context.Context, b *bulk) ([]verdict, error) {
+// bulkCheck answers items at one revision, behind those in out, which it returns
+// in any case.
+func (s *service) bulkCheck(ctx context.Context, b *bulk, out []verdict) ([]verdict, error) {
 	if err := b.validate(); err != nil {
-		return nil, err
+		return out, err
 	}
 	store, err := s.store(ctx, b.tenant)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	a := ostiary.Ask{At: s.at(b.snap), SchemaID: b.version, Bounds: boundDepth(b.depth)}
 	if b.context != nil {
 		if err := s.bring(ctx, store, &a, b.context); err != nil {
-			return nil, err
+			return out, err
 		}
 	}
 	answers, err := store.Batch(ctx, b.items, a)
 	if err != nil {
-		return nil, translated(err)
+		return out, translated(err)
 	}
-	out := make([]verdict, len(answers))
+	out = slices.Grow(out, len(answers))
 	for i := range answers {
+		var v verdict
 		if r := &answers[i]; r.Err == nil && !(missesContext(r.Reasons) && a.Context == nil) {
-			out[i].decision, out[i].why = decided(*r)
+			v.decision, v.why = decided(*r)
+			out = append(out, v)
 			continue
 		}
 		// A rule that is asked by its name, or looks for the context, is rare
 		// enough to be asked alone: at the same revision.
 		q := question{tenant: b.tenant, version: b.version, depth: b.depth, entity: b.items[i].Object,
 			permission: b.items[i].Relation, subject: b.items[i].Subject, context: b.context, arguments: b.arguments}
-		out[i].decision, out[i].why = s.again(ctx, store, a, &q, answers[i])
+		v.decision, v.why = s.again(ctx, store, a, &q, answers[i])
+		out = append(out, v)
 	}
 	return out, nil
 }
@@ -347,7 +352,7 @@ func (s *service) BulkCheck(ctx context.Context, r *basev1.PermissionBulkCheckRe
 	if err != nil {
 		return nil, err
 	}
-	verdicts, err := s.bulkCheck(ctx, &b)
+	verdicts, err := s.bulkCheck(ctx, &b, nil)
 	if err != nil {
 		return nil, err
 	}
