@@ -206,7 +206,8 @@ func TestImportOnABadLine(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				_, err := to.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
-				if err != nil && !errors.Is(err, errLine) {
+				// Of two that write without a pause, one may lose every time.
+				if err != nil && !errors.Is(err, errLine) && !errors.Is(err, ostiary.ErrConflict) {
 					t.Error(err)
 					return
 				}

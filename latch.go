@@ -12,19 +12,15 @@ type latch struct {
 
 func (l *latch) open() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.isOpen = true
 	if l.ch != nil {
 		close(l.ch)
 	}
+	l.mu.Unlock()
 }
 
-// shut makes the latch a new one, which nobody waits for.
-func (l *latch) shut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isOpen, l.ch = false, nil
-}
+// shut makes the latch a new one. It is the caller's alone.
+func (l *latch) shut() { l.isOpen, l.ch = false, nil }
 
 func (l *latch) opened() bool {
 	l.mu.Lock()

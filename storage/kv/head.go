@@ -112,9 +112,11 @@ func fixed(v []byte) uint64 { return binary.BigEndian.Uint64(v) }
 // turns lets one writer at a time work on a store, without a lock for stores
 // that nobody writes to.
 type turns struct {
-	mu    sync.Mutex
-	held  map[storage.StoreID]*turn
-	spare *turn // to be used again; nil while there is none
+	mu   sync.Mutex
+	held map[storage.StoreID]*turn
+	// last is the one that was free last: in held, as long as no other is free,
+	// since who writes mostly writes to that store again. nil before the first.
+	last *turn
 }
 
 // turn is held by whoever's value is in the channel.
@@ -145,12 +147,12 @@ func (t *turns) take(ctx context.Context, id storage.StoreID) (*turn, error) {
 func (t *turns) enter(id storage.StoreID) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mine := t.held[id]
+	mine := t.last
+	if mine == nil || mine.id != id {
+		mine = t.held[id]
+	}
 	if mine == nil {
-		if mine = t.spare; mine == nil {
-			mine = &turn{of: t, taken: make(chan struct{}, 1)}
-		}
-		t.spare, mine.id = nil, id
+		mine = &turn{of: t, id: id, taken: make(chan struct{}, 1)}
 		t.held[id] = mine
 	}
 	mine.users++
@@ -167,10 +169,13 @@ func (mine *turn) leave() {
 	t := mine.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if mine.users--; mine.users == 0 {
-		delete(t.held, mine.id)
-		t.spare = mine
+	if mine.users--; mine.users > 0 || mine == t.last {
+		return
 	}
+	if t.last != nil && t.last.users == 0 {
+		delete(t.held, t.last.id)
+	}
+	t.last = mine
 }
 
 // heads remembers the heads that this driver wrote, of the stores whose heads
