@@ -50,13 +50,12 @@ func (f *fastPath) Serve(l net.Listener) error {
 	f.handed.addr = l.Addr()
 	rest := make(chan error, 1)
 	go func() { rest <- f.rest.Serve(&f.handed) }()
-	err := f.accept(l)
-	if errors.Is(err, net.ErrClosed) {
-		err = http.ErrServerClosed
-	} else {
+	if err := f.accept(l); !errors.Is(err, net.ErrClosed) {
 		f.rest.Close()
+		<-rest
+		return err
 	}
-	return errors.Join(err, <-rest)
+	return <-rest
 }
 
 // The time after which a machine out of file descriptors is asked again for a
@@ -71,7 +70,7 @@ func (f *fastPath) accept(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			//nolint:staticcheck // net/http asks Temporary, there is nothing better
+			// Temporary is deprecated, but net/http asks it too: nothing else says it.
 			if timed, ok := err.(net.Error); ok && timed.Temporary() {
 				again = min(max(2*again, acceptAgain), acceptAgainMax)
 				f.log.Warn("no connection accepted", "why", err, "again_in", again)
