@@ -259,7 +259,7 @@ func (im *importing) again(g *group, t *rel.Tuple, out []storage.Change) ([]stor
 }
 
 // admittedKind is what the schema's answer for a plain tuple hangs on: most
-// tuples of an import are like the one before.
+// tuples of an import, or of a large write, are like the one before.
 type admittedKind struct{ objectType, relation, subjectType, subjectRelation string }
 
 func admittedKindOf(t *rel.Tuple) admittedKind {

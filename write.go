@@ -310,9 +310,13 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 	if err != nil {
 		return nil, err
 	}
+	last := admittedKind{}
 	for i := range w.Add {
-		if err = g.admit(ctx, &w.Add[i], w.SchemaID); err != nil {
-			return nil, err
+		if t := &w.Add[i]; !last.covers(t) {
+			if err = g.admit(ctx, t, w.SchemaID); err != nil {
+				return nil, err
+			}
+			last = admittedKindOf(t)
 		}
 		if out, err = g.addition(w, &w.Add[i], out); err != nil {
 			return nil, err
