@@ -75,6 +75,7 @@ type Reader struct {
 	// of: one allocation for all of them.
 	all    string
 	shared bool
+	last   span // of the string that String read last, if it has no escapes
 }
 
 // allBytesMax is the longest text that strings are parts of: a string that is
@@ -104,6 +105,7 @@ func New(b []byte) *Reader {
 // Reset makes r a reader of b, keeping its memory.
 func (r *Reader) Reset(b []byte) {
 	r.b, r.i, r.err, r.depth, r.named, r.more, r.all, r.shared = b, 0, nil, 0, 0, r.more[:0], "", false
+	r.last = span{}
 	r.check()
 }
 
@@ -329,18 +331,29 @@ func (r *Reader) text() (raw span, plain bool) {
 // String reads a string.
 func (r *Reader) String() string {
 	raw, plain := r.text()
+	r.last = span{}
 	switch {
-	case r.err != nil || raw.from == raw.to:
+	case r.err != nil:
 		return ""
 	case !plain:
 		return r.unescape(raw)
+	}
+	r.last = raw
+	return r.part(raw)
+}
+
+// part is the text at a place.
+func (r *Reader) part(p span) string {
+	switch {
+	case p.from == p.to:
+		return ""
 	case len(r.b) > allBytesMax && !r.shared:
-		return string(r.b[raw.from:raw.to])
+		return string(r.b[p.from:p.to])
 	}
 	if r.all == "" {
 		r.all = string(r.b)
 	}
-	return r.all[raw.from:raw.to]
+	return r.all[p.from:p.to]
 }
 
 // StringLike reads a string, and returns known itself where it is the same: a

@@ -88,12 +88,12 @@ func (q *question) read(r *jsonread.Reader) {
 			readMetadata(r, &q.version, &q.snap, &q.depth)
 			seen |= 1
 		case "entity":
-			readEntity(r, &q.entity, "")
+			readEntity(r, &q.entity, "", nil)
 			seen |= 2
 		case "permission":
 			q.permission = r.String()
 		case "subject":
-			readSubject(r, &q.subject, "")
+			readSubject(r, &q.subject, "", nil)
 			seen |= 4
 		case "page_size": // not of this call, as the original sees it
 			r.Skip()
@@ -124,26 +124,28 @@ func readMetadata(r *jsonread.Reader, version, snap *string, depth *int32) {
 }
 
 // readEntity reads an entity; like is a type that it may well have.
-func readEntity(r *jsonread.Reader, o *rel.Object, like string) {
+func readEntity(r *jsonread.Reader, o *rel.Object, like string, alike *jsonread.Alike) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "type":
 			o.Type = r.StringLike(like)
 		case "id":
 			o.ID = r.String()
+			alike.Note(r)
 		default:
 			r.Unknown()
 		}
 	}
 }
 
-func readSubject(r *jsonread.Reader, s *rel.Subject, like string) {
+func readSubject(r *jsonread.Reader, s *rel.Subject, like string, alike *jsonread.Alike) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "type":
 			s.Type = r.StringLike(like)
 		case "id":
 			s.ID = r.String()
+			alike.Note(r)
 		case "relation":
 			s.Relation = plain(r.String())
 		default:
@@ -217,16 +219,13 @@ func (b *bulk) read(r *jsonread.Reader) {
 			readMetadata(r, &b.version, &b.snap, &b.depth)
 			metadata = true
 		case "items":
+			items := triples{relation: "permission"}
 			for r.Array(); r.Item(); {
 				if len(b.items) > BulkItemsMax {
 					r.Fail("too many items")
 					return
 				}
-				var last eval.Question
-				if n := len(b.items); n > 0 {
-					last = b.items[n-1]
-				}
-				b.items = append(b.items, readTriple(r, "permission", last))
+				b.items = append(b.items, items.next(r))
 			}
 		case "tenant_id":
 			_ = r.String()
@@ -239,25 +238,48 @@ func (b *bulk) read(r *jsonread.Reader) {
 	}
 }
 
-// readTriple reads an item of a bulk check or a tuple, which differ in how the
-// relation's field is named; it likely resembles the one before.
-func readTriple(r *jsonread.Reader, relation string, last eval.Question) (q eval.Question) {
+// triples reads the items of a bulk check or the tuples of a write, which differ
+// in how the relation's field is named. They mostly resemble each other.
+type triples struct {
+	relation     string // the field's name
+	last         eval.Question
+	alike        jsonread.Alike
+	subjectFirst bool // of last
+}
+
+func (t *triples) next(r *jsonread.Reader) eval.Question {
+	if entity, subject, ok := r.Again(&t.alike); ok {
+		if t.subjectFirst {
+			entity, subject = subject, entity
+		}
+		t.last.Object.ID, t.last.Subject.ID = entity, subject
+		return t.last
+	}
+	t.alike.Begin(r)
+	t.last = t.read(r)
+	t.alike.End(r)
+	return t.last
+}
+
+func (t *triples) read(r *jsonread.Reader) (q eval.Question) {
+	const entity, subject = 1, 2
 	seen := 0
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "entity":
-			readEntity(r, &q.Object, last.Object.Type)
-			seen |= 1
-		case relation:
-			q.Relation = r.StringLike(last.Relation)
+			readEntity(r, &q.Object, t.last.Object.Type, &t.alike)
+			t.subjectFirst = seen&subject != 0
+			seen |= entity
+		case t.relation:
+			q.Relation = r.StringLike(t.last.Relation)
 		case "subject":
-			readSubject(r, &q.Subject, last.Subject.Type)
-			seen |= 2
+			readSubject(r, &q.Subject, t.last.Subject.Type, &t.alike)
+			seen |= subject
 		default:
 			r.Unknown()
 		}
 	}
-	if seen != 3 {
+	if seen != entity|subject {
 		r.Fail("not in plain form")
 	}
 	return q
@@ -303,17 +325,13 @@ func (c *change) read(r *jsonread.Reader) {
 			readMetadata(r, &c.version, &snap, &depth) // the two others are ignored as unknown
 			metadata = true
 		case "tuples":
+			tuples := triples{relation: "relation"}
 			for r.Array(); r.Item(); {
 				if len(c.tuples) > WriteMax {
 					r.Fail("too many tuples")
 					return
 				}
-				var last eval.Question
-				if n := len(c.tuples); n > 0 {
-					t := &c.tuples[n-1]
-					last = eval.Question{Object: t.Object, Relation: t.Relation, Subject: t.Subject}
-				}
-				t := readTriple(r, "relation", last)
+				t := tuples.next(r)
 				c.tuples = append(c.tuples, rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject})
 			}
 		case "attributes":

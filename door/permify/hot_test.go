@@ -2,6 +2,7 @@ package permify
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -28,56 +29,112 @@ func FuzzHot(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, body string) {
-		var p door.Params
-		var q question
-		if parse([]byte(body), q.read) {
-			m := &basev1.PermissionCheckRequest{}
-			want, err := question{}, decode([]byte(body), &p, m)
-			if err == nil {
-				want, err = checkQuestion(m)
-			}
-			want.tenant = ""
-			want.context, want.arguments = nil, nil
-			if err != nil || m.Context != nil || len(m.Arguments) > 0 || !reflect.DeepEqual(q, want) {
-				t.Fatalf("check %q: %+v by hand, %+v otherwise (%v)", body, q, want, err)
-			}
+	f.Fuzz(sameHot)
+}
+
+func sameHot(t *testing.T, body string) {
+	t.Helper()
+	var p door.Params
+	var q question
+	if parse([]byte(body), q.read) {
+		m := &basev1.PermissionCheckRequest{}
+		want, err := question{}, decode([]byte(body), &p, m)
+		if err == nil {
+			want, err = checkQuestion(m)
 		}
+		want.tenant = ""
+		want.context, want.arguments = nil, nil
+		if err != nil || m.Context != nil || len(m.Arguments) > 0 || !reflect.DeepEqual(q, want) {
+			t.Fatalf("check %q: %+v by hand, %+v otherwise (%v)", body, q, want, err)
+		}
+	}
+	var b bulk
+	if parse([]byte(body), b.read) {
+		m := &basev1.PermissionBulkCheckRequest{}
+		want, err := bulk{}, decode([]byte(body), &p, m)
+		if err == nil {
+			want, err = bulkQuestions(m)
+		}
+		want.tenant = ""
+		want.arguments = nil
+		if len(b.items) == 0 {
+			b.items = []eval.Question{}
+		}
+		if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
+			t.Fatalf("bulk %q: %+v by hand, %+v otherwise (%v)", body, b, want, err)
+		}
+	}
+	var c change
+	if parse([]byte(body), c.read) {
+		m := &basev1.DataWriteRequest{}
+		want, err := change{}, decode([]byte(body), &p, m)
+		if err == nil {
+			want, err = dataChange(m)
+		}
+		want.tenant = ""
+		if len(c.tuples) == 0 {
+			c.tuples = []rel.Tuple{}
+		}
+		if len(want.attributes) == 0 {
+			want.attributes = nil
+		}
+		if err != nil || !reflect.DeepEqual(c, want) {
+			t.Fatalf("write %q: %+v by hand, %+v otherwise (%v)", body, c, want, err)
+		}
+	}
+}
+
+// TestHotLists: lists whose items are alike but for their ids, or nearly so,
+// mean what the general reader says.
+func TestHotLists(t *testing.T) {
+	t.Parallel()
+	const seed, lists = 1, 20_000
+	random := rand.New(rand.NewPCG(seed, seed))
+	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	taken := 0
+	for range lists {
+		field := pick("permission", "permission", "relation")
+		typ, rest := pick("content", "a"), pick("", "", `,"relation":"member"`, `,"relation":"..."`)
+		space := pick("", "", "", " ")
+		item := func() string {
+			id := func() string { return pick("1", "22", "", "x", "x y", "é", `\u0031`, `\"`, "a{b}", "a,b") }
+			if random.IntN(3) > 0 {
+				id = func() string { return pick("1", "22", "333") }
+			}
+			entity := fmt.Sprintf(`"entity":{"type":"%s",%s"id":"%s"}`, typ, space, id())
+			subject := fmt.Sprintf(`"subject":{"type":"user","id":"%s"%s}`, id(), rest)
+			relation := fmt.Sprintf(`"%s":"view"`, field)
+			switch random.IntN(24) {
+			case 0:
+				return fmt.Sprintf("{%s,%s,%s}", subject, relation, entity)
+			case 1:
+				return fmt.Sprintf("{%s,%s}", entity, relation)
+			case 2:
+				return fmt.Sprintf("{%s,%s,%s,%s}", entity, relation, subject, entity)
+			case 3:
+				return fmt.Sprintf("{%s,%s,%s,\"odd\":1}", entity, relation, subject)
+			case 4:
+				return strings.Replace(fmt.Sprintf("{%s,%s,%s}", entity, relation, subject), `"view"`, `"edit"`, 1)
+			case 5:
+				return fmt.Sprintf("{%s,%s,%s", entity, relation, subject)
+			}
+			return fmt.Sprintf("{%s,%s,%s}", entity, relation, subject)
+		}
+		var items []string
+		for range 1 + random.IntN(6) {
+			items = append(items, item())
+		}
+		body := fmt.Sprintf(`{"metadata":{},"%s":[%s]}`, pick("items", "items", "tuples"), strings.Join(items, ","+space))
+		sameHot(t, body)
 		var b bulk
-		if parse([]byte(body), b.read) {
-			m := &basev1.PermissionBulkCheckRequest{}
-			want, err := bulk{}, decode([]byte(body), &p, m)
-			if err == nil {
-				want, err = bulkQuestions(m)
-			}
-			want.tenant = ""
-			want.arguments = nil
-			if len(b.items) == 0 {
-				b.items = []eval.Question{}
-			}
-			if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
-				t.Fatalf("bulk %q: %+v by hand, %+v otherwise (%v)", body, b, want, err)
-			}
-		}
 		var c change
-		if parse([]byte(body), c.read) {
-			m := &basev1.DataWriteRequest{}
-			want, err := change{}, decode([]byte(body), &p, m)
-			if err == nil {
-				want, err = dataChange(m)
-			}
-			want.tenant = ""
-			if len(c.tuples) == 0 {
-				c.tuples = []rel.Tuple{}
-			}
-			if len(want.attributes) == 0 {
-				want.attributes = nil
-			}
-			if err != nil || !reflect.DeepEqual(c, want) {
-				t.Fatalf("write %q: %+v by hand, %+v otherwise (%v)", body, c, want, err)
-			}
+		if parse([]byte(body), b.read) || parse([]byte(body), c.read) {
+			taken++
 		}
-	})
+	}
+	if taken < lists/10 {
+		t.Errorf("%d of %d lists are read by hand", taken, lists)
+	}
 }
 
 // FuzzLine: a line of a bundle or a validation file breaks nothing, and no

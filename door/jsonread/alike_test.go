@@ -1,0 +1,69 @@
+package jsonread
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestAlike: items that are alike but for two strings are read by comparing,
+// others are left to be read.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	const text = ` [ {"a":"1","b":"2"}, {"a":"","b":"33"} ,{"a":"x y","b":"{}"},{"a":"\u0031","b":"2"},{"b":"1","a":"2"},` +
+		`{"b":"3","a":"4"},{"b":"5" ,"a":"6"},{"b":"7","a":"ü"},{"a":"8"},{"b":"9","a":"10"}]`
+	for _, shared := range []bool{false, true} {
+		r := New([]byte(text))
+		if shared {
+			r.ShareText()
+		}
+		var alike Alike
+		var got, compared []string
+		for r.Array(); r.Item(); {
+			if one, two, ok := r.Again(&alike); ok {
+				got = append(got, one+"|"+two)
+				compared = append(compared, one+"|"+two)
+				continue
+			}
+			alike.Begin(r)
+			var all string
+			for r.Object(); r.Field(); {
+				if all != "" {
+					all += "|"
+				}
+				all += r.String()
+				alike.Note(r)
+			}
+			alike.End(r)
+			got = append(got, all)
+		}
+		if err := r.End(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"1|2", "|33", "x y|{}", "1|2", "1|2", "3|4", "5|6", "7|ü", "8", "9|10"}; !slices.Equal(got, want) {
+			t.Errorf("read %q", got)
+		}
+		if want := []string{"|33", "x y|{}", "3|4"}; !slices.Equal(compared, want) {
+			t.Errorf("compared %q", compared)
+		}
+	}
+	// What is cut off anywhere is an error, as it is without comparing.
+	const whole = `[{"a":"1","b":"2"},{"a":"3","b":"4"}]`
+	for i := range whole {
+		r := New([]byte(whole[:i]))
+		var alike Alike
+		for r.Array(); r.Item(); {
+			if _, _, ok := r.Again(&alike); ok {
+				continue
+			}
+			alike.Begin(r)
+			for r.Object(); r.Field(); {
+				_ = r.String()
+				alike.Note(r)
+			}
+			alike.End(r)
+		}
+		if r.End() == nil {
+			t.Errorf("%q is taken", whole[:i])
+		}
+	}
+}
