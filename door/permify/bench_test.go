@@ -252,16 +252,21 @@ func (c *rawConn) post(path string, body []byte) {
 	}
 }
 
-// BenchmarkBulk: what do 100 checks in one request cost?
+// BenchmarkBulk: what do 100 checks in one request cost, over 100,000 items and
+// over a million?
 func BenchmarkBulk(b *testing.B) {
-	w := newWorld(b, 10_000)
-	w.call(b, "/v1/tenants/t1/permissions/bulk-check", func() string {
-		var items []string
-		for range 100 {
-			items = append(items, fmt.Sprintf(`{"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"}}`, w.rng.IntN(w.n), w.rng.IntN(w.n)))
-		}
-		return `{"metadata":{"depth":20},"items":[` + strings.Join(items, ",") + `]}`
-	})
+	for _, n := range []int{10_000, 100_000} {
+		w := newWorld(b, n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w.call(b, "/v1/tenants/t1/permissions/bulk-check", func() string {
+				var items []string
+				for range 100 {
+					items = append(items, fmt.Sprintf(`{"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"}}`, w.rng.IntN(w.n), w.rng.IntN(w.n)))
+				}
+				return `{"metadata":{"depth":20},"items":[` + strings.Join(items, ",") + `]}`
+			})
+		})
+	}
 }
 
 // BenchmarkLookup: what do pages of lookups cost over 100,000 contents?
