@@ -27,12 +27,14 @@ import (
 //	OSTIARY_SIZE     tuples of the workload "openfga" (default 4000, which the
 //	                 original's memory datastore loads in seconds)
 //	OSTIARY_SECONDS  how long each cell runs (default 0.2)
+//	OSTIARY_CLIENTS  how many ask over the wire at once (default 8)
 //	OSTIARY_RUNS     listings of the workload "lxd" (default 5; 50 in the report)
 func TestBeside(t *testing.T) {
-	size, seconds, runs := 4_000, 0.2, 5
+	size, seconds, clients, runs := 4_000, 0.2, 8, 5
 	for name, set := range map[string]func(string) error{
 		"OSTIARY_SIZE":    func(s string) (err error) { size, err = strconv.Atoi(s); return err },
 		"OSTIARY_SECONDS": func(s string) (err error) { seconds, err = strconv.ParseFloat(s, 64); return err },
+		"OSTIARY_CLIENTS": func(s string) (err error) { clients, err = strconv.Atoi(s); return err },
 		"OSTIARY_RUNS":    func(s string) (err error) { runs, err = strconv.Atoi(s); return err },
 	} {
 		if s := os.Getenv(name); s != "" {
@@ -43,7 +45,7 @@ func TestBeside(t *testing.T) {
 	}
 	var records []bench.Record
 	r := &bench.Runner{Sides: all(t), Emit: func(r bench.Record) error { records = append(records, r); return nil }}
-	load := bench.Load{Clients: 8, Duration: time.Duration(seconds * float64(time.Second)), WarmUp: time.Duration(seconds * 0.2 * float64(time.Second))}
+	load := bench.Load{Clients: clients, Duration: time.Duration(seconds * float64(time.Second)), WarmUp: time.Duration(seconds * 0.2 * float64(time.Second))}
 	ctx := context.Background()
 	if err := r.OpenFGA(ctx, bench.OpenFGAOptions{Size: size, Load: load}); err != nil {
 		t.Error(err)
