@@ -215,7 +215,7 @@ func (r *replayed) Read(p []byte) (int, error) {
 
 // The states of a fastConn.
 const (
-	connNew   = iota // nothing has come yet
+	connNew   = iota // nothing has come yet; the zero state
 	connIdle         // nothing of another request has come: a stop may end it
 	connBusy         // a request is read or answered
 	connEnded        // a stop ended it
@@ -256,7 +256,6 @@ func newFastConn(f *fastPath, conn *patientConn) *fastConn {
 // serve answers requests until the connection ends or is net/http's.
 func (c *fastConn) serve() {
 	defer c.leave()
-	c.state.Store(connNew)
 	wait := c.f.rest.ReadHeaderTimeout
 	for c.await(wait) && c.readHead() && c.one() {
 		c.state.Store(connIdle)
@@ -292,6 +291,9 @@ func (c *fastConn) leave() {
 // await waits for the first bytes of a request.
 func (c *fastConn) await(atMost time.Duration) bool {
 	state := c.state.Load()
+	if state == connEnded {
+		return false
+	}
 	if c.next == c.end {
 		if state == connIdle && c.f.closing.Load() {
 			return false
