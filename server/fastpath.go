@@ -112,8 +112,9 @@ func (f *fastPath) remove(c *fastConn) {
 	f.wait.Done()
 }
 
-// newGrace is how long a stop waits for the first request of a connection.
-const newGrace = time.Second
+// newGrace is how long a stop waits for the first request of a connection, as
+// net/http has it.
+const newGrace = 5 * time.Second
 
 // Shutdown accepts no more, ends connections as they fall idle and waits for
 // all, or for ctx, whose error it then returns. One that was just made, and
