@@ -51,7 +51,7 @@ func (p *patience) run(end <-chan struct{}) {
 
 func (p *patience) round(now int64) {
 	p.last.Store(now)
-	if wall, d := p.base.Add(time.Duration(now)), p.date.Load(); d == nil || d.second != wall.Unix() {
+	if wall, d := time.Now(), p.date.Load(); d == nil || d.second != wall.Unix() {
 		p.date.Store(&dateLine{wall.Unix(), wall.UTC().Format(http.TimeFormat)})
 	}
 	for _, gone := range p.look(now) {
