@@ -51,8 +51,8 @@ type ACPOptions struct {
 	Scales []int
 	// Runs is how often all documents are registered. Default 5.
 	Runs int
-	// Load is how checks are asked; with no Duration, by one client for 300 ms,
-	// without a watch on how long one takes.
+	// Load is how checks are asked. Default: by one client for 300 ms after a tenth
+	// of the Duration, without a watch on how long one takes.
 	Load Load
 }
 
@@ -67,7 +67,13 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 		o.Runs = 5
 	}
 	if o.Load.Duration == 0 {
-		o.Load = Load{Duration: 300 * time.Millisecond, WarmUp: 30 * time.Millisecond, Timeout: -1}
+		o.Load.Duration = 300 * time.Millisecond
+	}
+	if o.Load.WarmUp == 0 {
+		o.Load.WarmUp = o.Load.Duration / 10 // none where Requests ends it
+	}
+	if o.Load.Timeout == 0 {
+		o.Load.Timeout = -1
 	}
 	for _, s := range o.Stores {
 		for _, scale := range o.Scales {

@@ -115,7 +115,7 @@ func TestACP(t *testing.T) {
 	t.Parallel()
 	// Counted, not timed: a machine busy with others may give no turn at all in
 	// the few milliseconds that a test would ask for.
-	load := bench.Load{Requests: 50, Duration: -1, Timeout: -1}
+	load := bench.Load{Requests: 50, Duration: -1}
 	records := run(t, func(r *bench.Runner) error {
 		return r.ACP(context.Background(), bench.ACPOptions{Stores: []bench.ACPStore{{Name: "memory"}}, Scales: []int{8, 16}, Runs: 2, Load: load})
 	})

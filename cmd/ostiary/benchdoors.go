@@ -43,7 +43,6 @@ func (a *app) benchACP() *cobra.Command {
 					}
 				}
 				o.Stores = []bench.ACPStore{{Name: "memory"}, {Name: "pebble, unsynced", Open: disk(true)}, {Name: "pebble, synced", Open: disk(false)}}
-				o.Load.WarmUp, o.Load.Timeout = o.Load.Duration/10, -1
 				r := &bench.Runner{Emit: emit}
 				var end func()
 				r.Progress, end = a.progress()
