@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -289,6 +290,18 @@ func (r *running) metric(t testing.TB, prefix string) string {
 		}
 	}
 	return out.String()
+}
+
+// connect opens a connection to the HTTP port, which the test's end closes if
+// nobody did before.
+func (r *running) connect(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", r.at["http"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 func (r *running) dial(t testing.TB, o ...grpc.DialOption) *grpc.ClientConn {

@@ -117,7 +117,12 @@ func bodyless(status int) bool {
 }
 
 // Write is http.ResponseWriter's.
-func (a *answer) Write(p []byte) (int, error) {
+func (a *answer) Write(p []byte) (int, error) { return put(a, p) }
+
+// WriteString is io.StringWriter's.
+func (a *answer) WriteString(s string) (int, error) { return put(a, s) }
+
+func put[T []byte | string](a *answer, p T) (int, error) {
 	if err := a.room(int64(len(p))); err != nil {
 		return 0, err
 	}
@@ -125,19 +130,7 @@ func (a *answer) Write(p []byte) (int, error) {
 		a.body = append(a.body, p...)
 		return len(p), nil
 	}
-	return len(p), a.send(p)
-}
-
-// WriteString is io.StringWriter's.
-func (a *answer) WriteString(s string) (int, error) {
-	if err := a.room(int64(len(s))); err != nil {
-		return 0, err
-	}
-	if !a.sent && len(a.body)+len(s) <= answerWholeMax {
-		a.body = append(a.body, s...)
-		return len(s), nil
-	}
-	return len(s), a.send([]byte(s))
+	return len(p), a.send([]byte(p))
 }
 
 // room begins the answer, if nobody did, and says whether n more bytes belong

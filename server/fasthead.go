@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -62,27 +63,25 @@ var (
 	headEnd = []byte("\r\n\r\n")
 )
 
-// parse reads the head that b begins with, and says how long it is. The head's
-// strings stay valid for good, its map until the next call.
-func (h *head) parse(b []byte) (size int, v verdict) {
+// parse reads the head that b begins with. The head's strings stay valid for
+// good, its map until the next call.
+func (h *head) parse(b []byte) verdict {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {
-		return 0, partial(b)
+		return partial(b)
 	}
 	h.size = end + len(headEnd)
 	b = b[:h.size]
 	i := bytes.IndexByte(b, '\n') + 1
-	if !bytes.Equal(b[:i], h.first) {
-		if !h.requestLine(b[:i]) {
-			h.first = nil
-			return 0, headOther
-		}
+	if !bytes.Equal(b[:i], h.first) && !h.requestLine(b[:i]) {
+		h.first = nil
+		return headOther
 	}
 	if !h.headers(b[i : h.size-len(crlf)]) {
 		h.lines, h.header = h.lines[:0], nil // what they say is not known
-		return 0, headOther
+		return headOther
 	}
-	return h.size, headWhole
+	return headWhole
 }
 
 // partial says whether what has come of a head may become a plain one. Lines
@@ -121,17 +120,8 @@ func (h *head) requestLine(line []byte) bool {
 	if !ok || len(target) == 0 || target[0] != '/' {
 		return false
 	}
-	switch string(method) {
-	case http.MethodPost:
-		h.method = http.MethodPost
-	case http.MethodGet:
-		h.method = http.MethodGet
-	case http.MethodPut:
-		h.method = http.MethodPut
-	case http.MethodPatch:
-		h.method = http.MethodPatch
-	case http.MethodDelete:
-		h.method = http.MethodDelete
+	switch h.method = string(method); h.method {
+	case http.MethodPost, http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		return false
 	}
@@ -182,11 +172,7 @@ func (h *head) headers(b []byte) bool {
 		}
 		changed = true
 		if n == len(h.lines) {
-			if n < cap(h.lines) {
-				h.lines = h.lines[:n+1]
-			} else {
-				h.lines = append(h.lines, headLine{})
-			}
+			h.lines = slices.Grow(h.lines, 1)[:n+1]
 		}
 		if !h.lines[n].read(b[:i]) {
 			return false
@@ -288,7 +274,7 @@ func (h *head) gather() bool {
 		h.header = http.Header{}
 	}
 	clear(h.header)
-	if cap(h.values) < len(h.lines) {
+	if len(h.values) < len(h.lines) {
 		h.values = make([]string, len(h.lines))
 	}
 	h.host, h.length, h.closes = "", 0, false

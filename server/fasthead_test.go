@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -63,26 +62,22 @@ var oddHeads = []string{
 
 // same says how a head that was taken here differs from what net/http reads; ""
 // is not at all.
-func same(t testing.TB, h *head, b []byte) string {
+func same(h *head, b []byte) string {
 	in := bytes.NewReader(b)
 	buffered := bufio.NewReaderSize(in, len(b)+16)
 	r, err := http.ReadRequest(buffered)
 	if err != nil {
 		return "net/http refuses it: " + err.Error()
 	}
-	header := h.header.Clone()
 	switch {
 	case r.Method != h.method || r.RequestURI != h.target || r.Host != h.host || r.Proto != "HTTP/1.1":
 		return "the line or the host"
-	case !reflect.DeepEqual(*r.URL, h.url) || r.URL.Path != h.url.Path || strings.SplitN(h.target, "?", 2)[0] != h.path():
+	case !reflect.DeepEqual(*r.URL, h.url) || strings.SplitN(h.target, "?", 2)[0] != h.path():
 		return "the target"
 	case r.ContentLength != h.length || r.Close != h.closes || len(r.TransferEncoding) > 0 || len(r.Trailer) > 0:
 		return "the body's frame"
-	case !reflect.DeepEqual(r.Header, header):
+	case !reflect.DeepEqual(r.Header, h.header):
 		return "the headers"
-	}
-	if _, err := io.Copy(io.Discard, io.LimitReader(r.Body, 0)); err != nil {
-		t.Fatal(err)
 	}
 	if rest := in.Len() + buffered.Buffered(); rest != len(b)-h.size {
 		return "the head's end"
@@ -95,15 +90,15 @@ func same(t testing.TB, h *head, b []byte) string {
 func both(t testing.TB, first, second []byte) {
 	var kept, alone head
 	for _, b := range [][]byte{first, second} {
-		size, v := kept.parse(b)
+		v := kept.parse(b)
 		alone = head{}
-		aloneSize, aloneV := alone.parse(b)
-		if v != aloneV || size != aloneSize || v == headWhole && (kept.method != alone.method || kept.target != alone.target || kept.host != alone.host ||
+		aloneV := alone.parse(b)
+		if v != aloneV || v == headWhole && (kept.size != alone.size || kept.method != alone.method || kept.target != alone.target || kept.host != alone.host ||
 			kept.query != alone.query || kept.length != alone.length || kept.closes != alone.closes || !reflect.DeepEqual(kept.url, alone.url) || !reflect.DeepEqual(kept.header, alone.header)) {
 			t.Fatalf("%q behind %q: %v %+v, alone %v %+v", b, first, v, kept.header, aloneV, alone.header)
 		}
 		if v == headWhole {
-			if why := same(t, &kept, b); why != "" {
+			if why := same(&kept, b); why != "" {
 				t.Fatalf("%q: %s", b, why)
 			}
 		}
@@ -128,19 +123,19 @@ func TestHeads(t *testing.T) {
 	t.Parallel()
 	for _, text := range plainHeads {
 		var h head
-		if size, v := h.parse([]byte(text + "body")); v != headWhole || size != len(text) {
+		if v := h.parse([]byte(text + "body")); v != headWhole || h.size != len(text) {
 			t.Errorf("%q: %v", text, v)
 		}
 		// A head that comes in parts is waited for.
 		for i := range text {
-			if _, v := h.parse([]byte(text[:i])); v != headPart {
+			if v := h.parse([]byte(text[:i])); v != headPart {
 				t.Errorf("%q: %v", text[:i], v)
 			}
 		}
 	}
 	for _, text := range oddHeads {
 		var h head
-		if _, v := h.parse([]byte(text)); v != headOther {
+		if v := h.parse([]byte(text)); v != headOther {
 			t.Errorf("%q: %v", text, v)
 		}
 	}
@@ -152,7 +147,7 @@ func TestHeads(t *testing.T) {
 		a, b := mutated(random, all), mutated(random, all)
 		both(t, a, b)
 		var h head
-		if _, v := h.parse(b); v == headWhole {
+		if v := h.parse(b); v == headWhole {
 			whole++
 		}
 	}

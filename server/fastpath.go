@@ -312,9 +312,9 @@ func (c *fastConn) await(atMost time.Duration) bool {
 // readHead reads a request's head, or hands the connection over.
 func (c *fastConn) readHead() bool {
 	for first := true; ; first = false {
-		switch size, v := c.head.parse(c.in[c.next:c.end]); v {
+		switch c.head.parse(c.in[c.next:c.end]) {
 		case headWhole:
-			c.next += size
+			c.next += c.head.size
 			return true
 		case headOther:
 			c.handedOver = true
@@ -359,7 +359,7 @@ func (c *fastConn) one() bool {
 	} else {
 		r.Body = &c.body
 		if int64(c.end-c.next) < h.length {
-			c.read.within(c.p, c.f.rest.ReadTimeout-c.f.rest.ReadHeaderTimeout, c.Conn.SetReadDeadline)
+			c.read.within(c.p, e.transfer, c.Conn.SetReadDeadline)
 		}
 	}
 	c.write.within(c.p, c.f.rest.WriteTimeout, c.Conn.SetWriteDeadline)

@@ -231,11 +231,7 @@ func TestSameConversations(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{IdleTimeout: 50 * time.Millisecond})
-	conn, err := net.Dial("tcp", r.at["http"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := r.connect(t)
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewReader(conn)
 	io.WriteString(conn, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -254,16 +250,10 @@ func TestIdle(t *testing.T) {
 func TestStopWithNewConnections(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{DrainTime: -1})
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", r.at["http"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
+	silent, half := r.connect(t), r.connect(t)
+	for _, conn := range []net.Conn{silent, half} {
 		conn.SetDeadline(time.Now().Add(time.Minute))
-		return conn
 	}
-	silent, half := dial(), dial()
 	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 { // so both are accepted
 		t.Fatal(status)
 	}

@@ -19,10 +19,7 @@ import (
 // ends or says nothing more.
 func (r *running) raw(t testing.TB, text string) (got []string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", r.at["http"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := r.connect(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
 		return nil // it did not want to hear all of it
@@ -112,11 +109,7 @@ func TestHostileHTTP(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{TransferTime: 50 * time.Millisecond})
-	conn, err := net.Dial("tcp", r.at["http"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := r.connect(t)
 	io.WriteString(conn, "GET /echo/flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	io.ReadFull(conn, make([]byte, 1000))
 	wait(t, func() bool {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -199,10 +198,7 @@ func TestVanished(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{RequestTimeout: -1})
 	for _, path := range []string{"/echo/wait/poll", "/echo/wait/wait", "/echo/stream"} {
-		conn, err := net.Dial("tcp", r.at["http"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := r.connect(t)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 		under := func(n string) bool {
 			return strings.Contains(r.metric(t, "ostiary_"), "s_in_flight "+n)
@@ -219,10 +215,7 @@ func TestSlow(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{HeaderTimeout: 50 * time.Millisecond, TransferTime: 50 * time.Millisecond, StopTimeout: time.Second})
 	for _, part := range []string{"GET /echo/open HTT", "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"} {
-		conn, err := net.Dial("tcp", r.at["http"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := r.connect(t)
 		io.WriteString(conn, part)
 		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.ReadAll(conn); err != nil {

@@ -140,10 +140,7 @@ func TestProbe(t *testing.T) {
 		}
 		return nil
 	}})
-	held, err := net.Dial("tcp", r.at["http"]) // keeps the server draining, so that it can be asked
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := r.connect(t) // keeps the server draining, so that it can be asked
 	failed.Store(true)
 	wait(t, func() bool {
 		status, _, body := r.ask(t, "GET", "/healthz", "")
