@@ -57,8 +57,9 @@ func (c *pastCache) remove(e *list.Element) {
 	c.order.Remove(e)
 }
 
-// fail forgets an entry that could not be filled, so that the next one tries.
-func (c *pastCache) fail(p *pastEntry) {
+// drop forgets an entry that could not be filled, or is of no use to who asks, so
+// that the next one tries.
+func (c *pastCache) drop(p *pastEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.at[p.revision]; e != nil && e.Value.(*pastEntry) == p {
@@ -66,7 +67,8 @@ func (c *pastCache) fail(p *pastEntry) {
 	}
 }
 
-// pastView returns the view at r, which v's history holds.
+// pastView returns the view at r, which v's history holds, in v's lineage: what
+// is kept may be of the graph before it was compacted, or after, if v is not.
 func (s *Store) pastView(ctx context.Context, v *view, r storage.Revision) (*view, error) {
 	if r == v.head.Revision {
 		p := *v
@@ -78,7 +80,7 @@ func (s *Store) pastView(ctx context.Context, v *view, r storage.Revision) (*vie
 		if mine {
 			p.view, p.err = s.buildPast(ctx, v, r)
 			if p.err != nil {
-				s.past.fail(p)
+				s.past.drop(p)
 			}
 			close(p.done)
 			return p.view, p.err
@@ -88,13 +90,15 @@ func (s *Store) pastView(ctx context.Context, v *view, r storage.Revision) (*vie
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if p.err == nil {
+		if p.err == nil && p.view.graph.Lineage() == v.graph.Lineage() {
 			return p.view, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The one who tried may have failed for a reason of his own (his context).
+		// It is of another lineage, or who tried failed for a reason of his own (his
+		// context).
+		s.past.drop(p)
 	}
 }
 

@@ -117,9 +117,6 @@ func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u Permission
 		if w.before, err = w.s.pastView(ctx, now, w.before.head.Revision); err != nil {
 			return u, err
 		}
-		if w.before.graph.Lineage() != now.graph.Lineage() {
-			return u, fmt.Errorf("%w: the graph was compacted meanwhile", ErrLoading)
-		}
 	}
 	c, err := w.s.newComparison(ctx, &w.r.Permission, w.before, now, &w.under)
 	if err != nil {
