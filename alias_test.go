@@ -25,7 +25,7 @@ func TestAliasesAreNotRememberedTooLong(t *testing.T) {
 	}
 	one, two := open(), open()
 	create := func(alias string) *ostiary.Store {
-		s, err := one.CreateStore(ctx, ostiary.CreateStore{Aliases: map[string]string{"door": alias}})
+		s, err := one.CreateStore(ctx, ostiary.CreateStoreRequest{Aliases: map[string]string{"door": alias}})
 		if err != nil {
 			t.Fatal(err)
 		}

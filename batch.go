@@ -19,7 +19,7 @@ import (
 // the whole is returned: more requests than Bounds.BatchItems, a revision that
 // cannot be had, the context's end. A request says nothing of the revision
 // itself: one whose own At is not the zero At has ErrInvalidRequest as its Err.
-func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, at At) ([]CheckResult, error) {
+func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, at Consistency) ([]CheckResult, error) {
 	const op = "check many"
 	if err := over("BatchItems", len(requests), s.engine.opts.Bounds.BatchItems); err != nil {
 		return nil, failed(op, s.id, err)
@@ -39,14 +39,14 @@ func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, at At) (
 			if ctx.Err() != nil {
 				return nil, failed(op, s.id, ctx.Err())
 			}
-			results[i] = CheckResult{Truth: expr.False, Err: failed("check", s.id, err)}
+			results[i] = CheckResult{Decision: expr.False, Err: failed("check", s.id, err)}
 		}
 		results[i].Revision = v.head.Revision
 	}
 	if s.engine.recorder != nil {
 		for i := range results {
 			if r := &results[i]; r.Err == nil {
-				s.record(&requests[i], r.Truth, r.Revision)
+				s.record(&requests[i], r.Decision, r.Revision)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, at At) (
 
 // checkOne answers one of many requests on the view that all of them share.
 func (s *Store) checkOne(ctx context.Context, v *view, r *CheckRequest, env *eval.Env, result *CheckResult) error {
-	if r.At != (At{}) {
+	if r.Consistency != (Consistency{}) {
 		return fmt.Errorf("%w: a request among many chooses no revision", ErrInvalidRequest)
 	}
 	q := eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}
@@ -67,6 +67,6 @@ func (s *Store) checkOne(ctx context.Context, v *view, r *CheckRequest, env *eva
 		return err
 	}
 	answer, err := ready.binding.Check(ctx, v.graph, q, env)
-	result.Truth, result.Reasons, result.Stats = answer.Truth, answer.Reasons, answer.Stats
+	result.Decision, result.Reasons, result.Stats = answer.Decision, answer.Reasons, answer.Stats
 	return err
 }

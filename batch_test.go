@@ -30,10 +30,10 @@ func atPlace() *schema.Model {
 	return m
 }
 
-func request(t testing.TB, question string, a ostiary.Ask) ostiary.CheckRequest {
+func request(t testing.TB, question string, a ostiary.QueryOptions) ostiary.CheckRequest {
 	t.Helper()
 	q := tup(t, question)
-	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a}
+	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}
 }
 
 // TestCheckManyIsItsSingleChecks asks random requests, each with a context and
@@ -46,29 +46,29 @@ func TestCheckManyIsItsSingleChecks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx, clock := context.Background(), newClock()
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{}), Clock: clock.Now}), atPlace())
-	first := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a with at_home", "document:2#owner@user:b with one_place",
+	first := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a with at_home", "document:2#owner@user:b with one_place",
 		"group:g#member@user:c", "document:3#viewer@group:g#member")}))(t)
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:3#owner@user:a"), Remove: keys(t, "group:g#member@user:c")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:3#owner@user:a"), Remove: keys(t, "group:g#member@user:c")}))(t)
 	contexts := []expr.Values{nil, {"place": "home"}, {"place": "away"}, {"places": []any{"a,b"}}, {"places": []any{"a", "b"}}, {"place": 1.0}}
 	contextual := [][]rel.Tuple{nil, tups(t, "group:g#member@user:c"), tups(t, "document:1#viewer@user:*", "document:2#parent@folder:f"),
 		tups(t, "folder:f#viewer@user:b"), tups(t, "document:1#owner@group:g")}
 	requests := make([]ostiary.CheckRequest, 600)
 	for i := range requests {
 		q := fmt.Sprintf("document:%d#%s@user:%c", 1+rng.IntN(4), []string{"owner", "viewer", "parent", "none"}[rng.IntN(4)], 'a'+rune(rng.IntN(4)))
-		requests[i] = request(t, q, ostiary.Ask{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
+		requests[i] = request(t, q, ostiary.QueryOptions{Context: contexts[rng.IntN(len(contexts))], Tuples: contextual[rng.IntN(len(contextual))],
 			Bounds: eval.Bounds{Depth: rng.IntN(3)}, SchemaID: []string{"", "", "", "unknown"}[rng.IntN(4)]})
 	}
 	seen := map[string]int{}
-	for _, at := range []ostiary.At{{}, ostiary.Exactly(first), ostiary.AtLeast(first)} {
+	for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(first), ostiary.AtLeast(first)} {
 		results := must(s.CheckMany(ctx, requests, at))(t)
 		for i, r := range requests {
-			r.At = at
+			r.Consistency = at
 			one, err := s.Check(ctx, r)
 			many := results[i]
-			if one.Truth != many.Truth || one.String() != many.String() || err == nil && one.Revision != many.Revision || fmt.Sprint(err) != fmt.Sprint(many.Err) {
+			if one.Decision != many.Decision || one.String() != many.String() || err == nil && one.Revision != many.Revision || fmt.Sprint(err) != fmt.Sprint(many.Err) {
 				t.Fatalf("%v of %+v: %s, %v; among many %s, %v", at, r, one, err, many, many.Err)
 			}
-			seen[fmt.Sprint(many.Truth, many.Err != nil)]++
+			seen[fmt.Sprint(many.Decision, many.Err != nil)]++
 		}
 	}
 	for _, must := range []string{"true false", "false false", "unknown false", "false true"} {
@@ -84,19 +84,19 @@ func TestCheckManyKeepsItemsApart(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), atPlace())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
 	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{
-		request(t, "document:1#viewer@user:a", ostiary.Ask{Context: expr.Values{"places": []any{"a,b"}}}),
-		request(t, "document:1#viewer@user:a", ostiary.Ask{Context: expr.Values{"places": []any{"a", "b"}}}),
-		request(t, "document:1#viewer@user:a", ostiary.Ask{}),
-		request(t, "document:1#viewer@user:b", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:b")}),
-		request(t, "document:1#viewer@user:b", ostiary.Ask{}),
-		request(t, "nothing:1#viewer@user:a", ostiary.Ask{}),
-		request(t, "document:2#viewer@user:a", ostiary.Ask{At: ostiary.AtRevision(1)}),
-		request(t, "document:2#viewer@user:a", ostiary.Ask{}),
-	}, ostiary.At{}))(t)
-	for i, want := range []expr.Truth{expr.True, expr.False, expr.Unknown, expr.True, expr.False, expr.False, expr.False, expr.True} {
-		if results[i].Truth != want || results[i].Revision != 2 {
+		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a,b"}}}),
+		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a", "b"}}}),
+		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{}),
+		request(t, "document:1#viewer@user:b", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:b")}),
+		request(t, "document:1#viewer@user:b", ostiary.QueryOptions{}),
+		request(t, "nothing:1#viewer@user:a", ostiary.QueryOptions{}),
+		request(t, "document:2#viewer@user:a", ostiary.QueryOptions{Consistency: ostiary.AtRevision(1)}),
+		request(t, "document:2#viewer@user:a", ostiary.QueryOptions{}),
+	}, ostiary.Consistency{}))(t)
+	for i, want := range []expr.Tristate{expr.True, expr.False, expr.Unknown, expr.True, expr.False, expr.False, expr.False, expr.True} {
+		if results[i].Decision != want || results[i].Revision != 2 {
 			t.Errorf("item %d: %v at %d, not %v", i, results[i], results[i].Revision, want)
 		}
 	}
@@ -113,13 +113,13 @@ func TestCheckManyAtOneTime(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { asking = asking.Add(step); return asking }}), documents())
 	soon := tup(t, "document:1#owner@user:a")
 	soon.Expires = rel.TimeOf(asking.Add(time.Second))
-	must(s.Write(ctx, ostiary.Write{Add: []rel.Tuple{soon}}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{soon}}))(t)
 	step = 400 * time.Millisecond
 	requests := make([]ostiary.CheckRequest, 10)
 	for i := range requests {
-		requests[i] = request(t, "document:1#viewer@user:a", ostiary.Ask{})
+		requests[i] = request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
 	}
-	for i, r := range must(s.CheckMany(ctx, requests, ostiary.At{}))(t) {
+	for i, r := range must(s.CheckMany(ctx, requests, ostiary.Consistency{}))(t) {
 		if !r.Allowed() {
 			t.Errorf("item %d: %v", i, r)
 		}
@@ -130,17 +130,17 @@ func TestCheckManyBounds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
-	plain := request(t, "document:1#viewer@user:a", ostiary.Ask{})
-	laden := request(t, "document:1#viewer@user:a", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:a")})
-	tooLaden := request(t, "document:1#viewer@user:a", ostiary.Ask{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
-	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{laden, tooLaden}, ostiary.At{}))(t)
+	plain := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
+	laden := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
+	tooLaden := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
+	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{laden, tooLaden}, ostiary.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Allowed() {
 		t.Errorf("at and above ContextTuples: %v", results)
 	}
 	wantKind(t, results[1].Err, ostiary.ErrBound)
-	_, err := s.CheckMany(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.At{})
+	_, err := s.CheckMany(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.Consistency{})
 	wantKind(t, err, ostiary.ErrBound)
-	if none := must(s.CheckMany(ctx, nil, ostiary.At{}))(t); len(none) != 0 {
+	if none := must(s.CheckMany(ctx, nil, ostiary.Consistency{}))(t); len(none) != 0 {
 		t.Errorf("%v", none)
 	}
 	_, err = s.CheckMany(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
@@ -148,7 +148,7 @@ func TestCheckManyBounds(t *testing.T) {
 		t.Error("a revision that nobody has was answered")
 	}
 	cancel()
-	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{laden, plain}, ostiary.At{}); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{laden, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -189,7 +189,7 @@ func BenchmarkWrite(b *testing.B) {
 						t := rel.Tuple{Object: rel.Object{Type: "document", ID: "new" + strconv.FormatInt(n, 10)}, Relation: "owner",
 							Subject: rel.Subject{Type: "user", ID: "u" + strconv.FormatInt(n%1000, 10)}}
 						at := time.Now()
-						if _, err := s.Write(context.Background(), ostiary.Write{Add: []rel.Tuple{t}}); err != nil {
+						if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: []rel.Tuple{t}}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -287,7 +287,7 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 					return
 				case <-tick.C:
 				}
-				var w ostiary.Write
+				var w ostiary.WriteRequest
 				for range 10 {
 					written++
 					w.Add = append(w.Add, rel.Tuple{Object: rel.Object{Type: "document", ID: "w" + strconv.Itoa(written)},
@@ -326,7 +326,7 @@ func BenchmarkSmallStore(b *testing.B) {
 	var all []*ostiary.Store
 	for range stores {
 		s := newStore(b, e, documents())
-		if _, err := s.Write(ctx, ostiary.Write{Add: tups(b, "document:1#parent@folder:1", "folder:1#viewer@user:anne", "document:1#owner@user:bob")}); err != nil {
+		if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(b, "document:1#parent@folder:1", "folder:1#viewer@user:anne", "document:1#owner@user:bob")}); err != nil {
 			b.Fatal(err)
 		}
 		all = append(all, s)

@@ -23,7 +23,7 @@ func TestChangesAfterRevision(t *testing.T) {
 		for i := storage.Revision(2); i <= last; i++ {
 			clock.Advance(time.Second)
 			times = append(times, clock.Now())
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		for r := storage.Revision(0); r <= last; r++ {
 			page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: r, Limit: 3}))(t)

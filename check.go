@@ -11,11 +11,11 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Ask is what every question may say besides itself. The zero Ask asks the
+// QueryOptions is what every question may say besides itself. The zero QueryOptions asks the
 // newest view here, under the current schema, with nothing from the request.
-type Ask struct {
-	// At chooses the revision.
-	At At
+type QueryOptions struct {
+	// Consistency chooses the revision.
+	Consistency Consistency
 	// SchemaID names the schema; "" is the current one of the type's namespace.
 	SchemaID string
 	// Context holds the conditions' request parameters; it is not changed.
@@ -33,12 +33,12 @@ type CheckRequest struct {
 	Object   rel.Object
 	Relation string
 	Subject  rel.Subject
-	Ask
+	QueryOptions
 }
 
 // CheckResult is a decision of three values.
 type CheckResult struct {
-	Truth expr.Truth
+	Decision expr.Tristate
 	// Reasons say why Truth is Unknown; nil otherwise.
 	Reasons *eval.Reasons
 	// Revision is that of the view that was asked.
@@ -50,18 +50,18 @@ type CheckResult struct {
 
 // Allowed says whether the decision is a clear yes. Whatever else it is, is
 // not.
-func (r CheckResult) Allowed() bool { return r.Truth == expr.True }
+func (r CheckResult) Allowed() bool { return r.Decision == expr.True }
 
 // Check answers one question. A decision is never an error; an answer that
 // hangs on what is missing or beyond a bound is Unknown, with its reasons.
 func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
 	var v *view
-	if r.At.mode == atNewest {
+	if r.Consistency.mode == atNewest {
 		v = s.newest.Load()
 	}
 	if v == nil || !s.used.Load() {
 		var err error
-		if v, err = s.at(ctx, r.At); err != nil {
+		if v, err = s.at(ctx, r.Consistency); err != nil {
 			return CheckResult{}, failed("check", s.id, err)
 		}
 	}
@@ -100,20 +100,20 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 		return CheckResult{}, failed("check", s.id, err)
 	}
 	if s.engine.recorder != nil {
-		s.record(&r, a.Truth, v.head.Revision)
+		s.record(&r, a.Decision, v.head.Revision)
 	}
-	return CheckResult{Truth: a.Truth, Reasons: a.Reasons, Revision: v.head.Revision, Stats: a.Stats}, nil
+	return CheckResult{Decision: a.Decision, Reasons: a.Reasons, Revision: v.head.Revision, Stats: a.Stats}, nil
 }
 
 // Batch answers questions at one revision and one time, each as Check would.
 // A question's own error (a type or relation that the schema lacks) is in its
 // result; an error of the whole is returned.
-func (s *Store) Batch(ctx context.Context, questions []eval.Question, a Ask) ([]CheckResult, error) {
+func (s *Store) Batch(ctx context.Context, questions []eval.Question, a QueryOptions) ([]CheckResult, error) {
 	const op = "batch"
 	if err := over("BatchItems", len(questions), s.engine.opts.Bounds.BatchItems); err != nil {
 		return nil, failed(op, s.id, err)
 	}
-	v, err := s.at(ctx, a.At)
+	v, err := s.at(ctx, a.Consistency)
 	if err != nil {
 		return nil, failed(op, s.id, err)
 	}
@@ -131,13 +131,13 @@ func (s *Store) Batch(ctx context.Context, questions []eval.Question, a Ask) ([]
 		if err == nil {
 			var answer eval.Answer
 			answer, err = ready.binding.Check(ctx, v.graph, *q, &env)
-			r.Truth, r.Reasons, r.Stats = answer.Truth, answer.Reasons, answer.Stats
+			r.Decision, r.Reasons, r.Stats = answer.Decision, answer.Reasons, answer.Stats
 		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, failed(op, s.id, ctx.Err())
 			}
-			r.Truth, r.Err = expr.False, failed("check", s.id, err)
+			r.Decision, r.Err = expr.False, failed("check", s.id, err)
 			last = nil
 		}
 	}
@@ -176,7 +176,7 @@ func (e *Engine) within(b eval.Bounds) eval.Bounds {
 	if b.Depth <= 0 {
 		b.Depth = most.Depth
 	}
-	b.Depth = min(b.Depth, most.DepthMost)
+	b.Depth = min(b.Depth, most.DepthMax)
 	if b.Nodes <= 0 || b.Nodes > most.Nodes {
 		b.Nodes = most.Nodes
 	}
@@ -275,7 +275,7 @@ func fits(v any, left *int, depth int) bool {
 // String shows a decision in a line.
 func (r CheckResult) String() string {
 	if r.Reasons == nil {
-		return r.Truth.String()
+		return r.Decision.String()
 	}
-	return fmt.Sprintf("%s (%s)", r.Truth, r.Reasons)
+	return fmt.Sprintf("%s (%s)", r.Decision, r.Reasons)
 }

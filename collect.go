@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Collected says what Collect did.
-type Collected struct {
+// CollectResult says what Collect did.
+type CollectResult struct {
 	// Expired is how many expired tuples were removed.
 	Expired int
 	// Log and Rows are what was trimmed, as storage.Driver.Oldest tells it.
@@ -24,12 +24,12 @@ type Collected struct {
 // older than the windows is trimmed, and the graph is compacted where many of
 // its names are dead. No answer depends on it, but what is below the window
 // becomes ErrTooOld. Options.Background calls it.
-func (s *Store) Collect(ctx context.Context) (Collected, error) {
+func (s *Store) Collect(ctx context.Context) (CollectResult, error) {
 	c, err := s.collect(ctx)
 	return c, failed("collect", s.id, err)
 }
 
-func (s *Store) collect(ctx context.Context) (c Collected, err error) {
+func (s *Store) collect(ctx context.Context) (c CollectResult, err error) {
 	if c.Expired, err = s.removeExpired(ctx); err != nil {
 		return c, err
 	}

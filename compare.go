@@ -41,7 +41,7 @@ type side struct {
 // of its subject, and ask these pairs.
 type comparison struct {
 	s          *Store
-	p          Permission
+	p          PermissionSelector
 	a, b       side
 	relation   *schema.Relation
 	narrow     map[string]bool // p.Objects
@@ -74,7 +74,7 @@ type changedTuple struct {
 	inA, inB      bool
 }
 
-func (s *Store) newComparison(ctx context.Context, p *Permission, a, b *view, d *differing) (*comparison, error) {
+func (s *Store) newComparison(ctx context.Context, p *PermissionSelector, a, b *view, d *differing) (*comparison, error) {
 	c := &comparison{s: s, p: *p, causes: map[string][]int{}}
 	later, err := s.ready(ctx, b, p.ObjectType, d.schemaID)
 	if err != nil {
@@ -377,7 +377,7 @@ func (c *comparison) pairs(ctx context.Context, o rel.Object, subjects []string,
 // sides, and of everybody else.
 type strangers struct {
 	line   PermissionChange
-	named  [2]map[string]expr.Truth
+	named  [2]map[string]expr.Tristate
 	capped bool // a list left out some that are unknown
 }
 
@@ -425,7 +425,7 @@ func (c *comparison) pair(ctx context.Context, o rel.Object, id string) (p Permi
 }
 
 // ask checks on one side. What its schema did not know yet was nobody's.
-func (c *comparison) ask(ctx context.Context, s *side, q eval.Question) (expr.Truth, *eval.Reasons, error) {
+func (c *comparison) ask(ctx context.Context, s *side, q eval.Question) (expr.Tristate, *eval.Reasons, error) {
 	if s.ready == nil {
 		return expr.False, nil, nil
 	}
@@ -435,7 +435,7 @@ func (c *comparison) ask(ctx context.Context, s *side, q eval.Question) (expr.Tr
 	if errors.Is(err, eval.ErrNoType) || errors.Is(err, eval.ErrNoRelation) {
 		return expr.False, nil, nil
 	}
-	return answer.Truth, answer.Reasons, err
+	return answer.Decision, answer.Reasons, err
 }
 
 // strangers lists who has the permission on both sides, and adds to subjects
@@ -449,8 +449,8 @@ func (c *comparison) strangers(ctx context.Context, o rel.Object, subjects map[s
 		if err != nil {
 			return nil, err
 		}
-		x.named[i] = map[string]expr.Truth{}
-		for truth, ids := range map[expr.Truth][]string{expr.True: l.IDs, expr.False: l.Excluded, expr.Unknown: l.Unknown} {
+		x.named[i] = map[string]expr.Tristate{}
+		for truth, ids := range map[expr.Tristate][]string{expr.True: l.IDs, expr.False: l.Excluded, expr.Unknown: l.Unknown} {
 			for _, id := range ids {
 				subjects[id] = struct{}{}
 				x.named[i][id] = truth
@@ -463,7 +463,7 @@ func (c *comparison) strangers(ctx context.Context, o rel.Object, subjects map[s
 		if l.Wildcard == expr.Unknown {
 			x.line.Reasons = l.Reasons
 		}
-		*[]*expr.Truth{&x.line.Before, &x.line.After}[i] = l.Wildcard
+		*[]*expr.Tristate{&x.line.Before, &x.line.After}[i] = l.Wildcard
 	}
 	return x, nil
 }

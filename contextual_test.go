@@ -17,7 +17,7 @@ func TestContextualTuplesInAnEmptyStore(t *testing.T) {
 			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}})
 	asked := tup(t, "document:1#viewer@user:1")
 	res, err := s.Check(context.Background(), ostiary.CheckRequest{Object: asked.Object, Relation: asked.Relation,
-		Subject: asked.Subject, Ask: ostiary.Ask{Tuples: []rel.Tuple{asked}}})
+		Subject: asked.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{asked}}})
 	if err != nil || !res.Allowed() {
 		t.Fatal(res, err)
 	}

@@ -65,7 +65,7 @@ func TestCrash(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; !stop.Load() && i < 20_000; i++ {
 				tuple := fmt.Sprintf("document:%d-%d#owner@user:a", w, i)
-				token, err := s.Write(ctx, ostiary.Write{Add: tups(t, tuple)})
+				token, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -95,7 +95,7 @@ func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.To
 	for i, tuple := range tuples {
 		want(t, s, tuple, "true")
 		if i%50 == 0 {
-			if got := ask(t, s, tuple, ostiary.Ask{At: ostiary.AtLeast(tokens[i])}); got != "true" {
+			if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.AtLeast(tokens[i])}); got != "true" {
 				t.Errorf("%s: %s at its token", tuple, got)
 			}
 		}
@@ -104,7 +104,7 @@ func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.To
 	if int(st.Revision) != st.Graph.Tuples+1 {
 		t.Errorf("revision %d with %d tuples: an entry is there in part", st.Revision, st.Graph.Tuples)
 	}
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:after#owner@user:crash")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:after#owner@user:crash")}))(t)
 }
 
 // badLine is a driver behind a network that loses requests and answers.
@@ -153,7 +153,7 @@ func TestLostAnswers(t *testing.T) {
 			s, err := engines[w%3].Store(ctx, s.ID())
 			for i := 0; i < 50 && err == nil; i++ {
 				tuple := fmt.Sprintf("document:%d-%d#owner@user:a", w, i)
-				_, failed := s.Write(ctx, ostiary.Write{Add: tups(t, tuple)})
+				_, failed := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, tuple)})
 				if failed != nil && !errors.Is(failed, errLine) {
 					err = failed
 				}
@@ -173,7 +173,7 @@ func TestLostAnswers(t *testing.T) {
 		if ok {
 			truth, n = "true", n+1
 		}
-		if got := ask(t, s, tuple, ostiary.Ask{At: ostiary.FullyConsistent()}); got != truth {
+		if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != truth {
 			t.Errorf("%s: %s, not %s", tuple, got, truth)
 		}
 	}
@@ -193,15 +193,15 @@ func TestRestoredBackup(t *testing.T) {
 	d.Driver = must(newKV(ram))(t)
 	e := newEngine(t, ostiary.Options{Driver: d})
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:kept")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:kept")}))(t)
 	backup := copyStore(t, ram)
-	lost := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:lost")}))(t)
+	lost := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:lost")}))(t)
 	d.Driver = must(newKV(backup))(t)
-	if got := ask(t, s, "document:1#owner@user:lost", ostiary.Ask{At: ostiary.FullyConsistent()}); got != "false" {
+	if got := ask(t, s, "document:1#owner@user:lost", ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != "false" {
 		t.Errorf("lost: %s", got)
 	}
 	want(t, s, "document:1#owner@user:kept", "true")
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:new")}))(t)
-	_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.AtLeast(lost)})
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:new")}))(t)
+	_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(lost)})
 	wantKind(t, err, ostiary.ErrToken)
 }

@@ -112,7 +112,7 @@ func (d *digester) bounds(b eval.Bounds) {
 }
 
 // ask is everything of an Ask but its At: the cursor pins the revision.
-func (d *digester) ask(a *Ask) {
+func (d *digester) ask(a *QueryOptions) {
 	d.text(a.SchemaID)
 	d.values(a.Context)
 	d.number(len(a.Tuples))

@@ -11,10 +11,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Permission says which memberships are compared or watched: Relation on
+// PermissionSelector says which memberships are compared or watched: Relation on
 // objects of ObjectType, of plain subjects of SubjectType or of its usersets
 // SubjectType#SubjectRelation.
-type Permission struct {
+type PermissionSelector struct {
 	ObjectType, Relation         string
 	SubjectType, SubjectRelation string
 	// Objects and Subjects, by id, leave out all others; nil leaves out none.
@@ -24,8 +24,8 @@ type Permission struct {
 // DifferenceRequest asks who gained and who lost a permission between two
 // revisions, both asked as of their commit times.
 type DifferenceRequest struct {
-	Permission
-	From, To At
+	PermissionSelector
+	From, To Consistency
 	// SchemaID names the schema of both sides; "" is what was current at each.
 	SchemaID string
 	// Context holds the conditions' request parameters on both sides.
@@ -39,15 +39,15 @@ type DifferenceRequest struct {
 	Cursor string
 }
 
-// Difference is a page of the changes, in the order of lists: by object, then
+// DifferenceResult is a page of the changes, in the order of lists: by object, then
 // by subject, a wildcard first.
-type Difference struct {
+type DifferenceResult struct {
 	Changes []PermissionChange
 	// Next is the cursor of the next page; "" ends the list.
 	Next string
-	// Undecided counts, for this page, what is unknown on both sides though
+	// UnknownCount counts, for this page, what is unknown on both sides though
 	// something it may hang on has changed.
-	Undecided int
+	UnknownCount int
 	// From and To are the tokens of the two revisions.
 	From, To Token
 	// Checked counts the checks that the page took.
@@ -60,7 +60,7 @@ type PermissionChange struct {
 	Subject rel.Subject
 	// Before and After are the answers at the two revisions: a gain is what is
 	// true after, a loss what was true before.
-	Before, After expr.Truth
+	Before, After expr.Tristate
 	// Reasons say why one of them is unknown.
 	Reasons *eval.Reasons
 	// Everybody says that Subject stands, as a wildcard, for all of whom no tuple
@@ -81,7 +81,7 @@ func (c *PermissionChange) Lost() bool { return c.Before == expr.True }
 
 // validate refuses ids that nothing can have: in a place of the order they could
 // be taken for something else.
-func (p *Permission) validate() error {
+func (p *PermissionSelector) validate() error {
 	for _, o := range [...]struct {
 		typ string
 		ids []string
@@ -101,14 +101,14 @@ const exceptMax = 100
 func (r *DifferenceRequest) digest() digest {
 	var d digester
 	d.text("difference")
-	d.permission(&r.Permission)
+	d.permission(&r.PermissionSelector)
 	d.text(r.SchemaID)
 	d.values(r.Context)
 	d.bounds(r.Bounds)
 	return d.sum()
 }
 
-func (d *digester) permission(p *Permission) {
+func (d *digester) permission(p *PermissionSelector) {
 	d.text(p.ObjectType, p.Relation, p.SubjectType, p.SubjectRelation)
 	for _, list := range [...][]string{p.Objects, p.Subjects} {
 		d.flag(list == nil)
@@ -127,33 +127,33 @@ func (d *digester) permission(p *Permission) {
 //
 // A condition that compares a time of the request's context changes with the
 // context, not with revisions, and shows nothing here.
-func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (Difference, error) {
+func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (DifferenceResult, error) {
 	const op = "difference"
 	limit, err := s.pageLimit(r.Limit)
 	if err == nil {
-		err = r.Permission.validate()
+		err = r.PermissionSelector.validate()
 	}
 	if err != nil {
-		return Difference{}, failed(op, s.id, err)
+		return DifferenceResult{}, failed(op, s.id, err)
 	}
 	a, b, after, err := s.bothSides(ctx, &r)
 	if err != nil {
-		return Difference{}, failed(op, s.id, err)
+		return DifferenceResult{}, failed(op, s.id, err)
 	}
-	c, err := s.newComparison(ctx, &r.Permission, a, b, &differing{schemaID: r.SchemaID, context: r.Context, bounds: r.Bounds})
+	c, err := s.newComparison(ctx, &r.PermissionSelector, a, b, &differing{schemaID: r.SchemaID, context: r.Context, bounds: r.Bounds})
 	if err != nil {
-		return Difference{}, failed(op, s.id, err)
+		return DifferenceResult{}, failed(op, s.id, err)
 	}
 	c.limit, c.after, c.left = limit, after, s.engine.opts.Bounds.DifferenceChecks
 	if a.head.Revision < b.head.Revision {
 		if err := c.between(ctx); err != nil {
-			return Difference{}, failed(op, s.id, err)
+			return DifferenceResult{}, failed(op, s.id, err)
 		}
 		if err := c.compare(ctx); err != nil {
-			return Difference{}, failed(op, s.id, err)
+			return DifferenceResult{}, failed(op, s.id, err)
 		}
 	}
-	out := Difference{Changes: c.changes, Undecided: c.undecided, From: s.tokenAt(a.head), To: s.tokenAt(b.head), Checked: c.checked}
+	out := DifferenceResult{Changes: c.changes, UnknownCount: c.undecided, From: s.tokenAt(a.head), To: s.tokenAt(b.head), Checked: c.checked}
 	if c.more {
 		out.Next = s.cursorText(b, r.digest(), c.position(a))
 	}
@@ -188,7 +188,7 @@ func (s *Store) bothSides(ctx context.Context, r *DifferenceRequest) (a, b *view
 }
 
 func (s *Store) resumed(ctx context.Context, r *DifferenceRequest) (a, b *view, after differencePlace, err error) {
-	b, position, err := s.pinned(ctx, At{}, r.Cursor, r.digest)
+	b, position, err := s.pinned(ctx, Consistency{}, r.Cursor, r.digest)
 	if err != nil {
 		return nil, nil, after, err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // viewers is the permission that the tests of differences compare.
-var viewers = ostiary.Permission{ObjectType: "document", Relation: "viewer", SubjectType: "user"}
+var viewers = ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"}
 
 // differences reads all pages and prints each change.
 func differences(t testing.TB, s *ostiary.Store, r ostiary.DifferenceRequest) (out []string, checked int) {
@@ -55,18 +55,18 @@ func TestDifference(t *testing.T) {
 		soon := rel.TimeOf(clock.Now().Add(time.Minute))
 		expiring := tup(t, "document:3#owner@user:eve")
 		expiring.Expires = soon
-		first := must(s.Write(ctx, ostiary.Write{Add: append(tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne",
+		first := must(s.Write(ctx, ostiary.WriteRequest{Add: append(tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne",
 			"document:2#parent@folder:f", "folder:f#viewer@user:bob", "document:2#viewer@user:bob"), expiring)}))(t)
-		second := must(s.Write(ctx, ostiary.Write{Add: tups(t, "group:g#member@user:carl", "folder:f#viewer@group:g#member"),
+		second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:carl", "folder:f#viewer@group:g#member"),
 			Remove: keys(t, "folder:f#viewer@user:bob")}))(t)
 		clock.Advance(2 * time.Minute)
-		third := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:2#viewer@user:*"), Remove: keys(t, "group:g#member@user:anne")}))(t)
+		third := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#viewer@user:*"), Remove: keys(t, "group:g#member@user:anne")}))(t)
 		for try := range 2 {
-			r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(first), To: ostiary.Exactly(second), Limit: 1 + try}
+			r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second), Limit: 1 + try}
 			got, _ := differences(t, s, r)
 			// Bob keeps document 2 by his own tuple.
 			wantLines(t, got, "document:1 user:carl false>true", "document:2 user:anne false>true", "document:2 user:carl false>true")
-			r.From, r.To = ostiary.Exactly(second), ostiary.Exactly(third)
+			r.From, r.To = ostiary.AtExactly(second), ostiary.AtExactly(third)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne true>false", "document:3 user:eve true>false",
 				"document:2 user:* false>true except anne,carl,bob")
@@ -76,14 +76,14 @@ func TestDifference(t *testing.T) {
 			r.Subjects, r.Objects = nil, []string{"1"}
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne true>false")
-			r.From, r.To = ostiary.Exactly(second), ostiary.Exactly(second)
+			r.From, r.To = ostiary.AtExactly(second), ostiary.AtExactly(second)
 			got, _ = differences(t, s, r)
 			wantLines(t, got)
-			r.Objects, r.From, r.To = nil, ostiary.AtRevision(0), ostiary.Exactly(first)
+			r.Objects, r.From, r.To = nil, ostiary.AtRevision(0), ostiary.AtExactly(first)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:1 user:anne false>true", "document:2 user:bob false>true", "document:3 user:eve false>true")
-			r.Permission = ostiary.Permission{ObjectType: "document", Relation: "viewer", SubjectType: "group", SubjectRelation: "member"}
-			r.From, r.To = ostiary.Exactly(first), ostiary.Exactly(second)
+			r.PermissionSelector = ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "group", SubjectRelation: "member"}
+			r.From, r.To = ostiary.AtExactly(first), ostiary.AtExactly(second)
 			got, _ = differences(t, s, r)
 			wantLines(t, got, "document:2 group:g#member false>true")
 			s = x.again(s)
@@ -96,14 +96,14 @@ func TestDifferenceOfSchemas(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	before := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob", "document:3#owner@user:carl")}))(t)
+	before := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob", "document:3#owner@user:carl")}))(t)
 	m := documents()
 	m.Types[3].Relations[2].Rewrite = schema.Union(schema.Direct(), schema.Arrow("parent", "viewer"))
 	_, after, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(before), To: ostiary.Exactly(after), Limit: 1}
+	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(before), To: ostiary.AtExactly(after), Limit: 1}
 	got, _ := differences(t, s, r)
 	wantLines(t, got, "document:1 user:anne true>false", "document:3 user:carl true>false")
 	r.SchemaID = must(s.Schemas(ctx))(t)[0].ID
@@ -117,15 +117,15 @@ func TestDifferenceCost(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
 	for i := range 20 {
-		var w ostiary.Write
+		var w ostiary.WriteRequest
 		for j := range 500 {
 			w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#viewer@user:u%d", i, j, j)))
 		}
 		must(s.Write(ctx, w))(t)
 	}
 	from := must(s.Head(ctx))(t)
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:new#owner@user:u1"), Remove: keys(t, "document:3-3#viewer@user:u3")}))(t)
-	got, checked := differences(t, s, ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(from)})
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:new#owner@user:u1"), Remove: keys(t, "document:3-3#viewer@user:u3")}))(t)
+	got, checked := differences(t, s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
 	wantLines(t, got, "document:new user:u1 false>true", "document:3-3 user:u3 true>false")
 	if checked > 8 {
 		t.Errorf("%d checks for two changes", checked)
@@ -138,9 +138,9 @@ func TestDifferenceRefuses(t *testing.T) {
 	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceChanges: 3, DifferencePlaces: 7, DifferenceChecks: 2}})
 	s, twin := newStore(t, e, documents()), newStore(t, e, documents())
 	first := must(s.Head(ctx))(t)
-	second := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
-	must(twin.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
-	r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(first), To: ostiary.Exactly(second)}
+	second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
+	must(twin.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second)}
 	got, _ := differences(t, s, r) // at the bound of changes, in pages of two checks
 	wantLines(t, got, "document:1 user:anne false>true", "document:2 user:anne false>true", "document:3 user:bob false>true")
 	page := must(s.Difference(ctx, r))(t)
@@ -149,15 +149,15 @@ func TestDifferenceRefuses(t *testing.T) {
 		r     ostiary.DifferenceRequest
 		kind  error
 	}{
-		"backwards":             {s, ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(second), To: ostiary.Exactly(first)}, ostiary.ErrInvalidRequest},
+		"backwards":             {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(second), To: ostiary.AtExactly(first)}, ostiary.ErrInvalidRequest},
 		"a twin's token":        {twin, r, ostiary.ErrToken},
-		"a twin's cursor":       {twin, ostiary.DifferenceRequest{Permission: viewers, Cursor: page.Next}, ostiary.ErrToken},
-		"another permission":    {s, ostiary.DifferenceRequest{Permission: ostiary.Permission{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, ostiary.ErrCursor},
-		"no such type":          {s, ostiary.DifferenceRequest{Permission: ostiary.Permission{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, ostiary.ErrNoType},
-		"no such relation":      {s, ostiary.DifferenceRequest{Permission: ostiary.Permission{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
-		"no such subject":       {s, ostiary.DifferenceRequest{Permission: ostiary.Permission{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
-		"a future":              {s, ostiary.DifferenceRequest{Permission: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"a revision of no time": {s, ostiary.DifferenceRequest{Permission: viewers, From: ostiary.AtTime(time.Unix(1, 0)), To: ostiary.AtTime(time.Unix(0, 0))}, ostiary.ErrNoSchema},
+		"a twin's cursor":       {twin, ostiary.DifferenceRequest{PermissionSelector: viewers, Cursor: page.Next}, ostiary.ErrToken},
+		"another permission":    {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, ostiary.ErrCursor},
+		"no such type":          {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, ostiary.ErrNoType},
+		"no such relation":      {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
+		"no such subject":       {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
+		"a future":              {s, ostiary.DifferenceRequest{PermissionSelector: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
+		"a revision of no time": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(1, 0)), To: ostiary.AtTime(time.Unix(0, 0))}, ostiary.ErrNoSchema},
 	} {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := c.store.Difference(short, c.r)
@@ -173,12 +173,12 @@ func TestDifferenceRefuses(t *testing.T) {
 			continue // a place may be any
 		}
 	}
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:4#owner@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:4#owner@user:anne")}))(t)
 	r.To = ostiary.MinimizeLatency()
 	_, err := s.Difference(ctx, r)
 	wantKind(t, err, ostiary.ErrBound)
 	must(struct{}{}, s.Trim(ctx, 3, 3))(t)
-	_, err = s.Difference(ctx, ostiary.DifferenceRequest{Permission: viewers, From: ostiary.AtRevision(1), To: ostiary.AtRevision(2)})
+	_, err = s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtRevision(1), To: ostiary.AtRevision(2)})
 	wantKind(t, err, ostiary.ErrTooOld)
 	_ = storage.Revision(0)
 }
@@ -190,12 +190,12 @@ func TestDifferencePlaces(t *testing.T) {
 	ctx := context.Background()
 	for most, kind := range map[int]error{7: nil, 6: ostiary.ErrBound} {
 		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferencePlaces: most}}), documents())
-		from := must(s.Write(ctx, ostiary.Write{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
+		from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
 			"document:2#parent@folder:f", "document:3#parent@folder:f", "document:4#viewer@group:g#member", "document:5#owner@user:x")}))(t)
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "group:g#member@user:anne")}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
 		// The group, the folder, four documents: six; and a seventh, none.
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "group:other#member@user:anne")}))(t)
-		_, err := s.Difference(ctx, ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(from)})
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:other#member@user:anne")}))(t)
+		_, err := s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
 		if kind == nil && err != nil {
 			t.Error(err)
 		} else if kind != nil {
@@ -211,9 +211,9 @@ func BenchmarkDifference(b *testing.B) {
 	s, _ := benchStore(b)
 	from := must(s.Head(ctx))(b)
 	for i := range 100 {
-		must(s.Write(ctx, ostiary.Write{Add: tups(b, fmt.Sprintf("document:new%d#owner@user:someone", i))}))(b)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, fmt.Sprintf("document:new%d#owner@user:someone", i))}))(b)
 	}
-	r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(from), Limit: 1000}
+	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from), Limit: 1000}
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, err := s.Difference(ctx, r); err != nil || len(d.Changes) != 100 {
@@ -231,9 +231,9 @@ func TestDifferenceOfManyNames(t *testing.T) {
 	e := must(ostiary.Open(ctx, ostiary.Options{}))(t)
 	t.Cleanup(func() { e.Close() })
 	s := newStore(t, e, documents())
-	from := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:0")}))(t)
-	to := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:*")}))(t)
-	r := ostiary.DifferenceRequest{Permission: viewers, From: ostiary.Exactly(from), To: ostiary.Exactly(to), Limit: 10}
+	from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:0")}))(t)
+	to := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:*")}))(t)
+	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from), To: ostiary.AtExactly(to), Limit: 10}
 	for i := range 400_000 {
 		r.Subjects = append(r.Subjects, fmt.Sprint(i))
 	}
@@ -241,10 +241,10 @@ func TestDifferenceOfManyNames(t *testing.T) {
 		t.Errorf("%d changes, next %q", len(page.Changes), page.Next)
 	}
 	for _, id := range []string{"#", "", "a#b", "a b", strings.Repeat("x", rel.IDBytesMax+1)} {
-		for _, p := range []ostiary.Permission{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
+		for _, p := range []ostiary.PermissionSelector{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
 			p.ObjectType, p.Relation, p.SubjectType = viewers.ObjectType, viewers.Relation, viewers.SubjectType
 			r := r
-			if r.Permission = p; !errors.Is(second(s.Difference(ctx, r)), ostiary.ErrInvalidName) {
+			if r.PermissionSelector = p; !errors.Is(second(s.Difference(ctx, r)), ostiary.ErrInvalidName) {
 				t.Errorf("%.10q is taken", id)
 			}
 		}

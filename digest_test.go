@@ -88,9 +88,9 @@ func fill(v reflect.Value) {
 // TestDigestOfParts changes every field of what lists hold.
 func TestDigestOfParts(t *testing.T) {
 	t.Parallel()
-	sum := func(a Ask) digest { r := ListObjectsRequest{Ask: a}; return r.digest() }
+	sum := func(a QueryOptions) digest { r := ListObjectsRequest{QueryOptions: a}; return r.digest() }
 	seen := map[digest]string{}
-	see := func(name string, a Ask) {
+	see := func(name string, a QueryOptions) {
 		t.Helper()
 		d := sum(a)
 		if other, ok := seen[d]; ok {
@@ -98,7 +98,7 @@ func TestDigestOfParts(t *testing.T) {
 		}
 		seen[d] = name
 	}
-	ask := reflect.TypeOf(Ask{})
+	ask := reflect.TypeOf(QueryOptions{})
 	for _, name := range []string{"Tuples", "Attributes"} {
 		f, _ := ask.FieldByName(name)
 		eachField(f.Type.Elem(), nil, name, func(path []int, field, _ string) {
@@ -106,7 +106,7 @@ func TestDigestOfParts(t *testing.T) {
 			list := v.FieldByName(name)
 			list.Set(reflect.MakeSlice(f.Type, 1, 1))
 			fill(list.Index(0).FieldByIndex(path))
-			see(field, v.Interface().(Ask))
+			see(field, v.Interface().(QueryOptions))
 		})
 	}
 	// Values that print alike, or share their separators, are different questions.
@@ -115,8 +115,8 @@ func TestDigestOfParts(t *testing.T) {
 		"duration": time.Duration(1), "list ab": []any{"a", "b"}, "list a,b": []any{"a,b"}, "nested": []any{[]any{"a"}, "b"},
 		"nested2": []any{[]any{"a", "b"}}, "map": map[string]any{"a": "b"}, "empty map": map[string]any{}, "empty list": []any{},
 	} {
-		see(name, Ask{Context: expr.Values{"v": v}})
+		see(name, QueryOptions{Context: expr.Values{"v": v}})
 	}
-	see("v and w", Ask{Context: expr.Values{"v": "x", "w": "x"}})
-	see("vw", Ask{Context: expr.Values{"vw": "xx"}})
+	see("v and w", QueryOptions{Context: expr.Values{"v": "x", "w": "x"}})
+	see("vw", QueryOptions{Context: expr.Values{"vw": "xx"}})
 }

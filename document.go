@@ -145,7 +145,7 @@ func validDocumentKey(kind, key string) error {
 	return over("DocumentKeyBytesMax", max(len(kind), len(key)), DocumentKeyBytesMax)
 }
 
-func (w *Write) validDocuments(bytesMax int) error {
+func (w *WriteRequest) validDocuments(bytesMax int) error {
 	for _, list := range [...][]Document{w.Documents, w.Secrets} {
 		for _, d := range list {
 			if err := validDocumentKey(d.Kind, d.Key); err != nil {
@@ -180,7 +180,7 @@ func (w *Write) validDocuments(bytesMax int) error {
 }
 
 // documentsOnce refuses a document or secret that comes twice.
-func (w *Write) documentsOnce() error {
+func (w *WriteRequest) documentsOnce() error {
 	check := func(put []Document, remove []DocumentKey) error {
 		if len(put)+len(remove) < 2 {
 			return nil
@@ -201,7 +201,7 @@ func (w *Write) documentsOnce() error {
 	return errors.Join(check(w.Documents, w.RemoveDocuments), check(w.Secrets, w.RemoveSecrets))
 }
 
-func (w *Write) documentChanges(out []storage.Change, secrets []storage.Document) []storage.Change {
+func (w *WriteRequest) documentChanges(out []storage.Change, secrets []storage.Document) []storage.Change {
 	for _, k := range w.RemoveDocuments {
 		out = append(out, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
 	}

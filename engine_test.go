@@ -51,19 +51,19 @@ func tups(t testing.TB, texts ...string) []rel.Tuple {
 }
 
 // ask answers "object#relation@subject".
-func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.Ask) string {
+func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.QueryOptions) string {
 	t.Helper()
 	q := tup(t, question)
-	r, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a})
+	r, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
 	if err != nil {
 		t.Fatalf("%s: %v", question, err)
 	}
-	return r.Truth.String()
+	return r.Decision.String()
 }
 
 func want(t testing.TB, s *ostiary.Store, question, truth string) {
 	t.Helper()
-	if got := ask(t, s, question, ostiary.Ask{}); got != truth {
+	if got := ask(t, s, question, ostiary.QueryOptions{}); got != truth {
 		t.Errorf("%s: %s, not %s", question, got, truth)
 	}
 }
@@ -95,7 +95,7 @@ func newEngine(t testing.TB, o ostiary.Options) *ostiary.Engine {
 // newStore returns a store with a schema (none if m is nil).
 func newStore(t testing.TB, e *ostiary.Engine, m *schema.Model) *ostiary.Store {
 	t.Helper()
-	s, err := e.CreateStore(context.Background(), ostiary.CreateStore{Name: t.Name()})
+	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,27 +119,27 @@ func TestWriteAndCheck(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t,
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t,
 		"document:1#parent@folder:a", "folder:a#viewer@group:eng#member", "group:eng#member@user:anne",
 		"document:1#owner@user:bob", "document:2#viewer@user:*")}))(t)
 	want(t, s, "document:1#viewer@user:anne", "true")
 	want(t, s, "document:1#viewer@user:bob", "true")
 	want(t, s, "document:1#owner@user:anne", "false")
 	want(t, s, "document:2#viewer@user:nobody", "true")
-	if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:bob")}); err != nil {
+	if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:bob")}); err != nil {
 		wantKind(t, err, ostiary.ErrTupleExists)
 	} else {
 		t.Error("a duplicate was written")
 	}
-	_, err := s.Write(ctx, ostiary.Write{Remove: []rel.Key{tup(t, "document:1#owner@user:carl").Key()}})
+	_, err := s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "document:1#owner@user:carl").Key()}})
 	wantKind(t, err, ostiary.ErrTupleMissing)
-	must(s.Write(ctx, ostiary.Write{Remove: []rel.Key{tup(t, "group:eng#member@user:anne").Key()}}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "group:eng#member@user:anne").Key()}}))(t)
 	want(t, s, "document:1#viewer@user:anne", "false")
 	results := must(s.Batch(ctx, []eval.Question{
 		{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "nothing", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "document", ID: "2"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "x"}},
-	}, ostiary.Ask{}))(t)
+	}, ostiary.QueryOptions{}))(t)
 	if !results[0].Allowed() || results[1].Err == nil || !results[2].Allowed() {
 		t.Errorf("batch: %v", results)
 	}
@@ -152,7 +152,7 @@ func TestPastRevisions(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
 	var tokens []ostiary.Token
 	for i := range 10 {
-		w := ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}
+		w := ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}
 		if i > 0 {
 			w.Remove = []rel.Key{tup(t, fmt.Sprintf("document:1#owner@user:u%d", i-1)).Key()}
 		}
@@ -160,14 +160,14 @@ func TestPastRevisions(t *testing.T) {
 	}
 	for i, token := range tokens {
 		for j := range 10 {
-			got := ask(t, s, fmt.Sprintf("document:1#owner@user:u%d", j), ostiary.Ask{At: ostiary.Exactly(token)})
+			got := ask(t, s, fmt.Sprintf("document:1#owner@user:u%d", j), ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)})
 			if (got == "true") != (i == j) {
 				t.Errorf("owner u%d at %d: %s", j, i, got)
 			}
 		}
 	}
 	_, err := s.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner",
-		Subject: rel.Subject{Type: "user", ID: "u1"}, Ask: ostiary.Ask{At: ostiary.AtRevision(0)}})
+		Subject: rel.Subject{Type: "user", ID: "u1"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtRevision(0)}})
 	wantKind(t, err, ostiary.ErrNoSchema)
 	_ = storage.Revision(0)
 }

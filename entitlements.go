@@ -24,12 +24,12 @@ type EntitlementsRequest struct {
 	// may name: what is left is computed. A type without permissions shows all its
 	// relations.
 	Permissions bool
-	Ask
+	QueryOptions
 }
 
-// Entitlements are what a subject may do, an entry for each object that was
+// EntitlementsResult are what a subject may do, an entry for each object that was
 // asked for, in the same order.
-type Entitlements struct {
+type EntitlementsResult struct {
 	Objects  []ObjectEntitlements
 	Revision storage.Revision
 	// Token is the revision's, to ask again with Exactly.
@@ -44,40 +44,40 @@ type ObjectEntitlements struct {
 	// Relations are those for which check is true, in the order they were asked
 	// for, or else in the schema's.
 	Relations []string
-	// Undecided are those for which check is unknown, with the reasons, in the
+	// Unknown are those for which check is unknown, with the reasons, in the
 	// same order.
-	Undecided []Undecided
+	Unknown []UnknownRelation
 	// Err is why the object could not be asked for: its type, or one of the
 	// relations that were asked for by name, is not in the schema.
 	Err error
 }
 
-// Undecided is a relation for which check is unknown.
-type Undecided struct {
+// UnknownRelation is a relation for which check is unknown.
+type UnknownRelation struct {
 	Relation string
 	Reasons  *eval.Reasons
 }
 
 // Entitlements answers objects × relations, each as Check would. The number of
 // questions that come of it is bounded by Bounds.BatchItems.
-func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (Entitlements, error) {
+func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (EntitlementsResult, error) {
 	const op = "entitlements"
 	most := s.engine.opts.Bounds.BatchItems
 	if err := over("BatchItems", len(r.Objects)*max(len(r.Relations), 1), most); err != nil {
-		return Entitlements{}, failed(op, s.id, err)
+		return EntitlementsResult{}, failed(op, s.id, err)
 	}
-	v, err := s.at(ctx, r.At)
+	v, err := s.at(ctx, r.Consistency)
 	if err != nil {
-		return Entitlements{}, failed(op, s.id, err)
+		return EntitlementsResult{}, failed(op, s.id, err)
 	}
-	out := Entitlements{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
+	out := EntitlementsResult{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
 	w := entitling{s: s, ctx: ctx, view: v, request: &r, left: most, env: eval.Env{Now: s.nowOf(v), Context: r.Context,
 		Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}}
 	for i := range r.Objects {
 		o := &out.Objects[i]
 		o.Object = r.Objects[i]
 		if err := w.object(o, &out.Stats); err != nil {
-			return Entitlements{}, failed(op, s.id, err)
+			return EntitlementsResult{}, failed(op, s.id, err)
 		}
 	}
 	return out, nil
@@ -135,7 +135,7 @@ func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 		if known, yes := w.follows(i, o.Object.ID); known {
 			*answer = eval.Answer{}
 			if yes {
-				answer.Truth = expr.True
+				answer.Decision = expr.True
 			}
 			continue
 		}
@@ -153,7 +153,7 @@ func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 		stats.Probes += answer.Stats.Probes
 		stats.Nodes += answer.Stats.Nodes
 		stats.Conditions += answer.Stats.Conditions
-		if answer.Truth == expr.True && w.ids != nil {
+		if answer.Decision == expr.True && w.ids != nil {
 			w.truth[w.ids[i]] = true
 		}
 	}
@@ -165,11 +165,11 @@ func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 func (w *entitling) tell(o *ObjectEntitlements) {
 	from := len(w.found)
 	for i := range w.answers {
-		switch a := &w.answers[i]; a.Truth {
+		switch a := &w.answers[i]; a.Decision {
 		case expr.True:
 			w.found = append(w.found, w.names[i])
 		case expr.Unknown:
-			o.Undecided = append(o.Undecided, Undecided{w.names[i], a.Reasons})
+			o.Unknown = append(o.Unknown, UnknownRelation{w.names[i], a.Reasons})
 		}
 	}
 	o.Relations = w.found[from:len(w.found):len(w.found)]

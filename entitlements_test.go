@@ -42,7 +42,7 @@ func projects() *schema.Model {
 func entitled(t testing.TB, s *ostiary.Store) ostiary.EntitlementsRequest {
 	t.Helper()
 	r := ostiary.EntitlementsRequest{Subject: rel.Subject{Type: "identity", ID: "bob"}}
-	w := ostiary.Write{Add: tups(t, "group:staff#member@identity:bob", "server:one#admin@identity:root")}
+	w := ostiary.WriteRequest{Add: tups(t, "group:staff#member@identity:bob", "server:one#admin@identity:root")}
 	for i := range 10 {
 		p := rel.Object{Type: "project", ID: fmt.Sprint("p", i)}
 		r.Objects = append(r.Objects, p)
@@ -72,11 +72,11 @@ func TestEntitlements(t *testing.T) {
 	}
 	r.Relations, r.Tuples = []string{"operator", "none"}, nil
 	wantKind(t, must(s.Entitlements(ctx, r))(t).Objects[0].Err, ostiary.ErrNoRelation)
-	r.At = ostiary.AtRevision(1)
+	r.Consistency = ostiary.AtRevision(1)
 	if got := must(s.Entitlements(ctx, r))(t); got.Revision != 1 {
 		t.Error(got)
 	}
-	r.At = ostiary.AtRevision(3)
+	r.Consistency = ostiary.AtRevision(3)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := s.Entitlements(ended, r)
@@ -94,7 +94,7 @@ func TestEntitlementsAsChecks(t *testing.T) {
 	document.Relations[1].Subjects = append(document.Relations[1].Subjects, schema.SubjectType{Type: "user", Condition: "near"})
 	document.Relations = append(document.Relations, schema.RelationDef{Name: "reader", Rewrite: schema.Computed("viewer")})
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), model)
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:u0 with near", "document:2#viewer@user:*",
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:u0 with near", "document:2#viewer@user:*",
 		"document:3#parent@folder:f", "folder:f#viewer@group:g#member", "group:g#member@user:u1")}))(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -116,8 +116,8 @@ func TestEntitlementsAsChecks(t *testing.T) {
 		for i, o := range got.Objects {
 			var yes, open []string
 			for _, n := range names {
-				c := must(s.Check(ctx, ostiary.CheckRequest{Object: r.Objects[i], Relation: n, Subject: r.Subject, Ask: r.Ask}))(t)
-				switch c.Truth {
+				c := must(s.Check(ctx, ostiary.CheckRequest{Object: r.Objects[i], Relation: n, Subject: r.Subject, QueryOptions: r.QueryOptions}))(t)
+				switch c.Decision {
 				case expr.True:
 					yes = append(yes, n)
 				case expr.Unknown:
@@ -125,7 +125,7 @@ func TestEntitlementsAsChecks(t *testing.T) {
 				}
 			}
 			var said []string
-			for _, u := range o.Undecided {
+			for _, u := range o.Unknown {
 				said = append(said, u.Relation+u.Reasons.String())
 			}
 			if !slices.Equal(o.Relations, yes) || !slices.Equal(said, open) || o.Err != nil {
@@ -178,7 +178,7 @@ func BenchmarkEntitlements(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Batch(ctx, questions, ostiary.Ask{}); err != nil {
+			if _, err := s.Batch(ctx, questions, ostiary.QueryOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}

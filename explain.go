@@ -32,7 +32,7 @@ type Explanation struct {
 // tried in vain.
 func (s *Store) Explain(ctx context.Context, r ExplainRequest) (Explanation, error) {
 	const op = "explain"
-	v, ready, env, err := s.asked(ctx, &r.Ask, &r.Object)
+	v, ready, env, err := s.asked(ctx, &r.QueryOptions, &r.Object)
 	if err == nil {
 		err = r.Subject.Validate()
 	}
@@ -55,7 +55,7 @@ type ExpandRequest struct {
 	Relation string
 	// Levels is how deep to expand; 0 is 1.
 	Levels int
-	Ask
+	QueryOptions
 }
 
 // Expansion is a tree of who has a relation on an object.
@@ -67,7 +67,7 @@ type Expansion struct {
 // Expand shows who has a relation on an object.
 func (s *Store) Expand(ctx context.Context, r ExpandRequest) (Expansion, error) {
 	const op = "expand"
-	v, ready, env, err := s.asked(ctx, &r.Ask, &r.Object)
+	v, ready, env, err := s.asked(ctx, &r.QueryOptions, &r.Object)
 	if err != nil {
 		return Expansion{}, failed(op, s.id, err)
 	}
@@ -79,8 +79,8 @@ func (s *Store) Expand(ctx context.Context, r ExpandRequest) (Expansion, error) 
 }
 
 // asked is what a question on an object is evaluated with.
-func (s *Store) asked(ctx context.Context, a *Ask, o *rel.Object) (*view, *readySchema, eval.Env, error) {
-	v, err := s.at(ctx, a.At)
+func (s *Store) asked(ctx context.Context, a *QueryOptions, o *rel.Object) (*view, *readySchema, eval.Env, error) {
+	v, err := s.at(ctx, a.Consistency)
 	if err != nil {
 		return nil, nil, eval.Env{}, err
 	}

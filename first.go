@@ -9,18 +9,18 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// First returns the id of one of the plain objects of a type that stand as
+// FirstSubject returns the id of one of the plain objects of a type that stand as
 // subjects in tuples of object#relation, always the same one at a revision, or
 // false where there is none. It reads the stored tuples of the newest view,
 // whatever a schema says, and leaves expired ones out. It is the cheap question
 // for relations that have one subject: a document's owner, a folder's parent.
-func (s *Store) First(ctx context.Context, object rel.Object, relation, subjectType string) (string, bool, error) {
-	return s.Firsts(object.Type, relation, subjectType).Of(ctx, object.ID)
+func (s *Store) FirstSubject(ctx context.Context, object rel.Object, relation, subjectType string) (string, bool, error) {
+	return s.SubjectLookup(object.Type, relation, subjectType).First(ctx, object.ID)
 }
 
-// Firsts is First for many objects: what is the same for all of them is looked
+// SubjectLookup is First for many objects: what is the same for all of them is looked
 // up once. It is safe for concurrent use.
-type Firsts struct {
+type SubjectLookup struct {
 	s      *Store
 	of, to graph.KindName
 	found  atomic.Pointer[firstKinds]
@@ -33,14 +33,14 @@ type firstKinds struct {
 	of, to  graph.Kind
 }
 
-// Firsts returns the question for a relation of a type's objects and a type of
+// SubjectLookup returns the question for a relation of a type's objects and a type of
 // subjects.
-func (s *Store) Firsts(objectType, relation, subjectType string) *Firsts {
-	return &Firsts{s: s, of: graph.KindName{Type: objectType, Relation: relation}, to: graph.KindName{Type: subjectType}}
+func (s *Store) SubjectLookup(objectType, relation, subjectType string) *SubjectLookup {
+	return &SubjectLookup{s: s, of: graph.KindName{Type: objectType, Relation: relation}, to: graph.KindName{Type: subjectType}}
 }
 
-// Of returns what First does for the object of an id.
-func (f *Firsts) Of(ctx context.Context, id string) (string, bool, error) {
+// First returns what First does for the object of an id.
+func (f *SubjectLookup) First(ctx context.Context, id string) (string, bool, error) {
 	v, err := f.s.view(ctx)
 	if err != nil {
 		return "", false, failed("first", f.s.id, err)
@@ -68,7 +68,7 @@ func (f *Firsts) Of(ctx context.Context, id string) (string, bool, error) {
 }
 
 // kinds looks the kinds up; nil is a view that has no such tuple.
-func (f *Firsts) kinds(g *graph.View) *firstKinds {
+func (f *SubjectLookup) kinds(g *graph.View) *firstKinds {
 	of, ok := g.Kind(f.of)
 	to, there := g.Kind(f.to)
 	if !ok || !there {

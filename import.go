@@ -17,7 +17,7 @@ type ImportOptions struct {
 	SchemaID string
 	// OnDuplicate is as in Write. Fail ends the import at the first entry that
 	// holds one; the entries before it stay.
-	OnDuplicate Policy
+	OnDuplicate ConflictAction
 	// EntryTuples is how many tuples go into one entry of the log. Default
 	// 20,000; most storage.ChangesMax.
 	EntryTuples int
@@ -26,8 +26,8 @@ type ImportOptions struct {
 	Progress func(tuples int)
 }
 
-// Imported says what an Import did, also where it returns an error.
-type Imported struct {
+// ImportResult says what an Import did, also where it returns an error.
+type ImportResult struct {
 	// Read counts the tuples that were taken from the sequence and are durable or
 	// were ignored as duplicates.
 	Read int
@@ -41,16 +41,16 @@ const importEntryTuples = 20_000
 // before the next. Every tuple is validated as Write does. An error of the
 // sequence, a tuple that is refused, or the context's end stops it; what was
 // written before stays, and Imported counts it.
-func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (Imported, error) {
+func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
 	const op = "import"
 	if o.EntryTuples <= 0 {
 		o.EntryTuples = importEntryTuples
 	}
 	if err := over("ChangesMax", o.EntryTuples, storage.ChangesMax); err != nil {
-		return Imported{}, failed(op, s.id, err)
+		return ImportResult{}, failed(op, s.id, err)
 	}
 	if o.OnDuplicate > Replace {
-		return Imported{}, failed(op, s.id, fmt.Errorf("%w: unknown policy", ErrInvalidRequest))
+		return ImportResult{}, failed(op, s.id, fmt.Errorf("%w: unknown policy", ErrInvalidRequest))
 	}
 	im := importing{s: s, o: &o}
 	err := im.run(ctx, tuples)
@@ -62,10 +62,10 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 type importing struct {
 	s     *Store
 	o     *ImportOptions
-	write Write
+	write WriteRequest
 	chunk *chunk // being read
 	taken int    // tuples of the chunks before
-	done  Imported
+	done  ImportResult
 
 	older, newer *chunk   // under way, nil if there is none
 	spare        []*chunk // whose memory is used again
@@ -90,7 +90,7 @@ type chunk struct {
 const importEntryBytes = storage.EntryBytesMax / 2
 
 func (im *importing) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) (err error) {
-	im.write = Write{OnDuplicate: im.o.OnDuplicate, SchemaID: im.o.SchemaID}
+	im.write = WriteRequest{OnDuplicate: im.o.OnDuplicate, SchemaID: im.o.SchemaID}
 	im.chunk = new(chunk)
 	defer func() {
 		for range 2 {

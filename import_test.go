@@ -103,8 +103,8 @@ func TestExport(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
 	done := must(s.Import(ctx, numbered(t, 500), ostiary.ImportOptions{}))(t)
-	must(s.Write(ctx, ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
-	for at, n := range map[ostiary.At]int{{}: 500 - 71, ostiary.Exactly(done.Token): 500} {
+	must(s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
+	for at, n := range map[ostiary.Consistency]int{{}: 500 - 71, ostiary.AtExactly(done.Token): 500} {
 		got := map[rel.Tuple]bool{}
 		for x, err := range s.Export(ctx, at) {
 			if err != nil {
@@ -127,7 +127,7 @@ func TestImportIsItsWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx := context.Background()
 	e := newEngine(t, ostiary.Options{})
-	for _, policy := range []ostiary.Policy{ostiary.Fail, ostiary.Ignore, ostiary.Replace} {
+	for _, policy := range []ostiary.ConflictAction{ostiary.Fail, ostiary.Ignore, ostiary.Replace} {
 		for range 20 {
 			var stores [2]*ostiary.Store
 			for i := range stores {
@@ -143,7 +143,7 @@ func TestImportIsItsWrites(t *testing.T) {
 			}
 			written := 0
 			for i := range tuples {
-				if _, err := stores[0].Write(ctx, ostiary.Write{Add: tuples[i : i+1], OnDuplicate: policy}); err != nil {
+				if _, err := stores[0].Write(ctx, ostiary.WriteRequest{Add: tuples[i : i+1], OnDuplicate: policy}); err != nil {
 					wantKind(t, err, ostiary.ErrTupleExists)
 					break
 				}
@@ -177,7 +177,7 @@ func TestImportIsItsWrites(t *testing.T) {
 func exported(t testing.TB, s *ostiary.Store) map[rel.Tuple]bool {
 	t.Helper()
 	all := map[rel.Tuple]bool{}
-	for x, err := range s.Export(context.Background(), ostiary.At{}) {
+	for x, err := range s.Export(context.Background(), ostiary.Consistency{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestImportOnABadLine(t *testing.T) {
 	for w, to := range []*ostiary.Store{s, importer} {
 		writers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
-				_, err := to.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
+				_, err := to.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
 				// Of two that write without a pause, one may lose every time.
 				if err != nil && !errors.Is(err, errLine) && !errors.Is(err, ostiary.ErrConflict) {
 					t.Error(err)
@@ -233,7 +233,7 @@ func TestImportOnABadLine(t *testing.T) {
 			t.Errorf("%+v, %v", done, err)
 		}
 		for i := range chunk * chunks {
-			if got := ask(t, s, name(i), ostiary.Ask{At: ostiary.FullyConsistent()}); (got == "true") != (i < done.Read) {
+			if got := ask(t, s, name(i), ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); (got == "true") != (i < done.Read) {
 				t.Fatalf("round %d: of %d read, tuple %d is %s", round, done.Read, i, got)
 			}
 		}

@@ -29,7 +29,7 @@ func TestNothingStays(t *testing.T) {
 	}
 	e.DropIdle()
 	must(s.Stats(ctx))(t)
-	must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:x#owner@user:a")}))(t).Abort()
+	must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:x#owner@user:a")}))(t).Abort()
 	must(struct{}{}, s.Compact(ctx))(t)
 	cancel()
 	_, err := s.Check(canceled, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}})
@@ -54,7 +54,7 @@ func TestStaleTuples(t *testing.T) {
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
 		old := must(s.CurrentSchema(ctx, ""))(t)
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:*", "document:2#viewer@user:anne", "group:g#member@user:anne", "document:3#viewer@group:g#member")}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:*", "document:2#viewer@user:anne", "group:g#member@user:anne", "document:3#viewer@group:g#member")}))(t)
 		m := documents()
 		m.Types[3].Relations[2].Subjects = []schema.SubjectType{{Type: "group", Relation: "member"}}
 		_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m})
@@ -63,7 +63,7 @@ func TestStaleTuples(t *testing.T) {
 			for i, truth := range []string{"false", "false", "true"} {
 				q := fmt.Sprintf("document:%d#viewer@user:anne", i+1)
 				want(t, s, q, truth)
-				if got := ask(t, s, q, ostiary.Ask{SchemaID: old.ID}); got != "true" {
+				if got := ask(t, s, q, ostiary.QueryOptions{SchemaID: old.ID}); got != "true" {
 					t.Errorf("%s under the older schema: %s", q, got)
 				}
 			}
@@ -72,7 +72,7 @@ func TestStaleTuples(t *testing.T) {
 				t.Errorf("list: %v", l.IDs)
 			}
 			q := tup(t, "document:9#viewer@user:anne")
-			_, err = s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: ostiary.Ask{Tuples: []rel.Tuple{q}}})
+			_, err = s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{q}}})
 			wantKind(t, err, ostiary.ErrInvalidTuple)
 			s = x.again(s)
 		}

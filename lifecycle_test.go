@@ -22,7 +22,7 @@ func TestManyStores(t *testing.T) {
 	const stores = 2000
 	ids := map[storage.StoreID]bool{}
 	for i := range stores {
-		s := must(x.engine.CreateStore(ctx, ostiary.CreateStore{Name: fmt.Sprint(i), Aliases: map[string]string{"door": fmt.Sprint("a", i)}}))(t)
+		s := must(x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: fmt.Sprint(i), Aliases: map[string]string{"door": fmt.Sprint("a", i)}}))(t)
 		ids[s.ID()] = true
 	}
 	if n := x.engine.Bytes(); n != 0 {
@@ -49,7 +49,7 @@ func TestIdleStoresAreDropped(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		token := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+		token := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 		if x.engine.DropIdle() != 0 {
 			t.Error("a store was dropped that was asked")
 		}
@@ -57,12 +57,12 @@ func TestIdleStoresAreDropped(t *testing.T) {
 			t.Error("an idle store was not dropped")
 		}
 		want(t, s, "document:1#owner@user:a", "true")
-		if got := ask(t, s, "document:1#owner@user:a", ostiary.Ask{At: ostiary.Exactly(token)}); got != "true" {
+		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
 			t.Error(got)
 		}
 		x.engine.DropIdle()
 		x.engine.DropIdle()
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:2#owner@user:a")}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
 		want(t, s, "document:2#owner@user:a", "true")
 	})
 }
@@ -74,7 +74,7 @@ func TestLoadsAreShared(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{Loads: 1}})
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Add(1)
@@ -85,7 +85,7 @@ func TestLoadsAreShared(t *testing.T) {
 				case g == 0:
 					e.DropIdle()
 				case g == 1:
-					if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:x%d#owner@user:a", i))}); err != nil {
+					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:x%d#owner@user:a", i))}); err != nil {
 						t.Error(err)
 					}
 				default:
@@ -106,14 +106,14 @@ func TestClosedEngine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	e := must(ostiary.Open(ctx, ostiary.Options{Background: time.Hour}))(t)
 	s := newStore(t, e, documents())
-	unloaded := must(e.CreateStore(ctx, ostiary.CreateStore{}))(t)
-	p := must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	unloaded := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{}))(t)
+	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	p.Abort()
 	must(struct{}{}, e.Close())(t)
 	must(struct{}{}, e.Close())(t)
 	_ = before
 	for name, call := range map[string]func() error{
-		"create": func() error { _, err := e.CreateStore(ctx, ostiary.CreateStore{}); return err },
+		"create": func() error { _, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{}); return err },
 		"find":   func() error { _, err := e.Store(ctx, s.ID()); return err },
 		"check": func() error {
 			_, err := s.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}})
@@ -121,7 +121,7 @@ func TestClosedEngine(t *testing.T) {
 		},
 		"load": func() error { _, err := unloaded.Read(ctx, ostiary.ReadRequest{}); return err },
 		"write": func() error {
-			_, err := s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")})
 			return err
 		},
 		"document": func() error {
@@ -151,7 +151,7 @@ func TestNamespaces(t *testing.T) {
 			return m
 		}
 		a, b := write(model("a")), write(model("b"))
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "a/document:1#owner@a/user:x", "b/document:1#owner@b/user:y", "document:1#owner@user:z")}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "a/document:1#owner@a/user:x", "b/document:1#owner@b/user:y", "document:1#owner@user:z")}))(t)
 		narrow := documents()
 		narrow.Types[3].Relations[2].Rewrite = schema.Direct()
 		older := must(s.CurrentSchema(ctx, ""))(t)
@@ -161,7 +161,7 @@ func TestNamespaces(t *testing.T) {
 			want(t, s, "b/document:1#viewer@b/user:y", "true")
 			want(t, s, "b/document:1#viewer@b/user:x", "false")
 			want(t, s, "document:1#viewer@user:z", "false")
-			if got := ask(t, s, "document:1#viewer@user:z", ostiary.Ask{SchemaID: older.ID}); got != "true" {
+			if got := ask(t, s, "document:1#viewer@user:z", ostiary.QueryOptions{SchemaID: older.ID}); got != "true" {
 				t.Errorf("under the older schema: %s", got)
 			}
 			infos := must(s.Schemas(ctx))(t)
@@ -182,7 +182,7 @@ func TestNamespaces(t *testing.T) {
 		wantKind(t, err, ostiary.ErrNoSchema)
 		r := must(before.Revision())(t)
 		// The schema that was current before its removal is asked again in the past.
-		if got := ask(t, s, "document:1#viewer@user:z", ostiary.Ask{At: ostiary.AtRevision(r - 1)}); got != "false" {
+		if got := ask(t, s, "document:1#viewer@user:z", ostiary.QueryOptions{Consistency: ostiary.AtRevision(r - 1)}); got != "false" {
 			t.Errorf("in the past: %s", got)
 		}
 		_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "user"}}}})
@@ -208,16 +208,16 @@ func TestTwoEngines(t *testing.T) {
 			go func() {
 				defer all.Done()
 				for n := range 30 {
-					if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", i, n))}); err != nil {
+					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", i, n))}); err != nil {
 						t.Error(err)
 					}
 				}
 			}()
 		}
 		all.Wait()
-		token := must(a.Write(ctx, ostiary.Write{Add: tups(t, "document:last#owner@user:a")}))(t)
-		for _, at := range []ostiary.At{ostiary.AtLeast(token), ostiary.Exactly(token), ostiary.FullyConsistent()} {
-			if got := ask(t, b, "document:last#owner@user:a", ostiary.Ask{At: at}); got != "true" {
+		token := must(a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:last#owner@user:a")}))(t)
+		for _, at := range []ostiary.Consistency{ostiary.AtLeast(token), ostiary.AtExactly(token), ostiary.FullyConsistent()} {
+			if got := ask(t, b, "document:last#owner@user:a", ostiary.QueryOptions{Consistency: at}); got != "true" {
 				t.Errorf("%v: %s", at, got)
 			}
 		}
@@ -233,9 +233,9 @@ func TestRecreatedElsewhere(t *testing.T) {
 	ctx := context.Background()
 	x := start(t, disks()[0], ostiary.Options{})
 	other := newEngine(t, ostiary.Options{Driver: x.driver})
-	create := ostiary.CreateStore{Name: "same", Aliases: map[string]string{"door": "same"}}
+	create := ostiary.CreateStoreRequest{Name: "same", Aliases: map[string]string{"door": "same"}}
 	old := must(x.engine.CreateStore(ctx, create))(t)
-	unloaded := must(x.engine.CreateStore(ctx, ostiary.CreateStore{}))(t)
+	unloaded := must(x.engine.CreateStore(ctx, ostiary.CreateStoreRequest{}))(t)
 	create.ID = old.ID()
 	must(old.Stats(ctx))(t)
 	for _, id := range []storage.StoreID{old.ID(), unloaded.ID()} {
@@ -268,7 +268,7 @@ func TestWatchOutlivesTheView(t *testing.T) {
 		elsewhere := must(other.Store(ctx, s.ID()))(t)
 		from := must(s.Head(ctx))(t)
 		write := func(s *ostiary.Store, i int) {
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		write(s, 0)
 		n := 0

@@ -36,10 +36,10 @@ func TestAppendTime(t *testing.T) {
 	t.Parallel()
 	d := &stuck{memory.New(), make(chan struct{})}
 	s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: ostiary.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
-	must(s.Write(context.Background(), ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	must(s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	close(d.on)
 	for range 2 {
-		if _, err := s.Write(context.Background(), ostiary.Write{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a write that its driver does not finish: %v", err)
 		}
 	}

@@ -17,12 +17,12 @@ type ListObjectsRequest struct {
 	Subject  rel.Subject
 	// Limit is the most ids wanted; 0 is Bounds.ListItems.
 	Limit int
-	// Short ends the search where the page ends: Unknown, UnknownCount and
-	// Reasons then tell of this page's part of the list only (eval.Page.Short).
-	Short bool
+	// UnknownPerPage ends the search where the page ends: Unknown, UnknownCount and
+	// Reasons then tell of this page's part of the list only (eval.Page.UnknownPerPage).
+	UnknownPerPage bool
 	// Cursor continues where an earlier page's Next says; it takes At's place.
 	Cursor string
-	Ask
+	QueryOptions
 }
 
 // ObjectList is a page of the objects that check is true for, in an order
@@ -55,10 +55,10 @@ type ListSubjectsRequest struct {
 	Named bool
 	// Limit is the most ids wanted, of both kinds; 0 is Bounds.ListItems.
 	Limit int
-	// Short is as in ListObjectsRequest.
-	Short  bool
-	Cursor string
-	Ask
+	// UnknownPerPage is as in ListObjectsRequest.
+	UnknownPerPage bool
+	Cursor         string
+	QueryOptions
 }
 
 // SubjectList is a page of the subjects that check is true for, in the order
@@ -67,7 +67,7 @@ type SubjectList struct {
 	IDs []string
 	// Wildcard is what check is for a subject that nothing is known of; Excluded
 	// are then those for whom it is false.
-	Wildcard expr.Truth
+	Wildcard expr.Tristate
 	Excluded []string
 	// Next, Unknown, UnknownCount, Reasons, Bound, Revision and Stats are as in
 	// ObjectList.
@@ -84,7 +84,7 @@ func (r *ListObjectsRequest) digest() digest {
 	var d digester
 	d.text("objects", r.Type, r.Relation)
 	d.subject(r.Subject)
-	d.ask(&r.Ask)
+	d.ask(&r.QueryOptions)
 	return d.sum()
 }
 
@@ -94,7 +94,7 @@ func (r *ListSubjectsRequest) digest() digest {
 	d.object(r.Object)
 	d.text(r.Relation, r.SubjectType, r.SubjectRelation)
 	d.flag(r.Named)
-	d.ask(&r.Ask)
+	d.ask(&r.QueryOptions)
 	return d.sum()
 }
 
@@ -102,7 +102,7 @@ func (r *ListSubjectsRequest) digest() digest {
 // a cursor; a search that a bound cut says which.
 func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
 	const op = "list objects"
-	page := pageRequest{ask: &r.Ask, typ: r.Type, limit: r.Limit, short: r.Short, cursor: r.Cursor}
+	page := pageRequest{ask: &r.QueryOptions, typ: r.Type, limit: r.Limit, short: r.UnknownPerPage, cursor: r.Cursor}
 	if r.Cursor != "" {
 		page.digest = r.digest()
 	}
@@ -129,7 +129,7 @@ func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectLi
 // ListSubjects lists { x : Check(x) is true }, as ListObjects does.
 func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (SubjectList, error) {
 	const op = "list subjects"
-	page := pageRequest{ask: &r.Ask, typ: r.Object.Type, limit: r.Limit, short: r.Short, cursor: r.Cursor}
+	page := pageRequest{ask: &r.QueryOptions, typ: r.Object.Type, limit: r.Limit, short: r.UnknownPerPage, cursor: r.Cursor}
 	if r.Cursor != "" {
 		page.digest = r.digest()
 	}
@@ -157,7 +157,7 @@ func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (Subjec
 
 // pageRequest is what both lists have in common.
 type pageRequest struct {
-	ask    *Ask
+	ask    *QueryOptions
 	typ    string
 	limit  int
 	short  bool
@@ -178,12 +178,12 @@ func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error)
 	if err := over("ListItems", r.limit, most); err != nil {
 		return p, err
 	}
-	p.page.Short = r.short
+	p.page.UnknownPerPage = r.short
 	if p.page.Limit = r.limit; r.limit <= 0 {
 		p.page.Limit = most
 	}
 	var position []byte
-	if p.view, position, err = s.pinned(ctx, r.ask.At, r.cursor, func() digest { return r.digest }); err != nil {
+	if p.view, position, err = s.pinned(ctx, r.ask.Consistency, r.cursor, func() digest { return r.digest }); err != nil {
 		return p, err
 	}
 	if len(position) > 0 {
@@ -202,7 +202,7 @@ func (s *Store) page(ctx context.Context, r pageRequest) (p listPage, err error)
 
 // pinned returns the view of a first page by its At, or of a later one by its
 // cursor, and the position to go on from.
-func (s *Store) pinned(ctx context.Context, a At, cursor string, d func() digest) (*view, []byte, error) {
+func (s *Store) pinned(ctx context.Context, a Consistency, cursor string, d func() digest) (*view, []byte, error) {
 	if cursor == "" {
 		v, err := s.at(ctx, a)
 		return v, nil, err

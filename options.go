@@ -38,7 +38,7 @@ type Options struct {
 	SecretKey *[32]byte
 	// Record says which decisions are remembered, for Store.Recorded. Default:
 	// none.
-	Record Recording
+	Record RecordingOptions
 	// Background, if positive, is how often a goroutine of the engine collects
 	// and drops idle stores, as Store.Collect and Engine.DropIdle do when called.
 	// Close ends it. Default 0: never.
@@ -55,9 +55,9 @@ type Bounds struct {
 	// eval.Bounds. Reaching one makes an answer unknown. Defaults
 	// eval.DepthDefault and eval.NodesDefault.
 	Depth, Nodes int
-	// DepthMost is the most that a question may ask Depth to be. Default, and
+	// DepthMax is the most that a question may ask Depth to be. Default, and
 	// least, Depth.
-	DepthMost int
+	DepthMax int
 	// WriteTuples limits the tuples added and removed by one Write. Default 10,000.
 	WriteTuples int
 	// WriteAttributes limits its attributes. Default 10,000.
@@ -157,7 +157,7 @@ func set[T int | time.Duration](field *T, value T) {
 // withDefaults fills in what is not set.
 func (b Bounds) withDefaults() Bounds {
 	set(&b.Depth, eval.DepthDefault)
-	b.DepthMost = max(b.DepthMost, b.Depth)
+	b.DepthMax = max(b.DepthMax, b.Depth)
 	set(&b.Nodes, eval.NodesDefault)
 	set(&b.WriteTuples, 10_000)
 	set(&b.WriteAttributes, 10_000)

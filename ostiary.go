@@ -145,8 +145,8 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// CreateStore says what a new store is.
-type CreateStore struct {
+// CreateStoreRequest says what a new store is.
+type CreateStoreRequest struct {
 	// Name is for people.
 	Name string
 	// Aliases maps a door's name to the id by which that door knows the store.
@@ -156,7 +156,7 @@ type CreateStore struct {
 }
 
 // CreateStore makes an empty store. An id or alias in use is ErrStoreExists.
-func (e *Engine) CreateStore(ctx context.Context, c CreateStore) (*Store, error) {
+func (e *Engine) CreateStore(ctx context.Context, c CreateStoreRequest) (*Store, error) {
 	const op = "create store"
 	if e.closed.Load() {
 		return nil, failed(op, c.ID, ErrClosed)

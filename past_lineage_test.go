@@ -22,7 +22,7 @@ func TestPastInItsLineage(t *testing.T) {
 	e, err := Open(ctx, Options{})
 	must(err)
 	defer e.Close()
-	s, err := e.CreateStore(ctx, CreateStore{Name: "past"})
+	s, err := e.CreateStore(ctx, CreateStoreRequest{Name: "past"})
 	must(err)
 	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{
 		{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
@@ -31,7 +31,7 @@ func TestPastInItsLineage(t *testing.T) {
 	for _, text := range []string{"doc:1#viewer@user:1", "doc:2#viewer@user:1"} {
 		tuple, err := rel.Parse(text)
 		must(err)
-		_, err = s.Write(ctx, Write{Add: []rel.Tuple{tuple}})
+		_, err = s.Write(ctx, WriteRequest{Add: []rel.Tuple{tuple}})
 		must(err)
 	}
 	before := s.newest.Load()

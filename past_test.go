@@ -25,11 +25,11 @@ type moment struct {
 }
 
 // readAll reads every tuple and attribute at a revision, page by page.
-func readAll(t testing.TB, s *ostiary.Store, at ostiary.At) (map[rel.Key]rel.Tuple, map[rel.Attribute]string) {
+func readAll(t testing.TB, s *ostiary.Store, at ostiary.Consistency) (map[rel.Key]rel.Tuple, map[rel.Attribute]string) {
 	t.Helper()
 	ctx := context.Background()
 	tuples, values := map[rel.Key]rel.Tuple{}, map[rel.Attribute]string{}
-	r := ostiary.ReadRequest{At: at, Limit: 7}
+	r := ostiary.ReadRequest{Consistency: at, Limit: 7}
 	var last *rel.Tuple
 	for {
 		page := must(s.Read(ctx, r))(t)
@@ -44,7 +44,7 @@ func readAll(t testing.TB, s *ostiary.Store, at ostiary.At) (map[rel.Key]rel.Tup
 			break
 		}
 	}
-	a := ostiary.ReadAttributesRequest{At: at, Limit: 3}
+	a := ostiary.ReadAttributesRequest{Consistency: at, Limit: 3}
 	for {
 		page := must(s.ReadAttributes(ctx, a))(t)
 		for _, x := range page.Attributes {
@@ -105,7 +105,7 @@ var intType = expr.Type{Kind: expr.Int}
 // next writes something at random.
 func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 	n := moment{tuples: maps.Clone(m.tuples), values: maps.Clone(m.values)}
-	w := ostiary.Write{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore}
+	w := ostiary.WriteRequest{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore}
 	if rng.IntN(5) == 0 {
 		f := rel.Filter{SubjectType: "user", SubjectID: fmt.Sprint("u", rng.IntN(6))}
 		w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})
@@ -146,7 +146,7 @@ func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 // check asks what the moment's revision held.
 func (m *moment) check(t testing.TB, s *ostiary.Store) {
 	t.Helper()
-	for _, at := range []ostiary.At{ostiary.Exactly(m.token), ostiary.AtTime(m.time.Add(time.Millisecond))} {
+	for _, at := range []ostiary.Consistency{ostiary.AtExactly(m.token), ostiary.AtTime(m.time.Add(time.Millisecond))} {
 		tuples, values := readAll(t, s, at)
 		if !maps.Equal(tuples, m.tuples) || !maps.Equal(values, m.values) {
 			t.Fatalf("revision %d held\n%v %v, not\n%v %v", must(m.token.Revision())(t), tuples, values, m.tuples, m.values)
@@ -163,11 +163,11 @@ func TestWindow(t *testing.T) {
 		var tokens []ostiary.Token
 		for i := range 10 {
 			clock.Advance(20 * time.Minute)
-			tokens = append(tokens, must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i)),
+			tokens = append(tokens, must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i)),
 				RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "document"}}}}))(t))
 		}
 		ask := func(token ostiary.Token) error {
-			_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.Exactly(token)})
+			_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(token)})
 			return err
 		}
 		for range 2 {
@@ -189,7 +189,7 @@ func TestWindow(t *testing.T) {
 			t.Errorf("changes: %v", page)
 		}
 		// A token whose entry was trimmed still says how fresh an answer must be.
-		must(s.Read(ctx, ostiary.ReadRequest{At: ostiary.AtLeast(tokens[0])}))(t)
+		must(s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(tokens[0])}))(t)
 		s = x.again(s)
 		wantKind(t, ask(tokens[0]), ostiary.ErrTooOld)
 		must(struct{}{}, ask(tokens[8]))(t)
@@ -202,7 +202,7 @@ func TestExpiredAreCollected(t *testing.T) {
 		ctx, clock := context.Background(), newClock()
 		x := start(t, d, ostiary.Options{Clock: clock.Now})
 		s := newStore(t, x.engine, documents())
-		var w ostiary.Write
+		var w ostiary.WriteRequest
 		for i := range 2500 {
 			tuple := tup(t, fmt.Sprintf("document:%d#owner@user:a", i))
 			if i%5 != 0 {
@@ -223,7 +223,7 @@ func TestExpiredAreCollected(t *testing.T) {
 		if st := must(s.Stats(ctx))(t); st.Graph.Tuples != 500 {
 			t.Errorf("%d tuples are left", st.Graph.Tuples)
 		}
-		if got := ask(t, s, "document:1#owner@user:a", ostiary.Ask{At: ostiary.Exactly(token)}); got != "true" {
+		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
 			t.Errorf("in the past: %s", got)
 		}
 	})

@@ -32,7 +32,7 @@ func TestPreconditionsInGroups(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(uint64(w), uint64(many)))
 				for i := range 40 {
 					id := fmt.Sprint(rnd.IntN(6))
-					write := ostiary.Write{}
+					write := ostiary.WriteRequest{}
 					for n := range many {
 						write.Add = append(write.Add, tups(t, fmt.Sprintf("document:x%d-%d-%d#owner@user:anne", w, i, n))...)
 					}

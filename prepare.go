@@ -39,7 +39,7 @@ const (
 
 // Prepare validates a write and takes the store's turn for it. The driver must
 // be a storage.Joiner, else it is ErrTransaction.
-func (s *Store) Prepare(ctx context.Context, w Write) (*Pending, error) {
+func (s *Store) Prepare(ctx context.Context, w WriteRequest) (*Pending, error) {
 	const op = "prepare"
 	if _, ok := s.engine.driver.(storage.Joiner); !ok {
 		return nil, failed(op, s.id, fmt.Errorf("%w: it joins none", ErrTransaction))
@@ -66,7 +66,7 @@ func (s *Store) Prepare(ctx context.Context, w Write) (*Pending, error) {
 }
 
 // prepare makes the pending write; the turn is held.
-func (s *Store) prepare(ctx context.Context, w *Write, secrets []storage.Document) (*Pending, error) {
+func (s *Store) prepare(ctx context.Context, w *WriteRequest, secrets []storage.Document) (*Pending, error) {
 	s.stale = true // an earlier transaction may have been committed unseen
 	base, err := s.base(ctx)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestPrepare(t *testing.T) {
 			x := start(t, m.disk, ostiary.Options{Bounds: ostiary.Bounds{HoldTime: 50 * time.Millisecond}})
 			s := newStore(t, x.engine, documents())
 			prepare := func(owner string) (*ostiary.Pending, any) {
-				p := must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:"+owner)}))(t)
+				p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:"+owner)}))(t)
 				tx := m.begin(x)
 				m.set(tx, owner)
 				must(struct{}{}, p.AppendTo(ctx, tx))(t)
@@ -71,7 +71,7 @@ func TestPrepare(t *testing.T) {
 			p, _ = prepare("forgotten")
 			_, err = p.Publish(ctx)
 			wantKind(t, err, ostiary.ErrPending)
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:next")}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:next")}))(t)
 			want(t, s, "document:1#owner@user:aborted", "false")
 			want(t, s, "document:1#owner@user:forgotten", "false")
 
@@ -79,18 +79,18 @@ func TestPrepare(t *testing.T) {
 			// HoldTime for the turn.
 			_, tx = prepare("unpublished")
 			must(struct{}{}, m.commit(tx))(t)
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:healer")}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:healer")}))(t)
 			want(t, s, "document:1#owner@user:unpublished", "true")
 
 			// An append that is neither committed nor given up keeps the turn.
 			p, _ = prepare("slow")
-			_, err = s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:waiting")})
+			_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:waiting")})
 			wantKind(t, err, ostiary.ErrBusy)
 			p.Abort()
 
 			// One that was never appended loses it after HoldTime.
-			p = must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:late")}))(t)
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:after")}))(t)
+			p = must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:late")}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:after")}))(t)
 			wantKind(t, p.AppendTo(ctx, m.begin(x)), ostiary.ErrPending)
 
 			// A crash between commit and publish is healed by the log.
@@ -101,7 +101,7 @@ func TestPrepare(t *testing.T) {
 			for _, absent := range []string{"aborted", "forgotten", "slow", "waiting", "late"} {
 				want(t, s, "document:1#owner@user:"+absent, "false")
 			}
-			wantKind(t, must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:2#owner@user:a")}))(t).AppendTo(ctx, "no transaction"), ostiary.ErrTransaction)
+			wantKind(t, must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t).AppendTo(ctx, "no transaction"), ostiary.ErrTransaction)
 		})
 	}
 }

@@ -28,7 +28,7 @@ func TestListPages(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		var w ostiary.Write
+		var w ostiary.WriteRequest
 		objects, subjects := map[string]bool{}, map[string]bool{}
 		for i := range 25 {
 			w.Add = append(w.Add, tup(t, fmt.Sprintf("document:d%d#owner@user:anne", i)), tup(t, fmt.Sprintf("document:one#owner@user:u%d", i)))
@@ -52,7 +52,7 @@ func TestListPages(t *testing.T) {
 			if byObject.Cursor, bySubject.Cursor = lo.Next, ls.Next; lo.Next == "" {
 				break
 			}
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:later%d#owner@user:anne", page)),
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:later%d#owner@user:anne", page)),
 				Remove: keys(t, fmt.Sprintf("document:d%d#owner@user:anne", page), fmt.Sprintf("document:one#owner@user:u%d", page))}))(t)
 			if page%3 == 1 {
 				s = x.again(s)
@@ -85,7 +85,7 @@ func TestReadFilters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	all := map[rel.Key]rel.Tuple{}
 	for range 400 {
 		x := tup(t, []string{
@@ -147,37 +147,37 @@ func TestUnknown(t *testing.T) {
 	m.Types[3].Relations[1].Subjects = append(m.Types[3].Relations[1].Subjects, schema.SubjectType{Type: "user", Condition: "at_home"})
 	e := newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{}), Clock: clock.Now, Bounds: ostiary.Bounds{Depth: 3}})
 	s := newStore(t, e, m)
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	w.Add = tups(t, "document:1#owner@user:anne with at_home", "group:0#member@user:anne")
 	for i := range 5 {
 		w.Add = append(w.Add, tup(t, fmt.Sprintf("group:%d#member@group:%d#member", i+1, i)))
 	}
 	token := must(s.Write(ctx, w))(t)
-	check := func(question string, a ostiary.Ask) ostiary.CheckResult {
+	check := func(question string, a ostiary.QueryOptions) ostiary.CheckResult {
 		q := tup(t, question)
-		return must(s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a}))(t)
+		return must(s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}))(t)
 	}
-	r := check("document:1#owner@user:anne", ostiary.Ask{})
-	if r.Truth != expr.Unknown || r.Allowed() || !slices.Equal(r.Reasons.Missing, []string{"place"}) {
+	r := check("document:1#owner@user:anne", ostiary.QueryOptions{})
+	if r.Decision != expr.Unknown || r.Allowed() || !slices.Equal(r.Reasons.Missing, []string{"place"}) {
 		t.Errorf("no context: %v", r)
 	}
-	if r := check("document:1#owner@user:anne", ostiary.Ask{Context: expr.Values{"place": "home"}}); !r.Allowed() {
+	if r := check("document:1#owner@user:anne", ostiary.QueryOptions{Context: expr.Values{"place": "home"}}); !r.Allowed() {
 		t.Errorf("at home: %v", r)
 	}
-	if r := check("document:1#owner@user:anne", ostiary.Ask{Context: expr.Values{"place": "away"}}); r.Truth != expr.False {
+	if r := check("document:1#owner@user:anne", ostiary.QueryOptions{Context: expr.Values{"place": "away"}}); r.Decision != expr.False {
 		t.Errorf("away: %v", r)
 	}
 	for i := range 6 {
-		r := check(fmt.Sprintf("group:%d#member@user:anne", i), ostiary.Ask{})
-		if within := i <= 3; within != r.Allowed() || !within && (r.Truth != expr.Unknown || r.Reasons.Bound != eval.BoundDepth) {
+		r := check(fmt.Sprintf("group:%d#member@user:anne", i), ostiary.QueryOptions{})
+		if within := i <= 3; within != r.Allowed() || !within && (r.Decision != expr.Unknown || r.Reasons.Bound != eval.BoundDepth) {
 			t.Errorf("%d hops with a bound of 3: %v", i, r)
 		}
 	}
 	// A question may ask for less than the engine's bounds, not for more.
-	if r := check("group:4#member@user:anne", ostiary.Ask{Bounds: eval.Bounds{Depth: 100}}); r.Allowed() {
+	if r := check("group:4#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 100}}); r.Allowed() {
 		t.Errorf("beyond the engine's bound: %v", r)
 	}
-	if r := check("group:2#member@user:anne", ostiary.Ask{Bounds: eval.Bounds{Depth: 1}}); r.Allowed() {
+	if r := check("group:2#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 1}}); r.Allowed() {
 		t.Errorf("beyond its own bound: %v", r)
 	}
 
@@ -188,7 +188,7 @@ func TestUnknown(t *testing.T) {
 	}
 	clock.Advance(time.Hour)
 	again := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: ostiary.CheckRequest{Object: rel.Object{Type: "group", ID: "1"}, Relation: "member",
-		Subject: rel.Subject{Type: "user", ID: "anne"}, Ask: ostiary.Ask{At: ostiary.Exactly(token)}}}))(t)
+		Subject: rel.Subject{Type: "user", ID: "anne"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}}}))(t)
 	if string(must(json.Marshal(x))(t)) != string(must(json.Marshal(again))(t)) {
 		t.Errorf("the same question has another explanation:\n%+v\n%+v", x, again)
 	}
@@ -235,20 +235,20 @@ func TestMoreBounds(t *testing.T) {
 			return e.UpdateStore(ctx, s.ID(), "", aliases)
 		}},
 		{"SecondaryKeysMax", ostiary.SecondaryKeysMax, func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: "a", Key: "b", Secondary: repeat(n, "x")}}})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "a", Key: "b", Secondary: repeat(n, "x")}}})
 			return err
 		}},
 		{"DocumentKeyBytesMax", ostiary.DocumentKeyBytesMax, func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: "a", Key: strings.Repeat("x", n)}}})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "a", Key: strings.Repeat("x", n)}}})
 			return err
 		}},
 		{"AttributeValueBytesMax", ostiary.AttributeValueBytesMax, func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{SetAttributes: []rel.Attribute{{Object: object, Name: "name", Value: `"` + strings.Repeat("x", n-2) + `"`}}})
+			_, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: object, Name: "name", Value: `"` + strings.Repeat("x", n-2) + `"`}}})
 			return err
 		}},
 		{"ContextAttributes", 2, func(n int) error {
 			_, err := s.Check(ctx, ostiary.CheckRequest{Object: object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"},
-				Ask: ostiary.Ask{Attributes: repeat(n, rel.Attribute{Object: object, Name: "name", Value: `"x"`})}})
+				QueryOptions: ostiary.QueryOptions{Attributes: repeat(n, rel.Attribute{Object: object, Name: "name", Value: `"x"`})}})
 			return err
 		}},
 	} {
@@ -263,7 +263,7 @@ func TestMoreBounds(t *testing.T) {
 	// An id at its bound is asked and written, one above is refused.
 	for n, ok := range map[int]bool{rel.IDBytesMax: true, rel.IDBytesMax + 1: false} {
 		x := rel.Tuple{Object: rel.Object{Type: "document", ID: strings.Repeat("x", n)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}}
-		_, wrote := s.Write(ctx, ostiary.Write{Add: []rel.Tuple{x}})
+		_, wrote := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{x}})
 		_, asked := s.Check(ctx, ostiary.CheckRequest{Object: x.Object, Relation: x.Relation, Subject: x.Subject})
 		for _, err := range []error{wrote, asked} {
 			if (err == nil) != ok {
@@ -274,7 +274,7 @@ func TestMoreBounds(t *testing.T) {
 		}
 	}
 	for _, long := range []int{ostiary.TokenBytesMax + 1, ostiary.CursorBytesMax + 1} {
-		_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.Exactly(ostiary.Token(strings.Repeat("x", long)))})
+		_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(ostiary.Token(strings.Repeat("x", long)))})
 		wantKind(t, err, ostiary.ErrToken)
 		_, err = s.Read(ctx, ostiary.ReadRequest{Cursor: strings.Repeat("x", long)})
 		wantKind(t, err, ostiary.ErrCursor)

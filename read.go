@@ -21,8 +21,8 @@ type ReadRequest struct {
 	// Limit is the most tuples wanted; 0 is 100.
 	Limit int
 	// Cursor continues where an earlier page's Next says; it takes At's place.
-	Cursor string
-	At     At
+	Cursor      string
+	Consistency Consistency
 }
 
 // StoredTuple is a tuple with the time it was written.
@@ -52,7 +52,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (TuplePage, error) {
 	if err != nil {
 		return TuplePage{}, failed(op, s.id, err)
 	}
-	v, position, err := s.pinned(ctx, r.At, r.Cursor, r.digest)
+	v, position, err := s.pinned(ctx, r.Consistency, r.Cursor, r.digest)
 	if err != nil {
 		return TuplePage{}, failed(op, s.id, err)
 	}
@@ -243,7 +243,7 @@ func relationsOf(v *graph.View, f rel.Filter) []graph.KindName {
 
 // Export yields every tuple of one revision, expired ones left out, in no
 // stated order, without keeping them in memory.
-func (s *Store) Export(ctx context.Context, a At) iter.Seq2[rel.Tuple, error] {
+func (s *Store) Export(ctx context.Context, a Consistency) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		v, err := s.at(ctx, a)
 		if err != nil {
@@ -268,9 +268,9 @@ func (s *Store) Export(ctx context.Context, a At) iter.Seq2[rel.Tuple, error] {
 type ReadAttributesRequest struct {
 	ObjectType, ObjectID, Name string
 	// Limit is the most attributes wanted; 0 is 100.
-	Limit  int
-	Cursor string
-	At     At
+	Limit       int
+	Cursor      string
+	Consistency Consistency
 }
 
 // AttributePage is a page of attributes, in order of object type, id and name.
@@ -293,7 +293,7 @@ func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (At
 	if err != nil {
 		return AttributePage{}, failed(op, s.id, err)
 	}
-	v, position, err := s.pinned(ctx, r.At, r.Cursor, r.digest)
+	v, position, err := s.pinned(ctx, r.Consistency, r.Cursor, r.digest)
 	if err != nil {
 		return AttributePage{}, failed(op, s.id, err)
 	}

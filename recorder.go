@@ -15,9 +15,9 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Recording says which decisions the engine remembers, to ask them again under
+// RecordingOptions says which decisions the engine remembers, to ask them again under
 // a proposal. The zero value remembers none.
-type Recording struct {
+type RecordingOptions struct {
 	// Decisions is how many of the newest decisions are remembered, of all stores
 	// together. Default 0: none, and then no check pays for it.
 	Decisions int
@@ -27,12 +27,12 @@ type Recording struct {
 	Age time.Duration
 }
 
-// Recorded is a decision that was made.
-type Recorded struct {
+// RecordedDecision is a decision that was made.
+type RecordedDecision struct {
 	Time time.Time
 	// Question is what was asked; its At is the zero one.
 	Question CheckRequest
-	Truth    expr.Truth
+	Decision expr.Tristate
 	Revision storage.Revision
 }
 
@@ -50,13 +50,13 @@ type recorder struct {
 }
 
 type recorded struct {
-	Recorded
+	RecordedDecision
 	store       storage.StoreID
 	incarnation storage.Incarnation
 	size        int64
 }
 
-func newRecorder(o Recording) *recorder {
+func newRecorder(o RecordingOptions) *recorder {
 	if o.Decisions <= 0 {
 		return nil
 	}
@@ -69,8 +69,8 @@ func newRecorder(o Recording) *recorder {
 
 // record remembers a decision: a copy, since what a request brings is its
 // caller's.
-func (s *Store) record(r *CheckRequest, truth expr.Truth, revision storage.Revision) {
-	c := recorded{Recorded: Recorded{Time: s.engine.opts.Clock(), Question: copyQuestion(r), Truth: truth, Revision: revision},
+func (s *Store) record(r *CheckRequest, truth expr.Tristate, revision storage.Revision) {
+	c := recorded{RecordedDecision: RecordedDecision{Time: s.engine.opts.Clock(), Question: copyQuestion(r), Decision: truth, Revision: revision},
 		store: s.id, incarnation: s.incarnation}
 	c.size = questionBytes(&c.Question)
 	s.engine.recorder.put(c)
@@ -104,11 +104,11 @@ func (rc *recorder) drop() {
 	rc.n--
 }
 
-// Recorded returns the decisions of this store that are remembered and not
+// RecordedDecisions returns the decisions of this store that are remembered and not
 // older than within (0: all), oldest first, at most limit of the newest (0:
 // all); nil where Options.Record remembers none. The questions are to be read
 // only.
-func (s *Store) Recorded(_ context.Context, within time.Duration, limit int) []Recorded {
+func (s *Store) RecordedDecisions(_ context.Context, within time.Duration, limit int) []RecordedDecision {
 	rc := s.engine.recorder
 	if rc == nil {
 		return nil
@@ -123,11 +123,11 @@ func (s *Store) Recorded(_ context.Context, within time.Duration, limit int) []R
 	for rc.n > 0 && rc.ring[rc.from].Time.Before(now.Add(-rc.age)) {
 		rc.drop()
 	}
-	out := []Recorded{}
+	out := []RecordedDecision{}
 	for i := rc.n - 1; i >= 0; i-- {
 		c := &rc.ring[(rc.from+i)%len(rc.ring)]
 		if c.store == s.id && c.incarnation == s.incarnation && !c.Time.Before(since) {
-			if out = append(out, c.Recorded); len(out) == limit {
+			if out = append(out, c.RecordedDecision); len(out) == limit {
 				break
 			}
 		}
@@ -218,11 +218,11 @@ func valueBytes(v any) int64 {
 }
 
 // recordBatch remembers the decisions of a batch.
-func (s *Store) recordBatch(questions []eval.Question, a *Ask, results []CheckResult) {
+func (s *Store) recordBatch(questions []eval.Question, a *QueryOptions, results []CheckResult) {
 	for i := range results {
 		if r := &results[i]; r.Err == nil {
-			q := CheckRequest{Object: questions[i].Object, Relation: questions[i].Relation, Subject: questions[i].Subject, Ask: *a}
-			s.record(&q, r.Truth, r.Revision)
+			q := CheckRequest{Object: questions[i].Object, Relation: questions[i].Relation, Subject: questions[i].Subject, QueryOptions: *a}
+			s.record(&q, r.Decision, r.Revision)
 		}
 	}
 }

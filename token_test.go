@@ -19,19 +19,19 @@ func TestTwins(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		a, b := newStore(t, x.engine, documents()), newStore(t, x.engine, documents())
-		w := ostiary.Write{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:anne")}
+		w := ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:anne")}
 		ta, tb := must(a.Write(ctx, w))(t), must(b.Write(ctx, w))(t)
 		if ta == tb {
 			t.Fatal("twins share a token")
 		}
-		must(b.Write(ctx, ostiary.Write{Add: tups(t, "document:4#owner@user:only-b")}))(t)
+		must(b.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:4#owner@user:only-b")}))(t)
 		list := ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}, Limit: 1}
 		la, ra := must(a.ListObjects(ctx, list))(t), must(a.Read(ctx, ostiary.ReadRequest{Limit: 1}))(t)
 		for range 2 {
 			want(t, a, "document:4#owner@user:only-b", "false")
 			want(t, b, "document:4#owner@user:only-b", "true")
-			for _, at := range []ostiary.At{ostiary.AtLeast(ta), ostiary.Exactly(ta)} {
-				_, err := b.Read(ctx, ostiary.ReadRequest{At: at})
+			for _, at := range []ostiary.Consistency{ostiary.AtLeast(ta), ostiary.AtExactly(ta)} {
+				_, err := b.Read(ctx, ostiary.ReadRequest{Consistency: at})
 				wantKind(t, err, ostiary.ErrToken)
 			}
 			_, err := b.Changes(ctx, ostiary.ChangesRequest{After: ta})
@@ -55,14 +55,14 @@ func TestIncarnation(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e := newEngine(t, ostiary.Options{})
-	create := ostiary.CreateStore{Name: "same", Aliases: map[string]string{"door": "same"}, ID: storage.NewID(1)}
+	create := ostiary.CreateStoreRequest{Name: "same", Aliases: map[string]string{"door": "same"}, ID: storage.NewID(1)}
 	open := func() (*ostiary.Store, ostiary.Token) {
 		s := must(e.CreateStore(ctx, create))(t)
 		must(struct{}{}, func() error {
 			_, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()})
 			return err
 		}())(t)
-		return s, must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
+		return s, must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	}
 	old, token := open()
 	_, err := e.CreateStore(ctx, create)
@@ -71,11 +71,11 @@ func TestIncarnation(t *testing.T) {
 	_, err = e.StoreByAlias(ctx, "door", "same")
 	wantKind(t, err, ostiary.ErrNoStore)
 	s, _ := open()
-	_, err = s.Read(ctx, ostiary.ReadRequest{At: ostiary.AtLeast(token)})
+	_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(token)})
 	wantKind(t, err, ostiary.ErrToken)
 	_, err = old.Read(ctx, ostiary.ReadRequest{})
 	wantKind(t, err, ostiary.ErrNoStore)
-	_, err = old.Write(ctx, ostiary.Write{Add: tups(t, "document:2#owner@user:anne")})
+	_, err = old.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")})
 	wantKind(t, err, ostiary.ErrNoStore)
 	if found := must(e.StoreByAlias(ctx, "door", "same"))(t); found != s {
 		t.Error("two handles of one store")
@@ -90,15 +90,15 @@ func TestFutureToken(t *testing.T) {
 	raw := must(base64.RawURLEncoding.DecodeString(string(head[3:])))(t)
 	raw[23]++ // the revision's last byte
 	future := ostiary.Token("o1." + base64.RawURLEncoding.EncodeToString(raw))
-	_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.AtLeast(future)})
+	_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(future)})
 	wantKind(t, err, ostiary.ErrFuture)
 	done, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
 	defer cancel()
-	_, err = s.Read(done, ostiary.ReadRequest{At: ostiary.AtRevision(99)})
+	_, err = s.Read(done, ostiary.ReadRequest{Consistency: ostiary.AtRevision(99)})
 	wantKind(t, err, ostiary.ErrFuture)
 	// When the revision comes with another hash, the token is of another history.
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
-	_, err = s.Read(ctx, ostiary.ReadRequest{At: ostiary.AtLeast(future)})
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
+	_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(future)})
 	wantKind(t, err, ostiary.ErrToken)
 }
 
@@ -108,11 +108,11 @@ func TestTokenBits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Microsecond}}), documents())
-	token := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	token := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	for i := range len(token) * 8 {
 		b := []byte(token)
 		b[i/8] ^= 1 << (i % 8)
-		_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.Exactly(ostiary.Token(b))})
+		_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(ostiary.Token(b))})
 		if !errors.Is(err, ostiary.ErrToken) && !errors.Is(err, ostiary.ErrFuture) {
 			t.Errorf("bit %d flipped: %v", i, err)
 		}
@@ -127,7 +127,7 @@ func FuzzToken(f *testing.F) {
 	f.Add("o1.")
 	f.Add("o2.AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
-		_, err := s.Read(ctx, ostiary.ReadRequest{At: ostiary.Exactly(ostiary.Token(text))})
+		_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(ostiary.Token(text))})
 		if err == nil && ostiary.Token(text) != must(s.Head(ctx))(t) {
 			t.Errorf("%q was accepted", text)
 		}
@@ -138,7 +138,7 @@ func FuzzToken(f *testing.F) {
 func FuzzCursor(f *testing.F) {
 	ctx := context.Background()
 	s := newStore(f, newEngine(f, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Microsecond}}), documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(f, "document:1#owner@user:a", "document:2#owner@user:a")}))(f)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(f, "document:1#owner@user:a", "document:2#owner@user:a")}))(f)
 	list := ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}, Limit: 1}
 	f.Add(must(s.Read(ctx, ostiary.ReadRequest{Limit: 1}))(f).Next)
 	f.Add(must(s.ListObjects(ctx, list))(f).Next)

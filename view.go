@@ -22,9 +22,9 @@ type view struct {
 	past bool
 }
 
-// At chooses the revision that a question is asked at. The zero At is the
+// Consistency chooses the revision that a question is asked at. The zero Consistency is the
 // newest view here, without waiting.
-type At struct {
+type Consistency struct {
 	mode  atMode
 	token Token
 	place int64 // revision or time
@@ -43,26 +43,28 @@ const (
 
 // MinimizeLatency asks the newest view here; it is the zero At. On one node
 // every question sees every acknowledged write.
-func MinimizeLatency() At { return At{} }
+func MinimizeLatency() Consistency { return Consistency{} }
 
 // AtLeast asks a view that is not older than the token, waiting for it until
 // the context's deadline (or Bounds.FutureWait); then it is ErrFuture.
-func AtLeast(t Token) At { return At{mode: atLeast, token: t} }
+func AtLeast(t Token) Consistency { return Consistency{mode: atLeast, token: t} }
 
-// Exactly asks the view at the token, as of its commit time.
-func Exactly(t Token) At { return At{mode: atExactly, token: t} }
+// AtExactly asks the view at the token, as of its commit time.
+func AtExactly(t Token) Consistency { return Consistency{mode: atExactly, token: t} }
 
 // AtRevision asks the view at a revision, as of its commit time.
-func AtRevision(r storage.Revision) At { return At{mode: atRevision, place: int64(r)} }
+func AtRevision(r storage.Revision) Consistency {
+	return Consistency{mode: atRevision, place: int64(r)}
+}
 
 // AtTime asks the view that was the newest at a time, as of its commit time.
-func AtTime(t time.Time) At { return At{mode: atTime, place: int64(rel.TimeOf(t))} }
+func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, place: int64(rel.TimeOf(t))} }
 
 // FullyConsistent asks the driver for the head, and waits for it.
-func FullyConsistent() At { return At{mode: atHead} }
+func FullyConsistent() Consistency { return Consistency{mode: atHead} }
 
 // at returns the view that a request asks for.
-func (s *Store) at(ctx context.Context, a At) (*view, error) {
+func (s *Store) at(ctx context.Context, a Consistency) (*view, error) {
 	switch a.mode {
 	case atNewest:
 		return s.view(ctx)

@@ -20,13 +20,13 @@ func TestWatch(t *testing.T) {
 		from := must(s.Head(ctx))(t)
 		const before, after = 20, 30
 		for i := range before {
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", i))}))(t)
 		}
 		started := make(chan struct{})
 		go func() {
 			<-started
 			for i := range after {
-				if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", before+i))}); err != nil {
+				if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", before+i))}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -67,7 +67,7 @@ func TestWatchBehind(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
 	write := func(n, count int) {
 		for i := range count {
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", n+i))}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:a", n+i))}))(t)
 		}
 	}
 	from := must(s.Head(ctx))(t)
@@ -106,7 +106,7 @@ func TestWatchEndsWithItsStore(t *testing.T) {
 	ctx := context.Background()
 	e := must(ostiary.Open(ctx, ostiary.Options{}))(t)
 	s := newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	first := true
 	for _, err := range s.Watch(ctx, ostiary.WatchRequest{After: must(s.Changes(ctx, ostiary.ChangesRequest{Limit: 1}))(t).Next}) {
 		if first {
@@ -129,7 +129,7 @@ func TestSecrets(t *testing.T) {
 		x := start(t, d, ostiary.Options{SecretKey: &[32]byte{1}})
 		s := newStore(t, x.engine, documents())
 		k := ostiary.DocumentKey{Kind: "password", Key: "anne"}
-		must(s.Write(ctx, ostiary.Write{
+		must(s.Write(ctx, ostiary.WriteRequest{
 			Secrets:   []ostiary.Document{{Kind: k.Kind, Key: k.Key, Body: []byte("open sesame")}},
 			Documents: []ostiary.Document{{Kind: "person", Key: "anne", Secondary: []string{"city:rome"}, Body: []byte("{}")}}}))(t)
 		for range 2 {
@@ -160,9 +160,9 @@ func TestSecrets(t *testing.T) {
 		s = x.again(s)
 		_, err = s.Secret(ctx, k)
 		wantKind(t, err, ostiary.ErrNoSecretKey)
-		_, err = s.Write(ctx, ostiary.Write{Secrets: []ostiary.Document{{Kind: "a", Key: "b"}}})
+		_, err = s.Write(ctx, ostiary.WriteRequest{Secrets: []ostiary.Document{{Kind: "a", Key: "b"}}})
 		wantKind(t, err, ostiary.ErrNoSecretKey)
-		must(s.Write(ctx, ostiary.Write{RemoveSecrets: []ostiary.DocumentKey{k}}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{RemoveSecrets: []ostiary.DocumentKey{k}}))(t)
 		_, err = x.driver.Secret(ctx, s.ID(), k.Kind, k.Key)
 		if !errors.Is(err, storage.ErrNoDocument) {
 			t.Error(err)
@@ -181,7 +181,7 @@ func TestChanges(t *testing.T) {
 			if i%2 == 1 {
 				object = "folder:%d#viewer@user:a"
 			}
-			must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf(object, i))}))(t)
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf(object, i))}))(t)
 		}
 		r := ostiary.ChangesRequest{Limit: 2, Types: []string{"folder"}}
 		var got []string

@@ -18,7 +18,7 @@ const WatchNamesMax = 1000
 // WatchPermissionRequest asks for the changes of a computed permission as they
 // come. Permission must name objects or subjects.
 type WatchPermissionRequest struct {
-	Permission
+	PermissionSelector
 	// After is a token whose changes follow; "" is the newest revision.
 	After Token
 	// Context holds the conditions' request parameters.
@@ -34,8 +34,8 @@ type PermissionUpdate struct {
 	// Token is the revision's: what comes after it is After(Token).
 	Token   Token
 	Changes []PermissionChange
-	// Undecided is as in Difference.
-	Undecided int
+	// UnknownCount is as in Difference.
+	UnknownCount int
 }
 
 // WatchPermission yields an update for each entry of the log that changes the
@@ -59,12 +59,12 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	if err := over("WatchNamesMax", len(r.Objects)+len(r.Subjects), WatchNamesMax); err != nil {
 		return err
 	}
-	if err := r.Permission.validate(); err != nil {
+	if err := r.PermissionSelector.validate(); err != nil {
 		return err
 	}
-	at := At{}
+	at := Consistency{}
 	if r.After != "" {
-		at = Exactly(r.After)
+		at = AtExactly(r.After)
 	}
 	before, err := s.at(ctx, at)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	}
 	w := permissionWatch{s: s, r: r, under: differing{context: r.Context, bounds: r.Bounds}, before: before}
 	// What is wrong with the request shows at once, not with the first entry.
-	if _, err := s.newComparison(ctx, &r.Permission, before, before, &w.under); err != nil {
+	if _, err := s.newComparison(ctx, &r.PermissionSelector, before, before, &w.under); err != nil {
 		return err
 	}
 	if err := s.joinHub(ctx); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 			if err != nil {
 				return err
 			}
-			if len(update.Changes)+update.Undecided > 0 && !yield(update, nil) {
+			if len(update.Changes)+update.UnknownCount > 0 && !yield(update, nil) {
 				return nil
 			}
 			continue
@@ -118,7 +118,7 @@ func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u Permission
 			return u, err
 		}
 	}
-	c, err := w.s.newComparison(ctx, &w.r.Permission, w.before, now, &w.under)
+	c, err := w.s.newComparison(ctx, &w.r.PermissionSelector, w.before, now, &w.under)
 	if err != nil {
 		return u, err
 	}

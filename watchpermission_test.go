@@ -37,8 +37,8 @@ func TestWatchPermission(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	from := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@group:g#member", "document:2#viewer@group:g#member")}))(t)
-	r := ostiary.WatchPermissionRequest{Permission: viewers, After: from}
+	from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@group:g#member", "document:2#viewer@group:g#member")}))(t)
+	r := ostiary.WatchPermissionRequest{PermissionSelector: viewers, After: from}
 	r.Objects = []string{"1"}
 	byObject := make(chan []string, 1)
 	last := func(lines []string) bool { return slices.Contains(lines, "document:1 user:last false>true") }
@@ -50,12 +50,12 @@ func TestWatchPermission(t *testing.T) {
 		bySubject <- permissionLines(t, s, r2, func(lines []string) bool { return slices.Contains(lines, "document:9 user:anne false>true") })
 	}()
 	for i := range 5 {
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:other%d#owner@user:x", i))}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:other%d#owner@user:x", i))}))(t)
 	}
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "group:g#member@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
 	must(struct{}{}, s.Compact(ctx))(t)
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:9#owner@user:anne")}))(t)
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:last")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:last")}))(t)
 	// How many entries an update tells of depends on time; the sum does not.
 	if got := <-byObject; !slices.Contains(got, "document:1 user:anne false>true") || len(got) != 2 {
 		t.Error(got)
@@ -79,10 +79,10 @@ func TestWatchPermissionRefuses(t *testing.T) {
 		r    ostiary.WatchPermissionRequest
 		kind error
 	}{
-		"nobody":         {ostiary.WatchPermissionRequest{Permission: viewers}, ostiary.ErrInvalidRequest},
-		"too many":       {ostiary.WatchPermissionRequest{Permission: many}, ostiary.ErrBound},
-		"wrong relation": {ostiary.WatchPermissionRequest{Permission: wrong}, ostiary.ErrNoRelation},
-		"twin's token":   {ostiary.WatchPermissionRequest{Permission: named, After: must(twin.Head(context.Background()))(t)}, ostiary.ErrToken},
+		"nobody":         {ostiary.WatchPermissionRequest{PermissionSelector: viewers}, ostiary.ErrInvalidRequest},
+		"too many":       {ostiary.WatchPermissionRequest{PermissionSelector: many}, ostiary.ErrBound},
+		"wrong relation": {ostiary.WatchPermissionRequest{PermissionSelector: wrong}, ostiary.ErrNoRelation},
+		"twin's token":   {ostiary.WatchPermissionRequest{PermissionSelector: named, After: must(twin.Head(context.Background()))(t)}, ostiary.ErrToken},
 	} {
 		var err error
 		for _, err = range s.WatchPermission(context.Background(), c.r) {
@@ -98,7 +98,7 @@ func TestWatchPermissionSlow(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WatchBuffer: 4}}), documents())
-	r := ostiary.WatchPermissionRequest{Permission: viewers, After: must(s.Head(ctx))(t)}
+	r := ostiary.WatchPermissionRequest{PermissionSelector: viewers, After: must(s.Head(ctx))(t)}
 	r.Objects = []string{"1"}
 	reading, written, done := make(chan struct{}), make(chan struct{}), make(chan []string)
 	go func() {
@@ -108,12 +108,12 @@ func TestWatchPermissionSlow(t *testing.T) {
 			return slices.Contains(lines, "document:1 user:last false>true")
 		})
 	}()
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:first")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:first")}))(t)
 	<-reading
 	for i := range 20 {
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#viewer@user:u%d", i))}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#viewer@user:u%d", i))}))(t)
 	}
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:last")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:last")}))(t)
 	close(written)
 	if got := <-done; len(got) != 22 {
 		t.Errorf("%d of 22 changes", len(got))
@@ -133,7 +133,7 @@ func TestWatchPermissionEnds(t *testing.T) {
 		out := make(chan error, 1)
 		from := must(s.Head(context.Background()))(t)
 		go func() {
-			for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{Permission: p, After: from}) {
+			for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{PermissionSelector: p, After: from}) {
 				if err != nil {
 					out <- err
 					return
@@ -147,7 +147,7 @@ func TestWatchPermissionEnds(t *testing.T) {
 	for i := range 3 {
 		canceled, cancel := context.WithCancel(ctx)
 		first, second := watch(canceled), watch(ctx)
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:u%d", i))}))(t)
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			s, _ := benchStore(b)
-			from := must(s.Write(ctx, ostiary.Write{Add: tups(b, "document:watched#viewer@group:watched#member")}))(b)
+			from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, "document:watched#viewer@group:watched#member")}))(b)
 			p := viewers
 			p.Objects = []string{"watched"}
 			var seen atomic.Int64
@@ -183,7 +183,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			var ended sync.WaitGroup
 			for range watchers {
 				ended.Go(func() {
-					for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{Permission: p, After: from}) {
+					for u, err := range s.WatchPermission(ctx, ostiary.WatchPermissionRequest{PermissionSelector: p, After: from}) {
 						if err != nil {
 							return
 						}
@@ -198,7 +198,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				told.Add(watchers)
 				start := time.Now()
-				must(s.Write(ctx, ostiary.Write{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
+				must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
 				writing = append(writing, time.Since(start))
 				told.Wait()
 				telling = append(telling, time.Since(start))

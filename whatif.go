@@ -18,8 +18,8 @@ type WhatIfRequest struct {
 	// Questions are asked twice each. What they bring along (context, contextual
 	// tuples) is theirs on both sides; their own At must be the zero one.
 	Questions []CheckRequest
-	// At chooses the revision of both sides.
-	At At
+	// Consistency chooses the revision of both sides.
+	Consistency Consistency
 	// Model is the proposed schema, which takes the place of its namespace's
 	// current one; or SchemaID names one that is written already. Neither is
 	// today's.
@@ -29,11 +29,11 @@ type WhatIfRequest struct {
 	// RemoveAttributes count, in Write's order; the rest must not be set. What is
 	// added must be admitted by the proposed schema; an Add of a live key
 	// replaces it, a Remove of another one does nothing.
-	Changes Write
+	Changes WriteRequest
 }
 
-// WhatIf is what a proposal would change, question by question.
-type WhatIf struct {
+// WhatIfResult is what a proposal would change, question by question.
+type WhatIfResult struct {
 	// Items stand in the order of the questions. Where Partial is set there are
 	// fewer: only those that were asked.
 	Items []WhatIfItem
@@ -52,7 +52,7 @@ type WhatIfItem struct{ Before, After CheckResult }
 
 // Changed says whether the two answers differ.
 func (i *WhatIfItem) Changed() bool {
-	return i.Before.Truth != i.After.Truth || (i.Before.Err == nil) != (i.After.Err == nil)
+	return i.Before.Decision != i.After.Decision || (i.Before.Err == nil) != (i.After.Err == nil)
 }
 
 // BoundTime is what WhatIf.Partial says where the context ended.
@@ -61,20 +61,20 @@ const BoundTime = "time"
 // WhatIf asks each question today and under the proposal, at one revision and
 // one time. It ends early, and says so, when Bounds.WhatIfNodes were visited or
 // when ctx ends.
-func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIf, error) {
+func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIfResult, error) {
 	const op = "what if"
 	if err := s.validProposal(&r); err != nil {
-		return WhatIf{}, failed(op, s.id, err)
+		return WhatIfResult{}, failed(op, s.id, err)
 	}
-	v, err := s.at(ctx, r.At)
+	v, err := s.at(ctx, r.Consistency)
 	if err != nil {
-		return WhatIf{}, failed(op, s.id, err)
+		return WhatIfResult{}, failed(op, s.id, err)
 	}
 	p, err := s.propose(ctx, v, &r)
 	if err != nil {
-		return WhatIf{}, failed(op, s.id, err)
+		return WhatIfResult{}, failed(op, s.id, err)
 	}
-	out := WhatIf{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
+	out := WhatIfResult{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
 	left := s.engine.opts.Bounds.WhatIfNodes
 	for i := range r.Questions {
 		if left <= 0 {
@@ -95,12 +95,12 @@ func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIf, error) {
 	return out, nil
 }
 
-func (w *WhatIf) count(i *WhatIfItem) {
+func (w *WhatIfResult) count(i *WhatIfItem) {
 	switch {
 	case !i.Changed():
-	case i.After.Truth == expr.True:
+	case i.After.Decision == expr.True:
 		w.Gained++
-	case i.Before.Truth == expr.True:
+	case i.Before.Decision == expr.True:
 		w.Lost++
 	default:
 		w.Other++
@@ -200,7 +200,7 @@ func (p *proposal) schema(ctx context.Context, r *WhatIfRequest) error {
 }
 
 // remove takes away what the proposal removes.
-func (p *proposal) remove(w *Write) {
+func (p *proposal) remove(w *WriteRequest) {
 	if len(w.Remove)+len(w.RemoveMatching)+len(w.RemoveAttributes) == 0 {
 		return
 	}
@@ -237,15 +237,15 @@ func (p *proposal) ready(ctx context.Context, typ, id string, after bool) (*read
 // any more is an error of the item.
 func (p *proposal) ask(ctx context.Context, r *CheckRequest, after bool) (out CheckResult) {
 	answer, err := p.answer(ctx, r, after)
-	out = CheckResult{Truth: answer.Truth, Reasons: answer.Reasons, Stats: answer.Stats, Revision: p.view.head.Revision}
+	out = CheckResult{Decision: answer.Decision, Reasons: answer.Reasons, Stats: answer.Stats, Revision: p.view.head.Revision}
 	if err != nil {
-		out.Truth, out.Err = expr.False, failed("check", p.s.id, err)
+		out.Decision, out.Err = expr.False, failed("check", p.s.id, err)
 	}
 	return out
 }
 
 func (p *proposal) answer(ctx context.Context, r *CheckRequest, after bool) (eval.Answer, error) {
-	if r.At != (At{}) {
+	if r.Consistency != (Consistency{}) {
 		return eval.Answer{}, fmt.Errorf("%w: a question of many chooses no revision", ErrInvalidRequest)
 	}
 	if err := validQuestion(&r.Object, &r.Subject); err != nil {

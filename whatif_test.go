@@ -18,16 +18,16 @@ import (
 func checks(t testing.TB, texts ...string) (out []ostiary.CheckRequest) {
 	t.Helper()
 	for _, text := range texts {
-		out = append(out, request(t, text, ostiary.Ask{}))
+		out = append(out, request(t, text, ostiary.QueryOptions{}))
 	}
 	return out
 }
 
 // both prints a what-if's answers.
-func both(w ostiary.WhatIf) string {
+func both(w ostiary.WhatIfResult) string {
 	var out []string
 	for _, i := range w.Items {
-		out = append(out, fmt.Sprintf("%v>%v", i.Before.Truth, i.After.Truth))
+		out = append(out, fmt.Sprintf("%v>%v", i.Before.Decision, i.After.Decision))
 	}
 	return strings.Join(out, " ")
 }
@@ -36,25 +36,25 @@ func TestWhatIf(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne", "document:2#owner@user:bob",
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne", "document:2#owner@user:bob",
 		"document:3#parent@folder:f", "folder:f#viewer@user:carl")}))(t)
 	names := must(s.Stats(ctx))(t)
 	questions := checks(t, "document:1#viewer@user:anne", "document:1#viewer@user:zoe", "document:2#viewer@user:bob", "document:3#viewer@user:carl")
-	ask := func(r ostiary.WhatIfRequest) ostiary.WhatIf {
+	ask := func(r ostiary.WhatIfRequest) ostiary.WhatIfResult {
 		t.Helper()
 		r.Questions = questions
 		return must(s.WhatIf(ctx, r))(t)
 	}
-	wantText := func(w ostiary.WhatIf, want string, gained, lost, other int) {
+	wantText := func(w ostiary.WhatIfResult, want string, gained, lost, other int) {
 		t.Helper()
 		if got := both(w); got != want || w.Gained != gained || w.Lost != lost || w.Other != other || w.Partial != "" || w.Revision != 2 {
 			t.Errorf("%s %d %d %d %q, want %s", got, w.Gained, w.Lost, w.Other, w.Partial, want)
 		}
 	}
 	wantText(ask(ostiary.WhatIfRequest{}), "true>true false>false true>true true>true", 0, 0, 0)
-	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.Write{Add: tups(t, "group:g#member@user:zoe"), Remove: keys(t, "document:2#owner@user:bob")}}),
+	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "group:g#member@user:zoe"), Remove: keys(t, "document:2#owner@user:bob")}}),
 		"true>true false>true true>false true>true", 1, 1, 0)
-	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}}),
+	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}}),
 		"true>false false>false true>false true>false", 0, 3, 0)
 	m := documents()
 	m.Types[3].Relations[2].Rewrite = schema.Union(schema.Direct(), schema.Computed("owner"))
@@ -64,7 +64,7 @@ func TestWhatIf(t *testing.T) {
 	info := must(s.CurrentSchema(ctx, ""))(t)
 	wantText(ask(ostiary.WhatIfRequest{SchemaID: info.ID}), "true>true false>false true>true true>true", 0, 0, 0)
 	questions[1].Tuples = tups(t, "group:g#member@user:zoe")
-	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.Write{Add: tups(t, "document:9#owner@user:x"), Remove: keys(t, "document:1#viewer@group:g#member")}}),
+	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:x"), Remove: keys(t, "document:1#viewer@group:g#member")}}),
 		"true>false true>false true>true true>true", 0, 2, 0)
 	if got := must(s.Stats(ctx))(t); got != names {
 		t.Errorf("a proposal left its traces: %+v, before %+v", got, names)
@@ -76,7 +76,7 @@ func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WhatIfQuestions: 2, WhatIfNodes: 4}}), documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@group:g#member", "group:g#member@user:anne")}))(t)
 	two := checks(t, "document:1#viewer@user:anne", "document:1#viewer@user:bob")
 	got := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: two}))(t)
 	if got.Partial != "WhatIfNodes" || len(got.Items) != 1 {
@@ -88,13 +88,13 @@ func TestWhatIfRefuses(t *testing.T) {
 	}{
 		"too many questions":    {ostiary.WhatIfRequest{Questions: append(two, two[0])}, ostiary.ErrBound},
 		"a model and an id":     {ostiary.WhatIfRequest{Model: documents(), SchemaID: "x"}, ostiary.ErrInvalidRequest},
-		"a document":            {ostiary.WhatIfRequest{Changes: ostiary.Write{Documents: []ostiary.Document{{Kind: "k", Key: "x"}}}}, ostiary.ErrInvalidRequest},
+		"a document":            {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "k", Key: "x"}}}}, ostiary.ErrInvalidRequest},
 		"a bad model":           {ostiary.WhatIfRequest{Model: &schema.Model{Types: []schema.TypeDef{{Name: ":"}}}}, ostiary.ErrInvalidSchema},
 		"no such schema":        {ostiary.WhatIfRequest{SchemaID: "x"}, ostiary.ErrNoSchema},
-		"a tuple not admitted":  {ostiary.WhatIfRequest{Changes: ostiary.Write{Add: tups(t, "document:1#owner@group:g#member")}}, ostiary.ErrInvalidTuple},
-		"an attribute unknown":  {ostiary.WhatIfRequest{Changes: ostiary.Write{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "x", Value: "1"}}}}, ostiary.ErrInvalidTuple},
-		"a revision to come":    {ostiary.WhatIfRequest{At: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"a filter of all there": {ostiary.WhatIfRequest{Changes: ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}}}, ostiary.ErrInvalidRequest},
+		"a tuple not admitted":  {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "document:1#owner@group:g#member")}}, ostiary.ErrInvalidTuple},
+		"an attribute unknown":  {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "x", Value: "1"}}}}, ostiary.ErrInvalidTuple},
+		"a revision to come":    {ostiary.WhatIfRequest{Consistency: ostiary.AtRevision(99)}, ostiary.ErrFuture},
+		"a filter of all there": {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}}}, ostiary.ErrInvalidRequest},
 	} {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := s.WhatIf(short, c.r)
@@ -102,7 +102,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) { wantKind(t, err, c.kind) })
 	}
 	q := checks(t, "document:1#viewer@user:anne")
-	q[0].At = ostiary.AtRevision(1)
+	q[0].Consistency = ostiary.AtRevision(1)
 	wantKind(t, must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: q}))(t).Items[0].After.Err, ostiary.ErrInvalidRequest)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -115,18 +115,18 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	clock := newClock()
-	e := newEngine(t, ostiary.Options{Clock: clock.Now, Record: ostiary.Recording{Decisions: 3}})
+	e := newEngine(t, ostiary.Options{Clock: clock.Now, Record: ostiary.RecordingOptions{Decisions: 3}})
 	s, twin := newStore(t, e, documents()), newStore(t, e, documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	context1 := expr.Values{"list": []any{"x"}}
-	r := request(t, "document:1#viewer@user:anne", ostiary.Ask{Context: context1, Tuples: tups(t, "document:7#owner@user:x")})
+	r := request(t, "document:1#viewer@user:anne", ostiary.QueryOptions{Context: context1, Tuples: tups(t, "document:7#owner@user:x")})
 	must(s.Check(ctx, r))(t)
 	context1["list"].([]any)[0] = "changed"
-	must(twin.Check(ctx, request(t, "document:1#viewer@user:anne", ostiary.Ask{})))(t)
+	must(twin.Check(ctx, request(t, "document:1#viewer@user:anne", ostiary.QueryOptions{})))(t)
 	clock.Advance(40 * time.Minute)
-	must(s.CheckMany(ctx, checks(t, "document:1#viewer@user:bob"), ostiary.At{}))(t)
-	got := s.Recorded(ctx, 0, 0)
-	if len(got) != 2 || got[0].Truth != expr.True || got[1].Truth != expr.False || got[0].Revision != 2 ||
+	must(s.CheckMany(ctx, checks(t, "document:1#viewer@user:bob"), ostiary.Consistency{}))(t)
+	got := s.RecordedDecisions(ctx, 0, 0)
+	if len(got) != 2 || got[0].Decision != expr.True || got[1].Decision != expr.False || got[0].Revision != 2 ||
 		got[0].Question.Context["list"].([]any)[0] != "x" || got[0].Question.Tuples[0] != r.Tuples[0] || got[1].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
@@ -134,22 +134,22 @@ func TestRecorded(t *testing.T) {
 	for i := range got {
 		questions[i] = got[i].Question
 	}
-	w := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: questions, Changes: ostiary.Write{Add: tups(t, "document:1#viewer@user:bob")}}))(t)
+	w := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: questions, Changes: ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:bob")}}))(t)
 	if both(w) != "true>true false>true" {
 		t.Error(both(w))
 	}
-	if got := s.Recorded(ctx, 0, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
+	if got := s.RecordedDecisions(ctx, 0, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
 	must(s.Check(ctx, r))(t) // the fourth: the oldest goes
-	if got := s.Recorded(ctx, 0, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
+	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
 	clock.Advance(61 * time.Minute)
-	if got := s.Recorded(ctx, 0, 0); len(got) != 0 {
+	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 0 {
 		t.Errorf("after more than an hour: %+v", got)
 	}
-	if got := newStore(t, newEngine(t, ostiary.Options{}), documents()).Recorded(ctx, 0, 0); got != nil {
+	if got := newStore(t, newEngine(t, ostiary.Options{}), documents()).RecordedDecisions(ctx, 0, 0); got != nil {
 		t.Errorf("without a recorder: %+v", got)
 	}
 }
@@ -158,12 +158,12 @@ func TestRecorded(t *testing.T) {
 func TestRecorderBytes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	e := newEngine(t, ostiary.Options{Record: ostiary.Recording{Decisions: 1000, Bytes: 20_000}})
+	e := newEngine(t, ostiary.Options{Record: ostiary.RecordingOptions{Decisions: 1000, Bytes: 20_000}})
 	s := newStore(t, e, documents())
 	for i := range 300 {
-		must(s.Check(ctx, request(t, fmt.Sprintf("document:%d#viewer@user:anne", i), ostiary.Ask{Context: expr.Values{"text": strings.Repeat("x", 1000)}})))(t)
+		must(s.Check(ctx, request(t, fmt.Sprintf("document:%d#viewer@user:anne", i), ostiary.QueryOptions{Context: expr.Values{"text": strings.Repeat("x", 1000)}})))(t)
 	}
-	if n := len(s.Recorded(ctx, 0, 0)); n == 0 || n > 20 {
+	if n := len(s.RecordedDecisions(ctx, 0, 0)); n == 0 || n > 20 {
 		t.Errorf("%d remembered", n)
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Write is one atomic change of a store: all of it happens, at one revision,
+// WriteRequest is one atomic change of a store: all of it happens, at one revision,
 // or nothing. RemoveMatching and RemoveAttributesMatching act first, then the
 // removals, then what is added or set; all of it is checked against the state
 // before the write. Expired tuples count as absent.
-type Write struct {
+type WriteRequest struct {
 	Add    []rel.Tuple
 	Remove []rel.Key
 	// RemoveMatching removes the tuples, attributes or documents that a filter
@@ -42,7 +42,7 @@ type Write struct {
 
 	// OnDuplicate says what an Add of a live key does, OnMissing what a Remove
 	// of a key that is not live does.
-	OnDuplicate, OnMissing Policy
+	OnDuplicate, OnMissing ConflictAction
 	// Preconditions must all hold on the state before the write.
 	Preconditions []Precondition
 	// SchemaID names the schema that admits what is added; "" is the current one
@@ -52,12 +52,12 @@ type Write struct {
 	puts []schemaPut // Schemas, checked
 }
 
-// Policy says what a write does where its expectation of a key is wrong.
-type Policy uint8
+// ConflictAction says what a write does where its expectation of a key is wrong.
+type ConflictAction uint8
 
 const (
 	// Fail refuses the write, with ErrTupleExists or ErrTupleMissing.
-	Fail Policy = iota
+	Fail ConflictAction = iota
 	// Ignore leaves the key as it is. A duplicate that differs in its condition,
 	// context or expiry is refused all the same.
 	Ignore
@@ -77,7 +77,7 @@ type Precondition struct {
 // Write makes the change and returns the token of its revision, durable. A
 // write that changes nothing (all of it ignored) is no entry; its token is the
 // newest revision's.
-func (s *Store) Write(ctx context.Context, w Write) (Token, error) {
+func (s *Store) Write(ctx context.Context, w WriteRequest) (Token, error) {
 	if err := s.engine.validWrite(&w); err != nil {
 		return "", failed("write", s.id, err)
 	}
@@ -101,7 +101,7 @@ func (s *Store) Write(ctx context.Context, w Write) (Token, error) {
 type writing struct {
 	sub     submission
 	ctx     context.Context
-	w       Write
+	w       WriteRequest
 	secrets []storage.Document
 }
 
@@ -113,14 +113,14 @@ func newWriting() *writing {
 }
 
 func (x *writing) reset() {
-	x.ctx, x.w, x.secrets = nil, Write{}, nil
+	x.ctx, x.w, x.secrets = nil, WriteRequest{}, nil
 	sub := &x.sub
 	sub.leads, sub.first, sub.head, sub.err, sub.at = false, false, storage.Head{}, nil, 0
 	sub.settled.Store(false)
 }
 
 // validWrite checks what needs no state: bounds, names, contradictions.
-func (e *Engine) validWrite(w *Write) error {
+func (e *Engine) validWrite(w *WriteRequest) error {
 	b := &e.opts.Bounds
 	for _, x := range [...]struct {
 		name      string
@@ -168,7 +168,7 @@ func (e *Engine) validWrite(w *Write) error {
 }
 
 // validSchemas compiles a write's schemas.
-func (e *Engine) validSchemas(w *Write) error {
+func (e *Engine) validSchemas(w *WriteRequest) error {
 	w.puts = nil
 	for i := range w.Schemas {
 		put, err := e.schemaPut(&w.Schemas[i])
@@ -206,7 +206,7 @@ func validFilter(f *storage.Filter) error {
 }
 
 // once refuses a key, an attribute or a document that comes twice.
-func (w *Write) once() error {
+func (w *WriteRequest) once() error {
 	if k, twice := w.keyTwice(); twice {
 		return fmt.Errorf("%w: %s comes twice", ErrInvalidRequest, k)
 	}
@@ -227,7 +227,7 @@ func (w *Write) once() error {
 
 // keyTwice finds a key of Add and Remove that comes twice. It is a table of
 // places by the keys' hashes: a map of keys would copy each of them.
-func (w *Write) keyTwice() (twice rel.Key, ok bool) {
+func (w *WriteRequest) keyTwice() (twice rel.Key, ok bool) {
 	n := len(w.Add) + len(w.Remove)
 	if n < 2 {
 		return twice, false
@@ -269,7 +269,7 @@ func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
 	return h ^ h>>32
 }
 
-func (w *Write) validAttributes() error {
+func (w *WriteRequest) validAttributes() error {
 	for i := range w.SetAttributes {
 		a := &w.SetAttributes[i]
 		if err := validAttributeKey(a); err != nil {
@@ -297,7 +297,7 @@ func validAttributeKey(a *rel.Attribute) error {
 
 // changes validates a write on the group's state and says what it does. It
 // changes nothing.
-func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Document) ([]storage.Change, error) {
+func (g *group) changes(ctx context.Context, w *WriteRequest, secrets []storage.Document) ([]storage.Change, error) {
 	if err := g.preconditions(w.Preconditions); err != nil {
 		return nil, err
 	}
@@ -339,7 +339,7 @@ func (g *group) changes(ctx context.Context, w *Write, secrets []storage.Documen
 	return w.documentChanges(g.putSchemas(out, w.puts), secrets), nil
 }
 
-func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, error) {
+func (g *group) removals(w *WriteRequest, out []storage.Change) ([]storage.Change, error) {
 	for _, k := range w.Remove {
 		t, ok := g.batch.Get(k)
 		if !ok || t.Expired(g.now) {
@@ -355,7 +355,7 @@ func (g *group) removals(w *Write, out []storage.Change) ([]storage.Change, erro
 }
 
 // addition says what adding an admitted tuple changes.
-func (g *group) addition(w *Write, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+func (g *group) addition(w *WriteRequest, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
 	old, live := g.batch.Get(t.Key())
 	if live && w.matches(t.Key()) {
 		live = false // the write's own filter removes it before
@@ -375,7 +375,7 @@ func (g *group) addition(w *Write, t *rel.Tuple, out []storage.Change) ([]storag
 	return append(out, storage.Change{Kind: storage.TupleAdd, Tuple: *t, Fresh: !live}), nil
 }
 
-func (w *Write) matches(k rel.Key) bool {
+func (w *WriteRequest) matches(k rel.Key) bool {
 	for i := range w.RemoveMatching {
 		if f := &w.RemoveMatching[i]; f.Target == storage.FilterTuples && f.Tuple.Match(k) {
 			return true

@@ -33,24 +33,24 @@ func TestPolicies(t *testing.T) {
 		ctx := context.Background()
 		time := newClock()
 		s := newStore(t, start(t, d, ostiary.Options{Clock: time.Now}).engine, documents())
-		first := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
+		first := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 
-		same := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: ostiary.Ignore}))(t)
+		same := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: ostiary.Ignore}))(t)
 		if same != first {
 			t.Error("a write that changed nothing has a revision of its own")
 		}
-		_, err := s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Ignore})
+		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Ignore})
 		wantKind(t, err, ostiary.ErrTupleExists)
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Replace}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Replace}))(t)
 		want(t, s, "document:1#owner@user:anne", "true")
 		time.Advance(366 * 24 * 3600 * 1e9)
 		want(t, s, "document:1#owner@user:anne", "false")
 
 		// An expired tuple is absent: it cannot be removed, and can be added.
-		_, err = s.Write(ctx, ostiary.Write{Remove: keys(t, "document:1#owner@user:anne")})
+		_, err = s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne")})
 		wantKind(t, err, ostiary.ErrTupleMissing)
-		must(s.Write(ctx, ostiary.Write{Remove: keys(t, "document:1#owner@user:anne"), OnMissing: ostiary.Ignore}))(t)
-		must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne"),
+		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne"), OnMissing: ostiary.Ignore}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"),
 			Preconditions: []ostiary.Precondition{{Filter: rel.Filter{ObjectType: "document", ObjectID: "1"}, Absent: true}}}))(t)
 		want(t, s, "document:1#owner@user:anne", "true")
 		page := must(s.Changes(ctx, ostiary.ChangesRequest{}))(t)
@@ -65,14 +65,14 @@ func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	owned := rel.Filter{ObjectType: "document", ObjectID: "1", Relation: "owner"}
-	_, err := s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned, Absent: true}}})
+	_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned, Absent: true}}})
 	wantKind(t, err, ostiary.ErrPrecondition)
 	want(t, s, "document:1#viewer@user:b", "false")
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned}}}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:b"), Preconditions: []ostiary.Precondition{{Filter: owned}}}))(t)
 	owned.ObjectID = "2"
-	_, err = s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#viewer@user:c"), Preconditions: []ostiary.Precondition{{Filter: owned}}})
+	_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:c"), Preconditions: []ostiary.Precondition{{Filter: owned}}})
 	wantKind(t, err, ostiary.ErrPrecondition)
 }
 
@@ -82,9 +82,9 @@ func TestRemoveMatching(t *testing.T) {
 		ctx := context.Background()
 		x := start(t, d, ostiary.Options{})
 		s := newStore(t, x.engine, documents())
-		before := must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:anne",
+		before := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:anne",
 			"document:2#viewer@user:bob", "group:g#member@user:anne")}))(t)
-		must(s.Write(ctx, ostiary.Write{
+		must(s.Write(ctx, ostiary.WriteRequest{
 			RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "anne"}}},
 			Add:            tups(t, "document:2#viewer@user:anne")}))(t)
 		for range 2 {
@@ -92,12 +92,12 @@ func TestRemoveMatching(t *testing.T) {
 			want(t, s, "group:g#member@user:anne", "false")
 			want(t, s, "document:2#viewer@user:anne", "true")
 			want(t, s, "document:2#viewer@user:bob", "true")
-			if got := ask(t, s, "group:g#member@user:anne", ostiary.Ask{At: ostiary.Exactly(before)}); got != "true" {
+			if got := ask(t, s, "group:g#member@user:anne", ostiary.QueryOptions{Consistency: ostiary.AtExactly(before)}); got != "true" {
 				t.Errorf("before the removal: %s", got)
 			}
 			s = x.again(s)
 		}
-		_, err := s.Write(ctx, ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}})
+		_, err := s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}})
 		wantKind(t, err, ostiary.ErrInvalidRequest)
 	})
 }
@@ -139,16 +139,16 @@ func TestRefusedTuples(t *testing.T) {
 		{`document:1#owner@user:a with c {"ip":"1.2.3.4","l":["x"],"n":9223372036854775807}`, nil},
 		{`document:1#owner@user:b`, nil},
 	} {
-		_, err := s.Write(ctx, ostiary.Write{Add: tups(t, c.tuple)})
+		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, c.tuple)})
 		if c.kind == nil && err != nil {
 			t.Errorf("%s: %v", c.tuple, err)
 		} else if c.kind != nil {
 			wantKind(t, err, c.kind)
 		}
 	}
-	_, err := s.Write(ctx, ostiary.Write{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "a b"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "x"}}}})
+	_, err := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: rel.Object{Type: "document", ID: "a b"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "x"}}}})
 	wantKind(t, err, ostiary.ErrInvalidName)
-	for _, w := range []ostiary.Write{
+	for _, w := range []ostiary.WriteRequest{
 		{Add: tups(t, "document:1#owner@user:x", "document:1#owner@user:x")},
 		{Add: tups(t, "document:1#owner@user:x"), Remove: keys(t, "document:1#owner@user:x")},
 		{Documents: []ostiary.Document{{Kind: "schema", Key: "x"}}},
@@ -158,7 +158,7 @@ func TestRefusedTuples(t *testing.T) {
 		wantKind(t, err, ostiary.ErrInvalidRequest)
 	}
 	for value, kind := range map[string]error{"true": nil, `"x"`: ostiary.ErrInvalidTuple, "1": ostiary.ErrInvalidTuple, "": ostiary.ErrInvalidTuple} {
-		_, err := s.Write(ctx, ostiary.Write{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "public", Value: value}}})
+		_, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "public", Value: value}}})
 		if (err == nil) != (kind == nil) {
 			t.Errorf("attribute %q: %v", value, err)
 		}
@@ -185,7 +185,7 @@ func TestBounds(t *testing.T) {
 		most int
 	}{
 		{"WriteTuples", func(n int) error {
-			var w ostiary.Write
+			var w ostiary.WriteRequest
 			for i := range n {
 				w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#owner@user:a", n, i)))
 			}
@@ -193,15 +193,15 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 3},
 		{"WriteFilters", func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{RemoveMatching: repeat(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
+			_, err := s.Write(ctx, ostiary.WriteRequest{RemoveMatching: repeat(n, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "x"}})})
 			return err
 		}, 2},
 		{"Preconditions", func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Preconditions: repeat(n, ostiary.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Preconditions: repeat(n, ostiary.Precondition{Filter: rel.Filter{ObjectType: "x"}, Absent: true})})
 			return err
 		}, 2},
 		{"WriteDocuments", func(n int) error {
-			var w ostiary.Write
+			var w ostiary.WriteRequest
 			for i := range n {
 				w.Documents = append(w.Documents, ostiary.Document{Kind: "k", Key: fmt.Sprint(i)})
 			}
@@ -209,7 +209,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 2},
 		{"WriteAttributes", func(n int) error {
-			var w ostiary.Write
+			var w ostiary.WriteRequest
 			for i := range n {
 				w.RemoveAttributes = append(w.RemoveAttributes, rel.Attribute{Object: object, Name: fmt.Sprint("a", i)})
 			}
@@ -217,7 +217,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 2},
 		{"DocumentBytes", func(n int) error {
-			_, err := s.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: "k", Key: "x", Body: make([]byte, n)}}})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "k", Key: "x", Body: make([]byte, n)}}})
 			return err
 		}, 10},
 		{"ContextTuples", func(n int) error {
@@ -233,7 +233,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 20},
 		{"BatchItems", func(n int) error {
-			_, err := s.Batch(ctx, questions(n, check), ostiary.Ask{})
+			_, err := s.Batch(ctx, questions(n, check), ostiary.QueryOptions{})
 			return err
 		}, 2},
 		{"ListItems", func(n int) error {
@@ -274,7 +274,7 @@ func TestConcurrentWriters(t *testing.T) {
 			go func() {
 				defer group.Done()
 				for r := range rounds {
-					_, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d#owner@user:same", r))})
+					_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#owner@user:same", r))})
 					switch {
 					case err == nil:
 						won[r].Add(1)
@@ -282,10 +282,10 @@ func TestConcurrentWriters(t *testing.T) {
 						t.Error(err)
 					}
 					// What others do wrong must not hurt this one.
-					if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", w, r))}); err != nil {
+					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", w, r))}); err != nil {
 						t.Error(err)
 					}
-					if _, err := s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@document:2")}); !errors.Is(err, ostiary.ErrInvalidTuple) {
+					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@document:2")}); !errors.Is(err, ostiary.ErrInvalidTuple) {
 						t.Error(err)
 					}
 				}
@@ -310,12 +310,12 @@ func TestWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
-	p := must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	short, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 2)
 	for range 2 { // one leads, one follows
 		go func() {
-			_, err := s.Write(short, ostiary.Write{Add: tups(t, "document:1#owner@user:b")})
+			_, err := s.Write(short, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")})
 			failed <- err
 		}()
 	}
@@ -328,7 +328,7 @@ func TestWaitingWriterGivesUp(t *testing.T) {
 		}
 	}
 	p.Abort()
-	must(s.Write(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:b")}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")}))(t)
 	want(t, s, "document:1#owner@user:a", "false")
 }
 
@@ -336,11 +336,11 @@ func TestWaitingWritersAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{WritersWaiting: 2, HoldTime: time.Hour}}), documents())
-	p := must(s.Prepare(ctx, ostiary.Write{Add: tups(t, "document:1#owner@user:a")}))(t)
+	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	errs := make(chan error, 3)
 	for i := range 3 {
 		go func() {
-			_, err := s.Write(ctx, ostiary.Write{Add: tups(t, fmt.Sprintf("document:1#owner@user:b%d", i))})
+			_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:1#owner@user:b%d", i))})
 			errs <- err
 		}()
 	}
@@ -362,7 +362,7 @@ func TestMemoryBudget(t *testing.T) {
 		var err error
 		n := 0
 		for ; err == nil && n < 1000; n++ {
-			var w ostiary.Write
+			var w ostiary.WriteRequest
 			for i := range 500 {
 				w.Add = append(w.Add, tup(t, fmt.Sprintf("document:%d-%d#owner@user:a", n, i)))
 			}
@@ -373,11 +373,11 @@ func TestMemoryBudget(t *testing.T) {
 			t.Errorf("refused after %d writes", n)
 		}
 		// A removal is never refused, nor is a load.
-		must(s.Write(ctx, ostiary.Write{Remove: keys(t, "document:0-0#owner@user:a")}))(t)
+		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:0-0#owner@user:a")}))(t)
 		x.opts.MemoryMax = 1
 		s = x.again(s)
 		want(t, s, "document:0-1#owner@user:a", "true")
-		_, err = s.Write(ctx, ostiary.Write{Add: tups(t, "document:new#owner@user:a")})
+		_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:new#owner@user:a")})
 		wantKind(t, err, ostiary.ErrMemory)
 	})
 }

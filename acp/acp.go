@@ -126,7 +126,7 @@ func (e *Engine) Start(ctx context.Context) error {
 func (r *running) openStore(ctx context.Context, name string) error {
 	s, err := r.engine.StoreByAlias(ctx, Door, name)
 	if errors.Is(err, ostiary.ErrNoStore) {
-		s, err = r.engine.CreateStore(ctx, ostiary.CreateStore{Name: name, Aliases: map[string]string{Door: name}})
+		s, err = r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Door: name}})
 	}
 	if err != nil {
 		return err

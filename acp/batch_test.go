@@ -263,7 +263,7 @@ func TestOtherDoors(t *testing.T) {
 		t.Error(r)
 	}
 	x := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: question}))(t)
-	if x.Answer.Truth != expr.True {
+	if x.Answer.Decision != expr.True {
 		t.Error(x)
 	}
 	seen := 0

@@ -174,7 +174,7 @@ type resourceTable struct {
 	// admits are the subject types of each relation.
 	admits map[string][]SubjectType
 	// owners and archived find an object's owner, and its mark.
-	owners, archived *ostiary.Firsts
+	owners, archived *ostiary.SubjectLookup
 }
 
 func newTable(s *ostiary.Store, rec *PolicyRecord) *table {
@@ -183,7 +183,7 @@ func newTable(s *ostiary.Store, rec *PolicyRecord) *table {
 		res := &rec.Resources[i]
 		r := &resourceTable{typ: rec.ID + "/" + typeName(res.Name), def: res,
 			ask: map[string]string{}, manage: map[string]string{}, admits: map[string][]SubjectType{}}
-		r.owners, r.archived = s.Firsts(r.typ, ownerRelation, t.actor), s.Firsts(r.typ, archivedRelation, t.actor)
+		r.owners, r.archived = s.SubjectLookup(r.typ, ownerRelation, t.actor), s.SubjectLookup(r.typ, archivedRelation, t.actor)
 		for _, name := range res.relationNames() {
 			r.ask[name] = name
 			r.manage[name] = managePrefix + name

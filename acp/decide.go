@@ -54,7 +54,7 @@ func decided(a ostiary.CheckResult, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if a.Truth == expr.Unknown && a.Reasons != nil && a.Reasons.Bound != "" {
+	if a.Decision == expr.Unknown && a.Reasons != nil && a.Reasons.Bound != "" {
 		return false, fmt.Errorf("%w: bound %s reached", ErrUndecided, a.Reasons.Bound)
 	}
 	return a.Allowed(), nil
@@ -80,7 +80,7 @@ func (e *Engine) Access(ctx context.Context, actor, permission string, o Object)
 
 // denied is Deny, or Public for what is not registered.
 func (res *resourceTable) denied(ctx context.Context, id string) (Access, error) {
-	_, registered, err := res.owners.Of(ctx, id)
+	_, registered, err := res.owners.First(ctx, id)
 	if err != nil || registered {
 		return Deny, err
 	}
@@ -108,7 +108,7 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 		questions[i] = eval.Question{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
 			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	}
-	answers, err := r.store.Batch(ctx, questions, ostiary.Ask{})
+	answers, err := r.store.Batch(ctx, questions, ostiary.QueryOptions{})
 	if err != nil {
 		return nil, failed(op, err)
 	}

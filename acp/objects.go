@@ -129,7 +129,7 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 		return Registration{}, fmt.Errorf("%w: %s", ErrObjectNotFound, o)
 	}
 	reg := Registration{Owner: page.Tuples[0].Subject.ID, Since: page.Tuples[0].Created}
-	if _, reg.Archived, err = res.archived.Of(ctx, o.ID); err != nil {
+	if _, reg.Archived, err = res.archived.First(ctx, o.ID); err != nil {
 		return reg, err
 	}
 	if len(stampKey(o)) > ostiary.DocumentKeyBytesMax {
@@ -154,7 +154,7 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 func (e *Engine) Owner(ctx context.Context, o Object) (did string, registered bool, err error) {
 	_, _, res, err := e.resource(ctx, o.Policy, o.Resource)
 	if err == nil {
-		did, registered, err = res.owners.Of(ctx, o.ID)
+		did, registered, err = res.owners.First(ctx, o.ID)
 	}
 	if err != nil {
 		return "", false, failed("owner", err)

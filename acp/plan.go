@@ -20,7 +20,7 @@ type operation func(ctx context.Context, p *plan) error
 type plan struct {
 	e *Engine
 	r *running
-	w ostiary.Write
+	w ostiary.WriteRequest
 	// first is the first object, mostly the only one; objects are the others.
 	first   objectState
 	objects map[Object]*objectState
@@ -156,8 +156,8 @@ func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
 		return s, err
 	}
 	var ok bool
-	if s.owner, ok, err = s.res.owners.Of(ctx, o.ID); err == nil && ok {
-		_, s.archived, err = s.res.archived.Of(ctx, o.ID)
+	if s.owner, ok, err = s.res.owners.First(ctx, o.ID); err == nil && ok {
+		_, s.archived, err = s.res.archived.First(ctx, o.ID)
 	}
 	return s, err
 }
@@ -284,7 +284,7 @@ func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, rela
 		return false, fmt.Errorf("%w: the authority of %s after a removal", ErrBatch, actor)
 	}
 	return decided(p.r.store.Check(ctx, ostiary.CheckRequest{Object: s.object, Relation: s.res.manage[relation],
-		Subject: rel.Subject{Type: s.t.actor, ID: actorID(actor)}, Ask: ostiary.Ask{Tuples: s.tuples}}))
+		Subject: rel.Subject{Type: s.t.actor, ID: actorID(actor)}, QueryOptions: ostiary.QueryOptions{Tuples: s.tuples}}))
 }
 
 // register registers an object to an actor.

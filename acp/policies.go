@@ -80,30 +80,30 @@ func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, s
 			return rec, token, nil
 		}
 	}
-	_, lost := r.store.Write(ctx, ostiary.Write{Documents: []ostiary.Document{stateDocument(counter)}})
+	_, lost := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{stateDocument(counter)}})
 	return nil, "", errors.Join(err, lost)
 }
 
 // newPolicy is the write that creates a policy.
-func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*PolicyRecord, ostiary.Write, error) {
+func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*PolicyRecord, ostiary.WriteRequest, error) {
 	if creator == "" {
-		return nil, ostiary.Write{}, ErrUnauthenticated
+		return nil, ostiary.WriteRequest{}, ErrUnauthenticated
 	}
 	p, err := ParsePolicy(src.Text, src.Dialect)
 	if err != nil {
-		return nil, ostiary.Write{}, err
+		return nil, ostiary.WriteRequest{}, err
 	}
 	if err := src.specified(p); err != nil {
-		return nil, ostiary.Write{}, err
+		return nil, ostiary.WriteRequest{}, err
 	}
 	now := e.opts.Clock().UTC()
 	rec := &PolicyRecord{ID: p.ID(counter), Policy: *p, Source: src.Text, Creator: creator,
 		Metadata: maps.Clone(src.Metadata), Created: now, Modified: now}
 	doc, err := rec.document()
 	if err != nil {
-		return nil, ostiary.Write{}, err
+		return nil, ostiary.WriteRequest{}, err
 	}
-	return rec, ostiary.Write{Schemas: []ostiary.SchemaSource{rec.schema()},
+	return rec, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()},
 		Documents: []ostiary.Document{doc, stateDocument(counter)}}, nil
 }
 
@@ -207,7 +207,7 @@ func ValidatePolicy(src PolicySource) (*Policy, error) {
 // dialect or the actor's name, is ErrEdit. Only the creator may edit.
 func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySource) (removed int, err error) {
 	const op = "edit policy"
-	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (ostiary.Write, error) {
+	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (ostiary.WriteRequest, error) {
 		dialect := src.Dialect
 		if dialect == DialectAuto {
 			dialect = t.record.Dialect
@@ -220,7 +220,7 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 			err = editable(&t.record.Policy, p)
 		}
 		if err != nil {
-			return ostiary.Write{}, err
+			return ostiary.WriteRequest{}, err
 		}
 		rec := *t.record
 		rec.Policy, rec.Source, rec.Modified = *p, src.Text, e.opts.Clock().UTC()
@@ -229,9 +229,9 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 		}
 		doc, err := rec.document()
 		if err != nil {
-			return ostiary.Write{}, err
+			return ostiary.WriteRequest{}, err
 		}
-		w := ostiary.Write{Schemas: []ostiary.SchemaSource{rec.schema()}, Documents: []ostiary.Document{doc}}
+		w := ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()}, Documents: []ostiary.Document{doc}}
 		w.RemoveMatching, removed, err = r.goneRelations(ctx, t, p)
 		return w, err
 	})
@@ -289,11 +289,11 @@ func (r *running) goneRelations(ctx context.Context, t *table, p *Policy) (filte
 // EditPolicyMetadata replaces what was supplied with the policy. Only the
 // creator may.
 func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metadata map[string]string) error {
-	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (ostiary.Write, error) {
+	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (ostiary.WriteRequest, error) {
 		rec := *t.record
 		rec.Metadata, rec.Modified = maps.Clone(metadata), e.opts.Clock().UTC()
 		doc, err := rec.document()
-		return ostiary.Write{Documents: []ostiary.Document{doc}}, err
+		return ostiary.WriteRequest{Documents: []ostiary.Document{doc}}, err
 	}))
 }
 
@@ -304,8 +304,8 @@ func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 	const op = "delete policy"
 	var left []storage.Filter
 	var from *running
-	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.Write, error) {
-		w := ostiary.Write{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}},
+	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.WriteRequest, error) {
+		w := ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}},
 			RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: registrationKind, DocumentKeyPrefix: id}}}
 		from, left = r, nil
 		for _, res := range t.resources {
@@ -323,7 +323,7 @@ func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 	})
 	for err == nil && len(left) > 0 {
 		now := min(len(left), deletedAtOnce)
-		_, err = from.store.Write(ctx, ostiary.Write{RemoveMatching: left[:now]})
+		_, err = from.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: left[:now]})
 		left = left[now:]
 	}
 	return failed(op, err)
@@ -334,7 +334,7 @@ const deletedAtOnce = storage.FiltersMax - 1
 
 // changePolicy writes what its creator changes of a policy. Nobody uses an
 // authority meanwhile, since the change may take it away.
-func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.Write, error)) error {
+func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.WriteRequest, error)) error {
 	r := e.run.Load()
 	if r == nil {
 		return ErrClosed

@@ -187,7 +187,7 @@ func worldOf(t *testing.T, e *acp.Engine, policy string) oracle.World {
 	info := must(s.CurrentSchema(ctx, policy))(t)
 	schema := must(s.Schema(ctx, info.ID))(t)
 	w := oracle.World{Model: *schema.Model, Now: 1, Depth: 25}
-	for tuple, err := range s.Export(ctx, ostiary.At{}) {
+	for tuple, err := range s.Export(ctx, ostiary.Consistency{}) {
 		w.Stored = append(w.Stored, must(tuple, err)(t))
 	}
 	return w

@@ -33,7 +33,7 @@ func (t *Embedded) Setup(ctx context.Context, model string, tuples Tuples, progr
 // Fill makes a store of a model and tuples by the library, the fastest way there
 // is. It is how data comes into a folder before a server opens it.
 func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, progress func(int)) (*ostiary.Store, error) {
-	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: storeName})
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: storeName})
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func (t *Embedded) Prepare(r Request) (Prepared, error) {
 		return p, nil
 	case r.List != nil:
 		l := r.List
-		return &embeddedList{t.store, ostiary.ListObjectsRequest{Type: l.Type, Relation: l.Relation, Subject: l.Subject, Ask: ostiary.Ask{Tuples: l.Tuples}}, l.Count}, nil
+		return &embeddedList{t.store, ostiary.ListObjectsRequest{Type: l.Type, Relation: l.Relation, Subject: l.Subject, QueryOptions: ostiary.QueryOptions{Tuples: l.Tuples}}, l.Count}, nil
 	case r.Write != nil || r.Remove != nil:
-		p := &embeddedWrite{store: t.store, write: ostiary.Write{Add: r.Write}}
+		p := &embeddedWrite{store: t.store, write: ostiary.WriteRequest{Add: r.Write}}
 		for i := range r.Remove {
 			p.write.Remove = append(p.write.Remove, r.Remove[i].Key())
 		}
@@ -77,7 +77,7 @@ func (t *Embedded) Prepare(r Request) (Prepared, error) {
 }
 
 func (c *Check) request() ostiary.CheckRequest {
-	return ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject, Ask: ostiary.Ask{Context: c.Context, Tuples: c.Tuples}}
+	return ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject, QueryOptions: ostiary.QueryOptions{Context: c.Context, Tuples: c.Tuples}}
 }
 
 func allowedOf(checks []Check) int {
@@ -122,7 +122,7 @@ type embeddedBatch struct {
 }
 
 func (p *embeddedBatch) Ask(ctx context.Context, _ int) error {
-	results, err := p.store.Batch(ctx, p.questions, ostiary.Ask{})
+	results, err := p.store.Batch(ctx, p.questions, ostiary.QueryOptions{})
 	if err != nil {
 		return failure(err)
 	}
@@ -151,7 +151,7 @@ func (p *embeddedList) Ask(ctx context.Context, _ int) error {
 
 type embeddedWrite struct {
 	store *ostiary.Store
-	write ostiary.Write
+	write ostiary.WriteRequest
 }
 
 func (p *embeddedWrite) Ask(ctx context.Context, _ int) error {

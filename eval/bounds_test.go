@@ -85,16 +85,16 @@ func TestDepthBound(t *testing.T) {
 		env := &eval.Env{Bounds: eval.Bounds{Depth: bound}}
 		for name, mode := range modes {
 			b, v := world(t, chainModel, chain(t, most))
-			if a := ask(t, b.Force(mode), v, "doc:0#r@user:1", env); a.Truth != expr.True {
-				t.Errorf("%s: %d hops = %s", name, most, a.Truth)
+			if a := ask(t, b.Force(mode), v, "doc:0#r@user:1", env); a.Decision != expr.True {
+				t.Errorf("%s: %d hops = %s", name, most, a.Decision)
 			}
 			b, v = world(t, chainModel, chain(t, most+1))
 			a := ask(t, b.Force(mode), v, "doc:0#r@user:1", env)
-			if a.Truth != expr.Unknown || a.Reasons.Bound != eval.BoundDepth || a.Reasons.Cycle {
-				t.Errorf("%s: %d hops = %s (%s)", name, most+1, a.Truth, a.Reasons)
+			if a.Decision != expr.Unknown || a.Reasons.Bound != eval.BoundDepth || a.Reasons.Cycle {
+				t.Errorf("%s: %d hops = %s (%s)", name, most+1, a.Decision, a.Reasons)
 			}
-			if a := ask(t, b.Force(mode), v, "doc:0#r@user:2", env); a.Truth != expr.False {
-				t.Errorf("%s: without a proof: %s", name, a.Truth)
+			if a := ask(t, b.Force(mode), v, "doc:0#r@user:2", env); a.Decision != expr.False {
+				t.Errorf("%s: without a proof: %s", name, a.Decision)
 			}
 		}
 	}
@@ -109,15 +109,15 @@ func TestNodesBound(t *testing.T) {
 		f := b.Force(mode)
 		full := ask(t, f, v, "doc:0#r@user:2", &eval.Env{})
 		at := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: eval.Bounds{Nodes: full.Stats.Nodes}})
-		if at.Truth != expr.False {
-			t.Errorf("%s: at the bound of %d: %s (%s)", name, full.Stats.Nodes, at.Truth, at.Reasons)
+		if at.Decision != expr.False {
+			t.Errorf("%s: at the bound of %d: %s (%s)", name, full.Stats.Nodes, at.Decision, at.Reasons)
 		}
 		if full.Stats.Nodes == 1 {
 			continue // from the subject's side there is nothing to visit, and 0 is no bound
 		}
 		past := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: eval.Bounds{Nodes: full.Stats.Nodes - 1}})
-		if past.Truth != expr.Unknown || past.Reasons.Bound != eval.BoundNodes {
-			t.Errorf("%s: past the bound: %s (%s)", name, past.Truth, past.Reasons)
+		if past.Decision != expr.Unknown || past.Reasons.Bound != eval.BoundNodes {
+			t.Errorf("%s: past the bound: %s (%s)", name, past.Decision, past.Reasons)
 		}
 	}
 }
@@ -154,14 +154,14 @@ func TestLongChains(t *testing.T) {
 			})
 			for _, mode := range []eval.Mode{eval.ModeAuto, eval.ModeSolver} {
 				f := b.Force(mode)
-				if a := ask(t, f, v, "doc:0#r@user:1", long); (a.Truth == expr.True) == (model == "negation") {
-					t.Errorf("within the bound: %s (%s)", a.Truth, a.Reasons)
+				if a := ask(t, f, v, "doc:0#r@user:1", long); (a.Decision == expr.True) == (model == "negation") {
+					t.Errorf("within the bound: %s (%s)", a.Decision, a.Reasons)
 				}
 				if model == "negation" {
 					continue
 				}
-				if a := ask(t, f, v, "doc:0#r@user:1", &eval.Env{}); a.Truth != expr.Unknown || a.Reasons.Bound != eval.BoundDepth {
-					t.Errorf("beyond the bound: %s (%s)", a.Truth, a.Reasons)
+				if a := ask(t, f, v, "doc:0#r@user:1", &eval.Env{}); a.Decision != expr.Unknown || a.Reasons.Bound != eval.BoundDepth {
+					t.Errorf("beyond the bound: %s (%s)", a.Decision, a.Reasons)
 				}
 			}
 		})
@@ -194,8 +194,8 @@ relation v: or(but(in, no), from(parent, v))
 	data := rowsOf(tuples, nil)
 	for name, r := range map[string]eval.Reader{"both ways": eval.NewReader(data), "one way": eval.NewReader(oneWay{data})} {
 		a := ask(t, eval.Bind(s, r), r, "doc:0#v@user:1", &eval.Env{Bounds: eval.Bounds{Nodes: 10 * n * n}})
-		if a.Truth != expr.False || a.Stats.Nodes > 200_000 {
-			t.Errorf("%s: %s (%s), %d nodes", name, a.Truth, a.Reasons, a.Stats.Nodes)
+		if a.Decision != expr.False || a.Stats.Nodes > 200_000 {
+			t.Errorf("%s: %s (%s), %d nodes", name, a.Decision, a.Reasons, a.Stats.Nodes)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestFanOut(t *testing.T) {
 					user := name[:len(name)-len("-allowed")*btoi(len(name) > len("mirror"))]
 					a := ask(t, b, v, "document:"+name+"#viewer@user:"+user, &eval.Env{})
 					if a.Allowed() != (len(name) > len("mirror")) {
-						t.Errorf("%s", a.Truth)
+						t.Errorf("%s", a.Decision)
 					}
 					if a.Stats.Probes > 50 || a.Stats.Nodes > 50 {
 						t.Errorf("%d probes, %d nodes", a.Stats.Probes, a.Stats.Nodes)

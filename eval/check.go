@@ -108,15 +108,15 @@ func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) An
 		q.again()
 		out := q.walked(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
 		if out.truth != expr.Unknown || q.ended() {
-			return Answer{Truth: out.truth, Reasons: q.bounded()}
+			return Answer{Decision: out.truth, Reasons: q.bounded()}
 		}
 	}
 	truth, reasons := q.solved(id, n, object)
-	return Answer{Truth: truth, Reasons: reasons}
+	return Answer{Decision: truth, Reasons: reasons}
 }
 
 // solved answers by the equations.
-func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) (expr.Truth, *Reasons) {
+func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *Reasons) {
 	own := new(query)
 	*own = *q
 	a, ok := own.mixed(id, n, object)
@@ -124,7 +124,7 @@ func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) (e
 		a = own.solution(id, n, object)
 	}
 	q.stats, q.err = own.stats, own.err
-	return a.Truth, a.Reasons
+	return a.Decision, a.Reasons
 }
 
 // mixed answers by the equations of what stands in cycles alone, and walks
@@ -142,7 +142,7 @@ func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (An
 	if !ok {
 		return Answer{}, false
 	}
-	return Answer{Truth: s.truth(s.root())}, true
+	return Answer{Decision: s.truth(s.root())}, true
 }
 
 func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) Answer {
@@ -152,11 +152,11 @@ func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) 
 	case q.failed() != nil:
 		return Answer{}
 	case !s.full:
-		return Answer{Truth: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
+		return Answer{Decision: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
 	case s.truth(s.root()) != expr.Unknown:
-		return Answer{Truth: s.truth(s.root())}
+		return Answer{Decision: s.truth(s.root())}
 	}
-	a := Answer{Truth: expr.Unknown, Reasons: s.reasons()}
+	a := Answer{Decision: expr.Unknown, Reasons: s.reasons()}
 	if fault.On(fault.EvalDepthIsFalse) && a.Reasons.Bound == BoundDepth {
 		return Answer{}
 	}

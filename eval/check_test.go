@@ -118,8 +118,8 @@ func TestSemantics(t *testing.T) {
 				b := eval.Bind(s, r).Force(m)
 				for _, a := range script.Asks {
 					got, err := b.Check(context.Background(), r, eval.Question(a.Question), env)
-					if err != nil || got.Truth != a.Want {
-						t.Errorf("%s = %s (%s), %v; want %s", a.Question, got.Truth, got.Reasons, err, a.Want)
+					if err != nil || got.Decision != a.Want {
+						t.Errorf("%s = %s (%s), %v; want %s", a.Question, got.Decision, got.Reasons, err, a.Want)
 					}
 				}
 			})
@@ -209,16 +209,16 @@ func compareWorld(t *testing.T, seed uint64, w *oracle.World, s *schema.Schema, 
 			for way, r := range readers {
 				for name, mode := range modes {
 					got, err := eval.Bind(s, r).Force(mode).Check(context.Background(), r, q, env)
-					if err != nil || got.Truth != want {
+					if err != nil || got.Decision != want {
 						t.Errorf("seed %d, %s, %s: %s = %s (%s), %v; want %s\n%s", seed, way, name,
-							oracle.Question(q), got.Truth, got.Reasons, err, want, oracle.Script{World: *w})
+							oracle.Question(q), got.Decision, got.Reasons, err, want, oracle.Script{World: *w})
 						return
 					}
 					why := got.Reasons.String()
 					if reasons == "" {
 						reasons = why
 					}
-					if reasons != why || got.Truth == expr.Unknown && why == "" {
+					if reasons != why || got.Decision == expr.Unknown && why == "" {
 						t.Errorf("seed %d, %s: %s is unknown for %q and for %q", seed, name, oracle.Question(q), reasons, why)
 						return
 					}

@@ -25,7 +25,7 @@ func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons
 
 // attribute evaluates OpAttribute: whether a bool attribute of an object is
 // true. Reasons are set where that is unknown.
-func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Truth, *Reasons) {
+func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Tristate, *Reasons) {
 	value, ok := "", false
 	if n != 0 {
 		value, ok = q.r.Attribute(n, name)
@@ -46,7 +46,7 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 }
 
 // rule evaluates OpRule on an object of type t.
-func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Truth, *Reasons) {
+func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Tristate, *Reasons) {
 	stored, request := expr.Values{}, expr.Values{}
 	absent := map[string]string{} // by parameter: what the asker knows it as
 	if n != 0 {
@@ -75,8 +75,8 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 	}
 	q.stats.Conditions++
 	res := rule.Condition.Program.Eval(stored, request, q.env.Now)
-	if res.Truth != expr.Unknown {
-		return res.Truth, nil
+	if res.Value != expr.Unknown {
+		return res.Value, nil
 	}
 	missing := slices.Clone(res.Missing)
 	for i, m := range missing {

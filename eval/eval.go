@@ -50,14 +50,14 @@ const (
 
 // Answer is a decision of three values and how it came about.
 type Answer struct {
-	Truth expr.Truth
+	Decision expr.Tristate
 	// Reasons say why Truth is Unknown; nil otherwise.
 	Reasons *Reasons
 	Stats   Stats
 }
 
 // Allowed says whether the answer is a clear yes. Whatever else it is, is not.
-func (a Answer) Allowed() bool { return a.Truth == expr.True }
+func (a Answer) Allowed() bool { return a.Decision == expr.True }
 
 // Stats count work: the same question on the same data gives the same counts.
 type Stats struct {

@@ -43,9 +43,9 @@ type Tree struct {
 	Rewrite  string
 	Children []*Tree
 	Leaves   []Leaf
-	// Truth and Reasons are an attribute's or rule's.
-	Truth   expr.Truth
-	Reasons *Reasons
+	// Decision and Reasons are an attribute's or rule's.
+	Decision expr.Tristate
+	Reasons  *Reasons
 
 	// Seen marks a TreeRelation that is expanded elsewhere in the tree, as high up
 	// or higher, and has no child here: so a cycle is a finite tree, and shared
@@ -61,8 +61,8 @@ type Tree struct {
 // Leaf is one tuple that counts.
 type Leaf struct {
 	Tuple rel.Tuple
-	// Truth is the condition's result, True where there is none.
-	Truth expr.Truth
+	// Decision is the condition's result, True where there is none.
+	Decision expr.Tristate
 	// Wildcard says that the tuple names every plain object of a type.
 	Wildcard bool
 	// Tree is, for a userset or a related object, the relation that it leads to;
@@ -194,9 +194,9 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 			x.leaves(t, e, &v.Restriction, n, v.Target, b.plainKinds(v.Kind))
 		}
 	case schema.OpAttribute:
-		t.Truth, t.Reasons = x.q.attribute(typ, n, of.Object.ID, e.Attribute)
+		t.Decision, t.Reasons = x.q.attribute(typ, n, of.Object.ID, e.Attribute)
 	case schema.OpRule:
-		t.Truth, t.Reasons = x.q.rule(e.Rule, typ, n, of.Object.ID)
+		t.Decision, t.Reasons = x.q.rule(e.Rule, typ, n, of.Object.ID)
 	}
 	for _, ch := range e.Children {
 		t.Children = append(t.Children, x.rewrite(of, ch, n))
@@ -237,7 +237,7 @@ func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e grap
 		return
 	}
 	key := x.q.key(from, e)
-	l := Leaf{Truth: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
+	l := Leaf{Decision: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
 		Condition: v.detail.Condition, Context: v.detail.Context, Expires: v.detail.Expires}}
 	l.Wildcard = key.Subject.IsWildcard() && !x.q.b.s.Options.StarIsOrdinary
 	if to != schema.None {

@@ -10,7 +10,7 @@ import (
 // check says, but for the bound on hops, which a tree does not count, and for
 // schema.Options.MissingContextFails. What was cut is unknown. It is simple, not
 // quick.
-func (t *Tree) Member(sub rel.Subject) expr.Truth {
+func (t *Tree) Member(sub rel.Subject) expr.Tristate {
 	m := &treeMembers{sub: sub, nodes: map[treeKey]*Tree{}}
 	m.collect(t)
 	m.low, m.high = map[treeKey]bool{}, map[treeKey]bool{}
@@ -93,7 +93,7 @@ func (m *treeMembers) relation(t *Tree, set map[treeKey]bool, high bool) bool {
 	return m.holds(t.Children[0], set, high)
 }
 
-func holdsIn(t expr.Truth, high bool) bool { return t == expr.True || high && t == expr.Unknown }
+func holdsIn(t expr.Tristate, high bool) bool { return t == expr.True || high && t == expr.Unknown }
 
 // holds says whether the subject is in a part of a tree.
 func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
@@ -101,7 +101,7 @@ func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
 	case TreeRelation:
 		return set[t.key()]
 	case TreeAttribute, TreeRule:
-		return holdsIn(t.Truth, high)
+		return holdsIn(t.Decision, high)
 	case TreeDirect, TreeArrow:
 		for i := range t.Leaves {
 			if m.leaf(t, &t.Leaves[i], set, high) {
@@ -134,7 +134,7 @@ func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
 func (m *treeMembers) leaf(t *Tree, l *Leaf, set map[treeKey]bool, high bool) bool {
 	s := l.Tuple.Subject
 	switch {
-	case !holdsIn(l.Truth, high):
+	case !holdsIn(l.Decision, high):
 		return false
 	case t.Kind == TreeDirect && (s == m.sub || l.Wildcard && m.sub.Relation == "" && m.sub.Type == s.Type):
 		return true

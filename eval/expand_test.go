@@ -41,7 +41,7 @@ func TestExpandIsCheck(t *testing.T) {
 	}
 	for truth, n := range counts {
 		if n < listWorlds/2 {
-			t.Errorf("only %d answers are %v", n, expr.Truth(truth))
+			t.Errorf("only %d answers are %v", n, expr.Tristate(truth))
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (t *Tree) write(sb *strings.Builder, depth int) {
 	case TreeRelation:
 		line = t.Object.String() + "#" + t.Relation
 	case TreeAttribute, TreeRule:
-		line += " is " + t.Truth.String()
+		line += " is " + t.Decision.String()
 		if t.Reasons != nil {
 			line += " (" + t.Reasons.String() + ")"
 		}
@@ -39,7 +39,7 @@ func (t *Tree) write(sb *strings.Builder, depth int) {
 		l := &t.Leaves[i]
 		sb.WriteString(pad + "  - " + l.Tuple.String())
 		if l.Tuple.Condition != "" {
-			sb.WriteString(" (" + l.Truth.String() + ")")
+			sb.WriteString(" (" + l.Decision.String() + ")")
 		}
 		sb.WriteByte('\n')
 		if l.Tree != nil {
@@ -77,11 +77,11 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 		Reasons: t.Reasons.json(), Children: t.Children, Seen: t.Seen, Cut: t.Cut, Bound: t.Bound,
 	}
 	if t.Kind == TreeAttribute || t.Kind == TreeRule {
-		out.Result = t.Truth.String()
+		out.Result = t.Decision.String()
 	}
 	for i := range t.Leaves {
 		l := &t.Leaves[i]
-		out.Leaves = append(out.Leaves, leaf{l.Tuple.String(), l.Truth.String(), l.Tree})
+		out.Leaves = append(out.Leaves, leaf{l.Tuple.String(), l.Decision.String(), l.Tree})
 	}
 	return json.Marshal(out)
 }

@@ -77,8 +77,8 @@ const (
 
 // Step is one step of an explanation.
 type Step struct {
-	Kind  StepKind
-	Truth expr.Truth
+	Kind     StepKind
+	Decision expr.Tristate
 	// Object and Relation are whose members the step is about.
 	Object   rel.Object
 	Relation string
@@ -99,8 +99,8 @@ type Step struct {
 
 // ConditionStep is a condition as it was evaluated.
 type ConditionStep struct {
-	Name  string
-	Truth expr.Truth
+	Name     string
+	Decision expr.Tristate
 	// Values are those of its parameters that were given: by the tuple, or else by
 	// the question's context.
 	Values expr.Values
@@ -158,7 +158,7 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 
 // explain fills in what a solved system says.
 func (p *prover) explain(x *Explanation, id schema.RelationID) {
-	switch x.Answer.Truth {
+	switch x.Answer.Decision {
 	case expr.True:
 		p.rank()
 	case expr.False:
@@ -166,7 +166,7 @@ func (p *prover) explain(x *Explanation, id schema.RelationID) {
 		p.short = x.Memberships != nil
 	}
 	p.open = make([]bool, len(p.s.states))
-	x.Because = p.gate(p.s.root(), x.Answer.Truth)
+	x.Because = p.gate(p.s.root(), x.Answer.Decision)
 	x.LeftOut = p.over
 	if !p.cut && x.Because.aside() {
 		x.Memberships = nil // they did not decide
@@ -179,5 +179,5 @@ func (s *Step) aside() bool {
 	if s == nil {
 		return false
 	}
-	return s.Truth == expr.True || s.Kind == StepUnreachable || slices.ContainsFunc(s.Steps, (*Step).aside)
+	return s.Decision == expr.True || s.Kind == StepUnreachable || slices.ContainsFunc(s.Steps, (*Step).aside)
 }

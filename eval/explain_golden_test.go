@@ -86,8 +86,8 @@ func explainScript(t *testing.T, text string) string {
 			continue
 		}
 		x, err := b.Explain(context.Background(), view, eval.Question(asks[0].Question), envOf(w), opts)
-		if err != nil || x.Answer.Truth != asks[0].Want {
-			t.Errorf("%s = %s, %v; want %s", asks[0].Question, x.Answer.Truth, err, asks[0].Want)
+		if err != nil || x.Answer.Decision != asks[0].Want {
+			t.Errorf("%s = %s, %v; want %s", asks[0].Question, x.Answer.Decision, err, asks[0].Want)
 		}
 		asks = asks[1:]
 		for l := range strings.Lines(x.String()) {

@@ -19,7 +19,7 @@ func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
 	w.text("object", x.Question.Object.String())
 	w.text("relation", x.Question.Relation)
 	w.text("subject", x.Question.Subject.String())
-	w.text("decision", x.Answer.Truth.String())
+	w.text("decision", x.Answer.Decision.String())
 	if x.Now != 0 {
 		w.text("now", timeText(x.Now))
 	}
@@ -55,7 +55,7 @@ func (s *Step) MarshalJSON() ([]byte, error) {
 func (s *Step) json(w *jsonWriter) {
 	w.raw('{')
 	w.text("kind", string(s.Kind))
-	w.text("result", s.Truth.String())
+	w.text("result", s.Decision.String())
 	w.some("object", s.Object.String())
 	w.some("relation", s.Relation)
 	w.some("rewrite", s.Rewrite)
@@ -97,7 +97,7 @@ func (s *Step) json(w *jsonWriter) {
 func (c *ConditionStep) json(w *jsonWriter) {
 	w.raw('{')
 	w.text("name", c.Name)
-	w.text("result", c.Truth.String())
+	w.text("result", c.Decision.String())
 	if len(c.Values) > 0 {
 		w.name("values")
 		w.value(c.Values)

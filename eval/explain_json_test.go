@@ -16,7 +16,7 @@ import (
 func TestExplainJSON(t *testing.T) {
 	t.Parallel()
 	text := "\"<a>&\\\n\x01\xff\u2028é"
-	step := &Step{Kind: StepTuple, Truth: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
+	step := &Step{Kind: StepTuple, Decision: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
 		Tuple:     &rel.Tuple{Object: rel.Object{Type: "doc", ID: text}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}},
 		Condition: &ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
 		Searched:  []Searched{{text, 1}, {"", 0}}, Expired: true, Refused: true,
@@ -62,7 +62,7 @@ func plainJSON(x *Explanation) ([]byte, error) {
 		Memberships *memberships `json:"memberships,omitempty"`
 	}{
 		Object: x.Question.Object.String(), Relation: x.Question.Relation, Subject: x.Question.Subject.String(),
-		Decision: x.Answer.Truth.String(), Reasons: x.Answer.Reasons.json(), Because: (*plainStep)(x.Because), LeftOut: x.LeftOut,
+		Decision: x.Answer.Decision.String(), Reasons: x.Answer.Reasons.json(), Because: (*plainStep)(x.Because), LeftOut: x.LeftOut,
 	}
 	if x.Now != 0 {
 		out.Now = timeText(x.Now)
@@ -105,7 +105,7 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		Reasons   *reasonsJSON `json:"reasons,omitempty"`
 		Steps     []*plainStep `json:"steps,omitempty"`
 	}{
-		Kind: s.Kind, Result: s.Truth.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
+		Kind: s.Kind, Result: s.Decision.String(), Object: s.Object.String(), Relation: s.Relation, Rewrite: s.Rewrite,
 		Expired: s.Expired, Refused: s.Refused, Reasons: s.Reasons.json(),
 	}
 	for _, ch := range s.Steps {
@@ -115,7 +115,7 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		out.Tuple = s.Tuple.String()
 	}
 	if c := s.Condition; c != nil {
-		out.Condition = &condition{Name: c.Name, Result: c.Truth.String(), Values: c.Values, Missing: c.Missing}
+		out.Condition = &condition{Name: c.Name, Result: c.Decision.String(), Values: c.Values, Missing: c.Missing}
 		if c.Err != nil {
 			out.Condition.Error = c.Err.Error()
 		}

@@ -30,7 +30,7 @@ type prover struct {
 }
 
 // step makes a step, or nil where no more may be taken.
-func (p *prover) step(k StepKind, t expr.Truth, state int32) *Step {
+func (p *prover) step(k StepKind, t expr.Tristate, state int32) *Step {
 	if p.left == 0 {
 		p.over++
 		return nil
@@ -39,7 +39,7 @@ func (p *prover) step(k StepKind, t expr.Truth, state int32) *Step {
 	if len(p.steps) == cap(p.steps) {
 		p.steps = make([]Step, 0, min(8, 4+cap(p.steps))) // few steps come alone
 	}
-	p.steps = append(p.steps, Step{Kind: k, Truth: t})
+	p.steps = append(p.steps, Step{Kind: k, Decision: t})
 	s := &p.steps[len(p.steps)-1]
 	if state >= 0 {
 		st := &p.s.states[state]
@@ -57,7 +57,7 @@ func (p *prover) object(st *state) rel.Object {
 }
 
 // gate explains why a gate has the value t.
-func (p *prover) gate(i int32, t expr.Truth) *Step {
+func (p *prover) gate(i int32, t expr.Tristate) *Step {
 	g := &p.s.gates[i]
 	if g.expr == nil && g.op == gateAny {
 		return p.state(i, t)
@@ -101,7 +101,7 @@ func stepOf(e *schema.Expr) StepKind {
 }
 
 // state explains membership in a relation of an object.
-func (p *prover) state(i int32, t expr.Truth) *Step {
+func (p *prover) state(i int32, t expr.Tristate) *Step {
 	g := &p.s.gates[i]
 	kind := StepRelation
 	if p.open[g.state] {
@@ -134,15 +134,15 @@ func (s *Step) add(child *Step) {
 // all.
 func (p *prover) union(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
-	if s.Truth == expr.True {
+	if s.Decision == expr.True {
 		if best := p.best(arcs); best != nil {
 			s.add(p.gate(best.to, expr.True))
 		}
 		return
 	}
 	for i := range arcs {
-		if p.s.truth(arcs[i].to) == s.Truth {
-			s.add(p.gate(arcs[i].to, s.Truth))
+		if p.s.truth(arcs[i].to) == s.Decision {
+			s.add(p.gate(arcs[i].to, s.Decision))
 		}
 	}
 }
@@ -151,11 +151,11 @@ func (p *prover) union(s *Step, g *gate) {
 // unknown ones.
 func (p *prover) intersection(s *Step, g *gate) {
 	for _, a := range p.s.arcs[g.first : g.first+g.count] {
-		if p.s.truth(a.to) != s.Truth {
+		if p.s.truth(a.to) != s.Decision {
 			continue
 		}
-		s.add(p.gate(a.to, s.Truth))
-		if s.Truth == expr.False {
+		s.add(p.gate(a.to, s.Decision))
+		if s.Decision == expr.False {
 			return
 		}
 	}
@@ -166,10 +166,10 @@ func (p *prover) exclusion(s *Step, g *gate) {
 	base, but := p.s.arcs[g.first].to, p.s.arcs[g.first+1].to
 	b, n := p.s.truth(base), p.s.truth(but)
 	switch {
-	case s.Truth == expr.True, s.Truth == expr.Unknown && b == expr.Unknown && n == expr.Unknown:
+	case s.Decision == expr.True, s.Decision == expr.Unknown && b == expr.Unknown && n == expr.Unknown:
 		s.add(p.gate(base, b))
 		p.briefly(s, but, n)
-	case s.Truth == expr.False && b == expr.False, s.Truth == expr.Unknown && b == expr.Unknown:
+	case s.Decision == expr.False && b == expr.False, s.Decision == expr.Unknown && b == expr.Unknown:
 		s.add(p.gate(base, b))
 	default:
 		if n == expr.True && p.ranks == nil {
@@ -181,7 +181,7 @@ func (p *prover) exclusion(s *Step, g *gate) {
 
 // briefly explains why a subtracted side does not hold, without its own
 // details: they were searched in vain.
-func (p *prover) briefly(s *Step, g int32, t expr.Truth) {
+func (p *prover) briefly(s *Step, g int32, t expr.Tristate) {
 	short := p.short
 	p.short = true
 	s.add(p.gate(g, t))
@@ -203,7 +203,7 @@ func (p *prover) best(arcs []arc) *arc {
 // tuples explains what a relation's own tuples, or an arrow's, say.
 func (p *prover) tuples(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
-	switch s.Truth {
+	switch s.Decision {
 	case expr.True:
 		if best := p.best(arcs); best != nil {
 			s.add(p.tuple(best, expr.True))
@@ -235,7 +235,7 @@ func (p *prover) refuted(a *arc) bool {
 }
 
 // tuple explains an arc through a tuple.
-func (p *prover) tuple(a *arc, t expr.Truth) *Step {
+func (p *prover) tuple(a *arc, t expr.Tristate) *Step {
 	s := p.tupleStep(a.from, a.edge, a.restriction, t)
 	if s == nil || a.to == gateTrue {
 		return s
@@ -249,7 +249,7 @@ func (p *prover) tuple(a *arc, t expr.Truth) *Step {
 	return s
 }
 
-func (p *prover) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Truth) *Step {
+func (p *prover) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Tristate) *Step {
 	s := p.step(StepTuple, t, -1)
 	if s == nil {
 		return nil
@@ -262,7 +262,7 @@ func (p *prover) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction,
 	s.Expired = p.q.expired(v.detail.Expires)
 	s.Refused = !v.counts && !s.Expired
 	if c := p.q.b.s.Conditions[v.detail.Condition]; c != nil && v.counts {
-		s.Condition = &ConditionStep{Name: v.detail.Condition, Truth: v.truth, Values: expr.Values{},
+		s.Condition = &ConditionStep{Name: v.detail.Condition, Decision: v.truth, Values: expr.Values{},
 			Missing: v.result.Missing, Err: v.result.Err}
 		for _, param := range c.Definition.Params {
 			if val, ok := v.detail.Values[param.Name]; ok {

@@ -32,28 +32,28 @@ func TestExplainAgrees(t *testing.T) {
 	}
 	for truth, n := range counts {
 		if n < explainWorlds/2 {
-			t.Errorf("only %d answers are %v", n, expr.Truth(truth))
+			t.Errorf("only %d answers are %v", n, expr.Tristate(truth))
 		}
 	}
 }
 
-func (w *smallWorld) explained(t *testing.T, b *Binding, q Question) expr.Truth {
+func (w *smallWorld) explained(t *testing.T, b *Binding, q Question) expr.Tristate {
 	t.Helper()
 	x, err := b.Explain(context.Background(), w.view, q, w.env, ExplainOptions{FrontierMax: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := w.check(t, q.Object, q.Relation, q.Subject); x.Answer.Truth != want {
-		t.Errorf("seed %d: %v: explained as %v, check says %v", w.seed, q, x.Answer.Truth, want)
+	if want := w.check(t, q.Object, q.Relation, q.Subject); x.Answer.Decision != want {
+		t.Errorf("seed %d: %v: explained as %v, check says %v", w.seed, q, x.Answer.Decision, want)
 	}
-	if x.Because == nil || x.LeftOut > 0 || x.Because.Truth != x.Answer.Truth {
+	if x.Because == nil || x.LeftOut > 0 || x.Because.Decision != x.Answer.Decision {
 		t.Fatalf("seed %d: %v: no explanation: %+v", w.seed, q, x)
 	}
 	if why := unsound(x.Because, q, map[string]bool{}); why != "" {
 		t.Errorf("seed %d: %v: %s in\n%s", w.seed, q, why, &x)
 	}
 	sameJSON(t, &x)
-	return x.Answer.Truth
+	return x.Answer.Decision
 }
 
 // unsound says what is wrong with a step; "" if nothing is. path holds the
@@ -61,14 +61,14 @@ func (w *smallWorld) explained(t *testing.T, b *Binding, q Question) expr.Truth 
 func unsound(s *Step, q Question, path map[string]bool) string {
 	switch s.Kind {
 	case StepTuple:
-		if s.Truth != expr.False && (s.Expired || s.Refused) {
+		if s.Decision != expr.False && (s.Expired || s.Refused) {
 			return s.line() + " decides, but does not count"
 		}
-		if s.Truth == expr.True && (s.Condition != nil && s.Condition.Truth != expr.True) {
+		if s.Decision == expr.True && (s.Condition != nil && s.Condition.Decision != expr.True) {
 			return s.line() + " decides against its condition"
 		}
 		named := s.Tuple.Subject == q.Subject || s.Tuple.Subject.IsWildcard() && q.Subject.Relation == "" && s.Tuple.Subject.Type == q.Subject.Type
-		if s.Truth == expr.True && len(s.Steps) == 0 && !named {
+		if s.Decision == expr.True && len(s.Steps) == 0 && !named {
 			return s.line() + " proves nothing"
 		}
 	case StepItself:
@@ -77,35 +77,35 @@ func unsound(s *Step, q Question, path map[string]bool) string {
 		}
 	case StepRelation:
 		on := s.Object.String() + "#" + s.Relation
-		if s.Truth == expr.True && path[on] {
+		if s.Decision == expr.True && path[on] {
 			return on + " is proved by itself"
 		}
 		path[on] = true
 		defer delete(path, on)
 	case StepSeen:
-		if on := s.Object.String() + "#" + s.Relation; s.Truth == expr.True && path[on] {
+		if on := s.Object.String() + "#" + s.Relation; s.Decision == expr.True && path[on] {
 			return on + " is proved by itself"
 		}
 	case StepIntersection:
-		if s.Truth == expr.True && len(s.Steps) < 2 {
+		if s.Decision == expr.True && len(s.Steps) < 2 {
 			return s.line() + " lacks an operand"
 		}
 	case StepExclusion:
-		if s.Truth == expr.True && (len(s.Steps) != 2 || s.Steps[0].Truth != expr.True || s.Steps[1].Truth != expr.False) {
+		if s.Decision == expr.True && (len(s.Steps) != 2 || s.Steps[0].Decision != expr.True || s.Steps[1].Decision != expr.False) {
 			return s.line() + " is not base without the other"
 		}
 	}
 	decided := s.Kind != StepExclusion && s.Kind != StepSeen && s.Kind != StepUnreachable && s.Kind != StepTuple &&
 		s.Kind != StepAttribute && s.Kind != StepRule && s.Kind != StepItself
-	if decided && s.Truth != expr.False && len(s.Steps) == 0 {
+	if decided && s.Decision != expr.False && len(s.Steps) == 0 {
 		return s.line() + " hangs in the air"
 	}
 	for _, ch := range s.Steps {
-		if decided && ch.Truth != s.Truth {
+		if decided && ch.Decision != s.Decision {
 			return ch.line() + " does not fit under " + s.line()
 		}
 		below := path
-		if s.Kind == StepExclusion && ch.Truth != s.Truth {
+		if s.Kind == StepExclusion && ch.Decision != s.Decision {
 			below = map[string]bool{} // a subtracted side argues anew
 		}
 		if why := unsound(ch, q, below); why != "" {

@@ -81,7 +81,7 @@ func (b *Binding) ruleText(r *schema.Rule) string {
 // String says the explanation in indented lines.
 func (x *Explanation) String() string {
 	var sb strings.Builder
-	word := map[expr.Truth]string{expr.True: "allowed", expr.False: "denied", expr.Unknown: "undecided"}[x.Answer.Truth]
+	word := map[expr.Tristate]string{expr.True: "allowed", expr.False: "denied", expr.Unknown: "undecided"}[x.Answer.Decision]
 	fmt.Fprintf(&sb, "%s: %s %s %s\n", word, x.Question.Subject, x.Question.Relation, x.Question.Object)
 	if x.Answer.Reasons != nil {
 		fmt.Fprintf(&sb, "  %s\n", x.Answer.Reasons)
@@ -129,7 +129,7 @@ var marks = [...]string{expr.False: "✗", expr.Unknown: "?", expr.True: "✓"}
 
 // line says a step alone.
 func (s *Step) line() string {
-	mark := marks[s.Truth] + " "
+	mark := marks[s.Decision] + " "
 	on := s.Object.String() + "#" + s.Relation
 	switch s.Kind {
 	case StepTuple:
@@ -145,7 +145,7 @@ func (s *Step) line() string {
 	}
 	line := mark + s.Rewrite
 	if s.Kind == StepTuples || s.Kind == StepArrow {
-		if s.Truth == expr.False {
+		if s.Decision == expr.False {
 			line += ": " + searchedText(s.Searched)
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Step) tupleLine() string {
 
 // String says a condition's result and on which values.
 func (c *ConditionStep) String() string {
-	line := c.Name + " is " + c.Truth.String()
+	line := c.Name + " is " + c.Decision.String()
 	names := make([]string, 0, len(c.Values))
 	for name := range c.Values {
 		names = append(names, name)

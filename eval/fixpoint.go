@@ -15,7 +15,7 @@ type solution struct {
 }
 
 // truth is a gate's value.
-func (s *solution) truth(g int32) expr.Truth {
+func (s *solution) truth(g int32) expr.Tristate {
 	switch {
 	case s.lo[g]:
 		return expr.True

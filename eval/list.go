@@ -27,12 +27,12 @@ type Page struct {
 	// After is the place that the page follows: the zero Position for the first
 	// page, the last answer's Next for the next one. It may be any value.
 	After Position
-	// Short ends the search where the page ends: Unknown, UnknownCount and
+	// UnknownPerPage ends the search where the page ends: Unknown, UnknownCount and
 	// Reasons then tell of what stands behind After and not behind the entry that
 	// comes after the page, so that the pages of a list tell together of all of
 	// it. (Each page but the last may tell of a few that the next one tells of
 	// again.)
-	Short bool
+	UnknownPerPage bool
 }
 
 // ObjectList is { x : check(x) is true } of the question's type, or a page of
@@ -167,11 +167,11 @@ func (w *walk) decide(l *ObjectList, f found, p Page) {
 	cut := pager{page: p}
 	for _, e := range f.entries {
 		id := f.ids[e.at]
-		if p.Short && (cut.more || (Position{e.hash, id}).Compare(p.After) <= 0) {
+		if p.UnknownPerPage && (cut.more || (Position{e.hash, id}).Compare(p.After) <= 0) {
 			continue
 		}
 		if int(e.at) >= f.sure {
-			switch a := w.check(int(e.at)-f.sure, id); a.Truth {
+			switch a := w.check(int(e.at)-f.sure, id); a.Decision {
 			case expr.False:
 				continue
 			case expr.Unknown:

@@ -151,7 +151,7 @@ func TestSubjectsExcluded(t *testing.T) {
 	for name, c := range map[string]struct {
 		tuples   []string
 		ids      []string
-		wildcard expr.Truth
+		wildcard expr.Tristate
 		excluded []string
 	}{
 		"nobody":            {[]string{"doc:1#viewer@user:*"}, nil, expr.True, nil},

@@ -51,16 +51,16 @@ func (w *walk) scan(v *graph.View, p Page) (ObjectList, error) {
 	t := &w.q.b.s.Types[w.q.b.s.Relations[w.target].Type]
 	s := scan{w: w, t: t, view: v, objects: v.Ordered(t.Name, OrderHash), cut: pager{page: p}}
 	s.bring()
-	if p.Short && p.After != (Position{}) {
+	if p.UnknownPerPage && p.After != (Position{}) {
 		s.objects.Skip(p.After.Hash)
 		s.extras = slices.DeleteFunc(s.extras, func(c candidate) bool { return c.at.Compare(p.After) <= 0 })
 	}
 	expected := s.objects.Len()
-	if p.Short && p.Limit > 0 {
+	if p.UnknownPerPage && p.Limit > 0 {
 		expected = min(expected, p.Limit*scanAhead)
 	}
 	s.settler = w.settler(settleNodes * max(expected, scanLeast))
-	s.run(p.Short)
+	s.run(p.UnknownPerPage)
 	if n := len(s.l.IDs); n > 0 {
 		s.l.Next = PositionOf(s.l.IDs[n-1])
 	}
@@ -141,12 +141,12 @@ func (s *scan) look(n graph.Node, id string, there bool) {
 		id = s.view.ID(n)
 	}
 	at := PositionOf(id)
-	if s.cut.page.Short && at.Compare(s.cut.page.After) <= 0 {
+	if s.cut.page.UnknownPerPage && at.Compare(s.cut.page.After) <= 0 {
 		return
 	}
 	if truth == expr.Unknown {
 		a := q.member(s.w.target, n, rel.Object{Type: s.t.Name, ID: id})
-		if truth = a.Truth; truth == expr.Unknown {
+		if truth = a.Decision; truth == expr.Unknown {
 			s.l.unknown(id, a.Reasons)
 		}
 	}

@@ -192,7 +192,7 @@ func (s *settler) read(l *leaf, e *schema.Expr) bool {
 
 // truth joins what the leaves say of an object, given by its canonical node.
 // Unknown may be anything.
-func (s *settler) truth(p *part, n graph.Node) expr.Truth {
+func (s *settler) truth(p *part, n graph.Node) expr.Tristate {
 	q := &s.w.q
 	switch p.op {
 	case schema.OpUnion:

@@ -120,7 +120,7 @@ func BenchmarkListAttribute(b *testing.B) {
 			ask := func() {
 				n++
 				q := eval.ListObjectsQuestion{Type: "note", Relation: "view", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(n % owners)},
-					Page: eval.Page{Limit: limit, Short: true}}
+					Page: eval.Page{Limit: limit, UnknownPerPage: true}}
 				if l, err := bound.ListObjects(context.Background(), v, q, nil); err != nil || len(l.IDs) < 100 {
 					b.Fatal(len(l.IDs), err)
 				}

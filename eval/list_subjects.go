@@ -46,7 +46,7 @@ type SubjectList struct {
 	// where the wildcard SubjectType:* contributes (its own check is the same),
 	// or where a rule or an attribute lets everybody in; only the latter can let
 	// in usersets that are strangers.
-	Wildcard expr.Truth
+	Wildcard expr.Tristate
 	// Excluded are, where Wildcard is not False, the candidates for which check
 	// is false, in the same order.
 	Excluded []string
@@ -126,7 +126,7 @@ type subjectWalk struct {
 	*listScratch
 	hops    int
 	deep    map[schema.RelationID]bool // see leads
-	star    expr.Truth                 // how the wildcard was reached
+	star    expr.Tristate              // how the wildcard was reached
 	anybody bool                       // a rule or an attribute may hold for everybody
 	bound   string
 	// met are the conditions of schema.Options.MissingContextFails; nil without.
@@ -378,7 +378,7 @@ func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
 			sub.ID = rel.Wildcard // the same, and known to the data
 		}
 		a := w.check(sub)
-		if l.Wildcard = a.Truth; a.Truth == expr.Unknown {
+		if l.Wildcard = a.Decision; a.Decision == expr.Unknown {
 			l.why(a.Reasons)
 		}
 	}

@@ -26,7 +26,7 @@ func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 	w.wildcard(&p.l, lq)
 	p.f = w.found()
 	entries := p.f.entries
-	if lq.Short {
+	if lq.UnknownPerPage {
 		after, _ := slices.BinarySearchFunc(entries, lq.After, func(e ranked, after Position) int {
 			if (Position{e.hash, p.f.ids[e.at]}).Compare(after) > 0 {
 				return 1
@@ -50,7 +50,7 @@ func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
 }
 
 // full says that nothing more need be looked at.
-func (p *subjectPage) full() bool { return p.lq.Short && p.cut.more }
+func (p *subjectPage) full() bool { return p.lq.UnknownPerPage && p.cut.more }
 
 // candidates takes the walk's candidates alone.
 func (p *subjectPage) candidates(entries []ranked) {
@@ -74,10 +74,10 @@ func (p *subjectPage) take(e ranked) {
 }
 
 // truth decides the i-th open candidate.
-func (p *subjectPage) truth(i int, id string) expr.Truth {
+func (p *subjectPage) truth(i int, id string) expr.Tristate {
 	if !p.settled {
 		open := len(p.w.open)
-		if p.lq.Short && p.lq.Limit > 0 {
+		if p.lq.UnknownPerPage && p.lq.Limit > 0 {
 			open = min(open, p.lq.Limit)
 		}
 		p.settler, p.settled = p.w.settler(open), true
@@ -88,10 +88,10 @@ func (p *subjectPage) truth(i int, id string) expr.Truth {
 		}
 	}
 	a := p.w.check(rel.Subject{Type: p.lq.SubjectType, ID: id, Relation: p.lq.SubjectRelation})
-	if a.Truth == expr.Unknown {
+	if a.Decision == expr.Unknown {
 		p.l.unknown(id, a.Reasons)
 	}
-	return a.Truth
+	return a.Decision
 }
 
 // named takes all who stand in tuples, in the list's order, and the candidates
@@ -103,7 +103,7 @@ func (p *subjectPage) named(entries []ranked) error {
 	}
 	c := crowd{view: v, objects: v.Ordered(p.lq.SubjectType, OrderHash), relation: p.lq.SubjectRelation,
 		star: p.w.q.b.s.Options.StarIsOrdinary, page: p}
-	if p.lq.Short && p.lq.After != (Position{}) {
+	if p.lq.UnknownPerPage && p.lq.After != (Position{}) {
 		c.objects.Skip(p.lq.After.Hash)
 	}
 	c.bring()

@@ -25,7 +25,7 @@ type subjectPart struct {
 	op    schema.Op
 	parts []subjectPart
 	leaf  int
-	truth expr.Truth
+	truth expr.Tristate
 }
 
 type subjectLeaf struct {
@@ -33,7 +33,7 @@ type subjectLeaf struct {
 	// open for the subject.
 	known stepSet
 	// others is what the leaf is for those who are not known.
-	others expr.Truth
+	others expr.Tristate
 }
 
 // settler walks to what decides the candidates; nil where few are open, or it
@@ -112,7 +112,7 @@ func (s *subjectSettler) read(l *subjectLeaf, e *schema.Expr) bool {
 }
 
 // truth joins what the leaves say of a candidate. Unknown may be anything.
-func (s *subjectSettler) truth(p *subjectPart, n graph.Node) expr.Truth {
+func (s *subjectSettler) truth(p *subjectPart, n graph.Node) expr.Tristate {
 	switch p.op {
 	case schema.OpUnion:
 		t := expr.False

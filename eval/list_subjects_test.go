@@ -116,7 +116,7 @@ func (w *smallWorld) everybodyNamed(t *testing.T, q ListSubjectsQuestion, l Subj
 		t.Errorf("seed %d: %v: %+v, want %v of %+v", w.seed, q, named, want, l)
 	}
 	w.subjectPages(t, q, named)
-	q.Short = true
+	q.UnknownPerPage = true
 	w.subjectPages(t, q, named)
 }
 

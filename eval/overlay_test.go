@@ -51,12 +51,12 @@ func TestOverlayAttributes(t *testing.T) {
 	// Tuples elsewhere make the kinds known, so that only the node is new.
 	b, v := intern(t, attributeModel, []string{"group:9#e@doc:9", "group:9#e@user:9"}, stored)
 	for name, mode := range modes {
-		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", env); a.Truth != expr.True {
-			t.Errorf("%s: stored attribute: %s (%s)", name, a.Truth, a.Reasons)
+		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", env); a.Decision != expr.True {
+			t.Errorf("%s: stored attribute: %s (%s)", name, a.Decision, a.Reasons)
 		}
 		shut := &eval.Env{Tuples: env.Tuples, Attributes: []rel.Attribute{{Object: object, Name: "open", Value: "false"}}}
-		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", shut); a.Truth != expr.False {
-			t.Errorf("%s: replaced attribute: %s (%s)", name, a.Truth, a.Reasons)
+		if a := ask(t, b.Force(mode), v, "group:2#e@user:1", shut); a.Decision != expr.False {
+			t.Errorf("%s: replaced attribute: %s (%s)", name, a.Decision, a.Reasons)
 		}
 	}
 }
@@ -67,11 +67,11 @@ func TestOverlayOnNothing(t *testing.T) {
 	b, v := world(t, "type user\ntype document\nrelation viewer [user]: direct\n", nil)
 	env := &eval.Env{Tuples: []rel.Tuple{tupleOf(t, "document:1#viewer@user:1")}}
 	for name, mode := range modes {
-		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", env); a.Truth != expr.True {
-			t.Errorf("%s: %s", name, a.Truth)
+		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", env); a.Decision != expr.True {
+			t.Errorf("%s: %s", name, a.Decision)
 		}
-		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", &eval.Env{}); a.Truth != expr.False {
-			t.Errorf("%s, without it: %s", name, a.Truth)
+		if a := ask(t, b.Force(mode), v, "document:1#viewer@user:1", &eval.Env{}); a.Decision != expr.False {
+			t.Errorf("%s, without it: %s", name, a.Decision)
 		}
 	}
 }
@@ -99,8 +99,8 @@ relation w: v
 		k := rel.Key{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "v", Subject: rel.Subject{Type: "user", ID: "1"}}
 		for name, mode := range modes {
 			f := b.Force(mode)
-			if a := ask(t, f, v, k.String(), &eval.Env{Context: expr.Values{"x": 1}}); a.Truth != expr.False {
-				t.Errorf("%s, stored, %s: %s", text, name, a.Truth)
+			if a := ask(t, f, v, k.String(), &eval.Env{Context: expr.Values{"x": 1}}); a.Decision != expr.False {
+				t.Errorf("%s, stored, %s: %s", text, name, a.Decision)
 			}
 			_, err := f.Check(context.Background(), v, eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject},
 				&eval.Env{Tuples: []rel.Tuple{x}})

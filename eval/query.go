@@ -293,7 +293,7 @@ func (q *query) visit(n int) bool {
 
 // verdict is what a tuple says, apart from its subject.
 type verdict struct {
-	truth  expr.Truth
+	truth  expr.Tristate
 	counts bool // admitted by the schema and not expired
 	detail graph.Detail
 	result expr.Result // of the condition, where there is one
@@ -301,7 +301,7 @@ type verdict struct {
 
 // edge says whether the tuple n#…@e counts and its condition holds, under the
 // restriction that e's kind was read by.
-func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if x.Bare && !e.Detailed() {
 		return expr.True
 	}
@@ -309,7 +309,7 @@ func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tru
 }
 
 // rareEdge is edge where more than a glance is needed.
-func (q *query) rareEdge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+func (q *query) rareEdge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if e.Detailed() {
 		return q.tuple(x, n, e).truth
 	}
@@ -342,12 +342,12 @@ func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) verdict
 		stored, request = request, stored
 	}
 	v.result = c.Program.Eval(stored, request, q.env.Now)
-	v.truth = unsure(v.result.Truth)
+	v.truth = unsure(v.result.Value)
 	return v
 }
 
 // unsure is where two seeded faults live.
-func unsure(t expr.Truth) expr.Truth {
+func unsure(t expr.Tristate) expr.Tristate {
 	if t == expr.Unknown && fault.On(fault.EvalUnknownIsFalse) {
 		return expr.False
 	}

@@ -43,7 +43,7 @@ func TestRowsFail(t *testing.T) {
 			a, err := eval.Bind(b.Schema(), r).Force(mode).Check(context.Background(), r,
 				eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
 			if !errors.Is(err, errRows) || a.Allowed() {
-				t.Errorf("%s, after %d reads: %s, %v", name, left, a.Truth, err)
+				t.Errorf("%s, after %d reads: %s, %v", name, left, a.Decision, err)
 			}
 		}
 	}
@@ -54,10 +54,10 @@ func TestRowsProbe(t *testing.T) {
 	t.Parallel()
 	b, _ := world(t, "type user\ntype doc\nrelation r [user]: direct\n", nil)
 	data := &brokenRows{rows: rowsOf([]rel.Tuple{tupleOf(t, "doc:0#r@user:1")}, nil)}
-	for key, want := range map[string]expr.Truth{"doc:0#r@user:1": expr.True, "doc:0#r@user:2": expr.False} {
+	for key, want := range map[string]expr.Tristate{"doc:0#r@user:1": expr.True, "doc:0#r@user:2": expr.False} {
 		r := eval.NewReader(data)
-		if a := ask(t, eval.Bind(b.Schema(), r), r, key, &eval.Env{}); a.Truth != want || data.reads > 0 {
-			t.Errorf("%s = %s after %d reads", key, a.Truth, data.reads)
+		if a := ask(t, eval.Bind(b.Schema(), r), r, key, &eval.Env{}); a.Decision != want || data.reads > 0 {
+			t.Errorf("%s = %s after %d reads", key, a.Decision, data.reads)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // outcome is what a search found out. True and False are certain; Unknown only
 // says that the search cannot tell, and the equations must.
 type outcome struct {
-	truth expr.Truth
+	truth expr.Tristate
 	// height is, of a true one, the hops of the proof that was found.
 	height int32
 }
@@ -209,7 +209,7 @@ func (w *search) hit(hops int32) {
 }
 
 // met weighs what an edge to the subject says.
-func (w *search) met(t expr.Truth, hops int32) bool {
+func (w *search) met(t expr.Tristate, hops int32) bool {
 	switch t {
 	case expr.True:
 		w.hit(hops)

@@ -64,8 +64,8 @@ type gate struct {
 	state  int32        // the state it belongs to
 	first  int32        // of its arcs
 	count  int32
-	value  expr.Truth // of gateConst
-	height int32      // of gateConst
+	value  expr.Tristate // of gateConst
+	height int32         // of gateConst
 	// reasons say why a gateConst is unknown.
 	reasons *Reasons
 }
@@ -74,8 +74,8 @@ type gate struct {
 // object node, edge its subject and restriction what it was read under.
 type arc struct {
 	to          int32
-	hop         int32      // 1 through a userset or an arrow
-	cond        expr.Truth // the tuple's condition; True where there is none
+	hop         int32         // 1 through a userset or an arrow
+	cond        expr.Tristate // the tuple's condition; True where there is none
 	from        graph.Node
 	edge        graph.Edge
 	restriction *schema.Restriction
@@ -180,7 +180,7 @@ func (s *system) open(op gateOp, st int32, e *schema.Expr) int32 {
 	return int32(len(s.gates) - 1)
 }
 
-func (s *system) constant(st int32, e *schema.Expr, t expr.Truth, why *Reasons) int32 {
+func (s *system) constant(st int32, e *schema.Expr, t expr.Tristate, why *Reasons) int32 {
 	g := s.open(gateConst, st, e)
 	s.gates[g].value, s.gates[g].reasons = t, why
 	return g
@@ -283,7 +283,7 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 		if x.Relation == schema.None || !q.b.follows(x, q.kind) {
 			continue
 		}
-		s.each(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Truth) {
+		s.each(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Tristate) {
 			arcs = append(arcs, arc{s.states[s.at(x.Relation, edge.Node())].gate, 1, t, from, edge, x})
 		})
 	}
@@ -304,7 +304,7 @@ func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 			continue
 		}
 		for _, k := range q.b.plainKinds(v.Kind) {
-			s.each(loosened(&v.Restriction), from, k, func(edge graph.Edge, t expr.Truth) {
+			s.each(loosened(&v.Restriction), from, k, func(edge graph.Edge, t expr.Tristate) {
 				if fault.On(fault.EvalArrowFirstOnly) && len(arcs) > 0 {
 					return
 				}
@@ -324,7 +324,7 @@ func (s *system) dead(e *schema.Expr, from graph.Node) []arc {
 	var arcs []arc
 	for _, x := range deadEnds(s.q.b.s, e) {
 		for _, k := range s.q.b.plainKinds(x.Kind) {
-			s.each(x, from, k, func(edge graph.Edge, t expr.Truth) {
+			s.each(x, from, k, func(edge graph.Edge, t expr.Tristate) {
 				if t == expr.Unknown {
 					arcs = append(arcs, arc{gateFalse, 1, t, from, edge, x})
 				}
@@ -336,7 +336,7 @@ func (s *system) dead(e *schema.Expr, from graph.Node) []arc {
 
 // each calls yield for the tuples of one kind that count and whose condition
 // is not false.
-func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yield func(graph.Edge, expr.Truth)) {
+func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yield func(graph.Edge, expr.Tristate)) {
 	if k == 0 {
 		return
 	}
@@ -354,7 +354,7 @@ func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yiel
 	}
 }
 
-func (q *query) edgeIf(ok bool, x *schema.Restriction, n graph.Node, e graph.Edge) expr.Truth {
+func (q *query) edgeIf(ok bool, x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if !ok {
 		return expr.False
 	}

@@ -71,8 +71,8 @@ relation v [user, user:*, user:* with c, group:*, group:* with c, group#m]: %s
 				want := o.Members(k.Subject, rel.Object{Type: "doc", ID: "1"}).Truth(k.Object, "v")
 				counts[want]++
 				for name, mode := range modes {
-					if a := ask(t, b.Force(mode), v, k.String(), env); a.Truth != want {
-						t.Fatalf("%s = %s, want %s (%s)\n%s", k, a.Truth, want, name, oracle.Script{World: w})
+					if a := ask(t, b.Force(mode), v, k.String(), env); a.Decision != want {
+						t.Fatalf("%s = %s, want %s (%s)\n%s", k, a.Decision, want, name, oracle.Script{World: w})
 					}
 				}
 			}

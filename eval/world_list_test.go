@@ -216,11 +216,11 @@ func (w *smallWorld) everybody() []rel.Subject {
 	return out
 }
 
-func (w *smallWorld) check(t *testing.T, o rel.Object, relation string, sub rel.Subject) expr.Truth {
+func (w *smallWorld) check(t *testing.T, o rel.Object, relation string, sub rel.Subject) expr.Tristate {
 	t.Helper()
 	a, err := w.b.Check(context.Background(), w.view, Question{o, relation, sub}, w.env)
 	if err != nil {
 		t.Fatalf("seed %d: check: %v", w.seed, err)
 	}
-	return a.Truth
+	return a.Decision
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Truth is a value of Kleene's strong three-valued logic. The zero value is
+// Tristate is a value of Kleene's strong three-valued logic. The zero value is
 // False: in doubt, deny.
-type Truth uint8
+type Tristate uint8
 
 const (
-	False Truth = iota
+	False Tristate = iota
 	Unknown
 	True
 )
 
-func (t Truth) String() string { return [...]string{"false", "unknown", "true"}[min(t, True)] }
+func (t Tristate) String() string { return [...]string{"false", "unknown", "true"}[min(t, True)] }
 
 // Not is Kleene's negation. False < Unknown < True, so And is min and Or max.
-func (t Truth) Not() Truth { return True - t }
+func (t Tristate) Not() Tristate { return True - t }
 
 // Kind is a parameter's or attribute's base type.
 type Kind uint8
@@ -100,7 +100,7 @@ type Values = map[string]any
 // Result is what evaluating a Program gave. Truth is Unknown exactly when
 // Missing is not empty or Err is not nil.
 type Result struct {
-	Truth Truth
+	Value Tristate
 	// Missing names the parameters that were needed and absent, sorted.
 	Missing []string
 	// Err is an evaluation error: a value of the wrong type, a cost above the

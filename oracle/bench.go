@@ -92,7 +92,9 @@ func (b *Bench) table(u rel.Subject) *Table {
 }
 
 // truth is the oracle's answer.
-func (b *Bench) truth(q Question) expr.Truth { return b.table(q.Subject).Truth(q.Object, q.Relation) }
+func (b *Bench) truth(q Question) expr.Tristate {
+	return b.table(q.Subject).Truth(q.Object, q.Relation)
+}
 
 // How many questions a world is asked.
 const (

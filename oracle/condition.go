@@ -91,17 +91,17 @@ func (p program) Eval(stored, request expr.Values, _ rel.Time) expr.Result {
 			}
 			all = min(all, truth)
 		}
-		r.Truth = max(r.Truth, all)
+		r.Value = max(r.Value, all)
 	}
-	if r.Truth != expr.Unknown { // what is open did not matter
-		return expr.Result{Truth: r.Truth}
+	if r.Value != expr.Unknown { // what is open did not matter
+		return expr.Result{Value: r.Value}
 	}
 	slices.Sort(r.Missing)
 	r.Missing = slices.Compact(r.Missing)
 	return r
 }
 
-func (l literal) eval(v any) (expr.Truth, error) {
+func (l literal) eval(v any) (expr.Tristate, error) {
 	var holds bool
 	ok := true
 	switch l.kind {

@@ -232,7 +232,7 @@ func (c *Coverage) world(b *Bench) {
 }
 
 // count adds one check.
-func (c *Coverage) count(s *survey, q Question, truth expr.Truth) {
+func (c *Coverage) count(s *survey, q Question, truth expr.Tristate) {
 	c.Checks++
 	c.Truths[truth]++
 	f := s.features

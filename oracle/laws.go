@@ -89,19 +89,19 @@ func checkLaw(mode eval.Mode) func(*Bench) *Failure {
 
 // compare asks one question and says how the answer differs from want; "" if
 // it does not.
-func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, want expr.Truth) string {
+func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, want expr.Tristate) string {
 	a, err := b.check(on, r, q)
 	if !b.admissible() {
 		if !errors.Is(err, eval.ErrTuple) {
-			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v, %v", a.Truth, err)
+			return fmt.Sprintf("want ErrTuple for a contextual tuple, got %v, %v", a.Decision, err)
 		}
 		return ""
 	}
 	if err != nil {
 		return fmt.Sprintf("want %s, got error %v", want, err)
 	}
-	if a.Truth != want {
-		return fmt.Sprintf("want %s, got %s (%s)", want, a.Truth, a.Reasons)
+	if a.Decision != want {
+		return fmt.Sprintf("want %s, got %s (%s)", want, a.Decision, a.Reasons)
 	}
 	return b.compareReasons(o, a)
 }
@@ -109,9 +109,9 @@ func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, 
 // compareReasons holds an unknown answer's reasons against the world.
 func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
 	r := a.Reasons
-	if a.Truth != expr.Unknown {
+	if a.Decision != expr.Unknown {
 		if r != nil {
-			return fmt.Sprintf("%s with reasons: %s", a.Truth, r)
+			return fmt.Sprintf("%s with reasons: %s", a.Decision, r)
 		}
 		return ""
 	}

@@ -104,7 +104,7 @@ func (b *Bench) cutList(l eval.ObjectList, want, unknown []string) string {
 // in its part of the list.
 func (b *Bench) pages(lq eval.ListObjectsQuestion, want, unknown []string) string {
 	var got, open []string
-	lq.Short = b.Seed%2 == 0
+	lq.UnknownPerPage = b.Seed%2 == 0
 	for lq.Limit = 1 + int(b.Seed%3); ; {
 		page, err := b.binding.ListObjects(context.Background(), b.graph.View(), lq, &b.env)
 		if err != nil {
@@ -288,7 +288,7 @@ func (b *Bench) candidates(q Question) []rel.Subject {
 const candidatesMax = 20 // of a wide world
 
 // said is what a list says of a subject.
-func said(l *eval.SubjectList, s rel.Subject) expr.Truth {
+func said(l *eval.SubjectList, s rel.Subject) expr.Tristate {
 	switch {
 	case slices.Contains(l.IDs, s.ID):
 		return expr.True

@@ -71,7 +71,7 @@ type attributeKey struct {
 // edge is a tuple that counts, and whether its condition holds.
 type edge struct {
 	subject rel.Subject
-	holds   expr.Truth
+	holds   expr.Tristate
 }
 
 // New reads a world. An error is one of a condition that does not compile.
@@ -183,11 +183,11 @@ func (o *Oracle) relation(typ, name string) *schema.RelationDef {
 
 // condition evaluates a tuple's condition on its own context, which wins, and
 // the request's.
-func (o *Oracle) condition(t rel.Tuple) expr.Truth {
+func (o *Oracle) condition(t rel.Tuple) expr.Tristate {
 	if t.Condition == "" {
 		return expr.True
 	}
-	return o.programs[t.Condition].Eval(o.storedValues(t), o.world.Context, o.world.Now).Truth
+	return o.programs[t.Condition].Eval(o.storedValues(t), o.world.Context, o.world.Now).Value
 }
 
 // storedValues are the parameters that a tuple brings. Its context is JSON.
@@ -203,7 +203,7 @@ func (o *Oracle) storedValues(t rel.Tuple) expr.Values {
 type formula struct {
 	op schema.Op // 0 is a constant
 	// value is a constant's; for a hop, whether its tuple's condition holds.
-	value expr.Truth
+	value expr.Tristate
 	// node is the number of the relation that OpComputed names; -1 is a
 	// relation that the type lacks.
 	node     int
@@ -273,7 +273,7 @@ func (t *Table) reference(x rel.Object, relation string) formula {
 
 // attribute is a bool attribute's value on x; an absent one is unknown, or
 // false where the schema gives absent ones their zero.
-func (o *Oracle) attribute(x rel.Object, name string) expr.Truth {
+func (o *Oracle) attribute(x rel.Object, name string) expr.Tristate {
 	v, ok := o.value(x, name)
 	if !ok {
 		return expr.Unknown
@@ -290,7 +290,7 @@ func (o *Oracle) attribute(x rel.Object, name string) expr.Truth {
 
 // rule evaluates a rule on its arguments alone: nothing else of the request
 // may stand in for one that is absent.
-func (o *Oracle) rule(x rel.Object, call *schema.RuleCall) expr.Truth {
+func (o *Oracle) rule(x rel.Object, call *schema.RuleCall) expr.Tristate {
 	args := expr.Values{}
 	for _, a := range call.Args {
 		v, ok := o.world.Context[a.Context]
@@ -301,7 +301,7 @@ func (o *Oracle) rule(x rel.Object, call *schema.RuleCall) expr.Truth {
 			args[a.Param] = v
 		}
 	}
-	return o.programs[call.Name].Eval(args, nil, o.world.Now).Truth
+	return o.programs[call.Name].Eval(args, nil, o.world.Now).Value
 }
 
 // value is an attribute's value, decoded.

@@ -45,7 +45,7 @@ func (t *trial) compareAll() (err error) {
 	for i, changes := range t.history.Revisions {
 		t.history.Revisions[i] = slices.DeleteFunc(changes, refused)
 	}
-	s, err := e.CreateStore(context.Background(), ostiary.CreateStore{Name: "compared"})
+	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "compared"})
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *trial) things() map[string][]string {
 // entitled holds entitlements against checks.
 func (t *trial) entitled(s *ostiary.Store, q Question) error {
 	ctx := context.Background()
-	r := ostiary.EntitlementsRequest{Subject: q.Subject, Ask: ostiary.Ask{Context: t.b.World.Context, Bounds: eval.Bounds{Depth: t.b.World.Depth}}}
+	r := ostiary.EntitlementsRequest{Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Context: t.b.World.Context, Bounds: eval.Bounds{Depth: t.b.World.Depth}}}
 	for typ, ids := range t.things() {
 		for _, id := range ids {
 			r.Objects = append(r.Objects, rel.Object{Type: typ, ID: id})
@@ -125,7 +125,7 @@ func (t *trial) entitled(s *ostiary.Store, q Question) error {
 		}
 		for _, id := range t.b.Schema.RelationsOf(typ) {
 			name := t.b.Schema.Relations[id].Name
-			want, err := s.Check(ctx, ostiary.CheckRequest{Object: o.Object, Relation: name, Subject: q.Subject, Ask: r.Ask})
+			want, err := s.Check(ctx, ostiary.CheckRequest{Object: o.Object, Relation: name, Subject: q.Subject, QueryOptions: r.QueryOptions})
 			if err != nil {
 				return err
 			}
@@ -133,10 +133,10 @@ func (t *trial) entitled(s *ostiary.Store, q Question) error {
 			if slices.Contains(o.Relations, name) {
 				truth = expr.True
 			}
-			if slices.ContainsFunc(o.Undecided, func(u ostiary.Undecided) bool { return u.Relation == name }) {
+			if slices.ContainsFunc(o.Unknown, func(u ostiary.UnknownRelation) bool { return u.Relation == name }) {
 				truth = expr.Unknown
 			}
-			if truth != want.Truth || o.Err != nil {
+			if truth != want.Decision || o.Err != nil {
 				return &Failure{Question: Question{o.Object, name, q.Subject}, Text: fmt.Sprintf("entitlements say %v, %v; check says %v", truth, o.Err, want)}
 			}
 		}
@@ -159,9 +159,9 @@ type comparedPair struct{ object, subject string }
 const strangerID = "nobody-knows"
 
 func (d *between) compare() error {
-	r := ostiary.DifferenceRequest{From: ostiary.Exactly(d.a), To: ostiary.Exactly(d.b), Limit: d.limit,
+	r := ostiary.DifferenceRequest{From: ostiary.AtExactly(d.a), To: ostiary.AtExactly(d.b), Limit: d.limit,
 		Context: d.t.b.World.Context, Bounds: eval.Bounds{Depth: d.t.b.World.Depth},
-		Permission: ostiary.Permission{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
+		PermissionSelector: ostiary.PermissionSelector{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
 	said, everybody, err := d.pages(r)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (d *between) compare() error {
 			return err
 		}
 		line, changed := everybody[object]
-		if changed != (stranger[0] != stranger[1]) || changed && stranger != [2]expr.Truth{line.Before, line.After} {
+		if changed != (stranger[0] != stranger[1]) || changed && stranger != [2]expr.Tristate{line.Before, line.After} {
 			return fmt.Errorf("%s: everybody went from %v to %v, it says %v", object, stranger[0], stranger[1], line)
 		}
 		for _, subject := range things[r.SubjectType] {
@@ -182,7 +182,7 @@ func (d *between) compare() error {
 				return err
 			}
 			p, ok := said[comparedPair{object, subject}]
-			got := [2]expr.Truth{p.Before, p.After}
+			got := [2]expr.Tristate{p.Before, p.After}
 			switch {
 			case ok && got == want && want[0] != want[1]:
 			case ok:
@@ -217,21 +217,21 @@ func (d *between) pages(r ostiary.DifferenceRequest) (said map[comparedPair]osti
 		if r.Cursor = page.Next; page.Next == "" {
 			return said, everybody, nil
 		}
-		if r.From = (ostiary.At{}); len(page.Changes) > d.limit {
+		if r.From = (ostiary.Consistency{}); len(page.Changes) > d.limit {
 			return nil, nil, fmt.Errorf("a page of %d, the limit is %d", len(page.Changes), d.limit)
 		}
 	}
 }
 
-func (d *between) change(object, subject string) (out [2]expr.Truth, err error) {
+func (d *between) change(object, subject string) (out [2]expr.Tristate, err error) {
 	for i, token := range []ostiary.Token{d.a, d.b} {
 		c, err := d.s.Check(context.Background(), ostiary.CheckRequest{Object: rel.Object{Type: d.q.Object.Type, ID: object}, Relation: d.q.Relation,
-			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, Ask: ostiary.Ask{At: ostiary.Exactly(token),
+			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token),
 				Context: d.t.b.World.Context, Bounds: eval.Bounds{Depth: d.t.b.World.Depth}}})
 		if err != nil {
 			return out, err
 		}
-		out[i] = c.Truth
+		out[i] = c.Decision
 	}
 	return out, nil
 }

@@ -102,10 +102,10 @@ func nodesLaw(b *Bench) *Failure {
 		env.Bounds.Nodes = 1 + (i*3+int(b.Seed%7))%20
 		want := b.truth(q)
 		a, err := b.binding.Check(context.Background(), b.graph.View(), eval.Question(q), &env)
-		stopped := a.Truth == expr.Unknown && a.Reasons != nil && a.Reasons.Bound == eval.BoundNodes
-		if err != nil || a.Truth != want && !stopped {
+		stopped := a.Decision == expr.Unknown && a.Reasons != nil && a.Reasons.Bound == eval.BoundNodes
+		if err != nil || a.Decision != want && !stopped {
 			return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: want %s, got %s (%s), %v",
-				env.Bounds.Nodes, want, a.Truth, a.Reasons, err)}
+				env.Bounds.Nodes, want, a.Decision, a.Reasons, err)}
 		}
 		if a.Stats.Nodes > 100*env.Bounds.Nodes+1000 {
 			return &Failure{Question: q, Text: fmt.Sprintf("%d nodes visited, the bound is %d", a.Stats.Nodes, env.Bounds.Nodes)}
@@ -146,7 +146,7 @@ func canceledLaw(b *Bench) *Failure {
 	cancel()
 	for _, q := range b.Questions[:min(1, len(b.Questions))] {
 		if a, err := b.binding.Check(ctx, b.graph.View(), eval.Question(q), &b.env); !errors.Is(err, context.Canceled) {
-			return &Failure{Question: q, Text: fmt.Sprintf("want context.Canceled, got %s, %v", a.Truth, err)}
+			return &Failure{Question: q, Text: fmt.Sprintf("want context.Canceled, got %s, %v", a.Decision, err)}
 		}
 	}
 	return nil

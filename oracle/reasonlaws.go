@@ -28,8 +28,8 @@ func explainLaw(b *Bench) *Failure {
 		switch {
 		case err != nil:
 			text = err.Error()
-		case x.Answer.Truth != want || x.Because == nil || x.Because.Truth != want:
-			text = fmt.Sprintf("want %s, got %s because %+v", want, x.Answer.Truth, x.Because)
+		case x.Answer.Decision != want || x.Because == nil || x.Because.Decision != want:
+			text = fmt.Sprintf("want %s, got %s because %+v", want, x.Answer.Decision, x.Because)
 		case x.Because.Object != q.Object || x.Because.Relation != q.Relation:
 			text = fmt.Sprintf("it begins with %s#%s", x.Because.Object, x.Because.Relation)
 		default:
@@ -52,17 +52,17 @@ func (b *Bench) step(s *eval.Step) string {
 		switch {
 		case counts == (s.Expired || s.Refused):
 			return fmt.Sprintf("%s counts: %v, said to be expired %v, refused %v", s.Tuple, counts, s.Expired, s.Refused)
-		case !counts && s.Truth != expr.False:
-			return fmt.Sprintf("%s does not count, but is %s", s.Tuple, s.Truth)
+		case !counts && s.Decision != expr.False:
+			return fmt.Sprintf("%s does not count, but is %s", s.Tuple, s.Decision)
 		case !counts:
 			return ""
 		}
 		holds := b.Oracle.tuples[node{s.Tuple.Object, s.Tuple.Relation}][i].holds
-		if s.Condition != nil && s.Condition.Truth != holds || s.Condition == nil && s.Tuple.Condition != "" {
+		if s.Condition != nil && s.Condition.Decision != holds || s.Condition == nil && s.Tuple.Condition != "" {
 			return fmt.Sprintf("condition of %s: want %s, got %+v", s.Tuple, holds, s.Condition)
 		}
-		if s.Truth > holds {
-			return fmt.Sprintf("%s is %s though its condition is %s", s.Tuple, s.Truth, holds)
+		if s.Decision > holds {
+			return fmt.Sprintf("%s is %s though its condition is %s", s.Tuple, s.Decision, holds)
 		}
 	}
 	if s.Kind == eval.StepRelation {
@@ -116,7 +116,7 @@ func expandLaw(b *Bench) *Failure {
 
 // memberByTree reads a tree as the oracle reads a world: each relation that is
 // expanded anywhere in it is a formula.
-func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Truth {
+func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Tristate {
 	t := &Table{oracle: o, number: map[node]int{}}
 	var expanded []*eval.Tree
 	eachTree(tree, func(r *eval.Tree) {
@@ -155,7 +155,7 @@ func (t *Table) tree(e *eval.Tree, u rel.Subject) formula {
 	case eval.TreeRelation:
 		return t.reference(e.Object, e.Relation)
 	case eval.TreeAttribute, eval.TreeRule:
-		return formula{value: e.Truth}
+		return formula{value: e.Decision}
 	case eval.TreeIntersection:
 		f.op = schema.OpIntersection
 	case eval.TreeExclusion:
@@ -170,9 +170,9 @@ func (t *Table) tree(e *eval.Tree, u rel.Subject) formula {
 		s := l.Tuple.Subject
 		direct := e.Kind == eval.TreeDirect
 		if direct && (s == u || l.Wildcard && s.Type == u.Type && u.Relation == "" && !t.oracle.wildcard(u)) {
-			f.children = append(f.children, formula{value: l.Truth})
+			f.children = append(f.children, formula{value: l.Decision})
 		} else if l.Tree != nil {
-			f.children = append(f.children, formula{op: opHop, value: l.Truth,
+			f.children = append(f.children, formula{op: opHop, value: l.Decision,
 				children: []formula{t.reference(l.Tree.Object, l.Tree.Relation)}})
 		}
 	}

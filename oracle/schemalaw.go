@@ -58,7 +58,7 @@ type turn struct {
 	what string
 	of   *Bench
 	id   string
-	at   ostiary.At
+	at   ostiary.Consistency
 }
 
 // worlds makes the worlds, which share one store's data.
@@ -193,7 +193,7 @@ func (t *schemasTrial) run() error {
 
 // first fills a store, and asks it before and after a schema is removed.
 func (t *schemasTrial) first(e *ostiary.Engine) error {
-	s, err := e.CreateStore(context.Background(), ostiary.CreateStore{Name: "schemas"})
+	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "schemas"})
 	if err != nil {
 		return err
 	}
@@ -256,9 +256,9 @@ func (t *schemasTrial) named() []turn {
 	return []turn{
 		{what: "the own version by its id", of: t.own, id: t.schemas[t.own]},
 		{what: "the earlier version by its id", of: t.early, id: t.schemas[t.early]},
-		{what: "the own version, when it was current", of: t.own, at: ostiary.Exactly(t.before)},
-		{what: "the next version, when it was current", of: t.revised, at: ostiary.Exactly(t.after)},
-		{what: "the next version by its id, at its revision", of: t.revised, id: t.schemas[t.revised], at: ostiary.Exactly(t.after)},
+		{what: "the own version, when it was current", of: t.own, at: ostiary.AtExactly(t.before)},
+		{what: "the next version, when it was current", of: t.revised, at: ostiary.AtExactly(t.after)},
+		{what: "the next version by its id, at its revision", of: t.revised, id: t.schemas[t.revised], at: ostiary.AtExactly(t.after)},
 		{what: "the other namespace", of: t.beside},
 		{what: "the other namespace's schema by its id", of: t.beside, id: t.schemas[t.beside]},
 	}
@@ -268,7 +268,7 @@ func (t *schemasTrial) named() []turn {
 func (t *schemasTrial) removed(s *ostiary.Store) error {
 	q := t.own.Questions[0]
 	_, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-		Ask: ostiary.Ask{SchemaID: t.schemas[t.revised]}})
+		QueryOptions: ostiary.QueryOptions{SchemaID: t.schemas[t.revised]}})
 	if !errors.Is(err, ostiary.ErrNoSchema) {
 		return fmt.Errorf("a schema that was removed: want ErrNoSchema, got %v", err)
 	}
@@ -303,26 +303,26 @@ func (b *Bench) answers() map[rel.Subject]*Table {
 // mixed asks by several schemas in one call.
 func (t *schemasTrial) mixed(s *ostiary.Store, turns []turn) error {
 	var requests []ostiary.CheckRequest
-	var want []expr.Truth
+	var want []expr.Tristate
 	for range manyMax {
 		x := turns[t.r.IntN(len(turns))]
-		if len(x.of.Questions) == 0 || x.at != (ostiary.At{}) {
+		if len(x.of.Questions) == 0 || x.at != (ostiary.Consistency{}) {
 			continue
 		}
 		q, w := x.of.Questions[t.r.IntN(len(x.of.Questions))], &x.of.World
 		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-			Ask: ostiary.Ask{SchemaID: x.id, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
+			QueryOptions: ostiary.QueryOptions{SchemaID: x.id, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
 				Bounds: eval.Bounds{Depth: w.Depth}}})
 		want = append(want, x.of.truth(q))
 	}
-	results, err := s.CheckMany(context.Background(), requests, ostiary.At{})
+	results, err := s.CheckMany(context.Background(), requests, ostiary.Consistency{})
 	if err != nil {
 		return err
 	}
 	for i, r := range results {
-		if q := requests[i]; r.Err != nil || r.Truth != want[i] {
+		if q := requests[i]; r.Err != nil || r.Decision != want[i] {
 			return &Failure{Question: Question{q.Object, q.Relation, q.Subject},
-				Text: fmt.Sprintf("among many of several schemas (%q): want %s, got %s, %v", q.SchemaID, want[i], r.Truth, r.Err)}
+				Text: fmt.Sprintf("among many of several schemas (%q): want %s, got %s, %v", q.SchemaID, want[i], r.Decision, r.Err)}
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ type Script struct {
 // Ask is a question and its expected answer.
 type Ask struct {
 	Question Question
-	Want     expr.Truth
+	Want     expr.Tristate
 }
 
 // ErrScript is the kind of every error about a script's text.
@@ -251,7 +251,7 @@ func (s *Script) parseAsk(rest string) error {
 		return err
 	}
 	x, err := rel.ParseObject(f[2])
-	for _, want := range []expr.Truth{expr.False, expr.Unknown, expr.True} {
+	for _, want := range []expr.Tristate{expr.False, expr.Unknown, expr.True} {
 		if f[4] == want.String() {
 			s.Asks = append(s.Asks, Ask{Question{Object: x, Relation: f[1], Subject: u}, want})
 			return err

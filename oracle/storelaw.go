@@ -127,7 +127,7 @@ func (t *trial) write(e *ostiary.Engine) error {
 	half.Tuples = slices.DeleteFunc(half.Tuples, func(x rel.Tuple) bool { return len(x.String())%2 == 0 })
 	twin := History{Revisions: [][]storage.Change{difference(State{}, half)}}
 	for i, h := range []History{t.history, twin} {
-		s, err := e.CreateStore(context.Background(), ostiary.CreateStore{Name: "twin"})
+		s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "twin"})
 		if err != nil {
 			return err
 		}
@@ -218,8 +218,8 @@ func (t *trial) fill(s *ostiary.Store, h History) ([]ostiary.Token, error) {
 }
 
 // writes cuts changes into writes, in each of which order does not matter.
-func writes(changes []storage.Change) []ostiary.Write {
-	var all []ostiary.Write
+func writes(changes []storage.Change) []ostiary.WriteRequest {
+	var all []ostiary.WriteRequest
 	kind := storage.ChangeKind(0)
 	keys := map[any]bool{}
 	for _, c := range changes {
@@ -228,7 +228,7 @@ func writes(changes []storage.Change) []ostiary.Write {
 			key = attributeKey{c.Attribute.Object, c.Attribute.Name}
 		}
 		if c.Kind != kind || keys[key] {
-			all = append(all, ostiary.Write{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore})
+			all = append(all, ostiary.WriteRequest{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore})
 			clear(keys)
 		}
 		kind, keys[key] = c.Kind, true
@@ -281,13 +281,13 @@ func (t *trial) ask(e *ostiary.Engine) error {
 		return err
 	}
 	if _, err := twin.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "user", ID: "1"}, Relation: "a",
-		Subject: rel.Subject{Type: "user", ID: "1"}, Ask: ostiary.Ask{At: ostiary.Exactly(t.tokens[last])}}); !errors.Is(err, ostiary.ErrToken) {
+		Subject: rel.Subject{Type: "user", ID: "1"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(t.tokens[last])}}); !errors.Is(err, ostiary.ErrToken) {
 		return fmt.Errorf("the twin takes the store's token: %v", err)
 	}
 	for i := range t.tokens {
 		revision := (i*7 + int(t.b.Seed)) % len(t.tokens) // any order
 		what := fmt.Sprintf("revision %d of %d (the world's is %d)", revision, last, t.history.Present)
-		at := ostiary.Exactly(t.tokens[revision])
+		at := ostiary.AtExactly(t.tokens[revision])
 		if err := t.export(s, at, t.states[revision], what); err != nil {
 			return err
 		}
@@ -300,17 +300,17 @@ func (t *trial) ask(e *ostiary.Engine) error {
 
 // checks asks all questions, one by one, in a batch, and as many that share
 // nothing.
-func (t *trial) checks(s *ostiary.Store, at ostiary.At, tables map[rel.Subject]*Table, what string) error {
+func (t *trial) checks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
-	a := ostiary.Ask{At: at, SchemaID: t.schemaOf(s), Context: w.Context, Tuples: w.Contextual,
+	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaOf(s), Context: w.Context, Tuples: w.Contextual,
 		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
 	var batch []eval.Question
 	var many []ostiary.CheckRequest
 	own := a
-	own.At = ostiary.At{}
+	own.Consistency = ostiary.Consistency{}
 	for _, q := range t.b.Questions {
 		batch = append(batch, eval.Question(q))
-		many = append(many, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: own})
+		many = append(many, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: own})
 	}
 	results, err := s.Batch(ctx, batch, a)
 	if err != nil {
@@ -321,19 +321,19 @@ func (t *trial) checks(s *ostiary.Store, at ostiary.At, tables map[rel.Subject]*
 		return fmt.Errorf("%s: many: %w", what, err)
 	}
 	for i, q := range t.b.Questions {
-		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Ask: a})
+		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
 		if err != nil {
 			return &Failure{Question: q, Text: what + ": " + err.Error()}
 		}
 		want := tables[q.Subject].Truth(q.Object, q.Relation)
-		if err := results[i].Err; err != nil || results[i].Truth != one.Truth {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, in a batch %s, %v", what, one.Truth, results[i].Truth, err)}
+		if err := results[i].Err; err != nil || results[i].Decision != one.Decision {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, in a batch %s, %v", what, one.Decision, results[i].Decision, err)}
 		}
-		if err := among[i].Err; err != nil || among[i].Truth != one.Truth {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, among many %s, %v", what, one.Truth, among[i].Truth, err)}
+		if err := among[i].Err; err != nil || among[i].Decision != one.Decision {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, among many %s, %v", what, one.Decision, among[i].Decision, err)}
 		}
-		if one.Truth != want {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Truth, one.Reasons)}
+		if one.Decision != want {
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Decision, one.Reasons)}
 		}
 	}
 	return t.lists(s, a, tables, what)
@@ -348,7 +348,7 @@ func (t *trial) schemaOf(s *ostiary.Store) string {
 }
 
 // lists asks one list of objects by pages with cursors, which pin the revision.
-func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*Table, what string) error {
+func (t *trial) lists(s *ostiary.Store, a ostiary.QueryOptions, tables map[rel.Subject]*Table, what string) error {
 	q := t.b.Questions[int(t.b.Seed)%len(t.b.Questions)]
 	table := tables[q.Subject]
 	if table.oracle.spare(q) != "" {
@@ -363,7 +363,7 @@ func (t *trial) lists(s *ostiary.Store, a ostiary.Ask, tables map[rel.Subject]*T
 	}
 	inOrder(want)
 	var got []string
-	r := ostiary.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, Ask: a}
+	r := ostiary.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, QueryOptions: a}
 	for {
 		page, err := s.ListObjects(context.Background(), r)
 		if err != nil {
@@ -437,7 +437,7 @@ func (t *trial) log(s *ostiary.Store) error {
 }
 
 // export compares the tuples of a revision, expired ones left out.
-func (t *trial) export(s *ostiary.Store, at ostiary.At, want State, what string) error {
+func (t *trial) export(s *ostiary.Store, at ostiary.Consistency, want State, what string) error {
 	var got State
 	for x, err := range s.Export(context.Background(), at) {
 		if err != nil {

@@ -60,13 +60,13 @@ func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
 }
 
 // Check answers one question.
-func (o *Oracle) Check(q Question) expr.Truth {
+func (o *Oracle) Check(q Question) expr.Tristate {
 	return o.Members(q.Subject, q.Object).Truth(q.Object, q.Relation)
 }
 
 // Truth says whether the subject is a member of x#relation. x is one of the
 // objects that the table was made for.
-func (t *Table) Truth(x rel.Object, relation string) expr.Truth {
+func (t *Table) Truth(x rel.Object, relation string) expr.Tristate {
 	n, ok := t.number[node{x, relation}]
 	switch {
 	case !ok || !t.sets.upper[n]:

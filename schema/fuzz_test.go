@@ -13,7 +13,7 @@ import (
 type always struct{}
 
 func (always) Compile(expr.Definition) (expr.Program, error) { return always{}, nil }
-func (always) Eval(_, _ expr.Values, _ rel.Time) expr.Result { return expr.Result{Truth: expr.True} }
+func (always) Eval(_, _ expr.Values, _ rel.Time) expr.Result { return expr.Result{Value: expr.True} }
 
 // Whatever a model's JSON holds, it is refused with an ErrModel or compiles,
 // and then its JSON form compiles to the same.

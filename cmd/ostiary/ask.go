@@ -36,9 +36,9 @@ func (f *askFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.schema, "schema", "", "ask under this schema; the current one by default")
 }
 
-func (f *askFlags) ask() (a ostiary.Ask, err error) {
+func (f *askFlags) ask() (a ostiary.QueryOptions, err error) {
 	a.SchemaID = f.schema
-	if a.At, err = parseAt(f.at); err != nil {
+	if a.Consistency, err = parseAt(f.at); err != nil {
 		return a, err
 	}
 	if a.Context, err = parseContext(f.context); err != nil {
@@ -55,7 +55,7 @@ func (f *askFlags) ask() (a ostiary.Ask, err error) {
 }
 
 // parseAt reads a revision, a time or a token.
-func parseAt(s string) (ostiary.At, error) {
+func parseAt(s string) (ostiary.Consistency, error) {
 	if s == "" {
 		return ostiary.MinimizeLatency(), nil
 	}
@@ -67,9 +67,9 @@ func parseAt(s string) (ostiary.At, error) {
 	}
 	token := ostiary.Token(s)
 	if _, err := token.Revision(); err != nil {
-		return ostiary.At{}, fmt.Errorf("%w: --at %q is no revision, time (RFC 3339) or token", errUsage, s)
+		return ostiary.Consistency{}, fmt.Errorf("%w: --at %q is no revision, time (RFC 3339) or token", errUsage, s)
 	}
-	return ostiary.Exactly(token), nil
+	return ostiary.AtExactly(token), nil
 }
 
 func parseContext(s string) (expr.Values, error) {
@@ -141,7 +141,7 @@ type decision struct {
 	Revision uint64   `json:"revision"`
 }
 
-func decisionOf(truth expr.Truth, why *eval.Reasons, revision storage.Revision) decision {
+func decisionOf(truth expr.Tristate, why *eval.Reasons, revision storage.Revision) decision {
 	d := decision{Allowed: truth == expr.True, Truth: truth.String(), Revision: uint64(revision)}
 	if why != nil {
 		d.Missing, d.Reason = why.Missing, why.String()

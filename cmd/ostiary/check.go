@@ -37,14 +37,14 @@ func (a *app) checkCommand() *cobra.Command {
 				return r.check(cmd.Context(), t, &flags)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, Ask: ask})
+				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: ask})
 				if err != nil {
 					return err
 				}
 				if got.Reasons != nil && got.Reasons.Bound != "" {
 					return fmt.Errorf("%w: %s", errBound, got.Reasons.Bound)
 				}
-				return a.printDecision(decisionOf(got.Truth, got.Reasons, got.Revision))
+				return a.printDecision(decisionOf(got.Decision, got.Reasons, got.Revision))
 			})
 		}}
 	flags.add(cmd)

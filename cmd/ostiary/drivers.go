@@ -130,7 +130,7 @@ func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.St
 
 // fillMemory makes the store that --model and --tuples are about.
 func (a *app) fillMemory(ctx context.Context, e *ostiary.Engine) error {
-	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: inMemory})
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: inMemory})
 	if err != nil {
 		return err
 	}

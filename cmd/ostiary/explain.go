@@ -35,7 +35,7 @@ func (a *app) explainCommand() *cobra.Command {
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
-					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, Ask: ask},
+					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: ask},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
 				if err != nil {
 					return err
@@ -46,7 +46,7 @@ func (a *app) explainCommand() *cobra.Command {
 					Schema      string            `json:"schema"`
 					Asked       string            `json:"asked"`
 					Explanation *eval.Explanation `json:"explanation"`
-				}{decisionOf(x.Answer.Truth, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, stamp(x.Asked), &x.Explanation}
+				}{decisionOf(x.Answer.Decision, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, stamp(x.Asked), &x.Explanation}
 				return a.print(out, func(w io.Writer) {
 					if !full && x.Because != nil {
 						x.Because = compact(x.Because)[0]
@@ -86,7 +86,7 @@ func compact(s *eval.Step) []*eval.Step {
 	for _, ch := range s.Steps {
 		below = append(below, compact(ch)...)
 	}
-	if s.Truth == expr.True && len(s.Steps) == 1 {
+	if s.Decision == expr.True && len(s.Steps) == 1 {
 		switch s.Kind {
 		case eval.StepUnion, eval.StepArrow, eval.StepTuples:
 			return below
@@ -120,7 +120,7 @@ func (a *app) expandCommand() *cobra.Command {
 				return r.expand(cmd.Context(), args[0], object, levels, &flags)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, Ask: ask})
+				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: ask})
 				if err != nil {
 					return err
 				}

@@ -60,7 +60,7 @@ func (a *app) tupleImport() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printImported(done ostiary.Imported, took time.Duration) error {
+func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error {
 	out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
 	at := ""
 	if done.Token != "" {
@@ -83,28 +83,28 @@ func rate(n int, took time.Duration) string {
 	return fmt.Sprintf(" in %.1f s (%.0f k/s)", took.Seconds(), float64(n)/1000/took.Seconds())
 }
 
-func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlags) (ostiary.Imported, error) {
+func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlags) (ostiary.ImportResult, error) {
 	policy, err := flags.duplicate.policy()
 	if err != nil {
-		return ostiary.Imported{}, err
+		return ostiary.ImportResult{}, err
 	}
-	return a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error) {
+	return a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
 		return s.Import(ctx, tuples, // which reads while it writes
 			ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
 	})
 }
 
 // importInto reads the file and hands its tuples on.
-func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error)) (ostiary.Imported, error) {
+func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error)) (ostiary.ImportResult, error) {
 	format, err := formatOf(flags.file, flags.format)
 	if err != nil {
-		return ostiary.Imported{}, err
+		return ostiary.ImportResult{}, err
 	}
 	in, size := a.in, int64(0)
 	if flags.file != "-" {
 		f, err := os.Open(flags.file)
 		if err != nil {
-			return ostiary.Imported{}, err
+			return ostiary.ImportResult{}, err
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil {

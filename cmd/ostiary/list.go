@@ -59,7 +59,7 @@ func (a *app) listObjects() *cobra.Command {
 			if r := a.remote(); r != nil {
 				return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags)
 			}
-			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
+			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, QueryOptions: ask}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				var out listJSON
 				for {
@@ -116,7 +116,7 @@ func (a *app) listSubjects() *cobra.Command {
 				return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags)
 			}
 			r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
-				Limit: flags.limit, Cursor: flags.cursor, Ask: ask}
+				Limit: flags.limit, Cursor: flags.cursor, QueryOptions: ask}
 			name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				var out listJSON

@@ -260,7 +260,7 @@ func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicat
 	return r.a.printRevision("wrote "+t.String(), token, revision)
 }
 
-func (r *remote) deleteTuple(ctx context.Context, w ostiary.Write) error {
+func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error {
 	if len(w.RemoveMatching) > 0 {
 		return notSaid("removing what a filter selects")
 	}
@@ -280,13 +280,13 @@ func (r *remote) deleteTuple(ctx context.Context, w ostiary.Write) error {
 	return r.a.printRevision("removed "+k.String(), token, revision)
 }
 
-func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.Imported, error) {
+func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.ImportResult, error) {
 	if flags.entry != 0 {
-		return ostiary.Imported{}, notSaid("--entry")
+		return ostiary.ImportResult{}, notSaid("--entry")
 	}
-	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.Imported, error) {
+	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
 		n, token, err := r.importTuples(ctx, tuples, flags.duplicate, flags.schema)
-		return ostiary.Imported{Read: n, Token: token}, err
+		return ostiary.ImportResult{Read: n, Token: token}, err
 	})
 }
 

@@ -117,8 +117,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
-		Record: ostiary.Recording{Decisions: f.record},
-		Bounds: ostiary.Bounds{DepthMost: depthMost}}
+		Record: ostiary.RecordingOptions{Decisions: f.record},
+		Bounds: ostiary.Bounds{DepthMax: depthMost}}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
 		if err != nil {

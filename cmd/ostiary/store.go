@@ -34,7 +34,7 @@ func (a *app) storeCreate() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a store, and the data folder if there is none", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			create := ostiary.CreateStore{Name: args[0]}
+			create := ostiary.CreateStoreRequest{Name: args[0]}
 			if id != "" {
 				var err error
 				if create.ID, err = storage.ParseStoreID(id); err != nil {

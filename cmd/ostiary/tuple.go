@@ -52,7 +52,7 @@ func (d *duplicateFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what a tuple that is there does: error, ignore, or replace (its condition and expiry)")
 }
 
-func (d duplicateFlag) policy() (ostiary.Policy, error) {
+func (d duplicateFlag) policy() (ostiary.ConflictAction, error) {
 	switch d {
 	case "error", "":
 		return ostiary.Fail, nil
@@ -91,7 +91,7 @@ func (a *app) tupleWrite() *cobra.Command {
 				return r.writeTuple(cmd.Context(), t, duplicate, schemaID)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				token, err := s.Write(cmd.Context(), ostiary.Write{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID})
+				token, err := s.Write(cmd.Context(), ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID})
 				if err != nil {
 					return err
 				}
@@ -113,7 +113,7 @@ func (a *app) tupleDelete() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Remove a tuple, or all that a filter selects",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w := ostiary.Write{}
+			w := ostiary.WriteRequest{}
 			what := ""
 			switch selected, err := filter.parse(); {
 			case err != nil:
@@ -216,7 +216,7 @@ func (a *app) tupleRead() *cobra.Command {
 			return r.readTuples(cmd.Context(), filter, limit, cursor, at)
 		}
 		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, At: when})
+			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, Consistency: when})
 			if err != nil {
 				return err
 			}

@@ -45,9 +45,9 @@ func appendDecision(out []byte, r ostiary.CheckResult, err error) ([]byte, error
 		return out, err
 	}
 	switch {
-	case r.Truth == expr.True:
+	case r.Decision == expr.True:
 		return append(out, `{"decision":true}`...), nil
-	case r.Truth == expr.False:
+	case r.Decision == expr.False:
 		return append(out, `{"decision":false}`...), nil
 	case r.Reasons != nil && r.Reasons.Bound != "":
 		return out, &refusal{http.StatusInternalServerError, "undecided: the bound on " + r.Reasons.Bound + " was reached"}

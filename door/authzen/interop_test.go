@@ -39,7 +39,7 @@ func open(t testing.TB, archive *txtar.Archive) *world {
 	}
 	t.Cleanup(func() { e.Close() })
 	w := &world{engine: e}
-	if w.store, err = e.CreateStore(ctx, ostiary.CreateStore{Name: "interop", Aliases: map[string]string{authzen.Name: "interop"}}); err != nil {
+	if w.store, err = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "interop", Aliases: map[string]string{authzen.Name: "interop"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.fill(t, w.store, archive)
@@ -73,7 +73,7 @@ func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 				}
 				add = append(add, tuple)
 			}
-			if _, err := s.Write(context.Background(), ostiary.Write{Add: add}); err != nil {
+			if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: add}); err != nil {
 				t.Fatal(err)
 			}
 		}

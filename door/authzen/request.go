@@ -146,5 +146,5 @@ func unsentValues() expr.Values {
 // check is the question in the engine's words.
 func (e *evaluation) check(unsent expr.Values) ostiary.CheckRequest {
 	return ostiary.CheckRequest{Object: rel.Object{Type: e.resource.Type, ID: e.resource.ID}, Relation: e.action.name,
-		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, Ask: ostiary.Ask{Context: e.values(unsent)}}
+		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, QueryOptions: ostiary.QueryOptions{Context: e.values(unsent)}}
 }

@@ -36,7 +36,7 @@ func TestStores(t *testing.T) {
 	if got := ask(); got != http.StatusOK {
 		t.Error(got)
 	}
-	second, err := w.engine.CreateStore(context.Background(), ostiary.CreateStore{Name: "second"})
+	second, err := w.engine.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "second"})
 	if err != nil {
 		t.Fatal(err)
 	}

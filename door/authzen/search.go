@@ -205,7 +205,7 @@ func (c *call) searchSubject() error {
 		return err
 	}
 	l, err := c.store.ListSubjects(c.ctx, ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
-		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values(c.unsent)}})
+		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: cursor, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent)}})
 	if err != nil {
 		return c.unknown(err)
 	}
@@ -233,7 +233,7 @@ func (c *call) searchResource() error {
 		return err
 	}
 	l, err := c.store.ListObjects(c.ctx, ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
-		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: cursor, Ask: ostiary.Ask{Context: q.values(c.unsent)}})
+		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: cursor, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent)}})
 	if err != nil {
 		return c.unknown(err)
 	}
@@ -262,7 +262,7 @@ func (c *call) searchAction() error {
 		return err
 	}
 	got, err := c.store.Entitlements(c.ctx, ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
-		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, Ask: ostiary.Ask{Context: q.values(c.unsent), At: at}})
+		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent), Consistency: at}})
 	if err != nil {
 		return c.unknown(err)
 	}
@@ -271,7 +271,7 @@ func (c *call) searchAction() error {
 		return c.unknown(o.Err)
 	}
 	var n notes
-	for _, u := range o.Undecided {
+	for _, u := range o.Unknown {
 		if u.Reasons != nil {
 			if err := cut(u.Reasons.Bound); err != nil {
 				return err
@@ -300,7 +300,7 @@ func (c *call) searchAction() error {
 
 // actionPosition reads where a page of actions begins, and at which revision:
 // later pages are of the first one's.
-func actionPosition(s string) (from int, at ostiary.At, err error) {
+func actionPosition(s string) (from int, at ostiary.Consistency, err error) {
 	if s == "" {
 		return 0, at, nil
 	}
@@ -308,5 +308,5 @@ func actionPosition(s string) (from int, at ostiary.At, err error) {
 	if from, err = strconv.Atoi(place); !ok || err != nil || from < 0 {
 		return 0, at, &refusal{http.StatusBadRequest, "page.token is malformed"}
 	}
-	return from, ostiary.Exactly(ostiary.Token(token)), nil
+	return from, ostiary.AtExactly(ostiary.Token(token)), nil
 }

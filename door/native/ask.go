@@ -30,7 +30,7 @@ func (q *question) member(r *jsonread.Reader) bool {
 		q.Subject, q.present.subject = readSubject(r), true
 	default:
 		q.own = true
-		return readAsk(r, &q.Ask)
+		return readAsk(r, &q.QueryOptions)
 	}
 	return true
 }
@@ -56,13 +56,13 @@ func (c *call) check() error {
 	}
 	c.out = make([]byte, 0, 128)
 	c.out = append(c.out, '{')
-	c.out = appendDecision(c.out, result.Truth, result.Reasons)
+	c.out = appendDecision(c.out, result.Decision, result.Reasons)
 	c.out = append(appendRevision(c.out, result.Revision), '}')
 	return nil
 }
 
 // appendDecision writes the members of a decision. What is not true is denied.
-func appendDecision(out []byte, truth expr.Truth, why *eval.Reasons) []byte {
+func appendDecision(out []byte, truth expr.Tristate, why *eval.Reasons) []byte {
 	switch truth {
 	case expr.True:
 		return append(out, `"allowed":true,"truth":"true"`...)
@@ -108,7 +108,7 @@ func (c *call) batch() error {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		if string(r.Name()) != "questions" {
-			if !readAsk(r, &top.Ask) {
+			if !readAsk(r, &top.QueryOptions) {
 				r.Unknown()
 			}
 			continue
@@ -158,7 +158,7 @@ func (c *call) ask(top *question, items []question, own bool) ([]ostiary.CheckRe
 		for i := range items {
 			questions[i] = eval.Question{Object: items[i].Object, Relation: items[i].Relation, Subject: items[i].Subject}
 		}
-		return c.store.Batch(c.ctx, questions, top.Ask)
+		return c.store.Batch(c.ctx, questions, top.QueryOptions)
 	}
 	requests := make([]ostiary.CheckRequest, len(items))
 	for i := range items {
@@ -180,7 +180,7 @@ func (c *call) ask(top *question, items []question, own bool) ([]ostiary.CheckRe
 		}
 		requests[i] = q.CheckRequest
 	}
-	return c.store.CheckMany(c.ctx, requests, top.At)
+	return c.store.CheckMany(c.ctx, requests, top.Consistency)
 }
 
 // appendResult writes one result of several: a decision or an error.
@@ -193,7 +193,7 @@ func appendResult(out []byte, r *ostiary.CheckResult) []byte {
 		out = append(out, `{"allowed":false,"error":`...)
 		return append(appendJSON(out, describe(err)), '}')
 	}
-	return append(appendDecision(append(out, '{'), r.Truth, r.Reasons), '}')
+	return append(appendDecision(append(out, '{'), r.Decision, r.Reasons), '}')
 }
 
 // entitlements answers objects × relations for one subject.
@@ -212,7 +212,7 @@ func (c *call) entitlements() error {
 		case "permissions":
 			q.Permissions = r.Bool()
 		default:
-			if !readAsk(r, &q.Ask) {
+			if !readAsk(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
@@ -249,7 +249,7 @@ func appendEntitlements(out []byte, o *ostiary.ObjectEntitlements) []byte {
 	}
 	out = append(out, `,"relations":`...)
 	out = appendStrings(out, o.Relations)
-	for i, u := range o.Undecided {
+	for i, u := range o.Unknown {
 		if i == 0 {
 			out = append(out, `,"undecided":[`...)
 		} else {
@@ -260,7 +260,7 @@ func appendEntitlements(out []byte, o *ostiary.ObjectEntitlements) []byte {
 		out = append(out, `,"reasons":`...)
 		out = append(appendReasons(out, u.Reasons), '}')
 	}
-	if len(o.Undecided) > 0 {
+	if len(o.Unknown) > 0 {
 		out = append(out, ']')
 	}
 	return append(out, '}')
@@ -308,7 +308,7 @@ func (c *call) listObjects() error {
 		case "cursor":
 			q.Cursor = r.String()
 		default:
-			if !readAsk(r, &q.Ask) {
+			if !readAsk(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
@@ -348,7 +348,7 @@ func (c *call) listSubjects() error {
 		case "cursor":
 			q.Cursor = r.String()
 		default:
-			if !readAsk(r, &q.Ask) {
+			if !readAsk(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}

@@ -55,7 +55,7 @@ func (c *call) difference() error {
 		case "cursor":
 			q.Cursor = r.String()
 		default:
-			if !readPermission(r, &q.Permission) {
+			if !readPermission(r, &q.PermissionSelector) {
 				r.Unknown()
 			}
 		}
@@ -63,7 +63,7 @@ func (c *call) difference() error {
 	if q.Cursor == "" && (!from || !to) {
 		r.Fail("from and to are wanted, or a cursor")
 	}
-	wholePermission(r, &q.Permission)
+	wholePermission(r, &q.PermissionSelector)
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func (c *call) difference() error {
 		Undecided int                    `json:"undecided"`
 		From      string                 `json:"from"`
 		To        string                 `json:"to"`
-	}{permissionChanges(d.Changes), d.Next, d.Undecided, string(d.From), string(d.To)})
+	}{permissionChanges(d.Changes), d.Next, d.UnknownCount, string(d.From), string(d.To)})
 }
 
 // readPermission reads a member that says what is compared; false is another.
-func readPermission(r *jsonread.Reader, p *ostiary.Permission) bool {
+func readPermission(r *jsonread.Reader, p *ostiary.PermissionSelector) bool {
 	switch string(r.Name()) {
 	case "object_type":
 		p.ObjectType = r.String()
@@ -101,7 +101,7 @@ func readPermission(r *jsonread.Reader, p *ostiary.Permission) bool {
 	return true
 }
 
-func wholePermission(r *jsonread.Reader, p *ostiary.Permission) {
+func wholePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
 	if p.ObjectType == "" || p.Relation == "" || p.SubjectType == "" {
 		r.Fail("object_type, relation and subject_type are wanted")
 	}
@@ -113,7 +113,7 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	q := ostiary.WatchPermissionRequest{After: c.afterOf(values.Get("after")), Permission: ostiary.Permission{
+	q := ostiary.WatchPermissionRequest{After: c.afterOf(values.Get("after")), PermissionSelector: ostiary.PermissionSelector{
 		ObjectType: values.Get("object_type"), Relation: values.Get("relation"), SubjectType: values.Get("subject_type"),
 		SubjectRelation: values.Get("subject_relation"), Objects: values["object"], Subjects: values["subject"]}}
 	if q.ObjectType == "" || q.Relation == "" || q.SubjectType == "" {
@@ -127,8 +127,8 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 	}
 	// What is wrong with the request is still an error of its own: comparing a
 	// revision with itself finds it, and nothing else.
-	at := ostiary.Exactly(q.After)
-	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{Permission: q.Permission, From: at, To: at}); err != nil {
+	at := ostiary.AtExactly(q.After)
+	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at}); err != nil {
 		return err
 	}
 	if most := ostiary.WatchNamesMax; len(q.Objects)+len(q.Subjects) == 0 || len(q.Objects)+len(q.Subjects) > most {
@@ -144,6 +144,6 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 			Token     string                 `json:"token"`
 			Changes   []permissionChangeJSON `json:"changes"`
 			Undecided int                    `json:"undecided"`
-		}{uint64(u.Revision), u.Time, string(u.Token), permissionChanges(u.Changes), u.Undecided}}
+		}{uint64(u.Revision), u.Time, string(u.Token), permissionChanges(u.Changes), u.UnknownCount}}
 	})
 }

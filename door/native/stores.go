@@ -98,7 +98,7 @@ func (c *call) listStores() error {
 }
 
 // readStore reads what a store is to be called.
-func (c *call) readStore(create bool) (w ostiary.CreateStore, name bool, err error) {
+func (c *call) readStore(create bool) (w ostiary.CreateStoreRequest, name bool, err error) {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch n := string(r.Name()); {

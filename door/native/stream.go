@@ -56,7 +56,7 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	}
 	// The first read finds out what is wrong with the token while an error can
 	// still be an error.
-	if _, err := c.store.ReadAttributes(c.ctx, ostiary.ReadAttributesRequest{Limit: 1, At: ostiary.Exactly(token)}); err != nil {
+	if _, err := c.store.ReadAttributes(c.ctx, ostiary.ReadAttributesRequest{Limit: 1, Consistency: ostiary.AtExactly(token)}); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -65,7 +65,7 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	out.enc.SetEscapeHTML(false)
 	end := endJSON{Revision: uint64(revision), Token: string(token)}
 	last := line{End: &end}
-	if err := out.run(ostiary.Exactly(token), &end); err != nil {
+	if err := out.run(ostiary.AtExactly(token), &end); err != nil {
 		last = line{Error: describe(err)}
 	}
 	// If the client is gone there is nobody to tell.
@@ -89,7 +89,7 @@ func (e *exporting) put(l line) error {
 	return e.enc.Encode(l)
 }
 
-func (e *exporting) run(at ostiary.At, end *endJSON) error {
+func (e *exporting) run(at ostiary.Consistency, end *endJSON) error {
 	for t, err := range e.store.Export(e.ctx, at) {
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (e *exporting) run(at ostiary.At, end *endJSON) error {
 		}
 		end.Tuples++
 	}
-	for q := (ostiary.ReadAttributesRequest{Limit: 1000, At: at}); ; {
+	for q := (ostiary.ReadAttributesRequest{Limit: 1000, Consistency: at}); ; {
 		page, err := e.store.ReadAttributes(e.ctx, q)
 		if err != nil {
 			return err
@@ -316,7 +316,7 @@ func (in *importing) attributes() error {
 	}
 	// Of one attribute that comes twice the later counts, as if written apart.
 	at := map[rel.Attribute]int{}
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	w.SchemaID = in.schema
 	for _, a := range in.pending {
 		key := rel.Attribute{Object: a.Object, Name: a.Name}

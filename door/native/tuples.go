@@ -8,7 +8,7 @@ import (
 )
 
 // readWrite reads a member of a write; false is another one.
-func readWrite(r *jsonread.Reader, w *ostiary.Write) bool {
+func readWrite(r *jsonread.Reader, w *ostiary.WriteRequest) bool {
 	switch string(r.Name()) {
 	case "add":
 		w.Add = readTuples(r)
@@ -68,7 +68,7 @@ func readAttributeFilter(r *jsonread.Reader) (typ, id, name string) {
 	return typ, id, name
 }
 
-func readPolicy(text string, replace bool) (p ostiary.Policy, ok bool) {
+func readPolicy(text string, replace bool) (p ostiary.ConflictAction, ok bool) {
 	switch text {
 	case "fail":
 		return ostiary.Fail, true
@@ -80,7 +80,7 @@ func readPolicy(text string, replace bool) (p ostiary.Policy, ok bool) {
 	return p, false
 }
 
-func policy(r *jsonread.Reader, replace bool) ostiary.Policy {
+func policy(r *jsonread.Reader, replace bool) ostiary.ConflictAction {
 	p, ok := readPolicy(r.String(), replace)
 	if !ok {
 		r.Fail("no such policy")
@@ -90,7 +90,7 @@ func policy(r *jsonread.Reader, replace bool) ostiary.Policy {
 
 // write changes tuples and attributes: all of it, or nothing.
 func (c *call) write() error {
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -151,7 +151,7 @@ func (c *call) read() error {
 		case "cursor":
 			q.Cursor = r.String()
 		case "at":
-			q.At = readAt(r)
+			q.Consistency = readAt(r)
 		default:
 			r.Unknown()
 		}
@@ -190,7 +190,7 @@ func (c *call) readAttributes() error {
 		case "cursor":
 			q.Cursor = r.String()
 		case "at":
-			q.At = readAt(r)
+			q.Consistency = readAt(r)
 		default:
 			r.Unknown()
 		}

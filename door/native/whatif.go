@@ -32,7 +32,7 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 		case "recorded":
 			q.recorded = readRecorded(r)
 		case "at":
-			q.At = readAt(r)
+			q.Consistency = readAt(r)
 		case "proposed":
 			for r.Object(); r.Field(); {
 				if string(r.Name()) == "schema" {
@@ -111,7 +111,7 @@ func (c *call) whatIf() error {
 		q.Model = src.Model
 	}
 	if q.recorded != nil {
-		found := c.store.Recorded(c.ctx, q.recorded.within, q.recorded.limit)
+		found := c.store.RecordedDecisions(c.ctx, q.recorded.within, q.recorded.limit)
 		if found == nil {
 			return &problem{status: http.StatusConflict, Code: "not_recorded", Message: "decisions are not recorded here"}
 		}
@@ -134,7 +134,7 @@ func (c *call) whatIf() error {
 }
 
 // tellWhatIf writes the answer: the items that change, or all of them.
-func (c *call) tellWhatIf(q *whatIfQuery, got *ostiary.WhatIf) {
+func (c *call) tellWhatIf(q *whatIfQuery, got *ostiary.WhatIfResult) {
 	out := append(make([]byte, 0, 1024), `{"items":[`...)
 	first := true
 	for i := range got.Items {

@@ -57,7 +57,7 @@ func (c *call) explain() error {
 		Asked       time.Time         `json:"asked"`
 		Explanation *eval.Explanation `json:"explanation"`
 		Text        string            `json:"text,omitempty"`
-	}{x.Answer.Allowed(), truthOf(x.Answer.Truth), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
+	}{x.Answer.Allowed(), truthOf(x.Answer.Decision), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
 		x.Schema.ID, x.Asked, &x.Explanation, ""}
 	if text {
 		out.Text = x.Explanation.String()
@@ -82,7 +82,7 @@ func (c *call) expand() error {
 		case "levels":
 			q.Levels = int(r.Int(1, levelsMax))
 		default:
-			if !readAsk(r, &q.Ask) {
+			if !readAsk(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}

@@ -185,7 +185,7 @@ func readFilter(r *jsonread.Reader) (f rel.Filter) {
 }
 
 // readAt reads which revision is asked: one member of an object.
-func readAt(r *jsonread.Reader) (a ostiary.At) {
+func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
 	n := 0
 	for r.Object(); r.Field(); n++ {
 		switch string(r.Name()) {
@@ -201,7 +201,7 @@ func readAt(r *jsonread.Reader) (a ostiary.At) {
 		case "at_least":
 			a = ostiary.AtLeast(ostiary.Token(r.String()))
 		case "exactly":
-			a = ostiary.Exactly(ostiary.Token(r.String()))
+			a = ostiary.AtExactly(ostiary.Token(r.String()))
 		case "revision":
 			a = ostiary.AtRevision(storage.Revision(r.Int(0, 1<<62)))
 		case "time":
@@ -217,10 +217,10 @@ func readAt(r *jsonread.Reader) (a ostiary.At) {
 }
 
 // readAsk reads a member that every question may have; false is another one.
-func readAsk(r *jsonread.Reader, a *ostiary.Ask) bool {
+func readAsk(r *jsonread.Reader, a *ostiary.QueryOptions) bool {
 	switch string(r.Name()) {
 	case "at":
-		a.At = readAt(r)
+		a.Consistency = readAt(r)
 	case "schema":
 		a.SchemaID = r.String()
 	case "context":
@@ -319,4 +319,4 @@ type undecidedJSON struct {
 	Reasons *reasonsJSON `json:"reasons,omitempty"`
 }
 
-func truthOf(t expr.Truth) string { return t.String() }
+func truthOf(t expr.Tristate) string { return t.String() }

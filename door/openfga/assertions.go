@@ -40,7 +40,7 @@ func (s *service) writeAssertions(ctx context.Context, c *call, in *openfgav1.Wr
 	if err != nil {
 		return nil, fromEngine(err)
 	}
-	c.token, err = p.store.Write(ctx, ostiary.Write{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
+	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
 	if err != nil {
 		return nil, fromEngine(err)
 	}

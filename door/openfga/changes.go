@@ -203,7 +203,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		if w.typ != "" {
 			f.ObjectType = w.typ
 		}
-		req := ostiary.ReadRequest{Filter: f, Limit: filteredPage, At: ostiary.AtRevision(r - 1)}
+		req := ostiary.ReadRequest{Filter: f, Limit: filteredPage, Consistency: ostiary.AtRevision(r - 1)}
 		for {
 			page, err := w.store.Read(ctx, req)
 			if errors.Is(err, ostiary.ErrTooOld) {

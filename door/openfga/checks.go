@@ -50,7 +50,7 @@ func (p *place) question(key *wire.Key, tuples []wire.Tuple, context expr.Values
 		}
 		return q, fromEngine(err)
 	}
-	return ostiary.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, Ask: ask}, nil
+	return ostiary.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, QueryOptions: ask}, nil
 }
 
 // outcome is the answer to one item of a batch.
@@ -114,7 +114,7 @@ func (s *service) batchCheck(ctx context.Context, c *call, in *wire.BatchCheckRe
 			o.err = toFailure(err)
 			continue
 		}
-		q.At = ostiary.At{} // that of the whole
+		q.Consistency = ostiary.Consistency{} // that of the whole
 		m.requests, m.places = append(m.requests, q), append(m.places, i)
 	}
 	return p.decide(ctx, m)

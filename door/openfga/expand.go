@@ -36,7 +36,7 @@ func (s *service) expand(ctx context.Context, c *call, in *wire.ExpandRequest) (
 		return nil, fail(codeValidation, "%v", err)
 	}
 	ask.Bounds = eval.Bounds{} // depth is of questions, not of one level
-	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, Ask: ask})
+	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: ask})
 	if err != nil {
 		return nil, revisionError(err)
 	}

@@ -74,7 +74,7 @@ type inline struct {
 func (p *inline) Eval(stored, request expr.Values, now rel.Time) expr.Result {
 	program, err := p.program(stored)
 	if err != nil {
-		return expr.Result{Truth: expr.Unknown, Err: err}
+		return expr.Result{Value: expr.Unknown, Err: err}
 	}
 	return program.Eval(nil, request, now)
 }

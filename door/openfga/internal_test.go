@@ -48,7 +48,7 @@ func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiar
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	st, err := e.CreateStore(t.Context(), ostiary.CreateStore{Name: "test"})
+	st, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiar
 
 func addTuples(t testing.TB, st *ostiary.Store, texts ...string) {
 	t.Helper()
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	for _, s := range texts {
 		tuple, err := rel.Parse(s)
 		if err != nil {
@@ -293,7 +293,7 @@ func TestChangesOfAFilter(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	addTuples(t, st, "document:1#viewer@user:a", "document:2#viewer@user:a", "document:3#viewer@user:b", "group:g#member@user:a")
-	if _, err := st.Write(t.Context(), ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "a"}}}}); err != nil {
+	if _, err := st.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "a"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	addTuples(t, st, "document:4#viewer@user:a")
@@ -318,7 +318,7 @@ func TestChangesOfAFilterTooOld(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	addTuples(t, st, "document:1#viewer@user:a")
-	if _, err := st.Write(t.Context(), ostiary.Write{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}); err != nil {
+	if _, err := st.Write(t.Context(), ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	addTuples(t, st, "document:2#viewer@user:a")
@@ -610,7 +610,7 @@ func TestInlineWithoutItsCompiler(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Close() })
-		st, err := e.CreateStore(t.Context(), ostiary.CreateStore{Name: "test"})
+		st, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

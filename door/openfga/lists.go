@@ -103,7 +103,7 @@ func (s *service) objectsRequest(ctx context.Context, c *call, in *wire.ListObje
 	if p, err = s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency); err != nil {
 		return p, req, err
 	}
-	if req.Ask, err = p.ask(in.Context, in.Tuples); err != nil {
+	if req.QueryOptions, err = p.ask(in.Context, in.Tuples); err != nil {
 		return p, req, listFailure(err)
 	}
 	if err := hasRelation(p.schema, in.Type, in.Relation); err != nil {
@@ -144,7 +144,7 @@ func (s *service) listUsers(ctx context.Context, c *call, in *wire.ListUsersRequ
 	}
 	return p.users(ctx, ostiary.ListSubjectsRequest{
 		Object: o, Relation: in.Relation, SubjectType: filter.Type, SubjectRelation: filter.Relation,
-		Limit: s.o.ListResults, Ask: ask,
+		Limit: s.o.ListResults, QueryOptions: ask,
 	})
 }
 

@@ -32,7 +32,7 @@ func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page
 	if err != nil {
 		return page, "", err
 	}
-	req := ostiary.ReadRequest{Filter: filter, Limit: pageSize(in.PageSize), At: at}
+	req := ostiary.ReadRequest{Filter: filter, Limit: pageSize(in.PageSize), Consistency: at}
 	if in.Token != "" {
 		cursor, err := openToken(tuplesToken, in.Token, in.StoreID)
 		if err != nil {

@@ -132,13 +132,13 @@ func (s *service) store(ctx context.Context, id string) (*ostiary.Store, error) 
 }
 
 // at chooses the revision of a read.
-func (s *service) at(ctx context.Context, c *call, st *ostiary.Store, consistency int32) (ostiary.At, error) {
+func (s *service) at(ctx context.Context, c *call, st *ostiary.Store, consistency int32) (ostiary.Consistency, error) {
 	token := ostiary.Token(c.revision)
 	switch {
 	case consistency == wire.ConsistencyHigher && token != "":
 		// What is newest is not older than the token, if that is one at all.
 		if _, err := st.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: 1}); err != nil {
-			return ostiary.At{}, revisionError(err)
+			return ostiary.Consistency{}, revisionError(err)
 		}
 		return ostiary.FullyConsistent(), nil
 	case consistency == wire.ConsistencyHigher:
@@ -163,7 +163,7 @@ type place struct {
 	call    *call
 	store   *ostiary.Store
 	schema  *schema.Schema
-	at      ostiary.At
+	at      ostiary.Consistency
 }
 
 // open finds the store and the model, the newest if no id is given.
@@ -210,8 +210,8 @@ func namedOnly(ctx context.Context, st *ostiary.Store, model string) error {
 }
 
 // ask translates what questions share. An error is *invalid.
-func (p *place) ask(context expr.Values, tuples []wire.Tuple) (ostiary.Ask, error) {
-	ask := ostiary.Ask{SchemaID: p.call.model, At: p.at, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
+func (p *place) ask(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
+	ask := ostiary.QueryOptions{SchemaID: p.call.model, Consistency: p.at, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {
 		ask.Context = context
 	}

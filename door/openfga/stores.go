@@ -17,7 +17,7 @@ func (s *service) createStore(ctx context.Context, _ *call, in *openfgav1.Create
 	if err := ruled(in); err != nil {
 		return nil, err
 	}
-	st, err := s.engine.CreateStore(ctx, ostiary.CreateStore{Name: in.GetName()})
+	st, err := s.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: in.GetName()})
 	if err != nil {
 		return nil, fromEngine(err)
 	}

@@ -27,7 +27,7 @@ func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) err
 	if err := p.ownTuples(ctx, in.Deletes); err != nil {
 		return err
 	}
-	w := ostiary.Write{SchemaID: c.model}
+	w := ostiary.WriteRequest{SchemaID: c.model}
 	if w.Add, err = p.additions(in.Writes); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func missing(user, relation, object string) error {
 }
 
 // writeFailure says why the engine refused a write.
-func writeFailure(err error, w *ostiary.Write) error {
+func writeFailure(err error, w *ostiary.WriteRequest) error {
 	if err == nil {
 		return nil
 	}
@@ -190,7 +190,7 @@ func once(deletes []wire.Key, writes []wire.Tuple) error {
 	return nil
 }
 
-func policy(field, s string) (ostiary.Policy, error) {
+func policy(field, s string) (ostiary.ConflictAction, error) {
 	switch s {
 	case "", "error":
 		return ostiary.Fail, nil

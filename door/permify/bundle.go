@@ -27,7 +27,7 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 	if err != nil {
 		return nil, err
 	}
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	out := &basev1.BundleWriteResponse{}
 	seen := map[string]bool{}
 	for i, b := range r.Bundles {
@@ -140,7 +140,7 @@ func (s *service) DeleteBundle(ctx context.Context, r *basev1.BundleDeleteReques
 	if _, err := s.bundle(ctx, store, r.Name); err != nil {
 		return nil, err
 	}
-	if _, err := store.Write(ctx, ostiary.Write{RemoveDocuments: []ostiary.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
+	if _, err := store.Write(ctx, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
 		return nil, translated(err)
 	}
 	return &basev1.BundleDeleteResponse{Name: r.Name}, nil
@@ -265,8 +265,8 @@ func (b *bundleRun) attribute(text string, written bool) error {
 	return nil
 }
 
-func (b *bundleRun) write() ostiary.Write {
-	w := ostiary.Write{OnDuplicate: ostiary.Ignore, OnMissing: ostiary.Ignore}
+func (b *bundleRun) write() ostiary.WriteRequest {
+	w := ostiary.WriteRequest{OnDuplicate: ostiary.Ignore, OnMissing: ostiary.Ignore}
 	for _, k := range b.order {
 		if b.tuples[k] {
 			w.Add = append(w.Add, rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject})

@@ -79,9 +79,9 @@ func (s *service) check(ctx context.Context, q *question) (decision, error) {
 		return decision{}, err
 	}
 	r := ostiary.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject,
-		Ask: ostiary.Ask{At: s.at(q.snap), SchemaID: q.version, Bounds: boundDepth(q.depth)}}
+		QueryOptions: ostiary.QueryOptions{Consistency: s.at(q.snap), SchemaID: q.version, Bounds: boundDepth(q.depth)}}
 	if q.context != nil {
-		if err := s.bring(ctx, store, &r.Ask, q.context); err != nil {
+		if err := s.bring(ctx, store, &r.QueryOptions, q.context); err != nil {
 			return decision{}, err
 		}
 	}
@@ -149,7 +149,7 @@ func asked(compiled *schema.Schema, entity, permission string, arguments []*base
 }
 
 // bring adds to an ask what a question brings along.
-func (s *service) bring(ctx context.Context, store *ostiary.Store, a *ostiary.Ask, c *basev1.Context) error {
+func (s *service) bring(ctx context.Context, store *ostiary.Store, a *ostiary.QueryOptions, c *basev1.Context) error {
 	if len(c.GetTuples()) > 0 {
 		a.Tuples = make([]rel.Tuple, len(c.Tuples))
 		for i, t := range c.Tuples {
@@ -187,8 +187,8 @@ func missesContext(r *eval.Reasons) bool { return r != nil && len(r.Missing) > 0
 // decided tells an answer of three values as the protocol does: what hangs on
 // its own negation is denied; what a rule or a bound left open is an error.
 func decided(a ostiary.CheckResult) (decision, error) {
-	d := decision{allowed: a.Truth == expr.True, count: int32(min(a.Stats.Nodes, math.MaxInt32))}
-	if a.Truth == expr.Unknown {
+	d := decision{allowed: a.Decision == expr.True, count: int32(min(a.Stats.Nodes, math.MaxInt32))}
+	if a.Decision == expr.Unknown {
 		if err := open(a.Reasons); err != nil {
 			return decision{}, err
 		}
@@ -294,7 +294,7 @@ func (s *service) bulkCheck(ctx context.Context, b *bulk, out []verdict) ([]verd
 	if err != nil {
 		return out, err
 	}
-	a := ostiary.Ask{At: s.at(b.snap), SchemaID: b.version, Bounds: boundDepth(b.depth)}
+	a := ostiary.QueryOptions{Consistency: s.at(b.snap), SchemaID: b.version, Bounds: boundDepth(b.depth)}
 	if b.context != nil {
 		if err := s.bring(ctx, store, &a, b.context); err != nil {
 			return out, err
@@ -324,9 +324,9 @@ func (s *service) bulkCheck(ctx context.Context, b *bulk, out []verdict) ([]verd
 
 // again asks one item of a bulk check once more, where its first answer hung
 // on what is given only on demand.
-func (s *service) again(ctx context.Context, store *ostiary.Store, a ostiary.Ask, q *question, first ostiary.CheckResult) (decision, error) {
-	r := ostiary.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject, Ask: a}
-	r.At = ostiary.AtRevision(first.Revision)
+func (s *service) again(ctx context.Context, store *ostiary.Store, a ostiary.QueryOptions, q *question, first ostiary.CheckResult) (decision, error) {
+	r := ostiary.CheckRequest{Object: q.entity, Relation: q.permission, Subject: q.subject, QueryOptions: a}
+	r.Consistency = ostiary.AtRevision(first.Revision)
 	if first.Err != nil {
 		if !errors.Is(first.Err, ostiary.ErrNoRelation) {
 			return decision{}, translated(first.Err)
@@ -420,7 +420,7 @@ func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r
 	if err != nil {
 		return nil, err
 	}
-	a := ostiary.Ask{At: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: boundDepth(r.Metadata.Depth)}
+	a := ostiary.QueryOptions{Consistency: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: boundDepth(r.Metadata.Depth)}
 	if err := s.bring(ctx, store, &a, r.Context); err != nil {
 		return nil, err
 	}

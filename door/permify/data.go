@@ -69,7 +69,7 @@ func (s *service) write(ctx context.Context, c *change) (string, error) {
 	if len(c.tuples) == 0 && len(c.attributes) == 0 {
 		return noopToken, nil
 	}
-	w := ostiary.Write{Add: once(c.tuples), OnDuplicate: ostiary.Ignore, SchemaID: c.version}
+	w := ostiary.WriteRequest{Add: once(c.tuples), OnDuplicate: ostiary.Ignore, SchemaID: c.version}
 	if len(c.attributes) > 0 {
 		info, compiled, err := store.Compiled(ctx, c.version)
 		if err != nil {
@@ -276,7 +276,7 @@ func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.
 	if err != nil {
 		return "", err
 	}
-	var w ostiary.Write
+	var w ostiary.WriteRequest
 	for _, f := range tupleFilter {
 		if f != (rel.Filter{}) {
 			w.RemoveMatching = append(w.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})

@@ -15,7 +15,7 @@ import (
 // it, and one hop more is an error.
 func TestDepth(t *testing.T) {
 	t.Parallel()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Bounds: ostiary.Bounds{DepthMost: 1000}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Bounds: ostiary.Bounds{DepthMax: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 	if err != nil {
 		return nil, translated(err)
 	}
-	a := ostiary.Ask{At: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: eval.Bounds{Nodes: expandNodesMax}}
+	a := ostiary.QueryOptions{Consistency: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: eval.Bounds{Nodes: expandNodesMax}}
 	if err := s.bring(ctx, store, &a, r.Context); err != nil {
 		return nil, err
 	}
@@ -58,12 +58,12 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 	return s.expand(ctx, store, compiled, a, r)
 }
 
-func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, a ostiary.Ask, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, a ostiary.QueryOptions, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
 	name, err := asked(compiled, r.Entity.Type, r.Permission, r.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, Ask: a})
+	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, QueryOptions: a})
 	if err != nil {
 		return nil, translated(err)
 	}
@@ -82,7 +82,7 @@ func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *sc
 type expansion struct {
 	ctx        context.Context
 	store      *ostiary.Store
-	at         ostiary.At
+	at         ostiary.Consistency
 	schema     *schema.Schema
 	contextual []rel.Attribute
 	err        error
@@ -116,7 +116,7 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 	case eval.TreeExclusion:
 		return operation(basev1.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
 	case eval.TreeAttribute:
-		v, err := anypb.New(&basev1.BooleanValue{Data: t.Truth == expr.True})
+		v, err := anypb.New(&basev1.BooleanValue{Data: t.Decision == expr.True})
 		x.note(err)
 		return leaf(&basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Value{Value: v}})
 	case eval.TreeRule:
@@ -188,7 +188,7 @@ func (x *expansion) value(o rel.Object, name string) *anypb.Any {
 	typ, err := attributeType(x.schema, o.Type, name)
 	x.note(err)
 	text := zeroText(typ)
-	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, At: x.at})
+	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, Consistency: x.at})
 	x.note(err)
 	if len(page.Attributes) == 1 {
 		text = page.Attributes[0].Value

@@ -21,7 +21,7 @@ const listPage = 10_000
 // lookup is what both kinds of lookups have in common.
 type lookup struct {
 	store  *ostiary.Store
-	ask    ostiary.Ask
+	ask    ostiary.QueryOptions
 	schema *schema.Schema
 	// relation is what a lookup of subjects asks for.
 	relation string
@@ -49,7 +49,7 @@ func (s *service) begin(ctx context.Context, message, tenant string, m lookupMet
 	// The version is named from here on, so that a page's cursor is of the same
 	// question after another schema was written.
 	l := lookup{store: store, schema: compiled,
-		ask: ostiary.Ask{At: s.at(m.GetSnapToken()), SchemaID: info.ID, Bounds: boundDepth(m.GetDepth())}}
+		ask: ostiary.QueryOptions{Consistency: s.at(m.GetSnapToken()), SchemaID: info.ID, Bounds: boundDepth(m.GetDepth())}}
 	if err := s.bring(ctx, store, &l.ask, c); err != nil {
 		return lookup{}, err
 	}
@@ -166,7 +166,7 @@ func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityR
 	var ids []string
 	for {
 		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: permission,
-			Subject: subject(r.Subject), Limit: min(limit-len(ids), listPage), Cursor: token, Short: true, Ask: l.ask})
+			Subject: subject(r.Subject), Limit: min(limit-len(ids), listPage), Cursor: token, UnknownPerPage: true, QueryOptions: l.ask})
 		if err != nil {
 			return nil, "", translated(err)
 		}
@@ -204,7 +204,7 @@ func (l *lookup) scoped(ctx context.Context, r *basev1.PermissionLookupEntityReq
 		return nil, "", err
 	}
 	if token != "" {
-		l.ask.At = ostiary.Exactly(ostiary.Token(at.revision))
+		l.ask.Consistency = ostiary.AtExactly(ostiary.Token(at.revision))
 	}
 	rest := slices.Compact(slices.Sorted(slices.Values(scope)))
 	if i, found := slices.BinarySearch(rest, at.last); found {
@@ -225,7 +225,7 @@ func (l *lookup) scoped(ctx context.Context, r *basev1.PermissionLookupEntityReq
 			ids = ids[:limit]
 			return ids, (&place{revision, ids[limit-1], 0, ""}).text(key), nil
 		}
-		l.ask.At = ostiary.Exactly(ostiary.Token(revision))
+		l.ask.Consistency = ostiary.AtExactly(ostiary.Token(revision))
 	}
 	return ids, "", nil
 }
@@ -359,7 +359,7 @@ func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubject
 // subjectPage asks the engine for one page.
 func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
 	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: l.relation,
-		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: token, Short: true, Ask: l.ask})
+		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: token, UnknownPerPage: true, QueryOptions: l.ask})
 	if err != nil {
 		return list, translated(err)
 	}

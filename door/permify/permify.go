@@ -122,12 +122,12 @@ func (s *service) prepare(ctx context.Context) error {
 const noopToken = "noop"
 
 // at says which revision a snap token asks for.
-func (s *service) at(token string) ostiary.At {
+func (s *service) at(token string) ostiary.Consistency {
 	switch {
 	case token == "" || token == noopToken:
 		return ostiary.MinimizeLatency()
 	case s.opts.ExactSnapTokens:
-		return ostiary.Exactly(ostiary.Token(token))
+		return ostiary.AtExactly(ostiary.Token(token))
 	}
 	return ostiary.AtLeast(ostiary.Token(token))
 }

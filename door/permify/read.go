@@ -21,7 +21,7 @@ const readMax = 10_000
 // revision.
 type reading struct {
 	store *ostiary.Store
-	at    ostiary.At
+	at    ostiary.Consistency
 	key   []byte
 	place place
 	limit int
@@ -43,7 +43,7 @@ func (s *service) resume(ctx context.Context, tenant, snap, token string, size u
 		return nil, err
 	}
 	if token != "" {
-		r.at = ostiary.Exactly(ostiary.Token(r.place.revision))
+		r.at = ostiary.AtExactly(ostiary.Token(r.place.revision))
 	}
 	return r, nil
 }
@@ -61,7 +61,7 @@ func (r *reading) pages(ctx context.Context, parts int, one func(part, limit int
 			if err != nil {
 				return "", translated(err)
 			}
-			r.place.revision, r.at = string(token), ostiary.Exactly(token)
+			r.place.revision, r.at = string(token), ostiary.AtExactly(token)
 		}
 		r.limit -= n
 		if r.place.cursor = next; next == "" {
@@ -95,7 +95,7 @@ func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipR
 	}
 	out := &basev1.RelationshipReadResponse{}
 	out.ContinuousToken, err = reading.pages(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
-		p, err := reading.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, At: reading.at})
+		p, err := reading.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reading.at})
 		for i := range p.Tuples {
 			out.Tuples = append(out.Tuples, tupleMessage(p.Tuples[i].Key()))
 		}
@@ -131,7 +131,7 @@ func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadReq
 	out.ContinuousToken, err = reading.pages(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
 		f := &filters[part]
 		p, err := reading.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
-			Name: f.Name, Limit: limit, Cursor: cursor, At: reading.at})
+			Name: f.Name, Limit: limit, Cursor: cursor, Consistency: reading.at})
 		rows = append(rows, p.Attributes...)
 		return len(p.Attributes), p.Next, p.Revision, err
 	})

@@ -17,8 +17,8 @@ import (
 const tenantPage = 50
 
 // tenantStore is the store of a tenant.
-func tenantStore(id, name string) ostiary.CreateStore {
-	return ostiary.CreateStore{Name: name, Aliases: map[string]string{Name: id}}
+func tenantStore(id, name string) ostiary.CreateStoreRequest {
+	return ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Name: id}}
 }
 
 // validNewTenant says whether a tenant may be created with that id.

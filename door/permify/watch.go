@@ -85,7 +85,7 @@ func filtered(ctx context.Context, store *ostiary.Store, before storage.Revision
 		var next string
 		switch f.Target {
 		case storage.FilterTuples:
-			p, err := store.Read(ctx, ostiary.ReadRequest{Filter: f.Tuple, Limit: changesMax, Cursor: cursor, At: at})
+			p, err := store.Read(ctx, ostiary.ReadRequest{Filter: f.Tuple, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
 				return translated(err)
 			}
@@ -97,7 +97,7 @@ func filtered(ctx context.Context, store *ostiary.Store, before storage.Revision
 			next = p.Next
 		case storage.FilterAttributes:
 			p, err := store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
-				Name: f.Name, Limit: changesMax, Cursor: cursor, At: at})
+				Name: f.Name, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
 				return translated(err)
 			}

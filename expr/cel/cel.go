@@ -123,11 +123,11 @@ func (p *program) CheckedExpr() (*exprpb.CheckedExpr, error) { return cel.AstToC
 func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result) {
 	defer func() {
 		if r := recover(); r != nil {
-			res = expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("condition failed: %v", r)}
+			res = expr.Result{Value: expr.Unknown, Err: fmt.Errorf("condition failed: %v", r)}
 		}
 	}()
 	if p.strict && len(p.params) == 0 && len(stored)+len(request) > 0 {
-		return expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("%w: no parameters defined for the condition", expr.ErrType)}
+		return expr.Result{Value: expr.Unknown, Err: fmt.Errorf("%w: no parameters defined for the condition", expr.ErrType)}
 	}
 	vars := make(map[string]any, len(p.params))
 	var absent []*cel.AttributePatternType
@@ -142,7 +142,7 @@ func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result
 		}
 		converted, err := convert(param.Type, v)
 		if err != nil {
-			return expr.Result{Truth: expr.Unknown, Err: fmt.Errorf("%w: parameter %q: %v", expr.ErrType, param.Name, err)}
+			return expr.Result{Value: expr.Unknown, Err: fmt.Errorf("%w: parameter %q: %v", expr.ErrType, param.Name, err)}
 		}
 		vars[param.Name] = converted
 	}
@@ -150,11 +150,11 @@ func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result
 		return result(p.whole.Eval(vars))
 	}
 	if p.strict {
-		return expr.Result{Truth: expr.Unknown, Missing: p.absent(vars)}
+		return expr.Result{Value: expr.Unknown, Missing: p.absent(vars)}
 	}
 	activation, err := cel.PartialVars(vars, absent...)
 	if err != nil {
-		return expr.Result{Truth: expr.Unknown, Err: err}
+		return expr.Result{Value: expr.Unknown, Err: err}
 	}
 	return result(p.partial.Eval(activation))
 }
@@ -181,17 +181,17 @@ func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 	case types.Bool:
 		if err == nil {
 			if v {
-				res.Truth = expr.True
+				res.Value = expr.True
 			}
 			return res
 		}
 	case *types.Unknown:
 		if err == nil {
-			res.Truth, res.Missing = expr.Unknown, missing(v)
+			res.Value, res.Missing = expr.Unknown, missing(v)
 			return res
 		}
 	}
-	res.Truth = expr.Unknown
+	res.Value = expr.Unknown
 	switch {
 	case err == nil:
 		res.Err = fmt.Errorf("condition gave %v, want a bool", out)

@@ -45,7 +45,7 @@ func values(t *testing.T, s string) expr.Values {
 func TestEval(t *testing.T) {
 	for _, c := range []struct {
 		params, source, stored, request string
-		want                            expr.Truth
+		want                            expr.Tristate
 		missing                         string
 		err                             error
 	}{
@@ -86,8 +86,8 @@ func TestEval(t *testing.T) {
 			continue
 		}
 		res := p.Eval(values(t, c.stored), values(t, c.request), 0)
-		if res.Truth != c.want || strings.Join(res.Missing, " ") != c.missing {
-			t.Errorf("%s with %s %s: %v, missing %v, error %v", c.source, c.stored, c.request, res.Truth, res.Missing, res.Err)
+		if res.Value != c.want || strings.Join(res.Missing, " ") != c.missing {
+			t.Errorf("%s with %s %s: %v, missing %v, error %v", c.source, c.stored, c.request, res.Value, res.Missing, res.Err)
 		}
 		if (res.Err != nil) != (c.err != nil) || c.err != errAny && !errors.Is(res.Err, c.err) {
 			t.Errorf("%s with %s %s: error %v, want %v", c.source, c.stored, c.request, res.Err, c.err)
@@ -138,7 +138,7 @@ func FuzzEval(f *testing.F) {
 			return
 		}
 		res := p.Eval(nil, v, 0)
-		if (res.Truth == expr.Unknown) != (len(res.Missing) > 0 || res.Err != nil) || !slices.IsSorted(res.Missing) {
+		if (res.Value == expr.Unknown) != (len(res.Missing) > 0 || res.Err != nil) || !slices.IsSorted(res.Missing) {
 			t.Fatalf("%q with %s: %+v", source, context, res)
 		}
 	})
@@ -167,13 +167,13 @@ func TestStrictWantsEveryParameter(t *testing.T) {
 	}
 	def := expr.Definition{Name: "c", Params: params("b:bool a:bool"), Source: "a || b", Strict: true}
 	given := expr.Values{"a": true}
-	if r := compile(def).Eval(nil, given, 0); r.Truth != expr.Unknown || !slices.Equal(r.Missing, []string{"b"}) {
+	if r := compile(def).Eval(nil, given, 0); r.Value != expr.Unknown || !slices.Equal(r.Missing, []string{"b"}) {
 		t.Errorf("without b: %+v", r)
 	}
 	if r := compile(def).Eval(nil, nil, 0); !slices.Equal(r.Missing, []string{"a", "b"}) {
 		t.Errorf("without both: %+v", r)
 	}
-	if r := compile(def).Eval(expr.Values{"b": false}, given, 0); r.Truth != expr.True {
+	if r := compile(def).Eval(expr.Values{"b": false}, given, 0); r.Value != expr.True {
 		t.Errorf("with both: %+v", r)
 	}
 	if r := compile(def).Eval(nil, expr.Values{"a": "x"}, 0); !errors.Is(r.Err, expr.ErrType) {
@@ -183,7 +183,7 @@ func TestStrictWantsEveryParameter(t *testing.T) {
 	if r := compile(none).Eval(nil, given, 0); !errors.Is(r.Err, expr.ErrType) {
 		t.Errorf("values for none: %+v", r)
 	}
-	if r := compile(none).Eval(nil, nil, 0); r.Truth != expr.True {
+	if r := compile(none).Eval(nil, nil, 0); r.Value != expr.True {
 		t.Errorf("no values for none: %+v", r)
 	}
 }

@@ -75,7 +75,7 @@ func (l *library) Batch(questions []Question) int {
 	for i, q := range questions {
 		asked[i] = eval.Question{Object: rel.Object{Type: "document", ID: q.Document}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: q.User}}
 	}
-	results, err := l.store.Batch(l.ctx, asked, ostiary.Ask{})
+	results, err := l.store.Batch(l.ctx, asked, ostiary.QueryOptions{})
 	must(err)
 	allowed := 0
 	for i := range results {

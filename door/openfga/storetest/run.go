@@ -89,7 +89,7 @@ type running struct {
 }
 
 func runTest(ctx context.Context, e *ostiary.Engine, model *schema.Model, tuples []rel.Tuple, t *Test) (_ *TestReport, err error) {
-	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: "store test"})
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "store test"})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (r *running) check(c *Check) {
 				r.out.Checks++
 				question := fmt.Sprintf("check %s %s %s", user, a.Relation, object)
 				got, err := r.store.Check(r.ctx, ostiary.CheckRequest{Object: object, Relation: a.Relation, Subject: user,
-					Ask: ostiary.Ask{Context: c.Context}})
+					QueryOptions: ostiary.QueryOptions{Context: c.Context}})
 				want := fmt.Sprint(a.Want)
 				switch {
 				case err != nil:
@@ -158,7 +158,7 @@ func (r *running) listObjects(l *ListObjects) {
 	for _, a := range l.Assertions {
 		r.out.ListObjects++
 		question := fmt.Sprintf("list objects %s %s %s", l.User, a.Relation, l.Type)
-		request := ostiary.ListObjectsRequest{Type: l.Type, Relation: a.Relation, Subject: l.User, Ask: ostiary.Ask{Context: l.Context}}
+		request := ostiary.ListObjectsRequest{Type: l.Type, Relation: a.Relation, Subject: l.User, QueryOptions: ostiary.QueryOptions{Context: l.Context}}
 		var got []string
 		for {
 			page, err := r.store.ListObjects(r.ctx, request)
@@ -205,7 +205,7 @@ func (r *running) listUsers(l *ListUsers) {
 		}
 		question := fmt.Sprintf("list users %s %s %s", l.Object, a.Relation, filter)
 		request := ostiary.ListSubjectsRequest{Object: l.Object, Relation: a.Relation, SubjectType: l.Type, SubjectRelation: l.Relation,
-			Ask: ostiary.Ask{Context: l.Context}}
+			QueryOptions: ostiary.QueryOptions{Context: l.Context}}
 		var got []string
 		for {
 			page, err := r.store.ListSubjects(r.ctx, request)

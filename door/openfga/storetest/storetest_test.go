@@ -74,7 +74,7 @@ func TestStoresAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		Run(context.Background(), e, f, fstest.MapFS{})
-		for info := range e.Stores(context.Background(), (*new(ostiary.CreateStore)).ID) {
+		for info := range e.Stores(context.Background(), (*new(ostiary.CreateStoreRequest)).ID) {
 			t.Errorf("%s: store %s is left", tests, info.ID)
 		}
 	}

@@ -48,7 +48,7 @@ func ask(ctx context.Context, n int) error {
 		return err
 	}
 	defer engine.Close()
-	store, err := engine.CreateStore(ctx, ostiary.CreateStore{Name: "one"})
+	store, err := engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "one"})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func ask(ctx context.Context, n int) error {
 		}
 		tuples = append(tuples, t)
 	}
-	if _, err := store.Write(ctx, ostiary.Write{Add: tuples}); err != nil {
+	if _, err := store.Write(ctx, ostiary.WriteRequest{Add: tuples}); err != nil {
 		return err
 	}
 	for range n {
