@@ -49,12 +49,6 @@ func (e *entrance) find(method, path string, at *place) {
 func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var at place
 	e.find(r.Method, rawPath(r), &at)
-	e.answer(r.Context(), w, r, &at)
-}
-
-// answer is ServeHTTP once it is known where the request leads; ctx is the
-// request's, whatever r says.
-func (e *entrance) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, at *place) {
 	c := &call{ResponseWriter: w, gate: e.gate, start: time.Now()}
 	c.identify(r)
 	d := at.door
@@ -86,7 +80,7 @@ func (e *entrance) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return
 	}
 	c.series = d.routes[at.route]
-	c.serve(ctx, d, at.route, r, at.params)
+	c.serve(r.Context(), d, at.route, r, at.params)
 }
 
 // call is one request under way. It is the request's context, which ends when

@@ -248,6 +248,25 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// TestIdle checks that a connection ends when no request follows within
+// IdleTimeout.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{IdleTimeout: 50 * time.Millisecond})
+	conn := r.connect(t)
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	in := bufio.NewReader(conn)
+	io.WriteString(conn, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
+		t.Fatal(err)
+	} else if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
 func TestCORS(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{CORS: []string{"https://app.example"}, Keys: keys(t, server.Key{Secret: "k"})})

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,15 +15,8 @@ import (
 type patience struct {
 	base  time.Time
 	last  atomic.Int64 // when the last round began, in nanoseconds after base; 0 while none go
-	date  atomic.Pointer[dateLine]
 	mu    sync.Mutex
 	conns map[*patientConn]struct{}
-}
-
-// dateLine is a second as HTTP says it.
-type dateLine struct {
-	second int64 // Unix
-	text   string
 }
 
 // patienceRound is how late a deadline may be noticed.
@@ -49,29 +41,15 @@ func (p *patience) run(end <-chan struct{}) {
 	}
 }
 
+// round sets the deadlines that have passed by now on their connections.
 func (p *patience) round(now int64) {
 	p.last.Store(now)
-	if wall, d := time.Now(), p.date.Load(); d == nil || d.second != wall.Unix() {
-		p.date.Store(&dateLine{wall.Unix(), wall.UTC().Format(http.TimeFormat)})
-	}
-	for _, gone := range p.look(now) {
-		gone()
-	}
-}
-
-// look sets the deadlines that have passed, and returns what is to be told of
-// clients that went away.
-func (p *patience) look(now int64) (gone []func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		c.read.expire(now, c.Conn.SetReadDeadline)
 		c.write.expire(now, c.Conn.SetWriteDeadline)
-		if busy := c.busy.Load(); busy != 0 && now-busy >= int64(patienceRound) && left(c.Conn) {
-			gone = append(gone, c.gone)
-		}
 	}
-	return gone
 }
 
 // open is how many connections there are.
@@ -79,14 +57,6 @@ func (p *patience) open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
-}
-
-// appendDate appends the time as HTTP says it, a round late at most.
-func (p *patience) appendDate(b []byte) []byte {
-	if d := p.date.Load(); d != nil && p.last.Load() != 0 {
-		return append(b, d.text...)
-	}
-	return time.Now().UTC().AppendFormat(b, http.TimeFormat)
 }
 
 // early says that a time is still to come, as far as the last round tells: it
@@ -124,20 +94,6 @@ type patientConn struct {
 	net.Conn
 	p           *patience
 	read, write deadline
-	// busy is about when a request began that is being answered, in nanoseconds
-	// after patience.base, or 0. If it takes long, and its client goes away, gone
-	// is called, perhaps more than once; it must not wait.
-	busy atomic.Int64
-	gone func()
-}
-
-// watch says that a request is being answered, or no longer.
-func (c *patientConn) watch(on bool) {
-	began := int64(0)
-	if on {
-		began = max(c.p.last.Load(), 1)
-	}
-	c.busy.Store(began)
 }
 
 // Read reads. One that comes after its deadline fails without asking the
@@ -214,19 +170,6 @@ func (d *deadline) set(t, base time.Time, really func(time.Time) error) error {
 		}
 	}
 	return d.move(at, really)
-}
-
-// within is set, for a time counted from about now: a round more at most.
-func (d *deadline) within(p *patience, atMost time.Duration, really func(time.Time) error) {
-	at := int64(0)
-	if atMost > 0 {
-		now := p.last.Load()
-		if now == 0 {
-			now = int64(time.Since(p.base))
-		}
-		at = now + int64(atMost) + int64(patienceRound)
-	}
-	d.move(at, really)
 }
 
 // move changes a deadline to one that is to come, or to none.

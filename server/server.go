@@ -2,8 +2,7 @@
 // bounds and deadlines, health, metrics, logs and a graceful stop. Its main type
 // is Server. It answers no question about authorization: doors translate, the
 // engine answers. Every request of every door passes the same gate, in one place
-// for HTTP (entrance.go), whoever read it (fastpath.go, or net/http), and one for
-// gRPC (rpc.go).
+// for HTTP (entrance.go) and one for gRPC (rpc.go).
 package server
 
 import (
@@ -126,7 +125,7 @@ type Server struct {
 	health  *health.Server
 	// Of each listener, in the order of start.
 	listeners []Address
-	https     []web
+	https     []*http.Server
 	entrances []*entrance
 	rpcs      []*grpc.Server
 	serving   sync.WaitGroup
@@ -136,13 +135,6 @@ type Server struct {
 	failed    chan error
 	stopOnce  sync.Once
 	stopErr   error
-}
-
-// web is an HTTP port.
-type web interface {
-	Serve(net.Listener) error
-	Shutdown(context.Context) error
-	Close() error
 }
 
 // gate is what all requests pass: the state that ports share.
@@ -319,12 +311,7 @@ func (s *Server) build() error {
 		}
 		e := &entrance{gate: s.gate, table: table}
 		s.entrances = append(s.entrances, e)
-		h := s.newHTTP(e)
-		if s.opts.TLS != nil {
-			s.https = append(s.https, h)
-			continue
-		}
-		s.https = append(s.https, newFastPath(e, h, s.opts.Log))
+		s.https = append(s.https, s.newHTTP(e))
 	}
 	if s.opts.Metrics != "" {
 		handler, err := s.metrics.handler(s.gate, s.opts.Engine, s.opts.Collectors)
