@@ -1,8 +1,8 @@
 package permify
 
 import (
+	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,34 +30,21 @@ func parse(body []byte, read func(*jsonread.Reader)) bool {
 	return r.End() == nil
 }
 
-func (s *service) serveCheck(w http.ResponseWriter, r *http.Request, p door.Params) {
-	body, err := door.ReadBody(r)
-	if err != nil {
-		fail(w, readError(err))
-		return
+func (s *service) checkEndpoint() endpoint[question, decision] {
+	return endpoint[question, decision]{
+		decode: decodeCheck,
+		call:   func(ctx context.Context, q question) (decision, error) { return s.check(ctx, &q) },
+		encode: func(d decision) ([]byte, error) { return d.append(make([]byte, 0, 96)), nil },
 	}
-	defer body.Free()
+}
+
+func decodeCheck(body []byte, p door.Params) (question, error) {
 	var q question
-	if parse(body.Bytes, q.read) {
+	if parse(body, q.read) {
 		q.tenant = p.At(0)
-	} else {
-		m := &basev1.PermissionCheckRequest{}
-		if err := decode(body.Bytes, &p, m); err != nil {
-			fail(w, err)
-			return
-		}
-		if q, err = checkQuestion(m); err != nil {
-			fail(w, err)
-			return
-		}
+		return q, nil
 	}
-	d, err := s.check(r.Context(), &q)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	var out [96]byte
-	writeJSON(w, http.StatusOK, d.append(out[:0]))
+	return decodeAs(body, p, checkQuestion)
 }
 
 // append adds a decision's JSON.
@@ -172,32 +159,34 @@ func (c *bulkCall) free() {
 	bulkCalls.Put(c)
 }
 
-func (s *service) serveBulkCheck(w http.ResponseWriter, r *http.Request, p door.Params) {
-	body, err := door.ReadBody(r)
-	if err != nil {
-		fail(w, readError(err))
-		return
+func (s *service) bulkCheckEndpoint() endpoint[*bulkCall, *bulkCall] {
+	return endpoint[*bulkCall, *bulkCall]{
+		decode: decodeBulkCheck,
+		call: func(ctx context.Context, c *bulkCall) (_ *bulkCall, err error) {
+			c.verdicts, err = s.bulkCheck(ctx, &c.bulk, c.verdicts[:0])
+			return c, err
+		},
+		encode: (*bulkCall).encode,
+		free:   (*bulkCall).free,
 	}
-	defer body.Free()
+}
+
+func decodeBulkCheck(body []byte, p door.Params) (*bulkCall, error) {
 	c := bulkCalls.Get().(*bulkCall)
-	defer c.free()
-	if parse(body.Bytes, c.read) {
+	if parse(body, c.read) {
 		c.tenant = p.At(0)
-	} else {
-		m := &basev1.PermissionBulkCheckRequest{}
-		if err := decode(body.Bytes, &p, m); err != nil {
-			fail(w, err)
-			return
-		}
-		if c.bulk, err = bulkQuestions(m); err != nil {
-			fail(w, err)
-			return
-		}
+		return c, nil
 	}
-	if c.verdicts, err = s.bulkCheck(r.Context(), &c.bulk, c.verdicts[:0]); err != nil {
-		fail(w, err)
-		return
+	var err error
+	if c.bulk, err = decodeAs(body, p, bulkQuestions); err != nil {
+		c.free()
+		return nil, err
 	}
+	return c, nil
+}
+
+// encode returns the verdicts as JSON. The bytes are valid until free.
+func (c *bulkCall) encode() ([]byte, error) {
 	out := append(c.out[:0], `{"results":[`...)
 	for i := range c.verdicts {
 		if i > 0 {
@@ -206,7 +195,7 @@ func (s *service) serveBulkCheck(w http.ResponseWriter, r *http.Request, p door.
 		out = c.verdicts[i].append(out)
 	}
 	c.out = append(out, "]}"...)
-	writeJSON(w, http.StatusOK, c.out)
+	return c.out, nil
 }
 
 // read reads a bulk check in its plain form.
@@ -285,33 +274,23 @@ func (t *triples) read(r *jsonread.Reader) (q eval.Question) {
 	return q
 }
 
-func (s *service) serveWrite(w http.ResponseWriter, r *http.Request, p door.Params) {
-	body, err := door.ReadBody(r)
-	if err != nil {
-		fail(w, readError(err))
-		return
+func (s *service) writeEndpoint() endpoint[change, string] {
+	return endpoint[change, string]{
+		decode: decodeWrite,
+		call:   func(ctx context.Context, c change) (string, error) { return s.write(ctx, &c) },
+		encode: func(token string) ([]byte, error) {
+			return append(appendText([]byte(`{"snap_token":`), token), '}'), nil
+		},
 	}
-	defer body.Free()
+}
+
+func decodeWrite(body []byte, p door.Params) (change, error) {
 	var c change
-	if parse(body.Bytes, c.read) {
+	if parse(body, c.read) {
 		c.tenant = p.At(0)
-	} else {
-		m := &basev1.DataWriteRequest{}
-		if err := decode(body.Bytes, &p, m); err != nil {
-			fail(w, err)
-			return
-		}
-		if c, err = dataChange(m); err != nil {
-			fail(w, err)
-			return
-		}
+		return c, nil
 	}
-	token, err := s.write(r.Context(), &c)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, append(appendText([]byte(`{"snap_token":`), token), '}'))
+	return decodeAs(body, p, dataChange)
 }
 
 // read reads a write of tuples alone in its plain form.
@@ -349,17 +328,13 @@ func (c *change) read(r *jsonread.Reader) {
 	}
 }
 
-func (s *service) serveLookupEntity(w http.ResponseWriter, r *http.Request, p door.Params) {
-	in := &basev1.PermissionLookupEntityRequest{}
-	if err := readMessage(r, &p, in); err != nil {
-		fail(w, err)
-		return
-	}
-	out, err := s.LookupEntity(r.Context(), in)
-	if err != nil {
-		fail(w, err)
-		return
-	}
+func (s *service) lookupEntityEndpoint() endpoint[*basev1.PermissionLookupEntityRequest, *basev1.PermissionLookupEntityResponse] {
+	return endpoint[*basev1.PermissionLookupEntityRequest, *basev1.PermissionLookupEntityResponse]{
+		decode: decodeMessage[basev1.PermissionLookupEntityRequest], call: s.LookupEntity, encode: encodeEntities}
+}
+
+// encodeEntities returns the JSON of a lookup of entities.
+func encodeEntities(out *basev1.PermissionLookupEntityResponse) ([]byte, error) {
 	body := append(make([]byte, 0, 64+24*len(out.EntityIds)), `{"entity_ids":`...)
 	body = appendTexts(body, out.EntityIds)
 	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
@@ -376,24 +351,20 @@ func (s *service) serveLookupEntity(w http.ResponseWriter, r *http.Request, p do
 		}
 		body = append(body, '}')
 	}
-	writeJSON(w, http.StatusOK, append(body, '}'))
+	return append(body, '}'), nil
 }
 
-func (s *service) serveLookupSubject(w http.ResponseWriter, r *http.Request, p door.Params) {
-	in := &basev1.PermissionLookupSubjectRequest{}
-	if err := readMessage(r, &p, in); err != nil {
-		fail(w, err)
-		return
-	}
-	out, err := s.LookupSubject(r.Context(), in)
-	if err != nil {
-		fail(w, err)
-		return
-	}
+func (s *service) lookupSubjectEndpoint() endpoint[*basev1.PermissionLookupSubjectRequest, *basev1.PermissionLookupSubjectResponse] {
+	return endpoint[*basev1.PermissionLookupSubjectRequest, *basev1.PermissionLookupSubjectResponse]{
+		decode: decodeMessage[basev1.PermissionLookupSubjectRequest], call: s.LookupSubject, encode: encodeSubjects}
+}
+
+// encodeSubjects returns the JSON of a lookup of subjects.
+func encodeSubjects(out *basev1.PermissionLookupSubjectResponse) ([]byte, error) {
 	body := append(make([]byte, 0, 64+24*len(out.SubjectIds)), `{"subject_ids":`...)
 	body = appendTexts(body, out.SubjectIds)
 	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
-	writeJSON(w, http.StatusOK, append(body, '}'))
+	return append(body, '}'), nil
 }
 
 func appendTexts(b []byte, texts []string) []byte {

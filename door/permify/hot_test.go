@@ -37,11 +37,11 @@ func sameHot(t *testing.T, body string) {
 	var p door.Params
 	var q question
 	if parse([]byte(body), q.read) {
-		m := &basev1.PermissionCheckRequest{}
-		want, err := question{}, decode([]byte(body), &p, m)
-		if err == nil {
-			want, err = checkQuestion(m)
-		}
+		var m *basev1.PermissionCheckRequest
+		want, err := decodeAs([]byte(body), p, func(in *basev1.PermissionCheckRequest) (question, error) {
+			m = in
+			return checkQuestion(in)
+		})
 		want.tenant = ""
 		want.context, want.arguments = nil, nil
 		if err != nil || m.Context != nil || len(m.Arguments) > 0 || !reflect.DeepEqual(q, want) {
@@ -50,11 +50,7 @@ func sameHot(t *testing.T, body string) {
 	}
 	var b bulk
 	if parse([]byte(body), b.read) {
-		m := &basev1.PermissionBulkCheckRequest{}
-		want, err := bulk{}, decode([]byte(body), &p, m)
-		if err == nil {
-			want, err = bulkQuestions(m)
-		}
+		want, err := decodeAs([]byte(body), p, bulkQuestions)
 		want.tenant = ""
 		want.arguments = nil
 		if len(b.items) == 0 {
@@ -66,11 +62,7 @@ func sameHot(t *testing.T, body string) {
 	}
 	var c change
 	if parse([]byte(body), c.read) {
-		m := &basev1.DataWriteRequest{}
-		want, err := change{}, decode([]byte(body), &p, m)
-		if err == nil {
-			want, err = dataChange(m)
-		}
+		want, err := decodeAs([]byte(body), p, dataChange)
 		want.tenant = ""
 		if len(c.tuples) == 0 {
 			c.tuples = []rel.Tuple{}

@@ -2,7 +2,6 @@ package permify
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -27,22 +26,22 @@ var (
 const tenantPath = "/v1/tenants/{tenant_id}"
 
 func (s *service) routes() []door.Route {
-	post := func(path, name string, serve func(http.ResponseWriter, *http.Request, door.Params)) door.Route {
+	post := func(path, name string, serve serveFunc) door.Route {
 		return door.Route{Method: http.MethodPost, Pattern: tenantPath + path, Name: name, Serve: serve}
 	}
 	routes := []door.Route{
-		post("/permissions/check", "Permission.Check", s.serveCheck),
-		post("/permissions/bulk-check", "Permission.BulkCheck", s.serveBulkCheck),
+		post("/permissions/check", "Permission.Check", s.checkEndpoint().serve),
+		post("/permissions/bulk-check", "Permission.BulkCheck", s.bulkCheckEndpoint().serve),
 		post("/permissions/expand", "Permission.Expand", unary(s.Expand)),
-		post("/permissions/lookup-entity", "Permission.LookupEntity", s.serveLookupEntity),
+		post("/permissions/lookup-entity", "Permission.LookupEntity", s.lookupEntityEndpoint().serve),
 		post("/permissions/lookup-entity-stream", "Permission.LookupEntityStream", streaming(s.LookupEntityStream)),
-		post("/permissions/lookup-subject", "Permission.LookupSubject", s.serveLookupSubject),
+		post("/permissions/lookup-subject", "Permission.LookupSubject", s.lookupSubjectEndpoint().serve),
 		post("/permissions/subject-permission", "Permission.SubjectPermission", unary(s.SubjectPermission)),
 		post("/schemas/write", "Schema.Write", unary(s.WriteSchema)),
 		{Method: http.MethodPatch, Pattern: tenantPath + "/schemas/partial-write", Name: "Schema.PartialWrite", Serve: unary(s.PartialWrite)},
 		post("/schemas/read", "Schema.Read", unary(s.ReadSchema)),
 		post("/schemas/list", "Schema.List", unary(s.ListSchemas)),
-		post("/data/write", "Data.Write", s.serveWrite),
+		post("/data/write", "Data.Write", s.writeEndpoint().serve),
 		post("/relationships/write", "Data.WriteRelationships", unary(s.WriteRelationships)),
 		post("/data/relationships/read", "Data.ReadRelationships", unary(s.ReadRelationships)),
 		post("/data/attributes/read", "Data.ReadAttributes", unary(s.ReadAttributes)),
@@ -71,78 +70,6 @@ type message[T any] interface {
 	proto.Message
 }
 
-// unary serves a call that has one answer.
-func unary[In any, I message[In], O proto.Message](call func(context.Context, I) (O, error)) func(http.ResponseWriter, *http.Request, door.Params) {
-	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		in := I(new(In))
-		if err := readMessage(r, &p, in); err != nil {
-			fail(w, err)
-			return
-		}
-		out, err := call(r.Context(), in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		body, err := appendMessage(nil, out)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		writeJSON(w, http.StatusOK, body)
-	}
-}
-
-// streaming serves a call that has many answers, one a line. After the first
-// one, an error is a line of its own.
-func streaming[In any, I message[In], O proto.Message](call func(context.Context, I, func(O) error) error) func(http.ResponseWriter, *http.Request, door.Params) {
-	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		in := I(new(In))
-		if err := readMessage(r, &p, in); err != nil {
-			fail(w, err)
-			return
-		}
-		flush := http.NewResponseController(w)
-		started := false
-		begin := func() {
-			if !started {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(http.StatusOK)
-				started = true
-			}
-		}
-		err := call(r.Context(), in, func(out O) error {
-			line, err := appendMessage([]byte(`{"result":`), out)
-			if err != nil {
-				return err
-			}
-			begin()
-			if _, err := w.Write(append(line, "}\n"...)); err != nil {
-				return err
-			}
-			return flush.Flush()
-		})
-		switch {
-		case err == nil:
-			begin()
-		case !started:
-			fail(w, err)
-		case r.Context().Err() == nil:
-			_, _ = w.Write(append(appendError([]byte(`{"error":`), asFailure(err)), "}\n"...)) // the caller may be gone
-		}
-	}
-}
-
-// readMessage reads a request's body; the tenant of the path wins.
-func readMessage(r *http.Request, p *door.Params, in proto.Message) error {
-	body, err := door.ReadBody(r)
-	if err != nil {
-		return readError(err)
-	}
-	defer body.Free()
-	return decode(body.Bytes, p, in)
-}
-
 // readError tells why a body could not be read.
 func readError(err error) error {
 	var why *door.Refusal
@@ -152,22 +79,38 @@ func readError(err error) error {
 	return invalid("the body could not be read: %v", err)
 }
 
-func decode(body []byte, p *door.Params, in proto.Message) error {
+// decodeMessage reads a message from JSON. Parameters of the path replace the
+// fields of the same name. An empty body is an empty message.
+func decodeMessage[T any, M message[T]](body []byte, p door.Params) (M, error) {
+	m := M(new(T))
 	if len(bytes.TrimSpace(body)) > 0 {
-		if err := unmarshal.Unmarshal(body, in); err != nil {
-			return invalid("%s", plainText(err))
+		if err := unmarshal.Unmarshal(body, m); err != nil {
+			return nil, invalid("%s", plainText(err))
 		}
 	}
-	m := in.ProtoReflect()
+	r := m.ProtoReflect()
 	for _, name := range []string{"tenant_id", "id"} {
 		if v := p.Named(name); v != "" {
-			if f := m.Descriptor().Fields().ByTextName(name); f != nil {
-				m.Set(f, protoreflect.ValueOfString(v))
+			if f := r.Descriptor().Fields().ByTextName(name); f != nil {
+				r.Set(f, protoreflect.ValueOfString(v))
 			}
 		}
 	}
-	return nil
+	return m, nil
 }
+
+// decodeAs is like decodeMessage, and then converts the message.
+func decodeAs[T any, M message[T], Q any](body []byte, p door.Params, convert func(M) (Q, error)) (Q, error) {
+	m, err := decodeMessage[T, M](body, p)
+	if err != nil {
+		var none Q
+		return none, err
+	}
+	return convert(m)
+}
+
+// encodeMessage returns a message's JSON.
+func encodeMessage[M proto.Message](m M) ([]byte, error) { return appendMessage(nil, m) }
 
 // plainText is an error's text with ordinary blanks: the library puts others
 // in to keep people from relying on it.
