@@ -1,24 +1,14 @@
 package acp
 
 import (
-	"crypto/ed25519"
 	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
 
-	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/mr-tron/base58"
 
 	"github.com/ostiary/ostiary/rel"
-)
-
-// KeyType is the algorithm of an identity's key.
-type KeyType string
-
-const (
-	KeySecp256k1 KeyType = "secp256k1"
-	KeyEd25519   KeyType = "ed25519"
 )
 
 // Multicodec numbers of did:key.
@@ -27,14 +17,6 @@ const (
 	codecEd25519   = 0xed
 )
 
-// PublicKey is an identity's key.
-type PublicKey struct {
-	Type KeyType
-	// Bytes are 32 of ed25519; of secp256k1 the 33 of the compressed form or the
-	// 65 of the other.
-	Bytes []byte
-}
-
 // DID returns the did:key of a key, in the form that the key has.
 func (k PublicKey) DID() string {
 	codec := uint64(codecSecp256k1)
@@ -42,29 +24,6 @@ func (k PublicKey) DID() string {
 		codec = codecEd25519
 	}
 	return "did:key:z" + base58.Encode(append(binary.AppendUvarint(nil, codec), k.Bytes...))
-}
-
-// validate checks that the bytes are a key: a point of the curve.
-func (k PublicKey) validate() error {
-	switch k.Type {
-	case KeySecp256k1:
-		if n := len(k.Bytes); n != 33 && n != 65 || n == 65 && k.Bytes[0] != 4 {
-			return fmt.Errorf("%w: a secp256k1 key has 33 or 65 bytes", ErrInvalidDID)
-		}
-		if _, err := secp256k1.ParsePubKey(k.Bytes); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidDID, err)
-		}
-	case KeyEd25519:
-		if len(k.Bytes) != ed25519.PublicKeySize {
-			return fmt.Errorf("%w: an ed25519 key has 32 bytes", ErrInvalidDID)
-		}
-		if !onEd25519(k.Bytes) {
-			return fmt.Errorf("%w: not a point of the curve ed25519", ErrInvalidDID)
-		}
-	default:
-		return fmt.Errorf("%w: unknown key type %q", ErrInvalidDID, k.Type)
-	}
-	return nil
 }
 
 // ParseKeyDID returns the key of a did:key of secp256k1 or ed25519.

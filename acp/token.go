@@ -2,340 +2,189 @@ package acp
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"time"
 
-	"github.com/decred/dcrd/dcrec/secp256k1/v4"
-	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/golang-jwt/jwt/v5"
 )
 
-// TokenBytesMax bounds a bearer token.
+// TokenBytesMax is the longest bearer token, in bytes, that [VerifyToken] reads.
 const TokenBytesMax = 8 << 10
 
-// Identity is who a bearer token speaks for.
+// Identity is the verified holder of a bearer token.
 type Identity struct {
+	// DID is the holder's did:key, from the claim iss.
 	DID string
+	// Key is the public key that signed the token, from the claim sub.
 	Key PublicKey
-	// AuthorizedAccount is the token's claim of that name, if it has one.
+	// AuthorizedAccount is the claim authorized_account, or "" if it is absent.
 	AuthorizedAccount string
-	Expires           time.Time
+	// Expires is the claim exp, in whole seconds.
+	Expires time.Time
 }
 
-// TokenCheck says what a token must be good for.
+// TokenCheck holds what [VerifyToken] compares a token with.
 type TokenCheck struct {
-	// Audience is the server's own name, compared without regard to case. Without
-	// one every token is refused: a token for another server must not do here.
+	// Audience is this server's own name. Case does not matter. It is required:
+	// without it, a token for another server would be accepted here.
 	Audience string
-	// Now is the time of the check; zero is refused too.
+	// Now is the time of the check. It is required.
 	Now time.Time
-	// Leeway is how far the clocks may be apart. Default none.
+	// Leeway is the largest accepted clock difference. The default is none.
 	Leeway time.Duration
 }
 
-// token's two algorithms, the only ones.
-const (
-	algSecp256k1 = "ES256K"
-	algEd25519   = "EdDSA"
-)
-
-// claims are those that count.
-type claims struct {
-	sub, iss, keyType, account string
-	audience                   []string
-	expires, notBefore         time.Time
-}
-
-// VerifyToken checks a bearer token: a JWT that its subject signed with his own
-// key, of the algorithms ES256K and EdDSA. sub is the key in hexadecimal digits,
-// iss its did:key, key_type its type; aud, exp and nbf must fit. There is no
-// issuer to trust and nothing to revoke: keep them short-lived.
+// VerifyToken checks a bearer token: a JWT (RFC 7519) that its subject signed
+// with its own key, by ES256K (RFC 8812) or EdDSA (RFC 8037). The claim sub is
+// the key in hexadecimal digits, iss its did:key, key_type its [KeyType]; aud,
+// exp and nbf must match c. No issuer is trusted and no token can be revoked,
+// so tokens should be short-lived.
+//
+// Every error is an [ErrToken], of the kind [ErrTokenMalformed],
+// [ErrTokenIdentity], [ErrTokenSignature], [ErrTokenTime] or
+// [ErrTokenAudience].
 func VerifyToken(token string, c TokenCheck) (Identity, error) {
 	if c.Audience == "" || c.Now.IsZero() {
-		return Identity{}, fmt.Errorf("%w: nothing to hold it against", ErrTokenAudience)
+		return Identity{}, fmt.Errorf("%w: the check has no audience or no time to compare with", ErrTokenAudience)
 	}
 	if len(token) > TokenBytesMax {
-		return Identity{}, fmt.Errorf("%w: longer than %d bytes", ErrTokenMalformed, TokenBytesMax)
+		return Identity{}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTokenMalformed, len(token), TokenBytesMax)
 	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return Identity{}, fmt.Errorf("%w: not three parts", ErrTokenMalformed)
+	registerES256K()
+	parser := jwt.NewParser(jwt.WithStrictDecoding(), jwt.WithValidMethods([]string{algSecp256k1, algEd25519}),
+		jwt.WithExpirationRequired(), jwt.WithLeeway(c.Leeway), jwt.WithTimeFunc(func() time.Time { return c.Now }))
+	claims := jwt.MapClaims{}
+	var id Identity
+	_, err := parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
+		var err error
+		id, err = readIdentity(t.Header, claims, t.Method.Alg())
+		if id.Key.Type == KeyEd25519 {
+			return ed25519.PublicKey(id.Key.Bytes), err
+		}
+		return id.Key, err
+	})
+	if err == nil {
+		err = checkAudience(claims, c.Audience)
 	}
-	alg, err := tokenAlgorithm(parts[0])
 	if err != nil {
-		return Identity{}, err
+		return Identity{}, tokenError(err)
 	}
-	x, err := readClaims(parts[1])
-	if err != nil {
-		return Identity{}, err
-	}
-	key, err := x.key(alg)
-	if err != nil {
-		return Identity{}, err
-	}
-	signature, err := tokenBytes(parts[2])
-	if err != nil {
-		return Identity{}, err
-	}
-	if !key.verify([]byte(parts[0]+"."+parts[1]), signature) {
-		return Identity{}, ErrTokenSignature
-	}
-	if err := x.good(&c); err != nil {
-		return Identity{}, err
-	}
-	return Identity{DID: x.iss, Key: key, AuthorizedAccount: x.account, Expires: x.expires}, nil
+	return id, nil
 }
 
-func tokenBytes(part string) ([]byte, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(part)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTokenMalformed, err)
+// tokenError returns err with one of this package's kinds.
+func tokenError(err error) error {
+	switch {
+	case errors.Is(err, ErrToken):
+		return err
+	case errors.Is(err, jwt.ErrTokenExpired), errors.Is(err, jwt.ErrTokenNotValidYet):
+		return fmt.Errorf("%w: %w", ErrTokenTime, err)
+	case errors.Is(err, jwt.ErrEd25519Verification), errors.Is(err, errSignature):
+		return ErrTokenSignature
 	}
-	return b, nil
+	return fmt.Errorf("%w: %w", ErrTokenMalformed, err)
 }
 
-// tokenObject decodes a part by the very names of its fields, which
-// encoding/json's structs would also match in other cases.
-func tokenObject(part string) (map[string]json.RawMessage, error) {
-	b, err := tokenBytes(part)
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(b, &m); err != nil || m == nil {
-		return nil, fmt.Errorf("%w: no JSON object", ErrTokenMalformed)
-	}
-	return m, nil
-}
-
-func tokenAlgorithm(part string) (string, error) {
-	header, err := tokenObject(part)
-	if err != nil {
-		return "", err
-	}
-	var alg string
-	if json.Unmarshal(header["alg"], &alg) != nil || alg != algSecp256k1 && alg != algEd25519 {
-		return "", fmt.Errorf("%w: algorithm %q is none of %s and %s", ErrTokenMalformed, alg, algSecp256k1, algEd25519)
-	}
+// readIdentity reads the signer's identity from a token whose signature is not
+// verified yet. It fails if the token's key, its did:key and its algorithm do
+// not belong together, or if a time is out of range.
+func readIdentity(header map[string]any, claims jwt.MapClaims, alg string) (Identity, error) {
 	if _, ok := header["crit"]; ok {
-		return "", fmt.Errorf("%w: it demands extensions", ErrTokenMalformed)
+		return Identity{}, fmt.Errorf("%w: header crit: extensions are not supported", ErrTokenMalformed)
 	}
-	return alg, nil
+	var text [4]string
+	for i, name := range [...]string{"sub", "iss", "key_type", "authorized_account"} {
+		value, ok := claims[name].(string)
+		if _, present := claims[name]; !ok && (present || name != "authorized_account") {
+			return Identity{}, fmt.Errorf("%w: claim %s: expected a string", ErrTokenMalformed, name)
+		}
+		text[i] = value
+	}
+	if err := checkTimes(claims); err != nil {
+		return Identity{}, err
+	}
+	key, err := tokenKey(text[0], text[1], KeyType(text[2]), alg)
+	if err != nil {
+		return Identity{}, err
+	}
+	expires, err := claims.GetExpirationTime()
+	if err != nil || expires == nil {
+		return Identity{}, fmt.Errorf("%w: claim exp: expected a number of seconds", ErrTokenMalformed)
+	}
+	return Identity{DID: text[1], Key: key, AuthorizedAccount: text[3], Expires: expires.UTC()}, nil
 }
 
-func readClaims(part string) (x claims, err error) {
-	m, err := tokenObject(part)
-	if err != nil {
-		return x, err
-	}
-	read := func(name string, to any, required bool) {
-		raw, ok := m[name]
-		switch {
-		case err != nil || !ok && !required:
-		case !ok:
-			err = fmt.Errorf("%w: no claim %s", ErrTokenMalformed, name)
-		case json.Unmarshal(raw, to) != nil:
-			err = fmt.Errorf("%w: claim %s", ErrTokenMalformed, name)
+// tokenSecondsMax bounds the claims exp and nbf: no clock shows later times, and
+// a larger number would overflow [time.Time].
+const tokenSecondsMax = 1e15
+
+// checkTimes refuses times that [time.Time] cannot hold.
+func checkTimes(claims jwt.MapClaims) error {
+	for _, name := range [...]string{"exp", "nbf"} {
+		if seconds, ok := claims[name].(float64); ok && math.Abs(seconds) > tokenSecondsMax {
+			return fmt.Errorf("%w: claim %s: %g is out of range", ErrTokenMalformed, name, seconds)
 		}
 	}
-	read("sub", &x.sub, true)
-	read("iss", &x.iss, true)
-	read("key_type", &x.keyType, true)
-	read("authorized_account", &x.account, false)
-	if one := ""; err == nil && json.Unmarshal(m["aud"], &one) == nil {
-		x.audience = []string{one}
-	} else {
-		read("aud", &x.audience, true)
-	}
-	var exp, nbf float64
-	read("exp", &exp, true)
-	read("nbf", &nbf, false)
-	if err == nil && (math.Abs(exp) > 1e15 || math.Abs(nbf) > 1e15) {
-		err = fmt.Errorf("%w: a time out of range", ErrTokenMalformed)
-	}
-	x.expires, x.notBefore = secondsTime(exp), secondsTime(nbf)
-	return x, err
+	return nil
 }
 
-func secondsTime(s float64) time.Time { return time.UnixMilli(int64(s * 1000)).UTC() }
-
-// key returns the subject's key, which must be the issuer's and fit the
-// algorithm.
-func (x *claims) key(alg string) (PublicKey, error) {
-	raw, err := hex.DecodeString(x.sub)
+// tokenKey returns the key in sub. It fails if iss names another key, or if alg
+// does not sign with keys of that type.
+func tokenKey(sub, iss string, keyType KeyType, alg string) (PublicKey, error) {
+	raw, err := hex.DecodeString(sub)
 	if err != nil {
-		return PublicKey{}, fmt.Errorf("%w: sub is no hexadecimal key", ErrTokenIdentity)
+		return PublicKey{}, fmt.Errorf("%w: claim sub: expected a key in hexadecimal digits", ErrTokenIdentity)
 	}
-	key := PublicKey{KeyType(x.keyType), raw}
+	key := PublicKey{keyType, raw}
 	if err := key.validate(); err != nil {
-		return PublicKey{}, fmt.Errorf("%w: %w", ErrTokenIdentity, err)
+		return PublicKey{}, fmt.Errorf("%w: claim sub: %w", ErrTokenIdentity, err)
 	}
 	if (alg == algSecp256k1) != (key.Type == KeySecp256k1) {
-		return PublicKey{}, fmt.Errorf("%w: algorithm %s with a key of %s", ErrTokenIdentity, alg, key.Type)
+		return PublicKey{}, fmt.Errorf("%w: algorithm %s does not sign with keys of type %s", ErrTokenIdentity, alg, key.Type)
 	}
-	issuer, err := ParseKeyDID(x.iss)
+	issuer, err := ParseKeyDID(iss)
 	if err != nil {
-		return PublicKey{}, fmt.Errorf("%w: %w", ErrTokenIdentity, err)
+		return PublicKey{}, fmt.Errorf("%w: claim iss: %w", ErrTokenIdentity, err)
 	}
 	if !issuer.same(key) {
-		return PublicKey{}, fmt.Errorf("%w: iss is another key than sub", ErrTokenIdentity)
+		return PublicKey{}, fmt.Errorf("%w: claims iss and sub name different keys", ErrTokenIdentity)
 	}
 	return key, nil
 }
 
-// same compares two valid keys, in whatever form.
-func (k PublicKey) same(other PublicKey) bool {
-	if k.Type != other.Type {
-		return false
+// checkAudience fails unless one of the token's audiences is want.
+func checkAudience(claims jwt.MapClaims, want string) error {
+	audiences, err := claims.GetAudience()
+	if err != nil || len(audiences) == 0 {
+		return fmt.Errorf("%w: claim aud: expected a string or a list of strings", ErrTokenMalformed)
 	}
-	if k.Type == KeyEd25519 {
-		return string(k.Bytes) == string(other.Bytes)
-	}
-	a, err := secp256k1.ParsePubKey(k.Bytes)
-	b, err2 := secp256k1.ParsePubKey(other.Bytes)
-	return err == nil && err2 == nil && a.IsEqual(b)
-}
-
-// verify checks a signature of a valid key.
-func (k PublicKey) verify(message, signature []byte) bool {
-	if k.Type == KeyEd25519 {
-		return ed25519.Verify(k.Bytes, message, signature)
-	}
-	if len(signature) != 64 {
-		return false
-	}
-	var r, s secp256k1.ModNScalar
-	if r.SetByteSlice(signature[:32]) || s.SetByteSlice(signature[32:]) || r.IsZero() || s.IsZero() {
-		return false
-	}
-	pub, err := secp256k1.ParsePubKey(k.Bytes)
-	if err != nil {
-		return false
-	}
-	hash := sha256.Sum256(message)
-	return ecdsa.NewSignature(&r, &s).Verify(hash[:], pub)
-}
-
-// good holds time and audience against the check.
-func (x *claims) good(c *TokenCheck) error {
-	if !c.Now.Before(x.expires.Add(c.Leeway)) {
-		return fmt.Errorf("%w: expired at %s", ErrTokenTime, x.expires)
-	}
-	if c.Now.Before(x.notBefore.Add(-c.Leeway)) {
-		return fmt.Errorf("%w: not valid before %s", ErrTokenTime, x.notBefore)
-	}
-	for _, a := range x.audience {
-		if strings.EqualFold(a, c.Audience) {
+	for _, a := range audiences {
+		if strings.EqualFold(a, want) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it is for %q", ErrTokenAudience, x.audience)
+	return fmt.Errorf("%w: the token is for %q, expected %q", ErrTokenAudience, audiences, want)
 }
 
-// PrivateKey signs tokens. It never prints itself.
-type PrivateKey struct {
-	secp *secp256k1.PrivateKey
-	ed   ed25519.PrivateKey
-}
-
-// GenerateKey returns a new key.
-func GenerateKey(t KeyType) (PrivateKey, error) {
-	switch t {
-	case KeySecp256k1:
-		k, err := secp256k1.GeneratePrivateKey()
-		return PrivateKey{secp: k}, err
-	case KeyEd25519:
-		_, k, err := ed25519.GenerateKey(nil)
-		return PrivateKey{ed: k}, err
-	}
-	return PrivateKey{}, fmt.Errorf("%w: unknown key type %q", ErrInvalidDID, t)
-}
-
-// NewPrivateKey reads a key: the 32 bytes of secp256k1, the seed of 32 or the
-// 64 of ed25519.
-func NewPrivateKey(t KeyType, key []byte) (PrivateKey, error) {
-	switch {
-	case t == KeySecp256k1 && len(key) == 32:
-		var d secp256k1.ModNScalar
-		if !d.SetByteSlice(key) && !d.IsZero() {
-			return PrivateKey{secp: secp256k1.NewPrivateKey(&d)}, nil
-		}
-	case t == KeyEd25519 && len(key) == ed25519.SeedSize:
-		return PrivateKey{ed: ed25519.NewKeyFromSeed(key)}, nil
-	case t == KeyEd25519 && len(key) == ed25519.PrivateKeySize:
-		if k := ed25519.NewKeyFromSeed(key[:ed25519.SeedSize]); string(k) == string(key) {
-			return PrivateKey{ed: k}, nil
-		}
-	}
-	return PrivateKey{}, fmt.Errorf("%w: no private key of type %q", ErrInput, t)
-}
-
-// String keeps the key out of logs.
-func (PrivateKey) String() string { return "[redacted]" }
-
-// GoString keeps it out of %#v too.
-func (PrivateKey) GoString() string { return "[redacted]" }
-
-// MarshalText refuses: a key is not written by accident.
-func (PrivateKey) MarshalText() ([]byte, error) {
-	return nil, fmt.Errorf("%w: a private key is not written", ErrInput)
-}
-
-// Public returns the public key; that of secp256k1 in the longer form, which is
-// the one of DefraDB's identities.
-func (k PrivateKey) Public() PublicKey {
-	if k.secp != nil {
-		return PublicKey{KeySecp256k1, k.secp.PubKey().SerializeUncompressed()}
-	}
-	if k.ed == nil {
-		return PublicKey{}
-	}
-	return PublicKey{KeyEd25519, []byte(k.ed.Public().(ed25519.PublicKey))}
-}
-
-// Token signs a bearer token for an audience, valid from a time on for a while.
-// account is the authorized_account, "" for none.
+// Token signs a bearer token for an audience, valid from a time on for lifetime.
+// account becomes the claim authorized_account; "" leaves it out. It fails with
+// [ErrInput] if k holds no key.
 func (k PrivateKey) Token(audience string, from time.Time, lifetime time.Duration, account string) (string, error) {
 	if k.secp == nil && k.ed == nil {
-		return "", fmt.Errorf("%w: no key", ErrInput)
+		return "", fmt.Errorf("%w: the private key is empty", ErrInput)
 	}
-	pub := k.Public()
-	alg := algEd25519
-	if pub.Type == KeySecp256k1 {
-		alg = algSecp256k1
-	}
-	payload := map[string]any{"sub": hex.EncodeToString(pub.Bytes), "iss": pub.DID(), "key_type": pub.Type,
+	public := k.Public()
+	claims := jwt.MapClaims{"sub": hex.EncodeToString(public.Bytes), "iss": public.DID(), "key_type": public.Type,
 		"aud": []string{strings.ToLower(audience)}, "nbf": from.Unix(), "iat": from.Unix(), "exp": from.Add(lifetime).Unix()}
 	if account != "" {
-		payload["authorized_account"] = account
+		claims["authorized_account"] = account
 	}
-	head, err := json.Marshal(map[string]string{"alg": alg, "typ": "JWT"})
-	if err != nil {
-		return "", err
+	if k.secp != nil {
+		return jwt.NewWithClaims(es256k{}, claims).SignedString(k)
 	}
-	body, err := json.Marshal(payload)
-	if err != nil {
-		return "", err
-	}
-	enc := base64.RawURLEncoding
-	text := enc.EncodeToString(head) + "." + enc.EncodeToString(body)
-	return text + "." + enc.EncodeToString(k.sign([]byte(text))), nil
-}
-
-func (k PrivateKey) sign(message []byte) []byte {
-	if k.secp == nil {
-		return ed25519.Sign(k.ed, message)
-	}
-	hash := sha256.Sum256(message)
-	signature := ecdsa.Sign(k.secp, hash[:])
-	r, s := signature.R(), signature.S()
-	var out [64]byte
-	r.PutBytesUnchecked(out[:32])
-	s.PutBytesUnchecked(out[32:])
-	return out[:]
+	return jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims).SignedString(k.ed)
 }
