@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -19,11 +20,11 @@ type Batch struct {
 	base     *View // start with the changes that View has applied
 	detached bool
 
-	pending *pending // nil while there is none
-	values  tree[string]
-	beside  int64  // change of View.beside
-	owners  []Node // whose attributes changed
-	touched uint32 // what touch read, so that the compiler keeps the reads
+	pending *pending                  // nil while there is none
+	values  btree.Map[uint64, string] // an edited version of base.values
+	beside  int64                     // change of View.beside
+	owners  []Node                    // whose attributes changed
+	touched uint32                    // what touch read, so that the compiler keeps the reads
 }
 
 // change is what a batch does to one tuple.
@@ -49,7 +50,7 @@ func (g *Graph) BeginOn(v *View) *Batch { return g.begin(v, false) }
 func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
 
 func (g *Graph) begin(v *View, detached bool) *Batch {
-	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values}
+	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values.Edit()}
 }
 
 // Add adds a tuple, or replaces the one with its key. It checks the form of
@@ -204,7 +205,7 @@ func (b *Batch) change(c change) *change {
 	c.before, c.had = b.base.probe(c.object, c.objectKind, c.subject, c.subjectKind)
 	c.present = c.had
 	if c.before.Detailed() {
-		c.detail, _ = b.base.details.get(pair(uint32(c.object), uint32(c.subject)))
+		c.detail, _ = b.base.details.Get(pair(uint32(c.object), uint32(c.subject)))
 	}
 	return p.add(c)
 }
@@ -227,7 +228,7 @@ func (b *Batch) SetAttribute(a rel.Attribute) error {
 		return err
 	}
 	b.dropValue(n, name)
-	b.values = b.values.put(pair(uint32(n), name), strings.Clone(a.Value))
+	b.values.Set(pair(uint32(n), name), strings.Clone(a.Value))
 	b.beside += attributeBytes + int64(len(a.Value))
 	b.owners = append(b.owners, n)
 	return nil
@@ -263,9 +264,8 @@ func (b *Batch) RemoveAttributes(objectType, objectID, name string) int {
 }
 
 func (b *Batch) dropValue(n Node, name uint32) bool {
-	old, ok := b.values.get(pair(uint32(n), name))
+	old, ok := b.values.Delete(pair(uint32(n), name))
 	if ok {
-		b.values = b.values.remove(pair(uint32(n), name))
 		b.beside -= attributeBytes + int64(len(old))
 		b.owners = append(b.owners, n)
 	}
@@ -303,7 +303,8 @@ func (b *Batch) flush(p *pending) *View {
 	b.g.mu.Lock()
 	v.spine, v.names, v.nodes = b.g.spine, b.g.count, b.g.given
 	b.g.mu.Unlock()
-	v.values = b.values
+	v.values, b.values = b.values, b.values.Edit()
+	v.details = v.details.Edit()
 	v.beside += b.beside
 
 	edits := slices.Grow(p.edits[:0], 2*len(p.changes))
@@ -321,15 +322,15 @@ func (b *Batch) flush(p *pending) *View {
 func (c *change) apply(v *View, edits []edit) []edit {
 	key := pair(uint32(c.object), uint32(c.subject))
 	if c.before.Detailed() {
-		if old, ok := v.details.get(key); ok && old != c.detail {
+		if old, ok := v.details.Get(key); ok && old != c.detail {
 			v.beside -= old.bytes()
-			v.details = v.details.remove(key)
+			v.details.Delete(key)
 		}
 	}
 	if c.detail != nil {
-		if old, _ := v.details.get(key); old != c.detail {
+		if old, _ := v.details.Get(key); old != c.detail {
 			v.beside += c.detail.bytes()
-			v.details = v.details.put(key, c.detail)
+			v.details.Set(key, c.detail)
 		}
 	}
 	if c.had == c.present && c.before.Detailed() == (c.detail != nil) {

@@ -165,7 +165,7 @@ func (c *checker) list(n Node, k Kind, s side, l List) error {
 			if e.Detailed() && !s.reverse() {
 				c.detailed++
 			}
-			if _, ok := v.details.get(pair(uint32(o), uint32(sub))); ok != e.Detailed() {
+			if _, ok := v.details.Get(pair(uint32(o), uint32(sub))); ok != e.Detailed() {
 				return fmt.Errorf("G5: details of %d: %v", m, ok)
 			}
 		}
@@ -198,8 +198,8 @@ func (c *checker) counts() error {
 		}
 	}
 	beside := int64(0)
-	v.details.ascend(0, func(_ uint64, d *Detail) bool { beside += d.bytes(); return true })
-	v.values.ascend(0, func(_ uint64, s string) bool {
+	v.details.Ascend(0, func(_ uint64, d *Detail) bool { beside += d.bytes(); return true })
+	v.values.Ascend(0, func(_ uint64, s string) bool {
 		attributes++
 		beside += attributeBytes + int64(len(s))
 		return true
@@ -210,10 +210,10 @@ func (c *checker) counts() error {
 	}{
 		{"tuples", v.tuples, c.forward},
 		{"tuples backwards", c.back, c.forward},
-		{"details", v.details.n, c.detailed},
+		{"details", v.details.Len(), c.detailed},
 		{"live nodes", v.liveNodes, c.liveNodes},
 		{"live names", v.liveNames, len(c.names)},
-		{"attributes", v.values.n, attributes},
+		{"attributes", v.values.Len(), attributes},
 		{"bytes of segments", int(v.segments), int(segments)},
 		{"bytes beside", int(v.beside), int(beside)},
 	} {
@@ -234,75 +234,4 @@ func sameList(a, b List) bool {
 		}
 	}
 	return true
-}
-
-// The tree is an ordered map, whatever the order of puts and removals.
-func TestTree(t *testing.T) {
-	t.Parallel()
-	const keys = 3000
-	var tr tree[int]
-	want := map[uint64]int{}
-	verify := func(step int) {
-		t.Helper()
-		if tr.n != len(want) {
-			t.Fatalf("step %d: %d entries, want %d", step, tr.n, len(want))
-		}
-		last, count := uint64(0), 0
-		tr.ascend(0, func(k uint64, v int) bool {
-			if count > 0 && k <= last || want[k] != v {
-				t.Fatalf("step %d: key %d after %d has %d, want %d", step, k, last, v, want[k])
-			}
-			last = k
-			count++
-			return true
-		})
-		if count != len(want) {
-			t.Fatalf("step %d: %d walked, want %d", step, count, len(want))
-		}
-	}
-	r := random(1)
-	for step := range 40_000 {
-		k := uint64(r.IntN(keys))
-		grow := step/10_000%2 == 0
-		if grow == (r.IntN(4) > 0) {
-			tr, want[k] = tr.put(k, step), step
-		} else {
-			tr = tr.remove(k)
-			delete(want, k)
-		}
-		if v, ok := tr.get(k); ok != (want[k] != 0 || ok && want[k] == v) {
-			t.Fatalf("step %d: key %d is %d, %v", step, k, v, ok)
-		}
-		if step%1000 == 0 {
-			verify(step)
-		}
-		from := uint64(r.IntN(keys))
-		tr.ascend(from, func(k uint64, _ int) bool {
-			if k < from {
-				t.Fatalf("from %d: %d", from, k)
-			}
-			return false
-		})
-	}
-	for k := range want {
-		tr = tr.remove(k)
-		delete(want, k)
-	}
-	verify(-1)
-	for _, n := range []int{0, 1, branchMax, branchMax + 1, 10_000} {
-		var entries []treeEntry[int]
-		for i := range n {
-			entries = append(entries, treeEntry[int]{uint64(n - i), i})
-			want[uint64(n-i)] = i
-		}
-		var twice bool
-		if tr, twice = treeOf(entries); twice {
-			t.Fatal("no key came twice")
-		}
-		verify(n)
-		clear(want)
-		if _, twice = treeOf(append(entries, entries...)); twice != (n > 0) {
-			t.Fatalf("%d keys came twice: %v", n, twice)
-		}
-	}
 }

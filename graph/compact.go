@@ -89,7 +89,7 @@ func (c *compaction) tuple(o Node, e Edge) error {
 	}
 	var d *Detail
 	if e.Detailed() {
-		d, _ = c.v.details.get(pair(uint32(o), uint32(e.Node())))
+		d, _ = c.v.details.Get(pair(uint32(o), uint32(e.Node())))
 		c.load.beside += d.bytes()
 	}
 	c.load.add(newO, newS, d)
@@ -99,7 +99,7 @@ func (c *compaction) tuple(o Node, e Edge) error {
 func (c *compaction) attributes() (err error) {
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	c.v.values.ascend(0, func(k uint64, value string) bool {
+	c.v.values.Ascend(0, func(k uint64, value string) bool {
 		var n Node
 		if n, err = c.node(Node(k >> 32)); err != nil {
 			return false

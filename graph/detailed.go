@@ -10,7 +10,7 @@ import (
 // those that have a condition or an expiry, and no others.
 func (v *View) Expiring() iter.Seq[rel.Tuple] {
 	return func(yield func(rel.Tuple) bool) {
-		v.details.ascend(0, func(at uint64, d *Detail) bool {
+		v.details.Ascend(0, func(at uint64, d *Detail) bool {
 			if d.Expires == 0 {
 				return true
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -19,7 +20,7 @@ type Loader struct {
 	waiting []loadTuple // whose names are not looked up yet
 	kinds   kindCache
 	cache   detailCache
-	values  []treeEntry[string]
+	values  []btree.Entry[uint64, string]
 	beside  int64
 
 	// The other side's, until done yields.
@@ -27,7 +28,7 @@ type Loader struct {
 	at      []loadTuple   // what is looked up
 	pairs   [][]loadPair  // in order of arrival, in chunks
 	tuples  int
-	details []treeEntry[*Detail]
+	details []btree.Entry[uint64, *Detail]
 	err     error
 	touched uint32 // what touch read, so that the compiler keeps the reads
 }
@@ -170,7 +171,7 @@ func (l *Loader) add(o, s Node, d *Detail) {
 	l.pairs[last] = append(l.pairs[last], loadPair{o, EdgeTo(s, d != nil)})
 	l.tuples++
 	if d != nil {
-		l.details = append(l.details, treeEntry[*Detail]{pair(uint32(o), uint32(s)), d})
+		l.details = append(l.details, btree.Entry[uint64, *Detail]{Key: pair(uint32(o), uint32(s)), Value: d})
 	}
 }
 
@@ -199,7 +200,7 @@ func (l *Loader) SetAttribute(a rel.Attribute) error {
 }
 
 func (l *Loader) value(n Node, name uint32, value string) {
-	l.values = append(l.values, treeEntry[string]{pair(uint32(n), name), value})
+	l.values = append(l.values, btree.Entry[uint64, string]{Key: pair(uint32(n), name), Value: value})
 	l.beside += attributeBytes + int64(len(value))
 }
 
@@ -207,7 +208,7 @@ func (l *Loader) value(n Node, name uint32, value string) {
 // ErrDuplicate or ErrFull, and with ErrStale if the lineage was not empty or
 // somebody else wrote to it. The Loader is of no use afterwards.
 func (l *Loader) Finish() (*View, error) {
-	if l.start.tuples > 0 || l.start.values.n > 0 {
+	if l.start.tuples > 0 || l.start.values.Len() > 0 {
 		return nil, ErrStale
 	}
 	if err := l.handOver(); err != nil {
@@ -221,11 +222,11 @@ func (l *Loader) Finish() (*View, error) {
 	l.g.settleAll()
 	v.spine, v.names, v.nodes = l.g.spine, l.g.count, l.g.given
 	l.g.mu.Unlock()
-	var twice bool
-	if v.values, twice = treeOf(l.values); twice {
+	var ok bool
+	if v.values, ok = btree.Build(l.values); !ok {
 		return nil, fmt.Errorf("%w: an attribute", ErrDuplicate)
 	}
-	v.details, _ = treeOf(l.details) // the lists show which tuple came twice
+	v.details, _ = btree.Build(l.details) // build finds duplicate tuples in the lists
 	l.details, l.values = nil, nil
 
 	there, back := adjacencies(l.pairs, l.tuples, len(v.blocks)<<blockBits)
@@ -243,7 +244,7 @@ func (l *Loader) Finish() (*View, error) {
 // countLive counts live names, and the live nodes that have attributes only.
 func (v *View) countLive() {
 	last := Node(0)
-	v.values.ascend(0, func(k uint64, _ string) bool {
+	v.values.Ascend(0, func(k uint64, _ string) bool {
 		n := Node(k >> 32)
 		seg := v.segment(n)
 		if n != last && (seg == nil || seg.empty(uint32(n)&(blockSize-1))) {

@@ -244,7 +244,7 @@ func (v *View) Attributes(objectType, objectID, name string) iter.Seq[rel.Attrib
 			}
 			to = from
 		}
-		v.values.ascend(pair(uint32(from), 0), func(k uint64, value string) bool {
+		v.values.Ascend(pair(uint32(from), 0), func(k uint64, value string) bool {
 			n := Node(k >> 32)
 			if n > to {
 				return false
@@ -274,7 +274,7 @@ type Stats struct {
 // Stats returns the view's counts.
 func (v *View) Stats() Stats {
 	return Stats{
-		Tuples: v.tuples, Detailed: v.details.n, Attributes: v.values.n, Kinds: len(v.kinds) - 1,
+		Tuples: v.tuples, Detailed: v.details.Len(), Attributes: v.values.Len(), Kinds: len(v.kinds) - 1,
 		Nodes: v.nodes, LiveNodes: v.liveNodes, Names: v.names, LiveNames: v.liveNames,
 	}
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -25,8 +26,8 @@ type View struct {
 
 	names, nodes int // of the lineage, when the view was made
 
-	details tree[*Detail] // by pair of object's and subject's node
-	values  tree[string]  // attributes by pair of object's plain node and name's number
+	details btree.Map[uint64, *Detail] // by pair of object's and subject's node
+	values  btree.Map[uint64, string]  // attributes by pair of object's plain node and name's number
 }
 
 // page and directory are the inner levels of a view's tree. They are small,
@@ -249,7 +250,7 @@ func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
 // Detail tells of the tuple object#relation@subject behind a detailed edge, the
 // zero Detail behind any other.
 func (v *View) Detail(object, subject Node) Detail {
-	if d, ok := v.details.get(pair(uint32(object), uint32(subject))); ok {
+	if d, ok := v.details.Get(pair(uint32(object), uint32(subject))); ok {
 		return *d
 	}
 	return Detail{}
@@ -258,7 +259,7 @@ func (v *View) Detail(object, subject Node) Detail {
 // Attribute returns the value, as canonical JSON, of an attribute of n's
 // object.
 func (v *View) Attribute(n Node, name string) (string, bool) {
-	if v.values.n == 0 {
+	if v.values.Len() == 0 {
 		return "", false
 	}
 	k := v.kindOf(n)
@@ -270,7 +271,7 @@ func (v *View) Attribute(n Node, name string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return v.values.get(pair(uint32(plain), a))
+	return v.values.Get(pair(uint32(plain), a))
 }
 
 // Get returns the tuple with a key.
@@ -316,10 +317,10 @@ func (v *View) live(n Node) bool {
 }
 
 func (v *View) hasValues(n Node) (has bool) {
-	if v.values.n == 0 {
+	if v.values.Len() == 0 {
 		return false
 	}
-	v.values.ascend(pair(uint32(n), 0), func(k uint64, _ string) bool {
+	v.values.Ascend(pair(uint32(n), 0), func(k uint64, _ string) bool {
 		has = k>>32 == uint64(n)
 		return false
 	})

@@ -22,15 +22,16 @@ const module = "github.com/ostiary/ostiary"
 const rooms = `
 rel:
 internal/fault:
+internal/btree:
 expr: rel
 expr/cel: expr rel
 schema: expr rel
-graph: rel internal/fault
+graph: rel internal/btree internal/fault
 graph/graphtest: graph rel
 storage: rel internal/fault
 storage/storagetest: storage rel
 storage/kv: storage rel internal/fault
-storage/memory: storage storage/kv rel internal/fault
+storage/memory: storage storage/kv rel internal/btree internal/fault
 storage/pebble: storage storage/kv rel internal/fault
 eval: graph schema expr rel internal/fault
 .: eval storage storage/memory graph schema expr rel internal/fault

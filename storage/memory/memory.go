@@ -1,6 +1,6 @@
 // Package memory keeps stores in RAM, for tests and for programs whose data
-// need not outlive them. Its main type is Driver: storage/kv over Store, an
-// ordered map. It never touches a disk.
+// need not outlive the process. Its main types are [Driver], a storage driver,
+// and [Store], the sorted map below it. The package never touches a disk.
 package memory
 
 import (
@@ -9,45 +9,48 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/ostiary/ostiary/internal/btree"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 )
 
-// Driver is a storage.Driver, storage.Joiner (of a kv.Batch from Store.Batch)
-// and storage.Notifier in RAM. Closing it drops the data.
+// Driver is a [storage.Driver] in RAM. It is a [storage.Notifier] too, and a
+// [storage.Joiner] of the batches that [Store.Batch] returns. Close drops the
+// data.
 type Driver struct{ *kv.Driver }
 
 // New returns an empty driver.
 func New() *Driver {
 	d, err := kv.New(NewStore(), kv.Options{})
 	if err != nil {
-		// An empty map has no format to refuse and no disk to fail.
+		// kv.New fails only on a disk error or an unknown format. An empty map has
+		// neither.
 		panic(fmt.Sprintf("memory: %v", err))
 	}
 	return &Driver{d}
 }
 
-// Store is a kv.Store in RAM. Unlike a Driver it keeps its data when closed:
-// a later kv.New over it finds them, which is how a test plays a restart.
+// Store is a [kv.Store] in RAM. Unlike a [Driver] it keeps its data when it is
+// closed: a later [kv.New] over the same Store finds them. Tests use this to
+// simulate a restart.
 //
-// A version that a Scan or a Snapshot took never changes. What nobody took is
-// changed where it stands, so that a commit of a few pairs copies nothing.
+// Scan and Snapshot return a version of the map that never changes. As long as
+// no version was returned, a commit changes the map in place and copies nothing.
 type Store struct {
-	// writing is held by who commits.
-	writing sync.Mutex
-	// mu is held for reading by who looks at tree, and for writing by who changes
-	// it or its nodes.
-	mu   sync.RWMutex
-	tree tree
-	// taken says that somebody has the tree's nodes of its stamp.
-	taken atomic.Bool
+	committing sync.Mutex   // held during a commit: there is one at a time
+	mu         sync.RWMutex // guards pairs
+	pairs      pairs
+	// shared is true once the current version of pairs was returned to a reader.
+	// The next commit then starts a new version. Readers set it under mu's read
+	// lock, so it is atomic.
+	shared atomic.Bool
 }
 
-// version is one immutable state of the map.
-type version struct {
-	root  *node // nil: empty
-	stamp uint64
-}
+// pairs is a sorted map of keys and values.
+type pairs = btree.Map[string, string]
+
+// version is one immutable state of a Store's pairs.
+type version struct{ pairs pairs }
 
 var (
 	_ kv.Store    = (*Store)(nil)
@@ -57,27 +60,26 @@ var (
 // NewStore returns an empty Store.
 func NewStore() *Store { return &Store{} }
 
-// Get appends key's newest value to dst.
+// Get appends the newest value of key to dst.
 func (s *Store) Get(key, dst []byte) ([]byte, bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tree.root.appendValue(key, dst)
+	return appendValue(&s.pairs, key, dst)
 }
 
 // Scan walks the newest version.
 func (s *Store) Scan(lower, upper []byte) (kv.Iterator, error) {
-	return s.take().Scan(lower, upper)
+	return s.newest().Scan(lower, upper)
 }
 
-// Snapshot returns the newest version. The nodes that are changed afterwards
-// are copied, once.
-func (s *Store) Snapshot() (kv.Snapshot, error) { return s.take(), nil }
+// Snapshot returns the newest version in constant time.
+func (s *Store) Snapshot() (kv.Snapshot, error) { return s.newest(), nil }
 
-func (s *Store) take() *version {
+func (s *Store) newest() *version {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	s.taken.Store(true)
-	return &version{s.tree.root, s.tree.stamp}
+	s.shared.Store(true)
+	return &version{s.pairs}
 }
 
 // Batch returns an empty batch.
@@ -90,30 +92,31 @@ func (s *Store) Batch() kv.Batch {
 // Close does nothing.
 func (s *Store) Close() error { return nil }
 
-func (n *node) appendValue(key, dst []byte) ([]byte, bool, error) {
-	value, ok := n.get(unsafe.String(unsafe.SliceData(key), len(key)))
+func appendValue(p *pairs, key, dst []byte) ([]byte, bool, error) {
+	value, ok := p.Get(unsafe.String(unsafe.SliceData(key), len(key)))
 	return append(dst, value...), ok, nil
 }
 
-func (v *version) Get(key, dst []byte) ([]byte, bool, error) { return v.root.appendValue(key, dst) }
+func (v *version) Get(key, dst []byte) ([]byte, bool, error) { return appendValue(&v.pairs, key, dst) }
 
 func (v *version) Scan(lower, upper []byte) (kv.Iterator, error) {
-	return newCursor(v.root, string(lower), string(upper)), nil
+	return &iterator{cursor: v.pairs.Cursor(), lower: string(lower), upper: string(upper)}, nil
 }
 
 func (v *version) Close() error { return nil }
 
-// batch is a list of changes, applied under the store's lock.
+// batch is a list of changes that Commit applies together.
 type batch struct {
 	store   *Store
 	changes []change
-	few     [4]change
-	done    bool
+	few     [4]change // memory for the first changes
+	done    bool      // committed or closed
 }
 
+// change is one change of a batch.
 type change struct {
 	op         op
-	key, value string // of a range: lower and upper
+	key, value string // for opDeleteRange: the lower and the upper bound
 }
 
 type op uint8
@@ -124,8 +127,9 @@ const (
 	opDeleteRange
 )
 
-// jointMax is how long a value may be to share its key's memory, which may
-// outlive it where the key parts two nodes.
+// jointMax is the length in bytes up to which a value shares one allocation
+// with its key. An inner node of the map may keep a key, and with it the whole
+// allocation, after the pair is deleted; so long values get their own.
 const jointMax = 1 << 10
 
 func (b *batch) Set(key, value []byte) error {
@@ -133,7 +137,7 @@ func (b *batch) Set(key, value []byte) error {
 	if len(value) <= jointMax {
 		pair := make([]byte, len(key)+len(value))
 		copy(pair[copy(pair, key):], value)
-		joint := unsafe.String(unsafe.SliceData(pair), len(pair)) // pair is not changed again
+		joint := unsafe.String(unsafe.SliceData(pair), len(pair)) // pair does not change from here on
 		c.key, c.value = joint[:len(key)], joint[len(key):]
 	} else {
 		c.key, c.value = string(key), string(value)
@@ -152,47 +156,49 @@ func (b *batch) DeleteRange(lower, upper []byte) error {
 	return nil
 }
 
-// inPlaceMax is how many changes are made while readers wait. More are made in
-// a copy of the nodes that they touch.
+// inPlaceMax is the number of changes up to which a commit changes the map in
+// place while readers wait. A larger commit prepares a new version without
+// blocking readers, and copies the nodes that it changes.
 const inPlaceMax = 1024
 
-// Commit publishes one new version. A second Commit is an error.
+// Commit publishes one new version. A second Commit, and one after Close, fails
+// with [storage.ErrTransaction].
 func (b *batch) Commit() error {
 	if b.done {
-		return fmt.Errorf("%w: it was committed or closed", storage.ErrTransaction)
+		return fmt.Errorf("%w: the batch is already committed or closed", storage.ErrTransaction)
 	}
 	b.done = true
 	s := b.store
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.committing.Lock()
+	defer s.committing.Unlock()
 	if len(b.changes) > inPlaceMax {
-		t := tree{s.tree.root, s.tree.stamp + 1}
-		t.apply(b.changes)
+		next := s.pairs.Edit() // only commits write pairs, and this is the only one
+		apply(&next, b.changes)
 		s.mu.Lock()
-		s.tree = t
-		s.taken.Store(false) // what was taken is of an older stamp
+		s.pairs = next
+		s.shared.Store(false)
 		s.mu.Unlock()
 	} else {
 		s.mu.Lock()
-		if s.taken.Swap(false) {
-			s.tree.stamp++
+		if s.shared.Swap(false) {
+			s.pairs = s.pairs.Edit()
 		}
-		s.tree.apply(b.changes)
+		apply(&s.pairs, b.changes)
 		s.mu.Unlock()
 	}
 	b.changes, b.few = nil, [4]change{}
 	return nil
 }
 
-func (t *tree) apply(changes []change) {
+func apply(p *pairs, changes []change) {
 	for i := range changes {
 		switch c := &changes[i]; c.op {
 		case opSet:
-			t.set(c.key, c.value)
+			p.Set(c.key, c.value)
 		case opDelete:
-			t.delete(c.key)
+			p.Delete(c.key)
 		case opDeleteRange:
-			t.deleteRange(c.key, c.value)
+			p.DeleteRange(c.key, c.value)
 		}
 	}
 }
@@ -201,3 +207,42 @@ func (b *batch) Close() error {
 	b.done, b.changes, b.few = true, nil, [4]change{}
 	return nil
 }
+
+// iterator is a kv.Iterator over the keys of a version from lower up to, but
+// not including, upper.
+type iterator struct {
+	cursor       btree.Cursor[string, string]
+	lower, upper string
+	begun        bool   // Next or Seek was called
+	key, value   []byte // memory for what Key and Value return
+}
+
+func (it *iterator) Next() bool {
+	if !it.begun {
+		return it.seek(it.lower)
+	}
+	return it.cursor.Next() && it.cursor.Key() < it.upper
+}
+
+func (it *iterator) Seek(key []byte) bool { return it.seek(max(string(key), it.lower)) }
+
+func (it *iterator) seek(key string) bool {
+	it.begun = true
+	return it.cursor.Seek(key) && it.cursor.Key() < it.upper
+}
+
+// Key returns a copy, because a caller may change the bytes but not the map's
+// string.
+func (it *iterator) Key() []byte {
+	it.key = append(it.key[:0], it.cursor.Key()...)
+	return it.key
+}
+
+func (it *iterator) Value() []byte {
+	it.value = append(it.value[:0], it.cursor.Value()...)
+	return it.value
+}
+
+func (it *iterator) Err() error { return nil }
+
+func (it *iterator) Close() error { return nil }
