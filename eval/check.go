@@ -5,7 +5,6 @@ import (
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -156,11 +155,7 @@ func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) 
 	case s.truth(s.root()) != expr.Unknown:
 		return Answer{Decision: s.truth(s.root())}
 	}
-	a := Answer{Decision: expr.Unknown, Reasons: s.reasons()}
-	if fault.On(fault.EvalDepthIsFalse) && a.Reasons.Bound == BoundDepth {
-		return Answer{}
-	}
-	return a
+	return Answer{Decision: expr.Unknown, Reasons: s.reasons()}
 }
 
 // solve builds and solves the question's equations. The system is not full

@@ -3,7 +3,6 @@ package eval
 import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -67,9 +66,6 @@ func (b *Binding) planBackward(unit int32, k schema.KindID) *backward {
 		}
 		for s := range r.sources {
 			src := &r.sources[s]
-			if fault.On(fault.EvalReverseMissesComputed) && s > 0 {
-				continue
-			}
 			for p := range src.probes {
 				back.starts = append(back.starts, origin{i, src.kind, &src.probes[p]})
 			}
@@ -77,9 +73,6 @@ func (b *Binding) planBackward(unit int32, k schema.KindID) *backward {
 				f := &src.follows[j]
 				if f.unit < 0 || f.scan {
 					return nil
-				}
-				if f.arrow && fault.On(fault.EvalReverseMissesArrow) {
-					continue
 				}
 				from, ok := index[f.unit]
 				if !ok {
@@ -231,9 +224,7 @@ func (w *closing) seeds() {
 		s := &w.back.starts[i]
 		x := q.node
 		if s.by.star {
-			if x = q.starNode(); fault.On(fault.EvalWildcardMissed) {
-				continue
-			}
+			x = q.starNode()
 		}
 		w.read(x, s.kind, s.by.by, s.at, 0)
 	}

@@ -36,13 +36,13 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 	case value == "false" || !ok && q.b.s.Options.UnsetAttributeIsZero:
 		return expr.False, nil
 	case !ok:
-		return unsure(expr.Unknown), &Reasons{Missing: []string{t.Name + "." + name}}
+		return expr.Unknown, &Reasons{Missing: []string{t.Name + "." + name}}
 	}
 	if n != 0 {
 		objectID = q.r.ID(n)
 	}
 	on := rel.Key{Object: rel.Object{Type: t.Name, ID: objectID}}
-	return unsure(expr.Unknown), &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}
+	return expr.Unknown, &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}
 }
 
 // rule evaluates OpRule on an object of type t.
@@ -66,7 +66,7 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 		v, ok, err := q.attributeValue(t, n, a.Attribute)
 		switch {
 		case err != nil:
-			return unsure(expr.Unknown), &Reasons{Errors: []ConditionError{{name, on, err}}}
+			return expr.Unknown, &Reasons{Errors: []ConditionError{{name, on, err}}}
 		case ok:
 			stored[a.Param] = v
 		default:
@@ -85,7 +85,7 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 		}
 	}
 	res.Missing = missing
-	return unsure(expr.Unknown), conditionReasons(res, name, on)
+	return expr.Unknown, conditionReasons(res, name, on)
 }
 
 // attributeValue decodes an attribute, or gives its type's zero value where

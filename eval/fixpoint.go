@@ -2,7 +2,6 @@ package eval
 
 import (
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/internal/fault"
 )
 
 // solution is the value of every gate of a system.
@@ -171,18 +170,13 @@ func (f *fixpoint) solvePart(gates []int32) bool {
 	}
 	f.leastHigh(gates)
 	f.leastLow(gates)
-	for changed := negative; changed && !fault.On(fault.EvalCycleFixpointEarly); {
+	for changed := negative; changed; {
 		if !f.s.q.visit(len(gates)) {
 			f.s.full = false
 			return false
 		}
 		f.leastHigh(gates)
 		changed = f.leastLow(gates)
-	}
-	if negative && fault.On(fault.EvalNegativeCycleFalse) {
-		for _, g := range gates {
-			f.s.hi[g] = f.s.lo[g]
-		}
 	}
 	return true
 }
@@ -293,9 +287,6 @@ func (f *fixpoint) arrive(i, a, h int32, high bool) {
 
 // subtracted reads the subtracted side in the other world.
 func (f *fixpoint) subtracted(g int32, high bool) bool {
-	if fault.On(fault.EvalNotUnknownIsTrue) {
-		return f.s.lo[g]
-	}
 	if high {
 		return f.s.lo[g]
 	}
@@ -306,7 +297,7 @@ func (f *fixpoint) found(g, h int32, high bool) {
 	if high {
 		h = 0
 	}
-	if !high && int(h) > f.depthMax && !(fault.On(fault.EvalDepthOffByOne) && int(h) == f.depthMax+1) {
+	if !high && int(h) > f.depthMax {
 		return
 	}
 	if !f.next[g] {

@@ -3,7 +3,6 @@ package eval
 import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 )
 
 // joins says whether what a follow leads to is decided by the subject's own
@@ -29,9 +28,6 @@ func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
 		x := q.node
 		if p.star {
 			x = q.starNode()
-			if fault.On(fault.EvalWildcardMissed) {
-				continue
-			}
 		}
 		if x == 0 {
 			continue

@@ -154,15 +154,15 @@ func (p *planner) read(to int32, e *schema.Expr, open bool) {
 	case schema.OpDirect:
 		p.direct(to, e, open)
 	case schema.OpComputed:
-		if !missesComputed() {
-			p.use(e.Relation, use{op: e.Op, to: to, open: open})
-		}
+		p.use(e.Relation, use{op: e.Op, to: to, open: open})
 	case schema.OpArrow:
 		p.arrow(to, e, open)
 	case schema.OpUnion:
 		p.readAll(to, e.Children, open)
 	case schema.OpIntersection, schema.OpExclusion:
-		switch open = !unchecked(); {
+		// The list checks each of these candidates.
+		open = true
+		switch {
 		case p.whole:
 			p.readAll(to, e.Children, open)
 		case e.Op == schema.OpIntersection:
@@ -196,9 +196,6 @@ func (p *planner) direct(to int32, e *schema.Expr, open bool) {
 }
 
 func (p *planner) arrow(to int32, e *schema.Expr, open bool) {
-	if missesArrow() {
-		return
-	}
 	for i := range e.Via {
 		v := &e.Via[i]
 		p.use(v.Target, use{op: e.Op, to: to, reads: p.b.kind(p.b.s.Relations[e.Relation].Kind),

@@ -24,12 +24,10 @@ type planKey struct {
 	kind   schema.KindID
 	way    bool // for what leads to the target
 	whole  bool
-	faults [4]bool
 }
 
 // planned returns the plan of a relation, or of a part of its rewrite.
 func (b *Binding) planned(key planKey) *plan {
-	key.faults = [4]bool{unchecked(), missesWildcard(), missesComputed(), missesArrow()}
 	known := b.plans.known.Load()
 	if known != nil {
 		if p, ok := (*known)[key]; ok {

@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -17,11 +16,8 @@ func (b *Binding) listReader(r Reader, env *Env) (*Binding, Reader, *overlay, er
 		return b, r, nil, nil
 	}
 	o, err := b.over(r, env)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, nil, err
-	case fault.On(fault.EvalContextualMissedInList):
-		return b, r, o, nil
 	}
 	return b.bound(o), o, o, nil
 }

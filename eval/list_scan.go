@@ -40,7 +40,7 @@ const (
 
 // scans says whether the walk's list is scanned, and over which view.
 func (w *walk) scans() *graph.View {
-	if !w.plan.scans || w.q.b.mode == ModeForward || unchecked() {
+	if !w.plan.scans || w.q.b.mode == ModeForward {
 		return nil
 	}
 	return w.q.under()

@@ -57,7 +57,7 @@ func (w *walk) settle() {
 	if w.q.b.mode == ModeBackward {
 		from = 1
 	}
-	if len(w.open) < from || w.bound != "" || unchecked() || w.q.b.s.Relations[w.target].Monotone {
+	if len(w.open) < from || w.bound != "" || w.q.b.s.Relations[w.target].Monotone {
 		return
 	}
 	w.open, _ = unique(w.open)

@@ -269,7 +269,7 @@ func (w *subjectWalk) read(e *schema.Expr, g step) {
 		w.anybody = true
 		return
 	case schema.OpIntersection, schema.OpExclusion:
-		g.open = !unchecked()
+		g.open = true
 	}
 	for _, ch := range e.Children {
 		w.read(ch, g)
@@ -289,7 +289,7 @@ func (w *subjectWalk) direct(e *schema.Expr, g step) {
 			for _, k := range b.plainKinds(x.Kind) {
 				w.each(from, k, x, g.open, w.candidate)
 			}
-		case x.Kind == w.wild && !missesWildcard():
+		case x.Kind == w.wild:
 			w.each(from, b.kinds[x.Kind], x, g.open, func(_ graph.Node, open bool) {
 				if w.star = max(w.star, expr.Unknown); !open {
 					w.star = expr.True

@@ -44,7 +44,7 @@ func (w *subjectWalk) settler(open int) *subjectSettler {
 		from = 1
 	}
 	r := &w.q.b.s.Relations[w.target]
-	if open < from || w.bound != "" || unchecked() || w.wild == schema.None || w.q.b.fails || r.Recursive {
+	if open < from || w.bound != "" || w.wild == schema.None || w.q.b.fails || r.Recursive {
 		return nil
 	}
 	s := &subjectSettler{w: w, nodes: settleNodes*open + settleFrom + 2*w.q.visited}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -71,12 +70,12 @@ func (w *walk) run() error {
 // begin reaches what needs no hop.
 func (w *walk) begin() error {
 	q := &w.q
-	if id, ok := w.itself(); ok && !fault.On(fault.EvalSelfMissed) {
+	if id, ok := w.itself(); ok {
 		w.reach(step{relation: id, node: q.anchor(q.subject.Object())})
 	}
 	for _, s := range w.plan.starts {
 		if p, ok := q.ownProbe(s.by); ok {
-			if p.node == 0 || missesWildcard() && p.node == q.starNode() {
+			if p.node == 0 {
 				continue
 			}
 			w.follow(p.node, w.plan.relations[s.to].kind, s.by, step{relation: s.to, open: s.open})

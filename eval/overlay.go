@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -98,7 +97,7 @@ func (o *overlay) fill(s *schema.Schema, b *Binding, base Reader, tuples []rel.T
 	o.binding, o.base = b, base
 	o.view, _ = base.(*graph.View)
 	for i := range tuples {
-		if err := o.admit(s, &tuples[i]); err != nil && !fault.On(fault.EvalNoContextualAdmission) {
+		if err := o.admit(s, &tuples[i]); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -178,7 +177,7 @@ func (q *query) starKind() graph.Kind {
 	if q.typ == nil || q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
 		return 0
 	}
-	if q.subject.Relation != "" && !fault.On(fault.EvalWildcardHasUsersets) {
+	if q.subject.Relation != "" {
 		return 0
 	}
 	return q.typ.star
@@ -188,9 +187,6 @@ func (q *query) starKind() graph.Kind {
 // that it is a member of it by itself. n is 0 for an object without nodes.
 func (q *query) is(id schema.RelationID, n graph.Node, objectID string) bool {
 	if q.kind == schema.None || q.subject.Relation == "" || q.b.s.Relations[id].Kind != q.kind {
-		return false
-	}
-	if fault.On(fault.EvalSelfMissed) {
 		return false
 	}
 	if n == q.node && n != 0 {
@@ -313,9 +309,6 @@ func (q *query) rareEdge(x *schema.Restriction, n graph.Node, e graph.Edge) expr
 	if e.Detailed() {
 		return q.tuple(x, n, e).truth
 	}
-	if fault.On(fault.EvalNoTypeRestriction) {
-		return expr.True
-	}
 	return expr.False
 }
 
@@ -325,52 +318,21 @@ func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) verdict
 	if e.Detailed() {
 		v.detail = q.r.Detail(n, e.Node())
 	}
-	if !q.admits(x, v.detail.Condition) || q.expired(v.detail.Expires) {
+	if !x.Admits(v.detail.Condition) || q.expired(v.detail.Expires) {
 		return v
 	}
 	v.counts, v.truth = true, expr.True
 	c := q.b.s.Conditions[v.detail.Condition]
-	if v.detail.Condition == "" || c == nil || fault.On(fault.EvalConditionIgnored) {
-		return v
-	}
-	if fault.On(fault.EvalWildcardNoCondition) && q.b.s.Kinds[x.Kind].Wildcard {
+	if v.detail.Condition == "" || c == nil {
 		return v
 	}
 	q.stats.Conditions++
-	stored, request := v.detail.Values, q.env.Context
-	if fault.On(fault.EvalStoredContextLoses) {
-		stored, request = request, stored
-	}
-	v.result = c.Program.Eval(stored, request, q.env.Now)
-	v.truth = unsure(v.result.Value)
+	v.result = c.Program.Eval(v.detail.Values, q.env.Context, q.env.Now)
+	v.truth = v.result.Value
 	return v
 }
 
-// unsure is where two seeded faults live.
-func unsure(t expr.Tristate) expr.Tristate {
-	if t == expr.Unknown && fault.On(fault.EvalUnknownIsFalse) {
-		return expr.False
-	}
-	if t == expr.Unknown && fault.On(fault.EvalUnknownIsTrue) {
-		return expr.True
-	}
-	return t
-}
-
-func (q *query) admits(x *schema.Restriction, condition string) bool {
-	if fault.On(fault.EvalNoTypeRestriction) || fault.On(fault.EvalConditionOtherAdmitted) && condition != "" {
-		return true
-	}
-	return x.Admits(condition)
-}
-
 func (q *query) expired(expires rel.Time) bool {
-	if fault.On(fault.EvalExpiryIgnored) {
-		return false
-	}
-	if fault.On(fault.EvalExpiryOffByOne) {
-		return expires != 0 && expires < q.env.Now
-	}
 	return expires != 0 && expires <= q.env.Now
 }
 

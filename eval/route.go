@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -291,7 +290,7 @@ func (p *router) arrow(e *schema.Expr) {
 	}
 	for i := range e.Via {
 		if v := &e.Via[i]; p.b.crosses(v, p.kind) {
-			add(loosened(&v.Restriction), int32(v.Target))
+			add(&v.Restriction, int32(v.Target))
 		}
 	}
 	if p.b.fails {
@@ -307,16 +306,6 @@ func (p *router) arrow(e *schema.Expr) {
 	}
 }
 
-// loosened is where a seeded fault lives.
-func loosened(x *schema.Restriction) *schema.Restriction {
-	if fault.On(fault.EvalArrowRestriction) {
-		loose := *x
-		loose.Bare = true
-		return &loose
-	}
-	return x
-}
-
 // finds says whether a tuple under a restriction can name a subject of a kind
 // itself, or (star) the wildcard that covers it.
 func (b *Binding) finds(x *schema.Restriction, k schema.KindID) (star, ok bool) {
@@ -327,7 +316,7 @@ func (b *Binding) finds(x *schema.Restriction, k schema.KindID) (star, ok bool) 
 	if !wild.Wildcard || wild.Type != sub.Type || b.s.Options.StarIsOrdinary {
 		return false, false
 	}
-	return true, sub.Relation == "" || fault.On(fault.EvalWildcardHasUsersets)
+	return true, sub.Relation == ""
 }
 
 // follows says whether usersets under a restriction need a look.

@@ -3,7 +3,6 @@ package eval
 import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -167,9 +166,6 @@ func (w *search) push(p pending) {
 
 // visit says whether a state was not yet visited.
 func (w *search) visit(unit int32, n graph.Node) bool {
-	if fault.On(fault.EvalVisitedAcrossRelations) {
-		unit = 0
-	}
 	if w.near.overflowed {
 		return w.q.scratch.seen.add(w.id, unit, n)
 	}
@@ -194,16 +190,9 @@ func (w *search) visit(unit int32, n graph.Node) bool {
 
 // hit ends the search: the subject is a member, after so many hops.
 func (w *search) hit(hops int32) {
-	deep := int(hops) > w.q.depthMax
-	if deep && fault.On(fault.EvalDepthIsFalse) || fault.On(fault.EvalDepthOffByOne) && int(hops) == w.q.depthMax+1 {
-		deep = false
-		if fault.On(fault.EvalDepthIsFalse) {
-			return
-		}
-	}
 	w.done = true
 	w.found = outcome{expr.True, hops}
-	if deep || w.maybe {
+	if int(hops) > w.q.depthMax || w.maybe {
 		w.found = outcome{truth: expr.Unknown}
 	}
 }
@@ -288,9 +277,6 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 		x := q.node
 		if p.star {
 			x = q.starNode()
-			if hops > 0 && fault.On(fault.EvalWildcardMissed) {
-				continue
-			}
 		}
 		if x == 0 {
 			continue
@@ -357,9 +343,6 @@ func (w *search) expand(p *pending) {
 			if w.follow(p, e); w.done {
 				return
 			}
-			if p.by.arrow && fault.On(fault.EvalArrowFirstOnly) {
-				return
-			}
 		}
 	}
 }
@@ -408,7 +391,7 @@ func (q *query) opaque(o *opaque, n graph.Node) outcome {
 		truth, _ := q.rule(o.expr.Rule, t, n, q.object)
 		return outcome{truth: truth}
 	}
-	if o.cyclic && !fault.On(fault.EvalRememberOpenCycle) || q.nested >= nestedMax {
+	if o.cyclic || q.nested >= nestedMax {
 		return outcome{truth: expr.Unknown}
 	}
 	q.nested++
@@ -434,26 +417,17 @@ func (q *query) intersection(o *opaque, n graph.Node) outcome {
 			return one
 		}
 		all = outcome{min(all.truth, one.truth), max(all.height, one.height)}
-		if fault.On(fault.EvalIntersectionFirst) {
-			break
-		}
 	}
 	return all
 }
 
 func (q *query) exclusion(o *opaque, n graph.Node) outcome {
 	base, subtracted := o.units[0], o.units[1]
-	if fault.On(fault.EvalExclusionSwapped) {
-		base, subtracted = subtracted, base
-	}
 	a := q.operand(base, n)
-	if a.truth == expr.False || fault.On(fault.EvalExclusionDropped) {
+	if a.truth == expr.False {
 		return a
 	}
 	b := q.operand(subtracted, n)
-	if fault.On(fault.EvalNotUnknownIsTrue) && b.truth == expr.Unknown {
-		return a
-	}
 	return outcome{min(a.truth, b.truth.Not()), a.height}
 }
 
@@ -466,9 +440,6 @@ func (q *query) operand(unit int32, n graph.Node) outcome {
 	key := memoKey{unit, n}
 	if out, ok := s.memo[key]; ok {
 		return out
-	}
-	if fault.On(fault.EvalRememberOpenCycle) {
-		s.memo[key] = outcome{}
 	}
 	out := q.search(unit, n)
 	s.memo[key] = out

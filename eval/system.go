@@ -5,7 +5,6 @@ import (
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -131,15 +130,12 @@ func (s *system) at(rel schema.RelationID, n graph.Node) int32 {
 		s.canon[n] = c
 	}
 	k := stateKey{rel, c}
-	if fault.On(fault.EvalVisitedAcrossRelations) {
-		k.relation = 0
-	}
 	if i, ok := s.index[k]; ok {
 		return i
 	}
 	i := int32(len(s.states))
 	s.index[k] = i
-	s.states = append(s.states, state{stateKey{rel, c}, int32(len(s.gates))})
+	s.states = append(s.states, state{k, int32(len(s.gates))})
 	s.gates = append(s.gates, gate{op: gateAny, state: i})
 	s.todo = append(s.todo, i)
 	return i
@@ -234,26 +230,16 @@ func (s *system) walked(e *schema.Expr, n graph.Node) outcome {
 
 func (s *system) operator(st int32, e *schema.Expr) int32 {
 	op := gateAny
-	children := e.Children
-	switch {
-	case e.Op == schema.OpIntersection:
+	switch e.Op {
+	case schema.OpIntersection:
 		op = gateAll
-		if fault.On(fault.EvalIntersectionFirst) {
-			children = children[:1]
-		}
-	case e.Op == schema.OpExclusion:
+	case schema.OpExclusion:
 		op = gateBut
 	}
 	g := s.open(op, st, e)
-	arcs := make([]arc, 0, len(children))
-	for _, ch := range children {
+	arcs := make([]arc, 0, len(e.Children))
+	for _, ch := range e.Children {
 		arcs = append(arcs, arc{to: s.expr(st, ch), cond: expr.True})
-	}
-	if op == gateBut && fault.On(fault.EvalExclusionSwapped) {
-		arcs[0], arcs[1] = arcs[1], arcs[0]
-	}
-	if op == gateBut && fault.On(fault.EvalExclusionDropped) {
-		arcs[1].to = gateFalse
 	}
 	s.close(g, arcs)
 	return g
@@ -271,9 +257,6 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		probe, ok := q.ownProbe(x)
-		if ok && probe.node == q.starNode() && s.states[0].node != n && fault.On(fault.EvalWildcardMissed) {
-			ok = false
-		}
 		if ok && probe.node != 0 {
 			edge, ok := q.probe(from, probe.node, probe.kind)
 			if t := q.edgeIf(ok, x, from, edge); t != expr.False {
@@ -304,10 +287,7 @@ func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 			continue
 		}
 		for _, k := range q.b.plainKinds(v.Kind) {
-			s.each(loosened(&v.Restriction), from, k, func(edge graph.Edge, t expr.Tristate) {
-				if fault.On(fault.EvalArrowFirstOnly) && len(arcs) > 0 {
-					return
-				}
+			s.each(&v.Restriction, from, k, func(edge graph.Edge, t expr.Tristate) {
 				arcs = append(arcs, arc{s.states[s.at(v.Target, edge.Node())].gate, 1, t, from, edge, &v.Restriction})
 			})
 		}

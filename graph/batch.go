@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/internal/btree"
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -65,13 +64,7 @@ func (b *Batch) Add(t rel.Tuple) error {
 	if err != nil {
 		return err
 	}
-	if b.detached && fault.On(fault.GraphPastMissesRemoved) {
-		return nil
-	}
 	at := b.change(c)
-	if old := at.detail; old != nil && d != nil && fault.On(fault.GraphConditionKept) {
-		d = old
-	}
 	at.present, at.detail = true, d
 	return nil
 }
@@ -117,9 +110,7 @@ func (b *Batch) RemoveMatching(f rel.Filter) int {
 			objectKind: v.kindOf(p.Object), subjectKind: v.kindOf(p.Subject),
 		})
 		at.present, at.detail = false, nil
-		if n++; fault.On(fault.GraphFilterFirstOnly) {
-			break
-		}
+		n++
 	}
 	return n
 }

@@ -1,7 +1,5 @@
 package graph
 
-import "github.com/ostiary/ostiary/internal/fault"
-
 // edit is one change of one list.
 type edit struct {
 	node Node // whose list
@@ -130,15 +128,6 @@ func (ed *editor) applyNode(old groups, edits []edit) {
 }
 
 func (ed *editor) applyList(at side, l List, edits []edit) {
-	if at.reverse() && fault.On(fault.GraphReverseNotRemoved) {
-		kept := edits[:0:0]
-		for _, e := range edits {
-			if !e.del {
-				kept = append(kept, e)
-			}
-		}
-		edits = kept
-	}
 	if l.Len() > inlineMax {
 		if longer, ok := appended(l, edits); ok {
 			l = longer

@@ -34,7 +34,6 @@ package graph
 import (
 	"sync/atomic"
 
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -176,11 +175,7 @@ func (l List) chunkOf(n Node, from int) int {
 
 // lastBefore says whether every edge of c is before n.
 func lastBefore(c []Edge, n Node) bool {
-	last := c[len(c)-1].Node()
-	if fault.On(fault.GraphChunkBoundary) {
-		return last <= n
-	}
-	return last < n
+	return c[len(c)-1].Node() < n
 }
 
 // find is a binary search for the last edge not after n. How many steps it

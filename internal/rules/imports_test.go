@@ -21,21 +21,21 @@ const module = "github.com/ostiary/ostiary"
 // aside. "." is the root package; a room that is not listed may not exist.
 const rooms = `
 rel:
-internal/fault:
 internal/btree:
 expr: rel
 expr/cel: expr rel
 schema: expr rel
-graph: rel internal/btree internal/fault
+graph: rel internal/btree
 graph/graphtest: graph rel
-storage: rel internal/fault
+storage: rel
 storage/storagetest: storage rel
-storage/kv: storage rel internal/fault
-storage/memory: storage storage/kv rel internal/btree internal/fault
-storage/pebble: storage storage/kv rel internal/fault
-eval: graph schema expr rel internal/fault
-.: eval storage storage/memory graph schema expr rel internal/fault
-oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel internal/fault
+storage/kv: storage rel
+storage/memory: storage storage/kv rel internal/btree
+storage/pebble: storage storage/kv rel
+eval: graph schema expr rel
+.: eval storage storage/memory graph schema expr rel
+oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
+oracle/faults:
 door:
 acp: . eval storage schema expr rel
 door/openfga: . door door/openfga/wire eval schema expr rel storage

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -310,11 +309,6 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 		}
 	}
 	w.row = w.appendRow(w.row[:0], kind, last)
-	if fault.On(fault.StorageReplaceKeepsOld) && found && kind.live == tableTuples {
-		_, _, value, _ := cutRowHead(old)
-		e := &w.entries[last.entry]
-		w.row = append(appendRowHead(w.row[:0], e.Revision, e.Time), value...)
-	}
 	return w.d.put(w.b, w.liveKey(kind, group[0].key), w.row)
 }
 
@@ -338,9 +332,6 @@ func (w *writer) retire(kind *rowKind, s, last *step, old []byte) error {
 }
 
 func (w *writer) putRemoved(kind *rowKind, key []byte, at storage.Revision, row []byte) error {
-	if fault.On(fault.StorageRemovedRowLost) {
-		return nil
-	}
 	w.removedKey = appendRevision(w.d.appendTableKey(w.removedKey[:0], w.id, kind.removed), at)
 	w.removedKey = append(w.removedKey, key...)
 	w.removed = append(w.removed[:0], row...)

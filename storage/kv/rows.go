@@ -3,7 +3,6 @@ package kv
 import (
 	"bytes"
 
-	"github.com/ostiary/ostiary/internal/fault"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -92,9 +91,6 @@ func matchTuple(f *storage.Filter, key []byte) (bool, error) {
 	}
 	t := &f.Tuple
 	want := [tupleParts]string{t.ObjectType, t.ObjectID, t.Relation, t.SubjectType, t.SubjectID, t.SubjectRelation}
-	if fault.On(fault.StorageFilterIgnoresSubject) {
-		return (want[0] == "" || want[0] == string(parts[0])) && (want[1] == "" || want[1] == string(parts[1])) && (want[2] == "" || want[2] == string(parts[2])), nil
-	}
 	for i, w := range want {
 		if w != "" && w != string(parts[i]) {
 			return false, nil

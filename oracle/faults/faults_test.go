@@ -1,0 +1,201 @@
+package faults
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/ostiary/ostiary"
+	// faultsMin is the number of faults that were seeded first. There may be
+	// more, never fewer.
+	faultsMin = 38
+)
+
+func load(t *testing.T) (root string, all []Fault) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err = Load("."); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < faultsMin {
+		t.Errorf("%d faults, expected at least %d", len(all), faultsMin)
+	}
+	return root, all
+}
+
+// TestPatchesCompile applies every patch and checks the types of the packages
+// that it changes. A change of the engine that breaks a patch fails here. It
+// does not show that the laws catch the fault: TestCaught does.
+func TestPatchesCompile(t *testing.T) {
+	t.Parallel()
+	root, all := load(t)
+	var packages []string
+	for _, f := range all {
+		for _, e := range f.Edits {
+			packages = append(packages, "./"+path.Dir(e.File))
+		}
+	}
+	fset := token.NewFileSet()
+	imports := importer.ForCompiler(fset, "gc", exports(t, root, packages))
+	for _, f := range all {
+		patched, err := f.Apply(root)
+		if err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+			continue
+		}
+		checked := map[string]bool{}
+		for file := range patched {
+			if dir := path.Dir(file); !checked[dir] {
+				checked[dir] = true
+				if err := typeCheck(fset, imports, root, dir, patched); err != nil {
+					t.Errorf("%s: %v", f.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// exports returns a function that opens the export data of a package that one
+// of packages imports.
+func exports(t *testing.T, root string, packages []string) importer.Lookup {
+	t.Helper()
+	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}, packages...)...)
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		files[name] = file
+	}
+	return func(name string) (io.ReadCloser, error) {
+		if files[name] == "" {
+			return nil, fmt.Errorf("no export data of %s", name)
+		}
+		return os.Open(files[name])
+	}
+}
+
+// typeCheck checks the types of the package in a folder, with some files
+// replaced by patched ones.
+func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, patched map[string]string) error {
+	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		var source any // nil: the parser reads the file
+		if text, ok := patched[path.Join(dir, filepath.Base(name))]; ok {
+			source = text
+		}
+		file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	config := types.Config{Importer: imports}
+	_, err = config.Check(path.Join(module, dir), fset, files, nil)
+	return err
+}
+
+// TestCaught compiles the oracle's tests with each fault in turn and hunts for
+// a random world that breaks a law. The same world must keep the law without
+// the fault. It takes minutes, so it runs only if OSTIARY_FAULTS is "all" or
+// the name of one fault.
+func TestCaught(t *testing.T) {
+	only := os.Getenv("OSTIARY_FAULTS")
+	if only == "" {
+		t.Skip("set OSTIARY_FAULTS to \"all\" or to the name of a fault")
+	}
+	root, all := load(t)
+	sound := hunter(t, root, "")
+	var table strings.Builder
+	for _, f := range all {
+		if only != "all" && only != f.Name {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			overlay, err := f.Overlay(root, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := hunt(t, root, hunter(t, root, overlay), worldsMax, 1)
+			if found == nil {
+				fmt.Fprintf(&table, "%-30s  not caught\n", f.Name)
+				t.Fatalf("not caught by %d worlds: %s", worldsMax, f.Mistake)
+			}
+			fmt.Fprintf(&table, "%-30s  %6d worlds  %s\n", f.Name, found.worlds, found.law)
+			if other := hunt(t, root, sound, 1, found.seed); other != nil {
+				t.Errorf("world %d breaks law %q without the fault too", other.seed, other.law)
+			}
+		})
+	}
+	t.Logf("fault, worlds needed, law\n%s", table.String())
+}
+
+// worldsMax bounds the worlds that the hunt for one fault tries.
+const worldsMax = 20_000
+
+// hunter compiles the oracle's tests and returns the binary's path. overlay is
+// the path of an overlay, or "" for none.
+func hunter(t *testing.T, root, overlay string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "oracle.test")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./oracle")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// caught is a world that breaks a law.
+type caught struct {
+	seed   uint64
+	worlds int // that were tried, this one included
+	law    string
+}
+
+// hunt runs the oracle's TestHunt and returns what it caught, or nil.
+func hunt(t *testing.T, root, binary string, worlds int, seed uint64) *caught {
+	t.Helper()
+	run := exec.Command(binary, "-test.run=^TestHunt$", "-test.v", "-test.timeout=30m")
+	run.Dir = filepath.Join(root, "oracle")
+	run.Env = append(os.Environ(), fmt.Sprintf("OSTIARY_HUNT=%d", worlds), fmt.Sprintf("OSTIARY_SEED=%d", seed))
+	out, err := run.CombinedOutput()
+	_, line, found := bytes.Cut(out, []byte("caught: "))
+	if !found {
+		if err != nil {
+			t.Fatalf("hunt: %v\n%s", err, out)
+		}
+		return nil
+	}
+	c := &caught{}
+	if _, err := fmt.Sscanf(string(line), "seed %d, worlds %d, law %q", &c.seed, &c.worlds, &c.law); err != nil {
+		t.Fatalf("hunt: %v\n%s", err, out)
+	}
+	return c
+}
