@@ -34,6 +34,10 @@ storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 eval: graph schema expr rel
 .: eval storage storage/memory graph schema expr rel
+internal/errs: eval storage graph schema rel
+internal/limits: eval storage
+internal/admit: eval schema expr rel internal/errs
+internal/snapshot: eval storage graph schema expr rel internal/errs internal/limits
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
 door:

@@ -1,0 +1,173 @@
+// Package limits holds the bounds on what one request may ask for: [Bounds],
+// which an engine's options set, and the constants that no option changes. It
+// never checks a request itself.
+package limits
+
+import (
+	"time"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Bounds limit what one request may ask for. A field of 0 has its default. A
+// request that exceeds a bound fails with a BoundError that has the name of the
+// field.
+type Bounds struct {
+	// Depth is the default depth of a question; see eval.Bounds. A question that
+	// reaches its depth is answered with unknown. Default eval.DepthDefault.
+	Depth int
+	// Nodes is the default, and the largest, number of nodes that a question may
+	// visit; see eval.Bounds. Default eval.NodesDefault.
+	Nodes int
+	// DepthMax is the largest Depth that a question may ask for. The default, and
+	// the least value, is Depth.
+	DepthMax int
+	// WriteTuples is the number of tuples that one write may add and remove.
+	// Default 10,000.
+	WriteTuples int
+	// WriteAttributes is the number of attributes that one write may set and
+	// remove. Default 10,000.
+	WriteAttributes int
+	// WriteFilters is the number of filters in one write's RemoveMatching. The
+	// default, and the largest value, is storage.FiltersMax.
+	WriteFilters int
+	// Preconditions is the number of preconditions of one write. Default 100.
+	Preconditions int
+	// WriteDocuments is the number of documents, secrets and schemas in one write.
+	// Default 1,000.
+	WriteDocuments int
+	// DocumentBytes is the size of one document or secret. Default 4 MiB.
+	DocumentBytes int
+	// SchemaBytes is the stored size of a schema: its model and its source text.
+	// Default 4 MiB.
+	SchemaBytes int
+	// ContextTuples is the number of contextual tuples of a question. Default
+	// 1,000.
+	ContextTuples int
+	// ContextAttributes is the number of contextual attributes of a question.
+	// Default 1,000.
+	ContextAttributes int
+	// ContextBytes is the size of a question's context: the bytes of its names and
+	// values. Default 512 KiB.
+	ContextBytes int
+	// BatchItems is the number of questions in one batch. Default 10,000.
+	BatchItems int
+	// ListItems is the largest Limit of a list, and its default. Default 10,000.
+	ListItems int
+	// PageItems is the largest Limit of Read, ReadAttributes and Changes, whose
+	// default is [PageDefault]. Default 10,000.
+	PageItems int
+	// WatchBuffer is how many log entries a watcher may lag behind before it ends
+	// with a WatchError. Default 1,024.
+	WatchBuffer int
+	// WritersWaiting is how many writers may wait for one store. The next one fails.
+	// Default 10,000.
+	WritersWaiting int
+	// SchemasCached is how many compiled schemas are cached in addition to the
+	// current ones of each loaded store. Default 256.
+	SchemasCached int
+	// DifferenceChanges is how many tuples and attributes may have changed between
+	// the two revisions of a Difference. Default 100,000.
+	DifferenceChanges int
+	// DifferencePlaces is how many pairs of object and relation those changes may
+	// reach. Default 1,000,000.
+	DifferencePlaces int
+	// DifferenceChecks is how many checks and lists one page of a Difference may
+	// take; then the page ends. Default 100,000.
+	DifferenceChecks int
+	// WhatIfQuestions is the number of questions of one WhatIf. Default 100,000.
+	WhatIfQuestions int
+	// WhatIfNodes is how many nodes one WhatIf may visit; then it returns the part
+	// that it has. Default 50,000,000.
+	WhatIfNodes int
+	// PastViews is how many past views each store keeps. Default 4.
+	PastViews int
+	// Loads is how many stores may load at the same time. Default 8.
+	Loads int
+	// FutureWait is how long a request without a deadline waits for a revision
+	// that has not arrived. Default 5 s.
+	FutureWait time.Duration
+	// HoldTime is how long a prepared write may hold its store's write lock before
+	// it is appended. Default 10 s.
+	HoldTime time.Duration
+	// AppendTime is the deadline of one append by the driver. Default 60 s.
+	AppendTime time.Duration
+}
+
+// Bounds that no option changes.
+const (
+	// AliasesMax is the largest number of aliases of a store.
+	AliasesMax = 100
+	// NameBytesMax is the largest size of a store's name and of each alias.
+	NameBytesMax = 512
+	// TokenBytesMax is the largest size of a token that is read.
+	TokenBytesMax = 64
+	// CursorBytesMax is the largest size of a cursor that is read.
+	CursorBytesMax = 8 << 10
+	// DocumentKeyBytesMax is the largest size of a document's kind, its key and
+	// each of its secondary keys.
+	DocumentKeyBytesMax = 1024
+	// SecondaryKeysMax is the largest number of secondary keys of a document.
+	SecondaryKeysMax = 100
+	// AttributeValueBytesMax is the largest size of an attribute's value.
+	AttributeValueBytesMax = 32 << 10
+	// PageDefault is the limit of a page whose request has none.
+	PageDefault = 100
+)
+
+// SetDefault sets a field that is not positive to its default value.
+func SetDefault[T int | int64 | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+// WithDefaults returns the bounds with every unset field at its default.
+func (b Bounds) WithDefaults() Bounds {
+	SetDefault(&b.Depth, eval.DepthDefault)
+	b.DepthMax = max(b.DepthMax, b.Depth)
+	SetDefault(&b.Nodes, eval.NodesDefault)
+	for _, f := range [...]struct {
+		field *int
+		value int
+	}{
+		{&b.WriteTuples, 10_000}, {&b.WriteAttributes, 10_000}, {&b.WriteFilters, storage.FiltersMax},
+		{&b.Preconditions, 100}, {&b.WriteDocuments, 1_000}, {&b.DocumentBytes, 4 << 20}, {&b.SchemaBytes, 4 << 20},
+		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
+		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
+		{&b.WatchBuffer, 1_024}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256},
+		{&b.DifferenceChanges, 100_000}, {&b.DifferencePlaces, 1_000_000}, {&b.DifferenceChecks, 100_000},
+		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
+		{&b.PastViews, 4}, {&b.Loads, 8},
+	} {
+		SetDefault(f.field, f.value)
+	}
+	SetDefault(&b.FutureWait, 5*time.Second)
+	SetDefault(&b.HoldTime, 10*time.Second)
+	SetDefault(&b.AppendTime, time.Minute)
+	b.WriteFilters = min(b.WriteFilters, storage.FiltersMax)
+	return b
+}
+
+// Query returns the bounds of one question: those that it asks for, or the
+// defaults, cut to the largest that b allows.
+func (b *Bounds) Query(q eval.Bounds) eval.Bounds {
+	if q.Depth <= 0 {
+		q.Depth = b.Depth
+	}
+	q.Depth = min(q.Depth, b.DepthMax)
+	if q.Nodes <= 0 || q.Nodes > b.Nodes {
+		q.Nodes = b.Nodes
+	}
+	return q
+}
+
+// Page returns the number of items of a page whose request has the limit, and
+// whether the limit exceeds PageItems.
+func (b *Bounds) Page(limit int) (items int, tooLarge bool) {
+	if limit <= 0 {
+		return min(PageDefault, b.PageItems), false
+	}
+	return limit, limit > b.PageItems
+}

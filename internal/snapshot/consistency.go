@@ -1,0 +1,235 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Consistency chooses the revision that a request reads. The zero Consistency
+// is [MinimizeLatency].
+type Consistency struct {
+	mode  mode
+	token Token // of atLeast and atExactly
+	value int64 // the revision of atRevision, the rel.Time of atTime
+}
+
+type mode uint8
+
+const (
+	newest mode = iota
+	atLeast
+	atExactly
+	atRevision
+	atTime
+	atHead
+)
+
+// MinimizeLatency reads the newest view in memory, without waiting. On one node
+// it contains every acknowledged write.
+func MinimizeLatency() Consistency { return Consistency{} }
+
+// AtLeast reads a view that is not older than the token. It waits for such a
+// view until the deadline of the context, or for Bounds.FutureWait without one;
+// then the request fails with ErrFuture.
+func AtLeast(t Token) Consistency { return Consistency{mode: atLeast, token: t} }
+
+// AtExactly reads the view at the token, at its commit time.
+func AtExactly(t Token) Consistency { return Consistency{mode: atExactly, token: t} }
+
+// AtRevision reads the view at a revision, at its commit time.
+func AtRevision(r storage.Revision) Consistency {
+	return Consistency{mode: atRevision, value: int64(r)}
+}
+
+// AtTime reads the view that was the newest at a time, at its commit time.
+func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: int64(rel.TimeOf(t))} }
+
+// FullyConsistent asks the driver for the newest revision and waits for it.
+func FullyConsistent() Consistency { return Consistency{mode: atHead} }
+
+// At returns the view that c chooses.
+func (t *Timeline) At(ctx context.Context, c Consistency) (*View, error) {
+	switch c.mode {
+	case newest:
+		return t.Newest(ctx)
+	case atHead:
+		return t.atHead(ctx)
+	case atLeast, atExactly:
+		p, err := ReadToken(c.token)
+		if err != nil {
+			return nil, err
+		}
+		return t.AtToken(ctx, p, c.mode == atExactly)
+	case atRevision:
+		return t.atRevision(ctx, storage.Revision(c.value))
+	case atTime:
+		r, err := t.RevisionAt(ctx, rel.Time(c.value))
+		if err != nil {
+			return nil, err
+		}
+		return t.atRevision(ctx, r)
+	}
+	return nil, fmt.Errorf("%w: unknown At", errs.ErrInvalidRequest)
+}
+
+// AtToken checks that the token belongs to the store's history. It returns the
+// view at the token if exactly is true, otherwise one that is at least as new.
+func (t *Timeline) AtToken(ctx context.Context, p TokenParts, exactly bool) (*View, error) {
+	v, err := t.Confirm(ctx, p)
+	if err != nil || !exactly {
+		return v, err
+	}
+	return t.PastView(ctx, v, p.Revision)
+}
+
+// Confirm checks that the token belongs to the store's history, and returns a
+// view that is at least as new.
+func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
+	if p.Incarnation != t.Incarnation {
+		return nil, fmt.Errorf("%w: it is of another store or incarnation", errs.ErrToken)
+	}
+	v, err := t.Await(ctx, p.Revision)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := t.mark(ctx, v, p.Revision)
+	if errors.Is(err, storage.ErrTrimmed) {
+		// The entry that could confirm the token is gone. The view is at least as
+		// new, so the token is accepted.
+		return v, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mark != p.mark {
+		return nil, fmt.Errorf("%w: it is of another history", errs.ErrToken)
+	}
+	return v, nil
+}
+
+// Await returns a view of revision r or a later one. It waits until the deadline
+// of ctx, or for Bounds.FutureWait if ctx has no deadline, and fails with
+// ErrFuture.
+func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error) {
+	v, err := t.Newest(ctx)
+	if err != nil || v.Head.Revision >= r {
+		return v, err
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.Runtime.Bounds.FutureWait)
+		defer cancel()
+	}
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		published := t.nextPublication()
+		if v, err = t.catchUp(ctx); err == nil && v.Head.Revision >= r {
+			return v, nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		poll.Reset(wait)
+		select {
+		case <-published:
+		case <-poll.C: // another process may have written
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: revision %d: %w", errs.ErrFuture, r, ctx.Err())
+		}
+	}
+}
+
+// atHead returns a view that is not older than the driver's current head.
+func (t *Timeline) atHead(ctx context.Context) (*View, error) {
+	h, err := t.Runtime.Driver.Head(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v.Head.Revision == h.Revision && v.Head.Hash == h.Hash {
+		return v, nil
+	}
+	return t.catchUp(ctx)
+}
+
+// atRevision returns the view at a revision.
+func (t *Timeline) atRevision(ctx context.Context, r storage.Revision) (*View, error) {
+	v, err := t.Await(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return t.PastView(ctx, v, r)
+}
+
+// RevisionAt returns the newest revision whose commit time is not after the
+// time. It searches the log by bisection, because commit times never decrease.
+// It fails with ErrTooOld if the log begins later.
+func (t *Timeline) RevisionAt(ctx context.Context, when rel.Time) (storage.Revision, error) {
+	v, err := t.Newest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if v.Head.Time <= when {
+		return v.Head.Revision, nil
+	}
+	oldest, _, err := t.Runtime.Driver.Oldest(ctx, t.ID)
+	if err != nil {
+		return 0, err
+	}
+	// The entry at low is not after the time, or precedes the log. The entry at
+	// high is after the time.
+	low, high := oldest-1, v.Head.Revision
+	for low+1 < high {
+		mid := low + (high-low)/2
+		at, err := t.entryTime(ctx, mid)
+		if err != nil {
+			return 0, err
+		}
+		if at <= when {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	if low < oldest && oldest > 1 {
+		return 0, fmt.Errorf("%w: the log begins after that time", errs.ErrTooOld)
+	}
+	return low, nil
+}
+
+func (t *Timeline) entryTime(ctx context.Context, r storage.Revision) (rel.Time, error) {
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, r) {
+		return e.Time, err
+	}
+	return 0, fmt.Errorf("%w: no entry %d", errs.ErrTooOld, r)
+}
+
+// catchUp brings the newest view to the driver's head, because another process
+// may have written.
+func (t *Timeline) catchUp(ctx context.Context) (*View, error) {
+	if _, err := t.Newest(ctx); err != nil {
+		return nil, err
+	}
+	h, err := t.Runtime.Driver.Head(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if v := t.newest.Load(); v != nil && v.Head.Revision >= h.Revision && v.Head.Hash == h.Hash {
+		return v, nil
+	}
+	if err := t.Lock.LockIdle(ctx); err != nil {
+		return nil, err
+	}
+	defer t.Lock.Unlock()
+	return t.Follow(ctx)
+}

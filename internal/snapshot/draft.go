@@ -1,0 +1,212 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Draft is the state of a store after changes that are not published yet. One
+// goroutine at a time may use it.
+type Draft struct {
+	// Batch is the changed graph.
+	Batch    *graph.Batch
+	timeline *Timeline
+	base     *View
+	schemas  *schemaSet // after the changes
+}
+
+// Draft returns a draft on base, which is the newest view, or will be when the
+// group that makes it is published.
+func (t *Timeline) Draft(base *View) Draft {
+	return Draft{Batch: base.schemas.lineage.BeginOn(base.Graph), timeline: t, base: base, schemas: base.schemas}
+}
+
+// Reset undoes all changes of the draft.
+func (d *Draft) Reset() { *d = d.timeline.Draft(d.base) }
+
+// Base returns the view that the draft began on.
+func (d *Draft) Base() *View { return d.base }
+
+// Apply applies the changes of the entry at a place of the log. After an error
+// a part of them is applied.
+func (d *Draft) Apply(changes []storage.Change, at storage.Head) error {
+	for i := range changes {
+		if err := d.apply(&changes[i], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Draft) apply(c *storage.Change, at storage.Head) error {
+	switch c.Kind {
+	case storage.TupleAdd:
+		d.timeline.NoteExpiry(&c.Tuple)
+		return d.Batch.Add(c.Tuple)
+	case storage.TupleRemove:
+		d.Batch.Remove(c.Tuple.Key())
+	case storage.AttributeSet:
+		return d.Batch.SetAttribute(c.Attribute)
+	case storage.AttributeRemove:
+		d.Batch.RemoveAttribute(c.Attribute.Object, c.Attribute.Name)
+	case storage.DocumentPut:
+		if c.Document.Kind == SchemaKind {
+			d.schemas = d.schemas.with(schemaInfoOf(storage.DocumentRow{Key: c.Document.Key, Secondary: c.Document.Secondary,
+				Created: at.Revision, CreatedAt: at.Time}))
+		}
+	case storage.DocumentRemove:
+		if c.Document.Kind == SchemaKind {
+			d.schemas = d.schemas.without(c.Document.Key)
+		}
+	case storage.SecretPut, storage.SecretRemove:
+		// A view holds no secrets.
+	case storage.RemoveByFilter:
+		switch f := &c.Filter; f.Target {
+		case storage.FilterTuples:
+			d.Batch.RemoveMatching(f.Tuple)
+		case storage.FilterAttributes:
+			d.Batch.RemoveAttributes(f.ObjectType, f.ObjectID, f.Name)
+		}
+	default:
+		return fmt.Errorf("%w: kind of change %d", storage.ErrFormat, c.Kind)
+	}
+	return nil
+}
+
+// View returns the view that the draft leads to, without publishing it.
+func (d *Draft) View(head storage.Head) *View {
+	return &View{Head: head, Graph: d.Batch.View(), schemas: d.schemas}
+}
+
+// publish returns the view that the draft leads to and makes its graph the
+// newest of the lineage.
+func (d *Draft) publish(head storage.Head) (*View, error) {
+	g, err := d.Batch.Publish()
+	if err != nil {
+		return nil, err
+	}
+	return &View{Head: head, Graph: g, schemas: d.schemas}, nil
+}
+
+// Schema returns the schema for a type after the changes, as [Timeline.Schema]
+// does for a view.
+func (d *Draft) Schema(ctx context.Context, typ, id string) (*BoundSchema, error) {
+	if b := d.schemas.find(typ); b != nil && id == "" {
+		if r := b.bound.Load(); r != nil {
+			return r, nil
+		}
+	}
+	return d.timeline.Schema(ctx, &View{Head: d.base.Head, Graph: d.base.Graph, schemas: d.schemas}, typ, id)
+}
+
+// HasSchema reports whether there is a schema with the id after the changes.
+func (d *Draft) HasSchema(id string) bool { return d.schemas.row(id) != nil }
+
+// BindCompiled binds a schema that the changes have put, so that the first
+// question does not compile it again.
+func (d *Draft) BindCompiled(id string, compiled *schema.Schema) {
+	for _, b := range d.schemas.current {
+		if b.info.ID == id && b.bound.Load() == nil {
+			if r, err := bindSchema(b.info, compiled, d.schemas.lineage); err == nil {
+				b.bound.Store(r)
+			}
+		}
+	}
+	d.timeline.Runtime.schemas.put(d.timeline.schemaKey(id), compiled)
+}
+
+// followMax is how many entries are applied before their view is published.
+const followMax = 1000
+
+// Follow brings the newest view to the driver's head; the write lock is held.
+// If the head went back, or if the log does not continue the history in memory
+// (a backup was restored), the store is loaded again.
+func (t *Timeline) Follow(ctx context.Context) (*View, error) {
+	v, err := t.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := t.Runtime.Driver.Head(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if h.Revision == v.Head.Revision && h.Hash == v.Head.Hash {
+		return v, nil
+	}
+	if h.Revision > v.Head.Revision {
+		err = t.replay(ctx, v)
+		if err == nil {
+			return t.Newest(ctx)
+		}
+		if !errors.Is(err, errOtherHistory) && !errors.Is(err, storage.ErrTrimmed) {
+			return nil, err
+		}
+	}
+	t.forget()
+	return t.load(ctx)
+}
+
+// errOtherHistory means that the log does not continue the view in memory.
+var errOtherHistory = errors.New("the log does not continue this history")
+
+// replay applies the log after v and publishes the views; the write lock is
+// held.
+func (t *Timeline) replay(ctx context.Context, v *View) error {
+	r := replay{draft: Draft{Batch: v.schemas.lineage.Begin(), timeline: t, base: v, schemas: v.schemas}, head: v.Head}
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, v.Head.Revision+1) {
+		if err != nil {
+			return err
+		}
+		if e.Revision != r.head.Revision+1 || e.Previous != r.head.Hash {
+			return errOtherHistory
+		}
+		if err := r.apply(&e); err != nil {
+			return err
+		}
+	}
+	return r.publish()
+}
+
+// replay is a walk along the log.
+type replay struct {
+	draft   Draft
+	head    storage.Head
+	entries []storage.Entry // since the last publication
+	heads   []storage.Head  // after each of entries
+}
+
+func (r *replay) apply(e *storage.Entry) error {
+	head := headOf(e)
+	if err := r.draft.Apply(e.Changes, head); err != nil {
+		return err
+	}
+	r.head = head
+	r.entries, r.heads = append(r.entries, *e), append(r.heads, r.head)
+	if len(r.entries) >= followMax {
+		return r.publish()
+	}
+	return nil
+}
+
+func (r *replay) publish() error {
+	if len(r.entries) == 0 {
+		return nil
+	}
+	v, err := r.draft.publish(r.head)
+	if err != nil {
+		return err
+	}
+	r.draft.timeline.Publish(v, r.entries, r.heads)
+	r.entries, r.heads = nil, nil
+	return nil
+}
+
+// headOf returns the head after an entry.
+func headOf(e *storage.Entry) storage.Head {
+	return storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+}

@@ -1,0 +1,130 @@
+package snapshot
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Config is the part of an engine's options that its timelines use. All fields
+// are set: defaults are filled in by the engine.
+type Config struct {
+	// Driver keeps the data.
+	Driver storage.Driver
+	// Bounds limit requests, past views, loads and cached schemas.
+	Bounds limits.Bounds
+	// Conditions compiles the conditions of schemas. Nil rejects schemas that have
+	// conditions.
+	Conditions expr.Compiler
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Window is how long a revision stays readable after its successor; 0 or less
+	// keeps all revisions.
+	Window time.Duration
+	// LogWindow is how long log entries are kept; 0 or less keeps all of them.
+	LogWindow time.Duration
+	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores;
+	// 0 or less means that there is none.
+	MemoryMax int64
+}
+
+// Runtime is what the timelines of one engine share: the configuration, the
+// cache of compiled schemas, the memory accounting and the goroutines. All
+// methods are safe for concurrent use.
+type Runtime struct {
+	Config
+	schemas schemaCache
+	bytes   atomic.Int64  // estimated size of the newest views
+	loads   chan struct{} // one element for each load in progress
+
+	mu     sync.Mutex
+	loaded map[*Timeline]struct{} // timelines that hold a view
+
+	// starting is held while a goroutine starts and while closed is set, so that no
+	// goroutine starts after Close.
+	starting sync.Mutex
+	closed   atomic.Bool
+	running  sync.WaitGroup
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+}
+
+// NewRuntime returns a runtime with the configuration. It starts no goroutine.
+func NewRuntime(c Config) *Runtime {
+	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads)}
+	r.schemas.max = c.Bounds.SchemasCached
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// Now returns the current time of the clock.
+func (r *Runtime) Now() rel.Time { return rel.TimeOf(r.Clock()) }
+
+// Context returns a context that ends when the runtime is closed.
+func (r *Runtime) Context() context.Context { return r.ctx }
+
+// Closed reports whether Close was called.
+func (r *Runtime) Closed() bool { return r.closed.Load() }
+
+// Start runs task in a goroutine that Close waits for. The task must end when
+// [Runtime.Context] ends. Start returns false, without starting the task, after
+// Close.
+func (r *Runtime) Start(task func()) bool {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if r.closed.Load() {
+		return false
+	}
+	r.running.Add(1)
+	go func() {
+		defer r.running.Done()
+		task()
+	}()
+	return true
+}
+
+// Close ends [Runtime.Context] and waits for the goroutines. It returns false
+// if the runtime was closed before.
+func (r *Runtime) Close() bool {
+	r.starting.Lock()
+	again := r.closed.Swap(true)
+	r.starting.Unlock()
+	if again {
+		return false
+	}
+	r.stop()
+	r.running.Wait()
+	return true
+}
+
+// Bytes returns the estimated size of the newest views of all loaded stores.
+func (r *Runtime) Bytes() int64 { return r.bytes.Load() }
+
+// Loaded returns the timelines that hold a view.
+func (r *Runtime) Loaded() []*Timeline {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*Timeline, 0, len(r.loaded))
+	for t := range r.loaded {
+		all = append(all, t)
+	}
+	return all
+}
+
+// DropIdle drops the views of the timelines that were not read since the last
+// call, and returns how many it dropped.
+func (r *Runtime) DropIdle() int {
+	n := 0
+	for _, t := range r.Loaded() {
+		if !t.used.Swap(false) && t.drop() {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,147 @@
+package snapshot
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// SchemaKind is the kind of the documents that hold schemas.
+const SchemaKind = "schema"
+
+// SchemaSource is the content of a schema.
+type SchemaSource struct {
+	// Model is the schema; a language package makes it from text. A write copies
+	// it.
+	Model *schema.Model
+	// Dialect names the language of Source, for example "openfga". The engine only
+	// stores it.
+	Dialect string
+	// Source is the text that the model was made from. The engine only stores it.
+	Source []byte
+}
+
+// schemaDocument is the JSON form of a schema on disk.
+type schemaDocument struct {
+	Version int           `json:"version"`
+	Dialect string        `json:"dialect,omitempty"`
+	Source  []byte        `json:"source,omitempty"`
+	Model   *schema.Model `json:"model"`
+}
+
+const schemaDocumentVersion = 1
+
+func readSchemaDocument(body []byte) (SchemaSource, error) {
+	var doc schemaDocument
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&doc); err != nil {
+		return SchemaSource{}, fmt.Errorf("%w: schema document: %v", storage.ErrDamaged, err)
+	}
+	if doc.Version != schemaDocumentVersion || doc.Model == nil {
+		return SchemaSource{}, fmt.Errorf("%w: schema document of version %d", storage.ErrFormat, doc.Version)
+	}
+	return SchemaSource{Model: doc.Model, Dialect: doc.Dialect, Source: doc.Source}, nil
+}
+
+// PreparedSchema is a schema that is checked, compiled and ready to be stored.
+type PreparedSchema struct {
+	// ID is the new id of the schema.
+	ID string
+	// Namespace is the namespace of the model.
+	Namespace string
+	// Body is the document that stores the schema.
+	Body []byte
+	// Compiled is the compiled form.
+	Compiled *schema.Schema
+}
+
+// PrepareSchema checks and compiles a schema. It stores nothing.
+func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
+	if src.Model == nil {
+		return PreparedSchema{}, fmt.Errorf("%w: no model", errs.ErrInvalidRequest)
+	}
+	if ns := src.Model.Namespace; strings.ContainsAny(ns, "/:#@ ") || len(ns) > rel.TypeBytesMax {
+		return PreparedSchema{}, fmt.Errorf("%w: namespace %q", rel.ErrName, ns)
+	}
+	// Compile bounds the depth and size of the model before json.Marshal walks it.
+	if _, err := schema.Compile(src.Model, r.Conditions); err != nil {
+		return PreparedSchema{}, err
+	}
+	body, err := json.Marshal(schemaDocument{schemaDocumentVersion, src.Dialect, src.Source, src.Model})
+	if err != nil {
+		return PreparedSchema{}, fmt.Errorf("%w: %w", errs.ErrInvalidSchema, err)
+	}
+	if err := errs.CheckBound("SchemaBytes", len(body), r.Bounds.SchemaBytes); err != nil {
+		return PreparedSchema{}, err
+	}
+	// The compiled form refers to a copy of the model, as it will be read back, so
+	// that the caller may change its own.
+	stored, err := readSchemaDocument(body)
+	if err != nil {
+		return PreparedSchema{}, err
+	}
+	compiled, err := schema.Compile(stored.Model, r.Conditions)
+	if err != nil {
+		return PreparedSchema{}, err
+	}
+	return PreparedSchema{storage.NewID(r.Now()).String(), stored.Model.Namespace, body, compiled}, nil
+}
+
+// schemaKey names a schema among those of all stores.
+type schemaKey struct {
+	store       storage.StoreID
+	incarnation storage.Incarnation
+	id          string
+}
+
+func (t *Timeline) schemaKey(id string) schemaKey { return schemaKey{t.ID, t.Incarnation, id} }
+
+// schemaCache keeps the compiled schemas that were used last. It refers to no
+// lineage, so it does not keep the memory of dropped stores alive.
+type schemaCache struct {
+	max   int
+	mu    sync.Mutex
+	order list.List // of cachedSchema, the last used first
+	at    map[schemaKey]*list.Element
+}
+
+type cachedSchema struct {
+	key    schemaKey
+	schema *schema.Schema
+}
+
+func (c *schemaCache) get(k schemaKey) *schema.Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.at[k]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(cachedSchema).schema
+}
+
+func (c *schemaCache) put(k schemaKey, compiled *schema.Schema) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at == nil {
+		c.at = map[schemaKey]*list.Element{}
+	}
+	if e := c.at[k]; e != nil {
+		c.order.MoveToFront(e)
+		return
+	}
+	c.at[k] = c.order.PushFront(cachedSchema{k, compiled})
+	for c.order.Len() > c.max {
+		old := c.order.Back()
+		delete(c.at, old.Value.(cachedSchema).key)
+		c.order.Remove(old)
+	}
+}

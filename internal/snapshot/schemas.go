@@ -1,0 +1,341 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// SchemaInfo describes a schema without its content.
+type SchemaInfo struct {
+	// ID is the schema's id, a ULID.
+	ID string
+	// Namespace is the namespace of the model; "" is the default one.
+	Namespace string
+	// Created is the commit time of the write that stored the schema.
+	Created time.Time
+	// Revision is the revision of that write.
+	Revision storage.Revision
+}
+
+// schemaInfoOf reads the description from a document's row: the key is the id,
+// and the only secondary key is the namespace.
+func schemaInfoOf(r storage.DocumentRow) SchemaInfo {
+	info := SchemaInfo{ID: r.Key, Created: r.CreatedAt.Time(), Revision: r.Created}
+	if len(r.Secondary) > 0 {
+		info.Namespace = r.Secondary[0]
+	}
+	return info
+}
+
+// schemaSet is the schemas of a view. The newest of each namespace is its
+// current one. A set never changes, except that schemas are bound on first use;
+// successive views share it.
+type schemaSet struct {
+	lineage *graph.Graph
+	rows    []SchemaInfo // in the order in which they were written
+	current map[string]*currentSchema
+	// only is current[""] if there is no other namespace. It saves most questions
+	// the lookup.
+	only *currentSchema
+
+	mu     sync.Mutex
+	others map[string]*BoundSchema // by id: bound schemas that are not current
+}
+
+// othersMax is how many schemas that are not current a set keeps bound.
+const othersMax = 32
+
+// currentSchema is the current schema of a namespace. It is bound on first use.
+type currentSchema struct {
+	info  SchemaInfo
+	bound atomic.Pointer[BoundSchema]
+	mu    sync.Mutex // held while it is bound
+}
+
+// BoundSchema is a compiled schema joined with the graph's numbers of its kinds.
+// It is valid for all views of a lineage and safe for concurrent use.
+type BoundSchema struct {
+	// Info describes the schema.
+	Info SchemaInfo
+	// Schema is the compiled form.
+	Schema *schema.Schema
+	// Binding evaluates questions.
+	Binding *eval.Binding
+	// Timed is true if answers may depend on the time even where no tuple expires.
+	Timed bool
+
+	derived atomic.Pointer[any]
+}
+
+// Derived returns a value that make computes from the schema and its lineage.
+// The first value is kept. Only one package may use it, for one kind of value.
+func (b *BoundSchema) Derived(make func() (any, error)) (any, error) {
+	if v := b.derived.Load(); v != nil {
+		return *v, nil
+	}
+	v, err := make()
+	if err == nil {
+		b.derived.Store(&v)
+	}
+	return v, err
+}
+
+// row returns the description of a schema, or nil.
+func (set *schemaSet) row(id string) *SchemaInfo {
+	for i := range set.rows {
+		if set.rows[i].ID == id {
+			return &set.rows[i]
+		}
+	}
+	return nil
+}
+
+// add adds a row unless the set has it. The set is not shared yet.
+func (set *schemaSet) add(info SchemaInfo) {
+	if set.row(info.ID) == nil {
+		set.rows = append(set.rows, info)
+	}
+}
+
+// sort orders the rows by the revision that wrote them.
+func (set *schemaSet) sort() {
+	slices.SortFunc(set.rows, func(a, b SchemaInfo) int { return cmp.Compare(a.Revision, b.Revision) })
+}
+
+// chooseCurrent fills in current and only. It takes over what an earlier set,
+// which may be nil, has compiled or bound.
+func (set *schemaSet) chooseCurrent(earlier *schemaSet) {
+	set.current = map[string]*currentSchema{}
+	newest := map[string]SchemaInfo{}
+	for _, r := range set.rows {
+		if old, ok := newest[r.Namespace]; !ok || r.Revision >= old.Revision {
+			newest[r.Namespace] = r
+		}
+	}
+	for ns, info := range newest {
+		b := &currentSchema{info: info}
+		if earlier != nil {
+			if old := earlier.current[ns]; old != nil && old.info.ID == info.ID {
+				if earlier.lineage == set.lineage {
+					b = old
+				} else if bound := old.bound.Load(); bound != nil {
+					// A compiled schema is valid for every lineage, a binding is not.
+					if again, err := bindSchema(info, bound.Schema, set.lineage); err == nil {
+						b.bound.Store(again)
+					}
+				}
+			}
+		}
+		set.current[ns] = b
+	}
+	if len(set.current) == 1 {
+		set.only = set.current[""]
+	}
+}
+
+// with returns a set that has one schema more.
+func (set *schemaSet) with(info SchemaInfo) *schemaSet {
+	next := &schemaSet{lineage: set.lineage, rows: append(set.rows[:len(set.rows):len(set.rows)], info)}
+	next.chooseCurrent(set)
+	return next
+}
+
+// without returns a set that lacks the schema with the id.
+func (set *schemaSet) without(id string) *schemaSet {
+	next := &schemaSet{lineage: set.lineage}
+	for _, r := range set.rows {
+		if r.ID != id {
+			next.rows = append(next.rows, r)
+		}
+	}
+	next.chooseCurrent(set)
+	return next
+}
+
+// find returns the current schema for a type: that of the type's namespace
+// ("namespace/type"), otherwise that of the default namespace. It returns nil
+// if there is none.
+func (set *schemaSet) find(typ string) *currentSchema {
+	if set.only != nil {
+		return set.only
+	}
+	if ns, _, ok := strings.Cut(typ, "/"); ok {
+		if b := set.current[ns]; b != nil {
+			return b
+		}
+	}
+	return set.current[""]
+}
+
+// SchemaFor returns the description of the current schema for a type, and false
+// if there is none.
+func (v *View) SchemaFor(typ string) (SchemaInfo, bool) {
+	b := v.schemas.find(typ)
+	if b == nil {
+		return SchemaInfo{}, false
+	}
+	return b.info, true
+}
+
+// CurrentSchema returns the description of a namespace's current schema, and
+// false if there is none.
+func (v *View) CurrentSchema(namespace string) (SchemaInfo, bool) {
+	b := v.schemas.current[namespace]
+	if b == nil {
+		return SchemaInfo{}, false
+	}
+	return b.info, true
+}
+
+// Schemas returns the descriptions of all schemas, in the order in which they
+// were written. The caller must not change the slice.
+func (v *View) Schemas() []SchemaInfo { return v.schemas.rows }
+
+// Schema returns the schema with the id, or with id "" the current schema for a
+// type. It compiles and binds the schema on first use. It fails with
+// ErrNoSchema if there is none.
+func (t *Timeline) Schema(ctx context.Context, v *View, typ, id string) (*BoundSchema, error) {
+	b := v.schemas.find(typ)
+	if id == "" && b != nil {
+		if r := b.bound.Load(); r != nil {
+			return r, nil
+		}
+	}
+	return t.bind(ctx, v, b, typ, id)
+}
+
+// bind is Schema where b, the current schema for the type, is nil, is not bound
+// or may not be the one with the id.
+func (t *Timeline) bind(ctx context.Context, v *View, b *currentSchema, typ, id string) (*BoundSchema, error) {
+	if id != "" && (b == nil || b.info.ID != id) {
+		return t.SchemaByID(ctx, v, id)
+	}
+	if b == nil {
+		return nil, fmt.Errorf("%w: none for type %q", errs.ErrNoSchema, typ)
+	}
+	if r := b.bound.Load(); r != nil {
+		return r, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.bound.Load(); r != nil {
+		return r, nil
+	}
+	r, err := t.compileSchema(ctx, v, b.info)
+	if err == nil {
+		b.bound.Store(r)
+	}
+	return r, err
+}
+
+// SchemaByID returns a schema that is not a current one, bound to the lineage of
+// v.
+func (t *Timeline) SchemaByID(ctx context.Context, v *View, id string) (*BoundSchema, error) {
+	set := v.schemas
+	set.mu.Lock()
+	r := set.others[id]
+	set.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	row := set.row(id)
+	if row == nil {
+		return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, id)
+	}
+	r, err := t.compileSchema(ctx, v, *row)
+	if err != nil {
+		return nil, err
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if len(set.others) >= othersMax || set.others == nil {
+		set.others = map[string]*BoundSchema{}
+	}
+	set.others[id] = r
+	return r, nil
+}
+
+// compileSchema returns a schema bound to the lineage of v. The compiled form
+// comes from the engine's cache, or from the driver.
+func (t *Timeline) compileSchema(ctx context.Context, v *View, info SchemaInfo) (*BoundSchema, error) {
+	key := t.schemaKey(info.ID)
+	compiled := t.Runtime.schemas.get(key)
+	if compiled == nil {
+		source, err := t.SchemaSource(ctx, info)
+		if err != nil {
+			return nil, err
+		}
+		if compiled, err = schema.Compile(source.Model, t.Runtime.Conditions); err != nil {
+			return nil, err
+		}
+		t.Runtime.schemas.put(key, compiled)
+	}
+	return bindSchema(info, compiled, v.schemas.lineage)
+}
+
+// SchemaSource reads a schema as it was written. The document of a schema that
+// was removed later is found only in the log.
+func (t *Timeline) SchemaSource(ctx context.Context, info SchemaInfo) (SchemaSource, error) {
+	d, err := t.Runtime.Driver.Document(ctx, t.ID, SchemaKind, info.ID)
+	if err == nil {
+		return readSchemaDocument(d.Body)
+	}
+	if !errors.Is(err, storage.ErrNoDocument) {
+		return SchemaSource{}, err
+	}
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, info.Revision) {
+		if err != nil {
+			return SchemaSource{}, err
+		}
+		for _, c := range e.Changes {
+			if c.Kind == storage.DocumentPut && c.Document.Kind == SchemaKind && c.Document.Key == info.ID {
+				return readSchemaDocument(c.Document.Body)
+			}
+		}
+		break
+	}
+	return SchemaSource{}, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID)
+}
+
+// bindSchema binds a compiled schema to a lineage. It gives numbers to all kinds
+// of the schema, so that the binding is valid for every view of the lineage.
+func bindSchema(info SchemaInfo, compiled *schema.Schema, lineage *graph.Graph) (*BoundSchema, error) {
+	r := interner{View: lineage.View(), lineage: lineage}
+	b := eval.Bind(compiled, &r)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return &BoundSchema{Info: info, Schema: compiled, Binding: b, Timed: len(compiled.Conditions) > 0}, nil
+}
+
+// interner is an eval.Reader that gives a number to every kind that it is asked
+// for.
+type interner struct {
+	*graph.View
+	lineage *graph.Graph
+	err     error // the first failure
+}
+
+// Kind returns the number of the kind in the lineage, which may be newer than
+// the view.
+func (r *interner) Kind(k graph.KindName) (graph.Kind, bool) {
+	n, err := r.lineage.Intern(k)
+	if err != nil {
+		r.err = err
+		return 0, false
+	}
+	return n, true
+}

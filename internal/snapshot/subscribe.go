@@ -1,0 +1,193 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Published is an entry that was published.
+type Published struct {
+	// Entry is the log entry. It is shared and must not be changed.
+	Entry storage.Entry
+	// Head is the place of the entry in the log.
+	Head storage.Head
+}
+
+// ErrReload ends a [Subscription] because the store was loaded again. Entries
+// may be missing, so the subscriber has to read the log.
+var ErrReload = errors.New("the store was loaded again")
+
+// Subscription is a bounded buffer of published entries between the writers of
+// a store and one subscriber. Writers never wait for it: one that is full ends
+// with ErrWatchBehind.
+type Subscription struct {
+	all   *subscriptions
+	limit int           // of entries
+	wake  chan struct{} // holds one element if items or err are new
+
+	mu      sync.Mutex
+	items   []Published
+	changes int // changes in items
+	err     error
+}
+
+// changesPerEntry is how many changes a subscription buffers for each entry that
+// it may buffer.
+const changesPerEntry = 100
+
+// subscriptions are those of one store.
+type subscriptions struct {
+	count atomic.Int32 // len(all)
+	mu    sync.Mutex
+	all   map[*Subscription]struct{}
+	// pending are entries that deliver has not handed out yet; delivering is true
+	// while its goroutine runs. A new subscription may get entries that are older
+	// than itself, which its subscriber skips. One that fails meanwhile may lose
+	// entries that nobody would have read.
+	pending    []Published
+	delivering bool
+}
+
+// Subscribe returns a subscription that buffers up to limit entries, beginning
+// with those that are published from now on. The caller closes it.
+func (t *Timeline) Subscribe(limit int) *Subscription {
+	ss := &t.subscriptions
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := &Subscription{all: ss, limit: limit, wake: make(chan struct{}, 1)}
+	if ss.all == nil {
+		ss.all = map[*Subscription]struct{}{}
+	}
+	ss.all[s] = struct{}{}
+	ss.count.Store(int32(len(ss.all)))
+	return s
+}
+
+// Close ends the subscription. It may be called more than once.
+func (s *Subscription) Close() {
+	ss := s.all
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.all, s)
+	ss.count.Store(int32(len(ss.all)))
+}
+
+// Next waits for entries, or for the error that ends the subscription. It may
+// return both.
+func (s *Subscription) Next(ctx context.Context) ([]Published, error) {
+	for {
+		s.mu.Lock()
+		items, err := s.items, s.err
+		s.items, s.changes = nil, 0
+		s.mu.Unlock()
+		if len(items) > 0 || err != nil {
+			return items, err
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// directMax is how many subscriptions a writer serves itself. If there are more,
+// a goroutine serves them.
+const directMax = 8
+
+// push hands entries to all subscriptions without waiting. kept is true if there
+// are any, because they then keep the entries.
+func (ss *subscriptions) push(entries []storage.Entry, heads []storage.Head) (kept bool) {
+	if ss.count.Load() == 0 {
+		return false
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(ss.all) <= directMax {
+		for s := range ss.all {
+			s.push(entries, heads)
+		}
+		return true
+	}
+	for i := range entries {
+		ss.pending = append(ss.pending, Published{entries[i], heads[i]})
+	}
+	if !ss.delivering {
+		ss.delivering = true
+		go ss.deliver()
+	}
+	return true
+}
+
+// deliver hands the pending entries to all subscriptions and ends when there are
+// none, so that the cost of a write does not grow with the subscriptions.
+func (ss *subscriptions) deliver() {
+	for {
+		ss.mu.Lock()
+		items := ss.pending
+		if ss.pending = nil; len(items) == 0 {
+			ss.delivering = false
+			ss.mu.Unlock()
+			return
+		}
+		all := slices.Collect(maps.Keys(ss.all))
+		ss.mu.Unlock()
+		entries, heads := make([]storage.Entry, len(items)), make([]storage.Head, len(items))
+		for i := range items {
+			entries[i], heads[i] = items[i].Entry, items[i].Head
+		}
+		for _, s := range all {
+			s.push(entries, heads)
+		}
+	}
+}
+
+// fail ends all subscriptions with an error.
+func (ss *subscriptions) fail(err error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for s := range ss.all {
+		s.fail(err)
+	}
+}
+
+func (s *Subscription) push(entries []storage.Entry, heads []storage.Head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range entries {
+		if s.err != nil {
+			return
+		}
+		n := len(entries[i].Changes)
+		if len(s.items) >= s.limit || len(s.items) > 0 && s.changes+n > s.limit*changesPerEntry {
+			s.err = errs.ErrWatchBehind
+			break
+		}
+		s.items = append(s.items, Published{entries[i], heads[i]})
+		s.changes += n
+	}
+	s.signal()
+}
+
+func (s *Subscription) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.signal()
+}
+
+func (s *Subscription) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,354 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// View is what a store held at one revision. It never changes.
+type View struct {
+	// Head is the place of the view in the log.
+	Head storage.Head
+	// Graph holds the tuples and attributes.
+	Graph *graph.View
+	// Past is true if the request chose the revision. Questions on such a view are
+	// asked at its commit time, not at the current time.
+	Past    bool
+	schemas *schemaSet
+}
+
+// Timeline is the views of one store. It loads the newest view when it is first
+// read. All methods are safe for concurrent use, except where they require the
+// write lock.
+type Timeline struct {
+	// ID and Incarnation name the store.
+	ID          storage.StoreID
+	Incarnation storage.Incarnation
+	// Runtime is shared by all timelines of an engine.
+	Runtime *Runtime
+	// Lock is the lock of the store's writers.
+	Lock WriteLock
+
+	newest atomic.Pointer[View] // nil while the store is not loaded
+	used   atomic.Bool          // set by readers, cleared by Runtime.DropIdle
+
+	marks         markRing
+	headToken     atomic.Pointer[headToken]
+	past          pastCache
+	subscriptions subscriptions
+
+	mu        sync.Mutex
+	loading   *loading      // nil while no load is in progress
+	closed    error         // why the timeline was closed; nil while it is open
+	published chan struct{} // closed by the next publication; nil while nobody waits
+	bytes     int64         // what this timeline adds to Runtime.bytes
+
+	expiring   atomic.Bool   // a tuple with an expiry was loaded or written
+	compacting chan struct{} // holds one element during a compaction
+}
+
+// NewTimeline returns the timeline of a store. It loads nothing.
+func NewTimeline(r *Runtime, id storage.StoreID, incarnation storage.Incarnation) *Timeline {
+	return &Timeline{ID: id, Incarnation: incarnation, Runtime: r,
+		Lock: WriteLock{held: make(chan struct{}, 1)}, compacting: make(chan struct{}, 1)}
+}
+
+// Now returns the time that questions on v are asked at: the commit time of a
+// view whose revision the request chose, otherwise the current time.
+func (t *Timeline) Now(v *View) rel.Time {
+	if v.Past {
+		return v.Head.Time
+	}
+	return t.Runtime.Now()
+}
+
+// HasExpiring reports whether a tuple with an expiry may be stored.
+func (t *Timeline) HasExpiring() bool { return t.expiring.Load() }
+
+// NoteExpiry makes [Timeline.HasExpiring] true if the tuple has an expiry.
+func (t *Timeline) NoteExpiry(tuple *rel.Tuple) {
+	if tuple.Expires != 0 {
+		t.expiring.Store(true)
+	}
+}
+
+// Newest returns the newest view, loading the store if necessary.
+func (t *Timeline) Newest(ctx context.Context) (*View, error) {
+	if v := t.newest.Load(); v != nil {
+		t.Use()
+		return v, nil
+	}
+	return t.load(ctx)
+}
+
+// Loaded returns the newest view, or nil if the store is not loaded.
+func (t *Timeline) Loaded() *View { return t.newest.Load() }
+
+// Use keeps the view in memory until the call of [Runtime.DropIdle] after the
+// next one.
+func (t *Timeline) Use() {
+	if !t.used.Load() {
+		t.used.Store(true)
+	}
+}
+
+// Used reports whether the view was read since the last [Runtime.DropIdle].
+func (t *Timeline) Used() bool { return t.used.Load() }
+
+// Err returns why the store cannot be used: the engine is closed, or the store
+// was deleted. It returns nil if the store can be used.
+func (t *Timeline) Err() error {
+	if t.Runtime.Closed() {
+		return errs.ErrClosed
+	}
+	return t.closeReason()
+}
+
+// closeReason returns the reason that Close was called with, or nil.
+func (t *Timeline) closeReason() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// Open reports whether Close was not called.
+func (t *Timeline) Open() bool { return t.closeReason() == nil }
+
+// Close ends the timeline: it drops the view, and later calls and all
+// subscriptions return why.
+func (t *Timeline) Close(why error) {
+	t.mu.Lock()
+	if t.closed == nil {
+		t.closed = why
+	}
+	t.mu.Unlock()
+	t.forget()
+	t.subscriptions.fail(why)
+}
+
+// Publish makes v the newest view. It does nothing if the timeline is closed.
+// kept is true if subscribers keep the entries. The caller holds the write lock
+// or is appending the group that the lock names.
+func (t *Timeline) Publish(v *View, entries []storage.Entry, heads []storage.Head) (kept bool) {
+	for _, h := range heads {
+		t.marks.put(h)
+	}
+	t.mu.Lock()
+	if t.closed != nil {
+		t.mu.Unlock()
+		return false
+	}
+	t.newest.Store(v)
+	if t.published != nil {
+		close(t.published)
+		t.published = nil
+	}
+	if t.Runtime.MemoryMax > 0 {
+		t.account(v)
+	}
+	t.mu.Unlock()
+	kept = t.subscriptions.push(entries, heads)
+	t.compactSoon(v)
+	return kept
+}
+
+// account updates the engine's estimate of memory; t.mu is held. v may be nil.
+func (t *Timeline) account(v *View) {
+	now := int64(0)
+	if v != nil {
+		now = v.Graph.Bytes()
+	}
+	t.Runtime.bytes.Add(now - t.bytes)
+	t.bytes = now
+}
+
+// nextPublication returns a channel that the next publication closes.
+func (t *Timeline) nextPublication() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.published == nil {
+		t.published = make(chan struct{})
+	}
+	return t.published
+}
+
+// drop forgets the view, unless a writer is active. It returns whether it did.
+func (t *Timeline) drop() bool {
+	if !t.Lock.TryLock() {
+		return false
+	}
+	defer t.Lock.Unlock()
+	if t.Lock.Appending() {
+		return false
+	}
+	t.forget()
+	return true
+}
+
+// forget drops the view and everything derived from it; the write lock is held.
+func (t *Timeline) forget() {
+	t.mu.Lock()
+	t.newest.Store(nil)
+	t.account(nil)
+	t.mu.Unlock()
+	t.past.clear()
+	t.marks.clear()
+	t.expiring.Store(false)
+	t.Runtime.mu.Lock()
+	delete(t.Runtime.loaded, t)
+	t.Runtime.mu.Unlock()
+}
+
+// loading is a load in progress. All callers that need the view wait for it.
+type loading struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// load waits until the store is loaded, and starts a load if there is none. The
+// load continues if ctx ends.
+func (t *Timeline) load(ctx context.Context) (*View, error) {
+	for {
+		t.mu.Lock()
+		if v := t.newest.Load(); v != nil || t.closed != nil {
+			err := t.closed
+			t.mu.Unlock()
+			return v, err
+		}
+		l := t.loading
+		if l == nil {
+			l = &loading{done: make(chan struct{})}
+			if !t.Runtime.Start(func() { t.runLoad(l) }) {
+				t.mu.Unlock()
+				return nil, errs.ErrClosed
+			}
+			t.loading = l
+		}
+		t.mu.Unlock()
+		select {
+		case <-l.done:
+			if l.err != nil {
+				return nil, l.err
+			}
+			if v := t.newest.Load(); v != nil {
+				t.used.Store(true)
+				return v, nil
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errs.ErrLoading, ctx.Err())
+		}
+	}
+}
+
+// runLoad loads the store in its own goroutine.
+func (t *Timeline) runLoad(l *loading) {
+	v, err := t.loadView()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loading = nil
+	if errors.Is(err, errIncarnation) && t.closed == nil {
+		t.closed = err
+	}
+	if err == nil && t.closed != nil {
+		err = t.closed
+	}
+	if l.err = err; err == nil {
+		t.newest.Store(v)
+		t.account(v)
+		t.Runtime.mu.Lock()
+		t.Runtime.loaded[t] = struct{}{}
+		t.Runtime.mu.Unlock()
+		t.subscriptions.fail(ErrReload)
+	}
+	close(l.done)
+}
+
+// errIncarnation is an ErrNoStore that closes the timeline.
+var errIncarnation = fmt.Errorf("%w: it was deleted and created again", errs.ErrNoStore)
+
+// loadView reads the store's state. It waits until fewer than Bounds.Loads loads
+// are in progress.
+func (t *Timeline) loadView() (*View, error) {
+	r := t.Runtime
+	select {
+	case r.loads <- struct{}{}:
+	case <-r.ctx.Done():
+		return nil, errs.ErrClosed
+	}
+	defer func() { <-r.loads }()
+	if r.MemoryMax > 0 && r.bytes.Load() >= r.MemoryMax {
+		r.DropIdle()
+	}
+	v, err := t.readState(r.ctx)
+	if errors.Is(err, context.Canceled) {
+		err = errs.ErrClosed
+	}
+	return v, err
+}
+
+// readState builds a view of the driver's state.
+func (t *Timeline) readState(ctx context.Context) (*View, error) {
+	info, err := t.Runtime.Driver.Store(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if info.Incarnation != t.Incarnation {
+		return nil, errIncarnation
+	}
+	st, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.build(st)
+	if closing := st.Close(); err == nil {
+		err = closing
+	}
+	return v, err
+}
+
+// build fills a new lineage with the rows of a state.
+func (t *Timeline) build(st storage.State) (*View, error) {
+	lineage := graph.New(graph.Options{})
+	load := lineage.Load()
+	for row, err := range st.Tuples {
+		if err != nil {
+			return nil, err
+		}
+		t.NoteExpiry(&row.Tuple)
+		if err := load.Add(row.Tuple); err != nil {
+			return nil, err
+		}
+	}
+	for row, err := range st.Attributes {
+		if err != nil {
+			return nil, err
+		}
+		if err := load.SetAttribute(row.Attribute); err != nil {
+			return nil, err
+		}
+	}
+	set := &schemaSet{lineage: lineage}
+	for row, err := range st.Documents {
+		if err != nil {
+			return nil, err
+		}
+		if row.Kind == SchemaKind {
+			set.rows = append(set.rows, schemaInfoOf(row))
+		}
+	}
+	g, err := load.Finish()
+	if err != nil {
+		return nil, err
+	}
+	set.sort()
+	set.chooseCurrent(nil)
+	return &View{Head: st.Head, Graph: g, schemas: set}, nil
+}
