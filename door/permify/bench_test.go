@@ -189,7 +189,7 @@ func BenchmarkCheck(b *testing.B) {
 				}
 				body, err := door.ReadBody(r)
 				if err != nil {
-					fail(rw, err)
+					serveError(rw, err)
 					return
 				}
 				body.Free()

@@ -12,16 +12,17 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// bundleKind is the kind of the documents that hold bundles, by name.
+// bundleKind is the kind of the documents that hold bundles. Their key is the
+// bundle's name.
 const bundleKind = "permify.bundle"
 
-// WriteBundle is Bundle.Write. A bundle that is there is replaced.
+// WriteBundle implements Bundle.Write. It replaces bundles of the same name.
 func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest) (*basev1.BundleWriteResponse, error) {
 	if err := checkTenant("BundleWriteRequest", r.TenantId); err != nil {
 		return nil, err
 	}
 	if n := len(r.Bundles); n < 1 || n > BundlesMax {
-		return nil, itemCount("BundleWriteRequest.Bundles", 1, BundlesMax)
+		return nil, itemCountError("BundleWriteRequest.Bundles", 1, BundlesMax)
 	}
 	store, err := s.store(ctx, r.TenantId)
 	if err != nil {
@@ -32,37 +33,38 @@ func (s *service) WriteBundle(ctx context.Context, r *basev1.BundleWriteRequest)
 	seen := map[string]bool{}
 	for i, b := range r.Bundles {
 		if err := checkBundle(b); err != nil {
-			return nil, within(err, "BundleWriteRequest.Bundles", i)
+			return nil, itemError(err, "BundleWriteRequest.Bundles", i)
 		}
 		if seen[b.Name] {
-			return nil, coded(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
+			return nil, codeError(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
 		}
 		seen[b.Name] = true
 		body, err := protojson.Marshal(b)
 		if err != nil {
-			return nil, translated(err)
+			return nil, translateError(err)
 		}
 		if len(body) > BundleBytesMax {
-			return nil, within(invalid("invalid DataBundle: the bound BundleBytesMax is %d", BundleBytesMax), "BundleWriteRequest.Bundles", i)
+			return nil, itemError(invalidArgument("invalid DataBundle: the bound BundleBytesMax is %d", BundleBytesMax), "BundleWriteRequest.Bundles", i)
 		}
 		w.Documents = append(w.Documents, ostiary.Document{Kind: bundleKind, Key: b.Name, Body: body})
 		out.Names = append(out.Names, b.Name)
 	}
 	if _, err := store.Write(ctx, w); err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return out, nil
 }
 
-// checkBundle checks what can be known of a bundle before it is run: its name,
-// that no line stands twice, and that every line has a form and known arguments.
+// checkBundle checks what does not depend on the arguments' values: the name,
+// that no line occurs twice, and that every line is well-formed and uses only
+// declared arguments.
 func checkBundle(b *basev1.DataBundle) error {
 	if b.GetName() == "" || len(b.Name) > 256 {
-		return invalid("invalid DataBundle.Name: value length must be between 1 and 256 bytes, inclusive")
+		return invalidArgument("invalid DataBundle.Name: value length must be between 1 and 256 bytes, inclusive")
 	}
-	known := map[string]string{}
+	samples := map[string]string{} // a valid value for each argument
 	for _, a := range b.Arguments {
-		known[a] = "x"
+		samples[a] = "x"
 	}
 	for _, op := range b.Operations {
 		lines := [][]string{op.GetRelationshipsWrite(), op.GetRelationshipsDelete(), op.GetAttributesWrite(), op.GetAttributesDelete()}
@@ -70,14 +72,14 @@ func checkBundle(b *basev1.DataBundle) error {
 			seen := map[string]bool{}
 			for _, text := range l {
 				if seen[text] {
-					return coded(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
+					return codeError(basev1.ErrorCode_ERROR_CODE_ALREADY_EXIST)
 				}
 				seen[text] = true
 			}
 		}
 		for i, l := range lines {
 			for _, text := range l {
-				if err := checkLine(text, i < 2, known); err != nil {
+				if err := checkLine(text, i < 2, samples); err != nil {
 					return err
 				}
 			}
@@ -86,89 +88,76 @@ func checkBundle(b *basev1.DataBundle) error {
 	return nil
 }
 
-// checkLine fills a line with any arguments, to see that it has a form.
-func checkLine(text string, isTuple bool, known map[string]string) error {
+// checkLine parses a line with sample arguments.
+func checkLine(text string, isTuple bool, samples map[string]string) error {
 	var err error
 	if isTuple {
-		_, err = parseTuple(text, known)
+		_, err = parseTuple(text, samples)
 	} else {
-		_, _, _, err = splitAttribute(text, known)
+		_, _, _, err = splitAttribute(text, samples)
 	}
 	return err
 }
 
-func (s *service) bundle(ctx context.Context, store *ostiary.Store, name string) (*basev1.DataBundle, error) {
+// tenantBundle returns a tenant's store and a bundle in it. message names the
+// request in validation errors. It fails with BUNDLE_NOT_FOUND if there is no
+// such bundle.
+func (s *service) tenantBundle(ctx context.Context, message, tenant, name string) (*ostiary.Store, *basev1.DataBundle, error) {
+	store, err := s.validTenant(ctx, message, tenant)
+	if err != nil {
+		return nil, nil, err
+	}
 	d, err := store.Document(ctx, ostiary.DocumentKey{Kind: bundleKind, Key: name})
 	if errors.Is(err, ostiary.ErrNoDocument) || name == "" {
-		return nil, coded(basev1.ErrorCode_ERROR_CODE_BUNDLE_NOT_FOUND)
+		return nil, nil, codeError(basev1.ErrorCode_ERROR_CODE_BUNDLE_NOT_FOUND)
 	}
 	if err != nil {
-		return nil, translated(err)
+		return nil, nil, translateError(err)
 	}
 	b := &basev1.DataBundle{}
 	if err := protojson.Unmarshal(d.Body, b); err != nil {
-		return nil, translated(err)
+		return nil, nil, translateError(err)
 	}
-	return b, nil
+	return store, b, nil
 }
 
-// ReadBundle is Bundle.Read.
+// ReadBundle implements Bundle.Read.
 func (s *service) ReadBundle(ctx context.Context, r *basev1.BundleReadRequest) (*basev1.BundleReadResponse, error) {
-	if err := checkTenant("BundleReadRequest", r.TenantId); err != nil {
-		return nil, err
-	}
-	store, err := s.store(ctx, r.TenantId)
-	if err != nil {
-		return nil, err
-	}
-	b, err := s.bundle(ctx, store, r.Name)
+	_, b, err := s.tenantBundle(ctx, "BundleReadRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
 	}
 	return &basev1.BundleReadResponse{Bundle: b}, nil
 }
 
-// DeleteBundle is Bundle.Delete.
+// DeleteBundle implements Bundle.Delete.
 func (s *service) DeleteBundle(ctx context.Context, r *basev1.BundleDeleteRequest) (*basev1.BundleDeleteResponse, error) {
-	if err := checkTenant("BundleDeleteRequest", r.TenantId); err != nil {
-		return nil, err
-	}
-	store, err := s.store(ctx, r.TenantId)
+	store, _, err := s.tenantBundle(ctx, "BundleDeleteRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.bundle(ctx, store, r.Name); err != nil {
-		return nil, err
-	}
 	if _, err := store.Write(ctx, ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: bundleKind, Key: r.Name}}}); err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return &basev1.BundleDeleteResponse{Name: r.Name}, nil
 }
 
-// RunBundle is Data.RunBundle. What the bundle says with its arguments is held
-// against the schema as any other write, and happens in one. Where its
-// operations touch a tuple or attribute more than once, the last one counts.
+// RunBundle implements Data.RunBundle: it fills in the arguments and applies
+// all operations in one write, which the schema must admit. If the operations
+// touch a tuple or attribute more than once, the last operation counts.
 func (s *service) RunBundle(ctx context.Context, r *basev1.BundleRunRequest) (*basev1.BundleRunResponse, error) {
-	if err := checkTenant("BundleRunRequest", r.TenantId); err != nil {
-		return nil, err
-	}
-	store, err := s.store(ctx, r.TenantId)
-	if err != nil {
-		return nil, err
-	}
-	b, err := s.bundle(ctx, store, r.Name)
+	store, b, err := s.tenantBundle(ctx, "BundleRunRequest", r.TenantId, r.Name)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range b.Arguments {
 		if _, ok := r.Arguments[name]; !ok {
-			return nil, coded(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
+			return nil, codeError(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 	}
 	info, compiled, err := store.Compiled(ctx, "")
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	run := &bundleRun{schema: compiled, args: r.Arguments, tuples: map[rel.Key]bool{}, attributes: map[rel.Attribute]*string{}}
 	if err := run.operations(b.Operations); err != nil {
@@ -176,26 +165,33 @@ func (s *service) RunBundle(ctx context.Context, r *basev1.BundleRunRequest) (*b
 	}
 	w := run.write()
 	if len(w.Add)+len(w.Remove)+len(w.SetAttributes)+len(w.RemoveAttributes) > WriteMax {
-		return nil, coded(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
+		return nil, codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	w.SchemaID = info.ID
 	token, err := store.Write(ctx, w)
 	if err != nil {
-		return nil, s.refused(ctx, store, &change{version: info.ID, tuples: w.Add}, err)
+		return nil, s.explainRefusal(ctx, store, &writeRequest{version: info.ID, tuples: w.Add}, err)
 	}
 	return &basev1.BundleRunResponse{SnapToken: string(token)}, nil
 }
 
-// bundleRun gathers what a bundle's operations come to.
+// bundleRun collects the effect of a bundle's operations.
 type bundleRun struct {
-	schema     *schema.Schema
-	args       map[string]string
-	tuples     map[rel.Key]bool // true: written, false: deleted
+	schema *schema.Schema
+	// args are the values of the arguments, by name.
+	args map[string]string
+	// tuples is true for a written tuple and false for a deleted one.
+	tuples map[rel.Key]bool
+	// attributes maps an attribute, without its value, to its new value; nil
+	// deletes it.
 	attributes map[rel.Attribute]*string
-	order      []rel.Key
-	names      []rel.Attribute
+	// tupleOrder and attributeOrder hold the keys of the maps in the order of
+	// their first operation.
+	tupleOrder     []rel.Key
+	attributeOrder []rel.Attribute
 }
 
+// operations applies the operations in their order.
 func (b *bundleRun) operations(ops []*basev1.Operation) error {
 	for _, op := range ops {
 		for _, text := range op.GetRelationshipsWrite() {
@@ -222,24 +218,26 @@ func (b *bundleRun) operations(ops []*basev1.Operation) error {
 	return nil
 }
 
+// tuple applies one line about a tuple.
 func (b *bundleRun) tuple(text string, written bool) error {
 	t, err := parseTuple(text, b.args)
 	if err != nil {
 		return err
 	}
 	if written {
-		if code := refusedTuple(b.schema, &t); code != 0 {
-			return coded(code)
+		if code := refusalCode(b.schema, &t); code != 0 {
+			return codeError(code)
 		}
 	}
 	k := t.Key()
 	if _, again := b.tuples[k]; !again {
-		b.order = append(b.order, k)
+		b.tupleOrder = append(b.tupleOrder, k)
 	}
 	b.tuples[k] = written
 	return nil
 }
 
+// attribute applies one line about an attribute.
 func (b *bundleRun) attribute(text string, written bool) error {
 	a, typ, err := parseAttribute(text, b.args)
 	if err != nil {
@@ -253,11 +251,11 @@ func (b *bundleRun) attribute(text string, written bool) error {
 			return err
 		}
 		if want.String() != typ.String() {
-			return coded(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
+			return codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
 		}
 	}
 	if _, again := b.attributes[a]; !again {
-		b.names = append(b.names, a)
+		b.attributeOrder = append(b.attributeOrder, a)
 	}
 	if b.attributes[a] = nil; written {
 		b.attributes[a] = &value
@@ -265,16 +263,17 @@ func (b *bundleRun) attribute(text string, written bool) error {
 	return nil
 }
 
+// write returns the write that has the collected effect.
 func (b *bundleRun) write() ostiary.WriteRequest {
 	w := ostiary.WriteRequest{OnDuplicate: ostiary.Ignore, OnMissing: ostiary.Ignore}
-	for _, k := range b.order {
+	for _, k := range b.tupleOrder {
 		if b.tuples[k] {
 			w.Add = append(w.Add, rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject})
 		} else {
 			w.Remove = append(w.Remove, k)
 		}
 	}
-	for _, a := range b.names {
+	for _, a := range b.attributeOrder {
 		if value := b.attributes[a]; value != nil {
 			a.Value = *value
 			w.SetAttributes = append(w.SetAttributes, a)

@@ -12,53 +12,61 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// change is a write of data as both ways in read it.
-type change struct {
-	tenant, version string
-	tuples          []rel.Tuple
-	attributes      []*basev1.Attribute
+// writeRequest is a decoded write of data, from REST or gRPC.
+type writeRequest struct {
+	// tenant is the tenant's id.
+	tenant string
+	// version is the schema version that must admit the data; "" is the current
+	// one.
+	version string
+	// tuples and attributes are the data to write.
+	tuples     []rel.Tuple
+	attributes []*basev1.Attribute
 }
 
-func (c *change) validate() error {
+// validate reports the first field that breaks a rule of the protocol.
+func (c *writeRequest) validate() error {
 	if err := checkTenant("DataWriteRequest", c.tenant); err != nil {
 		return err
 	}
 	if len(c.tuples)+len(c.attributes) > WriteMax {
-		return coded(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
+		return codeError(basev1.ErrorCode_ERROR_CODE_MAX_DATA_PER_WRITE_EXCEEDED)
 	}
 	for i := range c.tuples {
 		if err := validTuple(&c.tuples[i]); err != nil {
-			return within(err, "DataWriteRequest.Tuples", i)
+			return itemError(err, "DataWriteRequest.Tuples", i)
 		}
 	}
 	for i, a := range c.attributes {
 		if err := checkAttribute(a); err != nil {
-			return within(err, "DataWriteRequest.Attributes", i)
+			return itemError(err, "DataWriteRequest.Attributes", i)
 		}
 	}
 	for i := range c.tuples {
 		t := &c.tuples[i]
 		if t.Object.Type == t.Subject.Type && t.Object.ID == t.Subject.ID && t.Relation == t.Subject.Relation {
-			return coded(basev1.ErrorCode_ERROR_CODE_ENTITY_AND_SUBJECT_CANNOT_BE_EQUAL)
+			return codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_AND_SUBJECT_CANNOT_BE_EQUAL)
 		}
 	}
 	return nil
 }
 
+// validTuple reports the first part of a tuple that breaks a rule of the
+// protocol.
 func validTuple(t *rel.Tuple) error {
 	switch {
 	case !validName(t.Object.Type):
-		return mismatch("Entity.Type", namePattern)
+		return patternError("Entity.Type", namePattern)
 	case !validID(t.Object.ID):
-		return mismatch("Entity.Id", idPattern)
+		return patternError("Entity.Id", idPattern)
 	case !validName(t.Relation):
-		return mismatch("Tuple.Relation", namePattern)
+		return patternError("Tuple.Relation", namePattern)
 	}
 	return checkSubjectParts(t.Subject.Type, t.Subject.ID, t.Subject.Relation)
 }
 
-// write makes a change and returns its snap token.
-func (s *service) write(ctx context.Context, c *change) (string, error) {
+// write applies a write and returns its snap token.
+func (s *service) write(ctx context.Context, c *writeRequest) (string, error) {
 	if err := c.validate(); err != nil {
 		return "", err
 	}
@@ -69,27 +77,27 @@ func (s *service) write(ctx context.Context, c *change) (string, error) {
 	if len(c.tuples) == 0 && len(c.attributes) == 0 {
 		return noopToken, nil
 	}
-	w := ostiary.WriteRequest{Add: once(c.tuples), OnDuplicate: ostiary.Ignore, SchemaID: c.version}
+	w := ostiary.WriteRequest{Add: dedupe(c.tuples), OnDuplicate: ostiary.Ignore, SchemaID: c.version}
 	if len(c.attributes) > 0 {
 		info, compiled, err := store.Compiled(ctx, c.version)
 		if err != nil {
-			return "", translated(err)
+			return "", translateError(err)
 		}
-		// What was checked here is what the write is admitted by.
+		// The write must use the same schema version as the checks here.
 		w.SchemaID = info.ID
-		if w.SetAttributes, err = attributes(c.attributes, compiled); err != nil {
+		if w.SetAttributes, err = attributesOf(c.attributes, compiled); err != nil {
 			return "", err
 		}
 	}
 	token, err := store.Write(ctx, w)
 	if errors.Is(err, ostiary.ErrInvalidTuple) || errors.Is(err, ostiary.ErrNoType) || errors.Is(err, ostiary.ErrNoRelation) {
-		return "", s.refused(ctx, store, c, err)
+		return "", s.explainRefusal(ctx, store, c, err)
 	}
-	return string(token), translated(err)
+	return string(token), translateError(err)
 }
 
-// once leaves out tuples that come again; the first counts.
-func once(tuples []rel.Tuple) []rel.Tuple {
+// dedupe removes tuples with a key that occurred before, in place.
+func dedupe(tuples []rel.Tuple) []rel.Tuple {
 	if len(tuples) < 2 {
 		return tuples
 	}
@@ -105,8 +113,9 @@ func once(tuples []rel.Tuple) []rel.Tuple {
 	return out
 }
 
-// attributes translates attributes; of those that come again the first counts.
-func attributes(in []*basev1.Attribute, s *schema.Schema) ([]rel.Attribute, error) {
+// attributesOf translates attributes. If an attribute occurs more than once,
+// the first one counts.
+func attributesOf(in []*basev1.Attribute, s *schema.Schema) ([]rel.Attribute, error) {
 	out := make([]rel.Attribute, 0, len(in))
 	seen := make(map[rel.Attribute]struct{}, len(in))
 	for _, m := range in {
@@ -123,22 +132,24 @@ func attributes(in []*basev1.Attribute, s *schema.Schema) ([]rel.Attribute, erro
 	return out, nil
 }
 
-// refused says, in the protocol's words, why the schema does not admit a write.
-func (s *service) refused(ctx context.Context, store *ostiary.Store, c *change, otherwise error) error {
-	_, compiled, err := store.Compiled(ctx, c.version)
-	if err != nil {
-		return translated(err)
+// explainRefusal translates err, the engine's error for a write that the schema
+// does not admit. It returns the error code for the first tuple at fault, or
+// else the translation of err.
+func (s *service) explainRefusal(ctx context.Context, store *ostiary.Store, c *writeRequest, err error) error {
+	_, compiled, compileErr := store.Compiled(ctx, c.version)
+	if compileErr != nil {
+		return translateError(compileErr)
 	}
 	for i := range c.tuples {
-		if code := refusedTuple(compiled, &c.tuples[i]); code != 0 {
-			return coded(code)
+		if code := refusalCode(compiled, &c.tuples[i]); code != 0 {
+			return codeError(code)
 		}
 	}
-	return translated(otherwise)
+	return translateError(err)
 }
 
-// refusedTuple returns why a schema does not admit a tuple, 0 where it does.
-func refusedTuple(s *schema.Schema, t *rel.Tuple) basev1.ErrorCode {
+// refusalCode returns why a schema does not admit a tuple; 0 if it does.
+func refusalCode(s *schema.Schema, t *rel.Tuple) basev1.ErrorCode {
 	if eval.Admit(s, t) == nil {
 		return 0
 	}
@@ -151,23 +162,24 @@ func refusedTuple(s *schema.Schema, t *rel.Tuple) basev1.ErrorCode {
 	return basev1.ErrorCode_ERROR_CODE_SUBJECT_TYPE_NOT_FOUND
 }
 
-func tuples(in []*basev1.Tuple, field string) ([]rel.Tuple, error) {
+// tuplesOf translates tuples. field names the list in validation errors.
+func tuplesOf(in []*basev1.Tuple, field string) ([]rel.Tuple, error) {
 	out := make([]rel.Tuple, len(in))
 	for i, t := range in {
 		switch {
 		case t.GetEntity() == nil:
-			return nil, within(required("Tuple.Entity"), field, i)
+			return nil, itemError(requiredError("Tuple.Entity"), field, i)
 		case t.Subject == nil:
-			return nil, within(required("Tuple.Subject"), field, i)
+			return nil, itemError(requiredError("Tuple.Subject"), field, i)
 		}
 		out[i] = tuple(t)
 	}
 	return out, nil
 }
 
-// Write is the call of that name.
+// Write implements Data.Write.
 func (s *service) Write(ctx context.Context, r *basev1.DataWriteRequest) (*basev1.DataWriteResponse, error) {
-	c, err := dataChange(r)
+	c, err := newWriteRequest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -178,34 +190,37 @@ func (s *service) Write(ctx context.Context, r *basev1.DataWriteRequest) (*basev
 	return &basev1.DataWriteResponse{SnapToken: token}, nil
 }
 
-func dataChange(r *basev1.DataWriteRequest) (change, error) {
+// newWriteRequest translates a message. It fails if a required message field is
+// missing; [writeRequest.validate] checks the rest.
+func newWriteRequest(r *basev1.DataWriteRequest) (writeRequest, error) {
 	if r.Metadata == nil {
-		return change{}, required("DataWriteRequest.Metadata")
+		return writeRequest{}, requiredError("DataWriteRequest.Metadata")
 	}
-	list, err := tuples(r.Tuples, "DataWriteRequest.Tuples")
-	return change{r.TenantId, r.Metadata.SchemaVersion, list, r.Attributes}, err
+	list, err := tuplesOf(r.Tuples, "DataWriteRequest.Tuples")
+	return writeRequest{r.TenantId, r.Metadata.SchemaVersion, list, r.Attributes}, err
 }
 
-// WriteRelationships is the call of that name.
+// WriteRelationships implements Data.WriteRelationships.
 func (s *service) WriteRelationships(ctx context.Context, r *basev1.RelationshipWriteRequest) (*basev1.RelationshipWriteResponse, error) {
 	switch {
 	case r.Metadata == nil:
-		return nil, required("RelationshipWriteRequest.Metadata")
+		return nil, requiredError("RelationshipWriteRequest.Metadata")
 	case len(r.Tuples) < 1:
-		return nil, invalid("invalid RelationshipWriteRequest.Tuples: value must contain at least 1 item(s)")
+		return nil, invalidArgument("invalid RelationshipWriteRequest.Tuples: value must contain at least 1 item(s)")
 	}
-	list, err := tuples(r.Tuples, "RelationshipWriteRequest.Tuples")
+	list, err := tuplesOf(r.Tuples, "RelationshipWriteRequest.Tuples")
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.write(ctx, &change{tenant: r.TenantId, version: r.Metadata.SchemaVersion, tuples: list})
+	token, err := s.write(ctx, &writeRequest{tenant: r.TenantId, version: r.Metadata.SchemaVersion, tuples: list})
 	if err != nil {
 		return nil, err
 	}
 	return &basev1.RelationshipWriteResponse{SnapToken: token}, nil
 }
 
-// tupleFilters translates a filter: one of the engine's for each pair of ids.
+// tupleFilters translates a filter into one filter of the engine for each pair
+// of an entity id and a subject id.
 func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
 	entities, subjects := f.GetEntity().GetIds(), f.GetSubject().GetIds()
 	if err := checkFilterIDs("EntityFilter.Ids", entities); err != nil {
@@ -216,7 +231,7 @@ func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
 	}
 	n := max(len(entities), 1) * max(len(subjects), 1)
 	if n > storage.FiltersMax {
-		return nil, invalid("invalid TupleFilter: %d combinations of ids, the bound FiltersMax is %d", n, storage.FiltersMax)
+		return nil, invalidArgument("invalid TupleFilter: %d combinations of ids, the bound FiltersMax is %d", n, storage.FiltersMax)
 	}
 	base := rel.Filter{ObjectType: f.GetEntity().GetType(), Relation: f.GetRelation(), SubjectType: f.GetSubject().GetType()}
 	if r := f.GetSubject().GetRelation(); r == noRelation {
@@ -225,8 +240,8 @@ func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
 		base.SubjectRelation = r
 	}
 	out := make([]rel.Filter, 0, n)
-	for _, e := range anyOf(entities) {
-		for _, s := range anyOf(subjects) {
+	for _, e := range idsOrAny(entities) {
+		for _, s := range idsOrAny(subjects) {
 			one := base
 			one.ObjectID, one.SubjectID = e, s
 			out = append(out, one)
@@ -235,15 +250,16 @@ func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
 	return out, nil
 }
 
-// anyOf makes of no ids the one that means any.
-func anyOf(ids []string) []string {
+// idsOrAny returns ids, or one empty id, which matches any, if there are none.
+func idsOrAny(ids []string) []string {
 	if len(ids) == 0 {
 		return []string{""}
 	}
 	return ids
 }
 
-// attributeFilters translates a filter: one of the engine's for each id and name.
+// attributeFilters translates a filter into one filter of the engine for each
+// pair of an entity id and an attribute.
 func attributeFilters(f *basev1.AttributeFilter) ([]storage.Filter, error) {
 	ids, names := f.GetEntity().GetIds(), f.GetAttributes()
 	if err := checkFilterIDs("EntityFilter.Ids", ids); err != nil {
@@ -251,19 +267,20 @@ func attributeFilters(f *basev1.AttributeFilter) ([]storage.Filter, error) {
 	}
 	n := max(len(ids), 1) * max(len(names), 1)
 	if n > storage.FiltersMax {
-		return nil, invalid("invalid AttributeFilter: %d combinations of ids and attributes, the bound FiltersMax is %d", n, storage.FiltersMax)
+		return nil, invalidArgument("invalid AttributeFilter: %d combinations of ids and attributes, the bound FiltersMax is %d", n, storage.FiltersMax)
 	}
 	out := make([]storage.Filter, 0, n)
-	for _, id := range anyOf(ids) {
-		for _, name := range anyOf(names) {
+	for _, id := range idsOrAny(ids) {
+		for _, name := range idsOrAny(names) {
 			out = append(out, storage.Filter{Target: storage.FilterAttributes, ObjectType: f.GetEntity().GetType(), ObjectID: id, Name: name})
 		}
 	}
 	return out, nil
 }
 
-// remove deletes what filters select, in one write. Filters that say nothing
-// select nothing; if both say nothing, that is a mistake.
+// remove deletes what the filters select, in one write, and returns its snap
+// token. An empty filter selects nothing. Two empty filters are an error,
+// because the request has no effect.
 func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.TupleFilter, a *basev1.AttributeFilter) (string, error) {
 	if err := checkTenant(message, tenant); err != nil {
 		return "", err
@@ -288,23 +305,23 @@ func (s *service) remove(ctx context.Context, message, tenant string, t *basev1.
 		}
 	}
 	if len(w.RemoveMatching) == 0 {
-		return "", coded(basev1.ErrorCode_ERROR_CODE_VALIDATION)
+		return "", codeError(basev1.ErrorCode_ERROR_CODE_VALIDATION)
 	}
 	store, err := s.store(ctx, tenant)
 	if err != nil {
 		return "", err
 	}
 	token, err := store.Write(ctx, w)
-	return string(token), translated(err)
+	return string(token), translateError(err)
 }
 
-// Delete is the call of that name.
+// Delete implements Data.Delete.
 func (s *service) Delete(ctx context.Context, r *basev1.DataDeleteRequest) (*basev1.DataDeleteResponse, error) {
 	switch {
 	case r.TupleFilter == nil:
-		return nil, required("DataDeleteRequest.TupleFilter")
+		return nil, requiredError("DataDeleteRequest.TupleFilter")
 	case r.AttributeFilter == nil:
-		return nil, required("DataDeleteRequest.AttributeFilter")
+		return nil, requiredError("DataDeleteRequest.AttributeFilter")
 	}
 	token, err := s.remove(ctx, "DataDeleteRequest", r.TenantId, r.TupleFilter, r.AttributeFilter)
 	if err != nil {
@@ -313,10 +330,10 @@ func (s *service) Delete(ctx context.Context, r *basev1.DataDeleteRequest) (*bas
 	return &basev1.DataDeleteResponse{SnapToken: token}, nil
 }
 
-// DeleteRelationships is the call of that name.
+// DeleteRelationships implements Data.DeleteRelationships.
 func (s *service) DeleteRelationships(ctx context.Context, r *basev1.RelationshipDeleteRequest) (*basev1.RelationshipDeleteResponse, error) {
 	if r.Filter == nil {
-		return nil, required("RelationshipDeleteRequest.Filter")
+		return nil, requiredError("RelationshipDeleteRequest.Filter")
 	}
 	token, err := s.remove(ctx, "RelationshipDeleteRequest", r.TenantId, r.Filter, nil)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// checkedExpr is an optional power of a compiled condition: its checked
-// expression, as protocols carry it.
+// checkedExpr is an optional method of a compiled condition. It returns the
+// checked expression, which the protocol includes in a schema's definition.
 type checkedExpr interface {
 	CheckedExpr() (*exprpb.CheckedExpr, error)
 }
 
-// Definition is a schema as the protocol tells it. compiled, if not nil, gives
-// rules their checked expressions.
+// Definition translates a schema into the protocol's message. If compiled is
+// not nil, rules include their checked expressions. It fails if one of these
+// cannot be encoded.
 func Definition(s *language.Schema, compiled *schema.Schema) (*basev1.SchemaDefinition, error) {
 	d := &basev1.SchemaDefinition{
 		EntityDefinitions: map[string]*basev1.EntityDefinition{},
@@ -45,6 +46,7 @@ func Definition(s *language.Schema, compiled *schema.Schema) (*basev1.SchemaDefi
 	return d, nil
 }
 
+// entityDefinition translates one entity.
 func entityDefinition(s *language.Schema, e *language.Entity) *basev1.EntityDefinition {
 	d := &basev1.EntityDefinition{Name: e.Name,
 		Relations:   map[string]*basev1.RelationDefinition{},
@@ -73,7 +75,8 @@ func entityDefinition(s *language.Schema, e *language.Entity) *basev1.EntityDefi
 	return d
 }
 
-// child translates an expression, two operands at a time as it is parsed.
+// child translates an expression. Each operator has two operands, as in the
+// parsed form.
 func child(e *language.Entity, x *language.Expr) *basev1.Child {
 	if x.Op == language.Leaf {
 		return &basev1.Child{Type: &basev1.Child_Leaf{Leaf: leaf(e, x)}}
@@ -87,6 +90,7 @@ func child(e *language.Entity, x *language.Expr) *basev1.Child {
 		Children: []*basev1.Child{child(e, x.Left), child(e, x.Right)}}}}
 }
 
+// leaf translates an expression without an operator.
 func leaf(e *language.Entity, x *language.Expr) *basev1.Leaf {
 	switch {
 	case x.Args != nil:
@@ -105,6 +109,7 @@ func leaf(e *language.Entity, x *language.Expr) *basev1.Leaf {
 	return &basev1.Leaf{Type: &basev1.Leaf_ComputedUserSet{ComputedUserSet: &basev1.ComputedUserSet{Relation: x.Path[0]}}}
 }
 
+// argument returns the argument of a rule that reads an attribute.
 func argument(name string) *basev1.Argument {
 	return &basev1.Argument{Type: &basev1.Argument_ComputedAttribute{ComputedAttribute: &basev1.ComputedAttribute{Name: name}}}
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/ostiary/ostiary/door/permify/language"
 )
 
-// failure is an error as the protocol tells it: a gRPC code, and as message the
-// name of an error code or a text. Every error that leaves this package is one.
+// failure is an error in the protocol's form. Every error that leaves this
+// package is a failure or an error of the transport.
 type failure struct {
-	code    codes.Code
+	// code is the gRPC code; REST derives the HTTP status from it.
+	code codes.Code
+	// message is the name of an error code, or a text.
 	message string
-	// cause is kept for errors.Is within the door; it is not told.
+	// cause is the original error, for errors.Is. It is never sent to a client.
 	cause error
 }
 
@@ -28,20 +30,21 @@ func (f *failure) Error() string { return f.message }
 
 func (f *failure) Unwrap() error { return f.cause }
 
-// GRPCStatus makes a failure the status of a gRPC call.
+// GRPCStatus returns the failure as a gRPC status. The gRPC server calls it.
 func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
 
-// coded is a failure whose message is an error code's name.
-func coded(c basev1.ErrorCode) *failure {
+// codeError returns a failure with an error code's name as its message.
+func codeError(c basev1.ErrorCode) *failure {
 	return &failure{code: codeOf(c), message: c.String()}
 }
 
-// invalid is a failure of a request, told in words.
-func invalid(format string, args ...any) *failure {
+// invalidArgument returns a failure for a request that breaks a rule, with a
+// text as its message.
+func invalidArgument(format string, args ...any) *failure {
 	return &failure{code: codes.InvalidArgument, message: fmt.Sprintf(format, args...)}
 }
 
-// codeOf gives each error code its gRPC code.
+// codeOf returns the gRPC code of an error code.
 func codeOf(c basev1.ErrorCode) codes.Code {
 	switch c {
 	case basev1.ErrorCode_ERROR_CODE_CANCELLED:
@@ -62,49 +65,48 @@ func codeOf(c basev1.ErrorCode) codes.Code {
 	return codes.Internal
 }
 
-// kinds says how each kind of the engine's errors is told. The first that fits
+// errorKinds maps the kinds of the engine's errors. The first kind that matches
 // counts.
-var kinds = []struct {
+var errorKinds = []struct {
+	// kind is the engine's error, for errors.Is.
 	kind error
+	// code is the error code of the protocol; 0 if there is none.
 	code basev1.ErrorCode
+	// textCode is the gRPC code if there is no error code. The message is then
+	// the error's text.
+	textCode codes.Code
 }{
-	{ostiary.ErrNoStore, basev1.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
-	{ostiary.ErrStoreExists, basev1.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
-	{ostiary.ErrNoSchema, basev1.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
-	{ostiary.ErrNoType, basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
-	{ostiary.ErrNoRelation, basev1.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
-	{ostiary.ErrCursor, basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
-	{ostiary.ErrConflict, basev1.ErrorCode_ERROR_CODE_SERIALIZATION},
-	{ostiary.ErrCanceled, basev1.ErrorCode_ERROR_CODE_CANCELLED},
-	{ostiary.ErrNoDocument, basev1.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
-	{ostiary.ErrStorage, basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrUncertain, basev1.ErrorCode_ERROR_CODE_DATASTORE},
-	{ostiary.ErrDamaged, basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{kind: ostiary.ErrNoStore, code: basev1.ErrorCode_ERROR_CODE_TENANT_NOT_FOUND},
+	{kind: ostiary.ErrStoreExists, code: basev1.ErrorCode_ERROR_CODE_UNIQUE_CONSTRAINT},
+	{kind: ostiary.ErrNoSchema, code: basev1.ErrorCode_ERROR_CODE_SCHEMA_NOT_FOUND},
+	{kind: ostiary.ErrNoType, code: basev1.ErrorCode_ERROR_CODE_ENTITY_TYPE_NOT_FOUND},
+	{kind: ostiary.ErrNoRelation, code: basev1.ErrorCode_ERROR_CODE_PERMISSION_NOT_FOUND},
+	{kind: ostiary.ErrCursor, code: basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN},
+	{kind: ostiary.ErrConflict, code: basev1.ErrorCode_ERROR_CODE_SERIALIZATION},
+	{kind: ostiary.ErrCanceled, code: basev1.ErrorCode_ERROR_CODE_CANCELLED},
+	{kind: ostiary.ErrNoDocument, code: basev1.ErrorCode_ERROR_CODE_RECORD_NOT_FOUND},
+	{kind: ostiary.ErrStorage, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{kind: ostiary.ErrUncertain, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{kind: ostiary.ErrDamaged, code: basev1.ErrorCode_ERROR_CODE_DATASTORE},
+	{kind: ostiary.ErrToken, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrTooOld, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrFuture, textCode: codes.Unavailable},
+	{kind: ostiary.ErrInvalidSchema, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrInvalidName, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrInvalidTuple, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrInvalidRequest, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrMemory, textCode: codes.ResourceExhausted},
+	{kind: ostiary.ErrBound, textCode: codes.InvalidArgument},
+	{kind: ostiary.ErrLoading, textCode: codes.Unavailable},
+	{kind: ostiary.ErrBusy, textCode: codes.Unavailable},
+	{kind: ostiary.ErrClosed, textCode: codes.Unavailable},
+	{kind: ostiary.ErrWatchBehind, textCode: codes.DataLoss},
 }
 
-// told are kinds that the protocol has no error code for; their text is told.
-var told = []struct {
-	kind error
-	code codes.Code
-}{
-	{ostiary.ErrToken, codes.InvalidArgument},
-	{ostiary.ErrTooOld, codes.InvalidArgument},
-	{ostiary.ErrFuture, codes.Unavailable},
-	{ostiary.ErrInvalidSchema, codes.InvalidArgument},
-	{ostiary.ErrInvalidName, codes.InvalidArgument},
-	{ostiary.ErrInvalidTuple, codes.InvalidArgument},
-	{ostiary.ErrInvalidRequest, codes.InvalidArgument},
-	{ostiary.ErrMemory, codes.ResourceExhausted},
-	{ostiary.ErrBound, codes.InvalidArgument},
-	{ostiary.ErrLoading, codes.Unavailable},
-	{ostiary.ErrBusy, codes.Unavailable},
-	{ostiary.ErrClosed, codes.Unavailable},
-	{ostiary.ErrWatchBehind, codes.DataLoss},
-}
-
-// translated tells an error of the engine as the protocol does. What nothing
-// is known of is an internal error, without its text.
-func translated(err error) error {
+// translateError returns err as a failure; nil for nil. A failure stays as it
+// is. An error of unknown kind becomes an internal error without its text,
+// which could contain data.
+func translateError(err error) error {
 	var f *failure
 	if err == nil || errors.As(err, &f) {
 		return err
@@ -116,14 +118,14 @@ func translated(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &failure{codes.DeadlineExceeded, "the request took too long", err}
 	}
-	for _, k := range kinds {
-		if errors.Is(err, k.kind) {
+	for i := range errorKinds {
+		k := &errorKinds[i]
+		switch {
+		case !errors.Is(err, k.kind):
+		case k.code != 0:
 			return &failure{codeOf(k.code), k.code.String(), err}
-		}
-	}
-	for _, k := range told {
-		if errors.Is(err, k.kind) {
-			return &failure{k.code, text(err, k.kind), err}
+		default:
+			return &failure{k.textCode, reason(err, k.kind), err}
 		}
 	}
 	if errors.Is(err, context.Canceled) {
@@ -132,9 +134,10 @@ func translated(err error) error {
 	return &failure{codes.Internal, basev1.ErrorCode_ERROR_CODE_INTERNAL.String(), err}
 }
 
-// text is what an error says below the engine's own frame, which names the
-// store.
-func text(err, kind error) string {
+// reason returns the text of err without the engine's prefix, which names the
+// operation and the store. If err has no cause, it returns the text of its
+// kind.
+func reason(err, kind error) string {
 	var e *ostiary.Error
 	if errors.As(err, &e) && e.Err != nil {
 		return e.Err.Error()
@@ -142,7 +145,7 @@ func text(err, kind error) string {
 	return kind.Error()
 }
 
-// httpStatus is the HTTP status of a gRPC code, as gateways have it.
+// httpStatus returns the HTTP status of a gRPC code, as gRPC gateways map it.
 func httpStatus(c codes.Code) int {
 	switch c {
 	case codes.OK:
@@ -171,8 +174,8 @@ func httpStatus(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// missing answers a path or method that is not there.
-func missing(w http.ResponseWriter, _ *http.Request, methods []string) {
+// serveMissing is [door.Door.Missing].
+func serveMissing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	if methods == nil {
 		writeError(w, http.StatusNotFound, &failure{code: codes.NotFound, message: "Not Found"})
 		return
@@ -180,21 +183,23 @@ func missing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	writeError(w, http.StatusNotImplemented, &failure{code: codes.Unimplemented, message: "Method Not Allowed"})
 }
 
-// refusal tells a server's refusal as the protocol does.
-func refusal(why *door.Refusal) *failure {
+// refusalFailure translates a refusal of the server.
+func refusalFailure(why *door.Refusal) *failure {
 	switch why.Reason {
 	case door.NoCredentials:
-		return coded(basev1.ErrorCode_ERROR_CODE_MISSING_BEARER_TOKEN)
+		return codeError(basev1.ErrorCode_ERROR_CODE_MISSING_BEARER_TOKEN)
 	case door.BadCredentials:
 		return &failure{code: codes.Unauthenticated, message: basev1.ErrorCode_ERROR_CODE_INVALID_KEY.String()}
 	case door.Failed:
-		return coded(basev1.ErrorCode_ERROR_CODE_INTERNAL)
+		return codeError(basev1.ErrorCode_ERROR_CODE_INTERNAL)
 	}
 	return &failure{code: why.Code(), message: why.Error()}
 }
 
-func refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
-	writeError(w, why.Status(), refusal(why))
+// serveRefusal is [door.Door.Refuse].
+func serveRefusal(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
+	writeError(w, why.Status(), refusalFailure(why))
 }
 
-func refuseRPC(why *door.Refusal) error { return refusal(why).GRPCStatus().Err() }
+// refusalStatus is [door.Door.RefuseRPC].
+func refusalStatus(why *door.Refusal) error { return refusalFailure(why).GRPCStatus().Err() }

@@ -15,27 +15,28 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Bounds of an expansion: how many hops deep, and how many nodes. Passing the
-// latter is an error.
+// Bounds of an expansion.
 const (
-	expandLevels   = 50
+	// expandLevels bounds the hops from the root. Deeper nodes are left out.
+	expandLevels = 50
+	// expandNodesMax bounds the nodes of the tree. Exceeding it is an error.
 	expandNodesMax = 100_000
 )
 
-// Expand is the call of that name. What stands twice in the tree is expanded
-// once; a cycle ends where it begins again.
+// Expand implements Permission.Expand. A node that occurs several times in the
+// tree is expanded once, so a cycle ends where it returns to a node.
 func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
 	if err := checkTenant("PermissionExpandRequest", r.TenantId); err != nil {
 		return nil, err
 	}
 	if r.Metadata == nil {
-		return nil, required("PermissionExpandRequest.Metadata")
+		return nil, requiredError("PermissionExpandRequest.Metadata")
 	}
 	if err := checkEntity("PermissionExpandRequest.Entity", r.Entity); err != nil {
 		return nil, err
 	}
 	if r.Permission != "" && !validName(r.Permission) {
-		return nil, mismatch("PermissionExpandRequest.Permission", namePattern)
+		return nil, patternError("PermissionExpandRequest.Permission", namePattern)
 	}
 	if err := checkContext(r.Context); err != nil {
 		return nil, err
@@ -44,33 +45,30 @@ func (s *service) Expand(ctx context.Context, r *basev1.PermissionExpandRequest)
 	if err != nil {
 		return nil, err
 	}
-	info, compiled, err := store.Compiled(ctx, r.Metadata.SchemaVersion)
+	compiled, options, err := s.pinnedOptions(ctx, store, r.Metadata.SchemaVersion, r.Metadata.SnapToken, eval.Bounds{Nodes: expandNodesMax})
 	if err != nil {
-		return nil, translated(err)
-	}
-	a := ostiary.QueryOptions{Consistency: s.at(r.Metadata.SnapToken), SchemaID: info.ID, Bounds: eval.Bounds{Nodes: expandNodesMax}}
-	if err := s.bring(ctx, store, &a, r.Context); err != nil {
 		return nil, err
 	}
-	if a.Context == nil && len(compiled.Conditions) > 0 {
-		a.Context = nothing()
+	if err := s.addFullContext(ctx, store, compiled, &options, r.Context); err != nil {
+		return nil, err
 	}
-	return s.expand(ctx, store, compiled, a, r)
+	return s.expand(ctx, store, compiled, options, r)
 }
 
-func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, a ostiary.QueryOptions, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
-	name, err := asked(compiled, r.Entity.Type, r.Permission, r.Arguments)
+// expand evaluates a valid request and translates the tree.
+func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *schema.Schema, options ostiary.QueryOptions, r *basev1.PermissionExpandRequest) (*basev1.PermissionExpandResponse, error) {
+	name, err := resolvePermission(compiled, r.Entity.Type, r.Permission, r.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, QueryOptions: a})
+	tree, err := store.Expand(ctx, ostiary.ExpandRequest{Object: object(r.Entity), Relation: name, Levels: expandLevels, QueryOptions: options})
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	if tree.Bound != "" {
-		return nil, open(&eval.Reasons{Bound: tree.Bound})
+		return nil, unknownError(&eval.Reasons{Bound: tree.Bound})
 	}
-	x := &expansion{ctx: ctx, store: store, at: ostiary.AtRevision(tree.Revision), schema: compiled, contextual: a.Attributes}
+	x := &expansion{ctx: ctx, store: store, consistency: ostiary.AtRevision(tree.Revision), schema: compiled, contextual: options.Attributes}
 	out := x.node(tree.Tree, r.Permission)
 	if x.err != nil {
 		return nil, x.err
@@ -78,17 +76,20 @@ func (s *service) expand(ctx context.Context, store *ostiary.Store, compiled *sc
 	return &basev1.PermissionExpandResponse{Tree: out}, nil
 }
 
-// expansion translates one tree.
+// expansion translates one tree of the engine.
 type expansion struct {
-	ctx        context.Context
-	store      *ostiary.Store
-	at         ostiary.Consistency
-	schema     *schema.Schema
+	ctx   context.Context
+	store *ostiary.Store
+	// consistency is the revision of the tree; attributes are read at it too.
+	consistency ostiary.Consistency
+	schema      *schema.Schema
+	// contextual are the attributes of the request's context.
 	contextual []rel.Attribute
-	err        error
+	// err is the first error of the translation.
+	err error
 }
 
-// node translates a tree; permission is what its place is asked for.
+// node translates a tree. permission is the permission that led to it.
 func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 	out := &basev1.Expand{Entity: entityMessage(t.Object), Permission: permission}
 	operation := func(op basev1.ExpandTreeNode_Operation, children []*basev1.Expand) *basev1.Expand {
@@ -104,7 +105,7 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 		if len(t.Children) == 1 {
 			return x.node(t.Children[0], strings.TrimSuffix(t.Relation, language.RuleRelation("")))
 		}
-		return leaf(subjectsLeaf(nil)) // expanded elsewhere in the tree
+		return leaf(subjectsLeaf(nil)) // already expanded elsewhere in the tree
 	case eval.TreeDirect:
 		return x.direct(t, out)
 	case eval.TreeArrow:
@@ -117,7 +118,7 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 		return operation(basev1.ExpandTreeNode_OPERATION_EXCLUSION, x.children(t, permission))
 	case eval.TreeAttribute:
 		v, err := anypb.New(&basev1.BooleanValue{Data: t.Decision == expr.True})
-		x.note(err)
+		x.keepError(err)
 		return leaf(&basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Value{Value: v}})
 	case eval.TreeRule:
 		return leaf(x.rule(t, out))
@@ -125,6 +126,7 @@ func (x *expansion) node(t *eval.Tree, permission string) *basev1.Expand {
 	return out
 }
 
+// children translates the operands of an operator.
 func (x *expansion) children(t *eval.Tree, permission string) []*basev1.Expand {
 	var out []*basev1.Expand
 	for _, c := range t.Children {
@@ -133,7 +135,7 @@ func (x *expansion) children(t *eval.Tree, permission string) []*basev1.Expand {
 	return out
 }
 
-// related translates what tuples lead to.
+// related translates the trees below a relation's tuples.
 func (x *expansion) related(leaves []eval.Leaf) []*basev1.Expand {
 	var out []*basev1.Expand
 	for i := range leaves {
@@ -144,21 +146,22 @@ func (x *expansion) related(leaves []eval.Leaf) []*basev1.Expand {
 	return out
 }
 
-// direct is a relation's subjects; where some are usersets, beside what these
-// expand to.
+// direct translates a relation: its subjects, in a union with the trees of
+// those that are usersets.
 func (x *expansion) direct(t *eval.Tree, out *basev1.Expand) *basev1.Expand {
-	own := subjectsLeaf(t.Leaves)
+	subjects := subjectsLeaf(t.Leaves)
 	usersets := x.related(t.Leaves)
 	if len(usersets) == 0 {
-		out.Node = &basev1.Expand_Leaf{Leaf: own}
+		out.Node = &basev1.Expand_Leaf{Leaf: subjects}
 		return out
 	}
-	first := &basev1.Expand{Entity: out.Entity, Permission: out.Permission, Node: &basev1.Expand_Leaf{Leaf: own}}
+	first := &basev1.Expand{Entity: out.Entity, Permission: out.Permission, Node: &basev1.Expand_Leaf{Leaf: subjects}}
 	out.Node = &basev1.Expand_Expand{Expand: &basev1.ExpandTreeNode{Operation: basev1.ExpandTreeNode_OPERATION_UNION,
 		Children: append([]*basev1.Expand{first}, usersets...)}}
 	return out
 }
 
+// subjectsLeaf returns a leaf with the subjects of tuples.
 func subjectsLeaf(leaves []eval.Leaf) *basev1.ExpandLeaf {
 	s := &basev1.Subjects{}
 	for i := range leaves {
@@ -168,7 +171,7 @@ func subjectsLeaf(leaves []eval.Leaf) *basev1.ExpandLeaf {
 	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Subjects{Subjects: s}}
 }
 
-// rule is a rule's leaf: the values of its arguments.
+// rule translates a rule's call into a leaf with the values of its arguments.
 func (x *expansion) rule(t *eval.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
 	_, args, _ := strings.Cut(strings.TrimSuffix(t.Rewrite, ")"), "(")
 	values := &basev1.Values{Values: map[string]*anypb.Any{}}
@@ -177,19 +180,19 @@ func (x *expansion) rule(t *eval.Tree, out *basev1.Expand) *basev1.ExpandLeaf {
 			continue
 		}
 		out.Arguments = append(out.Arguments, argument(name))
-		values.Values[name] = x.value(t.Object, name)
+		values.Values[name] = x.attributeValue(t.Object, name)
 	}
 	return &basev1.ExpandLeaf{Type: &basev1.ExpandLeaf_Values{Values: values}}
 }
 
-// value is an attribute's value: the question's, the stored one, or the type's
-// zero.
-func (x *expansion) value(o rel.Object, name string) *anypb.Any {
+// attributeValue returns the value of an attribute: from the request's context,
+// else the stored one, else the zero value of its type.
+func (x *expansion) attributeValue(o rel.Object, name string) *anypb.Any {
 	typ, err := attributeType(x.schema, o.Type, name)
-	x.note(err)
+	x.keepError(err)
 	text := zeroText(typ)
-	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, Consistency: x.at})
-	x.note(err)
+	page, err := x.store.ReadAttributes(x.ctx, ostiary.ReadAttributesRequest{ObjectType: o.Type, ObjectID: o.ID, Name: name, Limit: 1, Consistency: x.consistency})
+	x.keepError(err)
 	if len(page.Attributes) == 1 {
 		text = page.Attributes[0].Value
 	}
@@ -202,11 +205,11 @@ func (x *expansion) value(o rel.Object, name string) *anypb.Any {
 		return nil
 	}
 	v, err := valueMessage(text, typ)
-	x.note(err)
+	x.keepError(err)
 	return v
 }
 
-// zeroText is a type's zero value as JSON.
+// zeroText returns a type's zero value as JSON.
 func zeroText(t expr.Type) string {
 	switch t.Kind {
 	case expr.Bool:
@@ -219,9 +222,9 @@ func zeroText(t expr.Type) string {
 	return "0"
 }
 
-// note keeps the first error.
-func (x *expansion) note(err error) {
+// keepError records the first error.
+func (x *expansion) keepError(err error) {
 	if x.err == nil {
-		x.err = translated(err)
+		x.err = translateError(err)
 	}
 }

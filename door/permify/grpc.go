@@ -8,9 +8,9 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// The gRPC services pass on to service, which has one method for each call of
-// both ways in. Several calls have one name in the protocol, so each service is
-// a type of its own.
+// The types below implement the generated gRPC servers. They only forward to
+// service, which implements all calls. Each is a type of its own, because
+// several services have a method with the same name.
 type (
 	permissionServer struct {
 		basev1.UnimplementedPermissionServer

@@ -32,13 +32,13 @@ type endpoint[Q, A any] struct {
 func (e endpoint[Q, A]) serve(w http.ResponseWriter, r *http.Request, p door.Params) {
 	body, err := door.ReadBody(r)
 	if err != nil {
-		fail(w, readError(err))
+		serveError(w, readError(err))
 		return
 	}
 	defer body.Free()
 	request, err := e.decode(body.Bytes, p)
 	if err != nil {
-		fail(w, err)
+		serveError(w, err)
 		return
 	}
 	if e.free != nil {
@@ -46,12 +46,12 @@ func (e endpoint[Q, A]) serve(w http.ResponseWriter, r *http.Request, p door.Par
 	}
 	result, err := e.call(r.Context(), request)
 	if err != nil {
-		fail(w, err)
+		serveError(w, err)
 		return
 	}
 	out, err := e.encode(result)
 	if err != nil {
-		fail(w, err)
+		serveError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, out)
@@ -69,13 +69,13 @@ func streaming[In any, I message[In], O proto.Message](call func(context.Context
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		body, err := door.ReadBody(r)
 		if err != nil {
-			fail(w, readError(err))
+			serveError(w, readError(err))
 			return
 		}
 		in, err := decodeMessage[In, I](body.Bytes, p)
 		body.Free() // the message holds copies
 		if err != nil {
-			fail(w, err)
+			serveError(w, err)
 			return
 		}
 		lines := lineWriter{w: w, flush: http.NewResponseController(w).Flush}
@@ -84,7 +84,7 @@ func streaming[In any, I message[In], O proto.Message](call func(context.Context
 		case err == nil:
 			lines.begin()
 		case !lines.begun:
-			fail(w, err)
+			serveError(w, err)
 		case r.Context().Err() == nil:
 			_, _ = w.Write(append(appendError([]byte(`{"error":`), asFailure(err)), "}\n"...)) // the client may be gone
 		}

@@ -9,21 +9,23 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Lines are tuples and attributes as text: in validation files as they are, in
-// bundles with {{.argument}} in the place of names. A line is taken apart
-// before its arguments are put in, so that an argument is a part of one name
-// and never of the line's structure, whatever it holds.
+// A line is a tuple or an attribute as text. Validation files use lines as they
+// are; lines of bundles may contain {{.argument}} in place of names. A bundle's
+// line is split into its parts before the arguments are filled in. So an
+// argument is always part of one name, and no value of an argument can change
+// the line's structure.
 
-// ParseTuple reads a tuple: "doc:1#viewer@group:1#member".
+// ParseTuple parses a tuple: "doc:1#viewer@group:1#member". Its errors are
+// failures of the protocol.
 func ParseTuple(text string) (rel.Tuple, error) { return parseTuple(text, nil) }
 
-// ParseAttribute reads an attribute and its type: "doc:1$public|boolean:true",
-// "org:1$ips|string[]:a,b". A line without a type names an attribute that is to
-// be deleted.
+// ParseAttribute parses an attribute and its type: "doc:1$public|boolean:true",
+// "org:1$ips|string[]:a,b". The type may be left out to name an attribute for
+// deletion; the returned type is then [expr.Any].
 func ParseAttribute(text string) (rel.Attribute, expr.Type, error) { return parseAttribute(text, nil) }
 
-// fill puts arguments in the place of {{.name}}, as they are. It knows nothing
-// else of templates.
+// fill replaces each {{.name}} in text with the argument of that name. No other
+// template syntax is allowed.
 func fill(text string, args map[string]string) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return text, nil
@@ -38,18 +40,18 @@ func fill(text string, args map[string]string) (string, error) {
 		inside, after, closed := strings.Cut(rest, "}}")
 		name, dotted := strings.CutPrefix(strings.TrimSpace(inside), ".")
 		if !closed || !dotted || name == "" {
-			return "", invalid("a line may hold {{.argument}}, and no other template: %q", text)
+			return "", invalidArgument("malformed template in %q: expected {{.argument}}", text)
 		}
 		value, ok := args[name]
 		if !ok {
-			return "", coded(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
+			return "", codeError(basev1.ErrorCode_ERROR_CODE_MISSING_ARGUMENT)
 		}
 		b.WriteString(value)
 		text = after
 	}
 }
 
-// fillAll fills parts in their place.
+// fillAll fills each part in place.
 func fillAll(args map[string]string, parts ...*string) error {
 	for _, p := range parts {
 		filled, err := fill(*p, args)
@@ -61,6 +63,7 @@ func fillAll(args map[string]string, parts ...*string) error {
 	return nil
 }
 
+// parseTuple is ParseTuple with arguments.
 func parseTuple(text string, args map[string]string) (rel.Tuple, error) {
 	var t rel.Tuple
 	entity, rest, ok1 := strings.Cut(strings.TrimSpace(text), "#")
@@ -71,7 +74,7 @@ func parseTuple(text string, args map[string]string) (rel.Tuple, error) {
 	t.Subject.Type, t.Subject.ID, ok4 = strings.Cut(sub, ":")
 	t.Relation, t.Subject.Relation = relation, subRelation
 	if !ok1 || !ok2 || !ok3 || !ok4 || hasRelation && subRelation == "" {
-		return t, invalid("malformed relationship %q", text)
+		return t, invalidArgument("malformed relationship %q", text)
 	}
 	if err := fillAll(args, &t.Object.Type, &t.Object.ID, &t.Relation, &t.Subject.Type, &t.Subject.ID, &t.Subject.Relation); err != nil {
 		return t, err
@@ -79,12 +82,12 @@ func parseTuple(text string, args map[string]string) (rel.Tuple, error) {
 	if err := validTuple(&t); err != nil {
 		return t, err
 	}
-	t.Subject.Relation = plain(t.Subject.Relation)
+	t.Subject.Relation = optionalRelation(t.Subject.Relation)
 	return t, nil
 }
 
-// splitAttribute takes a line apart and fills its parts; typeName is "" where
-// it ends before the type.
+// splitAttribute splits a line about an attribute and fills in its parts.
+// typeName is "" if the line has no type.
 func splitAttribute(text string, args map[string]string) (a rel.Attribute, typeName, value string, err error) {
 	head, typed, hasType := strings.Cut(strings.TrimSpace(text), "|")
 	entity, name, ok1 := strings.Cut(head, "$")
@@ -93,17 +96,18 @@ func splitAttribute(text string, args map[string]string) (a rel.Attribute, typeN
 	a.Name = name
 	typeName, value, ok3 := strings.Cut(typed, ":")
 	if !ok1 || !ok2 || hasType && !ok3 {
-		return a, "", "", invalid("malformed attribute %q", text)
+		return a, "", "", invalidArgument("malformed attribute %q", text)
 	}
 	if err = fillAll(args, &a.Object.Type, &a.Object.ID, &a.Name, &typeName, &value); err != nil {
 		return a, "", "", err
 	}
 	if !validName(a.Object.Type) || !validID(a.Object.ID) || !validName(a.Name) {
-		return a, "", "", invalid("malformed attribute %q", text)
+		return a, "", "", invalidArgument("malformed attribute %q", text)
 	}
 	return a, typeName, value, nil
 }
 
+// parseAttribute is ParseAttribute with arguments.
 func parseAttribute(text string, args map[string]string) (rel.Attribute, expr.Type, error) {
 	a, typeName, value, err := splitAttribute(text, args)
 	if err != nil || typeName == "" {
@@ -114,12 +118,13 @@ func parseAttribute(text string, args map[string]string) (rel.Attribute, expr.Ty
 		a.Value, err = rel.CanonicalValue(v)
 	}
 	if !ok || err != nil {
-		return a, t, invalid("malformed attribute %q", text)
+		return a, t, invalidArgument("malformed attribute %q", text)
 	}
 	return a, t, nil
 }
 
-// parseValue reads a value's text.
+// parseValue parses a value of the named type. It returns false if the type is
+// unknown or the text does not fit it.
 func parseValue(typeName, text string) (expr.Type, any, bool) {
 	base, isList := strings.CutSuffix(typeName, "[]")
 	t := expr.Type{Kind: map[string]expr.Kind{"boolean": expr.Bool, "string": expr.String, "integer": expr.Int, "double": expr.Double}[base]}
@@ -144,6 +149,7 @@ func parseValue(typeName, text string) (expr.Type, any, bool) {
 	return expr.Type{Kind: expr.List, Elem: &t}, items, true
 }
 
+// parseScalar parses a value that is not a list.
 func parseScalar(k expr.Kind, text string) (any, bool) {
 	switch k {
 	case expr.Bool:
@@ -158,14 +164,15 @@ func parseScalar(k expr.Kind, text string) (any, bool) {
 	return text, true
 }
 
-// ParseAttributeMessage reads a line with its type as the protocol's message.
+// ParseAttributeMessage parses an attribute into the protocol's message. The
+// type must be present.
 func ParseAttributeMessage(text string) (*basev1.Attribute, error) {
 	a, t, err := parseAttribute(text, nil)
 	if err != nil {
 		return nil, err
 	}
 	if t.Kind == expr.Any {
-		return nil, invalid("malformed attribute %q", text)
+		return nil, invalidArgument("malformed attribute %q", text)
 	}
 	v, err := valueMessage(a.Value, t)
 	if err != nil {

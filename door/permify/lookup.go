@@ -12,23 +12,24 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// lookupPage is the page of lookups where none is asked for.
+// lookupPage is the page size of lookups if the request sets none.
 const lookupPage = 1000
 
-// listPage is how many ids the engine is asked for at once.
+// listPage bounds the ids that one call of the engine returns.
 const listPage = 10_000
 
-// lookup is what both kinds of lookups have in common.
+// lookup is a validated lookup of entities or subjects.
 type lookup struct {
-	store  *ostiary.Store
-	ask    ostiary.QueryOptions
-	schema *schema.Schema
-	// relation is what a lookup of subjects asks for.
-	relation string
+	store   *ostiary.Store
+	options ostiary.QueryOptions
+	schema  *schema.Schema
 }
 
-// begin validates and prepares what lookups have in common.
-func (s *service) begin(ctx context.Context, message, tenant string, m lookupMetadata, c *basev1.Context) (lookup, error) {
+// newLookup validates the fields that all lookups share and prepares the
+// query. message names the request in validation errors. The options name the
+// schema version, so that the cursor of a page stays valid after another
+// version is written.
+func (s *service) newLookup(ctx context.Context, message, tenant string, m lookupMetadata, c *basev1.Context) (lookup, error) {
 	if err := checkTenant(message, tenant); err != nil {
 		return lookup{}, err
 	}
@@ -42,43 +43,38 @@ func (s *service) begin(ctx context.Context, message, tenant string, m lookupMet
 	if err != nil {
 		return lookup{}, err
 	}
-	info, compiled, err := store.Compiled(ctx, m.GetSchemaVersion())
-	if err != nil {
-		return lookup{}, translated(err)
-	}
-	// The version is named from here on, so that a page's cursor is of the same
-	// question after another schema was written.
-	l := lookup{store: store, schema: compiled,
-		ask: ostiary.QueryOptions{Consistency: s.at(m.GetSnapToken()), SchemaID: info.ID, Bounds: boundDepth(m.GetDepth())}}
-	if err := s.bring(ctx, store, &l.ask, c); err != nil {
+	l := lookup{store: store}
+	if l.schema, l.options, err = s.pinnedOptions(ctx, store, m.GetSchemaVersion(), m.GetSnapToken(), boundDepth(m.GetDepth())); err != nil {
 		return lookup{}, err
 	}
-	if l.ask.Context == nil && len(compiled.Conditions) > 0 {
-		l.ask.Context = nothing()
+	if err := s.addFullContext(ctx, store, l.schema, &l.options, c); err != nil {
+		return lookup{}, err
 	}
 	return l, nil
 }
 
+// lookupMetadata is the metadata of a lookup's request.
 type lookupMetadata interface {
 	GetSchemaVersion() string
 	GetSnapToken() string
 	GetDepth() int32
 }
 
+// validLookupEntity reports the first field that breaks a rule of the protocol.
 func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
 	switch {
 	case r.Metadata == nil:
-		return required("PermissionLookupEntityRequest.Metadata")
+		return requiredError("PermissionLookupEntityRequest.Metadata")
 	case !validName(r.EntityType):
-		return mismatch("PermissionLookupEntityRequest.EntityType", namePattern)
+		return patternError("PermissionLookupEntityRequest.EntityType", namePattern)
 	case !validName(r.Permission) && (r.Permission != "" || len(r.Permissions) == 0):
-		return mismatch("PermissionLookupEntityRequest.Permission", namePattern)
+		return patternError("PermissionLookupEntityRequest.Permission", namePattern)
 	case len(r.Permissions) > PermissionsMax:
-		return itemCount("PermissionLookupEntityRequest.Permissions", 0, PermissionsMax)
+		return itemCountError("PermissionLookupEntityRequest.Permissions", 0, PermissionsMax)
 	}
 	for _, p := range r.Permissions {
 		if !validName(p) {
-			return mismatch("PermissionLookupEntityRequest.Permissions", namePattern)
+			return patternError("PermissionLookupEntityRequest.Permissions", namePattern)
 		}
 	}
 	for typ, ids := range r.Scope {
@@ -93,20 +89,20 @@ func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
 	return checkSubject("PermissionLookupEntityRequest.Subject", r.Subject)
 }
 
-// LookupEntity is the call of that name. A page's ids are sorted; which ids
-// stand on which page follows the engine's order.
+// LookupEntity implements Permission.LookupEntity. The ids of a page are
+// sorted. The pages follow the engine's order, which is not alphabetical.
 func (s *service) LookupEntity(ctx context.Context, r *basev1.PermissionLookupEntityRequest) (*basev1.PermissionLookupEntityResponse, error) {
 	if err := validLookupEntity(r); err != nil {
 		return nil, err
 	}
-	l, err := s.begin(ctx, "PermissionLookupEntityRequest", r.TenantId, r.Metadata, r.Context)
+	l, err := s.newLookup(ctx, "PermissionLookupEntityRequest", r.TenantId, r.Metadata, r.Context)
 	if err != nil {
 		return nil, err
 	}
 	if len(r.Permissions) > 0 {
-		return l.several(ctx, r)
+		return l.entitiesOfAll(ctx, r)
 	}
-	ids, next, err := l.entities(ctx, r, r.Permission, page(r.PageSize, lookupPage), r.ContinuousToken)
+	ids, next, err := l.entities(ctx, r, r.Permission, pageSize(r.PageSize, lookupPage), r.ContinuousToken)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +110,9 @@ func (s *service) LookupEntity(ctx context.Context, r *basev1.PermissionLookupEn
 	return &basev1.PermissionLookupEntityResponse{EntityIds: ids, ContinuousToken: next}, nil
 }
 
-// several answers a lookup of more than one permission: each is its own list,
-// and the token goes on in all of them.
-func (l *lookup) several(ctx context.Context, r *basev1.PermissionLookupEntityRequest) (*basev1.PermissionLookupEntityResponse, error) {
+// entitiesOfAll looks up entities for several permissions. Each permission has
+// its own list; the continuous token joins the tokens of all lists.
+func (l *lookup) entitiesOfAll(ctx context.Context, r *basev1.PermissionLookupEntityRequest) (*basev1.PermissionLookupEntityResponse, error) {
 	names := r.Permissions
 	if r.Permission != "" && !slices.Contains(names, r.Permission) {
 		names = append([]string{r.Permission}, names...)
@@ -132,7 +128,7 @@ func (l *lookup) several(ctx context.Context, r *basev1.PermissionLookupEntityRe
 			out.Permissions[name] = &basev1.StringArrayValue{}
 			continue
 		}
-		ids, next, err := l.entities(ctx, r, name, page(r.PageSize, lookupPage), tokens[i])
+		ids, next, err := l.entities(ctx, r, name, pageSize(r.PageSize, lookupPage), tokens[i])
 		if err != nil {
 			return nil, err
 		}
@@ -153,61 +149,72 @@ func (l *lookup) several(ctx context.Context, r *basev1.PermissionLookupEntityRe
 	return out, nil
 }
 
-// entities returns a page of ids, in the engine's order, and the token of the
-// next one.
+// entities returns at most limit ids, in the engine's order, and the token of
+// the next page; "" after the last one.
 func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityRequest, permission string, limit int, token string) ([]string, string, error) {
-	permission, err := asked(l.schema, r.EntityType, permission, nil)
+	relation, err := resolvePermission(l.schema, r.EntityType, permission, nil)
 	if err != nil {
 		return nil, "", err
 	}
 	if scope, ok := r.Scope[r.EntityType]; ok {
-		return l.scoped(ctx, r, permission, scope.GetData(), limit, token)
+		return l.entitiesInScope(ctx, r, relation, scope.GetData(), limit, token)
 	}
+	return collectIDs(limit, token, func(limit int, cursor string) ([]string, string, error) {
+		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: relation,
+			Subject: subject(r.Subject), Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
+		if err != nil {
+			return nil, "", translateError(err)
+		}
+		return list.IDs, list.Next, incompleteError(list.Bound, list.UnknownCount, list.Reasons)
+	})
+}
+
+// collectIDs reads pages of at most listPage ids until it has limit ids or the
+// list ends. It returns the ids and the cursor of the next page.
+func collectIDs(limit int, cursor string, read func(limit int, cursor string) (ids []string, next string, err error)) ([]string, string, error) {
 	var ids []string
 	for {
-		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: permission,
-			Subject: subject(r.Subject), Limit: min(limit-len(ids), listPage), Cursor: token, UnknownPerPage: true, QueryOptions: l.ask})
+		page, next, err := read(min(limit-len(ids), listPage), cursor)
 		if err != nil {
-			return nil, "", translated(err)
-		}
-		if err := complete(list.Bound, list.UnknownCount, list.Reasons); err != nil {
 			return nil, "", err
 		}
 		if ids == nil {
-			ids = list.IDs
+			ids = page
 		} else {
-			ids = append(ids, list.IDs...)
+			ids = append(ids, page...)
 		}
-		if token = list.Next; token == "" || len(ids) >= limit {
-			return ids, token, nil
+		if cursor = next; cursor == "" || len(ids) >= limit {
+			return ids, cursor, nil
 		}
 	}
 }
 
-// complete is the error of a list that is not all there is.
-func complete(bound string, unknown int, why *eval.Reasons) error {
+// incompleteError returns an error if a list may lack ids: because it reached
+// bound, or because unknown candidates could not be decided for the given
+// reasons.
+func incompleteError(bound string, unknown int, reasons *eval.Reasons) error {
 	if bound != "" {
-		return open(&eval.Reasons{Bound: bound})
+		return unknownError(&eval.Reasons{Bound: bound})
 	}
 	if unknown > 0 {
-		return open(why)
+		return unknownError(reasons)
 	}
 	return nil
 }
 
-// scoped looks only at the entities that the request names: each is checked,
-// in order of id.
-func (l *lookup) scoped(ctx context.Context, r *basev1.PermissionLookupEntityRequest, permission string, scope []string, limit int, token string) ([]string, string, error) {
-	key := tokenKey("scope", r.TenantId, r.EntityType, permission, subject(r.Subject).String(), l.ask.SchemaID)
-	at, err := readToken(token, key)
+// entitiesInScope is like entities, but considers only the ids in scope. It
+// checks each of them, in alphabetical order.
+func (l *lookup) entitiesInScope(ctx context.Context, r *basev1.PermissionLookupEntityRequest, relation string, scope []string, limit int, token string) ([]string, string, error) {
+	key := tokenKey("scope", r.TenantId, r.EntityType, relation, subject(r.Subject).String(), l.options.SchemaID)
+	start, err := parsePosition(token, key)
 	if err != nil {
 		return nil, "", err
 	}
 	if token != "" {
-		l.ask.Consistency = ostiary.AtExactly(ostiary.Token(at.revision))
+		l.options.Consistency = ostiary.AtExactly(ostiary.Token(start.revision))
 	}
 	rest := slices.Compact(slices.Sorted(slices.Values(scope)))
-	if i, found := slices.BinarySearch(rest, at.last); found {
+	if i, found := slices.BinarySearch(rest, start.last); found {
 		rest = rest[i+1:]
 	} else {
 		rest = rest[i:]
@@ -215,7 +222,7 @@ func (l *lookup) scoped(ctx context.Context, r *basev1.PermissionLookupEntityReq
 	var ids []string
 	for len(rest) > 0 {
 		n := min(len(rest), listPage)
-		found, revision, err := l.checkEach(ctx, r, permission, rest[:n])
+		found, revision, err := l.allowedOf(ctx, r, relation, rest[:n])
 		if err != nil {
 			return nil, "", err
 		}
@@ -223,61 +230,59 @@ func (l *lookup) scoped(ctx context.Context, r *basev1.PermissionLookupEntityReq
 		ids = append(ids, found...)
 		if len(ids) > limit || len(ids) == limit && len(rest) > 0 {
 			ids = ids[:limit]
-			return ids, (&place{revision, ids[limit-1], 0, ""}).text(key), nil
+			return ids, (&position{revision, ids[limit-1], 0, ""}).token(key), nil
 		}
-		l.ask.Consistency = ostiary.AtExactly(ostiary.Token(revision))
+		l.options.Consistency = ostiary.AtExactly(ostiary.Token(revision))
 	}
 	return ids, "", nil
 }
 
-// checkEach returns those of some entities that the subject has the permission
-// on, and the token of the revision that was asked.
-func (l *lookup) checkEach(ctx context.Context, r *basev1.PermissionLookupEntityRequest, permission string, ids []string) ([]string, string, error) {
+// allowedOf returns the ids on which the subject has the relation, in their
+// order, and the token of the revision that was read.
+func (l *lookup) allowedOf(ctx context.Context, r *basev1.PermissionLookupEntityRequest, relation string, ids []string) ([]string, string, error) {
 	questions := make([]eval.Question, len(ids))
 	for i, id := range ids {
-		questions[i] = eval.Question{Object: rel.Object{Type: r.EntityType, ID: id}, Relation: permission, Subject: subject(r.Subject)}
+		questions[i] = eval.Question{Object: rel.Object{Type: r.EntityType, ID: id}, Relation: relation, Subject: subject(r.Subject)}
 	}
-	answers, err := l.store.Batch(ctx, questions, l.ask)
+	results, err := l.store.Batch(ctx, questions, l.options)
 	if err != nil {
-		return nil, "", translated(err)
+		return nil, "", translateError(err)
 	}
-	var found []string
-	for i := range answers {
-		if answers[i].Err != nil {
-			return nil, "", translated(answers[i].Err)
-		}
-		d, err := decided(answers[i])
+	var allowed []string
+	for i := range results {
+		d, err := itemDecision(&results[i])
 		if err != nil {
 			return nil, "", err
 		}
 		if d.allowed {
-			found = append(found, ids[i])
+			allowed = append(allowed, ids[i])
 		}
 	}
-	revision, err := l.store.TokenAt(ctx, answers[0].Revision)
-	return found, string(revision), translated(err)
+	revision, err := l.store.TokenAt(ctx, results[0].Revision)
+	return allowed, string(revision), translateError(err)
 }
 
-// LookupEntityStream is the call of that name: what LookupEntity finds, page
-// by page, in the engine's order. With a page_size it ends after so many. The
-// last entity of a page carries the token of what follows. It stops when send
-// fails or the caller leaves.
+// LookupEntityStream implements Permission.LookupEntityStream: it sends what
+// LookupEntity finds, in the engine's order, and ends after page_size entities
+// if the request sets a page_size. The last entity of each internal page
+// carries the token to continue after it. The stream ends early if send fails
+// or ctx is done.
 func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLookupEntityRequest, send func(*basev1.PermissionLookupEntityStreamResponse) error) error {
 	if err := validLookupEntity(r); err != nil {
 		return err
 	}
 	if len(r.Permissions) > 0 {
-		return invalid("invalid PermissionLookupEntityRequest.Permissions: a stream has one permission")
+		return invalidArgument("invalid PermissionLookupEntityRequest.Permissions: a stream has one permission")
 	}
-	l, err := s.begin(ctx, "PermissionLookupEntityRequest", r.TenantId, r.Metadata, r.Context)
+	l, err := s.newLookup(ctx, "PermissionLookupEntityRequest", r.TenantId, r.Metadata, r.Context)
 	if err != nil {
 		return err
 	}
-	left, token := page(r.PageSize, 0), r.ContinuousToken
+	remaining, token := pageSize(r.PageSize, 0), r.ContinuousToken
 	for {
 		limit := lookupPage
 		if r.PageSize > 0 {
-			limit = min(limit, left)
+			limit = min(limit, remaining)
 		}
 		ids, next, err := l.entities(ctx, r, r.Permission, limit, token)
 		if err != nil {
@@ -292,42 +297,44 @@ func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLo
 				return err
 			}
 		}
-		left -= len(ids)
-		if token = next; next == "" || r.PageSize > 0 && left <= 0 {
+		remaining -= len(ids)
+		if token = next; next == "" || r.PageSize > 0 && remaining <= 0 {
 			return nil
 		}
 	}
 }
 
-// LookupSubject is the call of that name. Where everybody has the permission,
-// the subjects are all that stand in tuples, as in the original.
+// LookupSubject implements Permission.LookupSubject. If everyone has the
+// permission, the response lists the subjects that occur in tuples, as the
+// original does.
 func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupSubjectRequest) (*basev1.PermissionLookupSubjectResponse, error) {
 	if r.Metadata == nil {
-		return nil, required("PermissionLookupSubjectRequest.Metadata")
+		return nil, requiredError("PermissionLookupSubjectRequest.Metadata")
 	}
 	if err := checkEntity("PermissionLookupSubjectRequest.Entity", r.Entity); err != nil {
 		return nil, err
 	}
 	if !validName(r.Permission) {
-		return nil, mismatch("PermissionLookupSubjectRequest.Permission", namePattern)
+		return nil, patternError("PermissionLookupSubjectRequest.Permission", namePattern)
 	}
 	ref := r.SubjectReference
 	switch {
 	case ref == nil:
-		return nil, required("PermissionLookupSubjectRequest.SubjectReference")
+		return nil, requiredError("PermissionLookupSubjectRequest.SubjectReference")
 	case !validName(ref.Type):
-		return nil, mismatch("RelationReference.Type", namePattern)
+		return nil, patternError("RelationReference.Type", namePattern)
 	case ref.Relation != "" && ref.Relation != noRelation && !validName(ref.Relation):
-		return nil, mismatch("RelationReference.Relation", namePattern)
+		return nil, patternError("RelationReference.Relation", namePattern)
 	}
-	l, err := s.begin(ctx, "PermissionLookupSubjectRequest", r.TenantId, r.Metadata, r.Context)
+	l, err := s.newLookup(ctx, "PermissionLookupSubjectRequest", r.TenantId, r.Metadata, r.Context)
 	if err != nil {
 		return nil, err
 	}
-	if l.relation, err = asked(l.schema, r.Entity.Type, r.Permission, r.Arguments); err != nil {
+	relation, err := resolvePermission(l.schema, r.Entity.Type, r.Permission, r.Arguments)
+	if err != nil {
 		return nil, err
 	}
-	ids, next, err := l.subjects(ctx, r, page(r.PageSize, lookupPage))
+	ids, next, err := l.subjects(ctx, r, relation, pageSize(r.PageSize, lookupPage))
 	if err != nil {
 		return nil, err
 	}
@@ -335,37 +342,19 @@ func (s *service) LookupSubject(ctx context.Context, r *basev1.PermissionLookupS
 	return &basev1.PermissionLookupSubjectResponse{SubjectIds: ids, ContinuousToken: next}, nil
 }
 
-// subjects returns a page of ids, in the engine's order, and the token of the
-// next one.
-func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int) ([]string, string, error) {
-	var ids []string
-	token := r.ContinuousToken
-	for {
-		list, err := l.subjectPage(ctx, r, min(limit-len(ids), listPage), token)
+// subjects returns at most limit ids, in the engine's order, and the token of
+// the next page; "" after the last one.
+func (l *lookup) subjects(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, relation string, limit int) ([]string, string, error) {
+	return collectIDs(limit, r.ContinuousToken, func(limit int, cursor string) ([]string, string, error) {
+		list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: relation,
+			SubjectType: r.SubjectReference.Type, SubjectRelation: optionalRelation(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
 		if err != nil {
-			return nil, "", err
+			return nil, "", translateError(err)
 		}
-		if ids == nil {
-			ids = list.IDs
-		} else {
-			ids = append(ids, list.IDs...)
+		unknown := list.UnknownCount
+		if list.Wildcard == expr.Unknown {
+			unknown++
 		}
-		if token = list.Next; token == "" || len(ids) >= limit {
-			return ids, token, nil
-		}
-	}
-}
-
-// subjectPage asks the engine for one page.
-func (l *lookup) subjectPage(ctx context.Context, r *basev1.PermissionLookupSubjectRequest, limit int, token string) (ostiary.SubjectList, error) {
-	list, err := l.store.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: object(r.Entity), Relation: l.relation,
-		SubjectType: r.SubjectReference.Type, SubjectRelation: plain(r.SubjectReference.Relation), Named: true, Limit: limit, Cursor: token, UnknownPerPage: true, QueryOptions: l.ask})
-	if err != nil {
-		return list, translated(err)
-	}
-	unknown := list.UnknownCount
-	if list.Wildcard == expr.Unknown {
-		unknown++
-	}
-	return list, complete(list.Bound, unknown, list.Reasons)
+		return list.IDs, list.Next, incompleteError(list.Bound, unknown, list.Reasons)
+	})
 }

@@ -1,11 +1,14 @@
-// Package permify is the door that speaks Permify's API (base.v1), over REST
-// and gRPC: tenants, schemas in its language, data with attributes, bundles,
-// and its questions. Its main function is New. It translates: what an answer
-// means is the engine's, and where the language means something of its own,
-// the schema says so (StarIsOrdinary, UnsetAttributeIsZero). It holds no data
-// and never evaluates.
+// Package permify serves Permify's API (base.v1) over REST and gRPC: tenants,
+// schemas in Permify's language, data with attributes, bundles, checks, lookups
+// and watch. [New] returns the [door.Door].
 //
-// README.md tells how to point a client at it, and what a client could notice.
+// The package translates requests and results. It stores no data and never
+// evaluates. Where Permify's language has semantics of its own, the schema
+// carries them as options (StarIsOrdinary, UnsetAttributeIsZero), so the engine
+// evaluates them for every door.
+//
+// README.md explains how to point a client at it, and lists what a client could
+// notice.
 package permify
 
 import (
@@ -18,56 +21,58 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// Name is the door's name, and the door under which stores keep their tenant's
-// id as an alias.
+// Name is the door's name. A store keeps its tenant's id as the alias for this
+// door.
 const Name = "permify"
 
-// DefaultTenant exists from the beginning, as in the original.
+// DefaultTenant is the tenant that exists from the start, as in the original.
 const DefaultTenant = "t1"
 
-// Bounds of the protocol. One more is refused with a validation error.
+// Bounds of the protocol. Requests beyond them fail with a validation error,
+// except for PageMax.
 const (
-	// DepthMin is the least depth that a question may ask for.
+	// DepthMin is the smallest depth that a request may set.
 	DepthMin = 3
 	// BulkItemsMax bounds the items of a bulk check.
 	BulkItemsMax = 100
-	// WriteMax bounds the tuples and attributes of one write, in all.
+	// WriteMax bounds the tuples and attributes of one write, counted together.
 	WriteMax = 1000
-	// PageMax bounds a page; a larger page_size is answered with so much.
+	// PageMax bounds the items of a page. A larger page_size is reduced to it.
 	PageMax = 100_000
-	// TenantBytesMax bounds a tenant's id and name when it is created.
+	// TenantBytesMax bounds the id and the name of a new tenant, in bytes.
 	TenantBytesMax = 64
-	// BundlesMax bounds the bundles of one write, BundleBytesMax one bundle's text.
-	BundlesMax     = 100
+	// BundlesMax bounds the bundles of one request.
+	BundlesMax = 100
+	// BundleBytesMax bounds a bundle's JSON, in bytes.
 	BundleBytesMax = 64 << 10
-	// PermissionsMax bounds the permissions of one lookup.
+	// PermissionsMax bounds the permissions of one lookup of entities.
 	PermissionsMax = 20
 )
 
-// Options are the door's settings. The zero value is useful.
+// Options are the settings of the door. The zero value is useful.
 type Options struct {
-	// NoDefaultTenant leaves DefaultTenant out.
+	// NoDefaultTenant, if true, does not create DefaultTenant.
 	NoDefaultTenant bool
-	// ExactSnapTokens answers as of the very revision that a snap token names,
-	// while it is kept, as the original does over PostgreSQL. Without it a token
-	// asks for data at least as fresh, which is what it is documented for, and
-	// costs nothing.
+	// ExactSnapTokens, if true, reads at exactly the revision of a snap token,
+	// as the original does over PostgreSQL. It fails once the revision is no
+	// longer kept. By default a snap token asks for data at least as fresh,
+	// which is its documented meaning and needs no old revision.
 	ExactSnapTokens bool
 }
 
-// New returns the door to an engine's stores. It does nothing yet:
-// DefaultTenant is created when the door is first asked anything, so that a
-// server without this protocol's clients has no store of theirs.
+// New returns the door to an engine's stores. It creates DefaultTenant when the
+// first request arrives, not earlier. So a server that no Permify client uses
+// has no store for Permify.
 func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, opts: o}
-	s.prepared.Store(o.NoDefaultTenant)
+	s.defaultTenantReady.Store(o.NoDefaultTenant)
 	return &door.Door{
 		Name:      Name,
 		Prefixes:  []string{"/v1/tenants"},
 		Routes:    s.routes(),
-		Missing:   missing,
-		Refuse:    refuse,
-		RefuseRPC: refuseRPC,
+		Missing:   serveMissing,
+		Refuse:    serveRefusal,
+		RefuseRPC: refusalStatus,
 		Services: []door.Service{
 			{Desc: &basev1.Permission_ServiceDesc, Impl: permissionServer{s: s}},
 			{Desc: &basev1.Schema_ServiceDesc, Impl: schemaServer{s: s}},
@@ -79,50 +84,62 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	}, nil
 }
 
-// service is what both ways in share: one method for each call.
+// service implements every call once, for REST and gRPC.
 type service struct {
+	// engine holds the tenants' stores.
 	engine *ostiary.Engine
-	opts   Options
+	// opts are the door's settings.
+	opts Options
 
-	// prepared says that DefaultTenant was there once since New.
-	prepared atomic.Bool
+	// defaultTenantReady is true once DefaultTenant was created or found.
+	defaultTenantReady atomic.Bool
 }
 
-// store returns a tenant's store.
+// store returns a tenant's store. It fails with TENANT_NOT_FOUND if there is no
+// such tenant.
 func (s *service) store(ctx context.Context, tenant string) (*ostiary.Store, error) {
-	if err := s.prepare(ctx); err != nil {
+	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err
 	}
 	store, err := s.engine.StoreByAlias(ctx, Name, tenant)
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return store, nil
 }
 
-// prepare creates DefaultTenant once. Whoever deletes it afterwards does not
-// get it back before the next start.
-func (s *service) prepare(ctx context.Context) error {
-	if s.prepared.Load() {
+// validTenant is like store, but validates the tenant's id first. message names
+// the request in the validation error.
+func (s *service) validTenant(ctx context.Context, message, tenant string) (*ostiary.Store, error) {
+	if err := checkTenant(message, tenant); err != nil {
+		return nil, err
+	}
+	return s.store(ctx, tenant)
+}
+
+// ensureDefaultTenant creates DefaultTenant unless it exists. It does so once:
+// a deleted DefaultTenant stays deleted until the next start.
+func (s *service) ensureDefaultTenant(ctx context.Context) error {
+	if s.defaultTenantReady.Load() {
 		return nil
 	}
 	_, err := s.engine.StoreByAlias(ctx, Name, DefaultTenant)
 	if errors.Is(err, ostiary.ErrNoStore) {
 		_, err = s.engine.CreateStore(ctx, tenantStore(DefaultTenant, DefaultTenant))
 	}
-	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another request was quicker
-		return translated(err)
+	if err != nil && !errors.Is(err, ostiary.ErrStoreExists) { // another request created it
+		return translateError(err)
 	}
-	s.prepared.Store(true)
+	s.defaultTenantReady.Store(true)
 	return nil
 }
 
-// noopToken is what a write of nothing answers; as a snap token it asks for
-// nothing.
+// noopToken is the snap token of a write without data. Sent back as a snap
+// token, it sets no limit.
 const noopToken = "noop"
 
-// at says which revision a snap token asks for.
-func (s *service) at(token string) ostiary.Consistency {
+// consistency returns how fresh the data must be for a snap token.
+func (s *service) consistency(token string) ostiary.Consistency {
 	switch {
 	case token == "" || token == noopToken:
 		return ostiary.MinimizeLatency()

@@ -11,91 +11,100 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// readPage is the page of reads where none is asked for.
+// readPage is the page size of reads if the request sets none.
 const readPage = 50
 
-// readMax is how many rows the engine is asked for at once.
+// readMax bounds the rows that one call of the engine returns.
 const readMax = 10_000
 
-// reading goes through the parts of a filter, one after the other, at one
-// revision.
-type reading struct {
+// pageReader reads one page of a list with several parts: one part for each of
+// the engine's filters, in their order, all at one revision.
+type pageReader struct {
 	store *ostiary.Store
-	at    ostiary.Consistency
-	key   []byte
-	place place
+	// consistency is what to read: from the second step on, exactly the
+	// revision of the first one.
+	consistency ostiary.Consistency
+	// key binds the continuous token to the request.
+	key []byte
+	// position is where the next step begins.
+	position position
+	// limit is the number of rows that still fit the page.
 	limit int
 }
 
-// resume prepares a reading for a call.
-func (s *service) resume(ctx context.Context, tenant, snap, token string, size uint32, filter proto.Message) (*reading, error) {
+// newPageReader validates a continuous token and prepares the page after it.
+// The token is bound to the tenant and the filter.
+func (s *service) newPageReader(ctx context.Context, tenant, snap, token string, size uint32, filter proto.Message) (*pageReader, error) {
 	store, err := s.store(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
 	canonical, err := proto.MarshalOptions{Deterministic: true}.Marshal(filter)
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
-	r := &reading{store: store, at: s.at(snap), key: tokenKey("read", tenant, string(filter.ProtoReflect().Descriptor().Name()), string(canonical)),
-		limit: page(size, readPage)}
-	if r.place, err = readToken(token, r.key); err != nil {
+	r := &pageReader{store: store, consistency: s.consistency(snap), key: tokenKey("read", tenant, string(filter.ProtoReflect().Descriptor().Name()), string(canonical)),
+		limit: pageSize(size, readPage)}
+	if r.position, err = parsePosition(token, r.key); err != nil {
 		return nil, err
 	}
 	if token != "" {
-		r.at = ostiary.AtExactly(ostiary.Token(r.place.revision))
+		r.consistency = ostiary.AtExactly(ostiary.Token(r.position.revision))
 	}
 	return r, nil
 }
 
-// pages reads up to the limit. one reads a page of a part, and returns how many
-// rows it had, the cursor behind it and its revision.
-func (r *reading) pages(ctx context.Context, parts int, one func(part, limit int, cursor string) (int, string, storage.Revision, error)) (string, error) {
-	for r.place.part < parts && r.limit > 0 {
-		n, next, revision, err := one(r.place.part, min(r.limit, readMax), r.place.cursor)
+// read reads rows until the page is full or all parts are read. It calls
+// readPart for each step, with a part's index, the most rows to read and the
+// cursor to start from. readPart returns the number of rows, the next cursor
+// and the revision. read returns the continuous token of the next page; ""
+// after the last one.
+func (r *pageReader) read(ctx context.Context, parts int, readPart func(part, limit int, cursor string) (int, string, storage.Revision, error)) (string, error) {
+	for r.position.part < parts && r.limit > 0 {
+		n, next, revision, err := readPart(r.position.part, min(r.limit, readMax), r.position.cursor)
 		if err != nil {
-			return "", translated(err)
+			return "", translateError(err)
 		}
-		if r.place.revision == "" {
+		if r.position.revision == "" {
 			token, err := r.store.TokenAt(ctx, revision)
 			if err != nil {
-				return "", translated(err)
+				return "", translateError(err)
 			}
-			r.place.revision, r.at = string(token), ostiary.AtExactly(token)
+			r.position.revision, r.consistency = string(token), ostiary.AtExactly(token)
 		}
 		r.limit -= n
-		if r.place.cursor = next; next == "" {
-			r.place.part++
+		if r.position.cursor = next; next == "" {
+			r.position.part++
 		}
 	}
-	if r.place.part >= parts {
+	if r.position.part >= parts {
 		return "", nil
 	}
-	return r.place.text(r.key), nil
+	return r.position.token(r.key), nil
 }
 
-// ReadRelationships is the call of that name.
+// ReadRelationships implements Data.ReadRelationships.
 func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipReadRequest) (*basev1.RelationshipReadResponse, error) {
 	if err := checkTenant("RelationshipReadRequest", r.TenantId); err != nil {
 		return nil, err
 	}
 	switch {
 	case r.Metadata == nil:
-		return nil, required("RelationshipReadRequest.Metadata")
+		return nil, requiredError("RelationshipReadRequest.Metadata")
 	case r.Filter == nil:
-		return nil, required("RelationshipReadRequest.Filter")
+		return nil, requiredError("RelationshipReadRequest.Filter")
 	}
 	filters, err := tupleFilters(r.Filter)
 	if err != nil {
 		return nil, err
 	}
-	reading, err := s.resume(ctx, r.TenantId, r.Metadata.SnapToken, r.ContinuousToken, r.PageSize, r.Filter)
+	reader, err := s.newPageReader(ctx, r.TenantId, r.Metadata.SnapToken, r.ContinuousToken, r.PageSize, r.Filter)
 	if err != nil {
 		return nil, err
 	}
 	out := &basev1.RelationshipReadResponse{}
-	out.ContinuousToken, err = reading.pages(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
-		p, err := reading.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reading.at})
+	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
+		p, err := reader.store.Read(ctx, ostiary.ReadRequest{Filter: filters[part], Limit: limit, Cursor: cursor, Consistency: reader.consistency})
 		for i := range p.Tuples {
 			out.Tuples = append(out.Tuples, tupleMessage(p.Tuples[i].Key()))
 		}
@@ -107,52 +116,53 @@ func (s *service) ReadRelationships(ctx context.Context, r *basev1.RelationshipR
 	return out, nil
 }
 
-// ReadAttributes is the call of that name.
+// ReadAttributes implements Data.ReadAttributes.
 func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadRequest) (*basev1.AttributeReadResponse, error) {
 	if err := checkTenant("AttributeReadRequest", r.TenantId); err != nil {
 		return nil, err
 	}
 	switch {
 	case r.Metadata == nil:
-		return nil, required("AttributeReadRequest.Metadata")
+		return nil, requiredError("AttributeReadRequest.Metadata")
 	case r.Filter == nil:
-		return nil, required("AttributeReadRequest.Filter")
+		return nil, requiredError("AttributeReadRequest.Filter")
 	}
 	filters, err := attributeFilters(r.Filter)
 	if err != nil {
 		return nil, err
 	}
-	reading, err := s.resume(ctx, r.TenantId, r.Metadata.SnapToken, r.ContinuousToken, r.PageSize, r.Filter)
+	reader, err := s.newPageReader(ctx, r.TenantId, r.Metadata.SnapToken, r.ContinuousToken, r.PageSize, r.Filter)
 	if err != nil {
 		return nil, err
 	}
 	var rows []rel.Attribute
 	out := &basev1.AttributeReadResponse{}
-	out.ContinuousToken, err = reading.pages(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
+	out.ContinuousToken, err = reader.read(ctx, len(filters), func(part, limit int, cursor string) (int, string, storage.Revision, error) {
 		f := &filters[part]
-		p, err := reading.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
-			Name: f.Name, Limit: limit, Cursor: cursor, Consistency: reading.at})
+		p, err := reader.store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
+			Name: f.Name, Limit: limit, Cursor: cursor, Consistency: reader.consistency})
 		rows = append(rows, p.Attributes...)
 		return len(p.Attributes), p.Next, p.Revision, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if out.Attributes, err = attributeMessages(ctx, reading.store, rows); err != nil {
+	if out.Attributes, err = attributeMessages(ctx, reader.store, rows); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// attributeMessages gives stored attributes the types of the current schema.
+// attributeMessages translates stored attributes. Their types come from the
+// current schema.
 func attributeMessages(ctx context.Context, store *ostiary.Store, rows []rel.Attribute) ([]*basev1.Attribute, error) {
 	_, compiled, err := store.Compiled(ctx, "")
 	if err != nil {
-		compiled = nil // there is data, and no schema any more
+		compiled = nil // without a schema, types are guessed
 	}
 	out := make([]*basev1.Attribute, 0, len(rows))
 	for _, a := range rows {
-		v, err := value(a.Value, compiled, a.Object.Type, a.Name)
+		v, err := storedValue(a.Value, compiled, a.Object.Type, a.Name)
 		if err != nil {
 			return nil, err
 		}

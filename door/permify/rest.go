@@ -16,15 +16,18 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// marshal and unmarshal are JSON as the original's gateway has it: names as in
-// the protocol's messages, fields without value said, unknown ones passed over.
+// marshal and unmarshal define the JSON of the original's gateway: field names
+// as in the .proto files, fields without a value included, unknown fields
+// ignored.
 var (
 	marshal   = protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
 	unmarshal = protojson.UnmarshalOptions{DiscardUnknown: true}
 )
 
+// tenantPath is the prefix of all routes of a tenant.
 const tenantPath = "/v1/tenants/{tenant_id}"
 
+// routes returns the door's REST routes.
 func (s *service) routes() []door.Route {
 	post := func(path, name string, serve serveFunc) door.Route {
 		return door.Route{Method: http.MethodPost, Pattern: tenantPath + path, Name: name, Serve: serve}
@@ -64,19 +67,19 @@ func (s *service) routes() []door.Route {
 	return routes
 }
 
-// message is a pointer to a message.
+// message is the constraint for a pointer to a generated message.
 type message[T any] interface {
 	*T
 	proto.Message
 }
 
-// readError tells why a body could not be read.
+// readError translates an error of [door.ReadBody].
 func readError(err error) error {
 	var why *door.Refusal
 	if errors.As(err, &why) {
-		return refusal(why)
+		return refusalFailure(why)
 	}
-	return invalid("the body could not be read: %v", err)
+	return invalidArgument("cannot read the request body: %v", err)
 }
 
 // decodeMessage reads a message from JSON. Parameters of the path replace the
@@ -85,7 +88,7 @@ func decodeMessage[T any, M message[T]](body []byte, p door.Params) (M, error) {
 	m := M(new(T))
 	if len(bytes.TrimSpace(body)) > 0 {
 		if err := unmarshal.Unmarshal(body, m); err != nil {
-			return nil, invalid("%s", plainText(err))
+			return nil, invalidArgument("%s", plainText(err))
 		}
 	}
 	r := m.ProtoReflect()
@@ -112,37 +115,39 @@ func decodeAs[T any, M message[T], Q any](body []byte, p door.Params, convert fu
 // encodeMessage returns a message's JSON.
 func encodeMessage[M proto.Message](m M) ([]byte, error) { return appendMessage(nil, m) }
 
-// plainText is an error's text with ordinary blanks: the library puts others
-// in to keep people from relying on it.
+// plainText returns an error's text with ordinary spaces. The protobuf library
+// puts other spaces into its texts at random, so that programs do not depend on
+// them.
 func plainText(err error) string {
 	return string(bytes.ReplaceAll([]byte(err.Error()), []byte("\u00a0"), []byte(" ")))
 }
 
-// appendMessage adds a message's JSON, without the blanks that the library
-// puts in at random.
+// appendMessage appends a message's JSON to b. It removes the white space that
+// the protobuf library adds at random.
 func appendMessage(b []byte, m proto.Message) ([]byte, error) {
 	text, err := marshal.Marshal(m)
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	out := bytes.NewBuffer(b)
 	if err := json.Compact(out, text); err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return out.Bytes(), nil
 }
 
-// asFailure makes sure that an error is told in the protocol's words.
+// asFailure returns err as a failure. An error that has no translation is an
+// internal one.
 func asFailure(err error) *failure {
 	var f *failure
-	if !errors.As(translated(err), &f) {
-		return coded(basev1.ErrorCode_ERROR_CODE_INTERNAL)
+	if !errors.As(translateError(err), &f) {
+		return codeError(basev1.ErrorCode_ERROR_CODE_INTERNAL)
 	}
 	return f
 }
 
-// fail answers an error.
-func fail(w http.ResponseWriter, err error) {
+// serveError writes err as the response.
+func serveError(w http.ResponseWriter, err error) {
 	f := asFailure(err)
 	status := httpStatus(f.code)
 	var why *door.Refusal
@@ -152,10 +157,12 @@ func fail(w http.ResponseWriter, err error) {
 	writeError(w, status, f)
 }
 
+// writeError writes f as the response, with the given HTTP status.
 func writeError(w http.ResponseWriter, status int, f *failure) {
 	writeJSON(w, status, appendError(nil, f))
 }
 
+// appendError appends a failure's JSON to b.
 func appendError(b []byte, f *failure) []byte {
 	code := f.code
 	if code == codes.OK {
@@ -166,17 +173,19 @@ func appendError(b []byte, f *failure) []byte {
 	return append(b, `,"details":[]}`...)
 }
 
+// contentJSON is the Content-Type header of every response.
 var contentJSON = []string{"application/json"}
 
+// writeJSON writes a response of JSON.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = contentJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller may be gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// appendText adds a JSON string.
+// appendText appends s to b as a JSON string.
 func appendText(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {

@@ -13,15 +13,16 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// tenantPage is the page of tenant lists where none is asked for.
+// tenantPage is the page size of tenant lists if the request sets none.
 const tenantPage = 50
 
-// tenantStore is the store of a tenant.
+// tenantStore returns the request that creates a tenant's store.
 func tenantStore(id, name string) ostiary.CreateStoreRequest {
 	return ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Name: id}}
 }
 
-// validNewTenant says whether a tenant may be created with that id.
+// validNewTenant reports whether id is a valid id for a new tenant
+// (newTenantPattern).
 func validNewTenant(id string) bool {
 	if id == "" {
 		return false
@@ -36,33 +37,34 @@ func validNewTenant(id string) bool {
 	return true
 }
 
-// CreateTenant is Tenancy.Create.
+// CreateTenant implements Tenancy.Create.
 func (s *service) CreateTenant(ctx context.Context, r *basev1.TenantCreateRequest) (*basev1.TenantCreateResponse, error) {
 	switch {
 	case len(r.Id) > TenantBytesMax:
-		return nil, invalid("invalid TenantCreateRequest.Id: value length must be at most %d bytes", TenantBytesMax)
+		return nil, invalidArgument("invalid TenantCreateRequest.Id: value length must be at most %d bytes", TenantBytesMax)
 	case !validNewTenant(r.Id):
-		return nil, mismatch("TenantCreateRequest.Id", newTenantPattern)
+		return nil, patternError("TenantCreateRequest.Id", newTenantPattern)
 	case len(r.Name) > TenantBytesMax:
-		return nil, invalid("invalid TenantCreateRequest.Name: value length must be at most %d bytes", TenantBytesMax)
+		return nil, invalidArgument("invalid TenantCreateRequest.Name: value length must be at most %d bytes", TenantBytesMax)
 	}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err
 	}
 	store, err := s.engine.CreateStore(ctx, tenantStore(r.Id, r.Name))
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return &basev1.TenantCreateResponse{Tenant: tenantMessage(store.Info())}, nil
 }
 
+// tenantMessage translates a tenant's store.
 func tenantMessage(i storage.StoreInfo) *basev1.Tenant {
 	return &basev1.Tenant{Id: i.Aliases[Name], Name: i.Name, CreatedAt: timestamppb.New(i.Created.Time())}
 }
 
-// DeleteTenant is Tenancy.Delete.
+// DeleteTenant implements Tenancy.Delete.
 func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteRequest) (*basev1.TenantDeleteResponse, error) {
-	if err := s.prepare(ctx); err != nil {
+	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err
 	}
 	store, err := s.engine.StoreByAlias(ctx, Name, r.Id)
@@ -70,31 +72,31 @@ func (s *service) DeleteTenant(ctx context.Context, r *basev1.TenantDeleteReques
 		err = s.engine.DeleteStore(ctx, store.ID())
 	}
 	if errors.Is(err, ostiary.ErrNoStore) {
-		return nil, coded(basev1.ErrorCode_ERROR_CODE_NOT_FOUND)
+		return nil, codeError(basev1.ErrorCode_ERROR_CODE_NOT_FOUND)
 	}
 	if err != nil {
-		return nil, translated(err)
+		return nil, translateError(err)
 	}
 	return &basev1.TenantDeleteResponse{TenantId: r.Id}, nil
 }
 
-// ListTenants is Tenancy.List, in order of id.
+// ListTenants implements Tenancy.List, in order of id.
 func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) (*basev1.TenantListResponse, error) {
 	key := tokenKey("tenants")
-	at, err := readToken(r.ContinuousToken, key)
+	start, err := parsePosition(r.ContinuousToken, key)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err
 	}
-	limit := page(r.PageSize, tenantPage)
+	limit := pageSize(r.PageSize, tenantPage)
 	var all []storage.StoreInfo
 	for info, err := range s.engine.Stores(ctx, storage.StoreID{}) {
 		if err != nil {
-			return nil, translated(err)
+			return nil, translateError(err)
 		}
-		if id := info.Aliases[Name]; id > at.last { // "" is no tenant
+		if id := info.Aliases[Name]; id > start.last { // a store without an id here belongs to another door
 			all = append(all, info)
 		}
 	}
@@ -104,7 +106,7 @@ func (s *service) ListTenants(ctx context.Context, r *basev1.TenantListRequest) 
 		out.Tenants = append(out.Tenants, tenantMessage(info))
 	}
 	if len(all) > limit {
-		out.ContinuousToken = (&place{last: all[limit-1].Aliases[Name]}).text(key)
+		out.ContinuousToken = (&position{last: all[limit-1].Aliases[Name]}).token(key)
 	}
 	return out, nil
 }

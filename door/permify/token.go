@@ -10,28 +10,31 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// A continuous token is the engine's cursor where one list answers a call. Where
-// the door puts a list together itself, it is a place: bound to its question by
-// a digest, and to a revision by that revision's token, which the engine
-// confirms. Any text is survived.
-const placePrefix = "p1."
+// If one list of the engine is the whole response, the continuous token is the
+// engine's cursor. If the door assembles the response itself, the token is a
+// position: it holds a digest of the request, so that it is rejected for any
+// other request, and the token of the revision that the first page read. The
+// engine authenticates that revision token. All other parts are untrusted.
+const positionPrefix = "p1."
 
-// tokenBytesMax bounds a continuous token.
+// tokenBytesMax bounds a continuous token, in bytes.
 const tokenBytesMax = 256 << 10
 
-// place is where a list of the door's own goes on.
-type place struct {
-	// revision is the token of the first page's revision.
+// position is where the next page of a list begins.
+type position struct {
+	// revision is the token of the first page's revision; "" if the list does
+	// not depend on a revision.
 	revision string
-	// last is the id that the next page follows.
+	// last is the last id of the previous page; "" starts at the beginning.
 	last string
-	// part and cursor say, for a list of several parts, in which one and where.
-	part   int
+	// part is the current part of a list with several parts, from 0.
+	part int
+	// cursor is the engine's cursor within part; "" starts at its beginning.
 	cursor string
 }
 
-// placeBody is a place in a token.
-type placeBody struct {
+// positionJSON is the encoded form of a position.
+type positionJSON struct {
 	Key      []byte `json:"k"`
 	Revision string `json:"r,omitempty"`
 	Last     string `json:"l,omitempty"`
@@ -39,7 +42,8 @@ type placeBody struct {
 	Cursor   string `json:"c,omitempty"`
 }
 
-// tokenKey digests what a token belongs to, each part behind its length.
+// tokenKey returns a digest of the request that a token belongs to. Each part
+// is prefixed with its length, so that different parts never have the same key.
 func tokenKey(parts ...string) []byte {
 	var b []byte
 	for _, p := range parts {
@@ -50,46 +54,52 @@ func tokenKey(parts ...string) []byte {
 	return sum[:16]
 }
 
-func (p *place) text(key []byte) string {
-	body, err := json.Marshal(placeBody{key, p.revision, p.last, p.part, p.cursor})
+// token returns the continuous token of a position for the request that key
+// identifies.
+func (p *position) token(key []byte) string {
+	body, err := json.Marshal(positionJSON{key, p.revision, p.last, p.part, p.cursor})
 	if err != nil {
 		return "" // strings and bytes always marshal
 	}
-	return placePrefix + base64.RawURLEncoding.EncodeToString(body)
+	return positionPrefix + base64.RawURLEncoding.EncodeToString(body)
 }
 
-// readToken reads what text wrote for the same question; "" is the beginning.
-func readToken(token string, key []byte) (place, error) {
+// parsePosition reads a token that [position.token] made for the same key. ""
+// is the beginning of the list. Any other text is an
+// INVALID_CONTINUOUS_TOKEN error.
+func parsePosition(token string, key []byte) (position, error) {
 	if token == "" {
-		return place{}, nil
+		return position{}, nil
 	}
-	bad := coded(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
-	text, ok := strings.CutPrefix(token, placePrefix)
+	invalid := codeError(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
+	text, ok := strings.CutPrefix(token, positionPrefix)
 	if !ok || len(token) > tokenBytesMax {
-		return place{}, bad
+		return position{}, invalid
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return place{}, bad
+		return position{}, invalid
 	}
-	var b placeBody
+	var b positionJSON
 	if json.Unmarshal(raw, &b) != nil || string(b.Key) != string(key) || b.Part < 0 {
-		return place{}, bad
+		return position{}, invalid
 	}
-	return place{b.Revision, b.Last, b.Part, b.Cursor}, nil
+	return position{b.Revision, b.Last, b.Part, b.Cursor}, nil
 }
 
-// listDone marks, within a token of several lists, one that has ended.
+// listDone is the part of a joined token for a list that has no more pages.
 const listDone = "."
 
+// joinedPrefix begins every token that joinToken makes.
 const joinedPrefix = "m1."
 
-// joinToken makes one token of the tokens of several lists.
+// joinToken joins the tokens of several lists into one.
 func joinToken(tokens []string) string {
 	return joinedPrefix + strings.Join(tokens, "~")
 }
 
-// splitToken reads what joinToken wrote. Each part is checked where it is used.
+// splitToken splits a token that joinToken made from n tokens. It does not
+// check the tokens themselves; each list does that for its own.
 func splitToken(token string, n int) ([]string, error) {
 	if token == "" {
 		return make([]string, n), nil
@@ -97,7 +107,7 @@ func splitToken(token string, n int) ([]string, error) {
 	text, ok := strings.CutPrefix(token, joinedPrefix)
 	parts := strings.Split(text, "~")
 	if !ok || len(token) > tokenBytesMax || len(parts) != n {
-		return nil, coded(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
+		return nil, codeError(basev1.ErrorCode_ERROR_CODE_INVALID_CONTINUOUS_TOKEN)
 	}
 	return parts, nil
 }

@@ -19,11 +19,11 @@ import (
 func object(e *basev1.Entity) rel.Object { return rel.Object{Type: e.Type, ID: e.Id} }
 
 func subject(s *basev1.Subject) rel.Subject {
-	return rel.Subject{Type: s.Type, ID: s.Id, Relation: plain(s.Relation)}
+	return rel.Subject{Type: s.Type, ID: s.Id, Relation: optionalRelation(s.Relation)}
 }
 
-// plain takes "..." for no relation.
-func plain(relation string) string {
+// optionalRelation returns a subject's relation. "..." means none.
+func optionalRelation(relation string) string {
 	if relation == noRelation {
 		return ""
 	}
@@ -41,8 +41,8 @@ func tupleMessage(k rel.Key) *basev1.Tuple {
 		Subject: &basev1.Subject{Type: k.Subject.Type, Id: k.Subject.ID, Relation: k.Subject.Relation}}
 }
 
-// attribute translates an attribute and checks its value's type against the
-// schema.
+// attribute translates an attribute. It fails if the schema lacks the attribute
+// or declares another type for its value.
 func attribute(a *basev1.Attribute, s *schema.Schema) (rel.Attribute, error) {
 	typ, err := attributeType(s, a.Entity.Type, a.Attribute)
 	if err != nil {
@@ -53,37 +53,38 @@ func attribute(a *basev1.Attribute, s *schema.Schema) (rel.Attribute, error) {
 		return rel.Attribute{}, err
 	}
 	if !ok {
-		return rel.Attribute{}, coded(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
+		return rel.Attribute{}, codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_TYPE_MISMATCH)
 	}
 	return rel.Attribute{Object: object(a.Entity), Name: a.Attribute, Value: text}, nil
 }
 
+// attributeType returns the declared type of an entity's attribute.
 func attributeType(s *schema.Schema, entity, name string) (expr.Type, error) {
 	t, ok := s.Type(entity)
 	if !ok {
-		return expr.Type{}, coded(basev1.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
+		return expr.Type{}, codeError(basev1.ErrorCode_ERROR_CODE_ENTITY_DEFINITION_NOT_FOUND)
 	}
 	typ, ok := t.Attributes[name]
 	if !ok {
-		return expr.Type{}, coded(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
+		return expr.Type{}, codeError(basev1.ErrorCode_ERROR_CODE_ATTRIBUTE_DEFINITION_NOT_FOUND)
 	}
 	return typ, nil
 }
 
-// scalar is the name of a type in this protocol's words, and whether it is a
-// list of it.
-func scalar(t expr.Type) (kind expr.Kind, list bool) {
+// elementKind returns the kind of a type or, for a list, of its elements.
+func elementKind(t expr.Type) (kind expr.Kind, isList bool) {
 	if t.Kind == expr.List {
 		return t.Elem.Kind, true
 	}
 	return t.Kind, false
 }
 
-// valueText returns a value as canonical JSON, and whether it is of the type.
-func valueText(v *anypb.Any, t expr.Type) (string, bool, error) {
+// valueText returns a value as canonical JSON. ok is false if its type is not
+// t.
+func valueText(v *anypb.Any, t expr.Type) (text string, ok bool, err error) {
 	m, err := v.UnmarshalNew()
 	if err != nil {
-		return "", false, invalid("invalid Attribute.Value: %q is no value of an attribute", v.GetTypeUrl())
+		return "", false, invalidArgument("invalid Attribute.Value: %q is not the type of an attribute's value", v.GetTypeUrl())
 	}
 	var data any
 	var is expr.Kind
@@ -98,49 +99,51 @@ func valueText(v *anypb.Any, t expr.Type) (string, bool, error) {
 	case *basev1.DoubleValue:
 		data, is, isList = m.Data, expr.Double, false
 	case *basev1.BooleanArrayValue:
-		data, is = list(m.Data), expr.Bool
+		data, is = nonNil(m.Data), expr.Bool
 	case *basev1.StringArrayValue:
-		data, is = list(m.Data), expr.String
+		data, is = nonNil(m.Data), expr.String
 	case *basev1.IntegerArrayValue:
-		data, is = list(m.Data), expr.Int
+		data, is = nonNil(m.Data), expr.Int
 	case *basev1.DoubleArrayValue:
-		data, is = list(m.Data), expr.Double
+		data, is = nonNil(m.Data), expr.Double
 	default:
-		return "", false, invalid("invalid Attribute.Value: %q is no value of an attribute", v.GetTypeUrl())
+		return "", false, invalidArgument("invalid Attribute.Value: %q is not the type of an attribute's value", v.GetTypeUrl())
 	}
-	if kind, wantList := scalar(t); kind != is || wantList != isList {
+	if kind, wantList := elementKind(t); kind != is || wantList != isList {
 		return "", false, nil
 	}
-	text, err := rel.CanonicalValue(data)
+	text, err = rel.CanonicalValue(data)
 	if err != nil {
-		return "", false, invalid("invalid Attribute.Value: a number is not finite")
+		return "", false, invalidArgument("invalid Attribute.Value: the number is not finite")
 	}
 	return text, true, nil
 }
 
-// list makes an empty list a list, not nothing.
-func list[T any](l []T) []T {
+// nonNil returns l, or an empty list instead of nil, which would be JSON null.
+func nonNil[T any](l []T) []T {
 	if l == nil {
 		return []T{}
 	}
 	return l
 }
 
-// value returns a stored value as the protocol has it. Where the schema does
-// not know the attribute any more, the value tells its type itself.
-func value(text string, s *schema.Schema, entity, name string) (*anypb.Any, error) {
+// storedValue translates a stored value. If the schema is nil or no longer has
+// the attribute, the type is guessed from the value.
+func storedValue(text string, s *schema.Schema, entity, name string) (*anypb.Any, error) {
 	if s != nil {
 		if typ, err := attributeType(s, entity, name); err == nil {
 			return valueMessage(text, typ)
 		}
 	}
-	return valueMessage(text, guessed(text))
+	return valueMessage(text, guessType(text))
 }
 
+// valueMessage translates a value of type t from canonical JSON. It fails if
+// the value has another type.
 func valueMessage(text string, t expr.Type) (*anypb.Any, error) {
 	var m proto.Message
 	var into any
-	switch kind, isList := scalar(t); {
+	switch kind, isList := elementKind(t); {
 	case kind == expr.Bool && !isList:
 		v := &basev1.BooleanValue{}
 		m, into = v, &v.Data
@@ -173,12 +176,12 @@ func valueMessage(text string, t expr.Type) (*anypb.Any, error) {
 	return anypb.New(m)
 }
 
-// guessed is the type of a value that nothing else tells of.
-func guessed(text string) expr.Type {
+// guessType returns the type that fits a value best.
+func guessType(text string) expr.Type {
 	if strings.HasPrefix(text, "[") {
 		elem := expr.Type{Kind: expr.String}
 		if rest := strings.TrimPrefix(text, "["); rest != "]" && rest != "" {
-			elem = guessed(rest)
+			elem = guessType(rest)
 		}
 		return expr.Type{Kind: expr.List, Elem: &elem}
 	}
@@ -193,7 +196,7 @@ func guessed(text string) expr.Type {
 	return expr.Type{Kind: expr.Int}
 }
 
-// wireType is a type in this protocol's words.
+// wireType translates an attribute's type.
 func wireType(t language.AttributeType) basev1.AttributeType {
 	base, isList := t.List()
 	n := map[language.AttributeType]basev1.AttributeType{
@@ -203,12 +206,12 @@ func wireType(t language.AttributeType) basev1.AttributeType {
 		"double":  basev1.AttributeType_ATTRIBUTE_TYPE_DOUBLE,
 	}[base]
 	if isList {
-		n++
+		n++ // each list type follows the type of its elements
 	}
 	return n
 }
 
-// boundDepth is the engine's bound for a depth that was asked for.
+// boundDepth returns the engine's bounds for a request's depth.
 func boundDepth(depth int32) eval.Bounds {
 	return eval.Bounds{Depth: int(min(int64(depth), math.MaxInt32))}
 }

@@ -7,25 +7,29 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// What names and ids may be; the texts are the protocol's.
+// Patterns of names and ids. The texts are part of the protocol's error
+// messages.
 const (
 	namePattern      = `^[a-zA-Z_]{1,64}$`
 	idPattern        = `^([a-zA-Z0-9_\-@\.:+]{1,128}|\*)$`
 	newTenantPattern = `[a-zA-Z0-9-,]+`
 )
 
-// required, mismatch and the like are the protocol's texts for a field that
-// breaks a rule.
-func required(field string) error { return invalid("invalid %s: value is required", field) }
-
-func mismatch(field, pattern string) error {
-	return invalid("invalid %s: value does not match regex pattern %q", field, pattern)
+// requiredError, patternError and itemCountError return the protocol's texts
+// for a field that breaks a rule.
+func requiredError(field string) error {
+	return invalidArgument("invalid %s: value is required", field)
 }
 
-func itemCount(field string, least, most int) error {
-	return invalid("invalid %s: value must contain between %d and %d items, inclusive", field, least, most)
+func patternError(field, pattern string) error {
+	return invalidArgument("invalid %s: value does not match regex pattern %q", field, pattern)
 }
 
+func itemCountError(field string, least, most int) error {
+	return invalidArgument("invalid %s: value must contain between %d and %d items, inclusive", field, least, most)
+}
+
+// validName reports whether s matches namePattern.
 func validName(s string) bool {
 	if len(s) == 0 || len(s) > 64 {
 		return false
@@ -38,6 +42,7 @@ func validName(s string) bool {
 	return true
 }
 
+// validID reports whether s matches idPattern.
 func validID(s string) bool {
 	if len(s) == 0 || len(s) > 128 {
 		return false
@@ -52,121 +57,130 @@ func validID(s string) bool {
 	return true
 }
 
+// checkTenant checks a request's tenant id. message names the request.
 func checkTenant(message, tenant string) error {
 	if !validID(tenant) {
-		return mismatch(message+".TenantId", idPattern)
+		return patternError(message+".TenantId", idPattern)
 	}
 	return nil
 }
 
+// checkEntity checks a required entity. field names it.
 func checkEntity(field string, e *basev1.Entity) error {
 	switch {
 	case e == nil:
-		return required(field)
+		return requiredError(field)
 	case !validName(e.Type):
-		return mismatch("Entity.Type", namePattern)
+		return patternError("Entity.Type", namePattern)
 	case !validID(e.Id):
-		return mismatch("Entity.Id", idPattern)
+		return patternError("Entity.Id", idPattern)
 	}
 	return nil
 }
 
+// checkSubject checks a required subject. field names it.
 func checkSubject(field string, s *basev1.Subject) error {
 	if s == nil {
-		return required(field)
+		return requiredError(field)
 	}
 	return checkSubjectParts(s.Type, s.Id, s.Relation)
 }
 
-// noRelation is how a subject may say that it has no relation.
+// noRelation is a subject's relation that means the subject has none.
 const noRelation = "..."
 
+// checkSubjectParts checks the parts of a subject.
 func checkSubjectParts(typ, id, relation string) error {
 	switch {
 	case !validName(typ):
-		return mismatch("Subject.Type", namePattern)
+		return patternError("Subject.Type", namePattern)
 	case !validID(id):
-		return mismatch("Subject.Id", idPattern)
+		return patternError("Subject.Id", idPattern)
 	case relation != "" && relation != noRelation && !validName(relation):
-		return mismatch("Subject.Relation", namePattern)
+		return patternError("Subject.Relation", namePattern)
 	}
 	return nil
 }
 
+// checkDepth checks a request's depth. message names its metadata.
 func checkDepth(message string, depth int32) error {
 	if depth < DepthMin {
-		return invalid("invalid %s.Depth: value must be greater than or equal to %d", message, DepthMin)
+		return invalidArgument("invalid %s.Depth: value must be greater than or equal to %d", message, DepthMin)
 	}
 	return nil
 }
 
+// checkTuple checks a tuple of a request's context.
 func checkTuple(t *basev1.Tuple) error {
 	if t == nil {
-		return required("Tuple")
+		return requiredError("Tuple")
 	}
 	if err := checkEntity("Tuple.Entity", t.Entity); err != nil {
 		return err
 	}
 	if !validName(t.Relation) {
-		return mismatch("Tuple.Relation", namePattern)
+		return patternError("Tuple.Relation", namePattern)
 	}
 	return checkSubject("Tuple.Subject", t.Subject)
 }
 
+// checkAttribute checks an attribute, but not the type of its value.
 func checkAttribute(a *basev1.Attribute) error {
 	if a == nil {
-		return required("Attribute")
+		return requiredError("Attribute")
 	}
 	if err := checkEntity("Attribute.Entity", a.Entity); err != nil {
 		return err
 	}
 	if !validName(a.Attribute) {
-		return mismatch("Attribute.Attribute", namePattern)
+		return patternError("Attribute.Attribute", namePattern)
 	}
 	if a.Value == nil {
-		return required("Attribute.Value")
+		return requiredError("Attribute.Value")
 	}
 	return nil
 }
 
+// checkContext checks the tuples and attributes of a request's context, which
+// may be nil.
 func checkContext(c *basev1.Context) error {
 	for i, t := range c.GetTuples() {
 		if err := checkTuple(t); err != nil {
-			return within(err, "Context.Tuples", i)
+			return itemError(err, "Context.Tuples", i)
 		}
 	}
 	for i, a := range c.GetAttributes() {
 		if err := checkAttribute(a); err != nil {
-			return within(err, "Context.Attributes", i)
+			return itemError(err, "Context.Attributes", i)
 		}
 	}
 	return nil
 }
 
-// within says where in a list an invalid item stands. An error code stays what
-// it is.
-func within(err error, field string, i int) error {
+// itemError adds to err that it concerns item i of a list. An error code stays
+// unchanged.
+func itemError(err error, field string, i int) error {
 	if strings.HasPrefix(err.Error(), "ERROR_CODE_") {
 		return err
 	}
-	return invalid("invalid %s[%d]: embedded message failed validation | caused by: %s", field, i, err)
+	return invalidArgument("invalid %s[%d]: embedded message failed validation | caused by: %s", field, i, err)
 }
 
-// checkFilterIDs checks the ids that a filter names.
+// checkFilterIDs checks the ids of a filter. field names their list.
 func checkFilterIDs(field string, ids []string) error {
 	for i, id := range ids {
 		if !validID(id) {
-			return mismatch(fmt.Sprintf("%s[%d]", field, i), idPattern)
+			return patternError(fmt.Sprintf("%s[%d]", field, i), idPattern)
 		}
 	}
 	return nil
 }
 
-// page is the size of a page: what was asked for, or what the call takes for
-// nothing, never more than PageMax.
-func page(asked uint32, otherwise int) int {
-	if asked == 0 {
-		return otherwise
+// pageSize returns the size of a page: the requested one, at most PageMax, or
+// byDefault if the request sets none.
+func pageSize(requested uint32, byDefault int) int {
+	if requested == 0 {
+		return byDefault
 	}
-	return int(min(asked, PageMax))
+	return int(min(requested, PageMax))
 }

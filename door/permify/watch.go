@@ -9,17 +9,15 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// changesMax bounds the changes of one message of a watch; an entry that has
-// more comes in several messages with one snap token.
+// changesMax bounds the changes of one message. If a write has more, they are
+// sent in several messages with the same snap token.
 const changesMax = 1000
 
-// Watch is the call of that name: every entry after a snap token, or from now
-// on, as it is written. It ends when send fails or the caller leaves.
+// Watch implements Watch.Watch: it sends every write after the request's snap
+// token, or every write from now on, in order. It ends when send fails or ctx
+// is done.
 func (s *service) Watch(ctx context.Context, r *basev1.WatchRequest, send func(*basev1.WatchResponse) error) error {
-	if err := checkTenant("WatchRequest", r.TenantId); err != nil {
-		return err
-	}
-	store, err := s.store(ctx, r.TenantId)
+	store, err := s.validTenant(ctx, "WatchRequest", r.TenantId)
 	if err != nil {
 		return err
 	}
@@ -29,20 +27,20 @@ func (s *service) Watch(ctx context.Context, r *basev1.WatchRequest, send func(*
 	}
 	for entry, err := range store.Watch(ctx, ostiary.WatchRequest{After: after}) {
 		if err != nil {
-			return translated(err)
+			return translateError(err)
 		}
 		if err := sendEntry(ctx, store, &entry, send); err != nil {
 			return err
 		}
 	}
-	return translated(ctx.Err())
+	return translateError(ctx.Err())
 }
 
-// sendEntry sends an entry's changes of data; those of schemas and bundles are
-// not this call's.
+// sendEntry sends the changes of data of one write. Changes of schemas and
+// bundles are not part of a watch.
 func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry, send func(*basev1.WatchResponse) error) error {
 	m := &basev1.DataChanges{SnapToken: string(e.Token)}
-	put := func(c *basev1.DataChange) error {
+	add := func(c *basev1.DataChange) error {
 		m.DataChanges = append(m.DataChanges, c)
 		if len(m.DataChanges) < changesMax {
 			return nil
@@ -52,7 +50,7 @@ func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry
 		return err
 	}
 	for i := range e.Changes {
-		if err := eachChange(ctx, store, e.Revision, &e.Changes[i], put); err != nil {
+		if err := addChange(ctx, store, e.Revision, &e.Changes[i], add); err != nil {
 			return err
 		}
 	}
@@ -62,24 +60,27 @@ func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry
 	return send(&basev1.WatchResponse{Changes: m})
 }
 
-func eachChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c *storage.Change, put func(*basev1.DataChange) error) error {
+// addChange translates one change and passes the results to add. r is the
+// revision of the write.
+func addChange(ctx context.Context, store *ostiary.Store, r storage.Revision, c *storage.Change, add func(*basev1.DataChange) error) error {
 	switch c.Kind {
 	case storage.TupleAdd:
-		return put(tupleChange(basev1.DataChange_OPERATION_CREATE, c.Tuple.Key()))
+		return add(tupleChange(basev1.DataChange_OPERATION_CREATE, c.Tuple.Key()))
 	case storage.TupleRemove:
-		return put(tupleChange(basev1.DataChange_OPERATION_DELETE, c.Tuple.Key()))
+		return add(tupleChange(basev1.DataChange_OPERATION_DELETE, c.Tuple.Key()))
 	case storage.AttributeSet:
-		return putAttributes(ctx, store, basev1.DataChange_OPERATION_CREATE, []rel.Attribute{c.Attribute}, put)
+		return addAttributes(ctx, store, basev1.DataChange_OPERATION_CREATE, []rel.Attribute{c.Attribute}, add)
 	case storage.AttributeRemove:
-		return putAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, []rel.Attribute{c.Attribute}, put)
+		return addAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, []rel.Attribute{c.Attribute}, add)
 	case storage.RemoveByFilter:
-		return filtered(ctx, store, r-1, &c.Filter, put)
+		return addRemoved(ctx, store, r-1, &c.Filter, add)
 	}
 	return nil
 }
 
-// filtered tells what a filter removed: what it selects at the revision before.
-func filtered(ctx context.Context, store *ostiary.Store, before storage.Revision, f *storage.Filter, put func(*basev1.DataChange) error) error {
+// addRemoved reports every tuple or attribute that a filter removed: what it
+// selects at the revision before.
+func addRemoved(ctx context.Context, store *ostiary.Store, before storage.Revision, f *storage.Filter, add func(*basev1.DataChange) error) error {
 	at, cursor := ostiary.AtRevision(before), ""
 	for {
 		var next string
@@ -87,10 +88,10 @@ func filtered(ctx context.Context, store *ostiary.Store, before storage.Revision
 		case storage.FilterTuples:
 			p, err := store.Read(ctx, ostiary.ReadRequest{Filter: f.Tuple, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
-				return translated(err)
+				return translateError(err)
 			}
 			for i := range p.Tuples {
-				if err := put(tupleChange(basev1.DataChange_OPERATION_DELETE, p.Tuples[i].Key())); err != nil {
+				if err := add(tupleChange(basev1.DataChange_OPERATION_DELETE, p.Tuples[i].Key())); err != nil {
 					return err
 				}
 			}
@@ -99,9 +100,9 @@ func filtered(ctx context.Context, store *ostiary.Store, before storage.Revision
 			p, err := store.ReadAttributes(ctx, ostiary.ReadAttributesRequest{ObjectType: f.ObjectType, ObjectID: f.ObjectID,
 				Name: f.Name, Limit: changesMax, Cursor: cursor, Consistency: at})
 			if err != nil {
-				return translated(err)
+				return translateError(err)
 			}
-			if err := putAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, p.Attributes, put); err != nil {
+			if err := addAttributes(ctx, store, basev1.DataChange_OPERATION_DELETE, p.Attributes, add); err != nil {
 				return err
 			}
 			next = p.Next
@@ -116,7 +117,8 @@ func tupleChange(op basev1.DataChange_Operation, k rel.Key) *basev1.DataChange {
 	return &basev1.DataChange{Operation: op, Type: &basev1.DataChange_Tuple{Tuple: tupleMessage(k)}}
 }
 
-func putAttributes(ctx context.Context, store *ostiary.Store, op basev1.DataChange_Operation, rows []rel.Attribute, put func(*basev1.DataChange) error) error {
+// addAttributes reports a change of attributes.
+func addAttributes(ctx context.Context, store *ostiary.Store, op basev1.DataChange_Operation, rows []rel.Attribute, add func(*basev1.DataChange) error) error {
 	for _, a := range rows {
 		m := &basev1.Attribute{Entity: entityMessage(a.Object), Attribute: a.Name}
 		if a.Value != "" {
@@ -126,7 +128,7 @@ func putAttributes(ctx context.Context, store *ostiary.Store, op basev1.DataChan
 			}
 			m = full[0]
 		}
-		if err := put(&basev1.DataChange{Operation: op, Type: &basev1.DataChange_Attribute{Attribute: m}}); err != nil {
+		if err := add(&basev1.DataChange{Operation: op, Type: &basev1.DataChange_Attribute{Attribute: m}}); err != nil {
 			return err
 		}
 	}

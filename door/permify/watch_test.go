@@ -297,7 +297,7 @@ func TestStreamEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"1", "2", "3"} {
-		if _, err := s.write(t.Context(), &change{tenant: "t1", tuples: []rel.Tuple{{Object: rel.Object{Type: "doc", ID: id},
+		if _, err := s.write(t.Context(), &writeRequest{tenant: "t1", tuples: []rel.Tuple{{Object: rel.Object{Type: "doc", ID: id},
 			Relation: "owner", Subject: rel.Subject{Type: "user", ID: "1"}}}}); err != nil {
 			t.Fatal(err)
 		}

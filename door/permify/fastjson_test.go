@@ -13,9 +13,9 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// FuzzHot: what the hand-written readers take, the general reader understands
+// FuzzFastJSON: what the hand-written readers take, the general reader understands
 // in the same way. What they leave is the general reader's anyhow.
-func FuzzHot(f *testing.F) {
+func FuzzFastJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"content","id":"1"},"permission":"view","subject":{"type":"user","id":"2"},"page_size":20}`,
 		`{"metadata":{"depth":3},"items":[{"entity":{"type":"a","id":"b"},"permission":"c","subject":{"type":"d","id":"e","relation":"..."}},{"entity":{"type":"a","id":"b2"},"permission":"c","subject":{"type":"d","id":"\u00fc"}}]}`,
@@ -29,18 +29,18 @@ func FuzzHot(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(sameHot)
+	f.Fuzz(checkFastJSON)
 }
 
-func sameHot(t *testing.T, body string) {
+func checkFastJSON(t *testing.T, body string) {
 	t.Helper()
 	var p door.Params
-	var q question
-	if parse([]byte(body), q.read) {
+	var q checkRequest
+	if readPlain([]byte(body), q.readJSON) {
 		var m *basev1.PermissionCheckRequest
-		want, err := decodeAs([]byte(body), p, func(in *basev1.PermissionCheckRequest) (question, error) {
+		want, err := decodeAs([]byte(body), p, func(in *basev1.PermissionCheckRequest) (checkRequest, error) {
 			m = in
-			return checkQuestion(in)
+			return newCheckRequest(in)
 		})
 		want.tenant = ""
 		want.context, want.arguments = nil, nil
@@ -48,9 +48,9 @@ func sameHot(t *testing.T, body string) {
 			t.Fatalf("check %q: %+v by hand, %+v otherwise (%v)", body, q, want, err)
 		}
 	}
-	var b bulk
-	if parse([]byte(body), b.read) {
-		want, err := decodeAs([]byte(body), p, bulkQuestions)
+	var b bulkCheckRequest
+	if readPlain([]byte(body), b.readJSON) {
+		want, err := decodeAs([]byte(body), p, newBulkCheckRequest)
 		want.tenant = ""
 		want.arguments = nil
 		if len(b.items) == 0 {
@@ -60,9 +60,9 @@ func sameHot(t *testing.T, body string) {
 			t.Fatalf("bulk %q: %+v by hand, %+v otherwise (%v)", body, b, want, err)
 		}
 	}
-	var c change
-	if parse([]byte(body), c.read) {
-		want, err := decodeAs([]byte(body), p, dataChange)
+	var c writeRequest
+	if readPlain([]byte(body), c.readJSON) {
+		want, err := decodeAs([]byte(body), p, newWriteRequest)
 		want.tenant = ""
 		if len(c.tuples) == 0 {
 			c.tuples = []rel.Tuple{}
@@ -76,9 +76,9 @@ func sameHot(t *testing.T, body string) {
 	}
 }
 
-// TestHotLists: lists whose items are alike but for their ids, or nearly so,
+// TestFastJSONLists: lists whose items are alike but for their ids, or nearly so,
 // mean what the general reader says.
-func TestHotLists(t *testing.T) {
+func TestFastJSONLists(t *testing.T) {
 	t.Parallel()
 	const seed, lists = 1, 20_000
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -117,10 +117,10 @@ func TestHotLists(t *testing.T) {
 			items = append(items, item())
 		}
 		body := fmt.Sprintf(`{"metadata":{},"%s":[%s]}`, pick("items", "items", "tuples"), strings.Join(items, ","+space))
-		sameHot(t, body)
-		var b bulk
-		var c change
-		if parse([]byte(body), b.read) || parse([]byte(body), c.read) {
+		checkFastJSON(t, body)
+		var b bulkCheckRequest
+		var c writeRequest
+		if readPlain([]byte(body), b.readJSON) || readPlain([]byte(body), c.readJSON) {
 			taken++
 		}
 	}
@@ -167,18 +167,18 @@ func FuzzLine(f *testing.F) {
 // FuzzToken: no text that comes as a continuous token breaks anything.
 func FuzzToken(f *testing.F) {
 	key := tokenKey("a", "b")
-	f.Add((&place{"o1.x", "last", 3, "c"}).text(key))
+	f.Add((&position{"o1.x", "last", 3, "c"}).token(key))
 	f.Add("p1.")
 	f.Add("m1.a~b")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
-		at, err := readToken(token, key)
+		at, err := parsePosition(token, key)
 		if err == nil && token != "" {
-			again, err := readToken(at.text(key), key)
+			again, err := parsePosition(at.token(key), key)
 			if err != nil || again != at {
 				t.Fatalf("%q: %+v, then %+v (%v)", token, at, again, err)
 			}
-			if _, err := readToken(token, tokenKey("a", "b", "")); err == nil {
+			if _, err := parsePosition(token, tokenKey("a", "b", "")); err == nil {
 				t.Fatalf("%q is of two questions", token)
 			}
 		}
