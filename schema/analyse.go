@@ -27,25 +27,16 @@ func (c *compilation) analyse() {
 	if c.m.Options.RequireEntrypoints {
 		c.entrypoints()
 	}
+	c.s.backward = readBackward(c.s)
 }
 
 func (c *compilation) dependencies(id RelationID, e *Expr, through CycleClass) {
-	add := func(on RelationID) {
-		if on != None {
-			c.depends[id] = append(c.depends[id], dependency{on, through})
+	for step := range e.Steps() {
+		if step.From != None {
+			c.depends[id] = append(c.depends[id], dependency{step.From, through})
 		}
 	}
 	switch e.Op {
-	case OpDirect:
-		for _, x := range e.Direct {
-			add(x.Relation)
-		}
-	case OpComputed:
-		add(e.Relation)
-	case OpArrow:
-		for _, v := range e.Via {
-			add(v.Target)
-		}
 	case OpIntersection:
 		through = max(through, CycleMixed)
 	case OpExclusion:

@@ -27,6 +27,8 @@ type Schema struct {
 	types map[string]TypeID
 	kinds map[Kind]KindID
 	model *Model
+
+	backward *Backward
 }
 
 // Kind is what can stand in a tuple: a plain object of a type, every object

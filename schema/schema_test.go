@@ -212,3 +212,52 @@ func TestHostileDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Each way from a subject to a relation is found backwards, under every
+// operator, and a relation that is read twice is listed twice.
+func TestBackward(t *testing.T) {
+	s := compile(t,
+		relation("parent", Direct(), "doc"),
+		relation("owner", Direct(), "user", "group#member"),
+		relation("viewer", Union(Direct(), Exclusion(Computed("owner"), Arrow("parent", "viewer"))), "user", "user:*"),
+		relation("both", Intersection(Computed("owner"), Arrow("parent", "owner"), Computed("owner"))),
+	)
+	id := func(name string) RelationID { return doc(t, s, name).ID }
+	back := s.Backward()
+	group, _ := s.Relation("group", "member")
+	for subject, want := range map[string][]RelationID{
+		"user:1":         {group.ID, id("owner"), id("viewer")},
+		"user:*":         {id("viewer")},
+		"group:1#member": {group.ID, id("owner")},
+		"doc:1":          {id("parent")},
+		"doc:1#viewer":   nil,
+	} {
+		sub, err := rel.ParseSubject(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := back.Naming[s.SubjectKind(sub)]; !slices.Equal(got, want) {
+			t.Errorf("tuples of the relations %v may name %s, want %v", got, subject, want)
+		}
+	}
+	type use struct {
+		to RelationID
+		op Op
+	}
+	short := func(uses []Use) (out []use) {
+		for _, u := range uses {
+			out = append(out, use{u.To, u.Op})
+		}
+		return out
+	}
+	viewer, both := id("viewer"), id("both")
+	if got, want := short(back.Uses[id("owner")]), []use{{viewer, OpComputed}, {both, OpComputed}, {both, OpArrow}, {both, OpComputed}}; !slices.Equal(got, want) {
+		t.Errorf("uses of owner: %v, want %v", got, want)
+	}
+	if got, want := short(back.Uses[viewer]), []use{{viewer, OpArrow}}; !slices.Equal(got, want) {
+		t.Errorf("uses of viewer: %v, want %v", got, want)
+	}
+	if got, want := short(back.Arrows[id("parent")]), []use{{viewer, OpArrow}, {both, OpArrow}}; !slices.Equal(got, want) {
+		t.Errorf("arrows from parent: %v, want %v", got, want)
+	}
+}
