@@ -151,12 +151,10 @@ func (p *planner) use(from schema.RelationID, u use) {
 // read collects what leads into relation to through the expression e.
 func (p *planner) read(to int32, e *schema.Expr, open bool) {
 	switch e.Op {
-	case schema.OpDirect:
-		p.direct(to, e, open)
-	case schema.OpComputed:
-		p.use(e.Relation, use{op: e.Op, to: to, open: open})
-	case schema.OpArrow:
-		p.arrow(to, e, open)
+	case schema.OpDirect, schema.OpComputed, schema.OpArrow:
+		for s := range e.Steps() {
+			p.step(to, s, open)
+		}
 	case schema.OpUnion:
 		p.readAll(to, e.Children, open)
 	case schema.OpIntersection, schema.OpExclusion:
@@ -182,25 +180,21 @@ func (p *planner) readAll(to int32, children []*schema.Expr, open bool) {
 	}
 }
 
-func (p *planner) direct(to int32, e *schema.Expr, open bool) {
-	for i := range e.Direct {
-		x := &e.Direct[i]
-		if x.Kind == p.kind || x.Kind == p.wildcard {
-			p.plan.starts = append(p.plan.starts, start{to, x, open})
-		}
-		if x.Relation != schema.None {
-			p.use(x.Relation, use{op: e.Op, to: to, reads: p.plan.relations[to].kind,
-				from: p.b.kinds[x.Kind : x.Kind+1], by: x, open: open})
-		}
+// step adds one step into relation to: a start if tuples of the step may name
+// the subject itself, and a use if the step reads another relation.
+func (p *planner) step(to int32, s schema.Step, open bool) {
+	x := s.Restriction
+	if s.Op == schema.OpDirect && (x.Kind == p.kind || x.Kind == p.wildcard) {
+		p.plan.starts = append(p.plan.starts, start{to, x, open})
 	}
-}
-
-func (p *planner) arrow(to int32, e *schema.Expr, open bool) {
-	for i := range e.Via {
-		v := &e.Via[i]
-		p.use(v.Target, use{op: e.Op, to: to, reads: p.b.kind(p.b.s.Relations[e.Relation].Kind),
-			from: p.b.plainKinds(v.Kind), by: &v.Restriction, open: open})
+	if s.From == schema.None {
+		return
 	}
+	u := use{op: s.Op, to: to, by: x, open: open}
+	if x != nil {
+		u.reads, u.from = p.b.kind(p.b.s.Relations[s.Tupleset].Kind), p.b.plainKinds(x.Kind)
+	}
+	p.use(s.From, u)
 }
 
 // narrowest picks the operand of an intersection that candidates are taken

@@ -230,17 +230,13 @@ func (w *subjectWalk) leads(id schema.RelationID) bool {
 }
 
 func (w *subjectWalk) leadsBy(e *schema.Expr) bool {
-	switch e.Op {
-	case schema.OpDirect:
-		return slices.ContainsFunc(e.Direct, func(x schema.Restriction) bool {
-			return x.Kind == w.wanted || x.Relation != schema.None && w.reaches(x.Relation)
-		})
-	case schema.OpComputed:
-		return w.reaches(e.Relation)
-	case schema.OpArrow:
-		return slices.ContainsFunc(e.Via, func(v schema.Via) bool { return w.reaches(v.Target) })
-	case schema.OpAttribute, schema.OpRule:
+	if e.Op == schema.OpAttribute || e.Op == schema.OpRule {
 		return true
+	}
+	for s := range e.Steps() {
+		if s.Op == schema.OpDirect && s.Restriction.Kind == w.wanted || s.From != schema.None && w.reaches(s.From) {
+			return true
+		}
 	}
 	return slices.ContainsFunc(e.Children, w.leadsBy)
 }

@@ -115,16 +115,13 @@ func (b *Binding) operands(id schema.RelationID, e *schema.Expr) {
 // below says whether all that an expression depends on stands in components
 // before one.
 func (b *Binding) below(e *schema.Expr, component int32) bool {
-	is := func(id schema.RelationID) bool { return id == schema.None || b.s.Relations[id].Component < component }
-	switch e.Op {
-	case schema.OpDirect:
-		return !slices.ContainsFunc(e.Direct, func(x schema.Restriction) bool { return !is(x.Relation) })
-	case schema.OpComputed:
-		return is(e.Relation)
-	case schema.OpArrow:
-		return !slices.ContainsFunc(e.Via, func(v schema.Via) bool { return !is(v.Target) })
-	case schema.OpAttribute, schema.OpRule:
+	if e.Op == schema.OpAttribute || e.Op == schema.OpRule {
 		return false // nothing to search for
+	}
+	for s := range e.Steps() {
+		if s.From != schema.None && b.s.Relations[s.From].Component >= component {
+			return false
+		}
 	}
 	return !slices.ContainsFunc(e.Children, func(ch *schema.Expr) bool { return !b.below(ch, component) })
 }
