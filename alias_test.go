@@ -8,8 +8,8 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-// TestAliasesAreNotRememberedTooLong: an alias that another engine over the
-// same driver moves, removes or takes is seen at once.
+// TestAliasesAreNotRememberedTooLong checks that an engine sees at once when
+// another engine over the same driver moves, removes or adds an alias.
 func TestAliasesAreNotRememberedTooLong(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

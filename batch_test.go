@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// atPlace is documents whose owner may be one at a place, or one of a list of
-// them.
+// atPlace returns the model of [documents] with two conditions on owners: the
+// request's place, and its list of places.
 func atPlace() *schema.Model {
 	m := documents()
 	text := expr.Type{Kind: expr.String}
@@ -36,9 +36,9 @@ func request(t testing.TB, question string, a ostiary.QueryOptions) ostiary.Chec
 	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}
 }
 
-// TestCheckManyIsItsSingleChecks asks random requests, each with a context and
-// contextual tuples of its own, many at once and one by one, at the newest and
-// at a past revision.
+// TestCheckManyIsItsSingleChecks asks random requests, which differ in their
+// context and contextual tuples, both with CheckMany and with one Check each. The
+// answers must be equal, at the newest revision and at a past one.
 func TestCheckManyIsItsSingleChecks(t *testing.T) {
 	t.Parallel()
 	const seed = 7
@@ -66,20 +66,20 @@ func TestCheckManyIsItsSingleChecks(t *testing.T) {
 			one, err := s.Check(ctx, r)
 			many := results[i]
 			if one.Decision != many.Decision || one.String() != many.String() || err == nil && one.Revision != many.Revision || fmt.Sprint(err) != fmt.Sprint(many.Err) {
-				t.Fatalf("%v of %+v: %s, %v; among many %s, %v", at, r, one, err, many, many.Err)
+				t.Fatalf("at %v, request %+v: Check returns %s, %v; CheckMany returns %s, %v", at, r, one, err, many, many.Err)
 			}
 			seen[fmt.Sprint(many.Decision, many.Err != nil)]++
 		}
 	}
-	for _, must := range []string{"true false", "false false", "unknown false", "false true"} {
-		if seen[must] == 0 {
-			t.Errorf("no request with truth and error %q: %v", must, seen)
+	for _, outcome := range []string{"true false", "false false", "unknown false", "false true"} {
+		if seen[outcome] == 0 {
+			t.Errorf("no request has the decision and error %q: %v", outcome, seen)
 		}
 	}
 }
 
-// TestCheckManyKeepsItemsApart asks one question with contexts and contextual
-// tuples that are easily taken for one another.
+// TestCheckManyKeepsItemsApart asks questions that differ only in similar contexts
+// and contextual tuples. No question may get the answer of another.
 func TestCheckManyKeepsItemsApart(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -97,22 +97,22 @@ func TestCheckManyKeepsItemsApart(t *testing.T) {
 	}, ostiary.Consistency{}))(t)
 	for i, want := range []expr.Tristate{expr.True, expr.False, expr.Unknown, expr.True, expr.False, expr.False, expr.False, expr.True} {
 		if results[i].Decision != want || results[i].Revision != 2 {
-			t.Errorf("item %d: %v at %d, not %v", i, results[i], results[i].Revision, want)
+			t.Errorf("item %d: got %v at revision %d, want %v at revision 2", i, results[i], results[i].Revision, want)
 		}
 	}
 	wantKind(t, results[5].Err, ostiary.ErrNoType)
 	wantKind(t, results[6].Err, ostiary.ErrInvalidRequest)
 }
 
-// TestCheckManyAtOneTime lets a tuple expire while its requests are answered:
-// all of them are of one mind.
+// TestCheckManyAtOneTime lets a tuple expire while CheckMany runs. All requests
+// must be evaluated at the time at which the call began.
 func TestCheckManyAtOneTime(t *testing.T) {
 	t.Parallel()
 	ctx, start := context.Background(), newClock()
-	asking, step := start.Now(), time.Duration(0)
-	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { asking = asking.Add(step); return asking }}), documents())
+	now, step := start.Now(), time.Duration(0)
+	s := newStore(t, newEngine(t, ostiary.Options{Clock: func() time.Time { now = now.Add(step); return now }}), documents())
 	soon := tup(t, "document:1#owner@user:a")
-	soon.Expires = rel.TimeOf(asking.Add(time.Second))
+	soon.Expires = rel.TimeOf(now.Add(time.Second))
 	must(s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{soon}}))(t)
 	step = 400 * time.Millisecond
 	requests := make([]ostiary.CheckRequest, 10)
@@ -121,7 +121,7 @@ func TestCheckManyAtOneTime(t *testing.T) {
 	}
 	for i, r := range must(s.CheckMany(ctx, requests, ostiary.Consistency{}))(t) {
 		if !r.Allowed() {
-			t.Errorf("item %d: %v", i, r)
+			t.Errorf("item %d: got %v, want true", i, r)
 		}
 	}
 }
@@ -131,24 +131,24 @@ func TestCheckManyBounds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
 	plain := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
-	laden := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
-	tooLaden := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
-	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{laden, tooLaden}, ostiary.Consistency{}))(t)
+	atBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
+	aboveBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
+	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{atBound, aboveBound}, ostiary.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Allowed() {
-		t.Errorf("at and above ContextTuples: %v", results)
+		t.Errorf("at and above the bound ContextTuples: got %v, want true and an error", results)
 	}
 	wantKind(t, results[1].Err, ostiary.ErrBound)
 	_, err := s.CheckMany(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.Consistency{})
 	wantKind(t, err, ostiary.ErrBound)
 	if none := must(s.CheckMany(ctx, nil, ostiary.Consistency{}))(t); len(none) != 0 {
-		t.Errorf("%v", none)
+		t.Errorf("no requests: got %v, want no results", none)
 	}
 	_, err = s.CheckMany(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
 	if err == nil {
-		t.Error("a revision that nobody has was answered")
+		t.Error("a revision that does not exist was answered")
 	}
 	cancel()
-	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{laden, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{atBound, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// benchTuples is the size of the benchmarks' data; OSTIARY_BENCH_TUPLES sets
-// another.
+// benchTuples returns how many tuples the benchmarks use. OSTIARY_BENCH_TUPLES
+// overrides the default.
 func benchTuples(b *testing.B) int {
 	n, err := strconv.Atoi(os.Getenv("OSTIARY_BENCH_TUPLES"))
 	if err != nil {
@@ -30,7 +30,7 @@ func benchTuples(b *testing.B) int {
 	return n
 }
 
-// shapeModel is graphtest.Model without its text.
+// shapeModel returns the model that graphtest.Model gives as text.
 func shapeModel() *schema.Model {
 	user, members := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
 	direct := func(name string, subjects ...schema.SubjectType) schema.RelationDef {
@@ -70,11 +70,11 @@ func benchStore(b *testing.B) (*ostiary.Store, graphtest.Shape) {
 	return s, shape
 }
 
-// cpu is the processor time that this thread, or with everybody the process,
-// has taken: the steadier measure where others use the machine.
-func cpu(everybody bool) time.Duration {
+// cpu returns the processor time that this thread has used, or the whole process
+// if wholeProcess is true. On a shared machine it varies less than elapsed time.
+func cpu(wholeProcess bool) time.Duration {
 	who := 1 // RUSAGE_THREAD
-	if everybody {
+	if wholeProcess {
 		who = syscall.RUSAGE_SELF
 	}
 	var u syscall.Rusage
@@ -84,9 +84,9 @@ func cpu(everybody bool) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCheck asks by strings, uniformly random, half of the answers yes:
-// one stored tuple decides (direct), or document, folder, group and user
-// (3-hop).
+// BenchmarkCheck asks uniformly random questions, half of which are allowed. In
+// the direct case one stored tuple decides; in the 3-hop case the path is document,
+// folder, group, user.
 func BenchmarkCheck(b *testing.B) {
 	s, shape := benchStore(b)
 	ctx := context.Background()
@@ -114,7 +114,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkListObjects lists the 1,000 documents of a user, three hops away.
+// BenchmarkListObjects lists the 1,000 documents that a user reaches in three hops.
 func BenchmarkListObjects(b *testing.B) {
 	s, shape := benchStore(b)
 	ctx := context.Background()
@@ -137,8 +137,8 @@ func BenchmarkListObjects(b *testing.B) {
 	}
 }
 
-// fdatasync measures the disk: 128 bytes appended and synced, the median of
-// 200.
+// fdatasync returns how long the disk takes to append and sync 128 bytes: the
+// median of 200 tries.
 func fdatasync(b testing.TB, dir string) time.Duration {
 	f, err := os.CreateTemp(dir, "sync")
 	if err != nil {
@@ -158,8 +158,8 @@ func fdatasync(b testing.TB, dir string) time.Duration {
 	return times[len(times)/2]
 }
 
-// BenchmarkWrite writes single tuples durably on Pebble, from 1 and from 64
-// writers, and prints the rate and the latencies as multiples of fdatasync.
+// BenchmarkWrite writes single tuples durably on Pebble, with 1 writer and with
+// 64, and reports the rate and the latencies in multiples of fdatasync.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -212,7 +212,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkImport imports durably on Pebble, b.N × 100,000 tuples' shape.
+// BenchmarkImport imports b.N × 100,000 tuples durably on Pebble.
 func BenchmarkImport(b *testing.B) {
 	for _, kind := range []string{"memory", "pebble"} {
 		b.Run(kind, func(b *testing.B) {
@@ -241,9 +241,9 @@ func BenchmarkImport(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckUnderWrites asks direct questions while 10,000 tuples a second
-// are written durably, in batches of 10, and prints the median and the worst
-// beside those of a quiet store, measured in turns.
+// BenchmarkCheckUnderWrites asks direct questions while 10,000 tuples a second are
+// written durably in batches of 10. It reports the median and the worst latency,
+// and those of a store without writes, measured in turns.
 func BenchmarkCheckUnderWrites(b *testing.B) {
 	driver, err := pebble.Open(b.TempDir()+"/data", pebble.Options{})
 	if err != nil {
@@ -262,7 +262,7 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 			if at.After(end) {
 				return times
 			}
-			for range 10 { // the clock costs as much as a check
+			for range 10 { // reading the clock costs as much as a check
 				q := &qs[n%len(qs)]
 				if r, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject}); err != nil || r.Allowed() != q.Allowed {
 					b.Fatal(r, err)
@@ -312,8 +312,8 @@ func BenchmarkCheckUnderWrites(b *testing.B) {
 	b.ReportMetric(float64(written)/3, "writes/s")
 }
 
-// BenchmarkSmallStore asks one question of a store of three tuples that is not
-// loaded, and prints what each loaded one holds.
+// BenchmarkSmallStore asks one question of a store with three tuples that is not
+// loaded, and reports the memory of each loaded store.
 func BenchmarkSmallStore(b *testing.B) {
 	driver, err := pebble.Open(b.TempDir()+"/data", pebble.Options{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// TestChangesAfterRevision reads the log from each of its revisions on: what
-// follows is what follows that revision's token.
+// TestChangesAfterRevision reads the log after each of its revisions, by number
+// and by token. Both must return the same entries.
 func TestChangesAfterRevision(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {

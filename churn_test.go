@@ -19,9 +19,9 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// TestChurn writes and removes tuples of fresh names around a few that stay:
-// memory must not remember the names for ever. OSTIARY_CHURN sets the number of
-// pairs; by default there are 150,000.
+// TestChurn writes and removes tuples with new names, while a few other tuples
+// stay. The memory of unused names must be reclaimed. OSTIARY_CHURN sets how many
+// tuples are written and removed; the default is 150,000.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	ctx, clock := context.Background(), newClock()
@@ -60,7 +60,7 @@ func TestChurn(t *testing.T) {
 	must(struct{}{}, s.Compact(ctx))(t)
 	st := must(s.Stats(ctx))(t)
 	if st.Graph.Tuples != each || st.Graph.Names > 4*each {
-		t.Errorf("in the end: %+v", st.Graph)
+		t.Errorf("too much is left at the end: %+v", st.Graph)
 	}
 	if most := 2 * pairs; pairs >= 150_000 && peak >= most {
 		t.Errorf("%d names at the most, of %d given", peak, most)
@@ -77,11 +77,11 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnOnDisk writes and removes tuples of fresh names, half of them by
-// their expiry, around OSTIARY_CHURN_LIVE tuples that stay, on Pebble: the
-// folder, and with a million tuples the process's memory, must end within 1.5
-// times of what they were after the import. OSTIARY_CHURN sets the number of
-// pairs; by default there are 20,000 tuples and 40,000 pairs.
+// TestChurnOnDisk writes and removes tuples with new names on Pebble, while
+// OSTIARY_CHURN_LIVE other tuples stay (default 20,000). Half of the removals are
+// expiries. OSTIARY_CHURN sets how many tuples come and go (default 40,000). At the
+// end the folder may have at most 1.5 times its size after the import, and with a
+// million live tuples also the process's memory.
 func TestChurnOnDisk(t *testing.T) {
 	ctx, clock := context.Background(), newClock()
 	number := func(name string, otherwise int) int {
@@ -146,7 +146,7 @@ func TestChurnOnDisk(t *testing.T) {
 	}
 	st := must(s.Stats(ctx))(t)
 	if st.Graph.Tuples != tuples+1 {
-		t.Errorf("%d tuples are left, not %d", st.Graph.Tuples, tuples+1)
+		t.Errorf("%d tuples are left, want %d", st.Graph.Tuples, tuples+1)
 	}
 	memoryAfter, diskAfter := resident(t), folderBytes(t, dir)
 	t.Logf("%d tuples and %d pairs: memory from %d to %d bytes (%.2f), folder from %d to %d (%.2f)", live, pairs,
@@ -154,7 +154,7 @@ func TestChurnOnDisk(t *testing.T) {
 	if live >= 1_000_000 && memoryAfter > memory*3/2 {
 		t.Errorf("memory grew from %d to %d bytes", memory, memoryAfter)
 	}
-	const logs = 4 * 32 << 20 // of the memtables, and what waits to be removed
+	const logs = 4 * 32 << 20 // of the memtables, and files that are not removed yet
 	if diskAfter > disk*3/2+logs {
 		t.Errorf("the folder grew from %d to %d bytes", disk, diskAfter)
 	}
@@ -166,7 +166,8 @@ func TestChurnOnDisk(t *testing.T) {
 	}
 }
 
-// resident is the process's memory after a collection.
+// resident returns the process's resident memory, in bytes, after a garbage
+// collection.
 func resident(t testing.TB) int64 {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
@@ -183,7 +184,7 @@ func resident(t testing.TB) int64 {
 func folderBytes(t testing.TB, dir string) (n int64) {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // what goes while we look is gone
+			return nil // the file was removed during the walk
 		}
 		if info, err := d.Info(); err == nil {
 			n += info.Size()

@@ -9,8 +9,9 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// A schema that is bound after the newest view was made has kinds which that
-// view does not know: contextual tuples must count all the same.
+// TestContextualTuplesInAnEmptyStore asks with contextual tuples in a store whose
+// newest view is older than the binding of its schema. The view does not know the
+// schema's kinds, but the contextual tuples must count.
 func TestContextualTuplesInAnEmptyStore(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{}), &schema.Model{Types: []schema.TypeDef{{Name: "user"},
 		{Name: "document", Relations: []schema.RelationDef{

@@ -19,7 +19,7 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// worlds is the factor by which OSTIARY_WORLDS makes a random test longer.
+// worlds returns the factor by which OSTIARY_WORLDS makes random tests longer.
 func worlds(t testing.TB) int {
 	n, err := strconv.Atoi(os.Getenv("OSTIARY_WORLDS"))
 	if err != nil || n < 1 {
@@ -28,7 +28,8 @@ func worlds(t testing.TB) int {
 	return n
 }
 
-// ledger is what writers were told, in their own order.
+// ledger records the writes that were acknowledged, in the order in which the
+// writers add them.
 type ledger struct {
 	mu     sync.Mutex
 	acked  []ostiary.Token
@@ -47,8 +48,8 @@ func (l *ledger) copy() ([]ostiary.Token, []string) {
 	return l.acked[:len(l.acked):len(l.acked)], l.tuples[:len(l.tuples):len(l.tuples)]
 }
 
-// TestCrash takes the power away while writers are at work: what was
-// acknowledged is there, its tokens are confirmed, and writing goes on.
+// TestCrash simulates a power failure while writers run. After it, every
+// acknowledged write is present, its token is valid, and new writes succeed.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	const seed = 3
@@ -96,18 +97,18 @@ func afterCrash(t *testing.T, fs vfs.FS, id storage.StoreID, tokens []ostiary.To
 		want(t, s, tuple, "true")
 		if i%50 == 0 {
 			if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.AtLeast(tokens[i])}); got != "true" {
-				t.Errorf("%s: %s at its token", tuple, got)
+				t.Errorf("%s: got %s at its token, want true", tuple, got)
 			}
 		}
 	}
 	st := must(s.Stats(ctx))(t)
 	if int(st.Revision) != st.Graph.Tuples+1 {
-		t.Errorf("revision %d with %d tuples: an entry is there in part", st.Revision, st.Graph.Tuples)
+		t.Errorf("revision %d has %d tuples: an entry was applied in part", st.Revision, st.Graph.Tuples)
 	}
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:after#owner@user:crash")}))(t)
 }
 
-// badLine is a driver behind a network that loses requests and answers.
+// badLine is a driver behind a network that loses requests and responses.
 type badLine struct {
 	storage.Driver
 	mu  sync.Mutex
@@ -121,17 +122,17 @@ func (b *badLine) Append(ctx context.Context, id storage.StoreID, after storage.
 	luck := b.rng.IntN(6)
 	b.mu.Unlock()
 	if luck == 0 {
-		return storage.Head{}, errLine // lost on the way there
+		return storage.Head{}, errLine // the request is lost
 	}
 	head, err := b.Driver.Append(ctx, id, after, entries)
 	if luck == 1 && err == nil {
-		return storage.Head{}, errLine // or back
+		return storage.Head{}, errLine // the response is lost
 	}
 	return head, err
 }
 
-// TestLostAnswers counts each write once: one that was acknowledged is there,
-// one that failed is not.
+// TestLostAnswers writes through [badLine]. A write that was acknowledged must be
+// applied once, and a write that failed must not be applied.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	const seed = 5
@@ -174,7 +175,7 @@ func TestLostAnswers(t *testing.T) {
 			truth, n = "true", n+1
 		}
 		if got := ask(t, s, tuple, ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != truth {
-			t.Errorf("%s: %s, not %s", tuple, got, truth)
+			t.Errorf("%s: got %s, want %s", tuple, got, truth)
 		}
 	}
 	st := must(s.Stats(ctx))(t)
@@ -183,8 +184,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestRestoredBackup puts an older state of the data under a running engine:
-// what is stored is the truth, and tokens of the lost history are refused.
+// TestRestoredBackup replaces the data under a running engine with an older state.
+// The engine must answer from the stored data and refuse tokens of the lost history.
 func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -198,7 +199,7 @@ func TestRestoredBackup(t *testing.T) {
 	lost := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:lost")}))(t)
 	d.Driver = must(newKV(backup))(t)
 	if got := ask(t, s, "document:1#owner@user:lost", ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); got != "false" {
-		t.Errorf("lost: %s", got)
+		t.Errorf("a tuple of the lost history: got %s, want false", got)
 	}
 	want(t, s, "document:1#owner@user:kept", "true")
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:new")}))(t)

@@ -15,10 +15,11 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// viewers is the permission that the tests of differences compare.
+// viewers selects the permission that the tests of differences compare.
 var viewers = ostiary.PermissionSelector{ObjectType: "document", Relation: "viewer", SubjectType: "user"}
 
-// differences reads all pages and prints each change.
+// differences reads all pages. It returns each change as text, and how many checks
+// the pages took.
 func differences(t testing.TB, s *ostiary.Store, r ostiary.DifferenceRequest) (out []string, checked int) {
 	t.Helper()
 	for {
@@ -64,7 +65,7 @@ func TestDifference(t *testing.T) {
 		for try := range 2 {
 			r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second), Limit: 1 + try}
 			got, _ := differences(t, s, r)
-			// Bob keeps document 2 by his own tuple.
+			// Bob keeps document 2 because of his own tuple.
 			wantLines(t, got, "document:1 user:carl false>true", "document:2 user:anne false>true", "document:2 user:carl false>true")
 			r.From, r.To = ostiary.AtExactly(second), ostiary.AtExactly(third)
 			got, _ = differences(t, s, r)
@@ -107,11 +108,12 @@ func TestDifferenceOfSchemas(t *testing.T) {
 	got, _ := differences(t, s, r)
 	wantLines(t, got, "document:1 user:anne true>false", "document:3 user:carl true>false")
 	r.SchemaID = must(s.Schemas(ctx))(t)[0].ID
-	got, _ = differences(t, s, r) // one schema for both sides: no difference
+	got, _ = differences(t, s, r) // no difference under one schema
 	wantLines(t, got)
 }
 
-// TestDifferenceCost counts what a small change costs beside many tuples.
+// TestDifferenceCost checks that a small change in a store with many tuples takes
+// few checks.
 func TestDifferenceCost(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -128,7 +130,7 @@ func TestDifferenceCost(t *testing.T) {
 	got, checked := differences(t, s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
 	wantLines(t, got, "document:new user:u1 false>true", "document:3-3 user:u3 true>false")
 	if checked > 8 {
-		t.Errorf("%d checks for two changes", checked)
+		t.Errorf("two changes took %d checks, want at most 8", checked)
 	}
 }
 
@@ -141,7 +143,7 @@ func TestDifferenceRefuses(t *testing.T) {
 	second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
 	must(twin.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
 	r := ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(first), To: ostiary.AtExactly(second)}
-	got, _ := differences(t, s, r) // at the bound of changes, in pages of two checks
+	got, _ := differences(t, s, r) // as many changes as the bound allows, in pages of two checks
 	wantLines(t, got, "document:1 user:anne false>true", "document:2 user:anne false>true", "document:3 user:bob false>true")
 	page := must(s.Difference(ctx, r))(t)
 	for name, c := range map[string]struct {
@@ -149,28 +151,28 @@ func TestDifferenceRefuses(t *testing.T) {
 		r     ostiary.DifferenceRequest
 		kind  error
 	}{
-		"backwards":             {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(second), To: ostiary.AtExactly(first)}, ostiary.ErrInvalidRequest},
-		"a twin's token":        {twin, r, ostiary.ErrToken},
-		"a twin's cursor":       {twin, ostiary.DifferenceRequest{PermissionSelector: viewers, Cursor: page.Next}, ostiary.ErrToken},
-		"another permission":    {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, ostiary.ErrCursor},
-		"no such type":          {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, ostiary.ErrNoType},
-		"no such relation":      {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
-		"no such subject":       {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
-		"a future":              {s, ostiary.DifferenceRequest{PermissionSelector: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"a revision of no time": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(1, 0)), To: ostiary.AtTime(time.Unix(0, 0))}, ostiary.ErrNoSchema},
+		"backwards":               {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(second), To: ostiary.AtExactly(first)}, ostiary.ErrInvalidRequest},
+		"a twin's token":          {twin, r, ostiary.ErrToken},
+		"a twin's cursor":         {twin, ostiary.DifferenceRequest{PermissionSelector: viewers, Cursor: page.Next}, ostiary.ErrToken},
+		"another permission":      {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, Cursor: page.Next}, ostiary.ErrCursor},
+		"no such type":            {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "x", Relation: "owner", SubjectType: "user"}, To: r.To}, ostiary.ErrNoType},
+		"no such relation":        {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
+		"no such subject":         {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
+		"a future":                {s, ostiary.DifferenceRequest{PermissionSelector: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
+		"before the first schema": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(1, 0)), To: ostiary.AtTime(time.Unix(0, 0))}, ostiary.ErrNoSchema},
 	} {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := c.store.Difference(short, c.r)
 		cancel()
 		t.Run(name, func(t *testing.T) { wantKind(t, err, c.kind) })
 	}
-	for i := range len(page.Next) { // any text is survived
+	for i := range len(page.Next) { // a changed cursor must not panic
 		b := []byte(page.Next)
 		b[i] ^= 1
 		r := r
 		r.Cursor = string(b)
 		if _, err := s.Difference(ctx, r); err == nil && i > 60 {
-			continue // a place may be any
+			continue // these bytes are the position: any ids
 		}
 	}
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:4#owner@user:anne")}))(t)
@@ -183,17 +185,18 @@ func TestDifferenceRefuses(t *testing.T) {
 	_ = storage.Revision(0)
 }
 
-// TestDifferencePlaces: what changes reach is bounded, at the bound and one
-// above it.
-func TestDifferencePlaces(t *testing.T) {
+// TestDifferenceUsersets tests the bound of the usersets that changes reach, at the
+// limit and one below it.
+func TestDifferenceUsersets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	for most, kind := range map[int]error{7: nil, 6: ostiary.ErrBound} {
-		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferencePlaces: most}}), documents())
+	for limit, kind := range map[int]error{7: nil, 6: ostiary.ErrBound} {
+		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferencePlaces: limit}}), documents())
 		from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
 			"document:2#parent@folder:f", "document:3#parent@folder:f", "document:4#viewer@group:g#member", "document:5#owner@user:x")}))(t)
 		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)
-		// The group, the folder, four documents: six; and a seventh, none.
+		// The group, the folder and four documents are six usersets. The other group is
+		// the seventh.
 		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:other#member@user:anne")}))(t)
 		_, err := s.Difference(ctx, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtExactly(from)})
 		if kind == nil && err != nil {
@@ -204,8 +207,8 @@ func TestDifferencePlaces(t *testing.T) {
 	}
 }
 
-// BenchmarkDifference compares two revisions 100 changes apart in a store of
-// 100,000 tuples.
+// BenchmarkDifference compares two revisions with 100 changes in between, in a
+// store of 100,000 tuples.
 func BenchmarkDifference(b *testing.B) {
 	ctx := context.Background()
 	s, _ := benchStore(b)
@@ -222,9 +225,9 @@ func BenchmarkDifference(b *testing.B) {
 	}
 }
 
-// TestDifferenceOfManyNames: what many names cost follows their number, and ids
-// that nothing can have are refused: "#" would be taken for a place in the order,
-// and the pages would begin again and again.
+// TestDifferenceOfManyNames selects very many subjects, which must not take
+// quadratic time. It also checks that malformed ids are refused: an id "#" would
+// have a special meaning in a cursor, and the pages would never end.
 func TestDifferenceOfManyNames(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -238,14 +241,14 @@ func TestDifferenceOfManyNames(t *testing.T) {
 		r.Subjects = append(r.Subjects, fmt.Sprint(i))
 	}
 	if page := must(s.Difference(ctx, r))(t); len(page.Changes) != 10 || page.Next == "" {
-		t.Errorf("%d changes, next %q", len(page.Changes), page.Next)
+		t.Errorf("got %d changes and next %q, want 10 and a cursor", len(page.Changes), page.Next)
 	}
 	for _, id := range []string{"#", "", "a#b", "a b", strings.Repeat("x", rel.IDBytesMax+1)} {
 		for _, p := range []ostiary.PermissionSelector{{Subjects: []string{"0", id}}, {Objects: []string{id}}} {
 			p.ObjectType, p.Relation, p.SubjectType = viewers.ObjectType, viewers.Relation, viewers.SubjectType
 			r := r
 			if r.PermissionSelector = p; !errors.Is(second(s.Difference(ctx, r)), ostiary.ErrInvalidName) {
-				t.Errorf("%.10q is taken", id)
+				t.Errorf("id %.10q was accepted", id)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// documents is a small model: documents in folders, groups of users.
+// documents returns a small model: documents in folders, and groups of users.
 func documents() *schema.Model {
 	user, group := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
 	direct := func(name string, subjects ...schema.SubjectType) schema.RelationDef {
@@ -50,7 +50,8 @@ func tups(t testing.TB, texts ...string) []rel.Tuple {
 	return out
 }
 
-// ask answers "object#relation@subject".
+// ask checks a question of the form "object#relation@subject" and returns the
+// decision as text.
 func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.QueryOptions) string {
 	t.Helper()
 	q := tup(t, question)
@@ -64,7 +65,7 @@ func ask(t testing.TB, s *ostiary.Store, question string, a ostiary.QueryOptions
 func want(t testing.TB, s *ostiary.Store, question, truth string) {
 	t.Helper()
 	if got := ask(t, s, question, ostiary.QueryOptions{}); got != truth {
-		t.Errorf("%s: %s, not %s", question, got, truth)
+		t.Errorf("%s: got %s, want %s", question, got, truth)
 	}
 }
 
@@ -92,7 +93,7 @@ func newEngine(t testing.TB, o ostiary.Options) *ostiary.Engine {
 	return e
 }
 
-// newStore returns a store with a schema (none if m is nil).
+// newStore creates a store with the schema m, or without a schema if m is nil.
 func newStore(t testing.TB, e *ostiary.Engine, m *schema.Model) *ostiary.Store {
 	t.Helper()
 	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: t.Name()})
@@ -111,7 +112,7 @@ func wantKind(t testing.TB, err, kind error) {
 	t.Helper()
 	var e *ostiary.Error
 	if !errors.Is(err, kind) || !errors.As(err, &e) || e.Kind != kind {
-		t.Errorf("error %v, wanted kind %q", err, kind)
+		t.Errorf("got error %v, want kind %q", err, kind)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestPastRevisions(t *testing.T) {
 		for j := range 10 {
 			got := ask(t, s, fmt.Sprintf("document:1#owner@user:u%d", j), ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)})
 			if (got == "true") != (i == j) {
-				t.Errorf("owner u%d at %d: %s", j, i, got)
+				t.Errorf("owner u%d at write %d: got %s", j, i, got)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// projects is a model of the field's shape: a project with a relation for each
-// thing that can be done in it, 54 in all, most of them also a role's.
+// projects returns a model with the shape of a typical application: a project has
+// 54 relations, one for each permission, and most of them also follow from a role.
 func projects() *schema.Model {
 	who := []schema.SubjectType{{Type: "identity"}, {Type: "group", Relation: "member"}}
 	role := func(name string, also ...schema.Rewrite) schema.RelationDef {
@@ -38,7 +38,8 @@ func projects() *schema.Model {
 		{Name: "group", Relations: []schema.RelationDef{{Name: "member", Subjects: who[:1], Rewrite: schema.Direct()}}}, server, project}}
 }
 
-// entitled makes ten projects in which bob has something here and there.
+// entitled creates ten projects and gives bob one role in each. It returns a
+// request for all of them.
 func entitled(t testing.TB, s *ostiary.Store) ostiary.EntitlementsRequest {
 	t.Helper()
 	r := ostiary.EntitlementsRequest{Subject: rel.Subject{Type: "identity", ID: "bob"}}
@@ -151,8 +152,8 @@ func TestEntitlementsBound(t *testing.T) {
 	wantKind(t, err, ostiary.ErrBound)
 }
 
-// BenchmarkEntitlements asks 10 projects × 54 relations in one call, and the
-// same as a batch.
+// BenchmarkEntitlements asks about 10 projects × 54 relations: in one call, and as
+// a batch of checks.
 func BenchmarkEntitlements(b *testing.B) {
 	ctx := context.Background()
 	s := newStore(b, newEngine(b, ostiary.Options{}), projects())

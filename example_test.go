@@ -9,8 +9,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Embedding in fifteen lines: an engine in memory, a schema, two tuples, two
-// questions.
+// This example embeds an engine in memory. It writes a schema and two tuples, and
+// asks two questions.
 func Example() {
 	ctx := context.Background()
 	engine, _ := ostiary.Open(ctx, ostiary.Options{})

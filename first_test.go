@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TestFirst: the one subject of a relation; none where nothing was written, in
-// a relation or type that nobody knows, or where all of it has expired.
+// TestFirst asks for the only subject of a relation. There is none if no tuple was
+// written, if the schema lacks the relation or type, or if the tuple has expired.
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -24,7 +24,7 @@ func TestFirst(t *testing.T) {
 		t.Helper()
 		got, ok, err := s.FirstSubject(ctx, rel.Object{Type: "document", ID: id}, relation, subject)
 		if err != nil || got != want || ok != (want != "") {
-			t.Errorf("%s#%s@%s: %q %v %v, want %q", id, relation, subject, got, ok, err, want)
+			t.Errorf("first %[3]s with %[2]s on document %[1]s: got %[4]q, %[5]v, %[6]v, want %[7]q", id, relation, subject, got, ok, err, want)
 		}
 	}
 	first("1", "owner", "user", "anne")
@@ -36,8 +36,8 @@ func TestFirst(t *testing.T) {
 	first("1", "owner", "group", "")
 }
 
-// TestFirsts: the numbers that are looked up once are looked up again where the
-// store was dropped, loaded anew with others, or compacted.
+// TestFirsts uses a SubjectLookup across loads and compactions. The lookup keeps
+// the graph's numbers, and must look them up again when the graph is replaced.
 func TestFirsts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -49,12 +49,12 @@ func TestFirsts(t *testing.T) {
 			ask := func(f *ostiary.SubjectLookup, want string) {
 				t.Helper()
 				if got, ok, err := f.First(ctx, "1"); err != nil || got != want || ok != (want != "") {
-					t.Errorf("%q %v %v, want %q", got, ok, err, want)
+					t.Errorf("got %q, %v, %v, want %q", got, ok, err, want)
 				}
 			}
 			ask(owners, "")
-			// Kinds are numbered in the order they come; after a load, in the order of
-			// the rows.
+			// Kinds are numbered in the order in which tuples use them. A load reads
+			// the tuples in another order than they were written in.
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#parent@folder:f", "folder:f#viewer@user:bob")}))(t)
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#viewer@user:bob")}))(t)
 			for range 3 {
@@ -72,8 +72,8 @@ func TestFirsts(t *testing.T) {
 	}
 }
 
-// TestSchemasInAWrite: schemas, tuples and documents in one entry, or nothing
-// of it.
+// TestSchemasInAWrite writes schemas, tuples and documents in one entry. If one of
+// them is refused, nothing is written.
 func TestSchemasInAWrite(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -95,7 +95,7 @@ func TestSchemasInAWrite(t *testing.T) {
 			must(s.Write(ctx, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{{Model: other}}, Add: tups(t, "document:1#owner@user:anne"),
 				Documents: []ostiary.Document{{Kind: "note", Key: "1"}}}))(t)
 			if after := must(s.Stats(ctx))(t).Revision; after != before+1 {
-				t.Errorf("%d entries", after-before)
+				t.Errorf("the write made %d entries, want 1", after-before)
 			}
 			info := must(s.CurrentSchema(ctx, "other"))(t)
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "other/document:1#owner@other/user:anne")}))(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-// numbered yields n tuples, and then those given.
+// numbered yields n generated tuples, and then the tuples of more.
 func numbered(t testing.TB, n int, more ...string) iter.Seq2[rel.Tuple, error] {
 	tail := tups(t, more...)
 	return func(yield func(rel.Tuple, error) bool) {
@@ -49,7 +49,7 @@ func TestImport(t *testing.T) {
 		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || len(seen) != 10 || seen[9] != 950 {
 			t.Errorf("%+v, progress %v", done, seen)
 		}
-		// Again: every key is there.
+		// The same import again finds every key.
 		o.Progress = nil
 		done, err := s.Import(ctx, numbered(t, 950), o)
 		wantKind(t, err, ostiary.ErrTupleExists)
@@ -61,8 +61,8 @@ func TestImport(t *testing.T) {
 		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
 			t.Errorf("%+v", done)
 		}
-		// A key that comes twice in one entry, and one tuple that is refused: their
-		// entry is not written, those before it are.
+		// A key occurs twice in one entry, or the schema refuses a tuple: that entry
+		// is not written, and the entries before it are.
 		o.OnDuplicate = ostiary.Fail
 		for _, last := range [][]string{{"folder:1#viewer@user:x", "folder:1#viewer@user:x"}, {"folder:1#viewer@user:x", "folder:1#viewer@folder:2"}} {
 			_, err := s.Import(ctx, numbered(t, 0, last...), o)
@@ -71,7 +71,7 @@ func TestImport(t *testing.T) {
 			}
 			want(t, s, "folder:1#viewer@user:x", "false")
 		}
-		broken := errors.New("the file is cut")
+		broken := errors.New("the file is truncated")
 		done, err = s.Import(ctx, func(yield func(rel.Tuple, error) bool) {
 			for i := range 250 {
 				if !yield(tup(t, fmt.Sprintf("folder:%d#viewer@user:y", i)), nil) {
@@ -113,13 +113,13 @@ func TestExport(t *testing.T) {
 			got[x] = true
 		}
 		if len(got) != n {
-			t.Errorf("%d tuples, not %d", len(got), n)
+			t.Errorf("exported %d tuples, want %d", len(got), n)
 		}
 	}
 }
 
-// TestImportIsItsWrites imports tuples that often have a key that is there
-// already, in the store or in the same entry, and writes the same ones by one.
+// TestImportIsItsWrites imports tuples into one store and writes the same tuples
+// one by one into another. Keys often repeat. Both stores must end equal.
 func TestImportIsItsWrites(t *testing.T) {
 	t.Parallel()
 	const seed = 5
@@ -158,17 +158,17 @@ func TestImportIsItsWrites(t *testing.T) {
 				}
 			}, ostiary.ImportOptions{EntryTuples: chunk, OnDuplicate: policy})
 			if done.Read != written/chunk*chunk || (err == nil) != (written == len(tuples)) {
-				t.Fatalf("policy %d: %+v, %v, but %d could be written", policy, done, err, written)
+				t.Fatalf("action %d: the import returned %+v, %v, but %d single writes succeeded", policy, done, err, written)
 			}
 			if err != nil {
 				wantKind(t, err, ostiary.ErrTupleExists)
 				if where := fmt.Sprintf("tuple %d:", written+1); !strings.Contains(err.Error(), where) {
-					t.Errorf("%v, not at %s", err, where)
+					t.Errorf("got error %v, want %q in it", err, where)
 				}
 				continue
 			}
 			if a, b := exported(t, stores[0]), exported(t, stores[1]); !maps.Equal(a, b) {
-				t.Fatalf("policy %d: %v, not %v", policy, b, a)
+				t.Fatalf("action %d: imported %v, want %v", policy, b, a)
 			}
 		}
 	}
@@ -186,9 +186,9 @@ func exported(t testing.TB, s *ostiary.Store) map[rel.Tuple]bool {
 	return all
 }
 
-// TestImportOnABadLine imports while another writes to the same store, through
-// a driver that loses requests and answers: what an import says it has read is
-// there, and nothing after it.
+// TestImportOnABadLine imports through [badLine], while another writer uses the
+// same store. The tuples that the import reports as read must be present, and no
+// tuple after them.
 func TestImportOnABadLine(t *testing.T) {
 	t.Parallel()
 	const seed, chunk, chunks, rounds = 9, 10, 8, 60
@@ -206,7 +206,7 @@ func TestImportOnABadLine(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				_, err := to.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("folder:%d-%d#viewer@user:a", w, i))})
-				// Of two that write without a pause, one may lose every time.
+				// One of two writers that never pause may lose every conflict.
 				if err != nil && !errors.Is(err, errLine) && !errors.Is(err, ostiary.ErrConflict) {
 					t.Error(err)
 					return
@@ -234,13 +234,13 @@ func TestImportOnABadLine(t *testing.T) {
 		}
 		for i := range chunk * chunks {
 			if got := ask(t, s, name(i), ostiary.QueryOptions{Consistency: ostiary.FullyConsistent()}); (got == "true") != (i < done.Read) {
-				t.Fatalf("round %d: of %d read, tuple %d is %s", round, done.Read, i, got)
+				t.Fatalf("round %d: after %d tuples were read, tuple %d is %s", round, done.Read, i, got)
 			}
 		}
 	}
 	stop.Store(true)
 	writers.Wait()
 	if complete == 0 || complete == rounds {
-		t.Errorf("%d of %d imports were complete", complete, rounds)
+		t.Errorf("%d of %d imports were complete, want some but not all", complete, rounds)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TestNothingStays uses whatever starts goroutines, and closes the engine. It
-// does not run beside other tests.
+// TestNothingStays uses all features that start goroutines, closes the engine, and
+// checks that no goroutine is left. It cannot run in parallel with other tests.
 func TestNothingStays(t *testing.T) {
 	before := runtime.NumGoroutine()
 	ctx := context.Background()
@@ -45,8 +45,9 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-// TestStaleTuples writes under one schema what the next does not admit: it
-// stays, and does not count (class T), nor can it be brought in by a question.
+// TestStaleTuples writes tuples that the next schema does not admit. They stay
+// stored but do not count, and a question may not add them as contextual tuples
+// (class T).
 func TestStaleTuples(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -64,12 +65,12 @@ func TestStaleTuples(t *testing.T) {
 				q := fmt.Sprintf("document:%d#viewer@user:anne", i+1)
 				want(t, s, q, truth)
 				if got := ask(t, s, q, ostiary.QueryOptions{SchemaID: old.ID}); got != "true" {
-					t.Errorf("%s under the older schema: %s", q, got)
+					t.Errorf("%s under the older schema: got %s, want true", q, got)
 				}
 			}
 			l := must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}))(t)
 			if len(l.IDs) != 1 || l.IDs[0] != "3" {
-				t.Errorf("list: %v", l.IDs)
+				t.Errorf("listed %v, want only document 3", l.IDs)
 			}
 			q := tup(t, "document:9#viewer@user:anne")
 			_, err = s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{q}}})

@@ -26,11 +26,11 @@ func TestManyStores(t *testing.T) {
 		ids[s.ID()] = true
 	}
 	if n := x.engine.Bytes(); n != 0 {
-		t.Errorf("%d bytes for stores that nobody asked", n)
+		t.Errorf("stores that were never asked use %d bytes, want 0", n)
 	}
 	one := must(x.engine.StoreByAlias(ctx, "door", "a1234"))(t)
 	if one.Info().Name != "1234" {
-		t.Error(one.Info())
+		t.Errorf("found %v by its alias, want store 1234", one.Info())
 	}
 	for info, err := range x.engine.Stores(ctx, storage.StoreID{}) {
 		if err != nil || !ids[info.ID] {
@@ -39,7 +39,7 @@ func TestManyStores(t *testing.T) {
 		delete(ids, info.ID)
 	}
 	if len(ids) > 0 {
-		t.Errorf("%d stores are not listed", len(ids))
+		t.Errorf("%d stores are missing from the list", len(ids))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestIdleStoresAreDropped(t *testing.T) {
 		s := newStore(t, x.engine, documents())
 		token := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 		if x.engine.DropIdle() != 0 {
-			t.Error("a store was dropped that was asked")
+			t.Error("a store in use was dropped")
 		}
 		if x.engine.DropIdle() != 1 || x.engine.Bytes() != 0 {
 			t.Error("an idle store was not dropped")
@@ -67,8 +67,8 @@ func TestIdleStoresAreDropped(t *testing.T) {
 	})
 }
 
-// TestLoadsAreShared asks a store from many goroutines while it is dropped
-// again and again.
+// TestLoadsAreShared asks a store from many goroutines, while another goroutine
+// keeps dropping it.
 func TestLoadsAreShared(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func TestLoadsAreShared(t *testing.T) {
 	}
 	all.Wait()
 	if st := must(s.Stats(ctx))(t); st.Graph.Tuples != 201 {
-		t.Errorf("%d tuples", st.Graph.Tuples)
+		t.Errorf("the store has %d tuples", st.Graph.Tuples)
 	}
 }
 
@@ -134,7 +134,8 @@ func TestClosedEngine(t *testing.T) {
 	}
 }
 
-// TestNamespaces keeps several schemas live at once.
+// TestNamespaces writes schemas of several namespaces. The newest schema of each
+// namespace is current at the same time.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -181,7 +182,8 @@ func TestNamespaces(t *testing.T) {
 		_, err = s.Schema(ctx, newer.ID)
 		wantKind(t, err, ostiary.ErrNoSchema)
 		r := must(before.Revision())(t)
-		// The schema that was current before its removal is asked again in the past.
+		// A past revision is answered under the schema that was current then, although it
+		// was removed since.
 		if got := ask(t, s, "document:1#viewer@user:z", ostiary.QueryOptions{Consistency: ostiary.AtRevision(r - 1)}); got != "false" {
 			t.Errorf("in the past: %s", got)
 		}
@@ -192,7 +194,8 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// TestTwoEngines runs two nodes on one driver: each follows the other.
+// TestTwoEngines writes through two engines over one driver. Each must see the
+// writes of the other.
 func TestTwoEngines(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -218,16 +221,17 @@ func TestTwoEngines(t *testing.T) {
 		token := must(a.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:last#owner@user:a")}))(t)
 		for _, at := range []ostiary.Consistency{ostiary.AtLeast(token), ostiary.AtExactly(token), ostiary.FullyConsistent()} {
 			if got := ask(t, b, "document:last#owner@user:a", ostiary.QueryOptions{Consistency: at}); got != "true" {
-				t.Errorf("%v: %s", at, got)
+				t.Errorf("at %v: got %s, want true", at, got)
 			}
 		}
 		if st := must(b.Stats(ctx))(t); st.Graph.Tuples != 61 {
-			t.Errorf("%d tuples", st.Graph.Tuples)
+			t.Errorf("the store has %d tuples", st.Graph.Tuples)
 		}
 	})
 }
 
-// TestRecreatedElsewhere lets another node delete a store and create it again.
+// TestRecreatedElsewhere lets another engine delete a store and create it again.
+// The old handles must fail, and a new handle must find the new store.
 func TestRecreatedElsewhere(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -247,7 +251,7 @@ func TestRecreatedElsewhere(t *testing.T) {
 	found := must(x.engine.StoreByAlias(ctx, "door", "same"))(t)
 	must(found.Stats(ctx))(t)
 	if found == old {
-		t.Error("the handle of another incarnation")
+		t.Error("the alias returned the handle of the deleted store")
 	}
 	_, err := old.Stats(ctx)
 	wantKind(t, err, ostiary.ErrNoStore)
@@ -256,8 +260,8 @@ func TestRecreatedElsewhere(t *testing.T) {
 	must(must(x.engine.Store(ctx, unloaded.ID()))(t).Stats(ctx))(t)
 }
 
-// TestWatchOutlivesTheView lets another node write while the watched store is
-// not loaded.
+// TestWatchOutlivesTheView lets another engine write while the watched store is
+// not loaded. The watch must not miss an entry.
 func TestWatchOutlivesTheView(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -281,7 +285,7 @@ func TestWatchOutlivesTheView(t *testing.T) {
 				x.engine.DropIdle()
 				x.engine.DropIdle()
 				write(elsewhere, 1)
-				must(s.Stats(ctx))(t) // loads it
+				must(s.Stats(ctx))(t) // loads the store
 			case 2:
 				write(elsewhere, 2)
 				write(s, 3)

@@ -11,15 +11,16 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-// stuck is a driver whose appends wait until their context ends.
+// stuck is a driver whose appends block until their context ends, once blocking is
+// closed.
 type stuck struct {
 	*memory.Driver
-	on chan struct{} // closed when they begin to
+	blocking chan struct{}
 }
 
 func (d *stuck) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	select {
-	case <-d.on:
+	case <-d.blocking:
 		<-ctx.Done()
 		if _, ok := ctx.Deadline(); !ok {
 			return storage.Head{}, errors.New("ended without a deadline")
@@ -30,20 +31,20 @@ func (d *stuck) AppendSealed(ctx context.Context, id storage.StoreID, after stor
 	}
 }
 
-// TestAppendTime: a driver that does not come back is given up after its time,
-// and the next write has a time of its own.
+// TestAppendTime writes through a driver that never returns. Each write must fail
+// after Bounds.AppendTime, also the write after a failed one.
 func TestAppendTime(t *testing.T) {
 	t.Parallel()
 	d := &stuck{memory.New(), make(chan struct{})}
 	s := newStore(t, newEngine(t, ostiary.Options{Driver: d, Bounds: ostiary.Bounds{AppendTime: 20 * time.Millisecond}}), documents())
 	must(s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne")}))(t)
-	close(d.on)
+	close(d.blocking)
 	for range 2 {
 		if _, err := s.Write(context.Background(), ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a write that its driver does not finish: %v", err)
+			t.Errorf("a write that the driver does not finish: got %v, want a deadline error", err)
 		}
 	}
 	if head, err := d.Head(context.Background(), s.ID()); err != nil || head.Revision != must(s.Stats(context.Background()))(t).Revision {
-		t.Errorf("the head is %v, %v", head, err)
+		t.Errorf("the driver's head is %v, %v, want the store's revision", head, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// moment is what a test knows of one revision.
+// moment is the expected state of a store at one revision.
 type moment struct {
 	token  ostiary.Token
 	time   time.Time
@@ -36,7 +36,7 @@ func readAll(t testing.TB, s *ostiary.Store, at ostiary.Consistency) (map[rel.Ke
 		for i := range page.Tuples {
 			x := &page.Tuples[i].Tuple
 			if _, ok := tuples[x.Key()]; ok || last != nil && !before(last, x) {
-				t.Fatalf("%s comes after %s", x, last)
+				t.Fatalf("read %s after %s, which is out of order", x, last)
 			}
 			tuples[x.Key()], last = *x, x
 		}
@@ -63,8 +63,8 @@ func before(a, b *rel.Tuple) bool {
 	return slices.Compare(k(a), k(b)) < 0
 }
 
-// TestHistory writes at random and asks every revision what it held: while it
-// grows, after a restart, and after the graph was compacted.
+// TestHistory makes random writes and reads the store back at every revision:
+// between the writes, after restarts, and after compactions of the graph.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -102,7 +102,7 @@ func TestHistory(t *testing.T) {
 
 var intType = expr.Type{Kind: expr.Int}
 
-// next writes something at random.
+// next makes a random write and returns the expected state after it.
 func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 	n := moment{tuples: maps.Clone(m.tuples), values: maps.Clone(m.values)}
 	w := ostiary.WriteRequest{OnDuplicate: ostiary.Replace, OnMissing: ostiary.Ignore}
@@ -143,13 +143,13 @@ func (m moment) next(t testing.TB, rng *rand.Rand, s *ostiary.Store) moment {
 	return n
 }
 
-// check asks what the moment's revision held.
+// check reads the store at the moment's revision and at its time.
 func (m *moment) check(t testing.TB, s *ostiary.Store) {
 	t.Helper()
 	for _, at := range []ostiary.Consistency{ostiary.AtExactly(m.token), ostiary.AtTime(m.time.Add(time.Millisecond))} {
 		tuples, values := readAll(t, s, at)
 		if !maps.Equal(tuples, m.tuples) || !maps.Equal(values, m.values) {
-			t.Fatalf("revision %d held\n%v %v, not\n%v %v", must(m.token.Revision())(t), tuples, values, m.tuples, m.values)
+			t.Fatalf("revision %d: got\n%v %v, want\n%v %v", must(m.token.Revision())(t), tuples, values, m.tuples, m.values)
 		}
 	}
 }
@@ -171,14 +171,15 @@ func TestWindow(t *testing.T) {
 			return err
 		}
 		for range 2 {
-			// Writes are 20 minutes apart: the one of 60 minutes ago was the newest
-			// until 40 minutes ago; the one of 80 minutes ago ended on the bound.
+			// The writes are 20 minutes apart and the window is one hour. The revision of
+			// 60 minutes ago was the newest until 40 minutes ago. The revision of 80
+			// minutes ago was the newest until exactly the start of the window.
 			for i, token := range tokens {
 				err := ask(token)
 				if ago := len(tokens) - 1 - i; ago > 4 {
 					wantKind(t, err, ostiary.ErrTooOld)
 				} else if err != nil && ago < 4 {
-					t.Errorf("%d writes ago: %v", ago, err)
+					t.Errorf("the revision %d writes ago: %v", ago, err)
 				}
 			}
 			must(s.Collect(ctx))(t)
@@ -188,7 +189,7 @@ func TestWindow(t *testing.T) {
 		if page := must(s.Changes(ctx, ostiary.ChangesRequest{After: tokens[7]}))(t); len(page.Entries) != 2 {
 			t.Errorf("changes: %v", page)
 		}
-		// A token whose entry was trimmed still says how fresh an answer must be.
+		// A token whose entry was trimmed still works for AtLeast.
 		must(s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(tokens[0])}))(t)
 		s = x.again(s)
 		wantKind(t, ask(tokens[0]), ostiary.ErrTooOld)
@@ -213,18 +214,18 @@ func TestExpiredAreCollected(t *testing.T) {
 		token := must(s.Write(ctx, w))(t)
 		s = x.again(s)
 		if c := must(s.Collect(ctx))(t); c.Expired != 0 {
-			t.Errorf("collected %d too early", c.Expired)
+			t.Errorf("%d tuples were collected before they expired", c.Expired)
 		}
 		clock.Advance(time.Hour)
 		want(t, s, "document:1#owner@user:a", "false")
 		if c := must(s.Collect(ctx))(t); c.Expired != 2000 {
-			t.Errorf("collected %d", c.Expired)
+			t.Errorf("%d expired tuples were collected", c.Expired)
 		}
 		if st := must(s.Stats(ctx))(t); st.Graph.Tuples != 500 {
 			t.Errorf("%d tuples are left", st.Graph.Tuples)
 		}
 		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
-			t.Errorf("in the past: %s", got)
+			t.Errorf("at the past revision: got %s, want true", got)
 		}
 	})
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// TestPreconditionsInGroups: writers who meet in groups, some with many
-// changes, and demand that an object has no owner, or the one they saw: an
-// object never gets two, and every loss is told.
+// TestPreconditionsInGroups runs many writers, whose writes are committed in
+// groups. Each write requires that an object has no owner and adds one, or
+// requires that it has an owner and removes it. No object may ever have two
+// owners, and a write whose precondition fails must return ErrPrecondition.
 func TestPreconditionsInGroups(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -54,7 +55,7 @@ func TestPreconditionsInGroups(t *testing.T) {
 			}()
 		}
 		wg.Wait()
-		// The log tells whether each entry held to what it demanded.
+		// The log shows whether the preconditions held at each entry.
 		owners := map[string]int{}
 		var after ostiary.Token
 		for more := true; more; {
@@ -64,11 +65,11 @@ func TestPreconditionsInGroups(t *testing.T) {
 					switch id := c.Tuple.Object.ID; {
 					case c.Kind == storage.TupleAdd && len(id) == 1:
 						if owners[id]++; owners[id] > 1 {
-							t.Fatalf("%s has two owners at %d", id, e.Revision)
+							t.Fatalf("document %s has two owners at revision %d", id, e.Revision)
 						}
 					case c.Kind == storage.RemoveByFilter:
 						if owners[c.Filter.Tuple.ObjectID]--; owners[c.Filter.Tuple.ObjectID] < 0 {
-							t.Fatalf("%s had no owner at %d", c.Filter.Tuple.ObjectID, e.Revision)
+							t.Fatalf("the owner of document %s was removed at revision %d, but it had none", c.Filter.Tuple.ObjectID, e.Revision)
 						}
 					}
 				}

@@ -15,7 +15,8 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// embedder is a program whose own rows and whose tuples commit together.
+// embedder is a program that commits its own rows and its tuples in one
+// transaction.
 type embedder struct {
 	disk
 	begin  func(x *session) any
@@ -60,12 +61,12 @@ func TestPrepare(t *testing.T) {
 			token := must(p.Publish(ctx))(t)
 			want(t, s, "document:1#owner@user:published", "true")
 			if token != must(s.Head(ctx))(t) {
-				t.Error("the token is not the head's")
+				t.Error("Publish returned a token that is not the head's")
 			}
 			_, err := p.Publish(ctx)
 			wantKind(t, err, ostiary.ErrPending)
 
-			// What is aborted, or published without a commit, is not there.
+			// A write that was aborted, or published without a commit, has no effect.
 			p, _ = prepare("aborted")
 			p.Abort()
 			p, _ = prepare("forgotten")
@@ -75,25 +76,26 @@ func TestPrepare(t *testing.T) {
 			want(t, s, "document:1#owner@user:aborted", "false")
 			want(t, s, "document:1#owner@user:forgotten", "false")
 
-			// A commit that nobody published is healed by the next writer, who waits
-			// HoldTime for the turn.
+			// A write that was committed but not published is visible after the next
+			// write, which first waits HoldTime.
 			_, tx = prepare("unpublished")
 			must(struct{}{}, m.commit(tx))(t)
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:healer")}))(t)
 			want(t, s, "document:1#owner@user:unpublished", "true")
 
-			// An append that is neither committed nor given up keeps the turn.
+			// While a prepared write is appended, but neither committed nor aborted, other
+			// writes fail.
 			p, _ = prepare("slow")
 			_, err = s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:waiting")})
 			wantKind(t, err, ostiary.ErrBusy)
 			p.Abort()
 
-			// One that was never appended loses it after HoldTime.
+			// A prepared write that is not appended within HoldTime expires.
 			p = must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:late")}))(t)
 			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:after")}))(t)
 			wantKind(t, p.AppendTo(ctx, m.begin(x)), ostiary.ErrPending)
 
-			// A crash between commit and publish is healed by the log.
+			// After a crash between commit and publish, the log restores the write.
 			_, tx = prepare("crashed")
 			must(struct{}{}, m.commit(tx))(t)
 			s = x.again(s)

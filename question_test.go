@@ -20,8 +20,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TestListPages reads lists page by page while the store changes and is
-// started again: the pages are those of the first one's revision.
+// TestListPages reads lists page by page, while the store changes and restarts.
+// All pages must belong to the revision of the first page.
 func TestListPages(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -59,7 +59,7 @@ func TestListPages(t *testing.T) {
 			}
 		}
 		if !maps.Equal(gotObjects, objects) || !maps.Equal(gotSubjects, subjects) {
-			t.Errorf("%v\n%v", gotObjects, gotSubjects)
+			t.Errorf("listed objects %v and subjects %v, want those of the first page's revision", gotObjects, gotSubjects)
 		}
 		byObject.Cursor = must(s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "viewer", Subject: byObject.Subject, Limit: 1}))(t).Next
 		for _, other := range []func(r *ostiary.ListObjectsRequest){
@@ -76,7 +76,7 @@ func TestListPages(t *testing.T) {
 	})
 }
 
-// TestReadFilters holds Read against a plain walk over all tuples, for random
+// TestReadFilters compares Read with a plain loop over all tuples, for random
 // filters and page sizes.
 func TestReadFilters(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestReadFilters(t *testing.T) {
 			for _, x := range page.Tuples {
 				got = append(got, x.String())
 				if x.Created.IsZero() {
-					t.Fatalf("%s has no time", x)
+					t.Fatalf("%s has no creation time", x)
 				}
 			}
 			if r.Cursor = page.Next; r.Cursor == "" {
@@ -132,13 +132,13 @@ func TestReadFilters(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(got)
 		if !slices.Equal(want, got) {
-			t.Fatalf("%+v:\n%v, not\n%v", f, got, want)
+			t.Fatalf("filter %+v: got\n%v, want\n%v", f, got, want)
 		}
 	}
 }
 
-// TestUnknown asks what cannot be decided: never an allow, always with its
-// reason.
+// TestUnknown asks questions that cannot be decided. The answer must never be an
+// allow, and always have the reasons.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	ctx, clock := context.Background(), newClock()
@@ -159,26 +159,26 @@ func TestUnknown(t *testing.T) {
 	}
 	r := check("document:1#owner@user:anne", ostiary.QueryOptions{})
 	if r.Decision != expr.Unknown || r.Allowed() || !slices.Equal(r.Reasons.Missing, []string{"place"}) {
-		t.Errorf("no context: %v", r)
+		t.Errorf("without context: got %v, want unknown", r)
 	}
 	if r := check("document:1#owner@user:anne", ostiary.QueryOptions{Context: expr.Values{"place": "home"}}); !r.Allowed() {
-		t.Errorf("at home: %v", r)
+		t.Errorf("at home: got %v, want true", r)
 	}
 	if r := check("document:1#owner@user:anne", ostiary.QueryOptions{Context: expr.Values{"place": "away"}}); r.Decision != expr.False {
-		t.Errorf("away: %v", r)
+		t.Errorf("away: got %v, want false", r)
 	}
 	for i := range 6 {
 		r := check(fmt.Sprintf("group:%d#member@user:anne", i), ostiary.QueryOptions{})
 		if within := i <= 3; within != r.Allowed() || !within && (r.Decision != expr.Unknown || r.Reasons.Bound != eval.BoundDepth) {
-			t.Errorf("%d hops with a bound of 3: %v", i, r)
+			t.Errorf("%d hops with depth bound 3: got %v", i, r)
 		}
 	}
-	// A question may ask for less than the engine's bounds, not for more.
+	// A question may lower the engine's bounds, but not raise them.
 	if r := check("group:4#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 100}}); r.Allowed() {
-		t.Errorf("beyond the engine's bound: %v", r)
+		t.Errorf("deeper than the engine's bound: got %v", r)
 	}
 	if r := check("group:2#member@user:anne", ostiary.QueryOptions{Bounds: eval.Bounds{Depth: 1}}); r.Allowed() {
-		t.Errorf("beyond its own bound: %v", r)
+		t.Errorf("deeper than the question's own bound: got %v", r)
 	}
 
 	x := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: ostiary.CheckRequest{Object: rel.Object{Type: "group", ID: "1"}, Relation: "member",
@@ -190,7 +190,7 @@ func TestUnknown(t *testing.T) {
 	again := must(s.Explain(ctx, ostiary.ExplainRequest{CheckRequest: ostiary.CheckRequest{Object: rel.Object{Type: "group", ID: "1"}, Relation: "member",
 		Subject: rel.Subject{Type: "user", ID: "anne"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}}}))(t)
 	if string(must(json.Marshal(x))(t)) != string(must(json.Marshal(again))(t)) {
-		t.Errorf("the same question has another explanation:\n%+v\n%+v", x, again)
+		t.Errorf("the same question got a different explanation:\n%+v\n%+v", x, again)
 	}
 	tree := must(s.Expand(ctx, ostiary.ExpandRequest{Object: rel.Object{Type: "group", ID: "1"}, Relation: "member"}))(t)
 	if tree.Kind != eval.TreeRelation || tree.Revision != 2 {
@@ -198,8 +198,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestMoreBounds tests the bounds that no setting changes, at the bound and one
-// above.
+// TestMoreBounds tests bounds at their limit and one above it; see [TestBounds]
+// for the others.
 func TestMoreBounds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -213,13 +213,13 @@ func TestMoreBounds(t *testing.T) {
 		return err
 	}
 	fits := 0
-	for step := 3 << 12; step >= 3; step /= 2 { // three bytes are four in JSON
+	for step := 3 << 12; step >= 3; step /= 2 { // JSON writes three bytes as four
 		if size(fits+step) == nil {
 			fits += step
 		}
 	}
 	if fits < 100 || fits > 8_000 {
-		t.Errorf("a schema's source may have %d bytes", fits)
+		t.Errorf("the largest accepted schema source has %d bytes", fits)
 	}
 	wantKind(t, size(fits+3), ostiary.ErrBound)
 	for _, c := range []struct {
@@ -260,14 +260,14 @@ func TestMoreBounds(t *testing.T) {
 			t.Errorf("%s above its bound: %v", c.name, err)
 		}
 	}
-	// An id at its bound is asked and written, one above is refused.
+	// An id of the greatest length can be asked and written; a longer one is refused.
 	for n, ok := range map[int]bool{rel.IDBytesMax: true, rel.IDBytesMax + 1: false} {
 		x := rel.Tuple{Object: rel.Object{Type: "document", ID: strings.Repeat("x", n)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}}
 		_, wrote := s.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{x}})
 		_, asked := s.Check(ctx, ostiary.CheckRequest{Object: x.Object, Relation: x.Relation, Subject: x.Subject})
 		for _, err := range []error{wrote, asked} {
 			if (err == nil) != ok {
-				t.Errorf("an id of %d bytes: %v", n, err)
+				t.Errorf("an id of %d bytes: got error %v", n, err)
 			} else if !ok {
 				wantKind(t, err, ostiary.ErrInvalidName)
 			}

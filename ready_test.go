@@ -20,9 +20,9 @@ import (
 )
 
 // BenchmarkReady imports the benchmarks' tuples into a folder and lets a new
-// process open it: the time to the first answer, and the process's resident
-// bytes a tuple then (rss) and at most (peak). The new process collects
-// garbage at readyGOGC; OSTIARY_BENCH_UUID gives the data UUID names.
+// process open it. It reports the time to the first answer, and the resident bytes
+// per tuple at that time (rss) and at most (peak). The new process runs with the
+// garbage collection target readyGOGC. If OSTIARY_BENCH_UUID is set, ids are UUIDs.
 func BenchmarkReady(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "data")
 	shape := graphtest.Shape{Tuples: benchTuples(b), UUID: os.Getenv("OSTIARY_BENCH_UUID") != ""}
@@ -60,14 +60,15 @@ func BenchmarkReady(b *testing.B) {
 	b.ReportMetric(rate, "import-tuples/s")
 }
 
-// readyGOGC trades processor time in a load for memory.
+// readyGOGC is the GOGC of processes that load much data: it costs processor time
+// and saves memory.
 const readyGOGC = 25
 
-// TestReadyChild is BenchmarkReady's new process.
+// TestReadyChild runs in the new process of [BenchmarkReady].
 func TestReadyChild(t *testing.T) {
 	dir := os.Getenv("OSTIARY_READY")
 	if dir == "" {
-		t.Skip("BenchmarkReady's other process")
+		t.Skip("runs only as the new process of BenchmarkReady")
 	}
 	debug.SetGCPercent(readyGOGC)
 	start, ctx := time.Now(), context.Background()

@@ -12,7 +12,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// TestTwins keeps two stores of equal names and contents apart (class I).
+// TestTwins uses two stores with equal names and contents. Tokens and cursors of
+// one store must not be valid in the other (class I).
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -22,7 +23,7 @@ func TestTwins(t *testing.T) {
 		w := ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:anne")}
 		ta, tb := must(a.Write(ctx, w))(t), must(b.Write(ctx, w))(t)
 		if ta == tb {
-			t.Fatal("twins share a token")
+			t.Fatal("two stores have the same token")
 		}
 		must(b.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:4#owner@user:only-b")}))(t)
 		list := ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}, Limit: 1}
@@ -78,7 +79,7 @@ func TestIncarnation(t *testing.T) {
 	_, err = old.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:anne")})
 	wantKind(t, err, ostiary.ErrNoStore)
 	if found := must(e.StoreByAlias(ctx, "door", "same"))(t); found != s {
-		t.Error("two handles of one store")
+		t.Error("the alias returned a second handle of the store")
 	}
 }
 
@@ -96,14 +97,14 @@ func TestFutureToken(t *testing.T) {
 	defer cancel()
 	_, err = s.Read(done, ostiary.ReadRequest{Consistency: ostiary.AtRevision(99)})
 	wantKind(t, err, ostiary.ErrFuture)
-	// When the revision comes with another hash, the token is of another history.
+	// Once the revision exists with another hash, the token belongs to another
+	// history.
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	_, err = s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtLeast(future)})
 	wantKind(t, err, ostiary.ErrToken)
 }
 
-// TestTokenBits flips every bit of a token: none is accepted for another
-// moment.
+// TestTokenBits flips every bit of a token. No changed token may be accepted.
 func TestTokenBits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -114,12 +115,12 @@ func TestTokenBits(t *testing.T) {
 		b[i/8] ^= 1 << (i % 8)
 		_, err := s.Read(ctx, ostiary.ReadRequest{Consistency: ostiary.AtExactly(ostiary.Token(b))})
 		if !errors.Is(err, ostiary.ErrToken) && !errors.Is(err, ostiary.ErrFuture) {
-			t.Errorf("bit %d flipped: %v", i, err)
+			t.Errorf("bit %d flipped: got error %v, want ErrToken or ErrFuture", i, err)
 		}
 	}
 }
 
-// FuzzToken survives any text; what is accepted reads back as it was.
+// FuzzToken reads at an arbitrary token. Only the head's token may be accepted.
 func FuzzToken(f *testing.F) {
 	ctx := context.Background()
 	s := newStore(f, newEngine(f, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Microsecond}}), documents())
@@ -134,7 +135,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzCursor survives any text.
+// FuzzCursor lists and reads with an arbitrary cursor. A text that is not a cursor
+// of the question must be refused with an expected error.
 func FuzzCursor(f *testing.F) {
 	ctx := context.Background()
 	s := newStore(f, newEngine(f, ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Microsecond}}), documents())
@@ -152,11 +154,11 @@ func FuzzCursor(f *testing.F) {
 		_, errList := s.ListObjects(ctx, list)
 		_, errRead := s.Read(ctx, ostiary.ReadRequest{Cursor: text, Limit: 1})
 		if errList == nil && errRead == nil {
-			t.Errorf("%q is a cursor of two questions", text)
+			t.Errorf("%q was accepted as a cursor of two different questions", text)
 		}
 		for _, err := range []error{errList, errRead} {
 			if err != nil && !errors.Is(err, ostiary.ErrCursor) && !errors.Is(err, ostiary.ErrToken) && !errors.Is(err, ostiary.ErrFuture) {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("cursor %q: got unexpected error %v", text, err)
 			}
 		}
 	})

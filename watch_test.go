@@ -48,19 +48,20 @@ func TestWatch(t *testing.T) {
 			}
 			if n == before+after {
 				if head := must(s.Head(ctx))(t); e.Token != head {
-					t.Errorf("last token %s, head %s", e.Token, head)
+					t.Errorf("the last entry has token %s, want the head's, %s", e.Token, head)
 				}
 				cancel()
 			}
 		}
 		if n != before+after {
-			t.Errorf("%d entries", n)
+			t.Errorf("the watch yielded %d entries, want %d", n, before+after)
 		}
 	})
 }
 
-// TestWatchBehind lets a consumer sleep while more is written than its buffer
-// holds: it is told where to resume, and misses nothing.
+// TestWatchBehind writes more entries than the buffer holds while the consumer
+// does not read. The watch must end with the token to resume from, and no entry may
+// be missing.
 func TestWatchBehind(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -86,10 +87,10 @@ func TestWatchBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := fmt.Sprintf("document:%d#owner@user:a", n); e.Changes[0].Tuple.String() != want {
-				t.Fatalf("%s, not %s", e.Changes[0].Tuple, want)
+				t.Fatalf("got %s, want %s", e.Changes[0].Tuple, want)
 			}
 			if n++; n == 1 {
-				write(1, 29) // nobody waits for us meanwhile
+				write(1, 29) // these writes do not wait for the consumer
 			}
 			if n == 30 {
 				break
@@ -97,7 +98,7 @@ func TestWatchBehind(t *testing.T) {
 		}
 	}
 	if behind == 0 {
-		t.Error("nobody fell behind")
+		t.Error("the watch did not fall behind")
 	}
 }
 
@@ -117,11 +118,12 @@ func TestWatchEndsWithItsStore(t *testing.T) {
 		wantKind(t, err, ostiary.ErrClosed)
 	}
 	if first {
-		t.Error("no entry came")
+		t.Error("the watch yielded no entry")
 	}
 }
 
-// TestSecretsStayOut puts a secret and looks for it everywhere (class S).
+// TestSecrets writes a secret. Its plain text may appear neither in the driver's
+// data nor in the log's changes (class S).
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d disk) {
@@ -134,19 +136,19 @@ func TestSecrets(t *testing.T) {
 			Documents: []ostiary.Document{{Kind: "person", Key: "anne", Secondary: []string{"city:rome"}, Body: []byte("{}")}}}))(t)
 		for range 2 {
 			if got := must(s.Secret(ctx, k))(t); string(got.Body) != "open sesame" || fmt.Sprint(got) != "password/anne [body not shown]" {
-				t.Errorf("secret: %v", got)
+				t.Errorf("got secret %v", got)
 			}
 			if docs := must(s.DocumentsBy(ctx, "person", "city:rome"))(t); len(docs) != 1 || docs[0].Key != "anne" {
-				t.Errorf("documents: %v", docs)
+				t.Errorf("got documents %v", docs)
 			}
 			raw := must(x.driver.Secret(ctx, s.ID(), k.Kind, k.Key))(t)
 			if len(raw.Body) < 12+16 || string(raw.Body[len(raw.Body)-11:]) == "open sesame" {
-				t.Error("the driver saw the plain text")
+				t.Error("the driver stores the plain text")
 			}
 			for _, e := range must(s.Changes(ctx, ostiary.ChangesRequest{}))(t).Entries {
 				for _, c := range e.Changes {
 					if c.Kind == storage.SecretPut || c.Document.Kind == k.Kind {
-						t.Error("a secret among the changes")
+						t.Error("the changes contain a secret")
 					}
 				}
 			}
@@ -194,18 +196,18 @@ func TestChanges(t *testing.T) {
 				break
 			}
 			if pages > 10 {
-				t.Fatal("the pages do not end")
+				t.Fatal("there are too many pages")
 			}
 		}
 		if fmt.Sprint(got) != "[1 3 5 7 9]" {
-			t.Errorf("changes of folders: %v", got)
+			t.Errorf("got changes of folders %v, want [1 3 5 7 9]", got)
 		}
 		if r.After != must(s.Head(ctx))(t) {
 			t.Error("the last page does not end at the head")
 		}
 		since := must(s.Changes(ctx, ostiary.ChangesRequest{Since: clock.Now().Add(-2e9)}))(t)
 		if len(since.Entries) != 3 || since.Entries[0].Changes[0].Tuple.Object.ID != "7" {
-			t.Errorf("since: %v", since)
+			t.Errorf("changes since two seconds ago: got %v", since)
 		}
 		_, err := s.Changes(ctx, ostiary.ChangesRequest{After: "x"})
 		wantKind(t, err, ostiary.ErrToken)

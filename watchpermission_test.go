@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// permissionLines collects what a watch yields until `stop` says so.
+// permissionLines prints each change that a watch yields, until stop returns true.
 func permissionLines(t testing.TB, s *ostiary.Store, r ostiary.WatchPermissionRequest, stop func(lines []string) bool) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -56,7 +56,8 @@ func TestWatchPermission(t *testing.T) {
 	must(struct{}{}, s.Compact(ctx))(t)
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:anne")}))(t)
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:last")}))(t)
-	// How many entries an update tells of depends on time; the sum does not.
+	// How many entries one update covers depends on timing. All updates together do
+	// not.
 	if got := <-byObject; !slices.Contains(got, "document:1 user:anne false>true") || len(got) != 2 {
 		t.Error(got)
 	}
@@ -79,7 +80,7 @@ func TestWatchPermissionRefuses(t *testing.T) {
 		r    ostiary.WatchPermissionRequest
 		kind error
 	}{
-		"nobody":         {ostiary.WatchPermissionRequest{PermissionSelector: viewers}, ostiary.ErrInvalidRequest},
+		"no names":       {ostiary.WatchPermissionRequest{PermissionSelector: viewers}, ostiary.ErrInvalidRequest},
 		"too many":       {ostiary.WatchPermissionRequest{PermissionSelector: many}, ostiary.ErrBound},
 		"wrong relation": {ostiary.WatchPermissionRequest{PermissionSelector: wrong}, ostiary.ErrNoRelation},
 		"twin's token":   {ostiary.WatchPermissionRequest{PermissionSelector: named, After: must(twin.Head(context.Background()))(t)}, ostiary.ErrToken},
@@ -92,8 +93,8 @@ func TestWatchPermissionRefuses(t *testing.T) {
 	}
 }
 
-// TestWatchPermissionSlow: a watcher that does not read holds nobody up, and
-// learns of everything in the end.
+// TestWatchPermissionSlow uses a consumer that stops reading. Writers must not wait
+// for it, and it must see all changes in the end.
 func TestWatchPermissionSlow(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -116,12 +117,12 @@ func TestWatchPermissionSlow(t *testing.T) {
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:last")}))(t)
 	close(written)
 	if got := <-done; len(got) != 22 {
-		t.Errorf("%d of 22 changes", len(got))
+		t.Errorf("got %d changes, want 22", len(got))
 	}
 }
 
-// TestWatchPermissionEnds: watches end with their store, their engine and their
-// context, and others begin afterwards.
+// TestWatchPermissionEnds ends watches by their context, their store and their
+// engine. New watches must work after the first ones ended.
 func TestWatchPermissionEnds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -167,8 +168,8 @@ func TestWatchPermissionEnds(t *testing.T) {
 	wantKind(t, <-last, ostiary.ErrClosed)
 }
 
-// BenchmarkWatchPermission measures how long a change takes to 1,000 watchers of
-// a permission, and what they cost a writer.
+// BenchmarkWatchPermission measures how long a change takes to reach 1,000 watches
+// of a permission (told-µs), and how long the write takes (write-µs).
 func BenchmarkWatchPermission(b *testing.B) {
 	for _, watchers := range []int{0, 1000} {
 		b.Run(fmt.Sprint(watchers, " watchers"), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// checks makes questions of "object#relation@subject".
+// checks returns requests for questions of the form "object#relation@subject".
 func checks(t testing.TB, texts ...string) (out []ostiary.CheckRequest) {
 	t.Helper()
 	for _, text := range texts {
@@ -23,7 +23,7 @@ func checks(t testing.TB, texts ...string) (out []ostiary.CheckRequest) {
 	return out
 }
 
-// both prints a what-if's answers.
+// both prints the two decisions of each item as before>after.
 func both(w ostiary.WhatIfResult) string {
 	var out []string
 	for _, i := range w.Items {
@@ -48,7 +48,7 @@ func TestWhatIf(t *testing.T) {
 	wantText := func(w ostiary.WhatIfResult, want string, gained, lost, other int) {
 		t.Helper()
 		if got := both(w); got != want || w.Gained != gained || w.Lost != lost || w.Other != other || w.Partial != "" || w.Revision != 2 {
-			t.Errorf("%s %d %d %d %q, want %s", got, w.Gained, w.Lost, w.Other, w.Partial, want)
+			t.Errorf("got %s, gained %d, lost %d, other %d, partial %q; want %s, %d, %d, %d", got, w.Gained, w.Lost, w.Other, w.Partial, want, gained, lost, other)
 		}
 	}
 	wantText(ask(ostiary.WhatIfRequest{}), "true>true false>false true>true true>true", 0, 0, 0)
@@ -67,7 +67,7 @@ func TestWhatIf(t *testing.T) {
 	wantText(ask(ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:x"), Remove: keys(t, "document:1#viewer@group:g#member")}}),
 		"true>false true>false true>true true>true", 0, 2, 0)
 	if got := must(s.Stats(ctx))(t); got != names {
-		t.Errorf("a proposal left its traces: %+v, before %+v", got, names)
+		t.Errorf("a proposal changed the store: %+v, before %+v", got, names)
 	}
 	want(t, s, "document:2#owner@user:bob", "true")
 }
@@ -86,15 +86,15 @@ func TestWhatIfRefuses(t *testing.T) {
 		r    ostiary.WhatIfRequest
 		kind error
 	}{
-		"too many questions":    {ostiary.WhatIfRequest{Questions: append(two, two[0])}, ostiary.ErrBound},
-		"a model and an id":     {ostiary.WhatIfRequest{Model: documents(), SchemaID: "x"}, ostiary.ErrInvalidRequest},
-		"a document":            {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "k", Key: "x"}}}}, ostiary.ErrInvalidRequest},
-		"a bad model":           {ostiary.WhatIfRequest{Model: &schema.Model{Types: []schema.TypeDef{{Name: ":"}}}}, ostiary.ErrInvalidSchema},
-		"no such schema":        {ostiary.WhatIfRequest{SchemaID: "x"}, ostiary.ErrNoSchema},
-		"a tuple not admitted":  {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "document:1#owner@group:g#member")}}, ostiary.ErrInvalidTuple},
-		"an attribute unknown":  {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "x", Value: "1"}}}}, ostiary.ErrInvalidTuple},
-		"a revision to come":    {ostiary.WhatIfRequest{Consistency: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"a filter of all there": {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}}}, ostiary.ErrInvalidRequest},
+		"too many questions":     {ostiary.WhatIfRequest{Questions: append(two, two[0])}, ostiary.ErrBound},
+		"a model and an id":      {ostiary.WhatIfRequest{Model: documents(), SchemaID: "x"}, ostiary.ErrInvalidRequest},
+		"a document":             {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: "k", Key: "x"}}}}, ostiary.ErrInvalidRequest},
+		"a bad model":            {ostiary.WhatIfRequest{Model: &schema.Model{Types: []schema.TypeDef{{Name: ":"}}}}, ostiary.ErrInvalidSchema},
+		"no such schema":         {ostiary.WhatIfRequest{SchemaID: "x"}, ostiary.ErrNoSchema},
+		"a tuple not admitted":   {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Add: tups(t, "document:1#owner@group:g#member")}}, ostiary.ErrInvalidTuple},
+		"an unknown attribute":   {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "x", Value: "1"}}}}, ostiary.ErrInvalidTuple},
+		"a future revision":      {ostiary.WhatIfRequest{Consistency: ostiary.AtRevision(99)}, ostiary.ErrFuture},
+		"a filter without field": {ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples}}}}, ostiary.ErrInvalidRequest},
 	} {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := s.WhatIf(short, c.r)
@@ -141,20 +141,21 @@ func TestRecorded(t *testing.T) {
 	if got := s.RecordedDecisions(ctx, 0, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
-	must(s.Check(ctx, r))(t) // the fourth: the oldest goes
+	must(s.Check(ctx, r))(t) // the fourth decision replaces the oldest
 	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
 		t.Errorf("%+v", got)
 	}
 	clock.Advance(61 * time.Minute)
 	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 0 {
-		t.Errorf("after more than an hour: %+v", got)
+		t.Errorf("after more than an hour: got %+v, want none", got)
 	}
 	if got := newStore(t, newEngine(t, ostiary.Options{}), documents()).RecordedDecisions(ctx, 0, 0); got != nil {
-		t.Errorf("without a recorder: %+v", got)
+		t.Errorf("without a recorder: got %+v, want nil", got)
 	}
 }
 
-// TestRecorderBytes holds the recorder to its memory.
+// TestRecorderBytes records more than RecordingOptions.Bytes allows. Only the newest
+// decisions may be kept.
 func TestRecorderBytes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -164,6 +165,6 @@ func TestRecorderBytes(t *testing.T) {
 		must(s.Check(ctx, request(t, fmt.Sprintf("document:%d#viewer@user:anne", i), ostiary.QueryOptions{Context: expr.Values{"text": strings.Repeat("x", 1000)}})))(t)
 	}
 	if n := len(s.RecordedDecisions(ctx, 0, 0)); n == 0 || n > 20 {
-		t.Errorf("%d remembered", n)
+		t.Errorf("%d decisions are kept, want 1 to 20", n)
 	}
 }

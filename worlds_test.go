@@ -16,13 +16,13 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// disk is where a test's data outlives its engine.
+// disk holds data that outlives an engine. open opens a driver over it.
 type disk struct {
 	name string
 	open func(t testing.TB) storage.Driver
 }
 
-// disks returns a fresh one of each kind of driver.
+// disks returns an empty disk for each kind of driver.
 func disks() []disk {
 	ram, fs := memory.NewStore(), vfs.NewMem()
 	return []disk{
@@ -33,7 +33,7 @@ func disks() []disk {
 	}
 }
 
-// onEach runs a test on every kind of driver.
+// onEach runs a test with each kind of driver.
 func onEach(t *testing.T, test func(t *testing.T, d disk)) {
 	for _, d := range disks() {
 		t.Run(d.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func onEach(t *testing.T, test func(t *testing.T, d disk)) {
 	}
 }
 
-// session is an engine over a disk, that can be started again.
+// session is an engine over a disk. It can be restarted.
 type session struct {
 	t      testing.TB
 	disk   disk
@@ -77,7 +77,7 @@ func (x *session) end() {
 	x.engine = nil
 }
 
-// again closes everything, opens it anew, and returns the store.
+// again restarts the engine and the driver, and returns the new handle of s.
 func (x *session) again(s *ostiary.Store) *ostiary.Store {
 	x.t.Helper()
 	x.end()
@@ -85,7 +85,7 @@ func (x *session) again(s *ostiary.Store) *ostiary.Store {
 	return must(x.engine.Store(context.Background(), s.ID()))(x.t)
 }
 
-// clock is a time that a test moves.
+// clock is a clock that a test sets.
 type clock struct{ now atomic.Int64 }
 
 func newClock() *clock {
@@ -98,12 +98,12 @@ func (c *clock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
 
 func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// swapped is a driver whose data is exchanged under a running engine.
+// swapped is a driver whose data a test can replace under a running engine.
 type swapped struct{ storage.Driver }
 
 func newKV(s *memory.Store) (storage.Driver, error) { return kv.New(s, kv.Options{}) }
 
-// copyStore is a backup.
+// copyStore returns a copy of a store's data.
 func copyStore(t testing.TB, from *memory.Store) *memory.Store {
 	t.Helper()
 	to := memory.NewStore()

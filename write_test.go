@@ -37,7 +37,7 @@ func TestPolicies(t *testing.T) {
 
 		same := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne"), OnDuplicate: ostiary.Ignore}))(t)
 		if same != first {
-			t.Error("a write that changed nothing has a revision of its own")
+			t.Error("a write that changed nothing made a new revision")
 		}
 		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne until 2027-01-01T00:00:00Z"), OnDuplicate: ostiary.Ignore})
 		wantKind(t, err, ostiary.ErrTupleExists)
@@ -46,7 +46,7 @@ func TestPolicies(t *testing.T) {
 		time.Advance(366 * 24 * 3600 * 1e9)
 		want(t, s, "document:1#owner@user:anne", "false")
 
-		// An expired tuple is absent: it cannot be removed, and can be added.
+		// An expired tuple counts as absent: it can be added, but not removed.
 		_, err = s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne")})
 		wantKind(t, err, ostiary.ErrTupleMissing)
 		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:1#owner@user:anne"), OnMissing: ostiary.Ignore}))(t)
@@ -56,7 +56,7 @@ func TestPolicies(t *testing.T) {
 		page := must(s.Changes(ctx, ostiary.ChangesRequest{}))(t)
 		last := page.Entries[len(page.Entries)-1].Changes
 		if len(last) != 2 || last[0].Kind != storage.TupleRemove || last[1].Kind != storage.TupleAdd {
-			t.Errorf("an expired key was written again as %v", last)
+			t.Errorf("adding an expired tuple made the changes %v, want a removal and an addition", last)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestRemoveMatching(t *testing.T) {
 			want(t, s, "document:2#viewer@user:anne", "true")
 			want(t, s, "document:2#viewer@user:bob", "true")
 			if got := ask(t, s, "group:g#member@user:anne", ostiary.QueryOptions{Consistency: ostiary.AtExactly(before)}); got != "true" {
-				t.Errorf("before the removal: %s", got)
+				t.Errorf("at the revision before the removal: got %s, want true", got)
 			}
 			s = x.again(s)
 		}
@@ -102,7 +102,7 @@ func TestRemoveMatching(t *testing.T) {
 	})
 }
 
-// noCompiler compiles nothing: these tests only validate.
+// noCompiler accepts every condition. The tests that use it evaluate none.
 type noCompiler struct{}
 
 func (noCompiler) Compile(expr.Definition) (expr.Program, error) { return nil, nil }
@@ -141,7 +141,7 @@ func TestRefusedTuples(t *testing.T) {
 	} {
 		_, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, c.tuple)})
 		if c.kind == nil && err != nil {
-			t.Errorf("%s: %v", c.tuple, err)
+			t.Errorf("%s was refused: %v", c.tuple, err)
 		} else if c.kind != nil {
 			wantKind(t, err, c.kind)
 		}
@@ -160,16 +160,17 @@ func TestRefusedTuples(t *testing.T) {
 	for value, kind := range map[string]error{"true": nil, `"x"`: ostiary.ErrInvalidTuple, "1": ostiary.ErrInvalidTuple, "": ostiary.ErrInvalidTuple} {
 		_, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "document", ID: "1"}, Name: "public", Value: value}}})
 		if (err == nil) != (kind == nil) {
-			t.Errorf("attribute %q: %v", value, err)
+			t.Errorf("attribute value %q: got error %v", value, err)
 		}
 	}
 	page := must(s.ReadAttributes(ctx, ostiary.ReadAttributesRequest{}))(t)
 	if len(page.Attributes) != 1 || page.Attributes[0].Value != "true" {
-		t.Errorf("attributes: %v", page)
+		t.Errorf("got attributes %v, want only true", page)
 	}
 }
 
-// TestBounds asks for each bound of a write at the bound and one above.
+// TestBounds tests each configurable bound of a request at its limit and one above
+// it.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -281,7 +282,7 @@ func TestConcurrentWriters(t *testing.T) {
 					case !errors.Is(err, ostiary.ErrTupleExists):
 						t.Error(err)
 					}
-					// What others do wrong must not hurt this one.
+					// A write must succeed although others in its group are refused.
 					if _, err := s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d-%d#owner@user:a", w, r))}); err != nil {
 						t.Error(err)
 					}
@@ -294,7 +295,7 @@ func TestConcurrentWriters(t *testing.T) {
 		group.Wait()
 		for r := range rounds {
 			if n := won[r].Load(); n != 1 {
-				t.Errorf("%d writers created one tuple", n)
+				t.Errorf("%d writers created the same tuple, want 1", n)
 			}
 		}
 		s = x.again(s)
@@ -305,7 +306,7 @@ func TestConcurrentWriters(t *testing.T) {
 	})
 }
 
-// TestWaitingWriterGivesUp holds the turn with a prepared write.
+// TestWaitingWriterGivesUp cancels writes that wait for a prepared write.
 func TestWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -313,7 +314,7 @@ func TestWaitingWriterGivesUp(t *testing.T) {
 	p := must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a")}))(t)
 	short, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 2)
-	for range 2 { // one leads, one follows
+	for range 2 { // one leads its group, the other follows
 		go func() {
 			_, err := s.Write(short, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:b")})
 			failed <- err
@@ -344,7 +345,7 @@ func TestWaitingWritersAreBounded(t *testing.T) {
 			errs <- err
 		}()
 	}
-	wantKind(t, <-errs, ostiary.ErrBound) // the third to come
+	wantKind(t, <-errs, ostiary.ErrBound) // the third to arrive
 	p.Abort()
 	for range 2 {
 		if err := <-errs; err != nil {
@@ -370,9 +371,9 @@ func TestMemoryBudget(t *testing.T) {
 		}
 		wantKind(t, err, ostiary.ErrMemory)
 		if n < 5 || n > 100 {
-			t.Errorf("refused after %d writes", n)
+			t.Errorf("the memory budget was reached after %d writes", n)
 		}
-		// A removal is never refused, nor is a load.
+		// Removals and loads are never refused.
 		must(s.Write(ctx, ostiary.WriteRequest{Remove: keys(t, "document:0-0#owner@user:a")}))(t)
 		x.opts.MemoryMax = 1
 		s = x.again(s)

@@ -13,12 +13,12 @@ finish() {
   rm -rf "$work"
 }
 trap finish EXIT
-cd "$work" # the data goes to ./ostiary-data here, and away with it
+cd "$work" # the data goes to ./ostiary-data in this folder, which finish removes
 
 say() {
   if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
 }
-# ask runs a command as it would be typed; a check that is denied exits with 1.
+# ask prints a command and runs it. Exit code 1 is no failure: a denied check has it.
 ask() {
   local word
   printf '$ ostiary'
@@ -32,12 +32,12 @@ ask() {
   "$ostiary" "$@" || [ $? -eq 1 ]
 }
 
-# post sends a question to the server's store, with curl where there is one.
+# post sends a question to the server's store, with curl if it is installed.
 post() {
   printf '$ curl -s $API/%s -d '"'%s'"'\n' "$1" "$2"
   if command -v curl >/dev/null; then
     curl -sS --fail-with-body "$api/$1" -d "$2"
-  else # the same bytes
+  else # without curl: HTTP through the shell
     exec 3<>"/dev/tcp/${address%:*}/${address##*:}"
     printf 'POST /stores/%s/%s HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "$store" "$1" "${#2}" "$2" >&3
     sed '1,/^\r$/d' <&3
@@ -62,7 +62,7 @@ store=$("$ostiary" store list --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
 printf '$ ostiary serve &\n'
 "$ostiary" serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --metrics off >serving &
 server=$!
-until [ -s serving ]; do kill -0 "$server"; sleep 0.05; done # it says where it listens, or ends
+until [ -s serving ]; do kill -0 "$server"; sleep 0.05; done # wait until the server prints its address, or fails
 cat serving
 address=$(sed 's/serving http \([^,]*\),.*/\1/' serving)
 api=http://$address/stores/$store

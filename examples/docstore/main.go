@@ -1,6 +1,7 @@
-// Command docstore is a small document database on Pebble with access control
-// for each document: an example of embedding package acp. Data and access change
-// in one transaction or not at all.
+// Command docstore is an example that embeds package acp: a small document database
+// on Pebble with access control for each document. Documents and their access
+// change together in one transaction. [Store] is the database; the command runs a
+// short scene on it.
 package main
 
 import (
@@ -16,14 +17,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: docstore FOLDER")
 		os.Exit(2)
 	}
-	if err := play(context.Background(), os.Args[1]); err != nil {
+	if err := runScene(context.Background(), os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "docstore:", err)
 		os.Exit(1)
 	}
 }
 
-// play lets anne write a document and share it with bob.
-func play(ctx context.Context, dir string) error {
+// runScene creates a document as anne and shares it with bob. It prints what bob
+// can read before and after.
+func runScene(ctx context.Context, dir string) error {
 	s, err := OpenStore(ctx, dir)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// policy says who may do what to a document of this database.
+// policy is the access policy of the database's documents.
 const policy = `
 name: docstore
 description: documents that their owners share
@@ -32,29 +32,33 @@ resources:
 
 // Document is a row of the database.
 type Document struct {
-	ID    string `json:"id"`
+	// ID is chosen by [Store.Create].
+	ID string `json:"id"`
+	// Title and Text are the content.
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Creator is kept with the row so that tests can hold it against the
-	// registration.
+	// Creator is the actor that created the document, or "". Tests compare it with
+	// the owner that is registered for access control.
 	Creator string `json:"creator,omitempty"`
 }
 
 var (
+	// ErrNoDocument: the document does not exist, or the actor may not read it.
 	ErrNoDocument = errors.New("no such document")
-	ErrDenied     = errors.New("access denied")
+	// ErrDenied: the actor may read the document, but lacks the needed permission.
+	ErrDenied = errors.New("access denied")
 )
 
-// Store is a small document database: rows under "row/" and access control
-// under "acp/" in one Pebble, changed in one batch or not at all. A document
-// that is created without an identity is public.
+// Store is a small document database. Its rows are under the prefix "row/" and its
+// access control data under "acp/" of one Pebble database, and both change in one
+// batch. A document that is created without an actor is public.
 type Store struct {
 	db     *ckpebble.DB
 	access *acp.Engine
 	policy string
 }
 
-// OpenStore opens a folder, or makes it.
+// OpenStore opens the database in a folder, and creates it if it does not exist.
 func OpenStore(ctx context.Context, dir string) (_ *Store, err error) {
 	db, err := ckpebble.Open(dir, &ckpebble.Options{Logger: quiet{}})
 	if err != nil {
@@ -80,7 +84,7 @@ func OpenStore(ctx context.Context, dir string) (_ *Store, err error) {
 		s.policy = rec.ID
 		return s, nil
 	}
-	key, err := acp.GenerateKey(acp.KeyEd25519) // the database's own, to create the policy with
+	key, err := acp.GenerateKey(acp.KeyEd25519) // the identity of the database itself, which creates the policy
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +92,7 @@ func OpenStore(ctx context.Context, dir string) (_ *Store, err error) {
 	return s, err
 }
 
-// Close closes the database.
+// Close closes the database. The store cannot be used after it.
 func (s *Store) Close() error {
 	var err error
 	if s.access != nil {
@@ -103,8 +107,8 @@ func (s *Store) object(id string) acp.Object {
 
 func row(id string) []byte { return []byte("row/" + id) }
 
-// change commits rows and access control together. rows fills the batch; access
-// may be empty.
+// change commits rows and access control together. rows writes to the transaction;
+// access may be empty.
 func (s *Store) change(ctx context.Context, access *acp.Batch, rows func(tx *ckpebble.Batch) error) error {
 	tx := s.db.NewBatch()
 	defer tx.Close()
@@ -118,7 +122,7 @@ func (s *Store) change(ctx context.Context, access *acp.Batch, rows func(tx *ckp
 	if err != nil {
 		return err
 	}
-	defer pending.Abort() // nothing, once it is published
+	defer pending.Abort() // has no effect after Publish
 	if err := pending.AppendTo(ctx, tx); err != nil {
 		return err
 	}
@@ -136,8 +140,8 @@ func put(tx *ckpebble.Batch, d Document) error {
 	return tx.Set(row(d.ID), body, nil)
 }
 
-// Create stores a document and returns its id. With an actor it is his; with
-// readers besides, they may read it from the first moment on.
+// Create stores a document and returns its id. actor becomes its owner; if actor is
+// "", the document is public. readers may read the document as soon as it exists.
 func (s *Store) Create(ctx context.Context, actor string, d Document, readers ...string) (string, error) {
 	d.ID, d.Creator = "doc-"+rand.Text(), actor
 	access := s.access.Batch()
@@ -150,7 +154,7 @@ func (s *Store) Create(ctx context.Context, actor string, d Document, readers ..
 	return d.ID, s.change(ctx, access, func(tx *ckpebble.Batch) error { return put(tx, d) })
 }
 
-// get reads a row.
+// get reads a row, without an access check.
 func (s *Store) get(id string) (d Document, err error) {
 	body, closer, err := s.db.Get(row(id))
 	if errors.Is(err, ckpebble.ErrNotFound) {
@@ -163,8 +167,9 @@ func (s *Store) get(id string) (d Document, err error) {
 	return d, json.Unmarshal(body, &d)
 }
 
-// allowed asks the one question for a document. Who may not even read it does
-// not learn that it is there.
+// allowed checks a permission of actor on a document. It fails with [ErrDenied], or
+// with [ErrNoDocument] if the actor may not read the document, so that the error
+// does not reveal that it exists.
 func (s *Store) allowed(ctx context.Context, actor, permission, id string) error {
 	a, err := s.access.Access(ctx, actor, permission, s.object(id))
 	if err != nil || a != acp.Deny {
@@ -176,7 +181,7 @@ func (s *Store) allowed(ctx context.Context, actor, permission, id string) error
 	return errors.Join(err, fmt.Errorf("%w: %s", ErrDenied, id))
 }
 
-// Read returns a document.
+// Read returns a document, if actor may read it.
 func (s *Store) Read(ctx context.Context, actor, id string) (Document, error) {
 	if err := s.allowed(ctx, actor, "read", id); err != nil {
 		return Document{}, err
@@ -184,7 +189,7 @@ func (s *Store) Read(ctx context.Context, actor, id string) (Document, error) {
 	return s.get(id)
 }
 
-// Update replaces a document's title and text.
+// Update replaces a document's title and text, if actor may update it.
 func (s *Store) Update(ctx context.Context, actor string, d Document) error {
 	if err := s.allowed(ctx, actor, "update", d.ID); err != nil {
 		return err
@@ -197,8 +202,8 @@ func (s *Store) Update(ctx context.Context, actor string, d Document) error {
 	return s.change(ctx, s.access.Batch(), func(tx *ckpebble.Batch) error { return put(tx, old) })
 }
 
-// Delete removes a document. Its registration stays, archived, so that nobody
-// takes its id.
+// Delete removes a document, if actor may delete it. The document's registration
+// stays, archived, so that its id cannot be used again.
 func (s *Store) Delete(ctx context.Context, actor, id string) error {
 	if err := s.allowed(ctx, actor, "delete", id); err != nil {
 		return err
@@ -209,27 +214,28 @@ func (s *Store) Delete(ctx context.Context, actor, id string) error {
 	}
 	access := s.access.Batch()
 	if registered {
-		access.Archive(owner, s.object(id)) // permitted above, and the owner's to do
+		access.Archive(owner, s.object(id)) // checked above; only the owner can archive
 	}
 	return s.change(ctx, access, func(tx *ckpebble.Batch) error { return tx.Delete(row(id), nil) })
 }
 
-// Share gives somebody (acp.AllActors: everybody) a relation on a document.
+// Share gives the actor with, or all actors if with is [acp.AllActors], a relation
+// on a document. It fails if actor may not manage the relation.
 func (s *Store) Share(ctx context.Context, actor, id, relation, with string) error {
 	_, err := s.access.Relate(ctx, actor, s.object(id), relation, with)
 	return err
 }
 
-// Unshare takes it away.
+// Unshare removes a relation that [Store.Share] gave.
 func (s *Store) Unshare(ctx context.Context, actor, id, relation, with string) error {
 	_, err := s.access.Unrelate(ctx, actor, s.object(id), relation, with)
 	return err
 }
 
-// listPage is how many rows are held against access control at a time.
+// listPage is how many rows List checks at a time.
 const listPage = 1000
 
-// List yields the documents that an actor may read, in order of id.
+// List yields the documents that actor may read, in the order of their ids.
 func (s *Store) List(ctx context.Context, actor string) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		if err := s.list(ctx, actor, func(d Document) bool { return yield(d, nil) }); err != nil {
@@ -267,7 +273,7 @@ func (s *Store) list(ctx context.Context, actor string, yield func(Document) boo
 	return rows.Error()
 }
 
-// quiet keeps Pebble's messages to itself.
+// quiet is a logger that discards Pebble's messages.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)           {}

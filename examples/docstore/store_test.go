@@ -15,8 +15,8 @@ import (
 	"github.com/ostiary/ostiary/acp"
 )
 
-// killedDir, in the environment, makes the test binary the child that writes
-// until it is killed.
+// killedDir is an environment variable. If it is set, the test binary runs as the
+// child process that writes until it is killed.
 const killedDir = "OSTIARY_TEST_DOCSTORE_DIR"
 
 func TestMain(m *testing.M) {
@@ -99,7 +99,7 @@ func TestStore(t *testing.T) {
 	if got := titles(anne) + titles(bob) + titles(""); got != "321" {
 		t.Error(got)
 	}
-	// A change that is refused leaves neither a row nor a registration.
+	// A refused change adds neither a row nor a registration.
 	before := titles(anne)
 	if _, err := s.Create(ctx, anne, Document{Title: "half"}, "nodid"); !errors.Is(err, acp.ErrInvalidDID) || titles(anne) != before {
 		t.Error(err)
@@ -118,7 +118,9 @@ func TestStore(t *testing.T) {
 	consistent(t, s)
 }
 
-// consistent holds every row against its registration, both ways.
+// consistent checks that each row is registered to its creator, and that exactly
+// the registrations without a row are archived. It returns how many rows and
+// archived registrations there are.
 func consistent(t *testing.T, s *Store) (rows, archived int) {
 	t.Helper()
 	ctx := context.Background()
@@ -163,8 +165,8 @@ func consistent(t *testing.T, s *Store) (rows, archived int) {
 	return len(there), archived
 }
 
-// writeUntilKilled creates, shares and deletes documents, and prints what was
-// acknowledged.
+// writeUntilKilled creates, shares and deletes documents until the process is
+// killed. It prints each acknowledged change.
 func writeUntilKilled(ctx context.Context, dir string) error {
 	s, err := OpenStore(ctx, dir)
 	if err != nil {
@@ -194,9 +196,9 @@ func writeUntilKilled(ctx context.Context, dir string) error {
 	return <-failed
 }
 
-// TestKilledInMidWrite kills the database again and again while four writers
-// are at work, opens it, and finds each row with its registration or neither,
-// and everything that was acknowledged.
+// TestKilledInMidWrite repeatedly kills the database while four writers run, and
+// opens it again. Each document must have both its row and its registration, or
+// neither, and every acknowledged change must be present.
 func TestKilledInMidWrite(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	const seed, rounds = 1, 8
@@ -220,7 +222,7 @@ func TestKilledInMidWrite(t *testing.T) {
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // what it still said
+		for lines.Scan() { // the lines that the child printed before it was killed
 			acknowledged(lines.Text(), created, deleted)
 		}
 		child.Wait()
@@ -249,10 +251,10 @@ func TestKilledInMidWrite(t *testing.T) {
 	}
 }
 
-// acknowledged notes a whole line of the child's.
+// acknowledged records a line of the child, if it is complete.
 func acknowledged(line string, created, deleted map[string]bool) {
 	switch what, id, _ := strings.Cut(line, " "); {
-	case len(id) != len("doc-")+26: // cut by the kill
+	case len(id) != len("doc-")+26: // the kill truncated the line
 	case what == "created":
 		created[id] = true
 	case what == "deleted":

@@ -1,8 +1,8 @@
-// Command lxd shows an application whose own rows answer authorization
-// questions, in the manner of LXD: no tuple is stored anywhere. A project's
-// server, and an instance's project, are computed from URLs; grants come from a
-// table; a caller's groups come with the request. Its main type is rows, which
-// the evaluator reads through eval.NewReader. It keeps no engine and no store.
+// Command lxd is an example of an application, similar to LXD, whose own data
+// answers authorization questions. It stores no tuples and uses no engine. The
+// server of a project and the project of an instance are computed from URLs, grants
+// come from a table, and the caller's groups come with the request. The evaluator
+// reads all of this from [rows], through [eval.NewReader].
 package main
 
 import (
@@ -37,7 +37,7 @@ func compile() (*schema.Schema, error) {
 	return schema.Compile(m, nil)
 }
 
-// request is one caller's: what it reads it reads once.
+// request is a request of one caller. Its reader reads each row at most once.
 type request struct {
 	binding *eval.Binding
 	reader  eval.Reader
@@ -55,14 +55,14 @@ func newRequest(s *schema.Schema, db *database, caller string, groups ...string)
 	return r
 }
 
-// can answers one question.
+// can reports whether the caller has an entitlement on an entity.
 func (r *request) can(ctx context.Context, entitlement, typ, entity string) (bool, error) {
 	r.calls++
 	a, err := r.binding.Check(ctx, r.reader, eval.Question{Object: rel.Object{Type: typ, ID: entity}, Relation: entitlement, Subject: r.caller}, &r.env)
 	return a.Allowed(), err
 }
 
-// all lists the entities of a type that the caller has an entitlement on.
+// all returns the entities of a type on which the caller has an entitlement, sorted.
 func (r *request) all(ctx context.Context, entitlement, typ string) ([]string, error) {
 	r.calls++
 	l, err := r.binding.ListObjects(ctx, r.reader, eval.ListObjectsQuestion{Type: typ, Relation: entitlement, Subject: r.caller}, &r.env)
@@ -70,8 +70,8 @@ func (r *request) all(ctx context.Context, entitlement, typ string) ([]string, e
 	return l.IDs, err
 }
 
-// run lists the projects with all that is in them, as a caller of the API
-// would, and then asks for one thing that is allowed and two that are not.
+// run lists the projects and entities that a caller may view, and then asks one
+// question that is allowed and two that are denied.
 func run(ctx context.Context, out io.Writer) error {
 	s, err := compile()
 	if err != nil {

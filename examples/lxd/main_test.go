@@ -30,8 +30,8 @@ anne can_view /1.0/projects/default: false
 	}
 }
 
-// TestListsAreChecks holds lists against single checks, for callers with and
-// without groups, and with a grant on the server itself.
+// TestListsAreChecks compares lists with single checks, for callers with and
+// without groups, and for a caller with a grant on the server.
 func TestListsAreChecks(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -62,8 +62,8 @@ func TestListsAreChecks(t *testing.T) {
 	}
 }
 
-// TestBrokenRows lets the application's own data fail: that is an error, never
-// a decision.
+// TestBrokenRows uses application data that cannot be read. The result must be an
+// error, not a decision.
 func TestBrokenRows(t *testing.T) {
 	t.Parallel()
 	s, err := compile()
@@ -77,9 +77,9 @@ func TestBrokenRows(t *testing.T) {
 	}
 }
 
-// BenchmarkListing is one listing of the benchmark that LXD published: for each
-// of ten projects, its instance is checked and its profiles and volumes are
-// listed over all projects.
+// BenchmarkListing repeats one listing of the benchmark that LXD published: for
+// each of ten projects, it checks the project's instance, and lists the profiles
+// and volumes of all projects.
 func BenchmarkListing(b *testing.B) {
 	ctx := context.Background()
 	s, err := compile()

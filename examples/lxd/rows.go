@@ -8,13 +8,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// database is the application's own: what exists, by URL, and what its groups
-// were granted. It knows nothing of tuples.
+// database is the application's own data: its entities, by URL, and what its groups
+// were granted. It contains no tuples.
 type database struct {
 	projects []string            // names
 	entities map[string][]string // by type: URLs that name their project
 	grants   []grant
-	queries  int
+	queries  int // of grants
 }
 
 // grant is one row of a group's permissions.
@@ -27,8 +27,9 @@ const theServer = "/1.0"
 
 func projectURL(name string) string { return "/1.0/projects/" + name }
 
-// newDatabase has n projects besides the default one, each with one instance,
-// two profiles and two volumes, and a group that operates the n.
+// newDatabase returns a database with the default project and n others. Each of the
+// n has one instance, two profiles and two volumes. The group operators operates
+// all n.
 func newDatabase(n int) *database {
 	db := &database{projects: []string{"default"}, entities: map[string][]string{}}
 	for i := 1; i <= n; i++ {
@@ -45,7 +46,7 @@ func newDatabase(n int) *database {
 	return db
 }
 
-// projectOf reads an entity's project out of its URL.
+// projectOf returns the name of an entity's project, from the entity's URL.
 func projectOf(entity string) (string, error) {
 	u, err := url.Parse(entity)
 	if err != nil {
@@ -57,11 +58,11 @@ func projectOf(entity string) (string, error) {
 	return "default", nil
 }
 
-// rows answers the evaluator from the database, as of one request: parents are
-// computed, grants are queried. It is an eval.Rows and an eval.Reverser.
+// rows gives the evaluator the tuples that follow from the database: it computes
+// parents and queries grants. It implements [eval.Rows] and [eval.Reverser].
 type rows struct{ db *database }
 
-// Subjects yields who has a relation on an object directly: its parent, or the
+// Subjects yields the tuples of a relation of an object: the object's parent, or the
 // groups with a grant.
 func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error {
 	switch {
@@ -84,8 +85,8 @@ func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple)
 	return nil
 }
 
-// Objects yields what a subject has a relation on directly: a project's or the
-// server's children, or a group's grants.
+// Objects yields the tuples that have a subject: the children of a project or of
+// the server, or the grants of a group.
 func (r rows) Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error {
 	switch {
 	case relation == "server" && objectType == "project":
