@@ -14,70 +14,75 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Door is the name under which a store's aliases hold the names of Options.
+// Door is the door name of the store aliases that hold [Options].Name.
 const Door = "acp"
 
-// Options are an Engine's settings. The zero value keeps everything in memory.
+// Options are the settings of an [Engine]. The zero value keeps everything in
+// memory.
 type Options struct {
-	// Driver keeps the data: storage/memory, storage/kv over the database's own
-	// key-value store, storage/pebble. Nil is a new one in memory; one that is
-	// handed in stays its owner's to close.
+	// Driver stores the data: storage/memory, storage/pebble, or storage/kv over
+	// the database's own key-value store. Nil makes a new driver in memory. The
+	// caller closes a driver that it passes in.
 	Driver storage.Driver
-	// Engine is used instead of one of our own over Driver, so that other doors
-	// see the same store. It stays its owner's to close, and its bounds hold.
+	// Engine, if set, is used instead of a new engine over Driver, so that other
+	// doors see the same store. Its bounds apply, and the caller closes it.
 	Engine *ostiary.Engine
-	// Name names the collection of policies within Driver or Engine. Default
-	// "default".
+	// Name is the name of the policy collection within Driver or Engine. The
+	// default is "default".
 	Name string
-	// Clock tells the time. Default time.Now. An Engine that is handed in has its
-	// own for what it stores.
+	// Clock returns the current time. The default is [time.Now]. An Engine that is
+	// passed in uses its own clock for the times that it stores.
 	Clock func() time.Time
-	// Event, if not nil, is called for each change after it was made, by the
-	// goroutine that made it, holding no lock. Changes of several goroutines may
-	// come in another order than they were made in; Token tells.
+	// Event, if not nil, is called after each change, on the goroutine that made
+	// it, without a lock. Events of several goroutines may arrive in a different
+	// order than the changes were made; Event.Token gives that order.
 	Event func(Event)
-	// BatchMax bounds the operations of a batch and the objects of a CheckMany.
-	// Default 100,000; an Engine that is handed in has smaller bounds of its own,
-	// and an entry of the log has at most 16 MiB, some 60,000 registrations.
+	// BatchMax is the largest number of operations in a [Batch], and of objects in
+	// [Engine.CheckMany]. The default is 100,000. An Engine that is passed in has
+	// smaller bounds of its own. A log entry holds at most 16 MiB, which is about
+	// 60,000 registrations.
 	BatchMax int
 }
 
-// Engine keeps policies, registrations and relationships, and decides. All
-// methods are safe for concurrent use. It starts no goroutine. One Engine at a
-// time works on a collection: it holds policies ready, and would not see that
-// another one edits them. (Registrations and relationships it would see.)
+// Engine stores policies, registrations and relationships, and decides about
+// access. All methods are safe for concurrent use. It starts no goroutine.
+//
+// Only one Engine may use a collection at a time: it caches compiled policies,
+// and would not notice that another Engine edits one. (It would notice changed
+// registrations and relationships.)
 type Engine struct {
 	opts Options
-	// run is what is there between Start and Close.
+	// run is the open collection; nil before Start and after Close.
 	run atomic.Pointer[running]
-	// lifecycle is held by Start, Close and ResetState.
+	// lifecycle serializes Start, Close and ResetState.
 	lifecycle sync.Mutex
-	// authority is held for reading by who uses an authority that he found, and
-	// for writing by who may take one away, until it is in the store: so nobody
-	// writes by an authority that was taken away before he began.
+	// authority protects the time between checking a caller's authority and
+	// writing the change. A change holds it for reading; a change that may revoke
+	// authority holds it for writing until it is stored. So no change is made with
+	// an authority that was revoked before the change began.
 	authority sync.RWMutex
-	// creation is held by who creates a policy: there is one counter.
+	// creation serializes the creation of policies, which share one counter.
 	creation sync.Mutex
-	// sound are identities that were found sound: a look at a key costs more than
-	// a registration.
-	sound soundDIDs
-	// plans are used again by the next change.
+	// dids caches valid identities: checking a key costs more than a registration.
+	dids didCache
+	// plans recycles the plans of finished changes.
 	plans sync.Pool // of *plan, empty
 }
 
-// running is an engine that was started.
+// running is the state of a started engine.
 type running struct {
 	engine *ostiary.Engine
-	owned  bool
+	owned  bool // Close closes engine too
 	store  *ostiary.Store
-	tables atomic.Pointer[map[string]*table]
-	mu     sync.Mutex // held by who adds to tables
+	tables atomic.Pointer[map[string]*table] // cached policies by id; replaced, never changed
+	mu     sync.Mutex                        // serializes replacing tables
 }
 
-// tablesMax is how many policies are held ready; one more forgets them all.
+// tablesMax is the number of cached policies. When it is reached, the cache is
+// emptied.
 const tablesMax = 10_000
 
-// New returns an engine that is not started.
+// New returns an engine that is not started. See [Engine.Start].
 func New(o Options) *Engine {
 	if o.Name == "" {
 		o.Name = "default"
@@ -91,14 +96,14 @@ func New(o Options) *Engine {
 	return &Engine{opts: o}
 }
 
-// Open is New and Start.
+// Open returns a started engine. It fails as [Engine.Start] does.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := New(o)
 	return e, e.Start(ctx)
 }
 
-// Start opens the collection, or makes it where there is none. A second Start
-// without Close is ErrStarted.
+// Start opens the collection, and creates it if it does not exist. It fails with
+// [ErrStarted] if the engine is already started.
 func (e *Engine) Start(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -122,7 +127,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// openStore finds the collection's store by its alias, or creates it.
+// openStore finds the collection's store by its alias, or creates the store.
 func (r *running) openStore(ctx context.Context, name string) error {
 	s, err := r.engine.StoreByAlias(ctx, Door, name)
 	if errors.Is(err, ostiary.ErrNoStore) {
@@ -143,8 +148,8 @@ func (r *running) close() error {
 	return nil
 }
 
-// Close ends the engine; what comes after is ErrClosed until Start. Closing
-// twice is nothing.
+// Close stops the engine: every later call fails with [ErrClosed] until the next
+// Start. Closing a closed engine does nothing.
 func (e *Engine) Close() error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -155,8 +160,8 @@ func (e *Engine) Close() error {
 	return failed("close", r.close())
 }
 
-// ResetState removes all policies, registrations and relationships for good,
-// and begins anew: the first id comes back.
+// ResetState permanently removes all policies, registrations and relationships.
+// The policy counter restarts, so the first policy id can occur again.
 func (e *Engine) ResetState(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -175,9 +180,9 @@ func (e *Engine) ResetState(ctx context.Context) error {
 	return nil
 }
 
-// Store returns the store that the collection is kept in, for explain, watch,
-// past revisions and other doors. Types are "policy/resource". To write to it
-// directly goes round every rule of this package.
+// Store returns the store that holds the collection, for explain, watch, past
+// revisions and other doors. Its types are named "policy/resource". Writing to
+// it directly bypasses every rule of this package.
 func (e *Engine) Store() (*ostiary.Store, error) {
 	r := e.run.Load()
 	if r == nil {
@@ -186,7 +191,7 @@ func (e *Engine) Store() (*ostiary.Store, error) {
 	return r.store, nil
 }
 
-// table returns a policy's table.
+// table returns the table of a policy, from the cache or from the store.
 func (r *running) table(ctx context.Context, id string) (*table, error) {
 	if t := (*r.tables.Load())[id]; t != nil {
 		return t, nil
@@ -194,7 +199,7 @@ func (r *running) table(ctx context.Context, id string) (*table, error) {
 	return r.loadTable(ctx, id)
 }
 
-// resource finds a policy and one of its resources.
+// resource returns the tables of a policy and of one of its resources.
 func (e *Engine) resource(ctx context.Context, policy, resource string) (*running, *table, *resourceTable, error) {
 	r := e.run.Load()
 	if r == nil {
@@ -211,7 +216,7 @@ func (e *Engine) resource(ctx context.Context, policy, resource string) (*runnin
 	return r, t, res, nil
 }
 
-// Documents of the store.
+// The document kinds that the package stores.
 const (
 	policyKind       = "acp.policy"
 	registrationKind = "acp.registration"
@@ -219,7 +224,7 @@ const (
 	stateKey         = "policies"
 )
 
-// record is a policy's document.
+// record is the stored form of a [PolicyRecord].
 type record struct {
 	Version  int               `json:"version"`
 	Creator  string            `json:"creator"`
@@ -237,8 +242,8 @@ func (p *PolicyRecord) document() (ostiary.Document, error) {
 	return ostiary.Document{Kind: policyKind, Key: p.ID, Body: body}, err
 }
 
-// loadTable reads a policy, and holds it ready. The store's writes go through
-// forget, so what is held is what is stored.
+// loadTable reads a policy from the store and caches it. Every write of a policy
+// calls forget, so the cache never holds an outdated one.
 func (r *running) loadTable(ctx context.Context, id string) (*table, error) {
 	if len(id) != 64 {
 		return nil, fmt.Errorf("%w: %q", ErrPolicyNotFound, id)
@@ -272,17 +277,17 @@ func (r *running) loadTable(ctx context.Context, id string) (*table, error) {
 func readRecord(id string, body []byte) (*PolicyRecord, error) {
 	var x record
 	if err := json.Unmarshal(body, &x); err != nil || x.Version != recordVersion {
-		return nil, fmt.Errorf("%w: policy %s: record of version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
+		return nil, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
 	}
 	p, err := ParsePolicy(x.Source, x.Dialect)
 	if err != nil {
-		return nil, fmt.Errorf("%w: policy %s is stored, but no longer read: %w", ErrInternal, id, err)
+		return nil, fmt.Errorf("%w: policy %s is stored but cannot be parsed: %w", ErrInternal, id, err)
 	}
 	return &PolicyRecord{ID: id, Policy: *p, Source: x.Source, Creator: x.Creator, Metadata: x.Metadata,
 		Created: x.Created, Modified: x.Modified}, nil
 }
 
-// forget drops what is held of a policy, or of all.
+// forget removes a policy from the cache, or all policies if id is "".
 func (r *running) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

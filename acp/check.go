@@ -2,7 +2,7 @@ package acp
 
 import "slices"
 
-// check holds the parts of a policy against each other.
+// check verifies that the names in a policy refer to each other correctly.
 func (r *policyReader) check() {
 	r.checkTypes(r.p.Actor.Relations)
 	for i := range r.p.Resources {
@@ -15,7 +15,7 @@ func (r *policyReader) check() {
 		if r.p.Specification == specDefra {
 			for _, need := range [...]string{"read", "write"} {
 				if res.permission(need) == nil {
-					r.fail(nil, ErrSpecification, "resource %q needs a permission %q", res.Name, need)
+					r.fail(nil, ErrSpecification, "resource %q has no permission %q: the defra specification requires read and write", res.Name, need)
 				}
 			}
 		}
@@ -25,13 +25,13 @@ func (r *policyReader) check() {
 	}
 }
 
-// checkNames holds relations and permissions of a resource against each other,
-// and what relations manage.
+// checkNames verifies that no permission has a relation's name, and that every
+// managed relation exists.
 func (r *policyReader) checkNames(res *Resource) {
 	for i := range res.Permissions {
 		p := &res.Permissions[i]
 		if x := res.relation(p.Name); x != nil {
-			r.failAt(&PolicyError{p.line, p.column, ErrDuplicate, "permission " + quoted(p.Name) + " has a relation's name"})
+			r.failAt(&PolicyError{p.line, p.column, ErrDuplicate, "permission " + quoted(p.Name) + " has the same name as a relation"})
 		}
 	}
 	for i := range res.Relations {
@@ -39,7 +39,7 @@ func (r *policyReader) checkNames(res *Resource) {
 		for _, m := range x.Manages {
 			if res.relation(m) == nil && !(m == ownerRelation && r.p.Dialect == DialectList) {
 				r.failAt(&PolicyError{x.line, x.column, ErrUndefined,
-					"relation " + quoted(x.Name) + " manages " + quoted(m) + ", which is no relation of resource " + quoted(res.Name)})
+					"relation " + quoted(x.Name) + " manages " + quoted(m) + ", which is not a relation of resource " + quoted(res.Name)})
 			}
 		}
 		if len(x.Types) == 0 && x.Name != ownerRelation {
@@ -50,7 +50,7 @@ func (r *policyReader) checkNames(res *Resource) {
 
 func quoted(s string) string { return `"` + s + `"` }
 
-// checkTypes looks up what the types of relations name.
+// checkTypes verifies that the types of relations exist.
 func (r *policyReader) checkTypes(relations []Relation) {
 	for i := range relations {
 		x := &relations[i]
@@ -59,25 +59,27 @@ func (r *policyReader) checkTypes(relations []Relation) {
 				r.failAt(&PolicyError{x.line, x.column, kind, "relation " + quoted(x.Name) + ", type " + quoted(t.String()) + ": " + text})
 			}
 			if slices.Contains(x.Types[:j], t) {
-				wrong(ErrDuplicate, "it is there twice")
+				wrong(ErrDuplicate, "listed twice")
 				continue
 			}
 			if t.Resource == r.p.Actor.Name {
 				if t.Relation != "" && !slices.ContainsFunc(r.p.Actor.Relations, func(y Relation) bool { return y.Name == t.Relation }) {
-					wrong(ErrUndefined, "actors have no such relation")
+					wrong(ErrUndefined, "the actor has no such relation")
 				}
 				continue
 			}
 			res := r.p.resource(t.Resource)
 			if res == nil {
-				wrong(ErrUndefined, "there is no such resource")
+				wrong(ErrUndefined, "no such resource")
 			} else if t.Relation != "" && !res.has(t.Relation, r.p.Dialect) {
-				wrong(ErrUndefined, "the resource has no such relation")
+				wrong(ErrUndefined, "no such relation in the resource")
 			}
 		}
 	}
 }
 
+// checkExpression verifies that the names in a permission's expression exist, and
+// warns of arrows that grant nothing.
 func (r *policyReader) checkExpression(res *Resource, p *Permission) {
 	p.parsed.walk(func(e *expression) {
 		wrong := func(kind error, text string) {
@@ -88,17 +90,17 @@ func (r *policyReader) checkExpression(res *Resource, p *Permission) {
 			return
 		}
 		if !res.has(e.name, r.p.Dialect) {
-			wrong(ErrUndefined, "is no relation or permission of resource "+quoted(res.Name))
+			wrong(ErrUndefined, "is not a relation or permission of resource "+quoted(res.Name))
 			return
 		}
 		if e.op == exprArrow && !r.p.leads(res, e) {
-			r.warn(p.line, p.column+e.column, "permission %q: %s leads nowhere: nothing that %q relates has a %q",
+			r.warn(p.line, p.column+e.column, "permission %q: %s grants nothing: no type of relation %q has a %q",
 				p.Name, e, e.name, e.target)
 		}
 	})
 }
 
-// leads says whether an arrow can lead to any object with its target.
+// leads reports whether an arrow can reach an object that has its target.
 func (p *Policy) leads(res *Resource, e *expression) bool {
 	x := res.relation(e.name)
 	return x != nil && slices.ContainsFunc(x.Types, func(t SubjectType) bool {
@@ -110,7 +112,7 @@ func (p *Policy) leads(res *Resource, e *expression) bool {
 	})
 }
 
-// warnCycles tells of permissions that depend on themselves.
+// warnCycles warns of permissions that depend on themselves.
 func (r *policyReader) warnCycles() {
 	for i := range r.p.Resources {
 		res := &r.p.Resources[i]
@@ -123,8 +125,9 @@ func (r *policyReader) warnCycles() {
 	}
 }
 
-// reaches says whether a permission leads to a name of the same resource
-// through expressions alone.
+// reaches reports whether a permission's expression refers to a name of the same
+// resource, directly or through other permissions. seen holds the permissions
+// that were visited.
 func (res *Resource) reaches(p *Permission, name string, seen map[string]bool) bool {
 	found := false
 	p.parsed.walk(func(e *expression) {

@@ -5,22 +5,23 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Names of what a policy becomes in the store. No policy can use them: "~" is
-// in none of its names.
+// Names that a policy's schema has besides the policy's own. They contain "~",
+// which no name in a policy can.
 const (
-	// managePrefix stands before a relation's name in the permission to manage it.
+	// managePrefix and a relation's name make the name of the permission to manage
+	// that relation.
 	managePrefix = "~"
 	// archivedRelation holds the owner of an archived object.
 	archivedRelation = "~~archived"
-	// nobodyRelation is held by nobody.
+	// nobodyRelation has no tuples, so it grants nothing.
 	nobodyRelation = "~~nobody"
-	// nothingType is the type of no object, which relations without types accept.
+	// nothingType has no objects. Relations without types admit only this type.
 	nothingType = "~nothing"
-	// unnamedResource is the resource without a name.
+	// unnamedResource is the type of the resource whose name is empty.
 	unnamedResource = "~"
 )
 
-// typeName is what a resource is called in the policy's schema.
+// typeName returns the name of a resource's type in the policy's schema.
 func typeName(resource string) string {
 	if resource == "" {
 		return unnamedResource
@@ -28,7 +29,7 @@ func typeName(resource string) string {
 	return resource
 }
 
-// model translates the policy into the engine's words.
+// model translates the policy into a schema model.
 func (p *Policy) model(namespace string) *schema.Model {
 	m := &schema.Model{Namespace: namespace, Options: schema.Options{Dialect: "acp-" + p.Dialect.String()}}
 	m.Types = append(m.Types, schema.TypeDef{Name: nothingType})
@@ -75,7 +76,7 @@ func (p *Policy) resourceType(res *Resource) schema.TypeDef {
 	return t
 }
 
-// relationNames are a resource's relations, owner first.
+// relationNames returns the names of a resource's relations, owner first.
 func (res *Resource) relationNames() []string {
 	names := []string{ownerRelation}
 	for i := range res.Relations {
@@ -105,8 +106,8 @@ func (p *Policy) direct(x *Relation) schema.RelationDef {
 	return d
 }
 
-// permission translates a permission. In the list dialect the owner comes
-// first and stays; the defra specification lets who may write also read.
+// permission translates a permission. In the list dialect the owner always has
+// it. With the defra specification, everyone who may write may also read.
 func (p *Policy) permission(res *Resource, x *Permission) schema.Rewrite {
 	r := p.rewrite(res, x.parsed)
 	if p.Specification == specDefra && x.Name == "read" {
@@ -121,9 +122,11 @@ func (p *Policy) permission(res *Resource, x *Permission) schema.Rewrite {
 	return r
 }
 
-// union joins two rewrites, flat.
+// union returns the union of two rewrites.
 func union(a, b schema.Rewrite) schema.Rewrite { return flat(schema.OpUnion, a, b) }
 
+// flat joins two rewrites by op, and merges the children of operands that have
+// the same op.
 func flat(op schema.Op, a, b schema.Rewrite) schema.Rewrite {
 	out := schema.Rewrite{Op: op}
 	for _, x := range [...]schema.Rewrite{a, b} {
@@ -155,25 +158,25 @@ func (p *Policy) rewrite(res *Resource, e *expression) schema.Rewrite {
 	return schema.Computed(nobodyRelation)
 }
 
-// table is what answering needs of a policy: names in the store's words, made
-// once.
+// table maps a policy's names to the store's names.
 type table struct {
 	record    *PolicyRecord
-	actor     string // the actors' full type
-	resources map[string]*resourceTable
+	actor     string                    // the actor type's full name
+	resources map[string]*resourceTable // by the resource's name
 }
 
+// resourceTable maps the names of one resource to the store's names.
 type resourceTable struct {
-	typ string // full
+	typ string // the type's full name, "policy/resource"
 	def *Resource
-	// ask maps what can be asked (relations, permissions, owner, and in the map
-	// dialect the permissions to manage) to its name in the store.
+	// ask maps the names that a check accepts to the store's names: relations,
+	// permissions, owner, and in the map dialect the permissions to manage.
 	ask map[string]string
 	// manage maps a relation to the permission to manage it.
 	manage map[string]string
 	// admits are the subject types of each relation.
 	admits map[string][]SubjectType
-	// owners and archived find an object's owner, and its mark.
+	// owners finds an object's owner, archived the owner of an archived object.
 	owners, archived *ostiary.SubjectLookup
 }
 
@@ -202,7 +205,7 @@ func newTable(s *ostiary.Store, rec *PolicyRecord) *table {
 	return t
 }
 
-// resourceName is typeName undone, of a full type of the policy.
+// resourceName returns the resource of a full type name. It reverses [typeName].
 func (t *table) resourceName(typ string) string {
 	name := typ[len(t.record.ID)+1:]
 	if name == unnamedResource {

@@ -11,25 +11,28 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Access is an answer about one object.
+// Access is the decision about one object.
 type Access uint8
 
 const (
-	// Deny: the object is registered, and the actor has not the permission.
+	// Deny means that the object is registered and the actor does not have the
+	// permission.
 	Deny Access = iota
-	// Allow: the actor has the permission.
+	// Allow means that the actor has the permission.
 	Allow
-	// Public: the object is not registered, so that the policy says nothing of
-	// it. A database lets everybody.
+	// Public means that the object is not registered, so the policy does not apply
+	// to it. A database gives everyone access.
 	Public
 )
 
+// String returns "deny", "allow" or "public".
 func (a Access) String() string { return [...]string{"deny", "allow", "public"}[min(a, 2)] }
 
-// Check says whether an actor has a permission (or a relation) on an object. An
-// actor of "" is somebody without identity, who has what all actors have. What
-// is not registered is denied; Access tells it apart. An unknown policy,
-// resource or permission is an error.
+// Check reports whether an actor has a permission or a relation on an object. An
+// empty actor is a caller without identity, which has only what all actors have.
+// An unregistered object is denied; [Engine.Access] distinguishes it. An unknown
+// policy, resource or permission is an [ErrNotFound]; a bound that is reached
+// before there is a decision is an [ErrUndecided].
 func (e *Engine) Check(ctx context.Context, actor, permission string, o Object) (bool, error) {
 	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
 	if err != nil {
@@ -48,8 +51,8 @@ func (r *running) check(ctx context.Context, t *table, res *resourceTable, actor
 		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}))
 }
 
-// decided turns three values into a decision: a cycle is a denial, a bound is
-// an error.
+// decided turns a three-valued result into a decision. A cycle through an
+// exclusion is a denial, a reached bound is an error.
 func decided(a ostiary.CheckResult, err error) (bool, error) {
 	if err != nil {
 		return false, err
@@ -60,8 +63,8 @@ func decided(a ostiary.CheckResult, err error) (bool, error) {
 	return a.Allowed(), nil
 }
 
-// Access is the one question that a database asks for each document: is it
-// public, may the actor, or may he not.
+// Access decides for one document as a database needs it: public, allowed or
+// denied. It fails as [Engine.Check] does.
 func (e *Engine) Access(ctx context.Context, actor, permission string, o Object) (Access, error) {
 	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
 	if err != nil {
@@ -78,7 +81,7 @@ func (e *Engine) Access(ctx context.Context, actor, permission string, o Object)
 	return a, failed("access", err)
 }
 
-// denied is Deny, or Public for what is not registered.
+// denied returns Deny for a registered object, else Public.
 func (res *resourceTable) denied(ctx context.Context, id string) (Access, error) {
 	_, registered, err := res.owners.First(ctx, id)
 	if err != nil || registered {
@@ -87,9 +90,10 @@ func (res *resourceTable) denied(ctx context.Context, id string) (Access, error)
 	return Public, nil
 }
 
-// CheckMany answers Access for many objects of a resource, in their order, all
-// permissions at one revision: to filter a listing. (What is not registered by
-// the end of the call is public.)
+// CheckMany decides like [Engine.Access] for many objects of one resource, for
+// example to filter a listing. The decisions are in the order of ids, and all
+// permissions are evaluated at one revision. An object that is not registered
+// when the call ends is public.
 func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resource string, ids []string) ([]Access, error) {
 	const op = "check many"
 	r, t, res, err := e.resource(ctx, policy, resource)
@@ -101,7 +105,7 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 		return nil, failed(op, fmt.Errorf("%w: %q", ErrPermissionNotFound, permission))
 	}
 	if len(ids) > e.opts.BatchMax {
-		return nil, failed(op, fmt.Errorf("%w: BatchMax is %d, here are %d", ErrBound, e.opts.BatchMax, len(ids)))
+		return nil, failed(op, fmt.Errorf("%w: %d objects, BatchMax is %d", ErrBound, len(ids), e.opts.BatchMax))
 	}
 	questions := make([]eval.Question, len(ids))
 	for i, id := range ids {
@@ -128,8 +132,8 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 }
 
 // Readable yields the ids of the objects of a resource on which an actor has a
-// permission, all as of one revision, in an order that is the same after a
-// restart. Public objects are unknown here, and not among them.
+// permission, at one revision. The order is the same after a restart. Public
+// objects are not included, since the engine does not know them.
 func (e *Engine) Readable(ctx context.Context, actor, permission, policy, resource string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := e.readable(ctx, actor, permission, policy, resource, yield); err != nil {
@@ -138,7 +142,7 @@ func (e *Engine) Readable(ctx context.Context, actor, permission, policy, resour
 	}
 }
 
-// readablePage is how many objects are asked for at a time.
+// readablePage is the number of objects in a page of [Engine.Readable].
 const readablePage = 1000
 
 func (e *Engine) readable(ctx context.Context, actor, permission, policy, resource string, yield func(string, error) bool) error {
@@ -174,14 +178,16 @@ func (e *Engine) readable(ctx context.Context, actor, permission, policy, resour
 	}
 }
 
-// Operation is one part of an access request.
+// Operation is one permission in a [Engine.VerifyAccess].
 type Operation struct {
-	Object     Object
+	// Object is the object to access.
+	Object Object
+	// Permission is a permission or relation of its resource.
 	Permission string
 }
 
-// VerifyAccess says whether an actor has every permission asked for; of none,
-// he has all.
+// VerifyAccess reports whether an actor has all of the given permissions. It
+// returns true if operations is empty.
 func (e *Engine) VerifyAccess(ctx context.Context, actor string, operations []Operation) (bool, error) {
 	for _, x := range operations {
 		if ok, err := e.Check(ctx, actor, x.Permission, x.Object); err != nil || !ok {
@@ -191,9 +197,9 @@ func (e *Engine) VerifyAccess(ctx context.Context, actor string, operations []Op
 	return true, nil
 }
 
-// MayManage says whether an actor may set and delete relationships of a
-// relation: its owner may, and who is in a relation that manages it. Of what is
-// not registered nobody may.
+// MayManage reports whether an actor may set and delete relationships of a
+// relation on an object. The object's owner may, and every actor in a relation
+// that manages it. For an unregistered object it returns false.
 func (e *Engine) MayManage(ctx context.Context, actor, relation string, o Object) (bool, error) {
 	const op = "check management authority"
 	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
@@ -209,13 +215,13 @@ func (e *Engine) MayManage(ctx context.Context, actor, relation string, o Object
 	return allowed, failed(op, err)
 }
 
-// ValidateResource says whether a policy can govern a database's collection:
-// it exists, has the resource, and the resource has the permissions, each of
-// which its owner always has.
+// ValidateResource checks that a policy can govern a database's collection. It
+// fails unless the policy exists and has the resource, the resource has all the
+// permissions ([ErrRequiredPermission]), and an owner always has each of them.
 func (e *Engine) ValidateResource(ctx context.Context, policy, resource string, permissions ...string) error {
 	const op = "validate resource"
 	if policy == "" || resource == "" {
-		return failed(op, fmt.Errorf("%w: a policy and a resource are needed", ErrInput))
+		return failed(op, fmt.Errorf("%w: expected a policy id and a resource name", ErrInput))
 	}
 	_, t, res, err := e.resource(ctx, policy, resource)
 	if err != nil {

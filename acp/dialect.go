@@ -7,7 +7,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// policy reads the root of either dialect.
+// policy reads the policy's root mapping, in either dialect.
 func (r *policyReader) policy(root *yaml.Node) {
 	if r.p.Dialect == DialectAuto {
 		r.p.Dialect = dialectOf(root)
@@ -32,11 +32,11 @@ func (r *policyReader) policy(root *yaml.Node) {
 		p.Specification = specDefra
 	} else {
 		if p.Specification = specNone; spec != "" && !strings.EqualFold(spec, specNone) {
-			r.warn(root.Line, root.Column, "unknown specification %q: none is meant", spec)
+			r.warn(root.Line, root.Column, "unknown specification %q is treated as %q", spec, specNone)
 		}
 	}
 	if p.Name == "" {
-		r.fail(root, ErrMissing, "a policy has a name")
+		r.fail(root, ErrMissing, "the policy has no name")
 	}
 	switch {
 	case resources == nil:
@@ -47,7 +47,8 @@ func (r *policyReader) policy(root *yaml.Node) {
 	}
 }
 
-// dialectOf looks at how resources are written.
+// dialectOf returns the map dialect if the policy's resources are a mapping, else
+// the list dialect.
 func dialectOf(root *yaml.Node) Dialect {
 	if root.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(root.Content); i += 2 {
@@ -172,9 +173,9 @@ func (r *policyReader) relationFields(x *Relation) map[string]func(*yaml.Node) {
 func (r *policyReader) addResource(res Resource, at *yaml.Node) {
 	switch {
 	case res.Name == r.p.Actor.Name || res.Name == actorName:
-		r.fail(at, ErrReserved, "a resource may not be called %q", res.Name)
+		r.fail(at, ErrReserved, "a resource cannot be named %q", res.Name)
 	case r.p.resource(res.Name) != nil:
-		r.fail(at, ErrDuplicate, "resource %q", res.Name)
+		r.fail(at, ErrDuplicate, "resource %q is defined twice", res.Name)
 	case res.Name != "" && !r.name(at, res.Name, "resource", ResourceBytesMax):
 	default:
 		r.p.Resources = append(r.p.Resources, res)
@@ -186,9 +187,9 @@ func (r *policyReader) addRelation(to *[]Relation, x Relation, at *yaml.Node) {
 	switch {
 	case !r.name(at, x.Name, "relation", NameBytesMax):
 	case x.Name == ownerRelation && r.p.Dialect == DialectList:
-		r.fail(at, ErrReserved, "every resource has a relation owner")
+		r.fail(at, ErrReserved, "the relation owner exists in every resource and cannot be defined")
 	case slices.ContainsFunc(*to, func(y Relation) bool { return y.Name == x.Name }):
-		r.fail(at, ErrDuplicate, "relation %q", x.Name)
+		r.fail(at, ErrDuplicate, "relation %q is defined twice", x.Name)
 	default:
 		*to = append(*to, x)
 	}
@@ -199,27 +200,27 @@ func (r *policyReader) addPermission(res *Resource, p Permission, at *yaml.Node)
 		return
 	}
 	if res.permission(p.Name) != nil {
-		r.fail(at, ErrDuplicate, "permission %q", p.Name)
+		r.fail(at, ErrDuplicate, "permission %q is defined twice", p.Name)
 		return
 	}
 	if p.Name == ownerRelation {
-		r.fail(at, ErrReserved, "a permission may not be called owner")
+		r.fail(at, ErrReserved, "a permission cannot be named owner")
 		return
 	}
 	r.parse(&p, at)
 	res.Permissions = append(res.Permissions, p)
 }
 
-// name checks the form of a name: what separates names in a store, or marks
-// the engine's own, stands in none.
+// name checks the syntax of a name and reports whether it is valid. A name cannot
+// contain characters that separate names in a store or mark the engine's own.
 func (r *policyReader) name(at *yaml.Node, name, what string, bytesMax int) bool {
 	switch {
 	case name == "":
-		r.fail(at, ErrMissing, "a %s has a name", what)
+		r.fail(at, ErrMissing, "a %s has no name", what)
 	case len(name) > bytesMax:
-		r.fail(at, ErrName, "a %s's name is longer than %d bytes", what, bytesMax)
+		r.fail(at, ErrName, "the name of a %s has %d bytes, expected at most %d", what, len(name), bytesMax)
 	case strings.ContainsAny(name, ":#@/*~>") || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfffd }):
-		r.fail(at, ErrName, "%s %q: a name has no blank, control character or any of :#@/*~>", what, name)
+		r.fail(at, ErrName, "%s %q: a name cannot contain a blank, a control character or any of :#@/*~>", what, name)
 	default:
 		return true
 	}

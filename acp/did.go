@@ -11,13 +11,14 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Multicodec numbers of did:key.
+// The multicodec numbers of key types in a did:key.
 const (
 	codecSecp256k1 = 0xe7
 	codecEd25519   = 0xed
 )
 
-// DID returns the did:key of a key, in the form that the key has.
+// DID returns the key's did:key. A compressed key and its uncompressed form have
+// different DIDs.
 func (k PublicKey) DID() string {
 	codec := uint64(codecSecp256k1)
 	if k.Type == KeyEd25519 {
@@ -26,11 +27,13 @@ func (k PublicKey) DID() string {
 	return "did:key:z" + base58.Encode(append(binary.AppendUvarint(nil, codec), k.Bytes...))
 }
 
-// ParseKeyDID returns the key of a did:key of secp256k1 or ed25519.
+// ParseKeyDID returns the key in a did:key of secp256k1 or ed25519. It fails
+// with [ErrInvalidDID] if the DID is malformed or its key is not a point of the
+// curve.
 func ParseKeyDID(did string) (PublicKey, error) {
 	text, ok := strings.CutPrefix(did, "did:key:z")
 	if !ok || len(did) > rel.IDBytesMax {
-		return PublicKey{}, fmt.Errorf("%w: not a did:key in base58", ErrInvalidDID)
+		return PublicKey{}, fmt.Errorf("%w: %.80q: expected did:key:z and a key in base58", ErrInvalidDID, did)
 	}
 	raw, err := base58.Decode(text)
 	if err != nil {
@@ -38,7 +41,7 @@ func ParseKeyDID(did string) (PublicKey, error) {
 	}
 	codec, n := binary.Uvarint(raw)
 	if n <= 0 {
-		return PublicKey{}, fmt.Errorf("%w: no key type", ErrInvalidDID)
+		return PublicKey{}, fmt.Errorf("%w: the did:key has no key type", ErrInvalidDID)
 	}
 	k := PublicKey{Bytes: raw[n:]}
 	switch codec {
@@ -47,28 +50,28 @@ func ParseKeyDID(did string) (PublicKey, error) {
 	case codecEd25519:
 		k.Type = KeyEd25519
 	default:
-		return PublicKey{}, fmt.Errorf("%w: key type %#x is none of secp256k1 and ed25519", ErrInvalidDID, codec)
+		return PublicKey{}, fmt.Errorf("%w: key type %#x, expected secp256k1 (0xe7) or ed25519 (0xed)", ErrInvalidDID, codec)
 	}
 	if err := k.validate(); err != nil {
 		return PublicKey{}, err
 	}
 	if k.DID() != did {
-		return PublicKey{}, fmt.Errorf("%w: not written in the one way", ErrInvalidDID)
+		return PublicKey{}, fmt.Errorf("%w: the did:key is not in its canonical form", ErrInvalidDID)
 	}
 	return k, nil
 }
 
-// ValidateDID checks a DID. A did:key must hold a sound key; of another method
-// the form is checked (W3C DID Core: did:method:id), as nothing else can be
-// without asking somebody.
+// ValidateDID fails with [ErrInvalidDID] unless the text is a DID. A did:key must
+// hold a valid key. For other methods only the syntax did:method:id of W3C DID
+// Core is checked, since more would need a network request.
 func ValidateDID(did string) error {
 	if len(did) > rel.IDBytesMax {
-		return fmt.Errorf("%w: longer than %d bytes", ErrInvalidDID, rel.IDBytesMax)
+		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrInvalidDID, len(did), rel.IDBytesMax)
 	}
 	rest, ok := strings.CutPrefix(did, "did:")
 	method, id, found := strings.Cut(rest, ":")
 	if !ok || !found || method == "" || id == "" {
-		return fmt.Errorf("%w: %q is not of the form did:method:id", ErrInvalidDID, did)
+		return fmt.Errorf("%w: %q: expected did:method:id", ErrInvalidDID, did)
 	}
 	if method == "key" {
 		_, err := ParseKeyDID(did)
@@ -76,7 +79,7 @@ func ValidateDID(did string) error {
 	}
 	for _, c := range []byte(method) {
 		if !digit(c) && (c < 'a' || c > 'z') {
-			return fmt.Errorf("%w: method %q", ErrInvalidDID, method)
+			return fmt.Errorf("%w: method %q: expected lower-case letters and digits", ErrInvalidDID, method)
 		}
 	}
 	for i := 0; i < len(id); i++ {
@@ -86,22 +89,24 @@ func ValidateDID(did string) error {
 		case c == '%' && i+2 < len(id) && hexDigit(id[i+1]) && hexDigit(id[i+2]):
 			i += 2
 		default:
-			return fmt.Errorf("%w: %q has a character that stands in no DID", ErrInvalidDID, did)
+			return fmt.Errorf("%w: %q has a character that a DID cannot contain", ErrInvalidDID, did)
 		}
 	}
 	return nil
 }
 
-// soundDIDs remembers DIDs that ValidateDID found sound.
-type soundDIDs struct {
+// didCache caches DIDs that [ValidateDID] accepted.
+type didCache struct {
 	mu   sync.RWMutex
 	dids map[string]struct{}
 }
 
-// soundMax is how many are remembered; one more forgets them all.
-const soundMax = 10_000
+// didCacheMax is the number of cached DIDs. When it is reached, the cache is
+// emptied.
+const didCacheMax = 10_000
 
-func (s *soundDIDs) validate(did string) error {
+// validate is like [ValidateDID], but looks in the cache first.
+func (s *didCache) validate(did string) error {
 	s.mu.RLock()
 	_, ok := s.dids[did]
 	s.mu.RUnlock()
@@ -113,19 +118,20 @@ func (s *soundDIDs) validate(did string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.dids) >= soundMax || s.dids == nil {
+	if len(s.dids) >= didCacheMax || s.dids == nil {
 		s.dids = map[string]struct{}{}
 	}
 	s.dids[strings.Clone(did)] = struct{}{}
 	return nil
 }
 
-// authenticated refuses who has no identity, or none that is one.
-func (e *Engine) authenticated(did string) error {
+// authenticate fails with [ErrUnauthenticated] if the identity is empty, and with
+// [ErrInvalidDID] if it is not a DID.
+func (e *Engine) authenticate(did string) error {
 	if did == "" {
 		return ErrUnauthenticated
 	}
-	return e.sound.validate(did)
+	return e.dids.validate(did)
 }
 
 func hexDigit(c byte) bool { return digit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }

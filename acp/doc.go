@@ -1,40 +1,46 @@
-// Package acp is access control for databases that hold documents, as a library:
-// policies in the ACP YAML, registration of documents to owners, relationships
-// that share them, and decisions, in memory or on disk, in the database's own
-// transaction if it wants. Its main type is Engine; the words are those of
-// acp_core and DefraDB, and so are the rules of acp_core v0.8.1 and its policy
-// ids. It compiles policies into the engine's one schema form and has no
-// evaluator of its own, and it never listens, logs or starts a goroutine.
+// Package acp is document access control for databases that embed it. It reads
+// policies in ACP YAML, registers documents to owners, shares them by
+// relationships, and decides who may access them. It keeps its data in memory or
+// on disk, and can write it in the database's own transaction.
 //
-// # Where the original is not followed
+// The main type is [Engine]. The terms, the rules and the policy ids are those
+// of acp_core v0.8.1 and DefraDB. A policy is compiled into the same schema form
+// as every other model language, so the package has no evaluator of its own. It
+// never listens, logs or starts a goroutine.
 //
-// What its users would call a defect is done right here:
+// # Differences from acp_core
 //
-//   - Keys do not collide: there, resource, id and relation are joined without
-//     separators, and docs:1 is doc:s1.
-//   - What is excluded is excluded, and what is intersected can be allowed, also
-//     where an actor is met twice (the older engine allowed the one and denied
-//     the other).
-//   - A cycle through an exclusion is undecided, and denied; there, a - itself is
-//     allowed.
-//   - Only its creator may delete a policy; there, anybody may, even without an
-//     identity.
-//   - Archiving what is archived already is the owner's; there, a stranger is told
-//     it was done.
-//   - What is archived cannot be shared.
-//   - DIDs are checked, a did:key down to its point on the curve, also those of new
-//     owners; there, any text with two colons passes, and new owners any text.
-//   - All actors under an arrow lead nowhere; there, they crash the check.
-//   - An arrow to what lacks its target is nobody; there, the check is an error.
-//   - Text behind an expression's end is an error; there, "r r" is read as r. So is
-//     a second document, and a name that no call could name.
-//   - Errors keep their kind through every wrapping; there, many come back as
-//     unknown, and in older versions every error of input is "policy not found".
-//   - Deleting a relationship that the relation's types do not admit is an error;
-//     there, it was not found.
-//   - Setting a set as a member of itself is refused: it says nothing.
-//   - Every change is one entry of the log, atomic; there, transfers and archives
-//     are several writes.
+// Where acp_core has a defect, this package does what its users expect:
 //
-// Not kept here: who set a relationship, and what metadata came with it.
+//   - Keys do not collide. acp_core joins resource, id and relation without
+//     separators, so docs:1 and doc:s1 are the same key.
+//   - Exclusions and intersections hold even if the evaluator reaches an actor
+//     twice. The older engine then allowed an excluded actor and denied an
+//     intersected one.
+//   - A cycle through an exclusion is undecided, and therefore denied. acp_core
+//     allows "a - a".
+//   - Only a policy's creator can delete it. In acp_core everyone can, even
+//     without an identity.
+//   - Only the owner can archive an archived object again. acp_core reports
+//     success to everyone.
+//   - An archived object cannot be shared.
+//   - Every DID is validated, including the DID of a new owner; a did:key must
+//     hold a point of its curve. acp_core accepts any text with two colons, and
+//     any text as a new owner.
+//   - An arrow from a relation that holds all actors grants nothing. In acp_core
+//     it crashes the check.
+//   - An arrow to a resource that lacks the target grants nothing. In acp_core
+//     the check fails.
+//   - Text after the end of an expression is an error; acp_core reads "r r" as
+//     "r". A second YAML document and a name that no call can use are errors too.
+//   - An error keeps its kind through every wrapping. acp_core returns many as
+//     "unknown", and older versions return every bad input as "policy not found".
+//   - Deleting a relationship that the relation's types do not admit is an error.
+//     acp_core reports "not found".
+//   - A subject set cannot be made a member of itself, which would mean nothing.
+//   - Every change is one atomic entry of the log. acp_core transfers and archives
+//     in several writes.
+//
+// The package does not record who set a relationship, nor metadata of
+// relationships.
 package acp

@@ -9,112 +9,139 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// The kinds of errors. Each of the second group is also one of the first:
-// errors.Is finds both, through any wrapping.
+// The general kinds of errors. [errors.Is] finds them in every error that this
+// package returns.
 var (
-	// ErrInput: what was handed in is malformed or contradicts the policy.
+	// ErrInput means that an argument is malformed or contradicts the policy.
 	ErrInput = errors.New("bad input")
-	// ErrUnauthenticated: the call needs an identity and has none.
+	// ErrUnauthenticated means that the call needs an identity and has none.
 	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrUnauthorized: the identity may not do this.
+	// ErrUnauthorized means that the identity lacks the authority for the call.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrForbidden: nobody may do this, in this state.
+	// ErrForbidden means that no identity can make the call in this state.
 	ErrForbidden = errors.New("operation forbidden")
-	// ErrNotFound: what the call names is not there.
+	// ErrNotFound means that something that the call names does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrUndecided: a bound of the evaluator was reached before there was an
-	// answer.
+	// ErrUndecided means that the evaluator reached a bound before it had a
+	// decision.
 	ErrUndecided = errors.New("undecided")
-	// ErrInternal: the store below failed; it is in the error's chain.
+	// ErrInternal means that the store failed. The store's error is in the chain.
 	ErrInternal = errors.New("internal error")
-	// ErrState: the engine is not started, or started already.
+	// ErrState means that the engine is not started, or that it is started already.
 	ErrState = errors.New("wrong state")
 )
 
+// The specific kinds of errors. Each is also one of the general kinds.
 var (
-	ErrPolicyNotFound     = fmt.Errorf("policy %w", ErrNotFound)
-	ErrResourceNotFound   = fmt.Errorf("resource %w in the policy", ErrNotFound)
-	ErrRelationNotFound   = fmt.Errorf("relation %w in the resource", ErrNotFound)
+	// ErrPolicyNotFound means that no policy has the id.
+	ErrPolicyNotFound = fmt.Errorf("policy %w", ErrNotFound)
+	// ErrResourceNotFound means that the policy has no such resource.
+	ErrResourceNotFound = fmt.Errorf("resource %w in the policy", ErrNotFound)
+	// ErrRelationNotFound means that the resource has no such relation.
+	ErrRelationNotFound = fmt.Errorf("relation %w in the resource", ErrNotFound)
+	// ErrPermissionNotFound means that the resource has no such permission.
 	ErrPermissionNotFound = fmt.Errorf("permission %w in the resource", ErrNotFound)
-	ErrObjectNotFound     = fmt.Errorf("registered object %w", ErrNotFound)
+	// ErrObjectNotFound means that the object is not registered.
+	ErrObjectNotFound = fmt.Errorf("registered object %w", ErrNotFound)
 
-	// ErrInvalidPolicy is the kind of every error in a policy's text; *PolicyError
-	// has its place. The nine below are its kinds.
+	// ErrInvalidPolicy is the kind of every error in a policy's text. It comes in a
+	// [*PolicyError] with one of the next nine kinds.
 	ErrInvalidPolicy = fmt.Errorf("%w: invalid policy", ErrInput)
-	ErrSyntax        = fmt.Errorf("%w: malformed", ErrInvalidPolicy)
-	ErrField         = fmt.Errorf("%w: unknown or repeated field", ErrInvalidPolicy)
-	ErrMissing       = fmt.Errorf("%w: something required is missing", ErrInvalidPolicy)
-	ErrName          = fmt.Errorf("%w: invalid name", ErrInvalidPolicy)
-	ErrDuplicate     = fmt.Errorf("%w: name used twice", ErrInvalidPolicy)
-	ErrReserved      = fmt.Errorf("%w: reserved name", ErrInvalidPolicy)
-	ErrUndefined     = fmt.Errorf("%w: undefined name", ErrInvalidPolicy)
-	ErrExpression    = fmt.Errorf("%w: invalid expression", ErrInvalidPolicy)
+	// ErrSyntax means that the text is not valid YAML or JSON of a policy.
+	ErrSyntax = fmt.Errorf("%w: malformed", ErrInvalidPolicy)
+	// ErrField means that a field is unknown or repeated.
+	ErrField = fmt.Errorf("%w: unknown or repeated field", ErrInvalidPolicy)
+	// ErrMissing means that a required field or relation is missing.
+	ErrMissing = fmt.Errorf("%w: something required is missing", ErrInvalidPolicy)
+	// ErrName means that a name is too long or has a forbidden character.
+	ErrName = fmt.Errorf("%w: invalid name", ErrInvalidPolicy)
+	// ErrDuplicate means that two elements have the same name.
+	ErrDuplicate = fmt.Errorf("%w: name used twice", ErrInvalidPolicy)
+	// ErrReserved means that a name is reserved.
+	ErrReserved = fmt.Errorf("%w: reserved name", ErrInvalidPolicy)
+	// ErrUndefined means that a name refers to nothing.
+	ErrUndefined = fmt.Errorf("%w: undefined name", ErrInvalidPolicy)
+	// ErrExpression means that a permission's expression has a syntax error.
+	ErrExpression = fmt.Errorf("%w: invalid expression", ErrInvalidPolicy)
+	// ErrSpecification means that the policy does not meet its specification, or has
+	// another one than the caller demands.
 	ErrSpecification = fmt.Errorf("%w: specification not met", ErrInvalidPolicy)
 
-	// ErrEdit: an edit would remove a resource, or change specification or
-	// dialect.
+	// ErrEdit means that an edit would remove a resource, or change the
+	// specification, the dialect or the actor's name.
 	ErrEdit = fmt.Errorf("%w: not a permitted edit", ErrInput)
-	// ErrRequiredPermission: a resource lacks a permission that the database
-	// needs, or its owner could be kept from it.
+	// ErrRequiredPermission means that a resource lacks a permission that the
+	// database needs, or that the permission can exclude the owner.
 	ErrRequiredPermission = fmt.Errorf("%w: required permission", ErrInput)
-	// ErrInvalidDID: an identity is no DID, or a did:key without a sound key.
+	// ErrInvalidDID means that an identity is not a DID, or a did:key without a
+	// valid key.
 	ErrInvalidDID = fmt.Errorf("%w: invalid DID", ErrInput)
-	// ErrInvalidID: an object's id is empty, too long, or has a '#', a blank or a
-	// control character.
+	// ErrInvalidID means that an object's id is empty, too long, or contains a '#',
+	// a blank, a control character or invalid UTF-8.
 	ErrInvalidID = fmt.Errorf("%w: invalid object id", ErrInput)
-	// ErrRestriction: the relation's types do not admit the subject.
+	// ErrRestriction means that the relation's types do not admit the subject.
 	ErrRestriction = fmt.Errorf("%w: subject not admitted by the relation's types", ErrInput)
-	// ErrTheorem: a theorem's text is malformed; *PolicyError has the place.
+	// ErrTheorem means that a theorem has a syntax error. It comes in a
+	// [*PolicyError].
 	ErrTheorem = fmt.Errorf("%w: malformed theorem", ErrInput)
-	// ErrBound: a bound was passed; the text names it.
-	ErrBound = fmt.Errorf("%w: bound passed", ErrInput)
-	// ErrBatch: an operation that cannot stand behind an earlier one in a batch.
+	// ErrBound means that a bound was exceeded. The text names the bound.
+	ErrBound = fmt.Errorf("%w: bound exceeded", ErrInput)
+	// ErrBatch means that an operation cannot follow an earlier one in a batch.
 	ErrBatch = fmt.Errorf("%w: not possible in this batch", ErrInput)
 
-	// ErrRegistered: the object is registered already, by whomever.
+	// ErrRegistered means that the object is already registered.
 	ErrRegistered = fmt.Errorf("%w: object is registered already", ErrForbidden)
-	// ErrArchived: the object is archived.
+	// ErrArchived means that the object is archived.
 	ErrArchived = fmt.Errorf("%w: object is archived", ErrForbidden)
-	// ErrOwnerRelation: the relation owner is set by registering, transferring
-	// and archiving alone.
-	ErrOwnerRelation = fmt.Errorf("%w: the relation owner is not set or removed", ErrForbidden)
+	// ErrOwnerRelation means that a call tried to set the relation owner, which only
+	// registration and transfer change.
+	ErrOwnerRelation = fmt.Errorf("%w: the relation owner cannot be set or deleted", ErrForbidden)
 
-	// ErrClosed: the engine is closed or was not started.
+	// ErrClosed means that the engine is not started or was closed.
 	ErrClosed = fmt.Errorf("%w: not started, or closed", ErrState)
-	// ErrStarted: the engine is started already.
+	// ErrStarted means that the engine is already started.
 	ErrStarted = fmt.Errorf("%w: started already", ErrState)
 
-	// ErrToken is the kind of every refusal of a bearer token; the five below are
-	// its kinds.
-	ErrToken          = fmt.Errorf("%w: invalid bearer token", ErrUnauthenticated)
+	// ErrToken is the kind of every error of [VerifyToken]. The next five are its
+	// kinds.
+	ErrToken = fmt.Errorf("%w: invalid bearer token", ErrUnauthenticated)
+	// ErrTokenMalformed means that the token is not a JWT of the expected form.
 	ErrTokenMalformed = fmt.Errorf("%w: malformed", ErrToken)
+	// ErrTokenSignature means that the signature does not match the token.
 	ErrTokenSignature = fmt.Errorf("%w: signature", ErrToken)
-	ErrTokenTime      = fmt.Errorf("%w: expired, or not valid yet", ErrToken)
-	ErrTokenAudience  = fmt.Errorf("%w: audience", ErrToken)
-	ErrTokenIdentity  = fmt.Errorf("%w: subject, issuer and key do not agree", ErrToken)
+	// ErrTokenTime means that the token has expired or is not valid yet.
+	ErrTokenTime = fmt.Errorf("%w: expired, or not valid yet", ErrToken)
+	// ErrTokenAudience means that the token is for another server.
+	ErrTokenAudience = fmt.Errorf("%w: audience", ErrToken)
+	// ErrTokenIdentity means that subject, issuer, key and algorithm do not match.
+	ErrTokenIdentity = fmt.Errorf("%w: subject, issuer and key do not agree", ErrToken)
 )
 
-// Error is every error that an Engine returns: the call, and the cause, whose
-// kind errors.Is finds.
+// Error is the type of every error that an [Engine] returns.
 type Error struct {
-	// Op is the call: "register", "check", …
-	Op  string
+	// Op is the call that failed, such as "register" or "check".
+	Op string
+	// Err is the cause; errors.Is finds its kind.
 	Err error
 }
 
+// Error returns "acp: ", the call and the cause.
 func (e *Error) Error() string { return "acp: " + e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// PolicyError is one thing wrong in a policy's or a theorem's text.
+// PolicyError is one error in the text of a policy or a theorem.
 type PolicyError struct {
-	// Line and Column count from 1; 0 is unknown.
+	// Line and Column count from 1. They are 0 if the place is unknown.
 	Line, Column int
-	// Kind is a sentinel of this package.
+	// Kind is one of this package's Err variables.
 	Kind error
+	// Text describes the error.
 	Text string
 }
+
+// Error returns the place, the kind and the text.
 
 func (e *PolicyError) Error() string {
 	var b strings.Builder
@@ -131,8 +158,8 @@ func (e *PolicyError) Error() string {
 // Unwrap returns the kind.
 func (e *PolicyError) Unwrap() error { return e.Kind }
 
-// failed wraps err once for the call. What the store says is given a kind of
-// this package, with the store's own error kept in the chain.
+// failed wraps err in an [Error] for the call op, unless it already is one. An
+// error of the store gets a kind of this package and remains in the chain.
 func failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -148,7 +175,7 @@ func failed(op string, err error) error {
 	return &Error{op, err}
 }
 
-// known says whether an error has a kind of this package already.
+// known reports whether an error has a kind of this package.
 func known(err error) bool {
 	for _, k := range [...]error{ErrInput, ErrUnauthenticated, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrUndecided, ErrInternal, ErrState} {
 		if errors.Is(err, k) {
@@ -158,6 +185,7 @@ func known(err error) bool {
 	return false
 }
 
+// kindOf returns this package's kind for an error of the store.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, ostiary.ErrBound):

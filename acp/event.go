@@ -6,9 +6,10 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of change that an [Event] reports.
 type EventKind string
 
+// The kinds of events.
 const (
 	PolicyCreated       EventKind = "policy created"
 	PolicyEdited        EventKind = "policy edited"
@@ -22,18 +23,24 @@ const (
 	RelationshipDeleted EventKind = "relationship deleted"
 )
 
-// Event tells of a change after it was made.
+// Event reports a change that was made.
 type Event struct {
+	// Kind is the kind of change.
 	Kind EventKind
-	// Actor is who made it; "" is the root.
-	Actor  string
+	// Actor is the DID of the actor that made the change. It is "" for the root,
+	// which amends registrations.
+	Actor string
+	// Policy is the policy's id.
 	Policy string
-	// Object, Relation and Subject are set as far as they apply. Of a transfer and
-	// an amendment, Subject is the new owner.
-	Object   Object
+	// Object is the changed object. It is zero for changes of policies.
+	Object Object
+	// Relation is the relation of a changed relationship, else "".
 	Relation string
-	Subject  Subject
-	Time     time.Time
-	// Token is the revision that the change made; a batch's events share it.
+	// Subject is the subject of a changed relationship, or the new owner after a
+	// transfer or an amendment.
+	Subject Subject
+	// Time is when the change was made, by Options.Clock.
+	Time time.Time
+	// Token is the revision of the change. All events of a batch share it.
 	Token ostiary.Token
 }

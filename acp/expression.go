@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// exprOp is what an expression's node is.
+// exprOp is the kind of an expression's node.
 type exprOp uint8
 
 const (
@@ -17,25 +17,26 @@ const (
 	exprIntersect               // &
 )
 
-// expression is a permission's expression as its author wrote it.
+// expression is a node of a permission's expression.
 type expression struct {
 	op           exprOp
-	name, target string
-	left, right  *expression
-	column       int // of name, from 0
+	name, target string      // of exprName and exprArrow
+	left, right  *expression // of exprUnion, exprExclude and exprIntersect
+	column       int         // where name begins, in bytes from 0
 }
 
 const (
-	// exprDepthMax bounds parentheses in parentheses, and operators in a row but
-	// for those that take their operands together.
+	// exprDepthMax is the largest depth of nested parentheses, and of the tree that
+	// a sequence of operators makes. Unions and intersections in sequence count as
+	// one level.
 	exprDepthMax = 90
-	// operandsMax bounds operators in a row.
+	// operandsMax is the largest number of operators in sequence.
 	operandsMax = 900
 )
 
-// exprError is what is wrong in an expression, at a byte from 0.
+// exprError is a syntax error in an expression.
 type exprError struct {
-	at   int
+	at   int // the byte, from 0
 	text string
 }
 
@@ -46,9 +47,9 @@ func (e *exprError) Error() string { return e.text }
 //	expr = [ term { ("+" | "-" | "&") term } ]
 //	term = name | name "->" name | "(" expr ")"
 //
-// without precedence, from the left, with blanks and tabs between. Names begin
-// with a letter; the map dialect also knows names that begin with "_", and no
-// empty expression.
+// All operators have the same precedence and associate to the left. Blanks and
+// tabs separate tokens. Names begin with a letter, in the map dialect also with
+// "_". The map dialect has no empty expression.
 func parseExpression(text string, d Dialect) (*expression, *exprError) {
 	p := exprParser{text: text, maps: d == DialectMap}
 	p.next()
@@ -60,7 +61,7 @@ func parseExpression(text string, d Dialect) (*expression, *exprError) {
 	}
 	e := p.expr(0)
 	if p.err == nil && p.token != "" {
-		p.fail("unexpected %q behind the expression", p.token)
+		p.fail("unexpected %q after the expression", p.token)
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -70,9 +71,9 @@ func parseExpression(text string, d Dialect) (*expression, *exprError) {
 
 type exprParser struct {
 	text  string
-	maps  bool
-	pos   int    // behind token
-	at    int    // token's own place
+	maps  bool   // the map dialect
+	pos   int    // the end of token
+	at    int    // the start of token
 	token string // "" at the end
 	err   *exprError
 }
@@ -108,7 +109,7 @@ func (p *exprParser) next() {
 	case strings.IndexByte("+-&()", c) >= 0:
 		p.pos++
 	case c == '\n' || c == '\r':
-		p.fail("a line break in the expression")
+		p.fail("unexpected line break in the expression")
 		return
 	default:
 		p.fail("unexpected character %q", []rune(p.text[p.pos:])[0])
@@ -123,7 +124,7 @@ func (p *exprParser) isName() bool {
 
 func (p *exprParser) expr(depth int) *expression {
 	e := p.term(depth)
-	levels := 0 // of the expression's tree; unions and intersections in a row are one
+	levels := 0 // the depth of the expression's tree
 	for n := 1; p.err == nil; n++ {
 		var op exprOp
 		switch p.token {
@@ -140,7 +141,7 @@ func (p *exprParser) expr(depth int) *expression {
 			levels++
 		}
 		if levels > exprDepthMax || n > operandsMax {
-			p.fail("too many operators in a row")
+			p.fail("too many operators in sequence: expected at most %d, or %d levels", operandsMax, exprDepthMax)
 			return nil
 		}
 		p.next()
@@ -157,9 +158,9 @@ func (p *exprParser) term(depth int) *expression {
 		return p.group(depth + 1)
 	case !p.isName():
 		if p.token == "" {
-			p.fail("a name is missing at the end")
+			p.fail("expected a name at the end")
 		} else {
-			p.fail("a name is missing before %q", p.token)
+			p.fail("expected a name before %q", p.token)
 		}
 		return nil
 	}
@@ -168,7 +169,7 @@ func (p *exprParser) term(depth int) *expression {
 	if p.token == "->" {
 		p.next()
 		if !p.isName() {
-			p.fail("a name is missing behind ->")
+			p.fail("expected a name after ->")
 			return nil
 		}
 		e.op, e.target = exprArrow, p.token
@@ -176,18 +177,18 @@ func (p *exprParser) term(depth int) *expression {
 	}
 	if e.name == "_this" {
 		if e.op == exprArrow {
-			p.fail("_this stands alone")
+			p.fail("_this cannot be followed by ->")
 			return nil
 		}
-		return &expression{} // a permission has no relationships of its own
+		return &expression{} // a permission has no direct relationships
 	}
 	return e
 }
 
-// group reads the rest of what stands in parentheses.
+// group reads the rest of an expression in parentheses.
 func (p *exprParser) group(depth int) *expression {
 	if depth > exprDepthMax {
-		p.fail("more than %d parentheses in each other", exprDepthMax)
+		p.fail("more than %d nested parentheses", exprDepthMax)
 		return nil
 	}
 	p.next()
@@ -196,13 +197,13 @@ func (p *exprParser) group(depth int) *expression {
 		e = p.expr(depth)
 	}
 	if p.err == nil && p.token != ")" {
-		p.fail("a parenthesis is not closed")
+		p.fail("expected )")
 	}
 	p.next()
 	return e
 }
 
-// walk calls f for every name and arrow.
+// walk calls f for each name and each arrow in the expression.
 func (e *expression) walk(f func(*expression)) {
 	if e == nil {
 		return
@@ -214,7 +215,7 @@ func (e *expression) walk(f func(*expression)) {
 	e.right.walk(f)
 }
 
-// String prints an expression that parses to the same.
+// String returns a text that parses to the same expression.
 func (e *expression) String() string {
 	switch e.op {
 	case exprNobody:
@@ -232,8 +233,8 @@ func (e *expression) String() string {
 	return e.left.String() + sign + right
 }
 
-// ownerStays says whether an expression grants to the owner whatever the
-// relationships are.
+// ownerStays reports whether an expression always includes the owner, regardless
+// of relationships.
 func (e *expression) ownerStays() bool {
 	switch e.op {
 	case exprName:

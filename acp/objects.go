@@ -12,60 +12,64 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Register makes an actor the owner of an object. The first who registers it
-// owns it; a second time, by whomever, is ErrRegistered, archived or not.
+// Register makes an actor the owner of an object. An object can be registered
+// once: a second registration fails with [ErrRegistered], even by the owner and
+// even if the object is archived.
 func (e *Engine) Register(ctx context.Context, actor string, o Object) error {
-	if err := e.authenticated(actor); err != nil {
+	if err := e.authenticate(actor); err != nil {
 		return failed("register", err)
 	}
 	return failed("register", e.change(ctx, false, register(actor, o)))
 }
 
-// Archive removes all relationships of an object; its owner stays, and nobody
-// else can register it. It returns how many were removed, the owner's record
-// among them. Archiving twice is nothing, to the owner.
+// Archive removes all relationships of an object. It keeps its owner, so no one
+// else can register it. removed is the number of removed relationships plus one
+// for the owner's. Only the owner can archive an object; archiving an archived
+// object again does nothing.
 func (e *Engine) Archive(ctx context.Context, actor string, o Object) (removed int, err error) {
-	if err := e.authenticated(actor); err != nil {
+	if err := e.authenticate(actor); err != nil {
 		return 0, failed("archive", err)
 	}
 	err = e.change(ctx, true, archive(actor, o, &removed))
 	return removed, failed("archive", err)
 }
 
-// Unarchive makes an archived object an active one; modified is false where it
-// was.
+// Unarchive makes an archived object active again. Only the owner can do that.
+// modified is false if the object was active.
 func (e *Engine) Unarchive(ctx context.Context, actor string, o Object) (modified bool, err error) {
-	if err := e.authenticated(actor); err != nil {
+	if err := e.authenticate(actor); err != nil {
 		return false, failed("unarchive", err)
 	}
 	err = e.change(ctx, false, unarchive(actor, o, &modified))
 	return modified, failed("unarchive", err)
 }
 
-// Transfer gives an object of the actor's to another owner. Other relationships
-// stay.
+// Transfer gives an object that the actor owns to another owner, and keeps its
+// other relationships.
 func (e *Engine) Transfer(ctx context.Context, actor string, o Object, to string) error {
-	if err := e.authenticated(actor); err != nil {
+	if err := e.authenticate(actor); err != nil {
 		return failed("transfer", err)
 	}
 	return failed("transfer", e.change(ctx, true, transfer(actor, o, to)))
 }
 
-// Root may set registrations right. Who has it may do that to every object, so
-// it is a value to hand out with care, and no name that a caller could claim.
+// Root can correct the registration of every object. It is a value and not a
+// name, so that no caller can claim to be root; pass it only to trusted code.
 type Root struct{ e *Engine }
 
-// Root returns the power over registrations.
+// Root returns the authority to correct registrations.
 func (e *Engine) Root() Root { return Root{e} }
 
-// AmendRegistration changes the owner of an object, as of a time.
+// AmendRegistration changes the owner of an object. at is stored as the time
+// since when the new owner has owned it.
 func (r Root) AmendRegistration(ctx context.Context, o Object, to string, at time.Time) error {
 	return failed("amend registration", r.e.change(ctx, true, amend(o, to, at)))
 }
 
-// RevealRegistration registers an object to an actor as of a time.
+// RevealRegistration registers an object to an actor. at is stored as the time of
+// the registration.
 func (r Root) RevealRegistration(ctx context.Context, actor string, o Object, at time.Time) error {
-	if err := r.e.authenticated(actor); err != nil {
+	if err := r.e.authenticate(actor); err != nil {
 		return failed("reveal registration", err)
 	}
 	return failed("reveal registration", r.e.change(ctx, false, register(actor, o), func(_ context.Context, p *plan) error {
@@ -73,23 +77,25 @@ func (r Root) RevealRegistration(ctx context.Context, actor string, o Object, at
 	}))
 }
 
-// stampRecord is the document of a registration as of another time than it was
-// written at.
+// stampRecord is the document that stores a registration time which differs from
+// the time of the write.
 type stampRecord struct {
 	Owner string    `json:"owner"`
 	At    time.Time `json:"at"`
 }
 
-// stampKey keeps resource and id apart, whatever they hold. It begins with the
-// policy's id, by which they go with the policy.
+// stampKey returns the document key of an object's registration time. The length
+// of the resource's name keeps resource and id apart. The key begins with the
+// policy's id, so that deleting the policy removes it by prefix.
 func stampKey(o Object) string {
 	b := binary.AppendUvarint([]byte(o.Policy), uint64(len(o.Resource)))
 	return string(append(append(b, o.Resource...), o.ID...))
 }
 
+// stamp stores at as the registration time of owner.
 func (p *plan) stamp(o Object, owner string, at time.Time) error {
 	if len(stampKey(o)) > ostiary.DocumentKeyBytesMax {
-		return fmt.Errorf("%w: an id with a time of its own has at most %d bytes", ErrInvalidID,
+		return fmt.Errorf("%w: %d bytes, expected at most %d in a registration with its own time", ErrInvalidID, len(o.ID),
 			ostiary.DocumentKeyBytesMax-len(stampKey(o))+len(o.ID))
 	}
 	body, err := json.Marshal(stampRecord{owner, at.UTC()})
@@ -97,16 +103,18 @@ func (p *plan) stamp(o Object, owner string, at time.Time) error {
 	return err
 }
 
-// Registration is what is known of an object's registration.
+// Registration is the registration of an object.
 type Registration struct {
-	Owner    string
+	// Owner is the owner's DID.
+	Owner string
+	// Archived is true if the object is archived.
 	Archived bool
-	// Since is when the owner got it, or the time that was given with it.
+	// Since is when the owner became the owner, or the time that [Root] set.
 	Since time.Time
 }
 
-// Registration returns an object's registration, archived or not, or
-// ErrObjectNotFound.
+// Registration returns the registration of an object, archived or not. It fails
+// with [ErrObjectNotFound] if the object is not registered.
 func (e *Engine) Registration(ctx context.Context, o Object) (Registration, error) {
 	reg, err := e.registration(ctx, o)
 	return reg, failed("get registration", err)
@@ -149,8 +157,9 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 	return reg, err
 }
 
-// Owner returns the DID of an object's owner, and whether it has one: whether
-// it is registered, archived or not. An unknown policy or resource is an error.
+// Owner returns the DID of an object's owner. registered is false, and did empty,
+// if the object is not registered. An archived object has an owner. An unknown
+// policy or resource is an [ErrNotFound].
 func (e *Engine) Owner(ctx context.Context, o Object) (did string, registered bool, err error) {
 	_, _, res, err := e.resource(ctx, o.Policy, o.Resource)
 	if err == nil {
@@ -162,7 +171,7 @@ func (e *Engine) Owner(ctx context.Context, o Object) (did string, registered bo
 	return did, registered, nil
 }
 
-// IsRegistered is Owner without the owner.
+// IsRegistered reports whether an object has an owner. See [Engine.Owner].
 func (e *Engine) IsRegistered(ctx context.Context, o Object) (bool, error) {
 	_, registered, err := e.Owner(ctx, o)
 	return registered, err

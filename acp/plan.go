@@ -11,74 +11,79 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// operation is one change that an actor asks for. It looks at the plan, and
-// adds to it what is to be written. It may be called again, on a later state.
+// operation validates one requested change against the plan and adds the tuples
+// and documents to write. It may be called again with a new plan, if the state
+// changed before the write.
 type operation func(ctx context.Context, p *plan) error
 
-// plan is a write under way: what the operations so far lead to, on a state
-// that the write's own preconditions hold fast.
+// plan collects one write: the state after the operations so far, and the changes
+// that lead to it. The write's preconditions make it fail if the state that the
+// plan is based on has changed.
 type plan struct {
 	e *Engine
 	r *running
 	w ostiary.WriteRequest
-	// first is the first object, mostly the only one; objects are the others.
+	// first is the first object, usually the only one; objects holds the others.
 	first   objectState
 	objects map[Object]*objectState
-	states  []objectState // memory of those
+	states  []objectState // preallocated values for objects
 	events  []Event
-	// hopeful says that what is registered is taken for new, unseen: the write's
-	// precondition tells.
-	hopeful bool
-	// several says that what one operation does is kept for those after it: added
-	// and removed are the relationships, without owners, of which nobody asks so.
+	// optimistic skips the lookup of an object that is registered: the plan assumes
+	// that it is new, and the write's precondition fails if it is not.
+	optimistic bool
+	// several is true for a plan of more than one operation. Such a plan records in
+	// added and removed which relationships, except owners, it has changed.
 	several bool
 	added   map[rel.Key]struct{}
 	removed map[rel.Key]struct{}
-	// Memory of a single operation.
+	// add1 and pre2 are the memory of w for a single operation.
 	add1 [1]rel.Tuple
 	pre2 [2]ostiary.Precondition
 }
 
-// objectState is what a plan knows of one object.
+// objectState is the state of one object in a plan.
 type objectState struct {
 	of       Object
 	t        *table
 	res      *resourceTable
 	object   rel.Object
-	owner    string // "" is unregistered
+	owner    string // "" if the object is not registered
 	archived bool
-	// fresh says that the plan itself registers it; sure, that a precondition
-	// holds its state fast already.
-	fresh, sure bool
-	// tuples are those that the plan adds to the object, shrunk that it removes
-	// some.
+	// fresh is true if this plan registers the object.
+	fresh bool
+	// guarded is true if the write already has a precondition on the object's state.
+	guarded bool
+	// tuples are the tuples that the plan adds to the object.
 	tuples []rel.Tuple
+	// shrunk is true if the plan removes tuples of the object.
 	shrunk bool
 }
 
-// triesMax is how often a plan is made anew because somebody changed what it
-// is based on.
+// triesMax is how often a plan is made again because its base state has changed.
 const triesMax = 100
 
-// change runs operations and writes what they say, in one entry.
-func (e *Engine) change(ctx context.Context, takesAuthority bool, ops ...operation) error {
+// change runs operations and writes their changes as one entry of the log.
+// revokes is true if an operation may revoke someone's authority.
+func (e *Engine) change(ctx context.Context, revokes bool, ops ...operation) error {
 	r := e.run.Load()
 	if r == nil {
 		return ErrClosed
 	}
-	p, token, err := e.write(ctx, r, takesAuthority, ops)
+	p, token, err := e.write(ctx, r, revokes, ops)
 	if err == nil && len(p.events) > 0 {
-		e.tell(token, p.events)
+		e.notify(token, p.events)
 	}
-	if p != nil { // nobody looks at it any more
+	if p != nil {
 		*p = plan{}
 		e.plans.Put(p)
 	}
 	return err
 }
 
-func (e *Engine) write(ctx context.Context, r *running, takesAuthority bool, ops []operation) (*plan, ostiary.Token, error) {
-	defer e.release(e.hold(takesAuthority))
+// write makes a plan and writes it, again if the state changed in between.
+func (e *Engine) write(ctx context.Context, r *running, revokes bool, ops []operation) (*plan, ostiary.Token, error) {
+	e.lockAuthority(revokes)
+	defer e.unlockAuthority(revokes)
 	for try := 0; ; try++ {
 		p, err := e.plan(ctx, r, ops, try == 0)
 		if err != nil || p.empty() {
@@ -91,36 +96,40 @@ func (e *Engine) write(ctx context.Context, r *running, takesAuthority bool, ops
 	}
 }
 
-// hold takes the authority lock, and returns what release wants to know.
-func (e *Engine) hold(takesAuthority bool) (takes bool) {
-	if takesAuthority {
+// lockAuthority locks [Engine.authority]: for writing if the change may revoke
+// authority, else for reading.
+func (e *Engine) lockAuthority(revokes bool) {
+	if revokes {
 		e.authority.Lock()
 	} else {
 		e.authority.RLock()
 	}
-	return takesAuthority
 }
 
-func (e *Engine) release(takesAuthority bool) {
-	if takesAuthority {
+// unlockAuthority undoes lockAuthority with the same argument.
+func (e *Engine) unlockAuthority(revokes bool) {
+	if revokes {
 		e.authority.Unlock()
 	} else {
 		e.authority.RUnlock()
 	}
 }
 
-// outdated says whether a write failed because what its plan is based on has
-// changed since.
+// outdated reports whether a write failed because the state that its plan is
+// based on has changed.
 func outdated(err error) bool {
 	return errors.Is(err, ostiary.ErrPrecondition) || errors.Is(err, ostiary.ErrTupleExists) || errors.Is(err, ostiary.ErrTupleMissing)
 }
 
-func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful bool) (*plan, error) {
+// plan runs the operations on a new plan. If the plan is optimistic and an
+// operation of several fails, it starts again with lookups, since the failure may
+// come from a wrong assumption about an earlier operation.
+func (e *Engine) plan(ctx context.Context, r *running, ops []operation, optimistic bool) (*plan, error) {
 	p, _ := e.plans.Get().(*plan)
 	if p == nil {
 		p = new(plan)
 	}
-	p.e, p.r, p.hopeful = e, r, hopeful
+	p.e, p.r, p.optimistic = e, r, optimistic
 	p.w.Add, p.w.Preconditions = p.add1[:0], p.pre2[:0]
 	if n := len(ops); n > 1 {
 		p.several = true
@@ -135,8 +144,8 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful 
 		case err == nil:
 		case len(ops) == 1:
 			return nil, err
-		case hopeful:
-			return e.plan(ctx, r, ops, false) // an earlier operation may be to blame
+		case optimistic:
+			return e.plan(ctx, r, ops, false)
 		default:
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
@@ -144,15 +153,16 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, hopeful 
 	return p, nil
 }
 
+// empty reports whether the plan changes nothing.
 func (p *plan) empty() bool {
 	w := &p.w
 	return len(w.Add)+len(w.Remove)+len(w.RemoveMatching)+len(w.Documents)+len(w.RemoveDocuments) == 0
 }
 
-// object returns what is known of an object, looking it up the first time.
+// object returns the state of an object, and looks it up the first time.
 func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
-	s, seen, err := p.place(ctx, o)
-	if err != nil || seen {
+	s, known, err := p.assumeNew(ctx, o)
+	if err != nil || known {
 		return s, err
 	}
 	var ok bool
@@ -162,9 +172,9 @@ func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
 	return s, err
 }
 
-// place returns what is known of an object, and whether that was looked up; an
-// object that was not stands there as one that is not registered.
-func (p *plan) place(ctx context.Context, o Object) (s *objectState, seen bool, err error) {
+// assumeNew returns the state of an object. If the plan has none (known is false),
+// it adds the state of an unregistered object without a lookup.
+func (p *plan) assumeNew(ctx context.Context, o Object) (s *objectState, known bool, err error) {
 	if p.first.t != nil && p.first.of == o {
 		return &p.first, true, nil
 	}
@@ -198,13 +208,12 @@ func (p *plan) place(ctx context.Context, o Object) (s *objectState, seen bool, 
 	return s, false, nil
 }
 
-// ensure makes the write fail where the object's registration is no longer
-// what the plan saw.
-func (p *plan) ensure(s *objectState) {
-	if s.sure {
+// guard makes the write fail if the object's registration differs from the plan's.
+func (p *plan) guard(s *objectState) {
+	if s.guarded {
 		return
 	}
-	s.sure = true
+	s.guarded = true
 	of := rel.Filter{ObjectType: s.object.Type, ObjectID: s.object.ID, Relation: ownerRelation}
 	if s.owner == "" {
 		p.w.Preconditions = append(p.w.Preconditions, ostiary.Precondition{Filter: of, Absent: true})
@@ -216,7 +225,7 @@ func (p *plan) ensure(s *objectState) {
 		ostiary.Precondition{Filter: archived, Absent: !s.archived})
 }
 
-// add adds a tuple of the object.
+// add adds a tuple of the object to the write.
 func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 	t := rel.Tuple{Object: s.object, Relation: relation, Subject: subject}
 	p.w.Add = append(p.w.Add, t)
@@ -224,7 +233,7 @@ func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 		return
 	}
 	if n := len(p.w.Add); s.tuples == nil {
-		s.tuples = p.w.Add[n-1 : n : n] // mostly the only one
+		s.tuples = p.w.Add[n-1 : n : n] // usually the only tuple, so no copy
 	} else {
 		s.tuples = append(s.tuples, t)
 	}
@@ -237,6 +246,7 @@ func (p *plan) add(s *objectState, relation string, subject rel.Subject) {
 	p.added[t.Key()] = struct{}{}
 }
 
+// remove removes a tuple of the object in the write.
 func (p *plan) remove(s *objectState, relation string, subject rel.Subject) {
 	k := rel.Key{Object: s.object, Relation: relation, Subject: subject}
 	p.w.Remove = append(p.w.Remove, k)
@@ -250,15 +260,15 @@ func (p *plan) remove(s *objectState, relation string, subject rel.Subject) {
 	p.removed[k] = struct{}{}
 }
 
-// actorSubject is an actor as the subject of the object's own relations.
+// actorSubject returns an actor as a subject in the object's policy.
 func (s *objectState) actorSubject(did string) rel.Subject {
 	return rel.Subject{Type: s.t.actor, ID: did}
 }
 
-// has says whether a relationship is there after the operations so far. One
-// that an earlier operation of the batch removed, or added, cannot be turned
-// round in it: a write names each once.
-func (p *plan) has(ctx context.Context, k rel.Key) (there, here bool, err error) {
+// has reports whether a relationship exists after the operations so far. changed
+// is true if an operation of this plan added or removed it; the plan then cannot
+// reverse that, since a write names each tuple once.
+func (p *plan) has(ctx context.Context, k rel.Key) (exists, changed bool, err error) {
 	if _, ok := p.added[k]; ok {
 		return true, true, nil
 	}
@@ -271,8 +281,8 @@ func (p *plan) has(ctx context.Context, k rel.Key) (there, here bool, err error)
 	return len(page.Tuples) > 0, false, err
 }
 
-// mayManage says whether an actor may set and delete the relationships of a
-// relation: the owner, and who is in a relation that manages it.
+// mayManage reports whether an actor may set and delete the relationships of a
+// relation: the owner may, and every actor in a relation that manages it.
 func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, relation string) (bool, error) {
 	if s.owner == "" {
 		return false, nil
@@ -281,19 +291,19 @@ func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, rela
 		return true, nil
 	}
 	if s.shrunk {
-		return false, fmt.Errorf("%w: the authority of %s after a removal", ErrBatch, actor)
+		return false, fmt.Errorf("%w: %s: authority cannot be checked after the batch removed relationships", ErrBatch, actor)
 	}
 	return decided(p.r.store.Check(ctx, ostiary.CheckRequest{Object: s.object, Relation: s.res.manage[relation],
 		Subject: rel.Subject{Type: s.t.actor, ID: actorID(actor)}, QueryOptions: ostiary.QueryOptions{Tuples: s.tuples}}))
 }
 
-// register registers an object to an actor.
+// register registers an object to an actor. See [Engine.Register].
 func register(actor string, o Object) operation {
 	return func(ctx context.Context, p *plan) error {
 		var s *objectState
 		var err error
-		if p.hopeful {
-			s, _, err = p.place(ctx, o)
+		if p.optimistic {
+			s, _, err = p.assumeNew(ctx, o)
 		} else {
 			s, err = p.object(ctx, o)
 		}
@@ -303,7 +313,7 @@ func register(actor string, o Object) operation {
 		if s.owner != "" {
 			return fmt.Errorf("%w: %s", ErrRegistered, o)
 		}
-		p.ensure(s)
+		p.guard(s)
 		p.add(s, ownerRelation, s.actorSubject(actor))
 		s.owner, s.fresh = actor, true
 		p.event(Event{Kind: ObjectRegistered, Actor: actor, Policy: o.Policy, Object: o, Subject: ActorSubject(actor)})
@@ -311,13 +321,14 @@ func register(actor string, o Object) operation {
 	}
 }
 
+// event records an event for after the write.
 func (p *plan) event(ev Event) {
 	if p.e.opts.Event != nil {
 		p.events = append(p.events, ev)
 	}
 }
 
-// relate sets a relationship.
+// relate sets a relationship. See [Engine.SetRelationship].
 func relate(actor string, x Relationship, existed *bool) operation {
 	return func(ctx context.Context, p *plan) error {
 		*existed = false
@@ -329,24 +340,24 @@ func relate(actor string, x Relationship, existed *bool) operation {
 			return fmt.Errorf("%w: %s", ErrArchived, x.Object)
 		}
 		k := rel.Key{Object: s.object, Relation: x.Relation, Subject: subject}
-		there, here, err := p.has(ctx, k)
+		exists, changed, err := p.has(ctx, k)
 		switch {
 		case err != nil:
 			return err
-		case there:
+		case exists:
 			*existed = true
 			return nil
-		case here:
-			return fmt.Errorf("%w: %s was deleted before", ErrBatch, x)
+		case changed:
+			return fmt.Errorf("%w: an earlier operation deletes %s", ErrBatch, x)
 		}
-		p.ensure(s)
+		p.guard(s)
 		p.add(s, x.Relation, subject)
 		p.event(Event{Kind: RelationshipSet, Actor: actor, Policy: x.Object.Policy, Object: x.Object, Relation: x.Relation, Subject: x.Subject})
 		return nil
 	}
 }
 
-// unrelate deletes a relationship.
+// unrelate deletes a relationship. See [Engine.DeleteRelationship].
 func unrelate(actor string, x Relationship, found *bool) operation {
 	return func(ctx context.Context, p *plan) error {
 		*found = false
@@ -358,24 +369,25 @@ func unrelate(actor string, x Relationship, found *bool) operation {
 			return err
 		}
 		k := rel.Key{Object: s.object, Relation: x.Relation, Subject: subject}
-		there, here, err := p.has(ctx, k)
+		exists, changed, err := p.has(ctx, k)
 		switch {
 		case err != nil:
 			return err
-		case !there:
+		case !exists:
 			return nil
-		case here:
-			return fmt.Errorf("%w: %s was set before", ErrBatch, x)
+		case changed:
+			return fmt.Errorf("%w: an earlier operation sets %s", ErrBatch, x)
 		}
 		*found = true
-		p.ensure(s)
+		p.guard(s)
 		p.remove(s, x.Relation, subject)
 		p.event(Event{Kind: RelationshipDeleted, Actor: actor, Policy: x.Object.Policy, Object: x.Object, Relation: x.Relation, Subject: x.Subject})
 		return nil
 	}
 }
 
-// relationship checks who sets or deletes what.
+// relationship validates a relationship that an actor wants to set or delete, and
+// checks the actor's authority.
 func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (*objectState, rel.Subject, error) {
 	s, err := p.object(ctx, x.Object)
 	if err != nil {
@@ -399,12 +411,12 @@ func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (
 	}
 	subject, err := p.e.subject(s.t, s.res, x.Relation, x.Subject)
 	if err == nil && subject.Type == s.object.Type && subject.ID == s.object.ID && subject.Relation == x.Relation {
-		err = fmt.Errorf("%w: a set is in itself without being written", ErrRestriction)
+		err = fmt.Errorf("%w: a subject set cannot be a member of itself", ErrRestriction)
 	}
 	return s, subject, err
 }
 
-// owned returns an object that an actor owns.
+// owned returns the state of an object. It fails unless the actor owns it.
 func (p *plan) owned(ctx context.Context, actor string, o Object) (*objectState, error) {
 	s, err := p.object(ctx, o)
 	if err != nil {
@@ -419,8 +431,8 @@ func (p *plan) owned(ctx context.Context, actor string, o Object) (*objectState,
 	return s, nil
 }
 
-// archive removes the relationships of an object and marks it. removed counts
-// the owner's record too.
+// archive removes the relationships of an object and marks it as archived. See
+// [Engine.Archive].
 func archive(actor string, o Object, removed *int) operation {
 	return func(ctx context.Context, p *plan) error {
 		*removed = 0
@@ -432,9 +444,9 @@ func archive(actor string, o Object, removed *int) operation {
 			return err
 		}
 		if len(s.tuples) > 0 || s.shrunk {
-			return fmt.Errorf("%w: %s was changed before it is archived", ErrBatch, o)
+			return fmt.Errorf("%w: an earlier operation changes %s, which is then archived", ErrBatch, o)
 		}
-		p.ensure(s)
+		p.guard(s)
 		*removed = 1
 		relations := map[string]bool{}
 		for tuple, err := range p.r.tuples(ctx, rel.Filter{ObjectType: s.object.Type, ObjectID: s.object.ID}) {
@@ -471,7 +483,7 @@ func unarchive(actor string, o Object, modified *bool) operation {
 		if len(s.tuples) > 0 {
 			return fmt.Errorf("%w: %s was archived before", ErrBatch, o)
 		}
-		p.ensure(s)
+		p.guard(s)
 		p.remove(s, archivedRelation, s.actorSubject(s.owner))
 		s.archived, *modified = false, true
 		p.event(Event{Kind: ObjectUnarchived, Actor: actor, Policy: o.Policy, Object: o})
@@ -479,7 +491,7 @@ func unarchive(actor string, o Object, modified *bool) operation {
 	}
 }
 
-// transfer gives an object another owner; everything else stays.
+// transfer gives an object to another owner. See [Engine.Transfer].
 func transfer(actor string, o Object, to string) operation {
 	return func(ctx context.Context, p *plan) error {
 		s, err := p.object(ctx, o)
@@ -492,26 +504,26 @@ func transfer(actor string, o Object, to string) operation {
 		if err != nil {
 			return err
 		}
-		if err := p.e.sound.validate(to); err != nil {
+		if err := p.e.dids.validate(to); err != nil {
 			return err
 		}
 		if key := stampKey(o); s.owner != to && len(key) <= ostiary.DocumentKeyBytesMax {
-			// A time that was given with the registration does not outlive its owner.
+			// A registration time that Root set belongs to the old owner.
 			p.w.RemoveDocuments = append(p.w.RemoveDocuments, ostiary.DocumentKey{Kind: registrationKind, Key: key})
 		}
 		return p.setOwner(s, o, to, Event{Kind: ObjectTransferred, Actor: actor})
 	}
 }
 
-// setOwner replaces the owner.
+// setOwner replaces the owner of an object.
 func (p *plan) setOwner(s *objectState, o Object, to string, ev Event) error {
 	if s.owner == to {
 		return nil
 	}
 	if s.fresh || s.shrunk {
-		return fmt.Errorf("%w: %s was changed before it gets another owner", ErrBatch, o)
+		return fmt.Errorf("%w: an earlier operation changes %s, which then gets another owner", ErrBatch, o)
 	}
-	p.ensure(s)
+	p.guard(s)
 	p.remove(s, ownerRelation, s.actorSubject(s.owner))
 	p.add(s, ownerRelation, s.actorSubject(to))
 	s.owner = to
@@ -520,7 +532,8 @@ func (p *plan) setOwner(s *objectState, o Object, to string, ev Event) error {
 	return nil
 }
 
-// amend gives an object another owner as of another time, by the root.
+// amend replaces the owner of an object and sets the time of the registration. See
+// [Root.AmendRegistration].
 func amend(o Object, to string, at time.Time) operation {
 	return func(ctx context.Context, p *plan) error {
 		s, err := p.object(ctx, o)
@@ -533,13 +546,13 @@ func amend(o Object, to string, at time.Time) operation {
 		case s.archived:
 			return fmt.Errorf("%w: %s", ErrArchived, o)
 		}
-		if err := p.e.sound.validate(to); err != nil {
+		if err := p.e.dids.validate(to); err != nil {
 			return err
 		}
 		if err := p.setOwner(s, o, to, Event{Kind: RegistrationAmended}); err != nil {
 			return err
 		}
-		p.ensure(s)
+		p.guard(s)
 		return p.stamp(o, to, at)
 	}
 }

@@ -14,24 +14,27 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// PolicySource is a policy to create, or a new text for one.
+// PolicySource is a policy to create, or a new text for an existing policy.
 type PolicySource struct {
-	Text    string
+	// Text is the policy in YAML or JSON, at most PolicyBytesMax bytes.
+	Text string
+	// Dialect is the language of Text. The default finds it from the text.
 	Dialect Dialect
-	// Specification, if not empty, must be the policy's own: "none" or "defra".
+	// Specification, if not empty, must equal the policy's own: "none" or "defra".
 	Specification string
-	// Metadata is kept with the policy, beside what its text says.
+	// Metadata is stored with the policy, in addition to the metadata in its text.
 	Metadata map[string]string
 }
 
-// AddPolicy creates a policy from its text, in either dialect, and returns its
-// id. Without a creator or a text nothing is begun, and no counter used up.
+// AddPolicy creates a policy from a text in either dialect, and returns its id. It
+// is like [Engine.CreatePolicy], but an empty creator or text is refused before
+// the policy counter is advanced.
 func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, error) {
 	if creator == "" {
 		return "", failed("add policy", ErrUnauthenticated)
 	}
 	if text == "" {
-		return "", failed("add policy", &PolicyError{Kind: ErrSyntax, Text: "no text"})
+		return "", failed("add policy", &PolicyError{Kind: ErrSyntax, Text: "the policy is empty"})
 	}
 	rec, err := e.CreatePolicy(ctx, creator, PolicySource{Text: text})
 	if err != nil {
@@ -40,10 +43,12 @@ func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, e
 	return rec.ID, nil
 }
 
-// CreatePolicy creates a policy. The same text twice is two policies, isolated
-// from each other. A creation that fails has used up a counter, which the next
-// policy's id depends on, and leaves nothing else; also one without an identity,
-// but not one whose creator is no DID.
+// CreatePolicy creates a policy. Creating the same text twice makes two policies,
+// isolated from each other.
+//
+// Each call advances the policy counter, on which the policy's id depends, even if
+// the policy is refused or creator is empty; acp_core does the same. Only a
+// creator that is not a DID is refused before that.
 func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySource) (*PolicyRecord, error) {
 	const op = "create policy"
 	r := e.run.Load()
@@ -51,7 +56,7 @@ func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySou
 		return nil, failed(op, ErrClosed)
 	}
 	if creator != "" {
-		if err := e.authenticated(creator); err != nil {
+		if err := e.authenticate(creator); err != nil {
 			return nil, failed(op, err)
 		}
 	}
@@ -59,12 +64,12 @@ func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySou
 	if err != nil {
 		return nil, failed(op, err)
 	}
-	e.tell(token, []Event{{Kind: PolicyCreated, Actor: creator, Policy: rec.ID}})
+	e.notify(token, []Event{{Kind: PolicyCreated, Actor: creator, Policy: rec.ID}})
 	return rec, nil
 }
 
-// createPolicy uses up the next counter, in the entry that creates the policy
-// or in one of its own.
+// createPolicy advances the policy counter, in the entry that creates the policy,
+// or in an entry of its own if the policy is refused.
 func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
 	e.creation.Lock()
 	defer e.creation.Unlock()
@@ -80,11 +85,11 @@ func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, s
 			return rec, token, nil
 		}
 	}
-	_, lost := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{stateDocument(counter)}})
-	return nil, "", errors.Join(err, lost)
+	_, counterErr := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{stateDocument(counter)}})
+	return nil, "", errors.Join(err, counterErr)
 }
 
-// newPolicy is the write that creates a policy.
+// newPolicy returns the write that creates a policy.
 func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*PolicyRecord, ostiary.WriteRequest, error) {
 	if creator == "" {
 		return nil, ostiary.WriteRequest{}, ErrUnauthenticated
@@ -93,7 +98,7 @@ func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*P
 	if err != nil {
 		return nil, ostiary.WriteRequest{}, err
 	}
-	if err := src.specified(p); err != nil {
+	if err := src.checkSpecification(p); err != nil {
 		return nil, ostiary.WriteRequest{}, err
 	}
 	now := e.opts.Clock().UTC()
@@ -107,18 +112,21 @@ func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*P
 		Documents: []ostiary.Document{doc, stateDocument(counter)}}, nil
 }
 
+// schema returns the schema that the policy is compiled into.
 func (p *PolicyRecord) schema() ostiary.SchemaSource {
 	return ostiary.SchemaSource{Model: p.model(p.ID), Dialect: "acp-" + p.Dialect.String(), Source: []byte(p.Source)}
 }
 
-func (src *PolicySource) specified(p *Policy) error {
+// checkSpecification fails with [ErrSpecification] if the source demands another
+// specification than the policy has.
+func (src *PolicySource) checkSpecification(p *Policy) error {
 	if src.Specification != "" && src.Specification != p.Specification {
-		return fmt.Errorf("%w: wanted %q, the policy has %q", ErrSpecification, src.Specification, p.Specification)
+		return fmt.Errorf("%w: the policy has %q, expected %q", ErrSpecification, p.Specification, src.Specification)
 	}
 	return nil
 }
 
-// collection is the document of what the collection counts.
+// collection is the document that stores the policy counter.
 type collection struct {
 	Counter uint64 `json:"counter"`
 }
@@ -128,7 +136,7 @@ func stateDocument(counter uint64) ostiary.Document {
 	return ostiary.Document{Kind: stateKind, Key: stateKey, Body: body}
 }
 
-// counter returns how many creations there were.
+// counter returns how many policies were created, refused ones included.
 func (r *running) counter(ctx context.Context) (uint64, error) {
 	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: stateKind, Key: stateKey})
 	if errors.Is(err, ostiary.ErrNoDocument) {
@@ -141,8 +149,8 @@ func (r *running) counter(ctx context.Context) (uint64, error) {
 	return c.Counter, err
 }
 
-// Policy returns a policy. It belongs to the caller but for what it points to,
-// which is to be read only.
+// Policy returns a policy, or [ErrPolicyNotFound]. Its slices and maps are shared
+// and must not be modified.
 func (e *Engine) Policy(ctx context.Context, id string) (*PolicyRecord, error) {
 	r := e.run.Load()
 	if r == nil {
@@ -156,7 +164,7 @@ func (e *Engine) Policy(ctx context.Context, id string) (*PolicyRecord, error) {
 	return &rec, nil
 }
 
-// Policies yields all policies in the order they were created in.
+// Policies yields all policies in the order of their creation.
 func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 	return func(yield func(*PolicyRecord, error) bool) {
 		r := e.run.Load()
@@ -172,12 +180,12 @@ func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 		seen := map[string]bool{}
 		for _, info := range slices.Backward(infos) {
 			if seen[info.Namespace] {
-				continue // an edit
+				continue // an older text of a policy that was edited
 			}
 			seen[info.Namespace] = true
 			t, err := r.table(ctx, info.Namespace)
 			if errors.Is(err, ErrPolicyNotFound) {
-				continue // another door's schema, or deleted meanwhile
+				continue // another door's schema, or a policy that was just deleted
 			}
 			if err != nil {
 				yield(nil, failed("list policies", err))
@@ -191,20 +199,21 @@ func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 	}
 }
 
-// ValidatePolicy says what would keep a text from becoming a policy; the
-// policy's Warnings tell what is accepted but hardly meant.
+// ValidatePolicy parses a policy without creating it. Its errors are those of
+// [Engine.CreatePolicy]; Policy.Warnings lists what is accepted but probably a
+// mistake.
 func ValidatePolicy(src PolicySource) (*Policy, error) {
 	p, err := ParsePolicy(src.Text, src.Dialect)
 	if err == nil {
-		err = src.specified(p)
+		err = src.checkSpecification(p)
 	}
 	return p, failed("validate policy", err)
 }
 
-// EditPolicy gives a policy a new text; its id stays. Resources and relations
-// may be added; the relationships of removed relations go with them, and their
-// number is returned. To remove a resource, or to change the specification, the
-// dialect or the actor's name, is ErrEdit. Only the creator may edit.
+// EditPolicy replaces the text of a policy and keeps its id. Only the creator can
+// edit it. Removing a relation removes its relationships; removed is their
+// number. The new text cannot remove a resource or change the specification, the
+// dialect or the actor's name ([ErrEdit]).
 func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySource) (removed int, err error) {
 	const op = "edit policy"
 	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (ostiary.WriteRequest, error) {
@@ -214,10 +223,10 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 		}
 		p, err := ParsePolicy(src.Text, dialect)
 		if err == nil {
-			err = src.specified(p)
+			err = src.checkSpecification(p)
 		}
 		if err == nil {
-			err = editable(&t.record.Policy, p)
+			err = checkEdit(&t.record.Policy, p)
 		}
 		if err != nil {
 			return ostiary.WriteRequest{}, err
@@ -232,7 +241,7 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 			return ostiary.WriteRequest{}, err
 		}
 		w := ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()}, Documents: []ostiary.Document{doc}}
-		w.RemoveMatching, removed, err = r.goneRelations(ctx, t, p)
+		w.RemoveMatching, removed, err = r.removedRelations(ctx, t, p)
 		return w, err
 	})
 	if err != nil {
@@ -241,27 +250,28 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 	return removed, failed(op, err)
 }
 
-// editable says whether a policy may become another one.
-func editable(old, edited *Policy) error {
+// checkEdit fails with [ErrEdit] if old cannot be replaced by edited.
+func checkEdit(old, edited *Policy) error {
 	switch {
 	case old.Specification != edited.Specification:
-		return fmt.Errorf("%w: the specification is %q and stays", ErrEdit, old.Specification)
+		return fmt.Errorf("%w: the specification %q cannot be changed", ErrEdit, old.Specification)
 	case old.Dialect != edited.Dialect:
-		return fmt.Errorf("%w: the dialect is %q and stays", ErrEdit, old.Dialect)
+		return fmt.Errorf("%w: the dialect %q cannot be changed", ErrEdit, old.Dialect)
 	case old.Actor.Name != edited.Actor.Name:
-		return fmt.Errorf("%w: actors are called %q and stay so", ErrEdit, old.Actor.Name)
+		return fmt.Errorf("%w: the actor's name %q cannot be changed", ErrEdit, old.Actor.Name)
 	}
 	for i := range old.Resources {
 		if name := old.Resources[i].Name; edited.resource(name) == nil {
-			return fmt.Errorf("%w: resource %q is removed", ErrEdit, name)
+			return fmt.Errorf("%w: resource %q cannot be removed", ErrEdit, name)
 		}
 	}
 	return nil
 }
 
-// goneRelations selects the relationships of relations that an edit removes,
-// and those whose subjects are sets of such relations, and counts them.
-func (r *running) goneRelations(ctx context.Context, t *table, p *Policy) (filters []storage.Filter, n int, err error) {
+// removedRelations returns filters for the relationships of relations that an edit
+// removes, and for those whose subject set uses such a relation. n is the number
+// of relationships that they select.
+func (r *running) removedRelations(ctx context.Context, t *table, p *Policy) (filters []storage.Filter, n int, err error) {
 	for _, res := range t.resources {
 		edited := p.resource(res.def.Name)
 		for i := range res.def.Relations {
@@ -286,8 +296,7 @@ func (r *running) goneRelations(ctx context.Context, t *table, p *Policy) (filte
 	return filters, len(counted), nil
 }
 
-// EditPolicyMetadata replaces what was supplied with the policy. Only the
-// creator may.
+// EditPolicyMetadata replaces PolicyRecord.Metadata. Only the creator can do that.
 func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metadata map[string]string) error {
 	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (ostiary.WriteRequest, error) {
 		rec := *t.record
@@ -297,22 +306,22 @@ func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metad
 	}))
 }
 
-// DeletePolicy removes a policy with its registrations and relationships. Only
-// the creator may. From the first entry on the policy is unknown; one with more
-// than deletedAtOnce resources takes further entries for what is left of it.
+// DeletePolicy removes a policy with its registrations and relationships. Only the
+// creator can do that. The first log entry removes the policy itself. A policy
+// with more than deletedAtOnce resources needs more entries to remove the rest.
 func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 	const op = "delete policy"
-	var left []storage.Filter
+	var rest []storage.Filter
 	var from *running
 	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.WriteRequest, error) {
 		w := ostiary.WriteRequest{RemoveDocuments: []ostiary.DocumentKey{{Kind: policyKind, Key: id}},
 			RemoveMatching: []storage.Filter{{Target: storage.FilterDocuments, DocumentKind: registrationKind, DocumentKeyPrefix: id}}}
-		from, left = r, nil
+		from, rest = r, nil
 		for _, res := range t.resources {
-			left = append(left, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: res.typ}})
+			rest = append(rest, storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: res.typ}})
 		}
-		now := min(len(left), deletedAtOnce)
-		w.RemoveMatching, left = append(w.RemoveMatching, left[:now]...), left[now:]
+		n := min(len(rest), deletedAtOnce)
+		w.RemoveMatching, rest = append(w.RemoveMatching, rest[:n]...), rest[n:]
 		infos, err := r.store.Schemas(ctx)
 		for _, info := range infos {
 			if info.Namespace == id {
@@ -321,25 +330,26 @@ func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 		}
 		return w, err
 	})
-	for err == nil && len(left) > 0 {
-		now := min(len(left), deletedAtOnce)
-		_, err = from.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: left[:now]})
-		left = left[now:]
+	for err == nil && len(rest) > 0 {
+		n := min(len(rest), deletedAtOnce)
+		_, err = from.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: rest[:n]})
+		rest = rest[n:]
 	}
 	return failed(op, err)
 }
 
-// deletedAtOnce is how many resources one entry of a deletion empties.
+// deletedAtOnce is the number of resources whose relationships one log entry of a
+// deletion removes.
 const deletedAtOnce = storage.FiltersMax - 1
 
-// changePolicy writes what its creator changes of a policy. Nobody uses an
-// authority meanwhile, since the change may take it away.
+// changePolicy writes a change that only the policy's creator can make. It holds
+// the authority lock, since the change may revoke authority.
 func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.WriteRequest, error)) error {
 	r := e.run.Load()
 	if r == nil {
 		return ErrClosed
 	}
-	if err := e.authenticated(actor); err != nil {
+	if err := e.authenticate(actor); err != nil {
 		return err
 	}
 	token, err := func() (ostiary.Token, error) {
@@ -356,16 +366,16 @@ func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventK
 		if err != nil {
 			return "", err
 		}
-		defer r.forget(id) // also where the outcome is not known
+		defer r.forget(id) // even if the outcome of the write is unknown
 		return r.store.Write(ctx, w)
 	}()
 	if err == nil {
-		e.tell(token, []Event{{Kind: kind, Actor: actor, Policy: id}})
+		e.notify(token, []Event{{Kind: kind, Actor: actor, Policy: id}})
 	}
 	return err
 }
 
-// tuples yields what a filter selects of the newest view.
+// tuples yields the stored tuples that a filter selects.
 func (r *running) tuples(ctx context.Context, f rel.Filter) iter.Seq2[ostiary.StoredTuple, error] {
 	return func(yield func(ostiary.StoredTuple, error) bool) {
 		for cursor := ""; ; {
@@ -386,8 +396,8 @@ func (r *running) tuples(ctx context.Context, f rel.Filter) iter.Seq2[ostiary.St
 	}
 }
 
-// tell calls the event hook.
-func (e *Engine) tell(token ostiary.Token, events []Event) {
+// notify calls Options.Event for each event.
+func (e *Engine) notify(token ostiary.Token, events []Event) {
 	if e.opts.Event == nil {
 		return
 	}

@@ -9,69 +9,90 @@ import (
 	"time"
 )
 
-// Dialect is a language that policies are written in.
+// Dialect is a policy language.
 type Dialect uint8
 
 const (
-	// DialectAuto reads the map dialect where resources is a mapping, else the
-	// list dialect.
+	// DialectAuto is the map dialect if resources is a mapping, else the list
+	// dialect.
 	DialectAuto Dialect = iota
-	// DialectList is today's: resources, relations and permissions are lists, and
-	// every resource has an owner that no expression can exclude.
+	// DialectList is the current dialect. Resources, relations and permissions are
+	// lists, and every resource has an owner that no expression can exclude.
 	DialectList
-	// DialectMap is the older one: they are mappings by name, owner is a relation
-	// that the author writes, and has what the text grants.
+	// DialectMap is the older dialect. Resources, relations and permissions are
+	// mappings by name. The author defines the relation owner, and an owner has only
+	// what the policy's expressions grant.
 	DialectMap
 )
 
+// String returns "auto", "list" or "map".
 func (d Dialect) String() string { return [...]string{"auto", "list", "map"}[min(d, 2)] }
 
-// Policy is a policy as its author wrote it.
+// Policy is a parsed policy.
 type Policy struct {
+	// Name and Description are the policy's fields of that name.
 	Name, Description string
-	Dialect           Dialect
+	// Dialect is the language that the policy is written in.
+	Dialect Dialect
 	// Specification is "none" or "defra".
 	Specification string
-	// Meta is the text's own metadata.
+	// Meta is the metadata in the policy's text.
 	Meta map[string]string
-	// Actor is the type of actors; its relations cannot be written.
+	// Actor is the type of actors. Its relations cannot be set.
 	Actor ActorType
-	// Resources are in the order of the text (of the map dialect: of names).
+	// Resources are in the order of the text, in the map dialect in order of name.
 	Resources []Resource
-	// Warnings are what is accepted but hardly meant: *PolicyError with the kind
+	// Warnings lists what is accepted but probably a mistake. Their kind is
 	// ErrInvalidPolicy.
 	Warnings []*PolicyError
 }
 
-// ActorType describes actors.
+// ActorType is the type of actors in a policy.
 type ActorType struct {
-	Name, Doc string
+	// Name is the type's name; the default is "actor".
+	Name string
+	// Doc is the author's description.
+	Doc string
+	// Relations are the actor's relations. They can only be used in types.
 	Relations []Relation
 }
 
-// Resource is a kind of objects.
+// Resource is a kind of object in a policy.
 type Resource struct {
+	// Name and Description are the resource's fields of that name.
 	Name, Description string
-	Relations         []Relation
-	Permissions       []Permission
+	// Relations are the stored relations; Permissions are computed from them.
+	Relations []Relation
+	// Permissions are in the order of the text.
+	Permissions []Permission
 }
 
-// Relation is what relationships may be made of.
+// Relation is a relation of a resource, which relationships can set.
 type Relation struct {
-	Name, Doc string
-	// Manages names the relations whose relationships its members may set and
-	// delete.
+	// Name is unique in the resource.
+	Name string
+	// Doc is the author's description.
+	Doc string
+	// Manages names the relations whose relationships the members of this relation
+	// may set and delete.
 	Manages []string
-	// Types are what a relationship's subject may be: "actor", a resource, or
-	// "resource->relation". Without any it accepts nothing.
+	// Types are the admitted subjects: "actor", a resource, or
+	// "resource->relation". A relation without types admits none.
 	Types []SubjectType
 
 	line, column int
 }
 
-// SubjectType is one of a relation's types. Relation is "" for objects (and,
-// where Resource is the actor's name, for actors and all actors).
-type SubjectType struct{ Resource, Relation string }
+// SubjectType is one admitted type of a relation's subjects.
+type SubjectType struct {
+	// Resource is a resource's name, or the actor's name.
+	Resource string
+	// Relation is the relation of a subject set. It is "" for objects, actors and
+	// all actors.
+	Relation string
+}
+
+// String returns "resource" or "resource->relation".
 
 func (t SubjectType) String() string {
 	if t.Relation == "" {
@@ -80,41 +101,46 @@ func (t SubjectType) String() string {
 	return t.Resource + "->" + t.Relation
 }
 
-// Permission is computed from relations.
+// Permission is a permission of a resource, computed from relations.
 type Permission struct {
-	Name, Doc string
-	// Expression is as written.
+	// Name is unique among the resource's permissions and relations.
+	Name string
+	// Doc is the author's description.
+	Doc string
+	// Expression is the expression as the author wrote it.
 	Expression string
 
 	parsed       *expression
 	line, column int
 }
 
-// PolicyRecord is a policy that lives in an engine.
+// PolicyRecord is a policy that is stored in an engine.
 type PolicyRecord struct {
-	// ID is 64 hexadecimal digits, the same that acp_core gives.
+	// ID has 64 hexadecimal digits and equals the id that acp_core computes.
 	ID string
+	// Policy is the parsed policy.
 	Policy
 	// Source is the policy's text.
 	Source string
-	// Creator is the DID of who created it.
+	// Creator is the creator's DID.
 	Creator string
-	// Metadata was supplied with the creation, and may be edited.
-	Metadata          map[string]string
+	// Metadata is PolicySource.Metadata; see Engine.EditPolicyMetadata.
+	Metadata map[string]string
+	// Created and Modified are the times of the creation and of the last edit.
 	Created, Modified time.Time
 }
 
-// Names that have a meaning of their own.
+// Names that have a special meaning in policies.
 const (
 	ownerRelation = "owner"
 	actorName     = "actor"
-	// specDefra is the specification that wants read and write everywhere, and
-	// lets who may write also read.
+	// specDefra is DefraDB's specification: every resource has the permissions read
+	// and write, and everyone who may write may also read.
 	specNone, specDefra = "none", "defra"
 )
 
-// ID returns the id that the policy has as the counter-th creation of a store,
-// from 1. Description, types, manages and metadata do not count.
+// ID returns the policy's id as the counter-th policy of a store, counted from 1.
+// Descriptions, types, manages and metadata do not influence the id.
 func (p *Policy) ID(counter uint64) string {
 	h := sha256.New()
 	h.Write([]byte(p.Name))
@@ -140,7 +166,7 @@ func sortedBy[T any](list []T, name func(T) string) []T {
 	return list
 }
 
-// resource finds a resource by its name.
+// resource returns the resource with this name, or nil.
 func (p *Policy) resource(name string) *Resource {
 	for i := range p.Resources {
 		if p.Resources[i].Name == name {
@@ -168,8 +194,8 @@ func (r *Resource) permission(name string) *Permission {
 	return nil
 }
 
-// has says whether a name is a relation or permission; in the list dialect
-// every resource has an owner.
+// has reports whether a name is a relation or permission of the resource. In the
+// list dialect every resource has the relation owner.
 func (r *Resource) has(name string, d Dialect) bool {
 	return name == ownerRelation && d == DialectList || r.relation(name) != nil || r.permission(name) != nil
 }

@@ -150,9 +150,9 @@ resources:
 		all = append(all, fmt.Sprintf("%d:%d %s", w.Line, w.Column, w.Text))
 	}
 	want := []string{
-		`2:1 unknown specification "other": none is meant`,
+		`2:1 unknown specification "other" is treated as "none"`,
 		`7:11 relation "r" has no types: it accepts nothing`,
-		`14:15 permission "b": parent->nothing leads nowhere: nothing that "parent" relates has a "nothing"`,
+		`14:15 permission "b": parent->nothing grants nothing: no type of relation "parent" has a "nothing"`,
 		`12:11 permission "a" depends on itself`,
 		`14:11 permission "b" depends on itself`,
 	}

@@ -14,22 +14,22 @@ import (
 
 // Bounds of policies.
 const (
-	// PolicyBytesMax bounds a policy's text.
+	// PolicyBytesMax is the longest policy text, in bytes.
 	PolicyBytesMax = 1 << 20
-	// NameBytesMax bounds the name of a relation or permission: the engine's bound
-	// less the mark of what is derived from it.
+	// NameBytesMax is the longest name of a relation or permission, in bytes: the
+	// engine's bound minus the prefix of derived relations.
 	NameBytesMax = 49
-	// ResourceBytesMax bounds a resource's name.
+	// ResourceBytesMax is the longest name of a resource, in bytes.
 	ResourceBytesMax = 180
-	// policyErrorsMax is how many errors of one text are told.
+	// policyErrorsMax is the number of errors that are reported for one text.
 	policyErrorsMax = 20
 )
 
-// ParsePolicy reads a policy, in YAML or JSON. Its errors are joined
-// *PolicyError.
+// ParsePolicy parses a policy in YAML or JSON. It fails with joined
+// [*PolicyError] values, or with [ErrBound] if the text is too long.
 func ParsePolicy(text string, d Dialect) (*Policy, error) {
 	if len(text) > PolicyBytesMax {
-		return nil, fmt.Errorf("%w: PolicyBytesMax is %d, here are %d", ErrBound, PolicyBytesMax, len(text))
+		return nil, fmt.Errorf("%w: the policy has %d bytes, PolicyBytesMax is %d", ErrBound, len(text), PolicyBytesMax)
 	}
 	r := &policyReader{p: &Policy{Dialect: d}}
 	root, err := r.document(text)
@@ -47,7 +47,7 @@ func ParsePolicy(text string, d Dialect) (*Policy, error) {
 	return r.p, nil
 }
 
-// policyReader reads one text.
+// policyReader parses one text and collects its errors.
 type policyReader struct {
 	p    *Policy
 	errs []error
@@ -73,14 +73,14 @@ func (r *policyReader) warn(line, column int, format string, args ...any) {
 	}
 }
 
-// yamlPlace finds the line that the YAML package names in its errors.
+// yamlPlace matches an error of the YAML package that names a line.
 var yamlPlace = regexp.MustCompile(`line (\d+): (.*)`)
 
-// document returns the root mapping of a text of exactly one document.
+// document returns the root node of a text, which must hold exactly one document.
 func (r *policyReader) document(text string) (*yaml.Node, error) {
 	root, err := decodeYAML(text)
 	if err != nil && json.Valid([]byte(text)) {
-		// YAML has no tabs where JSON may.
+		// YAML forbids tabs in places where JSON allows them.
 		var compact bytes.Buffer
 		if json.Compact(&compact, []byte(text)) == nil {
 			root, err = decodeYAML(compact.String())
@@ -104,7 +104,7 @@ func decodeYAML(text string) (*yaml.Node, error) {
 		return nil, fmt.Errorf("no policy: %w", errorOr(err, errors.New("empty document")))
 	}
 	if err := dec.Decode(&more); err == nil {
-		return nil, fmt.Errorf("line %d: a second document", more.Line)
+		return nil, fmt.Errorf("line %d: expected one document, found a second", more.Line)
 	}
 	return doc.Content[0], nil
 }
@@ -116,8 +116,9 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// fields calls the function of each field of a mapping. Repeated fields are
-// errors; unknown ones too, but in the map dialect warnings.
+// fields calls the function of each field of a mapping. A repeated field is an
+// error. An unknown field is an error in the list dialect, a warning in the map
+// dialect.
 func (r *policyReader) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
 	r.entries(n, what, func(key, value *yaml.Node) {
 		f, ok := known[key.Value]
@@ -125,21 +126,21 @@ func (r *policyReader) fields(n *yaml.Node, what string, known map[string]func(*
 		case ok:
 			f(value)
 		case r.p.Dialect == DialectMap:
-			r.warn(key.Line, key.Column, "%s has no field %q: it is ignored", what, key.Value)
+			r.warn(key.Line, key.Column, "%s has no field %q, which is ignored", what, key.Value)
 		default:
 			r.fail(key, ErrField, "%s has no field %q", what, key.Value)
 		}
 	})
 }
 
-// entries calls f for each entry of a mapping, in the text's order. Null is an
-// empty one.
+// entries calls f for each entry of a mapping, in the order of the text. Null
+// counts as an empty mapping.
 func (r *policyReader) entries(n *yaml.Node, what string, f func(key, value *yaml.Node)) {
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n, ErrSyntax, "%s is a mapping", what)
+		r.fail(n, ErrSyntax, "%s: expected a mapping", what)
 		return
 	}
 	seen := map[string]bool{}
@@ -147,9 +148,9 @@ func (r *policyReader) entries(n *yaml.Node, what string, f func(key, value *yam
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.fail(key, ErrSyntax, "a name in %s is a text", what)
+			r.fail(key, ErrSyntax, "%s: expected a text as name", what)
 		case seen[key.Value]:
-			r.fail(key, ErrField, "%q comes twice in %s", key.Value, what)
+			r.fail(key, ErrField, "%s: %q is defined twice", what, key.Value)
 		default:
 			seen[key.Value] = true
 			f(key, value)
@@ -157,13 +158,13 @@ func (r *policyReader) entries(n *yaml.Node, what string, f func(key, value *yam
 	}
 }
 
-// items calls f for each item of a list. Null is an empty one.
+// items calls f for each item of a list. Null counts as an empty list.
 func (r *policyReader) items(n *yaml.Node, what string, f func(*yaml.Node)) {
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.fail(n, ErrSyntax, "%s is a list", what)
+		r.fail(n, ErrSyntax, "%s: expected a list", what)
 		return
 	}
 	for _, item := range n.Content {
@@ -173,10 +174,10 @@ func (r *policyReader) items(n *yaml.Node, what string, f func(*yaml.Node)) {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// text returns a scalar; null is "".
+// text returns a scalar's text, "" for null.
 func (r *policyReader) text(n *yaml.Node, what string) string {
 	if n.Kind != yaml.ScalarNode {
-		r.fail(n, ErrSyntax, "%s is a text", what)
+		r.fail(n, ErrSyntax, "%s: expected a text", what)
 		return ""
 	}
 	if isNull(n) {
@@ -202,7 +203,7 @@ func (r *policyReader) subjectTypes(to *[]SubjectType) func(*yaml.Node) {
 			resource, relation, set := strings.Cut(r.text(item, "a type"), "->")
 			resource, relation = strings.TrimSpace(resource), strings.TrimSpace(relation)
 			if set && relation == "" {
-				r.fail(item, ErrSyntax, "a relation is missing behind ->")
+				r.fail(item, ErrSyntax, "expected a relation after ->")
 				return
 			}
 			*to = append(*to, SubjectType{resource, relation})
@@ -221,7 +222,7 @@ func (r *policyReader) expressionTo(p *Permission) func(*yaml.Node) {
 	}
 }
 
-// parse reads a permission's expression, written or not.
+// parse parses a permission's expression, which may be absent.
 func (r *policyReader) parse(p *Permission, at *yaml.Node) {
 	if p.line == 0 {
 		p.line, p.column = at.Line, at.Column

@@ -8,60 +8,63 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Relate gives a target (a DID, or AllActors) a relation on an object. existed
-// says that it had it already. The requester owns the object, or is in a
-// relation that manages this one.
+// Relate gives a target, a DID or [AllActors], a relation on an object. existed is
+// true if the target already had it. The requester must own the object or be in a
+// relation that manages this one, else it fails with [ErrUnauthorized].
 func (e *Engine) Relate(ctx context.Context, requester string, o Object, relation, target string) (existed bool, err error) {
 	return e.SetRelationship(ctx, requester, Relationship{o, relation, ActorSubject(target)})
 }
 
-// Unrelate takes it away; found says whether it was there.
+// Unrelate removes a relation that [Engine.Relate] gave. found is false if the
+// target did not have it.
 func (e *Engine) Unrelate(ctx context.Context, requester string, o Object, relation, target string) (found bool, err error) {
 	return e.DeleteRelationship(ctx, requester, Relationship{o, relation, ActorSubject(target)})
 }
 
-// SetRelationship is Relate for any subject.
+// SetRelationship is like [Engine.Relate] for any kind of subject.
 func (e *Engine) SetRelationship(ctx context.Context, requester string, x Relationship) (existed bool, err error) {
 	const op = "set relationship"
-	if err := x.complete(e, requester); err != nil {
+	if err := x.validate(e, requester); err != nil {
 		return false, failed(op, err)
 	}
 	err = e.change(ctx, false, relate(requester, x, &existed))
 	return existed, failed(op, err)
 }
 
-// DeleteRelationship is Unrelate for any subject.
+// DeleteRelationship is like [Engine.Unrelate] for any kind of subject.
 func (e *Engine) DeleteRelationship(ctx context.Context, requester string, x Relationship) (found bool, err error) {
 	const op = "delete relationship"
-	if err := x.complete(e, requester); err != nil {
+	if err := x.validate(e, requester); err != nil {
 		return false, failed(op, err)
 	}
 	err = e.change(ctx, true, unrelate(requester, x, &found))
 	return found, failed(op, err)
 }
 
-// complete checks what needs no state.
-func (x *Relationship) complete(e *Engine, requester string) error {
-	if err := e.authenticated(requester); err != nil {
+// validate checks what does not depend on stored data.
+func (x *Relationship) validate(e *Engine, requester string) error {
+	if err := e.authenticate(requester); err != nil {
 		return err
 	}
 	if x.Relation == "" || x.Subject == (Subject{}) {
-		return fmt.Errorf("%w: a relationship has a relation and a subject", ErrInput)
+		return fmt.Errorf("%w: expected a relation and a subject in the relationship", ErrInput)
 	}
 	return nil
 }
 
 // RelationshipFilter selects relationships of a policy. An empty field selects
-// any; the zero Subject selects any subject.
+// everything.
 type RelationshipFilter struct {
+	// Resource, ID and Relation select the object and the relation.
 	Resource, ID, Relation string
-	Subject                Subject
+	// Subject selects the subject; the zero Subject selects every subject.
+	Subject Subject
 }
 
-// FilterRelationships yields the relationships that a filter selects, those of
-// owners among them, in order of resource (as the policy has them), relation,
-// object and subject. Without an object's id or a subject it walks through all
-// of the resource.
+// FilterRelationships yields the relationships that a filter selects, including
+// those of owners. They are in the policy's order of resources, then in order of
+// relation, object and subject. A filter without an object's id and without a
+// subject reads the whole resource.
 func (e *Engine) FilterRelationships(ctx context.Context, policy string, f RelationshipFilter) iter.Seq2[Relationship, error] {
 	return func(yield func(Relationship, error) bool) {
 		if err := e.filter(ctx, policy, f, func(x Relationship) bool { return yield(x, nil) }); err != nil {
@@ -97,7 +100,7 @@ func (e *Engine) filter(ctx context.Context, policy string, f RelationshipFilter
 				return err
 			}
 			if tuple.Relation != ownerRelation && res.def.relation(tuple.Relation) == nil {
-				continue // the engine's own
+				continue // a relation of the engine, not of the policy
 			}
 			x := Relationship{Object{policy, res.def.Name, tuple.Object.ID}, tuple.Relation, t.outside(tuple.Subject)}
 			if !yield(x) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Theorem is what somebody believes to follow from policy and relationships,
-// in three blocks:
+// Theorem is a list of statements that should follow from a policy and its
+// relationships. Its text has three blocks:
 //
 //	Authorizations {
 //	  file:foo#read@did:user:bob       // bob may read
@@ -20,70 +20,93 @@ import (
 //	  file:foo#read => file:foo#reader
 //	}
 //
-// The first two must be there, in this order; the third is read, and not
-// evaluated. A name or id that is not letters, digits, "_", "-" and "." stands
-// in double quotes, where \ stands before " and \.
+// The first two blocks are required, in this order. The third is parsed but not
+// evaluated. A name or id with other characters than letters, digits, "_", "-"
+// and "." must be in double quotes, in which \" and \\ are escapes.
 type Theorem struct {
-	Authorizations, Delegations []Claim
-	Implied                     []Implication
+	// Authorizations claim that an actor has a permission.
+	Authorizations []Claim
+	// Delegations claim that an actor may manage a relation.
+	Delegations []Claim
+	// Implied are the implications, which are not evaluated.
+	Implied []Implication
 }
 
-// Span is where something stands in a text. Lines and columns count from 1; the
-// end is the place behind the last character.
-type Span struct{ Line, Column, EndLine, EndColumn int }
+// Span is a range of characters in a text.
+type Span struct {
+	// Line and Column are the start, counted from 1.
+	Line, Column int
+	// EndLine and EndColumn are the position after the last character.
+	EndLine, EndColumn int
+}
 
-// Claim says that Actor has Relation on Object (in Delegations: may manage it),
-// or with Negated that he has not. Object's policy is empty.
+// Claim is the statement that an actor has, or does not have, a relation on an
+// object. In a delegation it is the statement that the actor may manage it.
 type Claim struct {
+	// Span is the claim's place in the text.
 	Span
-	Negated  bool
-	Actor    string
-	Object   Object
+	// Negated is true if the actor must not have the relation.
+	Negated bool
+	// Actor is the actor's DID.
+	Actor string
+	// Object is the object; its Policy is empty.
+	Object Object
+	// Relation is a relation or permission of the object.
 	Relation string
 }
 
-// Implication says that who has Left has Right.
+// Implication is the statement that every actor with Left also has Right.
 type Implication struct {
+	// Span is the implication's place in the text.
 	Span
-	Left, Right Relationship // without subjects
+	// Left and Right have no subjects.
+	Left, Right Relationship
 }
 
-// Verdict is what became of a claim.
+// Verdict is the result of a claim's evaluation.
 type Verdict uint8
 
 const (
+	// Accepted means that the claim holds.
 	Accepted Verdict = iota
+	// Rejected means that the claim does not hold.
 	Rejected
-	// Failed: it could not be asked, for an unknown permission, say.
+	// Failed means that the claim could not be evaluated, for example because its
+	// permission does not exist.
 	Failed
 )
 
+// String returns "accept", "reject" or "error".
 func (v Verdict) String() string { return [...]string{"accept", "reject", "error"}[min(v, 2)] }
 
-// ClaimResult is a claim with its verdict; Err says why it failed.
+// ClaimResult is an evaluated claim.
 type ClaimResult struct {
+	// Claim is the claim from the text.
 	Claim
+	// Verdict is the result of the evaluation.
 	Verdict Verdict
-	Err     error
+	// Err is the error of a Failed claim, else nil.
+	Err error
 }
 
-// TheoremResult are the verdicts in the text's order.
+// TheoremResult is an evaluated theorem. Its claims are in the order of the text.
 type TheoremResult struct {
+	// Authorizations and Delegations are the evaluated claims.
 	Authorizations, Delegations []ClaimResult
-	Implied                     []Implication
-	// Count is how many claims there are, Failures how many were not accepted.
+	// Implied are the implications, which are not evaluated.
+	Implied []Implication
+	// Count is the number of claims, Failures of those that are not accepted.
 	Count, Failures int
 }
 
-// OK says whether every claim was accepted.
+// OK reports whether every claim was accepted.
 func (r *TheoremResult) OK() bool { return r.Failures == 0 }
 
-// TheoremBytesMax bounds a theorem's text.
+// TheoremBytesMax is the longest text of a theorem, in bytes.
 const TheoremBytesMax = 1 << 20
 
-// EvaluateTheorem holds a theorem against a policy and what is stored now. A
-// text that cannot be read is an error with its place; a claim that cannot be
-// asked is Failed.
+// EvaluateTheorem evaluates a theorem with a policy and the stored relationships.
+// A syntax error is returned; a claim that cannot be evaluated is [Failed].
 func (e *Engine) EvaluateTheorem(ctx context.Context, policy, text string) (*TheoremResult, error) {
 	const op = "evaluate theorem"
 	th, err := ParseTheorem(text)
@@ -122,10 +145,11 @@ func (r *TheoremResult) verdict(c Claim, ok bool, err error) ClaimResult {
 	return out
 }
 
-// ParseTheorem reads a theorem. The error is a *PolicyError of kind ErrTheorem.
+// ParseTheorem parses a theorem. It fails with a [*PolicyError] of kind
+// [ErrTheorem], or with [ErrBound] if the text is too long.
 func ParseTheorem(text string) (*Theorem, error) {
 	if len(text) > TheoremBytesMax {
-		return nil, fmt.Errorf("%w: TheoremBytesMax is %d, here are %d", ErrBound, TheoremBytesMax, len(text))
+		return nil, fmt.Errorf("%w: the theorem has %d bytes, TheoremBytesMax is %d", ErrBound, len(text), TheoremBytesMax)
 	}
 	p := theoremParser{text: text, line: 1, column: 1}
 	th := &Theorem{}
@@ -144,8 +168,8 @@ func ParseTheorem(text string) (*Theorem, error) {
 	return th, nil
 }
 
-// theoremToken is a word (w), a quoted text (q), or a sign, which is its own
-// kind; 0 is the end.
+// theoremToken is a token. Its kind is 'w' for a word, 'q' for a quoted text, 0 for
+// the end of the text, and the character itself for a sign ('=' for =>).
 type theoremToken struct {
 	kind byte
 	text string
@@ -157,7 +181,7 @@ type theoremParser struct {
 	pos          int
 	line, column int
 	tok          theoremToken
-	end          Span // of the token before
+	end          Span // the previous token's
 	err          error
 }
 
@@ -173,10 +197,10 @@ func (p *theoremParser) unexpected(want string) {
 	if p.tok.kind == 0 {
 		got = "the end"
 	}
-	p.fail(p.tok.Span, "%s, where %s should be", got, want)
+	p.fail(p.tok.Span, "expected %s, found %s", want, got)
 }
 
-// advance goes over n bytes.
+// advance moves the position by n bytes.
 func (p *theoremParser) advance(n int) {
 	for _, c := range p.text[p.pos : p.pos+n] {
 		if p.column++; c == '\n' {
@@ -216,7 +240,7 @@ func (p *theoremParser) next() {
 	case rest[0] == '"':
 		var ok bool
 		if t.text, n, ok = unquote(rest); !ok {
-			p.fail(t.Span, "a quotation mark is not closed on its line")
+			p.fail(t.Span, "expected a closing quotation mark on the same line")
 			return
 		}
 		t.kind = 'q'
@@ -237,7 +261,8 @@ func wordByte(c byte) bool {
 	return letter(c) || digit(c) || c == '_' || c == '-' || c == '.'
 }
 
-// unquote reads a quoted text and returns how many bytes it took.
+// unquote reads a quoted text at the start of s. It returns the text, its length
+// in s including the quotes, and false if no closing quote follows on the line.
 func unquote(s string) (string, int, bool) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -256,7 +281,7 @@ func unquote(s string) (string, int, bool) {
 	return "", 0, false
 }
 
-// sign goes over a sign.
+// sign consumes a sign.
 func (p *theoremParser) sign(kind byte, what string) {
 	if p.tok.kind != kind {
 		p.unexpected(what)
@@ -291,7 +316,7 @@ func (p *theoremParser) block(name string, item func()) {
 	}
 }
 
-// spanFrom is from a token to the one before the parser.
+// spanFrom returns the range from a token to the previously consumed token.
 func (p *theoremParser) spanFrom(start Span) Span {
 	return Span{start.Line, start.Column, p.end.EndLine, p.end.EndColumn}
 }
@@ -342,7 +367,7 @@ func (p *theoremParser) relation() (o Object, relation string) {
 	return o, p.word("a relation")
 }
 
-// actor reads a DID, whose parts touch each other, or one in quotes.
+// actor reads a DID, in quotes or as a sequence of tokens without space between.
 func (p *theoremParser) actor() string {
 	if p.tok.kind == 'q' {
 		return p.word("an actor")
@@ -362,12 +387,12 @@ func (p *theoremParser) actor() string {
 	}
 	did := p.text[from:min(to, len(p.text))]
 	if p.err == nil && strings.Count(did, ":") < 2 {
-		p.fail(start, "%q is no DID", did)
+		p.fail(start, "%q is not a DID", did)
 	}
 	return did
 }
 
-// String prints a claim as it is written, of an authorization.
+// String returns the claim in the syntax of an authorization.
 func (c Claim) String() string {
 	s := quotedWord(c.Object.Resource) + ":" + quotedWord(c.Object.ID) + "#" + quotedWord(c.Relation) + "@" + quotedActor(c.Actor)
 	if c.Negated {
@@ -376,7 +401,7 @@ func (c Claim) String() string {
 	return s
 }
 
-// Delegation prints a claim as it is written, of a delegation.
+// Delegation returns the claim in the syntax of a delegation.
 func (c Claim) Delegation() string {
 	s := quotedActor(c.Actor) + " > " + quotedWord(c.Object.Resource) + ":" + quotedWord(c.Object.ID) + "#" + quotedWord(c.Relation)
 	if c.Negated {
@@ -404,7 +429,7 @@ func quotedActor(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// String prints a theorem that parses to the same claims.
+// String returns a text that parses to the same theorem.
 func (t *Theorem) String() string {
 	var b strings.Builder
 	b.WriteString("Authorizations {\n")

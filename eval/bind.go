@@ -22,14 +22,11 @@ type Binding struct {
 	anchors [][]graph.Kind
 	// fails says that in a relation that the subject could have, the conditions
 	// of all usersets and arrows count (schema.Options.MissingContextFails).
-	fails bool
-	// certain is the same binding without fails; nil where fails is not set.
-	// It finds the allows that no missing context can take back.
-	certain *Binding
-	units   []unit
-	unitOf  map[*schema.Expr]int32 // operands of intersections and exclusions
-	cyclic  bool                   // a relation needs the equations
-	plans   *plans                 // of lists
+	fails  bool
+	units  []unit
+	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
+	cyclic bool                   // a relation needs the equations
+	plans  *plans                 // of lists
 	// whole says that the reader knew every kind of the schema.
 	whole bool
 	mode  Mode
@@ -167,12 +164,6 @@ func Bind(s *schema.Schema, r Reader) *Binding {
 	}
 	b.fails = s.Options.MissingContextFails && len(s.Conditions) > 0
 	b.unitsOf()
-	if b.fails {
-		certain := *b
-		certain.fails = false
-		certain.unitsOf() // routes depend on fails
-		b.certain = &certain
-	}
 	return b
 }
 
@@ -347,8 +338,5 @@ const (
 func (b *Binding) Force(m Mode) *Binding {
 	f := *b
 	f.mode = m
-	if f.certain != nil {
-		f.certain = f.certain.Force(m)
-	}
 	return &f
 }

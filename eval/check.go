@@ -36,11 +36,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if q.node == 0 && own != 0 {
 		q.node, _ = q.r.Node(own, q.subject.ID)
 	}
-	n := q.anchor(question.Object)
-	truth, reasons := q.solved(id, n, question.Object)
-	if truth == expr.Unknown && q.certain(id, n, question.Object) {
-		truth, reasons = expr.True, nil
-	}
+	truth, reasons := q.solved(id, q.anchor(question.Object), question.Object)
 	return Answer{truth, reasons, q.stats}, q.failed()
 }
 
@@ -100,27 +96,9 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	before := q.stats
 	a := q.decide(id, n, object)
-	if a.Decision == expr.Unknown && q.certain(id, n, object) {
-		a = Answer{Decision: expr.True}
-	}
 	q.again()
 	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
 	return a
-}
-
-// certain reports whether an answer that is unknown under
-// schema.Options.MissingContextFails is True without that option. The option
-// only ever turns a decision into unknown, so such an answer is a certain
-// allow: no value of the missing context changes it.
-func (q *query) certain(id schema.RelationID, n graph.Node, object rel.Object) bool {
-	b := q.b
-	if b.certain == nil || q.failed() != nil {
-		return false
-	}
-	q.b = b.certain
-	a := q.decide(id, n, object)
-	q.b = b
-	return a.Decision == expr.True
 }
 
 // decide walks, and solves the equations where the walk cannot tell.

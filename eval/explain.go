@@ -147,9 +147,6 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	if err := q.failed(); err != nil {
 		return x, err
 	}
-	if q.b.certain != nil && x.Answer.Decision == expr.True {
-		q.b = q.b.certain // the proof may need it
-	}
 	p := &prover{q: &q, r: narrow(&q, id), left: opts.FrontierMax, most: opts.FrontierMax}
 	q.r = p.r
 	if p.s = q.solve(id, n, question.Object); p.s.full {

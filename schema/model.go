@@ -29,12 +29,11 @@ type Options struct {
 	// UnsetAttributeIsZero gives an absent attribute its type's zero value in
 	// place of "missing" (Permify).
 	UnsetAttributeIsZero bool `json:"unsetAttributeIsZero,omitempty"`
-	// MissingContextFails makes a denial unknown when any condition that the walk
+	// MissingContextFails makes a check unknown when any condition that its walk
 	// from the object meets lacks context, even on an edge that cannot lead to
-	// the subject (OpenFGA). An allow never becomes unknown. The walk leaves out
-	// each relation, and each expression under an arrow, that by the schema alone
-	// no subject of the kind could be a member of. For this rule a wildcard has
-	// the kind of the objects that it covers.
+	// the subject (OpenFGA). The walk leaves out each relation, and what stands
+	// under an arrow, that no subject of the kind could ever be a member of; a
+	// wildcard is of its objects' kind in that.
 	MissingContextFails bool `json:"missingContextFails,omitempty"`
 	// StrictTuplesets refuses an arrow whose first relation admits usersets or
 	// wildcards or is not direct alone (OpenFGA).
