@@ -8,12 +8,13 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// codec is gRPC's own, but for messages that read and write themselves.
+// codec is gRPC's codec for protobuf, except for messages that decode or encode
+// themselves ([door.ProtoReader], [door.ProtoWriter]).
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// Unmarshal reads a request.
+// Unmarshal decodes a request into v.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(door.ProtoReader); ok {
 		return m.ReadProto(data.Materialize())
@@ -21,7 +22,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Marshal writes an answer.
+// Marshal encodes the response v.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if m, ok := v.(door.ProtoWriter); ok {
 		return mem.BufferSlice{mem.SliceBuffer(m.WriteProto())}, nil

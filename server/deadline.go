@@ -7,71 +7,77 @@ import (
 	"time"
 )
 
-// limit is a context with a deadline that costs a timer only where somebody
-// waits for it: most requests ask Err now and then, and are done. The zero
-// deadline is none.
-type limit struct {
-	context.Context
-	deadline time.Time
-	clock    *patience // may be nil
+// lazyDeadline is a context with a deadline that starts a timer only if Done is
+// called. Most requests only call Err now and then, and the timer of
+// [context.WithDeadline] would cost more than a tenth of a check (see
+// docs/decisions/0006-server.md).
+//
+// Its fields are set before the first use; then its methods may be called
+// concurrently.
+type lazyDeadline struct {
+	context.Context           // the parent
+	deadline        time.Time // zero: only the parent ends the context
 
-	// over is set before the timer is given up: whoever sees Done closed must
-	// see an Err, or contexts derived from this one panic.
-	over atomic.Bool
+	// released is set before the timer is canceled. Contexts derived from this one
+	// panic if Done is closed while Err is still nil.
+	released atomic.Bool
 
 	mu     sync.Mutex
-	timer  context.Context
+	timer  context.Context // made by the first call of Done
 	cancel context.CancelFunc
 }
 
-// Deadline is when the time is up.
-func (l *limit) Deadline() (time.Time, bool) {
+// Deadline returns the deadline, or the parent's if there is none.
+func (l *lazyDeadline) Deadline() (time.Time, bool) {
 	if l.deadline.IsZero() {
 		return l.Context.Deadline()
 	}
 	return l.deadline, true
 }
 
-// Err says why it ended, without a timer.
-func (l *limit) Err() error {
+// Err returns why the context ended, or nil. It compares the deadline with the
+// clock and needs no timer.
+func (l *lazyDeadline) Err() error {
 	err := l.Context.Err()
 	switch {
 	case err != nil:
 		return err
-	case l.over.Load():
+	case l.released.Load():
 		return context.Canceled
-	case l.deadline.IsZero() || l.clock != nil && l.clock.early(l.deadline) || time.Now().Before(l.deadline):
+	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}
 	return context.DeadlineExceeded
 }
 
-// Done makes the timer that Err can do without.
-func (l *limit) Done() <-chan struct{} {
+// Done returns a channel that is closed when the context ends. The first call
+// starts the timer.
+func (l *lazyDeadline) Done() <-chan struct{} {
+	return l.timed().Done()
+}
+
+// AfterFunc calls f when the context has ended. [context.AfterFunc] and contexts
+// derived from this one use it, which saves a goroutine for each of them.
+func (l *lazyDeadline) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(l.timed(), f)
+}
+
+// timed returns a context with a timer, or the parent if there is no deadline.
+func (l *lazyDeadline) timed() context.Context {
 	if l.deadline.IsZero() {
-		return l.Context.Done()
+		return l.Context
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer == nil {
 		l.timer, l.cancel = context.WithDeadline(l.Context, l.deadline)
 	}
-	return l.timer.Done()
+	return l.timer
 }
 
-// AfterFunc calls f when the context has ended; it spares contexts that are
-// derived from this one a goroutine each.
-func (l *limit) AfterFunc(f func()) (stop func() bool) {
-	l.Done()
-	if l.deadline.IsZero() {
-		return context.AfterFunc(l.Context, f)
-	}
-	return context.AfterFunc(l.timer, f)
-}
-
-// release ends the timer, if there is one.
-func (l *limit) release() {
-	l.over.Store(true)
+// release ends the context and its timer.
+func (l *lazyDeadline) release() {
+	l.released.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cancel != nil {

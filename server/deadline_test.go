@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TestReleasedLimit: a context derived from a request's outlives the request,
-// and then ends with an error rather than a panic.
-func TestReleasedLimit(t *testing.T) {
+// TestReleasedDeadline checks that a context that is derived from a request's
+// context and outlives the request ends with an error and does not panic.
+func TestReleasedDeadline(t *testing.T) {
 	t.Parallel()
-	l := &limit{Context: context.Background(), deadline: time.Now().Add(time.Hour)}
+	l := &lazyDeadline{Context: context.Background(), deadline: time.Now().Add(time.Hour)}
 	derived, cancel := context.WithCancel(l)
 	defer cancel()
 	if l.Err() != nil || derived.Err() != nil {
@@ -21,4 +21,15 @@ func TestReleasedLimit(t *testing.T) {
 	if l.Err() != context.Canceled || derived.Err() != context.Canceled {
 		t.Error(l.Err(), derived.Err())
 	}
+}
+
+// TestPassedDeadline checks Err and Done of a deadline that has passed.
+func TestPassedDeadline(t *testing.T) {
+	t.Parallel()
+	l := &lazyDeadline{Context: context.Background(), deadline: time.Now().Add(-time.Nanosecond)}
+	if l.Err() != context.DeadlineExceeded {
+		t.Error(l.Err())
+	}
+	<-l.Done()
+	l.release()
 }

@@ -211,11 +211,11 @@ func start(t testing.TB, o server.Options) *running {
 	if o.DrainTime == 0 {
 		o.DrainTime = -1
 	}
-	if o.Doors == nil && o.Alone == nil {
+	if o.Doors == nil && o.Dedicated == nil {
 		o.Doors = []*door.Door{echoDoor()}
 	}
 	const free = "127.0.0.1:0"
-	if o.Alone == nil {
+	if o.Dedicated == nil {
 		o.HTTP, o.GRPC, o.Metrics = free, free, free
 	}
 	s, err := server.New(o)

@@ -1,4 +1,4 @@
 package server
 
-// End ends all streams now, as a stop does after half of its time.
-func (s *Server) End() { s.gate.endStream() }
+// EndStreams ends all streams, as a stop does after half of StopTimeout.
+func (s *Server) EndStreams() { s.shared.endStreams() }

@@ -154,7 +154,7 @@ func TestExposed(t *testing.T) {
 		{server.Options{HTTP: "[::]:0"}, false},
 		{server.Options{HTTP: "example.com:80"}, false},
 		{server.Options{HTTP: "127.0.0.1:0", GRPC: "0.0.0.0:0"}, false},
-		{server.Options{Alone: []server.Alone{{Door: doors[0], GRPC: "10.0.0.1:1"}}}, false},
+		{server.Options{Dedicated: []server.DedicatedDoor{{Door: doors[0], GRPC: "10.0.0.1:1"}}}, false},
 		{server.Options{HTTP: "0.0.0.0:0", Anonymous: true}, true},
 		{server.Options{HTTP: "0.0.0.0:0", Keys: k}, true},
 		{server.Options{HTTP: "0.0.0.0:0", Keys: k, Metrics: "0.0.0.0:0"}, false},

@@ -6,11 +6,12 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// sayHealth answers GET /healthz as OpenFGA and its kin do, on every HTTP port.
-func (g *gate) sayHealth(w http.ResponseWriter) {
+// serveHealth answers GET /healthz on every HTTP port, in the form that OpenFGA
+// uses.
+func (s *shared) serveHealth(w http.ResponseWriter) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
-	if !g.healthy() {
+	if !s.healthy() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		w.Write([]byte(`{"status":"NOT_SERVING"}`))
 		return
@@ -18,21 +19,25 @@ func (g *gate) sayHealth(w http.ResponseWriter) {
 	w.Write([]byte(`{"status":"SERVING"}`))
 }
 
-// healthy says whether the server does its work. What fails is seen here before
-// Wait looks again.
-func (g *gate) healthy() bool {
-	return !g.draining.Load() && g.failure.Load() == nil && (g.probe == nil || g.probe() == nil)
+// healthy reports whether the server works and is not stopping. It calls
+// Options.Probe, so that a failure shows before [Server.Wait] probes again.
+func (s *shared) healthy() bool {
+	return !s.draining.Load() && s.failure.Load() == nil && (s.probe == nil || s.probe() == nil)
 }
 
-// setServing tells gRPC's health service for the whole server and each service.
+// setServing sets the status of gRPC's health service, for the whole server and
+// for each service.
 func (s *Server) setServing(serving bool) {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if serving {
 		status = healthpb.HealthCheckResponse_SERVING
 	}
 	s.health.SetServingStatus("", status)
-	for _, server := range s.rpcs {
-		for name := range server.GetServiceInfo() {
+	for _, l := range s.listeners {
+		if l.grpc == nil {
+			continue
+		}
+		for name := range l.grpc.GetServiceInfo() {
 			s.health.SetServingStatus(name, status)
 		}
 	}

@@ -65,7 +65,7 @@ func TestMount(t *testing.T) {
 	if _, h, _ := r.ask(t, "GET", "/v1/x", "", "X-Request-Id", "not sane"); h.Get("X-Request-Id") == "not sane" {
 		t.Error(h)
 	}
-	alone := start(t, server.Options{Alone: []server.Alone{{Door: say("b", "/v1"), HTTP: "127.0.0.1:0"}}})
+	alone := start(t, server.Options{Dedicated: []server.DedicatedDoor{{Door: say("b", "/v1"), HTTP: "127.0.0.1:0"}}})
 	alone.at["http"] = alone.at["b http"]
 	if status, _, body := alone.ask(t, "GET", "/stores/x", ""); status != 404 || body != "b has none []" {
 		t.Error(status, body)

@@ -12,26 +12,28 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// ErrNoKeys: authentication by keys was asked for, and there are none.
+// ErrNoKeys is returned if authentication by keys is configured without a key.
 var ErrNoKeys = errors.New("no preshared key is set")
 
 const (
-	// keysMax bounds how many keys there are: each costs every request a
-	// comparison.
+	// keysMax bounds the number of keys, because each request is compared with
+	// each key.
 	keysMax = 1000
-	// credentialBytesMax bounds what a client may present.
+	// credentialBytesMax bounds the key that a client sends.
 	credentialBytesMax = 4096
-	methodPreshared    = "preshared"
+	methodPreshared    = "preshared" // door.Caller.Method of callers with a key
 )
 
-// Key is a preshared key. Printed and logged it is [redacted].
+// Key is a preshared key. Its secret prints and logs as "[redacted]".
 type Key struct {
-	// Name tells callers apart in logs; it may be empty and is no secret.
-	Name   string
+	// Name distinguishes callers in logs. It may be empty and is not secret.
+	Name string
+	// Secret is what the client sends: 1 to 4096 printable ASCII bytes without
+	// spaces.
 	Secret Secret
 }
 
-// Secret is a string that no formatting shows.
+// Secret is a string that prints, logs and marshals as "[redacted]".
 type Secret string
 
 // String hides the secret.
@@ -46,18 +48,20 @@ func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 // MarshalText hides the secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
-// Keys are the keys that open the doors. They are kept as hashes alone. Safe
-// for concurrent use; Replace takes effect with the next request.
+// Keys are the preshared keys that a server accepts. They are kept only as
+// hashes. Keys may be used concurrently.
 type Keys struct {
 	list atomic.Pointer[[]hashedKey]
 }
 
+// hashedKey is one accepted key.
 type hashedKey struct {
 	sum    [sha256.Size]byte
 	caller door.Caller
 }
 
-// NewKeys returns keys to authenticate with; none is ErrNoKeys.
+// NewKeys returns a set of keys. It returns [ErrNoKeys] for an empty list, and
+// errors like [Keys.Replace].
 func NewKeys(keys []Key) (*Keys, error) {
 	k := &Keys{}
 	if err := k.Replace(keys); err != nil {
@@ -66,19 +70,21 @@ func NewKeys(keys []Key) (*Keys, error) {
 	return k, nil
 }
 
-// Replace puts other keys in place. On an error the old ones stay.
+// Replace replaces all keys, from the next request on. It returns an error for
+// an empty list, for more than 1000 keys, and for a secret of an invalid form;
+// then the old keys stay.
 func (k *Keys) Replace(keys []Key) error {
 	if len(keys) == 0 {
 		return ErrNoKeys
 	}
 	if len(keys) > keysMax {
-		return fmt.Errorf("%d preshared keys, the bound is %d", len(keys), keysMax)
+		return fmt.Errorf("too many preshared keys: got %d, the bound is %d", len(keys), keysMax)
 	}
 	list := make([]hashedKey, 0, len(keys))
 	for i, key := range keys {
 		s := string(key.Secret)
 		if s == "" || len(s) > credentialBytesMax || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("preshared key %d of %d is empty, too long, or has characters that no header may have", i+1, len(keys))
+			return fmt.Errorf("invalid preshared key %d of %d: expected 1 to %d printable ASCII characters without spaces", i+1, len(keys), credentialBytesMax)
 		}
 		list = append(list, hashedKey{sha256.Sum256([]byte(s)), door.Caller{Method: methodPreshared, ID: key.Name}})
 	}
@@ -86,7 +92,7 @@ func (k *Keys) Replace(keys []Key) error {
 	return nil
 }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (k *Keys) Len() int {
 	if list := k.list.Load(); list != nil {
 		return len(*list)
@@ -94,15 +100,16 @@ func (k *Keys) Len() int {
 	return 0
 }
 
-// check says who presents the values of an Authorization header. It takes the
-// same time for every wrong key, and looks at all keys.
+// check returns the caller who sent an Authorization header with these values,
+// or the reason to refuse the request. It compares with all keys in constant
+// time, so its time does not depend on how a wrong key differs.
 func (k *Keys) check(values []string) (door.Caller, door.Reason) {
 	switch len(values) {
 	case 0:
 		return door.Caller{}, door.NoCredentials
 	case 1:
 	default:
-		return door.Caller{}, door.BadCredentials // which of them counts, nobody could say
+		return door.Caller{}, door.BadCredentials // ambiguous
 	}
 	const scheme = "Bearer "
 	v := values[0]
@@ -126,9 +133,9 @@ func (k *Keys) check(values []string) (door.Caller, door.Reason) {
 	return list[found].caller, 0
 }
 
-// ParseKeys reads a file of keys: one a line, with a name before it if there
-// are two words; blank lines and lines that begin with # count for nothing. An
-// error tells the line and never what it holds.
+// ParseKeys parses a file of keys. Each line has the form KEY or NAME KEY. Blank
+// lines and lines that begin with # are ignored. An error names the line's
+// number and never its content, which may be a secret.
 func ParseKeys(text string) (keys []Key, err error) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -143,7 +150,7 @@ func ParseKeys(text string) (keys []Key, err error) {
 		case 2:
 			keys = append(keys, Key{Name: words[0], Secret: Secret(words[1])})
 		default:
-			return nil, fmt.Errorf("line %d of the keys is not KEY or NAME KEY", n)
+			return nil, fmt.Errorf("invalid line %d of the keys: expected KEY or NAME KEY", n)
 		}
 	}
 	return keys, nil

@@ -15,22 +15,22 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// bounds are the upper bounds of the histogram's buckets.
-var bounds = [...]time.Duration{
+// bucketBounds are the upper bounds of the buckets of the duration histogram.
+var bucketBounds = [...]time.Duration{
 	25 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
-// outcome is how a request ended, whatever its protocol calls it.
+// outcome is how a request ended, independent of its protocol.
 type outcome uint8
 
 const (
 	outcomeOK outcome = iota
 	outcomeClient
 	outcomeServer
-	outcomes
+	outcomeCount
 )
 
 func (o outcome) String() string {
@@ -47,8 +47,9 @@ func outcomeOfStatus(status int) outcome {
 	return outcomeServer
 }
 
-// outcomeOfCode knows gRPC's own codes, and the numbers of protocols that send
-// theirs: of those, the thousands from 4000 on are the server's fault.
+// outcomeOfCode returns the outcome of a gRPC call. Besides gRPC's codes it
+// handles the codes of protocols with numbers of their own (Permify): 4000 to
+// 4999 are errors of the server.
 func outcomeOfCode(c codes.Code) outcome {
 	switch c {
 	case codes.OK:
@@ -62,17 +63,19 @@ func outcomeOfCode(c codes.Code) outcome {
 	return outcomeClient
 }
 
-// series are the counts of one route. Adding to it takes no lock and no memory.
+// series are the counters of one route. They may be used concurrently.
 type series struct {
-	door, transport, route string
-	buckets                [len(bounds) + 1]atomic.Uint64
-	sum                    atomic.Int64 // nanoseconds
-	outcomes               [outcomes]atomic.Uint64
+	door, transport, route string // the labels
+
+	buckets  [len(bucketBounds) + 1]atomic.Uint64 // not cumulative; the last is unbounded
+	sum      atomic.Int64                         // nanoseconds
+	outcomes [outcomeCount]atomic.Uint64
 }
 
-func (s *series) add(took time.Duration, o outcome) {
+// observe counts one request. It takes no lock and allocates no memory.
+func (s *series) observe(took time.Duration, o outcome) {
 	i := 0
-	for i < len(bounds) && took > bounds[i] {
+	for i < len(bucketBounds) && took > bucketBounds[i] {
 		i++
 	}
 	s.buckets[i].Add(1)
@@ -80,15 +83,17 @@ func (s *series) add(took time.Duration, o outcome) {
 	s.outcomes[o].Add(1)
 }
 
-// metrics are all series of a server. They are made before it starts.
+// metrics are the metrics of a server. All series are created before the server
+// starts.
 type metrics struct {
 	all      []*series
-	refusals [door.ForeignName + 1]atomic.Uint64
+	refusals [door.ForeignName + 1]atomic.Uint64 // by door.Reason
 
-	duration, requests, refusal, underWay, streams *prometheus.Desc
-	engineBytes, engineStores, serving             *prometheus.Desc
-	gate                                           *gate
-	engine                                         *ostiary.Engine
+	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
+	engineBytes, engineStores, serving                             *prometheus.Desc
+
+	shared *shared         // set by handler
+	engine *ostiary.Engine // may be nil
 }
 
 func newMetrics() *metrics {
@@ -96,21 +101,22 @@ func newMetrics() *metrics {
 		return prometheus.NewDesc("ostiary_"+name, help, labels, nil)
 	}
 	return &metrics{
-		duration:     desc("request_duration_seconds", "How long requests took, from their headers to the end of the answer.", "door", "transport", "route"),
-		requests:     desc("requests_total", "Requests by how they ended.", "door", "transport", "route", "outcome"),
-		refusal:      desc("refusals_total", "Requests that the server refused before a door saw them.", "reason"),
-		underWay:     desc("requests_in_flight", "Requests under way, streams aside."),
-		streams:      desc("streams_in_flight", "Streams under way."),
-		engineBytes:  desc("engine_bytes", "Estimate of the memory that loaded stores hold."),
-		engineStores: desc("engine_stores_loaded", "Stores in memory."),
-		serving:      desc("serving", "1 while health says SERVING."),
+		duration:         desc("request_duration_seconds", "Time from the headers of a request to the end of its response.", "door", "transport", "route"),
+		requests:         desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
+		refusal:          desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
+		requestsInFlight: desc("requests_in_flight", "Requests in flight, without streams."),
+		streamsInFlight:  desc("streams_in_flight", "Streams in flight."),
+		engineBytes:      desc("engine_bytes", "Estimated memory of the loaded stores."),
+		engineStores:     desc("engine_stores_loaded", "Stores in memory."),
+		serving:          desc("serving", "1 while health reports SERVING, otherwise 0."),
 	}
 }
 
+// series returns the series with these labels, and creates it if there is none.
 func (m *metrics) series(door, transport, route string) *series {
 	for _, s := range m.all {
 		if s.door == door && s.transport == transport && s.route == route {
-			return s // the same door on another port
+			return s // a door on several ports has one series
 		}
 	}
 	s := &series{door: door, transport: transport, route: route}
@@ -118,21 +124,23 @@ func (m *metrics) series(door, transport, route string) *series {
 	return s
 }
 
+// refused counts a refusal.
 func (m *metrics) refused(why door.Reason) {
 	if int(why) < len(m.refusals) {
 		m.refusals[why].Add(1)
 	}
 }
 
-// handler serves GET /metrics.
-func (m *metrics) handler(g *gate, engine *ostiary.Engine, more []prometheus.Collector) (http.Handler, error) {
-	m.gate, m.engine = g, engine
+// handler returns a handler for GET /metrics. It returns an error if one of the
+// additional collectors conflicts with another metric.
+func (m *metrics) handler(s *shared, engine *ostiary.Engine, more []prometheus.Collector) (http.Handler, error) {
+	m.shared, m.engine = s, engine
 	registry := prometheus.NewRegistry()
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ostiary_build_info", Help: "1, with the version.",
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ostiary_build_info", Help: "1, labeled with the version.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	for _, c := range append([]prometheus.Collector{m, build, collectors.NewGoCollector(),
@@ -146,14 +154,14 @@ func (m *metrics) handler(g *gate, engine *ostiary.Engine, more []prometheus.Col
 	return mux, nil
 }
 
-// Describe names what Collect sends.
+// Describe sends the descriptions of all metrics.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.underWay, m.streams, m.engineBytes, m.engineStores, m.serving} {
+	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight, m.engineBytes, m.engineStores, m.serving} {
 		to <- d
 	}
 }
 
-// Collect reads the counts. Routes that nobody asked are left out.
+// Collect sends all metrics, except those of routes without a request.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for _, s := range m.all {
 		m.collect(s, to)
@@ -166,10 +174,10 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
-	gauge(m.underWay, float64(m.gate.requests.Load()))
-	gauge(m.streams, float64(m.gate.streams.Load()+m.gate.publicStreams.Load()))
+	gauge(m.requestsInFlight, float64(m.shared.requests.inFlight.Load()))
+	gauge(m.streamsInFlight, float64(m.shared.streams.inFlight.Load()+m.shared.publicStreams.inFlight.Load()))
 	serving := 1.0
-	if !m.gate.healthy() {
+	if !m.shared.healthy() {
 		serving = 0
 	}
 	gauge(m.serving, serving)
@@ -179,13 +187,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// collect sends the metrics of one route.
 func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
 	buckets, total := map[float64]uint64{}, uint64(0)
-	for i := range bounds {
+	for i := range bucketBounds {
 		total += s.buckets[i].Load()
-		buckets[bounds[i].Seconds()] = total
+		buckets[bucketBounds[i].Seconds()] = total
 	}
-	if total += s.buckets[len(bounds)].Load(); total == 0 {
+	if total += s.buckets[len(bucketBounds)].Load(); total == 0 {
 		return
 	}
 	to <- prometheus.MustNewConstHistogram(m.duration, total, time.Duration(s.sum.Load()).Seconds(), buckets, s.door, s.transport, s.route)
@@ -196,6 +205,7 @@ func (m *metrics) collect(s *series, to chan<- prometheus.Metric) {
 	}
 }
 
+// reasonLabel returns the label of a reason in the refusals metric.
 func reasonLabel(r door.Reason) string {
 	return [...]string{"unknown", "no_credentials", "bad_credentials", "too_large", "too_many", "timed_out", "shutting_down", "failed", "bad_path", "foreign_page", "foreign_name"}[r]
 }

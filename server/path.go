@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// rawPath is the path as the client sent it, escapes and all.
+// rawPath returns the path as the client sent it, with its escapes.
 func rawPath(r *http.Request) string {
 	if u := r.RequestURI; len(u) > 0 && u[0] == '/' {
 		if i := strings.IndexByte(u, '?'); i >= 0 {
@@ -13,29 +13,29 @@ func rawPath(r *http.Request) string {
 		}
 		return u
 	}
-	return r.URL.EscapedPath() // "GET http://host/path", as proxies are asked
+	return r.URL.EscapedPath() // "GET http://host/path", the form for proxies
 }
 
-// canonical says whether a path can be read in one way only. Empty segments, "."
-// and "..", in plain or escaped, an escaped slash, backslashes and NUL are what
-// routers, proxies and guards have disagreed on.
+// canonical reports whether a path has only one reading. Routers, proxies and
+// guards disagree about empty segments, "." and ".." (also escaped), escaped
+// slashes, backslashes and NUL, so a path with one of them is not canonical.
 func canonical(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
 	}
-	if plain(path) {
+	if simple(path) {
 		return true
 	}
-	dots := true // the segment so far is made of dots alone
-	size := 0    // its length, decoded
+	onlyDots := true // the current segment has only dots so far
+	size := 0        // the length of the current segment, decoded
 	for i := 1; i < len(path); i++ {
 		c := path[i]
 		switch c {
 		case '/':
-			if size == 0 || dots && size <= 2 {
+			if size == 0 || onlyDots && size <= 2 {
 				return false
 			}
-			dots, size = true, 0
+			onlyDots, size = true, 0
 			continue
 		case '\\', 0, '#', '?':
 			return false
@@ -53,16 +53,17 @@ func canonical(path string) bool {
 			i += 2
 		}
 		size++
-		dots = dots && c == '.'
+		onlyDots = onlyDots && c == '.'
 	}
-	return size == 0 || !dots || size > 2
+	return size == 0 || !onlyDots || size > 2
 }
 
-// plain says that a path has nothing that canonical would have to look at.
-func plain(path string) bool {
+// simple reports whether a path is canonical because it has no special bytes
+// and no empty segment. Most paths are simple.
+func simple(path string) bool {
 	for i := 1; i < len(path); i++ {
 		switch c := path[i]; {
-		case odd[c]:
+		case special[c]:
 			return false
 		case c == '/' && path[i-1] == '/':
 			return false
@@ -71,9 +72,10 @@ func plain(path string) bool {
 	return true
 }
 
-// odd are bytes that need a closer look: "%", "\\", ".", "#", "?" and NUL.
-var odd = [256]bool{'%': true, '\\': true, '.': true, '#': true, '?': true, 0: true}
+// special are the bytes that canonical must look at.
+var special = [256]bool{'%': true, '\\': true, '.': true, '#': true, '?': true, 0: true}
 
+// unhex returns the value of a hexadecimal digit, or 255.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

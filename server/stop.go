@@ -1,20 +1,27 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 )
 
-// ErrStopped: the stop's time was up before all requests were answered.
+// ErrStopped is returned by [Server.Stop] if requests were cut off because
+// Options.StopTimeout passed.
 var ErrStopped = errors.New("stopped before all requests were answered")
 
-// drainTick is how often a draining server looks whether anybody is left.
-const drainTick = 10 * time.Millisecond
+const (
+	// probeEvery is the interval between two calls of Options.Probe.
+	probeEvery = 500 * time.Millisecond
+	// drainTick is the interval in which a draining server looks for open
+	// connections.
+	drainTick = 10 * time.Millisecond
+)
 
-// Run starts the server and serves until ctx ends, then stops gracefully. It
-// returns earlier, with the reason, where a port or Options.Probe fails. It is
+// Run starts the server and serves until ctx ends; then it stops the server. It
+// returns earlier, with the reason, if a port or Options.Probe fails. It is
 // called once.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
@@ -23,7 +30,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Wait(ctx)
 }
 
-// Wait is Run after Start.
+// Wait is like [Server.Run] for a server that was started with [Server.Start].
 func (s *Server) Wait(ctx context.Context) error {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -38,66 +45,49 @@ func (s *Server) Wait(ctx context.Context) error {
 				continue
 			}
 			if err := s.opts.Probe(); err != nil {
-				s.gate.failure.Store(&err)
+				s.shared.failure.Store(&err)
 				s.setServing(false)
-				s.opts.Log.Error("the server can no longer do its work", "why", err)
+				s.opts.Log.Error("the server can no longer work and stops", "why", err)
 				return errors.Join(err, s.Stop())
 			}
 		}
 	}
 }
 
-// Stop ends the server without losing a request: health says NOT_SERVING and
-// answers ask clients to go elsewhere for Options.DrainTime, then no connection
-// is accepted and what is under way is finished. What is left after
-// Options.StopTimeout is cut off, which is ErrStopped. The engine is not closed:
-// it is its owner's, and may be closed when Stop returns.
+// Stop ends the server without losing a request. For Options.DrainTime, health
+// reports NOT_SERVING and responses ask clients to close their connections. Then
+// the ports are closed and requests in flight are finished. Requests still in
+// flight after Options.StopTimeout are cut off, and Stop returns [ErrStopped].
+//
+// Stop does not close the engine. Its owner may close it when Stop has returned.
 func (s *Server) Stop() error {
 	s.stopOnce.Do(func() { s.stopErr = s.stop() })
 	return s.stopErr
 }
 
 func (s *Server) stop() error {
-	s.gate.draining.Store(true)
+	s.shared.draining.Store(true)
 	s.health.Shutdown()
 	s.drain()
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.opts.StopTimeout, 0))
+	timeout := max(s.opts.StopTimeout, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	streams := time.AfterFunc(max(s.opts.StopTimeout, 0)/2, s.gate.endStream)
-	defer streams.Stop()
-	var wait sync.WaitGroup
-	late := make(chan struct{}, len(s.https)+len(s.rpcs))
-	for _, h := range s.https {
-		wait.Go(func() {
-			if h.Shutdown(ctx) != nil {
-				late <- struct{}{}
-				h.Close()
-			}
-		})
+	endStreams := time.AfterFunc(timeout/2, s.shared.endStreams)
+	defer endStreams.Stop()
+	errs := make([]error, len(s.listeners))
+	var shutdowns sync.WaitGroup
+	for i, l := range s.listeners {
+		shutdowns.Go(func() { errs[i] = l.shutdown(ctx) })
 	}
-	for _, g := range s.rpcs {
-		wait.Go(func() {
-			forget := context.AfterFunc(ctx, func() {
-				late <- struct{}{}
-				g.Stop()
-			})
-			g.GracefulStop()
-			forget()
-		})
-	}
-	wait.Wait()
-	s.gate.endStream()
+	shutdowns.Wait()
+	s.shared.endStreams()
 	s.serving.Wait()
-	close(s.served)
-	s.watching.Wait()
-	if len(late) > 0 {
-		return ErrStopped
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
-// drain serves on while clients leave. gRPC needs none of it: its own graceful
-// stop tells clients which calls were not taken.
+// drain waits until all HTTP connections are closed, at most for
+// Options.DrainTime. It does not wait for gRPC connections: a graceful stop of
+// grpc-go tells its clients which calls they can repeat elsewhere.
 func (s *Server) drain() {
 	if s.opts.DrainTime < 0 {
 		return
@@ -106,7 +96,7 @@ func (s *Server) drain() {
 	defer end.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for s.patience.open() > 0 {
+	for s.connections.open() > 0 {
 		select {
 		case <-end.C:
 			return

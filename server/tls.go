@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Certificate is a TLS certificate in files that can be read again while the
-// server runs. Safe for concurrent use.
+// Certificate is a TLS certificate read from files, which can be read again
+// while the server runs. It may be used concurrently.
 type Certificate struct {
 	certFile, keyFile string
-	now               atomic.Pointer[tls.Certificate]
+	current           atomic.Pointer[tls.Certificate]
 }
 
-// NewCertificate reads a certificate (with its chain) and its key from PEM
+// NewCertificate reads a certificate with its chain, and its key, from PEM
 // files.
 func NewCertificate(certFile, keyFile string) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile}
@@ -24,26 +24,28 @@ func NewCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, nil
 }
 
-// Reload reads the files again. On an error the old certificate stays.
+// Reload reads the files again. New connections use the new certificate. If
+// Reload returns an error, the old certificate stays in use.
 func (c *Certificate) Reload() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
 		return fmt.Errorf("TLS certificate %s: %w", c.certFile, err)
 	}
-	c.now.Store(&pair)
+	c.current.Store(&pair)
 	return nil
 }
 
-// config is for one protocol list: "h2" alone for gRPC.
+// config returns a TLS configuration for these ALPN protocols: "h2" alone for
+// gRPC.
 func (c *Certificate) config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     protocols,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
 	}
 }
 
-// listener is l with TLS for HTTP.
+// listener returns l with TLS for HTTP/1.1 and HTTP/2.
 func (c *Certificate) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, c.config("h2", "http/1.1"))
 }

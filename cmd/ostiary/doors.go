@@ -85,8 +85,8 @@ func findDoor(all []*door.Door, name string) (*door.Door, error) {
 	return nil, fmt.Errorf("%w: there is no door %q; there are: %s", errUsage, name, strings.Join(names, ", "))
 }
 
-// aloneDoors reads --door: NAME=http://ADDRESS and NAME=grpc://ADDRESS.
-func aloneDoors(all []*door.Door, flags []string) (alone []server.Alone, err error) {
+// dedicatedDoors parses the values of --door, NAME=http://ADDRESS and NAME=grpc://ADDRESS.
+func dedicatedDoors(all []*door.Door, flags []string) (dedicated []server.DedicatedDoor, err error) {
 	for _, f := range flags {
 		name, where, _ := strings.Cut(f, "=")
 		d, err := findDoor(all, name)
@@ -94,22 +94,22 @@ func aloneDoors(all []*door.Door, flags []string) (alone []server.Alone, err err
 			return nil, err
 		}
 		i := 0
-		for i < len(alone) && alone[i].Door != d {
+		for i < len(dedicated) && dedicated[i].Door != d {
 			i++
 		}
-		if i == len(alone) {
-			alone = append(alone, server.Alone{Door: d})
+		if i == len(dedicated) {
+			dedicated = append(dedicated, server.DedicatedDoor{Door: d})
 		}
-		at := &alone[i].HTTP
+		at := &dedicated[i].HTTP
 		address, ok := strings.CutPrefix(where, "http://")
 		if !ok {
 			address, ok = strings.CutPrefix(where, "grpc://")
-			at = &alone[i].GRPC
+			at = &dedicated[i].GRPC
 		}
 		if !ok || address == "" || *at != "" {
 			return nil, fmt.Errorf("%w: --door %q is not NAME=http://ADDRESS or NAME=grpc://ADDRESS, once each", errUsage, f)
 		}
 		*at = address
 	}
-	return alone, nil
+	return dedicated, nil
 }

@@ -54,7 +54,7 @@ func TestGuard(t *testing.T) {
 	const free = "127.0.0.1:0"
 	o := server.Options{HTTP: free, GRPC: free, Metrics: free, Doors: all, Keys: k, DrainTime: -1, Engine: e}
 	for _, d := range all {
-		o.Alone = append(o.Alone, server.Alone{Door: d, HTTP: free, GRPC: free})
+		o.Dedicated = append(o.Dedicated, server.DedicatedDoor{Door: d, HTTP: free, GRPC: free})
 	}
 	s, err := server.New(o)
 	if err != nil {

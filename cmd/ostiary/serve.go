@@ -167,7 +167,7 @@ func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options,
 	if o.Doors, err = pickDoors(all, f.doors); err != nil {
 		return o, nil, err
 	}
-	if o.Alone, err = aloneDoors(all, f.alone); err != nil {
+	if o.Dedicated, err = dedicatedDoors(all, f.alone); err != nil {
 		return o, nil, err
 	}
 	var certificate, keys func() error

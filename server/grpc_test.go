@@ -143,7 +143,7 @@ func TestTenThousandStreams(t *testing.T) {
 		t.Error(status, body)
 	}
 	stopped := make(chan error, 1)
-	r.End() // as half of StopTimeout would
+	r.EndStreams() // as a stop does after half of StopTimeout
 	go func() { stopped <- r.stop() }()
 	for _, s := range all {
 		var out wrapperspb.StringValue

@@ -1,0 +1,24 @@
+// Package server puts doors on the network. Its main types are [Server], made
+// by [New] from [Options], [Keys] and [Certificate]. It never decides an
+// authorization question: a door translates the request and the engine decides.
+//
+// An HTTP request passes these steps in this order:
+//
+//   - listener.go: one address, its listener and the server that serves it
+//   - connections.go: the connection is counted
+//   - tls.go: TLS, on all ports but metrics
+//   - net/http reads the request, within the times and sizes of [Options]
+//   - handler.go: paths with more than one reading are refused; health and CORS
+//     are answered (health.go, cors.go)
+//   - host.go: without keys, only pages and host names of this machine pass
+//   - router.go: the door with the longest matching prefix, and its route
+//   - keys.go: the key in the Authorization header
+//   - limiter.go: a place among the requests (or streams) in flight
+//   - request.go: the bound of the body, the deadline, and then the handler of
+//     the door's route; afterwards metrics and the access log
+//   - stream.go: deadlines of routes whose response may last
+//
+// A gRPC call passes the same checks in grpc.go, as interceptors; codec.go
+// encodes its messages. stop.go drains and stops all ports, metrics.go exposes
+// what they counted.
+package server

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"log/slog"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// pathHealth is the path of health on every HTTP port.
+const pathHealth = "/healthz"
+
+// shared is the state that all ports of a server use.
+type shared struct {
+	keys      *Keys // nil accepts every caller
+	cors      *cors // nil allows no foreign page
+	log       *slog.Logger
+	accessLog bool
+	metrics   *metrics
+	// localOnly is true if no keys are set and Options.Anonymous is false. Then
+	// only programs and pages of this machine may call the server.
+	localOnly bool
+
+	requestTimeout time.Duration // 0: none
+	transferTime   time.Duration // see Options.TransferTime
+	bodyBytes      int64         // see Options.BodyBytes
+
+	requests limiter
+	streams  limiter
+	// publicStreams bounds the gRPC streams of callers without a key, if keys are
+	// set, so that such callers cannot take all of streams.
+	publicStreams limiter
+
+	draining atomic.Bool           // a stop has begun
+	failure  atomic.Pointer[error] // the error of Options.Probe, if any
+	probe    func() error          // Options.Probe
+	// ending is canceled by endStreams, when a stop ends all streams.
+	ending     context.Context
+	endStreams context.CancelFunc
+}
+
+// handler serves one HTTP port. Every HTTP request of every door passes its
+// ServeHTTP.
+type handler struct {
+	*shared
+	router *router
+}
+
+// ServeHTTP routes the request, refuses what no door may see, and passes the
+// rest to [request.serve].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var m match
+	h.router.match(r, &m)
+	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, start: time.Now()}
+	req.setID(r)
+	if h.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	switch {
+	case !m.canonical:
+		req.refuse(r, &door.Refusal{Reason: door.BadPath})
+	case m.path == pathHealth && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		h.serveHealth(w)
+	case h.cors != nil && h.cors.apply(w, r):
+	case h.localOnly && h.cors.foreignOrigin(r):
+		req.door = nil // the page does not learn which door has the path
+		req.refuse(r, &door.Refusal{Reason: door.ForeignPage})
+	case h.localOnly && !localHost(r.Host):
+		req.door = nil
+		req.refuse(r, &door.Refusal{Reason: door.ForeignName})
+	case m.door == nil:
+		h.router.notFound(w)
+	case m.route == nil:
+		req.series = m.door.unmatched
+		defer req.end(r)
+		m.door.notFound(req, r, m.methods)
+	default:
+		req.series = m.door.metrics[m.route]
+		req.serve(r, m.route, m.params)
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc"
+)
+
+// listener is one port with the server behind it: either http or grpc is set.
+type listener struct {
+	name    string // as in Address.Name
+	address string // as in Options
+	http    *http.Server
+	grpc    *grpc.Server
+	// handler is http's handler, or nil on the metrics port.
+	handler *handler
+	// tls is the certificate of an HTTP port, or nil for plain text. grpc-go does
+	// TLS itself, with the certificate that it was made with.
+	tls *Certificate
+	net net.Listener // nil until listen
+}
+
+// newListener returns the listener of p, which does not listen yet.
+func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
+	l := &listener{name: p.name, address: p.address}
+	if p.grpc {
+		var err error
+		l.grpc, err = s.newGRPC(doors)
+		return l, err
+	}
+	router, err := newRouter(doors, p.dedicated)
+	if err != nil {
+		return nil, err
+	}
+	l.handler = &handler{s.shared, router}
+	l.http, l.tls = s.newHTTP(l.handler), s.opts.TLS
+	return l, nil
+}
+
+// listen opens the port.
+func (l *listener) listen(c *connections) error {
+	var err error
+	if l.net, err = net.Listen("tcp", l.address); err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
+	if l.http != nil {
+		l.net = c.listener(l.net)
+	}
+	if l.tls != nil {
+		l.net = l.tls.listener(l.net)
+	}
+	return nil
+}
+
+// serve accepts connections until the listener is shut down; then it returns
+// nil.
+func (l *listener) serve() error {
+	var err error
+	if l.grpc != nil {
+		err = l.grpc.Serve(l.net)
+	} else {
+		err = l.http.Serve(l.net)
+	}
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// shutdown closes the port and waits for the requests in flight. If ctx ends
+// first, it cuts them off and returns [ErrStopped].
+func (l *listener) shutdown(ctx context.Context) error {
+	if l.grpc == nil {
+		if l.http.Shutdown(ctx) != nil {
+			l.http.Close()
+			return ErrStopped
+		}
+		return nil
+	}
+	stop := context.AfterFunc(ctx, l.grpc.Stop)
+	l.grpc.GracefulStop()
+	if !stop() { // the time was up
+		return ErrStopped
+	}
+	return nil
+}

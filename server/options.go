@@ -1,0 +1,216 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+)
+
+// The defaults of [Options].
+const (
+	// RequestTimeoutDefault is the default of Options.RequestTimeout.
+	RequestTimeoutDefault = 3 * time.Second
+	// HeaderTimeoutDefault is the default of Options.HeaderTimeout.
+	HeaderTimeoutDefault = 10 * time.Second
+	// IdleTimeoutDefault is the default of Options.IdleTimeout.
+	IdleTimeoutDefault = 2 * time.Minute
+	// TransferTimeDefault is the default of Options.TransferTime.
+	TransferTimeDefault = 30 * time.Second
+	// DrainTimeDefault is the default of Options.DrainTime.
+	DrainTimeDefault = time.Second
+	// StopTimeoutDefault is the default of Options.StopTimeout.
+	StopTimeoutDefault = 10 * time.Second
+	// HeaderBytesDefault is the default of Options.HeaderBytes.
+	HeaderBytesDefault = 64 << 10
+	// RequestsMaxDefault is the default of Options.RequestsMax.
+	RequestsMaxDefault = 4096
+	// StreamsMaxDefault is the default of Options.StreamsMax.
+	StreamsMaxDefault = 20_000
+)
+
+// ErrExposed is returned by [New] for an address that other machines can reach
+// if there are no keys and Options.Anonymous is false, and for such a metrics
+// address if Options.MetricsExposed is false.
+var ErrExposed = errors.New("reachable from other machines without authentication")
+
+// Options are the settings of a [Server]. An address has the form "host:port";
+// port 0 means any free port, and "" means that there is no such port. Of the
+// durations, 0 means the default.
+type Options struct {
+	// HTTP is the address of the HTTP port that all of Doors share. A path
+	// belongs to the door with the longest matching prefix of whole segments.
+	HTTP string
+	// GRPC is the address of the gRPC port that all of Doors share.
+	GRPC string
+	// Doors are the doors on HTTP and GRPC.
+	Doors []*door.Door
+	// Dedicated are doors on ports of their own.
+	Dedicated []DedicatedDoor
+	// Metrics is the address that serves GET /metrics. It must be a loopback
+	// address unless MetricsExposed is set.
+	Metrics string
+	// MetricsExposed allows other machines to read the metrics.
+	MetricsExposed bool
+
+	// Keys authenticate every request except those of public routes and methods.
+	// Nil means no authentication; then every address must be a loopback address
+	// unless Anonymous is set.
+	Keys *Keys
+	// Anonymous allows other machines to call the server without keys.
+	Anonymous bool
+	// TLS is the certificate of all ports except Metrics. Nil means plain text.
+	TLS *Certificate
+	// CORS lists the origins of web pages that may call the server over HTTP, as
+	// browsers send them ("https://app.example"). "*" allows every page. Empty
+	// allows none.
+	CORS []string
+
+	// RequestTimeout bounds the context of each request that is not a stream.
+	// Negative means no bound.
+	RequestTimeout time.Duration
+	// HeaderTimeout bounds the reading of a request's headers.
+	HeaderTimeout time.Duration
+	// IdleTimeout bounds how long a connection may be idle between requests.
+	IdleTimeout time.Duration
+	// TransferTime bounds the reading of a body, and the writing of a response
+	// after RequestTimeout. In a stream it bounds each read and each write.
+	TransferTime time.Duration
+	// DrainTime is how long a stopping server still accepts connections while it
+	// reports NOT_SERVING and asks clients to close theirs. It ends early when no
+	// HTTP connection is open. Negative means none.
+	DrainTime time.Duration
+	// StopTimeout is how long a stopping server then waits for requests in
+	// flight. Streams are ended after half of it.
+	StopTimeout time.Duration
+
+	// BodyBytes bounds a request body and a gRPC message, except on routes with
+	// their own bound. 0 means door.BodyBytesMax.
+	BodyBytes int64
+	// HeaderBytes bounds the headers of a request. 0 means HeaderBytesDefault.
+	HeaderBytes int
+	// RequestsMax bounds the requests in flight on all ports, without streams. 0
+	// means RequestsMaxDefault.
+	RequestsMax int64
+	// StreamsMax bounds the streams in flight on all ports. 0 means
+	// StreamsMaxDefault.
+	StreamsMax int64
+
+	// Engine adds its figures to the metrics. It may be nil.
+	Engine *ostiary.Engine
+	// Collectors are further metrics.
+	Collectors []prometheus.Collector
+	// Probe returns the reason why the process can no longer work (a failed disk,
+	// for example), or nil. When it returns an error, health reports NOT_SERVING
+	// and [Server.Run] returns that error. It must not block and is called
+	// concurrently. It may be nil.
+	Probe func() error
+	// Log receives the server's log; nil means slog.Default().
+	Log *slog.Logger
+	// AccessLog logs each request at level info.
+	AccessLog bool
+}
+
+// DedicatedDoor is a door on ports of its own. There it serves every path, and
+// unknown paths and refusals have the shape of its protocol.
+type DedicatedDoor struct {
+	// Door is the door to serve.
+	Door *door.Door
+	// HTTP is the address of its HTTP port, "" for none.
+	HTTP string
+	// GRPC is the address of its gRPC port, "" for none.
+	GRPC string
+}
+
+// Address is where a server listens.
+type Address struct {
+	// Name is "http", "grpc", "metrics", or "permify http" for a dedicated door.
+	Name string
+	// Addr is the actual address, with the port number that was chosen.
+	Addr net.Addr
+}
+
+// withDefaults returns o with all zero settings replaced by their defaults.
+func withDefaults(o Options) Options {
+	durations := []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&o.RequestTimeout, RequestTimeoutDefault}, {&o.HeaderTimeout, HeaderTimeoutDefault}, {&o.IdleTimeout, IdleTimeoutDefault},
+		{&o.TransferTime, TransferTimeDefault}, {&o.DrainTime, DrainTimeDefault}, {&o.StopTimeout, StopTimeoutDefault},
+	}
+	for _, d := range durations {
+		if *d.value == 0 {
+			*d.value = d.fallback
+		}
+	}
+	if o.BodyBytes <= 0 {
+		o.BodyBytes = door.BodyBytesMax
+	}
+	if o.HeaderBytes <= 0 {
+		o.HeaderBytes = HeaderBytesDefault
+	}
+	if o.RequestsMax <= 0 {
+		o.RequestsMax = RequestsMaxDefault
+	}
+	if o.StreamsMax <= 0 {
+		o.StreamsMax = StreamsMaxDefault
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+// checkExposure returns an error if a port would be open to other machines by
+// omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed].
+func (o *Options) checkExposure() error {
+	if o.Keys != nil && o.Keys.Len() == 0 {
+		return ErrNoKeys
+	}
+	if o.Metrics != "" && !o.MetricsExposed && !loopbackAddress(o.Metrics) {
+		return fmt.Errorf("metrics on %s: %w", o.Metrics, ErrExposed)
+	}
+	if o.Keys != nil || o.Anonymous {
+		return nil
+	}
+	for _, p := range o.ports() {
+		if !loopbackAddress(p.address) {
+			return fmt.Errorf("%s on %s: %w", p.name, p.address, ErrExposed)
+		}
+	}
+	return nil
+}
+
+// port is one address to listen on, with the doors that it serves.
+type port struct {
+	name    string // as in Address.Name
+	address string
+	grpc    bool // gRPC, not HTTP
+	doors   []*door.Door
+	// dedicated is true for a door with a port of its own: it serves every path.
+	dedicated bool
+}
+
+// ports returns the ports that the options ask for, except the metrics port.
+func (o *Options) ports() (out []port) {
+	add := func(p port) {
+		if p.address != "" {
+			out = append(out, p)
+		}
+	}
+	add(port{name: "http", address: o.HTTP, doors: o.Doors})
+	add(port{name: "grpc", address: o.GRPC, doors: o.Doors, grpc: true})
+	for _, d := range o.Dedicated {
+		doors := []*door.Door{d.Door}
+		add(port{name: d.Door.Name + " http", address: d.HTTP, doors: doors, dedicated: true})
+		add(port{name: d.Door.Name + " grpc", address: d.GRPC, doors: doors, dedicated: true, grpc: true})
+	}
+	return out
+}

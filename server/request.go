@@ -1,0 +1,236 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+const (
+	headerRequestID   = "X-Request-Id"
+	requestIDBytesMax = 64
+)
+
+// request is one HTTP request in flight. It is also the response writer that the
+// door's handler gets, and records the status. A request is never reused, so a
+// handler that keeps it by mistake cannot see another caller's data.
+type request struct {
+	http.ResponseWriter
+	*shared
+	ctx     lazyDeadline // the context of the handler
+	door    *servedDoor  // nil: refusals have the server's own shape
+	series  *series      // the metrics of the route
+	start   time.Time
+	status  int       // 0 until the status is written
+	streams bool      // the response may last, see door.Route.Streams
+	id      [1]string // the value of X-Request-Id, in the form of a header
+}
+
+// serve authenticates the caller, acquires a place within the bounds, and calls
+// the handler of route.
+func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
+	q.streams = route.Streams
+	defer q.end(r)
+	ctx := r.Context()
+	if q.keys != nil && !route.Public {
+		caller, why := q.keys.check(r.Header["Authorization"])
+		if why != 0 {
+			q.refuse(r, &door.Refusal{Reason: why})
+			return
+		}
+		ctx = door.WithCaller(ctx, caller)
+	}
+	limit := &q.shared.requests
+	if route.Streams {
+		limit = &q.shared.streams
+	}
+	if why := limit.acquire(); why != nil {
+		q.refuse(r, why)
+		return
+	}
+	defer limit.release()
+	if !q.boundBody(r, route) {
+		return
+	}
+	q.ctx.Context = ctx
+	switch {
+	case q.streams:
+		var release func()
+		q.ctx.Context, release = q.beginStream(ctx, r)
+		defer release()
+	case q.requestTimeout > 0:
+		q.ctx.deadline = q.start.Add(q.requestTimeout)
+	}
+	defer q.ctx.release()
+	route.Serve(q, r.WithContext(&q.ctx), p)
+}
+
+// boundBody keeps the body within its bound: it refuses a request that announces
+// a larger body, and cuts a body of unknown length at the bound. It reports
+// whether the request may go on.
+func (q *request) boundBody(r *http.Request, route *door.Route) bool {
+	limit := route.BodyMax
+	if limit <= 0 {
+		limit = q.bodyBytes
+	}
+	if r.ContentLength > limit {
+		q.Header().Set("Connection", "close") // the body stays unread
+		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
+		return false
+	}
+	if r.ContentLength < 0 {
+		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
+	}
+	return true
+}
+
+// end counts and logs the request. It must be deferred, because it also turns a
+// panic of the handler into the door's refusal.
+func (q *request) end(r *http.Request) {
+	if p := recover(); p != nil {
+		q.recovered(r, p)
+	} else if q.status == 0 {
+		// The handler wrote nothing, for example because the body broke off. net/http
+		// would send 200, which a client could take for a successful write.
+		q.refuse(r, &door.Refusal{Reason: door.Failed})
+	}
+	took := time.Since(q.start)
+	q.series.observe(took, outcomeOfStatus(q.status))
+	if q.accessLog {
+		q.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", q.door.Name), slog.String("route", q.series.route),
+			slog.String("method", r.Method), slog.Int("status", q.status), slog.Duration("took", took), slog.String("id", q.id[0]))
+	}
+}
+
+// recovered handles a panic of a handler: it logs the panic once, without
+// content of the request, and refuses the request. If the response has already
+// begun, it aborts the connection, so that the client cannot take half a
+// response for a whole one.
+func (q *request) recovered(r *http.Request, p any) {
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	logPanic(q.log, p, q.door.Name, q.series.route, q.id[0])
+	if q.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	q.refuse(r, &door.Refusal{Reason: door.Failed})
+}
+
+// logPanic logs a panic with its stack. It logs the panic's value only if it is
+// an error of the Go runtime; other values get only their type logged, because
+// they may hold content of the request.
+func logPanic(log *slog.Logger, p any, door, route, id string) {
+	what := fmt.Sprintf("%T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	log.Error("panic", "door", door, "route", route, "id", id, "what", what, "stack", string(debug.Stack()))
+}
+
+// refuse answers the request with why, in the shape of its door.
+func (q *request) refuse(r *http.Request, why *door.Refusal) {
+	q.metrics.refused(why.Reason)
+	if q.log.Enabled(context.Background(), slog.LevelDebug) {
+		q.log.Debug("refused", "why", why.Error(), "id", q.id[0])
+	}
+	if why.Reason == door.NoCredentials || why.Reason == door.BadCredentials {
+		q.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	switch {
+	case q.door == nil:
+		writeError(q, why.Status(), "refused", why.Error(), nil)
+	case q.door.Refuse == nil:
+		q.WriteHeader(why.Status())
+	default:
+		q.door.Refuse(q, r, why)
+	}
+}
+
+// setID sets the request's id: the client's own if it has a valid form,
+// otherwise a new one.
+func (q *request) setID(r *http.Request) {
+	if own := r.Header[headerRequestID]; len(own) == 1 && validID(own[0]) {
+		q.id[0] = own[0]
+	} else {
+		q.id[0] = newID()
+	}
+	q.Header()[headerRequestID] = q.id[:]
+}
+
+func validID(s string) bool {
+	if s == "" || len(s) > requestIDBytesMax {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// newID returns 100 random bits as text. Ids are not secret.
+func newID() string {
+	const digits = "0123456789abcdefghijklmnopqrstuv"
+	var b [20]byte
+	first, second := rand.Uint64(), rand.Uint64()
+	for i := range 10 {
+		b[i], b[i+10] = digits[first&31], digits[second&31]
+		first, second = first>>5, second>>5
+	}
+	return string(b[:])
+}
+
+// Unwrap returns the underlying writer, for [http.ResponseController].
+func (q *request) Unwrap() http.ResponseWriter { return q.ResponseWriter }
+
+// WriteHeader records and writes the status.
+func (q *request) WriteHeader(status int) {
+	if q.status == 0 && status >= 200 {
+		q.status = status
+	}
+	q.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes p. In a stream, each Write has its own deadline.
+func (q *request) Write(p []byte) (int, error) {
+	q.beginBody()
+	if q.streams {
+		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
+	}
+	return q.ResponseWriter.Write(p)
+}
+
+// WriteString writes s without copying it.
+func (q *request) WriteString(s string) (int, error) {
+	if q.streams {
+		return q.Write([]byte(s))
+	}
+	q.beginBody()
+	return io.WriteString(q.ResponseWriter, s)
+}
+
+// Flush sends what was written so far.
+func (q *request) Flush() {
+	q.beginBody()
+	if f, ok := q.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// beginBody records the status that net/http sends if the handler set none.
+func (q *request) beginBody() {
+	if q.status == 0 {
+		q.status = http.StatusOK
+	}
+}

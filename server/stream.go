@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// beginStream prepares a stream: it replaces the connection's deadlines by a
+// deadline for each read and each write ([request.Write]), and returns a context
+// that the server's stop cancels. release frees the context's resources.
+func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
+	control := http.NewResponseController(q.ResponseWriter)
+	if r.ContentLength == 0 {
+		control.SetReadDeadline(time.Time{})
+	} else {
+		r.Body = &streamBody{r.Body, control, q.transferTime}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(q.ending, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// streamBody is the body of a stream. Each read has its own deadline: an import
+// may take long, but it may not stall. At the end of the body there is no
+// deadline any more, because net/http would treat its passing as a client that
+// disconnected.
+type streamBody struct {
+	io.ReadCloser
+	control      *http.ResponseController
+	transferTime time.Duration // of each read
+}
+
+func (b *streamBody) Read(p []byte) (int, error) {
+	b.control.SetReadDeadline(time.Now().Add(b.transferTime))
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
