@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -37,11 +37,11 @@ func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, p
 	if err != nil {
 		return nil, err
 	}
-	m, source, err := openfga.ParseDSL([]byte(model))
+	m, source, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: openfga.Dialect, Source: source}); err != nil {
+	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source}); err != nil {
 		return nil, err
 	}
 	all := func(yield func(rel.Tuple, error) bool) {

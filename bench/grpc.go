@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -71,7 +72,7 @@ func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress 
 		return err
 	}
 	t.store = made.GetId()
-	m, _, err := openfga.ParseDSL([]byte(model))
+	m, _, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return err
 	}

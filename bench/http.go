@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -90,11 +90,11 @@ func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress 
 		return err
 	}
 	t.store = made.ID
-	m, _, err := openfga.ParseDSL([]byte(model))
+	m, _, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return err
 	}
-	text, err := openfga.FormatJSON(m)
+	text, err := language.FormatJSON(m)
 	if err != nil {
 		return err
 	}

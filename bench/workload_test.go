@@ -10,7 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/bench"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
@@ -26,7 +26,7 @@ func embedded(t *testing.T) bench.Target {
 // TestLXDModelHasItsShape holds the model to what was counted in LXD's.
 func TestLXDModelHasItsShape(t *testing.T) {
 	t.Parallel()
-	m, _, err := openfga.ParseDSL([]byte(bench.LXDModel()))
+	m, _, err := language.ParseDSL([]byte(bench.LXDModel()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/ostiary/ostiary/door/native"
-	"github.com/ostiary/ostiary/door/openfga"
-	"github.com/ostiary/ostiary/door/permify/language"
+	openfga "github.com/ostiary/ostiary/door/openfga/language"
+	permify "github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -21,8 +21,8 @@ func dialects() []native.Dialect {
 			text, err := openfga.FormatJSON(m)
 			return string(text), err
 		}},
-		{Name: language.Dialect, Format: language.Format, Parse: func(text []byte) (*schema.Model, error) {
-			parsed, err := language.Parse(string(text))
+		{Name: permify.Dialect, Format: permify.Format, Parse: func(text []byte) (*schema.Model, error) {
+			parsed, err := permify.Parse(string(text))
 			if err != nil {
 				return nil, err
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -33,25 +33,25 @@ func readModel(name string) (*modelSource, error) {
 	switch {
 	case info.IsDir():
 		dir = name
-	case filepath.Base(name) == openfga.ModFile:
+	case filepath.Base(name) == language.ModFile:
 		dir = filepath.Dir(name)
 	}
 	if dir != "" {
-		m.name, m.Dialect = dir, openfga.LanguageJSON
-		m.Model, m.Source, err = openfga.ParseModules(os.DirFS(dir))
+		m.name, m.Dialect = dir, language.LanguageJSON
+		m.Model, m.Source, err = language.ParseModules(os.DirFS(dir))
 		return m, m.locate(err)
 	}
-	text, err := readFile(name, openfga.SourceBytesMax+1)
+	text, err := readFile(name, language.SourceBytesMax+1)
 	if err != nil {
 		return nil, err
 	}
 	if strings.EqualFold(filepath.Ext(name), ".json") {
-		m.Dialect = openfga.LanguageJSON
-		m.Model, m.Source, err = openfga.ParseJSON(text)
+		m.Dialect = language.LanguageJSON
+		m.Model, m.Source, err = language.ParseJSON(text)
 		return m, m.locate(err)
 	}
-	m.Dialect, m.Source, m.text = openfga.LanguageDSL, text, text
-	m.Model, _, err = openfga.ParseDSL(text)
+	m.Dialect, m.Source, m.text = language.LanguageDSL, text, text
+	m.Model, _, err = language.ParseDSL(text)
 	return m, m.locate(err)
 }
 
@@ -79,7 +79,7 @@ func (m *modelSource) locate(err error) error {
 	var lines []string
 	leaves(err, func(e error) {
 		switch e := e.(type) {
-		case *openfga.Error:
+		case *language.Error:
 			at := *e
 			at.File, at.Line = "", 0
 			file := m.name
@@ -88,7 +88,7 @@ func (m *modelSource) locate(err error) error {
 			}
 			lines = append(lines, place(file, e.Line, e.Column)+strings.TrimPrefix(at.Error(), "invalid model: "))
 		case *schema.Error:
-			line, column := openfga.Locate(m.text, e.Type, e.Relation, e.Condition)
+			line, column := language.Locate(m.text, e.Type, e.Relation, e.Condition)
 			lines = append(lines, place(m.name, line, column)+strings.TrimPrefix(e.Error(), "invalid model: "))
 		}
 	})
@@ -109,7 +109,7 @@ func place(file string, line, column int) string {
 func leaves(err error, f func(error)) {
 	switch e := err.(type) {
 	case nil:
-	case *openfga.Error, *schema.Error:
+	case *language.Error, *schema.Error:
 		f(e)
 	case interface{ Unwrap() []error }:
 		for _, inner := range e.Unwrap() {

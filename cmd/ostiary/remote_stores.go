@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -80,7 +80,7 @@ func (r *remote) deleteStore(ctx context.Context, store string, yes bool) error 
 }
 
 func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
-	model, err := openfga.FormatJSON(source.Model)
+	model, err := language.FormatJSON(source.Model)
 	if err != nil {
 		return err
 	}
@@ -175,25 +175,25 @@ func (a *app) printRemoteSchema(raw json.RawMessage, format string) error {
 		return err
 	}
 	var m *schema.Model
-	m, _, err := openfga.ParseJSON(raw)
+	m, _, err := language.ParseJSON(raw)
 	if err != nil {
 		return err
 	}
 	switch {
 	case a.json:
-		model, err := openfga.FormatJSON(m)
+		model, err := language.FormatJSON(m)
 		if err != nil {
 			return err
 		}
-		return writeJSON(a.out, schemaJSON{ID: named.ID, Created: createdOf(named.ID), Language: openfga.LanguageJSON, Model: model})
+		return writeJSON(a.out, schemaJSON{ID: named.ID, Created: createdOf(named.ID), Language: language.LanguageJSON, Model: model})
 	case format == "json":
-		model, err := openfga.FormatJSON(m)
+		model, err := language.FormatJSON(m)
 		if err == nil {
 			_, err = fmt.Fprintf(a.out, "%s\n", model)
 		}
 		return err
 	case format == "dsl" || format == "source": // the source is not in the API
-		text, err := openfga.FormatDSL(m)
+		text, err := language.FormatDSL(m)
 		if err == nil {
 			_, err = io.WriteString(a.out, text)
 		}

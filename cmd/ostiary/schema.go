@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -118,7 +118,7 @@ func (a *app) schemaGet() *cobra.Command {
 				if a.json {
 					out := schemaOf(sc.SchemaInfo)
 					out.Language = sc.Dialect
-					if out.Model, err = openfga.FormatJSON(sc.Model); err != nil {
+					if out.Model, err = language.FormatJSON(sc.Model); err != nil {
 						return err
 					}
 					return writeJSON(a.out, out)
@@ -139,9 +139,9 @@ func schemaText(sc *ostiary.Schema, format string) (string, error) {
 	case format == "source" && len(sc.Source) > 0:
 		return string(sc.Source), nil
 	case format == "dsl" || format == "source":
-		return openfga.FormatDSL(sc.Model)
+		return language.FormatDSL(sc.Model)
 	case format == "json":
-		text, err := openfga.FormatJSON(sc.Model)
+		text, err := language.FormatJSON(sc.Model)
 		return string(text) + "\n", err
 	}
 	return "", fmt.Errorf("%w: --format is source, dsl or json", errUsage)

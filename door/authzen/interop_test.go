@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -57,7 +57,7 @@ func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 	for _, f := range archive.Files {
 		switch f.Name {
 		case "model.fga":
-			m, _, err := openfga.ParseDSL(f.Data)
+			m, _, err := language.ParseDSL(f.Data)
 			if err != nil {
 				t.Fatal(err)
 			}

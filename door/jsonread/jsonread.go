@@ -7,6 +7,7 @@ package jsonread
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,10 @@ type Reader struct {
 	i      int
 	err    error
 	frames [DepthMax]frame
+	deep   []frame // the frames below DepthMax, where depthMax admits them
 	depth  int
+	// depthMax is how deep objects and arrays may nest; 0 is DepthMax.
+	depthMax int
 	// few and more are the names of the open objects, to find one that comes
 	// twice: the first ones without memory of their own.
 	few   [24]span
@@ -109,6 +113,32 @@ func (r *Reader) Reset(b []byte) {
 	r.check()
 }
 
+// SetDepthMax lets objects and arrays nest n deep in the texts that r reads from
+// now on. Below 1 it is [DepthMax].
+func (r *Reader) SetDepthMax(n int) { r.depthMax = n }
+
+// frame returns the frame of the object or array at a depth, counted from 0.
+func (r *Reader) frame(depth int) *frame {
+	if depth < len(r.frames) {
+		return &r.frames[depth]
+	}
+	return &r.deep[depth-len(r.frames)]
+}
+
+// push opens a frame, false at the bound.
+func (r *Reader) push(f frame) bool {
+	switch {
+	case r.depth == cmp.Or(max(r.depthMax, 0), DepthMax):
+		return false
+	case r.depth < len(r.frames):
+		r.frames[r.depth] = f
+	default:
+		r.deep = append(r.deep[:r.depth-len(r.frames)], f)
+	}
+	r.depth++
+	return true
+}
+
 // ShareText makes all strings parts of one copy of the text, however long it
 // is, until the next Reset: for who keeps none of them.
 func (r *Reader) ShareText() { r.shared = true }
@@ -143,7 +173,7 @@ func (r *Reader) Unknown() { r.Fail("unknown member") }
 func (r *Reader) path() string {
 	var p []byte
 	for i := range r.depth {
-		f := &r.frames[i]
+		f := r.frame(i)
 		switch {
 		case f.array && f.count > 0:
 			p = append(strconv.AppendInt(append(p, '['), int64(f.count-1), 10), ']')
@@ -190,21 +220,19 @@ func (r *Reader) open(c byte, text string) {
 		r.Fail(text)
 		return
 	}
-	if r.depth == DepthMax {
-		r.Fail("more than " + strconv.Itoa(DepthMax) + " objects and arrays in each other")
+	if !r.push(frame{array: c == '[', names: int32(r.named)}) {
+		r.Fail("more than " + strconv.Itoa(r.depth) + " objects and arrays in each other")
 		return
 	}
 	r.i++
-	r.frames[r.depth] = frame{array: c == '[', names: int32(r.named)}
-	r.depth++
 }
 
 // next goes to the next member or item of the open frame, false at its end.
 func (r *Reader) next(array bool, end byte) bool {
-	if r.err != nil || r.depth == 0 || r.frames[r.depth-1].array != array {
+	if r.err != nil || r.depth == 0 || r.frame(r.depth-1).array != array {
 		return false
 	}
-	f := &r.frames[r.depth-1]
+	f := r.frame(r.depth - 1)
 	c := r.peek()
 	if c == end {
 		r.i++
@@ -234,7 +262,7 @@ func (r *Reader) Field() bool {
 	if !r.next(false, '}') {
 		return false
 	}
-	f := &r.frames[r.depth-1]
+	f := r.frame(r.depth - 1)
 	raw, plain := r.text()
 	if r.err != nil {
 		return false
@@ -266,6 +294,23 @@ func (r *Reader) Field() bool {
 	return true
 }
 
+// Entry is like Field for an object whose names are data. It returns the next
+// member's name, which may hold escapes, and does not notice a name that comes
+// twice: the caller does.
+func (r *Reader) Entry() (name string, ok bool) {
+	if !r.next(false, '}') {
+		return "", false
+	}
+	name = r.String()
+	if r.peek() != ':' {
+		r.Fail("a colon is wanted")
+		return "", false
+	}
+	r.frame(r.depth - 1).name = r.last
+	r.i++
+	return name, true
+}
+
 func (r *Reader) nameAt(i int) span {
 	if i < len(r.few) {
 		return r.few[i]
@@ -287,7 +332,7 @@ func (r *Reader) Name() []byte {
 	if r.depth == 0 {
 		return nil
 	}
-	n := r.frames[r.depth-1].name
+	n := r.frame(r.depth - 1).name
 	return r.b[n.from:n.to]
 }
 
@@ -327,6 +372,9 @@ func (r *Reader) text() (raw span, plain bool) {
 	r.Fail("a string without end")
 	return span{}, false
 }
+
+// AtString reports whether the next value is a string.
+func (r *Reader) AtString() bool { return r.peek() == '"' }
 
 // String reads a string.
 func (r *Reader) String() string {
@@ -564,16 +612,11 @@ func (r *Reader) Values() map[string]any {
 
 func (r *Reader) values() map[string]any {
 	out := map[string]any{}
-	for r.Object(); r.next(false, '}'); {
-		name := r.String()
+	r.Object()
+	for name, ok := r.Entry(); ok; name, ok = r.Entry() {
 		if _, twice := out[name]; twice {
 			r.Fail("a member comes twice")
 		}
-		if r.peek() != ':' {
-			r.Fail("a colon is wanted")
-			return nil
-		}
-		r.i++
 		out[name] = r.Value()
 	}
 	return out
@@ -597,6 +640,25 @@ func (r *Reader) Skip() {
 	}
 }
 
+// Discard passes a value of any kind like Skip, but checks its syntax only: a
+// name may come twice in an object. It serves protocols that ignore what they
+// do not know.
+func (r *Reader) Discard() {
+	switch r.peek() {
+	case '{':
+		r.Object()
+		for _, ok := r.Entry(); ok; _, ok = r.Entry() {
+			r.Discard()
+		}
+	case '[':
+		for r.Array(); r.Item(); {
+			r.Discard()
+		}
+	default:
+		r.Skip()
+	}
+}
+
 // Raw passes a value and returns its text, a part of the one that is read.
 func (r *Reader) Raw() []byte {
 	r.peek()
@@ -616,37 +678,26 @@ func (r *Reader) Strings() []string {
 	return out
 }
 
-// AppendString appends s as a JSON string. What is no UTF-8 becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		n := 1
-		if c >= utf8.RuneSelf {
-			var u rune
-			if u, n = utf8.DecodeRuneInString(s[i:]); u != utf8.RuneError || n > 1 {
-				i += n
-				continue
+// Nesting returns how deep objects and arrays nest in a text, counting up to
+// limit+1. It takes the text for JSON without checking it.
+func Nesting(text []byte, limit int) int {
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(text) && deepest <= limit; i++ {
+		switch c := text[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
 			}
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
 		}
-		dst = append(dst, s[from:i]...)
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
-		default:
-			dst = append(dst, "\ufffd"...)
-		}
-		i += n
-		from = i
 	}
-	return append(append(dst, s[from:]...), '"')
+	return deepest
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/door/native"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -37,8 +37,8 @@ func open(t testing.TB, o ostiary.Options) *world {
 	}
 	t.Cleanup(func() { e.Close() })
 	w := &world{engine: e}
-	parse := func(text []byte) (*schema.Model, error) { m, _, err := openfga.ParseDSL(text); return m, err }
-	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: openfga.LanguageDSL, Parse: parse, Format: openfga.FormatDSL}}})
+	parse := func(text []byte) (*schema.Model, error) { m, _, err := language.ParseDSL(text); return m, err }
+	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: language.LanguageDSL, Parse: parse, Format: language.FormatDSL}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
@@ -48,7 +49,7 @@ func TestScriptsSmall(t *testing.T) {
 	doortest.Run(t, "testdata/small_*.http", func(t testing.TB) *door.Door {
 		return open(t, openfga.Options{
 			WriteTuples: 2, BatchChecks: 2, ListResults: 2, Depth: 2, ChangesPage: 2, AssertionBytes: 100,
-			ConditionContextBytes: 8, Model: openfga.Bounds{Types: 4, ModelBytes: 600},
+			ConditionContextBytes: 8, Model: language.Bounds{Types: 4, ModelBytes: 600},
 		})
 	})
 }

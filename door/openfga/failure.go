@@ -304,3 +304,13 @@ func fieldCodes() []struct {
 		{"TypeDefinitions", "value must contain at least", openfgav1.ErrorCode_type_definitions_too_few_items},
 	}
 }
+
+// clip shortens a text for an error, which may quote the whole input.
+func clip(s string) string {
+	const bytesMax = 300
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\u00a0", " "), "?")
+	if len(s) <= bytesMax {
+		return s
+	}
+	return strings.ToValidUTF8(s[:bytesMax], "") + "…"
+}

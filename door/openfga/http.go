@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
@@ -271,14 +273,17 @@ func parsed(err error) error {
 	return bodyFailure(err)
 }
 
+// nestingMax bounds objects and arrays inside each other in a body.
+const nestingMax = language.JSONNestingMax
+
 // unmarshal reads a body as a message, as wire reads those of the frequent
 // calls: an empty one is an empty message, nothing may follow it.
 func unmarshal(body []byte, m proto.Message) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	if n := jsonNesting(body); n > JSONNestingMax {
-		return bodyFailure(fmt.Errorf("%w: the bound DepthMax is %d", wire.ErrDepth, JSONNestingMax))
+	if n := jsonread.Nesting(body, nestingMax); n > nestingMax {
+		return bodyFailure(fmt.Errorf("%w: the bound DepthMax is %d", wire.ErrDepth, nestingMax))
 	}
 	var raw json.RawMessage
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -287,7 +292,7 @@ func unmarshal(body []byte, m proto.Message) error {
 		}
 		return bodyFailure(err)
 	}
-	err := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * JSONNestingMax}.Unmarshal(body, m)
+	err := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * nestingMax}.Unmarshal(body, m)
 	if err != nil {
 		// protojson has either kind of blank, by chance.
 		return bodyFailure(errors.New(clip(strings.ReplaceAll(err.Error(), "\u00a0", " "))))

@@ -10,14 +10,11 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
-
-// inlineName is the condition that a tuple brings with it: its stored context
-// holds "expression" and, optionally, "parameters" with their types.
-const inlineName = "$expression"
 
 // inlineProgramsMax bounds the compiled inline expressions kept per schema.
 const inlineProgramsMax = 1000
@@ -30,7 +27,7 @@ type Conditions struct{ Inner expr.Compiler }
 
 // Compile is expr.Compiler's.
 func (c Conditions) Compile(def expr.Definition) (expr.Program, error) {
-	if def.Name == inlineName {
+	if def.Name == language.InlineCondition {
 		return &inline{compiler: c.Inner, programs: map[string]expr.Program{}}, nil
 	}
 	return c.Inner.Compile(def)
@@ -40,7 +37,7 @@ func (c Conditions) Compile(def expr.Definition) (expr.Program, error) {
 func usesInline(m *schema.Model) bool {
 	for _, t := range m.Types {
 		for _, r := range t.Relations {
-			if slices.ContainsFunc(r.Subjects, func(s schema.SubjectType) bool { return s.Condition == inlineName }) {
+			if slices.ContainsFunc(r.Subjects, func(s schema.SubjectType) bool { return s.Condition == language.InlineCondition }) {
 				return true
 			}
 		}
@@ -52,11 +49,11 @@ func usesInline(m *schema.Model) bool {
 // tuple of it may store; compiled by itself it is false.
 func addInline(m *schema.Model) {
 	for _, d := range m.Conditions {
-		if d.Name == inlineName {
+		if d.Name == language.InlineCondition {
 			return
 		}
 	}
-	m.Conditions = append(m.Conditions, expr.Definition{Name: inlineName, Source: "false", Params: []expr.Param{
+	m.Conditions = append(m.Conditions, expr.Definition{Name: language.InlineCondition, Source: "false", Params: []expr.Param{
 		{Name: "expression", Type: expr.Type{Kind: expr.String}},
 		{Name: "parameters", Type: expr.Type{Kind: expr.Map, Elem: &expr.Type{Kind: expr.String}}},
 	}})
@@ -118,14 +115,14 @@ func (p *inline) program(stored expr.Values) (expr.Program, error) {
 // inlineDefinition reads a tuple's stored context. Names that it does not
 // declare are strings.
 func inlineDefinition(stored expr.Values) (expr.Definition, error) {
-	def := expr.Definition{Name: inlineName, Strict: true}
+	def := expr.Definition{Name: language.InlineCondition, Strict: true}
 	def.Source, _ = stored["expression"].(string)
 	if def.Source == "" {
-		return def, fmt.Errorf("%w: %s: context field \"expression\" must be a non-empty string", expr.ErrCompile, inlineName)
+		return def, fmt.Errorf("%w: %s: context field \"expression\" must be a non-empty string", expr.ErrCompile, language.InlineCondition)
 	}
 	declared, ok := stored["parameters"].(map[string]any)
 	if _, there := stored["parameters"]; there && !ok {
-		return def, fmt.Errorf("%w: %s: context field \"parameters\" must be a struct", expr.ErrCompile, inlineName)
+		return def, fmt.Errorf("%w: %s: context field \"parameters\" must be a struct", expr.ErrCompile, language.InlineCondition)
 	}
 	for name, v := range declared {
 		text, _ := v.(string)
@@ -150,7 +147,7 @@ func inlineDefinition(stored expr.Values) (expr.Definition, error) {
 
 // inlineType reads "string", "list<int>" and the like.
 func inlineType(text string) (expr.Type, error) {
-	return inlineTypeWithin(text, typeDepthMax)
+	return inlineTypeWithin(text, language.TypeDepthMax)
 }
 
 func inlineTypeWithin(text string, depth int) (expr.Type, error) {
@@ -160,7 +157,7 @@ func inlineTypeWithin(text string, depth int) (expr.Type, error) {
 	}
 	kind, ok := expr.ParseKind(outer)
 	if !ok || depth == 0 || (kind == expr.List || kind == expr.Map) != (generic && inner != "") || !generic && outer != text {
-		return expr.Type{}, fmt.Errorf("%w: %s: unknown parameter type %q", expr.ErrCompile, inlineName, clip(text))
+		return expr.Type{}, fmt.Errorf("%w: %s: unknown parameter type %q", expr.ErrCompile, language.InlineCondition, clip(text))
 	}
 	if !generic {
 		return expr.Type{Kind: kind}, nil
@@ -177,7 +174,7 @@ func identifiers(source string) ([]string, error) {
 	}
 	parsed, issues := env.Parse(source)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("%w: %s: %v", expr.ErrCompile, inlineName, issues.Err())
+		return nil, fmt.Errorf("%w: %s: %v", expr.ErrCompile, language.InlineCondition, issues.Err())
 	}
 	seen := map[string]bool{}
 	free(parsed.NativeRep().Expr(), nil, seen)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
@@ -52,11 +55,11 @@ func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiar
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := ParseDSL([]byte(testModel))
+	m, _, err := language.ParseDSL([]byte(testModel))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m, Dialect: LanguageDSL, Source: []byte(testModel)}); err != nil {
+	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m, Dialect: language.LanguageDSL, Source: []byte(testModel)}); err != nil {
 		t.Fatal(err)
 	}
 	return &service{engine: e, o: o.withDefaults()}, st
@@ -264,7 +267,7 @@ func FuzzBody(f *testing.F) {
 		theirs := &openfgav1.WriteAuthorizationModelRequest{}
 		want := len(bytes.TrimSpace(body)) == 0
 		if !want && json.Valid(body) {
-			want = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, theirs) == nil && jsonNesting(body) <= JSONNestingMax
+			want = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, theirs) == nil && jsonread.Nesting(body, nestingMax) <= nestingMax
 		}
 		if (err == nil) != want {
 			t.Fatalf("%q: %v, want taken: %v", body, err, want)
@@ -393,11 +396,11 @@ func TestOtherModels(t *testing.T) {
 		t.Fatal(models, err)
 	}
 	dsl := models.GetAuthorizationModels()[0]
-	want, _, err := ParseDSL([]byte(testModel))
+	want, _, err := language.ParseDSL([]byte(testModel))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Translate(dsl); err != nil || !sameMeaning(got, want) {
+	if got, _, err := translate(language.Bounds{}, dsl); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v %v", got, err)
 	}
 	spaced := &schema.Model{Namespace: "space", Types: []schema.TypeDef{{Name: "user"}}}
@@ -575,10 +578,10 @@ func TestDeepModels(t *testing.T) {
 		})
 		return err
 	}
-	if err := model(schema.RewriteDepthMax, typeDepthMax); err != nil {
+	if err := model(schema.RewriteDepthMax, language.TypeDepthMax); err != nil {
 		t.Error(err)
 	}
-	for _, at := range [][2]int{{schema.RewriteDepthMax + 1, 1}, {9_000, 1}, {1, typeDepthMax + 1}, {1, 9_000}} {
+	for _, at := range [][2]int{{schema.RewriteDepthMax + 1, 1}, {9_000, 1}, {1, language.TypeDepthMax + 1}, {1, 9_000}} {
 		wantCode(t, model(at[0], at[1]), codeInvalidModel)
 	}
 }
@@ -587,17 +590,17 @@ func TestDeepModels(t *testing.T) {
 // takes a tuple that brings one for a tuple whose condition is false.
 func TestInlineWithoutItsCompiler(t *testing.T) {
 	t.Parallel()
-	m, _, err := ParseDSL([]byte(testModel))
+	m, _, err := language.ParseDSL([]byte(testModel))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Types[2].Relations[0].Subjects = []schema.SubjectType{{Type: "user", Condition: inlineName}}
+	m.Types[2].Relations[0].Subjects = []schema.SubjectType{{Type: "user", Condition: language.InlineCondition}}
 	addInline(m)
 	addInline(m) // once is enough
 	if !usesInline(m) || len(m.Conditions) != 1 {
 		t.Fatal(m.Conditions)
 	}
-	text, err := FormatJSON(m)
+	text, err := language.FormatJSON(m)
 	if err != nil || bytes.Contains(text, []byte(`"name":"$expression"`)) {
 		t.Errorf("%s %v", text, err)
 	}

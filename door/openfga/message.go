@@ -96,7 +96,7 @@ func writeMessage(r *wire.WriteRequest) *openfgav1.WriteRequest {
 	return m
 }
 
-func readMessage(r *wire.ReadRequest) *openfgav1.ReadRequest {
+func readRequestMessage(r *wire.ReadRequest) *openfgav1.ReadRequest {
 	m := &openfgav1.ReadRequest{
 		StoreId: r.StoreID, ContinuationToken: r.Token, Consistency: openfgav1.ConsistencyPreference(r.Consistency),
 	}

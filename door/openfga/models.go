@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -57,8 +57,8 @@ func shallow(in *openfgav1.WriteAuthorizationModelRequest) error {
 	}
 	for name, c := range in.GetConditions() {
 		for _, p := range c.GetParameters() {
-			if !typesWithin(p, typeDepthMax) {
-				return fail(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), typeDepthMax)
+			if !typesWithin(p, language.TypeDepthMax) {
+				return fail(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), language.TypeDepthMax)
 			}
 		}
 	}
@@ -79,13 +79,13 @@ func typesWithin(t *openfgav1.ConditionParamTypeRef, most int) bool {
 
 // source translates a model, and keeps it as it is for reading back.
 func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSource, err error) {
-	if n := len(m.GetTypeDefinitions()); n > s.o.Model.types() {
-		return src, fail(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.types())
+	if n := len(m.GetTypeDefinitions()); n > s.o.Model.TypesMax() {
+		return src, fail(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.TypesMax())
 	}
-	if n := proto.Size(m); n > s.o.Model.modelBytes() {
-		return src, fail(codeEntityLimit, "model exceeds size limit: %d bytes vs %d bytes", n, s.o.Model.modelBytes())
+	if n := proto.Size(m); n > s.o.Model.ModelBytesMax() {
+		return src, fail(codeEntityLimit, "model exceeds size limit: %d bytes vs %d bytes", n, s.o.Model.ModelBytesMax())
 	}
-	model, err := s.o.Model.Translate(m)
+	model, text, err := translate(s.o.Model, m)
 	if err != nil {
 		return src, fail(codeInvalidModel, "%v", err)
 	}
@@ -95,11 +95,7 @@ func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSou
 		}
 		addInline(model)
 	}
-	text, err := canonicalJSON(m)
-	if err != nil {
-		return src, fromEngine(err)
-	}
-	return ostiary.SchemaSource{Model: model, Dialect: LanguageJSON, Source: text}, nil
+	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text}, nil
 }
 
 func (s *service) readModel(ctx context.Context, _ *call, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
@@ -130,9 +126,9 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 	if err != nil {
 		return nil, fromEngine(err)
 	}
-	m := &openfgav1.AuthorizationModel{}
-	if sc.Dialect == LanguageJSON {
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(sc.Source, m)
+	var m *openfgav1.AuthorizationModel
+	if sc.Dialect == language.LanguageJSON {
+		m, err = readMessage(sc.Source)
 	} else {
 		m, err = Message(sc.Model)
 	}

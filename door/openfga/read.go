@@ -17,7 +17,7 @@ import (
 // read gives a page of the stored tuples. What the original refuses, reading
 // by the user alone, is answered here.
 func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
-	if err := ruled(readMessage(in)); err != nil {
+	if err := ruled(readRequestMessage(in)); err != nil {
 		return page, "", err
 	}
 	st, err := s.store(ctx, in.StoreID)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
@@ -37,7 +38,7 @@ type Options struct {
 	// Default 32 KiB.
 	ConditionContextBytes int
 	// Model bounds the types and the size of a model.
-	Model Bounds
+	Model language.Bounds
 	// ChangesPage is the largest page of changes. Default 100.
 	ChangesPage int
 	// ChangesHorizon hides the changes that are younger. Default 0: none.

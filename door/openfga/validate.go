@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
@@ -273,7 +274,7 @@ func keyText(k *wire.Key) string { return k.Object + "#" + k.Relation + "@" + k.
 
 // storedContext checks a tuple's own parameters and gives them as text.
 func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
-	if c == nil || len(c.Context) == 0 && c.Name != inlineName {
+	if c == nil || len(c.Context) == 0 && c.Name != language.InlineCondition {
 		return "", nil
 	}
 	if err := printable(c.Context); err != nil {

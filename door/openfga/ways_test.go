@@ -21,6 +21,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 )
 
 // ways is a door with a store, asked over HTTP and by its gRPC service.
@@ -45,7 +46,7 @@ func newWays(t testing.TB) *ways {
 		t.Fatal(err)
 	}
 	w.store = st.GetId()
-	_, text, err := openfga.ParseDSL([]byte(waysModel))
+	_, text, err := language.ParseDSL([]byte(waysModel))
 	if err != nil {
 		t.Fatal(err)
 	}

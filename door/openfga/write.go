@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -115,7 +116,7 @@ func (p *place) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 	out := make([]rel.Tuple, 0, len(writes))
 	for i := range writes {
 		in := &writes[i]
-		if in.Condition != nil && in.Condition.Name == inlineName && !p.service.o.InlineExpressions {
+		if in.Condition != nil && in.Condition.Name == language.InlineCondition && !p.service.o.InlineExpressions {
 			return nil, fail(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
 		}
 		t, err := tuple(p.schema, in)

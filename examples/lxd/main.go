@@ -14,7 +14,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -30,7 +30,7 @@ func main() {
 }
 
 func compile() (*schema.Schema, error) {
-	m, _, err := openfga.ParseDSL(model)
+	m, _, err := language.ParseDSL(model)
 	if err != nil {
 		return nil, err
 	}

@@ -42,8 +42,9 @@ oracle: . eval storage storage/memory storage/kv storage/pebble graph schema exp
 oracle/faults:
 door:
 acp: . eval storage schema expr rel
-door/openfga: . door door/openfga/wire eval schema expr rel storage
-door/openfga/wire: expr
+door/openfga: . door door/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
+door/openfga/language: door/jsonread schema expr
+door/openfga/wire: door/jsonread expr
 door/permify: . door door/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
 door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
@@ -55,8 +56,8 @@ door/native: . door door/jsonread eval expr rel schema storage
 door/authzen: . door door/jsonread eval expr rel schema storage
 server: . door
 door/openfga/tuplefile: rel
-door/openfga/storetest: . door/openfga door/openfga/tuplefile eval schema expr rel
-bench: . acp door/openfga eval graph/graphtest rel storage
+door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
+bench: . acp door/openfga door/openfga/language eval graph/graphtest rel storage
 bench/report: bench
 cmd/ostiary: *
 examples/*: *

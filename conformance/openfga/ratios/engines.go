@@ -12,7 +12,7 @@ import (
 	"github.com/openfga/openfga/pkg/storage/memory"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -49,9 +49,9 @@ func Library(ctx context.Context, d *Data) Engine {
 	must(err)
 	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: "ratios"})
 	must(err)
-	m, source, err := openfga.ParseDSL([]byte(model))
+	m, source, err := language.ParseDSL([]byte(model))
 	must(err)
-	_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: openfga.Dialect, Source: source})
+	_, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source})
 	must(err)
 	l := &library{ctx, e, s}
 	for rest := d.Tuples; len(rest) > 0; {

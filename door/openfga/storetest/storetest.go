@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
@@ -308,22 +308,22 @@ func assertions[T any](n *yaml.Node, inner func(*yaml.Node) (*yaml.Node, error))
 // ReadModel reads the file's model. The second result is its text.
 func (f *File) ReadModel(fsys fs.FS) (*schema.Model, []byte, error) {
 	if f.Model != "" {
-		m, _, err := openfga.ParseDSL([]byte(f.Model))
+		m, _, err := language.ParseDSL([]byte(f.Model))
 		return m, []byte(f.Model), err
 	}
 	name := path.Clean(f.ModelFile)
-	if path.Base(name) == openfga.ModFile {
-		return openfga.ParseModules(below{fsys, path.Dir(name)})
+	if path.Base(name) == language.ModFile {
+		return language.ParseModules(below{fsys, path.Dir(name)})
 	}
-	text, err := read(fsys, name, openfga.SourceBytesMax+1)
+	text, err := read(fsys, name, language.SourceBytesMax+1)
 	if err != nil {
 		return nil, nil, err
 	}
 	if strings.HasSuffix(name, ".json") {
-		m, _, err := openfga.ParseJSON(text)
+		m, _, err := language.ParseJSON(text)
 		return m, text, err
 	}
-	m, _, err := openfga.ParseDSL(text)
+	m, _, err := language.ParseDSL(text)
 	return m, text, err
 }
 

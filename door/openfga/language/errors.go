@@ -1,4 +1,4 @@
-package openfga
+package language
 
 import (
 	"bytes"
@@ -9,50 +9,55 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Kinds of errors, to be found with errors.Is. Each is also a
-// schema.ErrModel.
+// Kinds of errors, for errors.Is. Each error is also a [schema.ErrModel].
 var (
-	// ErrSyntax: the text is not a model.
+	// ErrSyntax is a text that is not a model.
 	ErrSyntax = errors.New("syntax error")
-	// ErrFile: a file of a modular model cannot be read.
+	// ErrFile is a file of a modular model that cannot be read.
 	ErrFile = errors.New("file cannot be read")
-	// ErrVersion: a schema version other than 1.1 and 1.2.
+	// ErrVersion is a schema version other than 1.1 and 1.2.
 	ErrVersion = errors.New("unsupported schema version")
-	// ErrBound: a named bound was passed.
+	// ErrBound is a text or model beyond one of the bounds of this package. It is
+	// also a [schema.ErrBound].
 	ErrBound = errors.New("bound passed")
-	// ErrForm: a name, number or length that the protocol does not allow.
+	// ErrForm is a name, number or length that the protocol does not allow.
 	ErrForm = errors.New("not allowed by the protocol")
-	// ErrReserved: a type or relation named "self" or "this".
+	// ErrReserved is a type or relation named "self" or "this".
 	ErrReserved = errors.New("reserved name")
-	// ErrDuplicate: a type, relation or condition defined twice.
+	// ErrDuplicate is a type that is defined twice.
 	ErrDuplicate = errors.New("defined twice")
-	// ErrRewrite: a rewrite that says nothing, or only itself.
+	// ErrRewrite is a rewrite that is empty or consists of the relation itself.
 	ErrRewrite = errors.New("invalid rewrite")
-	// ErrCycle: relations of a type that are each other by definition.
+	// ErrCycle is relations of one type that are defined by each other.
 	ErrCycle = errors.New("relations defined by each other")
-	// ErrRestriction: a type restriction that names nothing.
+	// ErrRestriction is a type restriction with an empty relation.
 	ErrRestriction = errors.New("invalid type restriction")
-	// ErrCondition: a condition whose name or parameters are wrong.
+	// ErrCondition is a condition with a wrong name or wrong parameters.
 	ErrCondition = errors.New("invalid condition")
-	// ErrInexpressible: a schema.Model that this dialect has no words for.
+	// ErrInexpressible is a [schema.Model] with a part that OpenFGA's models do not
+	// have.
 	ErrInexpressible = errors.New("cannot be expressed as an OpenFGA model")
 )
 
-// Error is one thing wrong with a model.
+// Error is one thing that is wrong with a model.
 type Error struct {
-	// Kind is one of this package's kinds.
+	// Kind is one of this package's kinds, such as [ErrSyntax].
 	Kind error
-	// Type, Relation and Condition say where in the model, as far as they apply.
+	// Type, Relation and Condition name the part of the model, as far as they
+	// apply.
 	Type, Relation, Condition string
-	// File, Line and Column say where in the text, counted from 1; "" and 0 are
-	// unknown.
-	File         string
+	// File is the file of a modular model, or "".
+	File string
+	// Line and Column are the position in the text. Both count from 1; 0 means that
+	// the position is unknown.
 	Line, Column int
-	Text         string
+	// Text is the detail, and may be "".
+	Text string
 
 	cause error
 }
 
+// Error returns the position, the part of the model, the kind and the detail.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("invalid model: ")
@@ -79,8 +84,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error's kind, schema.ErrModel (schema.ErrBound for
-// ErrBound), and what the error came from.
+// Unwrap returns the error's kind, [schema.ErrModel] ([schema.ErrBound] for
+// [ErrBound]), and the error that caused it, if any.
 func (e *Error) Unwrap() []error {
 	kinds := []error{e.Kind, schema.ErrModel}
 	if e.Kind == ErrBound {
@@ -96,7 +101,7 @@ func boundError(what string, got, most int) *Error {
 	return &Error{Kind: ErrBound, Text: fmt.Sprintf("%d %s, the maximum is %d", got, what, most)}
 }
 
-// each calls f for every *Error in err.
+// each calls f for every [*Error] in err.
 func each(err error, f func(*Error)) {
 	switch e := err.(type) {
 	case *Error:
@@ -108,11 +113,14 @@ func each(err error, f func(*Error)) {
 	}
 }
 
+// withFile sets the file of every [*Error] in err.
 func withFile(err error, file string) error {
 	each(err, func(e *Error) { e.File = file })
 	return err
 }
 
+// locate sets the position, where it is unknown, to the place in src that
+// defines the part of the model. It reports whether there is one.
 func (e *Error) locate(src []byte) bool {
 	if e.Line > 0 || e.Type == "" && e.Condition == "" {
 		return false
@@ -121,10 +129,11 @@ func (e *Error) locate(src []byte) bool {
 	return e.Line > 0
 }
 
-// Locate finds where a DSL text defines a relation of a type, a type (relation
-// is "") or a condition (typ is ""): the line and column of its name, counted
-// from 1, or 0, 0. It serves errors, schema.Error's among them, and so does
-// not parse: it looks at the first words of each line.
+// Locate finds the place where a DSL text defines a relation of a type, a type
+// (relation is "") or a condition (typ is ""). It returns the line and column of
+// the name, counted from 1, or 0, 0 if there is none. It serves to add positions
+// to errors, those of [schema.Compile] included. It looks at the first words of
+// each line and does not parse the text.
 func Locate(src []byte, typ, relation, condition string) (line, column int) {
 	inside := false
 	for i, text := range bytes.Split(src, []byte("\n")) {
@@ -159,4 +168,15 @@ func Locate(src []byte, typ, relation, condition string) (line, column int) {
 		}
 	}
 	return 0, 0
+}
+
+// clip shortens a text for an error, which may quote the whole input. It turns
+// no-break spaces into blanks.
+func clip(s string) string {
+	const bytesMax = 300
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\u00a0", " "), "?")
+	if len(s) <= bytesMax {
+		return s
+	}
+	return strings.ToValidUTF8(s[:bytesMax], "") + "…"
 }

@@ -1,0 +1,142 @@
+// Package language reads and prints OpenFGA's authorization models in their
+// three forms: the DSL (".fga"), modular models ("fga.mod" and the files that it
+// lists) and JSON, schema 1.1 and 1.2. [ParseDSL], [ParseModules] and
+// [ParseJSON] return a [schema.Model]; [FormatDSL] and [FormatJSON] go back.
+// Errors are of type [*Error] and say where in the text they are.
+//
+// The package refuses what OpenFGA's server refuses in a model, as far as
+// [schema.Compile] does not do that already. It never evaluates a relation,
+// never compiles a condition, and imports neither gRPC nor protobuf.
+package language
+
+import (
+	"bytes"
+	"cmp"
+	"io/fs"
+
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// Dialect is the value of [schema.Options].Dialect in every model that this
+// package returns.
+const Dialect = "openfga"
+
+// LanguageDSL and LanguageJSON name the language of a model's text where a text
+// is stored beside its model.
+const (
+	LanguageDSL  = "openfga-dsl"
+	LanguageJSON = "openfga-json"
+)
+
+// InlineCondition is the name of the condition whose expression each tuple
+// brings along. A model may name it in type restrictions without defining it.
+const InlineCondition = "$expression"
+
+// Bounds on texts and models. One more is refused with [ErrBound].
+const (
+	// SourceBytesMax is the default bound on a model's text in bytes: DSL, JSON, or
+	// the files of a modular model together.
+	SourceBytesMax = 512 << 10
+	// LineBytesMax bounds a line of a DSL text. The parser's time grows with the
+	// square of this bound and of the next two.
+	LineBytesMax = 64 << 10
+	// ConditionBytesMax bounds a condition of a DSL text without its comments. (The
+	// protocol admits 512 bytes of expression.)
+	ConditionBytesMax = 3 << 10
+	// ConditionsMax bounds the conditions of a model, as the protocol does.
+	ConditionsMax = 25
+	// NestingMax bounds parentheses inside parentheses in a DSL text.
+	NestingMax = 25
+	// NestingWeightMax bounds the sum, over a DSL text, of the squared depths of
+	// those parentheses that open where another one just did. They cost the parser
+	// most.
+	NestingWeightMax = 20_000
+	// JSONNestingMax bounds objects and arrays inside each other in a JSON model.
+	JSONNestingMax = 500
+	// FilesMax bounds the files of a modular model.
+	FilesMax = 200
+	// TypeDepthMax bounds generic parameter types inside each other.
+	TypeDepthMax = 5
+)
+
+// ModFile is the name of the file that lists the files of a modular model.
+const ModFile = "fga.mod"
+
+// Bounds are the limits on models that an OpenFGA server has settings for. The
+// zero value holds the server's defaults.
+type Bounds struct {
+	// Types is the maximum number of types in a model; 0 means 100.
+	Types int
+	// ModelBytes is the maximum size of a model in the protocol's binary encoding,
+	// in bytes; 0 means 256 KiB.
+	ModelBytes int
+	// SourceBytes is the maximum size of a model's text in bytes; 0 means
+	// [SourceBytesMax].
+	SourceBytes int
+}
+
+// TypesMax returns Types or its default.
+func (b Bounds) TypesMax() int { return cmp.Or(max(b.Types, 0), 100) }
+
+// ModelBytesMax returns ModelBytes or its default.
+func (b Bounds) ModelBytesMax() int { return cmp.Or(max(b.ModelBytes, 0), 256<<10) }
+
+func (b Bounds) sourceBytes() int { return cmp.Or(max(b.SourceBytes, 0), SourceBytesMax) }
+
+// ParseDSL reads a model in the DSL. It returns the model and its canonical
+// JSON: equal models have equal bytes. It fails with an [*Error], or with
+// several of them joined; each is also a [schema.ErrModel].
+func ParseDSL(src []byte) (*schema.Model, []byte, error) { return Bounds{}.ParseDSL(src) }
+
+// ParseJSON is like [ParseDSL] for a model in JSON. It ignores members that the
+// protocol does not know, as OpenFGA does.
+func ParseJSON(src []byte) (*schema.Model, []byte, error) { return Bounds{}.ParseJSON(src) }
+
+// ParseModules is like [ParseDSL] for a modular model whose [ModFile] is at the
+// root of fsys. It opens no file that the ModFile does not list.
+func ParseModules(fsys fs.FS) (*schema.Model, []byte, error) { return Bounds{}.ParseModules(fsys) }
+
+// ParseDSL is like the function [ParseDSL] with these bounds.
+func (b Bounds) ParseDSL(src []byte) (*schema.Model, []byte, error) {
+	if err := prescanDSL(src, b.sourceBytes()); err != nil {
+		return nil, nil, err
+	}
+	text, err := parseDSL(string(unifyNewlines(src)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if text.model.version == "" {
+		return nil, nil, &Error{Kind: ErrSyntax, Text: "the text has no model and schema line (a file of a modular model is read through its " + ModFile + ")"}
+	}
+	return b.finish(text.model, func(e *Error) { e.locate(src) })
+}
+
+// ParseJSON is like the function [ParseJSON] with these bounds.
+func (b Bounds) ParseJSON(src []byte) (*schema.Model, []byte, error) {
+	if most := b.sourceBytes(); len(src) > most {
+		return nil, nil, boundError("model text bytes", len(src), most)
+	}
+	if n := jsonread.Nesting(src, JSONNestingMax); n > JSONNestingMax {
+		return nil, nil, boundError("JSON nesting", n, JSONNestingMax)
+	}
+	m, err := decode(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.finish(m, func(*Error) {})
+}
+
+// finish translates a model and returns its canonical JSON too. place sets the
+// position of an error, where the text is known.
+func (b Bounds) finish(m *model, place func(*Error)) (*schema.Model, []byte, error) {
+	out, err := b.translate(m)
+	if err != nil {
+		each(err, place)
+		return nil, nil, err
+	}
+	return out, encode(m), nil
+}
+
+// unifyNewlines replaces CR LF by LF, the only line end that the grammar has.
+func unifyNewlines(src []byte) []byte { return bytes.ReplaceAll(src, []byte("\r\n"), []byte("\n")) }
