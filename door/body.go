@@ -4,40 +4,35 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 )
 
-func pathUnescape(s string) string {
-	if u, err := url.PathUnescape(s); err == nil {
-		return u
-	}
-	return s
-}
-
-// BodyBytesMax is the bound of a request's body where neither the route nor the
-// server names another, in bytes.
+// BodyBytesMax bounds a request's body, in bytes, if neither the route nor the
+// server sets another bound.
 const BodyBytesMax = 4 << 20
 
-// Body is a request's body, whole, in memory that is used again after Free.
-// What a door keeps beyond Free it must copy.
+// Body is a complete request body. Free recycles its memory, so a door must
+// copy what it keeps longer.
 type Body struct {
+	// Bytes is the content. It is valid until Free.
 	Bytes []byte
 }
 
-// bodies keeps buffers for reuse; large ones are left to the collector.
+// bodies recycles buffers of at most bodyKeptMax bytes.
 var bodies = sync.Pool{New: func() any { return &Body{Bytes: make([]byte, 0, 4096)} }}
 
-// bodyTrusted is how much of an announced length is made room for before any of
-// it has arrived, in bytes: announcing costs a client nothing.
+// bodyTrusted bounds the memory that is allocated for an announced length
+// before any content arrives, in bytes. Without it, a client could make the
+// server allocate memory with a header alone.
 const bodyTrusted = 64 << 10
 
-// bodyKeptMax is the largest buffer that is kept, in bytes.
+// bodyKeptMax is the capacity of the largest buffer that is recycled, in bytes.
 const bodyKeptMax = 256 << 10
 
-// ReadBody reads a request's body whole. A body beyond the bound that the
-// server or the route set is a *Refusal (TooLarge); another error is the
-// connection's. Call Free when it is no longer needed.
+// ReadBody reads a request's body completely. It returns a *[Refusal] with the
+// reason [TooLarge] if the body exceeds the bound that the server or the route
+// set, and otherwise the connection's error. The caller must call [Body.Free]
+// when it no longer needs the body.
 func ReadBody(r *http.Request) (*Body, error) {
 	b := bodies.Get().(*Body)
 	b.Bytes = b.Bytes[:0]
@@ -65,8 +60,9 @@ func ReadBody(r *http.Request) (*Body, error) {
 	}
 }
 
-// grow doubles a full buffer, no further than the announced length and the one
-// byte that finds the end.
+// grow returns a copy of a full buffer with twice the capacity. The capacity
+// does not exceed the announced length plus one byte, which is needed to detect
+// the end.
 func grow(b []byte, announced int64) []byte {
 	size := 2 * int64(cap(b))
 	if announced > int64(cap(b)) {
@@ -75,7 +71,7 @@ func grow(b []byte, announced int64) []byte {
 	return append(make([]byte, 0, size), b...)
 }
 
-// Free gives the buffer back. The Body must not be used afterwards.
+// Free recycles the buffer. The Body must not be used afterwards.
 func (b *Body) Free() {
 	if cap(b.Bytes) <= bodyKeptMax {
 		bodies.Put(b)

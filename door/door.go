@@ -1,11 +1,12 @@
-// Package door says what a door is: one protocol over the engine, as HTTP
-// routes and gRPC services, with its own words for what the server refuses on
-// its behalf. Its main type is Door; the server room mounts doors side by side.
+// Package door defines a door: one protocol of the server, with its HTTP
+// routes, its gRPC services and its own form of error responses. Its main types
+// are [Door], [Route] and [Router]. Package server serves several doors
+// together.
 //
-// A door decodes, translates into the engine's words, calls the root package
-// and translates back. It holds no state, no rule of authorization, and never
-// sees another door or a storage driver. This package never evaluates, never
-// listens and never decides who a caller is.
+// A door decodes a request, translates it, calls the root package and
+// translates the result back. It holds no state and no authorization rules, and
+// uses neither another door nor a storage driver. This package never evaluates,
+// never listens and never authenticates a caller.
 package door
 
 import (
@@ -15,87 +16,92 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Door is one protocol: what it answers, and how it says no. Make one with the
-// door's New; the fields are read only afterwards. All its functions are called
+// Door is one protocol. Each door's package has a New function that returns
+// one. Its fields must not change afterwards. All its functions may be called
 // concurrently.
 type Door struct {
-	// Name is the protocol's, in lower case: "openfga". It is the flag, the label
-	// of metrics and the word in logs.
+	// Name is the protocol's name in lower case, for example "openfga". It is
+	// used for flags, as a label of metrics and in logs.
 	Name string
-	// Prefixes are the paths that are this door's where several share a port,
-	// each with a leading slash and none at the end: "/stores". A path belongs to
-	// the longest prefix of whole segments; "" takes what nobody else has.
+	// Prefixes are the paths that belong to this door if several doors share a
+	// port, for example "/stores". Each begins with a slash and does not end
+	// with one. A path belongs to the longest prefix of whole segments. ""
+	// matches every path that no other door claims.
 	Prefixes []string
-	// Routes are all methods and paths that it answers. Each is below one of
-	// Prefixes.
+	// Routes are all HTTP routes of the door. Each is below one of Prefixes.
 	Routes []Route
-	// Missing answers, in the door's shape, what none of Routes does: a path that
-	// does not exist (methods is nil), or one that exists for other methods. Nil
-	// is an empty 404 or 405.
+	// Missing writes the response to a request that no route matches, in the
+	// protocol's form. methods are the methods of the path's routes, sorted;
+	// nil if the path has none. If Missing is nil, the response is an empty 404
+	// or 405.
 	Missing func(w http.ResponseWriter, r *http.Request, methods []string)
-	// Refuse answers, in the door's shape, a request that the server refuses
-	// before the door sees it. Nil is an empty answer with the reason's status.
+	// Refuse writes the response to a request that the server refuses before
+	// the door sees it, in the protocol's form. If Refuse is nil, the response
+	// is empty, with the status of [Refusal.Status].
 	Refuse func(w http.ResponseWriter, r *http.Request, why *Refusal)
-	// Services are its gRPC services.
+	// Services are the door's gRPC services.
 	Services []Service
-	// RefuseRPC is Refuse for gRPC: the status error to return. Nil is one with
-	// the reason's code.
+	// RefuseRPC is like Refuse, for gRPC: it returns the status error of the
+	// call. If it is nil, the error has the code of [Refusal.Code].
 	RefuseRPC func(why *Refusal) error
-	// RefuseStream is RefuseRPC for streaming calls where a protocol differs
-	// there. Nil is RefuseRPC.
+	// RefuseStream is like RefuseRPC, for streaming calls. It is needed only if
+	// a protocol treats them differently; nil means RefuseRPC.
 	RefuseStream func(why *Refusal) error
 }
 
-// Route is one method and path of a door.
+// Route is one HTTP method and path of a door.
 type Route struct {
-	// Method is the HTTP method, in capitals.
+	// Method is the HTTP method in capitals.
 	Method string
-	// Pattern is the path, with parameters as whole segments in braces:
-	// "/stores/{store_id}/check". A last segment of the form {name...} takes all
-	// that is left.
+	// Pattern is the path. Parameters are whole segments in braces:
+	// "/stores/{store_id}/check". A last segment of the form {name...} matches
+	// the rest of the path.
 	Pattern string
-	// Name is the operation's in the protocol: "Check". It labels metrics.
+	// Name is the name of the protocol's operation, for example "Check". It
+	// labels metrics.
 	Name string
-	// Public routes are served without authentication. Health, and documents
-	// that tell how to authenticate, are; nothing else should be.
+	// Public routes need no authentication. Only health checks, and documents
+	// that explain how to authenticate, should be public.
 	Public bool
-	// Streams says that an answer may last: the server's request timeout does not
-	// end it, only the caller or the door's own deadline does.
+	// Streams is true if a response may take long. The server's request timeout
+	// then does not apply; only the client or the door's own deadline ends the
+	// response.
 	Streams bool
-	// BodyMax bounds the request's body in bytes, instead of the server's bound.
-	// 0 is the server's.
+	// BodyMax bounds the request's body in bytes. 0 means the server's bound.
 	BodyMax int64
-	// Serve answers. The path's parameters are p's.
+	// Serve handles a request. p holds the parameters of the path.
 	Serve func(w http.ResponseWriter, r *http.Request, p Params)
 }
 
 // Service is one gRPC service of a door.
 type Service struct {
+	// Desc is the generated description of the service.
 	Desc *grpc.ServiceDesc
 	// Impl implements Desc.HandlerType.
 	Impl any
-	// Public lists full method names ("/pkg.Service/Method") that need no
-	// authentication.
+	// Public lists the full names of methods ("/pkg.Service/Method") that need
+	// no authentication.
 	Public []string
 }
 
-// Caller is who sent a request, as the server authenticated it.
+// Caller identifies the sender of a request, as the server authenticated it.
 type Caller struct {
-	// Method is how: "preshared", "oidc", "mtls"; "" is nobody was asked.
+	// Method is the method of authentication: "preshared", "oidc" or "mtls"; ""
+	// if the server does not authenticate.
 	Method string
-	// ID names the caller where the method tells, and is never a secret.
+	// ID names the caller if the method provides a name. It is never a secret.
 	ID string
 }
 
 type callerKey struct{}
 
-// WithCaller returns a context that carries who the caller is.
+// WithCaller returns a context that carries the caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns who the caller is; the zero Caller where the server
-// authenticates nobody.
+// CallerOf returns the caller that [WithCaller] stored in ctx. It returns the
+// zero Caller if the server does not authenticate.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -2,19 +2,19 @@ package door
 
 import "google.golang.org/protobuf/proto"
 
-// ProtoReader is a gRPC request that reads its encoded form itself, where
-// protobuf's library is too slow. It is also a message like any other, for
-// servers that do not ask.
+// ProtoReader is a gRPC request that decodes itself, for calls where the
+// protobuf library is too slow. It is also an ordinary message, so any gRPC
+// server can decode it.
 type ProtoReader interface {
 	proto.Message
-	// ReadProto reads an encoded message, which is the reader's to keep. What it
-	// accepts, and the error where it does not, are the library's.
+	// ReadProto decodes a message. It takes ownership of data. It accepts what
+	// the protobuf library accepts, and fails with the same errors.
 	ReadProto(data []byte) error
 }
 
-// ProtoWriter is ProtoReader's counterpart: an answer that is encoded already.
+// ProtoWriter is a gRPC response that is already encoded.
 type ProtoWriter interface {
 	proto.Message
-	// WriteProto returns the encoded message, which nobody changes.
+	// WriteProto returns the encoded message. The caller must not modify it.
 	WriteProto() []byte
 }

@@ -8,47 +8,52 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Reason is why a server refused a request before its door saw it.
+// Reason is the reason why a server refused a request before its door saw it.
 type Reason uint8
 
 const (
-	// NoCredentials: a key is needed and none was sent.
+	// NoCredentials: the server requires credentials and the request has none.
 	NoCredentials Reason = iota + 1
-	// BadCredentials: what was sent is not accepted.
+	// BadCredentials: the server does not accept the request's credentials.
 	BadCredentials
-	// TooLarge: the body or message passes its bound.
+	// TooLarge: the body or message exceeds its bound.
 	TooLarge
-	// TooMany: the server has as many requests or streams as it takes.
+	// TooMany: the server already handles as many requests or streams as it
+	// allows.
 	TooMany
-	// TimedOut: the request's time was up before it was answered.
+	// TimedOut: the request's deadline passed before the response.
 	TimedOut
-	// ShuttingDown: the server takes no new requests.
+	// ShuttingDown: the server accepts no new requests.
 	ShuttingDown
-	// Failed: the door failed, by a panic that the server caught.
+	// Failed: the door panicked, and the server recovered.
 	Failed
-	// BadPath: the path is not in its one canonical form ("//", "..", an encoded
-	// slash), so that routes and guards could read it in two ways.
+	// BadPath: the path is not in canonical form: it contains "//", ".." or an
+	// encoded slash. A router and an authentication check could read such a
+	// path differently.
 	BadPath
-	// ForeignPage: a web page of another machine asks, through a browser on this
-	// one, where being on this machine is all that is asked for.
+	// ForeignPage: a web page of another origin sent the request through a
+	// browser on this machine, and the server trusts every client on this
+	// machine.
 	ForeignPage
-	// ForeignName: the request calls the server by a name that is not this
-	// machine's, where being on this machine is all that is asked for: a web page
-	// does so whose name was made to lead here (DNS rebinding).
+	// ForeignName: the request's Host is not a name of this machine, and the
+	// server trusts every client on this machine. A web page can send such a
+	// request if its own host name resolves to a loopback address (DNS
+	// rebinding).
 	ForeignName
 )
 
-// Refusal is a reason with what it is about. As an error it says so in a
-// sentence without secrets.
+// Refusal describes why the server refused a request. Its text contains no
+// secrets.
 type Refusal struct {
+	// Reason is the kind of the refusal.
 	Reason Reason
-	// Bound is the name of the bound that was passed, and Limit its value, where
-	// Reason has one.
+	// Bound is the name of the bound that the request exceeded, and Limit its
+	// value. Bound is "" if the reason involves no bound.
 	Bound string
 	Limit int64
 }
 
-// Error tells a person why.
+// Error returns the reason as a sentence.
 func (r *Refusal) Error() string {
 	s := reasons[r.Reason].text
 	if s == "" {
@@ -60,7 +65,7 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// Status is the HTTP status that says it, for protocols without an own.
+// Status returns the HTTP status for protocols that define none of their own.
 func (r *Refusal) Status() int {
 	if s := reasons[r.Reason].status; s != 0 {
 		return s
@@ -68,7 +73,7 @@ func (r *Refusal) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Code is the gRPC code that says it, for protocols without an own.
+// Code returns the gRPC code for protocols that define none of their own.
 func (r *Refusal) Code() codes.Code {
 	if reasons[r.Reason].status == 0 {
 		return codes.Internal
@@ -76,12 +81,13 @@ func (r *Refusal) Code() codes.Code {
 	return reasons[r.Reason].code
 }
 
-// Is makes a refusal comparable with another of the same reason.
+// Is reports whether target is a Refusal with the same reason, for [errors.Is].
 func (r *Refusal) Is(target error) bool {
 	var other *Refusal
 	return errors.As(target, &other) && other.Reason == r.Reason
 }
 
+// reasons holds the text, HTTP status and gRPC code of each reason.
 var reasons = [...]struct {
 	text   string
 	status int
@@ -95,8 +101,8 @@ var reasons = [...]struct {
 	ShuttingDown:   {"the server is shutting down", http.StatusServiceUnavailable, codes.Unavailable},
 	Failed:         {"the server failed", http.StatusInternalServerError, codes.Internal},
 	BadPath:        {"the path is not in canonical form", http.StatusBadRequest, codes.InvalidArgument},
-	ForeignPage: {"web pages of other machines may not ask a server without keys, unless --cors names them",
+	ForeignPage: {"a server without keys accepts requests from web pages of this machine only: list other origins with --cors",
 		http.StatusForbidden, codes.PermissionDenied},
-	ForeignName: {"a server without keys is called localhost or by a loopback address, unless --auth-anonymous says that others are meant",
+	ForeignName: {"unexpected Host: a server without keys accepts localhost and loopback addresses only, unless --auth-anonymous is set",
 		http.StatusForbidden, codes.PermissionDenied},
 }

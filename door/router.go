@@ -3,22 +3,25 @@ package door
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
 
-// ParamsMax is how many parameters a pattern may have.
+// ParamsMax bounds the parameters of a pattern.
 const ParamsMax = 4
 
-// Params are the parameters of a path, in the pattern's order, percent-decoded.
-// The zero Params has none.
+// Params are the parameters of a matched path, in the pattern's order and
+// percent-decoded. The zero Params has none.
 type Params struct {
-	route  *Route
+	// route is the route that matched.
+	route *Route
+	// names are the names of the parameters; values their values.
 	names  []string
 	values [ParamsMax]string
 }
 
-// At returns the i-th parameter of the pattern, or "".
+// At returns parameter i of the pattern, from 0, or "" if there is none.
 func (p *Params) At(i int) string {
 	if i < 0 || i >= len(p.names) {
 		return ""
@@ -26,7 +29,7 @@ func (p *Params) At(i int) string {
 	return p.values[i]
 }
 
-// Named returns a parameter by its name, or "".
+// Named returns the parameter of that name, or "" if there is none.
 func (p *Params) Named(name string) string {
 	for i, n := range p.names {
 		if n == name {
@@ -36,38 +39,44 @@ func (p *Params) Named(name string) string {
 	return ""
 }
 
-// Route is the route that matched.
+// Route returns the route that matched.
 func (p *Params) Route() *Route { return p.route }
 
-// Router finds the route of a request. It is made once and safe for concurrent
-// use; a lookup allocates nothing.
+// Router finds the route of a request. It is immutable and safe for concurrent
+// use. A lookup does not allocate.
 type Router struct {
 	root node
 }
 
-// node is one position in the tree of segments.
+// node is one position in the tree of path segments.
 type node struct {
-	literal []literal
-	param   *node
-	methods []entry // of patterns that end here
-	rest    []entry // of patterns that end here with {name...}
+	// literals are the children for fixed segments.
+	literals []literal
+	// param is the child for a parameter; nil if there is none.
+	param *node
+	// methods are the routes of patterns that end at this node.
+	methods []entry
+	// rest are the routes of patterns that end with {name...} below this node.
+	rest []entry
 }
 
-// literal is a segment and what lies below it. A node has a dozen at most, which
-// are sooner compared than hashed.
+// literal is a fixed segment and its node. A node has about a dozen of them at
+// most, so a linear search is faster than a map.
 type literal struct {
 	segment string
 	node    *node
 }
 
+// entry is a route and the names of its parameters.
 type entry struct {
 	route *Route
 	names []string
 }
 
-// NewRouter returns a router over routes. A malformed pattern, and two routes
-// with one method and path, are errors. Where a literal segment and a parameter
-// both fit, the literal wins if something lies below it.
+// NewRouter returns a router over routes. It fails if a pattern is malformed,
+// or if two routes have the same method and path. If a fixed segment and a
+// parameter both match a segment of a path, the fixed segment wins if a route
+// exists below it.
 func NewRouter(routes []Route) (*Router, error) {
 	r := &Router{}
 	for i := range routes {
@@ -78,21 +87,22 @@ func NewRouter(routes []Route) (*Router, error) {
 	return r, nil
 }
 
+// add adds one route to the tree.
 func (r *Router) add(route *Route) error {
 	rest, ok := strings.CutPrefix(route.Pattern, "/")
 	if !ok || route.Method == "" || route.Serve == nil {
-		return fmt.Errorf("door: route %q %q: wants a method, a path and a function", route.Method, route.Pattern)
+		return fmt.Errorf("door: route %q %q: expected a method, a path that begins with / and a function", route.Method, route.Pattern)
 	}
-	at, names := &r.root, []string(nil)
-	for rest != "" || at == &r.root {
-		segment, left, more := strings.Cut(rest, "/")
-		if segment == "" && (more || at != &r.root) || more && left == "" {
+	n, names := &r.root, []string(nil)
+	for rest != "" || n == &r.root {
+		segment, after, more := strings.Cut(rest, "/")
+		if segment == "" && (more || n != &r.root) || more && after == "" {
 			return fmt.Errorf("door: route %q: empty segment", route.Pattern)
 		}
-		rest = left
+		rest = after
 		name, braced := strings.CutPrefix(segment, "{")
 		if !braced {
-			at = at.child(segment)
+			n = n.child(segment)
 			if !more {
 				break
 			}
@@ -100,55 +110,58 @@ func (r *Router) add(route *Route) error {
 		}
 		name, braced = strings.CutSuffix(name, "}")
 		if !braced || name == "" || len(names) == ParamsMax {
-			return fmt.Errorf("door: route %q: bad or too many parameters (at most %d)", route.Pattern, ParamsMax)
+			return fmt.Errorf("door: route %q: invalid parameter, or more than %d parameters", route.Pattern, ParamsMax)
 		}
 		if name, braced = strings.CutSuffix(name, "..."); braced {
 			if more {
-				return fmt.Errorf("door: route %q: {%s...} is not last", route.Pattern, name)
+				return fmt.Errorf("door: route %q: {%s...} must be the last segment", route.Pattern, name)
 			}
-			return put(&at.rest, route, append(names, name))
+			return addEntry(&n.rest, route, append(names, name))
 		}
 		names = append(names, name)
-		if at.param == nil {
-			at.param = &node{}
+		if n.param == nil {
+			n.param = &node{}
 		}
-		at = at.param
+		n = n.param
 	}
-	return put(&at.methods, route, names)
+	return addEntry(&n.methods, route, names)
 }
 
-// child returns the node of a segment, which it makes if there is none.
+// child returns the node of a fixed segment. It adds the node if it is missing.
 func (n *node) child(segment string) *node {
 	if c := n.find(segment); c != nil {
 		return c
 	}
 	c := &node{}
-	n.literal = append(n.literal, literal{segment, c})
+	n.literals = append(n.literals, literal{segment, c})
 	return c
 }
 
+// find returns the node of a fixed segment, or nil.
 func (n *node) find(segment string) *node {
-	for i := range n.literal {
-		if l := &n.literal[i]; l.segment == segment {
+	for i := range n.literals {
+		if l := &n.literals[i]; l.segment == segment {
 			return l.node
 		}
 	}
 	return nil
 }
 
-func put(list *[]entry, route *Route, names []string) error {
+// addEntry adds a route to a node's list. It fails if the list has a route of
+// the same method.
+func addEntry(list *[]entry, route *Route, names []string) error {
 	for _, e := range *list {
 		if e.route.Method == route.Method {
-			return fmt.Errorf("door: routes %q and %q are one", e.route.Pattern, route.Pattern)
+			return fmt.Errorf("door: routes %q and %q match the same paths", e.route.Pattern, route.Pattern)
 		}
 	}
 	*list = append(*list, entry{route, names})
 	return nil
 }
 
-// Find returns the route of a request with its parameters in p, or nil. For a
-// path that has routes of other methods only, methods lists these, sorted; a
-// HEAD finds the GET. path is the URL's escaped path.
+// Find returns the route of a request and stores its parameters in p. If the
+// path has routes of other methods only, it returns nil and these methods,
+// sorted. A HEAD request finds the GET route. path is the URL's escaped path.
 func (r *Router) Find(method, path string, p *Params) (route *Route, methods []string) {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -158,9 +171,9 @@ func (r *Router) Find(method, path string, p *Params) (route *Route, methods []s
 	if list == nil {
 		return nil, nil
 	}
-	for _, want := range [2]string{method, headAsGet(method)} {
+	for _, m := range [2]string{method, headAsGet(method)} {
 		for i := range list {
-			if e := &list[i]; e.route.Method == want {
+			if e := &list[i]; e.route.Method == m {
 				for j := range e.names {
 					p.values[j] = unescape(p.values[j])
 				}
@@ -183,7 +196,8 @@ func headAsGet(method string) string {
 	return method
 }
 
-// walk returns the entries that path leads to, nil if none.
+// walk returns the entries that match the rest of a path, or nil. It stores
+// parameters in p; params is the number stored so far.
 func (n *node) walk(path string, p *Params, params int) []entry {
 	segment, rest, more := strings.Cut(path, "/")
 	if c := n.find(segment); c != nil {
@@ -214,11 +228,14 @@ func (n *node) walk(path string, p *Params, params int) []entry {
 	return nil
 }
 
-// unescape decodes a segment; what is not valid stays as it is, and is then a
-// name that nothing has.
+// unescape percent-decodes a segment. An invalid segment stays as it is; no
+// name equals it then.
 func unescape(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
 	}
-	return pathUnescape(s)
+	if u, err := url.PathUnescape(s); err == nil {
+		return u
+	}
+	return s
 }

@@ -74,7 +74,7 @@ func TestRouterRefuses(t *testing.T) {
 		{"GET /{a}/{b}/{c}/{d}/{e}"}, {"GET /{a}", "GET /{b}"}, {" /a"},
 	} {
 		if _, err := door.NewRouter(routes(bad...)); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -1,12 +1,12 @@
-// Package doortest plays scripts against a door: what a client sends, and what
-// it must get. A script is a test that a person can read beside the protocol's
-// own documentation. Its main type is Suite. It never judges a door's answers
-// by itself, and it guards nothing: authentication is the server's.
+// Package doortest plays scripts against a door: the requests that a client
+// sends and the responses that it must get. A script is a test that reads like
+// the protocol's documentation. The main type is [Suite]; [Run] is enough for
+// most tests. The package does not authenticate; that is the server's task.
 //
-// A file of the suite is a session: its steps are played in order against one
-// fresh door. Steps are separated by a line of "====":
+// A script's steps are played in order against one new door. A line of "===="
+// separates steps:
 //
-//	# A store can be made, and asked for.
+//	# A store can be created, and read.
 //	POST /stores
 //	Content-Type: application/json
 //
@@ -23,27 +23,28 @@
 //
 //	{"id": "${store}", "name": "acme", "created_at": "<time>"}
 //
-// Above "----" stand comments (lines that begin with #), the method and path,
-// headers, and after a blank line the body. Below stand the status, the headers
-// that are compared (others are not; "<none>" is one that must not be sent), and
-// after a blank line the body. Without a blank line the answer's body is not
-// looked at; with one and nothing below, it must be empty.
+// The part above "----" is the request: comments (lines that begin with #), the
+// method and path, headers and, after a blank line, the body. The part below is
+// the expected response: the status, the headers to compare and, after a blank
+// line, the body. The header value "<none>" means that the header must be
+// absent. Without a blank line the body is not compared. With a blank line and
+// nothing after it, the body must be empty.
 //
-// JSON is compared by meaning: the order of members and white space do not
-// count, everything else does, and a body may be a sequence of values, as a
-// stream's is. Other bodies are compared as text, white space at the end aside.
+// JSON bodies are compared by value: white space and the order of an object's
+// members do not matter. A body may be a sequence of JSON values, as a stream
+// is. Other bodies are compared as text, except for white space at the end.
 //
-// In what is expected, a string or header may hold placeholders: <any>, <time>
-// (RFC 3339), <ulid>, <uuid>, <hex>, <token> (one word); as a whole string also
-// <number>, which is a JSON number, and <value>, which is any JSON value. With a
-// name, <ulid:store>, the value is kept and stands for ${store} in all that
-// follows, requests and answers alike. An array whose first item is
-// "<in any order>" is compared as a bag.
+// An expected string or header may contain placeholders: <any>, <time> (RFC
+// 3339), <ulid>, <uuid>, <hex> and <token> (one word). Two more placeholders
+// must be a whole string: <number> matches a JSON number and <value> any JSON
+// value. A placeholder with a name, such as <ulid:store>, sets the variable
+// ${store}, which later requests and responses may use. If the first item of an
+// array is "<in any order>", the order of its items does not matter.
 //
-// The method GRPC calls a method of the door's gRPC services, with headers as
-// metadata and the messages as JSON; the status is the code's name or number, a
-// stream's messages follow each other, and an error is
-// {"message": …, "details": […]} in the last place.
+// The method GRPC calls a method of the door's gRPC services. Headers are its
+// metadata, and messages are JSON. The status is the name or number of the
+// code. The messages of a stream follow each other. An error is
+// {"message": ..., "details": [...]}, after the messages:
 //
 //	GRPC /openfga.v1.OpenFGAService/GetStore
 //
@@ -53,8 +54,8 @@
 //
 //	{"message": "store not found"}
 //
-// OSTIARY_REWRITE=1 writes what was got into the files, keeping placeholders
-// that fit; the reviewer reads the difference.
+// With OSTIARY_REWRITE=1 the tests write the actual responses into the files.
+// Placeholders that match stay. Review the difference before a commit.
 package doortest
 
 import (
@@ -68,33 +69,33 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// Suite is a set of scripts and what they are played against.
+// Suite is a set of scripts and the door that they are played against.
 type Suite struct {
-	// Glob names the scripts: "testdata/*.http".
+	// Glob matches the script files, for example "testdata/*.http".
 	Glob string
-	// Door opens what a script is played against; each script has its own. What
-	// must be closed is closed with t.Cleanup.
+	// Door opens the door for one script; every script gets a new one. It
+	// registers its cleanup with t.Cleanup.
 	Door func(t testing.TB) *door.Door
-	// Handler, if set, answers the HTTP steps instead of the door's own routes: a
-	// whole server, say.
+	// Handler, if not nil, returns the handler of the HTTP steps, for example a
+	// whole server. By default the door's own routes handle them.
 	Handler func(t testing.TB) http.Handler
-	// Vars are known to every script from the beginning: ${name}.
+	// Vars are variables, ${name}, that every script may use from the start.
 	Vars map[string]string
 }
 
-// Run plays the scripts that glob names, each against a door of its own.
+// Run plays the scripts that glob matches, each against a new door from open.
 func Run(t *testing.T, glob string, open func(t testing.TB) *door.Door) {
 	t.Helper()
 	Suite{Glob: glob, Door: open}.Run(t)
 }
 
-// Run plays the suite's scripts, in parallel, each as a subtest. A suite
-// without scripts fails.
+// Run plays the suite's scripts in parallel, each as a subtest. It fails if no
+// file matches Glob.
 func (s Suite) Run(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob(s.Glob)
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no script is called %s: %v", s.Glob, err)
+		t.Fatalf("no script matches %s: %v", s.Glob, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), func(t *testing.T) {
@@ -104,6 +105,7 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
+// play plays one script, or rewrites it if OSTIARY_REWRITE is set.
 func (s Suite) play(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -125,10 +127,10 @@ func (s Suite) play(t *testing.T, file string) {
 			p.rewrite(st, got)
 			continue
 		}
-		if why := p.compare(st, got); why != "" {
+		if why := p.diff(st, got); why != "" {
 			t.Errorf("%s:%d: %s %s: %s\ngot:\n%s", file, st.line, st.method, p.fill(st.path), why, got)
-			if p.unknown(sc.steps[i+1:]) {
-				t.FailNow() // what follows needs what this step did not give
+			if p.unsetVars(sc.steps[i+1:]) {
+				t.FailNow() // later steps use a variable that this step did not set
 			}
 		}
 	}
@@ -141,13 +143,17 @@ func (s Suite) play(t *testing.T, file string) {
 	}
 }
 
-// player is a session under way.
+// player plays one script.
 type player struct {
+	// http handles the HTTP steps; nil if there is none.
 	http http.Handler
-	rpc  *caller
+	// rpc calls the door's gRPC services; nil if it has none.
+	rpc *rpcClient
+	// vars are the variables, by name.
 	vars map[string]string
 }
 
+// player opens a door and returns a player for one script.
 func (s Suite) player(t testing.TB) *player {
 	p := &player{vars: map[string]string{}}
 	for k, v := range s.Vars {
@@ -161,7 +167,7 @@ func (s Suite) player(t testing.TB) *player {
 		}
 		p.http = h
 		if len(d.Services) > 0 {
-			p.rpc = newCaller(t, d)
+			p.rpc = newRPCClient(t, d)
 		}
 	}
 	if s.Handler != nil {
@@ -170,7 +176,7 @@ func (s Suite) player(t testing.TB) *player {
 	return p
 }
 
-// handler serves a door's routes, and nothing around them.
+// handler serves a door's routes, without a server's authentication and limits.
 func handler(d *door.Door) (http.Handler, error) {
 	routes, err := door.NewRouter(d.Routes)
 	if err != nil {
@@ -181,11 +187,11 @@ func handler(d *door.Door) (http.Handler, error) {
 		route, methods := routes.Find(r.Method, r.URL.EscapedPath(), &p)
 		switch {
 		case route != nil:
-			most := route.BodyMax
-			if most == 0 {
-				most = door.BodyBytesMax
+			bodyMax := route.BodyMax
+			if bodyMax == 0 {
+				bodyMax = door.BodyBytesMax
 			}
-			r.Body = http.MaxBytesReader(w, r.Body, most)
+			r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
 			route.Serve(w, r, p)
 		case d.Missing != nil:
 			d.Missing(w, r, methods)
@@ -197,17 +203,17 @@ func handler(d *door.Door) (http.Handler, error) {
 	}), nil
 }
 
-// send plays a step's request.
-func (p *player) send(st *step) (*answer, error) {
+// send sends a step's request and returns the response.
+func (p *player) send(st *step) (*response, error) {
 	if st.method == methodGRPC {
-		return p.call(st)
+		return p.sendRPC(st)
 	}
 	target := p.fill(st.path)
 	r, err := http.NewRequest(st.method, "http://door.test"+target, strings.NewReader(p.fill(st.body)))
 	if err != nil {
 		return nil, err
 	}
-	// As a server sees it: the target as it was sent, the peer, no client's parts.
+	// Set the fields that a server sets and a client does not.
 	r.RequestURI, r.RemoteAddr, r.Host = target, "192.0.2.1:1234", "door.test"
 	for _, h := range st.headers {
 		if http.CanonicalHeaderKey(h.name) == "Host" {
@@ -218,5 +224,5 @@ func (p *player) send(st *step) (*answer, error) {
 	}
 	w := httptest.NewRecorder()
 	p.http.ServeHTTP(w, r)
-	return &answer{status: httpStatus(w.Code), header: w.Result().Header, body: w.Body.String()}, nil
+	return &response{status: httpStatus(w.Code), header: w.Result().Header, body: w.Body.String()}, nil
 }

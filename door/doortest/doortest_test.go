@@ -19,10 +19,11 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// echo is a small door: notes that can be put and read, and gRPC health.
+// echo returns a small door: notes that can be written and read, and gRPC
+// health checks.
 func echo(t testing.TB) *door.Door {
 	notes := map[string]string{}
-	say := func(w http.ResponseWriter, code int, format string, args ...any) {
+	reply := func(w http.ResponseWriter, code int, format string, args ...any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		fmt.Fprintf(w, format, args...)
@@ -32,21 +33,21 @@ func echo(t testing.TB) *door.Door {
 		{Method: "POST", Pattern: "/notes", Name: "Put", Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
 			body, err := door.ReadBody(r)
 			if err != nil {
-				say(w, http.StatusBadRequest, `{"error":%q}`, err.Error())
+				reply(w, http.StatusBadRequest, `{"error":%q}`, err.Error())
 				return
 			}
 			defer body.Free()
 			const id = "01HVMMBCMGZNT3SED4Z17ECXCA"
 			notes[id] = string(body.Bytes)
 			w.Header().Set("X-Id", id)
-			say(w, http.StatusCreated, `{"id":%q,"made":"2026-11-22T00:38:00.25Z","n":%d,"tags":["b","a"],"none":null}`, id, len(body.Bytes))
+			reply(w, http.StatusCreated, `{"id":%q,"made":"2026-11-22T00:38:00.25Z","n":%d,"tags":["b","a"],"none":null}`, id, len(body.Bytes))
 		}},
 		{Method: "GET", Pattern: "/notes/{id}", Name: "Get", Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
 			if note, ok := notes[p.At(0)]; ok {
-				say(w, http.StatusOK, "%s", note)
+				reply(w, http.StatusOK, "%s", note)
 				return
 			}
-			say(w, http.StatusNotFound, `{"error":"there is no note %s"}`, p.At(0))
+			reply(w, http.StatusNotFound, `{"error":"there is no note %s"}`, p.At(0))
 		}},
 		{Method: "GET", Pattern: "/notes/{id}/text", Name: "Text", Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
 			io.WriteString(w, "plain "+r.Header.Get("X-Word")+"\n")
@@ -63,7 +64,8 @@ func echo(t testing.TB) *door.Door {
 	return d
 }
 
-// odd answers one name with a code of its own.
+// odd is a health server that returns a code outside of the standard ones for
+// the service "odd".
 type odd struct{ *health.Server }
 
 func (o odd) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
@@ -75,12 +77,12 @@ func (o odd) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*health
 
 func TestPlay(t *testing.T) { Run(t, "testdata/*.http", echo) }
 
-// TestDiffers: whatever an answer has that a script does not, is said.
-func TestDiffers(t *testing.T) {
+// TestDiff checks the description of every kind of difference.
+func TestDiff(t *testing.T) {
 	t.Parallel()
 	const body = `{"id":"01HVMMBCMGZNT3SED4Z17ECXCA","at":"2026-11-22T00:38:00Z","n":1,"list":["a","b"],"x":null}`
 	p := &player{vars: map[string]string{}}
-	got := &answer{status: "200", header: http.Header{"X-A": {"1"}}, body: body}
+	got := &response{status: "200", header: http.Header{"X-A": {"1"}}, body: body}
 	for _, c := range []struct {
 		want, why string
 	}{
@@ -101,7 +103,7 @@ func TestDiffers(t *testing.T) {
 		{"200\n\n" + strings.Replace(body, `"x":null`, `"x":null,"y":1`, 1), `no member "y"`},
 		{"200\n\n" + strings.Replace(body, `["a","b"]`, `["b","a"]`, 1), "$.list[0]"},
 		{"200\n\n" + strings.Replace(body, `["a","b"]`, `["<in any order>","b","a"]`, 1), ""},
-		{"200\n\n" + strings.Replace(body, `["a","b"]`, `["<in any order>","b","b"]`, 1), "no item is"},
+		{"200\n\n" + strings.Replace(body, `["a","b"]`, `["<in any order>","b","b"]`, 1), "no item matches"},
 		{"200\n\n" + strings.Replace(body, `["a","b"]`, `["a"]`, 1), "2 items, want 1"},
 		{"200\n\n" + strings.Replace(body, `01HVMMBCMGZNT3SED4Z17ECXCA`, `<ulid:id>`, 1), ""},
 		{"200\n\n" + strings.Replace(body, `01HVMMBCMGZNT3SED4Z17ECXCA`, `${id}`, 1), ""},
@@ -113,19 +115,20 @@ func TestDiffers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", c.want, err)
 		}
-		if why := p.compare(&sc.steps[0], got); (c.why == "") != (why == "") || !strings.Contains(why, c.why) {
-			t.Errorf("%s\nsays %q, want %q", c.want, why, c.why)
+		if why := p.diff(&sc.steps[0], got); (c.why == "") != (why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s\ngot difference %q, want %q", c.want, why, c.why)
 		}
 	}
 	for _, body := range []string{`{"a":1,"a":1}`, `{"a":`, `[1`, `{"a":1}}`, strings.Repeat("[", depthMax+2)} {
 		if _, err := readValues(body); err == nil {
-			t.Errorf("%.20q is read", body)
+			t.Errorf("%.20q is accepted", body)
 		}
 	}
 }
 
-// TestRewrite: a script that expects nothing is filled in, and then holds for
-// other ids and times; one that holds stays as it is.
+// TestRewrite checks that a rewrite fills in a script that expects nothing, so
+// that it passes with other ids and times, and that it leaves a script that
+// passes as it is.
 func TestRewrite(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/notes.http")
@@ -148,13 +151,13 @@ func TestRewrite(t *testing.T) {
 		if st.wantBody != before.wantBody || st.status != before.status {
 			t.Errorf("line %d: rewritten to\n%s", st.line, st.wantBody)
 		}
-		st.status, st.wantsBody, st.wantBody = "", false, ""
+		st.status, st.comparesBody, st.wantBody = "", false, ""
 		p.rewrite(st, got)
-		if why := p.compare(st, got); why != "" {
+		if why := p.diff(st, got); why != "" {
 			t.Errorf("line %d: %s", st.line, why)
 		}
 		if strings.Contains(st.wantBody, "01HV") || strings.Contains(st.wantBody, "2026") {
-			t.Errorf("line %d: what changes is in it:\n%s", st.line, st.wantBody)
+			t.Errorf("line %d: a volatile value was kept:\n%s", st.line, st.wantBody)
 		}
 	}
 }
@@ -164,12 +167,12 @@ func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{"", "GET /", "----\n200", "GET\n----\n200", "GET x\n----\n", "GET /a b\n----\n", "GET /\nX\n----\n",
 		"GET /\n----\n200 OK\n", "GET /\n----\n200\nbody\n", "GET /\n----\n----\n", "# only\n----\n"} {
 		if _, err := parse(text); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
-// FuzzParse: what is read prints as what is read again.
+// FuzzParse checks that parse reads back what String prints.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.http")
 	if err != nil {
@@ -198,7 +201,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzValue: a value prints as a value that encoding/json reads the same.
+// FuzzValue checks that a printed value is valid JSON and reads back the same.
 func FuzzValue(f *testing.F) {
 	f.Add(`{"a":[1,"<ulid>",null,true,{"b":"\u2028"}]} 2`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -212,7 +215,7 @@ func FuzzValue(f *testing.F) {
 			if err != nil || len(again) != 1 || !json.Valid([]byte(v.String())) {
 				t.Fatalf("%q: %v", v, err)
 			}
-			if why := p.value(v, again[0], "$"); why != "" && !strings.Contains(text, "<") && !strings.Contains(text, "$") && !strings.Contains(text, `\`) {
+			if why := p.diffValue(v, again[0], "$"); why != "" && !strings.Contains(text, "<") && !strings.Contains(text, "$") && !strings.Contains(text, `\`) {
 				t.Fatalf("%q: %s", v, why)
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// placeholders are what may stand in an expected string.
+// placeholders maps the placeholders within a string to the pattern that they
+// match.
 var placeholders = map[string]string{
 	"any":   `(?s:.*)`,
 	"time":  `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)`,
@@ -18,7 +19,9 @@ var placeholders = map[string]string{
 	"token": `[^\s]+`,
 }
 
-// Of these a whole string consists.
+// wholeNumber and wholeValue are placeholders that must be the whole string.
+// anyOrder marks an array whose order does not matter. noHeader is the expected
+// value of a header that must be absent.
 const (
 	wholeNumber = "number"
 	wholeValue  = "value"
@@ -27,12 +30,12 @@ const (
 )
 
 var (
-	placeholder = regexp.MustCompile(`<(any|time|ulid|uuid|hex|token)(?::([A-Za-z_][A-Za-z0-9_]*))?>`)
-	wholeHolder = regexp.MustCompile(`^<(number|value)(?::([A-Za-z_][A-Za-z0-9_]*))?>$`)
-	variable    = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	placeholder      = regexp.MustCompile(`<(any|time|ulid|uuid|hex|token)(?::([A-Za-z_][A-Za-z0-9_]*))?>`)
+	wholePlaceholder = regexp.MustCompile(`^<(number|value)(?::([A-Za-z_][A-Za-z0-9_]*))?>$`)
+	variable         = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// fill puts variables in their places; unknown ones stay.
+// fill replaces the variables in s by their values. Unset variables stay.
 func (p *player) fill(s string) string {
 	if !strings.Contains(s, "${") {
 		return s
@@ -45,8 +48,8 @@ func (p *player) fill(s string) string {
 	})
 }
 
-// unknown says whether steps use a variable that has no value.
-func (p *player) unknown(steps []step) bool {
+// unsetVars reports whether a request of steps uses a variable that is not set.
+func (p *player) unsetVars(steps []step) bool {
 	for _, st := range steps {
 		if variable.MatchString(p.fill(st.path + st.body)) {
 			return true
@@ -55,23 +58,24 @@ func (p *player) unknown(steps []step) bool {
 	return false
 }
 
-// compare says how an answer differs from what a step expects, or "".
-func (p *player) compare(st *step, got *answer) string {
+// diff describes how a response differs from what a step expects; "" if it does
+// not.
+func (p *player) diff(st *step, got *response) string {
 	if st.status != got.status {
 		return fmt.Sprintf("status %s, want %s", got.status, st.status)
 	}
 	for _, h := range st.wantHeaders {
-		if why := p.compareHeader(h, got.header); why != "" {
+		if why := p.diffHeader(h, got.header); why != "" {
 			return why
 		}
 	}
-	if !st.wantsBody {
+	if !st.comparesBody {
 		return ""
 	}
 	want, wantErr := readValues(st.wantBody)
 	have, haveErr := readValues(got.body)
 	if wantErr != nil || len(want) == 0 {
-		if !p.text(st.wantBody, strings.TrimRight(got.body, " \t\r\n")) {
+		if !p.matchText(st.wantBody, strings.TrimRight(got.body, " \t\r\n")) {
 			return fmt.Sprintf("body is not\n%s", st.wantBody)
 		}
 		return ""
@@ -83,14 +87,15 @@ func (p *player) compare(st *step, got *answer) string {
 		return fmt.Sprintf("%d JSON values, want %d", len(have), len(want))
 	}
 	for i := range want {
-		if why := p.value(want[i], have[i], "$"); why != "" {
+		if why := p.diffValue(want[i], have[i], "$"); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-func (p *player) compareHeader(want header, got http.Header) string {
+// diffHeader describes how a response's headers differ from an expected one.
+func (p *player) diffHeader(want header, got http.Header) string {
 	values := got.Values(want.name)
 	if want.value == noHeader {
 		if len(values) > 0 {
@@ -98,15 +103,15 @@ func (p *player) compareHeader(want header, got http.Header) string {
 		}
 		return ""
 	}
-	if slices.ContainsFunc(values, func(v string) bool { return p.text(want.value, v) }) {
+	if slices.ContainsFunc(values, func(v string) bool { return p.matchText(want.value, v) }) {
 		return ""
 	}
 	return fmt.Sprintf("header %s: %q, want %q", want.name, values, want.value)
 }
 
-// text says whether got is what a string with placeholders expects, and keeps
-// what named ones stand for.
-func (p *player) text(want, got string) bool {
+// matchText reports whether got matches a string with placeholders. If so, it
+// sets the variables of named placeholders.
+func (p *player) matchText(want, got string) bool {
 	names, re := pattern(p.fill(want))
 	if re == nil {
 		return p.fill(want) == got
@@ -123,7 +128,8 @@ func (p *player) text(want, got string) bool {
 	return true
 }
 
-// pattern compiles a string with placeholders; nil is a string without.
+// pattern compiles a string with placeholders. It returns the name of each
+// placeholder, "" if it has none. re is nil if there are no placeholders.
 func pattern(want string) (names []string, re *regexp.Regexp) {
 	at, expr := 0, "^"
 	for _, m := range placeholder.FindAllStringSubmatchIndex(want, -1) {
@@ -139,17 +145,18 @@ func pattern(want string) (names []string, re *regexp.Regexp) {
 	}
 	re, err := regexp.Compile(expr + regexp.QuoteMeta(want[at:]) + "$")
 	if err != nil {
-		return nil, nil // quoted and fixed parts alone: it compiles
+		return nil, nil // unreachable: all parts are quoted or constant
 	}
 	return names, re
 }
 
-// value says how a JSON value differs from the expected one at a path, or "".
-func (p *player) value(want, got *value, at string) string {
+// diffValue describes how a JSON value differs from the expected one; "" if it
+// does not. path leads to the value.
+func (p *player) diffValue(want, got *value, path string) string {
 	if want.kind == kindString {
-		if m := wholeHolder.FindStringSubmatch(want.text); m != nil {
+		if m := wholePlaceholder.FindStringSubmatch(want.text); m != nil {
 			if m[1] == wholeNumber && got.kind != kindNumber {
-				return fmt.Sprintf("%s: %s, want a number", at, got)
+				return fmt.Sprintf("%s: %s, want a number", path, got)
 			}
 			if m[2] != "" {
 				p.vars[m[2]] = got.String()
@@ -158,65 +165,67 @@ func (p *player) value(want, got *value, at string) string {
 		}
 	}
 	if want.kind != got.kind {
-		return fmt.Sprintf("%s: %s, want %s", at, got, want)
+		return fmt.Sprintf("%s: %s, want %s", path, got, want)
 	}
 	switch want.kind {
 	case kindObject:
-		return p.object(want, got, at)
+		return p.diffObject(want, got, path)
 	case kindArray:
-		return p.array(want, got, at)
+		return p.diffArray(want, got, path)
 	case kindString:
-		if !p.text(want.text, got.text) {
-			return fmt.Sprintf("%s: %q, want %q", at, got.text, p.fill(want.text))
+		if !p.matchText(want.text, got.text) {
+			return fmt.Sprintf("%s: %q, want %q", path, got.text, p.fill(want.text))
 		}
 	default:
 		if want.text != got.text {
-			return fmt.Sprintf("%s: %s, want %s", at, got.text, want.text)
+			return fmt.Sprintf("%s: %s, want %s", path, got.text, want.text)
 		}
 	}
 	return ""
 }
 
-func (p *player) object(want, got *value, at string) string {
+// diffObject is diffValue for objects.
+func (p *player) diffObject(want, got *value, path string) string {
 	for i, name := range want.names {
 		j := slices.Index(got.names, p.fill(name))
 		if j < 0 {
-			return fmt.Sprintf("%s: no member %q", at, name)
+			return fmt.Sprintf("%s: no member %q", path, name)
 		}
-		if why := p.value(want.items[i], got.items[j], at+"."+name); why != "" {
+		if why := p.diffValue(want.items[i], got.items[j], path+"."+name); why != "" {
 			return why
 		}
 	}
 	for _, name := range got.names {
 		if !slices.ContainsFunc(want.names, func(w string) bool { return p.fill(w) == name }) {
-			return fmt.Sprintf("%s: unexpected member %q", at, name)
+			return fmt.Sprintf("%s: unexpected member %q", path, name)
 		}
 	}
 	return ""
 }
 
-func (p *player) array(want, got *value, at string) string {
+// diffArray is diffValue for arrays.
+func (p *player) diffArray(want, got *value, path string) string {
 	items := want.items
-	bag := len(items) > 0 && items[0].kind == kindString && items[0].text == anyOrder
-	if bag {
+	anyOrderOK := len(items) > 0 && items[0].kind == kindString && items[0].text == anyOrder
+	if anyOrderOK {
 		items = items[1:]
 	}
 	if len(items) != len(got.items) {
-		return fmt.Sprintf("%s: %d items, want %d", at, len(got.items), len(items))
+		return fmt.Sprintf("%s: %d items, want %d", path, len(got.items), len(items))
 	}
-	left := slices.Clone(got.items)
+	remaining := slices.Clone(got.items)
 	for i, w := range items {
-		if !bag {
-			if why := p.value(w, got.items[i], fmt.Sprintf("%s[%d]", at, i)); why != "" {
+		if !anyOrderOK {
+			if why := p.diffValue(w, got.items[i], fmt.Sprintf("%s[%d]", path, i)); why != "" {
 				return why
 			}
 			continue
 		}
-		j := slices.IndexFunc(left, func(g *value) bool { return p.value(w, g, at) == "" })
+		j := slices.IndexFunc(remaining, func(g *value) bool { return p.diffValue(w, g, path) == "" })
 		if j < 0 {
-			return fmt.Sprintf("%s: no item is %s", at, w)
+			return fmt.Sprintf("%s: no item matches %s", path, w)
 		}
-		left = slices.Delete(left, j, j+1)
+		remaining = slices.Delete(remaining, j, j+1)
 	}
 	return ""
 }

@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// lineMax is the longest answer that stays on one line when it is rewritten.
+// lineMax is the length of the longest JSON value that a rewrite keeps on one
+// line, in bytes.
 const lineMax = 120
 
-// looksLike are placeholders that OSTIARY_REWRITE puts in by itself: whole
-// strings that will be others in the next run.
-var looksLike = map[string]*regexp.Regexp{
+// volatile maps a placeholder to strings that differ in every run. A rewrite
+// replaces them.
+var volatile = map[string]*regexp.Regexp{
 	"<ulid>": regexp.MustCompile(`^` + placeholders["ulid"] + `$`),
 	"<time>": regexp.MustCompile(`^` + placeholders["time"] + `$`),
 	"<uuid>": regexp.MustCompile(`^` + placeholders["uuid"] + `$`),
 }
 
-// rewrite makes a step expect what was got.
-func (p *player) rewrite(st *step, got *answer) {
+// rewrite changes a step so that it expects the response.
+func (p *player) rewrite(st *step, got *response) {
 	st.status = got.status
 	for i, h := range st.wantHeaders {
-		if p.compareHeader(h, got.header) == "" {
+		if p.diffHeader(h, got.header) == "" {
 			continue
 		}
 		st.wantHeaders[i].value = noHeader
@@ -31,13 +32,13 @@ func (p *player) rewrite(st *step, got *answer) {
 			st.wantHeaders[i].value = values[0]
 		}
 	}
-	if p.compare(st, got) == "" && st.wantsBody {
+	if p.diff(st, got) == "" && st.comparesBody {
 		return
 	}
-	st.wantsBody = true
+	st.comparesBody = true
 	have, err := readValues(got.body)
 	if err != nil || len(have) == 0 {
-		if body := strings.TrimRight(got.body, " \t\r\n"); !p.text(st.wantBody, body) {
+		if body := strings.TrimRight(got.body, " \t\r\n"); !p.matchText(st.wantBody, body) {
 			st.wantBody = body
 		}
 		return
@@ -52,37 +53,39 @@ func (p *player) rewrite(st *step, got *answer) {
 		if i < len(want) {
 			old = want[i]
 		}
-		lines = append(lines, show(p.merge(old, v)))
+		lines = append(lines, formatValue(p.merge(old, v)))
 	}
 	st.wantBody = strings.Join(lines, "\n")
 }
 
-// merge returns got with the placeholders of old where they fit.
+// merge returns got, with the parts of old that match it. So placeholders of
+// the script stay if they still fit.
 func (p *player) merge(old, got *value) *value {
-	if old != nil && p.value(old, got, "") == "" {
+	if old != nil && p.diffValue(old, got, "") == "" {
 		return old
 	}
 	switch got.kind {
 	case kindString:
-		return &value{kind: kindString, text: p.general(got.text)}
+		return &value{kind: kindString, text: p.generalize(got.text)}
 	case kindArray, kindObject:
 		out := &value{kind: got.kind, names: got.names}
 		for i, item := range got.items {
-			var was *value
+			var oldItem *value
 			if old != nil && old.kind == got.kind {
 				if got.kind == kindArray && i < len(old.items) {
-					was = old.items[i]
+					oldItem = old.items[i]
 				} else if j := slices.Index(old.names, nameAt(got, i)); j >= 0 {
-					was = old.items[j]
+					oldItem = old.items[j]
 				}
 			}
-			out.items = append(out.items, p.merge(was, item))
+			out.items = append(out.items, p.merge(oldItem, item))
 		}
 		return out
 	}
 	return got
 }
 
+// nameAt returns the name of an object's member; "" for an array.
 func nameAt(v *value, i int) string {
 	if i < len(v.names) {
 		return v.names[i]
@@ -90,9 +93,9 @@ func nameAt(v *value, i int) string {
 	return ""
 }
 
-// general puts variables and placeholders where a string will be another one
-// next time.
-func (p *player) general(s string) string {
+// generalize replaces what differs in every run: values of variables by the
+// variables, and volatile strings by placeholders.
+func (p *player) generalize(s string) string {
 	names := make([]string, 0, len(p.vars))
 	for name := range p.vars {
 		names = append(names, name)
@@ -103,7 +106,7 @@ func (p *player) general(s string) string {
 			s = strings.ReplaceAll(s, v, "${"+name+"}")
 		}
 	}
-	for holder, re := range looksLike {
+	for holder, re := range volatile {
 		if re.MatchString(s) {
 			return holder
 		}
@@ -111,8 +114,9 @@ func (p *player) general(s string) string {
 	return s
 }
 
-// show prints a value on a line if it is short, else indented.
-func show(v *value) string {
+// formatValue prints a value on one line if it fits into lineMax, else
+// indented.
+func formatValue(v *value) string {
 	line := v.String()
 	if len(line) <= lineMax {
 		return line

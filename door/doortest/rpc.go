@@ -25,10 +25,10 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// caller is a connection to a door's gRPC services, in memory.
-type caller struct{ conn *grpc.ClientConn }
+// rpcClient calls a door's gRPC services over a connection in memory.
+type rpcClient struct{ conn *grpc.ClientConn }
 
-func newCaller(t testing.TB, d *door.Door) *caller {
+func newRPCClient(t testing.TB, d *door.Door) *rpcClient {
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
 	for _, s := range d.Services {
@@ -46,11 +46,11 @@ func newCaller(t testing.TB, d *door.Door) *caller {
 		server.Stop()
 		<-done
 	})
-	return &caller{conn}
+	return &rpcClient{conn}
 }
 
-// call plays a GRPC step.
-func (p *player) call(st *step) (*answer, error) {
+// sendRPC sends the request of a GRPC step.
+func (p *player) sendRPC(st *step) (*response, error) {
 	if p.rpc == nil {
 		return nil, errors.New("the door has no gRPC services")
 	}
@@ -61,7 +61,7 @@ func (p *player) call(st *step) (*answer, error) {
 	}
 	sd, ok := found.(protoreflect.ServiceDescriptor)
 	if !ok {
-		return nil, fmt.Errorf("%s is no service", service)
+		return nil, fmt.Errorf("%s is not a service", service)
 	}
 	method := sd.Methods().ByName(protoreflect.Name(name))
 	if method == nil {
@@ -80,8 +80,9 @@ func (p *player) call(st *step) (*answer, error) {
 	return p.rpc.stream(ctx, st.path, method, request)
 }
 
-// stream calls a method, unary ones as streams of one, and collects what comes.
-func (c *caller) stream(ctx context.Context, path string, m protoreflect.MethodDescriptor, request *dynamicpb.Message) (*answer, error) {
+// stream calls a method and collects its responses. It treats a unary call as a
+// stream with one response.
+func (c *rpcClient) stream(ctx context.Context, path string, m protoreflect.MethodDescriptor, request *dynamicpb.Message) (*response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	desc := &grpc.StreamDesc{StreamName: string(m.Name()), ServerStreams: m.IsStreamingServer(), ClientStreams: m.IsStreamingClient()}
@@ -98,16 +99,16 @@ func (c *caller) stream(ctx context.Context, path string, m protoreflect.MethodD
 		if err = s.RecvMsg(got); err != nil {
 			break
 		}
-		text, fail := protojson.MarshalOptions{UseProtoNames: true}.Marshal(got)
-		if fail != nil {
-			return nil, fail
+		text, marshalErr := protojson.MarshalOptions{UseProtoNames: true}.Marshal(got)
+		if marshalErr != nil {
+			return nil, marshalErr
 		}
 		lines = append(lines, string(text))
 		if !desc.ServerStreams {
 			err = io.EOF
 		}
 	}
-	out := &answer{status: codes.OK.String(), header: http.Header{}}
+	out := &response{status: codes.OK.String(), header: http.Header{}}
 	if err != io.EOF {
 		failed := status.Convert(err)
 		out.status = codeName(failed.Code())
@@ -123,6 +124,7 @@ func (c *caller) stream(ctx context.Context, path string, m protoreflect.MethodD
 	return out, nil
 }
 
+// addMetadata adds gRPC metadata to headers.
 func addMetadata(h http.Header, md metadata.MD) {
 	for k, values := range md {
 		for _, v := range values {
@@ -131,7 +133,8 @@ func addMetadata(h http.Header, md metadata.MD) {
 	}
 }
 
-// codeName is a code's name, or its number where a protocol has its own.
+// codeName returns a code's name, or its number for a code that a protocol
+// defines itself.
 func codeName(c codes.Code) string {
 	if name := c.String(); !strings.Contains(name, "(") {
 		return name
@@ -139,6 +142,7 @@ func codeName(c codes.Code) string {
 	return strconv.Itoa(int(c))
 }
 
+// rpcError returns an error as the script's JSON.
 func rpcError(s *status.Status) string {
 	out := `{"message": ` + quote(s.Message())
 	if details := s.Proto().GetDetails(); len(details) > 0 {

@@ -10,40 +10,53 @@ import (
 const (
 	// methodGRPC is the method of a step that calls a gRPC service.
 	methodGRPC = "GRPC"
-	lineAnswer = "----"
-	lineStep   = "===="
+	// responseLine separates the request from the expected response.
+	responseLine = "----"
+	// stepLine separates steps.
+	stepLine = "===="
 )
 
-// script is a session.
+// script is a parsed file.
 type script struct{ steps []step }
 
-// step is a request and its expected answer.
+// step is a request and its expected response.
 type step struct {
-	line     int // where it begins, from 1
+	// line is the line of the file that the step begins in, from 1.
+	line int
+	// comments are the lines above the request.
 	comments []string
-	method   string
-	path     string
-	headers  []header
-	hasBody  bool
-	body     string // without the line end at its end
+	// method is an HTTP method or methodGRPC.
+	method string
+	// path is the path with its query or, for gRPC, "/package.Service/Method".
+	path    string
+	headers []header
+	// hasBody is true if the request has a body; body is without its final line
+	// end.
+	hasBody bool
+	body    string
 
-	status      string
+	// status is the expected HTTP status, or the name or number of a gRPC code.
+	status string
+	// wantHeaders are the headers to compare.
 	wantHeaders []header
-	wantsBody   bool
-	wantBody    string
+	// comparesBody is true if the response's body must equal wantBody.
+	comparesBody bool
+	wantBody     string
 }
 
+// header is one line of headers.
 type header struct{ name, value string }
 
-// answer is what a door said.
-type answer struct {
+// response is a door's response, over HTTP or gRPC.
+type response struct {
+	// status has the form of step.status.
 	status string
 	header http.Header
 	body   string
 }
 
-// String shows an answer as a script would have it, with every header.
-func (a *answer) String() string {
+// String formats a response as a script shows it, with all headers.
+func (a *response) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, a.status)
 	for name, values := range a.header {
@@ -57,11 +70,11 @@ func (a *answer) String() string {
 
 func httpStatus(code int) string { return strconv.Itoa(code) }
 
-// parse reads a script.
+// parse reads a script. An error names the line of the step.
 func parse(text string) (*script, error) {
 	sc := &script{}
 	line := 1
-	for _, part := range splitLines(text, lineStep) {
+	for _, part := range splitLines(text, stepLine) {
 		st, err := parseStep(part, line)
 		if err != nil {
 			return nil, fmt.Errorf("step at line %d: %w", line, err)
@@ -72,7 +85,7 @@ func parse(text string) (*script, error) {
 	return sc, nil
 }
 
-// splitLines cuts a text at lines that are sep.
+// splitLines splits a text at the lines that equal sep.
 func splitLines(text, sep string) (parts []string) {
 	var part strings.Builder
 	for line := range strings.Lines(text) {
@@ -86,11 +99,12 @@ func splitLines(text, sep string) (parts []string) {
 	return append(parts, part.String())
 }
 
+// parseStep reads one step that begins at line.
 func parseStep(text string, line int) (st step, err error) {
 	st.line = line
-	halves := splitLines(text, lineAnswer)
+	halves := splitLines(text, responseLine)
 	if len(halves) != 2 {
-		return st, fmt.Errorf("wants one line of %s, has %d", lineAnswer, len(halves)-1)
+		return st, fmt.Errorf("found %d lines of %s, expected one", len(halves)-1, responseLine)
 	}
 	lines := linesOf(halves[0])
 	for len(lines) > 0 && (strings.HasPrefix(lines[0], "#") || strings.TrimSpace(lines[0]) == "") {
@@ -99,27 +113,28 @@ func parseStep(text string, line int) (st step, err error) {
 		st.line++
 	}
 	if len(lines) == 0 {
-		return st, fmt.Errorf("no request")
+		return st, fmt.Errorf("expected a request, found only comments")
 	}
 	var ok bool
 	if st.method, st.path, ok = strings.Cut(lines[0], " "); !ok || st.method == "" || !strings.HasPrefix(st.path, "/") && !strings.HasPrefix(st.path, "${") ||
 		strings.ContainsAny(st.path, " \t") {
-		return st, fmt.Errorf("request %q is not \"METHOD /path\"", lines[0])
+		return st, fmt.Errorf("invalid request %q: expected \"METHOD /path\"", lines[0])
 	}
 	if st.headers, st.hasBody, st.body, err = parseMessage(lines[1:]); err != nil {
 		return st, err
 	}
 	lines = linesOf(halves[1])
 	if len(lines) == 0 {
-		return st, nil // a status that OSTIARY_REWRITE is to fill in
+		return st, nil // OSTIARY_REWRITE fills in the status
 	}
 	if st.status = strings.TrimSpace(lines[0]); strings.ContainsAny(st.status, " \t") {
-		return st, fmt.Errorf("status %q is not one word", lines[0])
+		return st, fmt.Errorf("invalid status %q: expected one word", lines[0])
 	}
-	st.wantHeaders, st.wantsBody, st.wantBody, err = parseMessage(lines[1:])
+	st.wantHeaders, st.comparesBody, st.wantBody, err = parseMessage(lines[1:])
 	return st, err
 }
 
+// linesOf returns the lines of a text without their line ends.
 func linesOf(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimRight(line, "\r\n"))
@@ -127,7 +142,7 @@ func linesOf(text string) (lines []string) {
 	return lines
 }
 
-// parseMessage reads headers, a blank line and a body.
+// parseMessage reads headers and, after a blank line, a body.
 func parseMessage(lines []string) (headers []header, hasBody bool, body string, err error) {
 	for i, line := range lines {
 		if strings.TrimSpace(line) == "" {
@@ -135,19 +150,19 @@ func parseMessage(lines []string) (headers []header, hasBody bool, body string, 
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, false, "", fmt.Errorf("header %q is not \"Name: value\"", line)
+			return nil, false, "", fmt.Errorf("invalid header %q: expected \"Name: value\"", line)
 		}
 		headers = append(headers, header{name, strings.TrimSpace(value)})
 	}
 	return headers, false, "", nil
 }
 
-// String prints a script so that parse reads it back.
+// String formats a script. parse reads the result back.
 func (sc *script) String() string {
 	var b strings.Builder
 	for i := range sc.steps {
 		if i > 0 {
-			fmt.Fprintln(&b, lineStep)
+			fmt.Fprintln(&b, stepLine)
 		}
 		st := &sc.steps[i]
 		for _, c := range st.comments {
@@ -155,10 +170,10 @@ func (sc *script) String() string {
 		}
 		fmt.Fprintf(&b, "%s %s\n", st.method, st.path)
 		printMessage(&b, st.headers, st.hasBody, st.body)
-		fmt.Fprintln(&b, lineAnswer)
+		fmt.Fprintln(&b, responseLine)
 		if st.status != "" {
 			fmt.Fprintln(&b, st.status)
-			printMessage(&b, st.wantHeaders, st.wantsBody, st.wantBody)
+			printMessage(&b, st.wantHeaders, st.comparesBody, st.wantBody)
 		}
 	}
 	return b.String()

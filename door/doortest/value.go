@@ -9,6 +9,7 @@ import (
 	"strings"
 )
 
+// kind is the type of a JSON value.
 type kind byte
 
 const (
@@ -20,19 +21,24 @@ const (
 	kindObject
 )
 
-// value is a JSON value that knows its members' order.
+// value is a JSON value. Unlike a map, it keeps the order of an object's
+// members.
 type value struct {
-	kind  kind
-	text  string // of a string its meaning, of a number, bool or null its spelling
+	kind kind
+	// text is the content of a string, and the JSON text of a number, a boolean
+	// or null.
+	text string
+	// names are the names of an object's members.
 	names []string
+	// items are an array's items, or the values of an object's members.
 	items []*value
 }
 
-// depthMax bounds how deep a body's values nest.
+// depthMax bounds the nesting of a body's values.
 const depthMax = 1000
 
-// readValues reads a sequence of JSON values. A member that is there twice is
-// an error: two readers could take different ones.
+// readValues reads a sequence of JSON values. A duplicate member is an error,
+// because two parsers could choose different values for it.
 func readValues(text string) (values []*value, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
@@ -52,9 +58,10 @@ func readValues(text string) (values []*value, err error) {
 	}
 }
 
+// readValue reads the value that begins with token, at the given nesting depth.
 func readValue(dec *json.Decoder, token json.Token, depth int) (*value, error) {
 	if depth > depthMax {
-		return nil, fmt.Errorf("nested deeper than %d", depthMax)
+		return nil, fmt.Errorf("nested deeper than %d levels", depthMax)
 	}
 	switch t := token.(type) {
 	case nil:
@@ -72,9 +79,10 @@ func readValue(dec *json.Decoder, token json.Token, depth int) (*value, error) {
 		}
 		return v, v.readItems(dec, depth)
 	}
-	return nil, fmt.Errorf("unexpected %v", token)
+	return nil, fmt.Errorf("unexpected token %v", token)
 }
 
+// readItems reads the items of an array, or the members of an object.
 func (v *value) readItems(dec *json.Decoder, depth int) error {
 	for {
 		token, err := dec.Token()
@@ -90,7 +98,7 @@ func (v *value) readItems(dec *json.Decoder, depth int) error {
 		if v.kind == kindObject {
 			name, _ := token.(string)
 			if slices.Contains(v.names, name) {
-				return fmt.Errorf("member %q twice", name)
+				return fmt.Errorf("duplicate member %q", name)
 			}
 			v.names = append(v.names, name)
 			if token, err = dec.Token(); err != nil {
@@ -105,7 +113,7 @@ func (v *value) readItems(dec *json.Decoder, depth int) error {
 	}
 }
 
-// String prints a value on one line, as compact as JSON is.
+// String formats a value as JSON on one line.
 func (v *value) String() string {
 	var b strings.Builder
 	v.write(&b)
@@ -137,6 +145,7 @@ func (v *value) write(b *strings.Builder) {
 	}
 }
 
+// quote returns a JSON string. It does not escape HTML characters.
 func quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
