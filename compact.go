@@ -17,7 +17,7 @@ const (
 
 func wantsCompaction(v *graph.View) bool {
 	st := v.Stats()
-	return st.Names-st.LiveNames >= deadNamesMin && v.Dead() > deadShareMax
+	return st.Names-st.LiveNames >= deadNamesMin && v.DeadShare() > deadShareMax
 }
 
 // Compact reclaims the memory of names that are no longer used. It holds the

@@ -406,7 +406,7 @@ const selectsScan = 1024
 // selects says whether a filter selects a tuple that is live after the group's
 // entries so far. A view of them costs more than it tells of a few.
 func (g *group) selects(f rel.Filter) bool {
-	if !g.batch.May(f) {
+	if !g.batch.MayMatch(f) {
 		return false
 	}
 	changes := 0

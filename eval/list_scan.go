@@ -134,7 +134,7 @@ func (s *scan) look(n graph.Node, id string, there bool) {
 	if s.settler != nil && n != 0 {
 		truth = s.settler.truth(&s.settler.root, s.settler.canonical(n))
 	}
-	if truth == expr.False || !there && !s.view.Tells(n, len(s.t.Attributes) > 0, q.b.s.Options.StarIsOrdinary) {
+	if truth == expr.False || !there && !s.view.InUse(n, len(s.t.Attributes) > 0, q.b.s.Options.StarIsOrdinary) {
 		return
 	}
 	if id == "" {

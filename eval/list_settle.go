@@ -95,7 +95,7 @@ func (w *walk) settler(nodes int) *settler {
 func (s *settler) canonical(n graph.Node) graph.Node {
 	q := &s.w.q
 	if q.view != nil {
-		return q.view.First(n)
+		return q.view.FirstNode(n)
 	}
 	own := q.r.KindOf(n)
 	for _, k := range s.kinds {

@@ -157,7 +157,7 @@ func (c *crowd) bring() {
 func (c *crowd) read() {
 	c.there = false
 	for n := c.objects.Next(); n != 0 && c.page.w.visit(1); n = c.objects.Next() {
-		if c.view.Stands(n, c.relation, c.star) {
+		if c.view.IsSubject(n, c.relation, c.star) {
 			c.stored, c.there = PositionOf(c.view.ID(n)), true
 			return
 		}

@@ -108,7 +108,7 @@ func (q *query) ends(k graph.Kind, kinds []graph.Kind, id string) (object graph.
 		return q.first(kinds, id)
 	}
 	by := kinds[0]
-	for i := 1; i < len(kinds) && !v.Knows(by); i++ { // a view may be older than the binding
+	for i := 1; i < len(kinds) && !v.HasKind(by); i++ { // a view may be older than the binding
 		by = kinds[i]
 	}
 	var subject graph.Name

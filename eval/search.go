@@ -72,7 +72,7 @@ func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outc
 //go:noinline // its lists would cost every question the time to clear them
 func (q *query) walkedFar(r *route, n graph.Node) outcome {
 	if q.view != nil && q.node != 0 {
-		q.touched = q.view.Lists(q.node).Touch() // joins read what the subject is in
+		q.touched = q.view.Lists(q.node).Prefetch() // joins read what the subject is in
 	}
 	var near nearby
 	w := search{q: q, id: q.searches, near: &near}

@@ -19,11 +19,11 @@ type Batch struct {
 	base     *View // start with the changes that View has applied
 	detached bool
 
-	pending *pending                  // nil while there is none
-	values  btree.Map[uint64, string] // an edited version of base.values
-	beside  int64                     // change of View.beside
-	owners  []Node                    // whose attributes changed
-	touched uint32                    // what touch read, so that the compiler keeps the reads
+	pending    *pending                  // nil while there is none
+	values     btree.Map[uint64, string] // an edited version of base.values
+	extraBytes int64                     // change of View.beside
+	owners     []Node                    // whose attributes changed
+	prefetched uint32                    // what touch read, so that the compiler keeps the reads
 }
 
 // change is what a batch does to one tuple.
@@ -60,17 +60,17 @@ func (b *Batch) Add(t rel.Tuple) error {
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 	}
-	c, d, err := b.g.ends(t)
+	c, d, err := b.g.tupleNodes(t)
 	if err != nil {
 		return err
 	}
-	at := b.change(c)
+	at := b.changeOf(c)
 	at.present, at.detail = true, d
 	return nil
 }
 
 // ends gives t's nodes and detail.
-func (g *Graph) ends(t rel.Tuple) (c change, d *Detail, err error) {
+func (g *Graph) tupleNodes(t rel.Tuple) (c change, d *Detail, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d, err = g.details.detail(&t); err != nil {
@@ -91,11 +91,11 @@ func (g *Graph) ends(t rel.Tuple) (c change, d *Detail, err error) {
 
 // Remove removes the tuple with a key and says whether there was one.
 func (b *Batch) Remove(k rel.Key) bool {
-	c, ok := b.known(k)
+	c, ok := b.findNodes(k)
 	if !ok {
 		return false
 	}
-	at := b.change(c)
+	at := b.changeOf(c)
 	was := at.present
 	at.present, at.detail = false, nil
 	return was
@@ -105,7 +105,7 @@ func (b *Batch) Remove(k rel.Key) bool {
 func (b *Batch) RemoveMatching(f rel.Filter) int {
 	v, n := b.View(), 0
 	for p := range v.Tuples(f, Position{}) {
-		at := b.change(change{
+		at := b.changeOf(change{
 			object: p.Object, subject: p.Subject,
 			objectKind: v.kindOf(p.Object), subjectKind: v.kindOf(p.Subject),
 		})
@@ -123,7 +123,7 @@ func (b *Batch) Has(k rel.Key) bool {
 
 // Get returns the tuple with a key as it is after the batch's changes.
 func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
-	c, ok := b.known(k)
+	c, ok := b.findNodes(k)
 	if !ok {
 		return rel.Tuple{}, false
 	}
@@ -144,22 +144,22 @@ func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 }
 
 // known finds the nodes of a key among all that the lineage has by now.
-func (b *Batch) known(k rel.Key) (c change, ok bool) {
+func (b *Batch) findNodes(k rel.Key) (c change, ok bool) {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
 	if k.Relation == "" {
 		return c, false
 	}
-	if c.object, c.objectKind, ok = b.g.find(ObjectKind(k.Object, k.Relation), k.Object.ID); ok {
-		c.subject, c.subjectKind, ok = b.g.find(SubjectKind(k.Subject), k.Subject.ID)
+	if c.object, c.objectKind, ok = b.g.findNode(ObjectKind(k.Object, k.Relation), k.Object.ID); ok {
+		c.subject, c.subjectKind, ok = b.g.findNode(SubjectKind(k.Subject), k.Subject.ID)
 	}
 	return c, ok
 }
 
 // find finds a node among all that the lineage has by now; g.mu is held.
-func (g *Graph) find(kind KindName, id string) (n Node, k Kind, ok bool) {
-	if k, ok = g.known(kind); ok {
-		n, ok = g.spine.nodeOf(g.spine.lookup(g, g.spine.kinds[k].typ, id), k)
+func (g *Graph) findNode(kind KindName, id string) (n Node, k Kind, ok bool) {
+	if k, ok = g.findKind(kind); ok {
+		n, ok = g.symbols.nodeOf(g.symbols.lookup(g, g.symbols.kinds[k].typ, id), k)
 	}
 	return n, k, ok
 }
@@ -167,20 +167,20 @@ func (g *Graph) find(kind KindName, id string) (n Node, k Kind, ok bool) {
 // May says whether a tuple that f selects may be there, before or after the
 // batch's changes: false is sure, and costs little for an object of which
 // nothing was ever said.
-func (b *Batch) May(f rel.Filter) bool {
+func (b *Batch) MayMatch(f rel.Filter) bool {
 	if f.ObjectType == "" || f.ObjectID == "" || f.Relation == "" {
 		return true
 	}
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	_, _, ok := b.g.find(KindName{Type: f.ObjectType, Relation: f.Relation}, f.ObjectID)
+	_, _, ok := b.g.findNode(KindName{Type: f.ObjectType, Relation: f.Relation}, f.ObjectID)
 	return ok
 }
 
 // work returns the batch's pending changes, with memory to add to.
-func (b *Batch) work() *pending {
+func (b *Batch) ensurePending() *pending {
 	if b.pending == nil {
-		if b.pending, _ = b.g.scratch.Get().(*pending); b.pending == nil {
+		if b.pending, _ = b.g.pendingPool.Get().(*pending); b.pending == nil {
 			b.pending = new(pending)
 		}
 	}
@@ -188,8 +188,8 @@ func (b *Batch) work() *pending {
 }
 
 // change returns the place of what the batch does to c's tuple, until the next.
-func (b *Batch) change(c change) *change {
-	p := b.work()
+func (b *Batch) changeOf(c change) *change {
+	p := b.ensurePending()
 	if at := p.find(c.object, c.subject); at != nil {
 		return at
 	}
@@ -214,13 +214,13 @@ func (b *Batch) SetAttribute(a rel.Attribute) error {
 	if err != nil {
 		return err
 	}
-	name, err := b.g.attr(a.Name)
+	name, err := b.g.internAttribute(a.Name)
 	if err != nil {
 		return err
 	}
-	b.dropValue(n, name)
+	b.deleteValue(n, name)
 	b.values.Set(pair(uint32(n), name), strings.Clone(a.Value))
-	b.beside += attributeBytes + int64(len(a.Value))
+	b.extraBytes += attributeBytes + int64(len(a.Value))
 	b.owners = append(b.owners, n)
 	return nil
 }
@@ -229,7 +229,7 @@ func (b *Batch) SetAttribute(a rel.Attribute) error {
 func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	now := View{g: b.g, spine: b.g.spine}
+	now := View{g: b.g, symbols: b.g.symbols}
 	k, ok := now.Kind(KindName{Type: o.Type})
 	if !ok {
 		return false
@@ -238,8 +238,8 @@ func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
 	if !ok {
 		return false
 	}
-	a, ok := now.attr(b.g, name)
-	return ok && b.dropValue(n, a)
+	a, ok := now.findAttribute(b.g, name)
+	return ok && b.deleteValue(n, a)
 }
 
 // RemoveAttributes removes the attributes of objects of a type, of an id, of a
@@ -254,10 +254,10 @@ func (b *Batch) RemoveAttributes(objectType, objectID, name string) int {
 	return n
 }
 
-func (b *Batch) dropValue(n Node, name uint32) bool {
+func (b *Batch) deleteValue(n Node, name uint32) bool {
 	old, ok := b.values.Delete(pair(uint32(n), name))
 	if ok {
-		b.beside -= attributeBytes + int64(len(old))
+		b.extraBytes -= attributeBytes + int64(len(old))
 		b.owners = append(b.owners, n)
 	}
 	return ok
@@ -269,10 +269,10 @@ func (b *Batch) View() *View {
 	if b.pending == nil && len(b.owners) == 0 {
 		return b.base
 	}
-	b.base = b.flush(b.work())
+	b.base = b.flush(b.ensurePending())
 	b.pending.reset()
-	b.g.scratch.Put(b.pending)
-	b.pending, b.owners, b.beside = nil, b.owners[:0], 0
+	b.g.pendingPool.Put(b.pending)
+	b.pending, b.owners, b.extraBytes = nil, b.owners[:0], 0
 	return b.base
 }
 
@@ -292,17 +292,17 @@ func (b *Batch) Publish() (*View, error) {
 func (b *Batch) flush(p *pending) *View {
 	v := *b.base
 	b.g.mu.Lock()
-	v.spine, v.names, v.nodes = b.g.spine, b.g.count, b.g.given
+	v.symbols, v.nameCount, v.nodeCount = b.g.symbols, b.g.nameCount, b.g.nodeCount
 	b.g.mu.Unlock()
 	v.values, b.values = b.values, b.values.Edit()
 	v.details = v.details.Edit()
-	v.beside += b.beside
+	v.extraBytes += b.extraBytes
 
 	edits := slices.Grow(p.edits[:0], 2*len(p.changes))
 	for i := range p.changes {
 		edits = p.changes[i].apply(&v, edits)
 	}
-	edits = p.sorted(edits)
+	edits = p.sortEdits(edits)
 	p.edits = edits
 	v.rewrite(edits)
 	b.recount(&v, edits)
@@ -314,13 +314,13 @@ func (c *change) apply(v *View, edits []edit) []edit {
 	key := pair(uint32(c.object), uint32(c.subject))
 	if c.before.Detailed() {
 		if old, ok := v.details.Get(key); ok && old != c.detail {
-			v.beside -= old.bytes()
+			v.extraBytes -= old.bytes()
 			v.details.Delete(key)
 		}
 	}
 	if c.detail != nil {
 		if old, _ := v.details.Get(key); old != c.detail {
-			v.beside += c.detail.bytes()
+			v.extraBytes += c.detail.bytes()
 			v.details.Set(key, c.detail)
 		}
 	}
@@ -328,9 +328,9 @@ func (c *change) apply(v *View, edits []edit) []edit {
 		return edits
 	}
 	if c.present && !c.had {
-		v.tuples++
+		v.tupleCount++
 	} else if !c.present {
-		v.tuples--
+		v.tupleCount--
 	}
 	detailed := c.detail != nil
 	return append(edits,
@@ -342,11 +342,11 @@ func (c *change) apply(v *View, edits []edit) []edit {
 // them.
 func (v *View) rewrite(edits []edit) {
 	v.top = slices.Clone(v.top)
-	ed, _ := v.g.editors.Get().(*editor)
+	ed, _ := v.g.editorPool.Get().(*editor)
 	if ed == nil {
 		ed = new(editor)
 	}
-	defer v.g.editors.Put(ed)
+	defer v.g.editorPool.Put(ed)
 	var (
 		dir *directory
 		p   *page
@@ -354,25 +354,25 @@ func (v *View) rewrite(edits []edit) {
 	for lastDir, lastPage := -1, -1; len(edits) > 0; {
 		n := edits[0].node
 		if t := int(n >> directoryAt); t != lastDir {
-			dir, lastDir = v.ownDirectory(t), t
+			dir, lastDir = v.copyDirectory(t), t
 		}
 		if q := int(n >> pageAt); q != lastPage {
-			p, lastPage = v.ownPage(dir, q&directoryMask), q
+			p, lastPage = v.copyPage(dir, q&directoryMask), q
 		}
 		count := 0
 		for count < len(edits) && edits[count].node>>blockBits == n>>blockBits {
 			count++
 		}
 		seg := &p[n>>segmentAt&pageMask]
-		v.segments -= seg.bytes()
+		v.segmentBytes -= seg.bytes()
 		*seg = ed.apply(seg, edits[:count])
-		v.segments += seg.bytes()
+		v.segmentBytes += seg.bytes()
 		edits = edits[count:]
 	}
 }
 
 // ownDirectory puts a copy of the t-th directory in v, whose top is its own.
-func (v *View) ownDirectory(t int) *directory {
+func (v *View) copyDirectory(t int) *directory {
 	for len(v.top) <= t {
 		v.top = append(v.top, nil)
 	}
@@ -380,19 +380,19 @@ func (v *View) ownDirectory(t int) *directory {
 	if v.top[t] != nil {
 		*d = *v.top[t]
 	} else {
-		v.segments += directoryBytes
+		v.segmentBytes += directoryBytes
 	}
 	v.top[t] = d
 	return d
 }
 
 // ownPage puts a copy of a page in d, which is v's own.
-func (v *View) ownPage(d *directory, at int) *page {
+func (v *View) copyPage(d *directory, at int) *page {
 	p := new(page)
 	if d[at] != nil {
 		*p = *d[at]
 	} else {
-		v.segments += pageBytes
+		v.segmentBytes += pageBytes
 	}
 	d[at] = p
 	return p
@@ -413,11 +413,11 @@ func (b *Batch) recount(v *View, edits []edit) {
 	}
 	var names []uint32 // that had a node come to life or die
 	for _, n := range nodes {
-		was, is := b.base.live(n), v.live(n)
+		was, is := b.base.isLive(n), v.isLive(n)
 		if was == is {
 			continue
 		}
-		names = append(names, v.nodeName(n))
+		names = append(names, v.nameOffset(n))
 		if is {
 			v.liveNodes++
 		} else {
@@ -426,7 +426,7 @@ func (b *Batch) recount(v *View, edits []edit) {
 	}
 	slices.Sort(names)
 	for _, off := range slices.Compact(names) {
-		was, is := b.base.liveName(&v.spine, off), v.liveName(&v.spine, off)
+		was, is := b.base.isNameLive(&v.symbols, off), v.isNameLive(&v.symbols, off)
 		switch {
 		case is && !was:
 			v.liveNames++

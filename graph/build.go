@@ -17,19 +17,19 @@ type adjacency struct {
 	edges []Edge
 }
 
-func (a *adjacency) of(n Node) []Edge { return a.edges[a.ends[n-1]:a.ends[n]] }
+func (a *adjacency) edgesOf(n Node) []Edge { return a.edges[a.ends[n-1]:a.ends[n]] }
 
 // adjacencies sorts pairs by either end, at the same time.
-func adjacencies(pairs [][]loadPair, tuples, nodes int) (there, back adjacency) {
+func sortPairs(pairs [][]loadPair, tuples, nodes int) (byObject, bySubject adjacency) {
 	var other sync.WaitGroup
-	other.Go(func() { back = adjacencyBack(pairs, tuples, nodes) })
-	there = adjacencyThere(pairs, tuples, nodes)
+	other.Go(func() { bySubject = adjacencyBySubject(pairs, tuples, nodes) })
+	byObject = adjacencyByObject(pairs, tuples, nodes)
 	other.Wait()
-	return there, back
+	return byObject, bySubject
 }
 
 // adjacencyThere sorts pairs by object, by counting.
-func adjacencyThere(pairs [][]loadPair, tuples, nodes int) adjacency {
+func adjacencyByObject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
 	for _, chunk := range pairs {
 		for _, p := range chunk {
@@ -46,7 +46,7 @@ func adjacencyThere(pairs [][]loadPair, tuples, nodes int) adjacency {
 }
 
 // adjacencyBack sorts pairs by subject, by counting.
-func adjacencyBack(pairs [][]loadPair, tuples, nodes int) adjacency {
+func adjacencyBySubject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
 	for _, chunk := range pairs {
 		for _, p := range chunk {
@@ -76,10 +76,10 @@ func (a *adjacency) put(n Node, e Edge) {
 }
 
 // build makes all segments of v, with as many goroutines as can run.
-func (v *View) build(there, back adjacency) error {
+func (v *View) buildSegments(byObject, bySubject adjacency) error {
 	directories := (len(v.blocks)<<blockBits + 1<<directoryAt - 1) >> directoryAt
 	for t := range directories {
-		v.ownDirectory(t)
+		v.copyDirectory(t)
 	}
 	var (
 		next  atomic.Int64
@@ -89,14 +89,14 @@ func (v *View) build(there, back adjacency) error {
 	)
 	for range min(runtime.GOMAXPROCS(0), directories) {
 		group.Go(func() {
-			b := builder{v: v, there: there, back: back}
+			b := builder{v: v, byObject: byObject, bySubject: bySubject}
 			for t := next.Add(1) - 1; t < int64(directories) && b.err == nil; t = next.Add(1) - 1 {
 				b.directory(int(t))
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			v.segments += b.bytes
-			v.liveNodes += b.live
+			v.segmentBytes += b.bytes
+			v.liveNodes += b.liveNodes
 			if first == nil {
 				first = b.err
 			}
@@ -108,15 +108,15 @@ func (v *View) build(there, back adjacency) error {
 
 // builder makes segments of adjacencies. Its buffers are used again.
 type builder struct {
-	v           *View
-	there, back adjacency
-	enc         encoder
-	keys        []uint64 // side and edge
-	list        []Edge
+	v                   *View
+	byObject, bySubject adjacency
+	enc                 encoder
+	keys                []uint64 // side and edge
+	list                []Edge
 
-	bytes int64 // of what it made
-	live  int   // nodes
-	err   error
+	bytes     int64 // of what it made
+	liveNodes int   // nodes
+	err       error
 }
 
 // directory fills the t-th directory of the view.
@@ -146,15 +146,15 @@ func (b *builder) segment(first Node) segment {
 	for i := range Node(blockSize) {
 		n := first | i
 		b.keys = b.keys[:0]
-		for _, e := range b.there.of(n) {
+		for _, e := range b.byObject.edgesOf(n) {
 			b.keys = append(b.keys, uint64(forward(b.v.kindOf(e.Node())))<<32|uint64(e))
 		}
-		for _, e := range b.back.of(n) {
+		for _, e := range b.bySubject.edgesOf(n) {
 			b.keys = append(b.keys, uint64(reverse(b.v.kindOf(e.Node())))<<32|uint64(e))
 		}
 		if len(b.keys) > 0 {
-			b.live++
-			b.enc.node(int(i))
+			b.liveNodes++
+			b.enc.beginNode(int(i))
 			b.node(n)
 		}
 	}
@@ -177,9 +177,9 @@ func (b *builder) node(n Node) {
 			b.list = append(b.list, e)
 		}
 		if len(b.list) <= inlineMax {
-			b.enc.list(s, ListOf(b.list))
+			b.enc.addList(s, ListOf(b.list))
 		} else {
-			b.enc.list(s, copiedList(b.list))
+			b.enc.addList(s, copiedList(b.list))
 		}
 	}
 }

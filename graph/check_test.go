@@ -38,9 +38,9 @@ type checker struct {
 
 func (c *checker) node(n Node, k Kind) error {
 	v := c.v
-	if v.live(n) {
+	if v.isLive(n) {
 		c.liveNodes++
-		c.names[v.nodeName(n)] = true
+		c.names[v.nameOffset(n)] = true
 		if m, ok := v.Node(k, v.ID(n)); !ok || m != n {
 			return fmt.Errorf("G4: its name leads to %d, %v", m, ok)
 		}
@@ -173,7 +173,7 @@ func (c *checker) list(n Node, k Kind, s side, l List) error {
 	if count != l.Len() || count == 0 {
 		return fmt.Errorf("G3: %d edges are counted %d", count, l.Len())
 	}
-	if l.Len() <= inlineMax && l.more != nil {
+	if l.Len() <= inlineMax && l.chunked != nil {
 		return fmt.Errorf("G3: %d edges stand outside", l.Len())
 	}
 	return nil
@@ -208,14 +208,14 @@ func (c *checker) counts() error {
 		what      string
 		got, want int
 	}{
-		{"tuples", v.tuples, c.forward},
+		{"tuples", v.tupleCount, c.forward},
 		{"tuples backwards", c.back, c.forward},
 		{"details", v.details.Len(), c.detailed},
 		{"live nodes", v.liveNodes, c.liveNodes},
 		{"live names", v.liveNames, len(c.names)},
 		{"attributes", v.values.Len(), attributes},
-		{"bytes of segments", int(v.segments), int(segments)},
-		{"bytes beside", int(v.beside), int(beside)},
+		{"bytes of segments", int(v.segmentBytes), int(segments)},
+		{"bytes beside", int(v.extraBytes), int(beside)},
 	} {
 		if p.got != p.want {
 			return fmt.Errorf("G6: %s are %d, the walk finds %d", p.what, p.got, p.want)

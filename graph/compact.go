@@ -26,22 +26,22 @@ func Compact(v *View) (*Graph, error) {
 }
 
 type compaction struct {
-	v    *View
-	g    *Graph
-	load *Loader
-	now  []Node // by old node, 0 if it has no new one yet
+	v        *View
+	g        *Graph
+	load     *Loader
+	newNodes []Node // by old node, 0 if it has no new one yet
 }
 
 // node returns the new node of an old one.
 func (c *compaction) node(n Node) (Node, error) {
-	if c.now[n] == 0 {
+	if c.newNodes[n] == 0 {
 		m, err := c.g.node(c.v.kindOf(n), c.v.ID(n))
 		if err != nil {
 			return 0, err
 		}
-		c.now[n] = m
+		c.newNodes[n] = m
 	}
-	return c.now[n], nil
+	return c.newNodes[n], nil
 }
 
 func (c *compaction) tuples() error {
@@ -90,9 +90,9 @@ func (c *compaction) tuple(o Node, e Edge) error {
 	var d *Detail
 	if e.Detailed() {
 		d, _ = c.v.details.Get(pair(uint32(o), uint32(e.Node())))
-		c.load.beside += d.bytes()
+		c.load.extraBytes += d.bytes()
 	}
-	c.load.add(newO, newS, d)
+	c.load.addPair(newO, newS, d)
 	return nil
 }
 
@@ -105,10 +105,10 @@ func (c *compaction) attributes() (err error) {
 			return false
 		}
 		var name uint32
-		if name, err = c.g.attr(c.v.attrs[uint32(k)]); err != nil {
+		if name, err = c.g.internAttribute(c.v.attributes[uint32(k)]); err != nil {
 			return false
 		}
-		c.load.value(n, name, value)
+		c.load.addValue(n, name, value)
 		return true
 	})
 	return err

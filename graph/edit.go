@@ -2,10 +2,10 @@ package graph
 
 // edit is one change of one list.
 type edit struct {
-	node Node // whose list
-	side side
-	edge Edge
-	del  bool
+	node   Node // whose list
+	side   side
+	edge   Edge
+	remove bool
 }
 
 // order is the order in which edits are applied: by segment, node and list.
@@ -30,8 +30,8 @@ func sign(less bool) int {
 
 // editor rebuilds segments. Its buffers are used again.
 type editor struct {
-	enc   encoder
-	merge []Edge
+	enc    encoder
+	merged []Edge
 }
 
 // apply returns old with the edits, all of its nodes, in order, one for each
@@ -48,9 +48,9 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 			to = uint32(edits[0].node) & (blockSize - 1)
 		}
 		if mixed {
-			ed.enc.span(old, at, to)
+			ed.enc.copySpan(old, at, to)
 		} else {
-			ed.copy(old, at, min(to, old.nodes()))
+			ed.copyNodes(old, at, min(to, old.nodes()))
 		}
 		if len(edits) == 0 {
 			return ed.enc.finish()
@@ -59,7 +59,7 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 		for n < len(edits) && edits[n].node == edits[0].node {
 			n++
 		}
-		ed.enc.node(int(to))
+		ed.enc.beginNode(int(to))
 		ed.applyNode(old.groups(to), edits[:n])
 		edits = edits[n:]
 		at = to + 1
@@ -67,12 +67,12 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 }
 
 // copy writes the nodes from from to before to of a uniform segment.
-func (ed *editor) copy(old *segment, from, to uint32) {
+func (ed *editor) copyNodes(old *segment, from, to uint32) {
 	for i := from; i < to; i++ {
-		ed.enc.node(int(i))
+		ed.enc.beginNode(int(i))
 		gs := old.groups(i)
 		for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
-			ed.enc.list(s, l)
+			ed.enc.addList(s, l)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func editUniform(old *segment, edits []edit) (segment, bool) {
 		switch {
 		case e.side != s || *at != 0 && at.Node() != e.edge.Node():
 			return segment{}, false
-		case e.del:
+		case e.remove:
 			*at = 0
 		default:
 			*at = e.edge
@@ -109,7 +109,7 @@ func (ed *editor) applyNode(old groups, edits []edit) {
 	s, l, ok := old.next()
 	for ok || len(edits) > 0 {
 		if len(edits) == 0 || ok && s < edits[0].side {
-			ed.enc.list(s, l)
+			ed.enc.addList(s, l)
 			s, l, ok = old.next()
 			continue
 		}
@@ -129,20 +129,20 @@ func (ed *editor) applyNode(old groups, edits []edit) {
 
 func (ed *editor) applyList(at side, l List, edits []edit) {
 	if l.Len() > inlineMax {
-		if longer, ok := appended(l, edits); ok {
+		if longer, ok := appendEdits(l, edits); ok {
 			l = longer
 		} else {
 			l = editLong(l, edits)
 		}
-		ed.enc.list(at, l)
+		ed.enc.addList(at, l)
 		return
 	}
-	ed.merge = mergeEdits(ed.merge[:0], l.first, edits)
-	if len(ed.merge) <= inlineMax {
-		ed.enc.list(at, ListOf(ed.merge))
+	ed.merged = mergeEdits(ed.merged[:0], l.first, edits)
+	if len(ed.merged) <= inlineMax {
+		ed.enc.addList(at, ListOf(ed.merged))
 		return
 	}
-	ed.enc.list(at, copiedList(ed.merge))
+	ed.enc.addList(at, copiedList(ed.merged))
 }
 
 // mergeEdits appends c with edits to dst.
@@ -157,7 +157,7 @@ func mergeEdits(dst, c []Edge, edits []edit) []Edge {
 		if len(c) > 0 && c[0].Node() == e.edge.Node() {
 			c = c[1:]
 		}
-		if !e.del {
+		if !e.remove {
 			dst = append(dst, e.edge)
 		}
 	}
@@ -218,13 +218,13 @@ func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
 	}
 	// Only the first may have a new neighbour, to be joined with.
 	out = appendChunk(out, l.Chunk(from))
-	if l.more == nil || to == from+1 {
+	if l.chunked == nil || to == from+1 {
 		return out
 	}
-	rest := l.more.rest
+	rest := l.chunked.rest
 	out = append(out, rest[from:min(to-1, len(rest))]...)
 	if to-1 > len(rest) {
-		out = append(out, l.more.last)
+		out = append(out, l.chunked.last)
 	}
 	return out
 }
@@ -245,5 +245,5 @@ func appendChunk(out [][]Edge, c []Edge) [][]Edge {
 		return append(out, c[:len(c):len(c)])
 	}
 	cut := copiedList(c)
-	return append(append(append(out, cut.first), cut.more.rest...), cut.more.last)
+	return append(append(append(out, cut.first), cut.chunked.rest...), cut.chunked.last)
 }

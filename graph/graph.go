@@ -80,17 +80,17 @@ func EdgeTo(n Node, detailed bool) Edge {
 // duplicates, immutable. Long lists come in several chunks, each sorted, one
 // after the other. The zero List is empty.
 type List struct {
-	first []Edge // the only chunk, or the first
-	more  *more  // of a list of several chunks; apart, since most lists have one
+	first   []Edge       // the only chunk, or the first
+	chunked *chunkedList // of a list of several chunks; apart, since most lists have one
 }
 
-type more struct {
-	rest [][]Edge // the chunks between the first and the last; none empty
-	last []Edge   // not empty
-	n    int      // edges of the whole list
+type chunkedList struct {
+	rest   [][]Edge // the chunks between the first and the last; none empty
+	last   []Edge   // not empty
+	length int      // edges of the whole list
 	// used is how much is written of the memory behind last, by whatever list
 	// begins with this one; nil where there is none to write to.
-	used *atomic.Int32
+	written *atomic.Int32
 }
 
 // ListOf returns a list of edges, which must be sorted by node, without
@@ -104,21 +104,21 @@ func ListOfChunks(n int, first []Edge, rest [][]Edge) List {
 		return List{first: first}
 	}
 	last := rest[k]
-	return List{first, &more{rest: rest[:k:k], last: last[:len(last):len(last)], n: n}}
+	return List{first, &chunkedList{rest: rest[:k:k], last: last[:len(last):len(last)], length: n}}
 }
 
 // Len returns the number of edges.
 func (l List) Len() int {
-	if l.more != nil {
-		return l.more.n
+	if l.chunked != nil {
+		return l.chunked.length
 	}
 	return len(l.first)
 }
 
 // Chunks returns the number of chunks.
 func (l List) Chunks() int {
-	if l.more != nil {
-		return 2 + len(l.more.rest)
+	if l.chunked != nil {
+		return 2 + len(l.chunked.rest)
 	}
 	return min(len(l.first), 1)
 }
@@ -128,15 +128,15 @@ func (l List) Chunk(i int) []Edge {
 	if i == 0 {
 		return l.first
 	}
-	if i > len(l.more.rest) {
-		return l.more.last
+	if i > len(l.chunked.rest) {
+		return l.chunked.last
 	}
-	return l.more.rest[i-1]
+	return l.chunked.rest[i-1]
 }
 
 // Find returns the edge to n.
 func (l List) Find(n Node) (Edge, bool) {
-	if l.more == nil {
+	if l.chunked == nil {
 		return find(l.first, n)
 	}
 	return find(l.Chunk(l.chunkOf(n, 0)), n)
@@ -145,7 +145,7 @@ func (l List) Find(n Node) (Edge, bool) {
 // FindFrom is Find for who looks for several nodes in their order: it begins
 // in the chunk that it returned for the last one, 0 for the first.
 func (l List) FindFrom(chunk int, n Node) (e Edge, ok bool, in int) {
-	if l.more == nil {
+	if l.chunked == nil {
 		e, ok = find(l.first, n)
 		return e, ok, 0
 	}
@@ -157,14 +157,14 @@ func (l List) FindFrom(chunk int, n Node) (e Edge, ok bool, in int) {
 // chunkOf returns the chunk of a chunked list that holds n if any does: the
 // first from from on whose last edge is not before n, or else the last chunk.
 func (l List) chunkOf(n Node, from int) int {
-	if l.more == nil || from == 0 && !lastBefore(l.first, n) {
+	if l.chunked == nil || from == 0 && !endsBefore(l.first, n) {
 		return 0
 	}
-	rest := l.more.rest
+	rest := l.chunked.rest
 	lo, hi := max(from-1, 0), len(rest) // the answer is in rest[lo:hi], or the last
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if lastBefore(rest[mid], n) {
+		if endsBefore(rest[mid], n) {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -174,7 +174,7 @@ func (l List) chunkOf(n Node, from int) int {
 }
 
 // lastBefore says whether every edge of c is before n.
-func lastBefore(c []Edge, n Node) bool {
+func endsBefore(c []Edge, n Node) bool {
 	return c[len(c)-1].Node() < n
 }
 
@@ -184,10 +184,10 @@ func find(c []Edge, n Node) (Edge, bool) {
 	if len(c) == 0 {
 		return 0, false
 	}
-	most, at := EdgeTo(n, true), 0
+	limit, at := EdgeTo(n, true), 0
 	for size := len(c); size > 1; {
 		half := size >> 1
-		if next := at + half; c[next] <= most {
+		if next := at + half; c[next] <= limit {
 			at = next
 		}
 		size -= half

@@ -306,7 +306,7 @@ func readInOrder(t *testing.T, v *graph.View) {
 	rank := func(id string) uint64 { return uint64(len(id))<<40 | uint64(id[len(id)-1]) }
 	o := v.Ordered("doc", rank)
 	for n := o.Next(); n != 0; n = o.Next() {
-		if v.Tells(n, true, false) {
+		if v.InUse(n, true, false) {
 			got++
 		}
 		if r := rank(v.ID(n)); r < last {
@@ -366,14 +366,14 @@ func TestChurn(t *testing.T) {
 			first = v.Bytes()
 		}
 	}
-	if d := g.View().Dead(); d < 0.9 || d > 0.96 {
+	if d := g.View().DeadShare(); d < 0.9 || d > 0.96 {
 		t.Errorf("%.2f of the names are dead", d)
 	}
 	c, err := graph.Compact(g.View())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.View().Bytes(); c.View().Dead() != 0 || got > first*11/10 {
-		t.Errorf("%d bytes after compaction, %d at first; %.2f dead", got, first, c.View().Dead())
+	if got := c.View().Bytes(); c.View().DeadShare() != 0 || got > first*11/10 {
+		t.Errorf("%d bytes after compaction, %d at first; %.2f dead", got, first, c.View().DeadShare())
 	}
 }

@@ -43,18 +43,18 @@ func (g *Graph) nameHash(typ uint32, id string) uint64 {
 
 // lookup finds the record of a name among those that s knows, nil if there is
 // none.
-func (s *spine) lookup(g *Graph, typ uint32, id string) []uint32 {
+func (s *symbols) lookup(g *Graph, typ uint32, id string) []uint32 {
 	return s.lookupHashed(g, g.nameHash(typ, id), typ, id)
 }
 
 // lookupTwo is lookup for two names at once: each step is begun for both before
 // the next, so that they wait for memory together.
-func (s *spine) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
+func (s *symbols) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
 	hashA, hashB := g.nameHash(typA, a), g.nameHash(typB, b)
-	offA := g.nameIndex[hashA>>(64-shardBits)].near(uint32(hashA))
-	offB := g.nameIndex[hashB>>(64-shardBits)].near(uint32(hashB))
-	recA, recB = word(s.names, offA), word(s.names, offB)
-	headA, headB := head(recA), head(recB)
+	offA := g.nameIndex[hashA>>(64-shardBits)].findNear(uint32(hashA))
+	offB := g.nameIndex[hashB>>(64-shardBits)].findNear(uint32(hashB))
+	recA, recB = wordsAt(s.names, offA), wordsAt(s.names, offB)
+	headA, headB := firstWord(recA), firstWord(recB)
 	if offA == 0 || headA != uint32(len(a))|typA<<idBits || recordID(recA) != a {
 		recA = s.lookupHashed(g, hashA, typA, a)
 	}
@@ -64,17 +64,17 @@ func (s *spine) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string
 	return recA, recB
 }
 
-func head(rec []uint32) uint32 {
+func firstWord(rec []uint32) uint32 {
 	if len(rec) == 0 {
 		return 0
 	}
 	return rec[0]
 }
 
-func (s *spine) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint32 {
+func (s *symbols) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint32 {
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
-		if rec := word(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
+		if rec := wordsAt(s.names, off); rec != nil && rec[0] == uint32(len(id))|typ<<idBits && recordID(rec) == id {
 			return rec
 		}
 	}
@@ -83,7 +83,7 @@ func (s *spine) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint32
 
 // word returns the words from off on to the end of their chunk, or nil where
 // the directory does not reach so far.
-func word(chunks [][]uint32, off uint32) []uint32 {
+func wordsAt(chunks [][]uint32, off uint32) []uint32 {
 	if c := off >> arenaBits; int(c) < len(chunks) {
 		// The shortest record has two words.
 		if chunk, i := chunks[c], off&arenaMask; int(i)+1 < len(chunk) {
@@ -103,64 +103,64 @@ func recordID(rec []uint32) string {
 }
 
 // nodeName returns the offset of a node's name, 0 if s does not know the node.
-func (s *spine) nodeName(n Node) uint32 {
-	if rec := s.record(n); rec != nil {
+func (s *symbols) nameOffset(n Node) uint32 {
+	if rec := s.nodeRecord(n); rec != nil {
 		return rec[0]
 	}
 	return 0
 }
 
-func (s *spine) record(n Node) []uint32 {
+func (s *symbols) nodeRecord(n Node) []uint32 {
 	if n > NodeMax {
 		return nil
 	}
-	return word(s.nodes, uint32(n)<<1)
+	return wordsAt(s.nodes, uint32(n)<<1)
 }
 
-// kin walks the nodes of a name.
-type kin struct {
-	s    *spine
-	rec  []uint32 // where the next link is, nil at the end
-	head int      // links left in the name record
+// walk walks the nodes of a name.
+type nodeWalk struct {
+	s         *symbols
+	link      []uint32 // where the next link is, nil at the end
+	linksLeft int      // links left in the name record
 }
 
-// kin begins a walk over the nodes in a name record, which may be nil.
-func (s *spine) kin(rec []uint32) kin {
+// walk begins a walk over the nodes in a name record, which may be nil.
+func (s *symbols) walkNodes(rec []uint32) nodeWalk {
 	if rec == nil {
-		return kin{}
+		return nodeWalk{}
 	}
-	return kin{s, rec[1:], recordNodes}
+	return nodeWalk{s, rec[1:], recordNodes}
 }
 
 // name returns the name record of a node, nil if s does not know the node.
-func (s *spine) name(n Node) []uint32 {
-	if off := s.nodeName(n); off != 0 {
-		return word(s.names, off)
+func (s *symbols) nameRecord(n Node) []uint32 {
+	if off := s.nameOffset(n); off != 0 {
+		return wordsAt(s.names, off)
 	}
 	return nil
 }
 
 // next returns the next node, or 0 at the end. Nodes that s does not know are
 // younger than those it knows: there it ends, too.
-func (k *kin) next() Node {
-	if len(k.rec) == 0 {
+func (k *nodeWalk) next() Node {
+	if len(k.link) == 0 {
 		return 0
 	}
-	n := Node(atomic.LoadUint32(&k.rec[0]))
-	rec := k.s.record(n)
-	if k.s.kindOf(n) == 0 || !k.s.knows(n) {
+	n := Node(atomic.LoadUint32(&k.link[0]))
+	rec := k.s.nodeRecord(n)
+	if k.s.kindOf(n) == 0 || !k.s.hasRecord(n) {
 		return 0
 	}
-	if k.head--; k.head > 0 {
-		k.rec = k.rec[1:]
+	if k.linksLeft--; k.linksLeft > 0 {
+		k.link = k.link[1:]
 	} else {
-		k.rec = rec[1:]
+		k.link = rec[1:]
 	}
 	return n
 }
 
 // kindOf returns a node's kind, 0 if s does not know it.
-func (s *spine) kindOf(n Node) Kind {
+func (s *symbols) kindOf(n Node) Kind {
 	if b := n >> blockBits; int(b) < len(s.blocks) {
 		return s.blocks[b]
 	}
@@ -171,33 +171,33 @@ func (s *spine) kindOf(n Node) Kind {
 // known before its youngest nodes are given: they are in place once the first
 // chunk has its whole size, but before that it moves as it grows, and an older
 // view keeps the smaller one.
-func (s *spine) knows(n Node) bool {
+func (s *symbols) hasRecord(n Node) bool {
 	if len(s.nodes[0]) == arenaChunk {
 		return true
 	}
-	rec := s.record(n)
+	rec := s.nodeRecord(n)
 	return rec != nil && rec[0] != 0
 }
 
 // nodeOf finds the node of a kind among those in a name record, which may be
 // nil.
-func (s *spine) nodeOf(rec []uint32, k Kind) (Node, bool) {
+func (s *symbols) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	if len(rec) < recordHead {
 		return 0, false
 	}
 	// Most walks end here; a name's first node never changes.
 	if n := Node(rec[1]); s.kindOf(n) == k {
-		return n, s.knows(n)
+		return n, s.hasRecord(n)
 	}
 	n := Node(atomic.LoadUint32(&rec[2]))
 	if n == 0 {
 		return 0, false
 	}
 	if s.kindOf(n) == k {
-		return n, s.knows(n)
+		return n, s.hasRecord(n)
 	}
-	kin := s.kin(rec)
-	for n := kin.next(); n != 0; n = kin.next() {
+	walk := s.walkNodes(rec)
+	for n := walk.next(); n != 0; n = walk.next() {
 		if s.kindOf(n) == k {
 			return n, true
 		}
@@ -211,7 +211,7 @@ func (g *Graph) node(k Kind, id string) (Node, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
-	return g.hashed(&loadName{kind: k, typ: g.spine.kinds[k].typ, id: id})
+	return g.findOrAddNode(&nodeKey{kind: k, typ: g.symbols.kinds[k].typ, id: id})
 }
 
 func checkID(id string) error {
@@ -223,7 +223,7 @@ func checkID(id string) error {
 
 // touchSlot reads where the search for a name begins, and returns the offset of
 // a name if one is there.
-func (g *Graph) touchSlot(n *loadName) uint32 {
+func (g *Graph) prefetchName(n *nodeKey) uint32 {
 	n.hash = g.nameHash(n.typ, n.id)
 	if p := g.nameIndex[n.hash>>(64-shardBits)].find(uint32(n.hash)); len(p.slots) > 0 {
 		return uint32(p.slots[p.at].Load())
@@ -232,9 +232,9 @@ func (g *Graph) touchSlot(n *loadName) uint32 {
 }
 
 // hashed is node for an id in bounds.
-func (g *Graph) hashed(n *loadName) (Node, error) {
-	if g.arriving != nil && g.arriving.of(n.typ).state != arrivalIndexed {
-		g.settle(n.typ)
+func (g *Graph) findOrAddNode(n *nodeKey) (Node, error) {
+	if g.loading != nil && g.loading.ofType(n.typ).state != namesIndexed {
+		g.indexType(n.typ)
 	}
 	h := n.hash
 	if h == 0 {
@@ -242,11 +242,11 @@ func (g *Graph) hashed(n *loadName) (Node, error) {
 	}
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
-		if rec := word(g.spine.names, off); rec[0] == uint32(len(n.id))|n.typ<<idBits && recordID(rec) == n.id {
-			return g.among(n.kind, off, rec)
+		if rec := wordsAt(g.symbols.names, off); rec[0] == uint32(len(n.id))|n.typ<<idBits && recordID(rec) == n.id {
+			return g.nodeOfName(n.kind, off, rec)
 		}
 	}
-	node, off, err := g.giveName(n.kind, n.typ, n.id)
+	node, off, err := g.addName(n.kind, n.typ, n.id)
 	if err == nil {
 		g.nameIndex[h>>(64-shardBits)].add(uint32(h), off)
 	}
@@ -254,19 +254,19 @@ func (g *Graph) hashed(n *loadName) (Node, error) {
 }
 
 // among finds or gives the node of a kind among those of a name.
-func (g *Graph) among(k Kind, off uint32, rec []uint32) (Node, error) {
-	if n, ok := g.spine.nodeOf(rec, k); ok {
+func (g *Graph) nodeOfName(k Kind, off uint32, rec []uint32) (Node, error) {
+	if n, ok := g.symbols.nodeOf(rec, k); ok {
 		return n, nil
 	}
-	end := g.spine.kin(rec)
+	end := g.symbols.walkNodes(rec)
 	for end.next() != 0 {
 	}
-	return g.giveNode(k, off, end)
+	return g.addNode(k, off, end)
 }
 
 // giveName adds a name whose first node is of kind k, and returns its offset. It
 // can be found when that is in the index.
-func (g *Graph) giveName(k Kind, typ uint32, id string) (Node, uint32, error) {
+func (g *Graph) addName(k Kind, typ uint32, id string) (Node, uint32, error) {
 	if typ > typeMax {
 		return 0, 0, fmt.Errorf("%w: it has %d types", ErrFull, typeMax)
 	}
@@ -274,43 +274,43 @@ func (g *Graph) giveName(k Kind, typ uint32, id string) (Node, uint32, error) {
 	if !ok {
 		return 0, 0, fmt.Errorf("%w: its names have 16 GiB", ErrFull)
 	}
-	g.spine.names = g.names.chunks
-	n, err := g.giveNode(k, off, kin{})
+	g.symbols.names = g.names.chunks
+	n, err := g.addNode(k, off, nodeWalk{})
 	if err != nil {
 		return 0, 0, err // the record is lost, and nothing refers to it
 	}
 	rec[0], rec[1] = uint32(len(id))|typ<<idBits, uint32(n)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[recordHead])), len(id)), id)
-	g.count++
+	g.nameCount++
 	return n, off, nil
 }
 
 // giveNode adds a node of kind k to the name at off; end is the end of a walk
-// over the name's nodes (the zero kin for a new name).
-func (g *Graph) giveNode(k Kind, off uint32, end kin) (Node, error) {
-	f := &g.fill[k]
+// over the name's nodes (the zero walk for a new name).
+func (g *Graph) addNode(k Kind, off uint32, end nodeWalk) (Node, error) {
+	f := &g.open[k]
 	if f.block == 0 || f.used == blockSize {
-		if (len(g.spine.blocks)+1)*blockSize > g.opts.NodesMax {
-			return 0, fmt.Errorf("%w: it has %d nodes", ErrFull, g.given)
+		if (len(g.symbols.blocks)+1)*blockSize > g.opts.NodesMax {
+			return 0, fmt.Errorf("%w: it has %d nodes", ErrFull, g.nodeCount)
 		}
 		small := len(g.nodes.chunks) == 1
 		g.nodes.alloc(2 * blockSize)
-		g.spine.nodes = g.nodes.chunks
-		*f = fill{block: uint32(len(g.spine.blocks))}
-		g.spine.blocks = append(g.spine.blocks, k)
+		g.symbols.nodes = g.nodes.chunks
+		*f = openBlock{block: uint32(len(g.symbols.blocks))}
+		g.symbols.blocks = append(g.symbols.blocks, k)
 		if small && end.s != nil {
 			// The first chunk may have moved to grow, and the link with it.
-			end = g.spine.kin(word(g.spine.names, off))
+			end = g.symbols.walkNodes(wordsAt(g.symbols.names, off))
 			for end.next() != 0 {
 			}
 		}
 	}
 	n := Node(f.block<<blockBits | f.used)
 	f.used++
-	g.given++
-	word(g.nodes.chunks, uint32(n)<<1)[0] = off
+	g.nodeCount++
+	wordsAt(g.nodes.chunks, uint32(n)<<1)[0] = off
 	if end.s != nil {
-		atomic.StoreUint32(&end.rec[0], uint32(n)) // the link that the walk ended at
+		atomic.StoreUint32(&end.link[0], uint32(n)) // the link that the walk ended at
 	}
 	return n, nil
 }

@@ -26,30 +26,30 @@ type Graph struct {
 	newest atomic.Pointer[View]
 	seed   maphash.Seed
 
-	kindIndex table
-	attrIndex table
-	nameIndex [nameShards]table
+	kindIndex      table
+	attributeIndex table
+	nameIndex      [nameShards]table
 
 	// mu guards what follows: everything that gives new numbers.
-	mu    sync.Mutex
-	spine spine // its directories are those of names and nodes
-	names arena
-	nodes arena
-	types map[string]uint32
+	mu      sync.Mutex
+	symbols symbols // its directories are those of names and nodes
+	names   arena
+	nodes   arena
+	types   map[string]uint32
 	// asked are kinds that writers asked for last.
-	asked kindsAsked
-	fill  []fill // by kind: where its next node goes
-	count int    // names
-	given int    // nodes
+	recent    recentKinds
+	open      []openBlock // by kind: where its next node goes
+	nameCount int         // names
+	nodeCount int         // nodes
 	// arriving is nil but while a Loader fills the lineage.
-	arriving *arrivals
+	loading *loadedNames
 
 	details detailCache
 
 	orders orders // of names, for who lists a type's objects
 
-	editors sync.Pool // of *editor
-	scratch sync.Pool // of *pending, empty
+	editorPool  sync.Pool // of *editor
+	pendingPool sync.Pool // of *pending, empty
 }
 
 // nameShards is how many tables hold the names: many, so that growing one moves
@@ -60,12 +60,12 @@ const (
 )
 
 // spine is what a view captures of its lineage. All of it only grows.
-type spine struct {
-	names  [][]uint32 // name records, see intern.go
-	nodes  [][]uint32 // node records
-	blocks []Kind     // the kind of each block of 64 nodes
-	kinds  []kindInfo // by Kind; [0] is no kind
-	attrs  []string   // names of attributes; [0] is none
+type symbols struct {
+	names      [][]uint32 // name records, see intern.go
+	nodes      [][]uint32 // node records
+	blocks     []Kind     // the kind of each block of 64 nodes
+	kinds      []kindInfo // by Kind; [0] is no kind
+	attributes []string   // names of attributes; [0] is none
 }
 
 type kindInfo struct {
@@ -75,7 +75,7 @@ type kindInfo struct {
 }
 
 // fill is a kind's newest block and the nodes given in it.
-type fill struct {
+type openBlock struct {
 	block uint32
 	used  uint32
 }
@@ -107,14 +107,14 @@ func New(opts Options) *Graph {
 		opts.NodesMax = NodeMax
 	}
 	g := &Graph{opts: opts, seed: maphash.MakeSeed(), types: map[string]uint32{}}
-	g.spine.kinds = make([]kindInfo, 1, 8)
-	g.spine.attrs = make([]string, 1)
-	g.spine.blocks = make([]Kind, 1, 8) // block 0 would hold node 0, which is none
-	g.fill = make([]fill, 1, 8)
+	g.symbols.kinds = make([]kindInfo, 1, 8)
+	g.symbols.attributes = make([]string, 1)
+	g.symbols.blocks = make([]Kind, 1, 8) // block 0 would hold node 0, which is none
+	g.open = make([]openBlock, 1, 8)
 	g.nodes.alloc(2 * blockSize)
 	g.names.alloc(1) // offset 0 is no name
-	g.spine.names, g.spine.nodes = g.names.chunks, g.nodes.chunks
-	g.newest.Store(&View{g: g, spine: g.spine})
+	g.symbols.names, g.symbols.nodes = g.names.chunks, g.nodes.chunks
+	g.newest.Store(&View{g: g, symbols: g.symbols})
 	return g
 }
 
@@ -131,10 +131,10 @@ func (g *Graph) Intern(k KindName) (Kind, error) {
 }
 
 func (g *Graph) intern(k KindName) (Kind, error) {
-	if n, ok := g.known(k); ok {
+	if n, ok := g.findKind(k); ok {
 		return n, nil
 	}
-	if len(g.spine.kinds) > KindMax {
+	if len(g.symbols.kinds) > KindMax {
 		return 0, fmt.Errorf("%w: it has %d kinds", ErrFull, KindMax)
 	}
 	typ, ok := g.types[k.Type]
@@ -148,18 +148,18 @@ func (g *Graph) intern(k KindName) (Kind, error) {
 		if err != nil {
 			return 0, err
 		}
-		if plain = p; len(g.spine.kinds) > KindMax {
+		if plain = p; len(g.symbols.kinds) > KindMax {
 			return 0, fmt.Errorf("%w: it has %d kinds", ErrFull, KindMax)
 		}
 	}
 	// The caller's strings may be parts of something large.
 	k.Type, k.Relation = strings.Clone(k.Type), strings.Clone(k.Relation)
-	n := Kind(len(g.spine.kinds))
+	n := Kind(len(g.symbols.kinds))
 	if plain == 0 {
 		plain = n
 	}
-	g.spine.kinds = append(g.spine.kinds, kindInfo{k, typ, plain})
-	g.fill = append(g.fill, fill{})
+	g.symbols.kinds = append(g.symbols.kinds, kindInfo{k, typ, plain})
+	g.open = append(g.open, openBlock{})
 	g.kindIndex.add(g.kindTag(k), uint32(n))
 	return n, nil
 }
@@ -173,7 +173,7 @@ func (g *Graph) kindTag(k KindName) uint32 {
 }
 
 // kind finds a kind by name, among those that s knows.
-func (s *spine) kind(index *table, tag uint32, k KindName) (Kind, bool) {
+func (s *symbols) findKind(index *table, tag uint32, k KindName) (Kind, bool) {
 	p := index.find(tag)
 	for ref := p.next(); ref != 0; ref = p.next() {
 		if int(ref) < len(s.kinds) && s.kinds[ref].name == k {
@@ -185,16 +185,16 @@ func (s *spine) kind(index *table, tag uint32, k KindName) (Kind, bool) {
 
 // kindsAsked remembers kinds by a hash of their names: the tuples of one writer
 // are mostly of the same few.
-type kindsAsked [8]Kind
+type recentKinds [8]Kind
 
 // known finds a kind by name among all that the lineage has by now; g.mu is
 // held.
-func (g *Graph) known(k KindName) (Kind, bool) {
-	place := &g.asked[kindPlace(&k)%len(g.asked)]
-	if n := *place; n != 0 && g.spine.kinds[n].name == k {
+func (g *Graph) findKind(k KindName) (Kind, bool) {
+	place := &g.recent[kindHash(&k)%len(g.recent)]
+	if n := *place; n != 0 && g.symbols.kinds[n].name == k {
 		return n, true
 	}
-	n, ok := g.spine.kind(&g.kindIndex, g.kindTag(k), k)
+	n, ok := g.symbols.findKind(&g.kindIndex, g.kindTag(k), k)
 	if ok {
 		*place = n
 	}
@@ -202,7 +202,7 @@ func (g *Graph) known(k KindName) (Kind, bool) {
 }
 
 // kindPlace tells names apart in little time.
-func kindPlace(k *KindName) int {
+func kindHash(k *KindName) int {
 	at := len(k.Type) + len(k.Relation)<<2
 	if k.Relation != "" {
 		at ^= int(k.Relation[0]) << 1
@@ -211,25 +211,25 @@ func kindPlace(k *KindName) int {
 }
 
 // attr returns the number of an attribute's name, a new one if need be.
-func (g *Graph) attr(name string) (uint32, error) {
-	if n, ok := g.spine.attr(g, name); ok {
+func (g *Graph) internAttribute(name string) (uint32, error) {
+	if n, ok := g.symbols.findAttribute(g, name); ok {
 		return n, nil
 	}
-	n := len(g.spine.attrs)
+	n := len(g.symbols.attributes)
 	if n >= AttributeNamesMax {
 		return 0, fmt.Errorf("%w: it has %d names of attributes", ErrFull, n)
 	}
-	g.spine.attrs = append(g.spine.attrs, strings.Clone(name))
-	g.attrIndex.add(g.attrTag(name), uint32(n))
+	g.symbols.attributes = append(g.symbols.attributes, strings.Clone(name))
+	g.attributeIndex.add(g.attributeTag(name), uint32(n))
 	return uint32(n), nil
 }
 
-func (g *Graph) attrTag(name string) uint32 { return uint32(maphash.String(g.seed, name) >> 32) }
+func (g *Graph) attributeTag(name string) uint32 { return uint32(maphash.String(g.seed, name) >> 32) }
 
-func (s *spine) attr(g *Graph, name string) (uint32, bool) {
-	p := g.attrIndex.find(g.attrTag(name))
+func (s *symbols) findAttribute(g *Graph, name string) (uint32, bool) {
+	p := g.attributeIndex.find(g.attributeTag(name))
 	for ref := p.next(); ref != 0; ref = p.next() {
-		if int(ref) < len(s.attrs) && s.attrs[ref] == name {
+		if int(ref) < len(s.attributes) && s.attributes[ref] == name {
 			return ref, true
 		}
 	}

@@ -157,7 +157,7 @@ func TestLongList(t *testing.T) {
 			must(t, err)
 			check(t, g.View())
 		}
-		if st := g.View().Stats(); st.LiveNames != 0 || st.LiveNodes != 0 || g.View().Dead() != 1 {
+		if st := g.View().Stats(); st.LiveNames != 0 || st.LiveNodes != 0 || g.View().DeadShare() != 1 {
 			t.Fatalf("%+v", st)
 		}
 		check(t, first)

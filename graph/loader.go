@@ -17,20 +17,20 @@ type Loader struct {
 	start *View
 
 	// The caller's side.
-	waiting []loadTuple // whose names are not looked up yet
-	kinds   kindCache
-	cache   detailCache
-	values  []btree.Entry[uint64, string]
-	beside  int64
+	buffered    []loadTuple // whose names are not looked up yet
+	kinds       kindCache
+	detailCache detailCache
+	values      []btree.Entry[uint64, string]
+	extraBytes  int64
 
 	// The other side's, until done yields.
-	done    chan struct{} // nil while nothing is looked up
-	at      []loadTuple   // what is looked up
-	pairs   [][]loadPair  // in order of arrival, in chunks
-	tuples  int
-	details []btree.Entry[uint64, *Detail]
-	err     error
-	touched uint32 // what touch read, so that the compiler keeps the reads
+	done       chan struct{} // nil while nothing is looked up
+	resolving  []loadTuple   // what is looked up
+	pairs      [][]loadPair  // in order of arrival, in chunks
+	tuples     int
+	details    []btree.Entry[uint64, *Detail]
+	err        error
+	prefetched uint32 // what touch read, so that the compiler keeps the reads
 }
 
 // loadPair is one tuple by its ends.
@@ -41,22 +41,22 @@ type loadPair struct {
 
 // loadTuple is one tuple by kinds and ids.
 type loadTuple struct {
-	object, subject loadName
+	object, subject nodeKey
 	detail          *Detail
 }
 
 const (
-	loadChunk   = 1 << 15 // pairs
-	loadWaiting = 1024    // tuples handed over at once
-	loadTouch   = 64      // tuples: enough that lookups overlap, few enough that they stay cached
+	pairsChunkMax = 1 << 15 // pairs
+	resolveCount  = 1024    // tuples handed over at once
+	prefetchCount = 64      // tuples: enough that lookups overlap, few enough that they stay cached
 )
 
 // Load starts a Loader on a lineage whose newest view is empty.
 func (g *Graph) Load() *Loader {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.count == 0 {
-		g.arriving = new(arrivals)
+	if g.nameCount == 0 {
+		g.loading = new(loadedNames)
 	}
 	return &Loader{g: g, start: g.View()}
 }
@@ -68,34 +68,34 @@ func (l *Loader) Add(t rel.Tuple) error {
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 	}
-	o, err := l.kinds.end(l.g, ObjectKind(t.Object, t.Relation), t.Object.ID, false)
+	o, err := l.kinds.key(l.g, ObjectKind(t.Object, t.Relation), t.Object.ID, false)
 	if err != nil {
 		return err
 	}
-	s, err := l.kinds.end(l.g, SubjectKind(t.Subject), t.Subject.ID, false)
+	s, err := l.kinds.key(l.g, SubjectKind(t.Subject), t.Subject.ID, false)
 	if err != nil {
 		return err
 	}
-	d, err := l.cache.detail(&t)
+	d, err := l.detailCache.detail(&t)
 	if err != nil {
 		return err
 	}
 	if d != nil {
-		l.beside += d.bytes()
+		l.extraBytes += d.bytes()
 	}
-	l.waiting = append(l.waiting, loadTuple{o, s, d})
-	if len(l.waiting) >= loadWaiting {
-		return l.handOver()
+	l.buffered = append(l.buffered, loadTuple{o, s, d})
+	if len(l.buffered) >= resolveCount {
+		return l.startResolving()
 	}
 	return nil
 }
 
 // handOver has the waiting tuples looked up, after those before them.
-func (l *Loader) handOver() error {
+func (l *Loader) startResolving() error {
 	if err := l.wait(); err != nil {
 		return err
 	}
-	l.at, l.waiting = l.waiting, l.at[:0]
+	l.resolving, l.buffered = l.buffered, l.resolving[:0]
 	done := make(chan struct{})
 	l.done = done
 	go func() {
@@ -118,27 +118,27 @@ func (l *Loader) wait() error {
 func (l *Loader) resolve() {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
-	for from := 0; from < len(l.at) && l.err == nil; from += loadTouch {
-		part := l.at[from:min(from+loadTouch, len(l.at))]
-		l.touched = l.g.touch(part)
+	for from := 0; from < len(l.resolving) && l.err == nil; from += prefetchCount {
+		part := l.resolving[from:min(from+prefetchCount, len(l.resolving))]
+		l.prefetched = l.g.prefetch(part)
 		l.err = l.resolvePart(part)
 	}
-	clear(l.at) // or it would keep the callers' strings
+	clear(l.resolving) // or it would keep the callers' strings
 }
 
 // touch reads what the lookups of part will read, one kind of memory after the
 // other. Such reads do not depend on each other, so the processor waits for many
 // at a time. What it returns means nothing. g.mu is held.
-func (g *Graph) touch(part []loadTuple) (seen uint32) {
-	var offs [2 * loadTouch]uint32
+func (g *Graph) prefetch(part []loadTuple) (seen uint32) {
+	var offs [2 * prefetchCount]uint32
 	for i := range part {
 		if o := &part[i].object; !g.inOrder(o.typ) {
-			offs[2*i] = g.touchSlot(o)
+			offs[2*i] = g.prefetchName(o)
 		}
-		offs[2*i+1] = g.touchSlot(&part[i].subject)
+		offs[2*i+1] = g.prefetchName(&part[i].subject)
 	}
 	for _, off := range offs[:2*len(part)] {
-		if rec := word(g.spine.names, off); rec != nil {
+		if rec := wordsAt(g.symbols.names, off); rec != nil {
 			seen ^= rec[0]
 		}
 	}
@@ -147,19 +147,19 @@ func (g *Graph) touch(part []loadTuple) (seen uint32) {
 
 func (l *Loader) resolvePart(part []loadTuple) error {
 	for i := range part {
-		c, err := l.g.resolved(&part[i])
+		c, err := l.g.resolve(&part[i])
 		if err != nil {
 			return err
 		}
-		l.add(c.object, c.subject, part[i].detail)
+		l.addPair(c.object, c.subject, part[i].detail)
 	}
 	return nil
 }
 
-func (l *Loader) add(o, s Node, d *Detail) {
+func (l *Loader) addPair(o, s Node, d *Detail) {
 	last := len(l.pairs) - 1
 	if last < 0 || len(l.pairs[last]) == cap(l.pairs[last]) {
-		size := loadChunk
+		size := pairsChunkMax
 		if last < 0 {
 			size = 64 // a small store stays small
 		} else if last < 9 {
@@ -191,36 +191,36 @@ func (l *Loader) SetAttribute(a rel.Attribute) error {
 	if err != nil {
 		return err
 	}
-	name, err := l.g.attr(a.Name)
+	name, err := l.g.internAttribute(a.Name)
 	if err != nil {
 		return err
 	}
-	l.value(n, name, strings.Clone(a.Value))
+	l.addValue(n, name, strings.Clone(a.Value))
 	return nil
 }
 
-func (l *Loader) value(n Node, name uint32, value string) {
+func (l *Loader) addValue(n Node, name uint32, value string) {
 	l.values = append(l.values, btree.Entry[uint64, string]{Key: pair(uint32(n), name), Value: value})
-	l.beside += attributeBytes + int64(len(value))
+	l.extraBytes += attributeBytes + int64(len(value))
 }
 
 // Finish builds the view, publishes it and returns it. It fails with
 // ErrDuplicate or ErrFull, and with ErrStale if the lineage was not empty or
 // somebody else wrote to it. The Loader is of no use afterwards.
 func (l *Loader) Finish() (*View, error) {
-	if l.start.tuples > 0 || l.start.values.Len() > 0 {
+	if l.start.tupleCount > 0 || l.start.values.Len() > 0 {
 		return nil, ErrStale
 	}
-	if err := l.handOver(); err != nil {
+	if err := l.startResolving(); err != nil {
 		return nil, err
 	}
 	if err := l.wait(); err != nil {
 		return nil, err
 	}
-	v := &View{g: l.g, tuples: l.tuples, beside: l.beside}
+	v := &View{g: l.g, tupleCount: l.tuples, extraBytes: l.extraBytes}
 	l.g.mu.Lock()
-	l.g.settleAll()
-	v.spine, v.names, v.nodes = l.g.spine, l.g.count, l.g.given
+	l.g.indexAll()
+	v.symbols, v.nameCount, v.nodeCount = l.g.symbols, l.g.nameCount, l.g.nodeCount
 	l.g.mu.Unlock()
 	var ok bool
 	if v.values, ok = btree.Build(l.values); !ok {
@@ -229,9 +229,9 @@ func (l *Loader) Finish() (*View, error) {
 	v.details, _ = btree.Build(l.details) // build finds duplicate tuples in the lists
 	l.details, l.values = nil, nil
 
-	there, back := adjacencies(l.pairs, l.tuples, len(v.blocks)<<blockBits)
+	byObject, bySubject := sortPairs(l.pairs, l.tuples, len(v.blocks)<<blockBits)
 	l.pairs = nil
-	if err := v.build(there, back); err != nil {
+	if err := v.buildSegments(byObject, bySubject); err != nil {
 		return nil, err
 	}
 	v.countLive()
@@ -253,16 +253,16 @@ func (v *View) countLive() {
 		last = n
 		return true
 	})
-	if v.liveNodes == v.nodes {
-		v.liveNames = v.names // the common case: a name has a node
+	if v.liveNodes == v.nodeCount {
+		v.liveNames = v.nameCount // the common case: a name has a node
 		return
 	}
 	v.liveNames = 0
 	for b := range v.blocks {
 		for i := range Node(blockSize) {
 			n := Node(b)<<blockBits | i
-			off := v.nodeName(n)
-			if kin := v.kin(v.spine.name(n)); off != 0 && kin.next() == n && v.liveName(&v.spine, off) {
+			off := v.nameOffset(n)
+			if walk := v.walkNodes(v.symbols.nameRecord(n)); off != 0 && walk.next() == n && v.isNameLive(&v.symbols, off) {
 				v.liveNames++
 			}
 		}

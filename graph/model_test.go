@@ -341,10 +341,10 @@ func (w world) sameOrder(t *testing.T, v *View, m model) {
 		o.Skip(from)
 		want = slices.DeleteFunc(want, func(id string) bool { return rank(id)>>32 < from>>32 })
 		for n := o.Next(); n != 0; n = o.Next() {
-			if v.First(n) != n {
+			if v.FirstNode(n) != n {
 				t.Fatalf("%v is not the first node of %s:%s", n, typ, v.ID(n))
 			}
-			if v.Tells(n, attributes, false) {
+			if v.InUse(n, attributes, false) {
 				got = append(got, v.ID(n))
 			}
 		}
@@ -441,7 +441,7 @@ func againstModel(t *testing.T, seed uint64) {
 			if g, err = Compact(v); err != nil {
 				t.Fatal(err)
 			}
-			if d := g.View().Dead(); d != 0 {
+			if d := g.View().DeadShare(); d != 0 {
 				t.Fatalf("%.3f of the names are dead after compaction", d)
 			}
 			kept = []past{{g.View(), m.clone()}}
@@ -502,7 +502,7 @@ func TestSortedEdits(t *testing.T) {
 		edits := slices.Collect(maps.Keys(all))
 		want := slices.SortedFunc(maps.Keys(all), edit.order)
 		var p pending
-		if got := p.sorted(edits); !slices.Equal(got, want) {
+		if got := p.sortEdits(edits); !slices.Equal(got, want) {
 			t.Fatalf("%d edits of %d nodes from %d on", len(want), nodes, base)
 		}
 	}

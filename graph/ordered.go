@@ -13,21 +13,21 @@ import (
 // for when the walk began: whether the view tells anything of one is Tells' to
 // say. It belongs to one goroutine.
 type Ordered struct {
-	v          *View
-	rank       func(id string) uint64
-	main, tail []uint64
-	warm       int    // entries of main that were read ahead
-	touched    uint32 // what that read, so that the compiler keeps it
+	v           *View
+	rank        func(id string) uint64
+	main, tail  []uint64
+	prefetched  int    // entries of main that were read ahead
+	prefetchSum uint32 // what that read, so that the compiler keeps it
 }
 
 // orderAhead is how many names are read ahead together.
-const orderAhead = 32
+const prefetchMax = 32
 
 // order is what a lineage knows of a type's objects in the order of their rank:
 // the upper half of each one's rank, and its first node below it. What came
 // after main was made stands in tail, so that a few new names do not move many
 // old ones. It never changes.
-type order struct {
+type nameOrder struct {
 	names      int // of the lineage, all of which have been looked at
 	main, tail []uint64
 	next       map[Kind]Node // the first node of each kind that has not been
@@ -36,16 +36,16 @@ type order struct {
 // orders keeps a lineage's orders by the number of the type.
 type orders struct{ of sync.Map }
 
-type ordering struct {
-	mu  sync.Mutex // of who makes the next one
-	now atomic.Pointer[order]
+type typeOrder struct {
+	mu      sync.Mutex // of who makes the next one
+	current atomic.Pointer[nameOrder]
 }
 
 // orderTail is how small a part of main tail is, at most, and orderTailMin a
 // length that it may have in any case.
 const (
-	orderTail    = 8
-	orderTailMin = 1 << 10
+	tailShareMax = 8
+	tailMin      = 1 << 10
 )
 
 // Ordered begins a walk over the objects of a type, and the wildcard's. All
@@ -61,68 +61,68 @@ func (v *View) Ordered(typ string, rank func(id string) uint64) Ordered {
 	number := v.kinds[k].typ
 	slot, ok := v.g.orders.of.Load(number)
 	if !ok {
-		slot, _ = v.g.orders.of.LoadOrStore(number, &ordering{})
+		slot, _ = v.g.orders.of.LoadOrStore(number, &typeOrder{})
 	}
-	o := slot.(*ordering).upTo(v, number, rank)
+	o := slot.(*typeOrder).covering(v, number, rank)
 	return Ordered{v: v, rank: rank, main: o.main, tail: o.tail}
 }
 
 // upTo returns an order that holds every name that v knows.
-func (s *ordering) upTo(v *View, typ uint32, rank func(string) uint64) *order {
-	if o := s.now.Load(); o != nil && o.names >= v.names {
+func (s *typeOrder) covering(v *View, typ uint32, rank func(string) uint64) *nameOrder {
+	if o := s.current.Load(); o != nil && o.names >= v.nameCount {
 		return o
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.now.Load()
+	old := s.current.Load()
 	if old == nil {
-		old = &order{}
-	} else if old.names >= v.names {
+		old = &nameOrder{}
+	} else if old.names >= v.nameCount {
 		return old
 	}
-	o := old.grown(v.g, typ, rank)
-	s.now.Store(o)
+	o := old.extended(v.g, typ, rank)
+	s.current.Store(o)
 	return o
 }
 
 // grown is o with the names that were given since.
-func (o *order) grown(g *Graph, typ uint32, rank func(string) uint64) *order {
+func (o *nameOrder) extended(g *Graph, typ uint32, rank func(string) uint64) *nameOrder {
 	next := maps.Clone(o.next)
 	if next == nil {
 		next = map[Kind]Node{}
 	}
 	g.mu.Lock()
-	s, names := g.spine, g.count
+	s, names := g.symbols, g.nameCount
 	for k := range s.kinds {
-		if f := g.fill[k]; k != 0 && s.kinds[k].typ == typ && f.block != 0 {
+		if f := g.open[k]; k != 0 && s.kinds[k].typ == typ && f.block != 0 {
 			next[Kind(k)] = Node(f.block<<blockBits + f.used)
 		}
 	}
 	g.mu.Unlock()
 	var fresh []uint64
 	for k, end := range next {
-		for n := s.given(k, max(o.next[k], blockSize), end); n < end; n = s.given(k, n+1, end) {
-			if rec := s.name(n); rec != nil && Node(rec[1]) == n {
+		for n := s.firstOfKind(k, max(o.next[k], blockSize), end); n < end; n = s.firstOfKind(k, n+1, end) {
+			if rec := s.nameRecord(n); rec != nil && Node(rec[1]) == n {
 				fresh = append(fresh, rank(recordID(rec))>>32<<32|uint64(n))
 			}
 		}
 	}
-	out := &order{names, o.main, o.tail, next}
+	out := &nameOrder{names, o.main, o.tail, next}
 	if len(fresh) == 0 {
 		return out
 	}
-	by := Ordered{v: &View{g: g, spine: s}, rank: rank}
+	by := Ordered{v: &View{g: g, symbols: s}, rank: rank}
 	by.sort(fresh)
-	out.tail = by.join(o.tail, fresh)
-	if len(out.tail) > len(o.main)/orderTail+orderTailMin {
-		out.main, out.tail = by.join(o.main, out.tail), nil
+	out.tail = by.merge(o.tail, fresh)
+	if len(out.tail) > len(o.main)/tailShareMax+tailMin {
+		out.main, out.tail = by.merge(o.main, out.tail), nil
 	}
 	return out
 }
 
 // given returns the first node from n on, and before end, that stands in a
 // block of a kind.
-func (s *spine) given(k Kind, n, end Node) Node {
+func (s *symbols) firstOfKind(k Kind, n, end Node) Node {
 	for n < end && s.blocks[n>>blockBits] != k {
 		n = (n>>blockBits + 1) << blockBits
 	}
@@ -156,7 +156,7 @@ func (o *Ordered) compare(a, b uint64) int {
 }
 
 // join makes one sorted slice of two.
-func (o *Ordered) join(a, b []uint64) []uint64 {
+func (o *Ordered) merge(a, b []uint64) []uint64 {
 	if len(a) == 0 {
 		return b
 	}
@@ -184,11 +184,11 @@ func (o *Ordered) Skip(rank uint64) {
 
 // Next returns the next object's first node, 0 at the end.
 func (o *Ordered) Next() Node {
-	if o.warm--; o.warm < 0 {
-		o.ahead()
+	if o.prefetched--; o.prefetched < 0 {
+		o.prefetch()
 	}
 	// A younger view may have made the order, with names that this one lacks.
-	o.main, o.tail = o.known(o.main), o.known(o.tail)
+	o.main, o.tail = o.skipUnknown(o.main), o.skipUnknown(o.tail)
 	from := &o.main
 	if len(o.main) == 0 || len(o.tail) > 0 && o.compare(o.tail[0], o.main[0]) < 0 {
 		from = &o.tail
@@ -204,21 +204,21 @@ func (o *Ordered) Next() Node {
 // ahead reads the names of the next entries, one kind of memory after the
 // other: such reads wait together, where names met one by one, in an order that
 // is not memory's, each wait twice.
-func (o *Ordered) ahead() {
-	var offs [orderAhead]uint32
-	entries := o.main[:min(len(o.main), orderAhead)]
+func (o *Ordered) prefetch() {
+	var offs [prefetchMax]uint32
+	entries := o.main[:min(len(o.main), prefetchMax)]
 	for i, e := range entries {
-		offs[i] = o.v.spine.nodeName(Node(e & NodeMax))
+		offs[i] = o.v.symbols.nameOffset(Node(e & NodeMax))
 	}
 	for _, off := range offs[:len(entries)] {
-		o.touched += head(word(o.v.spine.names, off))
+		o.prefetchSum += firstWord(wordsAt(o.v.symbols.names, off))
 	}
-	o.warm = len(entries)
+	o.prefetched = len(entries)
 }
 
-func (o *Ordered) known(entries []uint64) []uint64 {
+func (o *Ordered) skipUnknown(entries []uint64) []uint64 {
 	for len(entries) > 0 {
-		if n := Node(entries[0] & NodeMax); o.v.First(n) == n {
+		if n := Node(entries[0] & NodeMax); o.v.FirstNode(n) == n {
 			break
 		}
 		entries = entries[1:]
@@ -228,19 +228,19 @@ func (o *Ordered) known(entries []uint64) []uint64 {
 
 // First returns the first node that n's object was ever given, by which
 // objects can be told apart; 0 if the view does not know n.
-func (v *View) First(n Node) Node {
-	if rec := v.spine.name(n); rec != nil {
+func (v *View) FirstNode(n Node) Node {
+	if rec := v.symbols.nameRecord(n); rec != nil {
 		return Node(rec[1])
 	}
 	return 0
 }
 
-// Tells says whether a tuple of the view tells of n's object, as object or
+// InUse says whether a tuple of the view tells of n's object, as object or
 // subject, or an attribute where attributes count. The wildcard is an object
 // only if star says so.
-func (v *View) Tells(n Node, attributes, star bool) bool {
-	kin := v.kin(v.spine.name(n))
-	for m := kin.next(); m != 0; m = kin.next() {
+func (v *View) InUse(n Node, attributes, star bool) bool {
+	walk := v.walkNodes(v.symbols.nameRecord(n))
+	for m := walk.next(); m != 0; m = walk.next() {
 		if v.kinds[v.kindOf(m)].name.Wildcard && !star {
 			continue
 		}
@@ -251,8 +251,8 @@ func (v *View) Tells(n Node, attributes, star bool) bool {
 	if !attributes {
 		return false
 	}
-	kin = v.kin(v.spine.name(n))
-	for m := kin.next(); m != 0; m = kin.next() {
+	walk = v.walkNodes(v.symbols.nameRecord(n))
+	for m := walk.next(); m != 0; m = walk.next() {
 		if v.hasValues(m) {
 			return true
 		}
@@ -260,12 +260,12 @@ func (v *View) Tells(n Node, attributes, star bool) bool {
 	return false
 }
 
-// Stands says whether n's object stands in a tuple of the view as the subject,
+// IsSubject says whether n's object stands in a tuple of the view as the subject,
 // with a relation or, with "", as itself. The wildcard does only if star says
 // so.
-func (v *View) Stands(n Node, relation string, star bool) bool {
-	kin := v.kin(v.spine.name(n))
-	for m := kin.next(); m != 0; m = kin.next() {
+func (v *View) IsSubject(n Node, relation string, star bool) bool {
+	walk := v.walkNodes(v.symbols.nameRecord(n))
+	for m := walk.next(); m != 0; m = walk.next() {
 		name := v.kinds[v.kindOf(m)].name
 		if name.Relation != relation || name.Wildcard && !star {
 			continue

@@ -10,11 +10,11 @@ type pending struct {
 	// there are so few changes that walking them is quicker.
 	slots []uint32
 
-	edits, spare []edit
-	kinds        kindCache
+	edits, sortBuffer []edit
+	kinds             kindCache
 }
 
-const walkedMax = 8 // changes
+const linearMax = 8 // changes
 
 // find returns the change of a pair of nodes, nil if there is none. It is
 // valid until the next add.
@@ -44,17 +44,17 @@ func (p *pending) home(object, subject Node) int {
 func (p *pending) add(c change) *change {
 	p.changes = append(p.changes, c)
 	switch n := len(p.changes); {
-	case n*2 > len(p.slots) && n > walkedMax:
-		p.index(4 * n)
+	case n*2 > len(p.slots) && n > linearMax:
+		p.rehash(4 * n)
 	case len(p.slots) > 0:
-		p.place(n - 1)
+		p.insert(n - 1)
 	}
 	return &p.changes[len(p.changes)-1]
 }
 
 // index makes room for at least n changes.
-func (p *pending) index(n int) {
-	size := 4 * walkedMax
+func (p *pending) rehash(n int) {
+	size := 4 * linearMax
 	for size < n {
 		size *= 2
 	}
@@ -65,11 +65,11 @@ func (p *pending) index(n int) {
 		p.slots = make([]uint32, size)
 	}
 	for i := range p.changes {
-		p.place(i)
+		p.insert(i)
 	}
 }
 
-func (p *pending) place(i int) {
+func (p *pending) insert(i int) {
 	at := p.home(p.changes[i].object, p.changes[i].subject)
 	for p.slots[at] != 0 {
 		at = (at + 1) & (len(p.slots) - 1)
@@ -84,14 +84,14 @@ func (p *pending) reset() {
 }
 
 const (
-	digitBits  = 11
-	countedMin = 256 // edits: fewer are sorted by comparing
+	digitBits   = 11
+	countingMin = 256 // edits: fewer are sorted by comparing
 )
 
 // sorted returns edits in order: those of a node beside each other by counting,
 // since there are many nodes with few edits each, and then each node's own.
-func (p *pending) sorted(edits []edit) []edit {
-	if len(edits) < countedMin {
+func (p *pending) sortEdits(edits []edit) []edit {
+	if len(edits) < countingMin {
 		slices.SortFunc(edits, edit.order)
 		return edits
 	}
@@ -99,13 +99,13 @@ func (p *pending) sorted(edits []edit) []edit {
 	for i := range edits {
 		least, most = min(least, edits[i].node), max(most, edits[i].node)
 	}
-	p.spare = slices.Grow(p.spare[:0], len(edits))[:len(edits)]
-	from, to := edits, p.spare
+	p.sortBuffer = slices.Grow(p.sortBuffer[:0], len(edits))[:len(edits)]
+	from, to := edits, p.sortBuffer
 	for shift := 0; (most-least)>>shift != 0; shift += digitBits {
 		countingPass(from, to, least, shift)
 		from, to = to, from
 	}
-	p.spare = to
+	p.sortBuffer = to
 	for begin := 0; begin < len(from); {
 		end := begin + 1
 		for end < len(from) && from[end].node == from[begin].node {

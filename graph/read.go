@@ -15,7 +15,7 @@ type Position struct{ Object, Subject Node }
 // Position returns the place of a key, or false if the lineage never had its
 // names.
 func (v *View) Position(k rel.Key) (Position, bool) {
-	o, s, ok := v.ends(k)
+	o, s, ok := v.keyNodes(k)
 	return Position{o, s}, ok
 }
 
@@ -28,13 +28,13 @@ func (v *View) Position(k rel.Key) (Position, bool) {
 // lineage. It allocates.
 func (v *View) Tuples(f rel.Filter, after Position) iter.Seq2[Position, rel.Tuple] {
 	return func(yield func(Position, rel.Tuple) bool) {
-		r := reading{v, f, after, yield}
+		r := tupleWalk{v, f, after, yield}
 		switch {
 		case f.SubjectPlain && f.SubjectRelation != "":
 		case f.ObjectType != "" && f.ObjectID != "":
-			r.nodes(f.ObjectType, f.ObjectID, f.Relation, r.forward)
+			r.eachNode(f.ObjectType, f.ObjectID, f.Relation, r.forward)
 		case f.SubjectType != "" && f.SubjectID != "":
-			r.nodes(f.SubjectType, f.SubjectID, f.SubjectRelation, r.reverse)
+			r.eachNode(f.SubjectType, f.SubjectID, f.SubjectRelation, r.reverse)
 		default:
 			r.scan()
 		}
@@ -42,7 +42,7 @@ func (v *View) Tuples(f rel.Filter, after Position) iter.Seq2[Position, rel.Tupl
 }
 
 // reading is one walk of Tuples.
-type reading struct {
+type tupleWalk struct {
 	v     *View
 	f     rel.Filter
 	after Position
@@ -51,14 +51,14 @@ type reading struct {
 
 // nodes calls do for the nodes of an object, those of one relation if it is
 // not "", in order.
-func (r *reading) nodes(typ, id, relation string, do func(Node) bool) {
+func (r *tupleWalk) eachNode(typ, id, relation string, do func(Node) bool) {
 	k, ok := r.v.Kind(KindName{Type: typ})
 	if !ok {
 		return
 	}
 	var nodes []Node
-	kin := r.v.kin(r.v.lookup(r.v.g, r.v.kinds[k].typ, id))
-	for n := kin.next(); n != 0; n = kin.next() {
+	walk := r.v.walkNodes(r.v.lookup(r.v.g, r.v.kinds[k].typ, id))
+	for n := walk.next(); n != 0; n = walk.next() {
 		if name := r.v.KindName(r.v.kindOf(n)); relation == "" || name.Relation == relation {
 			nodes = append(nodes, n)
 		}
@@ -72,7 +72,7 @@ func (r *reading) nodes(typ, id, relation string, do func(Node) bool) {
 }
 
 // forward yields the tuples whose object's node is o.
-func (r *reading) forward(o Node) bool {
+func (r *tupleWalk) forward(o Node) bool {
 	if o < r.after.Object {
 		return true
 	}
@@ -82,13 +82,13 @@ func (r *reading) forward(o Node) bool {
 	if o == r.after.Object {
 		resume = forward(r.v.kindOf(r.after.Subject))
 	}
-	return r.lists(o, false, resume, r.after.Subject, func(s Node, e Edge) bool {
-		return r.tuple(o, s, e, rel.Tuple{Object: object, Relation: relation, Subject: r.v.Subject(s)})
+	return r.eachEdge(o, false, resume, r.after.Subject, func(s Node, e Edge) bool {
+		return r.yieldTuple(o, s, e, rel.Tuple{Object: object, Relation: relation, Subject: r.v.Subject(s)})
 	})
 }
 
 // reverse yields the tuples whose subject's node is s.
-func (r *reading) reverse(s Node) bool {
+func (r *tupleWalk) reverse(s Node) bool {
 	if s < r.after.Subject {
 		return true
 	}
@@ -97,22 +97,22 @@ func (r *reading) reverse(s Node) bool {
 	if s == r.after.Subject {
 		resume = reverse(r.v.kindOf(r.after.Object))
 	}
-	return r.lists(s, true, resume, r.after.Object, func(o Node, e Edge) bool {
+	return r.eachEdge(s, true, resume, r.after.Object, func(o Node, e Edge) bool {
 		relation := r.v.KindName(r.v.kindOf(o)).Relation
-		return r.tuple(o, s, e, rel.Tuple{Object: r.v.Object(o), Relation: relation, Subject: subject})
+		return r.yieldTuple(o, s, e, rel.Tuple{Object: r.v.Object(o), Relation: relation, Subject: subject})
 	})
 }
 
 // lists calls do for the neighbours of n one way, in order of kind and node,
 // those after (resume, from) if resume is not 0.
-func (r *reading) lists(n Node, back bool, resume side, from Node, do func(Node, Edge) bool) bool {
+func (r *tupleWalk) eachEdge(n Node, back bool, resume side, from Node, do func(Node, Edge) bool) bool {
 	seg := r.v.segment(n)
 	if seg == nil {
 		return true
 	}
 	gs := seg.groups(uint32(n) & (blockSize - 1))
 	for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
-		if s.reverse() != back || s < resume || !r.admits(s) {
+		if s.reverse() != back || s < resume || !r.mayMatch(s) {
 			continue
 		}
 		i := 0
@@ -139,7 +139,7 @@ func (r *reading) lists(n Node, back bool, resume side, from Node, do func(Node,
 }
 
 // admits says whether the filter can select a neighbour of the kind.
-func (r *reading) admits(s side) bool {
+func (r *tupleWalk) mayMatch(s side) bool {
 	k, f := r.v.KindName(s.kind()), &r.f
 	if s.reverse() {
 		return (f.ObjectType == "" || f.ObjectType == k.Type) && (f.Relation == "" || f.Relation == k.Relation)
@@ -149,7 +149,7 @@ func (r *reading) admits(s side) bool {
 		(!f.SubjectPlain || k.Relation == "")
 }
 
-func (r *reading) tuple(o, s Node, e Edge, t rel.Tuple) bool {
+func (r *tupleWalk) yieldTuple(o, s Node, e Edge, t rel.Tuple) bool {
 	if !r.f.Match(t.Key()) {
 		return true
 	}
@@ -160,7 +160,7 @@ func (r *reading) tuple(o, s Node, e Edge, t rel.Tuple) bool {
 }
 
 // scan yields tuples of all objects, in order of their nodes.
-func (r *reading) scan() {
+func (r *tupleWalk) scan() {
 	for b, k := range r.v.blocks {
 		name := r.v.KindName(k)
 		if name.Relation == "" || r.f.ObjectType != "" && r.f.ObjectType != name.Type ||
@@ -205,7 +205,7 @@ func (v *View) Objects(typ string) iter.Seq[Node] {
 				continue
 			}
 			for n := range v.NodesOf(Kind(k)) {
-				if v.leads(n) && !yield(n) {
+				if v.isFirstMentioned(n) && !yield(n) {
 					return
 				}
 			}
@@ -215,9 +215,9 @@ func (v *View) Objects(typ string) iter.Seq[Node] {
 
 // leads says whether n is the first of its object's nodes, in order of kind,
 // that stands in a tuple, so that an object comes once.
-func (v *View) leads(n Node) bool {
-	kin := v.kin(v.spine.name(n))
-	for m := kin.next(); m != 0; m = kin.next() {
+func (v *View) isFirstMentioned(n Node) bool {
+	walk := v.walkNodes(v.symbols.nameRecord(n))
+	for m := walk.next(); m != 0; m = walk.next() {
 		k := v.kindOf(m)
 		if k >= v.kindOf(n) || v.kinds[k].name.Wildcard {
 			continue
@@ -249,7 +249,7 @@ func (v *View) Attributes(objectType, objectID, name string) iter.Seq[rel.Attrib
 			if n > to {
 				return false
 			}
-			a := rel.Attribute{Object: v.Object(n), Name: v.attrs[uint32(k)], Value: value}
+			a := rel.Attribute{Object: v.Object(n), Name: v.attributes[uint32(k)], Value: value}
 			if objectType != "" && a.Object.Type != objectType || objectID != "" && a.Object.ID != objectID ||
 				name != "" && a.Name != name {
 				return true
@@ -274,21 +274,21 @@ type Stats struct {
 // Stats returns the view's counts.
 func (v *View) Stats() Stats {
 	return Stats{
-		Tuples: v.tuples, Detailed: v.details.Len(), Attributes: v.values.Len(), Kinds: len(v.kinds) - 1,
-		Nodes: v.nodes, LiveNodes: v.liveNodes, Names: v.names, LiveNames: v.liveNames,
+		Tuples: v.tupleCount, Detailed: v.details.Len(), Attributes: v.values.Len(), Kinds: len(v.kinds) - 1,
+		Nodes: v.nodeCount, LiveNodes: v.liveNodes, Names: v.nameCount, LiveNames: v.liveNames,
 	}
 }
 
 // Len returns the number of tuples.
-func (v *View) Len() int { return v.tuples }
+func (v *View) Len() int { return v.tupleCount }
 
 // Dead returns the share of the lineage's names that the view does not use,
 // between 0 and 1. Compact reclaims them.
-func (v *View) Dead() float64 {
-	if v.names == 0 {
+func (v *View) DeadShare() float64 {
+	if v.nameCount == 0 {
 		return 0
 	}
-	return 1 - float64(v.liveNames)/float64(v.names)
+	return 1 - float64(v.liveNames)/float64(v.nameCount)
 }
 
 const lineageBytes = 2500 // a Graph and a View
@@ -297,16 +297,16 @@ const lineageBytes = 2500 // a Graph and a View
 // without other views.
 func (v *View) Bytes() int64 {
 	g := v.g
-	n := lineageBytes + v.segments + v.beside + int64(len(v.top))*8 + int64(cap(v.blocks))*4
-	n += int64(len(v.spine.names)+len(v.spine.nodes)) * arenaChunk * 4
-	if len(v.spine.names) == 1 { // a first chunk may be small
-		n += int64(len(v.spine.names[0])-arenaChunk) * 4
+	n := lineageBytes + v.segmentBytes + v.extraBytes + int64(len(v.top))*8 + int64(cap(v.blocks))*4
+	n += int64(len(v.symbols.names)+len(v.symbols.nodes)) * arenaChunk * 4
+	if len(v.symbols.names) == 1 { // a first chunk may be small
+		n += int64(len(v.symbols.names[0])-arenaChunk) * 4
 	}
-	if len(v.spine.nodes) == 1 {
-		n += int64(len(v.spine.nodes[0])-arenaChunk) * 4
+	if len(v.symbols.nodes) == 1 {
+		n += int64(len(v.symbols.nodes[0])-arenaChunk) * 4
 	}
 	for i := range g.nameIndex {
 		n += g.nameIndex[i].bytes()
 	}
-	return n + g.kindIndex.bytes() + g.attrIndex.bytes() + int64(cap(v.kinds))*64
+	return n + g.kindIndex.bytes() + g.attributeIndex.bytes() + int64(cap(v.kinds))*64
 }

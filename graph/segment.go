@@ -180,8 +180,8 @@ func (s *segment) bytes() int64 {
 	if s.long != nil {
 		for _, l := range *s.long {
 			n += listBytes + int64(l.Len())*4
-			if l.more != nil {
-				m := l.more
+			if l.chunked != nil {
+				m := l.chunked
 				n += moreBytes + int64(len(m.rest))*chunkBytes + int64(cap(m.last)-len(m.last))*4
 			}
 		}
@@ -192,25 +192,25 @@ func (s *segment) bytes() int64 {
 // encoder makes a segment from the groups of its nodes, given in order. It is
 // used again for the next.
 type encoder struct {
-	ends [blockSize]Edge // where each node's data ends
-	data []Edge
-	long []List
-	m    int // nodes up to the last with data
+	ends  [blockSize]Edge // where each node's data ends
+	data  []Edge
+	long  []List
+	count int // nodes up to the last with data
 
 	// same is the header that every group had so far, of one edge; 0 if there
 	// was none yet, or the segment is not uniform.
-	same    Edge
-	mixed   bool
-	current int // the node being written
+	sharedHeader Edge
+	mixed        bool
+	current      int // the node being written
 }
 
 func (e *encoder) reset() {
 	e.data, e.long = e.data[:0], e.long[:0]
-	e.m, e.same, e.mixed, e.current = 0, 0, false, -1
+	e.count, e.sharedHeader, e.mixed, e.current = 0, 0, false, -1
 }
 
 // node begins node i; those between it and the last stay empty.
-func (e *encoder) node(i int) {
+func (e *encoder) beginNode(i int) {
 	for ; e.current < i; e.current++ {
 		if e.current >= 0 {
 			e.ends[e.current] = Edge(len(e.data))
@@ -220,7 +220,7 @@ func (e *encoder) node(i int) {
 
 // span adds all groups of the nodes from from to before to, of a segment that
 // is not uniform, as they are.
-func (e *encoder) span(s *segment, from, to uint32) {
+func (e *encoder) copySpan(s *segment, from, to uint32) {
 	to = min(to, s.nodes())
 	if from >= to {
 		return
@@ -229,11 +229,11 @@ func (e *encoder) span(s *segment, from, to uint32) {
 	if begin == end {
 		return
 	}
-	e.node(int(from))
+	e.beginNode(int(from))
 	shift := Edge(len(e.data)) - begin
 	for i := from; i < to; i++ {
 		if s.words[2+i] > s.words[1+i] {
-			e.m = int(i) + 1
+			e.count = int(i) + 1
 		}
 		e.ends[i] = s.words[2+i] + shift
 	}
@@ -261,48 +261,48 @@ func (e *encoder) moveLong(long []List, groups []Edge) {
 }
 
 // list adds a group of the current node. An empty list is none.
-func (e *encoder) list(s side, l List) {
+func (e *encoder) addList(s side, l List) {
 	switch n := l.Len(); {
 	case n == 0:
 	case n <= inlineMax:
-		e.open(s, n)
+		e.beginGroup(s, n)
 		for i := range l.Chunks() {
 			e.data = append(e.data, l.Chunk(i)...)
 		}
 	default:
 		e.mixed = true
-		e.m = e.current + 1
+		e.count = e.current + 1
 		e.data = append(e.data, s.header(longCount), Edge(len(e.long)))
 		e.long = append(e.long, l)
 	}
 }
 
 // open begins a group of n edges, which the caller appends to e.data.
-func (e *encoder) open(s side, n int) {
+func (e *encoder) beginGroup(s side, n int) {
 	h := s.header(n)
 	// A node's second group has another header than its first: then the segment
 	// is mixed anyway.
-	if n != 1 || e.same != 0 && e.same != h {
+	if n != 1 || e.sharedHeader != 0 && e.sharedHeader != h {
 		e.mixed = true
 	}
-	e.same = h
-	e.m = e.current + 1
+	e.sharedHeader = h
+	e.count = e.current + 1
 	e.data = append(e.data, h)
 }
 
 // finish returns the segment.
 func (e *encoder) finish() segment {
-	if e.m == 0 {
+	if e.count == 0 {
 		return segment{}
 	}
-	e.node(blockSize)
+	e.beginNode(blockSize)
 	if !e.mixed {
 		return e.finishUniform()
 	}
-	w := make([]Edge, 2+e.m+len(e.data))
-	base := Edge(2 + e.m)
-	w[0], w[1] = Edge(e.m), base
-	for i, end := range e.ends[:e.m] {
+	w := make([]Edge, 2+e.count+len(e.data))
+	base := Edge(2 + e.count)
+	w[0], w[1] = Edge(e.count), base
+	for i, end := range e.ends[:e.count] {
 		w[2+i] = base + end
 	}
 	copy(w[base:], e.data)
@@ -317,10 +317,10 @@ func (e *encoder) finish() segment {
 }
 
 func (e *encoder) finishUniform() segment {
-	w := make([]Edge, 2+e.m)
-	w[0], w[1] = uniform|Edge(e.m), e.same
+	w := make([]Edge, 2+e.count)
+	w[0], w[1] = uniform|Edge(e.count), e.sharedHeader
 	at := Edge(0)
-	for i, end := range e.ends[:e.m] {
+	for i, end := range e.ends[:e.count] {
 		if end > at { // a header and an edge
 			w[2+i] = e.data[end-1]
 		}

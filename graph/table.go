@@ -50,7 +50,7 @@ func (p *probe) next() uint32 {
 // in one of the three slots after it, or else 0, which says nothing. Where a
 // reference stands is chance: without branches to guess wrong, what is asked
 // next is under way before this one has come from memory.
-func (t *table) near(tag uint32) uint32 {
+func (t *table) findNear(tag uint32) uint32 {
 	p := t.slots.Load()
 	if p == nil {
 		return 0

@@ -15,16 +15,16 @@ import (
 // it says so.
 type View struct {
 	g *Graph
-	spine
+	symbols
 	top []*directory // by node>>directoryAt; entries may be nil
 
-	tuples    int
-	liveNodes int
-	liveNames int
-	segments  int64 // bytes of segments, their pages and directories
-	beside    int64 // bytes of details and attributes
+	tupleCount   int
+	liveNodes    int
+	liveNames    int
+	segmentBytes int64 // bytes of segments, their pages and directories
+	extraBytes   int64 // bytes of details and attributes
 
-	names, nodes int // of the lineage, when the view was made
+	nameCount, nodeCount int // of the lineage, when the view was made
 
 	details btree.Map[uint64, *Detail] // by pair of object's and subject's node
 	values  btree.Map[uint64, string]  // attributes by pair of object's plain node and name's number
@@ -82,7 +82,7 @@ func (v *View) Lineage() *Graph { return v.g }
 
 // Kind returns the number of a kind, or false where no node has it.
 func (v *View) Kind(k KindName) (Kind, bool) {
-	return v.spine.kind(&v.g.kindIndex, v.g.kindTag(k), k)
+	return v.symbols.findKind(&v.g.kindIndex, v.g.kindTag(k), k)
 }
 
 // KindName returns a kind in words, the zero KindName if the view does not
@@ -97,7 +97,7 @@ func (v *View) KindName(k Kind) KindName {
 // Node finds a node by its kind and its object's id (rel.Wildcard for the
 // wildcard kind).
 func (v *View) Node(k Kind, id string) (Node, bool) {
-	if !v.Knows(k) {
+	if !v.HasKind(k) {
 		return 0, false
 	}
 	return v.nodeOf(v.lookup(v.g, v.kinds[k].typ, id), k)
@@ -109,7 +109,7 @@ func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 	if k == 0 {
 		return 0, false
 	}
-	return v.nodeOf(v.spine.name(n), k)
+	return v.nodeOf(v.symbols.nameRecord(n), k)
 }
 
 // Name is an object by its name: the way to its nodes of all kinds. It belongs
@@ -117,16 +117,16 @@ func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 type Name struct{ record []uint32 }
 
 // Knows says whether the view knows a kind.
-func (v *View) Knows(k Kind) bool { return k != 0 && int(k) < len(v.kinds) }
+func (v *View) HasKind(k Kind) bool { return k != 0 && int(k) < len(v.kinds) }
 
 // Names finds two objects by the ids and by any kind that the view knows of
 // the type of each, in less time than one after the other. An object that the
 // view does not know has the zero Name.
 func (v *View) Names(a Kind, idA string, b Kind, idB string) (Name, Name) {
-	if !v.Knows(a) {
+	if !v.HasKind(a) {
 		return Name{}, v.Name(b, idB)
 	}
-	if !v.Knows(b) {
+	if !v.HasKind(b) {
 		return v.Name(a, idA), Name{}
 	}
 	recordA, recordB := v.lookupTwo(v.g, v.kinds[a].typ, idA, v.kinds[b].typ, idB)
@@ -136,14 +136,14 @@ func (v *View) Names(a Kind, idA string, b Kind, idB string) (Name, Name) {
 // Name finds an object by its id and by any kind of its type that the view
 // knows.
 func (v *View) Name(k Kind, id string) Name {
-	if !v.Knows(k) {
+	if !v.HasKind(k) {
 		return Name{}
 	}
 	return Name{v.lookup(v.g, v.kinds[k].typ, id)}
 }
 
 // NameOf returns the name of n's object.
-func (v *View) NameOf(n Node) Name { return Name{v.spine.name(n)} }
+func (v *View) NameOf(n Node) Name { return Name{v.symbols.nameRecord(n)} }
 
 // NodeOf finds the node of a kind of an object, as Sibling does.
 func (v *View) NodeOf(name Name, k Kind) (Node, bool) {
@@ -182,7 +182,7 @@ func (l Lists) Find(k Kind, x Node) (e Edge, found, short bool) {
 
 // Touch reads where the lists begin, so that they are there when they are
 // wanted. What it returns means nothing.
-func (l Lists) Touch() uint32 {
+func (l Lists) Prefetch() uint32 {
 	if l.segment == nil || len(l.segment.words) == 0 {
 		return 0
 	}
@@ -194,7 +194,7 @@ func (v *View) KindOf(n Node) Kind { return v.kindOf(n) }
 
 // ID returns the id of a node's object, "" if the view does not know it.
 func (v *View) ID(n Node) string {
-	if rec := v.spine.name(n); rec != nil {
+	if rec := v.symbols.nameRecord(n); rec != nil {
 		return recordID(rec)
 	}
 	return ""
@@ -263,7 +263,7 @@ func (v *View) Attribute(n Node, name string) (string, bool) {
 		return "", false
 	}
 	k := v.kindOf(n)
-	a, ok := v.attr(v.g, name)
+	a, ok := v.findAttribute(v.g, name)
 	if k == 0 || !ok {
 		return "", false
 	}
@@ -276,7 +276,7 @@ func (v *View) Attribute(n Node, name string) (string, bool) {
 
 // Get returns the tuple with a key.
 func (v *View) Get(k rel.Key) (rel.Tuple, bool) {
-	o, s, ok := v.ends(k)
+	o, s, ok := v.keyNodes(k)
 	if !ok {
 		return rel.Tuple{}, false
 	}
@@ -292,7 +292,7 @@ func (v *View) Get(k rel.Key) (rel.Tuple, bool) {
 }
 
 // ends finds the two nodes of a key.
-func (v *View) ends(k rel.Key) (o, s Node, ok bool) {
+func (v *View) keyNodes(k rel.Key) (o, s Node, ok bool) {
 	ko, ok := v.Kind(ObjectKind(k.Object, k.Relation))
 	if !ok || k.Relation == "" {
 		return 0, 0, false
@@ -309,7 +309,7 @@ func (v *View) ends(k rel.Key) (o, s Node, ok bool) {
 }
 
 // live says whether n stands in a tuple or has an attribute.
-func (v *View) live(n Node) bool {
+func (v *View) isLive(n Node) bool {
 	if seg := v.segment(n); seg != nil && !seg.empty(uint32(n)&(blockSize-1)) {
 		return true
 	}
@@ -329,10 +329,10 @@ func (v *View) hasValues(n Node) (has bool) {
 
 // liveName says whether any node of the name at off is live in v, by the nodes
 // that s knows.
-func (v *View) liveName(s *spine, off uint32) bool {
-	kin := s.kin(word(s.names, off))
-	for n := kin.next(); n != 0; n = kin.next() {
-		if v.live(n) {
+func (v *View) isNameLive(s *symbols, off uint32) bool {
+	walk := s.walkNodes(wordsAt(s.names, off))
+	for n := walk.next(); n != 0; n = walk.next() {
+		if v.isLive(n) {
 			return true
 		}
 	}

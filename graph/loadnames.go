@@ -13,49 +13,49 @@ import (
 // new name: nobody looks for it, and it is not put into the index until the
 // load ends. Looking for a name is waiting for memory, and so is putting it
 // where its hash says; many at once, sorted by place, cost a tenth of that.
-type arrivals []arrival // by type
+type loadedNames []typeNames // by type
 
 // arrival is a type's part of a load.
-type arrival struct {
-	state arrivalState
+type typeNames struct {
+	state namesState
 	last  uint32 // the record of its youngest name
 	names int
 }
 
-type arrivalState uint8
+type namesState uint8
 
 const (
-	arrivalNone    arrivalState = iota // no name yet
-	arrivalOrdered                     // names in order, none of them in the index
-	arrivalIndexed                     // names like all others
+	namesNone    namesState = iota // no name yet
+	namesOrdered                   // names in order, none of them in the index
+	namesIndexed                   // names like all others
 )
 
 // of returns a type's part.
-func (a *arrivals) of(typ uint32) *arrival {
+func (a *loadedNames) ofType(typ uint32) *typeNames {
 	for int(typ) >= len(*a) {
-		*a = append(*a, arrival{})
+		*a = append(*a, typeNames{})
 	}
 	return &(*a)[typ]
 }
 
 // arrive finds or gives the node of a tuple's object; g.mu is held.
-func (g *Graph) arrive(o *loadName) (Node, error) {
-	if g.arriving == nil {
-		return g.hashed(o)
+func (g *Graph) objectNode(o *nodeKey) (Node, error) {
+	if g.loading == nil {
+		return g.findOrAddNode(o)
 	}
-	a := g.arriving.of(o.typ)
-	if a.state == arrivalIndexed {
-		return g.hashed(o)
+	a := g.loading.ofType(o.typ)
+	if a.state == namesIndexed {
+		return g.findOrAddNode(o)
 	}
-	a.state = arrivalOrdered
-	rec := word(g.spine.names, a.last)
+	a.state = namesOrdered
+	rec := wordsAt(g.symbols.names, a.last)
 	switch order := strings.Compare(o.id, recordID(rec)); {
 	case order == 0:
-		return g.among(o.kind, a.last, rec)
+		return g.nodeOfName(o.kind, a.last, rec)
 	case order < 0:
-		return g.hashed(o)
+		return g.findOrAddNode(o)
 	}
-	n, off, err := g.giveName(o.kind, o.typ, o.id)
+	n, off, err := g.addName(o.kind, o.typ, o.id)
 	if err == nil {
 		a.last = off
 		a.names++
@@ -65,36 +65,36 @@ func (g *Graph) arrive(o *loadName) (Node, error) {
 
 // inOrder says whether the next object of a type is likely not to be looked for.
 func (g *Graph) inOrder(typ uint32) bool {
-	return g.arriving != nil && g.arriving.of(typ).state != arrivalIndexed
+	return g.loading != nil && g.loading.ofType(typ).state != namesIndexed
 }
 
 // settle puts a type's names into the index, where they have to be before any
 // is looked for; g.mu is held.
-func (g *Graph) settle(typ uint32) {
-	a := g.arriving.of(typ)
+func (g *Graph) indexType(typ uint32) {
+	a := g.loading.ofType(typ)
 	names := a.names
-	ordered := a.state == arrivalOrdered
-	*a = arrival{state: arrivalIndexed}
+	ordered := a.state == namesOrdered
+	*a = typeNames{state: namesIndexed}
 	if ordered && names > 0 {
-		g.index(names, func(t uint32) bool { return t == typ })
+		g.indexNames(names, func(t uint32) bool { return t == typ })
 	}
 }
 
 // settleAll ends a load's ways with names; g.mu is held.
-func (g *Graph) settleAll() {
-	if g.arriving == nil {
+func (g *Graph) indexAll() {
+	if g.loading == nil {
 		return
 	}
-	all := *g.arriving
-	g.arriving = nil
+	all := *g.loading
+	g.loading = nil
 	names := 0
 	for i := range all {
-		if all[i].state == arrivalOrdered {
+		if all[i].state == namesOrdered {
 			names += all[i].names
 		}
 	}
 	if names > 0 {
-		g.index(names, func(t uint32) bool { return int(t) < len(all) && all[t].state == arrivalOrdered })
+		g.indexNames(names, func(t uint32) bool { return int(t) < len(all) && all[t].state == namesOrdered })
 	}
 }
 
@@ -103,9 +103,9 @@ func (g *Graph) settleAll() {
 const indexAtOnce = 10_000
 
 // index puts the names of some types, none of which is in the index, there.
-func (g *Graph) index(names int, of func(typ uint32) bool) {
+func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 	if names < indexAtOnce {
-		g.namesOf(of, 0, len(g.spine.blocks), func(h uint64, off uint32) {
+		g.eachName(of, 0, len(g.symbols.blocks), func(h uint64, off uint32) {
 			g.nameIndex[h>>(64-shardBits)].add(uint32(h), off)
 		})
 		return
@@ -116,19 +116,19 @@ func (g *Graph) index(names int, of func(typ uint32) bool) {
 		sorted  = make([][nameShards][]uint64, workers)
 		share   = names/nameShards/workers + names/nameShards/8
 	)
-	together(workers, (len(g.spine.blocks)+blocks-1)/blocks, func(worker, piece int) {
+	inParallel(workers, (len(g.symbols.blocks)+blocks-1)/blocks, func(worker, piece int) {
 		s := &sorted[worker]
 		if s[0] == nil {
 			for i := range s {
 				s[i] = make([]uint64, 0, share)
 			}
 		}
-		g.namesOf(of, piece*blocks, min((piece+1)*blocks, len(g.spine.blocks)), func(h uint64, off uint32) {
+		g.eachName(of, piece*blocks, min((piece+1)*blocks, len(g.symbols.blocks)), func(h uint64, off uint32) {
 			i := h >> (64 - shardBits)
 			s[i] = append(s[i], pair(uint32(h), off))
 		})
 	})
-	together(workers, nameShards, func(_, shard int) {
+	inParallel(workers, nameShards, func(_, shard int) {
 		n := 0
 		for i := range sorted {
 			n += len(sorted[i][shard])
@@ -144,8 +144,8 @@ func (g *Graph) index(names int, of func(typ uint32) bool) {
 
 // namesOf calls do with the names of some types whose first nodes stand in
 // blocks [from, to). Every name has a first node, and only one.
-func (g *Graph) namesOf(of func(typ uint32) bool, from, to int, do func(hash uint64, off uint32)) {
-	s := &g.spine
+func (g *Graph) eachName(of func(typ uint32) bool, from, to int, do func(hash uint64, off uint32)) {
+	s := &g.symbols
 	for b := max(from, 1); b < to; b++ {
 		typ := s.kinds[s.blocks[b]].typ
 		if !of(typ) {
@@ -153,8 +153,8 @@ func (g *Graph) namesOf(of func(typ uint32) bool, from, to int, do func(hash uin
 		}
 		for i := range Node(blockSize) {
 			n := Node(b)<<blockBits | i
-			off := s.nodeName(n)
-			if rec := word(s.names, off); off != 0 && Node(rec[1]) == n {
+			off := s.nameOffset(n)
+			if rec := wordsAt(s.names, off); off != 0 && Node(rec[1]) == n {
 				do(g.nameHash(typ, recordID(rec)), off)
 			}
 		}
@@ -162,7 +162,7 @@ func (g *Graph) namesOf(of func(typ uint32) bool, from, to int, do func(hash uin
 }
 
 // together has workers do pieces of work, each once.
-func together(workers, pieces int, do func(worker, piece int)) {
+func inParallel(workers, pieces int, do func(worker, piece int)) {
 	var (
 		next  atomic.Int64
 		group sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 
 // loadName is one end of a tuple whose node is to be found: its kind, the
 // kind's type, and its id.
-type loadName struct {
+type nodeKey struct {
 	kind Kind
 	typ  uint32
 	id   string
@@ -16,20 +16,20 @@ type loadName struct {
 }
 
 // kindCache remembers the kinds seen last, by a hash of their names.
-type kindCache [64]knownKind
+type kindCache [64]cachedKind
 
-type knownKind struct {
+type cachedKind struct {
 	name KindName
 	kind Kind
 	typ  uint32
 }
 
 // end prepares the lookup of a node; locked says that g.mu is held.
-func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName, error) {
+func (c *kindCache) key(g *Graph, k KindName, id string, locked bool) (nodeKey, error) {
 	if err := checkID(id); err != nil {
-		return loadName{}, err
+		return nodeKey{}, err
 	}
-	known := &c[kindPlace(&k)%len(c)]
+	known := &c[kindHash(&k)%len(c)]
 	if known.kind == 0 || known.name != k {
 		if !locked {
 			g.mu.Lock()
@@ -37,11 +37,11 @@ func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName,
 		}
 		n, err := g.intern(k)
 		if err != nil {
-			return loadName{}, err
+			return nodeKey{}, err
 		}
-		*known = knownKind{g.spine.kinds[n].name, n, g.spine.kinds[n].typ}
+		*known = cachedKind{g.symbols.kinds[n].name, n, g.symbols.kinds[n].typ}
 	}
-	return loadName{kind: known.kind, typ: known.typ, id: id}, nil
+	return nodeKey{kind: known.kind, typ: known.typ, id: id}, nil
 }
 
 // AddAbsent adds tuples in their order, up to the first whose key is there
@@ -50,7 +50,7 @@ func (c *kindCache) end(g *Graph, k KindName, id string, locked bool) (loadName,
 // each name up once, and many at a time.
 func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
 	for n < len(tuples) {
-		part := tuples[n:min(n+loadTouch, len(tuples))]
+		part := tuples[n:min(n+prefetchCount, len(tuples))]
 		added, err := b.addAbsent(part)
 		if n += added; err != nil || added < len(part) {
 			return n, err
@@ -61,18 +61,18 @@ func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
 
 // addAbsent is AddAbsent for loadTouch tuples at most.
 func (b *Batch) addAbsent(part []rel.Tuple) (int, error) {
-	var all [loadTouch]loadTuple
-	b.work()
+	var all [prefetchCount]loadTuple
+	b.ensurePending()
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
 	n, err := b.prepare(part, all[:])
-	b.touched = b.g.touch(all[:n])
+	b.prefetched = b.g.prefetch(all[:n])
 	for i := range all[:n] {
-		c, full := b.g.resolved(&all[i])
+		c, full := b.g.resolve(&all[i])
 		if full != nil {
 			return i, full
 		}
-		at := b.change(c)
+		at := b.changeOf(c)
 		if at.present {
 			return i, nil
 		}
@@ -89,10 +89,10 @@ func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
 		if t.Relation == "" {
 			return i, fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
 		}
-		if to[i].object, err = b.pending.kinds.end(b.g, ObjectKind(t.Object, t.Relation), t.Object.ID, true); err != nil {
+		if to[i].object, err = b.pending.kinds.key(b.g, ObjectKind(t.Object, t.Relation), t.Object.ID, true); err != nil {
 			return i, err
 		}
-		if to[i].subject, err = b.pending.kinds.end(b.g, SubjectKind(t.Subject), t.Subject.ID, true); err != nil {
+		if to[i].subject, err = b.pending.kinds.key(b.g, SubjectKind(t.Subject), t.Subject.ID, true); err != nil {
 			return i, err
 		}
 		if to[i].detail, err = b.g.details.detail(t); err != nil {
@@ -103,11 +103,11 @@ func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
 }
 
 // resolved finds or gives the nodes of a tuple; g.mu is held.
-func (g *Graph) resolved(t *loadTuple) (c change, err error) {
+func (g *Graph) resolve(t *loadTuple) (c change, err error) {
 	c.objectKind, c.subjectKind = t.object.kind, t.subject.kind
-	if c.object, err = g.arrive(&t.object); err != nil {
+	if c.object, err = g.objectNode(&t.object); err != nil {
 		return c, err
 	}
-	c.subject, err = g.hashed(&t.subject)
+	c.subject, err = g.findOrAddNode(&t.subject)
 	return c, err
 }
