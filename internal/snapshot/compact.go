@@ -17,7 +17,7 @@ const (
 
 func needsCompaction(v *graph.View) bool {
 	st := v.Stats()
-	return st.Names-st.LiveNames >= deadNamesMin && v.Dead() > deadShareMax
+	return st.Names-st.LiveNames >= deadNamesMin && v.DeadShare() > deadShareMax
 }
 
 // CompactIfNeeded compacts the graph if many of its names are unused, and
