@@ -366,7 +366,7 @@ func (g *group) publish() error {
 // it did.
 func (g *group) lost(ctx context.Context, cause error) error {
 	g.s.stale = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.engine.opts.Bounds.AppendTime)
+	ctx, cancel := g.s.withAppendTime(ctx)
 	defer cancel()
 	head, err := g.s.engine.driver.Head(ctx, g.s.id)
 	if err != nil {

@@ -235,10 +235,17 @@ func (s *Store) fly(ctx context.Context, g *group) {
 		return
 	}
 	defer g.landed()
-	limit := s.limit(ctx)
-	defer limit.release()
-	err := g.append(limit)
-	s.writeGroup(limit, g.settle(limit, err))
+	ctx, cancel := s.withAppendTime(ctx)
+	defer cancel()
+	err := g.append(ctx)
+	s.writeGroup(ctx, g.settle(ctx, err))
+}
+
+// withAppendTime returns a context that ends after Bounds.AppendTime, the time
+// that a driver may take. It does not end when ctx ends, because one writer's
+// deadline must not fail the other writers of a group.
+func (s *Store) withAppendTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.engine.opts.Bounds.AppendTime)
 }
 
 // take adds to those that a group has already what fits beside them. The first
@@ -365,7 +372,7 @@ func (s *Store) baseInTime(ctx context.Context) (*view, error) {
 	if v := s.newest.Load(); v != nil && !s.stale && s.used.Load() && s.open() == nil {
 		return v, nil
 	}
-	limit := s.limit(ctx)
-	defer limit.release()
-	return s.base(limit)
+	ctx, cancel := s.withAppendTime(ctx)
+	defer cancel()
+	return s.base(ctx)
 }
