@@ -207,6 +207,10 @@ func deadEnds(s *schema.Schema, e *schema.Expr) []*schema.Restriction {
 // Schema returns the schema that b binds.
 func (b *Binding) Schema() *schema.Schema { return b.s }
 
+// GraphKind returns the number that the graph has for a kind of the schema, or 0
+// if the graph did not know the kind when [Bind] was called.
+func (b *Binding) GraphKind(k schema.KindID) graph.Kind { return b.kinds[k] }
+
 // kind returns the number that the lineage gives a kind of the schema, or 0.
 func (b *Binding) kind(k schema.KindID) graph.Kind {
 	if k < 0 {
