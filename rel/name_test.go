@@ -2,17 +2,18 @@ package rel
 
 import "testing"
 
-// TestByteClass holds the table of bytes to the slow look at each.
+// TestByteClass compares the quick check by byteClass with the slow check of
+// each byte.
 func TestByteClass(t *testing.T) {
 	t.Parallel()
 	if len(byteClass) != 256 {
-		t.Fatal(len(byteClass))
+		t.Fatalf("byteClass has %d entries, want 256", len(byteClass))
 	}
 	for c := range 256 {
 		s := "ab" + string([]byte{byte(c)}) + "c"
 		for _, forbidden := range []string{"#", ":#@"} {
 			if quick, slow := name("id", s, IDBytesMax, forbidden), wrongName("id", s, forbidden); (quick == nil) != (slow == nil) {
-				t.Errorf("%q without %s: %v, %v", s, forbidden, quick, slow)
+				t.Errorf("%q with %q forbidden: quick check %v, slow check %v", s, forbidden, quick, slow)
 			}
 		}
 	}

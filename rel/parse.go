@@ -10,21 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on names, in bytes. A name at its bound is accepted, one above it is
-// refused by name.
+// Limits in bytes. A value of exactly this length is valid; a longer one is
+// rejected with [ErrName].
 const (
-	TypeBytesMax     = 254
-	RelationBytesMax = 200
-	IDBytesMax       = 1024
-	ContextBytesMax  = 32 << 10
+	TypeBytesMax     = 254      // a type, a condition or an attribute
+	RelationBytesMax = 200      // a relation
+	IDBytesMax       = 1024     // the id of an object or subject
+	ContextBytesMax  = 32 << 10 // the stored context of a condition
 )
 
-// ErrName is the kind of every error about a malformed or oversized name.
+// ErrName is wrapped by every error about a malformed or oversized name, tuple
+// or context.
 var ErrName = errors.New("invalid name")
 
 // ParseObject reads "type:id". The type ends at the first colon; the id may
-// hold any further colon. A '#' belongs to an id only where no subject
-// relation could be meant, so an object's id holds none.
+// contain more colons, but no '#'. Errors wrap [ErrName].
 func ParseObject(s string) (Object, error) {
 	typ, id, ok := strings.Cut(s, ":")
 	if !ok || typ == "" || id == "" {
@@ -34,8 +34,9 @@ func ParseObject(s string) (Object, error) {
 	return o, o.Validate()
 }
 
-// ParseSubject reads "type:id", "type:*" or "type:id#relation". The relation
-// begins after the last '#'.
+// ParseSubject reads "type:id", "type:*" or "type:id#relation". The type ends at
+// the first colon, and the relation begins after the last '#'. Errors wrap
+// [ErrName].
 func ParseSubject(s string) (Subject, error) {
 	typ, rest, ok := strings.Cut(s, ":")
 	if !ok || typ == "" || rest == "" {
@@ -51,18 +52,18 @@ func ParseSubject(s string) (Subject, error) {
 	return sub, sub.Validate()
 }
 
-// Parse reads what Tuple.String prints.
+// Parse reads the text that [Tuple.String] returns. Errors wrap [ErrName].
 func Parse(s string) (Tuple, error) {
 	head, tail, _ := strings.Cut(s, " ")
-	// An object's id holds no '#' and a relation no '@', so the first '#' ends
-	// the object and the next '@' the relation.
+	// An object's id contains no '#' and a relation no '@'. So the first '#' ends
+	// the object, and the next '@' ends the relation.
 	hash := strings.IndexByte(head, '#')
 	if hash < 0 {
-		return Tuple{}, fmt.Errorf("%w: tuple %q has no '#'", ErrName, s)
+		return Tuple{}, fmt.Errorf("%w: tuple %q has no '#': expected object#relation@subject", ErrName, s)
 	}
 	at := strings.IndexByte(head[hash:], '@')
 	if at < 0 {
-		return Tuple{}, fmt.Errorf("%w: tuple %q has no '@' after its relation", ErrName, s)
+		return Tuple{}, fmt.Errorf("%w: tuple %q has no '@': expected object#relation@subject", ErrName, s)
 	}
 	at += hash
 	var t Tuple
@@ -83,7 +84,7 @@ func Parse(s string) (Tuple, error) {
 			dec := json.NewDecoder(strings.NewReader(after))
 			var raw json.RawMessage
 			if err := dec.Decode(&raw); err != nil {
-				return Tuple{}, fmt.Errorf("%w: context of %q: %v", ErrName, s, err)
+				return Tuple{}, fmt.Errorf("%w: context of tuple %q is not JSON: %v", ErrName, s, err)
 			}
 			if t.Context, err = Canonical(raw); err != nil {
 				return Tuple{}, err
@@ -96,30 +97,33 @@ func Parse(s string) (Tuple, error) {
 	if tail != "" {
 		when, ok := strings.CutPrefix(tail, " until ")
 		if !ok {
-			return Tuple{}, fmt.Errorf("%w: tuple %q ends in %q", ErrName, s, tail)
+			return Tuple{}, fmt.Errorf("%w: unexpected %q at the end of tuple %q: expected \" with condition\" or \" until time\"", ErrName, tail, s)
 		}
 		at, err := ParseExpiry(when)
 		if err != nil {
-			return Tuple{}, fmt.Errorf("of %q: %w", s, err)
+			return Tuple{}, fmt.Errorf("tuple %q: %w", s, err)
 		}
 		t.Expires = at
 	}
 	return t, t.Validate()
 }
 
-// ParseExpiry reads when a tuple ends, as RFC 3339 writes it. A time that
-// nanoseconds cannot say, or that would mean "never", is refused: no tuple lasts
-// for ever because its end was out of range.
+// ParseExpiry reads the time at which a tuple expires, in the format of
+// RFC 3339. It rejects a time outside the range of [Time], and the Unix epoch,
+// because both would otherwise become an expiry that means "never". Errors wrap
+// [ErrName].
 func ParseExpiry(s string) (Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if t := TimeOf(at); err == nil && t != 0 && t.Time().Equal(at) {
 		return t, nil
 	}
-	return 0, fmt.Errorf("%w: expiry %q is not a time (RFC 3339, years 1678 to 2262)", ErrName, s)
+	return 0, fmt.Errorf("%w: expiry %q: expected RFC 3339 within the years 1678 to 2262, for example 2026-01-02T15:04:05Z", ErrName, s)
 }
 
-// Validate checks the form of o: what every store holds, whatever its schema.
-// A type has no ':', '#', '@' or white space, an id no '#' or white space.
+// Validate checks the form of o, which is the same in every schema: both names
+// are valid UTF-8, not empty and within their limits. A type contains no ':',
+// '#', '@', white space or control character; an id contains no '#', white space
+// or control character. Errors wrap [ErrName].
 func (o Object) Validate() error {
 	if err := name("type", o.Type, TypeBytesMax, ":#@"); err != nil {
 		return err
@@ -127,7 +131,8 @@ func (o Object) Validate() error {
 	return name("id", o.ID, IDBytesMax, "#")
 }
 
-// Validate checks the form of s.
+// Validate checks the form of s, as [Object.Validate] does. A wildcard must not
+// have a relation.
 func (s Subject) Validate() error {
 	if err := s.Object().Validate(); err != nil {
 		return err
@@ -136,12 +141,12 @@ func (s Subject) Validate() error {
 		return nil
 	}
 	if s.ID == Wildcard {
-		return fmt.Errorf("%w: %q is a wildcard with a relation", ErrName, s)
+		return fmt.Errorf("%w: subject %q is a wildcard and must not have a relation", ErrName, s)
 	}
 	return name("relation", s.Relation, RelationBytesMax, ":#@")
 }
 
-// Validate checks the form of k.
+// Validate checks the form of k, as [Object.Validate] does.
 func (k Key) Validate() error {
 	if err := k.Object.Validate(); err != nil {
 		return err
@@ -152,15 +157,16 @@ func (k Key) Validate() error {
 	return k.Subject.Validate()
 }
 
-// Validate checks the form of t: its names, that context comes with a
-// condition, and that the context is canonical and within its bound.
+// Validate checks the form of t: its names, that a context comes with a
+// condition, and that the context has at most ContextBytesMax bytes. Errors wrap
+// [ErrName].
 func (t Tuple) Validate() error {
 	if err := t.Key().Validate(); err != nil {
 		return err
 	}
 	if t.Condition == "" {
 		if t.Context != "" {
-			return fmt.Errorf("%w: %s has a context but no condition", ErrName, t.Key())
+			return fmt.Errorf("%w: tuple %s has a context but no condition", ErrName, t.Key())
 		}
 		return nil
 	}
@@ -168,17 +174,19 @@ func (t Tuple) Validate() error {
 		return err
 	}
 	if len(t.Context) > ContextBytesMax {
-		return fmt.Errorf("%w: context of %s has %d bytes, the maximum is %d", ErrName, t.Key(), len(t.Context), ContextBytesMax)
+		return fmt.Errorf("%w: context of tuple %s has %d bytes, the maximum is %d", ErrName, t.Key(), len(t.Context), ContextBytesMax)
 	}
 	return nil
 }
 
+// name checks s, which is called what in errors. forbidden lists the characters
+// that s must not contain, besides white space and control characters.
 func name(what, s string, bytesMax int, forbidden string) error {
 	if s == "" {
 		return fmt.Errorf("%w: empty %s", ErrName, what)
 	}
 	if len(s) > bytesMax {
-		return fmt.Errorf("%w: %s of %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
+		return fmt.Errorf("%w: %s has %d bytes, the maximum is %d", ErrName, what, len(s), bytesMax)
 	}
 	wrong, found := byte(blankByte|wideByte), byte(0)
 	for i := 0; i < len(forbidden); i++ {
@@ -193,15 +201,16 @@ func name(what, s string, bytesMax int, forbidden string) error {
 	return wrongName(what, s, forbidden)
 }
 
-// Classes of bytes: most names are seen to be good by these alone.
+// Classes of bytes. Most names are accepted by looking at the classes alone.
 const (
-	blankByte = 1 << iota // a blank or control byte
+	blankByte = 1 << iota // white space or a control character
 	colonByte
 	hashByte
 	atByte
 	wideByte // not ASCII
 )
 
+// byteClass maps each byte to its classes. The other constants are its parts.
 const (
 	blanks8  = "\x01\x01\x01\x01\x01\x01\x01\x01"
 	plain8   = "\x00\x00\x00\x00\x00\x00\x00\x00"
@@ -217,44 +226,47 @@ const (
 		wide32 + wide32 + wide32 + wide32
 )
 
-// wrongName is name for what may be wrong.
+// wrongName returns the error of a name in which [name] found a byte that may be
+// forbidden, or nil if the name is valid.
 func wrongName(what, s, forbidden string) error {
 	ascii := true
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
 		case c <= ' ' || c == 0x7f:
-			return fmt.Errorf("%w: %s %q holds a blank or control byte", ErrName, what, s)
+			return fmt.Errorf("%w: %s %q contains white space or a control character", ErrName, what, s)
 		case c >= utf8.RuneSelf:
 			ascii = false
 		case strings.IndexByte(forbidden, c) >= 0:
-			return fmt.Errorf("%w: %s %q holds %q", ErrName, what, s, c)
+			return fmt.Errorf("%w: %s %q must not contain %q", ErrName, what, s, c)
 		}
 	}
 	if !ascii && !utf8.ValidString(s) {
-		return fmt.Errorf("%w: %s %q is not UTF-8", ErrName, what, s)
+		return fmt.Errorf("%w: %s %q is not valid UTF-8", ErrName, what, s)
 	}
 	return nil
 }
 
-// Canonical returns raw, any JSON value, with sorted keys, no white space and
-// numbers as written, so that equal values have equal text. An empty object
-// is "" (a context that says nothing is none).
+// Canonical returns the JSON value raw with sorted keys and without white space,
+// so that equal values have equal text. Numbers keep their spelling. An empty
+// object becomes "", because an empty context is the same as none. Errors wrap
+// [ErrName].
 func Canonical(raw []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return "", fmt.Errorf("%w: context: %v", ErrName, err)
+		return "", fmt.Errorf("%w: context is not JSON: %v", ErrName, err)
 	}
 	if dec.More() {
-		return "", fmt.Errorf("%w: context: more than one JSON value", ErrName)
+		return "", fmt.Errorf("%w: unexpected data after the JSON value of a context", ErrName)
 	}
 	return CanonicalValue(v)
 }
 
-// CanonicalValue is Canonical for a decoded value (nil, bool, float64,
-// json.Number, string, []any, map[string]any, or what encoding/json accepts).
+// CanonicalValue is like [Canonical] for a decoded value: nil, bool, float64,
+// json.Number, string, []any, map[string]any, or any other type that
+// encoding/json can encode.
 func CanonicalValue(v any) (string, error) {
 	if m, ok := v.(map[string]any); ok && len(m) == 0 {
 		return "", nil
@@ -263,7 +275,7 @@ func CanonicalValue(v any) (string, error) {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil { // encoding/json sorts map keys
-		return "", fmt.Errorf("%w: context: %v", ErrName, err)
+		return "", fmt.Errorf("%w: context cannot be written as JSON: %v", ErrName, err)
 	}
 	return strings.TrimSuffix(buf.String(), "\n"), nil
 }

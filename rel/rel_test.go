@@ -25,7 +25,7 @@ func TestParseTuple(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", s, err)
 		} else if got := tuple.String(); got != s {
-			t.Errorf("%s is printed as %s", s, got)
+			t.Errorf("String() of %s = %s", s, got)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestParseRefuses(t *testing.T) {
 		"doc:1#viewer@user:a\x00b", "doc:1\t#viewer@user:1",
 	} {
 		if tuple, err := Parse(s); !errors.Is(err, ErrName) {
-			t.Errorf("%q gives %v, %v", s, tuple, err)
+			t.Errorf("Parse(%q) = %v, %v; want ErrName", s, tuple, err)
 		}
 	}
 }
@@ -54,10 +54,10 @@ func TestNameBounds(t *testing.T) {
 		{RelationBytesMax, func(s string) error { return Subject{"g", "1", s}.Validate() }},
 	} {
 		if err := c.make(strings.Repeat("a", c.max)); err != nil {
-			t.Errorf("at the bound %d: %v", c.max, err)
+			t.Errorf("%d bytes, the limit: %v", c.max, err)
 		}
 		if err := c.make(strings.Repeat("a", c.max+1)); !errors.Is(err, ErrName) {
-			t.Errorf("above the bound %d: %v", c.max, err)
+			t.Errorf("one byte above the limit %d: %v, want ErrName", c.max, err)
 		}
 	}
 	tuple := Tuple{Object{"doc", "1"}, "viewer", Subject{Type: "user", ID: "1"}, "c", strings.Repeat("a", ContextBytesMax), 0}
@@ -77,12 +77,12 @@ func TestCanonical(t *testing.T) {
 		`{"n":12345678901234567890}`:       `{"n":12345678901234567890}`,
 	} {
 		if got, err := Canonical([]byte(in)); err != nil || got != want {
-			t.Errorf("%s: %s, %v", in, got, err)
+			t.Errorf("Canonical(%s) = %s, %v; want %s", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"", "{", "{} {}", "nope"} {
 		if _, err := Canonical([]byte(in)); !errors.Is(err, ErrName) {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf("Canonical(%q): error %v, want ErrName", in, err)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestFilter(t *testing.T) {
 		{Filter{SubjectPlain: true}, false, true},
 	} {
 		if c.f.Match(k) != c.userset || c.f.Match(plain) != c.onePlain {
-			t.Errorf("%+v", c.f)
+			t.Errorf("%+v does not select as expected", c.f)
 		}
 	}
 }
@@ -116,15 +116,15 @@ func TestExpired(t *testing.T) {
 		want         bool
 	}{{0, 5, false}, {6, 5, false}, {5, 5, true}, {4, 5, true}} {
 		if got := (Tuple{Expires: c.expires}).Expired(c.now); got != c.want {
-			t.Errorf("expires %d, now %d: %v", c.expires, c.now, got)
+			t.Errorf("expiry %d at time %d: Expired() = %v", c.expires, c.now, got)
 		}
 	}
 	if TimeOf(Time(0).Time()) != 0 || TimeOf(Time(7).Time()) != 7 {
-		t.Error("times do not come back")
+		t.Error("TimeOf does not undo Time")
 	}
 }
 
-// What Parse accepts, String prints so that Parse reads the same again.
+// String returns a text from which Parse reads the same tuple.
 func FuzzParse(f *testing.F) {
 	f.Add("doc:1#viewer@user:anne")
 	f.Add(`doc:1#viewer@g:x#m with c {"a":1} until 2026-11-21T21:00:00Z`)
@@ -135,14 +135,14 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(tuple.String())
 		if err != nil || again != tuple {
-			t.Fatalf("%q: %+v, then %+v, %v", s, tuple, again, err)
+			t.Fatalf("%q is read as %+v, its String() as %+v, %v", s, tuple, again, err)
 		}
 	})
 }
 
-// TestTimesBeyond: a time that nanoseconds cannot say stays on its side, and
-// none of them is an expiry.
-func TestTimesBeyond(t *testing.T) {
+// A time outside the range of Time stays in the past or in the future, and
+// ParseExpiry rejects it.
+func TestTimesOutOfRange(t *testing.T) {
 	t.Parallel()
 	now := TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for text, past := range map[string]bool{"0001-01-01T00:00:01Z": true, "1600-01-01T00:00:00Z": true, "1677-09-21T00:00:00Z": true,
@@ -152,24 +152,24 @@ func TestTimesBeyond(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := TimeOf(at); got < now != past || got-1 < now != past {
-			t.Errorf("%s: %d", text, got)
+			t.Errorf("TimeOf(%s) = %d, which is on the wrong side of the present", text, got)
 		}
 		if e, err := ParseExpiry(text); !errors.Is(err, ErrName) {
-			t.Errorf("%s is an expiry: %d, %v", text, e, err)
+			t.Errorf("ParseExpiry(%s) = %d, %v; want ErrName", text, e, err)
 		}
 	}
 	for _, text := range []string{"", "tomorrow", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1970-01-01T01:00:00+01:00"} {
 		if e, err := ParseExpiry(text); !errors.Is(err, ErrName) || e != 0 {
-			t.Errorf("%q is an expiry: %d, %v", text, e, err)
+			t.Errorf("ParseExpiry(%q) = %d, %v; want ErrName", text, e, err)
 		}
 	}
 	for _, text := range []string{"1969-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00.000000001Z", "2262-04-11T23:47:16.854775807Z"} {
 		e, err := ParseExpiry(text)
 		if err != nil || e.Time().Format(time.RFC3339Nano) != text {
-			t.Errorf("%s: %d, %v", text, e, err)
+			t.Errorf("ParseExpiry(%s) = %d, %v", text, e, err)
 		}
 	}
 	if _, err := Parse("doc:1#viewer@user:anne until 0001-01-01T00:00:00Z"); !errors.Is(err, ErrName) {
-		t.Error("an end in the year 1 is none:", err)
+		t.Error("Parse accepts an expiry in the year 1:", err)
 	}
 }
