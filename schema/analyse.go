@@ -2,12 +2,12 @@ package schema
 
 import "github.com/ostiary/ostiary/expr"
 
-// dependency is one way in which a relation reads another.
+// dependency is one place where a relation reads another.
 type dependency struct {
-	on RelationID
-	// through is the strongest operator between: CyclePlain for unions alone,
-	// CycleMixed under an intersection or the base of an exclusion,
-	// CycleNegative under the subtracted side of one.
+	on RelationID // the relation that is read
+	// through is the strongest operator above that place: CyclePlain for unions
+	// only, CycleMixed for an intersection or the base of an exclusion,
+	// CycleNegative for the subtracted side of an exclusion.
 	through CycleClass
 }
 
@@ -15,7 +15,8 @@ func paramNamed(name string) func(expr.Param) bool {
 	return func(p expr.Param) bool { return p.Name == name }
 }
 
-// analyse derives what the evaluator plans with: reach, components, cycles.
+// analyse computes what the evaluator needs for its plans: components, reach,
+// cycles and the backward reading.
 func (c *compilation) analyse() {
 	c.depends = make([][]dependency, len(c.s.Relations))
 	for i := range c.s.Relations {
@@ -30,6 +31,8 @@ func (c *compilation) analyse() {
 	c.s.backward = readBackward(c.s)
 }
 
+// dependencies adds what the rewrite e of relation id reads. through is the
+// strongest operator above e.
 func (c *compilation) dependencies(id RelationID, e *Expr, through CycleClass) {
 	for step := range e.Steps() {
 		if step.From != None {
@@ -49,8 +52,9 @@ func (c *compilation) dependencies(id RelationID, e *Expr, through CycleClass) {
 	}
 }
 
-// components is Tarjan's algorithm with an explicit stack. Numbers rise in
-// reverse topological order: dependencies first.
+// components numbers the strongly connected components of the relations, with
+// Tarjan's algorithm. Its stack is explicit, because a model can be deeper than
+// the goroutine's stack. A relation gets its number after its dependencies.
 func (c *compilation) components() {
 	n := len(c.s.Relations)
 	index, low := make([]int, n), make([]int, n)
@@ -103,7 +107,7 @@ func (c *compilation) components() {
 	}
 }
 
-// classes says, per component, whether it is a cycle and what stands in it.
+// classes sets Recursive, Cycle and Probe of each relation.
 func (c *compilation) classes() {
 	recursive := map[int32]bool{}
 	class := map[int32]CycleClass{}
@@ -127,7 +131,8 @@ func (c *compilation) classes() {
 	c.monotone()
 }
 
-// monotone marks relations that are unions all the way down.
+// monotone sets Monotone of each relation: it starts with the relations that
+// are unions themselves and removes those that depend on others.
 func (c *compilation) monotone() {
 	n := len(c.s.Relations)
 	bad := make([]bool, n)
@@ -149,6 +154,8 @@ func (c *compilation) monotone() {
 	}
 }
 
+// unionOnly reports whether e contains no operator but unions, and no rule and
+// no attribute.
 func unionOnly(e *Expr) bool {
 	switch e.Op {
 	case OpIntersection, OpExclusion, OpAttribute, OpRule:
@@ -162,7 +169,7 @@ func unionOnly(e *Expr) bool {
 	return true
 }
 
-// dependenciesFirst orders relations by component.
+// dependenciesFirst returns the relations ordered by component.
 func (c *compilation) dependenciesFirst() []RelationID {
 	buckets := make([][]RelationID, len(c.s.Relations))
 	for i := range c.s.Relations {
@@ -176,9 +183,9 @@ func (c *compilation) dependenciesFirst() []RelationID {
 	return out
 }
 
-// reach computes each relation's subject kinds as a least fixpoint,
-// dependencies first, so that only the relations of one component are ever
-// visited again.
+// reach computes the Reach of each relation as a least fixpoint. It takes one
+// component after the other, dependencies first, so that it only repeats the
+// relations of one component.
 func (c *compilation) reach() {
 	words := (len(c.s.Kinds) + 63) / 64
 	order := c.dependenciesFirst()
@@ -196,7 +203,7 @@ func (c *compilation) reach() {
 			for _, id := range order[start:end] {
 				r := &c.s.Relations[id]
 				set, any := c.reachOf(r.Expr, words)
-				set.add(r.Kind) // o#r is a member of o#r
+				set.add(r.Kind) // the userset o#r is a member of o#r
 				if r.Reach.addAll(set) || any && !r.ReachAny {
 					changed = true
 				}
@@ -207,7 +214,9 @@ func (c *compilation) reach() {
 	}
 }
 
-// reachOf is monotone in the sets it reads; an exclusion's is its base's.
+// reachOf returns the kinds that e can hold for, from the Reach of the relations
+// that e reads. The second result is true if e can hold for every subject. The
+// reach of an exclusion is the reach of its base.
 func (c *compilation) reachOf(e *Expr, words int) (KindSet, bool) {
 	set, any := make(KindSet, words), false
 	merge := func(id RelationID) {
@@ -248,8 +257,8 @@ func (c *compilation) reachOf(e *Expr, words int) (KindSet, bool) {
 	return set, any
 }
 
-// reachOfAll intersects; an operand that may hold for everybody does not
-// narrow.
+// reachOfAll returns the reach of an intersection. An operand that can hold for
+// every subject does not narrow the result.
 func (c *compilation) reachOfAll(children []*Expr, words int) (KindSet, bool) {
 	var set KindSet
 	for _, ch := range children {
@@ -270,7 +279,8 @@ func (c *compilation) reachOfAll(children []*Expr, words int) (KindSet, bool) {
 	return set, false
 }
 
-// entrypoints refuses relations that no tuple could fill.
+// entrypoints rejects relations that cannot have a member, whatever tuples are
+// written.
 func (c *compilation) entrypoints() {
 	n := len(c.s.Relations)
 	has := make([]bool, n)
@@ -284,11 +294,13 @@ func (c *compilation) entrypoints() {
 	}
 	c.each(func(r *Relation) {
 		if !has[r.ID] {
-			c.fail(ReasonEntrypoint, "no tuple could ever give anybody this relation")
+			c.fail(ReasonEntrypoint, "no tuple can give a subject this relation")
 		}
 	})
 }
 
+// enters reports whether tuples can give e a member, if exactly the relations in
+// has can have members.
 func (c *compilation) enters(e *Expr, has []bool) bool {
 	switch e.Op {
 	case OpDirect:

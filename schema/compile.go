@@ -8,45 +8,56 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// Kinds of errors about models, to be found with errors.Is.
+// Errors of [Compile], for use with errors.Is.
 var (
+	// ErrModel is wrapped by every error about a model.
 	ErrModel = errors.New("invalid model")
-	// ErrBound is also an ErrModel: a bound of this package was passed.
+	// ErrBound is wrapped if a model exceeds a limit of this package. It wraps
+	// ErrModel.
 	ErrBound = fmt.Errorf("%w: bound passed", ErrModel)
-	// ErrNoCompiler says that a model has conditions and no expr.Compiler was
-	// handed in.
-	ErrNoCompiler = fmt.Errorf("%w: conditions need a compiler", ErrModel)
+	// ErrNoCompiler is returned if a model has conditions and Compile was called
+	// without an expr.Compiler. It wraps ErrModel.
+	ErrNoCompiler = fmt.Errorf("%w: the model has conditions, but no compiler for them is configured", ErrModel)
 )
 
-// Reason says what is wrong with a model, for callers that translate errors
-// into a protocol's own.
+// Reason classifies an [Error], for callers that translate it into an error of
+// a protocol.
 type Reason string
 
+// The reasons.
 const (
-	ReasonName               Reason = "name"
-	ReasonDuplicate          Reason = "duplicate"
-	ReasonUndefinedType      Reason = "undefined type"
-	ReasonUndefinedRelation  Reason = "undefined relation"
-	ReasonUndefinedCondition Reason = "undefined condition"
-	ReasonUndefinedAttribute Reason = "undefined attribute"
-	ReasonRestrictions       Reason = "type restrictions"
-	ReasonTupleset           Reason = "tupleset"
-	ReasonEntrypoint         Reason = "no entrypoint"
-	ReasonRewrite            Reason = "rewrite"
-	ReasonCondition          Reason = "condition"
-	ReasonBound              Reason = "bound"
+	ReasonName               Reason = "name"                // a name is empty or has a forbidden character
+	ReasonDuplicate          Reason = "duplicate"           // something is defined twice
+	ReasonUndefinedType      Reason = "undefined type"      // a restriction names a type that is not defined
+	ReasonUndefinedRelation  Reason = "undefined relation"  // a rewrite or restriction names a relation that is not defined
+	ReasonUndefinedCondition Reason = "undefined condition" // a restriction or rule names a condition that is not defined
+	ReasonUndefinedAttribute Reason = "undefined attribute" // a rewrite names an attribute that is not defined, or not a bool
+	ReasonRestrictions       Reason = "type restrictions"   // they are missing, not allowed or contradictory
+	ReasonTupleset           Reason = "tupleset"            // the first relation of an arrow cannot be followed
+	ReasonEntrypoint         Reason = "no entrypoint"       // see Options.RequireEntrypoints
+	ReasonRewrite            Reason = "rewrite"             // an operator has wrong operands
+	ReasonCondition          Reason = "condition"           // a condition does not compile
+	ReasonBound              Reason = "bound"               // a limit of this package is exceeded
 )
 
-// Error is one thing wrong with a model.
+// Error is one error in a model.
 type Error struct {
+	// Reason classifies the error.
 	Reason Reason
-	// Type, Relation and Condition say where, as far as they apply.
-	Type, Relation, Condition string
-	Text                      string
-	// Err is the kind: ErrModel, ErrBound, or a compiler's error.
+	// Type is the type that the error is in; "" if it is in a condition.
+	Type string
+	// Relation is the relation that the error is in; "" if it is not in a relation.
+	Relation string
+	// Condition is the condition that the error is in; "" if it is not in one.
+	Condition string
+	// Text describes the error, without where it is.
+	Text string
+	// Err is ErrModel or ErrBound. If a condition does not compile, it wraps the
+	// compiler's error as well.
 	Err error
 }
 
+// Error returns where the error is, followed by its text.
 func (e *Error) Error() string {
 	where := e.Type
 	if e.Relation != "" {
@@ -61,12 +72,15 @@ func (e *Error) Error() string {
 	return "invalid model: " + where + e.Text
 }
 
-// Unwrap returns the error's kind.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Compile checks a model and compiles it. It returns the first ErrorsMax
-// things that are wrong, joined; each is an *Error. The model must not change
-// afterwards. compiler may be nil where the model has no conditions.
+// Compile checks and compiles a model. The caller must not change the model
+// afterwards. compiler may be nil if the model has no conditions.
+//
+// Compile works in steps and stops after the first step that finds errors. It
+// then returns at most ErrorsMax of them, joined with [errors.Join]. Each is an
+// [*Error] or [ErrNoCompiler].
 func Compile(m *Model, compiler expr.Compiler) (*Schema, error) {
 	c := &compilation{m: m, hidden: map[hiddenKey]RelationID{}, s: &Schema{
 		Namespace: m.Namespace, Options: m.Options, model: m,
@@ -82,28 +96,33 @@ func Compile(m *Model, compiler expr.Compiler) (*Schema, error) {
 	return c.s, nil
 }
 
-// ErrorsMax is how many errors Compile collects before it stops.
+// ErrorsMax is the maximum number of errors that [Compile] returns.
 const ErrorsMax = 20
 
+// compilation is the state of one [Compile].
 type compilation struct {
 	m    *Model
 	s    *Schema
 	errs []error
-	// relation being compiled, for errors and hidden relations.
+	// typ and def are the definitions that are compiled at present; nil if none.
+	// Errors and the names of hidden relations mention them.
 	typ *TypeDef
 	def *RelationDef
-	// hidden finds the relation that was made of an expression under an arrow
-	// for a type: arrows under arrows would otherwise multiply.
+	// hidden finds the hidden relation of an expression under an arrow. Without it,
+	// nested arrows would make the same relation many times.
 	hidden map[hiddenKey]RelationID
-	// depends holds, per relation, what it depends on.
+	// depends are the dependencies by RelationID.
 	depends [][]dependency
 }
 
+// hiddenKey identifies a hidden relation: the expression under the arrow, on a
+// type.
 type hiddenKey struct {
 	child *Rewrite
 	typ   TypeID
 }
 
+// fail adds an error about the definition that is compiled at present.
 func (c *compilation) fail(r Reason, format string, args ...any) {
 	e := &Error{Reason: r, Text: fmt.Sprintf(format, args...), Err: ErrModel}
 	if r == ReasonBound {
@@ -120,34 +139,35 @@ func (c *compilation) fail(r Reason, format string, args ...any) {
 	}
 }
 
-// bounds refuses what is too large before any work is done on it.
+// bounds rejects a model that is too large, before other steps work on it.
 func (c *compilation) bounds() {
-	over := func(what string, n, most int) {
-		if n > most {
-			c.fail(ReasonBound, "%d %s, the maximum is %d", n, what, most)
+	limit := func(what string, n, max int) {
+		if n > max {
+			c.fail(ReasonBound, "%d %s, the maximum is %d", n, what, max)
 		}
 	}
-	over("types", len(c.m.Types), TypesMax)
-	over("conditions", len(c.m.Conditions), ConditionsMax)
+	limit("types", len(c.m.Types), TypesMax)
+	limit("conditions", len(c.m.Conditions), ConditionsMax)
 	relations := 0
 	for i := range c.m.Types {
 		t := &c.m.Types[i]
 		c.typ = t
 		relations += len(t.Relations)
-		over("attributes", len(t.Attributes), AttributesMax)
+		limit("attributes", len(t.Attributes), AttributesMax)
 		for j := range t.Relations {
 			c.def = &t.Relations[j]
-			over("type restrictions", len(c.def.Subjects), RestrictionsMax)
+			limit("type restrictions", len(c.def.Subjects), RestrictionsMax)
 			c.rewriteShape(&c.def.Rewrite)
 		}
 		c.def = nil
 	}
 	c.typ = nil
-	over("relations", relations, RelationsMax)
+	limit("relations", relations, RelationsMax)
 }
 
-// rewriteShape checks depth, breadth and numbers of operands. It walks without recursion: a hostile model is deeper than any
-// stack.
+// rewriteShape checks the depth of a rewrite and the number of operands of each
+// operator. It does not recurse, because a hostile model can be deeper than the
+// goroutine's stack.
 func (c *compilation) rewriteShape(r *Rewrite) {
 	type level struct {
 		r     *Rewrite
@@ -166,7 +186,7 @@ func (c *compilation) rewriteShape(r *Rewrite) {
 			return
 		}
 		if want := operands(top.r.Op); want >= 0 && n != want || want < 0 && n == 0 {
-			c.fail(ReasonRewrite, "%s has %d operands", top.r.Op, n)
+			c.fail(ReasonRewrite, "%s has %d operands, expected %s", top.r.Op, n, operandsText(want))
 			return
 		}
 		for i := range top.r.Children {
@@ -175,6 +195,7 @@ func (c *compilation) rewriteShape(r *Rewrite) {
 	}
 }
 
+// conditions compiles the conditions of the model.
 func (c *compilation) conditions(compiler expr.Compiler) {
 	if len(c.m.Conditions) > 0 && compiler == nil {
 		c.errs = append(c.errs, ErrNoCompiler)
@@ -198,7 +219,7 @@ func (c *compilation) conditions(compiler expr.Compiler) {
 	}
 }
 
-// full returns a type's name as the store knows it.
+// full returns the full name of a type: with the namespace.
 func (c *compilation) full(name string) string {
 	if c.m.Namespace == "" {
 		return name
@@ -206,6 +227,7 @@ func (c *compilation) full(name string) string {
 	return c.m.Namespace + "/" + name
 }
 
+// kind returns the index of k in Schema.Kinds. It adds k if it is new.
 func (c *compilation) kind(k Kind) KindID {
 	if id, ok := c.s.kinds[k]; ok {
 		return id
@@ -216,14 +238,15 @@ func (c *compilation) kind(k Kind) KindID {
 	return id
 }
 
-// declare gives every type, relation and kind its number.
+// declare adds every type, relation and kind to the schema and checks their
+// names.
 func (c *compilation) declare() {
 	for i := range c.m.Types {
 		t := &c.m.Types[i]
 		c.typ = t
 		name := c.full(t.Name)
 		if bad := badName(t.Name, ":#@/"); bad != "" && !(bad == "/" && c.m.Namespace == "") {
-			c.fail(ReasonName, "type name %q", t.Name)
+			c.fail(ReasonName, "type name %q is empty or contains a forbidden character", t.Name)
 		}
 		if _, ok := c.s.types[name]; ok {
 			c.fail(ReasonDuplicate, "type defined twice")
@@ -235,10 +258,10 @@ func (c *compilation) declare() {
 			Plain: c.kind(Kind{Type: name}), Wildcard: c.kind(Kind{Type: name, Wildcard: true})}
 		for _, a := range t.Attributes {
 			if _, ok := typ.Attributes[a.Name]; ok || badName(a.Name, ":#@") != "" {
-				c.fail(ReasonDuplicate, "attribute %q has a bad name or is defined twice", a.Name)
+				c.fail(ReasonDuplicate, "attribute %q is defined twice, or its name is empty or contains a forbidden character", a.Name)
 			}
 			if !attributeType(a.Type) {
-				c.fail(ReasonRewrite, "attribute %q has type %s", a.Name, a.Type)
+				c.fail(ReasonRewrite, "attribute %q has type %s, expected a base type or a list of one", a.Name, a.Type)
 			}
 			typ.Attributes[a.Name] = a.Type
 		}
@@ -254,7 +277,7 @@ func (c *compilation) declare() {
 
 func (c *compilation) declareRelation(t *Type) {
 	if badName(c.def.Name, ":#@") != "" {
-		c.fail(ReasonName, "relation name %q", c.def.Name)
+		c.fail(ReasonName, "relation name %q is empty or contains a forbidden character", c.def.Name)
 	}
 	if _, ok := t.relations[c.def.Name]; ok {
 		c.fail(ReasonDuplicate, "relation defined twice")
@@ -266,6 +289,8 @@ func (c *compilation) declareRelation(t *Type) {
 		Kind: c.kind(Kind{Type: t.Name, Relation: c.def.Name})})
 }
 
+// badName returns the first character of s that is not allowed in a name, " "
+// for the empty name, and "" if s is valid.
 func badName(s, forbidden string) string {
 	if s == "" {
 		return " "
@@ -278,6 +303,7 @@ func badName(s, forbidden string) string {
 	return ""
 }
 
+// attributeType reports whether an attribute may have type t.
 func attributeType(t expr.Type) bool {
 	scalar := func(k expr.Kind) bool { return k >= expr.Bool && k <= expr.IPAddress }
 	if t.Kind == expr.List {

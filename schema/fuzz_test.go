@@ -15,8 +15,8 @@ type always struct{}
 func (always) Compile(expr.Definition) (expr.Program, error) { return always{}, nil }
 func (always) Eval(_, _ expr.Values, _ rel.Time) expr.Result { return expr.Result{Value: expr.True} }
 
-// Whatever a model's JSON holds, it is refused with an ErrModel or compiles,
-// and then its JSON form compiles to the same.
+// Compile either rejects a model with ErrModel, or compiles it. The JSON form of
+// a compiled model compiles to the same schema.
 func FuzzCompile(f *testing.F) {
 	for _, m := range []Model{
 		{Types: []TypeDef{{Name: "user"}, {Name: "doc", Relations: []RelationDef{
@@ -38,7 +38,7 @@ func FuzzCompile(f *testing.F) {
 		s, err := Compile(&m, always{})
 		if err != nil {
 			if !errors.Is(err, ErrModel) {
-				t.Fatalf("%v is no ErrModel", err)
+				t.Fatalf("error %v does not wrap ErrModel", err)
 			}
 			return
 		}
@@ -55,7 +55,7 @@ func FuzzCompile(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(s.Relations, s2.Relations) || !reflect.DeepEqual(s.Kinds, s2.Kinds) {
-			t.Fatal("the JSON form compiles to another schema")
+			t.Fatal("the JSON form of the model compiles to another schema")
 		}
 	})
 }

@@ -1,23 +1,26 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
-// rewrites compiles each relation's restrictions, then each rewrite: an arrow
-// needs the restrictions of the relation it starts from.
+// rewrites compiles the restrictions of all relations, and then the rewrites: an
+// arrow needs the restrictions of its first relation.
 func (c *compilation) rewrites() {
 	c.each(func(r *Relation) { c.restrictions(r) })
 	if len(c.errs) > 0 {
 		return
 	}
 	c.each(func(r *Relation) {
-		id := r.ID // compiling may append hidden relations and move r
-		e := c.compile(&c.def.Rewrite, id, c.typ, &c.s.Types[r.Type])
+		id := r.ID // r is not valid after compile, which may append hidden relations
+		e := c.compile(&c.def.Rewrite, id, &c.s.Types[r.Type])
 		c.s.Relations[id].Expr = e
 	})
 }
 
-// each calls f for every relation of the model, with its place set for
-// errors.
+// each calls f for every relation of the model. Errors that f adds mention the
+// relation.
 func (c *compilation) each(f func(*Relation)) {
 	for i := range c.m.Types {
 		c.typ = &c.m.Types[i]
@@ -31,15 +34,17 @@ func (c *compilation) each(f func(*Relation)) {
 	c.typ = nil
 }
 
+// holdsDirect reports whether r contains OpDirect.
 func holdsDirect(r *Rewrite) bool {
 	return r.Op == OpDirect || slices.ContainsFunc(r.Children, func(ch Rewrite) bool { return holdsDirect(&ch) })
 }
 
+// restrictions compiles the type restrictions of r.
 func (c *compilation) restrictions(r *Relation) {
 	direct := holdsDirect(&c.def.Rewrite)
 	if direct != (len(c.def.Subjects) > 0) {
 		if direct {
-			c.fail(ReasonRestrictions, "assignable, but without type restrictions")
+			c.fail(ReasonRestrictions, "the relation is assignable but has no type restrictions")
 		} else {
 			c.fail(ReasonRestrictions, "type restrictions on a relation that is not assignable")
 		}
@@ -62,11 +67,13 @@ func (c *compilation) restrictions(r *Relation) {
 		case st.Condition != "" && !slices.Contains(x.Conditions, st.Condition):
 			x.Conditions = append(x.Conditions, st.Condition)
 		default:
-			c.fail(ReasonDuplicate, "type restriction %s is there twice", st)
+			c.fail(ReasonDuplicate, "type restriction %s is defined twice", st)
 		}
 	}
 }
 
+// String returns the restriction as OpenFGA writes it, for example
+// "group#member with condition".
 func (st SubjectType) String() string {
 	s := st.Type
 	if st.Relation != "" {
@@ -81,6 +88,8 @@ func (st SubjectType) String() string {
 	return s
 }
 
+// subjectKind returns the kind that st admits and, for a userset, its relation.
+// It returns false after it added an error.
 func (c *compilation) subjectKind(st SubjectType) (KindID, RelationID, bool) {
 	tid, ok := c.s.types[c.full(st.Type)]
 	if !ok {
@@ -109,9 +118,8 @@ func (c *compilation) subjectKind(st SubjectType) (KindID, RelationID, bool) {
 	return c.s.Relations[rid].Kind, rid, true
 }
 
-// compile translates a rewrite of relation id, read on type t. holder is the
-// model's type that the relation's definition stands in.
-func (c *compilation) compile(r *Rewrite, id RelationID, holder *TypeDef, t *Type) *Expr {
+// compile compiles the rewrite r of relation id for objects of type t.
+func (c *compilation) compile(r *Rewrite, id RelationID, t *Type) *Expr {
 	e := &Expr{Op: r.Op, Relation: None}
 	switch r.Op {
 	case OpDirect:
@@ -127,11 +135,11 @@ func (c *compilation) compile(r *Rewrite, id RelationID, holder *TypeDef, t *Typ
 		c.arrow(e, r, t)
 	case OpUnion, OpIntersection, OpExclusion:
 		for i := range r.Children {
-			e.Children = append(e.Children, c.compile(&r.Children[i], id, holder, t))
+			e.Children = append(e.Children, c.compile(&r.Children[i], id, t))
 		}
 	case OpAttribute:
 		if typ, ok := t.Attributes[r.Attribute]; !ok || typ.String() != "bool" {
-			c.fail(ReasonUndefinedAttribute, "attribute %q is not a bool of type %q", r.Attribute, t.Name)
+			c.fail(ReasonUndefinedAttribute, "type %[2]q has no bool attribute %[1]q", r.Attribute, t.Name)
 		}
 		e.Attribute = r.Attribute
 	case OpRule:
@@ -142,7 +150,8 @@ func (c *compilation) compile(r *Rewrite, id RelationID, holder *TypeDef, t *Typ
 	return e
 }
 
-// operands is how many operands an operator has; -1 is one or more.
+// operands returns the number of operands that an operator has; -1 means one or
+// more.
 func operands(o Op) int {
 	switch o {
 	case OpUnion, OpIntersection:
@@ -155,27 +164,36 @@ func operands(o Op) int {
 	return 0
 }
 
+// operandsText is operands as a text.
+func operandsText(n int) string {
+	if n < 0 {
+		return "one or more"
+	}
+	return strconv.Itoa(n)
+}
+
+// arrow compiles the arrow r of type t into e.
 func (c *compilation) arrow(e *Expr, r *Rewrite, t *Type) {
 	first, ok := t.relations[r.Relation]
 	if !ok {
-		c.fail(ReasonUndefinedRelation, "relation %q before an arrow is not defined on type %q", r.Relation, t.Name)
+		c.fail(ReasonUndefinedRelation, "relation %q, the first of an arrow, is not defined on type %q", r.Relation, t.Name)
 		return
 	}
 	e.Relation = first
 	from := &c.s.Relations[first]
 	if len(from.Restrictions) == 0 {
-		c.fail(ReasonTupleset, "%q stands before an arrow and holds no tuples", r.Relation)
+		c.fail(ReasonTupleset, "%q is the first relation of an arrow, but it cannot have tuples", r.Relation)
 		return
 	}
 	if c.m.Options.StrictTuplesets && !c.plainTupleset(t, r.Relation) {
-		c.fail(ReasonTupleset, "%q stands before an arrow and is not direct alone, of plain types", r.Relation)
+		c.fail(ReasonTupleset, "%q is the first relation of an arrow, so it must be direct only and admit plain types only", r.Relation)
 		return
 	}
 	if holdsDirect(&r.Children[0]) {
-		c.fail(ReasonRewrite, "direct under an arrow")
+		c.fail(ReasonRewrite, "an expression under an arrow cannot be direct")
 		return
 	}
-	related := slices.Clone(from.Restrictions) // hidden relations move the slice
+	related := slices.Clone(from.Restrictions) // from is not valid after c.target, which may append relations
 	for _, x := range related {
 		k := c.s.Kinds[x.Kind]
 		if k.Wildcard && !c.m.Options.StarIsOrdinary {
@@ -186,12 +204,12 @@ func (c *compilation) arrow(e *Expr, r *Rewrite, t *Type) {
 		}
 	}
 	if len(e.Via) == 0 && len(c.errs) == 0 {
-		c.fail(ReasonUndefinedRelation, "no type that %q relates has what stands under the arrow (%s)", r.Relation, r.Children[0].Relation)
+		c.fail(ReasonUndefinedRelation, "none of the types that %q admits has the relation under the arrow (%s)", r.Relation, r.Children[0].Relation)
 	}
 }
 
-// plainTupleset says whether the relation's rewrite is direct alone and names
-// plain types only.
+// plainTupleset reports whether the relation of t is OpDirect alone and admits
+// plain subjects only.
 func (c *compilation) plainTupleset(t *Type, relation string) bool {
 	for i := range c.m.Types {
 		if c.full(c.m.Types[i].Name) != t.Name {
@@ -207,8 +225,9 @@ func (c *compilation) plainTupleset(t *Type, relation string) bool {
 	return false
 }
 
-// target returns the relation of a type that an arrow's child means there:
-// the computed one itself, or a hidden relation for any other expression.
+// target returns the relation that represents an arrow's child on a type:
+// the relation that a computed child names, or a hidden relation for any other
+// expression. It returns false if the type has no such relation.
 func (c *compilation) target(child *Rewrite, typ string) (RelationID, bool) {
 	t := &c.s.Types[c.s.types[typ]]
 	if child.Op == OpComputed {
@@ -226,32 +245,20 @@ func (c *compilation) target(child *Rewrite, typ string) (RelationID, bool) {
 	}
 	id := RelationID(len(c.s.Relations))
 	if id >= RelationsMax {
-		c.fail(ReasonBound, "more than %d relations, with the expressions under arrows", RelationsMax)
+		c.fail(ReasonBound, "more than %d relations, including one for each expression under an arrow", RelationsMax)
 		return None, false
 	}
 	c.hidden[key] = id
 	c.s.Relations = append(c.s.Relations, Relation{ID: id, Type: t.ID, Hidden: true, Kind: None,
-		Name: "(" + c.def.Name + "/" + itoa(int(id)) + ")"})
-	e := c.compile(&body, id, c.typ, t)
+		Name: "(" + c.def.Name + "/" + strconv.Itoa(int(id)) + ")"})
+	e := c.compile(&body, id, t)
 	c.s.Relations[id].Expr = e
 	return id, true
 }
 
-func itoa(n int) string {
-	var b [20]byte
-	i := len(b)
-	for {
-		i--
-		b[i] = byte('0' + n%10)
-		if n /= 10; n == 0 {
-			return string(b[i:])
-		}
-	}
-}
-
-// prune removes from an expression what can only be false on a type, because
-// the type lacks a relation that it reads. The result is false as a whole
-// where it returns false.
+// prune returns r without the parts that are always false on a type, because the
+// type lacks a relation that they read. It returns false if all of r is always
+// false. has reports whether the type has a relation.
 func prune(r *Rewrite, has func(relation string) bool) (Rewrite, bool) {
 	out := *r
 	switch r.Op {
@@ -289,9 +296,10 @@ func prune(r *Rewrite, has func(relation string) bool) (Rewrite, bool) {
 	return out, true
 }
 
+// rule compiles the rule r of type t into e.
 func (c *compilation) rule(e *Expr, r *Rewrite, t *Type) {
 	if r.Rule == nil {
-		c.fail(ReasonRewrite, "rule without a call")
+		c.fail(ReasonRewrite, "a rule must name a condition")
 		return
 	}
 	cond, ok := c.s.Conditions[r.Rule.Name]
@@ -307,7 +315,7 @@ func (c *compilation) rule(e *Expr, r *Rewrite, t *Type) {
 			c.fail(ReasonUndefinedAttribute, "attribute %q is not defined on type %q", a.Attribute, t.Name)
 		}
 		if (a.Attribute == "") == (a.Context == "") {
-			c.fail(ReasonRewrite, "argument %q of rule %q is not one of attribute and context", a.Param, r.Rule.Name)
+			c.fail(ReasonRewrite, "argument %q of rule %q must name either an attribute or a context key", a.Param, r.Rule.Name)
 		}
 	}
 	e.Rule = &Rule{Condition: cond, Args: r.Rule.Args}

@@ -5,131 +5,163 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// TypeID, RelationID and KindID index Schema.Types, Relations and Kinds.
+// TypeID, RelationID and KindID are indexes into [Schema.Types],
+// [Schema.Relations] and [Schema.Kinds].
 type (
 	TypeID     int32
 	RelationID int32
 	KindID     int32
 )
 
-// None is no relation, type or kind.
+// None means no relation, no type or no kind.
 const None = -1
 
-// Schema is a compiled model: immutable, safe for concurrent use.
+// Schema is a compiled [Model]. It is immutable and safe for concurrent use.
 type Schema struct {
-	Namespace  string
-	Options    Options
-	Types      []Type
-	Relations  []Relation
-	Kinds      []Kind
+	// Namespace is the namespace of the model.
+	Namespace string
+	// Options are the options of the model.
+	Options Options
+	// Types are the types by TypeID, in the order of the model.
+	Types []Type
+	// Relations are the relations by RelationID, in the order of the model. Hidden
+	// relations follow.
+	Relations []Relation
+	// Kinds are the kinds of subjects by KindID.
+	Kinds []Kind
+	// Conditions are the compiled conditions by name.
 	Conditions map[string]*Condition
 
-	types map[string]TypeID
-	kinds map[Kind]KindID
-	model *Model
-
-	backward *Backward
+	types    map[string]TypeID // by full name
+	kinds    map[Kind]KindID   // the index of each kind in Kinds
+	model    *Model            // what the schema was compiled from
+	backward *Backward         // see Schema.Backward
 }
 
-// Kind is what can stand in a tuple: a plain object of a type, every object
-// of it, or a relation of it.
+// Kind is a kind of subject that a tuple can name: an object of a type, the
+// wildcard of a type, or a userset.
 type Kind struct {
-	Type     string
+	// Type is the full name of the type.
+	Type string
+	// Relation is the relation of a userset; "" for other kinds.
 	Relation string
+	// Wildcard is true for the wildcard of the type.
 	Wildcard bool
 }
 
-// Type is a compiled type. Name includes the namespace.
+// Type is a compiled type.
 type Type struct {
-	ID         TypeID
-	Name       string
-	Plain      KindID
-	Wildcard   KindID
+	// ID is the index of the type in [Schema.Types].
+	ID TypeID
+	// Name is the full name of the type: it includes the namespace.
+	Name string
+	// Plain is the kind of the objects of the type.
+	Plain KindID
+	// Wildcard is the kind of the wildcard of the type.
+	Wildcard KindID
+	// Attributes are the types of the attributes by name.
 	Attributes map[string]expr.Type
 
-	relations map[string]RelationID
+	relations map[string]RelationID // by name; without hidden relations
 }
 
 // Relation is a compiled relation.
 type Relation struct {
-	ID   RelationID
+	// ID is the index of the relation in [Schema.Relations].
+	ID RelationID
+	// Type is the type whose objects have the relation.
 	Type TypeID
-	// Name is the relation's; of a hidden one (an expression under an arrow),
-	// a text that no question can name.
-	Name   string
+	// Name is the name of the relation. The name of a hidden relation cannot be
+	// used in a request.
+	Name string
+	// Hidden is true for a relation that [Compile] made from an expression under
+	// an arrow.
 	Hidden bool
-	// Kind is the userset kind "type#name"; None for a hidden relation.
+	// Kind is the kind of the userset "type#name"; None for a hidden relation.
 	Kind KindID
+	// Expr is the compiled rewrite.
 	Expr *Expr
-	// Restrictions are the type restrictions by kind, for validating tuples and
-	// reading them; nil where no tuple may be written.
+	// Restrictions are the type restrictions, one for each kind; nil if the
+	// relation cannot have tuples.
 	Restrictions []Restriction
 
-	// Reach is the set of subject kinds that could be members, over all tuples
-	// that could be written. A subject whose kind is not in it is no member.
-	// A plain kind is in it also where only its wildcard can be assigned.
+	// Reach is the set of kinds of subjects that can be members, for any tuples
+	// that the schema admits. A subject of another kind is not a member. If only
+	// the wildcard of a type is admitted, Reach contains the plain kind as well.
 	Reach KindSet
-	// ReachAny says that the relation may hold for every subject (a rule or an
-	// attribute): Reach does not bind then.
+	// ReachAny is true if the relation can hold for every subject, because of a
+	// rule or an attribute. Reach has no meaning then.
 	ReachAny bool
-	// Component numbers the strongly connected parts of the relation graph, in
-	// reverse topological order: what a relation depends on has a component
-	// that is lower or its own.
+	// Component is the number of the strongly connected component of the relation
+	// in the graph of dependencies. A relation depends only on relations whose
+	// component is lower or the same.
 	Component int32
-	// Recursive says that the relation depends on itself.
+	// Recursive is true if the relation depends on itself.
 	Recursive bool
-	// Cycle says what operators stand inside cycles of its component.
+	// Cycle is the strongest operator in a cycle of the component.
 	Cycle CycleClass
-	// Monotone says that neither it nor anything it depends on holds an
-	// intersection, an exclusion, a rule or an attribute: membership is plain
-	// reachability.
+	// Monotone is true if neither the relation nor anything that it depends on
+	// contains an intersection, an exclusion, a rule or an attribute. Membership is
+	// then plain reachability.
 	Monotone bool
-	// Probe says that one probe for the subject and one for its wildcard on this
-	// relation's own tuples decide it: direct alone, without usersets.
+	// Probe is true if the relation is OpDirect alone, without usersets. Two
+	// lookups in its tuples then decide membership: one for the subject, one for
+	// its wildcard.
 	Probe bool
 }
 
-// CycleClass orders what can happen inside a component's cycles.
+// CycleClass describes which operators occur in the cycles of a component, and so
+// which algorithm can evaluate them. A higher class needs a stronger algorithm.
 type CycleClass uint8
 
+// The classes, in ascending order.
 const (
-	// CyclePlain: only unions; a visited set is right.
+	// CyclePlain: unions only, or no cycle. A search with a set of visited nodes is
+	// correct.
 	CyclePlain CycleClass = iota
-	// CycleMixed: an intersection, or the base of an exclusion; needs a least
-	// fixpoint.
+	// CycleMixed: also intersections and the bases of exclusions. A least fixpoint
+	// is needed.
 	CycleMixed
-	// CycleNegative: the subtracted side of an exclusion; needs the alternating
-	// fixpoint, and may stay unknown.
+	// CycleNegative: also the subtracted sides of exclusions. The alternating
+	// fixpoint is needed, and an answer may stay unknown.
 	CycleNegative
 )
 
-// Expr is a compiled rewrite.
+// Expr is a compiled rewrite. [Expr.Steps] lists what a leaf reads.
 type Expr struct {
+	// Op is the operator.
 	Op Op
-	// Direct: the relation whose tuples are read (the one that holds the Expr)
-	// and what they may name.
+	// Direct are the restrictions of the tuples that OpDirect reads.
 	Direct []Restriction
-	// Relation is OpComputed's target, OpArrow's first relation.
+	// Relation is the relation that contains OpDirect, the target of OpComputed, or
+	// the first relation of OpArrow; None for other operators.
 	Relation RelationID
-	// Via are OpArrow's: where each kind of related object leads. A type that
-	// lacks the target relation has none.
-	Via       []Via
-	Children  []*Expr
+	// Via lists where OpArrow leads from each kind of related object. It has no
+	// entry for a type that lacks the target relation.
+	Via []Via
+	// Children are the operands of OpUnion, OpIntersection and OpExclusion; nil for
+	// other operators. The expression under an arrow is a hidden relation.
+	Children []*Expr
+	// Attribute is the attribute of OpAttribute.
 	Attribute string
-	Rule      *Rule
+	// Rule is the rule of OpRule.
+	Rule *Rule
 }
 
-// Restriction is what the tuples of a relation may name, one entry a kind.
+// Restriction admits subjects of one kind in the tuples of a relation.
 type Restriction struct {
+	// Kind is the kind of the subjects.
 	Kind KindID
-	// Relation is the userset's relation; None for plain and wildcard kinds.
+	// Relation is the relation of a userset; None for other kinds.
 	Relation RelationID
-	// Bare admits tuples without a condition; Conditions admits these.
-	Bare       bool
+	// Bare admits tuples without a condition.
+	Bare bool
+	// Conditions are the names of the conditions that a tuple may have.
 	Conditions []string
 }
 
-// Admits says whether a tuple with the named condition ("" for none) counts.
+// Admits reports whether r admits a tuple with the named condition; "" means
+// without a condition.
 func (r *Restriction) Admits(condition string) bool {
 	if condition == "" {
 		return r.Bare
@@ -142,29 +174,35 @@ func (r *Restriction) Admits(condition string) bool {
 	return false
 }
 
-// Via is one way of an arrow: from a subject kind of its first relation, to a
-// relation of that subject's object.
+// Via describes where an arrow leads from the subjects of one kind in the tuples of
+// its first relation.
 type Via struct {
+	// Restriction selects the tuples that the arrow follows.
 	Restriction
+	// Target is a relation of the type of their subjects.
 	Target RelationID
 }
 
-// Condition is a compiled condition or rule.
+// Condition is a compiled condition.
 type Condition struct {
+	// Definition is the condition as the author of the model wrote it.
 	Definition expr.Definition
-	Program    expr.Program
+	// Program evaluates the condition.
+	Program expr.Program
 }
 
-// Rule is a compiled rule call.
+// Rule is a compiled [RuleCall].
 type Rule struct {
+	// Condition is the condition that the rule evaluates.
 	Condition *Condition
-	Args      []RuleArg
+	// Args give the parameters of the condition their values.
+	Args []RuleArg
 }
 
-// KindSet is a set of kinds.
+// KindSet is a set of kinds. The bit at index k is set if kind k is in the set.
 type KindSet []uint64
 
-// Has says whether k is in the set.
+// Has reports whether k is in the set.
 func (s KindSet) Has(k KindID) bool {
 	return k >= 0 && int(k>>6) < len(s) && s[k>>6]&(1<<(k&63)) != 0
 }
@@ -187,10 +225,11 @@ func (s KindSet) addAll(o KindSet) (changed bool) {
 	return changed
 }
 
-// Model returns what the schema was compiled from, to be read only.
+// Model returns the model that s was compiled from. The caller must not change
+// it.
 func (s *Schema) Model() *Model { return s.model }
 
-// Type finds a type by its full name.
+// Type returns the type with a full name, and false if s has no such type.
 func (s *Schema) Type(name string) (*Type, bool) {
 	id, ok := s.types[name]
 	if !ok {
@@ -199,7 +238,8 @@ func (s *Schema) Type(name string) (*Type, bool) {
 	return &s.Types[id], true
 }
 
-// Relation finds a relation by its type's full name and its own.
+// Relation returns the relation of a type with a full name, and false if s has
+// no such relation.
 func (s *Schema) Relation(typ, name string) (*Relation, bool) {
 	t, ok := s.types[typ]
 	if !ok {
@@ -212,7 +252,8 @@ func (s *Schema) Relation(typ, name string) (*Relation, bool) {
 	return &s.Relations[id], true
 }
 
-// RelationsOf returns the type's relations that have names, in their order.
+// RelationsOf returns the relations of a type in the order of the model, without
+// hidden relations.
 func (s *Schema) RelationsOf(t *Type) []RelationID {
 	var ids []RelationID
 	for i := range s.Relations {
@@ -223,14 +264,14 @@ func (s *Schema) RelationsOf(t *Type) []RelationID {
 	return ids
 }
 
-// Kind finds a kind's number.
+// Kind returns the index of k in [Schema.Kinds], and false if it has none.
 func (s *Schema) Kind(k Kind) (KindID, bool) {
 	id, ok := s.kinds[k]
 	return id, ok
 }
 
-// SubjectKind returns the kind of a subject as it stands in a tuple or a
-// question, or None where the schema has no such type or relation.
+// SubjectKind returns the kind of a subject in a tuple or a request. It returns
+// None if the schema lacks the type or the relation.
 func (s *Schema) SubjectKind(sub rel.Subject) KindID {
 	k := Kind{Type: sub.Type, Relation: sub.Relation, Wildcard: sub.IsWildcard()}
 	if id, ok := s.kinds[k]; ok {
@@ -239,5 +280,5 @@ func (s *Schema) SubjectKind(sub rel.Subject) KindID {
 	return None
 }
 
-// Reaches says whether a subject of kind k could be a member of r.
+// Reaches reports whether a subject of kind k can be a member of r.
 func (r *Relation) Reaches(k KindID) bool { return r.ReachAny || r.Reach.Has(k) }

@@ -39,7 +39,7 @@ func doc(t *testing.T, s *Schema, name string) *Relation {
 	t.Helper()
 	r, ok := s.Relation("doc", name)
 	if !ok {
-		t.Fatalf("no doc#%s", name)
+		t.Fatalf("the schema has no relation doc#%s", name)
 	}
 	return r
 }
@@ -80,7 +80,7 @@ func TestReach(t *testing.T) {
 		{"not", "robot:1", false},
 	} {
 		if got := reaches(c.relation, c.subject); got != c.want {
-			t.Errorf("doc#%s reaches %s: %v, want %v", c.relation, c.subject, got, c.want)
+			t.Errorf("doc#%s.Reaches(%s) = %v, want %v", c.relation, c.subject, got, c.want)
 		}
 	}
 }
@@ -113,11 +113,11 @@ func TestCycleClasses(t *testing.T) {
 	} {
 		r := doc(t, s, c.name)
 		if r.Recursive != c.recursive || r.Cycle != c.cycle || r.Monotone != c.monotone || r.Probe != c.probe {
-			t.Errorf("%s: recursive %v cycle %v monotone %v probe %v", c.name, r.Recursive, r.Cycle, r.Monotone, r.Probe)
+			t.Errorf("%s: recursive %v, cycle %v, monotone %v, probe %v; want %+v", c.name, r.Recursive, r.Cycle, r.Monotone, r.Probe, c)
 		}
 	}
 	if doc(t, s, "stratified").Component <= doc(t, s, "plain").Component {
-		t.Error("a relation's component is not above what it depends on")
+		t.Error("the component of a relation is not above the component of its dependency")
 	}
 }
 
@@ -139,17 +139,17 @@ func TestArrowOverExpression(t *testing.T) {
 	}
 	r, _ := s.Relation("p1/doc", "read")
 	if len(r.Expr.Via) != 2 {
-		t.Fatalf("the arrow leads %d ways, want 2: folder and drive", len(r.Expr.Via))
+		t.Fatalf("the arrow has %d targets, want 2: on folder and on drive", len(r.Expr.Via))
 	}
 	folder, drive := &s.Relations[r.Expr.Via[0].Target], &s.Relations[r.Expr.Via[1].Target]
 	if !folder.Hidden || folder.Expr.Op != OpExclusion {
-		t.Errorf("on folder: %+v", folder)
+		t.Errorf("the target on folder is %+v, want a hidden exclusion", folder)
 	}
 	if drive.Expr.Op != OpComputed {
-		t.Errorf("on drive, which has no banned, the exclusion is its base: %+v", drive.Expr)
+		t.Errorf("the target on drive is %+v, want the base of the exclusion, because drive lacks banned", drive.Expr)
 	}
 	if typ, _ := s.Type("p1/doc"); len(s.RelationsOf(typ)) != 2 {
-		t.Error("hidden relations are listed")
+		t.Error("RelationsOf lists hidden relations")
 	}
 }
 

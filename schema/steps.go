@@ -14,7 +14,7 @@ type Step struct {
 	// that holds the leaf, for OpArrow the arrow's first relation, for OpComputed
 	// None.
 	Tupleset RelationID
-	// Restriction says which tuples of Tupleset count; nil for OpComputed.
+	// Restriction selects the tuples of Tupleset that count; nil for OpComputed.
 	Restriction *Restriction
 }
 
