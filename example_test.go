@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
-	"github.com/ostiary/ostiary/schema"
 )
 
 // This example embeds an engine in memory. It writes a schema and two tuples, and
@@ -16,11 +16,20 @@ func Example() {
 	engine, _ := ostiary.Open(ctx, ostiary.Options{})
 	defer engine.Close()
 	store, _ := engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "example"})
-	store.WriteSchema(ctx, ostiary.SchemaSource{Model: &schema.Model{Types: []schema.TypeDef{
-		{Name: "user"},
-		{Name: "team", Relations: []schema.RelationDef{{Name: "member", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}},
-		{Name: "page", Relations: []schema.RelationDef{{Name: "reader", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "team", Relation: "member"}}}}},
-	}}})
+	model, _, err := language.ParseDSL([]byte(`model
+  schema 1.1
+type user
+type team
+  relations
+    define member: [user]
+type page
+  relations
+    define reader: [team#member]
+`))
+	if err != nil {
+		panic(err)
+	}
+	store.WriteSchema(ctx, ostiary.SchemaSource{Model: model})
 	team, page, anne := rel.Object{Type: "team", ID: "docs"}, rel.Object{Type: "page", ID: "start"}, rel.Subject{Type: "user", ID: "anne"}
 	store.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{{Object: team, Relation: "member", Subject: anne},
 		{Object: page, Relation: "reader", Subject: rel.Subject{Type: "team", ID: "docs", Relation: "member"}}}})

@@ -189,10 +189,7 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 		}
 	case schema.OpArrow:
 		t.Relation, t.Target = b.relationText(e.Relation), b.relationText(e.Via[0].Target)
-		for i := range e.Via {
-			v := &e.Via[i]
-			x.leaves(t, e, &v.Restriction, n, v.Target, b.plainKinds(v.Kind))
-		}
+		x.arrow(t, e, n)
 	case schema.OpAttribute:
 		t.Decision, t.Reasons = x.q.attribute(typ, n, of.Object.ID, e.Attribute)
 	case schema.OpRule:
@@ -202,6 +199,24 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 		t.Children = append(t.Children, x.rewrite(of, ch, n))
 	}
 	return t
+}
+
+// arrow adds the tuples of an arrow's first relation. Related objects whose type
+// lacks the arrow's target are leaves without a tree.
+func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
+	b := x.q.b
+	related := b.s.Relations[e.Relation].Restrictions
+	for i := range related {
+		target := schema.RelationID(schema.None)
+		via := slices.IndexFunc(e.Via, func(v schema.Via) bool { return v.Kind == related[i].Kind })
+		switch {
+		case via >= 0:
+			target = e.Via[via].Target
+		case b.s.Kinds[related[i].Kind].Wildcard && !b.s.Options.StarIsOrdinary:
+			continue // a wildcard is not an object
+		}
+		x.leaves(t, e, &related[i], n, target, b.plainKinds(related[i].Kind))
+	}
 }
 
 // leaves adds the tuples of one restriction, in the order of lists.

@@ -47,7 +47,7 @@ type library struct {
 func Library(ctx context.Context, d *Data) Engine {
 	e, err := ostiary.Open(ctx, ostiary.Options{})
 	must(err)
-	s, err := e.CreateStore(ctx, ostiary.CreateStore{Name: "ratios"})
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ratios"})
 	must(err)
 	m, source, err := language.ParseDSL([]byte(model))
 	must(err)
