@@ -86,7 +86,7 @@ func TestCSV(t *testing.T) {
 		{"bad line after good ones", header + "user,1,,r,doc,1,,\nuser,,,r,doc,1,,\n", "line or tuple 3: invalid name: empty id"},
 		{"context that is a list", header + "user,1,,r,doc,1,c,[]\n", "not a JSON object"},
 		{"context without condition", header + "user,1,,r,doc,1,,{\"a\":1}\n", "quote inside"},
-		{"bad expiry", "object_type,object_id,relation,user_id,user_type,expires\ndoc,1,viewer,anne,user,tomorrow", "is not a time"},
+		{"bad expiry", "object_type,object_id,relation,user_id,user_type,expires\ndoc,1,viewer,anne,user,tomorrow", "expected RFC 3339"},
 	} {
 		got, err := ReadAll(strings.NewReader(c.in), CSV)
 		text := fmt.Sprint(got)
