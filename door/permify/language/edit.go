@@ -6,64 +6,72 @@ import (
 	"strings"
 )
 
-// Edit is a change of one entity's statements.
+// Edit changes the statements of one entity.
 type Edit struct {
+	// Entity is the entity's name.
 	Entity string
-	// Write and Update are statements as text, Delete names.
+	// Write holds statements to add and Update statements to replace, as text.
+	// Delete holds the names of statements to remove.
 	Write, Update, Delete []string
 }
 
-// Kinds of errors of Apply.
+// Kinds of errors of [Schema.Apply].
 var (
-	ErrNoEntity    = fmt.Errorf("%w: no such entity", ErrMeaning)
-	ErrNoStatement = fmt.Errorf("%w: no such statement", ErrMeaning)
-	ErrDuplicate   = fmt.Errorf("%w: there already", ErrMeaning)
+	// ErrNoEntity means that an edit names an unknown entity.
+	ErrNoEntity = fmt.Errorf("%w: no such entity", ErrSemantics)
+	// ErrNoStatement means that an edit updates or deletes an unknown
+	// statement.
+	ErrNoStatement = fmt.Errorf("%w: no such statement", ErrSemantics)
+	// ErrDuplicate means that an edit adds a statement that exists, or that
+	// several edits change one statement.
+	ErrDuplicate = fmt.Errorf("%w: statement exists", ErrSemantics)
 )
 
-// Apply returns the schema's text with edits made: what they do not touch,
-// comments included, stays as it is written.
+// Apply returns the schema's text with the edits applied. Text that no edit
+// touches stays as it is, including comments.
 func (s *Schema) Apply(edits []Edit) (string, error) {
-	var cuts []cut
+	var all []replacement
 	for _, e := range edits {
-		c, err := s.cuts(e)
+		r, err := s.replacements(e)
 		if err != nil {
 			return "", err
 		}
-		cuts = append(cuts, c...)
+		all = append(all, r...)
 	}
-	slices.SortStableFunc(cuts, func(a, b cut) int { return a.begin - b.begin })
+	slices.SortStableFunc(all, func(a, b replacement) int { return a.begin - b.begin })
 	var b strings.Builder
 	at := 0
-	for _, c := range cuts {
-		if c.begin < at {
-			return "", fmt.Errorf("%w: a statement is changed twice", ErrDuplicate)
+	for _, r := range all {
+		if r.begin < at {
+			return "", fmt.Errorf("%w: several edits of one statement", ErrDuplicate)
 		}
-		b.WriteString(s.source[at:c.begin])
-		b.WriteString(c.text)
-		at = c.end
+		b.WriteString(s.source[at:r.begin])
+		b.WriteString(r.text)
+		at = r.end
 	}
 	b.WriteString(s.source[at:])
 	return b.String(), nil
 }
 
-// cut replaces a part of the text.
-type cut struct {
+// replacement replaces the bytes of the text from begin to end.
+type replacement struct {
 	begin, end int
 	text       string
 }
 
-func (s *Schema) cuts(edit Edit) ([]cut, error) {
+// replacements returns what one edit changes in the text.
+func (s *Schema) replacements(edit Edit) ([]replacement, error) {
 	e := s.Entity(edit.Entity)
 	if e == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNoEntity, edit.Entity)
 	}
-	var out []cut
+	var out []replacement
 	for _, name := range edit.Delete {
 		old := e.Statement(name)
 		if old == nil {
 			return nil, fmt.Errorf("%w: %s#%s", ErrNoStatement, e.Name, name)
 		}
-		out = append(out, cut{old.begin, old.end, ""})
+		out = append(out, replacement{old.begin, old.end, ""})
 	}
 	for _, text := range edit.Update {
 		st, err := ParseStatement(text)
@@ -74,7 +82,7 @@ func (s *Schema) cuts(edit Edit) ([]cut, error) {
 		if old == nil {
 			return nil, fmt.Errorf("%w: %s#%s", ErrNoStatement, e.Name, st.Name)
 		}
-		out = append(out, cut{old.begin, old.end, st.String()})
+		out = append(out, replacement{old.begin, old.end, st.String()})
 	}
 	added := ""
 	for _, text := range edit.Write {
@@ -88,7 +96,7 @@ func (s *Schema) cuts(edit Edit) ([]cut, error) {
 		added += "\n    " + st.String()
 	}
 	if added != "" {
-		out = append(out, cut{e.end, e.end, added + "\n"})
+		out = append(out, replacement{e.end, e.end, added + "\n"})
 	}
 	return out, nil
 }

@@ -1,9 +1,11 @@
-// Package language reads and prints Permify's schema language: entities with
-// relations, attributes and permissions, and rules. Its main type is Schema, a
-// text as it was parsed; Model translates it into schema.Model. It keeps the
-// language's own meaning: "and", "or" and "not" have one precedence and lean to
-// the left, "not" takes two sides, and a newline ends an expression. It never
-// evaluates, and never compiles a rule's expression.
+// Package language parses and formats Permify's schema language: entities with
+// relations, attributes and permissions, and rules. Its main type is [Schema],
+// a parsed text. [Parse] reads one, [Schema.Model] translates it into a
+// [schema.Model], and [Format] translates a model back.
+//
+// The operators "and", "or" and "not" have the same precedence and associate to
+// the left. "not" is a binary operator. A line break ends an expression. The
+// package never evaluates, and does not compile the expressions of rules.
 package language
 
 import (
@@ -11,74 +13,89 @@ import (
 	"fmt"
 )
 
-// Dialect is schema.Options.Dialect of every model that this package makes,
-// and names the language of its text.
+// Dialect is the dialect of every model that [Schema.Model] returns. It also
+// identifies the language of a stored schema's text.
 const Dialect = "permify"
 
-// Bounds on a text. One more is refused with ErrBound.
+// Bounds of a text. Exceeding one is an error of kind [ErrBound].
 const (
-	// SourceBytesMax bounds a text.
+	// SourceBytesMax bounds a text, in bytes.
 	SourceBytesMax = 1 << 20
-	// NestingMax bounds parentheses in parentheses of an expression.
+	// NestingMax bounds nested parentheses.
 	NestingMax = 50
 	// OperatorsMax bounds the operators of one expression.
 	OperatorsMax = 500
-	// NameBytesMax bounds a name. (Requests may only use names of up to 64 bytes.)
+	// NameBytesMax bounds a name, in bytes. Requests can only use names of up
+	// to 64 bytes.
 	NameBytesMax = 254
 )
 
-// Kinds of errors, for errors.Is. All of them are *Error.
+// Kinds of errors, for [errors.Is]. Errors of these kinds are of type *[Error].
 var (
-	// ErrSyntax is a text that is not of the language.
+	// ErrSyntax is the kind of an error in a text's syntax.
 	ErrSyntax = errors.New("syntax error")
-	// ErrMeaning is a text that names what is not there, or says a thing twice.
-	ErrMeaning = errors.New("schema error")
-	// ErrBound is a text beyond a bound of this package.
-	ErrBound = errors.New("schema bound passed")
+	// ErrSemantics is the kind of an error about undefined or duplicate names,
+	// or about types that do not match.
+	ErrSemantics = errors.New("schema error")
+	// ErrBound is the kind of an error about a text that exceeds a bound of
+	// this package.
+	ErrBound = errors.New("schema bound exceeded")
 )
 
-// Position is a place in a text. Both begin at 1; Column counts bytes.
+// Position is a position in a text. Both numbers start at 1. Column counts
+// bytes.
 type Position struct{ Line, Column int }
 
-// Error is what is wrong with a text, and where.
+// Error is an error in a text, with its position.
 type Error struct {
+	// Position is where the error is.
 	Position
+	// Text describes the error.
 	Text string
-	// Kind is ErrSyntax, ErrMeaning or ErrBound.
+	// Kind is [ErrSyntax], [ErrSemantics] or [ErrBound], or an error that wraps
+	// one of them or comes from the schema compiler.
 	Kind error
 }
 
-// Error is "line:column: text".
+// Error returns "line:column: text".
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Text) }
 
-// Unwrap returns the kind.
+// Unwrap returns Kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Schema is a text, parsed. It is plain data and not changed by this package.
+// Schema is a parsed text. This package does not change it after Parse.
 type Schema struct {
+	// Entities and Rules are in the order of the text.
 	Entities []*Entity
 	Rules    []*Rule
-	source   string
+	// source is the text.
+	source string
 }
 
-// Entity is a type of things, with its statements in the order of the text.
+// Entity is a type of objects.
 type Entity struct {
+	// Name is the entity's name.
 	Name string
+	// Position is the position of the name.
 	Position
+	// Statements are in the order of the text.
 	Statements []Statement
-	// begin and end are the offsets of what stands between the braces.
+	// begin and end are the offsets of the text between the braces.
 	begin, end int
 }
 
-// Statement is one line of an entity. Exactly one of Types, Type and Expr is
-// set, as Kind says.
+// Statement is one statement of an entity. Kind determines which one of Types,
+// Type and Expr is set.
 type Statement struct {
+	// Kind is the kind of the statement.
 	Kind StatementKind
+	// Name is the name of the relation, attribute or permission.
 	Name string
+	// Position is the position of the name.
 	Position
-	// Types are a relation's.
+	// Types are the subject types of a relation.
 	Types []TypeRef
-	// Type is an attribute's.
+	// Type is the type of an attribute.
 	Type AttributeType
 	// Expr is a permission's.
 	Expr *Expr
@@ -86,74 +103,94 @@ type Statement struct {
 	begin, end int
 }
 
-// StatementKind says what a statement is.
+// StatementKind is the kind of a [Statement].
 type StatementKind uint8
 
 const (
+	// Relation declares a relation and its subject types.
 	Relation StatementKind = iota + 1
+	// Attribute declares an attribute and its type.
 	Attribute
-	// Permission is also written "action".
+	// Permission defines a permission. The keyword "action" is a synonym.
 	Permission
 )
 
+// String returns the keyword of the statement.
 func (k StatementKind) String() string {
 	return [...]string{"statement", "relation", "attribute", "permission"}[min(k, Permission)]
 }
 
-// TypeRef is what a relation may name: "@entity" or "@entity#relation".
+// TypeRef is a subject type of a relation: "@entity" or "@entity#relation".
 type TypeRef struct {
+	// Entity is the type; Relation is "" for the entities themselves.
 	Entity, Relation string
+	// Position is the position of the "@".
 	Position
 }
 
-// AttributeType is one of the eight types: "boolean", "string", "integer",
-// "double", and each with "[]" behind.
+// AttributeType is the type of an attribute: "boolean", "string", "integer" or
+// "double", optionally followed by "[]".
 type AttributeType string
 
 // Op is an operator of an expression.
 type Op uint8
 
 const (
-	// Leaf is a name, "relation.name", or a call of a rule.
+	// Leaf is an expression without an operator: a name, "relation.name", or a
+	// call of a rule.
 	Leaf Op = iota
+	// And requires both operands.
 	And
+	// Or requires one operand.
 	Or
-	// Not is the left side without the right one.
+	// Not requires the left operand and not the right one.
 	Not
 )
 
+// String returns the keyword of the operator.
 func (o Op) String() string { return [...]string{"leaf", "and", "or", "not"}[min(o, Not)] }
 
-// Expr is an expression: a leaf, or two sides and an operator between.
+// Expr is an expression: a leaf, or an operator with two operands.
 type Expr struct {
+	// Op is Leaf or an operator.
 	Op Op
+	// Position is the position of the operator or of a leaf's first name.
 	Position
+	// Left and Right are the operands; nil for a leaf.
 	Left, Right *Expr
-	// Path is a leaf's one or two names; for a call, the rule's.
+	// Path holds the names of a leaf: one name, or the two of "relation.name".
+	// For a call it holds the rule's name.
 	Path []string
-	// Args are a call's arguments; nil for any other leaf.
+	// Args are the arguments of a call; nil for any other expression.
 	Args []string
 }
 
-// Rule is a named expression over parameters and the question's context.
+// Rule is a named expression over its parameters and the context of the
+// request.
 type Rule struct {
+	// Name is the rule's name.
 	Name string
+	// Position is the position of the name.
 	Position
+	// Params are the parameters in their order.
 	Params []Param
-	// Body is the expression's text, without white space around it.
+	// Body is the text of the expression, without surrounding white space.
 	Body string
-	// BodyPosition is where Body begins.
+	// BodyPosition is the position of Body in the text.
 	BodyPosition Position
 }
 
-// Param is a rule's parameter.
+// Param is a parameter of a rule.
 type Param struct {
+	// Name is the parameter's name.
 	Name string
+	// Type is the type of its argument.
 	Type AttributeType
+	// Position is the position of the name.
 	Position
 }
 
-// Entity returns the entity of that name, or nil.
+// Entity returns the entity of that name, or nil if there is none.
 func (s *Schema) Entity(name string) *Entity {
 	for _, e := range s.Entities {
 		if e.Name == name {
@@ -163,7 +200,7 @@ func (s *Schema) Entity(name string) *Entity {
 	return nil
 }
 
-// Rule returns the rule of that name, or nil.
+// Rule returns the rule of that name, or nil if there is none.
 func (s *Schema) Rule(name string) *Rule {
 	for _, r := range s.Rules {
 		if r.Name == name {
@@ -173,7 +210,8 @@ func (s *Schema) Rule(name string) *Rule {
 	return nil
 }
 
-// Statement returns the entity's statement of that name, or nil.
+// Statement returns the entity's statement of that name, or nil if there is
+// none.
 func (e *Entity) Statement(name string) *Statement {
 	for i := range e.Statements {
 		if e.Statements[i].Name == name {

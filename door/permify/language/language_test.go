@@ -48,7 +48,7 @@ func model(src string) (*schema.Model, error) {
 	return s.Model()
 }
 
-// nested prints an expression with all its parentheses.
+// nested returns an expression with all its parentheses.
 func nested(e *Expr) string {
 	if e.Op == Leaf {
 		return e.String()
@@ -91,34 +91,34 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "1:1: no entity references found in schema"},
 		{"nothing here 1 2 3 ü", "1:1: no entity references found in schema"},
-		{"/* open", "1:1: the comment has no end"},
+		{"/* open", "1:1: comment without closing */"},
 		{fmt.Sprintf(frame, "not a"), "16:18: no prefix parse function for NOT found"},
 		{fmt.Sprintf(frame, "a or not b"), "16:23: no prefix parse function for NOT found"},
 		{fmt.Sprintf(frame, "o.admin.x"), "16:18: not supported relation walk"},
 		{fmt.Sprintf(frame, "a\n or b"), `17:2: expected a relation, attribute or permission, found "or"`},
-		{fmt.Sprintf(frame, "(a"), `16:20: expected ")", found a new line`},
+		{fmt.Sprintf(frame, "(a"), `16:20: expected ")", found a line break`},
 		{fmt.Sprintf(frame, "a or"), `17:1: expected the name of a relation, permission, attribute or rule, found "}"`},
 		{fmt.Sprintf(frame, "missing"), "16:18: undefined relation reference missing in doc"},
-		{fmt.Sprintf(frame, "level"), "16:18: schema compile: attribute level of doc is no boolean"},
-		{fmt.Sprintf(frame, "o.size"), "16:18: schema compile: attribute size of org is no boolean"},
-		{fmt.Sprintf(frame, "o.missing"), "16:18: undefined relation reference missing in what doc#o relates"},
-		{fmt.Sprintf(frame, "public.admin"), "16:18: not supported relation walk: public of doc is no relation"},
+		{fmt.Sprintf(frame, "level"), "16:18: schema compile: attribute level of doc is not a boolean"},
+		{fmt.Sprintf(frame, "o.size"), "16:18: schema compile: attribute size of org is not a boolean"},
+		{fmt.Sprintf(frame, "o.missing"), "16:18: undefined relation reference missing in the subject types of doc#o"},
+		{fmt.Sprintf(frame, "public.admin"), "16:18: not supported relation walk: public of doc is not a relation"},
 		{fmt.Sprintf(frame, "nope(level)"), "16:18: undefined rule nope"},
-		{fmt.Sprintf(frame, "high(tags)"), "16:18: argument tags of rule high is string[], its parameter level is integer"},
-		{fmt.Sprintf(frame, "high(a)"), "16:18: argument a of rule high is no attribute of doc"},
-		{fmt.Sprintf(frame, "high(level, level)"), "16:18: rule high has 1 parameters, 2 arguments are given"},
+		{fmt.Sprintf(frame, "high(tags)"), "16:18: argument tags of rule high has type string[], expected integer for parameter level"},
+		{fmt.Sprintf(frame, "high(a)"), "16:18: argument a of rule high is not an attribute of doc"},
+		{fmt.Sprintf(frame, "high(level, level)"), "16:18: rule high expects 1 argument(s), found 2"},
 		{fmt.Sprintf(frame, "high()"), `16:23: expected the name of an attribute, found ")"`},
 		{"entity user {\n relation a @user:*\n}", `2:18: expected a relation, attribute or permission, found ":"`},
 		{"entity user {\n relation a1 @user\n}", `2:12: expected "@", found "1"`},
-		{"entity user {\n relation a\n}", `2:12: expected "@", found a new line`},
+		{"entity user {\n relation a\n}", `2:12: expected "@", found a line break`},
 		{"entity user {\n relation a @org\n}", "2:13: undefined entity org in user#a"},
 		{"entity user {\n relation a @user#b\n permission b = a\n}", "2:13: undefined relation user#b in user#a"},
 		{"entity user {\n relation a @user\n attribute a boolean\n}", "3:12: duplication found for user#a"},
 		{"entity user {}\nentity user {}", "2:8: duplication found for user"},
-		{"entity user {\n attribute a number\n}", `2:14: "number" is not a type: it is one of boolean, string, integer and double, with [] or without`},
-		{"entity user {} rule r(a string) {}", "1:34: the rule is empty"},
-		{"entity user {} rule r(a string) { 'x }", "1:35: the text has no closing quote"},
-		{"entity user {} rule r(a string) { x", "1:34: the rule has no closing brace"},
+		{"entity user {\n attribute a number\n}", `2:14: unknown type "number": expected boolean, string, integer or double, optionally followed by []`},
+		{"entity user {} rule r(a string) {}", "1:34: empty rule: expected an expression"},
+		{"entity user {} rule r(a string) { 'x }", "1:35: string without closing quote"},
+		{"entity user {} rule r(a string) { x", "1:34: rule without closing }"},
 		{"entity user {} rule r() { true }", `1:23: expected the name of a parameter, found ")"`},
 		{"entity user {} rule r(context string) { true }", "1:23: a parameter must not be named context"},
 		{"entity user {} rule r(a string, a string) { true }", "1:33: duplication found for a of r"},
@@ -150,7 +150,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if _, err := model(c.text(c.max + 1)); !errors.Is(err, ErrBound) {
-			t.Errorf("%s and one: %v", c.name, err)
+			t.Errorf("beyond %s: %v", c.name, err)
 		}
 	}
 }
@@ -171,14 +171,15 @@ func TestModelCompiles(t *testing.T) {
 		}
 	}
 	if _, ok := s.Relation("doc", "level"); ok {
-		t.Error("an integer is no relation")
+		t.Error("the integer attribute level is a relation")
 	}
 	if _, ok := s.Relation("org", "high()"); ok {
-		t.Error("org lacks what the rule needs")
+		t.Error("org has the relation high() without the attribute level")
 	}
 }
 
-// TestArgumentsByPosition: what are not the parameters' names is taken in order.
+// TestArgumentsByPosition checks that arguments are matched by position unless
+// they are exactly the parameters' names.
 func TestArgumentsByPosition(t *testing.T) {
 	t.Parallel()
 	src := `entity doc {
@@ -211,7 +212,8 @@ rule less(lo integer, hi integer) { lo < hi }`
 	}
 }
 
-// TestRuleTextStays: quotes, braces and comments in a rule are its own.
+// TestRuleTextStays checks that quotes, braces and comments do not change the
+// text of a rule.
 func TestRuleTextStays(t *testing.T) {
 	t.Parallel()
 	s, err := Parse("entity u {}\nrule r(a string) {\n  a == \"1\" /* a } \n b */ && a != '}' // }\n  && a != r'\\'\n}")
@@ -260,9 +262,9 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// printed checks that a model of this language is printed, and read back as the
-// same.
-func printed(t *testing.T, m *schema.Model) {
+// checkRoundTrip checks that Format prints a model which Parse reads back as the
+// same model.
+func checkRoundTrip(t *testing.T, m *schema.Model) {
 	t.Helper()
 	text, err := Format(m)
 	if err != nil {
@@ -272,17 +274,18 @@ func printed(t *testing.T, m *schema.Model) {
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	for _, m := range []*schema.Model{m, again} { // attributes are printed first
+	for _, m := range []*schema.Model{m, again} { // Format prints attributes first
 		for i := range m.Types {
 			slices.SortFunc(m.Types[i].Relations, func(a, b schema.RelationDef) int { return strings.Compare(a.Name, b.Name) })
 		}
 	}
 	if types(again) != types(m) {
-		t.Fatalf("printed as %q it is %s, not %s", text, types(again), types(m))
+		t.Fatalf("printed as %q, read back as %s, want %s", text, types(again), types(m))
 	}
 }
 
-// TestFormatRefuses: what the language has no words for is named.
+// TestFormatRefuses checks that the error names what the language cannot
+// express.
 func TestFormatRefuses(t *testing.T) {
 	t.Parallel()
 	direct := schema.RelationDef{Name: "a", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "u"}}}
@@ -308,7 +311,8 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text breaks the parser, and what it prints it reads back.
+// FuzzParse checks that Parse accepts or rejects every text without a panic, and
+// reads back what String and Format print.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"a", "a or b not (c and d)", "o.admin or high(level)", "a or /* x */ b"} {
 		f.Add(fmt.Sprintf(frame, text))
@@ -339,7 +343,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q means %v (%v), printed %v (%v)", src, a, errA, b, errB)
 		}
 		if errA == nil {
-			printed(t, a)
+			checkRoundTrip(t, a)
 		}
 	})
 }

@@ -5,24 +5,33 @@ import (
 	"strings"
 )
 
-// kind is a token's: a character for signs, or one of these.
+// kind is the kind of a token.
 type kind uint8
 
 const (
+	// end is the end of the text.
 	end kind = iota
+	// newline is a line break or ";".
 	newline
+	// ident is a name.
 	ident
+	// keyword is a name that the language reserves.
 	keyword
+	// sign is a character of the syntax, such as "{".
 	sign
+	// illegal is any other character.
 	illegal
 )
 
+// token is a word or sign of a text.
 type token struct {
 	kind kind
+	// text is the token as it is written.
 	text string
-	// offset is where it begins in the text, place the same as line and column.
-	offset int
-	place  Position
+	// offset is the token's offset in the text, and position the same as line
+	// and column.
+	offset   int
+	position Position
 }
 
 func (t token) String() string {
@@ -30,11 +39,12 @@ func (t token) String() string {
 	case end:
 		return "the end of the text"
 	case newline:
-		return "a new line"
+		return "a line break"
 	}
 	return fmt.Sprintf("%q", t.text)
 }
 
+// isKeyword reports whether the language reserves s.
 func isKeyword(s string) bool {
 	switch s {
 	case "entity", "relation", "action", "permission", "rule", "attribute", "and", "or", "not", "in", "true", "false":
@@ -43,22 +53,25 @@ func isKeyword(s string) bool {
 	return false
 }
 
-// lexer cuts a text into tokens, one at a time.
+// lexer splits a text into tokens.
 type lexer struct {
-	src    string
-	offset int
-	line   int
-	// lineStart is the offset of the line's first byte.
+	// src is the text.
+	src string
+	// offset is the offset of the next byte, and line its line, from 1.
+	offset, line int
+	// lineStart is the offset of the current line's first byte.
 	lineStart int
-	err       *Error
+	// err is the first error.
+	err *Error
 }
 
-func (l *lexer) place() Position { return Position{l.line, l.offset - l.lineStart + 1} }
+// position returns the position of the next byte.
+func (l *lexer) position() Position { return Position{l.line, l.offset - l.lineStart + 1} }
 
-// next returns the next token. After an error it returns the end for ever.
+// next returns the next token. After an error it returns only end tokens.
 func (l *lexer) next() token {
-	l.blanks()
-	t := token{offset: l.offset, place: l.place()}
+	l.skipSpace()
+	t := token{offset: l.offset, position: l.position()}
 	if l.err != nil || l.offset >= len(l.src) {
 		return t
 	}
@@ -81,7 +94,7 @@ func (l *lexer) next() token {
 		t.kind = illegal
 		n := 1
 		for l.offset+n < len(l.src) && l.src[l.offset+n] >= 0x80 && l.src[l.offset+n] < 0xc0 {
-			n++ // the rest of a character of several bytes
+			n++ // continuation bytes of a UTF-8 character
 		}
 		l.advance(n)
 	}
@@ -92,9 +105,10 @@ func (l *lexer) next() token {
 	return t
 }
 
+// letter reports whether c may occur in a name.
 func letter(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// advance goes on by n bytes and counts lines.
+// advance moves forward by n bytes and counts lines.
 func (l *lexer) advance(n int) {
 	for range n {
 		if l.src[l.offset] == '\n' {
@@ -105,8 +119,8 @@ func (l *lexer) advance(n int) {
 	}
 }
 
-// blanks skips white space within a line, and comments.
-func (l *lexer) blanks() {
+// skipSpace skips comments and white space other than line breaks.
+func (l *lexer) skipSpace() {
 	for l.offset < len(l.src) && l.err == nil {
 		rest := l.src[l.offset:]
 		switch {
@@ -117,7 +131,7 @@ func (l *lexer) blanks() {
 		case strings.HasPrefix(rest, "/*"):
 			n := strings.Index(rest[2:], "*/")
 			if n < 0 {
-				l.err = &Error{l.place(), "the comment has no end", ErrSyntax}
+				l.err = &Error{l.position(), "comment without closing */", ErrSyntax}
 				return
 			}
 			l.advance(n + 4)
@@ -127,6 +141,7 @@ func (l *lexer) blanks() {
 	}
 }
 
+// lineLength returns the length of the first line of s, without its line break.
 func lineLength(s string) int {
 	if n := strings.IndexByte(s, '\n'); n >= 0 {
 		return n
@@ -134,10 +149,11 @@ func lineLength(s string) int {
 	return len(s)
 }
 
-// body reads a rule's expression up to the brace that closes it, which it
-// leaves. Braces within texts and comments do not count.
+// body reads the expression of a rule up to the closing brace, which it leaves
+// to next. Braces within strings and comments do not count. It returns the text
+// without surrounding white space, and the text's position.
 func (l *lexer) body() (text string, at Position, err *Error) {
-	start, opened := l.offset, l.place()
+	start, opened := l.offset, l.position()
 	for depth := 0; l.offset < len(l.src); {
 		rest := l.src[l.offset:]
 		n := 1
@@ -145,7 +161,7 @@ func (l *lexer) body() (text string, at Position, err *Error) {
 		case c == '{':
 			depth++
 		case c == '}' && depth == 0:
-			text, at = trimmed(l.src[start:l.offset], opened)
+			text, at = trimSpace(l.src[start:l.offset], opened)
 			return text, at, nil
 		case c == '}':
 			depth--
@@ -153,21 +169,22 @@ func (l *lexer) body() (text string, at Position, err *Error) {
 			n = lineLength(rest)
 		case strings.HasPrefix(rest, "/*"):
 			if n = strings.Index(rest[2:], "*/") + 4; n < 4 {
-				return "", at, &Error{l.place(), "the comment has no end", ErrSyntax}
+				return "", at, &Error{l.position(), "comment without closing */", ErrSyntax}
 			}
 		case c == '"' || c == '\'':
 			raw := l.offset > 0 && l.src[l.offset-1]|0x20 == 'r'
-			if n = quoted(rest, raw); n < 0 {
-				return "", at, &Error{l.place(), "the text has no closing quote", ErrSyntax}
+			if n = quotedLength(rest, raw); n < 0 {
+				return "", at, &Error{l.position(), "string without closing quote", ErrSyntax}
 			}
 		}
 		l.advance(n)
 	}
-	return "", at, &Error{opened, "the rule has no closing brace", ErrSyntax}
+	return "", at, &Error{opened, "rule without closing }", ErrSyntax}
 }
 
-// trimmed cuts white space off a body that begins at a place.
-func trimmed(s string, at Position) (string, Position) {
+// trimSpace removes the white space around a body, and returns the position of
+// the remaining text. at is the position of s.
+func trimSpace(s string, at Position) (string, Position) {
 	body := strings.TrimLeft(s, " \t\r\n")
 	for _, c := range []byte(s[:len(s)-len(body)]) {
 		at.Column++
@@ -178,9 +195,10 @@ func trimmed(s string, at Position) (string, Position) {
 	return strings.TrimRight(body, " \t\r\n"), at
 }
 
-// quoted returns the length of the quoted text that s begins with, also in
-// triple quotes; -1 where it does not end. Raw texts have no escapes.
-func quoted(s string, raw bool) int {
+// quotedLength returns the length of the string literal at the start of s,
+// including its quotes; -1 if it has no end. The quotes may be triple quotes. A
+// raw literal has no escapes.
+func quotedLength(s string, raw bool) int {
 	q := s[:1]
 	if strings.HasPrefix(s, strings.Repeat(q, 3)) {
 		q = s[:3]
@@ -198,8 +216,8 @@ func quoted(s string, raw bool) int {
 	return -1
 }
 
-// Expression returns the rule's body as an expression library reads it: the
-// comments of this language that CEL does not have become blanks.
+// Expression returns the rule's body as CEL. CEL has no /* */ comments, so
+// these become spaces. Line breaks stay, so that positions do not change.
 func (r *Rule) Expression() string {
 	if !strings.Contains(r.Body, "/*") {
 		return r.Body
@@ -221,7 +239,7 @@ func (r *Rule) Expression() string {
 		case strings.HasPrefix(rest, "//"):
 			n = lineLength(rest)
 		case rest[0] == '"' || rest[0] == '\'':
-			n = quoted(rest, i > 0 && r.Body[i-1]|0x20 == 'r')
+			n = quotedLength(rest, i > 0 && r.Body[i-1]|0x20 == 'r')
 		}
 		out.WriteString(rest[:n])
 		i += n

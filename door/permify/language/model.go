@@ -9,26 +9,28 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// ContextParam is the name under which a rule sees the question's own values:
-// context.data.name.
+// ContextParam is the name by which a rule reads the context of the request, as
+// in context.data.name.
 const ContextParam = "context"
 
-// RuleRelation is the relation of an entity that asks a rule by its name,
-// with the entity's attributes of the parameters' names as arguments. No
-// statement can have that name.
+// RuleRelation returns the name of the relation that evaluates a rule on an
+// entity. The rule's arguments are the entity's attributes with the names of
+// the parameters. The name ends with "()", so no statement can have it.
 func RuleRelation(rule string) string { return rule + "()" }
 
-// Model checks what the schema means and translates it. An error is an *Error.
-// What only an expression library can tell of a rule, schema.Compile does.
+// Model translates the schema. It checks names and types, and returns an
+// *[Error] for the mistake that comes first in the text. It does not check the
+// expressions of rules; schema.Compile does.
 //
-// Every boolean attribute is a relation of its name, too, so that it can be
-// asked; and every rule whose parameters are all attributes of an entity is
-// one, under RuleRelation.
+// The model has relations that are not in the text, so that a check can name
+// more than relations and permissions: one for each boolean attribute, with the
+// attribute's name, and one for each rule whose parameters are all attributes
+// of the entity, named by [RuleRelation].
 func (s *Schema) Model() (*schema.Model, error) {
 	if len(s.Entities) == 0 {
-		return nil, &Error{Position{1, 1}, "no entity references found in schema", ErrMeaning}
+		return nil, &Error{Position{1, 1}, "no entity references found in schema", ErrSemantics}
 	}
-	t := &translation{in: s, entities: map[string]*names{}, rules: map[string]*Rule{}}
+	t := &translation{in: s, entities: map[string]*scope{}, rules: map[string]*Rule{}}
 	t.declare()
 	m := &schema.Model{Options: schema.Options{Dialect: Dialect, StarIsOrdinary: true, UnsetAttributeIsZero: true}}
 	for _, e := range s.Entities {
@@ -43,33 +45,38 @@ func (s *Schema) Model() (*schema.Model, error) {
 	return m, nil
 }
 
-// names are an entity's statements by name.
-type names struct {
+// scope is an entity with its statements by name.
+type scope struct {
 	entity *Entity
 	byName map[string]*Statement
 }
 
+// translation is the state of Model.
 type translation struct {
+	// in is the parsed schema.
 	in       *Schema
-	entities map[string]*names
+	entities map[string]*scope
 	rules    map[string]*Rule
-	err      *Error
+	// err is the error that comes first in the text.
+	err *Error
 }
 
-// fail keeps the error that stands first in the text.
+// fail records an error, unless an earlier position of the text already has
+// one.
 func (t *translation) fail(at Position, format string, args ...any) {
 	if t.err == nil || !before(t.err.Position, at) {
-		t.err = &Error{at, fmt.Sprintf(format, args...), ErrMeaning}
+		t.err = &Error{at, fmt.Sprintf(format, args...), ErrSemantics}
 	}
 }
 
+// declare collects all names, and reports duplicates.
 func (t *translation) declare() {
 	for _, e := range t.in.Entities {
 		if t.entities[e.Name] != nil {
 			t.fail(e.Position, "duplication found for %s", e.Name)
 			continue
 		}
-		n := &names{e, make(map[string]*Statement, len(e.Statements))}
+		n := &scope{e, make(map[string]*Statement, len(e.Statements))}
 		t.entities[e.Name] = n
 		for i := range e.Statements {
 			st := &e.Statements[i]
@@ -89,6 +96,7 @@ func (t *translation) declare() {
 	}
 }
 
+// params checks the parameters of a rule.
 func (t *translation) params(r *Rule) {
 	for i, p := range r.Params {
 		if p.Name == ContextParam {
@@ -100,6 +108,7 @@ func (t *translation) params(r *Rule) {
 	}
 }
 
+// entity translates an entity.
 func (t *translation) entity(e *Entity) schema.TypeDef {
 	def := schema.TypeDef{Name: e.Name}
 	n := t.entities[e.Name]
@@ -122,7 +131,7 @@ func (t *translation) entity(e *Entity) schema.TypeDef {
 		def.Relations = append(def.Relations, rel)
 	}
 	for _, r := range t.in.Rules {
-		if args, ok := byName(n, r); ok {
+		if args, ok := argsByName(n, r); ok {
 			def.Relations = append(def.Relations, schema.RelationDef{Name: RuleRelation(r.Name),
 				Rewrite: schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: r.Name, Args: args}}})
 		}
@@ -130,8 +139,10 @@ func (t *translation) entity(e *Entity) schema.TypeDef {
 	return def
 }
 
-// byName gives each of a rule's parameters the entity's attribute of its name.
-func byName(n *names, r *Rule) ([]schema.RuleArg, bool) {
+// argsByName returns the arguments of a rule if each is the entity's attribute
+// with the parameter's name. It returns false if the entity lacks one of these
+// attributes.
+func argsByName(n *scope, r *Rule) ([]schema.RuleArg, bool) {
 	args := []schema.RuleArg{{Param: ContextParam, Context: ContextParam}}
 	for _, p := range r.Params {
 		st := n.byName[p.Name]
@@ -143,6 +154,7 @@ func byName(n *names, r *Rule) ([]schema.RuleArg, bool) {
 	return args, true
 }
 
+// subjects translates the subject types of a relation.
 func (t *translation) subjects(e *Entity, st *Statement) []schema.SubjectType {
 	var out []schema.SubjectType
 	for _, ref := range st.Types {
@@ -158,16 +170,16 @@ func (t *translation) subjects(e *Entity, st *Statement) []schema.SubjectType {
 			}
 		}
 		sub := schema.SubjectType{Type: ref.Entity, Relation: ref.Relation}
-		if !slices.Contains(out, sub) { // the original takes one said twice
+		if !slices.Contains(out, sub) { // the original accepts duplicates
 			out = append(out, sub)
 		}
 	}
 	return out
 }
 
-// rewrite translates an expression. What leans to the left with one operator
-// becomes one operation of many operands: a chain is not a depth.
-func (t *translation) rewrite(n *names, e *Expr) schema.Rewrite {
+// rewrite translates an expression. A chain of one operator becomes one
+// operation with many operands, so that long chains do not nest deeply.
+func (t *translation) rewrite(n *scope, e *Expr) schema.Rewrite {
 	if e.Op == Leaf {
 		return t.leaf(n, e)
 	}
@@ -194,7 +206,8 @@ func (t *translation) rewrite(n *names, e *Expr) schema.Rewrite {
 	return schema.Exclusion(first, schema.Union(rest...))
 }
 
-func (t *translation) leaf(n *names, e *Expr) schema.Rewrite {
+// leaf translates an expression without an operator.
+func (t *translation) leaf(n *scope, e *Expr) schema.Rewrite {
 	if e.Args != nil {
 		return t.call(n, e)
 	}
@@ -207,47 +220,48 @@ func (t *translation) leaf(n *names, e *Expr) schema.Rewrite {
 		return t.walk(n, st, e)
 	}
 	if st.Kind == Attribute && st.Type != "boolean" {
-		t.fail(e.Position, "schema compile: attribute %s of %s is no boolean", st.Name, n.entity.Name)
+		t.fail(e.Position, "schema compile: attribute %s of %s is not a boolean", st.Name, n.entity.Name)
 	}
 	return schema.Computed(st.Name)
 }
 
-// walk translates "relation.name". The name is looked up in each type that the
-// relation may name, whatever the relation of that subject; where a type lacks
-// it, nothing comes from there.
-func (t *translation) walk(n *names, st *Statement, e *Expr) schema.Rewrite {
+// walk translates "relation.name". It looks up the name in every subject type
+// of the relation; the relation of a subject type such as group#member does not
+// matter. Subject types without the name contribute nothing, but at least one
+// must have it.
+func (t *translation) walk(n *scope, st *Statement, e *Expr) schema.Rewrite {
 	if st.Kind != Relation {
-		t.fail(e.Position, "not supported relation walk: %s of %s is no relation", st.Name, n.entity.Name)
+		t.fail(e.Position, "not supported relation walk: %s of %s is not a relation", st.Name, n.entity.Name)
 		return schema.Rewrite{}
 	}
 	found := false
 	for _, ref := range st.Types {
 		target := t.entities[ref.Entity]
 		if target == nil {
-			continue // said elsewhere
+			continue // subjects reports it
 		}
 		to := target.byName[e.Path[1]]
 		found = found || to != nil
 		if to != nil && to.Kind == Attribute && to.Type != "boolean" {
-			t.fail(e.Position, "schema compile: attribute %s of %s is no boolean", to.Name, ref.Entity)
+			t.fail(e.Position, "schema compile: attribute %s of %s is not a boolean", to.Name, ref.Entity)
 		}
 	}
 	if !found {
-		t.fail(e.Position, "undefined relation reference %s in what %s#%s relates", e.Path[1], n.entity.Name, st.Name)
+		t.fail(e.Position, "undefined relation reference %s in the subject types of %s#%s", e.Path[1], n.entity.Name, st.Name)
 	}
 	return schema.Arrow(st.Name, e.Path[1])
 }
 
-// call translates a rule's call. Arguments that are just the parameters' names
-// are taken by name, any others by position.
-func (t *translation) call(n *names, e *Expr) schema.Rewrite {
+// call translates a call of a rule. If the arguments are exactly the names of
+// the parameters, in any order, they are matched by name, else by position.
+func (t *translation) call(n *scope, e *Expr) schema.Rewrite {
 	r := t.rules[e.Path[0]]
 	if r == nil {
 		t.fail(e.Position, "undefined rule %s", e.Path[0])
 		return schema.Rewrite{}
 	}
 	if len(e.Args) != len(r.Params) {
-		t.fail(e.Position, "rule %s has %d parameters, %d arguments are given", r.Name, len(r.Params), len(e.Args))
+		t.fail(e.Position, "rule %s expects %d argument(s), found %d", r.Name, len(r.Params), len(e.Args))
 		return schema.Rewrite{}
 	}
 	named := sameNames(e.Args, r.Params)
@@ -260,15 +274,16 @@ func (t *translation) call(n *names, e *Expr) schema.Rewrite {
 		st := n.byName[arg]
 		switch {
 		case st == nil || st.Kind != Attribute:
-			t.fail(e.Position, "argument %s of rule %s is no attribute of %s", arg, r.Name, n.entity.Name)
+			t.fail(e.Position, "argument %s of rule %s is not an attribute of %s", arg, r.Name, n.entity.Name)
 		case st.Type != p.Type:
-			t.fail(e.Position, "argument %s of rule %s is %s, its parameter %s is %s", arg, r.Name, st.Type, p.Name, p.Type)
+			t.fail(e.Position, "argument %s of rule %s has type %s, expected %[5]s for parameter %[4]s", arg, r.Name, st.Type, p.Name, p.Type)
 		}
 		args = append(args, schema.RuleArg{Param: p.Name, Attribute: arg})
 	}
 	return schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: r.Name, Args: args}}
 }
 
+// sameNames reports whether args are exactly the names of params, in any order.
 func sameNames(args []string, params []Param) bool {
 	a := slices.Sorted(slices.Values(args))
 	var b []string
@@ -279,6 +294,7 @@ func sameNames(args []string, params []Param) bool {
 	return slices.Equal(a, b)
 }
 
+// definition translates a rule.
 func definition(r *Rule) expr.Definition {
 	d := expr.Definition{Name: r.Name, Source: r.Expression(), Params: []expr.Param{{Name: ContextParam}}}
 	for _, p := range r.Params {
@@ -287,7 +303,7 @@ func definition(r *Rule) expr.Definition {
 	return d
 }
 
-// expr returns the type as conditions know it.
+// expr returns the type for expressions.
 func (a AttributeType) expr() expr.Type {
 	base, list := strings.CutSuffix(string(a), "[]")
 	t := expr.Type{Kind: map[string]expr.Kind{

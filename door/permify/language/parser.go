@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Parse reads a text. It checks the form alone; Model checks the meaning. An
-// error is an *Error, the first one found. As the original does, it passes over
-// whatever stands outside of entities and rules.
+// Parse parses a text. It checks the syntax only; [Schema.Model] checks the
+// rest. An error is an *[Error] for the first mistake. Like the original, Parse
+// ignores any text outside of entities and rules.
 func Parse(src string) (*Schema, error) {
 	if len(src) > SourceBytesMax {
-		return nil, &Error{Position{1, 1}, fmt.Sprintf("text of %d bytes, the maximum is %d", len(src), SourceBytesMax), ErrBound}
+		return nil, &Error{Position{1, 1}, fmt.Sprintf("schema of %d bytes exceeds the maximum of %d", len(src), SourceBytesMax), ErrBound}
 	}
 	p := &parser{lexer: lexer{src: src, line: 1}, out: &Schema{source: src}}
-	p.step()
+	p.next()
 	p.schema()
 	if p.lexer.err != nil && (p.err == nil || before(p.lexer.err.Position, p.err.Position)) {
 		p.err = p.lexer.err
@@ -24,20 +24,22 @@ func Parse(src string) (*Schema, error) {
 	return p.out, nil
 }
 
+// before reports whether a is not after b.
 func before(a, b Position) bool { return a.Line < b.Line || a.Line == b.Line && a.Column <= b.Column }
 
-// ParseStatement reads one statement of an entity: what a partial write brings.
+// ParseStatement parses one statement of an entity, as a partial write contains
+// it. An error is an *[Error].
 func ParseStatement(src string) (Statement, error) {
 	p := &parser{lexer: lexer{src: src, line: 1}, out: &Schema{}}
-	p.step()
+	p.next()
 	p.newlines()
 	s := p.statement()
 	p.newlines()
 	if p.err == nil && p.lexer.err != nil {
 		p.err = p.lexer.err
 	}
-	if p.err == nil && p.now.kind != end {
-		p.fail("one statement is expected, and %s follows", p.now)
+	if p.err == nil && p.token.kind != end {
+		p.fail("expected one statement, found %s after it", p.token)
 	}
 	if p.err != nil {
 		return Statement{}, p.err
@@ -45,86 +47,94 @@ func ParseStatement(src string) (Statement, error) {
 	return s, nil
 }
 
+// parser builds a Schema from tokens, by recursive descent.
 type parser struct {
 	lexer lexer
-	now   token
-	// last is the offset behind the token before.
+	// token is the current token.
+	token token
+	// last is the offset of the end of the previous token.
 	last int
 	out  *Schema
 	err  *Error
-	// operators counts those of one expression.
+	// operators counts the operators of the current expression.
 	operators int
 }
 
-func (p *parser) step() {
-	p.last = p.now.offset + len(p.now.text)
-	p.now = p.lexer.next()
+// next reads the next token.
+func (p *parser) next() {
+	p.last = p.token.offset + len(p.token.text)
+	p.token = p.lexer.next()
 }
 
-// fail keeps the first error; after it, the parser sees the end.
-func (p *parser) fail(format string, args ...any) { p.failAt(p.now.place, ErrSyntax, format, args...) }
+// fail records a syntax error at the current token. Only the first error
+// counts. After it the parser sees the end of the text.
+func (p *parser) fail(format string, args ...any) {
+	p.failAt(p.token.position, ErrSyntax, format, args...)
+}
 
+// failAt is like fail, with a position and a kind.
 func (p *parser) failAt(at Position, kind error, format string, args ...any) {
 	if p.err == nil {
 		p.err = &Error{at, fmt.Sprintf(format, args...), kind}
 	}
-	p.now = token{place: p.now.place, offset: p.now.offset}
+	p.token = token{position: p.token.position, offset: p.token.offset}
 	p.lexer.offset = len(p.lexer.src)
 }
 
+// is reports whether the current token is the given sign or keyword.
 func (p *parser) is(text string) bool {
-	return (p.now.kind == sign || p.now.kind == keyword) && p.now.text == text
+	return (p.token.kind == sign || p.token.kind == keyword) && p.token.text == text
 }
 
-// take steps over an expected sign or keyword.
+// take reads an expected sign or keyword.
 func (p *parser) take(text string) bool {
 	if !p.is(text) {
-		p.fail("expected %q, found %s", text, p.now)
+		p.fail("expected %q, found %s", text, p.token)
 		return false
 	}
-	p.step()
+	p.next()
 	return true
 }
 
-// name steps over a name.
+// name reads a name. what describes it in errors.
 func (p *parser) name(what string) (string, Position) {
-	t := p.now
+	t := p.token
 	if t.kind != ident {
 		p.fail("expected the name of %s, found %s", what, t)
-		return "", t.place
+		return "", t.position
 	}
 	if len(t.text) > NameBytesMax {
-		p.failAt(t.place, ErrBound, "name of %d bytes, the maximum is %d", len(t.text), NameBytesMax)
-		return "", t.place
+		p.failAt(t.position, ErrBound, "name of %d bytes exceeds the maximum of %d", len(t.text), NameBytesMax)
+		return "", t.position
 	}
-	p.step()
-	return t.text, t.place
+	p.next()
+	return t.text, t.position
 }
 
 func (p *parser) newlines() {
-	for p.now.kind == newline {
-		p.step()
+	for p.token.kind == newline {
+		p.next()
 	}
 }
 
 func (p *parser) schema() {
-	for p.now.kind != end && p.err == nil {
+	for p.token.kind != end && p.err == nil {
 		switch {
 		case p.is("entity"):
 			p.entity()
 		case p.is("rule"):
 			p.rule()
 		default:
-			p.step()
+			p.next()
 		}
 	}
 }
 
 func (p *parser) entity() {
-	p.step()
+	p.next()
 	e := &Entity{}
 	e.Name, e.Position = p.name("an entity")
-	e.begin = p.now.offset + 1
+	e.begin = p.token.offset + 1
 	if !p.take("{") {
 		return
 	}
@@ -135,30 +145,30 @@ func (p *parser) entity() {
 		}
 		e.Statements = append(e.Statements, p.statement())
 	}
-	e.end = p.now.offset
+	e.end = p.token.offset
 	if p.take("}") {
 		p.out.Entities = append(p.out.Entities, e)
 	}
 }
 
 func (p *parser) statement() Statement {
-	s := Statement{begin: p.now.offset}
+	s := Statement{begin: p.token.offset}
 	switch {
 	case p.is("relation"):
 		s.Kind = Relation
-		p.step()
+		p.next()
 		s.Name, s.Position = p.name("a relation")
 		for p.is("@") || p.err == nil && len(s.Types) == 0 {
 			s.Types = append(s.Types, p.typeRef())
 		}
 	case p.is("attribute"):
 		s.Kind = Attribute
-		p.step()
+		p.next()
 		s.Name, s.Position = p.name("an attribute")
 		s.Type = p.attributeType()
 	case p.is("permission"), p.is("action"):
 		s.Kind = Permission
-		p.step()
+		p.next()
 		s.Name, s.Position = p.name("a permission")
 		if p.take("=") {
 			p.newlines()
@@ -166,43 +176,44 @@ func (p *parser) statement() Statement {
 			s.Expr = p.expression(0)
 		}
 	default:
-		p.fail("expected a relation, attribute or permission, found %s", p.now)
+		p.fail("expected a relation, attribute or permission, found %s", p.token)
 	}
 	s.end = p.last
 	return s
 }
 
 func (p *parser) typeRef() TypeRef {
-	r := TypeRef{Position: p.now.place}
+	r := TypeRef{Position: p.token.position}
 	if !p.take("@") {
 		return r
 	}
 	r.Entity, _ = p.name("an entity")
 	if p.err == nil && p.is("#") {
-		p.step()
+		p.next()
 		r.Relation, _ = p.name("a relation")
 	}
 	return r
 }
 
 func (p *parser) attributeType() AttributeType {
-	t := p.now
+	t := p.token
 	name, _ := p.name("a type")
 	switch AttributeType(name) {
 	case "boolean", "string", "integer", "double":
 	default:
-		p.failAt(t.place, ErrSyntax, "%q is not a type: it is one of boolean, string, integer and double, with [] or without", name)
+		p.failAt(t.position, ErrSyntax, "unknown type %q: expected boolean, string, integer or double, optionally followed by []", name)
 		return ""
 	}
 	if p.is("[") {
-		p.step()
+		p.next()
 		p.take("]")
 		name += "[]"
 	}
 	return AttributeType(name)
 }
 
-// expression reads operands with operators between them, leaning to the left.
+// expression reads operands and the operators between them. depth is the number
+// of open parentheses.
 func (p *parser) expression(depth int) *Expr {
 	left := p.operand(depth)
 	for p.err == nil {
@@ -217,40 +228,42 @@ func (p *parser) expression(depth int) *Expr {
 		default:
 			return left
 		}
-		at := p.now.place
+
+		at := p.token.position
 		if p.operators++; p.operators > OperatorsMax {
-			p.failAt(at, ErrBound, "an expression of more than %d operators", OperatorsMax)
+			p.failAt(at, ErrBound, "the expression has more than %d operators", OperatorsMax)
 			return left
 		}
-		p.step()
+		p.next()
 		p.newlines()
 		left = &Expr{Op: op, Position: at, Left: left, Right: p.operand(depth)}
 	}
 	return left
 }
 
+// operand reads an expression in parentheses, or a leaf.
 func (p *parser) operand(depth int) *Expr {
 	if p.is("(") {
 		if depth++; depth > NestingMax {
-			p.failAt(p.now.place, ErrBound, "more than %d parentheses in each other", NestingMax)
+			p.failAt(p.token.position, ErrBound, "parentheses are nested deeper than %d levels", NestingMax)
 			return nil
 		}
-		p.step()
+		p.next()
 		p.newlines()
 		e := p.expression(depth)
 		p.take(")")
 		return e
 	}
 	if p.is("not") || p.is("and") || p.is("or") {
-		p.fail("no prefix parse function for %s found", strings.ToUpper(p.now.text))
+		p.fail("no prefix parse function for %s found", strings.ToUpper(p.token.text))
 		return nil
 	}
-	e := &Expr{Position: p.now.place}
+	e := &Expr{Position: p.token.position}
 	name, _ := p.name("a relation, permission, attribute or rule")
 	e.Path = []string{name}
 	for p.err == nil && p.is(".") {
-		p.step()
-		name, _ := p.name("what is asked of the related entity")
+		p.next()
+		name, _ := p.name("a relation, permission or attribute of the related entity")
 		e.Path = append(e.Path, name)
 	}
 	switch {
@@ -263,8 +276,9 @@ func (p *parser) operand(depth int) *Expr {
 	return e
 }
 
+// arguments reads the arguments of a call.
 func (p *parser) arguments(e *Expr) {
-	p.step()
+	p.next()
 	p.newlines()
 	for p.err == nil {
 		name, _ := p.name("an attribute")
@@ -272,13 +286,13 @@ func (p *parser) arguments(e *Expr) {
 		if !p.is(",") {
 			break
 		}
-		p.step()
+		p.next()
 	}
 	p.take(")")
 }
 
 func (p *parser) rule() {
-	p.step()
+	p.next()
 	r := &Rule{}
 	r.Name, r.Position = p.name("a rule")
 	p.take("(")
@@ -290,7 +304,7 @@ func (p *parser) rule() {
 		if !p.is(",") {
 			break
 		}
-		p.step()
+		p.next()
 	}
 	p.take(")")
 	if p.err != nil {
@@ -300,18 +314,18 @@ func (p *parser) rule() {
 		p.take("{")
 		return
 	}
-	// The body is not of this language's tokens: it is taken as it stands.
+	// The body is CEL, which has other tokens, so it is read as text.
 	body, at, err := p.lexer.body()
 	if err != nil {
 		p.failAt(err.Position, err.Kind, "%s", err.Text)
 		return
 	}
 	if body == "" {
-		p.failAt(at, ErrSyntax, "the rule is empty")
+		p.failAt(at, ErrSyntax, "empty rule: expected an expression")
 		return
 	}
 	r.Body, r.BodyPosition = body, at
-	p.step()
+	p.next()
 	if p.take("}") {
 		p.out.Rules = append(p.out.Rules, r)
 	}
