@@ -1,8 +1,7 @@
-// Package permify plays Permify's own clients, unchanged, against our server:
-// the Node one over gRPC, the Python one over REST, and k6 with the load that
-// Permify publishes. What they need is
-// installed into the ignored folder .work; where a registry cannot be reached,
-// the test is skipped and says so.
+// Package permify tests our server with Permify's own clients, unchanged: the
+// Node client over gRPC, the Python client over REST, and k6 with the load that
+// Permify publishes. It installs them into the folder .work, which git ignores.
+// If a registry cannot be reached, the test is skipped with a message.
 package permify
 
 import (
@@ -22,6 +21,7 @@ import (
 )
 
 const (
+	// installTime bounds one installation, and flowTime one client's flow.
 	installTime = 5 * time.Minute
 	flowTime    = 2 * time.Minute
 )
@@ -56,7 +56,7 @@ func TestClients(t *testing.T) {
 	})
 }
 
-// work returns a client's folder within .work, with files of ours in it.
+// work returns a client's folder in .work, with copies of the given files.
 func work(t *testing.T, name string, files ...string) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(".work", name))
@@ -78,17 +78,17 @@ func work(t *testing.T, name string, files ...string) string {
 	return dir
 }
 
-// command runs a program that must be there; without it the test is skipped.
+// command runs a required program, and skips the test if it is missing.
 func command(t *testing.T, limit time.Duration, name string, args ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		t.Skipf("skipped: %s is not on this machine: %v\n%s", name, err, out)
+		t.Skipf("skipped: %s is not installed: %v\n%s", name, err, out)
 	}
 }
 
-// install runs an installer; where it fails, the test is skipped.
+// install runs an installer, and skips the test if it fails.
 func install(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), installTime)
@@ -100,7 +100,7 @@ func install(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
-// flow runs a client's script, which prints "ok" at its end.
+// flow runs a client's script, which must print "ok" at the end.
 func flow(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), flowTime)
@@ -113,10 +113,10 @@ func flow(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
-// addresses are those of a running server.
+// addresses are the addresses of a running server.
 type addresses struct{ http, grpc string }
 
-// serve builds and starts our server, in memory, until the test ends.
+// serve builds our server and runs it in memory until the test ends.
 func serve(t *testing.T) addresses {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "ostiary")
@@ -137,7 +137,7 @@ func serve(t *testing.T) addresses {
 			t.Error(err)
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server ended with %v\n%s", err, &log)
+			t.Errorf("the server exited: %v\n%s", err, &log)
 		}
 	})
 	if err := ready(t.Context(), "http://"+a.http+"/healthz"); err != nil {
@@ -146,6 +146,7 @@ func serve(t *testing.T) addresses {
 	return a
 }
 
+// free returns a free loopback address.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +157,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// ready waits until a server says that it serves.
+// ready waits until a server reports that it is serving, one minute at most.
 func ready(ctx context.Context, url string) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -175,7 +176,7 @@ func ready(ctx context.Context, url string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the server did not come up: %w", ctx.Err())
+			return fmt.Errorf("the server did not start: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

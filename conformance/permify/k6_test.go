@@ -20,9 +20,9 @@ const (
 	k6IDs  = 2_000 // users, and contents
 )
 
-// underLoad puts the published load on the server with k6 itself, shortened:
-// none of its requests may fail. How many it could start is the machine's
-// matter and only told. OSTIARY_K6 names another k6 than the one built here.
+// underLoad runs a shortened form of the published load with k6. No request may
+// fail. How many requests k6 could start depends on the machine, so the test
+// only logs it. OSTIARY_K6 names a k6 binary to use instead of building one.
 func underLoad(t *testing.T, server addresses) {
 	k6 := buildK6(t)
 	a := api{t, "http://" + server.http + "/v1/tenants/"}
@@ -47,7 +47,7 @@ func underLoad(t *testing.T, server addresses) {
 	}
 }
 
-// checkSummary reads what k6 measured.
+// checkSummary checks what k6 measured.
 func checkSummary(t *testing.T, name string) {
 	t.Helper()
 	var s struct {
@@ -74,7 +74,7 @@ func checkSummary(t *testing.T, name string) {
 		m.Reqs.Count, m.Lost.Count, m.Took["med"], m.Took["p(95)"], m.Took["p(99)"])
 }
 
-// buildK6 builds the k6 of the module in k6, which nothing else needs.
+// buildK6 builds k6 from the module in k6/.
 func buildK6(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("OSTIARY_K6"); path != "" {
@@ -87,14 +87,14 @@ func buildK6(t *testing.T) string {
 	return binary
 }
 
-// api is a running server's.
+// api calls a running server.
 type api struct {
 	t    *testing.T
 	base string
 }
 
-// fill makes a tenant with the published test's schema and its data, smaller,
-// and returns the schema's version.
+// fill creates a tenant with the published test's schema and a smaller form of
+// its data. It returns the schema's version.
 func (a *api) fill(tenant string) string {
 	a.t.Helper()
 	a.post("create", map[string]any{"id": tenant, "name": tenant})
@@ -127,7 +127,7 @@ func (a *api) fill(tenant string) string {
 	return version
 }
 
-// post makes a call that must succeed.
+// post sends a request that must succeed.
 func (a *api) post(path string, body any) map[string]any {
 	a.t.Helper()
 	text, err := json.Marshal(body)
@@ -139,18 +139,18 @@ func (a *api) post(path string, body any) map[string]any {
 		a.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
+	response, err := io.ReadAll(res.Body)
 	var out map[string]any
 	if err == nil {
-		err = json.Unmarshal(answer, &out)
+		err = json.Unmarshal(response, &out)
 	}
 	if err != nil || res.StatusCode != http.StatusOK {
-		a.t.Fatalf("%s: %d %s %v", path, res.StatusCode, answer, err)
+		a.t.Fatalf("%s: %d %s %v", path, res.StatusCode, response, err)
 	}
 	return out
 }
 
-// k6Schema means what the published test's schema means.
+// k6Schema has the same meaning as the published test's schema.
 const k6Schema = `
 entity user {
 	relation self @user

@@ -1,13 +1,13 @@
-// The load of Permify's published test, for k6: checks of content:X#view by
-// user:Y that arrive at a growing rate, whatever the answers do. With a
-// probability of 0.3 an id is the one drawn last. The text is ours, from the
-// test's description; shape, body (with a field that the call does not know)
-// and headers are the test's.
+// The load of Permify's published test, for k6: checks of content:X#view for
+// user:Y, which arrive at a growing rate that does not depend on the responses.
+// With a probability of 0.3 an id equals the previous one. This file follows
+// the test's description and is not a copy. The stages, the body (including a
+// field that a check does not have) and the headers are the test's.
 import http from "k6/http";
 import { check, sleep } from "k6";
 
-const seconds = Number(__ENV.SECONDS || 100); // of the whole; the test's stages are 1:3:6
-const peak = Number(__ENV.PEAK || 10000); // checks a second at the end
+const seconds = Number(__ENV.SECONDS || 100); // total duration; the stages have the ratio 1:3:6
+const peak = Number(__ENV.PEAK || 10000); // checks per second at the end
 const ids = Number(__ENV.IDS || 100000);
 const reuse = 0.3;
 
@@ -53,11 +53,11 @@ export default function () {
     subject: { type: "user", id: user },
     page_size: 20,
   };
-  const answer = http.post(__ENV.URL, JSON.stringify(body), {
+  const response = http.post(__ENV.URL, JSON.stringify(body), {
     headers: { "Content-Type": "application/json", Authorization: `Bearer ${__ENV.TOKEN || "none"}` },
     timeout: 360000,
   });
-  check(answer, {
+  check(response, {
     "status is 200": (r) => r.status === 200,
     "it is a decision": (r) => ["CHECK_RESULT_ALLOWED", "CHECK_RESULT_DENIED"].includes(r.json("can")),
   });

@@ -66,7 +66,7 @@ func newWorld(tb testing.TB, n int) *world {
 	return w
 }
 
-// load writes the data in requests of 1,000.
+// load writes the data in requests of 1,000 items.
 func (w *world) load(tb testing.TB) {
 	var tuples, attributes []string
 	flush := func(least int) {
@@ -125,7 +125,7 @@ func (w *world) serve(rw http.ResponseWriter, path string, body []byte) {
 	route.Serve(rw, r, p)
 }
 
-// discard is a ResponseWriter that keeps nothing.
+// discard is a ResponseWriter that keeps only the status.
 type discard struct {
 	h    http.Header
 	code int
@@ -135,7 +135,8 @@ func (d *discard) Header() http.Header         { return d.h }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discard) WriteHeader(code int)        { d.code = code }
 
-// requests prepares what is asked, so that what is measured is the door.
+// requests prepares request bodies, so that a benchmark does not measure their
+// construction. It returns a function that cycles through them.
 func requests(body func() string) func() []byte {
 	bodies := make([][]byte, 256)
 	for i := range bodies {
@@ -148,7 +149,7 @@ func requests(body func() string) func() []byte {
 	}
 }
 
-// call plays requests on the door's own function.
+// call measures requests to the door's handler, without a network.
 func (w *world) call(b *testing.B, path string, body func() string) {
 	next := requests(body)
 	d := &discard{h: http.Header{}}
@@ -170,10 +171,10 @@ func (w *world) check(version string) func() string {
 	}
 }
 
-// BenchmarkCheck: what does a check cost over HTTP, compared with a handler
-// that reads the body and answers a constant? It asks what the report's script
-// asks, on a tenth of its data, on one connection; client and server share the
-// process, and the ratio is of its processor time.
+// BenchmarkCheck measures the processor time of a check over HTTP, and of a
+// handler that reads the body and writes a constant response. The requests are
+// those of the report's script, on a tenth of its data and one connection.
+// Client and server share the process.
 func BenchmarkCheck(b *testing.B) {
 	w := newWorld(b, 10_000)
 	var cost [2]float64
@@ -211,7 +212,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// rawConn is an HTTP connection that costs its client next to nothing.
+// rawConn is an HTTP connection whose client side costs almost nothing.
 type rawConn struct {
 	tb  testing.TB
 	c   net.Conn
@@ -228,7 +229,7 @@ func dialRaw(tb testing.TB, address string) *rawConn {
 	return &rawConn{tb: tb, c: c, r: bufio.NewReader(c)}
 }
 
-// post sends a request and passes over a short answer.
+// post sends a request and discards the response.
 func (c *rawConn) post(path string, body []byte) {
 	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	if _, err := c.c.Write(c.out); err != nil {
@@ -252,8 +253,8 @@ func (c *rawConn) post(path string, body []byte) {
 	}
 }
 
-// BenchmarkBulk: what do 100 checks in one request cost, over 100,000 items and
-// over a million?
+// BenchmarkBulk measures 100 checks in one request, over 100,000 and over a
+// million items.
 func BenchmarkBulk(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		w := newWorld(b, n)
@@ -269,7 +270,7 @@ func BenchmarkBulk(b *testing.B) {
 	}
 }
 
-// BenchmarkLookup: what do pages of lookups cost over 100,000 contents?
+// BenchmarkLookup measures pages of lookups over 100,000 contents.
 func BenchmarkLookup(b *testing.B) {
 	w := newWorld(b, 100_000)
 	first := func() string {
@@ -292,8 +293,8 @@ func BenchmarkLookup(b *testing.B) {
 	b.Run("check", func(b *testing.B) { w.call(b, "/v1/tenants/t1/permissions/check", w.check("")) })
 }
 
-// BenchmarkWrite: how many tuples a second are written in requests of 500, in
-// memory? Each request's tuples are new.
+// BenchmarkWrite measures how many tuples per second are written to memory in
+// requests of 500. All tuples are new.
 func BenchmarkWrite(b *testing.B) {
 	w := newWorld(b, 10_000)
 	n := 0
@@ -316,7 +317,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(n)/(cpu()-begin-made).Seconds(), "tuples/cpu-s")
 }
 
-// BenchmarkSubjects: what do 1,000 subjects in one answer cost?
+// BenchmarkSubjects measures a response with 1,000 subjects.
 func BenchmarkSubjects(b *testing.B) {
 	w := newWorld(b, 1000)
 	var tuples []string
@@ -333,7 +334,7 @@ func BenchmarkSubjects(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch: how long does a written tuple take to a watcher over gRPC?
+// BenchmarkWatch measures the time from a write to its event over gRPC.
 func BenchmarkWatch(b *testing.B) {
 	c := connect(b, watchSchema)
 	stream, err := c.watch.Watch(b.Context(), &basev1.WatchRequest{TenantId: "t1", SnapToken: c.write(b, "doc:0#owner@user:0")})

@@ -20,15 +20,15 @@ import (
 const boundsSchema = "entity user {}\nentity doc {\n relation owner @user\n attribute on boolean\n permission view = owner or on\n}\nentity long {\n relation " +
 	"rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr @user\n}"
 
-// TestBoundsOfFields: every rule at its bound and one beyond it, over REST and
-// gRPC, with the same words.
+// TestBoundsOfFields checks every rule for a field at its bound and beyond it,
+// over REST and gRPC. Both must give the same text.
 func TestBoundsOfFields(t *testing.T) {
 	t.Parallel()
 	c := connect(t, boundsSchema)
 	server := listen(t, c.door)
 	for _, b := range []struct {
 		name string
-		// at and beyond fill a check's JSON.
+		// at is the JSON of a check at the bound, beyond that of one beyond it.
 		at, beyond string
 		field      string
 	}{
@@ -43,7 +43,7 @@ func TestBoundsOfFields(t *testing.T) {
 		{"subject id not empty", field("sid", "i"), field("sid", ""), "invalid Subject.Id: value does not match"},
 		{"subject relation", field("srel", strings.Repeat("r", 64)), field("srel", strings.Repeat("r", 65)), "invalid Subject.Relation: value does not match"},
 		{"permission", field("perm", "view"), field("perm", strings.Repeat("p", 65)), "invalid PermissionCheckRequest.Permission: value does not match"},
-		{"permission is there", field("perm", "view"), field("perm", ""), "invalid PermissionCheckRequest.Permission: value does not match"},
+		{"permission is required", field("perm", "view"), field("perm", ""), "invalid PermissionCheckRequest.Permission: value does not match"},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +56,7 @@ func TestBoundsOfFields(t *testing.T) {
 				Message string
 			}
 			if err := json.Unmarshal(body, &e); err != nil || code != http.StatusBadRequest || e.Code != 3 || !strings.HasPrefix(e.Message, b.field) {
-				t.Errorf("beyond: %d %s", code, body)
+				t.Errorf("beyond the bound: %d %s", code, body)
 			}
 			m := &basev1.PermissionCheckRequest{}
 			if err := protojson.Unmarshal([]byte(b.beyond), m); err != nil {
@@ -70,7 +70,7 @@ func TestBoundsOfFields(t *testing.T) {
 	}
 }
 
-// field is a check whose one field is changed.
+// field returns the JSON of a check with one field changed.
 func field(name, value string) string {
 	f := map[string]string{"depth": "20", "etype": "doc", "eid": "1", "perm": "view", "stype": "user", "sid": "1", "srel": ""}
 	f[name] = value
@@ -145,7 +145,7 @@ func TestBoundsOfCounts(t *testing.T) {
 			t.Errorf("%s at the bound: %d %s", b.path, status, body)
 		}
 		if status, body := postTo(t, url, b.body(b.most+1)); status != http.StatusBadRequest || !bytes.Contains(body, []byte(b.want)) {
-			t.Errorf("%s beyond: %d %s", b.path, status, body)
+			t.Errorf("%s beyond the bound: %d %s", b.path, status, body)
 		}
 	}
 	for _, n := range []int{TenantBytesMax, TenantBytesMax + 1} {
@@ -164,7 +164,8 @@ func TestBoundsOfCounts(t *testing.T) {
 	}
 }
 
-// TestLongRelation: a relation of 64 letters, the protocol's bound, holds data.
+// TestLongRelation checks that a relation with a name of 64 letters, the
+// protocol's bound, can hold data.
 func TestLongRelation(t *testing.T) {
 	t.Parallel()
 	c := connect(t, boundsSchema)
@@ -177,8 +178,8 @@ func TestLongRelation(t *testing.T) {
 	}
 }
 
-// TestHostileRules: rules that would never end, or take all memory, end with an
-// error that says so, and soon.
+// TestHostileRules checks that rules which never end, or would need too much
+// memory, end quickly with an error that names the rule.
 func TestHostileRules(t *testing.T) {
 	t.Parallel()
 	many := "[" + strings.Repeat("1,", 99) + "1]"

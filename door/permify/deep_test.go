@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// TestDepth: a question may go as deep as it asks, up to what the engine lets
-// it, and one hop more is an error.
+// TestDepth checks that a request may go as deep as its depth, up to the
+// engine's bound, and that one hop more is an error.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Bounds: ostiary.Bounds{DepthMax: 1000}})

@@ -13,8 +13,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// FuzzFastJSON: what the hand-written readers take, the general reader understands
-// in the same way. What they leave is the general reader's anyhow.
+// FuzzFastJSON checks that the hand-written readers give the same result as the
+// general reader, if they accept the text.
 func FuzzFastJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"content","id":"1"},"permission":"view","subject":{"type":"user","id":"2"},"page_size":20}`,
@@ -32,6 +32,7 @@ func FuzzFastJSON(f *testing.F) {
 	f.Fuzz(checkFastJSON)
 }
 
+// checkFastJSON compares all readers on one text.
 func checkFastJSON(t *testing.T, body string) {
 	t.Helper()
 	var p door.Params
@@ -45,7 +46,7 @@ func checkFastJSON(t *testing.T, body string) {
 		want.tenant = ""
 		want.context, want.arguments = nil, nil
 		if err != nil || m.Context != nil || len(m.Arguments) > 0 || !reflect.DeepEqual(q, want) {
-			t.Fatalf("check %q: %+v by hand, %+v otherwise (%v)", body, q, want, err)
+			t.Fatalf("check %q: %+v with the fast reader, %+v with the general one (%v)", body, q, want, err)
 		}
 	}
 	var b bulkCheckRequest
@@ -57,7 +58,7 @@ func checkFastJSON(t *testing.T, body string) {
 			b.items = []eval.Question{}
 		}
 		if err != nil && len(b.items) <= BulkItemsMax || err == nil && !reflect.DeepEqual(b, want) {
-			t.Fatalf("bulk %q: %+v by hand, %+v otherwise (%v)", body, b, want, err)
+			t.Fatalf("bulk %q: %+v with the fast reader, %+v with the general one (%v)", body, b, want, err)
 		}
 	}
 	var c writeRequest
@@ -71,19 +72,19 @@ func checkFastJSON(t *testing.T, body string) {
 			want.attributes = nil
 		}
 		if err != nil || !reflect.DeepEqual(c, want) {
-			t.Fatalf("write %q: %+v by hand, %+v otherwise (%v)", body, c, want, err)
+			t.Fatalf("write %q: %+v with the fast reader, %+v with the general one (%v)", body, c, want, err)
 		}
 	}
 }
 
-// TestFastJSONLists: lists whose items are alike but for their ids, or nearly so,
-// mean what the general reader says.
+// TestFastJSONLists checks lists whose items differ only in their ids, or
+// almost only: both readers must give the same result.
 func TestFastJSONLists(t *testing.T) {
 	t.Parallel()
 	const seed, lists = 1, 20_000
 	random := rand.New(rand.NewPCG(seed, seed))
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
-	taken := 0
+	accepted := 0
 	for range lists {
 		field := pick("permission", "permission", "relation")
 		typ, rest := pick("content", "a"), pick("", "", `,"relation":"member"`, `,"relation":"..."`)
@@ -121,16 +122,16 @@ func TestFastJSONLists(t *testing.T) {
 		var b bulkCheckRequest
 		var c writeRequest
 		if readPlain([]byte(body), b.readJSON) || readPlain([]byte(body), c.readJSON) {
-			taken++
+			accepted++
 		}
 	}
-	if taken < lists/10 {
-		t.Errorf("%d of %d lists are read by hand", taken, lists)
+	if accepted < lists/10 {
+		t.Errorf("the fast reader accepted only %d of %d lists", accepted, lists)
 	}
 }
 
-// FuzzLine: a line of a bundle or a validation file breaks nothing, and no
-// argument changes what a line is about.
+// FuzzLine checks that no line of a bundle or validation file causes a panic,
+// and that no value of an argument changes the structure of a line.
 func FuzzLine(f *testing.F) {
 	for _, s := range []string{"doc:1#owner@user:{{.x}}", "doc:{{.x}}#owner@user:1#member", "doc:1$on|boolean:{{.x}}", "doc:{{.x}}$tags|string[]:a,b", "{{.x}}", "doc:1#{{.x}}@user:1", "{{}}", "{{."} {
 		f.Add(s, "1")
@@ -142,7 +143,7 @@ func FuzzLine(f *testing.F) {
 		if got, err := parseTuple(line, args); err == nil {
 			want, err := parseTuple(line, plainly)
 			if err != nil {
-				t.Fatalf("%q: %v only with another argument than %q", line, err, argument)
+				t.Fatalf("%q: %v, but no error with the argument %q", line, err, argument)
 			}
 			if err := validTuple(&got); err != nil {
 				t.Fatalf("%q with %q: %v", line, argument, err)
@@ -164,7 +165,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzToken: no text that comes as a continuous token breaks anything.
+// FuzzToken checks that no continuous token causes a panic.
 func FuzzToken(f *testing.F) {
 	key := tokenKey("a", "b")
 	f.Add((&position{"o1.x", "last", 3, "c"}).token(key))
@@ -179,7 +180,7 @@ func FuzzToken(f *testing.F) {
 				t.Fatalf("%q: %+v, then %+v (%v)", token, at, again, err)
 			}
 			if _, err := parsePosition(token, tokenKey("a", "b", "")); err == nil {
-				t.Fatalf("%q is of two questions", token)
+				t.Fatalf("%q is accepted for another request", token)
 			}
 		}
 		if parts, err := splitToken(token, 2); err == nil && len(parts) != 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
-// start returns an engine in memory and the door to it.
+// start opens an engine in memory and a door to it.
 func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
@@ -31,7 +31,8 @@ func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 	return e, d
 }
 
-// TestScripts plays what a client sends and must get.
+// TestScripts plays the scripts in testdata: requests and the responses that a
+// client must get.
 func TestScripts(t *testing.T) {
 	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door {
 		_, d := start(t, Options{})
@@ -39,7 +40,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestEveryCallHasAScript finds each of the door's routes in a script.
+// TestEveryCallHasAScript checks that a script uses each of the door's routes.
 func TestEveryCallHasAScript(t *testing.T) {
 	t.Parallel()
 	_, d := start(t, Options{})
@@ -47,7 +48,7 @@ func TestEveryCallHasAScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := map[string]bool{"Watch.Watch": true} // a stream without an end: TestWatchOverREST
+	used := map[string]bool{"Watch.Watch": true} // an endless stream; see TestWatchOverREST
 	scripts, err := filepath.Glob("testdata/*.http")
 	if err != nil {
 		t.Fatal(err)
@@ -64,13 +65,13 @@ func TestEveryCallHasAScript(t *testing.T) {
 			}
 			var p door.Params
 			if route, _ := router.Find(method, path, &p); route != nil {
-				asked[route.Name] = true
+				used[route.Name] = true
 			}
 		}
 	}
 	for _, r := range d.Routes {
-		if !asked[r.Name] {
-			t.Errorf("no script asks %s", r.Name)
+		if !used[r.Name] {
+			t.Errorf("no script uses %s", r.Name)
 		}
 	}
 }

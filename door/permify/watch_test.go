@@ -67,7 +67,7 @@ func listen(t testing.TB, d *door.Door) *httptest.Server {
 
 const watchSchema = "entity user {}\nentity doc {\n relation owner @user\n attribute on boolean\n}"
 
-// clients are the gRPC clients of a fresh door with watchSchema in t1.
+// clients are gRPC clients of a new door, whose tenant t1 has a schema.
 type clients struct {
 	door   *door.Door
 	data   basev1.DataClient
@@ -76,6 +76,7 @@ type clients struct {
 	permit basev1.PermissionClient
 }
 
+// connect opens a door and writes a schema to t1.
 func connect(t testing.TB, schema string) *clients {
 	t.Helper()
 	_, d := start(t, Options{})
@@ -87,6 +88,7 @@ func connect(t testing.TB, schema string) *clients {
 	return c
 }
 
+// write writes lines to t1 and returns the snap token.
 func (c *clients) write(t testing.TB, lines ...string) string {
 	t.Helper()
 	r := &basev1.DataWriteRequest{TenantId: "t1", Metadata: &basev1.DataWriteRequestMetadata{}}
@@ -116,8 +118,8 @@ func (c *clients) write(t testing.TB, lines ...string) string {
 	return out.SnapToken
 }
 
-// said is a change in a line.
-func said(c *basev1.DataChange) string {
+// changeLine formats a change as one line.
+func changeLine(c *basev1.DataChange) string {
 	op := map[basev1.DataChange_Operation]string{1: "+", 2: "-"}[c.Operation]
 	if tuple := c.GetTuple(); tuple != nil {
 		return op + object(tuple.Entity).String() + "#" + tuple.Relation + "@" + subject(tuple.Subject).String()
@@ -125,8 +127,8 @@ func said(c *basev1.DataChange) string {
 	return op + object(c.GetAttribute().Entity).String() + "$" + c.GetAttribute().Attribute
 }
 
-// TestWatch: everything that is written is told, also what filters delete, on a
-// tenant that has no data yet, and from a token on.
+// TestWatch checks that a watch from a token reports every later change,
+// including what a filter deletes.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
@@ -158,11 +160,11 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("after %v: %v", got, err)
 		}
 		if m.Changes.SnapToken == last || m.Changes.SnapToken == "" {
-			t.Errorf("snap token %q twice or not", last)
+			t.Errorf("snap token %q is missing or repeated", last)
 		}
 		last = m.Changes.SnapToken
 		for _, ch := range m.Changes.DataChanges {
-			got = append(got, said(ch))
+			got = append(got, changeLine(ch))
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -170,8 +172,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchFromNow: without a token a watch tells what comes, although nothing
-// was ever written.
+// TestWatchFromNow checks that a watch without a token reports later changes,
+// even if nothing was ever written.
 func TestWatchFromNow(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
@@ -181,7 +183,8 @@ func TestWatchFromNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The stream has begun when it tells the first write that came after it.
+	// The test cannot see when the watch has started, so it writes until the
+	// watch reports a write.
 	got := make(chan string, 1)
 	go func() {
 		m, err := stream.Recv()
@@ -189,7 +192,7 @@ func TestWatchFromNow(t *testing.T) {
 			got <- err.Error()
 			return
 		}
-		got <- said(m.Changes.DataChanges[0])
+		got <- changeLine(m.Changes.DataChanges[0])
 	}()
 	for i := 0; ; i++ {
 		c.write(t, "doc:1#owner@user:"+strings.Repeat("x", 1+i%100))
@@ -200,13 +203,14 @@ func TestWatchFromNow(t *testing.T) {
 			}
 			return
 		case <-ctx.Done():
-			t.Fatal("nothing was told")
+			t.Fatal("the watch reported no change")
 		default:
 		}
 	}
 }
 
-// TestWatchOverREST: the route that the original declares and does not have.
+// TestWatchOverREST checks the REST route of the watch, which the original
+// documents but does not serve.
 func TestWatchOverREST(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
@@ -248,7 +252,8 @@ func TestWatchOverREST(t *testing.T) {
 	}
 }
 
-// TestWatchRefuses: an unknown tenant, a token of no one.
+// TestWatchRefuses checks the errors for an unknown tenant, an invalid tenant
+// id and an invalid token.
 func TestWatchRefuses(t *testing.T) {
 	t.Parallel()
 	c := connect(t, watchSchema)
@@ -263,7 +268,7 @@ func TestWatchRefuses(t *testing.T) {
 	}
 }
 
-// TestWatchEnds: a caller who leaves ends the work for him.
+// TestWatchEnds checks that a watch ends when its client leaves.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	e, d := start(t, Options{})
@@ -284,11 +289,11 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the watch went on")
+		t.Fatal("the watch did not end")
 	}
 }
 
-// TestStreamEnds: a stream whose caller left sends nothing more.
+// TestStreamEnds checks that a stream ends when its client leaves.
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	_, d := start(t, Options{})
@@ -302,7 +307,7 @@ func TestStreamEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sent, gone := 0, errors.New("the caller is gone")
+	sent, gone := 0, errors.New("the client is gone")
 	err := s.LookupEntityStream(t.Context(), &basev1.PermissionLookupEntityRequest{TenantId: "t1",
 		Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 3}, EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}},
 		func(*basev1.PermissionLookupEntityStreamResponse) error {

@@ -16,10 +16,10 @@ import (
 	"github.com/ostiary/ostiary/door/permify/language"
 )
 
-// TestWorlds asks random worlds everything through the protocol: each answer
-// is that of a naive reading of the language, and all calls agree. Its seed is
-// in the names of failures; OSTIARY_PERMIFY_WORLDS asks for more than 20 worlds,
-// OSTIARY_SEED for others.
+// TestWorlds checks random worlds through the protocol. Each response must
+// match a naive evaluator of the language, and all calls must agree. The names
+// of the subtests contain the seed. OSTIARY_PERMIFY_WORLDS sets the number of
+// worlds, by default 20, and OSTIARY_SEED the seed.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	worlds, seed := 20, uint64(1)
@@ -33,23 +33,25 @@ func TestWorlds(t *testing.T) {
 		w := makeWorld(rand.New(rand.NewPCG(seed, uint64(i))))
 		t.Run(fmt.Sprintf("seed %d world %d", seed, i), func(t *testing.T) {
 			t.Parallel()
-			w.ask(t)
+			w.check(t)
 		})
 	}
 }
 
-// naive is a world and the simplest evaluator of the language that there is.
+// naive is a world and the simplest possible evaluator of the language.
 type naive struct {
 	schema *language.Schema
 	text   string
-	// tuples and attributes are stored, those of the context brought along.
-	stored, brought []string
-	relations       map[string][]string       // "doc:1#owner" to "user:1", "group:1#member"
-	flags           map[string]bool           // "doc:1$on"
-	numbers         map[string]int            // "doc:1$n"
-	objects         map[string]map[string]int // by type
+	// stored are the tuples and attributes in the store, contextual those in
+	// the context of each request.
+	stored, contextual []string
+	relations          map[string][]string       // "doc:1#owner" to "user:1", "group:1#member"
+	flags              map[string]bool           // "doc:1$on"
+	numbers            map[string]int            // "doc:1$n"
+	objects            map[string]map[string]int // by type
 }
 
+// makeWorld returns a random world.
 func makeWorld(rng *rand.Rand) *naive {
 	w := &naive{relations: map[string][]string{}, flags: map[string]bool{}, numbers: map[string]int{}, objects: map[string]map[string]int{}}
 	w.text = `entity user { relation self @user
@@ -78,6 +80,7 @@ entity doc { relation a @user
 	return w
 }
 
+// expression returns a random expression over names.
 func expression(rng *rand.Rand, names []string, depth int) string {
 	e := ""
 	for i := range 1 + rng.IntN(3) {
@@ -93,6 +96,7 @@ func expression(rng *rand.Rand, names []string, depth int) string {
 	return e
 }
 
+// data adds random tuples and attributes.
 func (w *naive) data(rng *rand.Rand) {
 	id := func() string { return strconv.Itoa(rng.IntN(4)) }
 	lines := map[string]bool{}
@@ -112,15 +116,16 @@ func (w *naive) data(rng *rand.Rand) {
 	}
 	for _, line := range slices.Sorted(maps.Keys(lines)) {
 		if rng.IntN(5) == 0 {
-			w.brought = append(w.brought, line)
+			w.contextual = append(w.contextual, line)
 		} else {
 			w.stored = append(w.stored, line)
 		}
-		w.learn(line)
+		w.add(line)
 	}
 }
 
-func (w *naive) learn(line string) {
+// add adds a line to the evaluator's data.
+func (w *naive) add(line string) {
 	see := func(object string) {
 		typ, id, _ := strings.Cut(object, ":")
 		if w.objects[typ] == nil {
@@ -146,9 +151,9 @@ func (w *naive) learn(line string) {
 	see(object)
 }
 
-// holds says whether u has a name on an object. open are the questions under
-// way: what only itself could justify is false. (No exclusion of these worlds
-// stands in a cycle.)
+// holds reports whether u has a name on an object. open are the callers'
+// questions: an answer that depends on itself is false. The schemas of these
+// worlds have no exclusion within a cycle.
 func (w *naive) holds(u, object, name string, open map[string]bool) bool {
 	key := object + "#" + name
 	if u == key {
@@ -180,6 +185,7 @@ func (w *naive) holds(u, object, name string, open map[string]bool) bool {
 	return false
 }
 
+// expr evaluates an expression for u on an object.
 func (w *naive) expr(u, object string, e *language.Expr, open map[string]bool) bool {
 	switch {
 	case e.Op == language.And:
@@ -202,8 +208,8 @@ func (w *naive) expr(u, object string, e *language.Expr, open map[string]bool) b
 	return false
 }
 
-// ask loads the world and asks everything, in several ways.
-func (w *naive) ask(t *testing.T) {
+// check writes the world to a door and compares all calls.
+func (w *naive) check(t *testing.T) {
 	var err error
 	if w.schema, err = language.Parse(w.text); err != nil {
 		t.Fatalf("%v\n%s", err, w.text)
@@ -213,7 +219,7 @@ func (w *naive) ask(t *testing.T) {
 		c.write(t, w.stored...)
 	}
 	context := &basev1.Context{}
-	for _, line := range w.brought {
+	for _, line := range w.contextual {
 		if strings.Contains(line, "$") {
 			a, err := ParseAttributeMessage(line)
 			if err != nil {
@@ -233,24 +239,25 @@ func (w *naive) ask(t *testing.T) {
 	}
 	for _, st := range w.schema.Entity("doc").Statements {
 		if st.Kind != language.Attribute || st.Name == "on" {
-			w.askAll(t, c, "doc", st.Name, context)
+			w.checkName(t, c, "doc", st.Name, context)
 		}
 	}
 	for _, name := range []string{"view", "owner"} {
-		w.askAll(t, c, "folder", name, context)
+		w.checkName(t, c, "folder", name, context)
 	}
 }
 
-var subjectsAsked = []*basev1.Subject{{Type: "user", Id: "0"}, {Type: "user", Id: "1"}, {Type: "user", Id: "2"}, {Type: "user", Id: "99"},
+var worldSubjects = []*basev1.Subject{{Type: "user", Id: "0"}, {Type: "user", Id: "1"}, {Type: "user", Id: "2"}, {Type: "user", Id: "99"},
 	{Type: "group", Id: "1", Relation: "member"}, {Type: "folder", Id: "2", Relation: "owner"}}
 
-func (w *naive) askAll(t *testing.T, c *clients, typ, name string, context *basev1.Context) {
+// checkName compares bulk checks and lookups of one relation or permission.
+func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *basev1.Context) {
 	ids := slices.Sorted(maps.Keys(w.objects[typ]))
-	for _, s := range subjectsAsked {
+	for _, s := range worldSubjects {
 		u := subject(s).String()
 		ids := ids
 		if s.Type == typ && !slices.Contains(ids, s.Id) {
-			ids = append(slices.Clone(ids), s.Id) // its own object is in lists though no tuple tells of it
+			ids = append(slices.Clone(ids), s.Id) // a userset has itself, even if its object occurs in no tuple
 			slices.Sort(ids)
 		}
 		var want []string
@@ -274,15 +281,15 @@ func (w *naive) askAll(t *testing.T, c *clients, typ, name string, context *base
 				t.Fatalf("%s %s %s:%s: %v (%s), want %v\n%s", u, name, typ, id, got, out.Results[i].Metadata.GetError(), !got, w)
 			}
 		}
-		w.askList(t, c, typ, name, s, context, want)
+		w.checkEntities(t, c, typ, name, s, context, want)
 	}
 	for _, id := range ids {
-		w.askSubjects(t, c, typ, name, id, context)
+		w.checkSubjects(t, c, typ, name, id, context)
 	}
 }
 
-// askList: lookups, in pages of two and with a scope, are the checks that allow.
-func (w *naive) askList(t *testing.T, c *clients, typ, name string, s *basev1.Subject, context *basev1.Context, want []string) {
+// checkEntities compares lookups of entities, in pages of two and with a scope.
+func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *basev1.Subject, context *basev1.Context, want []string) {
 	r := &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 25}, EntityType: typ,
 		Permission: name, Subject: s, Context: context, PageSize: 2}
 	var got []string
@@ -311,12 +318,12 @@ func (w *naive) askList(t *testing.T, c *clients, typ, name string, s *basev1.Su
 	}
 }
 
-// askSubjects: the users who have a name are those whom a check allows, of all
-// that stand in tuples.
-func (w *naive) askSubjects(t *testing.T, c *clients, typ, name, id string, context *basev1.Context) {
+// checkSubjects compares lookups of subjects. They list the users that have the
+// permission, among those that occur in tuples.
+func (w *naive) checkSubjects(t *testing.T, c *clients, typ, name, id string, context *basev1.Context) {
 	var want []string
 	for _, u := range []string{"0", "1", "2", "3"} {
-		if w.standsInTuple("user:"+u) && w.holds("user:"+u, typ+":"+id, name, map[string]bool{}) {
+		if w.occursInTuple("user:"+u) && w.holds("user:"+u, typ+":"+id, name, map[string]bool{}) {
 			want = append(want, u)
 		}
 	}
@@ -331,7 +338,8 @@ func (w *naive) askSubjects(t *testing.T, c *clients, typ, name, id string, cont
 	}
 }
 
-func (w *naive) standsInTuple(u string) bool {
+// occursInTuple reports whether u is the subject of a tuple.
+func (w *naive) occursInTuple(u string) bool {
 	for _, subjects := range w.relations {
 		if slices.Contains(subjects, u) {
 			return true
@@ -340,7 +348,7 @@ func (w *naive) standsInTuple(u string) bool {
 	return false
 }
 
-// String shows the world.
+// String formats the world.
 func (w *naive) String() string {
-	return w.text + strings.Join(w.stored, "\n") + "\nbrought along:\n" + strings.Join(w.brought, "\n")
+	return w.text + strings.Join(w.stored, "\n") + "\ncontextual:\n" + strings.Join(w.contextual, "\n")
 }

@@ -1,5 +1,4 @@
-// Package basev1 is the messages and services of Permify's API, generated from
-// the .proto files in proto/ by "make proto". Its main types are the requests
-// and answers of the protocol's services. They are wire types: they never leave
-// door/permify.
+// Package basev1 holds the messages and services of Permify's API. "make proto"
+// generates it from the .proto files in proto/. Only package permify and its
+// tools use these types.
 package basev1

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// TestDrift compares what the code says of itself with the .proto files: names
-// and numbers of all fields and values. "make proto-check" compares every byte,
-// and needs the generators for it.
+// TestDrift compares the names and numbers of all fields and enum values in the
+// generated code with the .proto files. "make proto-check" compares every byte,
+// but needs the generators.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{}
@@ -35,15 +35,15 @@ func TestDrift(t *testing.T) {
 	}
 	for name, number := range want {
 		if got[name] != number {
-			t.Errorf("%s is %s in the .proto file and %q in the code", name, number, got[name])
+			t.Errorf("%s is %s in the .proto file, but %q in the code", name, number, got[name])
 		}
 		delete(got, name)
 	}
 	for name := range got {
-		t.Errorf("%s is in the code only", name)
+		t.Errorf("%s is in the code, but not in the .proto file", name)
 	}
 	if len(want) < 300 {
-		t.Errorf("only %d fields and values were read", len(want))
+		t.Errorf("the .proto files have only %d fields and values, expected at least 300", len(want))
 	}
 }
 
@@ -52,7 +52,8 @@ var (
 	field   = regexp.MustCompile(`^.*\b(\w+) = (\d+);$`)
 )
 
-// declared reads fields and enum values with the message or enum around them.
+// declared reads the fields and enum values of a .proto file. Their names
+// include the surrounding messages.
 func declared(text string, out map[string]string) {
 	var stack []string
 	for line := range strings.Lines(text) {

@@ -8,28 +8,34 @@ import (
 	"github.com/ostiary/ostiary/door/permify/language"
 )
 
-// Coverage says how much of a schema a file's data and assertions touch.
+// Coverage is how much of a schema a file's data and assertions cover.
 type Coverage struct {
+	// Entities are the entities of the schema, by name.
 	Entities []EntityCoverage
-	// Relationships, Attributes and Assertions are over the whole schema, in
-	// percent. What a schema does not have is covered.
+	// Relationships, Attributes and Assertions are the coverage of the whole
+	// schema, in percent. 100 if the schema has nothing of the kind.
 	Relationships, Attributes, Assertions int
 }
 
-// EntityCoverage is an entity's part: how much is touched, and what is not.
+// EntityCoverage is the coverage of one entity.
 type EntityCoverage struct {
-	Name                                  string
+	// Name is the entity's name.
+	Name string
+	// Relationships counts the subject types of relations, Attributes counts
+	// attributes and Assertions counts permissions.
 	Relationships, Attributes, Assertions Part
 }
 
-// Part is what of a kind is touched.
+// Part is the coverage of one kind of definitions.
 type Part struct {
+	// Covered is the number of covered definitions, and All the number of all.
 	Covered, All int
-	// Missing are those that are not: "doc#owner@user", "doc$public", "doc#view".
+	// Missing lists the definitions that are not covered: "doc#owner@user",
+	// "doc$public", "doc#view".
 	Missing []string
 }
 
-// Percent is the covered part; nothing is covered whole.
+// Percent returns Covered in percent of All; 100 if All is 0.
 func (p *Part) Percent() int {
 	if p.All == 0 {
 		return 100
@@ -37,20 +43,21 @@ func (p *Part) Percent() int {
 	return p.Covered * 100 / p.All
 }
 
-func (p *Part) count(name string, touched map[string]bool) {
+// count adds one definition.
+func (p *Part) count(name string, covered map[string]bool) {
 	p.All++
-	if touched[name] {
+	if covered[name] {
 		p.Covered++
 	} else {
 		p.Missing = append(p.Missing, name)
 	}
 }
 
-// Cover compares a file with its schema: which subject types of relations stand
-// in its relationships, which attributes have a value, and which permissions
-// some assertion is about.
+// Cover compares a file with its schema. A subject type of a relation is
+// covered by a relationship, an attribute by a value, and a permission by an
+// assertion.
 func Cover(f *File, s *language.Schema) Coverage {
-	touched := touch(f)
+	covered := coveredBy(f)
 	var out Coverage
 	var sum [3]Part
 	for _, e := range s.Entities {
@@ -59,12 +66,12 @@ func Cover(f *File, s *language.Schema) Coverage {
 			switch st.Kind {
 			case language.Relation:
 				for _, t := range st.Types {
-					c.Relationships.count(e.Name+"#"+st.Name+t.String(), touched)
+					c.Relationships.count(e.Name+"#"+st.Name+t.String(), covered)
 				}
 			case language.Attribute:
-				c.Attributes.count(e.Name+"$"+st.Name, touched)
+				c.Attributes.count(e.Name+"$"+st.Name, covered)
 			case language.Permission:
-				c.Assertions.count(e.Name+"#"+st.Name, touched)
+				c.Assertions.count(e.Name+"#"+st.Name, covered)
 			}
 		}
 		for i, p := range []*Part{&c.Relationships, &c.Attributes, &c.Assertions} {
@@ -78,21 +85,21 @@ func Cover(f *File, s *language.Schema) Coverage {
 	return out
 }
 
-// touch names everything that a file speaks of.
-func touch(f *File) map[string]bool {
-	touched := map[string]bool{}
+// coveredBy returns the names of all definitions that a file uses.
+func coveredBy(f *File) map[string]bool {
+	covered := map[string]bool{}
 	for _, line := range f.Relationships {
 		if t, err := permify.ParseTuple(line); err == nil {
 			ref := language.TypeRef{Entity: t.Subject.Type, Relation: t.Subject.Relation}
-			touched[t.Object.Type+"#"+t.Relation+ref.String()] = true
+			covered[t.Object.Type+"#"+t.Relation+ref.String()] = true
 		}
 	}
 	for _, line := range f.Attributes {
 		if a, _, err := permify.ParseAttribute(line); err == nil {
-			touched[a.Object.Type+"$"+a.Name] = true
+			covered[a.Object.Type+"$"+a.Name] = true
 		}
 	}
-	assert := func(entityType, permission string) { touched[entityType+"#"+permission] = true }
+	assert := func(entityType, permission string) { covered[entityType+"#"+permission] = true }
 	for i := range f.Scenarios {
 		s := &f.Scenarios[i]
 		for _, c := range s.Checks {
@@ -111,5 +118,5 @@ func touch(f *File) map[string]bool {
 			}
 		}
 	}
-	return touched
+	return covered
 }

@@ -1,7 +1,8 @@
 // Package scenario reads and runs Permify's validation files: a schema, data,
-// and scenarios that say what must be answered. Its main types are File and
-// Report. It runs them through the protocol, on an engine that is handed in,
-// and opens no file itself.
+// and scenarios with expected results. [Parse] reads a [File], [Run] runs it
+// and returns a [Report], and [Cover] computes a [Coverage]. The package sends
+// the requests of the protocol to an engine that the caller provides. It opens
+// no files.
 package scenario
 
 import (
@@ -14,73 +15,98 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// FileBytesMax bounds a validation file, and a schema that it names.
+// FileBytesMax bounds a validation file, and a schema that it refers to, in
+// bytes.
 const FileBytesMax = 4 << 20
 
-// DepthDefault is the depth of a question that names none.
+// DepthDefault is the depth of a request that sets none.
 const DepthDefault = 100
 
-// ErrFile is the kind of every error about a file's form.
+// ErrFile is the kind of all errors of [Parse].
 var ErrFile = errors.New("invalid validation file")
 
-// File is a validation file as it is written.
+// File is a parsed validation file. Its fields have the meaning of the YAML
+// keys.
 type File struct {
-	// Schema is the schema's text, or the path or URL of one.
-	Schema        string     `yaml:"schema"`
-	Relationships []string   `yaml:"relationships"`
-	Attributes    []string   `yaml:"attributes"`
-	Scenarios     []Scenario `yaml:"scenarios"`
+	// Schema is the text of the schema, or its path or URL; see
+	// [File.Reference].
+	Schema string `yaml:"schema"`
+	// Relationships and Attributes are the data, one line each; see
+	// [permify.ParseTuple] and [permify.ParseAttribute].
+	Relationships []string `yaml:"relationships"`
+	Attributes    []string `yaml:"attributes"`
+	// Scenarios run in their order.
+	Scenarios []Scenario `yaml:"scenarios"`
 }
 
-// Scenario is a group of questions with what must be answered.
+// Scenario is a group of requests with their expected results.
 type Scenario struct {
-	Name           string          `yaml:"name"`
-	Description    string          `yaml:"description"`
+	// Name and Description are for the reader only.
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	// Checks, EntityFilters and SubjectFilters are checks, lookups of entities
+	// and lookups of subjects.
 	Checks         []Check         `yaml:"checks"`
 	EntityFilters  []EntityFilter  `yaml:"entity_filters"`
 	SubjectFilters []SubjectFilter `yaml:"subject_filters"`
 }
 
-// Context is what a question brings along.
+// Context is the context of a request.
 type Context struct {
-	Tuples     []string       `yaml:"tuples"`
-	Attributes []string       `yaml:"attributes"`
-	Data       map[string]any `yaml:"data"`
+	// Tuples and Attributes are contextual data, with the syntax of
+	// File.Relationships and File.Attributes.
+	Tuples     []string `yaml:"tuples"`
+	Attributes []string `yaml:"attributes"`
+	// Data is what rules read as context.data.
+	Data map[string]any `yaml:"data"`
 }
 
-// Check asks, per permission, whether Subject has it on Entity.
+// Check is one check for each permission in Assertions.
 type Check struct {
-	Depth      *int32          `yaml:"depth"`
-	Context    Context         `yaml:"context"`
-	Entity     string          `yaml:"entity"`
-	Subject    string          `yaml:"subject"`
+	// Depth is the request's depth; DepthDefault if nil.
+	Depth *int32 `yaml:"depth"`
+	// Context is the request's context.
+	Context Context `yaml:"context"`
+	// Entity is "type:id", and Subject "type:id" or "type:id#relation".
+	Entity  string `yaml:"entity"`
+	Subject string `yaml:"subject"`
+	// Assertions map a permission to the expected decision.
 	Assertions map[string]bool `yaml:"assertions"`
 }
 
-// EntityFilter asks, per permission, which entities of a type Subject has it on.
+// EntityFilter is one lookup of entities for each permission in Assertions.
 type EntityFilter struct {
-	Depth      *int32              `yaml:"depth"`
-	Context    Context             `yaml:"context"`
-	EntityType string              `yaml:"entity_type"`
-	Subject    string              `yaml:"subject"`
+	// Depth is the request's depth; DepthDefault if nil.
+	Depth *int32 `yaml:"depth"`
+	// Context is the request's context.
+	Context Context `yaml:"context"`
+	// EntityType is the type of the entities, and Subject "type:id" or
+	// "type:id#relation".
+	EntityType string `yaml:"entity_type"`
+	Subject    string `yaml:"subject"`
+	// Assertions map a permission to the expected ids.
 	Assertions map[string][]string `yaml:"assertions"`
 }
 
-// SubjectFilter asks, per permission, which subjects have it on Entity.
+// SubjectFilter is one lookup of subjects for each permission in Assertions.
 type SubjectFilter struct {
-	Depth   *int32  `yaml:"depth"`
+	// Depth is the request's depth; DepthDefault if nil.
+	Depth *int32 `yaml:"depth"`
+	// Context is the request's context.
 	Context Context `yaml:"context"`
-	// SubjectReference is "user" or "group#member".
-	SubjectReference string              `yaml:"subject_reference"`
-	Entity           string              `yaml:"entity"`
-	Assertions       map[string][]string `yaml:"assertions"`
+	// SubjectReference is the type of the subjects: "user" or "group#member".
+	SubjectReference string `yaml:"subject_reference"`
+	// Entity is "type:id".
+	Entity string `yaml:"entity"`
+	// Assertions map a permission to the expected ids.
+	Assertions map[string][]string `yaml:"assertions"`
 }
 
-// Parse reads a validation file. Keys that it does not know are an error: they
-// would be assertions that nobody looks at.
+// Parse parses a validation file. It rejects unknown keys, so that a misspelled
+// assertion is not ignored. Errors are of kind [ErrFile].
 func Parse(text []byte) (*File, error) {
 	if len(text) > FileBytesMax {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrFile, FileBytesMax)
+		return nil, fmt.Errorf("%w: %d bytes exceed the maximum of %d", ErrFile, len(text), FileBytesMax)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
@@ -89,14 +115,14 @@ func Parse(text []byte) (*File, error) {
 		return nil, fmt.Errorf("%w: %v", ErrFile, err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: more than one document", ErrFile)
+		return nil, fmt.Errorf("%w: expected one YAML document, found more", ErrFile)
 	}
 	return f, nil
 }
 
-// Reference returns the path or URL of the schema, if it does not stand in the
-// file itself.
-func (f *File) Reference() (string, bool) {
+// Reference returns the path or URL of the schema. ok is false if Schema is the
+// text itself.
+func (f *File) Reference() (location string, ok bool) {
 	s := strings.TrimSpace(f.Schema)
 	if s == "" || strings.ContainsAny(s, "\n{") {
 		return "", false

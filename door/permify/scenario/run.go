@@ -15,46 +15,51 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 )
 
-// DepthMax is the largest depth that a file may ask for. An engine that runs
-// files needs Bounds.Depth of at least this.
+// DepthMax is the largest depth that a file may set. The engine that runs files
+// needs Bounds.Depth of at least DepthMax.
 const DepthMax = 1000
 
-// Answer is one assertion and what was answered.
+// Answer is the outcome of one assertion.
 type Answer struct {
-	// Scenario is its scenario's number, from 1, and Name that one's name.
+	// Scenario is the number of the assertion's scenario, from 1, and Name that
+	// scenario's name.
 	Scenario int
 	Name     string
-	// Question is the question in a line.
-	Question  string
+	// Question describes the request in one line.
+	Question string
+	// Want is the expected result, and Got the actual one or an error.
 	Want, Got string
 }
 
-// Passed says whether the answer is the one that is wanted.
+// Passed reports whether the result is the expected one.
 func (a *Answer) Passed() bool { return a.Want == a.Got }
 
-// Report says how a file was answered.
+// Report is the outcome of a file.
 type Report struct {
-	// Problems are what is wrong with the schema and the data. With any, nothing
-	// was asked.
+	// Problems are the errors in the schema and the data. If there are any, no
+	// scenario runs.
 	Problems []string
-	Answers  []Answer
+	// Answers are the outcomes of all assertions, in order.
+	Answers []Answer
 }
 
-// Passed says whether nothing was wrong.
+// Passed reports whether there are no problems and all assertions passed.
 func (r *Report) Passed() bool {
 	return len(r.Problems) == 0 && !slices.ContainsFunc(r.Answers, func(a Answer) bool { return !a.Passed() })
 }
 
-// calls are the protocol's services, in process.
-type calls struct {
+// services are the protocol's services, in the same process.
+type services struct {
 	permission basev1.PermissionServer
 	schema     basev1.SchemaServer
 	data       basev1.DataServer
 }
 
+// tenant is the tenant that every file uses.
 const tenant = permify.DefaultTenant
 
-func connect(e *ostiary.Engine) (c calls, err error) {
+// connect returns the services of a door to an engine.
+func connect(e *ostiary.Engine) (c services, err error) {
 	d, err := permify.New(e, permify.Options{})
 	if err != nil {
 		return c, err
@@ -70,20 +75,20 @@ func connect(e *ostiary.Engine) (c calls, err error) {
 		}
 	}
 	if c.permission == nil || c.schema == nil || c.data == nil {
-		return c, errors.New("the protocol's services are not there")
+		return c, errors.New("the door lacks a service of the protocol")
 	}
 	return c, nil
 }
 
-// Run loads a file into an engine, which must be fresh, and asks its questions.
-// schema is the schema's text, wherever it came from. What is wrong with the
-// file is in the report; an error is the context's, or the engine's.
+// Run loads a file into an engine, which must be empty, and runs its scenarios.
+// schema is the text of the schema. Mistakes in the file are in the report; Run
+// returns an error only if the context is done or the engine fails.
 func Run(ctx context.Context, e *ostiary.Engine, f *File, schema string) (*Report, error) {
 	c, err := connect(e)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{calls: c, ctx: ctx, report: &Report{}}
+	r := &run{services: c, ctx: ctx, report: &Report{}}
 	r.load(f, schema)
 	if len(r.report.Problems) > 0 {
 		return r.report, ctx.Err()
@@ -94,22 +99,23 @@ func Run(ctx context.Context, e *ostiary.Engine, f *File, schema string) (*Repor
 	return r.report, ctx.Err()
 }
 
-// run is a file under way.
+// run is the state of Run.
 type run struct {
-	calls
+	services
 	ctx    context.Context
 	report *Report
-	// at is the scenario being asked.
-	at     int
-	called string
+	// number and name identify the current scenario.
+	number int
+	name   string
 }
 
+// problem adds a problem to the report.
 func (r *run) problem(format string, args ...any) {
 	r.report.Problems = append(r.report.Problems, fmt.Sprintf(format, args...))
 }
 
-// load writes the schema and the data. Each line is written for itself, so that
-// each problem is told.
+// load writes the schema and the data. It writes each line separately, to
+// report every invalid line.
 func (r *run) load(f *File, schema string) {
 	if _, err := r.schema.Write(r.ctx, &basev1.SchemaWriteRequest{TenantId: tenant, Schema: schema}); err != nil {
 		r.problem("schema: %v", err)
@@ -135,6 +141,7 @@ func (r *run) load(f *File, schema string) {
 	}
 }
 
+// tuple parses a line into the protocol's message.
 func tuple(line string) (*basev1.Tuple, error) {
 	t, err := permify.ParseTuple(line)
 	if err != nil {
@@ -144,17 +151,20 @@ func tuple(line string) (*basev1.Tuple, error) {
 		Subject: &basev1.Subject{Type: t.Subject.Type, Id: t.Subject.ID, Relation: t.Subject.Relation}}, nil
 }
 
+// entity parses "type:id".
 func entity(s string) *basev1.Entity {
 	typ, id, _ := strings.Cut(s, ":")
 	return &basev1.Entity{Type: typ, Id: id}
 }
 
+// subject parses "type:id" or "type:id#relation".
 func subject(s string) *basev1.Subject {
 	s, relation, _ := strings.Cut(s, "#")
 	typ, id, _ := strings.Cut(s, ":")
 	return &basev1.Subject{Type: typ, Id: id, Relation: relation}
 }
 
+// message translates the context.
 func (c *Context) message() (*basev1.Context, error) {
 	m := &basev1.Context{}
 	for _, line := range c.Tuples {
@@ -176,26 +186,28 @@ func (c *Context) message() (*basev1.Context, error) {
 	return m, err
 }
 
-// depthOf is a question's depth; one below the protocol's least is refused
-// where it is asked.
-func depthOf(asked *int32) int32 {
-	if asked == nil {
+// depthOf returns the depth of a request. The request itself fails if the depth
+// is too small.
+func depthOf(depth *int32) int32 {
+	if depth == nil {
 		return DepthDefault
 	}
-	return *asked
+	return *depth
 }
 
-// ask notes one assertion. get answers it, or says why it cannot.
-func (r *run) ask(question, want string, get func() (string, error)) {
+// record adds the outcome of one assertion to the report. get returns the
+// actual result.
+func (r *run) record(question, want string, get func() (string, error)) {
 	got, err := get()
 	if err != nil {
 		got = "error: " + err.Error()
 	}
-	r.report.Answers = append(r.report.Answers, Answer{r.at, r.called, question, want, got})
+	r.report.Answers = append(r.report.Answers, Answer{r.number, r.name, question, want, got})
 }
 
+// scenario runs one scenario.
 func (r *run) scenario(number int, s *Scenario) {
-	r.at, r.called = number, s.Name
+	r.number, r.name = number, s.Name
 	for i := range s.Checks {
 		r.checks(&s.Checks[i])
 	}
@@ -207,12 +219,13 @@ func (r *run) scenario(number int, s *Scenario) {
 	}
 }
 
+// checks runs the assertions of a check.
 func (r *run) checks(c *Check) {
-	context, bad := c.Context.message()
+	context, contextErr := c.Context.message()
 	for _, permission := range slices.Sorted(maps.Keys(c.Assertions)) {
-		r.ask(fmt.Sprintf("check %s %s %s", c.Entity, permission, c.Subject), decision(c.Assertions[permission]), func() (string, error) {
-			if bad != nil {
-				return "", bad
+		r.record(fmt.Sprintf("check %s %s %s", c.Entity, permission, c.Subject), decision(c.Assertions[permission]), func() (string, error) {
+			if contextErr != nil {
+				return "", contextErr
 			}
 			out, err := r.permission.Check(r.ctx, &basev1.PermissionCheckRequest{TenantId: tenant,
 				Metadata: &basev1.PermissionCheckRequestMetadata{Depth: depthOf(c.Depth)},
@@ -222,6 +235,7 @@ func (r *run) checks(c *Check) {
 	}
 }
 
+// decision formats the result of a check.
 func decision(allowed bool) string {
 	if allowed {
 		return "allowed"
@@ -229,17 +243,18 @@ func decision(allowed bool) string {
 	return "denied"
 }
 
+// entities runs the assertions of a lookup of entities.
 func (r *run) entities(f *EntityFilter) {
-	context, bad := f.Context.message()
+	context, contextErr := f.Context.message()
 	for _, permission := range slices.Sorted(maps.Keys(f.Assertions)) {
-		r.ask(fmt.Sprintf("entities %s %s %s", f.EntityType, permission, f.Subject), set(f.Assertions[permission]), func() (string, error) {
-			if bad != nil {
-				return "", bad
+		r.record(fmt.Sprintf("entities %s %s %s", f.EntityType, permission, f.Subject), set(f.Assertions[permission]), func() (string, error) {
+			if contextErr != nil {
+				return "", contextErr
 			}
 			in := &basev1.PermissionLookupEntityRequest{TenantId: tenant,
 				Metadata:   &basev1.PermissionLookupEntityRequestMetadata{Depth: depthOf(f.Depth)},
 				EntityType: f.EntityType, Permission: permission, Subject: subject(f.Subject), Context: context, PageSize: permify.PageMax}
-			return pages(func(token string) ([]string, string, error) {
+			return allPages(func(token string) ([]string, string, error) {
 				in.ContinuousToken = token
 				out, err := r.permission.LookupEntity(r.ctx, in)
 				return out.GetEntityIds(), out.GetContinuousToken(), err
@@ -248,19 +263,20 @@ func (r *run) entities(f *EntityFilter) {
 	}
 }
 
+// subjects runs the assertions of a lookup of subjects.
 func (r *run) subjects(f *SubjectFilter) {
-	context, bad := f.Context.message()
+	context, contextErr := f.Context.message()
 	typ, relation, _ := strings.Cut(f.SubjectReference, "#")
 	for _, permission := range slices.Sorted(maps.Keys(f.Assertions)) {
-		r.ask(fmt.Sprintf("subjects %s %s %s", f.Entity, permission, f.SubjectReference), set(f.Assertions[permission]), func() (string, error) {
-			if bad != nil {
-				return "", bad
+		r.record(fmt.Sprintf("subjects %s %s %s", f.Entity, permission, f.SubjectReference), set(f.Assertions[permission]), func() (string, error) {
+			if contextErr != nil {
+				return "", contextErr
 			}
 			in := &basev1.PermissionLookupSubjectRequest{TenantId: tenant,
 				Metadata: &basev1.PermissionLookupSubjectRequestMetadata{Depth: depthOf(f.Depth)},
 				Entity:   entity(f.Entity), Permission: permission, Context: context, PageSize: permify.PageMax,
 				SubjectReference: &basev1.RelationReference{Type: typ, Relation: relation}}
-			return pages(func(token string) ([]string, string, error) {
+			return allPages(func(token string) ([]string, string, error) {
 				in.ContinuousToken = token
 				out, err := r.permission.LookupSubject(r.ctx, in)
 				return out.GetSubjectIds(), out.GetContinuousToken(), err
@@ -269,8 +285,8 @@ func (r *run) subjects(f *SubjectFilter) {
 	}
 }
 
-// pages reads all of a list.
-func pages(next func(token string) (ids []string, more string, err error)) (string, error) {
+// allPages reads all pages of a list and formats the ids.
+func allPages(next func(token string) (ids []string, more string, err error)) (string, error) {
 	var all []string
 	for token := ""; ; {
 		ids, more, err := next(token)
@@ -284,7 +300,7 @@ func pages(next func(token string) (ids []string, more string, err error)) (stri
 	}
 }
 
-// set prints ids as a set.
+// set formats ids as a sorted set.
 func set(ids []string) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	return "[" + strings.Join(ids, ", ") + "]"

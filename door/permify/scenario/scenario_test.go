@@ -54,15 +54,15 @@ func TestRun(t *testing.T) {
 		passed         bool
 		says           string
 	}{
-		{"as it is", "", "", true, ""},
+		{"unchanged", "", "", true, ""},
 		{"a wrong decision", "view: true", "view: false", false, "check doc:1 view user:anne: want denied, got allowed"},
 		{"a missing entity", `["1"]`, `["1", "2"]`, false, "entities doc view user:anne: want [1, 2], got [1]"},
 		{"a missing subject", `["anne"]`, `[]`, false, "subjects doc:1 view user: want [], got [anne]"},
-		{"a permission that is not there", "view: true", "edit: true", false, "got error: ERROR_CODE_PERMISSION_NOT_FOUND"},
-		{"context that is missing", "{data: {least: 3}}", "{}", false, "got error: rule enough on doc:1: no such key: least"},
-		{"context that is malformed", "{data: {least: 3}}", `{tuples: ["doc:1"]}`, false, `got error: malformed relationship "doc:1"`},
-		{"a tuple of nothing", "doc:1#viewer@user:anne", "doc:1#viewer", false, `relationship doc:1#viewer: malformed relationship "doc:1#viewer"`},
-		{"an attribute of nothing", "doc:1$level|integer:3", "doc:1$level|integer:x", false, "malformed attribute"},
+		{"an unknown permission", "view: true", "edit: true", false, "got error: ERROR_CODE_PERMISSION_NOT_FOUND"},
+		{"a missing context", "{data: {least: 3}}", "{}", false, "got error: rule enough on doc:1: no such key: least"},
+		{"a malformed context", "{data: {least: 3}}", `{tuples: ["doc:1"]}`, false, `got error: malformed relationship "doc:1"`},
+		{"a malformed tuple", "doc:1#viewer@user:anne", "doc:1#viewer", false, `relationship doc:1#viewer: malformed relationship "doc:1#viewer"`},
+		{"a malformed attribute", "doc:1$level|integer:3", "doc:1$level|integer:x", false, "malformed attribute"},
 		{"a depth too small", `subject: "user:anne"
         context`, `subject: "user:anne"
         depth: 2
@@ -135,8 +135,8 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text breaks the reader, and what it read can be written and
-// read again.
+// FuzzParse checks that Parse accepts or rejects every text without a panic, and
+// that an accepted file can be written and parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Add([]byte("scenarios: [{checks: [{depth: 3, context: {data: {a: [1, 2.5, {b: null}]}}}]}]"))
@@ -151,7 +151,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := yaml.Marshal(file)
 		if err != nil {
-			t.Skip() // a value that YAML reads and does not write
+			t.Skip() // a value that the YAML library reads but cannot write
 		}
 		second, err := Parse(again)
 		if err != nil {

@@ -1,8 +1,10 @@
-// Command generate compiles the .proto files beside it into Go code, with the
-// versions of its go.mod and without a compiler from outside. It is a module of
-// its own, so that nothing of it is in the program. Run it through "make proto".
+// Command generate compiles the .proto files of package basev1 into Go code. It
+// uses the generators of the versions in its go.mod, and no installed compiler.
+// It is a separate module, so that the server does not depend on the
+// generators. Run it with "make proto".
 //
-// With -check it writes nothing, and fails where what it would write differs.
+// With -check it writes nothing, and fails if the generated code is out of
+// date.
 package main
 
 import (
@@ -30,8 +32,8 @@ import (
 var files = []string{"base/v1/model.proto", "base/v1/service.proto", "base/v1/errors.proto"}
 
 func main() {
-	check := flag.Bool("check", false, "write nothing, fail where the code differs")
-	dir := flag.String("dir", "..", "folder of the generated code, with proto/ in it")
+	check := flag.Bool("check", false, "write nothing, and fail if the generated code is out of date")
+	dir := flag.String("dir", "..", "folder of the generated code, which contains proto/")
 	flag.Parse()
 	if err := run(*dir, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
@@ -59,6 +61,7 @@ func run(dir string, check bool) error {
 	return nil
 }
 
+// put writes a file, or compares it if check is true.
 func put(path string, content []byte, check bool) error {
 	if !check {
 		return os.WriteFile(path, content, 0o644)
@@ -68,12 +71,12 @@ func put(path string, content []byte, check bool) error {
 		return err
 	}
 	if !bytes.Equal(old, content) {
-		return fmt.Errorf("%s is not what its .proto file gives: run make proto", path)
+		return fmt.Errorf("%s is out of date: run make proto", path)
 	}
 	return nil
 }
 
-// compile reads the files and returns what plugins want to know.
+// compile reads the .proto files and returns the request for the generators.
 func compile(root string) (*pluginpb.CodeGeneratorRequest, error) {
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{
@@ -94,7 +97,7 @@ func compile(root string) (*pluginpb.CodeGeneratorRequest, error) {
 	return request, nil
 }
 
-// linked finds what this program is linked with.
+// linked finds a file that is compiled into this program.
 func linked(path string) (protocompile.SearchResult, error) {
 	d, err := protoregistry.GlobalFiles.FindFileByPath(path)
 	if err != nil {
@@ -103,7 +106,7 @@ func linked(path string) (protocompile.SearchResult, error) {
 	return protocompile.SearchResult{Desc: d}, nil
 }
 
-// add adds a file behind those that it imports.
+// add adds a file to the request, after the files that it imports.
 func add(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
 	if seen[f.Path()] {
 		return
@@ -121,6 +124,7 @@ func add(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protore
 	request.ProtoFile = append(request.ProtoFile, d)
 }
 
+// plugin runs a generator.
 func plugin(tool string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
 	in, err := proto.Marshal(request)
 	if err != nil {
