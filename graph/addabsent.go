@@ -6,16 +6,16 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// loadName is one end of a tuple whose node is to be found: its kind, the
-// kind's type, and its id.
+// nodeKey describes a node to be looked up: its kind, the kind's type, and the
+// object's id.
 type nodeKey struct {
 	kind Kind
 	typ  uint32
 	id   string
-	hash uint64 // of type and id; 0 until somebody asks
+	hash uint64 // of type and id; 0 until it is computed
 }
 
-// kindCache remembers the kinds seen last, by a hash of their names.
+// kindCache caches kinds by a hash of their names.
 type kindCache [64]cachedKind
 
 type cachedKind struct {
@@ -24,7 +24,9 @@ type cachedKind struct {
 	typ  uint32
 }
 
-// end prepares the lookup of a node; locked says that g.mu is held.
+// key returns the key of a node. locked is true if the caller holds g.mu;
+// otherwise key locks it to add a kind. It fails with [rel.ErrName] or
+// [ErrFull].
 func (c *kindCache) key(g *Graph, k KindName, id string, locked bool) (nodeKey, error) {
 	if err := checkID(id); err != nil {
 		return nodeKey{}, err
@@ -44,10 +46,11 @@ func (c *kindCache) key(g *Graph, k KindName, id string, locked bool) (nodeKey, 
 	return nodeKey{kind: known.kind, typ: known.typ, id: id}, nil
 }
 
-// AddAbsent adds tuples in their order, up to the first whose key is there
-// already after the batch's changes, which stays as it is, or that fails as Add
-// would. It returns how many it added. It is Get and Add of each, but looks
-// each name up once, and many at a time.
+// AddAbsent adds tuples in order. It stops at the first whose key already
+// exists after the batch's changes, which stays as it is, and at the first for
+// which [Batch.Add] would fail. It returns the number of tuples that it added.
+// It is quicker than [Batch.Get] and Add for each, since it looks up many names
+// at a time.
 func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
 	for n < len(tuples) {
 		part := tuples[n:min(n+prefetchCount, len(tuples))]
@@ -59,7 +62,7 @@ func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
 	return n, nil
 }
 
-// addAbsent is AddAbsent for loadTouch tuples at most.
+// addAbsent is AddAbsent for up to prefetchCount tuples.
 func (b *Batch) addAbsent(part []rel.Tuple) (int, error) {
 	var all [prefetchCount]loadTuple
 	b.ensurePending()
@@ -81,8 +84,8 @@ func (b *Batch) addAbsent(part []rel.Tuple) (int, error) {
 	return n, err
 }
 
-// prepare says what is to be looked up for tuples; g.mu is held. After an error
-// it has prepared those before.
+// prepare fills to with what is to be looked up for tuples. After an error, n
+// is the number of tuples prepared before it. The caller holds g.mu.
 func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
 	for i := range tuples {
 		t := &tuples[i]
@@ -102,7 +105,8 @@ func (b *Batch) prepare(tuples []rel.Tuple, to []loadTuple) (n int, err error) {
 	return len(tuples), nil
 }
 
-// resolved finds or gives the nodes of a tuple; g.mu is held.
+// resolve returns the nodes of a tuple, new ones if necessary. The caller holds
+// g.mu.
 func (g *Graph) resolve(t *loadTuple) (c change, err error) {
 	c.objectKind, c.subjectKind = t.object.kind, t.subject.kind
 	if c.object, err = g.objectNode(&t.object); err != nil {

@@ -5,18 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// tailMin is how many edges the memory of a new last chunk has room for.
+// lastChunkMin is the least capacity, in edges, of a new last chunk.
 const lastChunkMin = 64
 
-// appended returns a long list with edits, where all of them add behind its
-// end; else it returns false. New objects have the highest nodes, so that the
-// lists of what owns or contains them grow like that.
+// appendEdits returns a long list with edits if all of them add edges behind
+// the list's end; otherwise it returns false. New objects have the highest node
+// numbers, so the lists of what owns or contains them grow this way.
 //
-// Nothing is copied mostly. A list shows a part of its last chunk's memory and
-// does not look behind it, so what is behind may be written for the list that
-// follows. It is written once: by who moves the count on from where his own
-// list ends. Who comes from the same list a second time, say because the first
-// batch was dropped, finds the count moved, and copies the chunk.
+// It usually copies nothing. A list shows only a part of the memory of its last
+// chunk, so the memory behind that part can be written for the next list, but
+// only once. Batches that start from the same list compete for it: the first
+// one moves the counter written forward from where the list ends. A later one,
+// for example because the first was dropped, finds the counter moved and copies
+// the chunk.
 func appendEdits(l List, edits []edit) (List, bool) {
 	c := l.Chunk(l.Chunks() - 1)
 	if edits[0].edge.Node() <= c[len(c)-1].Node() || slices.ContainsFunc(edits, func(e edit) bool { return e.remove }) {
@@ -40,8 +41,9 @@ func appendEdits(l List, edits []edit) (List, bool) {
 	return List{l.first, m}, true
 }
 
-// makeRoom gives m memory of its own behind the last chunk, which may be empty
-// then, for n edges if a chunk can have so many more.
+// grow makes the memory behind the last chunk m's own, with room for n edges or
+// as many as a chunk may still take. If the last chunk is full, a new, empty
+// one follows it.
 func (m *chunkedList) grow(n int) {
 	if len(m.last) >= chunkMax {
 		rest := make([][]Edge, len(m.rest)+1)

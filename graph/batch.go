@@ -9,21 +9,21 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Batch collects changes to a view and makes a new one of them. Changes show
-// in the batch's own reads (Has, Get) at once. It is used by one goroutine; to
-// discard it, drop it. Batches on different views may be used at the same
-// time.
+// Batch collects changes to a view and makes a new view of them. [Batch.Has]
+// and [Batch.Get] see the changes at once. A batch belongs to one goroutine;
+// batches on different views may be used at the same time. A batch that is not
+// needed can simply be dropped.
 type Batch struct {
 	g        *Graph
-	start    *View // what Publish replaces
-	base     *View // start with the changes that View has applied
-	detached bool
+	start    *View // the view that Publish replaces
+	base     *View // start, or the result of the last View
+	detached bool  // made by From, so Publish fails
 
-	pending    *pending                  // nil while there is none
-	values     btree.Map[uint64, string] // an edited version of base.values
-	extraBytes int64                     // change of View.beside
-	owners     []Node                    // whose attributes changed
-	prefetched uint32                    // what touch read, so that the compiler keeps the reads
+	pending    *pending                  // changes since base; nil if there are none
+	values     btree.Map[uint64, string] // attributes, with the changes since base
+	extraBytes int64                     // change of View.extraBytes since base
+	owners     []Node                    // plain nodes whose attributes changed since base
+	prefetched uint32                    // what prefetch read, so that the compiler keeps the reads
 }
 
 // change is what a batch does to one tuple.
@@ -31,31 +31,31 @@ type change struct {
 	object, subject         Node
 	objectKind, subjectKind Kind
 
-	had     bool // in base, as the edge before
+	had     bool // base has the tuple, with the edge before
 	before  Edge
-	present bool
-	detail  *Detail
+	present bool    // the tuple exists after the change
+	detail  *Detail // after the change; nil for none
 }
 
-// Begin starts a batch on the newest view, to be published.
+// Begin starts a batch on the newest view.
 func (g *Graph) Begin() *Batch { return g.begin(g.View(), false) }
 
-// BeginOn starts a batch on a view that is the newest, or will be once it is
-// published. The batch can be published then, and not before.
+// BeginOn starts a batch on a view that is the newest or is about to be
+// published. [Batch.Publish] fails until v is the newest view.
 func (g *Graph) BeginOn(v *View) *Batch { return g.begin(v, false) }
 
-// From starts a batch on any view of the lineage, that yields views of a past
-// (by undoing what came later) and publishes none.
+// From starts a batch on any view of the lineage. The batch makes views of the
+// past, by undoing later changes, and cannot publish.
 func (g *Graph) From(v *View) *Batch { return g.begin(v, true) }
 
 func (g *Graph) begin(v *View, detached bool) *Batch {
 	return &Batch{g: g, start: v, base: v, detached: detached, values: v.values.Edit()}
 }
 
-// Add adds a tuple, or replaces the one with its key. It checks the form of
-// what it could not hold, not more: names are the caller's to validate. The
-// errors are of kind rel.ErrName, ErrContext and ErrFull; after one the batch
-// is as before.
+// Add adds a tuple, or replaces the tuple with the same key. It does not
+// validate names, except that the relation and the ids must not be empty or too
+// long. It fails with [rel.ErrName], [ErrContext] or [ErrFull], and then
+// changes nothing.
 func (b *Batch) Add(t rel.Tuple) error {
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
@@ -69,7 +69,7 @@ func (b *Batch) Add(t rel.Tuple) error {
 	return nil
 }
 
-// ends gives t's nodes and detail.
+// tupleNodes returns the nodes of t, new ones if necessary, and its detail.
 func (g *Graph) tupleNodes(t rel.Tuple) (c change, d *Detail, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +89,7 @@ func (g *Graph) tupleNodes(t rel.Tuple) (c change, d *Detail, err error) {
 	return c, d, err
 }
 
-// Remove removes the tuple with a key and says whether there was one.
+// Remove removes the tuple with a key and reports whether it existed.
 func (b *Batch) Remove(k rel.Key) bool {
 	c, ok := b.findNodes(k)
 	if !ok {
@@ -115,13 +115,14 @@ func (b *Batch) RemoveMatching(f rel.Filter) int {
 	return n
 }
 
-// Has says whether the tuple with a key is there after the batch's changes.
+// Has reports whether the tuple with a key exists after the batch's changes.
 func (b *Batch) Has(k rel.Key) bool {
 	_, ok := b.Get(k)
 	return ok
 }
 
-// Get returns the tuple with a key as it is after the batch's changes.
+// Get returns the tuple with a key as it is after the batch's changes, and
+// false if there is none.
 func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 	c, ok := b.findNodes(k)
 	if !ok {
@@ -143,7 +144,8 @@ func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 	return t, ok
 }
 
-// known finds the nodes of a key among all that the lineage has by now.
+// findNodes finds the nodes and kinds of a key among all symbols of the
+// lineage.
 func (b *Batch) findNodes(k rel.Key) (c change, ok bool) {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
@@ -156,7 +158,8 @@ func (b *Batch) findNodes(k rel.Key) (c change, ok bool) {
 	return c, ok
 }
 
-// find finds a node among all that the lineage has by now; g.mu is held.
+// findNode finds a node among all symbols of the lineage. The caller holds
+// g.mu.
 func (g *Graph) findNode(kind KindName, id string) (n Node, k Kind, ok bool) {
 	if k, ok = g.findKind(kind); ok {
 		n, ok = g.symbols.nodeOf(g.symbols.lookup(g, g.symbols.kinds[k].typ, id), k)
@@ -164,9 +167,9 @@ func (g *Graph) findNode(kind KindName, id string) (n Node, k Kind, ok bool) {
 	return n, k, ok
 }
 
-// May says whether a tuple that f selects may be there, before or after the
-// batch's changes: false is sure, and costs little for an object of which
-// nothing was ever said.
+// MayMatch reports whether a tuple that f selects can exist, before or after
+// the batch's changes. It may be wrong only if it returns true. It is quick,
+// and it returns false for an object and relation that never had a tuple.
 func (b *Batch) MayMatch(f rel.Filter) bool {
 	if f.ObjectType == "" || f.ObjectID == "" || f.Relation == "" {
 		return true
@@ -177,7 +180,8 @@ func (b *Batch) MayMatch(f rel.Filter) bool {
 	return ok
 }
 
-// work returns the batch's pending changes, with memory to add to.
+// ensurePending returns the batch's pending changes, taking reused memory for
+// the first one.
 func (b *Batch) ensurePending() *pending {
 	if b.pending == nil {
 		if b.pending, _ = b.g.pendingPool.Get().(*pending); b.pending == nil {
@@ -187,7 +191,9 @@ func (b *Batch) ensurePending() *pending {
 	return b.pending
 }
 
-// change returns the place of what the batch does to c's tuple, until the next.
+// changeOf returns the batch's change to the tuple with c's nodes. If there is
+// none yet, it records one that changes nothing. The pointer is valid until the
+// next call.
 func (b *Batch) changeOf(c change) *change {
 	p := b.ensurePending()
 	if at := p.find(c.object, c.subject); at != nil {
@@ -201,8 +207,8 @@ func (b *Batch) changeOf(c change) *change {
 	return p.add(c)
 }
 
-// SetAttribute sets or replaces an attribute. The errors are of kind
-// rel.ErrName and ErrFull.
+// SetAttribute sets or replaces an attribute. It fails with [rel.ErrName] or
+// [ErrFull].
 func (b *Batch) SetAttribute(a rel.Attribute) error {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
@@ -225,7 +231,7 @@ func (b *Batch) SetAttribute(a rel.Attribute) error {
 	return nil
 }
 
-// RemoveAttribute removes an attribute and says whether there was one.
+// RemoveAttribute removes an attribute and reports whether it existed.
 func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
@@ -242,8 +248,8 @@ func (b *Batch) RemoveAttribute(o rel.Object, name string) bool {
 	return ok && b.deleteValue(n, a)
 }
 
-// RemoveAttributes removes the attributes of objects of a type, of an id, of a
-// name ("" is any) and returns their number.
+// RemoveAttributes removes the attributes that have a given object type, object
+// id and name, each "" for any, and returns their number.
 func (b *Batch) RemoveAttributes(objectType, objectID, name string) int {
 	v, n := b.View(), 0
 	for a := range v.Attributes(objectType, objectID, name) {
@@ -263,8 +269,8 @@ func (b *Batch) deleteValue(n Node, name uint32) bool {
 	return ok
 }
 
-// View returns the view that the changes so far lead to, without publishing
-// it. It costs what publishing costs; the batch can go on.
+// View returns a view with the changes so far, without publishing it. It does
+// most of the work of publishing. The batch can be used further.
 func (b *Batch) View() *View {
 	if b.pending == nil && len(b.owners) == 0 {
 		return b.base
@@ -277,8 +283,9 @@ func (b *Batch) View() *View {
 }
 
 // Publish makes the batch's view the newest and returns it. It fails with
-// ErrStale if the newest view is no longer the one that the batch began on, and
-// for a batch made by From. The batch may go on from there.
+// [ErrStale] if the newest view is not the one that the batch started on, or if
+// the batch was made by [Graph.From]. After a success, the batch can be used
+// further, on the new view.
 func (b *Batch) Publish() (*View, error) {
 	v := b.View()
 	if b.detached || !b.g.newest.CompareAndSwap(b.start, v) {
@@ -288,7 +295,7 @@ func (b *Batch) Publish() (*View, error) {
 	return v, nil
 }
 
-// flush makes base's successor.
+// flush returns the successor of base.
 func (b *Batch) flush(p *pending) *View {
 	v := *b.base
 	b.g.mu.Lock()
@@ -309,7 +316,8 @@ func (b *Batch) flush(p *pending) *View {
 	return &v
 }
 
-// apply changes v's details and counts, and adds what must change in lists.
+// apply changes v's details and tuple count, and appends the edits that the
+// change makes in lists.
 func (c *change) apply(v *View, edits []edit) []edit {
 	key := pair(uint32(c.object), uint32(c.subject))
 	if c.before.Detailed() {
@@ -338,8 +346,8 @@ func (c *change) apply(v *View, edits []edit) []edit {
 		edit{c.subject, reverse(c.objectKind), EdgeTo(c.object, detailed), !c.present})
 }
 
-// rewrite replaces the segments that edits, in order, touch, and what leads to
-// them.
+// rewrite replaces the segments that edits touch, and copies the levels of the
+// tree above them. The edits are sorted.
 func (v *View) rewrite(edits []edit) {
 	v.top = slices.Clone(v.top)
 	ed, _ := v.g.editorPool.Get().(*editor)
@@ -371,7 +379,8 @@ func (v *View) rewrite(edits []edit) {
 	}
 }
 
-// ownDirectory puts a copy of the t-th directory in v, whose top is its own.
+// copyDirectory puts a copy of the t-th directory into v.top, which v must not
+// share.
 func (v *View) copyDirectory(t int) *directory {
 	for len(v.top) <= t {
 		v.top = append(v.top, nil)
@@ -386,7 +395,7 @@ func (v *View) copyDirectory(t int) *directory {
 	return d
 }
 
-// ownPage puts a copy of a page in d, which is v's own.
+// copyPage puts a copy of a page into d, which v must not share.
 func (v *View) copyPage(d *directory, at int) *page {
 	p := new(page)
 	if d[at] != nil {
@@ -398,8 +407,8 @@ func (v *View) copyPage(d *directory, at int) *page {
 	return p
 }
 
-// recount brings v's counts of live nodes and names up to date with its lists
-// and attributes, which differ from base's at the nodes of edits and owners.
+// recount updates v's counts of live nodes and names. v differs from base at
+// the nodes of edits and at owners.
 func (b *Batch) recount(v *View, edits []edit) {
 	nodes := append(make([]Node, 0, len(b.owners)+len(edits)), b.owners...)
 	for _, e := range edits {
@@ -407,11 +416,11 @@ func (b *Batch) recount(v *View, edits []edit) {
 			nodes = append(nodes, e.node)
 		}
 	}
-	if len(b.owners) > 0 { // or they are in order, as the edits are
+	if len(b.owners) > 0 { // otherwise the nodes are sorted, as the edits are
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)
 	}
-	var names []uint32 // that had a node come to life or die
+	var names []uint32 // offsets of names with a node that came to life or died
 	for _, n := range nodes {
 		was, is := b.base.isLive(n), v.isLive(n)
 		if was == is {

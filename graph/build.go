@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// adjacency is every node's neighbours one way, unsorted: those of n stand in
-// edges[ends[n-1]:ends[n]].
+// adjacency holds the neighbors of every node in one direction, unsorted. Those
+// of n are edges[ends[n-1]:ends[n]].
 type adjacency struct {
 	ends  []uint32
 	edges []Edge
@@ -19,7 +19,7 @@ type adjacency struct {
 
 func (a *adjacency) edgesOf(n Node) []Edge { return a.edges[a.ends[n-1]:a.ends[n]] }
 
-// adjacencies sorts pairs by either end, at the same time.
+// sortPairs sorts pairs by object and, at the same time, by subject.
 func sortPairs(pairs [][]loadPair, tuples, nodes int) (byObject, bySubject adjacency) {
 	var other sync.WaitGroup
 	other.Go(func() { bySubject = adjacencyBySubject(pairs, tuples, nodes) })
@@ -28,7 +28,7 @@ func sortPairs(pairs [][]loadPair, tuples, nodes int) (byObject, bySubject adjac
 	return byObject, bySubject
 }
 
-// adjacencyThere sorts pairs by object, by counting.
+// adjacencyByObject is a counting sort of pairs by object.
 func adjacencyByObject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
 	for _, chunk := range pairs {
@@ -45,7 +45,7 @@ func adjacencyByObject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	return a
 }
 
-// adjacencyBack sorts pairs by subject, by counting.
+// adjacencyBySubject is a counting sort of pairs by subject.
 func adjacencyBySubject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	a := adjacency{make([]uint32, nodes+1), make([]Edge, tuples)}
 	for _, chunk := range pairs {
@@ -62,20 +62,22 @@ func adjacencyBySubject(pairs [][]loadPair, tuples, nodes int) adjacency {
 	return a
 }
 
-// sum turns counts, each one place late, into the places where nodes begin.
+// sum turns counts, where that of n is in ends[n+1], into the index at which
+// the edges of each node begin.
 func (a *adjacency) sum() {
 	for n := range len(a.ends) - 1 {
 		a.ends[n+1] += a.ends[n]
 	}
 }
 
-// put adds an edge of n; when all are put, n's end is where it ends.
+// put adds an edge of n. Once all edges are added, ends[n] is the end of those
+// of n.
 func (a *adjacency) put(n Node, e Edge) {
 	a.edges[a.ends[n]] = e
 	a.ends[n]++
 }
 
-// build makes all segments of v, with as many goroutines as can run.
+// buildSegments builds all segments of v, in parallel.
 func (v *View) buildSegments(byObject, bySubject adjacency) error {
 	directories := (len(v.blocks)<<blockBits + 1<<directoryAt - 1) >> directoryAt
 	for t := range directories {
@@ -106,16 +108,16 @@ func (v *View) buildSegments(byObject, bySubject adjacency) error {
 	return first
 }
 
-// builder makes segments of adjacencies. Its buffers are used again.
+// builder makes segments from adjacencies. Its buffers are reused.
 type builder struct {
 	v                   *View
 	byObject, bySubject adjacency
 	enc                 encoder
-	keys                []uint64 // side and edge
-	list                []Edge
+	keys                []uint64 // edges of one node, each with its side in the upper half
+	list                []Edge   // edges of one list
 
-	bytes     int64 // of what it made
-	liveNodes int   // nodes
+	bytes     int64 // of the segments and pages
+	liveNodes int   // nodes with a list
 	err       error
 }
 
@@ -138,9 +140,10 @@ func (b *builder) directory(t int) {
 	}
 }
 
+// segment returns the segment of the block whose first node is first.
 func (b *builder) segment(first Node) segment {
 	if first == 0 {
-		return segment{} // there is no block 0
+		return segment{} // block 0 is never used
 	}
 	b.enc.reset()
 	for i := range Node(blockSize) {
@@ -163,7 +166,7 @@ func (b *builder) segment(first Node) segment {
 	return s
 }
 
-// node writes the groups of n, whose edges are in b.keys.
+// node adds the groups of n, whose edges are in b.keys.
 func (b *builder) node(n Node) {
 	slices.Sort(b.keys)
 	for from := 0; from < len(b.keys); {
@@ -184,6 +187,7 @@ func (b *builder) node(n Node) {
 	}
 }
 
+// duplicate returns an error for the tuple of n and m, which came twice.
 func (b *builder) duplicate(n, m Node, s side) error {
 	if s.reverse() {
 		n, m = m, n

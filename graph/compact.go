@@ -1,10 +1,10 @@
 package graph
 
-// Compact returns a new lineage that holds what v holds and nothing else. Its
-// nodes and names of attributes have other numbers; its kinds keep theirs, so
-// that what was compiled for the old lineage fits the new one. It takes memory
-// for both and 12 bytes a tuple besides; v's lineage may be written to
-// meanwhile.
+// Compact copies v into a new lineage that contains only what v contains. Nodes
+// and names of attributes get new numbers; kinds keep theirs, so that what was
+// compiled for the old lineage can be used with the new one. Compact needs the
+// memory of both, and 12 bytes for each tuple in addition. The old lineage may
+// be written to meanwhile.
 func Compact(v *View) (*Graph, error) {
 	g := New(v.g.opts)
 	for _, k := range v.kinds[1:] {
@@ -25,11 +25,12 @@ func Compact(v *View) (*Graph, error) {
 	return g, nil
 }
 
+// compaction is a running [Compact].
 type compaction struct {
 	v        *View
 	g        *Graph
 	load     *Loader
-	newNodes []Node // by old node, 0 if it has no new one yet
+	newNodes []Node // by old node; 0 if it has no new one yet
 }
 
 // node returns the new node of an old one.
@@ -44,6 +45,7 @@ func (c *compaction) node(n Node) (Node, error) {
 	return c.newNodes[n], nil
 }
 
+// tuples copies all tuples.
 func (c *compaction) tuples() error {
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
@@ -61,7 +63,7 @@ func (c *compaction) tuples() error {
 	return nil
 }
 
-// lists takes over the tuples whose object's node is o.
+// lists copies the tuples of an object's node o.
 func (c *compaction) lists(o Node, gs groups) error {
 	for s, l, ok := gs.next(); ok; s, l, ok = gs.next() {
 		if s.reverse() {
@@ -96,6 +98,7 @@ func (c *compaction) tuple(o Node, e Edge) error {
 	return nil
 }
 
+// attributes copies all attributes.
 func (c *compaction) attributes() (err error) {
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// fill sets d on t.
+// fill sets the condition, context and expiry of t.
 func (d Detail) fill(t *rel.Tuple) {
 	t.Condition, t.Context, t.Expires = d.Condition, d.Context, d.Expires
 }
@@ -19,19 +19,19 @@ type detailKey struct {
 	expires            rel.Time
 }
 
-// detailCache shares equal details among the tuples that are written near each
-// other in time. It forgets all when it is full, so that it holds back nothing
-// for long.
+// detailCache shares equal details among tuples that are written at about the
+// same time. It is emptied when it is full, so that it does not keep old
+// details alive for long.
 type detailCache map[detailKey]*Detail
 
 const (
-	detailCacheMax   = 4096 // details
-	sharedContextMax = 1024 // bytes of a context worth sharing
-	detailBytes      = 64 + 24
-	attributeBytes   = 64
+	detailCacheMax   = 4096    // most details
+	sharedContextMax = 1024    // most bytes of a context that is shared
+	detailBytes      = 64 + 24 // a Detail and its map entry
+	attributeBytes   = 64      // an attribute besides its value
 )
 
-// detail returns t's detail, nil if it has none.
+// detail returns t's detail, or nil if t has none. It fails with [ErrContext].
 func (c *detailCache) detail(t *rel.Tuple) (*Detail, error) {
 	if t.Condition == "" && t.Context == "" && t.Expires == 0 {
 		return nil, nil
@@ -40,7 +40,8 @@ func (c *detailCache) detail(t *rel.Tuple) (*Detail, error) {
 	if d, ok := (*c)[key]; ok {
 		return d, nil
 	}
-	// The caller's strings may be parts of something large.
+	// The caller's strings may be parts of larger ones, which must not stay in
+	// memory.
 	d := &Detail{Condition: strings.Clone(t.Condition), Context: strings.Clone(t.Context), Expires: t.Expires}
 	if t.Context != "" {
 		dec := json.NewDecoder(strings.NewReader(d.Context))
@@ -58,8 +59,8 @@ func (c *detailCache) detail(t *rel.Tuple) (*Detail, error) {
 	return d, nil
 }
 
-// bytes is an estimate that counts shared details once for each tuple. A
-// decoded context takes several times its text.
+// bytes estimates the memory of d. A shared detail counts once for each tuple.
+// A decoded context takes several times the memory of its text.
 func (d *Detail) bytes() int64 {
 	return detailBytes + int64(len(d.Condition)) + 6*int64(len(d.Context))
 }

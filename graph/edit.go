@@ -1,14 +1,15 @@
 package graph
 
-// edit is one change of one list.
+// edit is one change to one list.
 type edit struct {
-	node   Node // whose list
-	side   side
-	edge   Edge
+	node   Node // the list's owner
+	side   side // the list's kind and direction
+	edge   Edge // the edge to add or to replace; only its node matters for a removal
 	remove bool
 }
 
-// order is the order in which edits are applied: by segment, node and list.
+// order compares edits in the order in which they are applied: by segment,
+// node, list and neighbor.
 func (a edit) order(b edit) int {
 	switch {
 	case a.node != b.node:
@@ -28,14 +29,14 @@ func sign(less bool) int {
 	return 1
 }
 
-// editor rebuilds segments. Its buffers are used again.
+// editor rebuilds segments. Its buffers are reused.
 type editor struct {
 	enc    encoder
 	merged []Edge
 }
 
-// apply returns old with the edits, all of its nodes, in order, one for each
-// edge at most.
+// apply returns old with edits. The edits are sorted, belong to nodes of the
+// segment, and there is at most one for each edge.
 func (ed *editor) apply(old *segment, edits []edit) segment {
 	if s, ok := editUniform(old, edits); ok {
 		return s
@@ -66,7 +67,8 @@ func (ed *editor) apply(old *segment, edits []edit) segment {
 	}
 }
 
-// copy writes the nodes from from to before to of a uniform segment.
+// copyNodes adds the nodes from up to, but not including, to. old must be
+// uniform or empty.
 func (ed *editor) copyNodes(old *segment, from, to uint32) {
 	for i := from; i < to; i++ {
 		ed.enc.beginNode(int(i))
@@ -77,8 +79,9 @@ func (ed *editor) copyNodes(old *segment, from, to uint32) {
 	}
 }
 
-// editUniform applies edits that leave a uniform segment uniform, in a copy;
-// else it returns false. Documents that get their one parent are like that.
+// editUniform is a quick path for a uniform segment that stays uniform, for
+// example if documents get their one parent. It returns false if it does not
+// apply.
 func editUniform(old *segment, edits []edit) (segment, bool) {
 	if len(old.words) == 0 || old.words[0]&uniform == 0 {
 		return segment{}, false
@@ -97,14 +100,14 @@ func editUniform(old *segment, edits []edit) (segment, bool) {
 			*at = e.edge
 		}
 	}
-	if w[len(w)-1] == 0 { // it may have become shorter, or empty
+	if w[len(w)-1] == 0 { // the segment becomes shorter or empty
 		return segment{}, false
 	}
 	w[0] = uniform | Edge(len(w)-2)
 	return segment{words: w}, true
 }
 
-// applyNode writes a node's old groups merged with its edits.
+// applyNode adds the groups of one node, with its edits, to the new segment.
 func (ed *editor) applyNode(old groups, edits []edit) {
 	s, l, ok := old.next()
 	for ok || len(edits) > 0 {
@@ -127,6 +130,7 @@ func (ed *editor) applyNode(old groups, edits []edit) {
 	}
 }
 
+// applyList adds one list, with its edits, to the current node.
 func (ed *editor) applyList(at side, l List, edits []edit) {
 	if l.Len() > inlineMax {
 		if longer, ok := appendEdits(l, edits); ok {
@@ -145,7 +149,7 @@ func (ed *editor) applyList(at side, l List, edits []edit) {
 	ed.enc.addList(at, copiedList(ed.merged))
 }
 
-// mergeEdits appends c with edits to dst.
+// mergeEdits appends the edges of c, with edits, to dst.
 func mergeEdits(dst, c []Edge, edits []edit) []Edge {
 	for _, e := range edits {
 		n := 0
@@ -164,7 +168,7 @@ func mergeEdits(dst, c []Edge, edits []edit) []Edge {
 	return append(dst, c...)
 }
 
-// copiedList is a list of a copy of sorted edges, in chunks of equal size.
+// copiedList returns a list with a copy of edges, in chunks of equal size.
 func copiedList(edges []Edge) List {
 	if len(edges) == 0 {
 		return List{}
@@ -180,8 +184,8 @@ func copiedList(edges []Edge) List {
 	return ListOfChunks(len(edges), chunks[0], chunks[1:])
 }
 
-// editLong returns a long list with edits. It copies the chunks that change and
-// the directory of chunks, and looks at no other chunk.
+// editLong returns a long list with edits. It reads and copies only the chunks
+// that change, and the slice of chunks.
 func editLong(l List, edits []edit) List {
 	out := make([][]Edge, 0, l.Chunks()+1)
 	n, done := l.Len(), 0
@@ -189,7 +193,7 @@ func editLong(l List, edits []edit) List {
 		i := l.chunkOf(edits[0].edge.Node(), 0)
 		c := l.Chunk(i)
 		mine := len(edits)
-		if i+1 < l.Chunks() { // the last chunk takes what is beyond it
+		if i+1 < l.Chunks() { // edits beyond the last chunk belong to it
 			mine = 1
 			for last := c[len(c)-1].Node(); mine < len(edits) && edits[mine].edge.Node() <= last; {
 				mine++
@@ -211,12 +215,12 @@ func editLong(l List, edits []edit) List {
 	return ListOfChunks(n, out[0], out[1:len(out):len(out)])
 }
 
-// appendChunks adds chunks from from to before to of l to a directory.
+// appendChunks appends the chunks of l from up to, but not including, to.
 func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
 	if from >= to {
 		return out
 	}
-	// Only the first may have a new neighbour, to be joined with.
+	// Only the first chunk has a new predecessor, with which it may be joined.
 	out = appendChunk(out, l.Chunk(from))
 	if l.chunked == nil || to == from+1 {
 		return out
@@ -229,9 +233,9 @@ func appendChunks(out [][]Edge, l List, from, to int) [][]Edge {
 	return out
 }
 
-// appendChunk adds a chunk of any size to a directory: cut where it is above
-// the maximum, and joined with its neighbour where both are small, so that
-// removals do not leave crumbs.
+// appendChunk appends a chunk of any size. It cuts a chunk of more than
+// chunkMax edges, and joins a small chunk with a small predecessor, so that
+// removals do not leave many tiny chunks.
 func appendChunk(out [][]Edge, c []Edge) [][]Edge {
 	if len(c) == 0 {
 		return out

@@ -6,8 +6,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Expiring yields the tuples that have an expiry, in a stable order. It reads
-// those that have a condition or an expiry, and no others.
+// Expiring returns the tuples that have an expiry, expired or not, in a stable
+// order. It reads only the tuples that have a condition or an expiry.
 func (v *View) Expiring() iter.Seq[rel.Tuple] {
 	return func(yield func(rel.Tuple) bool) {
 		v.details.Ascend(0, func(at uint64, d *Detail) bool {

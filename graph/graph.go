@@ -1,34 +1,3 @@
-// Package graph holds a store's relations in memory: interned names, and for
-// every node its neighbours both ways, as immutable views. Its main type is
-// View: a value that answers at one revision for as long as somebody holds
-// it. It knows tuples and attributes; it never knows a schema, a rewrite or a
-// rule.
-//
-// A Graph is a lineage of views that share one append-only table of names and
-// nodes. A view is a tree of immutable segments, 64 nodes of one kind each,
-// with the lists of those nodes in both directions; a write copies what it
-// touches and publishes a new root. So a view costs only what changed since
-// its neighbour in time, and the collector frees what no view refers to. Names
-// and nodes are reclaimed by Compact, which starts a new lineage.
-//
-// What always holds, and is checked by the tests' walker:
-//
-//	G1  Forward and reverse mirror each other: s is in Forward(o, kind of s)
-//	    exactly if o is in Reverse(s, kind of o), with the same detailed bit.
-//	G2  A list is sorted by node, has no duplicates, and holds nodes of one
-//	    kind only.
-//	G3  No chunk is empty or above chunkMax edges; a list within inlineMax edges
-//	    stands in its segment, a longer one outside.
-//	G4  Every node that a view refers to is known to the view: its name, kind
-//	    and siblings are found, and its name leads back to it.
-//	G5  A tuple has an entry among the details exactly if its edges are detailed.
-//	G6  The counts of tuples, live nodes, live names and bytes are those that a
-//	    walk finds.
-//	G7  Names, nodes and kinds once given keep their numbers within a lineage;
-//	    all nodes of a segment are of one kind.
-//	G8  Nothing that a view shows is ever written again, but for the link to an
-//	    object's next node, which only leads to younger nodes. Behind the end of
-//	    a list's last chunk another view's list may go on.
 package graph
 
 import (
@@ -37,38 +6,42 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Kind is a dense, store-wide number for what a node is: a plain object of a
-// type ("user"), every object of a type ("user:*"), or a relation of a type
-// ("group#member"). 0 is no kind. Kinds are only ever added in a lineage.
+// Kind is a small number for what a [Node] is: a plain object of a type
+// ("user"), every object of a type ("user:*"), or a relation of a type
+// ("group#member"). 0 is no kind. A lineage only adds kinds and never changes
+// their numbers.
 type Kind uint32
 
-// KindName is a kind in words. Relation is "" for plain objects and for the
-// wildcard.
+// KindName is a [Kind] in words.
 type KindName struct {
-	Type     string
+	// Type is the object's type.
+	Type string
+	// Relation is the relation, or "" for plain objects and for the wildcard.
 	Relation string
+	// Wildcard is true for the kind of "type:*".
 	Wildcard bool
 }
 
-// Node is a dense number for (object, kind): the object itself ("user:anne"),
-// its relation ("doc:1#viewer", "group:eng#member") or a type's wildcard
-// ("user:*"). 0 is no node. A node's number never changes within a lineage.
+// Node is a small number for one object together with a kind: the object itself
+// ("user:anne"), one of its relations ("doc:1#viewer", "group:eng#member"), or
+// the wildcard of a type ("user:*"). 0 is no node. A node keeps its number as
+// long as its lineage exists.
 type Node uint32
 
-// NodeMax bounds the nodes of a lineage: an Edge keeps one bit for itself.
+// NodeMax is the largest node number. An [Edge] needs the remaining bit.
 const NodeMax = 1<<31 - 1
 
-// Edge is one neighbour in a List: a node, and whether the tuple between has
-// a condition or an expiry (then View.Detail tells).
+// Edge is one entry of a [List]: the neighboring node, and a bit that is set if
+// the tuple has a condition or an expiry. [View.Detail] returns these.
 type Edge uint32
 
-// Node returns the neighbour.
+// Node returns the neighboring node.
 func (e Edge) Node() Node { return Node(e >> 1) }
 
-// Detailed says whether the tuple has a condition or an expiry.
+// Detailed reports whether the tuple has a condition or an expiry.
 func (e Edge) Detailed() bool { return e&1 != 0 }
 
-// EdgeTo makes an edge.
+// EdgeTo returns the edge to n.
 func EdgeTo(n Node, detailed bool) Edge {
 	if detailed {
 		return Edge(n)<<1 | 1
@@ -76,28 +49,34 @@ func EdgeTo(n Node, detailed bool) Edge {
 	return Edge(n) << 1
 }
 
-// List is a node's neighbours of one kind, sorted by node, without
-// duplicates, immutable. Long lists come in several chunks, each sorted, one
-// after the other. The zero List is empty.
+// List holds the neighbors of a node that are of one kind. It is immutable,
+// sorted by node, and has no duplicates. A long list consists of several
+// chunks; every edge of a chunk precedes every edge of the next one. The zero
+// List is empty.
 type List struct {
-	first   []Edge       // the only chunk, or the first
-	chunked *chunkedList // of a list of several chunks; apart, since most lists have one
+	first   []Edge       // the only chunk, or the first one
+	chunked *chunkedList // nil unless there are several chunks; most lists have one
 }
 
+// chunkedList is what a [List] of several chunks has in addition to its first
+// chunk.
 type chunkedList struct {
-	rest   [][]Edge // the chunks between the first and the last; none empty
-	last   []Edge   // not empty
-	length int      // edges of the whole list
-	// used is how much is written of the memory behind last, by whatever list
-	// begins with this one; nil where there is none to write to.
+	rest   [][]Edge // the chunks between the first and the last; none is empty
+	last   []Edge   // the last chunk; never empty
+	length int      // edges in the whole list
+	// written is the number of edges written to the memory of last. It exceeds
+	// len(last) if a newer list has added edges there; see appendEdits. It is
+	// nil if the memory cannot take more edges.
 	written *atomic.Int32
 }
 
-// ListOf returns a list of edges, which must be sorted by node, without
-// duplicates, and stay unchanged.
+// ListOf returns a list of edges, which must be sorted by node and free of
+// duplicates. The list keeps the slice, so the caller must not change it
+// afterwards.
 func ListOf(edges []Edge) List { return List{first: edges} }
 
-// ListOfChunks is ListOf for a long list; no chunk may be empty.
+// ListOfChunks is like [ListOf] for a long list of n edges that is already cut
+// into chunks. No chunk may be empty.
 func ListOfChunks(n int, first []Edge, rest [][]Edge) List {
 	k := len(rest) - 1
 	if k < 0 {
@@ -123,7 +102,7 @@ func (l List) Chunks() int {
 	return min(len(l.first), 1)
 }
 
-// Chunk returns the i-th chunk, to be read only.
+// Chunk returns the i-th chunk. The caller must not change it.
 func (l List) Chunk(i int) []Edge {
 	if i == 0 {
 		return l.first
@@ -134,7 +113,7 @@ func (l List) Chunk(i int) []Edge {
 	return l.chunked.rest[i-1]
 }
 
-// Find returns the edge to n.
+// Find returns the edge to n, and false if there is none.
 func (l List) Find(n Node) (Edge, bool) {
 	if l.chunked == nil {
 		return find(l.first, n)
@@ -142,8 +121,9 @@ func (l List) Find(n Node) (Edge, bool) {
 	return find(l.Chunk(l.chunkOf(n, 0)), n)
 }
 
-// FindFrom is Find for who looks for several nodes in their order: it begins
-// in the chunk that it returned for the last one, 0 for the first.
+// FindFrom is like [List.Find] but starts at chunk; use it to look up ascending
+// nodes. chunk is 0 for the first node and the returned value in for each later
+// one.
 func (l List) FindFrom(chunk int, n Node) (e Edge, ok bool, in int) {
 	if l.chunked == nil {
 		e, ok = find(l.first, n)
@@ -154,14 +134,15 @@ func (l List) FindFrom(chunk int, n Node) (e Edge, ok bool, in int) {
 	return e, ok, in
 }
 
-// chunkOf returns the chunk of a chunked list that holds n if any does: the
-// first from from on whose last edge is not before n, or else the last chunk.
+// chunkOf returns the index of the only chunk that can hold n: the first chunk,
+// at or after the chunk from, whose last edge is not before n. If there is no
+// such chunk, it returns the last chunk.
 func (l List) chunkOf(n Node, from int) int {
 	if l.chunked == nil || from == 0 && !endsBefore(l.first, n) {
 		return 0
 	}
 	rest := l.chunked.rest
-	lo, hi := max(from-1, 0), len(rest) // the answer is in rest[lo:hi], or the last
+	lo, hi := max(from-1, 0), len(rest) // the result is in rest[lo:hi], or is the last chunk
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if endsBefore(rest[mid], n) {
@@ -173,13 +154,14 @@ func (l List) chunkOf(n Node, from int) int {
 	return lo + 1
 }
 
-// lastBefore says whether every edge of c is before n.
+// endsBefore reports whether every edge of c comes before n.
 func endsBefore(c []Edge, n Node) bool {
 	return c[len(c)-1].Node() < n
 }
 
-// find is a binary search for the last edge not after n. How many steps it
-// takes hangs on the list's length alone, which a processor can guess.
+// find is a binary search for the last edge that does not come after n. Its
+// number of steps depends only on the length of c, so that the processor can
+// predict the loop.
 func find(c []Edge, n Node) (Edge, bool) {
 	if len(c) == 0 {
 		return 0, false
@@ -198,14 +180,16 @@ func find(c []Edge, n Node) (Edge, bool) {
 	return 0, false
 }
 
-// Detail is what a tuple has besides its two ends. Its zero value means an
-// unconditional tuple that never expires.
+// Detail is what a tuple has in addition to its object, relation and subject.
+// The zero Detail belongs to an unconditional tuple that never expires.
 type Detail struct {
-	// Condition names the condition; "" is none.
+	// Condition is the name of the condition, or "" for none.
 	Condition string
-	// Context is the stored context as canonical JSON, and Values the same,
-	// decoded once for all evaluations: to be read only.
+	// Context is the stored context as canonical JSON, or "" for none.
 	Context string
-	Values  map[string]any
+	// Values is Context decoded. All evaluations share it, so nothing may
+	// change it.
+	Values map[string]any
+	// Expires is the moment at which the tuple stops counting; 0 is never.
 	Expires rel.Time
 }

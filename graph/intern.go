@@ -9,17 +9,25 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// A name record is a word of length and type, the object's first nodes, and the
-// bytes of the id. A node record is the offset of its name, and the object's
-// next node; the last one in the name record leads to the first that stands
-// only in such a chain. The nodes of a name are in order of age, 0 ends them,
-// and a name has one from the moment it can be found.
+// Symbols are stored as records of 32-bit words in two arenas.
 //
-// Most objects have nodes of one or two kinds. Keeping those in the name record
-// saves a walk to other memory, above all for the kinds that an object has not.
+// A name record belongs to an object: one word with the length of the id and
+// the number of the type, then recordNodes words with the object's first nodes,
+// then the bytes of the id. A node record has two words: the offset of the
+// node's name record, and the object's next node.
 //
-// Nodes are given in blocks of 64 of one kind, so that a node's kind needs no
-// memory of its own, and the lists of a segment are alike.
+// The nodes of an object form a list, oldest first, that ends with 0. The name
+// record holds the first ones; the link after them is in the node record of the
+// last of these, and so on. An object has at least one node as soon as it can
+// be found.
+//
+// Most objects have nodes of one or two kinds. With these in the name record, a
+// search for a kind usually reads no node record, above all if the object has
+// no node of that kind.
+//
+// Nodes are numbered in blocks of 64 nodes of one kind. So one entry per block
+// is enough to know every node's kind, and the lists of a segment resemble each
+// other.
 const (
 	blockBits = 6
 	blockSize = 1 << blockBits
@@ -27,28 +35,28 @@ const (
 	recordNodes = 2               // nodes in a name record
 	recordHead  = 1 + recordNodes // words before the id
 
-	idBits  = 11 // rel.IDBytesMax needs them
+	idBits  = 11 // enough for rel.IDBytesMax
 	idMask  = 1<<idBits - 1
 	typeMax = 1<<(32-idBits) - 1
 
-	oddA = 0x9e3779b97f4a7c15 // odd numbers of random bits, to mix hashes with
+	oddA = 0x9e3779b97f4a7c15 // odd numbers with random bits, to mix hashes with
 	oddB = 0xd6e8feb86659fd93
 )
 
-// nameHash spreads over shards (its top bits) and tags (its low half).
+// nameHash returns the hash of a name. Its top bits select the shard, its low
+// half is the tag in the shard's table.
 func (g *Graph) nameHash(typ uint32, id string) uint64 {
 	h := (maphash.String(g.seed, id) ^ uint64(typ)*oddA) * oddB
 	return h ^ h>>29
 }
 
-// lookup finds the record of a name among those that s knows, nil if there is
-// none.
+// lookup returns the name record of an object, or nil if s does not have it.
 func (s *symbols) lookup(g *Graph, typ uint32, id string) []uint32 {
 	return s.lookupHashed(g, g.nameHash(typ, id), typ, id)
 }
 
-// lookupTwo is lookup for two names at once: each step is begun for both before
-// the next, so that they wait for memory together.
+// lookupTwo is like lookup for two objects, but begins each step for both
+// before the next one, so that both wait for memory at the same time.
 func (s *symbols) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
 	hashA, hashB := g.nameHash(typA, a), g.nameHash(typB, b)
 	offA := g.nameIndex[hashA>>(64-shardBits)].findNear(uint32(hashA))
@@ -64,6 +72,7 @@ func (s *symbols) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b stri
 	return recA, recB
 }
 
+// firstWord returns the first word of a record, or 0 if there is no record.
 func firstWord(rec []uint32) uint32 {
 	if len(rec) == 0 {
 		return 0
@@ -71,6 +80,7 @@ func firstWord(rec []uint32) uint32 {
 	return rec[0]
 }
 
+// lookupHashed is lookup for a name whose hash is h.
 func (s *symbols) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint32 {
 	p := g.nameIndex[h>>(64-shardBits)].find(uint32(h))
 	for off := p.next(); off != 0; off = p.next() {
@@ -81,8 +91,8 @@ func (s *symbols) lookupHashed(g *Graph, h uint64, typ uint32, id string) []uint
 	return nil
 }
 
-// word returns the words from off on to the end of their chunk, or nil where
-// the directory does not reach so far.
+// wordsAt returns the words from offset off to the end of its chunk. It returns
+// nil if chunks does not reach that far.
 func wordsAt(chunks [][]uint32, off uint32) []uint32 {
 	if c := off >> arenaBits; int(c) < len(chunks) {
 		// The shortest record has two words.
@@ -93,7 +103,8 @@ func wordsAt(chunks [][]uint32, off uint32) []uint32 {
 	return nil
 }
 
-// recordID is the id in a name record, without a copy: records never change.
+// recordID returns the id in a name record without copying it. Records never
+// change.
 func recordID(rec []uint32) string {
 	n := int(rec[0] & idMask)
 	if body := rec[recordHead:]; n <= len(body)*4 && n > 0 {
@@ -102,7 +113,8 @@ func recordID(rec []uint32) string {
 	return ""
 }
 
-// nodeName returns the offset of a node's name, 0 if s does not know the node.
+// nameOffset returns the offset of the name record of a node's object, or 0 if
+// s does not have the node.
 func (s *symbols) nameOffset(n Node) uint32 {
 	if rec := s.nodeRecord(n); rec != nil {
 		return rec[0]
@@ -110,6 +122,8 @@ func (s *symbols) nameOffset(n Node) uint32 {
 	return 0
 }
 
+// nodeRecord returns the words from a node's record on, or nil if s does not
+// have the node.
 func (s *symbols) nodeRecord(n Node) []uint32 {
 	if n > NodeMax {
 		return nil
@@ -117,14 +131,15 @@ func (s *symbols) nodeRecord(n Node) []uint32 {
 	return wordsAt(s.nodes, uint32(n)<<1)
 }
 
-// walk walks the nodes of a name.
+// nodeWalk iterates over the nodes of an object, oldest first.
 type nodeWalk struct {
 	s         *symbols
-	link      []uint32 // where the next link is, nil at the end
+	link      []uint32 // begins with the link to the next node; nil at the end
 	linksLeft int      // links left in the name record
 }
 
-// walk begins a walk over the nodes in a name record, which may be nil.
+// walkNodes returns an iterator over the nodes in a name record, which may be
+// nil.
 func (s *symbols) walkNodes(rec []uint32) nodeWalk {
 	if rec == nil {
 		return nodeWalk{}
@@ -132,7 +147,8 @@ func (s *symbols) walkNodes(rec []uint32) nodeWalk {
 	return nodeWalk{s, rec[1:], recordNodes}
 }
 
-// name returns the name record of a node, nil if s does not know the node.
+// nameRecord returns the name record of a node's object, or nil if s does not
+// have the node.
 func (s *symbols) nameRecord(n Node) []uint32 {
 	if off := s.nameOffset(n); off != 0 {
 		return wordsAt(s.names, off)
@@ -140,8 +156,8 @@ func (s *symbols) nameRecord(n Node) []uint32 {
 	return nil
 }
 
-// next returns the next node, or 0 at the end. Nodes that s does not know are
-// younger than those it knows: there it ends, too.
+// next returns the next node, or 0 at the end. It ends at the first node that s
+// does not have, since later ones are newer still.
 func (k *nodeWalk) next() Node {
 	if len(k.link) == 0 {
 		return 0
@@ -159,7 +175,7 @@ func (k *nodeWalk) next() Node {
 	return n
 }
 
-// kindOf returns a node's kind, 0 if s does not know it.
+// kindOf returns a node's kind, or 0 if s does not have its block.
 func (s *symbols) kindOf(n Node) Kind {
 	if b := n >> blockBits; int(b) < len(s.blocks) {
 		return s.blocks[b]
@@ -167,10 +183,11 @@ func (s *symbols) kindOf(n Node) Kind {
 	return 0
 }
 
-// knows says whether s has the record of a node whose block it has. A block is
-// known before its youngest nodes are given: they are in place once the first
-// chunk has its whole size, but before that it moves as it grows, and an older
-// view keeps the smaller one.
+// hasRecord reports whether s has the record of a node whose block it has. A
+// view may have a block whose youngest nodes are added later. Their records
+// appear in the view as well, unless the first chunk of records was still
+// growing: then newer views use a larger copy of the chunk, and the view keeps
+// the smaller one.
 func (s *symbols) hasRecord(n Node) bool {
 	if len(s.nodes[0]) == arenaChunk {
 		return true
@@ -185,7 +202,7 @@ func (s *symbols) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	if len(rec) < recordHead {
 		return 0, false
 	}
-	// Most walks end here; a name's first node never changes.
+	// Most searches end here. The first node of a name never changes.
 	if n := Node(rec[1]); s.kindOf(n) == k {
 		return n, s.hasRecord(n)
 	}
@@ -205,8 +222,8 @@ func (s *symbols) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	return 0, false
 }
 
-// node returns the node of a kind and an id, a new one if the lineage has none;
-// g.mu is held.
+// node returns the node of a kind and an id, a new one if the lineage has none.
+// The caller holds g.mu.
 func (g *Graph) node(k Kind, id string) (Node, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -216,13 +233,14 @@ func (g *Graph) node(k Kind, id string) (Node, error) {
 
 func checkID(id string) error {
 	if len(id) == 0 || len(id) > rel.IDBytesMax {
-		return fmt.Errorf("%w: id of %d bytes", rel.ErrName, len(id))
+		return fmt.Errorf("%w: id of %d bytes, expected 1 to %d", rel.ErrName, len(id), rel.IDBytesMax)
 	}
 	return nil
 }
 
-// touchSlot reads where the search for a name begins, and returns the offset of
-// a name if one is there.
+// prefetchName reads the memory at which the search for a name begins. It
+// returns the offset of the name record there, which may be another one's, or
+// 0.
 func (g *Graph) prefetchName(n *nodeKey) uint32 {
 	n.hash = g.nameHash(n.typ, n.id)
 	if p := g.nameIndex[n.hash>>(64-shardBits)].find(uint32(n.hash)); len(p.slots) > 0 {
@@ -231,7 +249,7 @@ func (g *Graph) prefetchName(n *nodeKey) uint32 {
 	return 0
 }
 
-// hashed is node for an id in bounds.
+// findOrAddNode is like node for a valid id.
 func (g *Graph) findOrAddNode(n *nodeKey) (Node, error) {
 	if g.loading != nil && g.loading.ofType(n.typ).state != namesIndexed {
 		g.indexType(n.typ)
@@ -253,7 +271,8 @@ func (g *Graph) findOrAddNode(n *nodeKey) (Node, error) {
 	return node, err
 }
 
-// among finds or gives the node of a kind among those of a name.
+// nodeOfName returns the node of kind k of the object whose name record is at
+// off, a new one if necessary.
 func (g *Graph) nodeOfName(k Kind, off uint32, rec []uint32) (Node, error) {
 	if n, ok := g.symbols.nodeOf(rec, k); ok {
 		return n, nil
@@ -264,20 +283,20 @@ func (g *Graph) nodeOfName(k Kind, off uint32, rec []uint32) (Node, error) {
 	return g.addNode(k, off, end)
 }
 
-// giveName adds a name whose first node is of kind k, and returns its offset. It
-// can be found when that is in the index.
+// addName adds a name record and a first node of kind k. It returns the node
+// and the record's offset, which the caller puts into the index.
 func (g *Graph) addName(k Kind, typ uint32, id string) (Node, uint32, error) {
 	if typ > typeMax {
-		return 0, 0, fmt.Errorf("%w: it has %d types", ErrFull, typeMax)
+		return 0, 0, fmt.Errorf("%w: at most %d types are possible", ErrFull, typeMax)
 	}
 	off, rec, ok := g.names.alloc(recordHead + (len(id)+3)/4)
 	if !ok {
-		return 0, 0, fmt.Errorf("%w: its names have 16 GiB", ErrFull)
+		return 0, 0, fmt.Errorf("%w: at most 16 GiB of names are possible", ErrFull)
 	}
 	g.symbols.names = g.names.chunks
 	n, err := g.addNode(k, off, nodeWalk{})
 	if err != nil {
-		return 0, 0, err // the record is lost, and nothing refers to it
+		return 0, 0, err // the record's memory is lost, and nothing refers to it
 	}
 	rec[0], rec[1] = uint32(len(id))|typ<<idBits, uint32(n)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&rec[recordHead])), len(id)), id)
@@ -285,13 +304,14 @@ func (g *Graph) addName(k Kind, typ uint32, id string) (Node, uint32, error) {
 	return n, off, nil
 }
 
-// giveNode adds a node of kind k to the name at off; end is the end of a walk
-// over the name's nodes (the zero walk for a new name).
+// addNode adds a node of kind k to the object whose name record is at off. end
+// is a walk over the object's nodes that has reached the end, or the zero
+// nodeWalk for a new name.
 func (g *Graph) addNode(k Kind, off uint32, end nodeWalk) (Node, error) {
 	f := &g.open[k]
 	if f.block == 0 || f.used == blockSize {
 		if (len(g.symbols.blocks)+1)*blockSize > g.opts.NodesMax {
-			return 0, fmt.Errorf("%w: it has %d nodes", ErrFull, g.nodeCount)
+			return 0, fmt.Errorf("%w: at most %d nodes are allowed", ErrFull, g.opts.NodesMax)
 		}
 		small := len(g.nodes.chunks) == 1
 		g.nodes.alloc(2 * blockSize)
@@ -299,7 +319,8 @@ func (g *Graph) addNode(k Kind, off uint32, end nodeWalk) (Node, error) {
 		*f = openBlock{block: uint32(len(g.symbols.blocks))}
 		g.symbols.blocks = append(g.symbols.blocks, k)
 		if small && end.s != nil {
-			// The first chunk may have moved to grow, and the link with it.
+			// The first chunk may have been copied to grow. Then the link has
+			// moved with it.
 			end = g.symbols.walkNodes(wordsAt(g.symbols.names, off))
 			for end.next() != 0 {
 			}
@@ -310,7 +331,7 @@ func (g *Graph) addNode(k Kind, off uint32, end nodeWalk) (Node, error) {
 	g.nodeCount++
 	wordsAt(g.nodes.chunks, uint32(n)<<1)[0] = off
 	if end.s != nil {
-		atomic.StoreUint32(&end.link[0], uint32(n)) // the link that the walk ended at
+		atomic.StoreUint32(&end.link[0], uint32(n)) // the link at which the walk ended
 	}
 	return n, nil
 }

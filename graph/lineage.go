@@ -11,16 +11,17 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Options are the settings of a lineage.
+// Options are the settings of a [Graph].
 type Options struct {
-	// NodesMax bounds the nodes of the lineage, live or not; 0 is NodeMax, which
-	// no setting can pass. A write beyond it fails with ErrFull.
+	// NodesMax bounds the nodes of the lineage, live or not. 0, or any value
+	// above NodeMax, means NodeMax. A write beyond the bound fails with
+	// [ErrFull].
 	NodesMax int
 }
 
 // Graph is a lineage: the names, kinds and nodes that its views share, and the
-// newest view. Reading is through views and takes no lock. Writing is through
-// batches and a Loader.
+// newest view. A [View] reads without locks; a [Batch] or a [Loader] writes.
+// All methods are safe for concurrent use.
 type Graph struct {
 	opts   Options
 	newest atomic.Pointer[View]
@@ -30,38 +31,40 @@ type Graph struct {
 	attributeIndex table
 	nameIndex      [nameShards]table
 
-	// mu guards what follows: everything that gives new numbers.
-	mu      sync.Mutex
-	symbols symbols // its directories are those of names and nodes
-	names   arena
-	nodes   arena
-	types   map[string]uint32
-	// asked are kinds that writers asked for last.
-	recent    recentKinds
-	open      []openBlock // by kind: where its next node goes
-	nameCount int         // names
-	nodeCount int         // nodes
-	// arriving is nil but while a Loader fills the lineage.
+	// mu guards the following fields, up to details. They assign the numbers of
+	// new symbols.
+	mu        sync.Mutex
+	symbols   symbols           // of the newest write, published or not
+	names     arena             // memory of name records
+	nodes     arena             // memory of node records
+	types     map[string]uint32 // numbers of types
+	recent    recentKinds       // the kinds that writers looked up last
+	open      []openBlock       // by kind: the block that its next node goes to
+	nameCount int               // names ever added
+	nodeCount int               // nodes ever added
+	// loading is nil unless a Loader fills the lineage.
 	loading *loadedNames
 
-	details detailCache
+	details detailCache // details that recent writes used
 
-	orders orders // of names, for who lists a type's objects
+	orders orders // the objects of a type in order, for View.Ordered
 
 	editorPool  sync.Pool // of *editor
 	pendingPool sync.Pool // of *pending, empty
 }
 
-// nameShards is how many tables hold the names: many, so that growing one moves
-// little at a time, but few enough for small stores.
+// nameShards is the number of tables that hold the names. There are many, so
+// that growing one of them moves few names, but not too many for small stores.
 const (
 	shardBits  = 6
 	nameShards = 1 << shardBits
 )
 
-// spine is what a view captures of its lineage. All of it only grows.
+// symbols is the part of a lineage that views keep: the slices as they were
+// when the view was made. All of them only grow. The records are described in
+// intern.go.
 type symbols struct {
-	names      [][]uint32 // name records, see intern.go
+	names      [][]uint32 // name records
 	nodes      [][]uint32 // node records
 	blocks     []Kind     // the kind of each block of 64 nodes
 	kinds      []kindInfo // by Kind; [0] is no kind
@@ -70,38 +73,39 @@ type symbols struct {
 
 type kindInfo struct {
 	name  KindName
-	typ   uint32 // dense number of the type
+	typ   uint32 // the type's number
 	plain Kind   // the kind of the type's plain objects
 }
 
-// fill is a kind's newest block and the nodes given in it.
+// openBlock is the newest block of a kind.
 type openBlock struct {
-	block uint32
-	used  uint32
+	block uint32 // its number; 0 if the kind has no node yet
+	used  uint32 // nodes in it
 }
 
 // Bounds of a lineage.
 const (
-	// KindMax bounds the kinds of a lineage.
+	// KindMax is the largest number of kinds in a lineage.
 	KindMax = 1<<21 - 1
-	// AttributeNamesMax bounds the different names of attributes.
+	// AttributeNamesMax is the largest number of different attribute names in a
+	// lineage.
 	AttributeNamesMax = 1 << 24
 )
 
-// The kinds of errors that writing returns, to be found with errors.Is.
+// Errors of writes. Match them with [errors.Is].
 var (
-	// ErrFull says that a bound of the lineage is reached: NodesMax, KindMax,
-	// AttributeNamesMax, or 16 GiB of names. Compact may make room.
+	// ErrFull is returned if the lineage has reached a bound: NodesMax,
+	// KindMax, AttributeNamesMax, or 16 GiB of names. Compact may make room.
 	ErrFull = errors.New("graph is full")
-	// ErrStale says that a batch was begun on a view that is no longer the newest.
+	// ErrStale is returned if a batch was not started on the newest view.
 	ErrStale = errors.New("batch is not on the newest view")
-	// ErrDuplicate says that a Loader was given a key twice.
-	ErrDuplicate = errors.New("tuple given twice")
-	// ErrContext says that a tuple's context is not a JSON object.
+	// ErrDuplicate is returned if a Loader was given the same tuple key or attribute twice.
+	ErrDuplicate = errors.New("tuple or attribute given twice")
+	// ErrContext is returned if a tuple's context is not a JSON object.
 	ErrContext = errors.New("context is not a JSON object")
 )
 
-// New returns an empty lineage. Its newest view is empty.
+// New returns an empty lineage with an empty view.
 func New(opts Options) *Graph {
 	if opts.NodesMax <= 0 || opts.NodesMax > NodeMax {
 		opts.NodesMax = NodeMax
@@ -109,7 +113,7 @@ func New(opts Options) *Graph {
 	g := &Graph{opts: opts, seed: maphash.MakeSeed(), types: map[string]uint32{}}
 	g.symbols.kinds = make([]kindInfo, 1, 8)
 	g.symbols.attributes = make([]string, 1)
-	g.symbols.blocks = make([]Kind, 1, 8) // block 0 would hold node 0, which is none
+	g.symbols.blocks = make([]Kind, 1, 8) // block 0 is reserved, because node 0 is no node
 	g.open = make([]openBlock, 1, 8)
 	g.nodes.alloc(2 * blockSize)
 	g.names.alloc(1) // offset 0 is no name
@@ -121,21 +125,22 @@ func New(opts Options) *Graph {
 // View returns the newest published view.
 func (g *Graph) View() *View { return g.newest.Load() }
 
-// Intern returns the number of a kind, a new one if the lineage does not know
-// it. It is safe for concurrent use. A view sees kinds interned before it was
-// made. The only error is ErrFull.
+// Intern returns the number of a kind, a new one if the lineage does not have
+// it yet. Views that are made later have the kind. The only error is [ErrFull].
+// Intern is safe for concurrent use.
 func (g *Graph) Intern(k KindName) (Kind, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.intern(k)
 }
 
+// intern is [Graph.Intern] for a caller that holds g.mu.
 func (g *Graph) intern(k KindName) (Kind, error) {
 	if n, ok := g.findKind(k); ok {
 		return n, nil
 	}
 	if len(g.symbols.kinds) > KindMax {
-		return 0, fmt.Errorf("%w: it has %d kinds", ErrFull, KindMax)
+		return 0, fmt.Errorf("%w: at most %d kinds are possible", ErrFull, KindMax)
 	}
 	typ, ok := g.types[k.Type]
 	if !ok {
@@ -149,10 +154,11 @@ func (g *Graph) intern(k KindName) (Kind, error) {
 			return 0, err
 		}
 		if plain = p; len(g.symbols.kinds) > KindMax {
-			return 0, fmt.Errorf("%w: it has %d kinds", ErrFull, KindMax)
+			return 0, fmt.Errorf("%w: at most %d kinds are possible", ErrFull, KindMax)
 		}
 	}
-	// The caller's strings may be parts of something large.
+	// The caller's strings may be parts of larger ones, which must not stay in
+	// memory.
 	k.Type, k.Relation = strings.Clone(k.Type), strings.Clone(k.Relation)
 	n := Kind(len(g.symbols.kinds))
 	if plain == 0 {
@@ -172,7 +178,7 @@ func (g *Graph) kindTag(k KindName) uint32 {
 	return uint32(h * oddB >> 32)
 }
 
-// kind finds a kind by name, among those that s knows.
+// findKind finds a kind by name among those in s.
 func (s *symbols) findKind(index *table, tag uint32, k KindName) (Kind, bool) {
 	p := index.find(tag)
 	for ref := p.next(); ref != 0; ref = p.next() {
@@ -183,12 +189,12 @@ func (s *symbols) findKind(index *table, tag uint32, k KindName) (Kind, bool) {
 	return 0, false
 }
 
-// kindsAsked remembers kinds by a hash of their names: the tuples of one writer
-// are mostly of the same few.
+// recentKinds caches kinds by a hash of their names. The tuples of one writer
+// usually have few different kinds.
 type recentKinds [8]Kind
 
-// known finds a kind by name among all that the lineage has by now; g.mu is
-// held.
+// findKind finds a kind by name among all kinds of the lineage. The caller
+// holds g.mu.
 func (g *Graph) findKind(k KindName) (Kind, bool) {
 	place := &g.recent[kindHash(&k)%len(g.recent)]
 	if n := *place; n != 0 && g.symbols.kinds[n].name == k {
@@ -201,7 +207,7 @@ func (g *Graph) findKind(k KindName) (Kind, bool) {
 	return n, ok
 }
 
-// kindPlace tells names apart in little time.
+// kindHash is a quick hash for small caches.
 func kindHash(k *KindName) int {
 	at := len(k.Type) + len(k.Relation)<<2
 	if k.Relation != "" {
@@ -210,14 +216,15 @@ func kindHash(k *KindName) int {
 	return at
 }
 
-// attr returns the number of an attribute's name, a new one if need be.
+// internAttribute returns the number of an attribute's name, a new one if
+// necessary. The caller holds g.mu.
 func (g *Graph) internAttribute(name string) (uint32, error) {
 	if n, ok := g.symbols.findAttribute(g, name); ok {
 		return n, nil
 	}
 	n := len(g.symbols.attributes)
 	if n >= AttributeNamesMax {
-		return 0, fmt.Errorf("%w: it has %d names of attributes", ErrFull, n)
+		return 0, fmt.Errorf("%w: at most %d names of attributes are possible", ErrFull, AttributeNamesMax)
 	}
 	g.symbols.attributes = append(g.symbols.attributes, strings.Clone(name))
 	g.attributeIndex.add(g.attributeTag(name), uint32(n))
@@ -236,12 +243,12 @@ func (s *symbols) findAttribute(g *Graph, name string) (uint32, bool) {
 	return 0, false
 }
 
-// SubjectKind is the kind of the node that stands for s.
+// SubjectKind returns the kind of the node that represents s.
 func SubjectKind(s rel.Subject) KindName {
 	return KindName{Type: s.Type, Relation: s.Relation, Wildcard: s.IsWildcard()}
 }
 
-// ObjectKind is the kind of the node that stands for a relation of o.
+// ObjectKind returns the kind of the node that represents a relation of o.
 func ObjectKind(o rel.Object, relation string) KindName {
 	return KindName{Type: o.Type, Relation: relation}
 }

@@ -8,50 +8,51 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Loader fills an empty lineage with many tuples at once: it gathers pairs of
-// nodes, and builds each segment once at the end. It is used by one goroutine,
-// while nobody else writes to the lineage. Names are looked up by another, which
-// ends by itself soon after the last Add: an abandoned Loader needs no closing.
+// Loader fills an empty lineage with many tuples at once: it collects pairs of
+// nodes and builds each segment once, at the end. It belongs to one goroutine,
+// and nothing else may write to the lineage meanwhile. A second goroutine looks
+// names up. It ends by itself soon after the last [Loader.Add], so an abandoned
+// Loader needs no closing.
 type Loader struct {
 	g     *Graph
-	start *View
+	start *View // the empty view that Finish replaces
 
-	// The caller's side.
-	buffered    []loadTuple // whose names are not looked up yet
+	// Used by the caller's goroutine.
+	buffered    []loadTuple // tuples whose names are not being looked up yet
 	kinds       kindCache
 	detailCache detailCache
-	values      []btree.Entry[uint64, string]
-	extraBytes  int64
+	values      []btree.Entry[uint64, string] // attributes
+	extraBytes  int64                         // for View.extraBytes
 
-	// The other side's, until done yields.
-	done       chan struct{} // nil while nothing is looked up
-	resolving  []loadTuple   // what is looked up
-	pairs      [][]loadPair  // in order of arrival, in chunks
-	tuples     int
-	details    []btree.Entry[uint64, *Detail]
-	err        error
-	prefetched uint32 // what touch read, so that the compiler keeps the reads
+	// Used by the second goroutine until done is closed.
+	done       chan struct{}                  // nil if nothing is being looked up
+	resolving  []loadTuple                    // tuples whose names are being looked up
+	pairs      [][]loadPair                   // in order of Add, in chunks
+	tuples     int                            // number of pairs
+	details    []btree.Entry[uint64, *Detail] // by pair(object's node, subject's node)
+	err        error                          // the first error; it stays
+	prefetched uint32                         // what prefetch read, so that the compiler keeps the reads
 }
 
-// loadPair is one tuple by its ends.
+// loadPair is a tuple as two nodes.
 type loadPair struct {
 	object  Node
 	subject Edge
 }
 
-// loadTuple is one tuple by kinds and ids.
+// loadTuple is a tuple whose nodes are to be looked up.
 type loadTuple struct {
 	object, subject nodeKey
 	detail          *Detail
 }
 
 const (
-	pairsChunkMax = 1 << 15 // pairs
-	resolveCount  = 1024    // tuples handed over at once
-	prefetchCount = 64      // tuples: enough that lookups overlap, few enough that they stay cached
+	pairsChunkMax = 1 << 15 // pairs in a chunk
+	resolveCount  = 1024    // tuples handed to the second goroutine at once
+	prefetchCount = 64      // tuples: enough for their reads to overlap, few enough to stay in the processor's cache
 )
 
-// Load starts a Loader on a lineage whose newest view is empty.
+// Load returns a [Loader] for a lineage whose newest view is empty.
 func (g *Graph) Load() *Loader {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,9 +62,9 @@ func (g *Graph) Load() *Loader {
 	return &Loader{g: g, start: g.View()}
 }
 
-// Add adds a tuple. A key must come once only: Finish fails if it does not. The
-// errors are Batch.Add's; ErrFull may come some tuples late, and after it the
-// Loader is of no use.
+// Add adds a tuple. Each key may come only once, or [Loader.Finish] fails. Add
+// fails like [Batch.Add], but [ErrFull] may come some tuples late. After
+// ErrFull the Loader cannot be used any more.
 func (l *Loader) Add(t rel.Tuple) error {
 	if t.Relation == "" {
 		return fmt.Errorf("%w: %s has no relation", rel.ErrName, t.Key())
@@ -90,7 +91,8 @@ func (l *Loader) Add(t rel.Tuple) error {
 	return nil
 }
 
-// handOver has the waiting tuples looked up, after those before them.
+// startResolving starts to look up the names of the buffered tuples, once the
+// tuples before them are done.
 func (l *Loader) startResolving() error {
 	if err := l.wait(); err != nil {
 		return err
@@ -105,7 +107,7 @@ func (l *Loader) startResolving() error {
 	return nil
 }
 
-// wait returns when nothing is being looked up.
+// wait waits until nothing is being looked up, and returns the first error.
 func (l *Loader) wait() error {
 	if l.done != nil {
 		<-l.done
@@ -114,7 +116,7 @@ func (l *Loader) wait() error {
 	return l.err
 }
 
-// resolve looks up the names of the tuples handed over.
+// resolve looks up the names of the tuples in l.resolving.
 func (l *Loader) resolve() {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
@@ -123,12 +125,14 @@ func (l *Loader) resolve() {
 		l.prefetched = l.g.prefetch(part)
 		l.err = l.resolvePart(part)
 	}
-	clear(l.resolving) // or it would keep the callers' strings
+	clear(l.resolving) // or it would keep the callers' strings alive
 }
 
-// touch reads what the lookups of part will read, one kind of memory after the
-// other. Such reads do not depend on each other, so the processor waits for many
-// at a time. What it returns means nothing. g.mu is held.
+// prefetch reads the memory that the lookups for part will read: first all
+// slots of the index, then all name records. These reads do not depend on each
+// other, so the processor waits for many of them at a time. The result is
+// meaningless; using it keeps the compiler from removing the reads. The caller
+// holds g.mu.
 func (g *Graph) prefetch(part []loadTuple) (seen uint32) {
 	var offs [2 * prefetchCount]uint32
 	for i := range part {
@@ -156,6 +160,7 @@ func (l *Loader) resolvePart(part []loadTuple) error {
 	return nil
 }
 
+// addPair adds a tuple by its nodes.
 func (l *Loader) addPair(o, s Node, d *Detail) {
 	last := len(l.pairs) - 1
 	if last < 0 || len(l.pairs[last]) == cap(l.pairs[last]) {
@@ -175,8 +180,8 @@ func (l *Loader) addPair(o, s Node, d *Detail) {
 	}
 }
 
-// SetAttribute sets an attribute, which must come once only. The errors are
-// Batch.SetAttribute's.
+// SetAttribute sets an attribute. Each may be set only once, or [Loader.Finish]
+// fails. SetAttribute fails like [Batch.SetAttribute].
 func (l *Loader) SetAttribute(a rel.Attribute) error {
 	if err := l.wait(); err != nil {
 		return err
@@ -199,14 +204,15 @@ func (l *Loader) SetAttribute(a rel.Attribute) error {
 	return nil
 }
 
+// addValue adds an attribute by its numbers.
 func (l *Loader) addValue(n Node, name uint32, value string) {
 	l.values = append(l.values, btree.Entry[uint64, string]{Key: pair(uint32(n), name), Value: value})
 	l.extraBytes += attributeBytes + int64(len(value))
 }
 
 // Finish builds the view, publishes it and returns it. It fails with
-// ErrDuplicate or ErrFull, and with ErrStale if the lineage was not empty or
-// somebody else wrote to it. The Loader is of no use afterwards.
+// [ErrDuplicate] or [ErrFull], and with [ErrStale] if the lineage was not empty
+// or something else wrote to it. The Loader cannot be used afterwards.
 func (l *Loader) Finish() (*View, error) {
 	if l.start.tupleCount > 0 || l.start.values.Len() > 0 {
 		return nil, ErrStale
@@ -224,9 +230,9 @@ func (l *Loader) Finish() (*View, error) {
 	l.g.mu.Unlock()
 	var ok bool
 	if v.values, ok = btree.Build(l.values); !ok {
-		return nil, fmt.Errorf("%w: an attribute", ErrDuplicate)
+		return nil, ErrDuplicate
 	}
-	v.details, _ = btree.Build(l.details) // build finds duplicate tuples in the lists
+	v.details, _ = btree.Build(l.details) // buildSegments reports duplicate tuples
 	l.details, l.values = nil, nil
 
 	byObject, bySubject := sortPairs(l.pairs, l.tuples, len(v.blocks)<<blockBits)
@@ -241,7 +247,8 @@ func (l *Loader) Finish() (*View, error) {
 	return v, nil
 }
 
-// countLive counts live names, and the live nodes that have attributes only.
+// countLive counts the live names, and adds the nodes that have only attributes
+// to the live nodes.
 func (v *View) countLive() {
 	last := Node(0)
 	v.values.Ascend(0, func(k uint64, _ string) bool {
@@ -254,7 +261,7 @@ func (v *View) countLive() {
 		return true
 	})
 	if v.liveNodes == v.nodeCount {
-		v.liveNames = v.nameCount // the common case: a name has a node
+		v.liveNames = v.nameCount // the common case: every name has a node
 		return
 	}
 	v.liveNames = 0

@@ -7,30 +7,32 @@ import (
 	"sync/atomic"
 )
 
-// arrivals is what a load knows of the names that it brings. A store's tuples
-// mostly come in order of their objects. As long as the objects of a type do,
-// and no subject is of that type, an id that differs from the one before is a
-// new name: nobody looks for it, and it is not put into the index until the
-// load ends. Looking for a name is waiting for memory, and so is putting it
-// where its hash says; many at once, sorted by place, cost a tenth of that.
+// loadedNames is, by type, what a load knows of the names that it adds.
+//
+// The tuples of a store mostly come in order of their objects. As long as this
+// is true for a type, and the type has no subjects, an id that differs from the
+// one before is a new name. So no search is necessary, and the name can be put
+// into the index when the load ends. A search waits for memory, and so does an
+// insertion at a random place; many insertions at once, sorted by place, take a
+// tenth of the time.
 type loadedNames []typeNames // by type
 
-// arrival is a type's part of a load.
+// typeNames is the part of a load that concerns one type.
 type typeNames struct {
 	state namesState
-	last  uint32 // the record of its youngest name
-	names int
+	last  uint32 // offset of its newest name record
+	names int    // names that are not in the index
 }
 
 type namesState uint8
 
 const (
 	namesNone    namesState = iota // no name yet
-	namesOrdered                   // names in order, none of them in the index
-	namesIndexed                   // names like all others
+	namesOrdered                   // the names came in order, and none of them is in the index
+	namesIndexed                   // all names are in the index, as outside of a load
 )
 
-// of returns a type's part.
+// ofType returns the part of a type.
 func (a *loadedNames) ofType(typ uint32) *typeNames {
 	for int(typ) >= len(*a) {
 		*a = append(*a, typeNames{})
@@ -38,7 +40,8 @@ func (a *loadedNames) ofType(typ uint32) *typeNames {
 	return &(*a)[typ]
 }
 
-// arrive finds or gives the node of a tuple's object; g.mu is held.
+// objectNode returns the node of a tuple's object, a new one if necessary. The
+// caller holds g.mu.
 func (g *Graph) objectNode(o *nodeKey) (Node, error) {
 	if g.loading == nil {
 		return g.findOrAddNode(o)
@@ -63,13 +66,14 @@ func (g *Graph) objectNode(o *nodeKey) (Node, error) {
 	return n, err
 }
 
-// inOrder says whether the next object of a type is likely not to be looked for.
+// inOrder reports whether the next object of a type is likely to need no
+// search.
 func (g *Graph) inOrder(typ uint32) bool {
 	return g.loading != nil && g.loading.ofType(typ).state != namesIndexed
 }
 
-// settle puts a type's names into the index, where they have to be before any
-// is looked for; g.mu is held.
+// indexType puts the names of a type into the index, which is necessary before
+// the first search for one of them. The caller holds g.mu.
 func (g *Graph) indexType(typ uint32) {
 	a := g.loading.ofType(typ)
 	names := a.names
@@ -80,7 +84,8 @@ func (g *Graph) indexType(typ uint32) {
 	}
 }
 
-// settleAll ends a load's ways with names; g.mu is held.
+// indexAll puts all names of a load into the index and ends the load. The
+// caller holds g.mu.
 func (g *Graph) indexAll() {
 	if g.loading == nil {
 		return
@@ -98,11 +103,12 @@ func (g *Graph) indexAll() {
 	}
 }
 
-// indexAtOnce is the number of names from which on they are sorted by shard, so
-// that goroutines can share the work.
+// indexAtOnce is the number of names from which on several goroutines share the
+// work of indexing.
 const indexAtOnce = 10_000
 
-// index puts the names of some types, none of which is in the index, there.
+// indexNames puts all names of the types that of selects into the index. None
+// of them is there yet. There are about names of them.
 func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 	if names < indexAtOnce {
 		g.eachName(of, 0, len(g.symbols.blocks), func(h uint64, off uint32) {
@@ -110,7 +116,7 @@ func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 		})
 		return
 	}
-	const blocks = 1 << 10 // a piece of work
+	const blocks = 1 << 10 // in one piece of work
 	var (
 		workers = runtime.GOMAXPROCS(0)
 		sorted  = make([][nameShards][]uint64, workers)
@@ -142,8 +148,9 @@ func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 	})
 }
 
-// namesOf calls do with the names of some types whose first nodes stand in
-// blocks [from, to). Every name has a first node, and only one.
+// eachName calls do for the names of the types that of selects whose first node
+// is in the blocks from up to, but not including, to. Every name has exactly
+// one first node.
 func (g *Graph) eachName(of func(typ uint32) bool, from, to int, do func(hash uint64, off uint32)) {
 	s := &g.symbols
 	for b := max(from, 1); b < to; b++ {
@@ -161,7 +168,8 @@ func (g *Graph) eachName(of func(typ uint32) bool, from, to int, do func(hash ui
 	}
 }
 
-// together has workers do pieces of work, each once.
+// inParallel calls do once for each piece of work, in several goroutines, and
+// waits for them.
 func inParallel(workers, pieces int, do func(worker, piece int)) {
 	var (
 		next  atomic.Int64

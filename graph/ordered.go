@@ -8,51 +8,52 @@ import (
 	"sync/atomic"
 )
 
-// Ordered is a walk over the objects of a type in the order of a rank of their
-// ids, then of the ids. It comes by every object that the lineage had a name
-// for when the walk began: whether the view tells anything of one is Tells' to
-// say. It belongs to one goroutine.
+// Ordered iterates over the objects of a type, ordered by a rank of their ids
+// and then by the ids. It returns every object for which the lineage had a name
+// when the iteration began; [View.InUse] reports whether the view uses it. It
+// belongs to one goroutine.
 type Ordered struct {
 	v           *View
 	rank        func(id string) uint64
-	main, tail  []uint64
-	prefetched  int    // entries of main that were read ahead
-	prefetchSum uint32 // what that read, so that the compiler keeps it
+	main, tail  []uint64 // see nameOrder
+	prefetched  int      // entries of main whose memory was read ahead
+	prefetchSum uint32   // what that read, so that the compiler keeps the reads
 }
 
-// orderAhead is how many names are read ahead together.
+// prefetchMax is the number of names that are read ahead together.
 const prefetchMax = 32
 
-// order is what a lineage knows of a type's objects in the order of their rank:
-// the upper half of each one's rank, and its first node below it. What came
-// after main was made stands in tail, so that a few new names do not move many
-// old ones. It never changes.
+// nameOrder holds the objects of a type in order. It is immutable. Each entry
+// is the upper half of an object's rank and, below it, the object's first node.
+// Objects that were added after main was sorted are in tail, so that a few new
+// names do not move many old ones.
 type nameOrder struct {
-	names      int // of the lineage, all of which have been looked at
-	main, tail []uint64
-	next       map[Kind]Node // the first node of each kind that has not been
+	names      int           // names of the lineage that main and tail cover
+	main, tail []uint64      // sorted
+	next       map[Kind]Node // by kind: the first node that main and tail do not cover
 }
 
-// orders keeps a lineage's orders by the number of the type.
+// orders holds a *typeOrder for each number of a type.
 type orders struct{ of sync.Map }
 
+// typeOrder holds the newest nameOrder of one type.
 type typeOrder struct {
-	mu      sync.Mutex // of who makes the next one
+	mu      sync.Mutex // held to make the next order
 	current atomic.Pointer[nameOrder]
 }
 
-// orderTail is how small a part of main tail is, at most, and orderTailMin a
-// length that it may have in any case.
+// tail is merged into main when it has more than len(main)/tailDivisor+tailMin
+// entries.
 const (
-	tailShareMax = 8
-	tailMin      = 1 << 10
+	tailDivisor = 8
+	tailMin     = 1 << 10
 )
 
-// Ordered begins a walk over the objects of a type, and the wildcard's. All
-// calls on a lineage must give the same rank. The first one sorts the names, 8
-// bytes for each, which the lineage keeps; later ones add what is new, under
-// the lineage's lock for a moment. A type that the view does not know has no
-// objects.
+// Ordered starts an iteration over the objects of a type, its wildcard
+// included. All calls on a lineage must pass the same rank. The first call for
+// a type sorts its names and keeps 8 bytes for each; later calls add new names,
+// and hold the lineage's lock for a moment to do so. A type that the view does
+// not have has no objects.
 func (v *View) Ordered(typ string, rank func(id string) uint64) Ordered {
 	k, ok := v.Kind(KindName{Type: typ})
 	if !ok {
@@ -67,7 +68,7 @@ func (v *View) Ordered(typ string, rank func(id string) uint64) Ordered {
 	return Ordered{v: v, rank: rank, main: o.main, tail: o.tail}
 }
 
-// upTo returns an order that holds every name that v knows.
+// covering returns an order that has every name of v.
 func (s *typeOrder) covering(v *View, typ uint32, rank func(string) uint64) *nameOrder {
 	if o := s.current.Load(); o != nil && o.names >= v.nameCount {
 		return o
@@ -85,7 +86,7 @@ func (s *typeOrder) covering(v *View, typ uint32, rank func(string) uint64) *nam
 	return o
 }
 
-// grown is o with the names that were given since.
+// extended returns o with the names that were added since.
 func (o *nameOrder) extended(g *Graph, typ uint32, rank func(string) uint64) *nameOrder {
 	next := maps.Clone(o.next)
 	if next == nil {
@@ -114,14 +115,14 @@ func (o *nameOrder) extended(g *Graph, typ uint32, rank func(string) uint64) *na
 	by := Ordered{v: &View{g: g, symbols: s}, rank: rank}
 	by.sort(fresh)
 	out.tail = by.merge(o.tail, fresh)
-	if len(out.tail) > len(o.main)/tailShareMax+tailMin {
+	if len(out.tail) > len(o.main)/tailDivisor+tailMin {
 		out.main, out.tail = by.merge(o.main, out.tail), nil
 	}
 	return out
 }
 
-// given returns the first node from n on, and before end, that stands in a
-// block of a kind.
+// firstOfKind returns the first node at or after n that belongs to a block of
+// kind k, or a node at or after end if there is none before it.
 func (s *symbols) firstOfKind(k Kind, n, end Node) Node {
 	for n < end && s.blocks[n>>blockBits] != k {
 		n = (n>>blockBits + 1) << blockBits
@@ -129,7 +130,8 @@ func (s *symbols) firstOfKind(k Kind, n, end Node) Node {
 	return n
 }
 
-// sort sorts entries as numbers, and then what has equal upper halves of ranks.
+// sort sorts entries by their numbers, and then those with equal upper halves
+// of their ranks by the whole rank and the id.
 func (o *Ordered) sort(entries []uint64) {
 	slices.Sort(entries)
 	for i := 0; i < len(entries); {
@@ -144,6 +146,7 @@ func (o *Ordered) sort(entries []uint64) {
 	}
 }
 
+// compare compares two entries by rank, then by id.
 func (o *Ordered) compare(a, b uint64) int {
 	if a>>32 != b>>32 {
 		return cmp.Compare(a, b)
@@ -155,7 +158,7 @@ func (o *Ordered) compare(a, b uint64) int {
 	return cmp.Compare(x, y)
 }
 
-// join makes one sorted slice of two.
+// merge merges two sorted slices.
 func (o *Ordered) merge(a, b []uint64) []uint64 {
 	if len(a) == 0 {
 		return b
@@ -171,23 +174,24 @@ func (o *Ordered) merge(a, b []uint64) []uint64 {
 	return append(append(out, a...), b...)
 }
 
-// Len returns how many objects the walk still comes by, at most.
+// Len returns the number of objects left; the view may lack some of them.
 func (o *Ordered) Len() int { return len(o.main) + len(o.tail) }
 
-// Skip goes on to objects of a rank, but for those whose rank has the same
-// upper half.
+// Skip skips the objects with a lower rank, except those whose rank has the
+// same upper half.
 func (o *Ordered) Skip(rank uint64) {
 	i, _ := slices.BinarySearch(o.main, rank>>32<<32)
 	j, _ := slices.BinarySearch(o.tail, rank>>32<<32)
 	o.main, o.tail = o.main[i:], o.tail[j:]
 }
 
-// Next returns the next object's first node, 0 at the end.
+// Next returns the first node of the next object, or 0 at the end.
 func (o *Ordered) Next() Node {
 	if o.prefetched--; o.prefetched < 0 {
 		o.prefetch()
 	}
-	// A younger view may have made the order, with names that this one lacks.
+	// A newer view may have made the order, with names that this view does not
+	// have.
 	o.main, o.tail = o.skipUnknown(o.main), o.skipUnknown(o.tail)
 	from := &o.main
 	if len(o.main) == 0 || len(o.tail) > 0 && o.compare(o.tail[0], o.main[0]) < 0 {
@@ -201,9 +205,10 @@ func (o *Ordered) Next() Node {
 	return n
 }
 
-// ahead reads the names of the next entries, one kind of memory after the
-// other: such reads wait together, where names met one by one, in an order that
-// is not memory's, each wait twice.
+// prefetch reads the node and name records of the next entries. Such reads do
+// not depend on each other, so the processor waits for all at once. Without it,
+// each entry would wait twice, since the order of the ids is not that of
+// memory.
 func (o *Ordered) prefetch() {
 	var offs [prefetchMax]uint32
 	entries := o.main[:min(len(o.main), prefetchMax)]
@@ -216,6 +221,7 @@ func (o *Ordered) prefetch() {
 	o.prefetched = len(entries)
 }
 
+// skipUnknown skips entries that the view does not have.
 func (o *Ordered) skipUnknown(entries []uint64) []uint64 {
 	for len(entries) > 0 {
 		if n := Node(entries[0] & NodeMax); o.v.FirstNode(n) == n {
@@ -226,8 +232,9 @@ func (o *Ordered) skipUnknown(entries []uint64) []uint64 {
 	return entries
 }
 
-// First returns the first node that n's object was ever given, by which
-// objects can be told apart; 0 if the view does not know n.
+// FirstNode returns the first node that n's object ever got, or 0 if the view
+// does not have n. Two nodes belong to the same object exactly if their first
+// nodes are equal.
 func (v *View) FirstNode(n Node) Node {
 	if rec := v.symbols.nameRecord(n); rec != nil {
 		return Node(rec[1])
@@ -235,9 +242,9 @@ func (v *View) FirstNode(n Node) Node {
 	return 0
 }
 
-// InUse says whether a tuple of the view tells of n's object, as object or
-// subject, or an attribute where attributes count. The wildcard is an object
-// only if star says so.
+// InUse reports whether n's object is the object or subject of a tuple, or has
+// an attribute if attributes is true. The wildcard's tuples count only if star
+// is true.
 func (v *View) InUse(n Node, attributes, star bool) bool {
 	walk := v.walkNodes(v.symbols.nameRecord(n))
 	for m := walk.next(); m != 0; m = walk.next() {
@@ -260,9 +267,9 @@ func (v *View) InUse(n Node, attributes, star bool) bool {
 	return false
 }
 
-// IsSubject says whether n's object stands in a tuple of the view as the subject,
-// with a relation or, with "", as itself. The wildcard does only if star says
-// so.
+// IsSubject reports whether n's object is the subject of a tuple: as a userset
+// with the given relation or, if relation is "", as itself. The wildcard's
+// tuples count only if star is true.
 func (v *View) IsSubject(n Node, relation string, star bool) bool {
 	walk := v.walkNodes(v.symbols.nameRecord(n))
 	for m := walk.next(); m != 0; m = walk.next() {

@@ -2,22 +2,24 @@ package graph
 
 import "slices"
 
-// pending is what a batch is about to do, in order of first mention, with the
-// place of each pair of nodes. Its memory is used again by later batches.
+// pending is a hash table of a batch's changes, by their pairs of nodes. Its
+// memory is reused by later batches.
 type pending struct {
-	changes []change
-	// slots is open addressing: places in changes, plus one. It is empty while
-	// there are so few changes that walking them is quicker.
+	changes []change // in the order in which they were added
+	// slots is the table, with linear probing: indices in changes, plus one. It
+	// is empty while there are so few changes that searching them one by one is
+	// quicker.
 	slots []uint32
 
-	edits, sortBuffer []edit
-	kinds             kindCache
+	edits, sortBuffer []edit    // memory for the edits of one flush and for sorting them
+	kinds             kindCache // for AddAbsent
 }
 
+// linearMax is the most changes that are searched one by one.
 const linearMax = 8 // changes
 
-// find returns the change of a pair of nodes, nil if there is none. It is
-// valid until the next add.
+// find returns the change of a pair of nodes, or nil if there is none. The
+// pointer is valid until the next add.
 func (p *pending) find(object, subject Node) *change {
 	if len(p.slots) == 0 {
 		for i := range p.changes {
@@ -35,12 +37,12 @@ func (p *pending) find(object, subject Node) *change {
 	return nil
 }
 
-// home is where the search for a pair begins.
+// home returns the slot at which the search for a pair begins.
 func (p *pending) home(object, subject Node) int {
 	return int((pair(uint32(object), uint32(subject)) * oddA) >> 32 & uint64(len(p.slots)-1))
 }
 
-// add adds the change of a pair that has none.
+// add adds a change of a pair that has none yet.
 func (p *pending) add(c change) *change {
 	p.changes = append(p.changes, c)
 	switch n := len(p.changes); {
@@ -52,7 +54,7 @@ func (p *pending) add(c change) *change {
 	return &p.changes[len(p.changes)-1]
 }
 
-// index makes room for at least n changes.
+// rehash makes slots large enough for n slots and fills it.
 func (p *pending) rehash(n int) {
 	size := 4 * linearMax
 	for size < n {
@@ -69,6 +71,7 @@ func (p *pending) rehash(n int) {
 	}
 }
 
+// insert puts the i-th change into slots.
 func (p *pending) insert(i int) {
 	at := p.home(p.changes[i].object, p.changes[i].subject)
 	for p.slots[at] != 0 {
@@ -77,19 +80,20 @@ func (p *pending) insert(i int) {
 	p.slots[at] = uint32(i + 1)
 }
 
-// reset empties p and keeps its memory, but nothing that changes refer to.
+// reset empties p, and keeps its memory but nothing that the changes refer to.
 func (p *pending) reset() {
 	clear(p.changes)
 	p.changes, p.slots = p.changes[:0], p.slots[:0]
 }
 
 const (
-	digitBits   = 11
-	countingMin = 256 // edits: fewer are sorted by comparing
+	digitBits   = 11  // bits of a node number in one pass of the counting sort
+	countingMin = 256 // fewer edits are sorted by comparison
 )
 
-// sorted returns edits in order: those of a node beside each other by counting,
-// since there are many nodes with few edits each, and then each node's own.
+// sortEdits returns the edits in order. There are usually many nodes with few
+// edits each. So a counting sort orders the edits by node first, and a
+// comparison sort then orders the edits of each node.
 func (p *pending) sortEdits(edits []edit) []edit {
 	if len(edits) < countingMin {
 		slices.SortFunc(edits, edit.order)
@@ -119,7 +123,8 @@ func (p *pending) sortEdits(edits []edit) []edit {
 	return from
 }
 
-// countingPass moves edits in the order of one digit of their nodes.
+// countingPass moves edits to another slice, in the order of one digit of their
+// nodes.
 func countingPass(from, to []edit, least Node, shift int) {
 	var ends [1 << digitBits]uint32
 	for i := range from {

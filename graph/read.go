@@ -7,25 +7,25 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Position is a tuple's place in the order of Tuples: its two nodes. The zero
-// Position is before all. It means the same in every view of a lineage, whether
-// or not the tuple is there, and nothing in another lineage.
+// Position is a tuple's place in the order of [View.Tuples]. The zero Position
+// comes before all tuples. It means the same in every view of a lineage,
+// whether the view has the tuple or not, and nothing in another lineage.
 type Position struct{ Object, Subject Node }
 
-// Position returns the place of a key, or false if the lineage never had its
+// Position returns the place of a key, and false if the lineage never had its
 // names.
 func (v *View) Position(k rel.Key) (Position, bool) {
 	o, s, ok := v.keyNodes(k)
 	return Position{o, s}, ok
 }
 
-// Tuples yields the tuples that f selects and that come after a position (which
-// must come from the same f), each with its own position. Expired ones are
-// among them.
+// Tuples returns the tuples that f selects and that come after a position, each
+// with its own position. after must be zero or come from a call with the same
+// f. Expired tuples are included.
 //
-// Where f names an object, or else a subject, only their lists are read; else
-// the lists of all objects of its type and relation. The order is stable in a
-// lineage. It allocates.
+// If f names an object, or else a subject, Tuples reads only its lists;
+// otherwise it reads the lists of all objects with the filter's type and
+// relation. The order is stable within a lineage. Tuples allocates.
 func (v *View) Tuples(f rel.Filter, after Position) iter.Seq2[Position, rel.Tuple] {
 	return func(yield func(Position, rel.Tuple) bool) {
 		r := tupleWalk{v, f, after, yield}
@@ -41,7 +41,7 @@ func (v *View) Tuples(f rel.Filter, after Position) iter.Seq2[Position, rel.Tupl
 	}
 }
 
-// reading is one walk of Tuples.
+// tupleWalk is one iteration of [View.Tuples].
 type tupleWalk struct {
 	v     *View
 	f     rel.Filter
@@ -49,8 +49,8 @@ type tupleWalk struct {
 	yield func(Position, rel.Tuple) bool
 }
 
-// nodes calls do for the nodes of an object, those of one relation if it is
-// not "", in order.
+// eachNode calls do for the nodes of an object in order, only for those of one
+// relation if relation is not "". It stops when do returns false.
 func (r *tupleWalk) eachNode(typ, id, relation string, do func(Node) bool) {
 	k, ok := r.v.Kind(KindName{Type: typ})
 	if !ok {
@@ -71,7 +71,8 @@ func (r *tupleWalk) eachNode(typ, id, relation string, do func(Node) bool) {
 	}
 }
 
-// forward yields the tuples whose object's node is o.
+// forward yields the tuples of the object's node o. It returns false if the
+// caller stopped.
 func (r *tupleWalk) forward(o Node) bool {
 	if o < r.after.Object {
 		return true
@@ -87,7 +88,8 @@ func (r *tupleWalk) forward(o Node) bool {
 	})
 }
 
-// reverse yields the tuples whose subject's node is s.
+// reverse yields the tuples of the subject's node s. It returns false if the
+// caller stopped.
 func (r *tupleWalk) reverse(s Node) bool {
 	if s < r.after.Subject {
 		return true
@@ -103,8 +105,9 @@ func (r *tupleWalk) reverse(s Node) bool {
 	})
 }
 
-// lists calls do for the neighbours of n one way, in order of kind and node,
-// those after (resume, from) if resume is not 0.
+// eachEdge calls do for the neighbors of n in one direction, in order of kind
+// and node. If resume is not 0, it begins after the node from in the list
+// resume. It returns false if do did.
 func (r *tupleWalk) eachEdge(n Node, back bool, resume side, from Node, do func(Node, Edge) bool) bool {
 	seg := r.v.segment(n)
 	if seg == nil {
@@ -138,7 +141,7 @@ func (r *tupleWalk) eachEdge(n Node, back bool, resume side, from Node, do func(
 	return true
 }
 
-// admits says whether the filter can select a neighbour of the kind.
+// mayMatch reports whether the filter can select neighbors in lists of side s.
 func (r *tupleWalk) mayMatch(s side) bool {
 	k, f := r.v.KindName(s.kind()), &r.f
 	if s.reverse() {
@@ -149,6 +152,8 @@ func (r *tupleWalk) mayMatch(s side) bool {
 		(!f.SubjectPlain || k.Relation == "")
 }
 
+// yieldTuple completes t and yields it if the filter selects it. It returns
+// false if the caller stopped.
 func (r *tupleWalk) yieldTuple(o, s Node, e Edge, t rel.Tuple) bool {
 	if !r.f.Match(t.Key()) {
 		return true
@@ -159,7 +164,7 @@ func (r *tupleWalk) yieldTuple(o, s Node, e Edge, t rel.Tuple) bool {
 	return r.yield(Position{o, s}, t)
 }
 
-// scan yields tuples of all objects, in order of their nodes.
+// scan yields the tuples of all objects, in order of their nodes.
 func (r *tupleWalk) scan() {
 	for b, k := range r.v.blocks {
 		name := r.v.KindName(k)
@@ -175,7 +180,7 @@ func (r *tupleWalk) scan() {
 	}
 }
 
-// NodesOf yields the nodes of a kind that stand in a tuple, in order.
+// NodesOf returns the nodes of kind k that are part of a tuple, in order.
 func (v *View) NodesOf(k Kind) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for b, of := range v.blocks {
@@ -196,8 +201,9 @@ func (v *View) NodesOf(k Kind) iter.Seq[Node] {
 	}
 }
 
-// Objects yields a node of each object of a type that stands in a tuple, as
-// object or as subject, in a stable order. A type's wildcard is no object.
+// Objects returns one node of each object of a type that is the object or the
+// subject of a tuple, in a stable order. It does not return the type's
+// wildcard.
 func (v *View) Objects(typ string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for k := range v.kinds {
@@ -213,8 +219,9 @@ func (v *View) Objects(typ string) iter.Seq[Node] {
 	}
 }
 
-// leads says whether n is the first of its object's nodes, in order of kind,
-// that stands in a tuple, so that an object comes once.
+// isFirstMentioned reports whether n is the first of its object's nodes, in
+// order of kind, that is part of a tuple. Objects returns only this node, so
+// that an object comes once.
 func (v *View) isFirstMentioned(n Node) bool {
 	walk := v.walkNodes(v.symbols.nameRecord(n))
 	for m := walk.next(); m != 0; m = walk.next() {
@@ -229,8 +236,8 @@ func (v *View) isFirstMentioned(n Node) bool {
 	return true
 }
 
-// Attributes yields the attributes of objects of a type, of an id, of a name
-// ("" is any), in a stable order. It allocates.
+// Attributes returns the attributes that have a given object type, object id
+// and name, each "" for any, in a stable order. It allocates.
 func (v *View) Attributes(objectType, objectID, name string) iter.Seq[rel.Attribute] {
 	return func(yield func(rel.Attribute) bool) {
 		from, to := Node(0), Node(NodeMax)
@@ -259,14 +266,15 @@ func (v *View) Attributes(objectType, objectID, name string) iter.Seq[rel.Attrib
 	}
 }
 
-// Stats are a view's counts.
+// Stats are counts of a view.
 type Stats struct {
-	Tuples     int
+	Tuples     int // live tuples, including expired ones
 	Detailed   int // tuples with a condition or an expiry
-	Attributes int
-	Kinds      int
-	// Nodes and Names are those the lineage had when the view was made, live or
-	// not; LiveNodes and LiveNames stand in a tuple or have an attribute.
+	Attributes int // live attributes
+	Kinds      int // kinds of the lineage when the view was made
+	// Nodes and Names count what the lineage had when the view was made, live
+	// or not. LiveNodes and LiveNames count those that are part of a tuple or
+	// have an attribute.
 	Nodes, LiveNodes int
 	Names, LiveNames int
 }
@@ -282,8 +290,8 @@ func (v *View) Stats() Stats {
 // Len returns the number of tuples.
 func (v *View) Len() int { return v.tupleCount }
 
-// Dead returns the share of the lineage's names that the view does not use,
-// between 0 and 1. Compact reclaims them.
+// DeadShare returns the share of the lineage's names that the view does not
+// use, between 0 and 1. [Compact] reclaims them.
 func (v *View) DeadShare() float64 {
 	if v.nameCount == 0 {
 		return 0
@@ -293,13 +301,13 @@ func (v *View) DeadShare() float64 {
 
 const lineageBytes = 2500 // a Graph and a View
 
-// Bytes estimates the memory of the view and of its lineage's names and nodes,
-// without other views.
+// Bytes estimates the memory of the view and of its lineage's symbols, without
+// that of other views.
 func (v *View) Bytes() int64 {
 	g := v.g
 	n := lineageBytes + v.segmentBytes + v.extraBytes + int64(len(v.top))*8 + int64(cap(v.blocks))*4
 	n += int64(len(v.symbols.names)+len(v.symbols.nodes)) * arenaChunk * 4
-	if len(v.symbols.names) == 1 { // a first chunk may be small
+	if len(v.symbols.names) == 1 { // the first chunk may be smaller
 		n += int64(len(v.symbols.names[0])-arenaChunk) * 4
 	}
 	if len(v.symbols.nodes) == 1 {

@@ -1,19 +1,21 @@
 package graph
 
-// segment holds the lists of a block's nodes. It is immutable.
+// segment holds the lists of a block of 64 nodes. It is immutable.
 //
-// words begins with a count m of nodes; nodes from m on have no list. Then
-// either m+1 offsets follow, and node i's groups stand in words[off[i]:off[i+1]].
-// A group is a header (kind and direction, number of edges) and its edges,
-// sorted; of a long list, a header with the number longCount and the list's
-// index in long. Groups are sorted by header.
+// words begins with a count m: nodes at m and beyond have no lists. m+1 offsets
+// follow. The lists of node i are in words[off[i]:off[i+1]]. They form groups,
+// one for each kind and direction, sorted by header. A group is a header, which
+// consists of a side and the number of edges, followed by these edges in order.
+// A list of more than inlineMax edges is instead a header with the number
+// longCount and the list's index in long.
 //
-// Or, with the bit uniform in the first word, one header follows, and then one
-// edge for each node (0 for none): every node has at most that one group of one
-// edge. Relations that name one parent or owner look like that, and they are
-// most of many stores.
+// If the bit uniform is set in the first word, the format is different: every
+// node has at most one group, all groups have the same side, and each has one
+// edge. The second word is the common header. The edges follow, one for each
+// node; 0 is none. Relations such as parent or owner look like this, and they
+// hold most tuples of many stores.
 type segment struct {
-	words []Edge // also offsets and headers, so that a list is a slice of it
+	words []Edge // also offsets and headers, so that a list is a subslice
 	long  *[]List
 }
 
@@ -23,11 +25,11 @@ const (
 	countMask      = 1<<countBits - 1
 	longCount      = countMask
 
-	inlineMax = 64  // edges of a list in a segment: what a write may copy
-	chunkMax  = 512 // edges of a chunk of a longer list
+	inlineMax = 64  // most edges of a list in a segment: what one write may copy
+	chunkMax  = 512 // most edges of a chunk of a longer list
 )
 
-// side is a group's kind and direction: whose neighbours, and which way.
+// side is the kind of a list's nodes and the list's direction.
 type side uint32
 
 func forward(k Kind) side { return side(k) << 1 }
@@ -36,7 +38,7 @@ func reverse(k Kind) side { return side(k)<<1 | 1 }
 func (s side) kind() Kind    { return Kind(s >> 1) }
 func (s side) reverse() bool { return s&1 != 0 }
 
-// header of a group of n edges.
+// header returns the header of a group of n edges.
 func (s side) header(n int) Edge { return Edge(s)<<countBits | Edge(n) }
 
 // list returns one list of node i.
@@ -72,8 +74,8 @@ func (s *segment) list(i uint32, want side) List {
 	return List{}
 }
 
-// find returns the edge to x in one list of node i. A long list it does not
-// search: then short is false.
+// find returns the edge to x in one list of node i. It does not search a list
+// of several chunks: short is false then.
 func (s *segment) find(i uint32, want side, x Node) (e Edge, found, short bool) {
 	w := s.words
 	if len(w) == 0 {
@@ -107,7 +109,7 @@ func (s *segment) find(i uint32, want side, x Node) (e Edge, found, short bool) 
 	return 0, false, true
 }
 
-// empty says whether node i has no list.
+// empty reports whether node i has no lists.
 func (s *segment) empty(i uint32) bool {
 	w := s.words
 	if len(w) == 0 {
@@ -122,7 +124,7 @@ func (s *segment) empty(i uint32) bool {
 	return w[1+i] == w[2+i]
 }
 
-// nodes returns the number of nodes that may have lists.
+// nodes returns a number m: nodes at m and beyond have no lists.
 func (s *segment) nodes() uint32 {
 	if len(s.words) == 0 {
 		return 0
@@ -130,14 +132,14 @@ func (s *segment) nodes() uint32 {
 	return uint32(s.words[0] &^ uniform)
 }
 
-// groups walks the lists of one node in order of side.
+// groups iterates over the lists of one node, in order of side.
 type groups struct {
 	s       *segment
 	at, end uint32
-	single  bool // at is the edge of a uniform segment
+	single  bool // the segment is uniform, and at is the place of the node's edge
 }
 
-// groups begins a walk over node i's lists.
+// groups returns an iterator over the lists of node i.
 func (s *segment) groups(i uint32) groups {
 	if s.empty(i) {
 		return groups{}
@@ -148,7 +150,7 @@ func (s *segment) groups(i uint32) groups {
 	return groups{s, uint32(s.words[1+i]), uint32(s.words[2+i]), false}
 }
 
-// next returns the next group, or false at the end.
+// next returns the next list, and false at the end.
 func (g *groups) next() (side, List, bool) {
 	if g.at >= g.end {
 		return 0, List{}, false
@@ -167,14 +169,14 @@ func (g *groups) next() (side, List, bool) {
 	return side(h >> countBits), (*g.s.long)[w[at+1]], true
 }
 
-// sizes in memory, for View.Bytes: as the allocator rounds, about.
+// Sizes in memory, for [View.Bytes], about as the allocator rounds them.
 const (
 	listBytes  = 32 // a List
-	moreBytes  = 64 // what a List of several chunks has besides
-	chunkBytes = 24 // a slice header in a directory
+	moreBytes  = 64 // a chunkedList
+	chunkBytes = 24 // a slice header in chunkedList.rest
 )
 
-// bytes is the memory that s refers to, besides its place in a page.
+// bytes returns the size of the memory that s refers to, without s itself.
 func (s *segment) bytes() int64 {
 	n := int64(cap(s.words)) * 4
 	if s.long != nil {
@@ -189,19 +191,19 @@ func (s *segment) bytes() int64 {
 	return n
 }
 
-// encoder makes a segment from the groups of its nodes, given in order. It is
-// used again for the next.
+// encoder builds a segment from the groups of its nodes, which the caller adds
+// in order. Its buffers are reused for the next segment.
 type encoder struct {
-	ends  [blockSize]Edge // where each node's data ends
-	data  []Edge
-	long  []List
-	count int // nodes up to the last with data
+	ends  [blockSize]Edge // by node: the end of its groups in data
+	data  []Edge          // the groups of all nodes so far
+	long  []List          // the lists that are too long for data
+	count int             // nodes up to and including the last one that has groups
 
-	// same is the header that every group had so far, of one edge; 0 if there
-	// was none yet, or the segment is not uniform.
+	// sharedHeader is the header of every group so far while the segment can
+	// still be uniform; 0 before the first group.
 	sharedHeader Edge
-	mixed        bool
-	current      int // the node being written
+	mixed        bool // the segment cannot be uniform
+	current      int  // the node that groups are added to
 }
 
 func (e *encoder) reset() {
@@ -209,7 +211,7 @@ func (e *encoder) reset() {
 	e.count, e.sharedHeader, e.mixed, e.current = 0, 0, false, -1
 }
 
-// node begins node i; those between it and the last stay empty.
+// beginNode makes i the current node. Nodes that were skipped have no groups.
 func (e *encoder) beginNode(i int) {
 	for ; e.current < i; e.current++ {
 		if e.current >= 0 {
@@ -218,8 +220,8 @@ func (e *encoder) beginNode(i int) {
 	}
 }
 
-// span adds all groups of the nodes from from to before to, of a segment that
-// is not uniform, as they are.
+// copySpan adds all groups of the nodes from up to, but not including, to. s
+// must not be uniform.
 func (e *encoder) copySpan(s *segment, from, to uint32) {
 	to = min(to, s.nodes())
 	if from >= to {
@@ -245,8 +247,9 @@ func (e *encoder) copySpan(s *segment, from, to uint32) {
 	}
 }
 
-// moveLong takes over the long lists of groups, from another segment. A
-// segment's long lists are numbered in the order of its groups.
+// moveLong adds the long lists of some groups, which were copied from another
+// segment, and renumbers them. The long lists of a segment are numbered in the
+// order of its groups.
 func (e *encoder) moveLong(long []List, groups []Edge) {
 	for at := 0; at < len(groups); {
 		n := int(groups[at] & countMask)
@@ -260,7 +263,7 @@ func (e *encoder) moveLong(long []List, groups []Edge) {
 	}
 }
 
-// list adds a group of the current node. An empty list is none.
+// addList adds a group to the current node, unless l is empty.
 func (e *encoder) addList(s side, l List) {
 	switch n := l.Len(); {
 	case n == 0:
@@ -277,11 +280,12 @@ func (e *encoder) addList(s side, l List) {
 	}
 }
 
-// open begins a group of n edges, which the caller appends to e.data.
+// beginGroup adds the header of a group of n edges to the current node. The
+// caller appends the edges to e.data.
 func (e *encoder) beginGroup(s side, n int) {
 	h := s.header(n)
-	// A node's second group has another header than its first: then the segment
-	// is mixed anyway.
+	// The second group of a node never has the header of its first, so it makes
+	// the segment mixed as well.
 	if n != 1 || e.sharedHeader != 0 && e.sharedHeader != h {
 		e.mixed = true
 	}
@@ -310,7 +314,7 @@ func (e *encoder) finish() segment {
 	if len(e.long) > 0 {
 		long := make([]List, len(e.long))
 		copy(long, e.long)
-		clear(e.long) // or the buffer would keep chunks alive
+		clear(e.long) // or this buffer would keep the chunks alive
 		s.long = &long
 	}
 	return s

@@ -2,30 +2,31 @@ package graph
 
 import "sync/atomic"
 
-// table maps 32-bit tags to references, several references to one tag if need
-// be: open addressing over words of (tag, reference). One writer, any number
-// of readers without a lock. A reference of 0 is none.
+// table maps 32-bit tags to references; a tag may have several references. It
+// is a hash table with linear probing over words of (tag, reference). It has
+// one writer and any number of readers, which take no lock. A reference is
+// never 0.
 type table struct {
 	slots atomic.Pointer[[]atomic.Uint64]
-	used  int // writer only
+	used  int // entries; for the writer only
 }
 
-// probe walks the references under one tag, in no order.
+// probe iterates over the references of one tag, in no particular order.
 type probe struct {
 	slots []atomic.Uint64
 	tag   uint32
 	at    int
 }
 
-// find begins a walk.
+// find returns an iterator over the references of a tag.
 func (t *table) find(tag uint32) probe {
 	p := t.slots.Load()
 	if p == nil {
 		return probe{}
 	}
 	s := *p
-	// A tag's home is its share of the table. So entries stand in order of tag,
-	// and a table may have any length.
+	// The slot at which a search begins is proportional to the tag. So entries
+	// are nearly sorted by tag, and the table may have any length.
 	return probe{s, tag, int(uint64(tag) * uint64(len(s)) >> 32)}
 }
 
@@ -46,10 +47,11 @@ func (p *probe) next() uint32 {
 	return 0
 }
 
-// near returns the first reference under a tag that stands at the tag's home or
-// in one of the three slots after it, or else 0, which says nothing. Where a
-// reference stands is chance: without branches to guess wrong, what is asked
-// next is under way before this one has come from memory.
+// findNear returns the first reference of a tag within the first four slots of
+// its search. 0 means that the search must go on there; it does not mean that
+// there is no reference. It has no branches that depend on the table's content,
+// so the processor can start the following reads before this one has arrived
+// from memory.
 func (t *table) findNear(tag uint32) uint32 {
 	p := t.slots.Load()
 	if p == nil {
@@ -78,14 +80,16 @@ func (t *table) findNear(tag uint32) uint32 {
 	return ref
 }
 
-// add puts a reference under a tag. What ref refers to must be written before.
+// add adds a reference to a tag. What ref refers to must have been written
+// before.
 func (t *table) add(tag, ref uint32) {
 	var s []atomic.Uint64
 	if p := t.slots.Load(); p != nil {
 		s = *p
 	}
-	// Above 4/5 probes for absent names get long. Growing by a third keeps the
-	// mean load at 0.7; the copying it costs is a walk in order.
+	// If more than 4/5 of the slots are used, searches for absent names get
+	// long. Growing by a third keeps 0.7 of them used on average. It copies the
+	// entries nearly in order, which is quick.
 	if (t.used+1)*5 > len(s)*4 {
 		grown := make([]atomic.Uint64, len(s)+len(s)/3+4)
 		for i := range s {
@@ -101,7 +105,7 @@ func (t *table) add(tag, ref uint32) {
 	t.used++
 }
 
-// reserve makes room for n more references, so that adding them moves nothing.
+// reserve makes room for n more references, so that adding them copies nothing.
 func (t *table) reserve(n int) {
 	var old []atomic.Uint64
 	if p := t.slots.Load(); p != nil {
@@ -120,6 +124,7 @@ func (t *table) reserve(n int) {
 	t.slots.Store(&grown)
 }
 
+// insert puts an entry into the first free slot of its search.
 func insert(s []atomic.Uint64, v uint64) {
 	at := int((v >> 32) * uint64(len(s)) >> 32)
 	for s[at].Load() != 0 {
@@ -130,7 +135,7 @@ func insert(s []atomic.Uint64, v uint64) {
 	s[at].Store(v)
 }
 
-// bytes is the memory the table holds.
+// bytes returns the size of the table's memory.
 func (t *table) bytes() int64 {
 	if p := t.slots.Load(); p != nil {
 		return int64(len(*p)) * 8
@@ -139,29 +144,30 @@ func (t *table) bytes() int64 {
 }
 
 const (
-	arenaBits  = 16 // words in a chunk: 256 KiB
+	arenaBits  = 16 // 64 Ki words, so 256 KiB, in a chunk
 	arenaChunk = 1 << arenaBits
 	arenaMask  = arenaChunk - 1
 )
 
-// arena is append-only storage of words, in chunks that never move once they
-// have their full size. A reader captures chunks; what was written before
-// stays readable there.
+// arena is append-only storage of words. It consists of chunks that are never
+// copied once they have their full size. A reader keeps the slice of chunks:
+// what was written before stays readable there.
 type arena struct {
 	chunks [][]uint32
-	used   uint64
+	used   uint64 // words, including those lost at the ends of chunks
 }
 
-// alloc returns the offset of n consecutive words and the words, or false
-// where offsets would pass 32 bits. n is at most arenaChunk.
+// alloc reserves n consecutive words and returns their offset and the words. It
+// returns false if an offset would need more than 32 bits. n is at most
+// arenaChunk.
 func (a *arena) alloc(n int) (uint32, []uint32, bool) {
 	last := len(a.chunks) - 1
 	off := int(a.used & arenaMask)
 	full := last < 0 || off == 0 && a.used > 0 || off+n > arenaChunk
-	if !full && off+n > len(a.chunks[last]) { // only ever the first chunk
+	if !full && off+n > len(a.chunks[last]) { // only the first chunk is ever smaller
 		grown := make([]uint32, min(arenaChunk, max(2*len(a.chunks[last]), off+n)))
 		copy(grown, a.chunks[last])
-		// Readers hold the old directory: it must not change under them.
+		// Readers use the old slice of chunks, which must not change.
 		a.chunks = append(append([][]uint32(nil), a.chunks[:last]...), grown)
 	}
 	if full {

@@ -5,14 +5,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// View is what a lineage held at one moment. It never changes; all methods are
-// safe for concurrent use and none takes a lock. Strings and lists that it
-// returns are views of its memory: they stay good, and keep that memory, as
-// long as somebody holds them.
+// View is the content of a lineage at one revision. It never changes. All its
+// methods are safe for concurrent use, take no lock and, unless documented
+// otherwise, allocate nothing. Returned strings and lists point into the view's
+// memory and keep it alive.
 //
-// Kinds and nodes are those of its lineage; a number that the view does not
-// know is a node without lists, a name or a kind. No method allocates, unless
-// it says so.
+// Kinds and nodes are those of the view's lineage. A method that is given a
+// number unknown to the view treats it as a node without lists, name or kind.
 type View struct {
 	g *Graph
 	symbols
@@ -21,18 +20,18 @@ type View struct {
 	tupleCount   int
 	liveNodes    int
 	liveNames    int
-	segmentBytes int64 // bytes of segments, their pages and directories
-	extraBytes   int64 // bytes of details and attributes
+	segmentBytes int64 // of segments, pages and directories
+	extraBytes   int64 // of details and attributes
 
-	nameCount, nodeCount int // of the lineage, when the view was made
+	nameCount, nodeCount int // of the lineage when the view was made, live or not
 
-	details btree.Map[uint64, *Detail] // by pair of object's and subject's node
-	values  btree.Map[uint64, string]  // attributes by pair of object's plain node and name's number
+	details btree.Map[uint64, *Detail] // by pair(object's node, subject's node)
+	values  btree.Map[uint64, string]  // attributes, by pair(object's plain node, number of the attribute's name)
 }
 
-// page and directory are the inner levels of a view's tree. They are small,
-// because a write copies one or two of each: at half a kilobyte both cost about
-// what the top costs at 10 million nodes.
+// page and directory are the inner levels of a view's tree. A write copies one
+// or two of each, so they are small: at half a kilobyte each, they cost about
+// as much as copying the top level of a view with 10 million nodes.
 type (
 	page      [1 << pageBits]segment
 	directory [1 << directoryBits]*page
@@ -42,7 +41,7 @@ const (
 	pageBits      = 4
 	directoryBits = 6
 
-	// the lowest bit of a node that tells its place in each level
+	// the lowest bit of a node number that selects an entry of each level
 	segmentAt   = blockBits
 	pageAt      = segmentAt + pageBits
 	directoryAt = pageAt + directoryBits
@@ -54,7 +53,7 @@ const (
 	directoryBytes = 8 << directoryBits
 )
 
-// pair is the key of what stands between two numbers.
+// pair joins two numbers into one key, ordered by a and then by b.
 func pair(a, b uint32) uint64 { return uint64(a)<<32 | uint64(b) }
 
 // segment returns the segment of n, or nil.
@@ -69,6 +68,7 @@ func (v *View) segment(n Node) *segment {
 	return nil
 }
 
+// list returns the list of n for one kind and direction.
 func (v *View) list(n Node, s side) List {
 	if seg := v.segment(n); seg != nil {
 		return seg.list(uint32(n)&(blockSize-1), s)
@@ -76,17 +76,17 @@ func (v *View) list(n Node, s side) List {
 	return List{}
 }
 
-// Lineage returns the graph that the view is of. Numbers of one lineage mean
-// nothing in another.
+// Lineage returns the view's graph. Node and kind numbers are valid only within
+// one lineage.
 func (v *View) Lineage() *Graph { return v.g }
 
-// Kind returns the number of a kind, or false where no node has it.
+// Kind returns the number of a kind, and false if the view does not have it.
 func (v *View) Kind(k KindName) (Kind, bool) {
 	return v.symbols.findKind(&v.g.kindIndex, v.g.kindTag(k), k)
 }
 
-// KindName returns a kind in words, the zero KindName if the view does not
-// know it.
+// KindName returns a kind in words, or the zero [KindName] if the view does not
+// have it.
 func (v *View) KindName(k Kind) KindName {
 	if int(k) < len(v.kinds) {
 		return v.kinds[k].name
@@ -94,8 +94,8 @@ func (v *View) KindName(k Kind) KindName {
 	return KindName{}
 }
 
-// Node finds a node by its kind and its object's id (rel.Wildcard for the
-// wildcard kind).
+// Node returns the node of a kind and an object id, and false if the view has
+// none. The id of a wildcard kind is [rel.Wildcard].
 func (v *View) Node(k Kind, id string) (Node, bool) {
 	if !v.HasKind(k) {
 		return 0, false
@@ -103,8 +103,9 @@ func (v *View) Node(k Kind, id string) (Node, bool) {
 	return v.nodeOf(v.lookup(v.g, v.kinds[k].typ, id), k)
 }
 
-// Sibling finds the node of another kind of n's object: from "doc:1#viewer" to
-// "doc:1#editor", or to "doc:1" itself. A kind of another type has none.
+// Sibling returns another node of n's object, the one of kind k: for example
+// "doc:1#editor", or "doc:1" itself, for "doc:1#viewer". It returns false if
+// the object has no such node, as with every kind of another type.
 func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 	if k == 0 {
 		return 0, false
@@ -112,16 +113,16 @@ func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 	return v.nodeOf(v.symbols.nameRecord(n), k)
 }
 
-// Name is an object by its name: the way to its nodes of all kinds. It belongs
-// to the view that gave it. The zero Name is of no object and has no nodes.
+// Name identifies an object in the view that returned it. It gives access to
+// the object's nodes of all kinds without another search. The zero Name has no
+// nodes.
 type Name struct{ record []uint32 }
 
-// Knows says whether the view knows a kind.
+// HasKind reports whether the view has a kind.
 func (v *View) HasKind(k Kind) bool { return k != 0 && int(k) < len(v.kinds) }
 
-// Names finds two objects by the ids and by any kind that the view knows of
-// the type of each, in less time than one after the other. An object that the
-// view does not know has the zero Name.
+// Names is like calling [View.Name] for two objects, but both searches wait for
+// memory at the same time.
 func (v *View) Names(a Kind, idA string, b Kind, idB string) (Name, Name) {
 	if !v.HasKind(a) {
 		return Name{}, v.Name(b, idB)
@@ -133,8 +134,8 @@ func (v *View) Names(a Kind, idA string, b Kind, idB string) (Name, Name) {
 	return Name{recordA}, Name{recordB}
 }
 
-// Name finds an object by its id and by any kind of its type that the view
-// knows.
+// Name finds an object by its id. k may be any kind of the object's type. The
+// result is the zero [Name] if the view has no such object or no such kind.
 func (v *View) Name(k Kind, id string) Name {
 	if !v.HasKind(k) {
 		return Name{}
@@ -145,7 +146,7 @@ func (v *View) Name(k Kind, id string) Name {
 // NameOf returns the name of n's object.
 func (v *View) NameOf(n Node) Name { return Name{v.symbols.nameRecord(n)} }
 
-// NodeOf finds the node of a kind of an object, as Sibling does.
+// NodeOf returns the node of kind k of an object, and false if there is none.
 func (v *View) NodeOf(name Name, k Kind) (Node, bool) {
 	if k == 0 {
 		return 0, false
@@ -153,16 +154,17 @@ func (v *View) NodeOf(name Name, k Kind) (Node, bool) {
 	return v.nodeOf(name.record, k)
 }
 
-// Lists are all the lists of one node, for who asks for several of them.
+// Lists gives access to all lists of one node. Reading several of them this way
+// is quicker than [View.Forward], which finds the node's segment each time.
 type Lists struct {
-	segment *segment // nil has none
-	i       uint32
+	segment *segment // nil if the node has no list
+	i       uint32   // the node's place in the segment
 }
 
-// Lists finds the lists of n.
+// Lists returns the lists of n.
 func (v *View) Lists(n Node) Lists { return Lists{v.segment(n), uint32(n) & (blockSize - 1)} }
 
-// Forward is View.Forward of the node.
+// Forward is [View.Forward] for the node.
 func (l Lists) Forward(k Kind) List {
 	if l.segment == nil {
 		return List{}
@@ -170,9 +172,9 @@ func (l Lists) Forward(k Kind) List {
 	return l.segment.list(l.i, forward(k))
 }
 
-// Find returns the edge to x, a node of kind k, in the node's list of that
-// kind. Where the list is long and another may be quicker to search, short is
-// false, and nothing was looked for.
+// Find returns the edge to x, which must be of kind k. If the node's list of
+// that kind is long, the search may be cheaper elsewhere: then Find does not
+// search and short is false.
 func (l Lists) Find(k Kind, x Node) (e Edge, found, short bool) {
 	if l.segment == nil {
 		return 0, false, true
@@ -180,8 +182,9 @@ func (l Lists) Find(k Kind, x Node) (e Edge, found, short bool) {
 	return l.segment.find(l.i, forward(k), x)
 }
 
-// Touch reads where the lists begin, so that they are there when they are
-// wanted. What it returns means nothing.
+// Prefetch reads the memory at which the lists begin, so that a later use does
+// not wait for it. The result is meaningless; using it keeps the compiler from
+// removing the read.
 func (l Lists) Prefetch() uint32 {
 	if l.segment == nil || len(l.segment.words) == 0 {
 		return 0
@@ -189,10 +192,11 @@ func (l Lists) Prefetch() uint32 {
 	return uint32(l.segment.words[min(int(l.i)+2, len(l.segment.words)-1)])
 }
 
-// KindOf returns a node's kind, 0 if the view does not know it.
+// KindOf returns a node's kind, or 0 if the view does not have the node.
 func (v *View) KindOf(n Node) Kind { return v.kindOf(n) }
 
-// ID returns the id of a node's object, "" if the view does not know it.
+// ID returns the id of a node's object, or "" if the view does not have the
+// node.
 func (v *View) ID(n Node) string {
 	if rec := v.symbols.nameRecord(n); rec != nil {
 		return recordID(rec)
@@ -200,39 +204,39 @@ func (v *View) ID(n Node) string {
 	return ""
 }
 
-// Object returns the object that n belongs to.
+// Object returns the object of n.
 func (v *View) Object(n Node) rel.Object {
 	return rel.Object{Type: v.KindName(v.kindOf(n)).Type, ID: v.ID(n)}
 }
 
-// Subject returns what n stands for as a subject.
+// Subject returns n as the subject of a tuple.
 func (v *View) Subject(n Node) rel.Subject {
 	k := v.KindName(v.kindOf(n))
 	return rel.Subject{Type: k.Type, ID: v.ID(n), Relation: k.Relation}
 }
 
-// Forward lists the subjects of kind k that stand in tuples of n, a node of a
+// Forward returns the subjects of kind k in the tuples of n, a node of a
 // relation.
 func (v *View) Forward(n Node, k Kind) List { return v.list(n, forward(k)) }
 
-// Reverse lists the nodes of kind k (relations of objects) in whose tuples n
-// stands as the subject.
+// Reverse returns the nodes of kind k, each a relation of an object, that have
+// a tuple with n as its subject.
 func (v *View) Reverse(n Node, k Kind) List { return v.list(n, reverse(k)) }
 
-// Reversible says that Reverse answers.
+// Reversible returns true: [View.Reverse] works for every node.
 func (v *View) Reversible() bool { return true }
 
-// Err returns nil: a graph's reads do not fail.
+// Err returns nil: reading a view cannot fail.
 func (v *View) Err() error { return nil }
 
-// Probe returns the edge of the tuple object#relation@subject, given by its two
-// nodes, as it stands in object's list. It searches the shorter of the two
-// lists that would hold it.
+// Probe returns the edge of the tuple object#relation@subject, as it is in the
+// object's list. The relation is part of object. Probe searches the shorter of
+// the two lists that would hold the edge.
 func (v *View) Probe(object, subject Node) (Edge, bool) {
 	return v.probe(object, v.kindOf(object), subject, v.kindOf(subject))
 }
 
-const shortList = 16 // searching it costs less than finding another
+const shortList = 16 // searching it costs less than finding another list
 
 func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
 	f := v.Forward(o, ks)
@@ -247,8 +251,8 @@ func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
 	return EdgeTo(s, e.Detailed()), ok
 }
 
-// Detail tells of the tuple object#relation@subject behind a detailed edge, the
-// zero Detail behind any other.
+// Detail returns the condition, context and expiry of the tuple
+// object#relation@subject, or the zero [Detail] if it has none.
 func (v *View) Detail(object, subject Node) Detail {
 	if d, ok := v.details.Get(pair(uint32(object), uint32(subject))); ok {
 		return *d
@@ -256,8 +260,8 @@ func (v *View) Detail(object, subject Node) Detail {
 	return Detail{}
 }
 
-// Attribute returns the value, as canonical JSON, of an attribute of n's
-// object.
+// Attribute returns the value of an attribute of n's object as canonical JSON,
+// and false if the object does not have it.
 func (v *View) Attribute(n Node, name string) (string, bool) {
 	if v.values.Len() == 0 {
 		return "", false
@@ -274,7 +278,7 @@ func (v *View) Attribute(n Node, name string) (string, bool) {
 	return v.values.Get(pair(uint32(plain), a))
 }
 
-// Get returns the tuple with a key.
+// Get returns the tuple with a key, and false if there is none.
 func (v *View) Get(k rel.Key) (rel.Tuple, bool) {
 	o, s, ok := v.keyNodes(k)
 	if !ok {
@@ -291,7 +295,7 @@ func (v *View) Get(k rel.Key) (rel.Tuple, bool) {
 	return t, true
 }
 
-// ends finds the two nodes of a key.
+// keyNodes returns the object's and the subject's node of a key.
 func (v *View) keyNodes(k rel.Key) (o, s Node, ok bool) {
 	ko, ok := v.Kind(ObjectKind(k.Object, k.Relation))
 	if !ok || k.Relation == "" {
@@ -308,7 +312,7 @@ func (v *View) keyNodes(k rel.Key) (o, s Node, ok bool) {
 	return o, s, ok
 }
 
-// live says whether n stands in a tuple or has an attribute.
+// isLive reports whether n is part of a tuple or has an attribute.
 func (v *View) isLive(n Node) bool {
 	if seg := v.segment(n); seg != nil && !seg.empty(uint32(n)&(blockSize-1)) {
 		return true
@@ -327,8 +331,8 @@ func (v *View) hasValues(n Node) (has bool) {
 	return has
 }
 
-// liveName says whether any node of the name at off is live in v, by the nodes
-// that s knows.
+// isNameLive reports whether a node of the name at offset off is live in v. It
+// looks at the nodes that s has.
 func (v *View) isNameLive(s *symbols, off uint32) bool {
 	walk := s.walkNodes(wordsAt(s.names, off))
 	for n := walk.next(); n != 0; n = walk.next() {

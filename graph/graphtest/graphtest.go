@@ -1,8 +1,7 @@
-// Package graphtest makes the data that benchmarks of graph, eval and the
-// root package ask questions of. Its main type is Shape: folders, groups,
-// documents and users in fixed proportions, at any size, from a seed, without
-// holding them in memory. It stores nothing and answers nothing but what
-// follows from its own arithmetic.
+// Package graphtest generates data for the benchmarks of graph, eval and the
+// root package, and questions about it whose answers are known. Its main type
+// is [Shape]: folders, groups, documents and users in fixed proportions, at any
+// size, computed from a seed. It stores nothing and does not use the engine.
 package graphtest
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Model is the OpenFGA model that the tuples of a Shape obey.
+// Model is the OpenFGA model of the tuples of a [Shape].
 const Model = `model
   schema 1.1
 
@@ -35,27 +34,29 @@ type document
     define viewer: [user, group#member] or owner or viewer from parent
 `
 
-// Shape is a world of about Tuples tuples: 0.745 documents a tuple, each with
-// a random parent folder, 0.15 of them besides with an owner; a group of 50
-// members for every 670 tuples; a folder for every 134, seen by two groups;
-// users enough for 0.77 names a tuple. Upon that come the list and fan-out
-// cases, whose number does not grow with Tuples. It is a value; all methods
-// are safe for concurrent use.
+// Shape describes a set of about Tuples tuples. For each tuple there are 0.745
+// documents. Each document has a random parent folder, and one in five has an
+// owner. There is a group of 50 members for every 670 tuples, and a folder,
+// viewed by two groups, for every 134. The tuples name about 0.77 objects each.
+// The list and fan-out cases are added to that; their number does not depend on
+// Tuples. All methods are safe for concurrent use.
 type Shape struct {
-	// Tuples is the size of the proportional part, at least TuplesMin.
+	// Tuples is the size of the proportional part, at least [TuplesMin].
 	Tuples int
-	// UUID makes ids of 36 bytes, as random UUIDs have, instead of short ones.
+	// UUID makes ids of 36 bytes, like those of random UUIDs, instead of short
+	// ones.
 	UUID bool
-	// Fan is the number of groups in each fan-out case; 0 leaves them out.
+	// Fan is the number of groups in each fan-out case; 0 omits these cases.
 	Fan int
-	// Lists is the number of users with lists of 100 and of 1,000 documents;
-	// 0 leaves them out.
+	// Lists is the number of users with a list of 100 documents, and of those
+	// with a list of 1,000; 0 omits these cases.
 	Lists int
-	// Seed makes another world of the same shape.
+	// Seed selects one of many data sets of the same shape.
 	Seed uint64
 }
 
-// TuplesMin is the least Tuples of a Shape: enough users for a group.
+// TuplesMin is the smallest [Shape]: with it there are enough users for a
+// group.
 const TuplesMin = 4_000
 
 const (
@@ -63,44 +64,44 @@ const (
 	fanFew          = 5 // groups on the small side of a fan-out case
 )
 
-// Documents, Folders, Groups and Users count the proportional part.
+// Documents returns the number of documents in the proportional part.
 func (s Shape) Documents() int { return s.Tuples * 745 / 1000 }
 
-// Folders counts the folders.
+// Folders returns the number of folders.
 func (s Shape) Folders() int { return s.Tuples / 134 }
 
-// Groups counts the groups.
+// Groups returns the number of groups.
 func (s Shape) Groups() int { return s.Tuples / 670 }
 
-// Users counts the users.
+// Users returns the number of users.
 func (s Shape) Users() int { return s.Tuples / 67 }
 
-// Document, Folder, Group and User name the i-th of their type.
+// Document returns the i-th document.
 func (s Shape) Document(i int) rel.Object { return rel.Object{Type: "document", ID: s.id('d', i)} }
 
-// Folder names the i-th folder.
+// Folder returns the i-th folder.
 func (s Shape) Folder(i int) rel.Object { return rel.Object{Type: "folder", ID: s.id('f', i)} }
 
-// Group names the i-th group.
+// Group returns the i-th group.
 func (s Shape) Group(i int) rel.Object { return rel.Object{Type: "group", ID: s.id('g', i)} }
 
-// User names the i-th user.
+// User returns the i-th user.
 func (s Shape) User(i int) rel.Object { return rel.Object{Type: "user", ID: s.id('u', i)} }
 
-// Parent returns the folder of document i.
+// Parent returns the number of document i's folder.
 func (s Shape) Parent(i int) int { return s.pick('p', i, s.Folders()) }
 
-// Owner returns the user that owns document i, or false.
+// Owner returns the number of document i's owner, and false if it has none.
 func (s Shape) Owner(i int) (int, bool) {
 	// 0.15 of the tuples over 0.745 of them are close to one document in five.
 	return s.pick('o', i, s.Users()), i%5 == 0
 }
 
-// Member returns the j-th of the 50 members of group i.
+// Member returns the number of the j-th of the 50 members of group i.
 func (s Shape) Member(i, j int) int { return (s.pick('m', i, s.Users()) + j) % s.Users() }
 
-// Viewer returns the first or second (j is 0 or 1) of the groups that see
-// folder i; the two differ where there are two groups.
+// Viewer returns the number of one of the two groups that view folder i. j is 0
+// or 1; the groups differ if there are at least two.
 func (s Shape) Viewer(i, j int) int {
 	first := s.pick('v', i, s.Groups())
 	if j == 0 || s.Groups() == 1 {
@@ -109,20 +110,21 @@ func (s Shape) Viewer(i, j int) int {
 	return (first + 1 + s.pick('w', i, s.Groups()-1)) % s.Groups()
 }
 
-// InGroup says whether user u is one of the 50 members of group i.
+// InGroup reports whether user u is one of the 50 members of group i.
 func (s Shape) InGroup(i, u int) bool {
 	return (u-s.pick('m', i, s.Users())+s.Users())%s.Users() < membersPerGroup
 }
 
-// Sees says whether user u has document i through its folder's groups.
+// Sees reports whether user u views document i through the groups of its
+// folder.
 func (s Shape) Sees(i, u int) bool {
 	f := s.Parent(i)
 	return s.InGroup(s.Viewer(f, 0), u) || s.InGroup(s.Viewer(f, 1), u)
 }
 
-// All yields every tuple of s, each once: groups, folders, documents, with those
-// of the list cases spread among them, then the rest of the list and fan-out
-// cases.
+// All returns every tuple of s once: groups, folders and documents, with the
+// documents of the list cases spread among them, then the rest of the list
+// cases and the fan-out cases.
 func (s Shape) All() iter.Seq[rel.Tuple] {
 	return func(yield func(rel.Tuple) bool) {
 		_ = s.groups(yield) && s.folders(yield) && s.documents(yield) && s.lists(yield) && s.fans(yield)
@@ -179,14 +181,14 @@ const (
 	listLong  = 1000
 )
 
-// ListUser names the i-th user whose list of documents through "viewer" has
-// exactly n entries, n being 100 or 1,000.
+// ListUser returns the i-th user who views exactly n documents. n is 100 or
+// 1,000.
 func (s Shape) ListUser(n, i int) rel.Object {
 	return rel.Object{Type: "user", ID: "list" + strconv.Itoa(n) + "-" + strconv.Itoa(i)}
 }
 
-// lists gives each list user a group of his own, that sees one folder for
-// every 100 documents, in which nobody else has a part.
+// lists yields the groups and folders of the list cases. Each list user has a
+// group with no other members, which views one folder for every 100 documents.
 func (s Shape) lists(yield func(rel.Tuple) bool) bool {
 	for i := range s.Lists {
 		for _, n := range []int{listShort, listLong} {
@@ -209,9 +211,9 @@ func (s Shape) listFolder(n, i, j int) rel.Object {
 	return rel.Object{Type: "folder", ID: s.ListUser(n, i).ID + "-" + strconv.Itoa(j/listShort)}
 }
 
-// listRound yields the j-th document of every long list, and for some j one of
-// every short list: so that a list's documents stand far from each other among
-// all the others, as they do where they were written one by one.
+// listRound yields the j-th document of every long list and, for every tenth j,
+// one document of every short list. In this way the documents of a list are far
+// from each other among all documents, as if they were written one by one.
 func (s Shape) listRound(j int, yield func(rel.Tuple) bool) bool {
 	const every = listLong / listShort
 	for i := range s.Lists {
@@ -231,19 +233,23 @@ func (s Shape) listRound(j int, yield func(rel.Tuple) bool) bool {
 	return true
 }
 
-// The fan-out cases: FanUser is in 5 groups and FanDocument is shared with Fan
-// groups; MirrorUser is in Fan groups and MirrorDocument is shared with 5.
-// Check(FanUser, viewer, FanDocument) and its mirror are false; with the
-// Allowed documents, that one common group reaches, they are true.
+// FanUser returns a user in 5 groups.
+//
+// The fan-out cases are: FanUser and FanDocument, which is shared with Fan
+// groups; MirrorUser, who is in Fan groups, and MirrorDocument, which is shared
+// with 5. The user views the document only if it is the allowed one, through
+// the one group that they have in common.
 func (s Shape) FanUser() rel.Object { return rel.Object{Type: "user", ID: "fan"} }
 
-// FanDocument is shared with Fan groups, one of them FanUser's if allowed.
+// FanDocument returns a document that is shared with Fan groups. If allowed is
+// true, it is also shared with one of FanUser's groups.
 func (s Shape) FanDocument(allowed bool) rel.Object { return fanDocument("fan", allowed) }
 
-// MirrorUser is in Fan groups.
+// MirrorUser returns a user in Fan groups.
 func (s Shape) MirrorUser() rel.Object { return rel.Object{Type: "user", ID: "mirror"} }
 
-// MirrorDocument is shared with 5 groups, one of them MirrorUser's if allowed.
+// MirrorDocument returns a document that is shared with 5 groups. If allowed is
+// true, one more of its groups has MirrorUser as a member.
 func (s Shape) MirrorDocument(allowed bool) rel.Object { return fanDocument("mirror", allowed) }
 
 func fanDocument(name string, allowed bool) rel.Object {
@@ -280,16 +286,16 @@ func (s Shape) fans(yield func(rel.Tuple) bool) bool {
 		yield(tuple(s.MirrorDocument(true), "viewer", members(group("many", s.Fan/2))))
 }
 
-// Question is one question by words, with its answer.
+// Question is a check with its known result.
 type Question struct {
 	Object   rel.Object
 	Relation string
 	Subject  rel.Subject
-	Allowed  bool
+	Allowed  bool // whether the subject has the relation
 }
 
-// Direct returns n questions that one stored tuple decides ("owner" of a
-// document), uniformly random, half of them allowed.
+// Direct returns n random questions that one stored tuple decides: "owner" of a
+// document. Half of them are allowed.
 func (s Shape) Direct(n int) []Question {
 	qs := make([]Question, 0, n)
 	for i := range n {
@@ -304,9 +310,9 @@ func (s Shape) Direct(n int) []Question {
 	return qs
 }
 
-// ThreeHop returns n questions that take the way document, folder, group,
-// user ("viewer" of a document that the user does not own), uniformly random,
-// half of them allowed.
+// ThreeHop returns n random questions that need three hops, from document to
+// folder to group to user: "viewer" of a document that the user does not own.
+// Half of them are allowed.
 func (s Shape) ThreeHop(n int) []Question {
 	qs := make([]Question, 0, n)
 	for i := 0; len(qs) < n; i++ {
@@ -332,12 +338,13 @@ func members(g rel.Object) rel.Subject {
 	return rel.Subject{Type: g.Type, ID: g.ID, Relation: "member"}
 }
 
-// pick is a random number below n that depends on the seed, a purpose and i.
+// pick returns a random number below n that depends only on the seed, the
+// purpose and i.
 func (s Shape) pick(purpose byte, i, n int) int {
 	return int(mix(s.Seed^uint64(purpose)<<56^uint64(i)) % uint64(n))
 }
 
-// id is the name of the i-th thing of a kind.
+// id returns the id of the i-th object of a kind.
 func (s Shape) id(kind byte, i int) string {
 	var buf [36]byte
 	if !s.UUID {
@@ -356,8 +363,8 @@ func (s Shape) id(kind byte, i int) string {
 	return string(buf[:])
 }
 
-// mix is a bijection of 64 bits that looks random (two rounds of
-// xor, shift and multiply by odd constants).
+// mix is a bijection of 64-bit numbers whose result looks random: two rounds of
+// xor, shift and multiplication by an odd constant.
 func mix(x uint64) uint64 {
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
