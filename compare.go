@@ -9,6 +9,9 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -24,8 +27,8 @@ type differing struct {
 
 // side is one of the two views that are compared.
 type side struct {
-	view  *view
-	ready *readySchema
+	view  *snapshot.View
+	ready *snapshot.BoundSchema
 	env   eval.Env
 }
 
@@ -74,15 +77,15 @@ type changedTuple struct {
 	inA, inB      bool
 }
 
-func (s *Store) newComparison(ctx context.Context, p *PermissionSelector, a, b *view, d *differing) (*comparison, error) {
+func (s *Store) newComparison(ctx context.Context, p *PermissionSelector, a, b *snapshot.View, d *differing) (*comparison, error) {
 	c := &comparison{s: s, p: *p, causes: map[string][]int{}}
-	later, err := s.ready(ctx, b, p.ObjectType, d.schemaID)
+	later, err := s.timeline.Schema(ctx, b, p.ObjectType, d.schemaID)
 	if err != nil {
 		return nil, err
 	}
 	earlier := later
 	if d.schemaID == "" {
-		earlier, err = s.ready(ctx, a, p.ObjectType, "")
+		earlier, err = s.timeline.Schema(ctx, a, p.ObjectType, "")
 		if errors.Is(err, ErrNoSchema) {
 			earlier, err = nil, nil // before the first schema nobody had anything
 		}
@@ -90,14 +93,14 @@ func (s *Store) newComparison(ctx context.Context, p *PermissionSelector, a, b *
 			return nil, err
 		}
 	}
-	bounds := s.engine.within(d.bounds)
-	c.a = side{a, earlier, eval.Env{Now: a.head.Time, Context: d.context, Bounds: bounds}}
-	c.b = side{b, later, eval.Env{Now: b.head.Time, Context: d.context, Bounds: bounds}}
-	if err := s.engine.validContext(c.b.ready, d.context, nil, nil); err != nil {
+	bounds := s.timeline.Runtime.Bounds.Query(d.bounds)
+	c.a = side{a, earlier, eval.Env{Now: a.Head.Time, Context: d.context, Bounds: bounds}}
+	c.b = side{b, later, eval.Env{Now: b.Head.Time, Context: d.context, Bounds: bounds}}
+	if err := query.ValidInput(&s.timeline.Runtime.Bounds, c.b.ready, &QueryOptions{Context: d.context}); err != nil {
 		return nil, err
 	}
 	c.narrow, c.wanted = setOf(p.Objects), setOf(p.Subjects)
-	c.everything = c.a.ready == nil || c.a.ready.info.id != c.b.ready.info.id
+	c.everything = c.a.ready == nil || c.a.ready.Info.ID != c.b.ready.Info.ID
 	return c, c.names()
 }
 
@@ -116,7 +119,7 @@ func setOf(ids []string) map[string]bool {
 // names finds the permission in the later schema, whose words the question is
 // asked in.
 func (c *comparison) names() error {
-	sc := c.b.ready.schema
+	sc := c.b.ready.Schema
 	if _, ok := sc.Type(c.p.ObjectType); !ok {
 		return &eval.NameError{Err: eval.ErrNoType, Type: c.p.ObjectType}
 	}
@@ -152,9 +155,9 @@ func (c *comparison) between(ctx context.Context) error {
 // all takes every object of the type that either side knows.
 func (c *comparison) all() error {
 	c.groups = append(c.groups, cause{everybody: true})
-	for _, v := range []*view{c.a.view, c.b.view} {
-		for n := range v.graph.Objects(c.p.ObjectType) {
-			if err := c.caused(v.graph.ID(n), 0); err != nil {
+	for _, v := range []*snapshot.View{c.a.view, c.b.view} {
+		for n := range v.Graph.Objects(c.p.ObjectType) {
+			if err := c.caused(v.Graph.ID(n), 0); err != nil {
 				return err
 			}
 		}
@@ -169,24 +172,24 @@ func (c *comparison) caused(id string, group int) error {
 	if list := c.causes[id]; len(list) == 0 || list[len(list)-1] != group {
 		c.causes[id] = append(list, group)
 	}
-	return over("DifferencePlaces", len(c.causes), c.s.engine.opts.Bounds.DifferencePlaces)
+	return errs.CheckBound("DifferencePlaces", len(c.causes), c.s.timeline.Runtime.Bounds.DifferencePlaces)
 }
 
 // reached walks from what changed to the objects of the permission.
 func (c *comparison) reached(keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}) error {
-	if c.s.expiring.Load() {
+	if c.s.timeline.HasExpiring() {
 		keys = maps.Clone(keys) // which several may share
-		for _, v := range []*view{c.a.view, c.b.view} {
-			for t := range v.graph.Expiring() {
+		for _, v := range []*snapshot.View{c.a.view, c.b.view} {
+			for t := range v.Graph.Expiring() {
 				if t.Expires > c.a.env.Now && t.Expires <= c.b.env.Now {
 					keys[t.Key()] = struct{}{}
 				}
 			}
 		}
 	}
-	left := c.s.engine.opts.Bounds.DifferencePlaces
+	left := c.s.timeline.Runtime.Bounds.DifferencePlaces
 	for at, tuples := range c.changed(keys) {
-		rd, ok := c.b.ready.schema.Relation(at.typ, at.relation)
+		rd, ok := c.b.ready.Schema.Relation(at.typ, at.relation)
 		if !ok {
 			continue // the schema, the same on both sides, does not know it
 		}
@@ -194,7 +197,7 @@ func (c *comparison) reached(keys map[rel.Key]struct{}, attributes map[rel.Attri
 			return err
 		}
 	}
-	d, err := c.b.ready.dependents(c.b.view.graph.Lineage())
+	d, err := dependentsFor(c.b.ready, c.b.view.Graph.Lineage())
 	if err != nil {
 		return err
 	}
@@ -206,7 +209,7 @@ func (c *comparison) reached(keys map[rel.Key]struct{}, attributes map[rel.Attri
 		seen[at.Object] = true
 		var starts []schema.RelationID
 		for _, id := range d.valued {
-			if r := &c.b.ready.schema.Relations[id]; c.b.ready.schema.Types[r.Type].Name == at.Object.Type {
+			if r := &c.b.ready.Schema.Relations[id]; c.b.ready.Schema.Types[r.Type].Name == at.Object.Type {
 				starts = append(starts, id)
 			}
 		}
@@ -226,8 +229,8 @@ func (c *comparison) changed(keys map[rel.Key]struct{}) map[relationOf][]changed
 	out := map[relationOf][]changedTuple{}
 	for k := range keys {
 		var t changedTuple
-		t.before, t.inA = c.a.view.graph.Get(k)
-		t.after, t.inB = c.b.view.graph.Get(k)
+		t.before, t.inA = c.a.view.Graph.Get(k)
+		t.after, t.inB = c.b.view.Graph.Get(k)
 		t.inA = t.inA && !t.before.Expired(c.a.env.Now)
 		t.inB = t.inB && !t.after.Expired(c.b.env.Now)
 		if t.inA != t.inB || t.inA && (t.before.Condition != t.after.Condition || t.before.Context != t.after.Context) {
@@ -241,8 +244,8 @@ func (c *comparison) changed(keys map[rel.Key]struct{}) map[relationOf][]changed
 // differs says whether an attribute has another value.
 func (c *comparison) differs(at rel.Attribute) bool {
 	var values [2]string
-	for i, v := range []*view{c.a.view, c.b.view} {
-		for a := range v.graph.Attributes(at.Object.Type, at.Object.ID, at.Name) {
+	for i, v := range []*snapshot.View{c.a.view, c.b.view} {
+		for a := range v.Graph.Attributes(at.Object.Type, at.Object.ID, at.Name) {
 			values[i] = a.Value
 		}
 	}
@@ -251,7 +254,7 @@ func (c *comparison) differs(at rel.Attribute) bool {
 
 // from walks from relations of an object that changed.
 func (c *comparison) from(o rel.Object, starts []schema.RelationID, why cause, left *int) error {
-	r, err := newReach(c.b.ready, *left, c.a.view.graph, c.b.view.graph)
+	r, err := newReach(c.b.ready, *left, c.a.view.Graph, c.b.view.Graph)
 	if err != nil {
 		return err
 	}
@@ -264,8 +267,8 @@ func (c *comparison) from(o rel.Object, starts []schema.RelationID, why cause, l
 	}
 	r.run()
 	if *left -= len(r.seen); r.full {
-		most := c.s.engine.opts.Bounds.DifferencePlaces
-		return over("DifferencePlaces", most+1, most)
+		most := c.s.timeline.Runtime.Bounds.DifferencePlaces
+		return errs.CheckBound("DifferencePlaces", most+1, most)
 	}
 	group := -1
 	for _, p := range r.queue {
@@ -431,7 +434,7 @@ func (c *comparison) ask(ctx context.Context, s *side, q eval.Question) (expr.Tr
 	}
 	c.left--
 	c.checked++
-	answer, err := s.ready.binding.Check(ctx, s.view.graph, q, &s.env)
+	answer, err := s.ready.Binding.Check(ctx, s.view.Graph, q, &s.env)
 	if errors.Is(err, eval.ErrNoType) || errors.Is(err, eval.ErrNoRelation) {
 		return expr.False, nil, nil
 	}
@@ -474,7 +477,7 @@ func (c *comparison) list(ctx context.Context, s *side, q eval.ListSubjectsQuest
 	}
 	c.left--
 	c.checked++
-	l, err := s.ready.binding.ListSubjects(ctx, s.view.graph, q, &s.env)
+	l, err := s.ready.Binding.ListSubjects(ctx, s.view.Graph, q, &s.env)
 	if errors.Is(err, eval.ErrNoType) || errors.Is(err, eval.ErrNoRelation) {
 		return eval.SubjectList{}, nil
 	}
@@ -531,20 +534,20 @@ func (c *comparison) brings(ctx context.Context, g *cause, t *rel.Tuple, s *side
 			return err
 		}
 	}
-	rd, ok := s.ready.schema.Relation(t.Object.Type, t.Relation)
+	rd, ok := s.ready.Schema.Relation(t.Object.Type, t.Relation)
 	if !ok {
 		return nil
 	}
-	d, err := s.ready.dependents(s.view.graph.Lineage())
+	d, err := dependentsFor(s.ready, s.view.Graph.Lineage())
 	if err != nil {
 		return err
 	}
 	targets := map[schema.RelationID]bool{}
 	for _, over := range d.over[rd.ID] {
-		arrowTargets(s.ready.schema.Relations[over].Expr, rd.ID, kindOf(s.ready.schema, sub), targets)
+		arrowTargets(s.ready.Schema.Relations[over].Expr, rd.ID, kindOf(s.ready.Schema, sub), targets)
 	}
 	for id := range targets {
-		target := &s.ready.schema.Relations[id]
+		target := &s.ready.Schema.Relations[id]
 		if target.Hidden {
 			g.everybody = true // an expression, which no list can be asked for
 			return nil

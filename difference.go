@@ -7,6 +7,8 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -98,22 +100,22 @@ func (p *PermissionSelector) validate() error {
 // exceptMax bounds the exceptions that are named; PermissionChange tells of it.
 const exceptMax = 100
 
-func (r *DifferenceRequest) digest() digest {
-	var d digester
-	d.text("difference")
-	d.permission(&r.PermissionSelector)
-	d.text(r.SchemaID)
-	d.values(r.Context)
-	d.bounds(r.Bounds)
-	return d.sum()
+func (r *DifferenceRequest) digest() snapshot.Digest {
+	var d snapshot.Digester
+	d.Text("difference")
+	digestSelector(&d, &r.PermissionSelector)
+	d.Text(r.SchemaID)
+	d.Values(r.Context)
+	d.Bounds(r.Bounds)
+	return d.Sum()
 }
 
-func (d *digester) permission(p *PermissionSelector) {
-	d.text(p.ObjectType, p.Relation, p.SubjectType, p.SubjectRelation)
+func digestSelector(d *snapshot.Digester, p *PermissionSelector) {
+	d.Text(p.ObjectType, p.Relation, p.SubjectType, p.SubjectRelation)
 	for _, list := range [...][]string{p.Objects, p.Subjects} {
-		d.flag(list == nil)
-		d.number(len(list))
-		d.text(list...)
+		d.Flag(list == nil)
+		d.Number(len(list))
+		d.Text(list...)
 	}
 }
 
@@ -129,66 +131,66 @@ func (d *digester) permission(p *PermissionSelector) {
 // context, not with revisions, and shows nothing here.
 func (s *Store) Difference(ctx context.Context, r DifferenceRequest) (DifferenceResult, error) {
 	const op = "difference"
-	limit, err := s.pageLimit(r.Limit)
+	limit, err := s.timeline.Runtime.Bounds.Page(r.Limit)
 	if err == nil {
 		err = r.PermissionSelector.validate()
 	}
 	if err != nil {
-		return DifferenceResult{}, failed(op, s.id, err)
+		return DifferenceResult{}, errs.Wrap(op, s.ID(), err)
 	}
 	a, b, after, err := s.bothSides(ctx, &r)
 	if err != nil {
-		return DifferenceResult{}, failed(op, s.id, err)
+		return DifferenceResult{}, errs.Wrap(op, s.ID(), err)
 	}
 	c, err := s.newComparison(ctx, &r.PermissionSelector, a, b, &differing{schemaID: r.SchemaID, context: r.Context, bounds: r.Bounds})
 	if err != nil {
-		return DifferenceResult{}, failed(op, s.id, err)
+		return DifferenceResult{}, errs.Wrap(op, s.ID(), err)
 	}
-	c.limit, c.after, c.left = limit, after, s.engine.opts.Bounds.DifferenceChecks
-	if a.head.Revision < b.head.Revision {
+	c.limit, c.after, c.left = limit, after, s.timeline.Runtime.Bounds.DifferenceChecks
+	if a.Head.Revision < b.Head.Revision {
 		if err := c.between(ctx); err != nil {
-			return DifferenceResult{}, failed(op, s.id, err)
+			return DifferenceResult{}, errs.Wrap(op, s.ID(), err)
 		}
 		if err := c.compare(ctx); err != nil {
-			return DifferenceResult{}, failed(op, s.id, err)
+			return DifferenceResult{}, errs.Wrap(op, s.ID(), err)
 		}
 	}
-	out := DifferenceResult{Changes: c.changes, UnknownCount: c.undecided, From: s.tokenAt(a.head), To: s.tokenAt(b.head), Checked: c.checked}
+	out := DifferenceResult{Changes: c.changes, UnknownCount: c.undecided, From: s.timeline.Token(a.Head), To: s.timeline.Token(b.Head), Checked: c.checked}
 	if c.more {
-		out.Next = s.cursorText(b, r.digest(), c.position(a))
+		out.Next = s.timeline.Cursor(b, r.digest(), c.position(a))
 	}
 	return out, nil
 }
 
 // bothSides finds the views of a request, by its revisions or its cursor.
-func (s *Store) bothSides(ctx context.Context, r *DifferenceRequest) (a, b *view, after differencePlace, err error) {
+func (s *Store) bothSides(ctx context.Context, r *DifferenceRequest) (a, b *snapshot.View, after differencePlace, err error) {
 	for try := 0; ; try++ {
 		if r.Cursor != "" {
 			a, b, after, err = s.resumed(ctx, r)
-		} else if b, err = s.at(ctx, r.To); err == nil {
-			a, err = s.at(ctx, r.From)
+		} else if b, err = s.timeline.At(ctx, r.To); err == nil {
+			a, err = s.timeline.At(ctx, r.From)
 		}
 		if err != nil {
 			return nil, nil, after, err
 		}
-		if a.head.Revision > b.head.Revision {
+		if a.Head.Revision > b.Head.Revision {
 			return nil, nil, after, fmt.Errorf("%w: From is later than To", ErrInvalidRequest)
 		}
-		if a.graph.Lineage() == b.graph.Lineage() {
+		if a.Graph.Lineage() == b.Graph.Lineage() {
 			break
 		}
 		// One was made before the graph was compacted, the other after. The newer
 		// lineage has both.
-		if s.past.clear(); try == 3 {
+		if s.timeline.ClearPast(); try == 3 {
 			return nil, nil, after, fmt.Errorf("%w: the graph is compacted again and again", ErrLoading)
 		}
 	}
-	past := func(v *view) *view { p := *v; p.past = true; return &p }
+	past := func(v *snapshot.View) *snapshot.View { p := *v; p.Past = true; return &p }
 	return past(a), past(b), after, nil
 }
 
-func (s *Store) resumed(ctx context.Context, r *DifferenceRequest) (a, b *view, after differencePlace, err error) {
-	b, position, err := s.pinned(ctx, Consistency{}, r.Cursor, r.digest)
+func (s *Store) resumed(ctx context.Context, r *DifferenceRequest) (a, b *snapshot.View, after differencePlace, err error) {
+	b, position, err := s.timeline.Pinned(ctx, Consistency{}, r.Cursor, r.digest)
 	if err != nil {
 		return nil, nil, after, err
 	}
@@ -196,7 +198,7 @@ func (s *Store) resumed(ctx context.Context, r *DifferenceRequest) (a, b *view, 
 	if err != nil {
 		return nil, nil, after, err
 	}
-	a, err = s.atToken(ctx, token, true)
+	a, err = s.timeline.AtToken(ctx, token, true)
 	return a, b, after, err
 }
 
@@ -209,18 +211,18 @@ type differencePlace struct {
 
 // position says what a cursor says besides the later side: the earlier side and
 // the place that the page ends at.
-func (c *comparison) position(a *view) []byte {
-	out := tokenParts{c.s.incarnation, a.head.Revision, markOf(a.head.Hash)}.append(nil)
+func (c *comparison) position(a *snapshot.View) []byte {
+	out := c.s.timeline.TokenParts(a.Head).Append(nil)
 	out = binary.AppendUvarint(out, uint64(len(c.last.object)))
 	return append(append(out, c.last.object...), c.last.subject...)
 }
 
-func readDifferencePosition(b []byte) (token tokenParts, p differencePlace, err error) {
+func readDifferencePosition(b []byte) (token snapshot.TokenParts, p differencePlace, err error) {
 	bad := fmt.Errorf("%w: malformed", ErrCursor)
-	if len(b) < tokenBytes {
+	if len(b) < snapshot.TokenBytes {
 		return token, p, bad
 	}
-	token, b = parseParts(b), b[tokenBytes:]
+	token, b = snapshot.ParseTokenParts(b), b[snapshot.TokenBytes:]
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {
 		return token, p, bad
@@ -237,18 +239,18 @@ func compareIDs(a, b string) int { return eval.PositionOf(a).Compare(eval.Positi
 
 // keysBetween reads from the log what changed between two revisions: tuples
 // and attributes, by their keys, each once.
-func (s *Store) keysBetween(ctx context.Context, a, b *view) (keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}, err error) {
+func (s *Store) keysBetween(ctx context.Context, a, b *snapshot.View) (keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}, err error) {
 	keys, attributes = map[rel.Key]struct{}{}, map[rel.Attribute]struct{}{}
-	most := s.engine.opts.Bounds.DifferenceChanges
-	for e, err := range s.engine.driver.Entries(ctx, s.id, a.head.Revision+1) {
+	most := s.timeline.Runtime.Bounds.DifferenceChanges
+	for e, err := range s.timeline.Runtime.Driver.Entries(ctx, s.ID(), a.Head.Revision+1) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if e.Revision > b.head.Revision {
+		if e.Revision > b.Head.Revision {
 			break
 		}
 		collectKeys(e.Changes, a, keys, attributes)
-		if err := over("DifferenceChanges", len(keys)+len(attributes), most); err != nil {
+		if err := errs.CheckBound("DifferenceChanges", len(keys)+len(attributes), most); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -257,7 +259,7 @@ func (s *Store) keysBetween(ctx context.Context, a, b *view) (keys map[rel.Key]s
 
 // collectKeys adds what an entry's changes touch. What a filter removes was
 // there at the earlier side, or was added since and is known from that.
-func collectKeys(changes []storage.Change, a *view, keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}) {
+func collectKeys(changes []storage.Change, a *snapshot.View, keys map[rel.Key]struct{}, attributes map[rel.Attribute]struct{}) {
 	for i := range changes {
 		switch ch := &changes[i]; ch.Kind {
 		case storage.TupleAdd, storage.TupleRemove:
@@ -268,11 +270,11 @@ func collectKeys(changes []storage.Change, a *view, keys map[rel.Key]struct{}, a
 			f := &ch.Filter
 			switch f.Target {
 			case storage.FilterTuples:
-				for _, t := range a.graph.Tuples(f.Tuple, noPosition) {
+				for _, t := range a.Graph.Tuples(f.Tuple, noPosition) {
 					keys[t.Key()] = struct{}{}
 				}
 			case storage.FilterAttributes:
-				for at := range a.graph.Attributes(f.ObjectType, f.ObjectID, f.Name) {
+				for at := range a.Graph.Attributes(f.ObjectType, f.ObjectID, f.Name) {
 					attributes[rel.Attribute{Object: at.Object, Name: at.Name}] = struct{}{}
 				}
 			}

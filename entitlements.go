@@ -7,6 +7,9 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -62,22 +65,22 @@ type UnknownRelation struct {
 // questions that come of it is bounded by Bounds.BatchItems.
 func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (EntitlementsResult, error) {
 	const op = "entitlements"
-	most := s.engine.opts.Bounds.BatchItems
-	if err := over("BatchItems", len(r.Objects)*max(len(r.Relations), 1), most); err != nil {
-		return EntitlementsResult{}, failed(op, s.id, err)
+	most := s.timeline.Runtime.Bounds.BatchItems
+	if err := errs.CheckBound("BatchItems", len(r.Objects)*max(len(r.Relations), 1), most); err != nil {
+		return EntitlementsResult{}, errs.Wrap(op, s.ID(), err)
 	}
-	v, err := s.at(ctx, r.Consistency)
+	v, err := s.timeline.At(ctx, r.Consistency)
 	if err != nil {
-		return EntitlementsResult{}, failed(op, s.id, err)
+		return EntitlementsResult{}, errs.Wrap(op, s.ID(), err)
 	}
-	out := EntitlementsResult{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
-	w := entitling{s: s, ctx: ctx, view: v, request: &r, left: most, env: eval.Env{Now: s.nowOf(v), Context: r.Context,
-		Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.engine.within(r.Bounds)}}
+	out := EntitlementsResult{Objects: make([]ObjectEntitlements, len(r.Objects)), Revision: v.Head.Revision, Token: s.timeline.Token(v.Head)}
+	w := entitling{s: s, ctx: ctx, view: v, request: &r, left: most, env: eval.Env{Now: s.timeline.Now(v), Context: r.Context,
+		Tuples: r.Tuples, Attributes: r.Attributes, Bounds: s.timeline.Runtime.Bounds.Query(r.Bounds)}}
 	for i := range r.Objects {
 		o := &out.Objects[i]
 		o.Object = r.Objects[i]
 		if err := w.object(o, &out.Stats); err != nil {
-			return EntitlementsResult{}, failed(op, s.id, err)
+			return EntitlementsResult{}, errs.Wrap(op, s.ID(), err)
 		}
 	}
 	return out, nil
@@ -87,14 +90,14 @@ func (s *Store) Entitlements(ctx context.Context, r EntitlementsRequest) (Entitl
 type entitling struct {
 	s       *Store
 	ctx     context.Context
-	view    *view
+	view    *snapshot.View
 	request *EntitlementsRequest
 	env     eval.Env
 	left    int // questions that may still be asked
 
 	// What follows is of the last object's type, since most requests have one.
 	typ    string
-	ready  *readySchema
+	ready  *snapshot.BoundSchema
 	err    error
 	reader eval.Reader
 	names  []string
@@ -118,16 +121,16 @@ type entitling struct {
 // returned.
 func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 	if err := w.prepare(o.Object.Type); err != nil {
-		o.Err = failed("check", w.s.id, err)
+		o.Err = errs.Wrap("check", w.s.ID(), err)
 		return w.ctx.Err()
 	}
 	q := eval.Question{Object: o.Object, Subject: w.request.Subject}
-	if o.Err = failed("check", w.s.id, validQuestion(&q.Object, &q.Subject)); o.Err != nil {
+	if o.Err = errs.Wrap("check", w.s.ID(), query.ValidQuestion(&q.Object, &q.Subject)); o.Err != nil {
 		return nil
 	}
 	if w.left -= len(w.names); w.left < 0 {
-		most := w.s.engine.opts.Bounds.BatchItems
-		return over("BatchItems", most-w.left, most)
+		most := w.s.timeline.Runtime.Bounds.BatchItems
+		return errs.CheckBound("BatchItems", most-w.left, most)
 	}
 	clear(w.truth)
 	for _, i := range w.order {
@@ -146,8 +149,8 @@ func (w *entitling) object(o *ObjectEntitlements, stats *eval.Stats) error {
 		}
 		var err error
 		q.Relation = w.names[i]
-		if *answer, err = w.ready.binding.Check(w.ctx, w.reader, q, &w.env); err != nil {
-			o.Err = failed("check", w.s.id, err)
+		if *answer, err = w.ready.Binding.Check(w.ctx, w.reader, q, &w.env); err != nil {
+			o.Err = errs.Wrap("check", w.s.ID(), err)
 			return w.ctx.Err()
 		}
 		stats.Probes += answer.Stats.Probes
@@ -182,27 +185,27 @@ func (w *entitling) prepare(typ string) error {
 		return w.err
 	}
 	r := w.request
-	w.typ, w.names, w.reader = typ, r.Relations, w.view.graph
-	if w.ready, w.err = w.s.ready(w.ctx, w.view, typ, r.SchemaID); w.err != nil {
+	w.typ, w.names, w.reader = typ, r.Relations, w.view.Graph
+	if w.ready, w.err = w.s.timeline.Schema(w.ctx, w.view, typ, r.SchemaID); w.err != nil {
 		return w.err
 	}
-	if w.err = w.s.engine.validContext(w.ready, r.Context, r.Tuples, r.Attributes); w.err != nil {
+	if w.err = query.ValidInput(&w.s.timeline.Runtime.Bounds, w.ready, &r.QueryOptions); w.err != nil {
 		return w.err
 	}
 	if len(r.Tuples)+len(r.Attributes) > 0 {
 		w.env.Tuples, w.env.Attributes = nil, nil
-		w.reader, w.err = eval.Overlay(w.ready.schema, w.view.graph, r.Tuples, r.Attributes)
+		w.reader, w.err = eval.Overlay(w.ready.Schema, w.view.Graph, r.Tuples, r.Attributes)
 		if w.err != nil {
 			return w.err
 		}
 	}
-	t, ok := w.ready.schema.Type(typ)
+	t, ok := w.ready.Schema.Type(typ)
 	if !ok {
 		w.err = &eval.NameError{Err: eval.ErrNoType, Type: typ}
 		return w.err
 	}
 	if r.Relations == nil {
-		w.names = namesOf(w.ready.schema, t, r.Permissions)
+		w.names = namesOf(w.ready.Schema, t, r.Permissions)
 	}
 	return w.share(t)
 }
@@ -216,30 +219,30 @@ func (w *entitling) share(t *schema.Type) error {
 		w.order[i] = i
 	}
 	r := w.request
-	d, err := w.ready.dependents(w.view.graph.Lineage())
+	d, err := dependentsFor(w.ready, w.view.Graph.Lineage())
 	if err != nil || d.deepens || len(r.Tuples)+len(r.Attributes) > 0 {
 		return err
 	}
 	w.ids = make([]schema.RelationID, len(w.names))
 	for i, name := range w.names {
-		rd, ok := w.ready.schema.Relation(t.Name, name)
+		rd, ok := w.ready.Schema.Relation(t.Name, name)
 		if !ok {
 			w.ids = nil
 			return nil
 		}
 		w.ids[i] = rd.ID
 	}
-	relations := w.ready.schema.Relations
+	relations := w.ready.Schema.Relations
 	slices.SortStableFunc(w.order, func(a, b int) int { return cmp.Compare(relations[w.ids[a]].Component, relations[w.ids[b]].Component) })
 	w.truth = make([]bool, len(relations))
-	w.kind, w.walked, w.asked = kindOf(w.ready.schema, r.Subject), false, 0
+	w.kind, w.walked, w.asked = kindOf(w.ready.Schema, r.Subject), false, 0
 	return nil
 }
 
 // walk finds what the subject may be a member of, if that is not too much.
 func (w *entitling) walk() error {
 	w.walked = true
-	reach, err := newReach(w.ready, len(w.request.Objects)*len(w.names), w.view.graph)
+	reach, err := newReach(w.ready, len(w.request.Objects)*len(w.names), w.view.Graph)
 	if err != nil {
 		return err
 	}
@@ -261,7 +264,7 @@ func (w *entitling) follows(i int, id string) (known, yes bool) {
 	if w.ids == nil {
 		return false, false
 	}
-	r := &w.ready.schema.Relations[w.ids[i]]
+	r := &w.ready.Schema.Relations[w.ids[i]]
 	if w.kind != schema.None && w.request.Subject.Relation == "" && !r.Reaches(w.kind) {
 		return true, false
 	}

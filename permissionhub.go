@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -20,7 +21,7 @@ type permissionHub struct {
 
 // hubStep is one way from a view to the next.
 type hubStep struct {
-	before, after *view
+	before, after *snapshot.View
 	keys          map[rel.Key]struct{}
 	attributes    map[rel.Attribute]struct{}
 	// unknown says that the keys are not known here: each must look for himself.
@@ -39,17 +40,17 @@ func (s *Store) joinHub(ctx context.Context) error {
 		return nil
 	}
 	// What is published from here on is pushed, so that nothing falls between.
-	buffer := s.watch.add(s.engine.opts.Bounds.WatchBuffer)
-	v, err := s.view(ctx)
+	buffer := s.timeline.Subscribe(s.timeline.Runtime.Bounds.WatchBuffer)
+	v, err := s.timeline.Newest(ctx)
 	if err != nil {
-		s.watch.remove(buffer)
+		buffer.Close()
 		h.watching--
 		return err
 	}
-	running, stop := context.WithCancel(s.engine.ctx)
+	running, stop := context.WithCancel(s.timeline.Runtime.Context())
 	h.step, h.next, h.stop = &hubStep{before: v, after: v}, make(chan struct{}), stop
-	if !s.engine.start(func() { s.runHub(running, v, buffer) }) {
-		s.watch.remove(buffer)
+	if !s.timeline.Runtime.Start(func() { s.runHub(running, v, buffer) }) {
+		buffer.Close()
 		stop()
 		h.watching--
 		return ErrClosed
@@ -89,30 +90,30 @@ func (h *permissionHub) tell(ctx context.Context, step *hubStep) {
 }
 
 // runHub is the hub's goroutine.
-func (s *Store) runHub(ctx context.Context, last *view, buffer *watcher) {
-	defer func() { s.watch.remove(buffer) }()
+func (s *Store) runHub(ctx context.Context, last *snapshot.View, buffer *snapshot.Subscription) {
+	defer func() { buffer.Close() }()
 	for {
-		items, err := buffer.take(ctx)
+		items, err := buffer.Next(ctx)
 		if ctx.Err() != nil {
-			if s.engine.ctx.Err() != nil {
+			if s.timeline.Runtime.Context().Err() != nil {
 				s.hub.tell(ctx, &hubStep{err: ErrClosed})
 			}
 			return
 		}
-		if errors.Is(err, ErrWatchBehind) || errors.Is(err, errLook) {
-			s.watch.remove(buffer)
-			buffer = s.watch.add(s.engine.opts.Bounds.WatchBuffer)
+		if errors.Is(err, ErrWatchBehind) || errors.Is(err, snapshot.ErrReload) {
+			buffer.Close()
+			buffer = s.timeline.Subscribe(s.timeline.Runtime.Bounds.WatchBuffer)
 			err = nil
 		}
-		var now *view
+		var now *snapshot.View
 		if err == nil {
-			now, err = s.view(ctx)
+			now, err = s.timeline.Newest(ctx)
 		}
 		if err != nil {
 			s.hub.tell(ctx, &hubStep{err: err})
 			return
 		}
-		if now.head.Revision <= last.head.Revision {
+		if now.Head.Revision <= last.Head.Revision {
 			continue
 		}
 		s.hub.tell(ctx, s.hubStep(ctx, last, now, items))
@@ -122,20 +123,20 @@ func (s *Store) runHub(ctx context.Context, last *view, buffer *watcher) {
 
 // hubStep works out what changed, from the entries that were pushed where they
 // are all, else from the log.
-func (s *Store) hubStep(ctx context.Context, last, now *view, items []watched) *hubStep {
+func (s *Store) hubStep(ctx context.Context, last, now *snapshot.View, items []snapshot.Published) *hubStep {
 	step := &hubStep{before: last, after: now, keys: map[rel.Key]struct{}{}, attributes: map[rel.Attribute]struct{}{}}
-	at := last.head.Revision
+	at := last.Head.Revision
 	for i := range items {
-		if r := items[i].head.Revision; r == at+1 && r <= now.head.Revision {
-			collectKeys(items[i].entry.Changes, last, step.keys, step.attributes)
+		if r := items[i].Head.Revision; r == at+1 && r <= now.Head.Revision {
+			collectKeys(items[i].Entry.Changes, last, step.keys, step.attributes)
 			at = r
 		}
 	}
-	if at != now.head.Revision {
+	if at != now.Head.Revision {
 		var err error
 		step.keys, step.attributes, err = s.keysBetween(ctx, last, now)
 		step.unknown = err != nil
 	}
-	step.unknown = step.unknown || len(step.keys)+len(step.attributes) > s.engine.opts.Bounds.DifferenceChanges
+	step.unknown = step.unknown || len(step.keys)+len(step.attributes) > s.timeline.Runtime.Bounds.DifferenceChanges
 	return step
 }

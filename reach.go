@@ -2,6 +2,7 @@ package ostiary
 
 import (
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -90,16 +91,9 @@ func (d *dependents) read(r *schema.Relation, e *schema.Expr) {
 	}
 }
 
-// dependents returns the schema's, working them out the first time.
-func (r *readySchema) dependents(lineage *graph.Graph) (*dependents, error) {
-	if d := r.backwards.Load(); d != nil {
-		return d, nil
-	}
-	d, err := dependentsOf(r.schema, lineage)
-	if err == nil {
-		r.backwards.Store(d)
-	}
-	return d, err
+// dependentsFor works out the dependents of a schema.
+func dependentsFor(b *snapshot.BoundSchema, lineage *graph.Graph) (*dependents, error) {
+	return dependentsOf(b.Schema, lineage)
 }
 
 // kind is the graph's number for a kind of an object of that id.
@@ -134,12 +128,12 @@ type reach struct {
 	full bool
 }
 
-func newReach(ready *readySchema, most int, views ...*graph.View) (*reach, error) {
-	d, err := ready.dependents(views[0].Lineage())
+func newReach(ready *snapshot.BoundSchema, most int, views ...*graph.View) (*reach, error) {
+	d, err := dependentsFor(ready, views[0].Lineage())
 	if err != nil {
 		return nil, err
 	}
-	return &reach{schema: ready.schema, d: d, views: views, seen: map[place]graph.Node{}, left: most}, nil
+	return &reach{schema: ready.Schema, d: d, views: views, seen: map[place]graph.Node{}, left: most}, nil
 }
 
 // add puts a place that is reached.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -47,7 +49,7 @@ type PermissionUpdate struct {
 func (s *Store) WatchPermission(ctx context.Context, r WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
 	return func(yield func(PermissionUpdate, error) bool) {
 		if err := s.runPermissionWatch(ctx, &r, yield); err != nil {
-			yield(PermissionUpdate{}, failed("watch permission", s.id, err))
+			yield(PermissionUpdate{}, errs.Wrap("watch permission", s.ID(), err))
 		}
 	}
 }
@@ -56,7 +58,7 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	if len(r.Objects)+len(r.Subjects) == 0 {
 		return fmt.Errorf("%w: a watch of a permission names objects or subjects", ErrInvalidRequest)
 	}
-	if err := over("WatchNamesMax", len(r.Objects)+len(r.Subjects), WatchNamesMax); err != nil {
+	if err := errs.CheckBound("WatchNamesMax", len(r.Objects)+len(r.Subjects), WatchNamesMax); err != nil {
 		return err
 	}
 	if err := r.PermissionSelector.validate(); err != nil {
@@ -66,7 +68,7 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 	if r.After != "" {
 		at = AtExactly(r.After)
 	}
-	before, err := s.at(ctx, at)
+	before, err := s.timeline.At(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (s *Store) runPermissionWatch(ctx context.Context, r *WatchPermissionReques
 		if step.err != nil {
 			return step.err
 		}
-		if step.after.head.Revision > w.before.head.Revision {
+		if step.after.Head.Revision > w.before.Head.Revision {
 			update, err := w.step(ctx, step)
 			if err != nil {
 				return err
@@ -107,14 +109,14 @@ type permissionWatch struct {
 	s      *Store
 	r      *WatchPermissionRequest
 	under  differing
-	before *view
+	before *snapshot.View
 }
 
 // step compares what was seen last with the newest view that the hub knows.
 func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u PermissionUpdate, err error) {
 	now := step.after
-	if w.before.graph.Lineage() != now.graph.Lineage() {
-		if w.before, err = w.s.pastView(ctx, now, w.before.head.Revision); err != nil {
+	if w.before.Graph.Lineage() != now.Graph.Lineage() {
+		if w.before, err = w.s.timeline.PastView(ctx, now, w.before.Head.Revision); err != nil {
 			return u, err
 		}
 	}
@@ -122,8 +124,8 @@ func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u Permission
 	if err != nil {
 		return u, err
 	}
-	c.limit, c.left = math.MaxInt, w.s.engine.opts.Bounds.DifferenceChecks
-	if w.before.head.Revision == step.before.head.Revision && !step.unknown && !c.everything {
+	c.limit, c.left = math.MaxInt, w.s.timeline.Runtime.Bounds.DifferenceChecks
+	if w.before.Head.Revision == step.before.Head.Revision && !step.unknown && !c.everything {
 		err = c.reached(step.keys, step.attributes)
 	} else {
 		err = c.between(ctx)
@@ -135,8 +137,8 @@ func (w *permissionWatch) step(ctx context.Context, step *hubStep) (u Permission
 		return u, err
 	}
 	if c.more {
-		return u, &BoundError{"DifferenceChecks", int64(w.s.engine.opts.Bounds.DifferenceChecks), int64(c.checked)}
+		return u, &BoundError{Name: "DifferenceChecks", Max: int64(w.s.timeline.Runtime.Bounds.DifferenceChecks), Got: int64(c.checked)}
 	}
 	w.before = now
-	return PermissionUpdate{now.head.Revision, now.head.Time.Time(), w.s.tokenAt(now.head), c.changes, c.undecided}, nil
+	return PermissionUpdate{now.Head.Revision, now.Head.Time.Time(), w.s.timeline.Token(now.Head), c.changes, c.undecided}, nil
 }

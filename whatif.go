@@ -7,6 +7,11 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/admit"
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -64,18 +69,18 @@ const BoundTime = "time"
 func (s *Store) WhatIf(ctx context.Context, r WhatIfRequest) (WhatIfResult, error) {
 	const op = "what if"
 	if err := s.validProposal(&r); err != nil {
-		return WhatIfResult{}, failed(op, s.id, err)
+		return WhatIfResult{}, errs.Wrap(op, s.ID(), err)
 	}
-	v, err := s.at(ctx, r.Consistency)
+	v, err := s.timeline.At(ctx, r.Consistency)
 	if err != nil {
-		return WhatIfResult{}, failed(op, s.id, err)
+		return WhatIfResult{}, errs.Wrap(op, s.ID(), err)
 	}
 	p, err := s.propose(ctx, v, &r)
 	if err != nil {
-		return WhatIfResult{}, failed(op, s.id, err)
+		return WhatIfResult{}, errs.Wrap(op, s.ID(), err)
 	}
-	out := WhatIfResult{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.head.Revision, Token: s.tokenAt(v.head)}
-	left := s.engine.opts.Bounds.WhatIfNodes
+	out := WhatIfResult{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.Head.Revision, Token: s.timeline.Token(v.Head)}
+	left := s.timeline.Runtime.Bounds.WhatIfNodes
 	for i := range r.Questions {
 		if left <= 0 {
 			out.Partial = "WhatIfNodes"
@@ -109,7 +114,7 @@ func (w *WhatIfResult) count(i *WhatIfItem) {
 
 // validProposal checks what needs no state.
 func (s *Store) validProposal(r *WhatIfRequest) error {
-	if err := over("WhatIfQuestions", len(r.Questions), s.engine.opts.Bounds.WhatIfQuestions); err != nil {
+	if err := errs.CheckBound("WhatIfQuestions", len(r.Questions), s.timeline.Runtime.Bounds.WhatIfQuestions); err != nil {
 		return err
 	}
 	w := &r.Changes
@@ -119,23 +124,23 @@ func (s *Store) validProposal(r *WhatIfRequest) error {
 	if len(w.Documents)+len(w.RemoveDocuments)+len(w.Secrets)+len(w.RemoveSecrets)+len(w.Preconditions) > 0 || w.SchemaID != "" {
 		return fmt.Errorf("%w: a proposal changes tuples and attributes", ErrInvalidRequest)
 	}
-	return s.engine.validWrite(w)
+	return commit.Validate(s.timeline.Runtime, w)
 }
 
 // proposal is the two worlds that questions are asked in.
 type proposal struct {
 	s    *Store
-	view *view
+	view *snapshot.View
 	now  rel.Time
 	// proposed is the schema that takes the place of a namespace's, nil if none
 	// does, and model the one it takes it from.
-	proposed *readySchema
+	proposed *snapshot.BoundSchema
 	// removed is the view without what the proposal removes; added and set are laid
 	// over it, once for each schema that questions are asked under.
 	removed  eval.Reader
 	added    []rel.Tuple
 	set      []rel.Attribute
-	overlays map[*readySchema]overlaid
+	overlays map[*snapshot.BoundSchema]overlaid
 }
 
 type overlaid struct {
@@ -143,8 +148,8 @@ type overlaid struct {
 	err    error
 }
 
-func (s *Store) propose(ctx context.Context, v *view, r *WhatIfRequest) (*proposal, error) {
-	p := &proposal{s: s, view: v, now: s.nowOf(v), removed: v.graph, added: r.Changes.Add, overlays: map[*readySchema]overlaid{}}
+func (s *Store) propose(ctx context.Context, v *snapshot.View, r *WhatIfRequest) (*proposal, error) {
+	p := &proposal{s: s, view: v, now: s.timeline.Now(v), removed: v.Graph, added: r.Changes.Add, overlays: map[*snapshot.BoundSchema]overlaid{}}
 	if err := p.schema(ctx, r); err != nil {
 		return nil, err
 	}
@@ -153,10 +158,10 @@ func (s *Store) propose(ctx context.Context, v *view, r *WhatIfRequest) (*propos
 		t := &p.added[i]
 		ready, err := p.ready(ctx, t.Object.Type, "", true)
 		if err == nil {
-			err = eval.Admit(ready.schema, t)
+			err = eval.Admit(ready.Schema, t)
 		}
 		if err == nil && t.Context != "" {
-			err = admittedContext(ready.schema, t)
+			err = admit.Context(ready.Schema, t)
 		}
 		if err != nil {
 			return nil, err
@@ -167,11 +172,11 @@ func (s *Store) propose(ctx context.Context, v *view, r *WhatIfRequest) (*propos
 		if err != nil {
 			return nil, err
 		}
-		def, ok := ready.schema.Type(a.Object.Type)
+		def, ok := ready.Schema.Type(a.Object.Type)
 		if !ok {
 			return nil, &eval.NameError{Err: eval.ErrNoType, Type: a.Object.Type}
 		}
-		if a.Value, err = canonicalValue(def, &a); err != nil {
+		if a.Value, err = admit.AttributeValue(def, &a); err != nil {
 			return nil, err
 		}
 		p.set = append(p.set, a)
@@ -184,18 +189,18 @@ func (s *Store) propose(ctx context.Context, v *view, r *WhatIfRequest) (*propos
 func (p *proposal) schema(ctx context.Context, r *WhatIfRequest) error {
 	if r.SchemaID != "" {
 		var err error
-		p.proposed, err = p.s.other(ctx, p.view, r.SchemaID)
+		p.proposed, err = p.s.timeline.SchemaByID(ctx, p.view, r.SchemaID)
 		return err
 	}
 	if r.Model == nil {
 		return nil
 	}
-	put, err := p.s.engine.schemaPut(&SchemaSource{Model: r.Model})
+	put, err := p.s.timeline.Runtime.PrepareSchema(&SchemaSource{Model: r.Model})
 	if err != nil {
 		return err
 	}
-	p.proposed = &readySchema{info: schemaRow{namespace: put.namespace}, schema: put.compiled,
-		binding: eval.Bind(put.compiled, p.view.graph), timed: true}
+	p.proposed = &snapshot.BoundSchema{Info: SchemaInfo{Namespace: put.Namespace}, Schema: put.Compiled,
+		Binding: eval.Bind(put.Compiled, p.view.Graph), Timed: true}
 	return nil
 }
 
@@ -204,7 +209,7 @@ func (p *proposal) remove(w *WriteRequest) {
 	if len(w.Remove)+len(w.RemoveMatching)+len(w.RemoveAttributes) == 0 {
 		return
 	}
-	b := p.view.graph.Lineage().From(p.view.graph)
+	b := p.view.Graph.Lineage().From(p.view.Graph)
 	for i := range w.RemoveMatching {
 		switch f := &w.RemoveMatching[i]; f.Target {
 		case storage.FilterTuples:
@@ -223,23 +228,23 @@ func (p *proposal) remove(w *WriteRequest) {
 }
 
 // ready finds the schema of a type on one side.
-func (p *proposal) ready(ctx context.Context, typ, id string, after bool) (*readySchema, error) {
+func (p *proposal) ready(ctx context.Context, typ, id string, after bool) (*snapshot.BoundSchema, error) {
 	if after && id == "" && p.proposed != nil {
-		current := p.view.schemas.find(typ)
-		if _, ok := p.proposed.schema.Type(typ); ok || current == nil || current.row.namespace == p.proposed.info.namespace {
+		current, found := p.view.SchemaFor(typ)
+		if _, ok := p.proposed.Schema.Type(typ); ok || !found || current.Namespace == p.proposed.Info.Namespace {
 			return p.proposed, nil
 		}
 	}
-	return p.s.ready(ctx, p.view, typ, id)
+	return p.s.timeline.Schema(ctx, p.view, typ, id)
 }
 
 // ask answers a question on one side. What the proposed schema does not know
 // any more is an error of the item.
 func (p *proposal) ask(ctx context.Context, r *CheckRequest, after bool) (out CheckResult) {
 	answer, err := p.answer(ctx, r, after)
-	out = CheckResult{Decision: answer.Decision, Reasons: answer.Reasons, Stats: answer.Stats, Revision: p.view.head.Revision}
+	out = CheckResult{Answer: answer, Revision: p.view.Head.Revision}
 	if err != nil {
-		out.Decision, out.Err = expr.False, failed("check", p.s.id, err)
+		out.Decision, out.Err = expr.False, errs.Wrap("check", p.s.ID(), err)
 	}
 	return out
 }
@@ -248,29 +253,29 @@ func (p *proposal) answer(ctx context.Context, r *CheckRequest, after bool) (eva
 	if r.Consistency != (Consistency{}) {
 		return eval.Answer{}, fmt.Errorf("%w: a question of many chooses no revision", ErrInvalidRequest)
 	}
-	if err := validQuestion(&r.Object, &r.Subject); err != nil {
+	if err := query.ValidQuestion(&r.Object, &r.Subject); err != nil {
 		return eval.Answer{}, err
 	}
 	ready, err := p.ready(ctx, r.Object.Type, r.SchemaID, after)
 	if err == nil {
-		err = p.s.engine.validContext(ready, r.Context, r.Tuples, r.Attributes)
+		err = query.ValidInput(&p.s.timeline.Runtime.Bounds, ready, &r.QueryOptions)
 	}
 	if err != nil {
 		return eval.Answer{}, err
 	}
-	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: p.s.engine.within(r.Bounds)}
-	var reader eval.Reader = p.view.graph
+	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: p.s.timeline.Runtime.Bounds.Query(r.Bounds)}
+	var reader eval.Reader = p.view.Graph
 	if after {
 		if reader, err = p.reader(ready, &env); err != nil {
 			return eval.Answer{}, err
 		}
 	}
-	return ready.binding.Check(ctx, reader, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, &env)
+	return ready.Binding.Check(ctx, reader, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}, &env)
 }
 
 // reader is the proposed world for a question. Overlays do not stand on each
 // other: where the question brings its own, one is made of both.
-func (p *proposal) reader(ready *readySchema, env *eval.Env) (eval.Reader, error) {
+func (p *proposal) reader(ready *snapshot.BoundSchema, env *eval.Env) (eval.Reader, error) {
 	if len(p.added)+len(p.set) == 0 {
 		return p.removed, nil
 	}
@@ -281,7 +286,7 @@ func (p *proposal) reader(ready *readySchema, env *eval.Env) (eval.Reader, error
 	}
 	o, ok := p.overlays[ready]
 	if !ok {
-		o.reader, o.err = eval.Overlay(ready.schema, p.removed, added, set)
+		o.reader, o.err = eval.Overlay(ready.Schema, p.removed, added, set)
 		p.overlays[ready] = o
 	}
 	return o.reader, o.err
@@ -289,14 +294,14 @@ func (p *proposal) reader(ready *readySchema, env *eval.Env) (eval.Reader, error
 
 // admitted are the proposed tuples and attributes that a schema admits: others
 // are of another namespace's.
-func (p *proposal) admitted(ready *readySchema) (tuples []rel.Tuple, set []rel.Attribute) {
+func (p *proposal) admitted(ready *snapshot.BoundSchema) (tuples []rel.Tuple, set []rel.Attribute) {
 	for i := range p.added {
-		if eval.Admit(ready.schema, &p.added[i]) == nil {
+		if eval.Admit(ready.Schema, &p.added[i]) == nil {
 			tuples = append(tuples, p.added[i])
 		}
 	}
 	for _, a := range p.set {
-		if t, ok := ready.schema.Type(a.Object.Type); ok {
+		if t, ok := ready.Schema.Type(a.Object.Type); ok {
 			if _, ok := t.Attributes[a.Name]; ok {
 				set = append(set, a)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -163,11 +164,11 @@ func (b *Bounds) Query(q eval.Bounds) eval.Bounds {
 	return q
 }
 
-// Page returns the number of items of a page whose request has the limit, and
-// whether the limit exceeds PageItems.
-func (b *Bounds) Page(limit int) (items int, tooLarge bool) {
+// Page returns the number of items of a page whose request has the limit. It
+// fails with ErrBound if the limit exceeds PageItems.
+func (b *Bounds) Page(limit int) (int, error) {
 	if limit <= 0 {
-		return min(PageDefault, b.PageItems), false
+		return min(PageDefault, b.PageItems), nil
 	}
-	return limit, limit > b.PageItems
+	return limit, errs.CheckBound("PageItems", limit, b.PageItems)
 }

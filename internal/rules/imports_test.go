@@ -33,11 +33,15 @@ storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 eval: graph schema expr rel
-.: eval storage storage/memory graph schema expr rel
+.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit
 internal/errs: eval storage graph schema rel
-internal/limits: eval storage
+internal/limits: eval storage internal/errs
 internal/admit: eval schema expr rel internal/errs
 internal/snapshot: eval storage graph schema expr rel internal/errs internal/limits
+internal/document: storage internal/errs internal/limits internal/snapshot
+internal/changelog: storage rel internal/errs internal/snapshot
+internal/query: eval storage graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot
+internal/commit: storage graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
 door:

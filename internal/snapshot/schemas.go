@@ -76,21 +76,6 @@ type BoundSchema struct {
 	Binding *eval.Binding
 	// Timed is true if answers may depend on the time even where no tuple expires.
 	Timed bool
-
-	derived atomic.Pointer[any]
-}
-
-// Derived returns a value that make computes from the schema and its lineage.
-// The first value is kept. Only one package may use it, for one kind of value.
-func (b *BoundSchema) Derived(make func() (any, error)) (any, error) {
-	if v := b.derived.Load(); v != nil {
-		return *v, nil
-	}
-	v, err := make()
-	if err == nil {
-		b.derived.Store(&v)
-	}
-	return v, err
 }
 
 // row returns the description of a schema, or nil.

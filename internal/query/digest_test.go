@@ -1,4 +1,4 @@
-package ostiary
+package query
 
 import (
 	"encoding/json"
@@ -7,34 +7,35 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/snapshot"
 )
 
-// TestDigestsAreComplete changes every field of every question that has
-// cursors, one at a time (class K): a field that the digest does not know makes
-// two questions share cursors. A new field fails here until the digest knows
-// it, or it is named below with the reason.
+// TestDigestsAreComplete changes every field of every request that has cursors,
+// one at a time. A field that the digest omits would let two requests share a
+// cursor. A new field fails here until the digest includes it, or until it is
+// named below with a reason.
 func TestDigestsAreComplete(t *testing.T) {
 	t.Parallel()
-	left := map[string]string{
-		"Cursor": "it holds the digest",
-		"Limit":  "pages of one list may differ in size",
-		"Short":  "it says how far to look, not what is in the list",
-		"At":     "the cursor pins the revision",
+	omitted := map[string]string{
+		"Cursor":         "it contains the digest",
+		"Limit":          "pages of one list may differ in size",
+		"UnknownPerPage": "it is how far to search, not what is in the list",
+		"Consistency":    "the cursor pins the revision",
 	}
 	for _, c := range []struct {
 		zero   any
-		digest func(any) digest
+		digest func(any) snapshot.Digest
 	}{
-		{ListObjectsRequest{}, func(r any) digest { x := r.(ListObjectsRequest); return x.digest() }},
-		{ListSubjectsRequest{}, func(r any) digest { x := r.(ListSubjectsRequest); return x.digest() }},
-		{ReadRequest{}, func(r any) digest { x := r.(ReadRequest); return x.digest() }},
-		{ReadAttributesRequest{}, func(r any) digest { x := r.(ReadAttributesRequest); return x.digest() }},
+		{ListObjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListObjectsRequest); return x.digest() }},
+		{ListSubjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListSubjectsRequest); return x.digest() }},
+		{ReadRequest{}, func(r any) snapshot.Digest { x := r.(ReadRequest); return x.digest() }},
+		{ReadAttributesRequest{}, func(r any) snapshot.Digest { x := r.(ReadAttributesRequest); return x.digest() }},
 	} {
 		typ := reflect.TypeOf(c.zero)
-		seen := map[digest]string{c.digest(c.zero): "zero"}
+		seen := map[snapshot.Digest]string{c.digest(c.zero): "zero"}
 		n := 0
 		eachField(typ, nil, typ.Name(), func(path []int, name, field string) {
-			if left[field] != "" {
+			if omitted[field] != "" {
 				return
 			}
 			n++
@@ -52,12 +53,12 @@ func TestDigestsAreComplete(t *testing.T) {
 	}
 }
 
-// eachField visits the fields of a struct that are no structs.
+// eachField visits the fields of a struct, and those of nested structs.
 func eachField(typ reflect.Type, path []int, name string, visit func(path []int, name, field string)) {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		at := append(path[:len(path):len(path)], i)
-		if f.Type.Kind() == reflect.Struct && f.Name != "At" {
+		if f.Type.Kind() == reflect.Struct && f.Name != "Consistency" {
 			eachField(f.Type, at, name+"."+f.Name, visit)
 			continue
 		}
@@ -65,8 +66,7 @@ func eachField(typ reflect.Type, path []int, name string, visit func(path []int,
 	}
 }
 
-// fill makes a value that is not its zero, with one entry each where it holds
-// several.
+// fill sets a value that is not the zero value. Lists and maps get one element.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -85,11 +85,11 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestDigestOfParts changes every field of what lists hold.
+// TestDigestOfParts changes every field of the elements of Tuples and Attributes.
 func TestDigestOfParts(t *testing.T) {
 	t.Parallel()
-	sum := func(a QueryOptions) digest { r := ListObjectsRequest{QueryOptions: a}; return r.digest() }
-	seen := map[digest]string{}
+	sum := func(a QueryOptions) snapshot.Digest { r := ListObjectsRequest{QueryOptions: a}; return r.digest() }
+	seen := map[snapshot.Digest]string{}
 	see := func(name string, a QueryOptions) {
 		t.Helper()
 		d := sum(a)
@@ -109,7 +109,7 @@ func TestDigestOfParts(t *testing.T) {
 			see(field, v.Interface().(QueryOptions))
 		})
 	}
-	// Values that print alike, or share their separators, are different questions.
+	// Values that print alike, or that differ only in their separators, are different.
 	for name, v := range map[string]any{
 		"text 1": "1", "float 1": 1.0, "number 1": json.Number("1"), "int 1": 1, "true": true, "text true": "true", "null": nil,
 		"duration": time.Duration(1), "list ab": []any{"a", "b"}, "list a,b": []any{"a,b"}, "nested": []any{[]any{"a"}, "b"},

@@ -1,0 +1,21 @@
+// Package ostiary is an authorization engine: it answers whether a subject may
+// do something to an object. It stores tuples, attributes and schemas durably,
+// and answers checks, lists, expansions and explanations from memory, at the
+// newest revision or at any revision that is still kept.
+//
+// [Open] returns an [Engine], which holds stores over one storage driver. A
+// [Store] is one isolated set of data; [Store.Check], [Store.Write] and
+// [Store.ListObjects] are its most used methods. Each takes a request, for
+// example a [CheckRequest] with [QueryOptions], and fails with an [Error], whose
+// Kind is one of the Err variables.
+//
+// A store is a log of entries. What a request reads is a view of the store at
+// one revision: [Consistency] chooses it, and a [Token] names it. Readers take
+// no lock. Writers are validated against the newest view, appended to the log in
+// groups, and are durable when their call returns.
+//
+// The package speaks no protocol, reads no model language and opens no file:
+// drivers, condition compilers and languages are passed in. Its code is in
+// internal packages: internal/snapshot keeps the views, internal/commit writes,
+// internal/query answers, internal/compare compares revisions.
+package ostiary

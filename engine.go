@@ -1,0 +1,118 @@
+package ostiary
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+// Engine holds stores over one driver. All methods are safe for concurrent use.
+type Engine struct {
+	runtime *snapshot.Runtime
+	queries *query.Shared
+	commits *commit.Shared
+	sealer  *document.Sealer // nil without Options.SecretKey
+	owned   bool             // Close closes the driver
+	aliases aliasCache
+
+	mu     sync.RWMutex
+	stores map[storage.StoreID]*Store // handles
+}
+
+// Open returns an engine over o.Driver. It upgrades data of an older format in
+// place and fails with [ErrFormat] for a newer one. Stores are loaded when they
+// are first used. Open starts a goroutine only if o.Background is positive.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	const op = "open"
+	if o.Window == 0 {
+		o.Window = WindowDefault
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	e := &Engine{owned: o.Driver == nil, stores: map[storage.StoreID]*Store{}}
+	if e.owned {
+		o.Driver = memory.New()
+	}
+	if _, err := o.Driver.Format(ctx); err != nil {
+		return nil, errs.Wrap(op, storage.StoreID{}, err)
+	}
+	if o.SecretKey != nil {
+		var err error
+		if e.sealer, err = document.NewSealer(*o.SecretKey); err != nil {
+			return nil, errs.Wrap(op, storage.StoreID{}, err)
+		}
+	}
+	e.runtime = snapshot.NewRuntime(snapshot.Config{Driver: o.Driver, Bounds: o.Bounds.WithDefaults(), Conditions: o.Conditions,
+		Clock: o.Clock, Window: o.Window, LogWindow: o.LogWindow, MemoryMax: o.MemoryMax})
+	e.queries = query.NewShared(e.runtime, o.Record)
+	e.commits = commit.NewShared(e.runtime, e.sealer)
+	if o.Background > 0 {
+		e.runtime.Start(func() { e.collectEvery(o.Background) })
+	}
+	return e, nil
+}
+
+// Close ends the engine: later calls fail with [ErrClosed]. It waits for the
+// engine's own goroutines, and closes the driver if Open made it. It does not
+// wait for calls in progress.
+func (e *Engine) Close() error {
+	if !e.runtime.Close() {
+		return nil
+	}
+	e.mu.Lock()
+	stores := make([]*Store, 0, len(e.stores))
+	for _, s := range e.stores {
+		stores = append(stores, s)
+	}
+	e.mu.Unlock()
+	for _, s := range stores {
+		s.timeline.Close(ErrClosed)
+	}
+	if e.owned {
+		return errs.Wrap("close", storage.StoreID{}, e.runtime.Driver.Close())
+	}
+	return nil
+}
+
+// DropIdle drops from memory the stores that were not used since the last call,
+// and returns their number. They are loaded again when they are used.
+func (e *Engine) DropIdle() int { return e.runtime.DropIdle() }
+
+// Bytes returns the estimated memory of the newest views of all loaded stores.
+func (e *Engine) Bytes() int64 { return e.runtime.Bytes() }
+
+// Loaded returns the number of stores in memory.
+func (e *Engine) Loaded() int { return len(e.runtime.Loaded()) }
+
+// collectEvery collects all loaded stores and drops idle ones until the engine
+// is closed.
+func (e *Engine) collectEvery(interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.runtime.Context().Done():
+			return
+		case <-tick.C:
+		}
+		e.DropIdle()
+		for _, t := range e.runtime.Loaded() {
+			e.mu.Lock()
+			s := e.stores[t.ID]
+			e.mu.Unlock()
+			if s != nil && s.timeline == t {
+				// What fails now is tried again at the next tick.
+				_, _ = s.Collect(e.runtime.Context())
+			}
+		}
+	}
+}

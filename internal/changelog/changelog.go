@@ -1,0 +1,162 @@
+// Package changelog reads the log of a store for its users: [Read] returns a
+// page of entries, [Watch] follows the log. Neither returns secrets. It never
+// writes.
+package changelog
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Request asks for a part of a store's log.
+type Request struct {
+	// After is the token that the entries follow. If it is "", the entries begin
+	// where AfterRevision and Since say, or at the beginning of the log.
+	After snapshot.Token
+	// AfterRevision is the revision that the entries follow, if After is "". The
+	// request waits for a revision that has not arrived, as AtRevision does.
+	AfterRevision storage.Revision
+	// Since omits the entries before a time, if After is "".
+	Since time.Time
+	// Limit is the largest number of entries; 0 means 100. A page may have fewer
+	// and still have a successor.
+	Limit int
+	// Types selects the changes of objects of these types, unless it is empty.
+	// Removals by filter are included if the filter may select such objects;
+	// documents are omitted.
+	Types []string
+}
+
+// Entry is an entry of the log, without secrets.
+type Entry struct {
+	// Revision is the revision that the entry led to.
+	Revision storage.Revision
+	// Time is the commit time.
+	Time time.Time
+	// Token names the revision; a request with After: Token returns what follows.
+	Token snapshot.Token
+	// Changes are the selected changes.
+	Changes []storage.Change
+}
+
+// Page is a page of the log, in the order of the revisions.
+type Page struct {
+	// Entries are the entries that have selected changes.
+	Entries []Entry
+	// Next is the After of the next page, even if there are no entries yet.
+	Next snapshot.Token
+	// More is true if the log had further entries when the page was read.
+	More bool
+}
+
+// changesMax bounds the changes of a page, except for those of its last entry.
+const changesMax = 100_000
+
+// Read returns a page of the log. It fails with ErrTooOld if the entries were
+// trimmed.
+func Read(ctx context.Context, t *snapshot.Timeline, r Request) (Page, error) {
+	page, err := read(ctx, t, &r)
+	return page, errs.Wrap("changes", t.ID, err)
+}
+
+func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err error) {
+	limit, err := t.Runtime.Bounds.Page(r.Limit)
+	if err != nil {
+		return page, err
+	}
+	after, err := start(ctx, t, r)
+	if err != nil {
+		return page, err
+	}
+	if r.After != "" || after == 0 {
+		page.Next = r.After
+	}
+	n := 0
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, after+1) {
+		if err != nil {
+			return page, err
+		}
+		if len(page.Entries) >= limit || n >= changesMax {
+			page.More = true
+			break
+		}
+		head := storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+		page.Next = t.Token(head)
+		if entry := visible(t, &e, head, r.Types); len(entry.Changes) > 0 {
+			page.Entries = append(page.Entries, entry)
+			n += len(entry.Changes)
+		}
+	}
+	if page.Next == "" {
+		page.Next, err = t.TokenAt(ctx, after)
+	}
+	return page, err
+}
+
+// start returns the revision that the entries of a request follow.
+func start(ctx context.Context, t *snapshot.Timeline, r *Request) (storage.Revision, error) {
+	if r.After != "" {
+		p, err := snapshot.ReadToken(r.After)
+		if err != nil {
+			return 0, err
+		}
+		_, err = t.Confirm(ctx, p)
+		return p.Revision, err
+	}
+	if r.AfterRevision > 0 {
+		if _, err := t.Await(ctx, r.AfterRevision); err != nil {
+			return 0, err
+		}
+	}
+	if r.Since.IsZero() {
+		return r.AfterRevision, nil
+	}
+	// Since is inclusive: the entries follow the newest revision before it.
+	before, err := t.RevisionAt(ctx, rel.TimeOf(r.Since)-1)
+	return max(before, r.AfterRevision), err
+}
+
+// visible returns a copy of an entry with the selected changes and without
+// secrets.
+func visible(t *snapshot.Timeline, e *storage.Entry, head storage.Head, types []string) Entry {
+	out := Entry{Revision: e.Revision, Time: e.Time.Time(), Token: t.Token(head)}
+	for i := range e.Changes {
+		c := e.Changes[i]
+		if !selects(&c, types) {
+			continue
+		}
+		c.Fresh = false
+		c.Document.Body = bytes.Clone(c.Document.Body)
+		out.Changes = append(out.Changes, c)
+	}
+	return out
+}
+
+// selects reports whether a change is visible to a request with these types.
+func selects(c *storage.Change, types []string) bool {
+	typ := ""
+	switch c.Kind {
+	case storage.SecretPut, storage.SecretRemove:
+		return false
+	case storage.TupleAdd, storage.TupleRemove:
+		typ = c.Tuple.Object.Type
+	case storage.AttributeSet, storage.AttributeRemove:
+		typ = c.Attribute.Object.Type
+	case storage.RemoveByFilter:
+		typ = c.Filter.ObjectType
+		if c.Filter.Target == storage.FilterTuples {
+			typ = c.Filter.Tuple.ObjectType
+		}
+		if typ == "" && c.Filter.Target != storage.FilterDocuments {
+			return true
+		}
+	}
+	return len(types) == 0 || slices.Contains(types, typ)
+}

@@ -1,0 +1,164 @@
+package changelog
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// WatchError is an ErrWatchBehind that has the place to resume from.
+type WatchError struct {
+	// Resume is the token of the last entry that the watcher received. A new watch
+	// with After: Resume continues after it.
+	Resume snapshot.Token
+}
+
+// Error returns the kind and the token.
+func (e *WatchError) Error() string {
+	return errs.ErrWatchBehind.Error() + ": resume after " + string(e.Resume)
+}
+
+// Is reports whether target is ErrWatchBehind.
+func (e *WatchError) Is(target error) bool { return target == errs.ErrWatchBehind }
+
+// WatchRequest asks for entries as they are published.
+type WatchRequest struct {
+	// After is the token that the entries follow; "" means the newest revision.
+	After snapshot.Token
+	// Types is as in [Request].
+	Types []string
+}
+
+// Watch yields the entries after a token: first from the log, then as this
+// process publishes them. It ends when ctx ends or the consumer stops. Writers
+// never wait for a watcher: one that lags by more than Bounds.WatchBuffer
+// entries ends with a [WatchError].
+func Watch(ctx context.Context, t *snapshot.Timeline, r WatchRequest) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		w := watch{timeline: t, types: r.Types, yield: yield, after: r.After}
+		if err := w.run(ctx); err != nil {
+			yield(Entry{}, errs.Wrap("watch", t.ID, err))
+		}
+	}
+}
+
+// watch is a Watch in progress.
+type watch struct {
+	timeline *snapshot.Timeline
+	types    []string
+	yield    func(Entry, error) bool
+	after    snapshot.Token   // of the last entry that was read
+	last     storage.Revision // of the same entry
+}
+
+// run watches until there is an error. It returns nil if the consumer stopped.
+func (w *watch) run(ctx context.Context) error {
+	t := w.timeline
+	if w.after == "" {
+		v, err := t.Newest(ctx)
+		if err != nil {
+			return errs.Wrap("head", t.ID, err)
+		}
+		w.after = t.Token(v.Head)
+	}
+	p, err := snapshot.ReadToken(w.after)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Confirm(ctx, p); err != nil {
+		return err
+	}
+	w.last = p.Revision
+	for {
+		subscription := t.Subscribe(t.Runtime.Bounds.WatchBuffer)
+		ended, err := w.follow(ctx, subscription)
+		subscription.Close()
+		if err != nil || ended {
+			return err
+		}
+	}
+}
+
+// follow reads the log up to the newest view, and then the subscription, which
+// began before. If the log is too long for that it reads without the
+// subscription, and returns ended = false: the caller subscribes again.
+func (w *watch) follow(ctx context.Context, subscription *snapshot.Subscription) (ended bool, err error) {
+	if err := w.timeline.Err(); err != nil {
+		return true, err
+	}
+	v, err := w.timeline.Newest(ctx)
+	if err != nil {
+		return true, err
+	}
+	through := v.Head.Revision
+	short := through <= w.last+storage.Revision(w.timeline.Runtime.Bounds.WatchBuffer/2)
+	if !short {
+		subscription.Close()
+	}
+	if more, err := w.readLog(ctx, through); err != nil || !more {
+		return true, err
+	}
+	if !short {
+		return false, nil
+	}
+	err = w.readLive(ctx, subscription)
+	if errors.Is(err, snapshot.ErrReload) {
+		return false, nil
+	}
+	return true, err
+}
+
+// readLog yields the entries of the log up to a revision, a page at a time, so
+// that no read of the driver is open while the consumer works. It returns false
+// if the consumer stopped.
+func (w *watch) readLog(ctx context.Context, through storage.Revision) (more bool, err error) {
+	for w.last < through {
+		page, err := read(ctx, w.timeline, &Request{After: w.after, Types: w.types})
+		if err != nil {
+			return false, err
+		}
+		for _, e := range page.Entries {
+			if !w.yield(e, nil) {
+				return false, nil
+			}
+		}
+		p, err := snapshot.ReadToken(page.Next)
+		if err != nil || p.Revision <= w.last {
+			return true, err
+		}
+		w.after, w.last = page.Next, p.Revision
+	}
+	return true, nil
+}
+
+// readLive yields the entries of the subscription. It returns nil if the
+// consumer stopped.
+func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscription) error {
+	for {
+		items, err := subscription.Next(ctx)
+		for i := range items {
+			item := &items[i]
+			if item.Head.Revision <= w.last {
+				continue
+			}
+			if item.Head.Revision > w.last+1 {
+				return snapshot.ErrReload
+			}
+			w.after, w.last = w.timeline.Token(item.Head), item.Head.Revision
+			e := visible(w.timeline, &item.Entry, item.Head, w.types)
+			if len(e.Changes) > 0 && !w.yield(e, nil) {
+				return nil
+			}
+		}
+		if err == errs.ErrWatchBehind {
+			return &WatchError{w.after}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// append makes the group durable and publishes its view. If the driver fails in
+// a way that leaves the outcome open, append looks for the entries in the log.
+func (g *group) append(ctx context.Context) error {
+	// Until the entries are durable, only the next group uses the view, to validate
+	// on it.
+	if g.isSmall() {
+		g.makeView()
+	} else {
+		go g.makeView() // while the driver writes
+	}
+	head, err := g.appendTo(ctx, g.queue.shared.runtime.Driver)
+	g.viewMade.Wait()
+	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
+		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
+	}
+	if err != nil {
+		var conflict *storage.ConflictError
+		if errors.As(err, &conflict) || errors.Is(err, storage.ErrEntry) || errors.Is(err, storage.ErrTooLarge) {
+			return err
+		}
+		if err := g.verifyLog(ctx, err); err != nil {
+			return err
+		}
+	}
+	return g.publish()
+}
+
+// smallChanges is how many changes a small group has at most.
+const smallChanges = 8
+
+// isSmall reports whether making the view takes less time than starting a
+// goroutine for it.
+func (g *group) isSmall() bool {
+	changes := 0
+	for i := range g.entries {
+		changes += len(g.entries[i].Changes)
+	}
+	return changes <= smallChanges
+}
+
+func (g *group) appendTo(ctx context.Context, d storage.Driver) (storage.Head, error) {
+	id, base := g.queue.timeline.ID, g.draft.Base().Head
+	if s, ok := d.(storage.SealedAppender); ok {
+		return s.AppendSealed(ctx, id, base, g.entries, g.sealed)
+	}
+	return d.Append(ctx, id, base, g.entries)
+}
+
+// makeView sets the view that the group leads to.
+func (g *group) makeView() {
+	g.view = g.draft.View(g.head())
+	g.viewMade.Open()
+}
+
+// publish makes the group's view the newest.
+func (g *group) publish() error {
+	if _, err := g.draft.Batch.Publish(); err != nil {
+		return err
+	}
+	g.kept = g.queue.timeline.Publish(g.view, g.entries, g.heads)
+	return nil
+}
+
+// verifyLog returns nil if the log has the group's entries although the append
+// failed with cause. Otherwise it returns cause, or ErrUncertain if the log
+// cannot be read.
+func (g *group) verifyLog(ctx context.Context, cause error) error {
+	q := g.queue
+	q.stale = true
+	ctx, cancel := q.withAppendTime(ctx)
+	defer cancel()
+	driver, id := q.shared.runtime.Driver, q.timeline.ID
+	head, err := driver.Head(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errs.ErrUncertain, cause)
+	}
+	if head.Revision <= g.draft.Base().Head.Revision {
+		return cause
+	}
+	first := &g.entries[0]
+	for e, err := range driver.Entries(ctx, id, first.Revision) {
+		if err != nil {
+			return fmt.Errorf("%w: %w", errs.ErrUncertain, cause)
+		}
+		if e.Writer == first.Writer && e.Sequence == first.Sequence {
+			return nil // an append is atomic, so all entries are there
+		}
+		break
+	}
+	return cause
+}

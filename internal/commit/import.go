@@ -1,0 +1,258 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// ImportOptions are the settings of an import. The zero value is ready to use.
+type ImportOptions struct {
+	// SchemaID is as in [WriteRequest].
+	SchemaID string
+	// OnDuplicate is as in [WriteRequest]. [Fail] ends the import at the first log
+	// entry that would have a duplicate; the entries before it stay.
+	OnDuplicate ConflictAction
+	// EntryTuples is how many tuples one log entry holds. Default 20,000, at most
+	// storage.ChangesMax.
+	EntryTuples int
+	// Progress, if set, is called after each entry with the number of tuples that
+	// are read and durable.
+	Progress func(tuples int)
+}
+
+// ImportResult is what an import did. It is valid even if there is an error.
+type ImportResult struct {
+	// Read is the number of tuples that are durable or were ignored as duplicates.
+	Read int
+	// Token is that of the last entry, or "" if there is none.
+	Token snapshot.Token
+}
+
+const (
+	importEntryTuples = 20_000
+	// importEntryBytes keeps entries below the bound of the format.
+	importEntryBytes = storage.EntryBytesMax / 2
+)
+
+// Import writes many tuples in large entries, each of them atomic and durable
+// before the next one. Every tuple is validated as by Write. An error of the
+// sequence, a rejected tuple or the end of ctx ends the import; the entries
+// before stay, and the result counts them.
+func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
+	const op = "import"
+	if o.EntryTuples <= 0 {
+		o.EntryTuples = importEntryTuples
+	}
+	if err := errs.CheckBound("ChangesMax", o.EntryTuples, storage.ChangesMax); err != nil {
+		return ImportResult{}, errs.Wrap(op, q.timeline.ID, err)
+	}
+	if o.OnDuplicate > Replace {
+		return ImportResult{}, errs.Wrap(op, q.timeline.ID, fmt.Errorf("%w: unknown policy", errs.ErrInvalidRequest))
+	}
+	im := importer{queue: q, options: &o, request: WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
+	err := im.run(ctx, tuples)
+	return im.result, errs.Wrap(op, q.timeline.ID, err)
+}
+
+// importer is an import in progress. It works on three chunks at a time: one is
+// appended, the next one is validated on the view that the first leads to, and
+// a third one is read.
+type importer struct {
+	queue   *Queue
+	options *ImportOptions
+	request WriteRequest // has the settings that the validation of a tuple needs
+	chunk   *chunk       // being read
+	taken   int          // tuples of the chunks before
+	result  ImportResult
+
+	older, newer *chunk   // in the queue; nil if there are none
+	recycled     []*chunk // their memory is reused
+}
+
+// chunk is the tuples of one entry.
+type chunk struct {
+	tuples []rel.Tuple
+	bytes  int // approximate size of the tuples in an entry
+	first  int // number of tuples before the chunk
+
+	writer  writer
+	before  *chunk // the chunk before, while it is in the queue
+	group   *group // the group that validated it last
+	shape   tupleShape
+	changes []storage.Change
+	written chan error // receives the outcome
+}
+
+func (im *importer) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error]) (err error) {
+	defer func() {
+		for range 2 {
+			if waited := im.wait(); err == nil {
+				err = waited
+			}
+		}
+	}()
+	for t, err := range tuples {
+		c := im.chunk
+		if err == nil {
+			err = t.Validate()
+		}
+		if err != nil {
+			return fmt.Errorf("tuple %d: %w", im.taken+len(c.tuples)+1, err)
+		}
+		size := tupleSize(&t)
+		if len(c.tuples) >= im.options.EntryTuples || len(c.tuples) > 0 && c.bytes+size > importEntryBytes {
+			if err := im.flush(ctx); err != nil {
+				return err
+			}
+			c = im.chunk
+		}
+		c.tuples = append(c.tuples, t)
+		c.bytes += size
+	}
+	return im.flush(ctx)
+}
+
+// tupleSize returns the approximate size of a tuple in an entry.
+func tupleSize(t *rel.Tuple) int {
+	return len(t.Object.Type) + len(t.Object.ID) + len(t.Relation) + len(t.Subject.Type) + len(t.Subject.ID) +
+		len(t.Subject.Relation) + len(t.Condition) + len(t.Context) + 32
+}
+
+// wait waits until the older chunk in the queue is written, if there is one.
+func (im *importer) wait() error {
+	c := im.older
+	im.older, im.newer = im.newer, nil
+	if c == nil {
+		return nil
+	}
+	if err := <-c.written; err != nil {
+		return err
+	}
+	im.result.Read += len(c.tuples)
+	im.result.Token = im.queue.timeline.Token(c.writer.head)
+	if im.options.Progress != nil {
+		im.options.Progress(im.result.Read)
+	}
+	again := &chunk{tuples: c.tuples[:0]}
+	if !c.group.kept {
+		again.changes = c.changes[:0]
+	}
+	im.recycled = append(im.recycled, again)
+	return nil
+}
+
+// flush queues the chunk that was read. It waits until at most one other chunk
+// is in the queue.
+func (im *importer) flush(ctx context.Context) error {
+	if im.newer != nil || len(im.chunk.tuples) == 0 {
+		if err := im.wait(); err != nil || len(im.chunk.tuples) == 0 {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := im.chunk
+	c.first, im.taken = im.taken, im.taken+len(c.tuples)
+	c.writer.weight = len(c.tuples)
+	c.writer.build = func(g *group) ([]storage.Change, error) {
+		c.group = g
+		return im.build(ctx, g, c)
+	}
+	c.written = make(chan error, 1)
+	if c.before = im.older; im.older == nil {
+		im.older = c
+	} else {
+		im.newer = c
+	}
+	im.chunk = new(chunk)
+	if n := len(im.recycled); n > 0 {
+		im.chunk, im.recycled = im.recycled[n-1], im.recycled[:n-1]
+	}
+	// enqueue runs here and not in the goroutine, to keep the order of the chunks.
+	if err := im.queue.enqueue(&c.writer); err != nil {
+		c.written <- err
+		return nil
+	}
+	go func() {
+		_, err := im.queue.wait(ctx, &c.writer)
+		c.before = nil // otherwise all chunks would stay reachable
+		c.written <- err
+	}()
+	return nil
+}
+
+// errChunkBefore means that a chunk was not written because the chunk before it
+// failed.
+var errChunkBefore = errors.New("the entry before it was not written")
+
+// build validates a chunk and returns its changes. It adds the tuples to the
+// draft at once, so that a key that the chunk has twice is a duplicate.
+func (im *importer) build(ctx context.Context, g *group, c *chunk) ([]storage.Change, error) {
+	if c.before != nil && g.hasFailed(&c.before.writer) {
+		return nil, errChunkBefore
+	}
+	out := slices.Grow(c.changes[:0], len(c.tuples))
+	g.applied, c.shape = true, tupleShape{}
+	good, rejected := im.admitted(ctx, g, c)
+	done, size := 0, len(c.tuples) // size is how many tuples are added at once
+	for done < good {
+		run := c.tuples[done:min(done+size, good)]
+		n, err := g.draft.Batch.AddAbsent(run)
+		for i := range run[:n] {
+			// Only the fields that are not zero are set, because a Change is large.
+			out = slices.Grow(out, 1)[:len(out)+1]
+			c := &out[len(out)-1]
+			c.Kind, c.Fresh, c.Tuple = storage.TupleAdd, true, run[i]
+		}
+		done, size = done+n, 2*size
+		if err == nil && n < len(run) { // the next tuple is a duplicate
+			if out, err = im.addDuplicate(g, &run[n], out); err == nil {
+				done++
+			}
+			size = 1 // duplicates are often neighbors
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tuple %d: %w", c.first+done+1, err)
+		}
+	}
+	if rejected != nil {
+		return nil, fmt.Errorf("tuple %d: %w", c.first+good+1, rejected)
+	}
+	c.changes = out
+	return out, nil
+}
+
+// admitted returns how many tuples of a chunk precede the first one that the
+// schema rejects, and the reason of that rejection.
+func (im *importer) admitted(ctx context.Context, g *group, c *chunk) (int, error) {
+	for i := range c.tuples {
+		t := &c.tuples[i]
+		if !c.shape.admits(t) {
+			if err := g.admit(ctx, t, im.request.SchemaID); err != nil {
+				return i, err
+			}
+			c.shape = shapeOf(t)
+		}
+		im.queue.timeline.NoteExpiry(t)
+	}
+	return len(c.tuples), nil
+}
+
+// addDuplicate adds a tuple whose key exists, as OnDuplicate says.
+func (im *importer) addDuplicate(g *group, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+	n := len(out)
+	out, err := g.addition(&im.request, t, out)
+	if err == nil && len(out) > n {
+		err = g.draft.Apply(out[n:], storage.Head{})
+	}
+	return out, err
+}

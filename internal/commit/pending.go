@@ -1,0 +1,229 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Pending is a valid write that becomes a part of the caller's own database
+// transaction: [Pending.AppendTo] adds it to the transaction, the caller commits
+// the transaction, and [Pending.Publish] makes the write visible. [Pending.Abort]
+// cancels it. Until one of the last two, no other writer of the store can
+// proceed.
+//
+// A Pending that is not appended within Bounds.HoldTime is canceled. One that is
+// appended keeps the write lock until Publish or Abort, because only the caller
+// knows whether its transaction was committed. Writers that wait longer than
+// HoldTime then fail with ErrBusy, unless the log shows that the transaction was
+// committed. After a crash the log decides.
+type Pending struct {
+	queue *Queue
+
+	mu       sync.Mutex
+	group    *group
+	state    pendingState
+	deadline *time.Timer // cancels a Pending that is not appended
+}
+
+type pendingState uint8
+
+const (
+	pendingHeld pendingState = iota
+	pendingAppended
+	pendingOver
+)
+
+// Prepare validates a write and takes the write lock for it. It fails with
+// ErrTransaction if the driver is no storage.Joiner.
+func (q *Queue) Prepare(ctx context.Context, r *WriteRequest) (*Pending, error) {
+	p, err := q.prepare(ctx, r)
+	return p, errs.Wrap("prepare", q.timeline.ID, err)
+}
+
+func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) {
+	if _, ok := q.shared.runtime.Driver.(storage.Joiner); !ok {
+		return nil, fmt.Errorf("%w: it joins none", errs.ErrTransaction)
+	}
+	if err := Validate(q.shared.runtime, r); err != nil {
+		return nil, err
+	}
+	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.lock(ctx); err != nil {
+		return nil, err
+	}
+	if err := q.timeline.Lock.WaitIdle(ctx); err != nil {
+		return nil, err
+	}
+	p, err := q.hold(ctx, r, secrets)
+	if err != nil {
+		q.timeline.Lock.Unlock()
+	}
+	return p, err
+}
+
+// hold makes the pending write; the write lock is held.
+func (q *Queue) hold(ctx context.Context, r *WriteRequest, secrets []storage.Document) (*Pending, error) {
+	q.stale = true // the transaction of an earlier Pending may have been committed
+	base, err := q.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := q.newGroup(base)
+	w := &writer{build: func(g *group) ([]storage.Change, error) { return g.changes(ctx, r, secrets) }}
+	if err := g.enter(w); err != nil {
+		return nil, err
+	}
+	g.makeView()
+	p := &Pending{queue: q, group: g}
+	q.setPending(p)
+	p.mu.Lock() // the timer may fire at once
+	defer p.mu.Unlock()
+	p.deadline = time.AfterFunc(q.shared.runtime.Bounds.HoldTime, p.expire)
+	return p, nil
+}
+
+func (q *Queue) setPending(p *Pending) {
+	q.mu.Lock()
+	q.pending = p
+	q.mu.Unlock()
+}
+
+func (q *Queue) currentPending() *Pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pending
+}
+
+// AppendTo adds the write to the caller's transaction tx, whose type the
+// driver's documentation names. It may be called once. A write that changes
+// nothing adds nothing.
+func (p *Pending) AppendTo(ctx context.Context, tx any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const op = "append to transaction"
+	t := p.queue.timeline
+	if p.state != pendingHeld {
+		return errs.Wrap(op, t.ID, errs.ErrPending)
+	}
+	if len(p.group.entries) > 0 {
+		_, err := t.Runtime.Driver.(storage.Joiner).AppendTo(ctx, tx, t.ID, p.group.draft.Base().Head, p.group.entries)
+		if err != nil {
+			return errs.Wrap(op, t.ID, err)
+		}
+	}
+	p.state = pendingAppended
+	p.deadline.Stop()
+	return nil
+}
+
+// Publish makes the write visible after the caller has committed, and returns
+// its token. It reads the log: if the entry is not there, it publishes nothing
+// and fails with ErrPending.
+func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const op = "publish"
+	id := p.queue.timeline.ID
+	if p.state != pendingAppended {
+		return "", errs.Wrap(op, id, errs.ErrPending)
+	}
+	committed, err := p.committed(ctx)
+	if err != nil {
+		return "", errs.Wrap(op, id, err)
+	}
+	defer p.end()
+	if !committed {
+		return "", errs.Wrap(op, id, fmt.Errorf("%w: its transaction was not committed", errs.ErrPending))
+	}
+	if len(p.group.entries) > 0 {
+		if err := p.group.publish(); err != nil {
+			return "", errs.Wrap(op, id, err)
+		}
+	}
+	return p.queue.timeline.Token(p.group.head()), nil
+}
+
+// Abort cancels the write. The caller must not commit a transaction that
+// contains it. If the caller does so nevertheless, the write is valid.
+func (p *Pending) Abort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != pendingOver {
+		p.end()
+	}
+}
+
+// expire cancels a write that was not appended in time.
+func (p *Pending) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == pendingHeld {
+		p.end()
+	}
+}
+
+// committed reports whether the entry of the write is in the log.
+func (p *Pending) committed(ctx context.Context) (bool, error) {
+	if len(p.group.entries) == 0 {
+		return true, nil
+	}
+	t := p.queue.timeline
+	h, err := t.Runtime.Driver.Head(ctx, t.ID)
+	if err != nil {
+		return false, err
+	}
+	return h.Revision == p.group.head().Revision && h.Hash == p.group.head().Hash, nil
+}
+
+// end releases the write lock; p.mu is held.
+func (p *Pending) end() {
+	p.state = pendingOver
+	p.deadline.Stop()
+	p.queue.stale = true // the next writer reads what the log has now
+	p.queue.setPending(nil)
+	p.queue.timeline.Lock.Unlock()
+}
+
+// blocks reports whether the write still holds the lock after a writer has
+// waited HoldTime for it. If its transaction was committed without a Publish,
+// blocks ends it.
+func (p *Pending) blocks(ctx context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != pendingAppended {
+		return false
+	}
+	if committed, err := p.committed(ctx); err != nil || !committed {
+		return true
+	}
+	p.end()
+	return false
+}
+
+// lock takes the write lock for a writer. It fails with ErrBusy if a pending
+// write holds the lock for too long.
+func (q *Queue) lock(ctx context.Context) error {
+	lock := &q.timeline.Lock
+	if lock.TryLock() {
+		return nil
+	}
+	for {
+		holder := q.currentPending()
+		locked, err := lock.LockWithin(ctx, q.shared.runtime.Bounds.HoldTime)
+		if locked || err != nil {
+			return err
+		}
+		if holder != nil && holder == q.currentPending() && holder.blocks(ctx) {
+			return errs.ErrBusy
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+
+	"github.com/ostiary/ostiary/internal/admit"
+	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Validate checks everything about a write that does not depend on the store:
+// bounds, names and contradictions. It compiles the schemas of the request and
+// keeps them in it.
+func Validate(rt *snapshot.Runtime, r *WriteRequest) error {
+	if err := r.checkBounds(&rt.Bounds); err != nil {
+		return err
+	}
+	if r.OnDuplicate > Replace || r.OnMissing > Replace {
+		return fmt.Errorf("%w: unknown policy", errs.ErrInvalidRequest)
+	}
+	for i := range r.Add {
+		if err := r.Add[i].Validate(); err != nil {
+			return err
+		}
+	}
+	for i := range r.Remove {
+		if err := r.Remove[i].Validate(); err != nil {
+			return err
+		}
+	}
+	for i := range r.RemoveMatching {
+		if err := validFilter(&r.RemoveMatching[i]); err != nil {
+			return err
+		}
+	}
+	if err := r.validDocuments(rt.Bounds.DocumentBytes); err != nil {
+		return err
+	}
+	if err := r.validAttributes(); err != nil {
+		return err
+	}
+	if err := r.prepareSchemas(rt); err != nil {
+		return err
+	}
+	return r.checkRepeats()
+}
+
+func (r *WriteRequest) checkBounds(b *limits.Bounds) error {
+	for _, x := range [...]struct {
+		name       string
+		got, limit int
+	}{
+		{"WriteTuples", len(r.Add) + len(r.Remove), b.WriteTuples},
+		{"WriteFilters", len(r.RemoveMatching), b.WriteFilters},
+		{"WriteAttributes", len(r.SetAttributes) + len(r.RemoveAttributes), b.WriteAttributes},
+		{"WriteDocuments", len(r.Documents) + len(r.RemoveDocuments) + len(r.Secrets) + len(r.RemoveSecrets) +
+			len(r.Schemas) + len(r.RemoveSchemas), b.WriteDocuments},
+		{"Preconditions", len(r.Preconditions), b.Preconditions},
+	} {
+		if err := errs.CheckBound(x.name, x.got, x.limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareSchemas compiles the schemas of the write.
+func (r *WriteRequest) prepareSchemas(rt *snapshot.Runtime) error {
+	r.prepared = nil
+	for i := range r.Schemas {
+		p, err := rt.PrepareSchema(&r.Schemas[i])
+		if err != nil {
+			return err
+		}
+		r.prepared = append(r.prepared, p)
+	}
+	for i, id := range r.RemoveSchemas {
+		if slices.Contains(r.RemoveSchemas[:i], id) {
+			return fmt.Errorf("%w: schema %s is removed twice", errs.ErrInvalidRequest, id)
+		}
+	}
+	return nil
+}
+
+func validFilter(f *storage.Filter) error {
+	switch f.Target {
+	case storage.FilterTuples:
+		if f.Tuple == (rel.Filter{}) {
+			return fmt.Errorf("%w: a filter that selects every tuple", errs.ErrInvalidRequest)
+		}
+	case storage.FilterAttributes:
+		if f.ObjectType == "" && f.ObjectID == "" && f.Name == "" {
+			return fmt.Errorf("%w: a filter that selects every attribute", errs.ErrInvalidRequest)
+		}
+	case storage.FilterDocuments:
+		if err := document.ValidKey(f.DocumentKind, "key"); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: filter without target", errs.ErrInvalidRequest)
+	}
+	return nil
+}
+
+func (r *WriteRequest) validAttributes() error {
+	for i := range r.SetAttributes {
+		a := &r.SetAttributes[i]
+		if err := admit.AttributeKey(a); err != nil {
+			return err
+		}
+		if err := errs.CheckBound("AttributeValueBytesMax", len(a.Value), limits.AttributeValueBytesMax); err != nil {
+			return err
+		}
+	}
+	for i := range r.RemoveAttributes {
+		if err := admit.AttributeKey(&r.RemoveAttributes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *WriteRequest) validDocuments(bytesMax int) error {
+	for _, list := range [...][]document.Document{r.Documents, r.Secrets} {
+		for i := range list {
+			if err := validDocument(&list[i], bytesMax); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.Secrets {
+		if len(r.Secrets[i].Secondary) > 0 {
+			return fmt.Errorf("%w: a secret has no secondary keys", errs.ErrInvalidRequest)
+		}
+	}
+	for _, list := range [...][]document.Key{r.RemoveDocuments, r.RemoveSecrets} {
+		for _, k := range list {
+			if err := document.ValidKey(k.Kind, k.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func validDocument(d *document.Document, bytesMax int) error {
+	if err := document.ValidKey(d.Kind, d.Key); err != nil {
+		return err
+	}
+	if err := errs.CheckBound("DocumentBytes", len(d.Body), bytesMax); err != nil {
+		return err
+	}
+	if err := errs.CheckBound("SecondaryKeysMax", len(d.Secondary), limits.SecondaryKeysMax); err != nil {
+		return err
+	}
+	for _, k := range d.Secondary {
+		if err := errs.CheckBound("DocumentKeyBytesMax", len(k), limits.DocumentKeyBytesMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRepeats rejects a tuple key, an attribute or a document that the write
+// names twice.
+func (r *WriteRequest) checkRepeats() error {
+	if k, twice := r.repeatedKey(); twice {
+		return fmt.Errorf("%w: %s comes twice", errs.ErrInvalidRequest, k)
+	}
+	if len(r.SetAttributes)+len(r.RemoveAttributes) > 1 {
+		seen := make(map[rel.Attribute]struct{}, len(r.SetAttributes))
+		for _, list := range [...][]rel.Attribute{r.SetAttributes, r.RemoveAttributes} {
+			for _, a := range list {
+				a.Value = ""
+				if _, ok := seen[a]; ok {
+					return fmt.Errorf("%w: attribute %s of %s comes twice", errs.ErrInvalidRequest, a.Name, a.Object)
+				}
+				seen[a] = struct{}{}
+			}
+		}
+	}
+	return errors.Join(repeatedDocument(r.Documents, r.RemoveDocuments), repeatedDocument(r.Secrets, r.RemoveSecrets))
+}
+
+func repeatedDocument(put []document.Document, remove []document.Key) error {
+	if len(put)+len(remove) < 2 {
+		return nil
+	}
+	keys := slices.Clone(remove)
+	for _, d := range put {
+		keys = append(keys, document.Key{Kind: d.Kind, Key: d.Key})
+	}
+	seen := make(map[document.Key]struct{}, len(keys))
+	for _, k := range keys {
+		if _, ok := seen[k]; ok {
+			return fmt.Errorf("%w: document %s/%s comes twice", errs.ErrInvalidRequest, k.Kind, k.Key)
+		}
+		seen[k] = struct{}{}
+	}
+	return nil
+}
+
+// repeatedKey returns a key that is in Add and Remove twice. It uses a hash
+// table of indexes, because a map of keys would copy every key.
+func (r *WriteRequest) repeatedKey() (repeated rel.Key, ok bool) {
+	n := len(r.Add) + len(r.Remove)
+	if n < 2 {
+		return repeated, false
+	}
+	key := func(i int) rel.Key {
+		if i < len(r.Add) {
+			return r.Add[i].Key()
+		}
+		return r.Remove[i-len(r.Add)]
+	}
+	seed := maphash.MakeSeed()
+	table := make([]uint32, 1<<bits.Len(uint(2*n))) // indexes plus one; 0 is free
+	for i := range n {
+		k := key(i)
+		for at := keyHash(seed, &k); ; at++ {
+			slot := &table[at&uint64(len(table)-1)]
+			if *slot == 0 {
+				*slot = uint32(i) + 1
+				break
+			}
+			if key(int(*slot)-1) == k {
+				return k, true
+			}
+		}
+	}
+	return repeated, false
+}
+
+func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // an odd number with random bits
+	h := uint64(0)
+	for _, s := range [...]string{k.Object.ID, k.Subject.ID, k.Object.Type, k.Relation, k.Subject.Type, k.Subject.Relation} {
+		h = bits.RotateLeft64(h, 23) * odd
+		if s != "" {
+			h ^= maphash.String(seed, s)
+		}
+	}
+	return h ^ h>>32
+}

@@ -1,0 +1,459 @@
+package commit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/admit"
+	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// WriteRequest is one atomic change of a store: all of it takes effect, at one
+// revision, or nothing. RemoveMatching acts first, then the other removals, then
+// what is added or set. All of it is checked against the state before the write.
+// Expired tuples count as absent.
+type WriteRequest struct {
+	// Add are the tuples to add.
+	Add []rel.Tuple
+	// Remove are the keys of the tuples to remove.
+	Remove []rel.Key
+	// RemoveMatching removes all tuples, attributes or documents that a filter
+	// selects. The log entry contains the filter, not what it selects.
+	RemoveMatching []storage.Filter
+
+	// SetAttributes sets or replaces attributes.
+	SetAttributes []rel.Attribute
+	// RemoveAttributes removes attributes by their object and name.
+	RemoveAttributes []rel.Attribute
+
+	// Documents are stored, and replace documents with the same key.
+	Documents []document.Document
+	// RemoveDocuments are the keys of the documents to remove.
+	RemoveDocuments []document.Key
+	// Secrets are encrypted and stored.
+	Secrets []document.Document
+	// RemoveSecrets are the keys of the secrets to remove.
+	RemoveSecrets []document.Key
+
+	// Schemas become the current ones of their namespaces, as by WriteSchema. The
+	// schemas before the write admit what the same write adds.
+	Schemas []snapshot.SchemaSource
+	// RemoveSchemas are the ids of the schemas to remove, as by RemoveSchema.
+	RemoveSchemas []string
+
+	// OnDuplicate is what an Add of an existing key does. The default is [Fail].
+	OnDuplicate ConflictAction
+	// OnMissing is what a Remove of an absent key does. The default is [Fail].
+	OnMissing ConflictAction
+	// Preconditions must all hold in the state before the write.
+	Preconditions []Precondition
+	// SchemaID names the schema that admits what is added; "" means the current one
+	// of each type's namespace.
+	SchemaID string
+
+	prepared []snapshot.PreparedSchema // of Schemas, set by Validate
+}
+
+// ConflictAction is what a write does if a key exists that it adds, or is absent
+// that it removes.
+type ConflictAction uint8
+
+const (
+	// Fail rejects the write with ErrTupleExists or ErrTupleMissing.
+	Fail ConflictAction = iota
+	// Ignore leaves the key as it is. An existing tuple with another condition,
+	// context or expiry rejects the write nevertheless.
+	Ignore
+	// Replace stores the new condition, context and expiry. As OnMissing it is the
+	// same as Ignore.
+	Replace
+)
+
+// Precondition requires that a tuple exists, or that none does.
+type Precondition struct {
+	// Filter selects tuples. A filter that names an object or a subject is cheap;
+	// any other may read the whole store.
+	Filter rel.Filter
+	// Absent requires that no tuple is selected, instead of at least one.
+	Absent bool
+}
+
+// Write makes a change durable and returns the token of its revision. A write
+// that changes nothing makes no log entry; its token is that of the newest
+// revision. It copies the request, which the caller may change afterwards.
+func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, error) {
+	id := q.timeline.ID
+	if err := Validate(q.shared.runtime, r); err != nil {
+		return "", errs.Wrap("write", id, err)
+	}
+	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
+	if err != nil {
+		return "", errs.Wrap("write", id, err)
+	}
+	x := q.shared.writes.Get().(*write)
+	x.ctx, x.request, x.secrets = ctx, *r, secrets
+	head, err := q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
+	x.reset()
+	q.shared.writes.Put(x)
+	if err != nil {
+		return "", errs.Wrap("write", id, err)
+	}
+	return q.timeline.Token(head), nil
+}
+
+// WriteSchema stores a schema, which becomes the current one of its namespace.
+func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (snapshot.SchemaInfo, snapshot.Token, error) {
+	const op = "write schema"
+	p, err := q.shared.runtime.PrepareSchema(src)
+	if err != nil {
+		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
+	}
+	head, err := q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+		return g.putSchemas(nil, []snapshot.PreparedSchema{p}), nil
+	}}, 1)
+	if err != nil {
+		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
+	}
+	info := snapshot.SchemaInfo{ID: p.ID, Namespace: p.Namespace, Created: head.Time.Time(), Revision: head.Revision}
+	return info, q.timeline.Token(head), nil
+}
+
+// RemoveSchema removes a schema by its id.
+func (q *Queue) RemoveSchema(ctx context.Context, id string) (snapshot.Token, error) {
+	head, err := q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+		return g.removeSchemas(nil, []string{id})
+	}}, 1)
+	if err != nil {
+		return "", errs.Wrap("remove schema", q.timeline.ID, err)
+	}
+	return q.timeline.Token(head), nil
+}
+
+// RemoveExpired removes all expired tuples from the store and returns their
+// number.
+func (q *Queue) RemoveExpired(ctx context.Context) (int, error) {
+	v, err := q.timeline.Newest(ctx)
+	if err != nil || !q.timeline.HasExpiring() {
+		return 0, err
+	}
+	const batch = 1000 // tuples that one entry removes
+	removed := 0
+	var keys []rel.Key
+	flush := func() error {
+		n, err := q.removeExpiredKeys(ctx, keys)
+		removed += n
+		keys = keys[:0]
+		return err
+	}
+	now, n := q.shared.runtime.Now(), 0
+	for _, t := range v.Graph.Tuples(rel.Filter{}, graph.Position{}) {
+		if n++; n%4096 == 0 && ctx.Err() != nil {
+			return removed, ctx.Err()
+		}
+		if !t.Expired(now) {
+			continue
+		}
+		if keys = append(keys, t.Key()); len(keys) == batch {
+			if err := flush(); err != nil {
+				return removed, err
+			}
+		}
+	}
+	return removed, flush()
+}
+
+// removeExpiredKeys removes those of the keys that are still expired.
+func (q *Queue) removeExpiredKeys(ctx context.Context, keys []rel.Key) (n int, err error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	_, err = q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+		out := make([]storage.Change, 0, len(keys))
+		for _, k := range keys {
+			if t, ok := g.draft.Batch.Get(k); ok && t.Expired(g.now) {
+				out = append(out, removal(k))
+			}
+		}
+		n = len(out)
+		return out, nil
+	}}, len(keys))
+	return n, err
+}
+
+// write is a Write in progress. It is reused: when its writer is done, no other
+// goroutine refers to it.
+type write struct {
+	writer  writer
+	ctx     context.Context
+	request WriteRequest
+	secrets []storage.Document // encrypted
+}
+
+func newWrite() *write {
+	x := &write{}
+	x.writer.ready, x.writer.transient = make(chan struct{}, 1), true
+	x.writer.build = func(g *group) ([]storage.Change, error) { return g.changes(x.ctx, &x.request, x.secrets) }
+	return x
+}
+
+func (x *write) reset() {
+	x.ctx, x.request, x.secrets = nil, WriteRequest{}, nil
+	w := &x.writer
+	w.leads, w.immediate, w.head, w.err, w.entries = false, false, storage.Head{}, nil, 0
+	w.done.Store(false)
+}
+
+// changes validates a write on the draft and returns its changes.
+func (g *group) changes(ctx context.Context, r *WriteRequest, secrets []storage.Document) ([]storage.Change, error) {
+	if err := g.checkPreconditions(r.Preconditions); err != nil {
+		return nil, err
+	}
+	out := g.space(len(r.Add) + len(r.Remove) + len(r.RemoveMatching) +
+		len(r.SetAttributes) + len(r.RemoveAttributes) + len(r.Documents) + len(r.RemoveDocuments) + len(secrets) + len(r.RemoveSecrets))
+	for i := range r.RemoveMatching {
+		out = append(out, storage.Change{Kind: storage.RemoveByFilter, Filter: r.RemoveMatching[i]})
+	}
+	out, err := g.removals(r, out)
+	if err != nil {
+		return nil, err
+	}
+	if out, err = g.additions(ctx, r, out); err != nil {
+		return nil, err
+	}
+	for _, a := range r.RemoveAttributes {
+		a.Value = ""
+		out = append(out, storage.Change{Kind: storage.AttributeRemove, Attribute: a})
+	}
+	for i := range r.SetAttributes {
+		a, err := g.attribute(ctx, &r.SetAttributes[i], r.SchemaID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storage.Change{Kind: storage.AttributeSet, Attribute: a})
+	}
+	if out, err = g.removeSchemas(out, r.RemoveSchemas); err != nil {
+		return nil, err
+	}
+	return r.documentChanges(g.putSchemas(out, r.prepared), secrets), nil
+}
+
+// removal is the change that removes a key.
+func removal(k rel.Key) storage.Change {
+	return storage.Change{Kind: storage.TupleRemove, Tuple: rel.Tuple{Object: k.Object, Relation: k.Relation, Subject: k.Subject}}
+}
+
+func (g *group) removals(r *WriteRequest, out []storage.Change) ([]storage.Change, error) {
+	for _, k := range r.Remove {
+		t, ok := g.draft.Batch.Get(k)
+		if !ok || t.Expired(g.now) {
+			if r.OnMissing == Fail {
+				return nil, &errs.TupleError{Kind: errs.ErrTupleMissing, Key: k}
+			}
+			continue
+		}
+		out = append(out, removal(k))
+	}
+	return out, nil
+}
+
+func (g *group) additions(ctx context.Context, r *WriteRequest, out []storage.Change) (_ []storage.Change, err error) {
+	last := tupleShape{}
+	for i := range r.Add {
+		t := &r.Add[i]
+		if !last.admits(t) {
+			if err = g.admit(ctx, t, r.SchemaID); err != nil {
+				return nil, err
+			}
+			last = shapeOf(t)
+		}
+		if out, err = g.addition(r, t, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addition appends the changes that add an admitted tuple.
+func (g *group) addition(r *WriteRequest, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
+	old, live := g.draft.Batch.Get(t.Key())
+	if live && r.removesMatching(t.Key()) {
+		live = false
+	}
+	switch {
+	case !live:
+	case old.Expired(g.now):
+		// The removal of the expired tuple becomes a part of the history.
+		out = append(out, removal(t.Key()))
+		live = false
+	case r.OnDuplicate == Fail || r.OnDuplicate == Ignore && old != *t:
+		return nil, &errs.TupleError{Kind: errs.ErrTupleExists, Key: t.Key()}
+	case old == *t:
+		return out, nil
+	}
+	return append(out, storage.Change{Kind: storage.TupleAdd, Tuple: *t, Fresh: !live}), nil
+}
+
+// removesMatching reports whether a filter of the write removes a key.
+func (r *WriteRequest) removesMatching(k rel.Key) bool {
+	for i := range r.RemoveMatching {
+		if f := &r.RemoveMatching[i]; f.Target == storage.FilterTuples && f.Tuple.Match(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// admit reports why the schema does not admit a tuple.
+func (g *group) admit(ctx context.Context, t *rel.Tuple, schemaID string) error {
+	b, err := g.draft.Schema(ctx, t.Object.Type, schemaID)
+	if err != nil {
+		return err
+	}
+	return admit.Tuple(b.Schema, t)
+}
+
+// attribute returns an attribute with its canonical value, or why the schema
+// does not admit it.
+func (g *group) attribute(ctx context.Context, a *rel.Attribute, schemaID string) (rel.Attribute, error) {
+	b, err := g.draft.Schema(ctx, a.Object.Type, schemaID)
+	if err != nil {
+		return rel.Attribute{}, err
+	}
+	def, ok := b.Schema.Type(a.Object.Type)
+	if !ok {
+		return rel.Attribute{}, fmt.Errorf("%w: no type %q", errs.ErrInvalidTuple, a.Object.Type)
+	}
+	value, err := admit.AttributeValue(def, a)
+	if err != nil {
+		return rel.Attribute{}, err
+	}
+	return rel.Attribute{Object: a.Object, Name: a.Name, Value: value}, nil
+}
+
+// checkPreconditions returns ErrPrecondition if one does not hold on the draft.
+func (g *group) checkPreconditions(ps []Precondition) error {
+	for i := range ps {
+		p := &ps[i]
+		if g.selects(p.Filter) == p.Absent {
+			found := "no tuple matches"
+			if p.Absent {
+				found = "a tuple matches"
+			}
+			return fmt.Errorf("%w: %d: %s", errs.ErrPrecondition, i, found)
+		}
+	}
+	return nil
+}
+
+// selects reports whether a filter selects a live tuple of the draft. If the
+// group has few changes so far, it looks through them, because making a view
+// costs more.
+func (g *group) selects(f rel.Filter) bool {
+	const scanMax = 1024 // changes that are looked through
+	if !g.draft.Batch.MayMatch(f) {
+		return false
+	}
+	changes := 0
+	for i := range g.entries {
+		changes += len(g.entries[i].Changes)
+	}
+	if changes == 0 || changes > scanMax {
+		for _, t := range g.draft.Batch.View().Tuples(f, graph.Position{}) {
+			if !t.Expired(g.now) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, t := range g.draft.Base().Graph.Tuples(f, graph.Position{}) {
+		if g.isLive(t.Key()) {
+			return true
+		}
+	}
+	for i := range g.entries {
+		for j := range g.entries[i].Changes {
+			c := &g.entries[i].Changes[j]
+			if c.Kind == storage.TupleAdd && f.Match(c.Tuple.Key()) && g.isLive(c.Tuple.Key()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isLive reports whether the draft has the tuple and it is not expired.
+func (g *group) isLive(k rel.Key) bool {
+	t, ok := g.draft.Batch.Get(k)
+	return ok && !t.Expired(g.now)
+}
+
+// putSchemas appends the changes that store schemas.
+func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSchema) []storage.Change {
+	for _, p := range schemas {
+		if g.compiled == nil {
+			g.compiled = map[string]*schema.Schema{}
+		}
+		g.compiled[p.ID] = p.Compiled
+		out = append(out, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{
+			Kind: snapshot.SchemaKind, Key: p.ID, Secondary: []string{p.Namespace}, Body: p.Body}})
+	}
+	return out
+}
+
+// removeSchemas appends the changes that remove schemas.
+func (g *group) removeSchemas(out []storage.Change, ids []string) ([]storage.Change, error) {
+	for _, id := range ids {
+		if !g.draft.HasSchema(id) {
+			return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, id)
+		}
+		out = append(out, storage.Change{Kind: storage.DocumentRemove,
+			Document: storage.Document{Kind: snapshot.SchemaKind, Key: id}})
+	}
+	return out, nil
+}
+
+// documentChanges appends the changes to documents and secrets.
+func (r *WriteRequest) documentChanges(out []storage.Change, secrets []storage.Document) []storage.Change {
+	for _, k := range r.RemoveDocuments {
+		out = append(out, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
+	}
+	for _, d := range r.Documents {
+		out = append(out, storage.Change{Kind: storage.DocumentPut,
+			Document: storage.Document{Kind: d.Kind, Key: d.Key, Secondary: d.Secondary, Body: bytes.Clone(d.Body)}})
+	}
+	for _, k := range r.RemoveSecrets {
+		out = append(out, storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: k.Kind, Key: k.Key}})
+	}
+	for _, d := range secrets {
+		out = append(out, storage.Change{Kind: storage.SecretPut, Document: d})
+	}
+	return out
+}
+
+// tupleShape is what the admission of a plain tuple depends on. Most tuples of a
+// large write have the shape of the one before. The zero tupleShape admits no
+// tuple.
+type tupleShape struct{ objectType, relation, subjectType, subjectRelation string }
+
+// shapeOf returns the shape of an admitted tuple. It is zero for a tuple with a
+// condition or a wildcard, whose admission depends on more.
+func shapeOf(t *rel.Tuple) tupleShape {
+	if t.Condition != "" || t.Subject.ID == rel.Wildcard {
+		return tupleShape{}
+	}
+	return tupleShape{t.Object.Type, t.Relation, t.Subject.Type, t.Subject.Relation}
+}
+
+// admits reports whether t is admitted because a tuple of this shape was.
+func (k *tupleShape) admits(t *rel.Tuple) bool {
+	return k.relation == t.Relation && k.objectType == t.Object.Type && k.subjectType == t.Subject.Type &&
+		k.subjectRelation == t.Subject.Relation && t.Condition == "" && t.Subject.ID != rel.Wildcard &&
+		t.Object.ID != rel.Wildcard && t.Subject.ID != t.Object.ID
+}

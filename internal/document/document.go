@@ -1,0 +1,187 @@
+// Package document reads the documents and secrets of a store and encrypts
+// secrets: [Document] and [Key] are its data, [Reader] reads, [Sealer]
+// encrypts. Writing them is a part of a write (package commit). It never
+// returns or stores a secret's plain text in an error.
+package document
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Document is a record of a store. Its key is unique within its kind. Kinds
+// that begin with "schema" are reserved for the engine.
+type Document struct {
+	// Kind groups documents, for example by the program that wrote them.
+	Kind string
+	// Key names the document within its kind.
+	Key string
+	// Secondary are further keys that [Reader.By] finds the document by. A secret
+	// has none, because they are stored in plain text.
+	Secondary []string
+	// Body is the content. A secret's body is encrypted before the driver gets it.
+	Body []byte
+}
+
+// Key names a document or secret.
+type Key struct {
+	// Kind is the kind of the document.
+	Kind string
+	// Key is its key within the kind.
+	Key string
+}
+
+// String returns the kind and the key. It omits the body, which may be a secret.
+func (d Document) String() string { return d.Kind + "/" + d.Key + " [body not shown]" }
+
+// ValidKey returns an error if a kind or key is empty, reserved or too long.
+func ValidKey(kind, key string) error {
+	if kind == "" || key == "" {
+		return fmt.Errorf("%w: a document needs a kind and a key", errs.ErrInvalidRequest)
+	}
+	if strings.HasPrefix(kind, snapshot.SchemaKind) {
+		return fmt.Errorf("%w: documents of kind %q are the engine's", errs.ErrInvalidRequest, kind)
+	}
+	return errs.CheckBound("DocumentKeyBytesMax", max(len(kind), len(key)), limits.DocumentKeyBytesMax)
+}
+
+// Reader reads the documents of one store. It is safe for concurrent use.
+type Reader struct {
+	// Timeline is the store.
+	Timeline *snapshot.Timeline
+	// Sealer decrypts secrets; nil if the engine has no key.
+	Sealer *Sealer
+}
+
+// Get returns the newest document with the key, or ErrNoDocument.
+func (r Reader) Get(ctx context.Context, k Key) (Document, error) {
+	const op = "read document"
+	t := r.Timeline
+	if err := t.Err(); err != nil {
+		return Document{}, errs.Wrap(op, t.ID, err)
+	}
+	if err := ValidKey(k.Kind, k.Key); err != nil {
+		return Document{}, errs.Wrap(op, t.ID, err)
+	}
+	d, err := t.Runtime.Driver.Document(ctx, t.ID, k.Kind, k.Key)
+	return Document{d.Kind, d.Key, d.Secondary, d.Body}, errs.Wrap(op, t.ID, err)
+}
+
+// By returns the newest documents of a kind that have a secondary key, in the
+// order of their keys. More than Bounds.PageItems of them is an error.
+func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, error) {
+	const op = "read documents"
+	t := r.Timeline
+	if err := t.Err(); err != nil {
+		return nil, errs.Wrap(op, t.ID, err)
+	}
+	if err := ValidKey(kind, "key"); err != nil {
+		return nil, errs.Wrap(op, t.ID, err)
+	}
+	var out []Document
+	for d, err := range t.Runtime.Driver.DocumentsBy(ctx, t.ID, kind, secondary) {
+		if err != nil {
+			return nil, errs.Wrap(op, t.ID, err)
+		}
+		if err := errs.CheckBound("PageItems", len(out)+1, t.Runtime.Bounds.PageItems); err != nil {
+			return nil, errs.Wrap(op, t.ID, err)
+		}
+		out = append(out, Document{d.Kind, d.Key, d.Secondary, d.Body})
+	}
+	return out, nil
+}
+
+// Secret returns the newest secret with the key, decrypted, or ErrNoDocument.
+// It fails with ErrNoSecretKey if the engine has no key or another one.
+func (r Reader) Secret(ctx context.Context, k Key) (Document, error) {
+	d, err := r.secret(ctx, k)
+	return d, errs.Wrap("read secret", r.Timeline.ID, err)
+}
+
+func (r Reader) secret(ctx context.Context, k Key) (Document, error) {
+	t := r.Timeline
+	if err := t.Err(); err != nil {
+		return Document{}, err
+	}
+	if r.Sealer == nil {
+		return Document{}, errs.ErrNoSecretKey
+	}
+	d, err := t.Runtime.Driver.Secret(ctx, t.ID, k.Kind, k.Key)
+	if err != nil {
+		return Document{}, err
+	}
+	plain, err := r.Sealer.open(t.Incarnation, k, d.Body)
+	return Document{Kind: k.Kind, Key: k.Key, Body: plain}, err
+}
+
+// Sealer encrypts secrets with AES-256-GCM.
+type Sealer struct{ cipher cipher.AEAD }
+
+// secretVersion is the first byte of an encrypted secret. The nonce and the
+// ciphertext follow it.
+const secretVersion = 1
+
+// NewSealer returns a sealer with the key.
+func NewSealer(key [32]byte) (*Sealer, error) {
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	c, err := cipher.NewGCM(block)
+	return &Sealer{c}, err
+}
+
+// Seal encrypts secrets of the incarnation of a store. A nil Sealer returns
+// ErrNoSecretKey if there are any.
+func (s *Sealer) Seal(incarnation storage.Incarnation, secrets []Document) ([]storage.Document, error) {
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	if s == nil {
+		return nil, errs.ErrNoSecretKey
+	}
+	out := make([]storage.Document, len(secrets))
+	for i, d := range secrets {
+		nonce := make([]byte, s.cipher.NonceSize())
+		rand.Read(nonce)
+		body := append([]byte{secretVersion}, nonce...)
+		body = s.cipher.Seal(body, nonce, d.Body, label(incarnation, Key{d.Kind, d.Key}))
+		out[i] = storage.Document{Kind: d.Kind, Key: d.Key, Body: body}
+	}
+	return out, nil
+}
+
+// open decrypts the body of a secret.
+func (s *Sealer) open(incarnation storage.Incarnation, k Key, body []byte) ([]byte, error) {
+	n := s.cipher.NonceSize()
+	if len(body) < 1+n || body[0] != secretVersion {
+		return nil, fmt.Errorf("%w: secret %s/%s", errs.ErrFormat, k.Kind, k.Key)
+	}
+	plain, err := s.cipher.Open(nil, body[1:1+n], body[1+n:], label(incarnation, k))
+	if err != nil { // its text adds nothing
+		return nil, fmt.Errorf("%w: secret %s/%s", errs.ErrNoSecretKey, k.Kind, k.Key)
+	}
+	return plain, nil
+}
+
+// label returns the data that a ciphertext is authenticated with. It names the
+// store and the key, so that no secret can be stored in place of another.
+func label(incarnation storage.Incarnation, k Key) []byte {
+	text := append([]byte(nil), incarnation[:]...)
+	text = binary.AppendUvarint(text, uint64(len(k.Kind)))
+	text = append(text, k.Kind...)
+	text = append(text, k.Key...)
+	sum := sha256.Sum256(text)
+	return sum[:]
+}

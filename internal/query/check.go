@@ -1,0 +1,181 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// CheckRequest asks whether Subject has Relation on Object.
+type CheckRequest struct {
+	// Object is what the question is about.
+	Object rel.Object
+	// Relation is a relation of the object's type.
+	Relation string
+	// Subject is a plain subject, a userset or a wildcard.
+	Subject rel.Subject
+	QueryOptions
+}
+
+// Question returns the question without its options.
+func (r *CheckRequest) Question() eval.Question {
+	return eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}
+}
+
+// CheckResult is an answer and the revision that it holds at.
+type CheckResult struct {
+	// Answer has the decision, the reasons of an unknown one, and the work done.
+	eval.Answer
+	// Revision is that of the view that was read.
+	Revision storage.Revision
+	// Err is the error of a single request in a batch; nil elsewhere.
+	Err error
+}
+
+// String returns the decision and its reasons in one line.
+func (r CheckResult) String() string {
+	if r.Reasons == nil {
+		return r.Decision.String()
+	}
+	return fmt.Sprintf("%s (%s)", r.Decision, r.Reasons)
+}
+
+// Check answers one question. A denial is never an error. An answer that
+// depends on missing input, or that exceeds a bound, is unknown and has reasons.
+func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, error) {
+	t := a.timeline
+	v, err := t.At(ctx, r.Consistency)
+	if err != nil {
+		return CheckResult{}, errs.Wrap("check", t.ID, err)
+	}
+	if err := ValidQuestion(&r.Object, &r.Subject); err != nil {
+		return CheckResult{}, errs.Wrap("check", t.ID, err)
+	}
+	b, err := t.Schema(ctx, v, r.Object.Type, r.SchemaID)
+	if err != nil {
+		return CheckResult{}, errs.Wrap("check", t.ID, err)
+	}
+	hasInput := r.hasInput()
+	if hasInput {
+		if err := ValidInput(&a.shared.runtime.Bounds, b, &r.QueryOptions); err != nil {
+			return CheckResult{}, errs.Wrap("check", t.ID, err)
+		}
+	}
+	env := &a.shared.plain
+	timed := hasInput || b.Timed || t.HasExpiring()
+	if timed || r.Bounds.Depth|r.Bounds.Nodes != 0 {
+		env = a.shared.envs.Get().(*eval.Env)
+		*env = eval.Env{Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: a.shared.runtime.Bounds.Query(r.Bounds)}
+		if timed { // reading the clock takes a large part of a check's time
+			env.Now = t.Now(v)
+		}
+	}
+	answer, err := b.Binding.Check(ctx, v.Graph, r.Question(), env)
+	if env != &a.shared.plain {
+		a.shared.release(env)
+	}
+	if err != nil {
+		return CheckResult{}, errs.Wrap("check", t.ID, err)
+	}
+	if a.shared.recorder != nil {
+		a.record(r, answer.Decision, v.Head.Revision)
+	}
+	return CheckResult{Answer: answer, Revision: v.Head.Revision}, nil
+}
+
+// CheckBatch answers many requests at one revision, which c chooses, and at one
+// time. Each request may have its own schema, input and bounds. Successive
+// requests that share the same maps and slices are checked faster.
+//
+// The results are in the order of the requests. An error of a single request,
+// for example a type that the schema lacks, is in the Err of its result, whose
+// Decision is False. The other requests are answered nevertheless. CheckBatch
+// fails as a whole if there are more requests than Bounds.BatchItems, if the
+// revision cannot be read, or if ctx ends. A request whose own Consistency is
+// not zero has ErrInvalidRequest as its Err.
+func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c snapshot.Consistency) ([]CheckResult, error) {
+	const op = "check batch"
+	t := a.timeline
+	if err := errs.CheckBound("BatchItems", len(requests), a.shared.runtime.Bounds.BatchItems); err != nil {
+		return nil, errs.Wrap(op, t.ID, err)
+	}
+	v, err := t.At(ctx, c)
+	if err != nil {
+		return nil, errs.Wrap(op, t.ID, err)
+	}
+	batch := batch{answerer: a, view: v, env: a.shared.envs.Get().(*eval.Env)}
+	defer a.shared.release(batch.env)
+	batch.env.Now = t.Now(v)
+	results := make([]CheckResult, len(requests))
+	for i := range requests {
+		r := &results[i]
+		r.Revision = v.Head.Revision
+		if r.Answer, err = batch.check(ctx, &requests[i]); err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, errs.Wrap(op, t.ID, ctx.Err())
+		}
+		r.Answer, r.Err = eval.Answer{Decision: expr.False}, errs.Wrap("check", t.ID, err)
+	}
+	if a.shared.recorder != nil {
+		for i := range results {
+			if r := &results[i]; r.Err == nil {
+				a.record(&requests[i], r.Decision, r.Revision)
+			}
+		}
+	}
+	return results, nil
+}
+
+// batch is a CheckBatch in progress.
+type batch struct {
+	answerer *Answerer
+	view     *snapshot.View
+	env      *eval.Env
+	// last is the last request whose options were put into env, and checked under
+	// schema; nil if there is none.
+	last   *CheckRequest
+	schema *snapshot.BoundSchema
+}
+
+func (b *batch) check(ctx context.Context, r *CheckRequest) (eval.Answer, error) {
+	if r.Consistency != (snapshot.Consistency{}) {
+		return eval.Answer{}, fmt.Errorf("%w: a request among many chooses no revision", errs.ErrInvalidRequest)
+	}
+	if err := ValidQuestion(&r.Object, &r.Subject); err != nil {
+		return eval.Answer{}, err
+	}
+	t := b.answerer.timeline
+	schema, err := t.Schema(ctx, b.view, r.Object.Type, r.SchemaID)
+	if err != nil {
+		return eval.Answer{}, err
+	}
+	if b.last == nil || b.schema != schema || !sharesInput(&b.last.QueryOptions, &r.QueryOptions) {
+		b.last = nil
+		bounds := &b.answerer.shared.runtime.Bounds
+		if err := ValidInput(bounds, schema, &r.QueryOptions); err != nil {
+			return eval.Answer{}, err
+		}
+		*b.env = eval.Env{Now: b.env.Now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: bounds.Query(r.Bounds)}
+		b.last, b.schema = r, schema
+	}
+	return schema.Binding.Check(ctx, b.view.Graph, r.Question(), b.env)
+}
+
+// sharesInput reports whether two requests have the same bounds, and the very
+// same map and slices as input.
+func sharesInput(a, b *QueryOptions) bool {
+	return a.Bounds == b.Bounds &&
+		len(a.Tuples) == len(b.Tuples) && unsafe.SliceData(a.Tuples) == unsafe.SliceData(b.Tuples) &&
+		len(a.Attributes) == len(b.Attributes) && unsafe.SliceData(a.Attributes) == unsafe.SliceData(b.Attributes) &&
+		(a.Context == nil && b.Context == nil || reflect.ValueOf(a.Context).Pointer() == reflect.ValueOf(b.Context).Pointer())
+}

@@ -1,0 +1,216 @@
+package query
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
+type ListObjectsRequest struct {
+	// Type is the type of the objects.
+	Type string
+	// Relation is a relation of the type.
+	Relation string
+	// Subject is a plain subject, a userset or a wildcard.
+	Subject rel.Subject
+	// Limit is the largest number of ids; 0 means Bounds.ListItems.
+	Limit int
+	// UnknownPerPage ends the search at the end of the page. The Unknown,
+	// UnknownCount and Reasons of the result then cover this page only; see
+	// eval.Page.
+	UnknownPerPage bool
+	// Cursor is the Next of the page before; "" asks for the first page. A cursor
+	// replaces Consistency.
+	Cursor string
+	QueryOptions
+}
+
+// ObjectList is a page of the objects whose check is true. The order is the same
+// on every node and after a restart (eval.OrderHash).
+type ObjectList struct {
+	// IDs are the ids of the objects.
+	IDs []string
+	// Next is the cursor of the next page; "" on the last one.
+	Next string
+	// Unknown are the first objects whose check is unknown.
+	Unknown []string
+	// UnknownCount is the number of all such objects.
+	UnknownCount int
+	// Reasons says why they are unknown; nil if there are none.
+	Reasons *eval.Reasons
+	// Bound names the bound that ended the search; "" means that the list is
+	// complete.
+	Bound string
+	// Revision is that of the view that was read.
+	Revision storage.Revision
+	// Stats counts the work.
+	Stats eval.Stats
+}
+
+// ListSubjectsRequest asks who has Relation on Object: the plain subjects of
+// SubjectType, or its usersets SubjectType#SubjectRelation.
+type ListSubjectsRequest struct {
+	// Object is what the question is about.
+	Object rel.Object
+	// Relation is a relation of the object's type.
+	Relation string
+	// SubjectType is the type of the subjects.
+	SubjectType string
+	// SubjectRelation is the relation of the usersets; "" means plain subjects.
+	SubjectRelation string
+	// Named returns the ids of all known subjects if a wildcard includes everyone;
+	// see eval.ListSubjectsQuestion.
+	Named bool
+	// Limit is the largest number of ids in IDs and Excluded; 0 means
+	// Bounds.ListItems.
+	Limit int
+	// UnknownPerPage is as in [ListObjectsRequest].
+	UnknownPerPage bool
+	// Cursor is as in [ListObjectsRequest].
+	Cursor string
+	QueryOptions
+}
+
+// SubjectList is a page of the subjects whose check is true, in the order of
+// [ObjectList].
+type SubjectList struct {
+	// IDs are the ids of the subjects.
+	IDs []string
+	// Wildcard is the decision for a subject that no tuple names.
+	Wildcard expr.Tristate
+	// Excluded are the subjects whose check is false although Wildcard is true.
+	Excluded []string
+	// Next is as in [ObjectList].
+	Next string
+	// Unknown are the first subjects whose check is unknown.
+	Unknown []string
+	// UnknownCount is the number of all such subjects.
+	UnknownCount int
+	// Reasons is as in [ObjectList].
+	Reasons *eval.Reasons
+	// Bound is as in [ObjectList].
+	Bound string
+	// Revision is as in [ObjectList].
+	Revision storage.Revision
+	// Stats is as in [ObjectList].
+	Stats eval.Stats
+}
+
+func (r *ListObjectsRequest) digest() snapshot.Digest {
+	var d snapshot.Digester
+	d.Text("objects", r.Type, r.Relation)
+	d.Subject(r.Subject)
+	r.QueryOptions.digest(&d)
+	return d.Sum()
+}
+
+func (r *ListSubjectsRequest) digest() snapshot.Digest {
+	var d snapshot.Digester
+	d.Text("subjects")
+	d.Object(r.Object)
+	d.Text(r.Relation, r.SubjectType, r.SubjectRelation)
+	d.Flag(r.Named)
+	r.QueryOptions.digest(&d)
+	return d.Sum()
+}
+
+// ListObjects returns a page of the objects whose check is true.
+func (a *Answerer) ListObjects(ctx context.Context, r *ListObjectsRequest) (ObjectList, error) {
+	const op = "list objects"
+	id := a.timeline.ID
+	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, r.digest)
+	if err != nil {
+		return ObjectList{}, errs.Wrap(op, id, err)
+	}
+	if err := r.Subject.Validate(); err != nil {
+		return ObjectList{}, errs.Wrap(op, id, err)
+	}
+	l, err := p.schema.Binding.ListObjects(ctx, p.view.Graph, eval.ListObjectsQuestion{
+		Type: r.Type, Relation: r.Relation, Subject: r.Subject, Page: p.page}, &p.env)
+	if err != nil {
+		return ObjectList{}, errs.Wrap(op, id, err)
+	}
+	next := ""
+	if l.More {
+		next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+	}
+	return ObjectList{IDs: l.IDs, Next: next, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
+		Reasons: l.Reasons, Bound: l.Bound, Revision: p.view.Head.Revision, Stats: l.Stats}, nil
+}
+
+// ListSubjects returns a page of the subjects whose check is true.
+func (a *Answerer) ListSubjects(ctx context.Context, r *ListSubjectsRequest) (SubjectList, error) {
+	const op = "list subjects"
+	id := a.timeline.ID
+	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Object.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, r.digest)
+	if err != nil {
+		return SubjectList{}, errs.Wrap(op, id, err)
+	}
+	if err := r.Object.Validate(); err != nil {
+		return SubjectList{}, errs.Wrap(op, id, err)
+	}
+	l, err := p.schema.Binding.ListSubjects(ctx, p.view.Graph, eval.ListSubjectsQuestion{
+		Object: r.Object, Relation: r.Relation, SubjectType: r.SubjectType, SubjectRelation: r.SubjectRelation,
+		Named: r.Named, Page: p.page}, &p.env)
+	if err != nil {
+		return SubjectList{}, errs.Wrap(op, id, err)
+	}
+	next := ""
+	if l.More {
+		next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+	}
+	return SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, Next: next,
+		Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons, Bound: l.Bound,
+		Revision: p.view.Head.Revision, Stats: l.Stats}, nil
+}
+
+// pageRequest is what both kinds of lists have in common.
+type pageRequest struct {
+	options        *QueryOptions
+	typ            string
+	limit          int
+	unknownPerPage bool
+	cursor         string
+}
+
+// listPage is a page of a list before its evaluation.
+type listPage struct {
+	view   *snapshot.View
+	schema *snapshot.BoundSchema
+	env    eval.Env
+	page   eval.Page
+}
+
+// page chooses the view of a list, finds the schema and checks the input.
+// digest is called only if there is a cursor.
+func (a *Answerer) page(ctx context.Context, r pageRequest, digest func() snapshot.Digest) (p listPage, err error) {
+	bounds := &a.shared.runtime.Bounds
+	if err := errs.CheckBound("ListItems", r.limit, bounds.ListItems); err != nil {
+		return p, err
+	}
+	p.page.UnknownPerPage = r.unknownPerPage
+	if p.page.Limit = r.limit; r.limit <= 0 {
+		p.page.Limit = bounds.ListItems
+	}
+	var position []byte
+	if p.view, position, err = a.timeline.Pinned(ctx, r.options.Consistency, r.cursor, digest); err != nil {
+		return p, err
+	}
+	if len(position) > 0 {
+		p.page.After = eval.PositionOf(string(position))
+	}
+	if p.schema, err = a.timeline.Schema(ctx, p.view, r.typ, r.options.SchemaID); err != nil {
+		return p, err
+	}
+	if err := ValidInput(bounds, p.schema, r.options); err != nil {
+		return p, err
+	}
+	p.env = Env(a.timeline, p.view, r.options)
+	return p, nil
+}

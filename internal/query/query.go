@@ -1,0 +1,200 @@
+// Package query answers questions about one store: checks, lists, pages of
+// stored tuples and attributes, expansions and explanations. [Answerer] is its
+// main type: it chooses the view, finds the schema, checks the input and calls
+// the evaluator. [QueryOptions] is what all questions have in common. The package
+// never writes.
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/admit"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// QueryOptions is what all questions have in common. The zero QueryOptions reads the
+// newest view under the current schema.
+type QueryOptions struct {
+	// Consistency chooses the revision. The default is the newest view in memory.
+	Consistency snapshot.Consistency
+	// SchemaID names the schema; "" means the current one of the type's namespace.
+	SchemaID string
+	// Context holds the request parameters of conditions. It is not changed.
+	Context expr.Values
+	// Tuples are contextual: they count for this question only. The schema must
+	// admit them.
+	Tuples []rel.Tuple
+	// Attributes are contextual as well.
+	Attributes []rel.Attribute
+	// Bounds may be less than the bounds of the engine; larger values are cut. The
+	// default is the bounds of the engine.
+	Bounds eval.Bounds
+}
+
+// hasInput reports whether the request has a context or contextual data.
+func (o *QueryOptions) hasInput() bool {
+	return o.Context != nil || len(o.Tuples)|len(o.Attributes) != 0
+}
+
+// digest adds everything except the consistency, because a cursor pins the
+// revision.
+func (o *QueryOptions) digest(d *snapshot.Digester) {
+	d.Text(o.SchemaID)
+	d.Values(o.Context)
+	d.Tuples(o.Tuples)
+	d.Attributes(o.Attributes)
+	d.Bounds(o.Bounds)
+}
+
+// Shared is what the answerers of one engine share.
+type Shared struct {
+	runtime *snapshot.Runtime
+	// plain is the environment of a question without input whose answer does not
+	// depend on the time. It is only read.
+	plain eval.Env
+	envs  sync.Pool // of *eval.Env, for all other checks
+	// recorder remembers decisions; nil if there is nothing to remember.
+	recorder *recorder
+}
+
+// NewShared returns what the answerers of an engine share.
+func NewShared(r *snapshot.Runtime, o RecordingOptions) *Shared {
+	s := &Shared{runtime: r, recorder: newRecorder(o)}
+	s.plain.Bounds = r.Bounds.Query(eval.Bounds{})
+	s.envs.New = func() any { return new(eval.Env) }
+	return s
+}
+
+// release returns an environment to the pool, without references to its request.
+func (s *Shared) release(env *eval.Env) {
+	*env = eval.Env{}
+	s.envs.Put(env)
+}
+
+// Answerer answers questions about one store. It is safe for concurrent use.
+type Answerer struct {
+	timeline *snapshot.Timeline
+	shared   *Shared
+}
+
+// NewAnswerer returns the answerer of a store.
+func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
+	return &Answerer{timeline: t, shared: shared}
+}
+
+// Env returns the environment that the evaluator answers a question on v in.
+func Env(t *snapshot.Timeline, v *snapshot.View, o *QueryOptions) eval.Env {
+	return eval.Env{Now: t.Now(v), Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes,
+		Bounds: t.Runtime.Bounds.Query(o.Bounds)}
+}
+
+// prepare chooses the view of a question about an object, finds the schema and
+// checks the input.
+func (a *Answerer) prepare(ctx context.Context, o *QueryOptions, object *rel.Object) (v *snapshot.View, b *snapshot.BoundSchema, env eval.Env, err error) {
+	if v, err = a.timeline.At(ctx, o.Consistency); err != nil {
+		return nil, nil, env, err
+	}
+	if err := object.Validate(); err != nil {
+		return nil, nil, env, err
+	}
+	if b, err = a.timeline.Schema(ctx, v, object.Type, o.SchemaID); err != nil {
+		return nil, nil, env, err
+	}
+	return v, b, Env(a.timeline, v, o), ValidInput(&a.shared.runtime.Bounds, b, o)
+}
+
+// ValidQuestion rejects ids that no stored tuple can have. Other malformed names
+// are allowed: no tuple has them.
+func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
+	if o.ID == "" || sub.ID == "" || len(o.ID) > rel.IDBytesMax || len(sub.ID) > rel.IDBytesMax {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return sub.Validate()
+	}
+	return nil
+}
+
+// contextDepthMax bounds how deep the values of a context are nested.
+const contextDepthMax = 64
+
+// ValidInput checks the context and the contextual tuples and attributes of a
+// question. The evaluator checks that the schema admits the tuples.
+func ValidInput(b *limits.Bounds, schema *snapshot.BoundSchema, o *QueryOptions) error {
+	if err := errs.CheckBound("ContextTuples", len(o.Tuples), b.ContextTuples); err != nil {
+		return err
+	}
+	if err := errs.CheckBound("ContextAttributes", len(o.Attributes), b.ContextAttributes); err != nil {
+		return err
+	}
+	for i := range o.Tuples {
+		t := &o.Tuples[i]
+		if err := t.Validate(); err != nil {
+			return err
+		}
+		if t.Context != "" {
+			if err := eval.Admit(schema.Schema, t); err != nil {
+				return err
+			}
+			if err := admit.Context(schema.Schema, t); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range o.Attributes {
+		if err := admit.AttributeKey(&o.Attributes[i]); err != nil {
+			return err
+		}
+		if err := errs.CheckBound("AttributeValueBytesMax", len(o.Attributes[i].Value), limits.AttributeValueBytesMax); err != nil {
+			return err
+		}
+	}
+	if o.Context == nil {
+		return nil
+	}
+	remaining := b.ContextBytes
+	switch {
+	case spend(o.Context, &remaining, contextDepthMax):
+		return nil
+	case remaining >= 0:
+		return &errs.BoundError{Name: "ContextDepth", Max: contextDepthMax, Got: contextDepthMax + 1}
+	}
+	return &errs.BoundError{Name: "ContextBytes", Max: int64(b.ContextBytes), Got: int64(b.ContextBytes) + 1}
+}
+
+// spend subtracts the size of a value from remaining. It returns false if
+// nothing remains, or if the value is nested deeper than depth.
+func spend(v any, remaining *int, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	switch x := v.(type) {
+	case string:
+		*remaining -= len(x)
+	case json.Number:
+		*remaining -= len(x)
+	case []any:
+		for _, e := range x {
+			if !spend(e, remaining, depth-1) {
+				return false
+			}
+		}
+	case map[string]any:
+		for k, e := range x {
+			*remaining -= len(k)
+			if !spend(e, remaining, depth-1) {
+				return false
+			}
+		}
+	default:
+		*remaining -= 8
+	}
+	return *remaining >= 0
+}

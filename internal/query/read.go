@@ -1,0 +1,346 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// ReadRequest asks for the tuples that a filter selects.
+type ReadRequest struct {
+	// Filter selects the tuples.
+	Filter rel.Filter
+	// Limit is the largest number of tuples; 0 means 100.
+	Limit int
+	// Cursor is the Next of the page before; "" asks for the first page. A cursor
+	// replaces Consistency.
+	Cursor string
+	// Consistency chooses the revision.
+	Consistency snapshot.Consistency
+}
+
+// StoredTuple is a tuple and the time when it was written.
+type StoredTuple struct {
+	rel.Tuple
+	// Created is the commit time of the tuple's log entry. It is zero if a past
+	// revision is read and the tuple was removed later.
+	Created time.Time
+}
+
+// TuplePage is a page of tuples. They are ordered by object type, relation,
+// object id, and the type, id and relation of the subject, each by its bytes.
+type TuplePage struct {
+	// Tuples are the tuples.
+	Tuples []StoredTuple
+	// Next is the cursor of the next page; "" on the last one.
+	Next string
+	// Revision is that of the view that was read.
+	Revision storage.Revision
+}
+
+// Read returns a page of the tuples that a filter selects, without expired ones.
+// A filter that names an object or a subject reads only its tuples. For any
+// other filter, each page walks all tuples of the selected types and relations.
+func (a *Answerer) Read(ctx context.Context, r *ReadRequest) (TuplePage, error) {
+	page, err := a.read(ctx, r)
+	return page, errs.Wrap("read", a.timeline.ID, err)
+}
+
+func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) {
+	limit, err := a.shared.runtime.Bounds.Page(r.Limit)
+	if err != nil {
+		return TuplePage{}, err
+	}
+	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, r.digest)
+	if err != nil {
+		return TuplePage{}, err
+	}
+	w := tupleWalk{ctx: ctx, view: v.Graph, filter: r.Filter, now: a.timeline.Now(v),
+		least: least[rel.Tuple]{n: limit + 1, compare: compareTuples}}
+	if len(position) > 0 {
+		if w.least.after, err = readPosition(position); err != nil {
+			return TuplePage{}, err
+		}
+		w.least.hasAfter = true
+	}
+	found, err := w.run()
+	if err != nil {
+		return TuplePage{}, err
+	}
+	page := TuplePage{Revision: v.Head.Revision}
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = a.timeline.Cursor(v, r.digest(), positionOf(&found[limit-1]))
+	}
+	page.Tuples, err = a.withTimes(ctx, v, found)
+	return page, err
+}
+
+func (r *ReadRequest) digest() snapshot.Digest {
+	var d snapshot.Digester
+	d.Text("tuples")
+	d.Filter(r.Filter)
+	return d.Sum()
+}
+
+// withTimes asks the driver when the tuples were written.
+func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel.Tuple) ([]StoredTuple, error) {
+	keys := make([]rel.Key, len(tuples))
+	for i := range tuples {
+		keys[i] = tuples[i].Key()
+	}
+	rows, err := a.shared.runtime.Driver.Rows(ctx, a.timeline.ID, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]StoredTuple, len(tuples))
+	for i := range tuples {
+		out[i].Tuple = tuples[i]
+		if r := &rows[i]; r.Created != 0 && r.Created <= v.Head.Revision {
+			out[i].Created = r.CreatedAt.Time()
+		}
+	}
+	return out, nil
+}
+
+// Export yields all tuples of one revision, without expired ones, in no defined
+// order. It does not hold them in memory.
+func (a *Answerer) Export(ctx context.Context, c snapshot.Consistency) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		const op = "export"
+		v, err := a.timeline.At(ctx, c)
+		if err != nil {
+			yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, err))
+			return
+		}
+		now := a.timeline.Now(v)
+		n := 0
+		for _, t := range v.Graph.Tuples(rel.Filter{}, graph.Position{}) {
+			if n++; n%4096 == 0 && ctx.Err() != nil {
+				yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, ctx.Err()))
+				return
+			}
+			if !t.Expired(now) && !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ReadAttributesRequest asks for attributes. An empty ObjectType, ObjectID or
+// Name selects all.
+type ReadAttributesRequest struct {
+	// ObjectType is the type of the objects.
+	ObjectType string
+	// ObjectID is the id of the objects.
+	ObjectID string
+	// Name is the name of the attributes.
+	Name string
+	// Limit is the largest number of attributes; 0 means 100.
+	Limit int
+	// Cursor is as in [ReadRequest].
+	Cursor string
+	// Consistency chooses the revision.
+	Consistency snapshot.Consistency
+}
+
+// AttributePage is a page of attributes, ordered by object type, object id and
+// name.
+type AttributePage struct {
+	// Attributes are the attributes.
+	Attributes []rel.Attribute
+	// Next is the cursor of the next page; "" on the last one.
+	Next string
+	// Revision is that of the view that was read.
+	Revision storage.Revision
+}
+
+func (r *ReadAttributesRequest) digest() snapshot.Digest {
+	var d snapshot.Digester
+	d.Text("attributes", r.ObjectType, r.ObjectID, r.Name)
+	return d.Sum()
+}
+
+// ReadAttributes returns a page of attributes.
+func (a *Answerer) ReadAttributes(ctx context.Context, r *ReadAttributesRequest) (AttributePage, error) {
+	page, err := a.readAttributes(ctx, r)
+	return page, errs.Wrap("read attributes", a.timeline.ID, err)
+}
+
+func (a *Answerer) readAttributes(ctx context.Context, r *ReadAttributesRequest) (AttributePage, error) {
+	limit, err := a.shared.runtime.Bounds.Page(r.Limit)
+	if err != nil {
+		return AttributePage{}, err
+	}
+	v, position, err := a.timeline.Pinned(ctx, r.Consistency, r.Cursor, r.digest)
+	if err != nil {
+		return AttributePage{}, err
+	}
+	l := least[rel.Attribute]{n: limit + 1, compare: compareAttributes}
+	if len(position) > 0 {
+		t, err := readPosition(position)
+		if err != nil {
+			return AttributePage{}, err
+		}
+		l.hasAfter, l.after = true, rel.Attribute{Object: t.Object, Name: t.Relation}
+	}
+	for x := range v.Graph.Attributes(r.ObjectType, r.ObjectID, r.Name) {
+		l.offer(&x)
+	}
+	l.sort()
+	page := AttributePage{Attributes: l.kept, Revision: v.Head.Revision}
+	if len(page.Attributes) > limit {
+		page.Attributes = page.Attributes[:limit]
+		last := &page.Attributes[limit-1]
+		page.Next = a.timeline.Cursor(v, r.digest(), positionOf(&rel.Tuple{Object: last.Object, Relation: last.Name}))
+	}
+	return page, nil
+}
+
+// compareTuples is the order of a TuplePage.
+func compareTuples(a, b *rel.Tuple) int {
+	return cmp.Or(
+		strings.Compare(a.Object.Type, b.Object.Type),
+		strings.Compare(a.Relation, b.Relation),
+		strings.Compare(a.Object.ID, b.Object.ID),
+		strings.Compare(a.Subject.Type, b.Subject.Type),
+		strings.Compare(a.Subject.ID, b.Subject.ID),
+		strings.Compare(a.Subject.Relation, b.Subject.Relation))
+}
+
+// compareAttributes is the order of an AttributePage.
+func compareAttributes(a, b *rel.Attribute) int {
+	return cmp.Or(strings.Compare(a.Object.Type, b.Object.Type), strings.Compare(a.Object.ID, b.Object.ID), strings.Compare(a.Name, b.Name))
+}
+
+// positionOf encodes the key of a tuple as the position of a cursor.
+func positionOf(t *rel.Tuple) []byte {
+	var b []byte
+	for _, s := range [...]string{t.Object.Type, t.Object.ID, t.Relation, t.Subject.Type, t.Subject.ID, t.Subject.Relation} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+// readPosition decodes what positionOf encoded.
+func readPosition(b []byte) (t rel.Tuple, err error) {
+	for _, s := range [...]*string{&t.Object.Type, &t.Object.ID, &t.Relation, &t.Subject.Type, &t.Subject.ID, &t.Subject.Relation} {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return t, fmt.Errorf("%w: malformed position", errs.ErrCursor)
+		}
+		*s, b = string(b[used:used+int(n)]), b[used+int(n):]
+	}
+	if len(b) != 0 {
+		return t, fmt.Errorf("%w: malformed position", errs.ErrCursor)
+	}
+	return t, nil
+}
+
+// least keeps the n least of the elements that it is offered, using memory for
+// 2n.
+type least[T any] struct {
+	n        int
+	compare  func(a, b *T) int
+	hasAfter bool // skip the elements up to after
+	after    T
+
+	kept []T
+	full bool // kept[:n] is sorted, and elements from last on are skipped
+	last T
+}
+
+func (l *least[T]) offer(x *T) {
+	if l.hasAfter && l.compare(x, &l.after) <= 0 || l.full && l.compare(x, &l.last) >= 0 {
+		return
+	}
+	if l.kept = append(l.kept, *x); len(l.kept) >= 2*l.n {
+		l.sort()
+	}
+}
+
+// sort sorts the kept elements and drops all but the n least.
+func (l *least[T]) sort() {
+	slices.SortFunc(l.kept, func(a, b T) int { return l.compare(&a, &b) })
+	if len(l.kept) >= l.n {
+		clear(l.kept[l.n:])
+		l.kept = l.kept[:l.n]
+		l.full, l.last = true, l.kept[l.n-1]
+	}
+}
+
+// tupleWalk finds the tuples of one page.
+type tupleWalk struct {
+	ctx    context.Context
+	view   *graph.View
+	filter rel.Filter
+	now    rel.Time
+	least  least[rel.Tuple]
+	seen   int // tuples, to test ctx now and then
+	err    error
+}
+
+func (w *tupleWalk) run() ([]rel.Tuple, error) {
+	f := w.filter
+	if f.ObjectType != "" && f.ObjectID != "" || f.SubjectType != "" && f.SubjectID != "" {
+		w.walk(f)
+		w.least.sort()
+		return w.least.kept, w.err
+	}
+	// The order begins with the type and the relation, so the walk can end with the
+	// relation that fills the page.
+	for _, k := range relationsOf(w.view, f) {
+		after := &w.least.after
+		if w.least.hasAfter && cmp.Or(strings.Compare(k.Type, after.Object.Type), strings.Compare(k.Relation, after.Relation)) < 0 {
+			continue
+		}
+		f.ObjectType, f.Relation = k.Type, k.Relation
+		w.walk(f)
+		w.least.sort()
+		if w.err != nil || w.least.full {
+			break
+		}
+	}
+	return w.least.kept, w.err
+}
+
+func (w *tupleWalk) walk(f rel.Filter) {
+	for _, t := range w.view.Tuples(f, graph.Position{}) {
+		if w.seen++; w.seen%4096 == 0 {
+			if w.err = w.ctx.Err(); w.err != nil {
+				return
+			}
+		}
+		if !t.Expired(w.now) {
+			w.least.offer(&t)
+		}
+	}
+}
+
+// relationsOf returns the relations that a view has nodes of and that a filter
+// selects, sorted.
+func relationsOf(v *graph.View, f rel.Filter) []graph.KindName {
+	var names []graph.KindName
+	for k := range v.Stats().Kinds {
+		name := v.KindName(graph.Kind(k + 1))
+		if name.Relation != "" && (f.ObjectType == "" || f.ObjectType == name.Type) && (f.Relation == "" || f.Relation == name.Relation) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b graph.KindName) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Relation, b.Relation))
+	})
+	return names
+}

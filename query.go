@@ -1,0 +1,157 @@
+package ostiary
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// Check answers one question. A denial is never an error. An answer that depends
+// on missing input, or that exceeds a bound, is unknown and has reasons.
+func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
+	return s.answerer.Check(ctx, &r)
+}
+
+// CheckBatch answers many requests at one revision, which c chooses, and at one
+// time. Each request may have its own schema, input and bounds; successive
+// requests that share the same maps and slices are faster.
+//
+// The results are in the order of the requests. An error of a single request is
+// in the Err of its result, whose Decision is False; the other requests are
+// answered nevertheless. CheckBatch fails as a whole if there are more requests
+// than Bounds.BatchItems, if the revision cannot be read, or if ctx ends. A
+// request whose own Consistency is not zero has [ErrInvalidRequest] as its Err.
+func (s *Store) CheckBatch(ctx context.Context, requests []CheckRequest, c Consistency) ([]CheckResult, error) {
+	return s.answerer.CheckBatch(ctx, requests, c)
+}
+
+// Batch answers questions that share their options.
+//
+// Deprecated: use [Store.CheckBatch].
+func (s *Store) Batch(ctx context.Context, questions []eval.Question, o QueryOptions) ([]CheckResult, error) {
+	c := o.Consistency
+	o.Consistency = Consistency{}
+	requests := make([]CheckRequest, len(questions))
+	for i, q := range questions {
+		requests[i] = CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: o}
+	}
+	return s.CheckBatch(ctx, requests, c)
+}
+
+// CheckMany is CheckBatch.
+//
+// Deprecated: use [Store.CheckBatch].
+func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, c Consistency) ([]CheckResult, error) {
+	return s.CheckBatch(ctx, requests, c)
+}
+
+// Explain answers a question with the path that leads to the subject, or with
+// what was tried without success.
+func (s *Store) Explain(ctx context.Context, r ExplainRequest) (Explanation, error) {
+	return s.answerer.Explain(ctx, &r)
+}
+
+// Expand returns who has a relation on an object, as the rewrites of the schema
+// and the tuples define it.
+func (s *Store) Expand(ctx context.Context, r ExpandRequest) (Expansion, error) {
+	return s.answerer.Expand(ctx, &r)
+}
+
+// ListObjects returns a page of the objects whose check is true. A page that
+// ends at its Limit has a cursor; a search that a bound ended names the bound.
+func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
+	return s.answerer.ListObjects(ctx, &r)
+}
+
+// ListSubjects returns a page of the subjects whose check is true, as
+// [Store.ListObjects] does for objects.
+func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (SubjectList, error) {
+	return s.answerer.ListSubjects(ctx, &r)
+}
+
+// FirstSubject returns the id of one plain subject of a type in the stored tuples
+// of object#relation, always the same one at a revision. It returns false if
+// there is none. It does not use the schema, and omits expired tuples. It is the
+// fastest question for relations that have one subject, for example the owner
+// of a document.
+func (s *Store) FirstSubject(ctx context.Context, object rel.Object, relation, subjectType string) (string, bool, error) {
+	return s.answerer.SubjectLookup(object.Type, relation, subjectType).First(ctx, object.ID)
+}
+
+// SubjectLookup returns a lookup that answers [Store.FirstSubject] for many
+// objects of a type.
+func (s *Store) SubjectLookup(objectType, relation, subjectType string) *SubjectLookup {
+	return s.answerer.SubjectLookup(objectType, relation, subjectType)
+}
+
+// Read returns a page of the tuples that a filter selects, without expired ones.
+// A filter that names an object or a subject reads only its tuples. For any
+// other filter, each page walks all tuples of the selected types and relations.
+func (s *Store) Read(ctx context.Context, r ReadRequest) (TuplePage, error) {
+	return s.answerer.Read(ctx, &r)
+}
+
+// ReadAttributes returns a page of attributes.
+func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (AttributePage, error) {
+	return s.answerer.ReadAttributes(ctx, &r)
+}
+
+// Export yields all tuples of one revision, without expired ones, in no defined
+// order. It does not hold them in memory.
+func (s *Store) Export(ctx context.Context, c Consistency) iter.Seq2[rel.Tuple, error] {
+	return s.answerer.Export(ctx, c)
+}
+
+// RecordedDecisions returns the remembered decisions of the store that are not
+// older than within (0: all), oldest first, and at most limit of the newest (0:
+// all). It returns nil if [Options].Record is off. The caller must not change
+// the questions.
+func (s *Store) RecordedDecisions(_ context.Context, within time.Duration, limit int) []RecordedDecision {
+	return s.answerer.RecordedDecisions(within, limit)
+}
+
+// Types of questions and answers.
+type (
+	// QueryOptions is what all questions have in common: the revision, the schema,
+	// the context, contextual tuples and attributes, and bounds. The zero value reads
+	// the newest view under the current schema.
+	QueryOptions = query.QueryOptions
+	// CheckRequest asks whether Subject has Relation on Object.
+	CheckRequest = query.CheckRequest
+	// CheckResult has the Decision, and the Reasons of an unknown one.
+	CheckResult = query.CheckResult
+	// ExplainRequest is a check whose answer is explained.
+	ExplainRequest = query.ExplainRequest
+	// Explanation is a decision and why it is so.
+	Explanation = query.Explanation
+	// ExpandRequest asks who has Relation on Object.
+	ExpandRequest = query.ExpandRequest
+	// Expansion is a tree of usersets and subjects.
+	Expansion = query.Expansion
+	// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
+	ListObjectsRequest = query.ListObjectsRequest
+	// ObjectList is a page of objects.
+	ObjectList = query.ObjectList
+	// ListSubjectsRequest asks for the subjects that have Relation on Object.
+	ListSubjectsRequest = query.ListSubjectsRequest
+	// SubjectList is a page of subjects.
+	SubjectList = query.SubjectList
+	// SubjectLookup answers [Store.FirstSubject] for many objects.
+	SubjectLookup = query.SubjectLookup
+	// ReadRequest asks for the tuples that a filter selects.
+	ReadRequest = query.ReadRequest
+	// StoredTuple is a tuple and the time when it was written.
+	StoredTuple = query.StoredTuple
+	// TuplePage is a page of tuples.
+	TuplePage = query.TuplePage
+	// ReadAttributesRequest asks for attributes.
+	ReadAttributesRequest = query.ReadAttributesRequest
+	// AttributePage is a page of attributes.
+	AttributePage = query.AttributePage
+	// RecordedDecision is a remembered decision.
+	RecordedDecision = query.RecordedDecision
+)

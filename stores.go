@@ -1,0 +1,249 @@
+package ostiary
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// CreateStoreRequest describes a new store.
+type CreateStoreRequest struct {
+	// Name is shown to people. It need not be unique.
+	Name string
+	// Aliases maps the name of a door to the id by which that door knows the store.
+	Aliases map[string]string
+	// ID is the id of the store. The zero id asks for a new one.
+	ID storage.StoreID
+}
+
+// CreateStore creates an empty store. It fails with [ErrStoreExists] if the id or
+// an alias is in use.
+func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store, error) {
+	const op = "create store"
+	if e.runtime.Closed() {
+		return nil, errs.Wrap(op, r.ID, ErrClosed)
+	}
+	if err := validNames(r.Name, r.Aliases); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
+	now := e.runtime.Now()
+	if r.ID == (storage.StoreID{}) {
+		r.ID = storage.NewID(now)
+	}
+	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
+		Aliases: maps.Clone(r.Aliases), Created: now}
+	if err := e.runtime.Driver.CreateStore(ctx, info); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
+	return e.handle(info), nil
+}
+
+// Store returns a store by its id, or [ErrNoStore]. It does not load the store.
+func (e *Engine) Store(ctx context.Context, id storage.StoreID) (*Store, error) {
+	const op = "find store"
+	if e.runtime.Closed() {
+		return nil, errs.Wrap(op, id, ErrClosed)
+	}
+	e.mu.RLock()
+	s := e.stores[id]
+	e.mu.RUnlock()
+	if s != nil && s.timeline.Open() {
+		return s, nil
+	}
+	info, err := e.runtime.Driver.Store(ctx, id)
+	if err != nil {
+		return nil, errs.Wrap(op, id, err)
+	}
+	return e.handle(info), nil
+}
+
+// StoreByAlias returns the store that a door knows by an alias, or [ErrNoStore].
+func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, error) {
+	const op = "find store"
+	if e.runtime.Closed() {
+		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
+	}
+	key, version := aliasKey{door, alias}, uint64(0)
+	catalog, cacheable := e.runtime.Driver.(cataloger)
+	if cacheable {
+		// The version is read before the alias, so that a change in between makes the
+		// cached store outdated.
+		version = catalog.CatalogChanges()
+		if s := e.aliases.get(key, version); s != nil && s.timeline.Open() {
+			return s, nil
+		}
+	}
+	info, err := e.runtime.Driver.StoreByAlias(ctx, door, alias)
+	if err != nil {
+		return nil, errs.Wrap(op, storage.StoreID{}, err)
+	}
+	s := e.handle(info)
+	if cacheable {
+		e.aliases.put(key, version, s)
+	}
+	return s, nil
+}
+
+// storesPage is how many stores are read at once, so that no read of the driver
+// is open while the consumer of Stores works.
+const storesPage = 256
+
+// Stores yields the descriptions of all stores whose ids follow after, in the
+// order of their ids. The zero id begins with the first store. Stores that are
+// created or deleted meanwhile may be missing or included.
+func (e *Engine) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
+	return func(yield func(storage.StoreInfo, error) bool) {
+		for {
+			page, err := e.storesPage(ctx, after)
+			if err != nil {
+				yield(storage.StoreInfo{}, errs.Wrap("list stores", storage.StoreID{}, err))
+				return
+			}
+			for _, info := range page {
+				if !yield(info, nil) {
+					return
+				}
+				after = info.ID
+			}
+			if len(page) < storesPage {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) storesPage(ctx context.Context, after storage.StoreID) (page []storage.StoreInfo, err error) {
+	if e.runtime.Closed() {
+		return nil, ErrClosed
+	}
+	for info, err := range e.runtime.Driver.Stores(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		if page = append(page, info); len(page) == storesPage {
+			break
+		}
+	}
+	return page, nil
+}
+
+// UpdateStore replaces the name and the aliases of a store.
+func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) error {
+	const op = "update store"
+	if err := validNames(name, aliases); err != nil {
+		return errs.Wrap(op, id, err)
+	}
+	s, err := e.Store(ctx, id)
+	if err != nil {
+		return err
+	}
+	info := s.Info()
+	info.Name, info.Aliases = name, maps.Clone(aliases)
+	if err := e.runtime.Driver.UpdateStore(ctx, info); err != nil {
+		return errs.Wrap(op, id, err)
+	}
+	s.info.Store(&info)
+	return nil
+}
+
+// DeleteStore deletes a store with all its data. Calls on its handles fail with
+// [ErrNoStore] from then on.
+func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
+	const op = "delete store"
+	if e.runtime.Closed() {
+		return errs.Wrap(op, id, ErrClosed)
+	}
+	e.mu.Lock()
+	s := e.stores[id]
+	delete(e.stores, id)
+	e.mu.Unlock()
+	if s != nil {
+		lock := &s.timeline.Lock
+		if err := lock.LockIdle(ctx); err != nil {
+			return errs.Wrap(op, id, err)
+		}
+		defer lock.Unlock()
+		s.timeline.Close(ErrNoStore)
+	}
+	return errs.Wrap(op, id, e.runtime.Driver.DeleteStore(ctx, id))
+}
+
+// handle returns the only handle of the incarnation of a store.
+func (e *Engine) handle(info storage.StoreInfo) *Store {
+	e.mu.Lock()
+	old := e.stores[info.ID]
+	if old != nil && old.timeline.Incarnation == info.Incarnation && old.timeline.Open() {
+		e.mu.Unlock()
+		return old
+	}
+	s := newStore(e, info)
+	e.stores[info.ID] = s
+	e.mu.Unlock()
+	if old != nil { // another process has deleted the store and created it again
+		old.timeline.Close(ErrNoStore)
+	}
+	return s
+}
+
+func validNames(name string, aliases map[string]string) error {
+	if err := errs.CheckBound("NameBytesMax", len(name), NameBytesMax); err != nil {
+		return err
+	}
+	if err := errs.CheckBound("AliasesMax", len(aliases), AliasesMax); err != nil {
+		return err
+	}
+	for door, alias := range aliases {
+		if door == "" || alias == "" {
+			return fmt.Errorf("%w: empty alias or door", ErrInvalidRequest)
+		}
+		if err := errs.CheckBound("NameBytesMax", max(len(door), len(alias)), NameBytesMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cataloger is an optional interface of a driver. A driver whose data other
+// processes may change does not implement it.
+type cataloger interface {
+	// CatalogChanges returns a number that changes with every change of a store or
+	// an alias, before the call that made the change returns.
+	CatalogChanges() uint64
+}
+
+// aliasesMax bounds an aliasCache. When it is full, it is emptied.
+const aliasesMax = 10_000
+
+// aliasCache caches which store an alias means. Doors whose protocol has no
+// store ids look up the alias with every request.
+type aliasCache struct {
+	mu      sync.RWMutex
+	version uint64 // CatalogChanges at the time of stores
+	stores  map[aliasKey]*Store
+}
+
+type aliasKey struct{ door, alias string }
+
+// get returns the cached store, or nil.
+func (a *aliasCache) get(k aliasKey, version uint64) *Store {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.version != version {
+		return nil
+	}
+	return a.stores[k]
+}
+
+func (a *aliasCache) put(k aliasKey, version uint64, s *Store) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version != version || a.stores == nil || len(a.stores) >= aliasesMax {
+		a.version, a.stores = version, map[aliasKey]*Store{}
+	}
+	a.stores[k] = s
+}
