@@ -1,8 +1,9 @@
-// Package expr says what a condition is: a bounded expression over named,
-// typed parameters whose result has three values. Its main types are
-// Definition, Compiler and Program. It never evaluates anything itself:
-// expr/cel implements Compiler with cel-go and is handed in from outside, so
-// that a program without conditions does not carry an expression library.
+// Package expr defines conditions: expressions over named, typed parameters
+// whose result is true, false or unknown. Its main types are [Definition],
+// [Compiler], [Program] and [Tristate]. The package does not evaluate
+// expressions. The package expr/cel implements [Compiler]; a program passes it
+// to the engine, so a program without conditions does not link an expression
+// library.
 package expr
 
 import (
@@ -11,40 +12,45 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Tristate is a value of Kleene's strong three-valued logic. The zero value is
-// False: in doubt, deny.
+// Tristate is a truth value of Kleene's strong three-valued logic. The zero value
+// is False, so a value that is not set denies. The values are ordered: And is
+// the minimum of two values, Or is the maximum.
 type Tristate uint8
 
+// The truth values.
 const (
-	False Tristate = iota
-	Unknown
-	True
+	False   Tristate = iota // certainly false
+	Unknown                 // cannot be decided
+	True                    // certainly true
 )
 
+// String returns "false", "unknown" or "true".
 func (t Tristate) String() string { return [...]string{"false", "unknown", "true"}[min(t, True)] }
 
-// Not is Kleene's negation. False < Unknown < True, so And is min and Or max.
+// Not returns the negation of t. The negation of Unknown is Unknown.
 func (t Tristate) Not() Tristate { return True - t }
 
-// Kind is a parameter's or attribute's base type.
+// Kind is the base type of a parameter or attribute.
 type Kind uint8
 
+// The base types.
 const (
-	Any Kind = iota
-	Bool
-	String
-	Int
-	Uint
-	Double
-	Duration
-	Timestamp
-	IPAddress
-	List // of Elem
-	Map  // from string to Elem
+	Any       Kind = iota // any JSON value
+	Bool                  // true or false
+	String                // a string
+	Int                   // a signed integer of 64 bits
+	Uint                  // an unsigned integer of 64 bits
+	Double                // a floating point number of 64 bits
+	Duration              // a length of time, for example "1h30m"
+	Timestamp             // a time in the format of RFC 3339
+	IPAddress             // an IPv4 or IPv6 address
+	List                  // a list of Type.Elem
+	Map                   // a map from string to Type.Elem
 )
 
 var kindNames = [...]string{"any", "bool", "string", "int", "uint", "double", "duration", "timestamp", "ipaddress", "list", "map"}
 
+// String returns the name of k, for example "ipaddress".
 func (k Kind) String() string {
 	if int(k) >= len(kindNames) {
 		return "unknown"
@@ -52,7 +58,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// ParseKind reads what Kind.String prints.
+// ParseKind returns the kind with a name that [Kind.String] returns. It returns
+// false if there is none.
 func ParseKind(s string) (Kind, bool) {
 	for i, n := range kindNames {
 		if n == s {
@@ -62,12 +69,16 @@ func ParseKind(s string) (Kind, bool) {
 	return 0, false
 }
 
-// Type is a parameter's or attribute's type. Elem is set for List and Map.
+// Type is the type of a parameter or attribute.
 type Type struct {
+	// Kind is the base type.
 	Kind Kind
+	// Elem is the type of the elements of a List or the values of a Map; nil for
+	// other kinds.
 	Elem *Type
 }
 
+// String returns the name of t, for example "list<string>".
 func (t Type) String() string {
 	if t.Elem == nil {
 		return t.Kind.String()
@@ -77,58 +88,69 @@ func (t Type) String() string {
 
 // Param is a named, typed parameter.
 type Param struct {
+	// Name is the name that the expression uses.
 	Name string
+	// Type is the type that a value must have.
 	Type Type
 }
 
-// Definition is a condition as the schema's author wrote it.
+// Definition is a condition as the author of the model wrote it.
 type Definition struct {
-	Name   string
+	// Name is the name of the condition.
+	Name string
+	// Params are the parameters. Their names are unique.
 	Params []Param
+	// Source is the text of the expression. Its result must be a bool.
 	Source string
-	// Module and File say where a modular model defines it; "" elsewhere.
+	// Module and File are the module and the file of a modular model that define
+	// the condition; "" for other models.
 	Module, File string
-	// Strict wants every parameter given, also one that the expression would not
-	// come to read, and none given where none is declared (OpenFGA).
+	// Strict makes the result unknown unless every parameter has a value, even one
+	// that the expression does not read. If the condition has no parameters, any
+	// value makes the result unknown (OpenFGA).
 	Strict bool `json:",omitempty"`
 }
 
-// Values are a condition's parameters by name: decoded JSON (nil, bool,
-// float64, json.Number, string, []any, map[string]any) or Go scalars.
+// Values are the values of parameters by name. A value is decoded JSON (nil,
+// bool, float64, json.Number, string, []any or map[string]any) or a Go scalar.
 type Values = map[string]any
 
-// Result is what evaluating a Program gave. Truth is Unknown exactly when
-// Missing is not empty or Err is not nil.
+// Result is the result of [Program.Eval].
 type Result struct {
+	// Value is Unknown if and only if Missing is not empty or Err is not nil.
 	Value Tristate
-	// Missing names the parameters that were needed and absent, sorted.
+	// Missing are the names of the parameters that the expression needs but that
+	// have no value. They are sorted.
 	Missing []string
-	// Err is an evaluation error: a value of the wrong type, a cost above the
-	// bound (ErrCost), an error of the expression itself.
+	// Err is the error that stopped the evaluation: [ErrType], [ErrCost] or an
+	// error of the expression, for example a division by zero.
 	Err error
-	// Cost is the evaluation's cost in the compiler's own units.
+	// Cost is the cost of the evaluation, in units of the compiler.
 	Cost uint64
 }
 
-// Program is a compiled condition, safe for concurrent use.
+// Program is a compiled condition. It is safe for concurrent use.
 type Program interface {
-	// Eval evaluates under stored, the tuple's own parameters, which win over
-	// request, those of the question. now is the question's time. It changes
-	// neither map, terminates within the compiler's cost bound and does not
-	// panic whatever the values are.
+	// Eval evaluates the condition. stored are the values in the tuple; they take
+	// precedence over request, the values in the request. now is the time of the
+	// request. Eval does not change the maps, stops at the cost limit of the
+	// compiler and does not panic, whatever the values are.
 	Eval(stored, request Values, now rel.Time) Result
 }
 
-// Compiler turns definitions into programs. Errors wrap ErrCompile.
+// Compiler compiles conditions. It is safe for concurrent use.
 type Compiler interface {
+	// Compile compiles def. Errors wrap [ErrCompile].
 	Compile(def Definition) (Program, error)
 }
 
+// Errors about conditions, for use with errors.Is.
 var (
-	// ErrCompile is the kind of every error about a definition.
+	// ErrCompile is wrapped by every error about a [Definition].
 	ErrCompile = errors.New("invalid condition")
-	// ErrCost marks an evaluation that was stopped at its cost bound.
+	// ErrCost means that the evaluation stopped at its cost limit.
 	ErrCost = errors.New("condition cost bound reached")
-	// ErrType marks a parameter value that is not of its declared type.
+	// ErrType means that the value of a parameter does not have the type of the
+	// parameter.
 	ErrType = errors.New("condition parameter of wrong type")
 )

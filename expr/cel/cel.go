@@ -1,7 +1,8 @@
-// Package cel implements expr.Compiler with the Common Expression Language.
-// Its main type is Compiler. It adds one type to the language, ipaddress with
-// its method in_cidr, as OpenFGA's conditions have it; nothing in it can
-// reach outside an expression (no clock, no environment, no input or output).
+// Package cel compiles conditions that are written in the Common Expression
+// Language. Its main type is [Compiler], an [expr.Compiler]. The language has
+// one additional type, ipaddress with the method in_cidr, as in OpenFGA. An
+// expression can read its parameters and nothing else: no clock, no
+// environment, no files and no network.
 package cel
 
 import (
@@ -19,28 +20,30 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Options bound what an expression may cost. The zero value is useful.
+// Options are the limits of a [Compiler]. The zero value selects the defaults.
 type Options struct {
-	// CostMax bounds one evaluation, in CEL's cost units (about one a step).
-	// 0 means CostMaxDefault.
+	// CostMax is the maximum cost of one evaluation, in cost units of CEL: about one
+	// for each step. 0 means CostMaxDefault.
 	CostMax uint64
-	// SourceBytesMax bounds an expression's text. 0 means SourceBytesMaxDefault.
+	// SourceBytesMax is the maximum length of an expression in bytes. 0 means
+	// SourceBytesMaxDefault.
 	SourceBytesMax int
-	// ParamsMax bounds a condition's parameters. 0 means ParamsMaxDefault.
+	// ParamsMax is the maximum number of parameters of a condition. 0 means
+	// ParamsMaxDefault.
 	ParamsMax int
 }
 
-// Defaults of Options.
+// The defaults of [Options].
 const (
-	CostMaxDefault        = 10_000
-	SourceBytesMaxDefault = 16 << 10
-	ParamsMaxDefault      = 100
+	CostMaxDefault        = 10_000   // cost units
+	SourceBytesMaxDefault = 16 << 10 // bytes
+	ParamsMaxDefault      = 100      // parameters
 )
 
 // Compiler compiles conditions. It is safe for concurrent use.
-type Compiler struct{ o Options }
+type Compiler struct{ limits Options }
 
-// New returns a compiler.
+// New returns a compiler with the limits o.
 func New(o Options) *Compiler {
 	if o.CostMax == 0 {
 		o.CostMax = CostMaxDefault
@@ -54,25 +57,26 @@ func New(o Options) *Compiler {
 	return &Compiler{o}
 }
 
-// Compile checks the expression against its parameters' types: it must give a
-// bool.
+// Compile parses the expression and checks its types. The result of the
+// expression must be a bool. Errors wrap [expr.ErrCompile]; a limit that is
+// exceeded is such an error, too.
 func (c *Compiler) Compile(def expr.Definition) (p expr.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, fmt.Errorf("%w: %v", expr.ErrCompile, r)
 		}
 	}()
-	if n := len(def.Source); n > c.o.SourceBytesMax {
-		return nil, fmt.Errorf("%w: expression of %d bytes, the maximum is %d", expr.ErrCompile, n, c.o.SourceBytesMax)
+	if n := len(def.Source); n > c.limits.SourceBytesMax {
+		return nil, fmt.Errorf("%w: the expression has %d bytes, the maximum is %d", expr.ErrCompile, n, c.limits.SourceBytesMax)
 	}
-	if n := len(def.Params); n > c.o.ParamsMax {
-		return nil, fmt.Errorf("%w: %d parameters, the maximum is %d", expr.ErrCompile, n, c.o.ParamsMax)
+	if n := len(def.Params); n > c.limits.ParamsMax {
+		return nil, fmt.Errorf("%w: %d parameters, the maximum is %d", expr.ErrCompile, n, c.limits.ParamsMax)
 	}
 	opts := []cel.EnvOption{inCIDR(), cel.EagerlyValidateDeclarations(true)}
 	seen := map[string]bool{}
 	for _, param := range def.Params {
 		if seen[param.Name] {
-			return nil, fmt.Errorf("%w: parameter %q is there twice", expr.ErrCompile, param.Name)
+			return nil, fmt.Errorf("%w: parameter %q is declared twice", expr.ErrCompile, param.Name)
 		}
 		seen[param.Name] = true
 		t, err := celType(param.Type)
@@ -90,36 +94,38 @@ func (c *Compiler) Compile(def expr.Definition) (p expr.Program, err error) {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, issues.Err())
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("%w: the expression gives %s, want bool", expr.ErrCompile, t)
+		return nil, fmt.Errorf("%w: the expression has type %s, expected bool", expr.ErrCompile, t)
 	}
 	return c.program(env, ast, def)
 }
 
 func (c *Compiler) program(env *cel.Env, ast *cel.Ast, def expr.Definition) (expr.Program, error) {
-	whole, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(c.o.CostMax))
+	whole, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(c.limits.CostMax))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
-	partial, err := env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(c.o.CostMax))
+	partial, err := env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(c.limits.CostMax))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
 	return &program{env: env, ast: ast, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict}, nil
 }
 
+// program is the expr.Program of a condition.
 type program struct {
-	env            *cel.Env
-	ast            *cel.Ast
-	whole, partial cel.Program
-	params         []expr.Param
-	strict         bool
+	env     *cel.Env
+	ast     *cel.Ast
+	whole   cel.Program  // for evaluations in which every parameter has a value
+	partial cel.Program  // for evaluations in which parameters are missing
+	params  []expr.Param // the parameters of the condition
+	strict  bool         // see expr.Definition.Strict
 }
 
-// CheckedExpr returns the checked expression, for protocols that show it.
+// CheckedExpr returns the type-checked expression, for protocols that show it.
 func (p *program) CheckedExpr() (*exprpb.CheckedExpr, error) { return cel.AstToCheckedExpr(p.ast) }
 
-// Eval is expr.Program's. CEL itself knows no clock: now is not visible to
-// an expression.
+// Eval implements [expr.Program]. It ignores the time: CEL expressions cannot read
+// a clock.
 func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -159,7 +165,7 @@ func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result
 	return result(p.partial.Eval(activation))
 }
 
-// absent names the parameters without a value, sorted.
+// absent returns the sorted names of the parameters that vars lacks.
 func (p *program) absent(vars map[string]any) (names []string) {
 	for _, param := range p.params {
 		if _, ok := vars[param.Name]; !ok {
@@ -170,6 +176,7 @@ func (p *program) absent(vars map[string]any) (names []string) {
 	return names
 }
 
+// result converts the result of a CEL program.
 func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 	var res expr.Result
 	if details != nil {
@@ -194,7 +201,7 @@ func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 	res.Value = expr.Unknown
 	switch {
 	case err == nil:
-		res.Err = fmt.Errorf("condition gave %v, want a bool", out)
+		res.Err = fmt.Errorf("the result of the condition is %v, expected a bool", out)
 	case strings.Contains(err.Error(), "cost limit exceeded"):
 		res.Err = fmt.Errorf("%w: %v", expr.ErrCost, err)
 	default:
@@ -203,6 +210,7 @@ func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 	return res
 }
 
+// missing returns the sorted names of the parameters that u depends on.
 func missing(u *types.Unknown) []string {
 	var names []string
 	for _, id := range u.IDs() {
@@ -215,6 +223,7 @@ func missing(u *types.Unknown) []string {
 	return slices.Compact(names)
 }
 
+// celType returns the CEL type of t.
 func celType(t expr.Type) (*cel.Type, error) {
 	switch t.Kind {
 	case expr.Any:
@@ -237,7 +246,7 @@ func celType(t expr.Type) (*cel.Type, error) {
 		return ipType, nil
 	}
 	if t.Elem == nil {
-		return nil, errors.New("list and map need an element type")
+		return nil, errors.New("a list or map must have an element type")
 	}
 	elem, err := celType(*t.Elem)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestEval(t *testing.T) {
 	}{
 		{"x:int", "x < 5", "", `{"x":4}`, expr.True, "", nil},
 		{"x:int", "x < 5", "", `{"x":5}`, expr.False, "", nil},
-		{"x:int", "x < 5", `{"x":9}`, `{"x":4}`, expr.False, "", nil}, // the tuple's context wins
+		{"x:int", "x < 5", `{"x":9}`, `{"x":4}`, expr.False, "", nil}, // the context of the tuple takes precedence
 		{"x:int", "x == 9007199254740993", "", `{"x":9007199254740993}`, expr.True, "", nil},
 		{"x:int", "x == 1000", "", `{"x":1e3}`, expr.True, "", nil},
 		{"x:int", "x < 5", "", `{"x":"4"}`, expr.True, "", nil},
@@ -87,10 +87,10 @@ func TestEval(t *testing.T) {
 		}
 		res := p.Eval(values(t, c.stored), values(t, c.request), 0)
 		if res.Value != c.want || strings.Join(res.Missing, " ") != c.missing {
-			t.Errorf("%s with %s %s: %v, missing %v, error %v", c.source, c.stored, c.request, res.Value, res.Missing, res.Err)
+			t.Errorf("%s with stored %s, request %s: %v, missing %v, error %v; want %v, missing %q", c.source, c.stored, c.request, res.Value, res.Missing, res.Err, c.want, c.missing)
 		}
 		if (res.Err != nil) != (c.err != nil) || c.err != errAny && !errors.Is(res.Err, c.err) {
-			t.Errorf("%s with %s %s: error %v, want %v", c.source, c.stored, c.request, res.Err, c.err)
+			t.Errorf("%s with stored %s, request %s: error %v, want %v", c.source, c.stored, c.request, res.Err, c.err)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestCompileErrors(t *testing.T) {
 		{"list without element", "x:list", "true"},
 	} {
 		if _, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: params(c.params), Source: c.source}); !errors.Is(err, expr.ErrCompile) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: error %v, want ErrCompile", c.name, err)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func BenchmarkEval(b *testing.B) {
 	}
 }
 
-func TestStrictWantsEveryParameter(t *testing.T) {
+func TestStrictNeedsEveryParameter(t *testing.T) {
 	t.Parallel()
 	compile := func(def expr.Definition) expr.Program {
 		p, err := New(Options{}).Compile(def)
@@ -177,13 +177,13 @@ func TestStrictWantsEveryParameter(t *testing.T) {
 		t.Errorf("with both: %+v", r)
 	}
 	if r := compile(def).Eval(nil, expr.Values{"a": "x"}, 0); !errors.Is(r.Err, expr.ErrType) {
-		t.Errorf("of a wrong type: %+v", r)
+		t.Errorf("value of a wrong type: %+v", r)
 	}
 	none := expr.Definition{Name: "n", Source: "true", Strict: true}
 	if r := compile(none).Eval(nil, given, 0); !errors.Is(r.Err, expr.ErrType) {
-		t.Errorf("values for none: %+v", r)
+		t.Errorf("a value for a condition without parameters: %+v", r)
 	}
 	if r := compile(none).Eval(nil, nil, 0); r.Value != expr.True {
-		t.Errorf("no values for none: %+v", r)
+		t.Errorf("no values for a condition without parameters: %+v", r)
 	}
 }

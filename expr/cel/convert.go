@@ -12,10 +12,10 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// convert turns a decoded JSON value or Go scalar into what CEL computes with
-// for a parameter's type. A value of another type is an error, not a guess;
-// numbers may also come as decimal text, as protobuf's JSON writes 64-bit
-// integers.
+// convert converts a decoded JSON value or Go scalar to the CEL value of a
+// parameter of type t. A value of another type is an error. A number may also be
+// decimal text, because the JSON form of protobuf writes 64-bit integers that
+// way.
 func convert(t expr.Type, v any) (any, error) {
 	switch t.Kind {
 	case expr.Any:
@@ -61,8 +61,9 @@ func convert(t expr.Type, v any) (any, error) {
 	return nil, wrongType(t, v)
 }
 
-func wrongType(t expr.Type, v any) error { return fmt.Errorf("a %T is no %s", v, t) }
+func wrongType(t expr.Type, v any) error { return fmt.Errorf("value of type %T, expected %s", v, t) }
 
+// collection converts a list or a map.
 func collection(t expr.Type, v any) (any, error) {
 	if t.Kind == expr.List {
 		list, ok := v.([]any)
@@ -92,7 +93,8 @@ func collection(t expr.Type, v any) (any, error) {
 	return out, nil
 }
 
-// text returns a number's decimal text, where v is one.
+// text returns the decimal text of a number, and false if v is not a number. A
+// string is returned as it is.
 func text(v any) (string, bool) {
 	switch n := v.(type) {
 	case json.Number:
@@ -111,19 +113,20 @@ func text(v any) (string, bool) {
 	return "", false
 }
 
-// whole reads a whole number exactly, also one written as 1e3 or 5.0. The
-// exponent is bounded first: 1e999999999 must not become digits.
+// whole returns the exact value of a whole number. Its text may also be 1e3 or
+// 5.0. Such texts are read as float64 first, so that a large exponent does not
+// become a number with many digits.
 func whole(v any) (*big.Int, error) {
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no number", v)
+		return nil, fmt.Errorf("value of type %T, expected a number", v)
 	}
 	if i, ok := new(big.Int).SetString(s, 10); ok && len(s) < 64 {
 		return i, nil
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || f != math.Trunc(f) {
-		return nil, fmt.Errorf("%q is no whole number", s)
+		return nil, fmt.Errorf("%q is not a whole number", s)
 	}
 	i, _ := big.NewFloat(f).Int(nil)
 	return i, nil
@@ -135,7 +138,7 @@ func integer(v any) (any, error) {
 		return nil, err
 	}
 	if !i.IsInt64() {
-		return nil, fmt.Errorf("%v is out of int's range", v)
+		return nil, fmt.Errorf("%v is out of range for int", v)
 	}
 	return i.Int64(), nil
 }
@@ -146,7 +149,7 @@ func unsigned(v any) (any, error) {
 		return nil, err
 	}
 	if !i.IsUint64() {
-		return nil, fmt.Errorf("%v is out of uint's range", v)
+		return nil, fmt.Errorf("%v is out of range for uint", v)
 	}
 	return i.Uint64(), nil
 }
@@ -154,17 +157,17 @@ func unsigned(v any) (any, error) {
 func double(v any) (any, error) {
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no number", v)
+		return nil, fmt.Errorf("value of type %T, expected a number", v)
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no number", s)
+		return nil, fmt.Errorf("%q is not a number", s)
 	}
 	return f, nil
 }
 
-// plain gives CEL's dynamic type what it knows: a json.Number becomes a
-// float64, as JSON's numbers do.
+// plain converts v for a parameter of type any: each json.Number becomes a
+// float64, because CEL does not know json.Number.
 func plain(v any) any {
 	switch x := v.(type) {
 	case json.Number:

@@ -13,12 +13,12 @@ import (
 
 var ipType = cel.ObjectType("IPAddress")
 
-// ip is an ipaddress value: IPv4 or IPv6.
+// ip is a CEL value of type ipaddress: an IPv4 or IPv6 address.
 type ip struct{ addr netip.Addr }
 
-// parseIP reads an address. An IPv4 address in IPv6's clothes (::ffff:10.1.2.3)
-// is the IPv4 address: otherwise it would slip past every range that is meant
-// to hold it.
+// parseIP reads an address. An IPv4 address that is mapped to IPv6
+// (::ffff:10.1.2.3) becomes the IPv4 address. Otherwise it would not match the
+// IPv4 ranges that contain it.
 func parseIP(s string) (ip, error) {
 	addr, err := netip.ParseAddr(s)
 	return ip{addr.Unmap()}, err
@@ -28,7 +28,7 @@ func (a ip) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[netip.Addr]() {
 		return a.addr, nil
 	}
-	return nil, fmt.Errorf("an ipaddress is no %v", t)
+	return nil, fmt.Errorf("cannot convert an ipaddress to %v", t)
 }
 
 func (a ip) ConvertToType(t ref.Type) ref.Val {
@@ -38,7 +38,7 @@ func (a ip) ConvertToType(t ref.Type) ref.Val {
 	case ipType.TypeName():
 		return a
 	}
-	return types.NewErr("an ipaddress is no %s", t.TypeName())
+	return types.NewErr("cannot convert an ipaddress to %s", t.TypeName())
 }
 
 func (a ip) Equal(other ref.Val) ref.Val {
@@ -49,7 +49,8 @@ func (a ip) Equal(other ref.Val) ref.Val {
 func (a ip) Type() ref.Type { return ipType }
 func (a ip) Value() any     { return a.addr }
 
-// inCIDR declares ipaddress.in_cidr(string) and ipaddress(string).
+// inCIDR declares the method ipaddress.in_cidr(string) and the conversion
+// ipaddress(string).
 func inCIDR() cel.EnvOption {
 	return cel.Lib(ipLibrary{})
 }
@@ -77,6 +78,8 @@ func (ipLibrary) CompileOptions() []cel.EnvOption {
 
 func (ipLibrary) ProgramOptions() []cel.ProgramOption { return nil }
 
+// contains implements in_cidr: it reports whether the range r contains the
+// address l.
 func contains(l, r ref.Val) ref.Val {
 	a, ok := l.(ip)
 	if !ok {
@@ -88,7 +91,7 @@ func contains(l, r ref.Val) ref.Val {
 	}
 	prefix, err := netip.ParsePrefix(string(s))
 	if err != nil {
-		return types.WrapErr(errors.Join(errors.New("not a CIDR range"), err))
+		return types.WrapErr(errors.Join(errors.New("not a CIDR range, for example 10.0.0.0/8"), err))
 	}
 	return types.Bool(prefix.Contains(a.addr))
 }

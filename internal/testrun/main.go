@@ -1,8 +1,11 @@
-// Command testrun runs go test and counts: it prints a line a package, the
-// whole output of every test that failed, and at its end what was skipped by
-// reason, which tests failed with what they last printed, and "N passed, N
-// failed, N skipped". Its arguments are go test's. With -C DIR as the first two,
-// it runs there. It exits with 1 where a test or a build failed, or none ran.
+// Command testrun runs go test and counts the tests. It prints one line for each
+// package and the whole output of each failed test. At the end it prints a
+// summary: the skipped tests by reason, the failed tests with the end of their
+// output, and "N passed, N failed, N skipped".
+//
+// The arguments are those of go test. If the first two are -C DIR, go test runs
+// in that folder. The exit code is 1 if a test or a build failed, or if no test
+// passed.
 package main
 
 import (
@@ -17,23 +20,23 @@ import (
 	"strings"
 )
 
-// event is a line of go test -json (see "go doc test2json").
+// event is one line of the output of go test -json (see "go doc test2json").
 type event struct {
 	Action, Package, Test, Output, ImportPath string
 	Elapsed                                   float64
 }
 
-// counter counts tests, subtests included, and keeps what each printed until
-// it is known to have passed.
+// counter counts tests, including subtests.
 type counter struct {
 	passed, failed, skipped int
-	output                  map[string]*strings.Builder
+	output                  map[string]*strings.Builder // of running tests and packages, by package and test
 	out                     io.Writer
-	failures                []string            // a name and the end of its output, each
-	skips                   map[string][]string // the tests of a package and a reason
+	failures                []string            // failed tests: name and end of the output
+	skips                   map[string][]string // names of skipped tests, by package and reason
 }
 
-func (c *counter) take(e event) {
+// add handles one event.
+func (c *counter) add(e event) {
 	key := e.Package + " " + e.Test
 	switch e.Action {
 	case "output":
@@ -48,6 +51,7 @@ func (c *counter) take(e event) {
 	}
 }
 
+// end handles the end of a test, or of a package if e.Test is "".
 func (c *counter) end(e event, key string) {
 	text := c.output[key]
 	delete(c.output, key)
@@ -58,7 +62,7 @@ func (c *counter) end(e event, key string) {
 	if e.Test == "" {
 		fmt.Fprintf(c.out, "%-4s %s %.1fs\n", e.Action, e.Package, e.Elapsed)
 		if e.Action == "fail" && text == nil {
-			c.failed++ // a package that does not build has no failing test
+			c.failed++ // the package does not build, so no test of it fails
 		}
 		return
 	}
@@ -76,9 +80,9 @@ func (c *counter) end(e event, key string) {
 	}
 }
 
-// sum prints what a reader wants to find at the end of a long output. Tests
-// skipped for one reason are named together, the first three by name.
-func (c *counter) sum() {
+// summary prints the summary. It groups skipped tests by reason and names the
+// first three of each group.
+func (c *counter) summary() {
 	for _, why := range slices.Sorted(maps.Keys(c.skips)) {
 		tests := c.skips[why]
 		names := strings.Join(tests[:min(3, len(tests))], ", ")
@@ -96,16 +100,17 @@ func (c *counter) sum() {
 	fmt.Fprintf(c.out, "%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
 }
 
-// ending cuts a test's output to its last lines.
+// ending returns the last 4000 bytes of a test's output.
 func ending(output string) string {
-	const most = 4000
-	if len(output) > most {
-		output = "…" + strings.ToValidUTF8(output[len(output)-most:], "")
+	const bytesMax = 4000
+	if len(output) > bytesMax {
+		output = "…" + strings.ToValidUTF8(output[len(output)-bytesMax:], "")
 	}
 	return output
 }
 
-// reason picks what a skipped test said.
+// reason returns the message of a skipped test: the first line of its output that
+// go test did not write.
 func reason(output string) string {
 	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
@@ -137,7 +142,7 @@ func main() {
 		line, err := lines.ReadString('\n')
 		var e event
 		if line != "" && json.Unmarshal([]byte(line), &e) == nil {
-			c.take(e)
+			c.add(e)
 		} else if line != "" {
 			fmt.Print(line)
 		}
@@ -149,7 +154,7 @@ func main() {
 	if err != nil && c.failed == 0 {
 		c.failed++
 	}
-	c.sum()
+	c.summary()
 	if c.failed > 0 || c.passed == 0 {
 		os.Exit(1)
 	}
