@@ -2,11 +2,15 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build demo test conformance oracle faults fuzz soak-kill again bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle faults fuzz soak-kill again bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
 	$(GO) build -o $(BIN) ./cmd/ostiary
+
+# install puts the command into Go's folder of programs, usually ~/go/bin.
+install:
+	$(GO) install ./cmd/ostiary
 
 # demo loads an example into a folder, serves it, and asks over HTTP.
 demo: build
@@ -67,8 +71,9 @@ bench:
 bench-conformance:
 	cd conformance/openfga && $(GO) test -run '^$$' -bench . -count=3 ./...
 
+# clean removes what make has built. It never removes data.
 clean:
-	rm -rf bin ostiary-data
+	rm -rf bin
 
 # proto generates door/permify/basev1 from its .proto files; proto-check fails
 # where the code is not what they give.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadme runs the commands of README.md in order, in one shell and in an
+// empty folder, and compares what they print. In README, "…" matches any text.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"bash", "curl", "sed"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	text := strings.ReplaceAll(string(page), "127.0.0.1:8080", address)
+	dir := t.TempDir()
+	model := regexp.MustCompile("(?s)```fga\n(.*?)```").FindStringSubmatch(text)
+	if model == nil {
+		t.Fatal("README.md has no model")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "model.fga"), []byte(model[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var commands, wants []string
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+			command, want, _ := strings.Cut(part, "\n")
+			commands, wants = append(commands, command), append(wants, strings.TrimSpace(want))
+		}
+	}
+	if len(commands) < 12 {
+		t.Fatalf("README.md has %d commands, expected at least 12", len(commands))
+	}
+	for i, got := range runShell(t, dir, address, commands) {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(wants[i]), "…", ".*")
+		if !regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(got)) {
+			t.Errorf("$ %s\nprints\n%s\nREADME.md has\n%s", commands[i], got, wants[i])
+		}
+	}
+}
+
+// runShell runs commands in one shell and returns the output of each. The shell
+// waits until a command in the background, a server, has printed a line.
+func runShell(t *testing.T, dir, address string, commands []string) []string {
+	t.Helper()
+	const mark = "=== end of a command ==="
+	binary := filepath.Join(dir, "ostiary")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var script strings.Builder
+	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n")
+	for _, c := range commands {
+		if background, ok := strings.CutSuffix(c, " &"); ok {
+			fmt.Fprintf(&script, "%s >serving 2>/dev/null &\nuntil [ -s serving ]; do kill -0 $! || exit 1; sleep 0.05; done\ncat serving\n", background)
+		} else {
+			fmt.Fprintf(&script, "%s\n", c)
+		}
+		fmt.Fprintf(&script, "printf '\\n%%s\\n' '%s'\n", mark)
+	}
+	shell := exec.Command("bash", "-c", script.String())
+	shell.Dir = dir
+	shell.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "OSTIARY_HTTP="+address, "OSTIARY_GRPC=127.0.0.1:0", "OSTIARY_METRICS=off")
+	out, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	parts := strings.Split(string(out), mark)
+	if len(parts) != len(commands)+1 {
+		t.Fatalf("%d of %d commands ended\n%s", len(parts)-1, len(commands), out)
+	}
+	return parts[:len(commands)]
+}
+
+// freeAddress returns a loopback address with a port that was free a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
