@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// acpPolicy is of the shape of the report's.
+// acpPolicy has the same structure as the report's policy.
 const acpPolicy = `
 name: test
 resources:
@@ -36,29 +36,30 @@ actor:
   name: actor
 `
 
-// ACPStore is one place where documents are registered.
+// ACPStore is one storage driver to measure.
 type ACPStore struct {
-	// Name is the record's Store: "memory", "pebble, unsynced", "pebble, synced".
+	// Name becomes Record.Store: "memory", "pebble, unsynced", "pebble, synced".
 	Name string
-	// Open makes an empty one; nil is a driver in memory.
+	// Open returns an empty driver. Nil means the memory driver.
 	Open func() (storage.Driver, error)
 }
 
 // ACPOptions are the settings of the workload "acp".
 type ACPOptions struct {
+	// Stores are the drivers to measure, one after the other.
 	Stores []ACPStore
 	// Scales are the numbers of documents. Default 256 to 8192, as in the report.
 	Scales []int
 	// Runs is how often all documents are registered. Default 5.
 	Runs int
-	// Load is how checks are asked. Default: by one client for 300 ms after a tenth
-	// of the Duration, without a watch on how long one takes.
+	// Load is the load of the checks. Default: one client for 300 ms after a
+	// warm-up of a tenth of Load.Duration, and no timeout.
 	Load Load
 }
 
 // ACP runs the three benchmarks of DefraDB's report on document access control:
-// documents are registered, one of them is checked, and asked whether it is
-// registered. It asks the package acp in this process; Sides are not used.
+// register documents, check one document, and look up whether a document is
+// registered. It measures package acp in this process and ignores r.Sides.
 func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 	if len(o.Scales) == 0 {
 		o.Scales = []int{256, 512, 1024, 2048, 4096, 8192}
@@ -70,7 +71,7 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 		o.Load.Duration = 300 * time.Millisecond
 	}
 	if o.Load.WarmUp == 0 {
-		o.Load.WarmUp = o.Load.Duration / 10 // none where Requests ends it
+		o.Load.WarmUp = o.Load.Duration / 10 // no warm-up if Load.Requests bounds the run
 	}
 	if o.Load.Timeout == 0 {
 		o.Load.Timeout = -1
@@ -85,11 +86,11 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 	return nil
 }
 
-// documents is an acp engine with the policy.
+// documents is an acp engine with acpPolicy and two actors.
 type documents struct {
-	engine        *acp.Engine
-	policy        string
-	owner, nobody string
+	engine          *acp.Engine
+	policy          string
+	owner, stranger string // DIDs: of the documents' owner, and of an actor without rights
 }
 
 func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale int) (err error) {
@@ -106,8 +107,7 @@ func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale 
 	}
 	defer d.engine.Close()
 	side := Side{Peer: "ostiary acp", Store: s.Name, Target: Nothing{}}
-	// The reset before each run is not measured: its time is taken off by asking
-	// for one run at a time.
+	// Only register is timed, not the reset before each run.
 	registered := newResult()
 	for i := range o.Runs {
 		if i > 0 {
@@ -126,19 +126,19 @@ func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale 
 	record := side.record(Record{Workload: "acp", Cell: "register all", Size: scale, Load: "closed, 1 client"})
 	registered.Fill(&record)
 	record.Throughput *= float64(scale)
-	record.Notes = "a request registers all documents one by one; per s counts documents"
+	record.Notes = "one request registers all documents one by one; throughput counts documents"
 	if err := r.Emit(record); err != nil {
 		return err
 	}
 	for _, cell := range []struct {
 		name string
-		ask  Ask
+		send Send
 	}{
 		{"check, granted", d.check(d.owner, true)},
-		{"check, denied", d.check(d.nobody, false)},
+		{"check, denied", d.check(d.stranger, false)},
 		{"is registered", d.isRegistered},
 	} {
-		if err := r.measure(ctx, &side, Record{Workload: "acp", Cell: cell.name, Size: scale}, o.Load, cell.ask); err != nil {
+		if err := r.measure(ctx, &side, Record{Workload: "acp", Cell: cell.name, Size: scale}, o.Load, cell.send); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func openDocuments(ctx context.Context, driver storage.Driver) (*documents, erro
 		return nil, err
 	}
 	d := &documents{engine: e}
-	for _, did := range []*string{&d.owner, &d.nobody} {
+	for _, did := range []*string{&d.owner, &d.stranger} {
 		key, err := acp.GenerateKey(acp.KeyEd25519)
 		if err != nil {
 			return nil, err
@@ -162,7 +162,7 @@ func openDocuments(ctx context.Context, driver storage.Driver) (*documents, erro
 	return d, err
 }
 
-// reset forgets the documents and keeps the policy.
+// reset removes all documents and adds the policy again.
 func (d *documents) reset(ctx context.Context) error {
 	err := d.engine.ResetState(ctx)
 	if err == nil {
@@ -184,14 +184,14 @@ func (d *documents) register(ctx context.Context, n int) error {
 	return nil
 }
 
-func (d *documents) check(who string, want bool) Ask {
+func (d *documents) check(who string, want bool) Send {
 	document := d.document(1)
 	return func(ctx context.Context, _, _ int) error {
 		ok, err := d.engine.Check(ctx, who, "read", document)
 		if err != nil {
 			return err
 		}
-		return right(ok == want)
+		return correct(ok == want)
 	}
 }
 
@@ -200,11 +200,11 @@ func (d *documents) isRegistered(ctx context.Context, _, _ int) error {
 	if err != nil {
 		return err
 	}
-	return right(ok)
+	return correct(ok)
 }
 
-// ACPPublished are the report's figures, and those of acp_core on a machine like
-// the one that this project is measured on.
+// ACPPublished returns the figures of DefraDB's report, and figures of acp_core
+// that were measured on a machine like the one of this project's benchmarks.
 func ACPPublished() []Record {
 	const report = "DefraDB, acp_bench_report of January 2025, Core Ultra 9 185H, 22 threads; the persistent store unsynced"
 	const here = "acp_core, measured on 2 cores; the persistent store unsynced"

@@ -1,10 +1,11 @@
-// Package bench asks an authorization server, or the library in this process,
-// the questions of the field's published benchmarks, and keeps what it measured
-// as records. Its main type is Record; a Workload makes records of a Target
-// under a Load, and package bench/report draws them.
+// Package bench measures authorization servers, and the library in this process,
+// with the workloads of published benchmarks. Its main types are [Runner], which
+// runs a workload (for example [Runner.OpenFGA]) on several sides in turns under
+// a [Load]; [Target], which sends the requests; and [Record], one result.
+// Package bench/report prints and draws records.
 //
-// It never averages a failure in, never asserts a time, and never sends load
-// but to the addresses that it is given.
+// The package never includes failed requests in a time, never asserts a time,
+// and sends load only to the addresses that it is given.
 package bench
 
 import (
@@ -16,85 +17,101 @@ import (
 	"time"
 )
 
-// Version is the version of the form of records. A file of another is refused.
+// Version is the version of the format of records. [Read] accepts no other.
 const Version = 1
 
-// ErrVersion: a record of another version.
+// ErrVersion is returned by [Read] for a record of another version.
 var ErrVersion = errors.New("record of another version")
 
-// Kind says where a record's figures come from.
+// Kind is the origin of a record's figures.
 type Kind string
 
-// Measured figures were taken by this program, Quoted ones were published by
-// others; Source then says where.
 const (
+	// Measured figures were measured by this program.
 	Measured Kind = "measured"
-	Quoted   Kind = "quoted"
+	// Quoted figures were published by others, in Record.Source.
+	Quoted Kind = "quoted"
 )
 
-// Record is one result: what one cell of one workload gave on one target.
-// Times are nanoseconds, and only of what succeeded; a figure that is not known
-// is left out.
+// Record is the result of one cell of a workload on one side. Times are in
+// nanoseconds and include only successful requests. Unknown figures are 0.
 type Record struct {
-	Version int  `json:"version"`
-	Kind    Kind `json:"kind"`
-	// Source says where a quoted figure was published.
+	// Version is the format's version; [Write] sets it.
+	Version int `json:"version"`
+	// Kind is the origin of the figures.
+	Kind Kind `json:"kind"`
+	// Source is where quoted figures were published.
 	Source string `json:"source,omitempty"`
-	// Workload is the benchmark ("openfga", "lxd"), Cell the question in it
-	// ("direct", "list 1000").
+	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp".
 	Workload string `json:"workload"`
-	Cell     string `json:"cell"`
-	// Door is the way in: "embedded", "http", "grpc".
+	// Cell is the kind of request within the workload: "direct", "list 1000".
+	Cell string `json:"cell"`
+	// Door is how requests arrive: "embedded", "http", "grpc".
 	Door string `json:"door,omitempty"`
-	// Peer is who answered: "ostiary", "openfga", or "floor" for a server that
-	// reads the request and writes the same answer without doing anything.
-	Peer        string `json:"peer"`
+	// Peer is the program that answered: "ostiary", "openfga", or "floor" for a
+	// server that reads requests and writes the same responses without any work.
+	Peer string `json:"peer"`
+	// PeerVersion is the version of Peer, if known.
 	PeerVersion string `json:"peer_version,omitempty"`
-	// Store is what the peer kept its data on: "memory", "pebble", "postgres".
+	// Store is the peer's storage: "memory", "pebble", "postgres".
 	Store string `json:"store,omitempty"`
-	// Size is the number of tuples in the store, 0 where that means nothing.
+	// Size is the number of tuples in the store, or 0 if it has no meaning.
 	Size int `json:"size,omitempty"`
-	// Load is the arrival: "closed, 8 clients", "open, 1000/s".
+	// Load describes how requests arrived: "closed, 8 clients", "open, 1000/s".
 	Load string `json:"load,omitempty"`
 
-	// N counts what succeeded. Failures counts the rest by what went wrong.
-	N        int            `json:"n"`
+	// N is the number of successful requests.
+	N int `json:"n"`
+	// Failures counts the failed requests by the name of the failure.
 	Failures map[string]int `json:"failures,omitempty"`
-	Mean     float64        `json:"mean_ns,omitempty"`
-	Median   float64        `json:"median_ns,omitempty"`
-	SD       float64        `json:"sd_ns,omitempty"`
-	Min      float64        `json:"min_ns,omitempty"`
-	Max      float64        `json:"max_ns,omitempty"`
-	P90      float64        `json:"p90_ns,omitempty"`
-	P99      float64        `json:"p99_ns,omitempty"`
-	P999     float64        `json:"p999_ns,omitempty"`
-	// Distribution holds the latency at growing fractions, for drawing.
+	// Mean is the mean time of a request.
+	Mean float64 `json:"mean_ns,omitempty"`
+	// Median is the median time of a request.
+	Median float64 `json:"median_ns,omitempty"`
+	// SD is the sample standard deviation of the times.
+	SD float64 `json:"sd_ns,omitempty"`
+	// Min is the shortest time.
+	Min float64 `json:"min_ns,omitempty"`
+	// Max is the longest time.
+	Max float64 `json:"max_ns,omitempty"`
+	// P90 is the 90th percentile of the times.
+	P90 float64 `json:"p90_ns,omitempty"`
+	// P99 is the 99th percentile of the times.
+	P99 float64 `json:"p99_ns,omitempty"`
+	// P999 is the 99.9th percentile of the times.
+	P999 float64 `json:"p999_ns,omitempty"`
+	// Distribution holds quantiles in ascending order, for charts.
 	Distribution []Quantile `json:"distribution,omitempty"`
-	// Throughput is successes per second.
+	// Throughput is the number of successful requests per second.
 	Throughput float64 `json:"throughput_per_s,omitempty"`
-	// ServerCPU is the processor time of the server's process for each request,
-	// GeneratorCPU that of this process, client code included. For an embedded
-	// target they are one, and only GeneratorCPU is given.
-	ServerCPU    float64 `json:"server_cpu_ns,omitempty"`
+	// ServerCPU is the processor time per request of the server's process. It is
+	// 0 for an embedded target.
+	ServerCPU float64 `json:"server_cpu_ns,omitempty"`
+	// GeneratorCPU is the processor time per request of this process: the
+	// clients', and for an embedded target the library's as well.
 	GeneratorCPU float64 `json:"generator_cpu_ns,omitempty"`
-	// Resident is the server's memory after the run, in bytes.
+	// Resident is the resident memory of the server after the run, in bytes.
 	Resident int64 `json:"resident_bytes,omitempty"`
 
-	Machine string    `json:"machine,omitempty"`
-	Commit  string    `json:"commit,omitempty"`
-	When    time.Time `json:"when,omitzero"`
-	// Notes say what a reader must know besides.
+	// Machine describes the machine, as [Machine] does.
+	Machine string `json:"machine,omitempty"`
+	// Commit is the revision of the measured program, as [Commit] returns it.
+	Commit string `json:"commit,omitempty"`
+	// When is the time of the measurement.
+	When time.Time `json:"when,omitzero"`
+	// Notes hold what a reader needs to know besides the figures.
 	Notes string `json:"notes,omitempty"`
 }
 
-// Quantile is a point of a distribution: a fraction At of all is not slower
-// than Nanos.
+// Quantile is one point of a distribution.
 type Quantile struct {
-	At    float64 `json:"at"`
+	// At is the fraction of requests that take at most Nanos, from 0 to 1.
+	At float64 `json:"at"`
+	// Nanos is the time in nanoseconds.
 	Nanos float64 `json:"ns"`
 }
 
-// Failed counts all failures.
+// Failed returns the number of failed requests.
 func (r *Record) Failed() int {
 	n := 0
 	for _, c := range r.Failures {
@@ -103,7 +120,7 @@ func (r *Record) Failed() int {
 	return n
 }
 
-// Write appends records to w, one JSON object a line.
+// Write writes records to w, one JSON object per line.
 func Write(w io.Writer, records ...Record) error {
 	e := json.NewEncoder(w)
 	for i := range records {
@@ -115,11 +132,11 @@ func Write(w io.Writer, records ...Record) error {
 	return nil
 }
 
-// lineMax bounds a record's line, in bytes.
+// lineMax bounds the line of one record, in bytes.
 const lineMax = 1 << 20
 
-// Read reads records. name is the file's, for errors; a record of another
-// version is ErrVersion.
+// Read reads the records that [Write] wrote. name is the file's name for errors.
+// Read returns [ErrVersion] for a record of another version.
 func Read(name string, r io.Reader) ([]Record, error) {
 	var out []Record
 	s := bufio.NewScanner(r)
@@ -135,14 +152,14 @@ func Read(name string, r io.Reader) ([]Record, error) {
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 		if v.Version != Version {
-			return nil, fmt.Errorf("%s:%d: %w: %d, this program reads %d", name, line, ErrVersion, v.Version, Version)
+			return nil, fmt.Errorf("%s:%d: %w: got version %d, expected %d", name, line, ErrVersion, v.Version, Version)
 		}
 		var record Record
 		if err := json.Unmarshal(s.Bytes(), &record); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 		if record.Kind != Measured && record.Kind != Quoted {
-			return nil, fmt.Errorf("%s:%d: kind %q is neither %q nor %q", name, line, record.Kind, Measured, Quoted)
+			return nil, fmt.Errorf("%s:%d: invalid kind %q: expected %q or %q", name, line, record.Kind, Measured, Quoted)
 		}
 		out = append(out, record)
 	}

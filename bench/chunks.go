@@ -8,12 +8,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// loaders is how many requests load data at a time.
+// loaders is the number of requests in flight while data is loaded.
 const loaders = 4
 
-// inChunks hands the tuples to write, writeMax at a time, from several
-// goroutines, and returns the first error.
-func inChunks(ctx context.Context, tuples Tuples, progress func(int), write func(context.Context, []rel.Tuple) error) error {
+// writeChunks calls write with chunks of writeMax tuples, from several goroutines
+// at once, and returns the first error. progress, if not nil, gets the number of
+// tuples written so far.
+func writeChunks(ctx context.Context, tuples Tuples, progress func(int), write func(context.Context, []rel.Tuple) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan []rel.Tuple)

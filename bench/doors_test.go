@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
-// served serves doors over one engine in memory.
-func served(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
+// serve serves doors over one engine in memory.
+func serve(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
 	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
 	if err != nil {
@@ -55,8 +55,9 @@ func served(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *be
 	return target
 }
 
-// played runs a workload on a target, and wants every answer right.
-func played(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) error) {
+// runOn runs a workload on a target and its floor, and checks that every answer is
+// correct.
+func runOn(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) error) {
 	t.Helper()
 	floor := httptest.NewServer(&bench.Floor{})
 	t.Cleanup(floor.Close)
@@ -83,24 +84,23 @@ func played(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner)
 
 var short = bench.Load{Clients: 2, Requests: 300, Duration: -1}
 
-// TestPermify runs the load test small against the door, whose answers must all
-// be those that the data gives.
+// TestPermify runs a small load test against the door and checks every answer.
 func TestPermify(t *testing.T) {
 	t.Parallel()
-	target := served(t, func(e *ostiary.Engine) (*door.Door, error) { return permify.New(e, permify.Options{}) })
-	played(t, target, 3, func(r *bench.Runner) error {
+	target := serve(t, func(e *ostiary.Engine) (*door.Door, error) { return permify.New(e, permify.Options{}) })
+	runOn(t, target, 3, func(r *bench.Runner) error {
 		return r.Permify(context.Background(), bench.PermifyOptions{IDs: 300, Load: short})
 	})
 }
 
-// TestNative asks one store through three doors.
+// TestNative sends checks to one store through three doors.
 func TestNative(t *testing.T) {
 	t.Parallel()
-	target := served(t,
+	target := serve(t,
 		func(e *ostiary.Engine) (*door.Door, error) { return openfga.New(e, openfga.Options{}) },
 		func(e *ostiary.Engine) (*door.Door, error) { return authzen.New(e, authzen.Options{}) },
 		func(e *ostiary.Engine) (*door.Door, error) { return native.New(e, native.Options{}) })
-	played(t, target, 8, func(r *bench.Runner) error {
+	runOn(t, target, 8, func(r *bench.Runner) error {
 		return r.Native(context.Background(), bench.NativeOptions{Size: 4000, Watchers: 20, Writes: 4, Load: short})
 	})
 }

@@ -11,27 +11,28 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Embedded is a Target that asks the library in this process.
+// Embedded is a [Target] that calls the library in this process.
 type Embedded struct {
 	engine *ostiary.Engine
 	store  *ostiary.Store
 }
 
-// NewEmbedded returns a target over an engine, which stays its owner's to close.
+// NewEmbedded returns a target for e. The caller closes e.
 func NewEmbedded(e *ostiary.Engine) *Embedded { return &Embedded{engine: e} }
 
-// Door is "embedded".
+// Door returns "embedded".
 func (*Embedded) Door() string { return "embedded" }
 
-// Setup is Fill on the target's engine.
+// Setup fills the target's engine, see [Fill].
 func (t *Embedded) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
 	s, err := Fill(ctx, t.engine, model, tuples, progress)
 	t.store = s
 	return err
 }
 
-// Fill makes a store of a model and tuples by the library, the fastest way there
-// is. It is how data comes into a folder before a server opens it.
+// Fill creates a store with a model, in OpenFGA's language, and tuples. It uses
+// the library, which is the fastest way, and can fill a folder before a server
+// opens it. progress gets the number of tuples written so far.
 func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, progress func(int)) (*ostiary.Store, error) {
 	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: storeName})
 	if err != nil {
@@ -51,7 +52,7 @@ func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, p
 	return s, err
 }
 
-// Prepare makes the library's own request.
+// Prepare returns r as a request of the library.
 func (t *Embedded) Prepare(r Request) (Prepared, error) {
 	switch {
 	case r.Check != nil:
@@ -107,12 +108,12 @@ type embeddedCheck struct {
 	allowed bool
 }
 
-func (p *embeddedCheck) Ask(ctx context.Context, _ int) error {
+func (p *embeddedCheck) Send(ctx context.Context, _ int) error {
 	r, err := p.store.Check(ctx, p.request)
 	if err != nil {
 		return failure(err)
 	}
-	return right(r.Allowed() == p.allowed)
+	return correct(r.Allowed() == p.allowed)
 }
 
 type embeddedBatch struct {
@@ -121,7 +122,7 @@ type embeddedBatch struct {
 	allowed   int
 }
 
-func (p *embeddedBatch) Ask(ctx context.Context, _ int) error {
+func (p *embeddedBatch) Send(ctx context.Context, _ int) error {
 	results, err := p.store.Batch(ctx, p.questions, ostiary.QueryOptions{})
 	if err != nil {
 		return failure(err)
@@ -132,7 +133,7 @@ func (p *embeddedBatch) Ask(ctx context.Context, _ int) error {
 			n++
 		}
 	}
-	return right(n == p.allowed)
+	return correct(n == p.allowed)
 }
 
 type embeddedList struct {
@@ -141,12 +142,12 @@ type embeddedList struct {
 	count   int
 }
 
-func (p *embeddedList) Ask(ctx context.Context, _ int) error {
+func (p *embeddedList) Send(ctx context.Context, _ int) error {
 	list, err := p.store.ListObjects(ctx, p.request)
 	if err != nil {
 		return failure(err)
 	}
-	return right(p.count < 0 || len(list.IDs) == p.count)
+	return correct(p.count < 0 || len(list.IDs) == p.count)
 }
 
 type embeddedWrite struct {
@@ -154,14 +155,14 @@ type embeddedWrite struct {
 	write ostiary.WriteRequest
 }
 
-func (p *embeddedWrite) Ask(ctx context.Context, _ int) error {
+func (p *embeddedWrite) Send(ctx context.Context, _ int) error {
 	if _, err := p.store.Write(ctx, p.write); err != nil {
 		return failure(err)
 	}
 	return nil
 }
 
-// failure names a library's error by its kind.
+// failure returns a [Failure] that is named by the kind of the library's error.
 func failure(err error) error {
 	var own *ostiary.Error
 	if errors.As(err, &own) {
@@ -170,17 +171,17 @@ func failure(err error) error {
 	return &Failure{What: nameOf(err), Err: err}
 }
 
-// Nothing is a Target that answers without doing anything, in this process:
-// what is measured of it is the generator's own cost.
+// Nothing is a [Target] in this process that does no work. Measuring it gives the
+// cost of the load generator itself.
 type Nothing struct{}
 
-// Door is "embedded".
+// Door returns "embedded".
 func (Nothing) Door() string { return "embedded" }
 
 // Setup does nothing.
 func (Nothing) Setup(context.Context, string, Tuples, func(int)) error { return nil }
 
-// Prepare returns a request that is answered rightly at once.
+// Prepare returns a request that succeeds at once.
 func (Nothing) Prepare(Request) (Prepared, error) { return Nothing{}, nil }
 
 // Teardown does nothing.
@@ -189,5 +190,5 @@ func (Nothing) Teardown(context.Context) error { return nil }
 // Close does nothing.
 func (Nothing) Close() error { return nil }
 
-// Ask returns nil.
-func (Nothing) Ask(context.Context, int) error { return nil }
+// Send returns nil.
+func (Nothing) Send(context.Context, int) error { return nil }

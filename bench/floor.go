@@ -11,55 +11,59 @@ import (
 	"time"
 )
 
-// Floor is the handler that requests are compared with: it reads the body and
-// writes an answer that it was given, on the same HTTP server that everything
-// else runs on. What a server costs above it, its own work costs.
+// Floor is the HTTP handler that servers are compared with. It reads the body of
+// a request and writes a fixed response, on the same net/http server. The
+// difference to a server is the cost of that server's own work.
+//
+// A process that serves a Floor calls [HoldHeap] first.
 type Floor struct {
-	answer atomic.Pointer[[]byte]
+	response atomic.Pointer[[]byte]
 }
 
-// floorMax bounds the answer that a Floor is given, in bytes.
-const floorMax = 4 << 20
+// floorBytesMax bounds the response of a Floor, in bytes.
+const floorBytesMax = 4 << 20
 
-// ServeHTTP takes a PUT's body as the answer to all POSTs. A GET is told that it
-// is healthy.
+// ServeHTTP stores the body of a PUT as the response to all POSTs. It answers a
+// GET as a healthy server answers it.
 func (f *Floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
 		io.WriteString(w, `{"status":"SERVING"}`)
 		return
 	case http.MethodPut:
-		b, err := io.ReadAll(io.LimitReader(r.Body, floorMax))
+		b, err := io.ReadAll(io.LimitReader(r.Body, floorBytesMax))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		f.answer.Store(&b)
+		f.response.Store(&b)
 		return
 	}
-	// Reading into a buffer of its own would cost what the servers do not pay.
+	// io.Discard brings a reused buffer. A new one would cost more than the
+	// servers need.
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var answer []byte
-	if a := f.answer.Load(); a != nil {
-		answer = *a
+	var response []byte
+	if a := f.response.Load(); a != nil {
+		response = *a
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-	w.Write(answer)
+	w.Header().Set("Content-Length", strconv.Itoa(len(response)))
+	w.Write(response)
 }
 
-// FloorTarget asks a Floor what another HTTP target was asked. It counts the
-// same bytes in and out.
+// FloorTarget is a [Target] that sends the requests of another HTTP target to a
+// [Floor], which answers them with the other server's response. So both servers
+// read and write the same bytes.
 type FloorTarget struct {
 	*HTTP
 	like *HTTP
 }
 
-// NewFloorTarget returns a target over the floor at base that is asked what
-// like is asked.
+// NewFloorTarget returns a target for the floor at base. It sends what like
+// sends.
 func NewFloorTarget(base string, like *HTTP) (*FloorTarget, error) {
 	t, err := NewHTTP(base, "")
 	if err != nil {
@@ -74,15 +78,15 @@ func (t *FloorTarget) Setup(context.Context, string, Tuples, func(int)) error { 
 // Teardown does nothing.
 func (t *FloorTarget) Teardown(context.Context) error { return nil }
 
-// Prepare asks the other target once, and gives its answer to the floor.
+// Prepare sends r to the other server once, and gives its response to the floor.
 func (t *FloorTarget) Prepare(r Request) (Prepared, error) {
 	if r.Write != nil || r.Remove != nil {
-		// A write would have to be done to see its answer, which is always this.
+		// Sending the write would change the data. Its response is always "{}".
 		p, err := t.like.Prepare(r)
 		if err != nil {
 			return nil, err
 		}
-		return t.as(p, []byte("{}"))
+		return t.withResponse(p, []byte("{}"))
 	}
 	p, err := t.like.Prepare(r)
 	if err != nil {
@@ -90,54 +94,55 @@ func (t *FloorTarget) Prepare(r Request) (Prepared, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	out, err := t.asked(ctx, t.like.base.Host, []httpRequest{*p.(*httpRequest)})
+	out, err := t.likeServer(ctx, t.like.base.Host, []httpRequest{*p.(*httpRequest)})
 	if err != nil {
 		return nil, err
 	}
 	return &out[0], nil
 }
 
-// as sends p's bytes to the floor, which answers body.
-func (t *FloorTarget) as(p Prepared, body []byte) (Prepared, error) {
+// withResponse returns p for the floor, which answers body.
+func (t *FloorTarget) withResponse(p Prepared, body []byte) (Prepared, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := t.put(ctx, body); err != nil {
 		return nil, err
 	}
 	one := *p.(*httpRequest)
-	one.wires, one.count = &t.wires, -1
+	one.conns, one.count = &t.conns, -1
 	return &one, nil
 }
 
-// asked returns the requests as they are sent to the floor, which answers what
-// the server at address answers to the first of them.
-func (t *FloorTarget) asked(ctx context.Context, address string, requests []httpRequest) ([]httpRequest, error) {
-	sample := &wire{address: address}
+// likeServer returns the requests for the floor. The floor answers each of them
+// with the response of the server at address to the first one.
+func (t *FloorTarget) likeServer(ctx context.Context, address string, requests []httpRequest) ([]httpRequest, error) {
+	sample := &conn{address: address}
 	defer sample.close()
 	status, body, err := sample.do(ctx, requests[0].bytes)
 	if err != nil {
 		return nil, err
 	}
 	if status/100 != 2 {
-		return nil, errors.New("bench: the sample for the floor got " + statusOf(status, body))
+		return nil, errors.New("bench: the sample request for the floor failed: " + statusOf(status, body))
 	}
 	if err := t.put(ctx, body); err != nil {
 		return nil, err
 	}
 	out := slices.Clone(requests)
 	for i := range out {
-		out[i].wires, out[i].count = &t.wires, -1
+		out[i].conns, out[i].count = &t.conns, -1
 	}
 	return out, nil
 }
 
+// put makes body the response of the floor.
 func (t *FloorTarget) put(ctx context.Context, body []byte) error {
-	w := &wire{address: t.base.Host}
+	w := &conn{address: t.base.Host}
 	defer w.close()
 	head := "PUT / HTTP/1.1\r\nHost: " + t.base.Host + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 	status, _, err := w.do(ctx, append([]byte(head), body...))
 	if err == nil && status != http.StatusOK {
-		err = errors.New("bench: the floor refused its answer")
+		err = errors.New("bench: the floor did not accept its response")
 	}
 	return err
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// GRPC is a Target that speaks OpenFGA's gRPC API over one connection, or calls
+// GRPC is a [Target] that speaks OpenFGA's gRPC API over one connection, or calls
 // a service in this process.
 type GRPC struct {
-	conn   *grpc.ClientConn // nil in this process
+	conn   *grpc.ClientConn // nil for a service in this process
 	door   string
 	client openfgav1.OpenFGAServiceClient
 	token  string
-	store  string
-	model  string
-	// attached: the store is not ours to make and remove.
+	store  string // the store's id
+	model  string // the model's id
+	// attached is true if another target created the store and removes it.
 	attached bool
 }
 
-// NewGRPC returns a target at an address ("127.0.0.1:8081"). token, if not
-// empty, is sent as the bearer.
+// NewGRPC returns a target for the server at address ("127.0.0.1:8081"). token,
+// if not empty, is sent as the bearer token.
 func NewGRPC(address, token string) (*GRPC, error) {
 	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(bodyMax)))
@@ -41,17 +41,18 @@ func NewGRPC(address, token string) (*GRPC, error) {
 	return &GRPC{conn: c, door: "grpc", client: openfgav1.NewOpenFGAServiceClient(c), token: token}, nil
 }
 
-// NewService returns a target over a service in this process, called through
-// client without a wire: "embedded". It uses CreateStore, DeleteStore,
-// WriteAuthorizationModel, Write, Check, BatchCheck and ListObjects.
+// NewService returns a target for a service in this process, which client calls
+// without a network. It uses CreateStore, DeleteStore, WriteAuthorizationModel,
+// Write, Check, BatchCheck and ListObjects.
 func NewService(client openfgav1.OpenFGAServiceClient) *GRPC {
 	return &GRPC{door: "embedded", client: client}
 }
 
-// Door is "grpc", or "embedded".
+// Door returns "grpc", or "embedded" for a service in this process.
 func (t *GRPC) Door() string { return t.door }
 
-// Attach directs the questions to the store and model that like asks.
+// Attach makes the target use the store and the model of like. Setup and Teardown
+// then do nothing.
 func (t *GRPC) Attach(like *HTTP) { t.store, t.model, t.attached = like.store, like.model, true }
 
 func (t *GRPC) with(ctx context.Context) context.Context {
@@ -61,7 +62,7 @@ func (t *GRPC) with(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+t.token)
 }
 
-// Setup is HTTP's.
+// Setup creates a store with the model and the tuples, like [HTTP.Setup].
 func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
 	if t.attached {
 		return nil
@@ -87,7 +88,7 @@ func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress 
 		return err
 	}
 	t.model = written.GetAuthorizationModelId()
-	return inChunks(ctx, tuples, progress, func(ctx context.Context, chunk []rel.Tuple) error {
+	return writeChunks(ctx, tuples, progress, func(ctx context.Context, chunk []rel.Tuple) error {
 		r, err := t.write(chunk, nil)
 		if err == nil {
 			_, err = t.client.Write(ctx, r)
@@ -96,7 +97,7 @@ func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress 
 	})
 }
 
-// Prepare makes the message; it is encoded anew for each call, by the client.
+// Prepare builds the message of r. The gRPC client encodes it for each call.
 func (t *GRPC) Prepare(r Request) (Prepared, error) {
 	switch {
 	case r.Check != nil:
@@ -106,7 +107,7 @@ func (t *GRPC) Prepare(r Request) (Prepared, error) {
 			return nil, err
 		}
 		m := &openfgav1.CheckRequest{StoreId: t.store, AuthorizationModelId: t.model, TupleKey: c.key(), ContextualTuples: keys, Context: values}
-		return asked(func(ctx context.Context) (bool, error) {
+		return grpcCall(func(ctx context.Context) (bool, error) {
 			a, err := t.client.Check(t.with(ctx), m)
 			return a.GetAllowed() == c.Allowed, err
 		}), nil
@@ -121,7 +122,7 @@ func (t *GRPC) Prepare(r Request) (Prepared, error) {
 			m.Checks = append(m.Checks, &openfgav1.BatchCheckItem{TupleKey: c.key(), CorrelationId: strconv.Itoa(i), ContextualTuples: keys, Context: values})
 		}
 		want := allowedOf(r.Batch)
-		return asked(func(ctx context.Context) (bool, error) {
+		return grpcCall(func(ctx context.Context) (bool, error) {
 			a, err := t.client.BatchCheck(t.with(ctx), m)
 			n := 0
 			for _, one := range a.GetResult() {
@@ -138,7 +139,7 @@ func (t *GRPC) Prepare(r Request) (Prepared, error) {
 			return nil, err
 		}
 		m := &openfgav1.ListObjectsRequest{StoreId: t.store, AuthorizationModelId: t.model, Type: l.Type, Relation: l.Relation, User: l.Subject.String(), ContextualTuples: keys}
-		return asked(func(ctx context.Context) (bool, error) {
+		return grpcCall(func(ctx context.Context) (bool, error) {
 			a, err := t.client.ListObjects(t.with(ctx), m)
 			return l.Count < 0 || len(a.GetObjects()) == l.Count, err
 		}), nil
@@ -147,7 +148,7 @@ func (t *GRPC) Prepare(r Request) (Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return asked(func(ctx context.Context) (bool, error) {
+	return grpcCall(func(ctx context.Context) (bool, error) {
 		_, err := t.client.Write(t.with(ctx), m)
 		return true, err
 	}), nil
@@ -222,7 +223,7 @@ func (t *GRPC) Teardown(ctx context.Context) error {
 	return err
 }
 
-// Close closes the connection; a service in this process stays its owner's.
+// Close closes the connection. It does not close a service in this process.
 func (t *GRPC) Close() error {
 	if t.conn == nil {
 		return nil
@@ -230,13 +231,13 @@ func (t *GRPC) Close() error {
 	return t.conn.Close()
 }
 
-// asked is a call that says whether its answer was the right one.
-type asked func(ctx context.Context) (bool, error)
+// grpcCall is a prepared call. It reports whether the answer was correct.
+type grpcCall func(ctx context.Context) (bool, error)
 
-func (a asked) Ask(ctx context.Context, _ int) error {
-	ok, err := a(ctx)
+func (call grpcCall) Send(ctx context.Context, _ int) error {
+	ok, err := call(ctx)
 	if err == nil {
-		return right(ok)
+		return correct(ok)
 	}
 	if ctx.Err() != nil {
 		return &Failure{What: "timeout", Err: err}

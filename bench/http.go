@@ -15,33 +15,35 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// HTTP is a Target that speaks OpenFGA's HTTP API. Questions go over one kept
-// connection for each client.
+// HTTP is a [Target] that speaks OpenFGA's HTTP API. Each client has one
+// persistent connection.
 type HTTP struct {
 	base  *url.URL
 	token string
-	wires wires
-	store string
-	model string
-	// attached: the store is not ours to make and remove.
+	conns conns  // of the measured requests
+	store string // the store's id
+	model string // the model's id
+	// attached is true if the store existed before and must not be removed.
 	attached bool
 }
 
-// NewHTTP returns a target at a base URL ("http://127.0.0.1:8080"). token, if
-// not empty, is sent as the bearer.
+// NewHTTP returns a target for the server at base ("http://127.0.0.1:8080").
+// token, if not empty, is sent as the bearer token. NewHTTP returns an error if
+// base has another form.
 func NewHTTP(base, token string) (*HTTP, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, fmt.Errorf("bench: %q is not of the form http://host:port", base)
+		return nil, fmt.Errorf("bench: invalid address %q: expected http://host:port", base)
 	}
-	return &HTTP{base: u, token: token, wires: wires{address: u.Host}}, nil
+	return &HTTP{base: u, token: token, conns: conns{address: u.Host}}, nil
 }
 
-// Attach directs the questions to the store that Fill made in the server's
-// folder before it began. Setup and Teardown then leave the store as it is.
+// Attach makes the target use the store that [Fill] created in the server's
+// folder before the server started. Setup and Teardown then do nothing. Attach
+// returns an error unless the server has exactly one such store, with a model.
 func (t *HTTP) Attach(ctx context.Context) error {
 	var stores struct {
 		Stores []struct {
@@ -53,7 +55,7 @@ func (t *HTTP) Attach(ctx context.Context) error {
 		return err
 	}
 	if len(stores.Stores) != 1 || stores.Stores[0].Name != storeName {
-		return fmt.Errorf("bench: %s has %d stores named %q, want one", t.base, len(stores.Stores), storeName)
+		return fmt.Errorf("bench: %s has %d stores named %q, expected one", t.base, len(stores.Stores), storeName)
 	}
 	t.store = stores.Stores[0].ID
 	var models struct {
@@ -71,14 +73,14 @@ func (t *HTTP) Attach(ctx context.Context) error {
 	return nil
 }
 
-// Door is "http".
+// Door returns "http".
 func (*HTTP) Door() string { return "http" }
 
-// writeMax is how many tuples OpenFGA takes in a request.
+// writeMax is the number of tuples that OpenFGA accepts in one write.
 const writeMax = 100
 
-// Setup writes a hundred tuples a request, four at a time, as OpenFGA's own
-// clients have to.
+// Setup creates a store with the model and the tuples. It writes a hundred tuples
+// per request, the most that OpenFGA accepts, with four requests in flight.
 func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error {
 	if t.attached {
 		return nil
@@ -105,14 +107,15 @@ func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress 
 		return err
 	}
 	t.model = written.ID
-	return inChunks(ctx, tuples, progress, func(ctx context.Context, chunk []rel.Tuple) error {
+	return writeChunks(ctx, tuples, progress, func(ctx context.Context, chunk []rel.Tuple) error {
 		return t.call(ctx, http.MethodPost, t.path("write"), t.write(chunk, nil), nil)
 	})
 }
 
 func (t *HTTP) path(call string) string { return "/stores/" + t.store + "/" + call }
 
-// call makes a request that is not measured.
+// call sends a request that is not measured, and decodes the response into
+// answer unless that is nil.
 func (t *HTTP) call(ctx context.Context, method, path string, body, answer any) error {
 	var content io.Reader
 	if body != nil {
@@ -146,14 +149,14 @@ func (t *HTTP) call(ctx context.Context, method, path string, body, answer any) 
 		return nil
 	}
 	if err := json.Unmarshal(got.Bytes(), answer); err != nil {
-		return fmt.Errorf("bench: %s %s: not an OpenFGA server? %w", method, path, err)
+		return fmt.Errorf("bench: %s %s: unexpected response, is this an OpenFGA server? %w", method, path, err)
 	}
 	return nil
 }
 
-// Prepare encodes the request whole, head and body.
+// Prepare encodes the whole request, headers and body.
 func (t *HTTP) Prepare(r Request) (Prepared, error) {
-	p := &httpRequest{wires: &t.wires}
+	p := &httpRequest{conns: &t.conns}
 	var call string
 	var body map[string]any
 	switch {
@@ -232,7 +235,7 @@ func keysOf(tuples []rel.Tuple) []any {
 	return keys
 }
 
-// encode makes the bytes of a POST.
+// encode returns the bytes of a POST request.
 func (t *HTTP) encode(path string, body []byte) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path, t.base.Host, len(body))
@@ -252,23 +255,22 @@ func (t *HTTP) Teardown(ctx context.Context) error {
 	return t.call(ctx, http.MethodDelete, "/stores/"+t.store, nil, nil)
 }
 
-// Close closes the connections.
+// Close closes all connections.
 func (t *HTTP) Close() error {
-	t.wires.close()
+	t.conns.close()
 	return nil
 }
 
-// httpRequest is a request as bytes, with what its answer must hold so often.
+// httpRequest is an encoded request with its expected answer.
 type httpRequest struct {
-	wires *wires
+	conns *conns
 	bytes []byte
-	want  []byte
-	count int
+	want  []byte // text that the response body must contain count times
+	count int    // negative: any body is correct
 }
 
-func (p *httpRequest) Ask(ctx context.Context, client int) error {
-	w := p.wires.of(client)
-	status, body, err := w.do(ctx, p.bytes)
+func (p *httpRequest) Send(ctx context.Context, client int) error {
+	status, body, err := p.conns.of(client).do(ctx, p.bytes)
 	if err != nil {
 		return err
 	}
@@ -278,10 +280,11 @@ func (p *httpRequest) Ask(ctx context.Context, client int) error {
 	if p.count < 0 {
 		return nil
 	}
-	return right(occurrences(body, p.want) == p.count)
+	return correct(occurrences(body, p.want) == p.count)
 }
 
-// statusOf names a refusal by its status and the code in its body.
+// statusOf returns the name of a failure: the status, and the code in the body
+// if it has one.
 func statusOf(status int, body []byte) string {
 	var e struct {
 		Code any `json:"code"`
@@ -293,8 +296,8 @@ func statusOf(status int, body []byte) string {
 	return s
 }
 
-// occurrences counts want in body, with or without a space after the colon
-// inside of want.
+// occurrences returns how often body contains want. If want contains "key":value,
+// it also counts the form with a space after the colon.
 func occurrences(body, want []byte) int {
 	n := bytes.Count(body, want)
 	if i := bytes.Index(want, []byte(`":`)); n == 0 && i >= 0 && i+2 < len(want) {

@@ -15,24 +15,23 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// question is a check whose right answer is yes.
+// question returns a check whose correct answer is allowed.
 func question() bench.Request {
 	return bench.Request{Check: &bench.Check{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}, Allowed: true}}
 }
 
-// asked asks a server that answers with handler, a few times, and returns what
-// was counted.
-func asked(t *testing.T, handler http.HandlerFunc, timeout time.Duration) (good int, failures map[string]int) {
+// sendTo sends a few requests to a server with handler, and returns the counts.
+func sendTo(t *testing.T, handler http.HandlerFunc, timeout time.Duration) (good int, failures map[string]int) {
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	return askedAt(t, s.URL, timeout)
+	return sendToURL(t, s.URL, timeout)
 }
 
-// patient is a timeout that no busy machine reaches.
-const patient = time.Minute
+// longTimeout is a timeout that also a busy machine does not reach.
+const longTimeout = time.Minute
 
-func askedAt(t *testing.T, url string, timeout time.Duration) (int, map[string]int) {
+func sendToURL(t *testing.T, url string, timeout time.Duration) (int, map[string]int) {
 	t.Helper()
 	target, err := bench.NewHTTP(url, "")
 	if err != nil {
@@ -44,16 +43,16 @@ func askedAt(t *testing.T, url string, timeout time.Duration) (int, map[string]i
 		t.Fatal(err)
 	}
 	result, err := bench.Load{Requests: 5, Duration: -1, Timeout: timeout}.Run(context.Background(),
-		func(ctx context.Context, client, _ int) error { return p.Ask(ctx, client) })
+		func(ctx context.Context, client, _ int) error { return p.Send(ctx, client) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return result.N, result.Failures
 }
 
-// TestHTTPCountsWhatGoesWrong: a server that is down, slow, speaks something
-// else, breaks off, answers errors or the wrong answer.
-func TestHTTPCountsWhatGoesWrong(t *testing.T) {
+// TestHTTPCountsFailures checks the names of failures: a slow server, a broken
+// connection, an error response, a wrong answer.
+func TestHTTPCountsFailures(t *testing.T) {
 	t.Parallel()
 	allowed := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"allowed":true, "resolution":""}`) }
 	for name, c := range map[string]struct {
@@ -71,7 +70,7 @@ func TestHTTPCountsWhatGoesWrong(t *testing.T) {
 		}, "status 400 validation_error"},
 		"page": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) }, "status 500"},
 		"slow": {func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, r.Body) // the server sees that a client left only behind the body
+			io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body
 			<-r.Context().Done()
 		}, "timeout"},
 		"cut": {func(w http.ResponseWriter, _ *http.Request) {
@@ -82,11 +81,11 @@ func TestHTTPCountsWhatGoesWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timeout := patient
+			timeout := longTimeout
 			if c.want == "timeout" {
 				timeout = 50 * time.Millisecond
 			}
-			good, failures := asked(t, c.handler, timeout)
+			good, failures := sendTo(t, c.handler, timeout)
 			if c.want == "" && (good != 5 || len(failures) != 0) || c.want != "" && (good != 0 || failures[c.want] != 5) {
 				t.Errorf("%d good, %v, want 5 of %q", good, failures, c.want)
 			}
@@ -101,7 +100,7 @@ func TestHTTPDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if good, failures := askedAt(t, "http://"+l.Addr().String(), patient); good != 0 || failures["connection refused"] != 5 {
+	if good, failures := sendToURL(t, "http://"+l.Addr().String(), longTimeout); good != 0 || failures["connection refused"] != 5 {
 		t.Errorf("%d good, %v", good, failures)
 	}
 }
@@ -123,19 +122,19 @@ func TestHTTPWrongProtocol(t *testing.T) {
 			c.Close()
 		}
 	}()
-	good, failures := askedAt(t, "http://"+l.Addr().String(), patient)
+	good, failures := sendToURL(t, "http://"+l.Addr().String(), longTimeout)
 	if good != 0 || failures["wrong protocol"]+failures["connection lost"] != 5 || failures["wrong protocol"] == 0 {
 		t.Errorf("%d good, %v", good, failures)
 	}
 	for _, bad := range []string{"https://x", "http://", "://", "http://h/path"} {
 		if _, err := bench.NewHTTP(bad, ""); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }
 
-// TestFloorAnswersTheSame: the floor gives the answer that the other server gave,
-// and what is asked of it is what was asked of that one.
+// TestFloorAnswersTheSame checks that the floor gets the other server's requests
+// and gives its response.
 func TestFloorAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	const answer = `{"allowed":true, "resolution":""}`
@@ -161,11 +160,11 @@ func TestFloorAnswersTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Ask(t.Context(), 0); err != nil {
+	if err := p.Send(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-bodies; !strings.HasPrefix(got, "POST {") || len(bodies) != 0 {
-		t.Errorf("asked %q and %d more", got, len(bodies))
+		t.Errorf("the other server got %q and %d more", got, len(bodies))
 	}
 	response, err := http.Post(floor.URL, "application/json", strings.NewReader("{}"))
 	if err != nil {

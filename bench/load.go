@@ -13,34 +13,34 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Load says how requests arrive. The zero Load is one client that asks as fast
-// as it is answered, for two seconds.
+// Load describes how requests arrive. The zero Load is one client that sends its
+// next request when it has the last response, for two seconds.
 type Load struct {
-	// Rate, if positive, makes an open loop: so many requests are due each
-	// second, whatever the answers do, and each is timed from when it was due. So
-	// a server that stalls is charged for all that came meanwhile (no coordinated
-	// omission).
+	// Rate, if positive, makes an open loop: this many requests are due per
+	// second, independent of the responses. The time of a request starts when it
+	// is due, so that a stall of the server counts for all requests that were due
+	// in the meantime (no coordinated omission).
 	Rate float64
-	// RateEnd, if positive, makes the rate grow or fall evenly to it.
+	// RateEnd, if positive, changes the rate linearly from Rate to RateEnd.
 	RateEnd float64
-	// Clients is how many requests may be under way: the clients of a closed
-	// loop, or the most that an open loop has open. Default 1, in an open loop
-	// 256.
+	// Clients bounds the requests in flight. Default 1, in an open loop 256.
 	Clients int
-	// Duration ends the run. Default 2 s; negative: only Requests ends it.
+	// Duration bounds the run. Default 2 s. Negative: only Requests bounds it.
 	Duration time.Duration
-	// Requests, if positive, ends the run after so many.
+	// Requests, if positive, bounds the number of requests.
 	Requests int
-	// WarmUp runs the same load before, unmeasured. Default none.
+	// WarmUp is the time for which the same load runs before the measurement.
+	// Default none.
 	WarmUp time.Duration
-	// Timeout is how long one request may take. Default 30 s; negative: it is not
-	// watched, which would cost more than a call in this process.
+	// Timeout bounds each request. Default 30 s. Negative: no timeout, because a
+	// timer costs more than a call within this process.
 	Timeout time.Duration
-	// Progress is told of each finished request, often and concurrently.
+	// Progress, if not nil, gets the number of finished requests after each of
+	// them. It is called concurrently.
 	Progress func(done int)
 }
 
-// String says the load as records do.
+// String describes the load as Record.Load does.
 func (l Load) String() string {
 	l = l.withDefaults()
 	switch {
@@ -74,7 +74,7 @@ func (l Load) withDefaults() Load {
 	return l
 }
 
-// due returns when the i-th request is due after the start.
+// due returns when the i-th request is due, counted from the start.
 func (l *Load) due(i int) time.Duration {
 	n, a := float64(i), l.Rate
 	if l.RateEnd <= 0 || l.Duration < 0 {
@@ -92,19 +92,22 @@ func (l *Load) due(i int) time.Duration {
 	return time.Duration((math.Sqrt(root) - a) / b * float64(time.Second))
 }
 
-// Ask sends the i-th request of a client and returns nil for the right answer.
-// A *Failure says what went wrong in a word or two; any other error is counted
-// by its kind. Clients are numbered from 0; each has one request under way.
-type Ask func(ctx context.Context, client, i int) error
+// Send sends the i-th request of a run and returns nil if the answer is correct.
+// An error that is a [*Failure] is counted by its name, any other one as
+// "timeout" or "error". client, from 0, is the number of the client that sends;
+// a client has only one request in flight.
+type Send func(ctx context.Context, client, i int) error
 
-// Failure is an answer that is not the right one.
+// Failure is a wrong or missing answer.
 type Failure struct {
-	// What is a short name that failures are counted by: "status 400", "wrong
+	// What is the short name by which failures are counted: "status 400", "wrong
 	// answer", "connection refused".
 	What string
-	Err  error
+	// Err is the cause. It may be nil.
+	Err error
 }
 
+// Error returns the name and the cause.
 func (f *Failure) Error() string {
 	if f.Err == nil {
 		return f.What
@@ -112,22 +115,26 @@ func (f *Failure) Error() string {
 	return f.What + ": " + f.Err.Error()
 }
 
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Result is what a run measured.
+// Result is the result of a run.
 type Result struct {
 	latencies *hdrhistogram.Histogram // nanoseconds
-	sum, sum2 float64
-	min, max  float64
-	N         int
-	Failures  map[string]int
-	// FirstFailure is an example.
+	sum, sum2 float64                 // of the latencies and of their squares
+	min, max  float64                 // nanoseconds
+	// N is the number of successful requests.
+	N int
+	// Failures counts the failed requests by name.
+	Failures map[string]int
+	// FirstFailure is one of the failures, or nil.
 	FirstFailure error
-	// Elapsed is the time of the measured part.
+	// Elapsed is the duration of the run without the warm-up.
 	Elapsed time.Duration
 }
 
-// The histogram reaches from a nanosecond to five minutes with three digits.
+// The bounds of the histogram: one nanosecond to five minutes, with a precision
+// of three digits.
 const (
 	latencyMin    = 1
 	latencyMax    = int64(5 * time.Minute)
@@ -151,11 +158,12 @@ func (r *Result) add(d time.Duration, err error) {
 	r.sum += x
 	r.sum2 += x * x
 	r.min, r.max = min(r.min, x), max(r.max, x)
-	// What is beyond the histogram's end is counted at its end; min, max, mean
-	// and deviation are exact.
+	// A latency beyond the histogram's end counts as its end. Min, max, mean and
+	// deviation are exact.
 	_ = r.latencies.RecordValue(min(max(int64(d), latencyMin), latencyMax))
 }
 
+// nameOf returns the name by which err is counted.
 func nameOf(err error) string {
 	var f *Failure
 	switch {
@@ -181,10 +189,10 @@ func (r *Result) merge(o *Result) {
 	}
 }
 
-// fractions are the points of a record's distribution.
+// fractions are the quantiles in a record's distribution.
 var fractions = [...]float64{0, .01, .05, .1, .25, .5, .75, .9, .95, .99, .995, .999, .9999, 1}
 
-// Fill writes the result into a record.
+// Fill sets the figures of record.
 func (r *Result) Fill(record *Record) {
 	record.N, record.Failures = r.N, maps.Clone(r.Failures)
 	if len(record.Failures) == 0 {
@@ -217,35 +225,36 @@ func (r *Result) Fill(record *Record) {
 	}
 }
 
-// Run puts the load on ask and returns what it measured: at the end, when ctx
-// ends (with its error), whichever comes first. All goroutines have ended then.
-func (l Load) Run(ctx context.Context, ask Ask) (*Result, error) {
-	if err := l.warm(ctx, ask); err != nil {
+// Run applies the load to send and returns the result. If ctx ends first, it
+// returns the result so far and the error of ctx. When Run returns, all its
+// goroutines have ended.
+func (l Load) Run(ctx context.Context, send Send) (*Result, error) {
+	if err := l.warm(ctx, send); err != nil {
 		return nil, err
 	}
 	l = l.withDefaults()
-	return l.run(ctx, ask)
+	return l.run(ctx, send)
 }
 
-// warm runs the load for WarmUp, unmeasured.
-func (l Load) warm(ctx context.Context, ask Ask) error {
+// warm runs the load for WarmUp without measuring it.
+func (l Load) warm(ctx context.Context, send Send) error {
 	if l.WarmUp <= 0 {
 		return nil
 	}
 	l.WarmUp, l.Duration, l.Requests, l.Progress = 0, l.WarmUp, 0, nil
 	l = l.withDefaults()
-	_, err := l.run(ctx, ask)
+	_, err := l.run(ctx, send)
 	return err
 }
 
-func (l *Load) run(ctx context.Context, ask Ask) (*Result, error) {
+func (l *Load) run(ctx context.Context, send Send) (*Result, error) {
 	var next, done atomic.Int64
 	results := make([]*Result, l.Clients)
 	start := time.Now()
 	var wait sync.WaitGroup
 	for c := range l.Clients {
 		results[c] = newResult()
-		wait.Go(func() { l.client(ctx, start, c, &next, &done, ask, results[c]) })
+		wait.Go(func() { l.client(ctx, start, c, &next, &done, send, results[c]) })
 	}
 	wait.Wait()
 	total := newResult()
@@ -256,8 +265,8 @@ func (l *Load) run(ctx context.Context, ask Ask) (*Result, error) {
 	return total, ctx.Err()
 }
 
-// client asks until the load's end.
-func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *atomic.Int64, ask Ask, r *Result) {
+// client sends requests until the end of the load.
+func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *atomic.Int64, send Send, r *Result) {
 	for ctx.Err() == nil {
 		i := int(next.Add(1)) - 1
 		if l.Requests > 0 && i >= l.Requests {
@@ -276,7 +285,7 @@ func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *a
 		} else if l.Duration > 0 && begin.Sub(start) >= l.Duration {
 			return
 		}
-		err := l.one(ctx, ask, c, i)
+		err := l.send(ctx, send, c, i)
 		if err != nil && ctx.Err() != nil {
 			return
 		}
@@ -287,17 +296,17 @@ func (l *Load) client(ctx context.Context, start time.Time, c int, next, done *a
 	}
 }
 
-// one asks once.
-func (l *Load) one(ctx context.Context, ask Ask, client, i int) error {
+// send sends one request within the timeout.
+func (l *Load) send(ctx context.Context, send Send, client, i int) error {
 	if l.Timeout < 0 {
-		return ask(ctx, client, i)
+		return send(ctx, client, i)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
-	return ask(ctx, client, i)
+	return send(ctx, client, i)
 }
 
-// sleepUntil waits for t; false if ctx ended first.
+// sleepUntil waits until t. It returns false if ctx ends first.
 func sleepUntil(ctx context.Context, t time.Time) bool {
 	d := time.Until(t)
 	if d <= 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary/bench"
 )
 
-// TestLoadShowsAKnownDistribution asks a target whose answers take known times:
-// of a hundred, ninety take 2 ms, nine 20 ms and one 100 ms. What is measured
-// is never less, and the percentiles fall on the right steps.
+// TestLoadShowsAKnownDistribution measures requests with known times: of a
+// hundred, ninety take 2 ms, nine 20 ms and one 100 ms. No measured time may be
+// shorter, and each percentile must have its step.
 func TestLoadShowsAKnownDistribution(t *testing.T) {
 	t.Parallel()
 	took := func(i int) time.Duration {
@@ -34,8 +34,8 @@ func TestLoadShowsAKnownDistribution(t *testing.T) {
 		}
 		var r bench.Record
 		result.Fill(&r)
-		// The steps are far apart, so that a busy machine, which only adds, does not
-		// move a percentile onto the step below.
+		// A busy machine only makes times longer, so no percentile can fall to the
+		// step below.
 		if r.N != 2000 || r.Min < 2e6 || r.Median < 2e6 || r.P90 < 2e6 || quantile(r, .95) < 20e6*.999 || r.P999 < 100e6*.999 || r.Max < 100e6 {
 			t.Errorf("%s: %+v", load, r)
 		}
@@ -54,10 +54,9 @@ func quantile(r bench.Record, at float64) float64 {
 	return math.NaN()
 }
 
-// TestOpenLoopChargesAStall: a server that stands still for half a second while
-// requests are due every millisecond is charged with all of them, although it
-// answers only one slowly.
-func TestOpenLoopChargesAStall(t *testing.T) {
+// TestOpenLoopCountsAStall checks that a stall of half a second counts for all
+// requests that are due in the meantime, although only one response is slow.
+func TestOpenLoopCountsAStall(t *testing.T) {
 	t.Parallel()
 	stall := func(ctx context.Context, _, i int) error {
 		if i == 100 {
@@ -84,7 +83,7 @@ func TestOpenLoopChargesAStall(t *testing.T) {
 	}
 }
 
-func TestLoadCountsFailuresApart(t *testing.T) {
+func TestLoadCountsFailuresSeparately(t *testing.T) {
 	t.Parallel()
 	result, err := bench.Load{Requests: 90, Duration: -1, Clients: 3, Timeout: 20 * time.Millisecond}.Run(context.Background(), func(ctx context.Context, _, i int) error {
 		switch i % 3 {
@@ -95,7 +94,7 @@ func TestLoadCountsFailuresApart(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			return errors.New("no idea")
+			return errors.New("another error")
 		}
 		return nil
 	})
@@ -109,8 +108,8 @@ func TestLoadCountsFailuresApart(t *testing.T) {
 	}
 }
 
-// TestRampArrives counts what a growing rate sends: the mean of both ends.
-func TestRampArrives(t *testing.T) {
+// TestRamp checks that a growing rate sends the mean of both rates.
+func TestRamp(t *testing.T) {
 	t.Parallel()
 	result, err := bench.Load{Rate: 100, RateEnd: 300, Duration: time.Second}.Run(context.Background(), func(context.Context, int, int) error { return nil })
 	if err != nil {

@@ -10,16 +10,18 @@ import (
 
 // LXDOptions are the settings of the workload "lxd".
 type LXDOptions struct {
-	// Runs is how many listings each cell takes. Default 50, as in the report.
+	// Runs is the number of measured listings per cell. Default 50, as in the
+	// report.
 	Runs int
-	// WarmUps is how many are made before. Default 3.
+	// WarmUps is the number of listings before the measurement. Default 3.
 	WarmUps int
 }
 
-// LXD replays what LXD asks of its authorizer when all projects are listed with
-// recursion: ten projects with two profiles, two volumes and an instance each.
-// A listing's calls are made one after the other, as LXD makes them. The rows of
-// a cluster's other members are not played: that needs several nodes.
+// LXD replays the calls that LXD makes to its authorizer to list all projects
+// recursively: ten projects with two profiles, two volumes and an instance each.
+// The calls of a listing are made one after the other, as LXD makes them. The
+// report's rows for other members of a cluster are left out, because they need
+// several nodes.
 func (r *Runner) LXD(ctx context.Context, o LXDOptions) error {
 	if o.Runs <= 0 {
 		o.Runs = 50
@@ -41,7 +43,7 @@ func (r *Runner) LXD(ctx context.Context, o LXDOptions) error {
 type listing struct {
 	cell  string
 	notes string
-	calls []Request
+	calls []Request // nil: LXD makes no calls
 }
 
 func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
@@ -51,7 +53,7 @@ func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
 			if s.Peer == "floor" && l.calls == nil {
 				continue
 			}
-			ask, err := sequence(s.Target, l.calls)
+			send, err := sequence(s.Target, l.calls)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", s.Peer, l.cell, err)
 			}
@@ -60,11 +62,11 @@ func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
 				load.Timeout = -1
 			}
 			for range o.WarmUps {
-				if err := ask(ctx, 0, 0); err != nil {
+				if err := send(ctx, 0, 0); err != nil {
 					return fmt.Errorf("%s, %s: %w", s.Peer, l.cell, err)
 				}
 			}
-			if err := r.measure(ctx, s, Record{Workload: "lxd", Cell: l.cell, Size: 72, Notes: l.notes}, load, ask); err != nil {
+			if err := r.measure(ctx, s, Record{Workload: "lxd", Cell: l.cell, Size: 72, Notes: l.notes}, load, send); err != nil {
 				return err
 			}
 		}
@@ -72,10 +74,10 @@ func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
 	return nil
 }
 
-// lxdListings are the report's rows on one node.
+// lxdListings returns the report's rows for one node.
 func lxdListings() []listing {
-	none := "an unrestricted or restricted client is not asked about: no calls"
-	var all []string = ProjectEntitlements()
+	none := "no calls: LXD decides about such a client without its authorizer"
+	all := ProjectEntitlements()
 	return []listing{
 		{"admin", none, nil},
 		{"restricted", none, nil},
@@ -85,7 +87,7 @@ func lxdListings() []listing {
 	}
 }
 
-// lxdCalls are the calls of one listing with the entitlements.
+// lxdCalls returns the calls of one listing that also asks for entitlements.
 func lxdCalls(entitlements ...string) []Request {
 	identity := rel.Subject{Type: "identity", ID: lxdIdentity}
 	own := rel.Object{Type: "identity", ID: lxdIdentity}
@@ -114,8 +116,8 @@ func lxdCalls(entitlements ...string) []Request {
 	return calls
 }
 
-// sequence asks all requests in turn as one.
-func sequence(t Target, requests []Request) (Ask, error) {
+// sequence sends all requests, one after the other, as one.
+func sequence(t Target, requests []Request) (Send, error) {
 	prepared := make([]Prepared, len(requests))
 	for i, q := range requests {
 		p, err := t.Prepare(q)
@@ -126,7 +128,7 @@ func sequence(t Target, requests []Request) (Ask, error) {
 	}
 	return func(ctx context.Context, client, _ int) error {
 		for _, p := range prepared {
-			if err := p.Ask(ctx, client); err != nil {
+			if err := p.Send(ctx, client); err != nil {
 				return err
 			}
 		}
@@ -134,8 +136,8 @@ func sequence(t Target, requests []Request) (Ask, error) {
 	}, nil
 }
 
-// LXDPublished are the report's own rows, measured by Canonical in December 2024
-// on a cluster of three, whole requests to LXD included.
+// LXDPublished returns the report's rows. Canonical measured them in December 2024
+// on a cluster of three nodes. They include the whole requests to LXD.
 func LXDPublished() []Record {
 	const source = "canonical/lxd#14557, \"Benchmarking OpenFGA\""
 	ms := float64(time.Millisecond)

@@ -7,17 +7,18 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// The model of the workload "lxd" has the shape of LXD's of 2024: 21 types and
-// 170 relations, all of them direct assignments to identities and groups, joined
-// by "or", and inherited one step from a server, project, instance or volume.
+// The model of the workload "lxd" has the structure of LXD's model of 2024: 21
+// types and 170 relations. Each relation is a union of direct assignments to
+// identities and groups, other relations of the same type, and a relation of the
+// parent (a server, project, instance or volume).
 
-// entitlement is one permission: granted directly, by others of its type, and
-// by one of its parent's.
+// entitlement is one permission. It is granted directly, by other permissions of
+// its type, and by a permission of the parent.
 type entitlement struct {
 	name   string
-	or     []string // of the same type
-	parent string   // "project" or another relation to a parent
-	from   string   // the parent's permission
+	or     []string // the other permissions of the same type
+	parent string   // the relation to the parent, for example "project"; may be ""
+	from   string   // the permission of the parent
 }
 
 // lxdType is a type with the relation to its parent and its permissions.
@@ -28,8 +29,8 @@ type lxdType struct {
 
 var verbs = [...]string{"create", "view", "edit", "delete"}
 
-// family makes the four permissions on things of a kind, implied by roles; who
-// may edit or delete them may view them.
+// family returns the four permissions on one kind of things. Each is implied by
+// roles, and "view" also by "edit" and "delete".
 func family(things, parent string, roles ...string) []entitlement {
 	var out []entitlement
 	for _, verb := range verbs {
@@ -45,7 +46,8 @@ func family(things, parent string, roles ...string) []entitlement {
 	return out
 }
 
-// leaf is a type whose permissions come from its parent's on things of its kind.
+// leaf returns a type whose permissions are inherited from the parent's permissions
+// on things of its kind.
 func leaf(name, parent, things string) lxdType {
 	t := lxdType{name: name, parent: parent, parentType: parent}
 	for _, verb := range verbs[1:] {
@@ -58,9 +60,11 @@ func leaf(name, parent, things string) lxdType {
 	return t
 }
 
+// projectThings are the kinds of things that a project has permissions on.
 var projectThings = [...]string{"images", "image_aliases", "instances", "instance_backups", "instance_snapshots", "networks",
 	"network_acls", "network_zones", "profiles", "storage_volumes", "storage_buckets", "storage_backups"}
 
+// lxdTypes returns the types of the model.
 func lxdTypes() []lxdType {
 	server := lxdType{name: "server", permissions: []entitlement{
 		{name: "admin"}, {name: "viewer", or: []string{"admin"}}, {name: "can_edit", or: []string{"admin"}},
@@ -118,7 +122,7 @@ func lxdTypes() []lxdType {
 	return types
 }
 
-// LXDModel returns the model in OpenFGA's language.
+// LXDModel returns the model of the workload "lxd" in OpenFGA's language.
 func LXDModel() string {
 	const direct = "[identity, service_account, group#member]"
 	var b strings.Builder
@@ -149,8 +153,8 @@ func LXDModel() string {
 	return b.String()
 }
 
-// ProjectEntitlements names what a project's listing with all entitlements asks:
-// 54 of them.
+// ProjectEntitlements returns the 54 relations that a listing of a project with
+// all entitlements asks for.
 func ProjectEntitlements() []string {
 	for _, t := range lxdTypes() {
 		if t.name == "project" {
@@ -178,14 +182,13 @@ func lxdProject(i int) rel.Object {
 	return rel.Object{Type: "project", ID: "/1.0/projects/" + name}
 }
 
-// lxdInstance names the one instance of a project.
+// lxdInstance returns the only instance of a project.
 func lxdInstance(i int) rel.Object {
 	return rel.Object{Type: "instance", ID: fmt.Sprintf("/1.0/instances/c1?project=p%d", i)}
 }
 
-// lxdTuples yields the 72 tuples: eleven projects of one server, ten of them
-// with two profiles, two volumes and an instance, and with the group as their
-// operator.
+// lxdTuples yields 72 tuples: one server with eleven projects. Ten of them have
+// two profiles, two volumes and an instance, and a group as their operator.
 func lxdTuples(yield func(rel.Tuple) bool) {
 	more := true
 	add := func(object rel.Object, relation string, subject rel.Subject) {

@@ -18,18 +18,19 @@ import (
 type NativeOptions struct {
 	// Size is the number of tuples. Default 67,000.
 	Size int
-	// Watchers is how many follow the log. Default 1,000.
+	// Watchers is the number of connections that watch changes. Default 1,000.
 	Watchers int
-	// Writes is how many changes they are told of. Default 50.
+	// Writes is the number of changes that they receive. Default 50.
 	Writes int
-	// Load is put on each other cell. Default 8 clients for 3 s.
+	// Load is the load of all other cells. Default 8 clients for 3 s.
 	Load Load
 }
 
-// Native asks over HTTP what the neutral doors add: the same check through
-// OpenFGA's, AuthZEN's and the native door, its explanation, the entitlements of
-// LXD's whole listing in one call, the difference of two revisions, and how long
-// a change takes to reach many watchers. Its Sides are *HTTP or their floors.
+// Native measures over HTTP what the doors besides OpenFGA's offer: the same check
+// through the OpenFGA, the AuthZEN and the native door; its explanation; the
+// entitlements of LXD's whole listing in one call; the difference of two
+// revisions; and the time until a change reaches many watchers. The targets of
+// r.Sides must be [*HTTP], each optionally followed by its [*FloorTarget].
 func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 	if o.Size <= 0 {
 		o.Size = 67_000
@@ -54,7 +55,7 @@ func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 		}
 		t, ok := s.Target.(*HTTP)
 		if !ok {
-			return fmt.Errorf("bench: the workload native is for servers over HTTP, not %s", s.Target.Door())
+			return fmt.Errorf("bench: the workload native needs a server over HTTP, not %s", s.Target.Door())
 		}
 		var err error
 		if n, err = newNative(ctx, t, &o, r.progress("loading "+s.Peer, o.Size)); err == nil {
@@ -70,15 +71,15 @@ func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 	return nil
 }
 
-// native is a server with both worlds.
+// native is a server with the data of the workload.
 type native struct {
-	data       *data
-	world, lxd *HTTP
-	before     uint64 // the revision before some tuples were written
+	data      *data
+	main, lxd *HTTP  // the stores with data and with the workload "lxd"
+	before    uint64 // the revision of main before differenceTuples were written
 }
 
 func newNative(ctx context.Context, t *HTTP, o *NativeOptions, progress func(int)) (*native, error) {
-	n := &native{data: newData(o.Size), world: t}
+	n := &native{data: newData(o.Size), main: t}
 	if err := t.Setup(ctx, deepModel, n.data.tuples, progress); err != nil {
 		return nil, err
 	}
@@ -89,8 +90,8 @@ func newNative(ctx context.Context, t *HTTP, o *NativeOptions, progress func(int
 	if err := n.lxd.Setup(ctx, LXDModel(), lxdTuples, nil); err != nil {
 		return nil, err
 	}
-	// LXD brings the membership with each request; a listing of one call has it
-	// stored.
+	// LXD sends the membership as a contextual tuple with each request. Here it is
+	// stored, because entitlements are asked in one call.
 	member := rel.Tuple{Object: rel.Object{Type: "group", ID: lxdGroup}, Relation: "member", Subject: rel.Subject{Type: "identity", ID: lxdIdentity}}
 	if err := n.lxd.call(ctx, http.MethodPost, n.lxd.path("write"), n.lxd.write([]rel.Tuple{member}, nil), nil); err != nil {
 		return nil, err
@@ -106,31 +107,32 @@ func newNative(ctx context.Context, t *HTTP, o *NativeOptions, progress func(int
 	return n, t.call(ctx, http.MethodPost, t.path("write"), t.write(pair[0].Write, nil), nil)
 }
 
-// differenceTuples is how many tuples lie between the revisions that are
-// compared; each makes one subject gain two relations.
+// differenceTuples is the number of tuples between the compared revisions. Each
+// gives one subject two relations.
 const differenceTuples = 10
 
-// remove deletes the stores that are ours, also after ctx has ended.
+// remove deletes the stores, also if ctx has ended.
 func (n *native) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	// A store that stays is in the way of nobody but the next run's listing.
-	_ = n.world.Teardown(ctx)
+	// A store that cannot be deleted does no harm to this run.
+	_ = n.main.Teardown(ctx)
 	_ = n.lxd.Teardown(ctx)
 }
 
+// cells returns the cells that send the same requests again and again.
 func (n *native) cells() ([]httpCell, error) {
 	questions := n.data.shape.ThreeHop(Questions)
-	t := n.world
+	t := n.main
 	store := "/ostiary/v1" + t.path("")
 	cells := []httpCell{{name: "check, OpenFGA"}, {name: "check, AuthZEN"}, {name: "check, native"}, {name: "explain, native"}}
-	var failed error
+	var firstErr error
 	add := func(cell *httpCell, on *HTTP, path string, body any, want string, count int) {
 		text, err := json.Marshal(body)
 		if err != nil {
-			failed = err
+			firstErr = err
 		}
-		cell.requests = append(cell.requests, httpRequest{wires: &on.wires, bytes: on.encode(path, text), want: []byte(want), count: count})
+		cell.requests = append(cell.requests, httpRequest{conns: &on.conns, bytes: on.encode(path, text), want: []byte(want), count: count})
 	}
 	for _, q := range questions {
 		check := ofQuestion(q)
@@ -154,7 +156,7 @@ func (n *native) cells() ([]httpCell, error) {
 	difference := httpCell{name: "difference of 10 tuples"}
 	add(&difference, t, store+"difference", map[string]any{"object_type": "document", "relation": "viewer", "subject_type": "user",
 		"from": map[string]any{"revision": n.before}, "to": map[string]any{"revision": n.before + 1}}, `"after":"true"`, differenceTuples)
-	return append(cells, entitlements, difference), failed
+	return append(cells, entitlements, difference), firstErr
 }
 
 func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *FloorTarget, o *NativeOptions) error {
@@ -165,7 +167,7 @@ func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *Flo
 	for _, cell := range cells {
 		requests := cell.requests
 		if floor != nil {
-			if requests, err = floor.asked(ctx, n.world.base.Host, requests); err != nil {
+			if requests, err = floor.likeServer(ctx, n.main.base.Host, requests); err != nil {
 				return fmt.Errorf("%s: %w", cell.name, err)
 			}
 		}
@@ -176,8 +178,8 @@ func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *Flo
 	return nil
 }
 
-// watchers lets many connections follow the log, and measures from the
-// beginning of a write to the moment that each has read the change.
+// watchers opens many connections that watch changes, and measures the time from
+// the start of a write until each of them has read the change.
 func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
@@ -199,7 +201,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	for i := range o.Writes {
 		start := time.Now()
 		pair := write[i%2]
-		if err := n.world.call(ctx, http.MethodPost, n.world.path("write"), n.world.write(pair.Write, pair.Remove), nil); err != nil {
+		if err := n.main.call(ctx, http.MethodPost, n.main.path("write"), n.main.write(pair.Write, pair.Remove), nil); err != nil {
 			return err
 		}
 		writes.add(time.Since(start), nil)
@@ -209,7 +211,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 			case at := <-seen:
 				result.add(at.Sub(start), nil)
 			case <-timeout:
-				result.Failures["not told within 30 s"]++
+				result.Failures["not received within 30 s"]++
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -234,10 +236,11 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	return nil
 }
 
-// watch follows the log, and says when each entry came. It ends with ctx.
+// watch watches changes until ctx ends. It sends nil or an error to ready once it
+// is connected, and the time of each change to seen.
 func (n *native) watch(ctx context.Context, ready chan<- error, seen chan<- time.Time) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", n.world.base.Host)
+	c, err := d.DialContext(ctx, "tcp", n.main.base.Host)
 	if err != nil {
 		ready <- err
 		return
@@ -245,10 +248,10 @@ func (n *native) watch(ctx context.Context, ready chan<- error, seen chan<- time
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
 	authorization := ""
-	if n.world.token != "" {
-		authorization = "Authorization: Bearer " + n.world.token + "\r\n"
+	if n.main.token != "" {
+		authorization = "Authorization: Bearer " + n.main.token + "\r\n"
 	}
-	fmt.Fprintf(c, "GET /ostiary/v1%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n", n.world.path("watch"), n.world.base.Host, authorization)
+	fmt.Fprintf(c, "GET /ostiary/v1%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n", n.main.path("watch"), n.main.base.Host, authorization)
 	in := bufio.NewReaderSize(c, 1<<10)
 	status, err := in.ReadSlice('\n')
 	if err == nil && !bytes.Contains(status, []byte(" 200 ")) {
@@ -258,7 +261,7 @@ func (n *native) watch(ctx context.Context, ready chan<- error, seen chan<- time
 	for err == nil {
 		var line []byte
 		if line, err = in.ReadSlice('\n'); err == bufio.ErrBufferFull {
-			err = nil // a long line's rest follows
+			err = nil // the rest of a long line follows
 		}
 		if bytes.HasPrefix(line, []byte("event: entry")) {
 			select {

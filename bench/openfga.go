@@ -8,42 +8,42 @@ import (
 	"sync"
 )
 
-// Questions is how many different requests a cell asks in turn.
+// Questions is the number of different requests of a cell. They are sent in turn.
 const Questions = 4096
 
 // OpenFGAOptions are the settings of the workload "openfga".
 type OpenFGAOptions struct {
 	// Size is the number of tuples, at least 4,000. Default 67,000.
 	Size int
-	// Cells are the cells to run, of CellsOpenFGA. Default all.
+	// Cells are the names of the cells to run, see [CellsOpenFGA]. Default all.
 	Cells []string
-	// Load is put on each cell. A rate is for the cheap cells; batch, lists and
-	// writes then get a closed loop of Load.Clients.
+	// Load is the load of each cell. Batches, lists and writes ignore its Rate:
+	// they get a closed loop with Load.Clients.
 	Load Load
 }
 
-// CellsOpenFGA are the cells of the workload "openfga", in order.
+// CellsOpenFGA returns the names of the cells of the workload "openfga", in order.
 func CellsOpenFGA() []string {
 	return []string{"direct", "3-hop", "batch 50", "list 100", "list 1000", "deep 20", "fan-out", "condition", "write 100", "mixed 99:1"}
 }
 
-// OpenFGA runs the questions that OpenFGA's own measurements ask: folders,
-// groups and documents in fixed proportions, each answer checked. The sides are
-// measured cell by cell, one after the other, so that what disturbs the machine
-// meets all of them.
+// OpenFGA runs the requests of OpenFGA's own benchmarks, on folders, groups and
+// documents in fixed proportions. Every answer is checked. For each cell all
+// sides are measured one after the other, so that a disturbance of the machine
+// affects all of them.
 func (r *Runner) OpenFGA(ctx context.Context, o OpenFGAOptions) error {
 	if o.Size == 0 {
 		o.Size = 67_000
 	}
 	if o.Size < 4_000 {
-		return fmt.Errorf("bench: size %d is less than 4,000 tuples", o.Size)
+		return fmt.Errorf("bench: invalid size %d: expected at least 4,000 tuples", o.Size)
 	}
 	if len(o.Cells) == 0 {
 		o.Cells = CellsOpenFGA()
 	}
 	for _, c := range o.Cells {
 		if !slices.Contains(CellsOpenFGA(), c) {
-			return fmt.Errorf("bench: no cell %q; there are %s", c, strings.Join(CellsOpenFGA(), ", "))
+			return fmt.Errorf("bench: unknown cell %q: expected one of %s", c, strings.Join(CellsOpenFGA(), ", "))
 		}
 	}
 	d := newData(o.Size)
@@ -63,17 +63,17 @@ func (r *Runner) cells(ctx context.Context, d *data, o *OpenFGAOptions) error {
 			s := &r.Sides[i]
 			load := o.Load
 			if s.Target.Door() == "embedded" {
-				// More clients than one would wait for processors, not for the library.
+				// With more clients, the time would include waiting for a processor.
 				load.Timeout = -1
 				if load.Rate <= 0 {
 					load.Clients = 1
 				}
 			}
-			ask, err := d.cell(s.Target, cell, &load)
+			send, err := d.cell(s.Target, cell, &load)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", s.Peer, cell, err)
 			}
-			if err := r.measure(ctx, s, Record{Workload: "openfga", Cell: cell, Size: o.Size}, load, ask); err != nil {
+			if err := r.measure(ctx, s, Record{Workload: "openfga", Cell: cell, Size: o.Size}, load, send); err != nil {
 				return err
 			}
 		}
@@ -81,8 +81,8 @@ func (r *Runner) cells(ctx context.Context, d *data, o *OpenFGAOptions) error {
 	return nil
 }
 
-// cell prepares a cell's requests on a target.
-func (d *data) cell(t Target, cell string, load *Load) (Ask, error) {
+// cell prepares the requests of a cell for a target.
+func (d *data) cell(t Target, cell string, load *Load) (Send, error) {
 	slow := func() { load.Rate, load.RateEnd = 0, 0 }
 	switch cell {
 	case "direct":
@@ -116,8 +116,8 @@ func (d *data) cell(t Target, cell string, load *Load) (Ask, error) {
 	}
 }
 
-// inTurn asks the requests one after the other, over and over.
-func inTurn(t Target, requests []Request) (Ask, error) {
+// inTurn sends the requests one after the other, again and again.
+func inTurn(t Target, requests []Request) (Send, error) {
 	prepared := make([]Prepared, len(requests))
 	for i, q := range requests {
 		p, err := t.Prepare(q)
@@ -126,12 +126,12 @@ func inTurn(t Target, requests []Request) (Ask, error) {
 		}
 		prepared[i] = p
 	}
-	return func(ctx context.Context, client, i int) error { return prepared[i%len(prepared)].Ask(ctx, client) }, nil
+	return func(ctx context.Context, client, i int) error { return prepared[i%len(prepared)].Send(ctx, client) }, nil
 }
 
-// writes lets each client add n tuples, remove them, add them again; before each
-// write come so many reads.
-func (d *data) writes(t Target, n int, read Ask, reads int) (Ask, error) {
+// writes makes each client add n tuples, remove them, add them again, and so on.
+// Before each write it sends the given number of reads.
+func (d *data) writes(t Target, n int, read Send, reads int) (Send, error) {
 	type pair struct {
 		requests [2]Prepared
 		next     int
@@ -164,17 +164,17 @@ func (d *data) writes(t Target, n int, read Ask, reads int) (Ask, error) {
 		if err != nil {
 			return err
 		}
-		// A write that failed is not known to have happened, and the next of its
-		// client may fail for that; both are counted.
-		err = p.requests[p.next%2].Ask(ctx, client)
+		// If a write fails, it is unknown whether it was applied. The client's next
+		// write may then fail as well; both count as failures.
+		err = p.requests[p.next%2].Send(ctx, client)
 		p.next++
 		return err
 	}, nil
 }
 
 // WorldOpenFGA returns the model and the tuples of the workload "openfga", for
-// Fill.
+// [Fill].
 func WorldOpenFGA(size int) (model string, tuples Tuples) { return deepModel, newData(size).tuples }
 
-// WorldLXD returns the model and the tuples of the workload "lxd".
+// WorldLXD returns the model and the tuples of the workload "lxd", for [Fill].
 func WorldLXD() (model string, tuples Tuples) { return LXDModel(), lxdTuples }

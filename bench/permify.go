@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// The schema has the meaning of the load test's: a user sees content that is
-// their own, public or of somebody they follow, unless the owner blocked them.
+// permifySchema has the meaning of the load test's schema: users see content that
+// is their own, that is public, or whose owner they follow, unless the owner has
+// blocked them.
 const permifySchema = `
 entity user {
     relation self @user
@@ -36,24 +37,24 @@ entity interaction {
 }
 `
 
-// permifyWriteItems is how many tuples and attributes go into a request.
+// permifyWriteItems is the number of tuples and attributes in one write.
 const permifyWriteItems = 500
 
 // PermifyOptions are the settings of the workload "permify".
 type PermifyOptions struct {
-	// IDs is the number of users, of contents and of interactions; there are ten
-	// tuples and attributes for each. Default 100,000.
+	// IDs is the number of users, of contents and of interactions. There are about
+	// ten tuples and attributes for each of them. Default 100,000.
 	IDs int
-	// Load is put on each cell but the ramp. Default 8 clients for 3 s.
+	// Load is the load of each cell except the ramp. Default 8 clients for 3 s.
 	Load Load
-	// Ramp is the load test's own arrival: 100/s after 5 s, 1,000 after 15, and
-	// PeakRate after 30 more. PeakRate 0 leaves it out.
+	// PeakRate adds the load test's ramp: 100 requests/s after 5 s, 1,000 after 15
+	// more, and PeakRate after 30 more. 0 leaves the ramp out.
 	PeakRate float64
 }
 
-// Permify runs the load test that Permify publishes against its REST API, which
-// is the Target's of each Side: an *HTTP. The data is written through the API,
-// as the first cell.
+// Permify runs the load test that Permify publishes for its REST API. It writes
+// the data through the API, as the first cell. The targets of r.Sides must be
+// [*HTTP], each optionally followed by its [*FloorTarget].
 func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 	if o.IDs <= 0 {
 		o.IDs = 100_000
@@ -72,7 +73,7 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 		}
 		t, ok := s.Target.(*HTTP)
 		if !ok {
-			return fmt.Errorf("bench: the workload permify is for servers over HTTP, not %s", s.Target.Door())
+			return fmt.Errorf("bench: the workload permify needs a server over HTTP, not %s", s.Target.Door())
 		}
 		p := &permify{HTTP: t, n: o.IDs, tenant: "bench" + strconv.FormatInt(time.Now().UnixMilli(), 36)}
 		if err := r.permifySide(ctx, s, p, &o); err != nil {
@@ -83,10 +84,10 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 	return nil
 }
 
-// permifyFloor asks the floor what the side before was asked.
+// permifyFloor sends the requests of the previous side to its floor.
 func (r *Runner) permifyFloor(ctx context.Context, s *Side, p *permify, floor *FloorTarget, o *PermifyOptions) error {
 	for _, cell := range p.cells() {
-		requests, err := floor.asked(ctx, p.base.Host, cell.requests)
+		requests, err := floor.likeServer(ctx, p.base.Host, cell.requests)
 		if err != nil {
 			return fmt.Errorf("%s: %w", cell.name, err)
 		}
@@ -97,12 +98,12 @@ func (r *Runner) permifyFloor(ctx context.Context, s *Side, p *permify, floor *F
 	return nil
 }
 
-// turns asks requests one after the other, over and over.
-func turns(requests []httpRequest) Ask {
-	return func(ctx context.Context, client, i int) error { return requests[i%len(requests)].Ask(ctx, client) }
+// turns sends requests one after the other, again and again.
+func turns(requests []httpRequest) Send {
+	return func(ctx context.Context, client, i int) error { return requests[i%len(requests)].Send(ctx, client) }
 }
 
-// httpCell is a cell with its requests on a server.
+// httpCell is a cell with its requests for one server.
 type httpCell struct {
 	name     string
 	requests []httpRequest
@@ -136,60 +137,61 @@ func (r *Runner) permifySide(ctx context.Context, s *Side, p *permify, o *Permif
 	return r.permifyRamp(ctx, s, p, o, record)
 }
 
-// permifyRamp is the arrival of the load test, its last stage measured.
+// permifyRamp runs the load test's ramp and measures its last stage.
 func (r *Runner) permifyRamp(ctx context.Context, s *Side, p *permify, o *PermifyOptions, record func(string) Record) error {
-	ask := turns(p.check())
+	send := turns(p.check())
 	for _, stage := range []Load{{Rate: 10, RateEnd: 100, Duration: 5 * time.Second}, {Rate: 100, RateEnd: 1000, Duration: 15 * time.Second}} {
-		if _, err := stage.Run(ctx, ask); err != nil {
+		if _, err := stage.Run(ctx, send); err != nil {
 			return err
 		}
 	}
 	ramp := Load{Rate: 1000, RateEnd: o.PeakRate, Duration: 30 * time.Second, Clients: 1000}
-	if err := r.measure(ctx, s, record("ramp"), ramp, ask); err != nil {
+	if err := r.measure(ctx, s, record("ramp"), ramp, send); err != nil {
 		return err
 	}
-	return r.measure(ctx, s, record("steady"), Load{Rate: o.PeakRate, Duration: 10 * time.Second, Clients: 1000}, ask)
+	return r.measure(ctx, s, record("steady"), Load{Rate: o.PeakRate, Duration: 10 * time.Second, Clients: 1000}, send)
 }
 
-// permify asks one tenant. Its data is made of numbers alone, so that the right
-// answer to each question is known.
+// permify is one tenant of a server. Its data is generated from numbers, so that
+// the correct answer of each request is known.
 type permify struct {
 	*HTTP
-	n      int
+	n      int // PermifyOptions.IDs
 	tenant string
 
-	once  sync.Once
-	made  []httpRequest // that write the world
-	count int           // of its tuples and attributes
-	world permifyWorld
+	once      sync.Once     // calls generate
+	generated []httpRequest // the requests that write the data
+	count     int           // the number of tuples and attributes
+	world     permifyWorld
 }
 
-// permifyWorld is what a check's answer follows from.
+// permifyWorld is the data that determines the answers of checks.
 type permifyWorld struct {
-	followers [][5]int32
-	blocked   []int32 // -1 is nobody
-	owner     []int32
-	public    []bool // of contents
+	followers [][5]int32 // by user
+	blocked   []int32    // by user: whom the user blocked, or -1
+	owner     []int32    // by content
+	public    []bool     // by content
 }
 
 func (p *permify) path(call string) string { return "/v1/tenants/" + p.tenant + "/" + call }
 
-// items counts the tuples and attributes; known after writes.
+// items returns the number of tuples and attributes.
 func (p *permify) items() int { p.writes(); return p.count }
 
-// writes prepares the requests that write the world.
+// writes returns the requests that write the data.
 func (p *permify) writes() []httpRequest {
-	p.once.Do(p.make)
-	return p.made
+	p.once.Do(p.generate)
+	return p.generated
 }
 
-func (p *permify) make() {
+// generate generates the data and the requests that write it.
+func (p *permify) generate() {
 	rng := rand.New(rand.NewPCG(1, uint64(p.n)))
 	w := permifyWorld{make([][5]int32, p.n), make([]int32, p.n), make([]int32, p.n), make([]bool, p.n)}
 	var tuples, attributes []string
 	flush := func() {
 		body := `{"metadata":{"schema_version":""},"tuples":[` + strings.Join(tuples, ",") + `],"attributes":[` + strings.Join(attributes, ",") + `]}`
-		p.made = append(p.made, httpRequest{wires: &p.wires, bytes: p.encode(p.path("data/write"), []byte(body)), count: -1})
+		p.generated = append(p.generated, httpRequest{conns: &p.conns, bytes: p.encode(p.path("data/write"), []byte(body)), count: -1})
 		p.count += len(tuples) + len(attributes)
 		tuples, attributes = tuples[:0], attributes[:0]
 	}
@@ -206,16 +208,16 @@ func (p *permify) make() {
 		attributes = append(attributes, fmt.Sprintf(`{"entity":{"type":%q,"id":"%d"},"attribute":"is_public","value":{"@type":"type.googleapis.com/base.v1.BooleanValue","data":true}}`, typ, id))
 		full()
 	}
-	somebody := func() int32 { return int32(rng.IntN(p.n)) }
+	anyone := func() int32 { return int32(rng.IntN(p.n)) }
 	for u := range p.n {
 		tuple("user", u, "self", "user", int32(u))
 		for i := range w.followers[u] {
-			w.followers[u][i] = somebody()
+			w.followers[u][i] = anyone()
 			tuple("user", u, "follower", "user", w.followers[u][i])
 		}
 		w.blocked[u] = -1
 		if rng.IntN(2) == 0 {
-			w.blocked[u] = somebody()
+			w.blocked[u] = anyone()
 			tuple("user", u, "blocked", "user", w.blocked[u])
 		}
 		if rng.IntN(5) == 0 {
@@ -223,15 +225,15 @@ func (p *permify) make() {
 		}
 	}
 	for c := range p.n {
-		w.owner[c] = somebody()
+		w.owner[c] = anyone()
 		tuple("content", c, "owner", "user", w.owner[c])
 		if w.public[c] = rng.IntN(10) < 3; w.public[c] {
 			public("content", c)
 		}
 	}
 	for i := range p.n {
-		tuple("interaction", i, "creator", "user", somebody())
-		tuple("interaction", i, "parent", "content", somebody())
+		tuple("interaction", i, "creator", "user", anyone())
+		tuple("interaction", i, "parent", "content", anyone())
 	}
 	if len(tuples)+len(attributes) > 0 {
 		flush()
@@ -239,7 +241,7 @@ func (p *permify) make() {
 	p.world = w
 }
 
-// sees is what the schema's permission view of a content means.
+// sees returns the correct answer for the permission view of a content.
 func (w *permifyWorld) sees(content, user int) bool {
 	owner := w.owner[content]
 	u := int32(user)
@@ -250,12 +252,12 @@ func (w *permifyWorld) sees(content, user int) bool {
 	return allowed && w.blocked[owner] != u
 }
 
-// permifyAsked is a question of the load test: may the user view the content?
-type permifyAsked struct{ content, user int }
+// permifyQuestion is a check of the load test: may the user view the content?
+type permifyQuestion struct{ content, user int }
 
-// questions are drawn as the load test's script draws them: with a probability
-// of 0.3 each id is the one that was drawn last.
-func (p *permify) questions() []permifyAsked {
+// questions draws the checks in the way of the load test's script: with a
+// probability of 0.3, an id is the same as the previous one.
+func (p *permify) questions() []permifyQuestion {
 	rng := rand.New(rand.NewPCG(2, uint64(p.n)))
 	last := rng.IntN(p.n)
 	draw := func() int {
@@ -264,17 +266,17 @@ func (p *permify) questions() []permifyAsked {
 		}
 		return last
 	}
-	out := make([]permifyAsked, Questions)
+	out := make([]permifyQuestion, Questions)
 	for i := range out {
-		out[i] = permifyAsked{draw(), draw()}
+		out[i] = permifyQuestion{draw(), draw()}
 	}
 	return out
 }
 
 const permifyMeta = `"metadata":{"snap_token":"","schema_version":"","depth":20}`
 
-// check prepares single checks, with the field that the load test sends and the
-// API does not know.
+// check returns single checks. Like the load test's requests they have a field
+// that the API does not define, "page_size".
 func (p *permify) check() []httpRequest {
 	requests := make([]httpRequest, Questions)
 	for i, q := range p.questions() {
@@ -283,12 +285,12 @@ func (p *permify) check() []httpRequest {
 			want = "CHECK_RESULT_ALLOWED"
 		}
 		body := fmt.Sprintf(`{%s,"entity":{"type":"content","id":"%d"},"permission":"view","subject":{"type":"user","id":"%d"},"page_size":20}`, permifyMeta, q.content, q.user)
-		requests[i] = httpRequest{wires: &p.wires, bytes: p.encode(p.path("permissions/check"), []byte(body)), want: []byte(want), count: 1}
+		requests[i] = httpRequest{conns: &p.conns, bytes: p.encode(p.path("permissions/check"), []byte(body)), want: []byte(want), count: 1}
 	}
 	return requests
 }
 
-// bulk prepares bulk checks of a hundred.
+// bulk returns bulk checks of a hundred items.
 func (p *permify) bulk() []httpRequest {
 	const items = 100
 	questions := p.questions()
@@ -304,10 +306,10 @@ func (p *permify) bulk() []httpRequest {
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
-			panic(err) // what was printed above is JSON
+			panic(err) // cannot happen: the text above is JSON
 		}
 		body := fmt.Sprintf(`{%s,"items":%s}`, permifyMeta, text)
-		requests[i] = httpRequest{wires: &p.wires, bytes: p.encode(p.path("permissions/bulk-check"), []byte(body)), want: []byte("CHECK_RESULT_ALLOWED"), count: allowed}
+		requests[i] = httpRequest{conns: &p.conns, bytes: p.encode(p.path("permissions/bulk-check"), []byte(body)), want: []byte("CHECK_RESULT_ALLOWED"), count: allowed}
 	}
 	return requests
 }

@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// errProcess: what /proc says of a process cannot be read.
-var errProcess = errors.New("bench: cannot read what a process used")
+// errProcess is returned if the usage of a process cannot be read from /proc.
+var errProcess = errors.New("bench: cannot read the resource usage of a process")
 
-// clockTick is the unit of processor times in /proc, fixed at 1/100 s by Linux's
-// interface to programs.
+// clockTick is the unit of processor times in /proc. Linux fixes it at 1/100 s.
 const clockTick = 10 * time.Millisecond
 
-// ProcessorTime returns what a process of this machine has used since it began,
-// in steps of 10 ms.
+// ProcessorTime returns the processor time that a process has used since its
+// start, in steps of 10 ms. It returns an error if the process does not exist.
 func ProcessorTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, errors.Join(errProcess, err)
 	}
-	// The second field is the program's name in parentheses, which may hold any
-	// byte; what follows its last parenthesis are numbers.
+	// The second field is the program's name in parentheses. It may contain any
+	// byte. All fields after the last closing parenthesis are numbers.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(fields) < 13 {
 		return 0, errProcess
@@ -40,7 +39,7 @@ func ProcessorTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
-// Resident returns a process's resident memory in bytes.
+// Resident returns the resident memory of a process in bytes.
 func Resident(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -54,7 +53,8 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// Machine describes this machine in a line: processors, model and memory.
+// Machine returns a description of this machine in one line: processors, model,
+// memory, and the version of Go.
 func Machine() string {
 	s := fmt.Sprintf("%d × %s", runtime.NumCPU(), runtime.GOARCH)
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -75,8 +75,8 @@ func Machine() string {
 	return s + ", " + runtime.Version()
 }
 
-// Commit returns the revision that this program was built from, with "+" where
-// files had changed, or "" if the build does not tell.
+// Commit returns the revision from which this program was built, with a "+" if
+// files had uncommitted changes. It returns "" if the build has no revision.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

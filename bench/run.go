@@ -7,25 +7,31 @@ import (
 	"time"
 )
 
-// Side is one of those that are measured beside each other.
+// Side is one of the programs that are compared.
 type Side struct {
-	// Peer, Version and Store are as in Record.
-	Peer, Version, Store string
-	Target               Target
-	// PID is the server's process on this machine, whose processor time and
-	// memory are then measured; 0 if it is not known, or is this one.
+	// Peer is the program's name, as in Record.Peer.
+	Peer string
+	// Version is its version, as in Record.PeerVersion.
+	Version string
+	// Store is its storage, as in Record.Store.
+	Store string
+	// Target sends requests to it.
+	Target Target
+	// PID is its process on this machine, to measure processor time and memory. 0
+	// means unknown, or this process.
 	PID int
 	// Notes are added to each of its records.
 	Notes string
 }
 
-// Runner measures cells on sides and hands out the records.
+// Runner runs workloads. Each of its methods is one workload.
 type Runner struct {
+	// Sides are compared with each other.
 	Sides []Side
-	// Emit takes each record when its run is over.
+	// Emit receives each record at the end of its run. An error ends the workload.
 	Emit func(Record) error
-	// Progress, if set, is told what is being done: a title, and how much of how
-	// much; total is 0 if that is not known.
+	// Progress, if not nil, receives the progress of the current step: its title,
+	// the finished part, and the total, which is 0 if it is unknown.
 	Progress func(title string, done, total int)
 }
 
@@ -37,7 +43,7 @@ func (r *Runner) progress(title string, total int) func(int) {
 	return func(done int) { r.Progress(title, done, total) }
 }
 
-// setup gives every side the same store.
+// setup creates the same store on every side.
 func (r *Runner) setup(ctx context.Context, model string, tuples Tuples, total int) error {
 	for i := range r.Sides {
 		s := &r.Sides[i]
@@ -48,7 +54,7 @@ func (r *Runner) setup(ctx context.Context, model string, tuples Tuples, total i
 	return nil
 }
 
-// teardown removes the stores, also after ctx has ended.
+// teardown removes the stores, also if ctx has ended.
 func (r *Runner) teardown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -61,27 +67,27 @@ func (r *Runner) teardown(ctx context.Context) error {
 	return first
 }
 
-// measure runs a load on a side, and emits the record with what the run used.
-func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load, ask Ask) error {
+// measure runs a load on a side and emits the record.
+func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load, send Send) error {
 	title := fmt.Sprintf("%s: %s, %s", s.Peer, record.Cell, s.Target.Door())
 	load.Progress = r.progress(title, load.Requests)
-	// The processor times are the measured part's alone.
-	if err := load.warm(ctx, ask); err != nil {
+	// The warm-up must not count for the processor times.
+	if err := load.warm(ctx, send); err != nil {
 		return err
 	}
 	load.WarmUp = 0
 	server, own := s.used(), ownTime()
-	result, err := load.Run(ctx, ask)
+	result, err := load.Run(ctx, send)
 	if err != nil {
 		return err
 	}
 	record = s.record(record)
 	record.Load = load.String()
 	result.Fill(&record)
-	if asked := float64(result.N + record.Failed()); asked > 0 {
-		record.GeneratorCPU = float64(ownTime()-own) / asked
+	if sent := float64(result.N + record.Failed()); sent > 0 {
+		record.GeneratorCPU = float64(ownTime()-own) / sent
 		if s.PID != 0 {
-			record.ServerCPU = float64(s.used()-server) / asked
+			record.ServerCPU = float64(s.used()-server) / sent
 		}
 	}
 	if s.PID != 0 {
@@ -96,7 +102,7 @@ func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load,
 	return r.Emit(record)
 }
 
-// record says whose a record is, where and when.
+// record returns r with the side's names, the machine and the time.
 func (s *Side) record(r Record) Record {
 	r.Kind, r.When = Measured, time.Now().UTC().Truncate(time.Second)
 	r.Door, r.Peer, r.PeerVersion, r.Store = s.Target.Door(), s.Peer, s.Version, s.Store
@@ -104,6 +110,7 @@ func (s *Side) record(r Record) Record {
 	return r
 }
 
+// join joins two notes, either of which may be empty.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -111,7 +118,7 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// clip keeps a server's message from filling a table.
+// clip shortens a server's message, so that it fits into a table.
 func clip(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"
@@ -119,6 +126,7 @@ func clip(s string) string {
 	return s
 }
 
+// used returns the processor time that the side's process has used, 0 if unknown.
 func (s *Side) used() time.Duration {
 	if s.PID == 0 {
 		return 0
@@ -130,7 +138,7 @@ func (s *Side) used() time.Duration {
 	return d
 }
 
-// ownTime is this process's processor time.
+// ownTime returns the processor time that this process has used.
 func ownTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

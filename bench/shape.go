@@ -7,8 +7,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// deepModel adds to the model of folders and groups what it lacks: nesting and
-// a condition.
+// deepModel is the model of folders and groups, with a type for deep nesting and
+// a type with a condition.
 const deepModel = graphtest.Model + `
 type box
   relations
@@ -24,23 +24,21 @@ condition small(amount: int, limit: int) {
 }
 `
 
-// Nesting is how deep the boxes of the cell "deep" lie in each other; OpenFGA
-// follows at most 25.
+// Nesting is the depth of the nested boxes in the cell "deep". OpenFGA follows at
+// most 25 levels.
 const Nesting = 20
 
-// boxes is how many such towers there are, safes how many objects with a
-// condition.
 const (
-	boxes = 50
-	safes = 500
+	boxes = 50  // the number of towers of nested boxes
+	safes = 500 // the number of objects with a condition
 )
 
-// data is the world of the workload "openfga".
+// data is the data of the workload "openfga".
 type data struct {
 	shape graphtest.Shape
 }
 
-// fanOf is how wide the fan-out cases are: the wider the more data there is.
+// fanOf returns the width of the fan-out cases, which grows with the data.
 func fanOf(size int) int {
 	switch {
 	case size < 10_000:
@@ -51,8 +49,8 @@ func fanOf(size int) int {
 	return 10_000
 }
 
-// listsOf is how many users have lists of 100 and of 1,000 documents. Small
-// worlds are for peers that take minutes to load large ones.
+// listsOf returns the number of users with lists of 100 and of 1,000 documents.
+// Small sizes have one, for peers that load data slowly.
 func listsOf(size int) int {
 	if size < 10_000 {
 		return 1
@@ -70,7 +68,7 @@ func box(tower, level int) rel.Object {
 }
 func safe(i int) rel.Object { return rel.Object{Type: "safe", ID: fmt.Sprint(i)} }
 
-// tuples yields all of it.
+// tuples yields all tuples.
 func (d *data) tuples(yield func(rel.Tuple) bool) {
 	for t := range d.shape.All() {
 		if !yield(t) {
@@ -108,7 +106,7 @@ func checks(questions []graphtest.Question) []Request {
 	return out
 }
 
-// batches puts fifty questions into a request.
+// batches returns requests with fifty questions each.
 func batches(questions []graphtest.Question) []Request {
 	var out []Request
 	for len(questions) >= batchItems {
@@ -121,7 +119,7 @@ func batches(questions []graphtest.Question) []Request {
 	return out
 }
 
-// batchItems is the most that OpenFGA takes in a batch.
+// batchItems is the number of checks that OpenFGA accepts in one batch.
 const batchItems = 50
 
 func (d *data) lists(count int) []Request {
@@ -163,8 +161,8 @@ func (d *data) conditions() []Request {
 	return out
 }
 
-// toggle returns, for a client, a request that adds a hundred tuples and one
-// that removes them again.
+// toggle returns a request that adds n tuples and one that removes them. The
+// tuples of different clients differ.
 func (d *data) toggle(client, n int) [2]Request {
 	tuples := make([]rel.Tuple, n)
 	for i := range tuples {

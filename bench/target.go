@@ -6,73 +6,91 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Target answers OpenFGA's calls for one store: the library in this process, or
-// a server over HTTP or gRPC, ours or a peer's. A client (a number from 0) has
-// one request under way; different clients ask concurrently.
+// Target sends the calls of OpenFGA's API to one store: of the library in this
+// process, or of a server over HTTP or gRPC, ours or another one. Clients are
+// numbered from 0. One client has one request in flight; different clients send
+// concurrently.
 type Target interface {
-	// Door is the way in, as records name it.
+	// Door returns how requests arrive, as in Record.Door.
 	Door() string
-	// Setup makes a new store with the model, in OpenFGA's language, and the
-	// tuples, and directs the questions there. progress is told how many tuples
-	// are in.
+	// Setup creates a new store with a model, in OpenFGA's language, and tuples.
+	// Later requests go to that store. progress gets the number of tuples written
+	// so far.
 	Setup(ctx context.Context, model string, tuples Tuples, progress func(int)) error
-	// Prepare encodes a request, so that asking it costs the generator little.
-	// The request may be asked by any client, any number of times.
+	// Prepare encodes a request, so that sending it costs the generator little.
+	// Any client may send it, any number of times.
 	Prepare(Request) (Prepared, error)
-	// Teardown removes the store that Setup made.
+	// Teardown removes the store that Setup created.
 	Teardown(ctx context.Context) error
+	// Close closes connections. The target must not be used afterwards.
 	Close() error
 }
 
-// Prepared is a request that is ready to be sent. A wrong answer and whatever
-// else went wrong is a *Failure.
+// Prepared is a request that is ready to be sent.
 type Prepared interface {
-	Ask(ctx context.Context, client int) error
+	// Send sends the request and returns nil if the answer is correct, otherwise
+	// a [*Failure].
+	Send(ctx context.Context, client int) error
 }
 
-// Tuples yields tuples, each once, in an order of its own, as often as asked.
+// Tuples yields each tuple once, in any order. It may be called several times.
 type Tuples func(yield func(rel.Tuple) bool)
 
-// Request is one call with the answer that is expected. One of its fields is
-// set, but for Write and Remove, which may go together.
+// Request is one call with its expected answer. Exactly one field is set, except
+// that Write and Remove may both be set.
 type Request struct {
+	// Check is a single check.
 	Check *Check
+	// Batch is a batch of checks.
 	Batch []Check
-	List  *List
-	// Write adds tuples that are not there, Remove takes away tuples that are.
-	Write, Remove []rel.Tuple
+	// List is a list of objects.
+	List *List
+	// Write are tuples to add, which must not exist.
+	Write []rel.Tuple
+	// Remove are tuples to remove, which must exist.
+	Remove []rel.Tuple
 }
 
-// Check asks one question.
+// Check is one question: has Subject the Relation to Object?
 type Check struct {
-	Object   rel.Object
+	// Object is the object.
+	Object rel.Object
+	// Relation is a relation of the object's type.
 	Relation string
-	Subject  rel.Subject
-	// Tuples are contextual; Context is the conditions', as a JSON object.
-	Tuples  []rel.Tuple
+	// Subject is the subject.
+	Subject rel.Subject
+	// Tuples are contextual tuples.
+	Tuples []rel.Tuple
+	// Context holds the parameters of conditions.
 	Context map[string]any
-	// Allowed is the right answer.
+	// Allowed is the correct answer.
 	Allowed bool
 }
 
-// List asks for a subject's objects.
+// List asks for the objects of Type to which Subject has Relation.
 type List struct {
-	Type, Relation string
-	Subject        rel.Subject
-	Tuples         []rel.Tuple
-	// Count is the right number of objects; negative is any.
+	// Type is the type of the objects.
+	Type string
+	// Relation is a relation of that type.
+	Relation string
+	// Subject is the subject.
+	Subject rel.Subject
+	// Tuples are contextual tuples.
+	Tuples []rel.Tuple
+	// Count is the correct number of objects. Negative means that any is correct.
 	Count int
 }
 
-// storeName is the name of the stores that are made.
+// storeName is the name of all stores that this package creates.
 const storeName = "bench"
 
-// wrong is an answer other than the right one.
-var wrong = &Failure{What: "wrong answer"}
+// errWrong is returned for a wrong answer.
+var errWrong = &Failure{What: "wrong answer"}
 
-func right(ok bool) error {
+// correct returns nil if the answer was correct.
+func correct(ok bool) error {
 	if ok {
 		return nil
 	}
-	return wrong
+	return errWrong
 }

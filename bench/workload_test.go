@@ -23,7 +23,7 @@ func embedded(t *testing.T) bench.Target {
 	return bench.NewEmbedded(e)
 }
 
-// TestLXDModelHasItsShape holds the model to what was counted in LXD's.
+// TestLXDModelHasItsShape compares the model with the counts of LXD's model.
 func TestLXDModelHasItsShape(t *testing.T) {
 	t.Parallel()
 	m, _, err := language.ParseDSL([]byte(bench.LXDModel()))
@@ -42,7 +42,7 @@ func TestLXDModelHasItsShape(t *testing.T) {
 	}
 }
 
-// run gathers the records of a workload on the library in this process.
+// run returns the records of a workload on the library in this process.
 func run(t *testing.T, f func(*bench.Runner) error) []bench.Record {
 	t.Helper()
 	var records []bench.Record
@@ -85,7 +85,7 @@ func TestOpenFGARefuses(t *testing.T) {
 	r := &bench.Runner{}
 	for _, o := range []bench.OpenFGAOptions{{Size: 3_999}, {Cells: []string{"nothing"}}} {
 		if r.OpenFGA(context.Background(), o) == nil {
-			t.Errorf("%+v is taken", o)
+			t.Errorf("%+v is accepted", o)
 		}
 	}
 }
@@ -106,15 +106,15 @@ func TestRecordsReadBack(t *testing.T) {
 	}
 	for _, bad := range []string{"{", `{"version":1,"kind":"guessed"}`, `{"version":1,"kind":"measured","n":"many"}`} {
 		if _, err := bench.Read("bad", strings.NewReader(bad)); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s is accepted", bad)
 		}
 	}
 }
 
 func TestACP(t *testing.T) {
 	t.Parallel()
-	// Counted, not timed: a machine busy with others may give no turn at all in
-	// the few milliseconds that a test would ask for.
+	// The load is bounded by a number of requests, because a busy machine may run
+	// none within a few milliseconds.
 	load := bench.Load{Requests: 50, Duration: -1}
 	records := run(t, func(r *bench.Runner) error {
 		return r.ACP(context.Background(), bench.ACPOptions{Stores: []bench.ACPStore{{Name: "memory"}}, Scales: []int{8, 16}, Runs: 2, Load: load})

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
 )
@@ -70,6 +71,7 @@ func noopDoor() *door.Door {
 // child serves until its standard input ends. It prints its address, and for
 // each line that it reads its CPU time so far, in nanoseconds.
 func child(kind string) {
+	defer bench.HoldHeap()() // all kinds alike, as ostiary serve has it
 	address := ""
 	switch kind {
 	case "bare":
@@ -93,7 +95,7 @@ func child(kind string) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		s := grpc.NewServer(grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))), grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10))
+		s := grpc.NewServer(grpc.NumStreamWorkers(uint32(32 * runtime.GOMAXPROCS(0))))
 		s.RegisterService(&bareDesc, struct{}{})
 		go s.Serve(l)
 		address = l.Addr().String()

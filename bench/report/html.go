@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/bench"
 )
 
-// style makes the page readable on a phone, in light and in dark.
+// style is the page's style sheet, for light and dark mode and narrow screens.
 const style = `
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --soft: #667; --line: #dde; --stripe: #f5f6f9;
   --s0: #2563c9; --s1: #d1641b; --s2: #7a8794; --s3: #1a8f5b; --s4: #a03fb5; --s5: #b58a00; --s6: #c22f4d; --s7: #0d8ea1; }
@@ -30,7 +30,7 @@ svg text.tick { fill: var(--soft); font-size: 10px } .grid { stroke: var(--line)
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; border-radius: 2px } rect.quoted { opacity: .55 }
 `
 
-// HTML writes the page. title stands at its top.
+// HTML writes the page with a title.
 func HTML(w io.Writer, title string, records []bench.Record) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>%s</title><style>%s", html.EscapeString(title), style)
@@ -42,12 +42,12 @@ func HTML(w io.Writer, title string, records []bench.Record) error {
 	for _, g := range workloads(records) {
 		section(&b, g)
 	}
-	b.WriteString("<footer>Times are of what succeeded; failures are counted apart and never averaged in. Bars and axes are logarithmic. Italic rows and pale bars are quoted from where they were published, on other machines.</footer>\n</body></html>\n")
+	b.WriteString("<footer>Times include only successful requests; failures are counted separately. Bars and axes are logarithmic. Italic rows and pale bars are quoted figures, which were measured on other machines.</footer>\n</body></html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// about says where and when the measured records were taken.
+// about writes on which machines and when the records were measured.
 func about(b *strings.Builder, records []bench.Record) {
 	var lines []string
 	for i := range records {
@@ -71,38 +71,40 @@ func about(b *strings.Builder, records []bench.Record) {
 	}
 }
 
-func section(b *strings.Builder, g group) {
+// section writes the legend, charts and tables of one workload.
+func section(b *strings.Builder, g workload) {
 	fmt.Fprintf(b, "<h2>%s</h2>\n", html.EscapeString(g.name))
-	// A side keeps its colour through the whole workload, whatever its size.
+	// A side has the same color in all charts of a workload.
 	var sides []string
 	for _, r := range g.all() {
-		if !slices.Contains(sides, who(&r)) {
-			sides = append(sides, who(&r))
+		if !slices.Contains(sides, sideOf(&r)) {
+			sides = append(sides, sideOf(&r))
 		}
 	}
-	colour := func(r *bench.Record) string { return shade(slices.Index(sides, who(r))) }
+	color := func(r *bench.Record) string { return colorClass(slices.Index(sides, sideOf(r))) }
 	b.WriteString("<ul class=\"legend\">")
 	for i, s := range sides {
-		fmt.Fprintf(b, "<li><i class=\"%s\"></i>%s</li>", shade(i), html.EscapeString(s))
+		fmt.Fprintf(b, "<li><i class=\"%s\"></i>%s</li>", colorClass(i), html.EscapeString(s))
 	}
 	b.WriteString("</ul>\n")
 	for _, c := range g.cells {
 		fmt.Fprintf(b, "<h3>%s</h3>\n<h4>median</h4>\n", html.EscapeString(c.name))
-		bars(b, c, colour)
+		bars(b, c, color)
 		var charts strings.Builder
-		if growth(&charts, c, colour); charts.Len() > 0 {
-			fmt.Fprintf(b, "<h4>median over the number of tuples</h4>\n%s", charts.String())
+		if growth(&charts, c, color); charts.Len() > 0 {
+			fmt.Fprintf(b, "<h4>median by number of tuples</h4>\n%s", charts.String())
 		}
 		charts.Reset()
-		if distribution(&charts, c, colour); charts.Len() > 0 {
-			fmt.Fprintf(b, "<h4>latency, by the fraction that is not slower</h4>\n%s", charts.String())
+		if distribution(&charts, c, color); charts.Len() > 0 {
+			fmt.Fprintf(b, "<h4>latency by percentile</h4>\n%s", charts.String())
 		}
 		table(b, c)
 	}
 }
 
+// table writes the table of one cell.
 func table(b *strings.Builder, c cell) {
-	shown := used(c.records)
+	shown := columnsOf(c.records)
 	b.WriteString("<div class=\"scroll\"><table><thead><tr><th>side</th><th>load</th>")
 	for _, col := range shown {
 		fmt.Fprintf(b, "<th>%s</th>", html.EscapeString(col.title))
@@ -115,7 +117,7 @@ func table(b *strings.Builder, c cell) {
 		if r.Kind == bench.Quoted {
 			class = " class=\"quoted\""
 		}
-		fmt.Fprintf(b, "<tr%s><td>%s</td><td>%s</td>", class, html.EscapeString(who(r)), html.EscapeString(r.Load))
+		fmt.Fprintf(b, "<tr%s><td>%s</td><td>%s</td>", class, html.EscapeString(sideOf(r)), html.EscapeString(r.Load))
 		for _, col := range shown {
 			text, bad := col.of(r), ""
 			if col.title == "failed" && text != "" {

@@ -1,7 +1,8 @@
-// Package report draws bench's records: as a text table, and as one HTML page
-// with tables, bars, distributions and growth curves that needs no network. Its
-// main functions are Text and HTML. It never measures, and never compares what
-// is not of the same workload and cell.
+// Package report prints and draws the records of package bench. Its main
+// functions are [Text], which prints tables, and [HTML], which writes one page
+// with tables, bars, distributions and growth curves that needs no network. The
+// package never measures, and compares only records of the same workload and
+// cell.
 package report
 
 import (
@@ -16,23 +17,24 @@ import (
 	"github.com/ostiary/ostiary/bench"
 )
 
-// Nanos prints a time with three digits and its unit; "" for none.
+// Nanos formats a time in nanoseconds with three digits and a unit. It returns ""
+// for 0 and for NaN.
 func Nanos(ns float64) string {
 	switch {
 	case ns == 0 || math.IsNaN(ns):
 		return ""
 	case ns < 1e3:
-		return three(ns) + " ns"
+		return threeDigits(ns) + " ns"
 	case ns < 1e6:
-		return three(ns/1e3) + " µs"
+		return threeDigits(ns/1e3) + " µs"
 	case ns < 1e9:
-		return three(ns/1e6) + " ms"
+		return threeDigits(ns/1e6) + " ms"
 	}
-	return three(ns/1e9) + " s"
+	return threeDigits(ns/1e9) + " s"
 }
 
-// three prints three significant digits, without an exponent.
-func three(x float64) string {
+// threeDigits formats x with three significant digits and without an exponent.
+func threeDigits(x float64) string {
 	switch {
 	case x == 0:
 		return "0"
@@ -44,7 +46,7 @@ func three(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// Count prints a number with k, M or G.
+// Count formats a number with k, M or G. It returns "" for 0.
 func Count(n float64) string {
 	switch {
 	case n == 0:
@@ -52,22 +54,23 @@ func Count(n float64) string {
 	case n < 1e4:
 		return fmt.Sprintf("%.0f", n)
 	case n < 1e6:
-		return three(n/1e3) + " k"
+		return threeDigits(n/1e3) + " k"
 	case n < 1e9:
-		return three(n/1e6) + " M"
+		return threeDigits(n/1e6) + " M"
 	}
-	return three(n/1e9) + " G"
+	return threeDigits(n/1e9) + " G"
 }
 
+// bytesOf formats a number of bytes. It returns "" for 0.
 func bytesOf(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return three(float64(n)/(1<<20)) + " MiB"
+	return threeDigits(float64(n)/(1<<20)) + " MiB"
 }
 
-// who names a record's side.
-func who(r *bench.Record) string {
+// sideOf returns the name of a record's side.
+func sideOf(r *bench.Record) string {
 	s := r.Peer
 	if r.PeerVersion != "" {
 		s += " " + r.PeerVersion
@@ -81,7 +84,7 @@ func who(r *bench.Record) string {
 	return s
 }
 
-// failures prints what went wrong, sorted by name.
+// failures formats the failures of a record, sorted by name.
 func failures(r *bench.Record) string {
 	var names []string
 	for what := range r.Failures {
@@ -95,10 +98,10 @@ func failures(r *bench.Record) string {
 	return strings.Join(parts, ", ")
 }
 
-// column is a figure of a table.
+// column is a column of figures in a table.
 type column struct {
 	title string
-	of    func(*bench.Record) string
+	of    func(*bench.Record) string // "" if the record has no such figure
 }
 
 var columns = []column{
@@ -119,8 +122,8 @@ var columns = []column{
 	{"resident", func(r *bench.Record) string { return bytesOf(r.Resident) }},
 }
 
-// used returns the columns that some record fills.
-func used(records []bench.Record) []column {
+// columnsOf returns the columns for which at least one record has a figure.
+func columnsOf(records []bench.Record) []column {
 	var out []column
 	for _, c := range columns {
 		for i := range records {
@@ -133,13 +136,13 @@ func used(records []bench.Record) []column {
 	return out
 }
 
-// Text writes a table of the records, grouped by workload and cell in the order
-// that these come first.
+// Text writes tables of the records, one per workload. Workloads and cells are in
+// the order of their first record.
 func Text(w io.Writer, records []bench.Record) error {
 	for _, g := range workloads(records) {
 		fmt.Fprintf(w, "%s\n", g.name)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		shown := used(g.all())
+		shown := columnsOf(g.all())
 		fmt.Fprint(t, "cell\tside\tload")
 		for _, c := range shown {
 			fmt.Fprint(t, "\t"+c.title)
@@ -148,7 +151,7 @@ func Text(w io.Writer, records []bench.Record) error {
 		for _, cell := range g.cells {
 			for i := range cell.records {
 				r := &cell.records[i]
-				side := who(r)
+				side := sideOf(r)
 				if r.Kind == bench.Quoted {
 					side += " (quoted)"
 				}
@@ -166,18 +169,20 @@ func Text(w io.Writer, records []bench.Record) error {
 	return nil
 }
 
-// group is a workload with its cells.
-type group struct {
+// workload is the records of one workload, by cell.
+type workload struct {
 	name  string
 	cells []cell
 }
 
+// cell is the records of one cell.
 type cell struct {
 	name    string
 	records []bench.Record
 }
 
-func (g *group) all() []bench.Record {
+// all returns the records of all cells.
+func (g *workload) all() []bench.Record {
 	var out []bench.Record
 	for _, c := range g.cells {
 		out = append(out, c.records...)
@@ -185,13 +190,14 @@ func (g *group) all() []bench.Record {
 	return out
 }
 
-// workloads groups records; in a cell the measured ones stand first, by size.
-func workloads(records []bench.Record) []group {
-	var out []group
+// workloads groups records. Within a cell, measured records come before quoted
+// ones, and are sorted by size.
+func workloads(records []bench.Record) []workload {
+	var out []workload
 	for _, r := range records {
-		w := slices.IndexFunc(out, func(g group) bool { return g.name == r.Workload })
+		w := slices.IndexFunc(out, func(g workload) bool { return g.name == r.Workload })
 		if w < 0 {
-			w, out = len(out), append(out, group{name: r.Workload})
+			w, out = len(out), append(out, workload{name: r.Workload})
 		}
 		g := &out[w]
 		c := slices.IndexFunc(g.cells, func(c cell) bool { return c.name == r.Cell })
@@ -210,6 +216,7 @@ func workloads(records []bench.Record) []group {
 	return out
 }
 
+// kindOrder returns the position of a kind within a cell.
 func kindOrder(r bench.Record) int {
 	if r.Kind == bench.Quoted {
 		return 1

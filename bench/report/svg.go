@@ -9,34 +9,35 @@ import (
 	"github.com/ostiary/ostiary/bench"
 )
 
-// The charts are drawn in these units, and scaled to the page's width by the
-// browser.
+// Sizes of the charts. The browser scales a chart to the width of the page.
 const (
 	chartWidth = 460
-	barRow     = 32 // a line of text above a bar
+	barRow     = 32 // a bar with the line of text above it
 	barHeight  = 11
-	barsRight  = 70 // for the value behind the longest bar
+	barsRight  = 70 // space for the value after the longest bar
 	plotHeight = 270
 	plotLeft   = 58
 	plotRight  = 24
 	plotBottom = 30
 )
 
-// series is a line or a bar's owner: one side.
+// series is the line of one side in a plot.
 type series struct {
 	name   string
-	quoted bool
 	points []point
 }
 
+// point is a point of a series, in the units of its data.
 type point struct{ x, y float64 }
 
-// shade returns the class that colours the i-th side.
-func shade(i int) string { return fmt.Sprintf("s%d", i%8) }
+// colorClass returns the CSS class with the color of the i-th side.
+func colorClass(i int) string { return fmt.Sprintf("s%d", i%8) }
 
-// logScale maps values of several magnitudes on a length.
+// logScale maps values from low to high logarithmically to lengths from from to to.
 type logScale struct{ low, high, from, to float64 }
 
+// newLogScale returns a scale whose ends are powers of ten around the positive
+// values. It returns false if there are none.
 func newLogScale(values []float64, from, to float64) (logScale, bool) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -54,11 +55,12 @@ func newLogScale(values []float64, from, to float64) (logScale, bool) {
 	return logScale{low, high, from, to}, true
 }
 
+// at returns the length of v.
 func (s logScale) at(v float64) float64 {
 	return s.from + (s.to-s.from)*(math.Log10(v)-math.Log10(s.low))/(math.Log10(s.high)-math.Log10(s.low))
 }
 
-// ticks are the powers of ten in the scale.
+// ticks returns the powers of ten in the scale.
 func (s logScale) ticks() []float64 {
 	var out []float64
 	for v := s.low; v <= s.high*1.001; v *= 10 {
@@ -67,9 +69,9 @@ func (s logScale) ticks() []float64 {
 	return out
 }
 
-// bars draws the median of each record of a cell, on a logarithmic scale whose
-// left end is a power of ten below the shortest.
-func bars(b *strings.Builder, c cell, colour func(*bench.Record) string) {
+// bars draws the median of each record of a cell, on a logarithmic scale that
+// starts at the power of ten below the smallest median.
+func bars(b *strings.Builder, c cell, color func(*bench.Record) string) {
 	var values []float64
 	var shown []bench.Record
 	for _, r := range c.records {
@@ -94,11 +96,11 @@ func bars(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 	for i := range shown {
 		r := &shown[i]
 		y, x := i*barRow, scale.at(r.Median)
-		label := who(r)
+		label := sideOf(r)
 		if r.Size > 0 {
 			label += ", " + Count(float64(r.Size))
 		}
-		class := colour(r)
+		class := color(r)
 		if r.Kind == bench.Quoted {
 			class += " quoted"
 		}
@@ -109,6 +111,7 @@ func bars(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 	b.WriteString("</svg>\n")
 }
 
+// clip shortens s to n characters.
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
@@ -116,9 +119,9 @@ func clip(s string, n int) string {
 	return s
 }
 
-// distribution draws latency over the fraction that is not slower, with the
-// slow tail spread out: 0, 90, 99, 99.9 % stand at equal distances.
-func distribution(b *strings.Builder, c cell, colour func(*bench.Record) string) {
+// distribution draws the latency by percentile. The percentiles 0, 90, 99 and 99.9
+// have equal distances, so that the slow tail is visible.
+func distribution(b *strings.Builder, c cell, color func(*bench.Record) string) {
 	tail := func(at float64) float64 { return -math.Log10(math.Max(1e-4, 1-at)) }
 	var lines []series
 	var classes []string
@@ -128,29 +131,30 @@ func distribution(b *strings.Builder, c cell, colour func(*bench.Record) string)
 		if len(r.Distribution) < 3 || r.N < 20 {
 			continue
 		}
-		l := series{name: who(r)}
+		l := series{name: sideOf(r)}
 		for _, q := range r.Distribution {
-			// What one in ten thousand took says nothing of fewer requests, and the
-			// very last one nothing of a distribution.
+			// Leave out quantiles that depend on less than one request, and the
+			// maximum.
 			if q.Nanos > 0 && q.At < 1 && (1-q.At)*float64(r.N) >= 1 {
 				l.points = append(l.points, point{tail(q.At), q.Nanos})
 				values = append(values, q.Nanos)
 			}
 		}
-		lines, classes = append(lines, l), append(classes, colour(r))
+		lines, classes = append(lines, l), append(classes, color(r))
 	}
 	x := func(v float64) float64 { return plotLeft + v/4*(chartWidth-plotLeft-plotRight) }
 	plot(b, "latency distribution of "+c.name, lines, classes, values, x, []tick{{0, "0 %"}, {1, "90 %"}, {2, "99 %"}, {3, "99.9 %"}, {4, "99.99 %"}})
 }
 
+// tick is a labeled position on an axis.
 type tick struct {
 	at   float64
 	text string
 }
 
-// growth draws the median over the size of the store, where a side has several
-// sizes.
-func growth(b *strings.Builder, c cell, colour func(*bench.Record) string) {
+// growth draws the median by the size of the store. It draws nothing if no side
+// has several sizes.
+func growth(b *strings.Builder, c cell, color func(*bench.Record) string) {
 	var lines []series
 	var classes []string
 	var values, sizes []float64
@@ -160,16 +164,16 @@ func growth(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 		if r.Kind != bench.Measured || r.Size <= 0 || r.Median <= 0 {
 			continue
 		}
-		at, ok := index[who(r)]
+		at, ok := index[sideOf(r)]
 		if !ok {
 			at = len(lines)
-			index[who(r)] = at
-			lines, classes = append(lines, series{name: who(r)}), append(classes, colour(r))
+			index[sideOf(r)] = at
+			lines, classes = append(lines, series{name: sideOf(r)}), append(classes, color(r))
 		}
 		lines[at].points = append(lines[at].points, point{float64(r.Size), r.Median})
 		values, sizes = append(values, r.Median), append(sizes, float64(r.Size))
 	}
-	if several := len(sizes) > len(lines); !several {
+	if len(sizes) == len(lines) {
 		return
 	}
 	scale, ok := newLogScale(sizes, plotLeft, chartWidth-plotRight)
@@ -180,10 +184,11 @@ func growth(b *strings.Builder, c cell, colour func(*bench.Record) string) {
 	for _, v := range scale.ticks() {
 		ticks = append(ticks, tick{v, Count(v)})
 	}
-	plot(b, "growth of "+c.name+" with the store", lines, classes, values, scale.at, ticks)
+	plot(b, "median of "+c.name+" by size of the store", lines, classes, values, scale.at, ticks)
 }
 
-// plot draws lines over a logarithmic axis of times.
+// plot draws lines with a logarithmic vertical axis of times. x maps the data to
+// the horizontal axis.
 func plot(b *strings.Builder, title string, lines []series, classes []string, values []float64, x func(float64) float64, ticks []tick) {
 	y, ok := newLogScale(values, plotHeight-plotBottom, 10)
 	if !ok {

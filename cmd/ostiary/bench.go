@@ -161,6 +161,7 @@ func (a *app) benchFloor() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer bench.HoldHeap()() // like serve, which governs its heap
 			s := &http.Server{Handler: &bench.Floor{}, ReadHeaderTimeout: 10 * time.Second}
 			stop := context.AfterFunc(cmd.Context(), func() { s.Close() })
 			defer stop()

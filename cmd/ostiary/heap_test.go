@@ -3,6 +3,8 @@ package main
 import (
 	"runtime/metrics"
 	"testing"
+
+	"github.com/ostiary/ostiary/bench"
 )
 
 func TestHeapPercentFor(t *testing.T) {
@@ -11,6 +13,9 @@ func TestHeapPercentFor(t *testing.T) {
 		if got := heapPercentFor(live); got != want {
 			t.Errorf("%d live bytes: %d, want %d", live, got, want)
 		}
+	}
+	if got := heapPercentFor(bench.HeldHeapBytes); got != bench.HeldGCPercent {
+		t.Errorf("bench.HeldGCPercent is %d, serve uses %d for the same heap", bench.HeldGCPercent, got)
 	}
 	figure := []metrics.Sample{{Name: heapLiveFigure}}
 	if metrics.Read(figure); figure[0].Value.Kind() != metrics.KindUint64 {

@@ -80,7 +80,7 @@ func questions() (out []bench.Request) {
 // competitor is a server with its prepared questions.
 type competitor struct {
 	name        string
-	ask         bench.Ask
+	ask         bench.Send
 	pid         int
 	nanos, rate []float64 // a request, and a second; of each turn
 }
@@ -196,7 +196,7 @@ func processorTime(pid int) (nanos float64, err error) {
 	return nanos, nil
 }
 
-func inTurn(t *testing.T, target bench.Target) bench.Ask {
+func inTurn(t *testing.T, target bench.Target) bench.Send {
 	t.Helper()
 	var prepared []bench.Prepared
 	for _, q := range questions() {
@@ -206,5 +206,5 @@ func inTurn(t *testing.T, target bench.Target) bench.Ask {
 		}
 		prepared = append(prepared, p)
 	}
-	return func(ctx context.Context, client, i int) error { return prepared[i%len(prepared)].Ask(ctx, client) }
+	return func(ctx context.Context, client, i int) error { return prepared[i%len(prepared)].Send(ctx, client) }
 }

@@ -50,7 +50,7 @@ func TestDurableWrites(t *testing.T) {
 }
 
 // written adds and removes n tuples of each client in turn.
-func written(t *testing.T, target *bench.HTTP, n int) bench.Ask {
+func written(t *testing.T, target *bench.HTTP, n int) bench.Send {
 	t.Helper()
 	var turns [writers][2]bench.Prepared
 	for client := range turns {
@@ -71,6 +71,6 @@ func written(t *testing.T, target *bench.HTTP, n int) bench.Ask {
 	return func(ctx context.Context, client, _ int) error {
 		p := turns[client][next[client]%2]
 		next[client]++
-		return p.Ask(ctx, client)
+		return p.Send(ctx, client)
 	}
 }
