@@ -1,9 +1,12 @@
 // Package authzen is the door for the OpenID Authorization API 1.0 (AuthZEN):
 // access evaluation, evaluations, the three searches and the metadata document.
-// Its main function is New. A request's action is a relation of the resource's
-// type; what a request brings along reaches conditions as the parameters
-// subject, resource, action (the properties of each) and those of its context.
-// It never writes and never lets a request's properties stand for stored ones.
+// [New] returns the [door.Door].
+//
+// A request's action is a relation of the resource's type. The properties of
+// the subject, the resource and the action reach conditions as the parameters
+// "subject", "resource" and "action"; the request's context adds further
+// parameters. The package never writes, and properties of a request never
+// replace stored attributes.
 package authzen
 
 import (
@@ -19,38 +22,39 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Name is the door's name, and the one under which stores have aliases for it.
+// Name is the door's name. A store may have an alias for this door.
 const Name = "authzen"
 
-// Options are the door's settings. The zero value is useful.
+// Options are the settings of the door. The zero value is useful.
 type Options struct {
-	// Store is the store that paths without one mean, by its id or its alias.
-	// Default: the alias "default", or the only store there is.
+	// Store is the id or the alias of the store for paths that name none. The
+	// default is the store with the alias "default" or, if there is none, the
+	// only store.
 	Store string
-	// URL is what clients know the server by, without a slash at its end:
-	// "https://pdp.example.com". The metadata tell of it. Default: as the request
-	// says, which is right where no proxy stands between.
+	// URL is the base URL in the metadata document, without a slash at the end:
+	// "https://pdp.example.com". It is needed behind a proxy. The default is the
+	// scheme and host of the request.
 	URL string
 }
 
-// New returns the door over an engine. Stores are addressed by a path before
-// the protocol's: /authzen/{store}/access/v1/evaluation. Without one it is the
-// default store.
+// New returns the door to an engine's stores. The path may name a store:
+// /authzen/{store}/access/v1/evaluation. Otherwise requests use the default
+// store; see [Options.Store]. New fails if [Options.URL] ends with a slash.
 func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
-		return nil, fmt.Errorf("authzen: URL %q ends with a slash", o.URL)
+		return nil, fmt.Errorf("authzen: invalid URL %q: expected no slash at the end", o.URL)
 	}
-	s := &service{engine: e, options: o, unsent: unsentValues()}
-	d := &door.Door{Name: Name, Prefixes: []string{"/access/v1", "/authzen", wellKnown}, Missing: missing, Refuse: refuse}
+	s := &service{engine: e, options: o, emptyParams: emptyParams()}
+	d := &door.Door{Name: Name, Prefixes: []string{"/access/v1", "/authzen", wellKnown}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range []struct {
 		path, name string
 		serve      func(*call) error
 	}{
-		{"/access/v1/evaluation", "Evaluation", (*call).evaluation},
-		{"/access/v1/evaluations", "Evaluations", (*call).evaluations},
-		{"/access/v1/search/subject", "SearchSubject", (*call).searchSubject},
-		{"/access/v1/search/resource", "SearchResource", (*call).searchResource},
-		{"/access/v1/search/action", "SearchAction", (*call).searchAction},
+		{"/access/v1/evaluation", "Evaluation", (*call).serveEvaluation},
+		{"/access/v1/evaluations", "Evaluations", (*call).serveEvaluations},
+		{"/access/v1/search/subject", "SearchSubject", (*call).serveSearchSubject},
+		{"/access/v1/search/resource", "SearchResource", (*call).serveSearchResource},
+		{"/access/v1/search/action", "SearchAction", (*call).serveSearchAction},
 	} {
 		d.Routes = append(d.Routes,
 			door.Route{Method: http.MethodPost, Pattern: r.path, Name: r.name, Serve: s.post(r.serve)},
@@ -62,15 +66,19 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	return d, nil
 }
 
+// wellKnown is the path of the metadata document.
 const wellKnown = "/.well-known/authzen-configuration"
 
+// service holds what all requests share.
 type service struct {
 	engine  *ostiary.Engine
 	options Options
-	unsent  expr.Values // never changed
+	// emptyParams are the condition parameters of a request without properties
+	// and context. They are shared, so they must not change.
+	emptyParams expr.Values
 }
 
-// store finds the store of a request.
+// store returns the store of a request. name is the store in its path, or "".
 func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error) {
 	if name == "" {
 		name = s.options.Store
@@ -88,16 +96,17 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 			return nil, err
 		}
 		if only != nil {
-			return nil, &refusal{http.StatusBadRequest, "there are several stores: name one in the path, /authzen/{store}/access/v1/…"}
+			return nil, &requestError{http.StatusBadRequest, "there are several stores: name one in the path, /authzen/{store}/access/v1/…"}
 		}
 		only = &info
 	}
 	if only == nil {
-		return nil, &refusal{http.StatusNotFound, "there is no store"}
+		return nil, &requestError{http.StatusNotFound, "there is no store"}
 	}
 	return s.engine.Store(ctx, only.ID)
 }
 
+// named returns a store by its id or its alias.
 func (s *service) named(ctx context.Context, name string) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
 		return s.engine.Store(ctx, id)
@@ -105,22 +114,24 @@ func (s *service) named(ctx context.Context, name string) (*ostiary.Store, error
 	return s.engine.StoreByAlias(ctx, Name, name)
 }
 
-// call is one request under way.
+// call is the state of one request.
 type call struct {
 	*service
 	ctx   context.Context
 	store *ostiary.Store
-	body  []byte
-	out   []byte
+	// body is the request's JSON.
+	body []byte
+	// out is the response's JSON.
+	out []byte
 }
 
-// post answers a POST with a JSON body.
+// post returns the handler of a POST with a JSON body. serve fills in call.out.
 func (s *service) post(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		echo(w, r)
-		out, err := s.answer(r, p, serve)
+		echoRequestID(w, r)
+		out, err := s.run(r, p, serve)
 		if err != nil {
-			fail(w, err)
+			writeError(w, err)
 			return
 		}
 		w.Header()["Content-Type"] = jsonType
@@ -128,9 +139,10 @@ func (s *service) post(serve func(*call) error) func(http.ResponseWriter, *http.
 	}
 }
 
-func (s *service) answer(r *http.Request, p door.Params, serve func(*call) error) ([]byte, error) {
+// run reads a request, calls serve and returns the response's JSON.
+func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) ([]byte, error) {
 	if t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(t), "application/json") {
-		return nil, &refusal{http.StatusBadRequest, "the Content-Type must be application/json"}
+		return nil, &requestError{http.StatusBadRequest, "the Content-Type must be application/json"}
 	}
 	st, err := s.store(r.Context(), p.At(0))
 	if err != nil {
@@ -146,11 +158,13 @@ func (s *service) answer(r *http.Request, p door.Params, serve func(*call) error
 	return c.out, err
 }
 
-// echo gives the request's identifier back, as the protocol demands.
-func echo(w http.ResponseWriter, r *http.Request) {
+// echoRequestID copies the request's identifier into the response, as the
+// protocol requires.
+func echoRequestID(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header["X-Request-Id"]; len(id) > 0 {
 		w.Header()["X-Request-Id"] = id[:1]
 	}
 }
 
+// jsonType is the Content-Type header of a JSON response.
 var jsonType = []string{"application/json"}

@@ -13,26 +13,26 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 )
 
-// quiet is an answer that nobody reads.
-type quiet struct {
+// discard is a ResponseWriter that keeps only the status and the length.
+type discard struct {
 	header http.Header
 	status int
 	n      int
 }
 
-func (q *quiet) Header() http.Header         { return q.header }
-func (q *quiet) WriteHeader(status int)      { q.status = status }
-func (q *quiet) Write(p []byte) (int, error) { q.n += len(p); return len(p), nil }
+func (q *discard) Header() http.Header         { return q.header }
+func (q *discard) WriteHeader(status int)      { q.status = status }
+func (q *discard) Write(p []byte) (int, error) { q.n += len(p); return len(p), nil }
 
-// replay answers one request again and again, as a connection does that is kept
-// open: the header maps are used again.
+// replay sends the same request repeatedly, like a kept-open connection: the
+// header maps are reused.
 func replay(b *testing.B, h http.Handler, path, body string) {
 	b.Helper()
 	r := httptest.NewRequest("POST", path, nil)
 	r.Header.Set("Content-Type", "application/json")
 	in := bytes.NewReader([]byte(body))
 	r.Body, r.ContentLength = io.NopCloser(in), int64(len(body))
-	w := &quiet{header: http.Header{}}
+	w := &discard{header: http.Header{}}
 	b.ReportAllocs()
 	before, n := processTime(b), 0
 	for b.Loop() {
@@ -47,8 +47,8 @@ func replay(b *testing.B, h http.Handler, path, body string) {
 	b.ReportMetric(float64((processTime(b)-before).Nanoseconds())/float64(n), "cpu-ns")
 }
 
-// processTime is the processor time that the process has taken: the steadier
-// measure where others use the machine.
+// processTime returns the processor time that the process used. Other load on
+// the machine changes it less than the elapsed time.
 func processTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

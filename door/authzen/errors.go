@@ -11,16 +11,17 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// refusal is a request that gets no decision: an HTTP status and a sentence.
-type refusal struct {
+// requestError is an error of the door itself.
+type requestError struct {
+	// status is the HTTP status, and text the response's body.
 	status int
 	text   string
 }
 
-func (r *refusal) Error() string { return r.text }
+func (e *requestError) Error() string { return e.text }
 
-// statuses is what the engine's kinds of errors are over HTTP, the first match
-// counting. What is not in it is the server's own failure.
+// statuses maps the kinds of errors to HTTP statuses. The first kind that
+// matches counts. An error of any other kind is an internal error.
 var statuses = [...]struct {
 	kind   error
 	status int
@@ -43,12 +44,12 @@ var statuses = [...]struct {
 	{jsonread.ErrSyntax, http.StatusBadRequest},
 }
 
-// describe says an error's status and what may be told of it. What went wrong
-// inside is not told.
+// describe returns the HTTP status and the text of an error. The text of an
+// internal error is not sent, because it could contain data.
 func describe(err error) (status int, text string) {
-	var own *refusal
-	if errors.As(err, &own) {
-		return own.status, own.text
+	var invalid *requestError
+	if errors.As(err, &invalid) {
+		return invalid.status, invalid.text
 	}
 	var refused *door.Refusal
 	if errors.As(err, &refused) {
@@ -62,7 +63,8 @@ func describe(err error) (status int, text string) {
 	return http.StatusInternalServerError, "the server failed"
 }
 
-// reason is an error's text without where in the engine it happened.
+// reason returns the text of err without the engine's prefix, which names the
+// operation and the store.
 func reason(err error) string {
 	var e *ostiary.Error
 	if !errors.As(err, &e) {
@@ -74,12 +76,14 @@ func reason(err error) string {
 	return e.Kind.Error()
 }
 
-func fail(w http.ResponseWriter, err error) {
+// writeError writes err as the response.
+func writeError(w http.ResponseWriter, err error) {
 	status, text := describe(err)
-	tell(w, status, text)
+	writeText(w, status, text)
 }
 
-func tell(w http.ResponseWriter, status int, text string) {
+// writeText writes a response of plain text.
+func writeText(w http.ResponseWriter, status int, text string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -88,17 +92,19 @@ func tell(w http.ResponseWriter, status int, text string) {
 	w.Write([]byte(text))
 }
 
-func missing(w http.ResponseWriter, r *http.Request, methods []string) {
-	echo(w, r)
+// serveMissing is [door.Door.Missing].
+func serveMissing(w http.ResponseWriter, r *http.Request, methods []string) {
+	echoRequestID(w, r)
 	if len(methods) == 0 {
-		tell(w, http.StatusNotFound, "there is no such endpoint")
+		writeText(w, http.StatusNotFound, "there is no such endpoint")
 		return
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	tell(w, http.StatusMethodNotAllowed, "the method must be "+strings.Join(methods, " or "))
+	writeText(w, http.StatusMethodNotAllowed, "the method must be "+strings.Join(methods, " or "))
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
-	echo(w, r)
-	tell(w, why.Status(), why.Error())
+// serveRefusal is [door.Door.Refuse].
+func serveRefusal(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
+	echoRequestID(w, r)
+	writeText(w, why.Status(), why.Error())
 }

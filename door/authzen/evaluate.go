@@ -11,35 +11,37 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// evaluation answers one question.
-func (c *call) evaluation() error {
+// serveEvaluation serves the access evaluation API.
+func (c *call) serveEvaluation() error {
 	var e evaluation
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
-		if !e.member(r) {
+		if !e.readMember(r.Name(), r) {
 			r.Skip()
 		}
 	}
 	if err := r.End(); err != nil {
 		return err
 	}
-	return c.one(&e)
+	return c.decide(&e)
 }
 
-func (c *call) one(e *evaluation) error {
-	if err := e.complete(whole); err != nil {
+// decide writes the decision of one evaluation.
+func (c *call) decide(e *evaluation) error {
+	if err := e.checkParts(evaluationParts); err != nil {
 		return err
 	}
-	result, err := c.store.Check(c.ctx, e.check(c.unsent))
+	result, err := c.store.Check(c.ctx, e.check(c.emptyParams))
 	c.out, err = appendDecision(c.out, result, err)
 	return err
 }
 
-// appendDecision writes a decision. What the schema does not know is denied,
-// saying so; what reached a bound is no decision.
+// appendDecision appends the decision of a check with the result r and err. An
+// unknown type or action is denied with an error in the context. An undecided
+// check is denied with a reason, but it is an error if it reached a bound.
 func appendDecision(out []byte, r ostiary.CheckResult, err error) ([]byte, error) {
-	if unknownName(err) {
-		return appendError(out, http.StatusNotFound, text(err)), nil
+	if isUnknownName(err) {
+		return appendError(out, http.StatusNotFound, errorText(err)), nil
 	}
 	if err != nil {
 		return out, err
@@ -50,28 +52,31 @@ func appendDecision(out []byte, r ostiary.CheckResult, err error) ([]byte, error
 	case r.Decision == expr.False:
 		return append(out, `{"decision":false}`...), nil
 	case r.Reasons != nil && r.Reasons.Bound != "":
-		return out, &refusal{http.StatusInternalServerError, "undecided: the bound on " + r.Reasons.Bound + " was reached"}
+		return out, &requestError{http.StatusInternalServerError, "undecided: the evaluation reached the bound on " + r.Reasons.Bound}
 	}
 	out = append(out, `{"decision":false,"context":`...)
 	return append(appendReasons(out, r.Reasons), '}'), nil
 }
 
-func unknownName(err error) bool {
+// isUnknownName reports whether the schema lacks the type or relation of a
+// request.
+func isUnknownName(err error) bool {
 	return errors.Is(err, ostiary.ErrNoType) || errors.Is(err, ostiary.ErrNoRelation)
 }
 
-func text(err error) string { _, s := describe(err); return s }
+// errorText returns the text of an error for a client.
+func errorText(err error) string { _, text := describe(err); return text }
 
-// appendReasons says why a question is undecided.
-func appendReasons(out []byte, why *eval.Reasons) []byte {
+// appendReasons appends why a check is undecided.
+func appendReasons(out []byte, reasons *eval.Reasons) []byte {
 	out = append(out, `{"reason":`...)
-	if why == nil {
+	if reasons == nil {
 		return append(out, `"undecided"}`...)
 	}
-	out = jsonread.AppendString(out, why.String())
-	if len(why.Missing) > 0 {
+	out = jsonread.AppendString(out, reasons.String())
+	if len(reasons.Missing) > 0 {
 		out = append(out, `,"missing":[`...)
-		for i, name := range why.Missing {
+		for i, name := range reasons.Missing {
 			if i > 0 {
 				out = append(out, ',')
 			}
@@ -82,7 +87,7 @@ func appendReasons(out []byte, why *eval.Reasons) []byte {
 	return append(out, '}')
 }
 
-// appendError writes the denial that stands for an error of one item.
+// appendError appends a denial for an item that failed.
 func appendError(out []byte, status int, text string) []byte {
 	out = append(out, `{"decision":false,"context":{"error":{"status":`...)
 	out = strconv.AppendInt(out, int64(status), 10)
@@ -90,29 +95,33 @@ func appendError(out []byte, status int, text string) []byte {
 	return append(jsonread.AppendString(out, text), "}}}"...)
 }
 
-// The semantics of evaluations.
+// The values of evaluations_semantic.
 const (
-	executeAll         = "execute_all"
-	denyOnFirstDeny    = "deny_on_first_deny"
+	// executeAll decides all items.
+	executeAll = "execute_all"
+	// denyOnFirstDeny stops after the first denial.
+	denyOnFirstDeny = "deny_on_first_deny"
+	// permitOnFirstAllow stops after the first permit.
 	permitOnFirstAllow = "permit_on_first_permit"
 )
 
-// evaluationsMax bounds the items that are read; the engine's own bound on a
-// batch may be lower.
+// evaluationsMax bounds the items of a request. The engine's bound on a batch
+// may be lower.
 const evaluationsMax = 100_000
 
-// evaluations answers several questions, all at one revision.
-func (c *call) evaluations() error {
+// serveEvaluations serves the access evaluations API, with one revision for all
+// items. A request without items is a single evaluation.
+func (c *call) serveEvaluations() error {
 	var top evaluation
 	var items []evaluation
-	var given [][4]bool
+	var present [][4]bool
 	semantic := executeAll
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch {
-		case top.member(r):
+		case top.readMember(r.Name(), r):
 		case string(r.Name()) == "evaluations":
-			items, given = readItems(r)
+			items, present = readItems(r)
 		case string(r.Name()) == "options":
 			semantic = readSemantic(r)
 		default:
@@ -123,14 +132,15 @@ func (c *call) evaluations() error {
 		return err
 	}
 	if len(items) == 0 {
-		return c.one(&top)
+		return c.decide(&top)
 	}
 	for i := range items {
-		items[i].inherit(&top, given[i])
+		items[i].inherit(&top, present[i])
 	}
-	return c.many(items, semantic)
+	return c.decideAll(items, semantic)
 }
 
+// readSemantic reads the options of a request.
 func readSemantic(r *jsonread.Reader) string {
 	semantic := executeAll
 	for r.Object(); r.Field(); {
@@ -141,55 +151,56 @@ func readSemantic(r *jsonread.Reader) string {
 		switch semantic = r.String(); semantic {
 		case executeAll, denyOnFirstDeny, permitOnFirstAllow:
 		default:
-			r.Fail("not one of " + executeAll + ", " + denyOnFirstDeny + ", " + permitOnFirstAllow)
+			r.Fail("expected one of " + executeAll + ", " + denyOnFirstDeny + ", " + permitOnFirstAllow)
 		}
 	}
 	return semantic
 }
 
-// readItems reads the items, and which members each of them has.
-func readItems(r *jsonread.Reader) (items []evaluation, given [][4]bool) {
+// readItems reads the items. For each item, present has the members that it
+// contains: subject, action, resource and context.
+func readItems(r *jsonread.Reader) (items []evaluation, present [][4]bool) {
 	for r.Array(); r.Item(); {
 		if len(items) == evaluationsMax {
 			r.Fail("more than " + strconv.Itoa(evaluationsMax) + " evaluations")
 			break
 		}
 		var e evaluation
-		var has [4]bool
 		for r.Object(); r.Field(); {
-			if !e.member(r) {
+			if !e.readMember(r.Name(), r) {
 				r.Skip()
 			}
 		}
-		has[0], has[1], has[2], has[3] = e.subject.there, e.action.there, e.resource.there, e.context != nil
-		items, given = append(items, e), append(given, has)
+		items = append(items, e)
+		present = append(present, [4]bool{e.subject.present, e.action.present, e.resource.present, e.context != nil})
 	}
-	return items, given
+	return items, present
 }
 
-// inherit takes from the top level, whole, what an item leaves out.
-func (e *evaluation) inherit(top *evaluation, has [4]bool) {
-	if !has[0] {
+// inherit copies the members that an item lacks from the top level.
+func (e *evaluation) inherit(top *evaluation, present [4]bool) {
+	if !present[0] {
 		e.subject = top.subject
 	}
-	if !has[1] {
+	if !present[1] {
 		e.action = top.action
 	}
-	if !has[2] {
+	if !present[2] {
 		e.resource = top.resource
 	}
-	if !has[3] {
+	if !present[3] {
 		e.context = top.context
 	}
 }
 
-// many answers items. One that fails is denied, saying why.
-func (c *call) many(items []evaluation, semantic string) error {
+// decideAll writes the decisions of all items. An item that fails is denied with
+// an error in the context.
+func (c *call) decideAll(items []evaluation, semantic string) error {
 	requests := make([]ostiary.CheckRequest, 0, len(items))
-	wrong := make([]error, len(items))
+	invalid := make([]error, len(items))
 	for i := range items {
-		if wrong[i] = items[i].complete(whole); wrong[i] == nil {
-			requests = append(requests, items[i].check(c.unsent))
+		if invalid[i] = items[i].checkParts(evaluationParts); invalid[i] == nil {
+			requests = append(requests, items[i].check(c.emptyParams))
 		}
 	}
 	results, err := c.store.CheckMany(c.ctx, requests, ostiary.MinimizeLatency())
@@ -202,14 +213,14 @@ func (c *call) many(items []evaluation, semantic string) error {
 			c.out = append(c.out, ',')
 		}
 		allowed := false
-		if err := wrong[i]; err != nil {
+		if err := invalid[i]; err != nil {
 			c.out = appendError(c.out, http.StatusBadRequest, err.Error())
 		} else {
 			allowed = results[0].Allowed()
-			from := len(c.out)
+			start := len(c.out)
 			if c.out, err = appendDecision(c.out, results[0], results[0].Err); err != nil {
 				status, text := describe(err)
-				c.out = appendError(c.out[:from], status, text)
+				c.out = appendError(c.out[:start], status, text)
 			}
 			results = results[1:]
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// world is a door over a store that was filled from a file's model and tuples.
+// world is a door to a store with a file's model and tuples.
 type world struct {
 	engine *ostiary.Engine
 	store  *ostiary.Store
@@ -30,6 +30,7 @@ type world struct {
 	router *door.Router
 }
 
+// open opens a world.
 func open(t testing.TB, archive *txtar.Archive) *world {
 	t.Helper()
 	ctx := context.Background()
@@ -52,6 +53,7 @@ func open(t testing.TB, archive *txtar.Archive) *world {
 	return w
 }
 
+// fill writes the model and the tuples of a file.
 func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 	t.Helper()
 	for _, f := range archive.Files {
@@ -80,7 +82,7 @@ func (w *world) fill(t testing.TB, s *ostiary.Store, archive *txtar.Archive) {
 	}
 }
 
-// ServeHTTP answers as a server without guards would.
+// ServeHTTP serves the door's routes without a server's guards.
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	var p door.Params
 	route, methods := w.router.Find(r.Method, r.URL.EscapedPath(), &p)
@@ -91,6 +93,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	route.Serve(out, r, p)
 }
 
+// post sends a request that must succeed, and decodes the response.
 func (w *world) post(t testing.TB, path string, body any, into any) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -118,7 +121,7 @@ func readFile(t testing.TB, name string) *txtar.Archive {
 	return txtar.Parse(text)
 }
 
-// entityOf reads "type:id" and the properties that may follow it.
+// entityOf parses "type:id" and, if they follow, the properties.
 func entityOf(t testing.TB, words []string) (entity map[string]any, rest []string) {
 	t.Helper()
 	typ, id, _ := strings.Cut(words[0], ":")
@@ -130,7 +133,7 @@ func entityOf(t testing.TB, words []string) (entity map[string]any, rest []strin
 	return entity, words[1:]
 }
 
-// TestInterop asks every question of the public interop's scenarios.
+// TestInterop checks every question of the public interop scenarios.
 func TestInterop(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/interop/*.txt")
@@ -144,7 +147,7 @@ func TestInterop(t *testing.T) {
 			w := open(t, archive)
 			n := 0
 			for line := range strings.Lines(string(archive.Files[len(archive.Files)-1].Data)) {
-				w.question(t, strings.TrimSpace(line))
+				w.check(t, strings.TrimSpace(line))
 				n++
 			}
 			t.Logf("%d questions", n)
@@ -152,7 +155,8 @@ func TestInterop(t *testing.T) {
 	}
 }
 
-func (w *world) question(t *testing.T, line string) {
+// check sends the request of one line and compares the results.
+func (w *world) check(t *testing.T, line string) {
 	t.Helper()
 	left, right, ok := strings.Cut(line, " = ")
 	if !ok {
@@ -162,11 +166,11 @@ func (w *world) question(t *testing.T, line string) {
 	var got []string
 	switch words[0] {
 	case "evaluate":
-		var answer struct{ Decision bool }
+		var response struct{ Decision bool }
 		subject, _ := entityOf(t, words[1:2])
 		resource, _ := entityOf(t, words[3:])
-		w.post(t, "/access/v1/evaluation", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "resource": resource}, &answer)
-		got = []string{map[bool]string{true: "true", false: "false"}[answer.Decision]}
+		w.post(t, "/access/v1/evaluation", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "resource": resource}, &response)
+		got = []string{map[bool]string{true: "true", false: "false"}[response.Decision]}
 	case "evaluations":
 		subject, _ := entityOf(t, words[1:2])
 		var items []any
@@ -175,9 +179,9 @@ func (w *world) question(t *testing.T, line string) {
 			resource, rest = entityOf(t, rest)
 			items = append(items, map[string]any{"resource": resource})
 		}
-		var answer struct{ Evaluations []struct{ Decision bool } }
-		w.post(t, "/authzen/interop/access/v1/evaluations", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "evaluations": items}, &answer)
-		for _, e := range answer.Evaluations {
+		var response struct{ Evaluations []struct{ Decision bool } }
+		w.post(t, "/authzen/interop/access/v1/evaluations", map[string]any{"subject": subject, "action": map[string]any{"name": words[2]}, "evaluations": items}, &response)
+		for _, e := range response.Evaluations {
 			got = append(got, map[bool]string{true: "true", false: "false"}[e.Decision])
 		}
 	default:
@@ -190,7 +194,8 @@ func (w *world) question(t *testing.T, line string) {
 	}
 }
 
-// search asks for one of subject, resource and action, two results a page.
+// search sends a search for subjects, resources or actions, with two results
+// per page, and returns all results.
 func (w *world) search(t *testing.T, words []string) (got []string) {
 	t.Helper()
 	request := map[string]any{}
@@ -208,26 +213,27 @@ func (w *world) search(t *testing.T, words []string) (got []string) {
 	page := map[string]any{"limit": 2}
 	request["page"] = page
 	for {
-		var answer struct {
+		var response struct {
 			Page struct {
 				Next  string `json:"next_token"`
 				Count int
 			}
 			Results []struct{ Type, ID, Name string }
 		}
-		w.post(t, "/access/v1/search/"+words[0], request, &answer)
-		if len(answer.Results) > 2 || len(answer.Results) != answer.Page.Count {
-			t.Fatalf("%v: %+v", request, answer)
+		w.post(t, "/access/v1/search/"+words[0], request, &response)
+		if len(response.Results) > 2 || len(response.Results) != response.Page.Count {
+			t.Fatalf("%v: %+v", request, response)
 		}
-		for _, r := range answer.Results {
+		for _, r := range response.Results {
 			got = append(got, r.ID+r.Name)
 		}
-		if page["token"] = answer.Page.Next; answer.Page.Next == "" {
+		if page["token"] = response.Page.Next; response.Page.Next == "" {
 			return got
 		}
 	}
 }
 
+// send posts a body and returns the response.
 func send(t testing.TB, h http.Handler, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))

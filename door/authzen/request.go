@@ -10,29 +10,35 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// entity is a subject or a resource.
+// entity is a subject or a resource of a request.
 type entity struct {
-	Type, ID       string
-	properties     map[string]any
-	there, id, typ bool
+	Type, ID   string
+	properties map[string]any
+	// present, hasType and hasID are true if the request has the entity, its
+	// type and its id. Any string is a valid id, including "".
+	present, hasType, hasID bool
 }
 
+// action is the action of a request.
 type action struct {
-	name        string
-	properties  map[string]any
-	there, said bool
+	name       string
+	properties map[string]any
+	// present and hasName are true if the request has the action and its name.
+	present, hasName bool
 }
 
-// evaluation is one question as it was sent.
+// evaluation is a question of a request: may subject do action to resource?
 type evaluation struct {
 	subject, resource entity
 	action            action
-	context           map[string]any
+	// context is nil if the request has none.
+	context map[string]any
 }
 
-// member reads one member of an evaluation; false is one that it does not know.
-func (e *evaluation) member(r *jsonread.Reader) bool {
-	switch string(r.Name()) {
+// readMember reads the member of the given name. It returns false, without
+// reading, if an evaluation has no such member.
+func (e *evaluation) readMember(name []byte, r *jsonread.Reader) bool {
+	switch string(name) {
 	case "subject":
 		e.subject = readEntity(r)
 	case "resource":
@@ -47,14 +53,15 @@ func (e *evaluation) member(r *jsonread.Reader) bool {
 	return true
 }
 
+// readEntity reads a subject or a resource.
 func readEntity(r *jsonread.Reader) (e entity) {
-	e.there = true
+	e.present = true
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "type":
-			e.Type, e.typ = r.String(), true
+			e.Type, e.hasType = r.String(), true
 		case "id":
-			e.ID, e.id = r.String(), true
+			e.ID, e.hasID = r.String(), true
 		case "properties":
 			e.properties = r.Values()
 		default:
@@ -64,12 +71,13 @@ func readEntity(r *jsonread.Reader) (e entity) {
 	return e
 }
 
+// readAction reads an action.
 func readAction(r *jsonread.Reader) (a action) {
-	a.there = true
+	a.present = true
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "name":
-			a.name, a.said = r.String(), true
+			a.name, a.hasName = r.String(), true
 		case "properties":
 			a.properties = r.Values()
 		default:
@@ -79,50 +87,52 @@ func readAction(r *jsonread.Reader) (a action) {
 	return a
 }
 
-// needs says which parts a request must have.
-type needs struct{ subjectID, resourceID, action bool }
+// requiredParts are the parts that a request must have, besides the types of
+// the subject and the resource.
+type requiredParts struct{ subjectID, resourceID, action bool }
 
-// whole is what an evaluation needs.
-var whole = needs{true, true, true}
+// evaluationParts are the required parts of an evaluation.
+var evaluationParts = requiredParts{true, true, true}
 
-func (e *evaluation) complete(n needs) error {
-	lacks := ""
+// checkParts returns an error that names the first missing part.
+func (e *evaluation) checkParts(n requiredParts) error {
+	missing := ""
 	switch {
-	case !e.subject.there:
-		lacks = "subject"
-	case !e.subject.typ:
-		lacks = "subject.type"
-	case n.subjectID && !e.subject.id:
-		lacks = "subject.id"
-	case n.action && !e.action.there:
-		lacks = "action"
-	case n.action && !e.action.said:
-		lacks = "action.name"
-	case !e.resource.there:
-		lacks = "resource"
-	case !e.resource.typ:
-		lacks = "resource.type"
-	case n.resourceID && !e.resource.id:
-		lacks = "resource.id"
+	case !e.subject.present:
+		missing = "subject"
+	case !e.subject.hasType:
+		missing = "subject.type"
+	case n.subjectID && !e.subject.hasID:
+		missing = "subject.id"
+	case n.action && !e.action.present:
+		missing = "action"
+	case n.action && !e.action.hasName:
+		missing = "action.name"
+	case !e.resource.present:
+		missing = "resource"
+	case !e.resource.hasType:
+		missing = "resource.type"
+	case n.resourceID && !e.resource.hasID:
+		missing = "resource.id"
 	default:
 		return nil
 	}
-	return &refusal{http.StatusBadRequest, lacks + " is missing"}
+	return &requestError{http.StatusBadRequest, missing + " is missing"}
 }
 
-// The parameters that hold the properties of what a request names. They are
-// always there, and nothing else in a request can be them.
+// Condition parameters with the properties of the subject, the resource and the
+// action. They always exist, and a request's context cannot replace them.
 const (
 	subjectParam  = "subject"
 	resourceParam = "resource"
 	actionParam   = "action"
 )
 
-// values are the parameters that the request's conditions may have. They are
-// only read: unsent are those of a request that sends none.
-func (e *evaluation) values(unsent expr.Values) expr.Values {
+// params returns the condition parameters of the request. The result is
+// read-only, because it is the shared value empty if the request has no properties and no context.
+func (e *evaluation) params(empty expr.Values) expr.Values {
 	if e.context == nil && e.subject.properties == nil && e.resource.properties == nil && e.action.properties == nil {
-		return unsent
+		return empty
 	}
 	out := make(expr.Values, len(e.context)+3)
 	maps.Copy(out, e.context)
@@ -138,13 +148,14 @@ func (e *evaluation) values(unsent expr.Values) expr.Values {
 	return out
 }
 
-// unsentValues are the parameters of a request that sends none.
-func unsentValues() expr.Values {
+// emptyParams returns the parameters of a request without properties and
+// context.
+func emptyParams() expr.Values {
 	return expr.Values{subjectParam: map[string]any{}, resourceParam: map[string]any{}, actionParam: map[string]any{}}
 }
 
-// check is the question in the engine's words.
-func (e *evaluation) check(unsent expr.Values) ostiary.CheckRequest {
+// check translates the evaluation.
+func (e *evaluation) check(empty expr.Values) ostiary.CheckRequest {
 	return ostiary.CheckRequest{Object: rel.Object{Type: e.resource.Type, ID: e.resource.ID}, Relation: e.action.name,
-		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, QueryOptions: ostiary.QueryOptions{Context: e.values(unsent)}}
+		Subject: rel.Subject{Type: e.subject.Type, ID: e.subject.ID}, QueryOptions: ostiary.QueryOptions{Context: e.params(empty)}}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/ostiary/ostiary/door/doortest"
 )
 
-// TestScripts plays what clients send, right and wrong, against the fixture of
-// the certification scenario.
+// TestScripts plays the scripts against the data of the certification scenario.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door {
@@ -25,31 +24,31 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestStores holds what a path without a store means.
+// TestStores checks which store a path without one uses.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	w := open(t, readFile(t, "testdata/certification.txt"))
-	ask := func() int {
+	evaluate := func() int {
 		rec := send(t, w, "/access/v1/evaluation", `{"subject":{"type":"user","id":"alice"},"action":{"name":"read"},"resource":{"type":"record","id":"record-1"}}`)
 		return rec.Code
 	}
-	if got := ask(); got != http.StatusOK {
+	if got := evaluate(); got != http.StatusOK {
 		t.Error(got)
 	}
 	second, err := w.engine.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "second"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(); got != http.StatusBadRequest {
+	if got := evaluate(); got != http.StatusBadRequest {
 		t.Errorf("with two stores: %d", got)
 	}
 	if err := w.engine.UpdateStore(context.Background(), second.ID(), "second", map[string]string{authzen.Name: "default"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(); got != http.StatusBadRequest {
-		t.Errorf("a default without schema: %d", got)
+	if got := evaluate(); got != http.StatusBadRequest {
+		t.Errorf("the default store has no schema: %d", got)
 	}
 	if _, err := authzen.New(w.engine, authzen.Options{URL: "https://pdp.example.com/"}); err == nil {
-		t.Error("a URL with a slash at its end")
+		t.Error("a URL with a slash at the end is accepted")
 	}
 }

@@ -14,38 +14,46 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// search is a search as it was sent.
+// search is a decoded search.
 type search struct {
 	evaluation
-	token string
+	// cursor is the engine's cursor from page.token; "" starts at the beginning.
+	cursor string
+	// limit bounds the results of the page.
 	limit int
+	// paged is true if the request has a page.
 	paged bool
-	// digest is of everything but the token: a token goes on with its own search.
+	// digest identifies the request without its token. A token contains it, so
+	// that a token of another search is rejected.
 	digest string
 }
 
-// limitDefault is how many results a page has that asks for no other number,
-// limitMax the most it may ask for.
 const (
+	// limitDefault is the page size if the request sets none.
 	limitDefault = 1000
-	limitMax     = 10_000
+	// limitMax is the largest page size. A larger one is reduced to it.
+	limitMax = 10_000
 )
 
-func (c *call) search(n needs) (q search, err error) {
+// readSearch decodes a search and checks that it has the required parts.
+func (c *call) readSearch(n requiredParts) (q search, err error) {
 	digest := sha256.New()
 	r := jsonread.New(c.body)
 	q.limit = limitDefault
+	token := ""
 	for r.Object(); r.Field(); {
 		switch name := string(r.Name()); name {
 		case "page":
-			q.page(r)
+			token = q.readPage(r)
 		default:
 			raw := r.Raw()
 			digest.Write(strconv.AppendInt(nil, int64(len(raw)), 10))
 			digest.Write([]byte(name))
 			digest.Write(raw)
 			in := jsonread.New(raw)
-			q.part(in, name)
+			if !q.readMember([]byte(name), in) {
+				in.Skip()
+			}
 			if err := in.End(); err != nil {
 				r.Fail(err.Error())
 			}
@@ -56,31 +64,19 @@ func (c *call) search(n needs) (q search, err error) {
 	}
 	digest.Write(strconv.AppendInt(nil, int64(q.limit), 10))
 	q.digest = base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:9])
-	return q, q.complete(n)
-}
-
-// part reads a member whose text was taken out already.
-func (q *search) part(r *jsonread.Reader, name string) {
-	switch name {
-	case "subject":
-		q.subject = readEntity(r)
-	case "resource":
-		q.resource = readEntity(r)
-	case "action":
-		q.action = readAction(r)
-	case "context":
-		q.context = r.Values()
-	default:
-		r.Skip()
+	if err := q.checkParts(n); err != nil {
+		return q, err
 	}
+	return q, q.setCursor(token)
 }
 
-func (q *search) page(r *jsonread.Reader) {
+// readPage reads the page of a request and returns its token.
+func (q *search) readPage(r *jsonread.Reader) (token string) {
 	q.paged = true
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "token":
-			q.token = r.String()
+			token = r.String()
 		case "limit":
 			if q.limit = int(r.Int(0, 1<<31)); q.limit == 0 {
 				q.limit = limitDefault
@@ -90,35 +86,39 @@ func (q *search) page(r *jsonread.Reader) {
 			r.Skip()
 		}
 	}
+	return token
 }
 
-// cursor takes the engine's cursor out of a token, which must be one of this
-// search.
-func (q *search) cursor() (string, error) {
-	if q.token == "" {
-		return "", nil
+// setCursor sets the cursor from a token. It fails if the token belongs to
+// another search.
+func (q *search) setCursor(token string) error {
+	if token == "" {
+		return nil
 	}
-	digest, cursor, ok := strings.Cut(q.token, ".")
+	digest, cursor, ok := strings.Cut(token, ".")
 	if !ok || digest != q.digest || cursor == "" {
-		return "", &refusal{http.StatusBadRequest, "page.token is not one of this search"}
+		return &requestError{http.StatusBadRequest, "page.token does not belong to this search"}
 	}
-	return cursor, nil
+	q.cursor = cursor
+	return nil
 }
 
-func (q *search) next(cursor string) string {
+// nextToken returns the token for the engine's cursor of the next page; "" for
+// "".
+func (q *search) nextToken(cursor string) string {
 	if cursor == "" {
 		return ""
 	}
 	return q.digest + "." + cursor
 }
 
-// start writes what stands before the results: the page, where one was asked
-// for or the results go on.
-func (c *call) start(q *search, next string, count int) {
+// writeStart writes the response up to the results. It includes the page if the
+// request has one or if more results follow.
+func (c *call) writeStart(q *search, next string, count int) {
 	c.out = append(c.out, '{')
 	if q.paged || next != "" {
 		c.out = append(c.out, `"page":{"next_token":`...)
-		c.out = jsonread.AppendString(c.out, q.next(next))
+		c.out = jsonread.AppendString(c.out, q.nextToken(next))
 		c.out = append(c.out, `,"count":`...)
 		c.out = strconv.AppendInt(c.out, int64(count), 10)
 		c.out = append(c.out, "},"...)
@@ -126,7 +126,8 @@ func (c *call) start(q *search, next string, count int) {
 	c.out = append(c.out, `"results":[`...)
 }
 
-func (c *call) entities(typ string, ids []string) {
+// writeEntities writes the results of a search for subjects or resources.
+func (c *call) writeEntities(typ string, ids []string) {
 	for i, id := range ids {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -139,22 +140,26 @@ func (c *call) entities(typ string, ids []string) {
 	c.out = append(c.out, ']')
 }
 
-// notes are what a list could not say in its results, as the answer's context.
-type notes struct {
-	everybody bool
-	except    []string
+// searchContext is the context of a search's response.
+type searchContext struct {
+	// everyone is true if all subjects of the type are allowed, except for those
+	// in except.
+	everyone bool
+	except   []string
+	// undecided is the number of candidates that could not be decided, and
+	// reasons the reasons for one of them.
 	undecided int
 	reasons   *eval.Reasons
 }
 
-// finish writes the notes, if there are any, and ends the answer.
-func (c *call) finish(n notes) {
-	if !n.everybody && n.undecided == 0 {
+// writeEnd writes the context, unless it is empty, and ends the response.
+func (c *call) writeEnd(n searchContext) {
+	if !n.everyone && n.undecided == 0 {
 		c.out = append(c.out, '}')
 		return
 	}
 	c.out = append(c.out, `,"context":{`...)
-	if n.everybody {
+	if n.everyone {
 		c.out = append(c.out, `"everybody":true,"except":[`...)
 		for i, id := range n.except {
 			if i > 0 {
@@ -165,7 +170,7 @@ func (c *call) finish(n notes) {
 		c.out = append(c.out, ']')
 	}
 	if n.undecided > 0 {
-		if n.everybody {
+		if n.everyone {
 			c.out = append(c.out, ',')
 		}
 		c.out = append(c.out, `"undecided":`...)
@@ -176,116 +181,108 @@ func (c *call) finish(n notes) {
 	c.out = append(c.out, "}}"...)
 }
 
-// unknown answers a search for what the schema does not know: nothing is
-// allowed.
-func (c *call) unknown(err error) error {
-	if !unknownName(err) {
+// writeUnknownName writes an empty response with an error in the context, if err
+// says that the schema lacks the type or action. It returns any other error.
+func (c *call) writeUnknownName(err error) error {
+	if !isUnknownName(err) {
 		return err
 	}
 	c.out = append(c.out, `{"results":[],"context":{"error":{"status":404,"message":`...)
-	c.out = append(jsonread.AppendString(c.out, text(err)), "}}}"...)
+	c.out = append(jsonread.AppendString(c.out, errorText(err)), "}}}"...)
 	return nil
 }
 
-func cut(bound string) error {
+// boundError returns an error if a search reached a bound.
+func boundError(bound string) error {
 	if bound == "" {
 		return nil
 	}
-	return &refusal{http.StatusInternalServerError, "the search was cut: the bound on " + bound + " was reached"}
+	return &requestError{http.StatusInternalServerError, "the search is incomplete: it reached the bound on " + bound}
 }
 
-// searchSubject lists who may do something.
-func (c *call) searchSubject() error {
-	q, err := c.search(needs{resourceID: true, action: true})
-	if err != nil {
-		return err
-	}
-	cursor, err := q.cursor()
+// serveSearchSubject serves the subject search API: who may perform an action on
+// a resource?
+func (c *call) serveSearchSubject() error {
+	q, err := c.readSearch(requiredParts{resourceID: true, action: true})
 	if err != nil {
 		return err
 	}
 	l, err := c.store.ListSubjects(c.ctx, ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
-		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: cursor, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent)}})
+		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
-		return c.unknown(err)
+		return c.writeUnknownName(err)
 	}
-	if err := cut(l.Bound); err != nil {
+	if err := boundError(l.Bound); err != nil {
 		return err
 	}
-	c.start(&q, l.Next, len(l.IDs))
-	c.entities(q.subject.Type, l.IDs)
-	n := notes{everybody: l.Wildcard == expr.True, except: l.Excluded, undecided: l.UnknownCount, reasons: l.Reasons}
+	c.writeStart(&q, l.Next, len(l.IDs))
+	c.writeEntities(q.subject.Type, l.IDs)
+	n := searchContext{everyone: l.Wildcard == expr.True, except: l.Excluded, undecided: l.UnknownCount, reasons: l.Reasons}
 	if l.Wildcard == expr.Unknown {
 		n.undecided++
 	}
-	c.finish(n)
+	c.writeEnd(n)
 	return nil
 }
 
-// searchResource lists what something may be done to.
-func (c *call) searchResource() error {
-	q, err := c.search(needs{subjectID: true, action: true})
-	if err != nil {
-		return err
-	}
-	cursor, err := q.cursor()
+// serveSearchResource serves the resource search API: on which resources may a
+// subject perform an action?
+func (c *call) serveSearchResource() error {
+	q, err := c.readSearch(requiredParts{subjectID: true, action: true})
 	if err != nil {
 		return err
 	}
 	l, err := c.store.ListObjects(c.ctx, ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
-		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: cursor, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent)}})
+		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
-		return c.unknown(err)
+		return c.writeUnknownName(err)
 	}
-	if err := cut(l.Bound); err != nil {
+	if err := boundError(l.Bound); err != nil {
 		return err
 	}
-	c.start(&q, l.Next, len(l.IDs))
-	c.entities(q.resource.Type, l.IDs)
-	c.finish(notes{undecided: l.UnknownCount, reasons: l.Reasons})
+	c.writeStart(&q, l.Next, len(l.IDs))
+	c.writeEntities(q.resource.Type, l.IDs)
+	c.writeEnd(searchContext{undecided: l.UnknownCount, reasons: l.Reasons})
 	return nil
 }
 
-// searchAction lists what may be done: the permissions of the resource's type
-// (the relations that are computed; all of them where none is).
-func (c *call) searchAction() error {
-	q, err := c.search(needs{subjectID: true, resourceID: true})
+// serveSearchAction serves the action search API: which actions may a subject
+// perform on a resource? The actions of a type are its computed relations, or
+// all its relations if none is computed.
+func (c *call) serveSearchAction() error {
+	q, err := c.readSearch(requiredParts{subjectID: true, resourceID: true})
 	if err != nil {
 		return err
 	}
-	position, err := q.cursor()
+	start, consistency, err := actionPosition(q.cursor)
 	if err != nil {
 		return err
 	}
-	from, at, err := actionPosition(position)
+	result, err := c.store.Entitlements(c.ctx, ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
+		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams), Consistency: consistency}})
 	if err != nil {
-		return err
+		return c.writeUnknownName(err)
 	}
-	got, err := c.store.Entitlements(c.ctx, ostiary.EntitlementsRequest{Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID},
-		Objects: []rel.Object{{Type: q.resource.Type, ID: q.resource.ID}}, Permissions: true, QueryOptions: ostiary.QueryOptions{Context: q.values(c.unsent), Consistency: at}})
-	if err != nil {
-		return c.unknown(err)
-	}
-	o := &got.Objects[0]
+	o := &result.Objects[0]
 	if o.Err != nil {
-		return c.unknown(o.Err)
+		return c.writeUnknownName(o.Err)
 	}
-	var n notes
+	var n searchContext
 	for _, u := range o.Unknown {
 		if u.Reasons != nil {
-			if err := cut(u.Reasons.Bound); err != nil {
+			if err := boundError(u.Reasons.Bound); err != nil {
 				return err
 			}
 		}
 		n.undecided, n.reasons = n.undecided+1, u.Reasons
 	}
-	names := o.Relations[min(from, len(o.Relations)):]
+	names := o.Relations[min(start, len(o.Relations)):]
 	next := ""
 	if len(names) > q.limit {
 		names = names[:q.limit]
-		next = strconv.Itoa(from+q.limit) + "." + string(got.Token)
+		next = strconv.Itoa(start+q.limit) + "." + string(result.Token)
 	}
-	c.start(&q, next, len(names))
+	c.writeStart(&q, next, len(names))
 	for i, name := range names {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -294,19 +291,19 @@ func (c *call) searchAction() error {
 		c.out = append(jsonread.AppendString(c.out, name), '}')
 	}
 	c.out = append(c.out, ']')
-	c.finish(n)
+	c.writeEnd(n)
 	return nil
 }
 
-// actionPosition reads where a page of actions begins, and at which revision:
-// later pages are of the first one's.
-func actionPosition(s string) (from int, at ostiary.Consistency, err error) {
-	if s == "" {
-		return 0, at, nil
+// actionPosition parses the cursor of a search for actions: the index of the
+// page's first action, and the revision of the first page.
+func actionPosition(cursor string) (start int, consistency ostiary.Consistency, err error) {
+	if cursor == "" {
+		return 0, consistency, nil
 	}
-	place, token, ok := strings.Cut(s, ".")
-	if from, err = strconv.Atoi(place); !ok || err != nil || from < 0 {
-		return 0, at, &refusal{http.StatusBadRequest, "page.token is malformed"}
+	index, token, ok := strings.Cut(cursor, ".")
+	if start, err = strconv.Atoi(index); !ok || err != nil || start < 0 {
+		return 0, consistency, &requestError{http.StatusBadRequest, "page.token is malformed"}
 	}
-	return from, ostiary.AtExactly(ostiary.Token(token)), nil
+	return start, ostiary.AtExactly(ostiary.Token(token)), nil
 }
