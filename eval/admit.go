@@ -7,10 +7,10 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Admit says whether a schema admits a tuple: its relation exists and is
-// assignable, and one of the type restrictions names the subject's kind with
-// the tuple's condition. The error wraps ErrTuple and says which part is not
-// admitted.
+// Admit checks that a schema admits a tuple: the relation exists and is
+// assignable, and one of its type restrictions has the kind of the tuple's
+// subject and the tuple's condition. The error wraps [ErrTuple] and describes
+// the part that is not admitted.
 func Admit(s *schema.Schema, t *rel.Tuple) error {
 	r, ok := s.Relation(t.Object.Type, t.Relation)
 	if !ok {

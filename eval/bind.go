@@ -8,73 +8,97 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Binding joins a schema to the kinds of a lineage of Readers: what is the
-// same for every question is worked out here, once. It is safe for concurrent
-// use, and good for every Reader of the lineage whose kinds are a superset of
-// the first one's.
+// Binding joins a schema to the kinds of a lineage of Readers. Everything that
+// is the same for all questions is computed once and kept here. It is safe for
+// concurrent use, and valid for every Reader of the lineage that has at least
+// the kinds of the first one.
 type Binding struct {
-	s     *schema.Schema
-	kinds []graph.Kind // by schema.KindID; 0 where the reader has no such kind
-	back  map[graph.Kind]schema.KindID
-	names words // of types: their numbers
+	// s is the schema.
+	s *schema.Schema
+	// kinds are the reader's kinds, by schema.KindID; 0 where the reader has
+	// none.
+	kinds []graph.Kind
+	// kindIDs is the reverse of kinds.
+	kindIDs map[graph.Kind]schema.KindID
+	// typeNumbers finds a type's number by its name.
+	typeNumbers nameTable
+	// types are by schema.TypeID.
 	types []typeNames
-	// anchors are, by type, the kinds that a node of the type's objects may have.
-	anchors [][]graph.Kind
-	// fails says that in a relation that the subject could have, the conditions
-	// of all usersets and arrows count (schema.Options.MissingContextFails).
-	fails  bool
-	units  []unit
-	unitOf map[*schema.Expr]int32 // operands of intersections and exclusions
-	cyclic bool                   // a relation needs the equations
-	plans  *plans                 // of lists
-	// whole says that the reader knew every kind of the schema.
-	whole bool
-	mode  Mode
+	// objectKinds are, by schema.TypeID, the kinds that a node of the type's
+	// objects may have.
+	objectKinds [][]graph.Kind
+	// missingFails is true if the conditions of all usersets and arrows count
+	// in a relation that the subject could have
+	// (schema.Options.MissingContextFails, in a schema with conditions).
+	missingFails bool
+	// certain is the same binding without missingFails; nil where that is not
+	// set. It finds the allows that missing context cannot take back.
+	certain *Binding
+	// units are what searches decide. unitOf finds those of operands.
+	units []unit
+	// unitOf has the units of operands of intersections and exclusions.
+	unitOf map[*schema.Expr]int32
+	// cyclic is true if some relation needs the equations.
+	cyclic bool
+	// plans caches the plans of lists.
+	plans *planCache
+	// complete is true if the reader knew every kind of the schema.
+	complete bool
+	// mode forces a way of evaluation, in tests.
+	mode Mode
 }
 
-// typeNames finds a type's relations and kinds without going through its name
-// again. Kinds that the reader does not know are 0.
+// typeNames finds the relations and kinds of a type.
 type typeNames struct {
-	relations   words // their numbers
+	// relations finds a relation's number by its name.
+	relations nameTable
+	// plain and wild are the kinds of the type's objects and of its wildcard.
 	plain, wild schema.KindID
-	star        graph.Kind // of wild
+	// star is the reader's kind for wild; 0 if it has none.
+	star graph.Kind
 }
 
-// words finds the number of a name among some that are known beforehand, in
-// less time than a map takes where the name is of wordBytesMax bytes or less: it
-// is compared as two numbers.
-type words struct {
-	slots []wordSlot // a power of two; at most half full
-	more  map[string]int32
+// nameTable maps names that are known beforehand to numbers. It is faster than
+// a map for names of at most nameBytesMax bytes, which are compared as two
+// numbers.
+type nameTable struct {
+	// slots are a power of two in number and at most half full.
+	slots []nameSlot
+	// overflow holds longer names, and those that found no free slot.
+	overflow map[string]int32
 }
 
-type wordSlot struct {
-	key    wordKey // length 0 is free
+// nameSlot is a name and its number.
+type nameSlot struct {
+	// key has length 0 in a free slot.
+	key    nameKey
 	number int32
 }
 
-// wordKey is a short name: no two names have the same.
-type wordKey struct {
+// nameKey is a short name as numbers. Different names have different keys.
+type nameKey struct {
 	first, last uint64
 	length      int
 }
 
 const (
-	wordBytesMax = 16
-	// wordsProbed is how many slots are looked at before the map is.
-	wordsProbed = 8
+	// nameBytesMax is the length of the longest name that a key can hold.
+	nameBytesMax = 16
+	// nameSlotsProbed is the number of slots that are looked at before the
+	// map.
+	nameSlotsProbed = 8
 )
 
-// keyOf is the key of a name of 1 to wordBytesMax bytes.
-func keyOf(s string) wordKey {
+// keyOf returns the key of a name of 1 to nameBytesMax bytes.
+func keyOf(s string) nameKey {
 	n := len(s)
 	switch {
 	case n >= 8:
-		return wordKey{eightBytes(s), eightBytes(s[n-8:]), n}
+		return nameKey{eightBytes(s), eightBytes(s[n-8:]), n}
 	case n >= 4:
-		return wordKey{uint64(fourBytes(s)), uint64(fourBytes(s[n-4:])), n}
+		return nameKey{uint64(fourBytes(s)), uint64(fourBytes(s[n-4:])), n}
 	}
-	return wordKey{uint64(s[0]) | uint64(s[n/2])<<8, uint64(s[n-1]), n}
+	return nameKey{uint64(s[0]) | uint64(s[n/2])<<8, uint64(s[n-1]), n}
 }
 
 func eightBytes(s string) uint64 {
@@ -88,40 +112,42 @@ func fourBytes(s string) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-func (k *wordKey) home() int {
+// home is the index of the slot to look at first, before it is reduced to the
+// table's size.
+func (k *nameKey) home() int {
 	h := (k.first ^ k.last<<29 ^ k.last>>35 ^ uint64(k.length)<<53) * 0x9e3779b97f4a7c15
 	return int(h >> 40)
 }
 
-func newWords(n int) words {
+func newNameTable(n int) nameTable {
 	size := 4
 	for size < 2*n {
 		size *= 2
 	}
-	return words{slots: make([]wordSlot, size)}
+	return nameTable{slots: make([]nameSlot, size)}
 }
 
-func (w *words) add(name string, number int32) {
-	if name != "" && len(name) <= wordBytesMax {
+func (w *nameTable) add(name string, number int32) {
+	if name != "" && len(name) <= nameBytesMax {
 		key := keyOf(name)
-		for i := range wordsProbed {
+		for i := range nameSlotsProbed {
 			if s := &w.slots[(key.home()+i)&(len(w.slots)-1)]; s.key.length == 0 {
-				*s = wordSlot{key, number}
+				*s = nameSlot{key, number}
 				return
 			}
 		}
 	}
-	if w.more == nil {
-		w.more = map[string]int32{}
+	if w.overflow == nil {
+		w.overflow = map[string]int32{}
 	}
-	w.more[name] = number
+	w.overflow[name] = number
 }
 
-func (w *words) find(name string) (int32, bool) {
+func (w *nameTable) find(name string) (int32, bool) {
 	slots := w.slots
-	if uint(len(name))-1 < wordBytesMax && len(slots) > 0 {
+	if uint(len(name))-1 < nameBytesMax && len(slots) > 0 {
 		key := keyOf(name)
-		for i, home := 0, key.home(); i < wordsProbed; i++ {
+		for i, home := 0, key.home(); i < nameSlotsProbed; i++ {
 			s := &slots[(home+i)&(len(slots)-1)]
 			if s.key == key {
 				return s.number, true
@@ -131,49 +157,56 @@ func (w *words) find(name string) (int32, bool) {
 			}
 		}
 	}
-	n, ok := w.more[name]
+	n, ok := w.overflow[name]
 	return n, ok
 }
 
-// Bind resolves the schema's kinds in r.
+// Bind returns the [Binding] of a schema for r and its lineage.
 func Bind(s *schema.Schema, r Reader) *Binding {
-	b := &Binding{s: s, whole: true, names: newWords(len(s.Types)), types: make([]typeNames, len(s.Types)),
-		back: make(map[graph.Kind]schema.KindID, len(s.Kinds)), kinds: make([]graph.Kind, len(s.Kinds)),
-		anchors: make([][]graph.Kind, len(s.Types)), plans: &plans{}}
+	b := &Binding{s: s, complete: true, typeNumbers: newNameTable(len(s.Types)), types: make([]typeNames, len(s.Types)),
+		kindIDs: make(map[graph.Kind]schema.KindID, len(s.Kinds)), kinds: make([]graph.Kind, len(s.Kinds)),
+		objectKinds: make([][]graph.Kind, len(s.Types)), plans: &planCache{}}
 	for i, k := range s.Kinds {
 		g, ok := r.Kind(graph.KindName{Type: k.Type, Relation: k.Relation, Wildcard: k.Wildcard})
 		if !ok {
-			b.whole = false
+			b.complete = false
 			continue
 		}
 		b.kinds[i] = g
-		b.back[g] = schema.KindID(i)
+		b.kindIDs[g] = schema.KindID(i)
 	}
 	for i := range s.Types {
 		t := &s.Types[i]
-		b.names.add(t.Name, int32(t.ID))
+		b.typeNumbers.add(t.Name, int32(t.ID))
 		b.types[t.ID] = typeNames{plain: t.Plain, wild: t.Wildcard, star: b.kinds[t.Wildcard]}
-		b.anchor(t.ID, t.Plain)
-		b.anchor(t.ID, t.Wildcard)
+		b.addObjectKind(t.ID, t.Plain)
+		b.addObjectKind(t.ID, t.Wildcard)
 	}
 	b.relationNames()
 	for i := range s.Relations {
 		if rel := &s.Relations[i]; !rel.Hidden {
-			b.anchor(rel.Type, rel.Kind)
+			b.addObjectKind(rel.Type, rel.Kind)
 		}
 	}
-	b.fails = s.Options.MissingContextFails && len(s.Conditions) > 0
-	b.unitsOf()
+	b.missingFails = s.Options.MissingContextFails && len(s.Conditions) > 0
+	b.numberUnits()
+	if b.missingFails {
+		certain := *b
+		certain.missingFails = false
+		certain.numberUnits() // routes depend on fails
+		b.certain = &certain
+	}
 	return b
 }
 
+// relationNames fills the tables of relation names.
 func (b *Binding) relationNames() {
 	count := make([]int, len(b.types))
 	for i := range b.s.Relations {
 		count[b.s.Relations[i].Type]++
 	}
 	for t, n := range count {
-		b.types[t].relations = newWords(n)
+		b.types[t].relations = newNameTable(n)
 	}
 	for i := range b.s.Relations {
 		if r := &b.s.Relations[i]; !r.Hidden {
@@ -182,15 +215,16 @@ func (b *Binding) relationNames() {
 	}
 }
 
-func (b *Binding) anchor(t schema.TypeID, k schema.KindID) {
+// addObjectKind records a kind that a type's nodes may have.
+func (b *Binding) addObjectKind(t schema.TypeID, k schema.KindID) {
 	if g := b.kinds[k]; g != 0 {
-		b.anchors[t] = append(b.anchors[t], g)
+		b.objectKinds[t] = append(b.objectKinds[t], g)
 	}
 }
 
-// deadEnds are the conditioned restrictions of an arrow's first relation that
-// lead nowhere, because the type lacks the target. With MissingContextFails
-// their tuples still count where their conditions lack context.
+// deadEnds returns the restrictions with conditions of an arrow's first
+// relation whose types lack the target. Their tuples lead nowhere. With
+// schema.Options.MissingContextFails their conditions still count.
 func deadEnds(s *schema.Schema, e *schema.Expr) []*schema.Restriction {
 	var ends []*schema.Restriction
 	all := s.Relations[e.Relation].Restrictions
@@ -211,7 +245,7 @@ func (b *Binding) Schema() *schema.Schema { return b.s }
 // if the graph did not know the kind when [Bind] was called.
 func (b *Binding) GraphKind(k schema.KindID) graph.Kind { return b.kinds[k] }
 
-// kind returns the number that the lineage gives a kind of the schema, or 0.
+// kind returns the reader's number of a kind of the schema, or 0.
 func (b *Binding) kind(k schema.KindID) graph.Kind {
 	if k < 0 {
 		return 0
@@ -219,15 +253,15 @@ func (b *Binding) kind(k schema.KindID) graph.Kind {
 	return b.kinds[k]
 }
 
-// kindID returns the schema's number for a kind, or None.
+// kindID returns the schema's number of a reader's kind, or schema.None.
 func (b *Binding) kindID(k graph.Kind) schema.KindID {
-	if id, ok := b.back[k]; ok {
+	if id, ok := b.kindIDs[k]; ok {
 		return id
 	}
 	return schema.None
 }
 
-// typeOf returns the type of a node's object, or None.
+// typeOf returns the type of the objects of a reader's kind, or schema.None.
 func (b *Binding) typeOf(k graph.Kind) schema.TypeID {
 	id := b.kindID(k)
 	if id == schema.None {
@@ -236,18 +270,18 @@ func (b *Binding) typeOf(k graph.Kind) schema.TypeID {
 	return b.typeNamed(b.s.Kinds[id].Type)
 }
 
-// typeNamed returns the number of a type, or None.
+// typeNamed returns the number of a type, or schema.None.
 func (b *Binding) typeNamed(name string) schema.TypeID {
-	if id, ok := b.names.find(name); ok {
+	if id, ok := b.typeNumbers.find(name); ok {
 		return schema.TypeID(id)
 	}
 	return schema.None
 }
 
-// bound is b, or b bound anew where r has contextual tuples of kinds that the
-// lineage did not know.
-func (b *Binding) bound(r Reader) *Binding {
-	if b.whole {
+// rebound returns b, or a new binding where r has contextual tuples of kinds
+// that the lineage does not have yet.
+func (b *Binding) rebound(r Reader) *Binding {
+	if b.complete {
 		return b
 	}
 	if _, ok := r.(*overlay); !ok {
@@ -256,9 +290,9 @@ func (b *Binding) bound(r Reader) *Binding {
 	return Bind(b.s, r).Force(b.mode)
 }
 
-// relation finds what a question asks for.
+// relation returns the number of a relation. It fails with a [NameError].
 func (b *Binding) relation(typ, name string) (schema.RelationID, error) {
-	t, ok := b.names.find(typ)
+	t, ok := b.typeNumbers.find(typ)
 	if !ok {
 		return schema.None, &NameError{ErrNoType, typ, ""}
 	}
@@ -269,11 +303,11 @@ func (b *Binding) relation(typ, name string) (schema.RelationID, error) {
 	return schema.RelationID(id), nil
 }
 
-// subjectKind is schema.SubjectKind, but "*" is an id like any other where
-// the schema says so. It returns the subject's type besides, and the kind of
-// the node that stands for it.
+// subjectKind returns a subject's kind, its type and the reader's kind of its
+// node. It is like schema.SubjectKind, but under schema.Options.StarIsOrdinary
+// "*" is an id like any other. Unknown results are schema.None, nil and 0.
 func (b *Binding) subjectKind(sub *rel.Subject) (kind schema.KindID, t *typeNames, node graph.Kind) {
-	id, ok := b.names.find(sub.Type)
+	id, ok := b.typeNumbers.find(sub.Type)
 	if !ok {
 		return schema.None, nil, 0
 	}
@@ -295,19 +329,22 @@ func (b *Binding) subjectKind(sub *rel.Subject) (kind schema.KindID, t *typeName
 	return kind, t, b.kind(kind)
 }
 
-// reaches says whether a relation need be looked at for a subject's kind. Where
-// what is looked at can tell in the answer, a wildcard's is that of its objects.
+// reaches reports whether a relation must be read for subjects of a kind. With
+// missingFails a wildcard reads what the objects of its type read.
 func (b *Binding) reaches(id schema.RelationID, k schema.KindID) bool {
-	if b.fails && k != schema.None && b.s.Kinds[k].Wildcard {
+	if b.missingFails && k != schema.None && b.s.Kinds[k].Wildcard {
 		k = b.types[b.typeNamed(b.s.Kinds[k].Type)].plain
 	}
 	return b.s.Relations[id].Reaches(k)
 }
 
-// NameError is a question about a type or relation that the schema does not
-// have. It wraps ErrNoType or ErrNoRelation.
+// NameError means that the schema lacks a type or a relation. It wraps
+// [ErrNoType] or [ErrNoRelation].
 type NameError struct {
-	Err            error
+	// Err is ErrNoType or ErrNoRelation.
+	Err error
+	// Type and Relation are the names that were not found. Relation is "" if
+	// the type is not in the schema.
 	Type, Relation string
 }
 
@@ -318,11 +355,11 @@ func (e *NameError) Error() string {
 	return e.Err.Error() + ": " + e.Type + "#" + e.Relation
 }
 
-// Unwrap returns the kind.
+// Unwrap returns Err.
 func (e *NameError) Unwrap() error { return e.Err }
 
-// Mode forces one way of evaluation where several lead to the same answer. It
-// is there for tests of exactly that.
+// Mode forces one way of evaluation where several give the same answer. Tests
+// use it to compare them.
 type Mode uint8
 
 const (
@@ -330,17 +367,22 @@ const (
 	ModeAuto Mode = iota
 	// ModeSolver builds and solves the whole system of equations.
 	ModeSolver
-	// ModeForward only walks from the object.
+	// ModeForward only searches from the object.
 	ModeForward
 	// ModeBackward prefers the walk from the subject wherever there is one.
 	ModeBackward
-	// ModeShuffled is the walk from the object, each list and operand backwards.
+	// ModeShuffled searches from the object and reads each list and operand in
+	// reverse order.
 	ModeShuffled
 )
 
-// Force returns a Binding like b that evaluates in one way only; for tests.
+// Force returns a Binding like b that evaluates in one way only. It is for
+// tests.
 func (b *Binding) Force(m Mode) *Binding {
 	f := *b
 	f.mode = m
+	if f.certain != nil {
+		f.certain = f.certain.Force(m)
+	}
 	return &f
 }

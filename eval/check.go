@@ -9,10 +9,13 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Check answers a question. Errors are about the question (ErrNoType,
-// ErrNoRelation, ErrTuple), the context's own, or the Reader's; a decision is
-// never an error. A subject that the schema does not know is no member.
-// Check is safe for concurrent use as far as r is.
+// Check answers a question. A decision is never an error. The errors are about
+// the question ([ErrNoType], [ErrNoRelation], [ErrTuple]), the context's own,
+// or the Reader's. Check is safe for concurrent use if r is.
+//
+// A search from the object decides nearly every question (see search). Where
+// the search cannot decide, the question becomes a system of equations (see
+// system).
 func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
 	id, err := b.relation(question.Object.Type, question.Relation)
 	if err != nil {
@@ -21,28 +24,32 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	if len(env.Tuples)+len(env.Attributes) != 0 && !overlaidBy(r, env) {
+	if len(env.Tuples)+len(env.Attributes) != 0 && !isOverlayOf(r, env) {
 		return b.checkOver(ctx, r, question, env)
 	}
-	var q query // on the stack, unless the equations need it
+	var q query // stays on the stack; solveEquations copies it
 	own := q.prepare(ctx, b, r, &question.Subject, env)
-	if q.b.walks(&q) {
+	if q.b.usesSearch(&q) {
 		route := q.b.route(int32(id), q.kind)
-		out := q.walked(int32(id), route, q.ends(own, route.kinds, question.Object.ID), question.Object.ID)
-		if out.truth != expr.Unknown || q.ended() {
-			return Answer{out.truth, q.bounded(), q.stats}, q.failed()
+		out := q.searchObject(int32(id), route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
+		if out.truth != expr.Unknown || q.unrecoverable() {
+			return Answer{out.truth, q.boundReasons(), q.stats}, q.failed()
 		}
 	}
 	if q.node == 0 && own != 0 {
 		q.node, _ = q.r.Node(own, q.subject.ID)
 	}
-	truth, reasons := q.solved(id, q.anchor(question.Object), question.Object)
+	n := q.anchor(question.Object)
+	truth, reasons := q.solveEquations(id, n, question.Object)
+	if truth == expr.Unknown && q.certainAllow(id, n, question.Object) {
+		truth, reasons = expr.True, nil
+	}
 	return Answer{truth, reasons, q.stats}, q.failed()
 }
 
-// checkOver is Check with what env brings laid over r.
+// checkOver answers a question that has contextual tuples or attributes.
 func (b *Binding) checkOver(ctx context.Context, r Reader, question Question, env *Env) (Answer, error) {
-	o, err := b.over(r, env)
+	o, err := b.contextualOverlay(r, env)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -51,28 +58,34 @@ func (b *Binding) checkOver(ctx context.Context, r Reader, question Question, en
 	return a, err
 }
 
-// walks says whether questions of q are walked before they are solved.
-func (b *Binding) walks(q *query) bool {
+// usesSearch reports whether a question is searched before it is solved by
+// equations.
+func (b *Binding) usesSearch(q *query) bool {
 	return b.mode != ModeSolver && !(b.s.Options.StarIsOrdinary && q.subject.ID == rel.Wildcard)
 }
 
-// ended says whether a walk met what no equations could mend: the question's
-// own bound of nodes, or an error.
-func (q *query) ended() bool { return q.over && (q.limit == q.nodesMax || q.err != nil) }
+// unrecoverable reports whether a search stopped for a reason that equations
+// cannot help with: the question's own bound of nodes, or an error.
+func (q *query) unrecoverable() bool {
+	return q.stopped && (q.nodesLimit == q.nodesMax || q.err != nil)
+}
 
-// again begins to count nodes anew, for another way of evaluation.
-func (q *query) again() { q.visited, q.limit, q.over = 0, q.nodesMax, false }
+// resetNodes starts the count of visited nodes again, for another way of
+// evaluation.
+func (q *query) resetNodes() { q.visited, q.nodesLimit, q.stopped = 0, q.nodesMax, false }
 
-// bounded is why a walk that ended early is unknown.
-func (q *query) bounded() *Reasons {
-	if !q.over {
+// boundReasons returns why a search that was stopped is unknown; nil if it was
+// not stopped.
+func (q *query) boundReasons() *Reasons {
+	if !q.stopped {
 		return nil
 	}
 	return &Reasons{Bound: BoundNodes}
 }
 
-// first finds an object's node of the first kind that it has one of.
-func (q *query) first(kinds []graph.Kind, id string) graph.Node {
+// firstNode finds an object's node of the first of kinds that has one; 0 if
+// none has.
+func (q *query) firstNode(kinds []graph.Kind, id string) graph.Node {
 	for _, k := range kinds {
 		if n, ok := q.r.Node(k, id); ok {
 			return n
@@ -81,8 +94,8 @@ func (q *query) first(kinds []graph.Kind, id string) graph.Node {
 	return 0
 }
 
-// reader is what a question is asked of: r, with the contextual tuples and
-// attributes of env before it. It fails where one of these is not admitted.
+// reader returns r with the contextual tuples and attributes of env in front
+// of it. It fails with [ErrTuple] if the schema does not admit one of them.
 func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 	if len(env.Tuples) == 0 && len(env.Attributes) == 0 {
 		return r, nil
@@ -91,66 +104,88 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 }
 
 // member answers whether the subject has a relation of an object. n is any
-// node of the object, or 0 if it has none. The answer means nothing where
-// failed returns an error.
+// node of the object, or 0 if it has none. The caller checks q.failed before
+// it uses the answer.
 func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	before := q.stats
 	a := q.decide(id, n, object)
-	q.again()
+	if a.Decision == expr.Unknown && q.certainAllow(id, n, object) {
+		a = Answer{Decision: expr.True}
+	}
+	q.resetNodes()
 	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
 	return a
 }
 
-// decide walks, and solves the equations where the walk cannot tell.
+// certainAllow reports whether an answer that is unknown under
+// schema.Options.MissingContextFails is True without that option. The option
+// only turns decisions into unknown, so such an answer is a certain allow: no
+// value of the missing context changes it.
+func (q *query) certainAllow(id schema.RelationID, n graph.Node, object rel.Object) bool {
+	b := q.b
+	if b.certain == nil || q.failed() != nil {
+		return false
+	}
+	q.b = b.certain
+	a := q.decide(id, n, object)
+	q.b = b
+	return a.Decision == expr.True
+}
+
+// decide searches, and solves the equations where the search cannot decide.
 func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
-	if q.b.walks(q) {
-		q.again()
-		out := q.walked(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
-		if out.truth != expr.Unknown || q.ended() {
-			return Answer{Decision: out.truth, Reasons: q.bounded()}
+	if q.b.usesSearch(q) {
+		q.resetNodes()
+		out := q.searchObject(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
+		if out.truth != expr.Unknown || q.unrecoverable() {
+			return Answer{Decision: out.truth, Reasons: q.boundReasons()}
 		}
 	}
-	truth, reasons := q.solved(id, n, object)
+	truth, reasons := q.solveEquations(id, n, object)
 	return Answer{Decision: truth, Reasons: reasons}
 }
 
-// solved answers by the equations.
-func (q *query) solved(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *Reasons) {
+// solveEquations decides by equations. It works on a copy of the query,
+// because the equations keep a pointer to it and q must stay on the stack.
+func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *Reasons) {
 	own := new(query)
 	*own = *q
-	a, ok := own.mixed(id, n, object)
+	a, ok := own.solveMixed(id, n, object)
 	if !ok {
-		a = own.solution(id, n, object)
+		a = own.solveAll(id, n, object)
 	}
 	q.stats, q.err = own.stats, own.err
 	return a.Decision, a.Reasons
 }
 
-// mixed answers by the equations of what stands in cycles alone, and walks
-// for all else. It returns false where that does not tell.
-func (q *query) mixed(id schema.RelationID, n graph.Node, object rel.Object) (Answer, bool) {
-	if !q.b.cyclic || !q.b.walks(q) {
+// solveMixed builds equations only for relations in cycles, and searches
+// everything outside of those cycles. It returns false where that leaves the
+// answer unknown; then solveAll decides and finds the reasons.
+func (q *query) solveMixed(id schema.RelationID, n graph.Node, object rel.Object) (Answer, bool) {
+	if !q.b.cyclic || !q.b.usesSearch(q) {
 		return Answer{}, false
 	}
-	q.again()
+	q.resetNodes()
 	s := q.newSystem(id, n, object.ID)
-	s.walks = true
+	s.mixed = true
 	defer s.release()
 	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
-	q.release()
+	q.releaseScratch()
 	if !ok {
 		return Answer{}, false
 	}
 	return Answer{Decision: s.truth(s.root())}, true
 }
 
-func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) Answer {
-	s := q.solve(id, n, object)
+// solveAll decides by the equations of everything that the question depends
+// on.
+func (q *query) solveAll(id schema.RelationID, n graph.Node, object rel.Object) Answer {
+	s := q.buildAndSolve(id, n, object)
 	defer s.release()
 	switch {
 	case q.failed() != nil:
 		return Answer{}
-	case !s.full:
+	case !s.complete:
 		return Answer{Decision: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
 	case s.truth(s.root()) != expr.Unknown:
 		return Answer{Decision: s.truth(s.root())}
@@ -158,18 +193,19 @@ func (q *query) solution(id schema.RelationID, n graph.Node, object rel.Object) 
 	return Answer{Decision: expr.Unknown, Reasons: s.reasons()}
 }
 
-// solve builds and solves the question's equations. The system is not full
-// where the bound of nodes was reached or the question failed.
-func (q *query) solve(id schema.RelationID, n graph.Node, object rel.Object) *system {
-	q.again()
+// buildAndSolve builds and solves the question's equations. The system is not
+// complete if the bound of nodes was reached or the question failed.
+func (q *query) buildAndSolve(id schema.RelationID, n graph.Node, object rel.Object) *system {
+	q.resetNodes()
 	s := q.newSystem(id, n, object.ID)
-	s.full = s.build() && s.solve(q.depthMax)
+	s.complete = s.build() && s.solve(q.depthMax)
 	return s
 }
 
-// failed returns what ended the question before its time, if anything did.
+// failed returns the error that ended the question early: the context's or the
+// Reader's; nil if there is none.
 func (q *query) failed() error {
-	if q.err != nil || q.view != nil { // a view has no errors
+	if q.err != nil || q.view != nil { // a view never fails
 		return q.err
 	}
 	return q.r.Err()

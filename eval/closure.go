@@ -6,81 +6,95 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// backward is a route read from the subject's side: over which tuples a
-// subject comes to be a member of the unit. It is there only where the unit,
-// and all it leads to, is unions.
-type backward struct {
-	units  []int32 // the first is the route's own
-	starts []origin
-	ups    [][]up // by index in units
+// backwardRoute is a route read from the subject's side: how a subject becomes
+// a member of the unit. It exists only where the unit, and everything that it
+// leads to, consists of unions.
+type backwardRoute struct {
+	// units are the units on the way. The first is the route's own.
+	units []int32
+	// starts find the tuples that name the subject or its wildcard.
+	starts []backwardStart
+	// steps are, by index in units, where a membership leads.
+	steps [][]backwardStep
+	// selves are the indexes of units of which the subject may be the userset
+	// itself.
 	selves []int32
 }
 
-// origin finds the subject's own tuples in one source of a unit.
-type origin struct {
-	at   int32
+// backwardStart finds the tuples that name the subject in one source of a
+// unit.
+type backwardStart struct {
+	// at is the index of the unit.
+	at int32
+	// kind is the kind of the source's nodes.
 	kind graph.Kind
-	by   *lookup
+	// by looks for the subject or its wildcard.
+	by *lookup
 }
 
-// up leads from membership in a unit over one follow to membership in another.
-type up struct {
-	to   int32
-	kind graph.Kind // of the nodes whose tuples are read
-	by   *follow
+// backwardStep leads from a membership in one unit, over one link, to a
+// membership in another.
+type backwardStep struct {
+	// to is the index of the other unit.
+	to int32
+	// kind is the kind of the nodes whose tuples are read.
+	kind graph.Kind
+	// by is the link.
+	by *link
 }
 
-// backwardUnitsMax bounds the units of a walk from the subject: beyond, the
-// walk from the object is the only one.
+// backwardUnitsMax bounds the units of a walk from the subject. Larger routes
+// are only searched from the object.
 const backwardUnitsMax = 256
 
-// backward returns the route of a unit read backwards, or nil where it cannot
-// be.
-func (b *Binding) backward(unit int32, k schema.KindID) *backward {
+// backward returns the route of a unit read backwards; nil if it cannot be.
+func (b *Binding) backward(unit int32, k schema.KindID) *backwardRoute {
 	r := b.route(unit, k)
-	if known := r.back.Load(); known != nil {
+	if known := r.backward.Load(); known != nil {
 		if known.units == nil {
 			return nil
 		}
 		return known
 	}
-	back := b.planBackward(unit, k)
+	back := b.readBackward(unit, k)
 	if back == nil {
-		r.back.Store(&backward{})
+		r.backward.Store(&backwardRoute{})
 		return nil
 	}
-	r.back.Store(back)
+	r.backward.Store(back)
 	return back
 }
 
-func (b *Binding) planBackward(unit int32, k schema.KindID) *backward {
-	back := &backward{units: []int32{unit}, ups: [][]up{nil}}
+// readBackward computes a backwardRoute; nil if the unit is more than unions,
+// or too large.
+func (b *Binding) readBackward(unit int32, k schema.KindID) *backwardRoute {
+	back := &backwardRoute{units: []int32{unit}, steps: [][]backwardStep{nil}}
 	index := map[int32]int32{unit: 0}
-	for i := int32(0); int(i) < len(back.units); i++ { // grows while it is read
+	for i := int32(0); int(i) < len(back.units); i++ { // the loop appends to back.units
 		r := b.route(back.units[i], k)
 		if len(r.opaque) > 0 || len(back.units) > backwardUnitsMax {
 			return nil
 		}
-		if r.self != schema.None {
+		if r.selfRelation != schema.None {
 			back.selves = append(back.selves, i)
 		}
 		for s := range r.sources {
 			src := &r.sources[s]
 			for p := range src.probes {
-				back.starts = append(back.starts, origin{i, src.kind, &src.probes[p]})
+				back.starts = append(back.starts, backwardStart{i, src.kind, &src.probes[p]})
 			}
 			for j := range src.follows {
 				f := &src.follows[j]
-				if f.unit < 0 || f.scan {
+				if f.unit < 0 || f.everyEdge {
 					return nil
 				}
 				from, ok := index[f.unit]
 				if !ok {
 					from = int32(len(back.units))
 					index[f.unit] = from
-					back.units, back.ups = append(back.units, f.unit), append(back.ups, nil)
+					back.units, back.steps = append(back.units, f.unit), append(back.steps, nil)
 				}
-				back.ups[from] = append(back.ups[from], up{i, src.kind, f})
+				back.steps[from] = append(back.steps[from], backwardStep{i, src.kind, f})
 			}
 		}
 	}
@@ -88,66 +102,84 @@ func (b *Binding) planBackward(unit int32, k schema.KindID) *backward {
 }
 
 // closure is the set of nodes of one kind on whose objects the subject is a
-// member of a unit, found from the subject's side. Its nodes stand in the
-// scratch: members[first:first+n], and in the visited set with their heights.
+// member of a unit, found from the subject's side. Where a search would follow
+// a long list, the list and the closure are intersected instead.
+//
+// Its nodes are members[first:first+n] in the scratch. The visited set holds
+// them with their heights.
 type closure struct {
-	unit     int32
-	kind     graph.Kind
-	id       uint32 // of its states in the visited set
+	// unit is the unit that the subject is a member of.
+	unit int32
+	// kind is the kind of the nodes.
+	kind graph.Kind
+	// id separates the closure's states in the visited set from those of
+	// searches.
+	id uint32
+	// complete is true once the closure holds all nodes.
 	complete bool
-	useless  bool // an unknown condition stands in the way
-	tried    int  // the budget that did not suffice
+	// unusable is true if the unit cannot be read backwards, or an unknown
+	// condition is on the way.
+	unusable bool
+	// budgetTried is the budget, in edges, that was too small for the closure.
+	budgetTried int
+	// first and n are the range of the closure's nodes in the scratch.
 	first, n int
 }
 
 const (
 	// memberUnit marks a closure's members among the visited states.
 	memberUnit = -2
-	// closureMin is the work that is not worth a look from the other side.
-	closureMin = 8
+	// closureWorkMin is the least number of edges that a search must have
+	// followed before it tries a closure.
+	closureWorkMin = 8
 )
 
-// closed decides a list by the subject's side, where that promises to be
-// cheaper. It returns false where the list must be followed.
-func (w *search) closed(p *pending, l graph.List) bool {
+// decideByClosure intersects a list with a closure if that promises to be
+// cheaper than following the list. It returns false if the list must be
+// followed.
+//
+// The walk from the subject may cost as many edges as the search has followed
+// so far. So a question costs at most about twice as much as the cheaper
+// direction.
+func (w *search) decideByClosure(p *pendingList, l graph.List) bool {
 	q := w.q
 	f := p.by
-	q.spent += l.Len()
-	if q.spent < closureMin && q.b.mode != ModeBackward {
+	q.edgesRead += l.Len()
+	if q.edgesRead < closureWorkMin && q.b.mode != ModeBackward {
 		return false
 	}
-	if q.b.mode == ModeForward || q.b.mode == ModeShuffled || f.unit < 0 || f.scan || !q.r.Reversible() {
+	if q.b.mode == ModeForward || q.b.mode == ModeShuffled || f.unit < 0 || f.everyEdge || !q.r.Reversible() {
 		return false
 	}
 	c := q.closure(f)
 	if !c.complete {
-		if c.useless || q.spent < 2*c.tried {
+		if c.unusable || q.edgesRead < 2*c.budgetTried {
 			return false
 		}
-		budget := q.spent
+		budget := q.edgesRead
 		if q.b.mode == ModeBackward {
 			budget = q.nodesMax
 		}
 		back := q.b.backward(f.unit, q.kind)
 		if back == nil {
-			c.useless = true
+			c.unusable = true
 			return false
 		}
-		if !q.close(c, back, budget) {
-			if q.over {
+		if !q.completeClosure(c, back, budget) {
+			if q.stopped {
 				w.stop()
 				return true
 			}
 			return false
 		}
 	}
-	w.meet(p, l, c)
+	w.intersect(p, l, c)
 	return true
 }
 
-// closure finds or begins the closure of what a follow leads to.
-func (q *query) closure(f *follow) *closure {
-	s := q.borrow()
+// closure finds or begins the closure for what a link leads to.
+func (q *query) closure(f *link) *closure {
+	s := q.borrowScratch()
 	for i := range s.closures {
 		if c := &s.closures[i]; c.unit == f.unit && c.kind == f.kind {
 			return c
@@ -157,13 +189,14 @@ func (q *query) closure(f *follow) *closure {
 	return &s.closures[len(s.closures)-1]
 }
 
-// meet looks for a common node of a list and a closure, walking the shorter.
-func (w *search) meet(p *pending, l graph.List, c *closure) {
+// intersect looks for a common node of a list and a closure. It goes through
+// the shorter one.
+func (w *search) intersect(p *pendingList, l graph.List, c *closure) {
 	s := w.q.scratch
 	if c.n <= l.Len() {
 		w.q.stats.Probes += c.n
 		for _, n := range s.members[c.first : c.first+c.n] {
-			if e, ok := l.Find(n); ok && w.common(p, c, e) {
+			if e, ok := l.Find(n); ok && w.addCommon(p, c, e) {
 				return
 			}
 		}
@@ -172,53 +205,62 @@ func (w *search) meet(p *pending, l graph.List, c *closure) {
 	for i := range l.Chunks() {
 		for _, e := range l.Chunk(i) {
 			w.q.stats.Probes++
-			if s.seen.has(c.id, memberUnit, e.Node()) && w.common(p, c, e) {
+			if s.seen.has(c.id, memberUnit, e.Node()) && w.addCommon(p, c, e) {
 				return
 			}
 		}
 	}
 }
 
-func (w *search) common(p *pending, c *closure, e graph.Edge) bool {
+// addCommon takes a common node into account. It reports whether the search is
+// done.
+func (w *search) addCommon(p *pendingList, c *closure, e graph.Edge) bool {
 	height := w.q.scratch.seen.find(c.id, memberUnit, e.Node()).hops
-	return w.met(w.q.edge(p.by.by, p.from, e), p.hops+height)
+	return w.addResult(w.q.edge(p.by.by, p.from, e), p.hops+height)
 }
 
-// close completes a closure within a budget of edges, breadth first. It
-// returns false where that did not suffice or the closure is useless.
-func (q *query) close(c *closure, back *backward, budget int) bool {
+// completeClosure completes a closure within a budget of edges, breadth first.
+// It returns false if the budget is too small or the closure is unusable.
+func (q *query) completeClosure(c *closure, back *backwardRoute, budget int) bool {
 	s := q.scratch
 	q.searches++
 	c.id, c.first, c.n = q.searches, len(s.members), 0
-	w := closing{q: q, c: c, back: back, budget: budget, at: len(s.queue)}
+	w := closureWalk{q: q, c: c, back: back, budget: budget, at: len(s.queue)}
 	first := w.at
 	w.seeds()
-	for ; w.at < len(s.queue) && w.good(); w.at++ {
+	for ; w.at < len(s.queue) && w.mayGoOn(); w.at++ {
 		w.step(s.queue[w.at])
 	}
 	s.queue = s.queue[:first]
-	if c.complete = w.good(); c.complete {
+	if c.complete = w.mayGoOn(); c.complete {
 		c.n = len(s.members) - c.first
 		return true
 	}
 	s.members = s.members[:c.first]
-	c.tried = budget
+	c.budgetTried = budget
 	return false
 }
 
-// closing is a closure being completed.
-type closing struct {
-	q      *query
-	c      *closure
-	back   *backward
+// closureWalk is the walk that completes a closure.
+type closureWalk struct {
+	// q is the question.
+	q *query
+	// c is the closure.
+	c *closure
+	// back is the route that is followed.
+	back *backwardRoute
+	// budget is the number of edges that may still be read; negative if too
+	// many were needed.
 	budget int
-	at     int
+	// at is the index in the scratch's queue of the next state.
+	at int
 }
 
-func (w *closing) good() bool { return w.budget >= 0 && !w.c.useless && !w.q.over }
+// mayGoOn reports whether the walk can still complete the closure.
+func (w *closureWalk) mayGoOn() bool { return w.budget >= 0 && !w.c.unusable && !w.q.stopped }
 
-// seeds enters what the subject stands in itself.
-func (w *closing) seeds() {
+// seeds enters the states that the subject's own tuples lead to.
+func (w *closureWalk) seeds() {
 	q := w.q
 	for i := range w.back.starts {
 		s := &w.back.starts[i]
@@ -235,24 +277,25 @@ func (w *closing) seeds() {
 	}
 }
 
-// step goes up from a state, and notes it if it is one of the closure's.
-func (w *closing) step(r reached) {
+// step follows a state's tuples, and adds its node if it is one of the
+// closure's.
+func (w *closureWalk) step(r reached) {
 	q := w.q
 	if r.unit == 0 {
-		if x := q.at(r.node, w.c.kind); x != 0 && q.scratch.seen.addAt(w.c.id, memberUnit, x, r.hops) {
+		if x := q.relationNode(r.node, w.c.kind); x != 0 && q.scratch.seen.addAt(w.c.id, memberUnit, x, r.hops) {
 			q.scratch.members = append(q.scratch.members, x)
 		}
 	}
-	for i := range w.back.ups[r.unit] {
-		u := &w.back.ups[r.unit][i]
-		w.read(q.at(r.node, u.by.kind), u.kind, u.by.by, u.to, r.hops+1)
+	for i := range w.back.steps[r.unit] {
+		u := &w.back.steps[r.unit][i]
+		w.read(q.relationNode(r.node, u.by.kind), u.kind, u.by.by, u.to, r.hops+1)
 	}
 }
 
-// read enters all nodes of a kind in whose tuples x stands.
-func (w *closing) read(x graph.Node, kind graph.Kind, by *schema.Restriction, to, hops int32) {
+// read enters all nodes of a kind in whose tuples x is the subject.
+func (w *closureWalk) read(x graph.Node, kind graph.Kind, by *schema.Restriction, to, hops int32) {
 	q := w.q
-	if x == 0 || !w.good() {
+	if x == 0 || !w.mayGoOn() {
 		return
 	}
 	l := q.reverse(x, kind)
@@ -260,7 +303,7 @@ func (w *closing) read(x graph.Node, kind graph.Kind, by *schema.Restriction, to
 		return
 	}
 	if !q.visit(l.Len()) {
-		q.over = true
+		q.stopped = true
 		return
 	}
 	for c := range l.Chunks() {
@@ -269,14 +312,15 @@ func (w *closing) read(x graph.Node, kind graph.Kind, by *schema.Restriction, to
 			case expr.True:
 				w.add(to, e.Node(), hops)
 			case expr.Unknown:
-				w.c.useless = true
+				w.c.unusable = true
 				return
 			}
 		}
 	}
 }
 
-func (w *closing) add(unit int32, n graph.Node, hops int32) {
+// add enters a state if it is new.
+func (w *closureWalk) add(unit int32, n graph.Node, hops int32) {
 	s := w.q.scratch
 	if s.seen.addAt(w.c.id, unit, n, hops) {
 		s.queue = append(s.queue, reached{unit, n, hops})

@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// conditionReasons says why a condition's result is unknown.
+// conditionReasons returns why a condition's result is unknown.
 func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons {
 	r := &Reasons{}
 	for _, m := range res.Missing {
@@ -23,8 +23,9 @@ func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons
 	return r
 }
 
-// attribute evaluates OpAttribute: whether a bool attribute of an object is
-// true. Reasons are set where that is unknown.
+// attribute evaluates schema.OpAttribute: whether a bool attribute of an
+// object is true. The reasons explain an Unknown result. n may be 0; the
+// object then has the id objectID.
 func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (expr.Tristate, *Reasons) {
 	value, ok := "", false
 	if n != 0 {
@@ -45,10 +46,11 @@ func (q *query) attribute(t *schema.Type, n graph.Node, objectID, name string) (
 	return expr.Unknown, &Reasons{Errors: []ConditionError{{name, on, expr.ErrType}}}
 }
 
-// rule evaluates OpRule on an object of type t.
+// rule evaluates schema.OpRule on an object of type t. The reasons explain an
+// Unknown result. n may be 0; the object then has the id objectID.
 func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID string) (expr.Tristate, *Reasons) {
 	stored, request := expr.Values{}, expr.Values{}
-	absent := map[string]string{} // by parameter: what the asker knows it as
+	absent := map[string]string{} // by parameter: its name in the request or the schema
 	if n != 0 {
 		objectID = q.r.ID(n)
 	}
@@ -88,8 +90,9 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 	return expr.Unknown, conditionReasons(res, name, on)
 }
 
-// attributeValue decodes an attribute, or gives its type's zero value where
-// the schema wants that.
+// attributeValue returns a decoded attribute. An absent one has its type's
+// zero value under schema.Options.UnsetAttributeIsZero; otherwise
+// attributeValue returns false.
 func (q *query) attributeValue(t *schema.Type, n graph.Node, name string) (any, bool, error) {
 	if n != 0 {
 		if text, ok := q.r.Attribute(n, name); ok {
@@ -103,7 +106,7 @@ func (q *query) attributeValue(t *schema.Type, n graph.Node, name string) (any, 
 	return nil, false, nil
 }
 
-// decode reads canonical JSON; numbers keep all their digits.
+// decode reads canonical JSON. Numbers keep all their digits.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -112,7 +115,7 @@ func decode(text string) (any, error) {
 	return v, err
 }
 
-// zero is a type's zero value, as decoded JSON.
+// zero returns a type's zero value, as decoded JSON.
 func zero(t expr.Type) any {
 	switch t.Kind {
 	case expr.Bool:

@@ -1,7 +1,3 @@
-// Package eval is the one evaluator: it answers check, list objects, list
-// subjects, expand and explain from a compiled schema and a Reader, as
-// docs/semantics.md says, with three values. Its main type is Binding. It
-// never writes, keeps nothing between questions, and starts no goroutine.
 package eval
 
 import (
@@ -14,82 +10,107 @@ import (
 
 // Question asks whether Subject is a member of Object#Relation.
 type Question struct {
-	Object   rel.Object
+	// Object is the object of the question.
+	Object rel.Object
+	// Relation is a relation of Object's type.
 	Relation string
-	Subject  rel.Subject
+	// Subject is a plain object, a userset or a wildcard. A subject whose type
+	// the schema does not have is a member of nothing.
+	Subject rel.Subject
 }
 
-// Env is what questions are asked under. The zero Env asks at the epoch,
-// without context, within the default bounds.
+// Env is the environment of a question: its time, context, contextual data and
+// bounds. The zero Env asks at the Unix epoch, without context, within the
+// default bounds.
 type Env struct {
-	// Now is the question's time: tuples expired by then do not count.
+	// Now is the time of the question. A tuple that has expired by then does
+	// not count.
 	Now rel.Time
-	// Context holds the conditions' request parameters; read only.
+	// Context holds the request's parameters for conditions. The evaluator
+	// only reads it.
 	Context expr.Values
-	// Tuples and Attributes are contextual: valid for this question, admitted by
-	// the schema's restrictions as stored ones are, never stored or interned.
-	Tuples     []rel.Tuple
+	// Tuples are contextual tuples: they count for this question only. The
+	// schema's restrictions apply to them as to stored ones. They are never
+	// stored or interned.
+	Tuples []rel.Tuple
+	// Attributes are contextual attributes, under the same rules as Tuples.
 	Attributes []rel.Attribute
-	Bounds     Bounds
+	// Bounds limit the work of the question.
+	Bounds Bounds
 }
 
-// Bounds limit the work of a question; 0 means the default. Reaching one
-// makes an answer unknown with that bound as its reason.
+// Bounds limit the work of a question. Where a bound is reached, the answer is
+// unknown with that bound as its reason.
 type Bounds struct {
-	// Depth is the number of hops (through usersets and arrows) a proof may
-	// have. Default DepthDefault.
+	// Depth is the greatest number of hops (through usersets and arrows) in a
+	// proof. 0 or less means [DepthDefault].
 	Depth int
-	// Nodes is the number of nodes a question may visit. Default NodesDefault.
+	// Nodes is the greatest number of nodes that a question may visit. 0 or
+	// less means [NodesDefault].
 	Nodes int
 }
 
 const (
+	// DepthDefault is the default of [Bounds.Depth], in hops.
 	DepthDefault = 25
+	// NodesDefault is the default of [Bounds.Nodes].
 	NodesDefault = 5_000_000
 )
 
-// Answer is a decision of three values and how it came about.
+// Answer is a decision with its reasons and its cost.
 type Answer struct {
+	// Decision is True for an allow, False for a denial, and Unknown where
+	// neither is certain.
 	Decision expr.Tristate
-	// Reasons say why Truth is Unknown; nil otherwise.
+	// Reasons explain an Unknown decision; nil otherwise.
 	Reasons *Reasons
-	Stats   Stats
+	// Stats count the work that the answer took.
+	Stats Stats
 }
 
-// Allowed says whether the answer is a clear yes. Whatever else it is, is not.
+// Allowed reports whether the decision is True. A denial and an unknown
+// decision are both not allowed.
 func (a Answer) Allowed() bool { return a.Decision == expr.True }
 
-// Stats count work: the same question on the same data gives the same counts.
+// Stats count work. The same question on the same data gives the same counts.
 type Stats struct {
-	// Probes counts searches for one node in one list, Nodes the nodes visited,
-	// Conditions the conditions evaluated.
+	// Probes counts searches for one node in one list. Nodes counts visited
+	// nodes. Conditions counts evaluated conditions and rules.
 	Probes, Nodes, Conditions int
 }
 
-// Reasons say why an answer is unknown. What is set does not depend on the
-// order of evaluation.
+// Reasons explain why an answer is unknown. They do not depend on the order of
+// evaluation.
 type Reasons struct {
-	// Missing names absent context parameters, sorted.
+	// Missing names the absent context parameters and attributes, sorted.
 	Missing []string
-	// Errors are condition errors, sorted by text, without repetition.
+	// Errors are the condition errors, sorted by text, each once.
 	Errors []ConditionError
-	// Cycle says that the answer hangs on its own negation. Set only where no
-	// other reason is.
+	// Cycle is true if the answer depends on its own negation. It is set only
+	// where there is no other reason.
 	Cycle bool
-	// Bound names the bound that was reached: BoundDepth, BoundNodes; or "".
+	// Bound names the bound that was reached, [BoundDepth] or [BoundNodes]; ""
+	// if none was.
 	Bound string
 }
 
 const (
+	// BoundDepth names [Bounds.Depth].
 	BoundDepth = "depth"
+	// BoundNodes names [Bounds.Nodes].
 	BoundNodes = "nodes"
 )
 
-// ConditionError is a condition that failed on a tuple.
+// ConditionError is an error in the evaluation of a condition, a rule or an
+// attribute.
 type ConditionError struct {
+	// Condition is the name of the condition, rule or attribute.
 	Condition string
-	Tuple     rel.Key
-	Err       error
+	// Tuple is the tuple that has the condition. For a rule or an attribute
+	// only its Object is set.
+	Tuple rel.Key
+	// Err is what failed.
+	Err error
 }
 
 func (e ConditionError) Error() string {
@@ -99,7 +120,7 @@ func (e ConditionError) Error() string {
 // Unwrap returns Err.
 func (e ConditionError) Unwrap() error { return e.Err }
 
-// String says the reasons in a line.
+// String returns the reasons in one line, separated by commas.
 func (r *Reasons) String() string {
 	if r == nil {
 		return ""
@@ -131,7 +152,7 @@ func join(s []string) string {
 	return out
 }
 
-// merge adds o to r.
+// merge adds the reasons of o, which may be nil.
 func (r *Reasons) merge(o *Reasons) {
 	if o == nil {
 		return
@@ -163,9 +184,16 @@ func (r *Reasons) merge(o *Reasons) {
 
 // Kinds of errors about a question itself.
 var (
-	ErrNoType     = errors.New("type not in the schema")
+	// ErrNoType means that a type in the question is not in the schema.
+	ErrNoType = errors.New("type not in the schema")
+	// ErrNoRelation means that a relation in the question is not in the
+	// schema.
 	ErrNoRelation = errors.New("relation not in the schema")
-	ErrTuple      = errors.New("contextual tuple not admitted by the schema")
-	ErrCursor     = errors.New("cursor is not one of this question")
-	ErrReverse    = errors.New("the data cannot be read from the subject's side")
+	// ErrTuple means that the schema does not admit a contextual tuple or
+	// attribute.
+	ErrTuple = errors.New("contextual tuple not admitted by the schema")
+	// ErrCursor means that a cursor belongs to another question.
+	ErrCursor = errors.New("cursor is not one of this question")
+	// ErrReverse means that the [Reader] cannot list the tuples of a subject.
+	ErrReverse = errors.New("the data cannot be read from the subject's side")
 )

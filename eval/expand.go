@@ -10,72 +10,85 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TreeKind says what a Tree's node is.
+// TreeKind is the kind of a [Tree]'s node.
 type TreeKind string
 
 const (
-	// TreeRelation is Relation of Object; its one child is the relation's rewrite.
+	// TreeRelation is Relation of Object. Its one child is the relation's
+	// rewrite.
 	TreeRelation TreeKind = "relation"
-	// TreeDirect holds the relation's own tuples as Leaves.
+	// TreeDirect has the relation's own tuples as Leaves.
 	TreeDirect TreeKind = "direct"
-	// TreeArrow is "Target from Relation": its Leaves are Relation's tuples, each
-	// with the related object's Target below it.
-	TreeArrow        TreeKind = "arrow"
-	TreeUnion        TreeKind = "union"
+	// TreeArrow is "Target from Relation". Its Leaves are Relation's tuples,
+	// each with the related object's Target below it.
+	TreeArrow TreeKind = "arrow"
+	// TreeUnion has the operands of a union as children.
+	TreeUnion TreeKind = "union"
+	// TreeIntersection has the operands of an intersection as children.
 	TreeIntersection TreeKind = "intersection"
-	// TreeExclusion is its first child but not its second.
+	// TreeExclusion is its first child without its second.
 	TreeExclusion TreeKind = "exclusion"
-	// TreeAttribute and TreeRule are everybody where Truth says so.
+	// TreeAttribute is an attribute of the object. It holds for every subject
+	// if Decision is True.
 	TreeAttribute TreeKind = "attribute"
-	TreeRule      TreeKind = "rule"
+	// TreeRule is a rule on the object, in the same way.
+	TreeRule TreeKind = "rule"
 )
 
-// Tree is who has a relation on an object, as the rewrites and the tuples say
-// it, not flattened.
+// Tree shows who has a relation on an object, in the structure of the rewrites
+// and tuples.
 type Tree struct {
+	// Kind is the kind of the node.
 	Kind TreeKind
-	// Object is the object that the node is read on. Relation is TreeRelation's
-	// and TreeDirect's relation, TreeArrow's first; Target TreeArrow's second.
-	Object   rel.Object
+	// Object is the object on which the node is read.
+	Object rel.Object
+	// Relation is the relation of TreeRelation and TreeDirect, and the first
+	// one of TreeArrow; "" for others.
 	Relation string
-	Target   string
+	// Target is TreeArrow's second relation; "" for others.
+	Target string
 	// Rewrite is the node's part of the schema, as text.
-	Rewrite  string
+	Rewrite string
+	// Children are the nodes below, as described at each [TreeKind].
 	Children []*Tree
-	Leaves   []Leaf
-	// Decision and Reasons are an attribute's or rule's.
+	// Leaves are the tuples of TreeDirect and TreeArrow.
+	Leaves []Leaf
+	// Decision is the value of an attribute or a rule.
 	Decision expr.Tristate
-	Reasons  *Reasons
+	// Reasons explain an unknown Decision.
+	Reasons *Reasons
 
-	// Seen marks a TreeRelation that is expanded elsewhere in the tree, as high up
-	// or higher, and has no child here: so a cycle is a finite tree, and shared
-	// parts stand once. Cut marks one that is not expanded at all, because
-	// of the levels asked for or a bound.
+	// Seen marks a TreeRelation that is expanded elsewhere in the tree, on the
+	// same level or above, and has no child here. So a cycle gives a finite tree,
+	// and shared parts appear once. Cut marks a TreeRelation that is not expanded,
+	// because of the requested levels or a bound.
 	Seen, Cut bool
-	// Bound names, on the root, the bound that cut the tree; "" where none did.
+	// Bound names, on the root, the bound that cut the tree; "" if none did.
 	Bound string
 
+	// id is the relation whose rewrite the node is part of.
 	id schema.RelationID
 }
 
 // Leaf is one tuple that counts.
 type Leaf struct {
+	// Tuple is the tuple.
 	Tuple rel.Tuple
-	// Decision is the condition's result, True where there is none.
+	// Decision is the value of the tuple's condition; True if it has none.
 	Decision expr.Tristate
-	// Wildcard says that the tuple names every plain object of a type.
+	// Wildcard is true if the tuple names every plain object of a type.
 	Wildcard bool
-	// Tree is, for a userset or a related object, the relation that it leads to;
+	// Tree is the relation that a userset or a related object leads to. It is
 	// nil for a plain subject, and for a related object without the relation.
 	Tree *Tree
 }
 
-// Expand shows who has a relation on an object, levels deep: 1 (or less) is
-// the relation's own rewrite and tuples, and each computed relation, userset
+// Expand shows who has a relation on an object, levels deep. Level 1 (or less)
+// is the relation's own rewrite and tuples; each computed relation, userset
 // and arrow leads one level further. The errors are those of Check. The bound
-// on nodes cuts the tree, and Tree.Bound says so.
+// on nodes cuts the tree, and [Tree.Bound] then names it.
 //
-// From a tree without Cut, Member derives what check says.
+// [Tree.Member] derives the answers of check from a tree without Cut.
 func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*Tree, error) {
 	if env == nil {
 		env = &Env{}
@@ -92,39 +105,47 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 		return nil, err
 	}
 	x := expander{object: object, seen: map[stateKey]bool{}, levels: max(1, levels)}
-	x.q.start(ctx, b.bound(o), o, rel.Subject{}, env)
+	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
 	root := x.relation(id, x.q.anchor(object))
-	for level := 0; level < x.levels && len(x.todo) > 0 && x.bound == ""; level++ {
-		todo := x.todo
-		x.todo = nil
+	for level := 0; level < x.levels && len(x.pending) > 0 && x.bound == ""; level++ {
+		todo := x.pending
+		x.pending = nil
 		for i := range todo {
 			x.expand(todo[i])
 		}
 	}
-	for _, t := range x.todo {
+	for _, t := range x.pending {
 		t.tree.Cut = true
 	}
 	root.Bound = x.bound
 	return root, x.q.failed()
 }
 
-// expander builds a tree level by level, so that what is met twice is
-// expanded where it is highest.
+// expander builds a tree level by level, so that a relation that occurs twice
+// is expanded where it is highest.
 type expander struct {
-	q      query
+	// q is the question's state, without a subject.
+	q query
+	// object is the question's object.
 	object rel.Object
+	// levels is the number of levels to expand.
 	levels int
-	seen   map[stateKey]bool
-	todo   []unexpanded
-	bound  string
+	// seen are the relations that are expanded.
+	seen map[stateKey]bool
+	// pending are the relations of the next level.
+	pending []unexpanded
+	// bound names the bound that was reached; "" if none was.
+	bound string
 }
 
+// unexpanded is a relation in the tree that has no child yet, and the node of
+// its object.
 type unexpanded struct {
 	tree *Tree
 	node graph.Node
 }
 
-// visit counts a node; false says that the tree ends here.
+// visit counts a node. It returns false if the tree must end here.
 func (x *expander) visit() bool {
 	if x.bound == "" && !x.q.visit(1) && x.q.err == nil {
 		x.bound = BoundNodes
@@ -132,23 +153,23 @@ func (x *expander) visit() bool {
 	return x.bound == "" && x.q.err == nil
 }
 
-// name is the object of a node; 0 is the question's own.
-func (x *expander) name(id schema.RelationID, n graph.Node) rel.Object {
+// objectOf returns the object of a node; 0 is the question's own.
+func (x *expander) objectOf(id schema.RelationID, n graph.Node) rel.Object {
 	if n == 0 {
 		return x.object
 	}
 	return rel.Object{Type: x.q.b.s.Types[x.q.b.s.Relations[id].Type].Name, ID: x.q.r.ID(n)}
 }
 
-// relation makes the node of an object's relation, to be expanded later.
+// relation makes the tree node of an object's relation, to be expanded later.
 func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
 	n = x.q.canonical(n)
-	t := &Tree{Kind: TreeRelation, Object: x.name(id, n), Relation: x.q.b.relationText(id), id: id}
-	x.todo = append(x.todo, unexpanded{t, n})
+	t := &Tree{Kind: TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), id: id}
+	x.pending = append(x.pending, unexpanded{t, n})
 	return t
 }
 
-// expand gives a relation its child, unless it has been expanded.
+// expand gives a relation its child, unless it was expanded before.
 func (x *expander) expand(u unexpanded) {
 	key := stateKey{u.tree.id, u.node}
 	if x.seen[key] {
@@ -162,7 +183,7 @@ func (x *expander) expand(u unexpanded) {
 	x.seen[key] = true
 	child := x.rewrite(u.tree, x.q.b.s.Relations[u.tree.id].Expr, u.node)
 	if x.bound != "" {
-		u.tree.Cut = true // half a relation says nothing
+		u.tree.Cut = true // an incomplete relation would be misleading
 		return
 	}
 	u.tree.Children = []*Tree{child}
@@ -172,7 +193,7 @@ var treeKinds = [...]TreeKind{schema.OpDirect: TreeDirect, schema.OpArrow: TreeA
 	schema.OpIntersection: TreeIntersection, schema.OpExclusion: TreeExclusion,
 	schema.OpAttribute: TreeAttribute, schema.OpRule: TreeRule}
 
-// rewrite makes the node of an expression of relation of.
+// rewrite makes the tree node of an expression in the rewrite of relation of.
 func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 	if e.Op == schema.OpComputed {
 		return x.relation(e.Relation, n)
@@ -219,10 +240,10 @@ func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
 	}
 }
 
-// leaves adds the tuples of one restriction, in the order of lists.
+// leaves adds the tuples of one type restriction, in the order of lists.
 func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
 	b := x.q.b
-	from := x.q.at(n, b.kind(b.s.Relations[e.Relation].Kind))
+	from := x.q.relationNode(n, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
@@ -246,6 +267,7 @@ func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n gra
 	})
 }
 
+// leaf adds one tuple, if it counts.
 func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e graph.Edge, to schema.RelationID) {
 	v := x.q.tuple(by, from, e)
 	if !v.counts {

@@ -6,22 +6,22 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Member derives from the tree alone whether sub has the root's relation: what
-// check says, but for the bound on hops, which a tree does not count, and for
-// schema.Options.MissingContextFails. What was cut is unknown. It is simple, not
-// quick.
+// Member derives from the tree alone whether sub has the root's relation. It
+// agrees with check, except that it does not count hops and ignores
+// schema.Options.MissingContextFails. What was cut is Unknown. It is simple,
+// not fast.
 func (t *Tree) Member(sub rel.Subject) expr.Tristate {
 	m := &treeMembers{sub: sub, nodes: map[treeKey]*Tree{}}
 	m.collect(t)
 	m.low, m.high = map[treeKey]bool{}, map[treeKey]bool{}
 	for k := range m.nodes {
-		m.high[k] = true // at first all is possible and nothing certain
+		m.high[k] = true // start with everything possible and nothing certain
 	}
 	for {
-		low := m.least(false)
+		low := m.leastSet(false)
 		before := len(m.low) + len(m.nodes) - len(m.high)
 		m.low = low
-		m.high = m.least(true)
+		m.high = m.leastSet(true)
 		if len(m.low)+len(m.nodes)-len(m.high) == before {
 			break
 		}
@@ -43,15 +43,18 @@ type treeKey struct {
 
 func (t *Tree) key() treeKey { return treeKey{t.Object, t.id} }
 
-// treeMembers solves a tree for one subject: sets of relations that it is
-// certainly, and possibly, a member of.
+// treeMembers solves a tree for one subject.
 type treeMembers struct {
-	sub       rel.Subject
-	nodes     map[treeKey]*Tree
+	// sub is the subject.
+	sub rel.Subject
+	// nodes finds where each relation is expanded.
+	nodes map[treeKey]*Tree
+	// low and high are the relations of which the subject is certainly, and
+	// possibly, a member.
 	low, high map[treeKey]bool
 }
 
-// collect finds where each relation is expanded.
+// collect fills nodes.
 func (m *treeMembers) collect(t *Tree) {
 	if t.Kind == TreeRelation {
 		if old := m.nodes[t.key()]; old == nil || len(old.Children) == 0 && len(t.Children) > 0 {
@@ -68,9 +71,9 @@ func (m *treeMembers) collect(t *Tree) {
 	}
 }
 
-// least is the least set that is closed under the tree, where what is
-// subtracted is read in the other set.
-func (m *treeMembers) least(high bool) map[treeKey]bool {
+// leastSet returns the least set that is closed under the tree, where
+// subtracted sides are read in the other set.
+func (m *treeMembers) leastSet(high bool) map[treeKey]bool {
 	set := map[treeKey]bool{}
 	for changed := true; changed; {
 		changed = false
@@ -83,19 +86,21 @@ func (m *treeMembers) least(high bool) map[treeKey]bool {
 	return set
 }
 
+// relation reports whether the subject is in a relation.
 func (m *treeMembers) relation(t *Tree, set map[treeKey]bool, high bool) bool {
 	switch {
 	case m.sub.Relation != "" && m.sub.Object() == t.Object && m.sub.Relation == t.Relation:
-		return true // itself
+		return true // a userset is a member of itself
 	case len(t.Children) == 0:
 		return high && t.Cut
 	}
 	return m.holds(t.Children[0], set, high)
 }
 
+// holdsIn reports whether a value holds in the low or the high world.
 func holdsIn(t expr.Tristate, high bool) bool { return t == expr.True || high && t == expr.Unknown }
 
-// holds says whether the subject is in a part of a tree.
+// holds reports whether the subject is in a part of the tree.
 func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
 	switch t.Kind {
 	case TreeRelation:
@@ -131,6 +136,7 @@ func (m *treeMembers) holds(t *Tree, set map[treeKey]bool, high bool) bool {
 	return false
 }
 
+// leaf reports whether the subject is in a tuple's subject.
 func (m *treeMembers) leaf(t *Tree, l *Leaf, set map[treeKey]bool, high bool) bool {
 	s := l.Tuple.Subject
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// String prints the tree in indented lines.
+// String returns the tree in indented lines.
 func (t *Tree) String() string {
 	var sb strings.Builder
 	t.write(&sb, 0)
@@ -51,8 +51,8 @@ func (t *Tree) write(sb *strings.Builder, depth int) {
 	}
 }
 
-// MarshalJSON writes the tree with names and truths as text, and nothing that
-// is not set.
+// MarshalJSON returns the tree with names and values as text, without members
+// that are not set.
 func (t *Tree) MarshalJSON() ([]byte, error) {
 	type leaf struct {
 		Tuple  string `json:"tuple"`

@@ -11,115 +11,130 @@ import (
 
 // ExplainOptions bound an explanation. The zero value is useful.
 type ExplainOptions struct {
-	// FrontierMax bounds the steps of an explanation, and the memberships it
-	// names; 0 means FrontierMaxDefault. What is left out is counted.
+	// FrontierMax bounds the steps of an explanation, and the memberships that
+	// it names; 0 or less means [FrontierMaxDefault]. What is left out is
+	// counted.
 	FrontierMax int
 }
 
-// FrontierMaxDefault is the default of ExplainOptions.FrontierMax.
+// FrontierMaxDefault is the default of [ExplainOptions.FrontierMax].
 const FrontierMaxDefault = 100
 
 // Explanation is an answer and why it is so.
 type Explanation struct {
+	// Question is the question.
 	Question Question
-	Answer   Answer
-	// Now is the time that the question was asked at.
+	// Answer is the answer of Check.
+	Answer Answer
+	// Now is the time at which the question was asked.
 	Now rel.Time
 	// Because is the question's own step: for an allow the proof, for a denial
-	// what failed, for unknown what could not be decided. It is nil where a
-	// bound of nodes stopped the evaluation.
+	// what failed, for unknown what could not be decided. It is nil if a bound
+	// of nodes stopped the evaluation.
 	Because *Step
-	// Memberships are, for a denial whose subject stands in less than the object
-	// side holds, all that the subject is, or might be, a member of and that
-	// could have led to an allow, in the order of their text. Nil elsewhere.
+	// Memberships are given for a denial whose subject has fewer memberships
+	// than the object's side has tuples. They are all certain or possible
+	// memberships that could have led to an allow, sorted by their text. Nil
+	// otherwise.
 	Memberships *Memberships
-	// LeftOut counts the steps that FrontierMax cut.
+	// LeftOut counts the steps beyond FrontierMax.
 	LeftOut int
 }
 
 // Memberships are what a subject is a member of.
 type Memberships struct {
+	// In are the usersets of which the subject is, or may be, a member.
 	In []rel.Subject
 	// LeftOut counts those beyond FrontierMax.
 	LeftOut int
 }
 
-// StepKind says what a Step is about.
+// StepKind is the kind of a [Step].
 type StepKind string
 
 const (
-	// StepRelation is membership in Relation of Object; its one child, if any, is
-	// the part of the rewrite that decided.
+	// StepRelation is membership in Relation of Object. Its one child, if any,
+	// is the part of the rewrite that decided.
 	StepRelation StepKind = "relation"
-	// StepTuple is Tuple: under Condition, if it has one. Its child is what the
-	// tuple leads to, a userset's or a related object's relation.
+	// StepTuple is Tuple, under Condition if it has one. Its child is what the
+	// tuple leads to: the relation of a userset or of a related object.
 	StepTuple StepKind = "tuple"
-	// StepItself: a userset is a member of itself.
+	// StepItself means that a userset is a member of itself.
 	StepItself StepKind = "itself"
-	// StepUnion, StepIntersection and StepExclusion are operators, with those
-	// operands as children that decided.
+	// StepUnion, StepIntersection and StepExclusion are operators. Their
+	// children are the operands that decided.
 	StepUnion        StepKind = "union"
 	StepIntersection StepKind = "intersection"
 	StepExclusion    StepKind = "exclusion"
 	// StepArrow is "target from relation".
 	StepArrow StepKind = "arrow"
-	// StepTuples are tuples that were searched; Searched says how many.
+	// StepTuples are tuples that were searched. Searched counts them.
 	StepTuples StepKind = "tuples"
 	// StepAttribute and StepRule are values of an object.
 	StepAttribute StepKind = "attribute"
 	StepRule      StepKind = "rule"
-	// StepUnreachable: no tuple that the schema admits could lead from Relation to
-	// a subject of that kind.
+	// StepUnreachable means that no tuple that the schema admits could lead
+	// from Relation to a subject of that kind.
 	StepUnreachable StepKind = "unreachable"
-	// StepSeen refers to the step of the same Object and Relation further up.
+	// StepSeen refers to an earlier step with the same Object and Relation.
 	StepSeen StepKind = "seen"
 )
 
 // Step is one step of an explanation.
 type Step struct {
-	Kind     StepKind
+	// Kind is the kind of the step.
+	Kind StepKind
+	// Decision is the step's value.
 	Decision expr.Tristate
-	// Object and Relation are whose members the step is about.
+	// Object and Relation name the membership that the step is about.
 	Object   rel.Object
 	Relation string
-	// Rewrite is the part of the schema that was read, as text.
-	Rewrite   string
-	Tuple     *rel.Tuple
+	// Rewrite is the part of the schema that was evaluated, as text.
+	Rewrite string
+	// Tuple is the tuple of StepTuple; nil for others.
+	Tuple *rel.Tuple
+	// Condition is the tuple's condition; nil if it has none or the tuple does
+	// not count.
 	Condition *ConditionStep
-	// Searched say, for a search in vain, what was there.
+	// Searched counts, for a denial, the tuples that were searched.
 	Searched []Searched
-	// Expired marks a tuple that no longer counts, Refused one that the schema
-	// does not admit.
+	// Expired marks a tuple that has expired, Refused one that the schema does
+	// not admit.
 	Expired, Refused bool
-	// Reasons say why an attribute or a rule is unknown, or that the tuple leads
-	// beyond the bound on hops.
+	// Reasons explain an unknown attribute or rule, or that the tuple leads
+	// beyond the depth bound.
 	Reasons *Reasons
-	Steps   []*Step
+	// Steps are the steps below.
+	Steps []*Step
 }
 
 // ConditionStep is a condition as it was evaluated.
 type ConditionStep struct {
-	Name     string
+	// Name is the condition's name.
+	Name string
+	// Decision is the condition's value.
 	Decision expr.Tristate
-	// Values are those of its parameters that were given: by the tuple, or else by
-	// the question's context.
+	// Values are the given parameters. The tuple's own values take precedence
+	// over the question's context.
 	Values expr.Values
-	// Missing are those that were needed and not given.
+	// Missing are the parameters that were needed and not given.
 	Missing []string
-	Err     error
+	// Err is the error of the evaluation, if any.
+	Err error
 }
 
-// Searched counts the subjects of a kind ("user", "user:*", "group#member") in
-// tuples that were searched.
+// Searched counts the subjects of one kind in searched tuples.
 type Searched struct {
+	// Subjects is the kind as text: "user", "user:*" or "group#member".
 	Subjects string
-	Count    int
+	// Count is their number.
+	Count int
 }
 
-// Explain answers a question as Check does, with the same errors, and says why.
-// It evaluates what the question depends on as a whole, so that it costs more
-// than a check: as much as the smaller one of the object's side and the
-// subject's holds.
+// Explain answers a question as Check does, with the same errors, and explains
+// the answer. It evaluates everything that the question depends on, so it
+// costs more than a check: as much as the smaller one of the object's side and
+// the subject's side. A nil env means the zero Env.
 func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env *Env, opts ExplainOptions) (Explanation, error) {
 	if env == nil {
 		env = &Env{}
@@ -139,7 +154,7 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	if err != nil {
 		return x, err
 	}
-	b = b.bound(o)
+	b = b.rebound(o)
 	var q query
 	q.start(ctx, b, o, question.Subject, env)
 	n := q.anchor(question.Object)
@@ -147,37 +162,41 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	if err := q.failed(); err != nil {
 		return x, err
 	}
-	p := &prover{q: &q, r: narrow(&q, id), left: opts.FrontierMax, most: opts.FrontierMax}
+	if q.b.certain != nil && x.Answer.Decision == expr.True {
+		q.b = q.b.certain // the allow may hold only by the plain rules
+	}
+	p := &explainer{q: &q, r: newRelevantReader(&q, id), stepsLeft: opts.FrontierMax, frontierMax: opts.FrontierMax}
 	q.r = p.r
-	if p.s = q.solve(id, n, question.Object); p.s.full {
-		p.explain(&x, id)
+	if p.s = q.buildAndSolve(id, n, question.Object); p.s.complete {
+		p.run(&x, id)
 	}
 	p.s.release()
 	return x, q.failed()
 }
 
-// explain fills in what a solved system says.
-func (p *prover) explain(x *Explanation, id schema.RelationID) {
+// run fills in what a solved system shows.
+func (p *explainer) run(x *Explanation, id schema.RelationID) {
 	switch x.Answer.Decision {
 	case expr.True:
 		p.rank()
 	case expr.False:
 		x.Memberships = p.memberships(id)
-		p.short = x.Memberships != nil
+		p.withoutLists = x.Memberships != nil
 	}
-	p.open = make([]bool, len(p.s.states))
-	x.Because = p.gate(p.s.root(), x.Answer.Decision)
-	x.LeftOut = p.over
-	if !p.cut && x.Because.aside() {
-		x.Memberships = nil // they did not decide
+	p.explained = make([]bool, len(p.s.states))
+	x.Because = p.explainGate(p.s.root(), x.Answer.Decision)
+	x.LeftOut = p.stepsCut
+	if !p.listsOmitted && x.Because.decidedElsewhere() {
+		x.Memberships = nil // the memberships did not decide
 	}
 }
 
-// aside says whether a denial was decided by something else than what the
-// subject is not in: by what is true, or by the schema.
-func (s *Step) aside() bool {
+// decidedElsewhere reports whether a denial was decided by something else than
+// the subject's missing memberships: by something that is true, or by the
+// schema.
+func (s *Step) decidedElsewhere() bool {
 	if s == nil {
 		return false
 	}
-	return s.Decision == expr.True || s.Kind == StepUnreachable || slices.ContainsFunc(s.Steps, (*Step).aside)
+	return s.Decision == expr.True || s.Kind == StepUnreachable || slices.ContainsFunc(s.Steps, (*Step).decidedElsewhere)
 }

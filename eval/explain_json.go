@@ -7,12 +7,12 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// MarshalJSON writes the explanation with names and truths as text, and
-// nothing that is not set.
+// MarshalJSON returns the explanation with names and values as text, without
+// members that are not set.
 func (x Explanation) MarshalJSON() ([]byte, error) { return x.AppendJSON(nil) }
 
-// AppendJSON appends what MarshalJSON writes. An error is one of a condition's
-// value that JSON cannot hold.
+// AppendJSON appends what MarshalJSON returns. It fails if JSON cannot hold
+// the value of a condition's parameter.
 func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
 	w := jsonWriter{dst: dst}
 	w.raw('{')
@@ -45,7 +45,7 @@ func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
 	return w.dst, w.err
 }
 
-// MarshalJSON writes the step in the same manner.
+// MarshalJSON returns the step in the same form as [Explanation.MarshalJSON].
 func (s *Step) MarshalJSON() ([]byte, error) {
 	w := jsonWriter{}
 	s.json(&w)
@@ -56,11 +56,11 @@ func (s *Step) json(w *jsonWriter) {
 	w.raw('{')
 	w.text("kind", string(s.Kind))
 	w.text("result", s.Decision.String())
-	w.some("object", s.Object.String())
-	w.some("relation", s.Relation)
-	w.some("rewrite", s.Rewrite)
+	w.optionalText("object", s.Object.String())
+	w.optionalText("relation", s.Relation)
+	w.optionalText("rewrite", s.Rewrite)
 	if s.Tuple != nil {
-		w.some("tuple", s.Tuple.String())
+		w.optionalText("tuple", s.Tuple.String())
 	}
 	if s.Condition != nil {
 		w.name("condition")
@@ -104,14 +104,15 @@ func (c *ConditionStep) json(w *jsonWriter) {
 	}
 	w.list("missing", c.Missing)
 	if c.Err != nil {
-		w.some("error", c.Err.Error())
+		w.optionalText("error", c.Err.Error())
 	}
 	w.raw('}')
 }
 
 func timeText(t rel.Time) string { return t.Time().Format("2006-01-02T15:04:05.999999999Z07:00") }
 
-// jsonWriter appends JSON; the writers of members put commas where they belong.
+// jsonWriter appends JSON. Its methods for members and elements add the
+// commas.
 type jsonWriter struct {
 	dst []byte
 	err error
@@ -126,7 +127,7 @@ func (w *jsonWriter) next() {
 	}
 }
 
-// name begins a member; names need no escapes.
+// name begins a member. Names must need no escapes.
 func (w *jsonWriter) name(name string) {
 	w.next()
 	w.raw('"')
@@ -138,7 +139,7 @@ func (w *jsonWriter) text(name, s string) {
 	w.quoted(s)
 }
 
-func (w *jsonWriter) some(name, s string) {
+func (w *jsonWriter) optionalText(name, s string) {
 	if s != "" {
 		w.text(name, s)
 	}
@@ -188,11 +189,11 @@ func (w *jsonWriter) reasons(r *Reasons) {
 	}
 	w.list("errors", errs)
 	w.flag("cycle", r.Cycle)
-	w.some("bound", r.Bound)
+	w.optionalText("bound", r.Bound)
 	w.raw('}')
 }
 
-// quoted writes a text as encoding/json does.
+// quoted appends a string, encoded as encoding/json does.
 func (w *jsonWriter) quoted(s string) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

@@ -7,41 +7,52 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// narrowReader is a Reader for one question: it leaves out of long lists what
-// cannot hold the question's subject. To know that, it walks once from the
-// subject, the first time that a long list is asked for, and at most as far as
-// narrowMax nodes: then nothing is left out.
-type narrowReader struct {
+// relevantReader is a [Reader] for the explanation of one question. It leaves
+// out of long lists what cannot lead to the question's subject. To find that,
+// it walks once from the subject, when a long list is first read. If that walk
+// visits more than relevantNodesMax nodes, nothing is left out.
+type relevantReader struct {
 	Reader
-	q       query // as it was when the reader was made
-	target  schema.RelationID
-	from    int // lists up to this length are read as they are
-	walked  bool
-	useless bool
-	in      map[schema.TypeID][]graph.Node // nodes of objects on the subject's way
-	only    map[graph.Kind][]graph.Node    // their nodes of a kind, sorted
-	skipped int                            // edges left out
+	// q is the question as it was when the reader was made.
+	q query
+	// target is the question's relation.
+	target schema.RelationID
+	// listMin is the length up to which lists are not changed.
+	listMin int
+	// walked is true once the walk was made.
+	walked bool
+	// readAll is true if nothing is left out.
+	readAll bool
+	// reached are, by type, nodes of the objects on the subject's way.
+	reached map[schema.TypeID][]graph.Node
+	// nodesByKind are the nodes of a kind of those objects, sorted.
+	nodesByKind map[graph.Kind][]graph.Node
+	// skipped counts the edges that were left out.
+	skipped int
 }
 
 const (
-	narrowFrom = 64      // a length from which a list is worth a walk
-	narrowMax  = 100_000 // nodes that the walk from the subject may visit
+	// relevantListMin is the length above which a list justifies a walk.
+	relevantListMin = 64
+	// relevantNodesMax bounds the nodes that the walk may visit.
+	relevantNodesMax = 100_000
 )
 
-// narrow makes a narrowReader of a question's own Reader.
-func narrow(q *query, target schema.RelationID) *narrowReader {
-	r := &narrowReader{Reader: q.r, q: *q, target: target, from: narrowFrom}
+// newRelevantReader makes a relevantReader in front of the question's own
+// Reader.
+func newRelevantReader(q *query, target schema.RelationID) *relevantReader {
+	r := &relevantReader{Reader: q.r, q: *q, target: target, listMin: relevantListMin}
 	if q.b.mode == ModeBackward {
-		r.from = 0
+		r.listMin = 0
 	}
-	r.useless = !q.r.Reversible() || q.b.fails || q.kind == schema.None || q.b.mode == ModeForward
+	r.readAll = !q.r.Reversible() || q.b.missingFails || q.kind == schema.None || q.b.mode == ModeForward
 	return r
 }
 
-// Forward is Reader.Forward without the edges that lead nowhere.
-func (r *narrowReader) Forward(n graph.Node, k graph.Kind) graph.List {
+// Forward is Reader.Forward without the edges that cannot lead to the subject.
+func (r *relevantReader) Forward(n graph.Node, k graph.Kind) graph.List {
 	l := r.Reader.Forward(n, k)
-	if l.Len() <= r.from {
+	if l.Len() <= r.listMin {
 		return l
 	}
 	few := r.relevant(l, k)
@@ -49,12 +60,12 @@ func (r *narrowReader) Forward(n graph.Node, k graph.Kind) graph.List {
 	return few
 }
 
-// relevant leaves out of a list of kind k what cannot hold the subject.
-func (r *narrowReader) relevant(l graph.List, k graph.Kind) graph.List {
+// relevant leaves out of a list of kind k what cannot lead to the subject.
+func (r *relevantReader) relevant(l graph.List, k graph.Kind) graph.List {
 	if !r.walked {
 		r.walk()
 	}
-	if r.useless {
+	if r.readAll {
 		return l
 	}
 	var edges []graph.Edge
@@ -68,37 +79,38 @@ func (r *narrowReader) relevant(l graph.List, k graph.Kind) graph.List {
 
 // walk finds everything that the subject may be a member of and that the
 // target depends on.
-func (r *narrowReader) walk() {
-	if r.walked = true; r.useless {
+func (r *relevantReader) walk() {
+	if r.walked = true; r.readAll {
 		return
 	}
 	env := *r.q.env
-	env.Bounds.Nodes = narrowMax
-	w := walk{target: r.target, way: true, whole: true}
+	env.Bounds.Nodes = relevantNodesMax
+	w := objectWalk{target: r.target, anyRelation: true, allOperands: true}
 	w.q.start(r.q.ctx, r.q.b, r.Reader, r.q.subject, &env)
 	err := w.run()
-	defer w.release()
+	defer w.releaseScratch()
 	if err != nil || w.bound != "" {
-		r.useless = true
+		r.readAll = true
 		return
 	}
-	r.in, r.only = map[schema.TypeID][]graph.Node{}, map[graph.Kind][]graph.Node{}
-	w.each(func(id schema.RelationID, n graph.Node) {
-		if n != 0 { // no tuple names the subject's own object otherwise
+	r.reached, r.nodesByKind = map[schema.TypeID][]graph.Node{}, map[graph.Kind][]graph.Node{}
+	w.eachMembership(func(id schema.RelationID, n graph.Node) {
+		if n != 0 { // 0 is the subject's own object, which no tuple names
 			t := r.q.b.s.Relations[id].Type
-			r.in[t] = append(r.in[t], n)
+			r.reached[t] = append(r.reached[t], n)
 		}
 	})
 }
 
-// nodes are those of a kind that may lead to the subject, itself among them.
-func (r *narrowReader) nodes(k graph.Kind) []graph.Node {
-	if nodes, ok := r.only[k]; ok {
+// nodes returns the nodes of a kind that may lead to the subject, including
+// the subject itself.
+func (r *relevantReader) nodes(k graph.Kind) []graph.Node {
+	if nodes, ok := r.nodesByKind[k]; ok {
 		return nodes
 	}
 	var nodes []graph.Node
-	for _, n := range r.in[r.q.b.typeOf(k)] {
-		if m := r.q.at(n, k); m != 0 {
+	for _, n := range r.reached[r.q.b.typeOf(k)] {
+		if m := r.q.relationNode(n, k); m != 0 {
 			nodes = append(nodes, m)
 		}
 	}
@@ -109,6 +121,6 @@ func (r *narrowReader) nodes(k graph.Kind) []graph.Node {
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	r.only[k] = nodes
+	r.nodesByKind[k] = nodes
 	return nodes
 }

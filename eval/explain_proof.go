@@ -10,34 +10,45 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// prover reads an explanation from a solved system.
-type prover struct {
-	q    *query
-	s    *system
-	r    *narrowReader
-	most int // FrontierMax
-	left int // steps that may still be taken
-	over int // steps that were cut
-	// ranks order the true gates so that each follows from gates of lower rank: a
-	// proof that goes down in rank has no circle, and no more hops than needed.
+// explainer reads an explanation from a solved system.
+type explainer struct {
+	// q is the question, s its solved system, and r the data.
+	q *query
+	// s is the solved system.
+	s *system
+	// r is the data, without what cannot lead to the subject.
+	r *relevantReader
+	// frontierMax is ExplainOptions.FrontierMax.
+	frontierMax int
+	// stepsLeft is the number of steps that may still be made.
+	stepsLeft int
+	// stepsCut counts the steps that were left out.
+	stepsCut int
+	// ranks orders the true gates so that each one follows from gates of lower
+	// rank. So a proof that goes down in rank has no cycle, and no more hops
+	// than needed. It is nil until it is computed.
 	ranks []int32
-	// open are the states that are being explained or have been.
-	open []bool
-	// short leaves out what lists hold: the subject's memberships say it better.
-	short bool
-	cut   bool   // short left something out
-	steps []Step // room for more
+	// explained are, by state, those that have a step.
+	explained []bool
+	// withoutLists leaves out the tuples of denied lists: the subject's
+	// memberships are a better explanation.
+	withoutLists bool
+	// listsOmitted is true if withoutLists left something out.
+	listsOmitted bool
+	// steps is memory for further steps.
+	steps []Step
 }
 
-// step makes a step, or nil where no more may be taken.
-func (p *prover) step(k StepKind, t expr.Tristate, state int32) *Step {
-	if p.left == 0 {
-		p.over++
+// newStep makes a step about a state (negative for none); nil if no more may
+// be made.
+func (p *explainer) newStep(k StepKind, t expr.Tristate, state int32) *Step {
+	if p.stepsLeft == 0 {
+		p.stepsCut++
 		return nil
 	}
-	p.left--
+	p.stepsLeft--
 	if len(p.steps) == cap(p.steps) {
-		p.steps = make([]Step, 0, min(8, 4+cap(p.steps))) // few steps come alone
+		p.steps = make([]Step, 0, min(8, 4+cap(p.steps))) // start small: many explanations have few steps
 	}
 	p.steps = append(p.steps, Step{Kind: k, Decision: t})
 	s := &p.steps[len(p.steps)-1]
@@ -48,7 +59,8 @@ func (p *prover) step(k StepKind, t expr.Tristate, state int32) *Step {
 	return s
 }
 
-func (p *prover) object(st *state) rel.Object {
+// object returns the object of a state.
+func (p *explainer) object(st *state) rel.Object {
 	id := p.s.object
 	if st.node != 0 {
 		id = p.q.r.ID(st.node)
@@ -56,13 +68,13 @@ func (p *prover) object(st *state) rel.Object {
 	return rel.Object{Type: p.q.b.s.Types[p.q.b.s.Relations[st.relation].Type].Name, ID: id}
 }
 
-// gate explains why a gate has the value t.
-func (p *prover) gate(i int32, t expr.Tristate) *Step {
+// explainGate explains why a gate has the value t.
+func (p *explainer) explainGate(i int32, t expr.Tristate) *Step {
 	g := &p.s.gates[i]
 	if g.expr == nil && g.op == gateAny {
-		return p.state(i, t)
+		return p.explainState(i, t)
 	}
-	s := p.step(stepOf(g.expr), t, g.state)
+	s := p.newStep(stepOf(g.expr), t, g.state)
 	if s == nil {
 		return nil
 	}
@@ -70,7 +82,7 @@ func (p *prover) gate(i int32, t expr.Tristate) *Step {
 	switch {
 	case g.op == gateConst:
 		s.Reasons = g.reasons
-	case g.op == gateBut:
+	case g.op == gateExclusion:
 		p.exclusion(s, g)
 	case g.op == gateAll:
 		p.intersection(s, g)
@@ -82,6 +94,7 @@ func (p *prover) gate(i int32, t expr.Tristate) *Step {
 	return s
 }
 
+// stepOf returns the step kind of an expression.
 func stepOf(e *schema.Expr) StepKind {
 	switch e.Op {
 	case schema.OpUnion:
@@ -100,26 +113,26 @@ func stepOf(e *schema.Expr) StepKind {
 	return StepTuples
 }
 
-// state explains membership in a relation of an object.
-func (p *prover) state(i int32, t expr.Tristate) *Step {
+// explainState explains membership in a relation of an object.
+func (p *explainer) explainState(i int32, t expr.Tristate) *Step {
 	g := &p.s.gates[i]
 	kind := StepRelation
-	if p.open[g.state] {
+	if p.explained[g.state] {
 		kind = StepSeen
 	}
-	s := p.step(kind, t, g.state)
+	s := p.newStep(kind, t, g.state)
 	if s == nil || kind == StepSeen {
 		return s
 	}
-	p.open[g.state] = true
+	p.explained[g.state] = true
 	if g.count == 0 {
 		s.Kind = StepUnreachable
 		return s
 	}
 	if to := p.s.arcs[g.first].to; to == gateTrue {
-		s.add(p.step(StepItself, expr.True, g.state))
+		s.add(p.newStep(StepItself, expr.True, g.state))
 	} else {
-		s.add(p.gate(to, t))
+		s.add(p.explainGate(to, t))
 	}
 	return s
 }
@@ -130,31 +143,31 @@ func (s *Step) add(child *Step) {
 	}
 }
 
-// union takes the best of the true operands; or all that are not false, or
-// all.
-func (p *prover) union(s *Step, g *gate) {
+// union takes the best true operand of a true union; otherwise all operands
+// with the union's value.
+func (p *explainer) union(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	if s.Decision == expr.True {
 		if best := p.best(arcs); best != nil {
-			s.add(p.gate(best.to, expr.True))
+			s.add(p.explainGate(best.to, expr.True))
 		}
 		return
 	}
 	for i := range arcs {
 		if p.s.truth(arcs[i].to) == s.Decision {
-			s.add(p.gate(arcs[i].to, s.Decision))
+			s.add(p.explainGate(arcs[i].to, s.Decision))
 		}
 	}
 }
 
-// intersection takes all operands of a true one, the first false one, or all
-// unknown ones.
-func (p *prover) intersection(s *Step, g *gate) {
+// intersection takes all operands of a true intersection, the first false one,
+// or all unknown ones.
+func (p *explainer) intersection(s *Step, g *gate) {
 	for _, a := range p.s.arcs[g.first : g.first+g.count] {
 		if p.s.truth(a.to) != s.Decision {
 			continue
 		}
-		s.add(p.gate(a.to, s.Decision))
+		s.add(p.explainGate(a.to, s.Decision))
 		if s.Decision == expr.False {
 			return
 		}
@@ -162,34 +175,34 @@ func (p *prover) intersection(s *Step, g *gate) {
 }
 
 // exclusion takes what decided: the base, the subtracted side, or both.
-func (p *prover) exclusion(s *Step, g *gate) {
+func (p *explainer) exclusion(s *Step, g *gate) {
 	base, but := p.s.arcs[g.first].to, p.s.arcs[g.first+1].to
 	b, n := p.s.truth(base), p.s.truth(but)
 	switch {
 	case s.Decision == expr.True, s.Decision == expr.Unknown && b == expr.Unknown && n == expr.Unknown:
-		s.add(p.gate(base, b))
-		p.briefly(s, but, n)
+		s.add(p.explainGate(base, b))
+		p.addSubtracted(s, but, n)
 	case s.Decision == expr.False && b == expr.False, s.Decision == expr.Unknown && b == expr.Unknown:
-		s.add(p.gate(base, b))
+		s.add(p.explainGate(base, b))
 	default:
 		if n == expr.True && p.ranks == nil {
 			p.rank()
 		}
-		s.add(p.gate(but, n))
+		s.add(p.explainGate(but, n))
 	}
 }
 
-// briefly explains why a subtracted side does not hold, without its own
-// details: they were searched in vain.
-func (p *prover) briefly(s *Step, g int32, t expr.Tristate) {
-	short := p.short
-	p.short = true
-	s.add(p.gate(g, t))
-	p.short = short
+// addSubtracted explains why a subtracted side does not hold, without the
+// tuples that were searched.
+func (p *explainer) addSubtracted(s *Step, g int32, t expr.Tristate) {
+	short := p.withoutLists
+	p.withoutLists = true
+	s.add(p.explainGate(g, t))
+	p.withoutLists = short
 }
 
-// best is the true arc of the least rank.
-func (p *prover) best(arcs []arc) *arc {
+// best returns the true arc of the lowest rank.
+func (p *explainer) best(arcs []arc) *arc {
 	var best *arc
 	for i := range arcs {
 		a := &arcs[i]
@@ -200,8 +213,8 @@ func (p *prover) best(arcs []arc) *arc {
 	return best
 }
 
-// tuples explains what a relation's own tuples, or an arrow's, say.
-func (p *prover) tuples(s *Step, g *gate) {
+// tuples explains the value of a relation's own tuples, or of an arrow.
+func (p *explainer) tuples(s *Step, g *gate) {
 	arcs := p.s.arcs[g.first : g.first+g.count]
 	switch s.Decision {
 	case expr.True:
@@ -211,46 +224,48 @@ func (p *prover) tuples(s *Step, g *gate) {
 		return
 	case expr.Unknown:
 		for i := range arcs {
-			if p.s.doubtful(&arcs[i]) || p.s.truth(arcs[i].to) == expr.True {
+			if p.s.isUnknown(&arcs[i]) || p.s.truth(arcs[i].to) == expr.True {
 				s.add(p.tuple(&arcs[i], expr.Unknown))
 			}
 		}
 		return
 	}
-	p.searched(s, g)
+	p.addSearched(s, g)
 	for i := range arcs {
-		if p.short && !p.refuted(&arcs[i]) {
-			p.cut = true
+		if p.withoutLists && !p.leadsToOperator(&arcs[i]) {
+			p.listsOmitted = true
 			continue
 		}
 		s.add(p.tuple(&arcs[i], expr.False))
 	}
 }
 
-// refuted says whether an arc's failure is worth telling besides the subject's
-// memberships: where it leads to more than lists, an exclusion say.
-func (p *prover) refuted(a *arc) bool {
+// leadsToOperator reports whether an arc leads to more than lists, to an
+// exclusion for example. Its failure is then explained besides the subject's
+// memberships.
+func (p *explainer) leadsToOperator(a *arc) bool {
 	g := &p.s.gates[a.to]
 	return g.state >= 0 && !p.q.b.s.Relations[p.s.states[g.state].relation].Monotone
 }
 
 // tuple explains an arc through a tuple.
-func (p *prover) tuple(a *arc, t expr.Tristate) *Step {
+func (p *explainer) tuple(a *arc, t expr.Tristate) *Step {
 	s := p.tupleStep(a.from, a.edge, a.restriction, t)
 	if s == nil || a.to == gateTrue {
 		return s
 	}
 	switch to := p.s.truth(a.to); {
 	case t == to:
-		s.add(p.gate(a.to, to))
-	case t == expr.Unknown && a.cond == expr.True: // true, but one hop too far
+		s.add(p.explainGate(a.to, to))
+	case t == expr.Unknown && a.cond == expr.True: // true, but beyond the depth bound
 		s.Reasons = &Reasons{Bound: BoundDepth}
 	}
 	return s
 }
 
-func (p *prover) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Tristate) *Step {
-	s := p.step(StepTuple, t, -1)
+// tupleStep makes the step of a tuple.
+func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction, t expr.Tristate) *Step {
+	s := p.newStep(StepTuple, t, -1)
 	if s == nil {
 		return nil
 	}
@@ -275,11 +290,11 @@ func (p *prover) tupleStep(from graph.Node, e graph.Edge, x *schema.Restriction,
 	return s
 }
 
-// searched counts what the lists of a false gate hold, and names the tuples
-// that would have decided, did they count or did their condition hold.
-func (p *prover) searched(s *Step, g *gate) {
+// addSearched counts what the lists of a false gate hold. It names the tuples
+// that would have decided if they counted or their condition held.
+func (p *explainer) addSearched(s *Step, g *gate) {
 	e, b := g.expr, p.q.b
-	from := p.q.at(p.s.states[g.state].node, b.kind(b.s.Relations[e.Relation].Kind))
+	from := p.q.relationNode(p.s.states[g.state].node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
@@ -287,7 +302,7 @@ func (p *prover) searched(s *Step, g *gate) {
 		for _, k := range b.plainKinds(x.Kind) {
 			if l := p.r.Reader.Forward(from, k); l.Len() > 0 {
 				s.Searched = append(s.Searched, Searched{b.kindText(x.Kind), l.Len()})
-				p.failing(s, from, k, l, x)
+				p.addFailing(s, from, k, l, x)
 			}
 		}
 	}
@@ -305,14 +320,14 @@ func (p *prover) searched(s *Step, g *gate) {
 	}
 }
 
-// failing names those tuples to usersets and related objects on the subject's
-// way that do not count or whose condition is false.
-func (p *prover) failing(s *Step, from graph.Node, k graph.Kind, l graph.List, x *schema.Restriction) {
+// addFailing names the tuples that lead to usersets and related objects on the
+// subject's way and do not count, or have a false condition.
+func (p *explainer) addFailing(s *Step, from graph.Node, k graph.Kind, l graph.List, x *schema.Restriction) {
 	if p.q.b.s.Kinds[x.Kind].Relation == "" && s.Kind != StepArrow {
-		return // others' own tuples say nothing of the subject
+		return // tuples that name other plain subjects do not concern this one
 	}
-	if l.Len() <= narrowMax && !p.fails(from, l, x) {
-		return // the common case, and no walk from the subject
+	if l.Len() <= relevantNodesMax && !p.hasFailing(from, l, x) {
+		return // the common case: no walk from the subject is needed
 	}
 	l = p.r.relevant(l, k)
 	for c := range l.Chunks() {
@@ -324,9 +339,9 @@ func (p *prover) failing(s *Step, from graph.Node, k graph.Kind, l graph.List, x
 	}
 }
 
-// fails says whether any tuple of a list does not count or has a false
+// hasFailing reports whether any tuple of a list does not count or has a false
 // condition.
-func (p *prover) fails(from graph.Node, l graph.List, x *schema.Restriction) bool {
+func (p *explainer) hasFailing(from graph.Node, l graph.List, x *schema.Restriction) bool {
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
 			if (e.Detailed() || !x.Bare) && p.q.edge(x, from, e) == expr.False {
@@ -337,9 +352,9 @@ func (p *prover) fails(from graph.Node, l graph.List, x *schema.Restriction) boo
 	return false
 }
 
-// rank numbers the gates that are true in an order in which each can be proved
-// from those before it, of the lowest height first.
-func (p *prover) rank() {
+// rank orders the true gates so that each can be proved from gates before it,
+// the lowest height first.
+func (p *explainer) rank() {
 	s := p.s
 	p.ranks = make([]int32, len(s.gates))
 	order := make([]int32, 0, len(s.gates))
@@ -361,12 +376,13 @@ func (p *prover) rank() {
 	}
 }
 
-// rankLevel ranks gates of one height. None needs one that is higher.
-func (p *prover) rankLevel(gates []int32, next int32) int32 {
+// rankLevel ranks gates of one height. None of them needs a gate of a greater
+// height.
+func (p *explainer) rankLevel(gates []int32, next int32) int32 {
 	for len(gates) > 0 {
 		waiting := gates[:0]
 		for _, i := range gates {
-			if p.follows(i) {
+			if p.provable(i) {
 				p.ranks[i] = next
 				next++
 			} else {
@@ -381,8 +397,8 @@ func (p *prover) rankLevel(gates []int32, next int32) int32 {
 	return next
 }
 
-// follows says whether a true gate follows from ranked ones.
-func (p *prover) follows(i int32) bool {
+// provable reports whether a true gate follows from ranked ones.
+func (p *explainer) provable(i int32) bool {
 	g := &p.s.gates[i]
 	ranked := func(a *arc) bool {
 		return a.cond == expr.True && p.s.lo[a.to] && p.ranks[a.to] < int32(len(p.s.gates)) &&
@@ -400,23 +416,23 @@ func (p *prover) follows(i int32) bool {
 	return ranked(&arcs[0])
 }
 
-// memberships lists what the subject is a member of, where that is less than
-// what the object's side holds: nil otherwise.
-func (p *prover) memberships(id schema.RelationID) *Memberships {
+// memberships lists what the subject is a member of, if that is less than what
+// the object's side holds; nil otherwise.
+func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	if !p.q.r.Reversible() || p.q.kind == schema.None {
 		return nil
 	}
 	env := *p.q.env
-	env.Bounds.Nodes = max(1, p.r.skipped+len(p.s.arcs)-len(p.s.states)) // tuples, about
-	w := walk{target: id, way: true}
+	env.Bounds.Nodes = max(1, p.r.skipped+len(p.s.arcs)-len(p.s.states)) // about the number of tuples
+	w := objectWalk{target: id, anyRelation: true}
 	w.q.start(p.q.ctx, p.q.b, p.r.Reader, p.q.subject, &env)
 	err := w.run()
-	defer w.release()
+	defer w.releaseScratch()
 	if err != nil || w.bound != "" {
 		return nil
 	}
 	m := &Memberships{}
-	w.each(func(id schema.RelationID, n graph.Node) {
+	w.eachMembership(func(id schema.RelationID, n graph.Node) {
 		sub := rel.Subject{Type: p.q.b.s.Types[p.q.b.s.Relations[id].Type].Name, ID: p.q.subject.ID, Relation: p.q.b.relationText(id)}
 		if n != 0 {
 			sub.ID = p.q.r.ID(n)
@@ -427,9 +443,9 @@ func (p *prover) memberships(id schema.RelationID) *Memberships {
 	})
 	slices.SortFunc(m.In, func(a, b rel.Subject) int { return strings.Compare(a.String(), b.String()) })
 	m.In = slices.Compact(m.In)
-	if len(m.In) > p.most {
-		m.LeftOut = len(m.In) - p.most
-		m.In = m.In[:p.most]
+	if len(m.In) > p.frontierMax {
+		m.LeftOut = len(m.In) - p.frontierMax
+		m.In = m.In[:p.frontierMax]
 	}
 	return m
 }

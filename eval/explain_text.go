@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// relationText names a relation; a hidden one by its rewrite.
+// relationText returns a relation's name; for a hidden one its rewrite.
 func (b *Binding) relationText(id schema.RelationID) string {
 	if r := &b.s.Relations[id]; !r.Hidden {
 		return r.Name
@@ -29,7 +29,7 @@ func (b *Binding) kindText(k schema.KindID) string {
 	}
 }
 
-// text writes a rewrite in the words of the schema's documentation.
+// text returns a rewrite in the syntax of the schema's documentation.
 func (b *Binding) text(e *schema.Expr) string {
 	if e == nil {
 		return ""
@@ -78,7 +78,7 @@ func (b *Binding) ruleText(r *schema.Rule) string {
 	return r.Condition.Definition.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// String says the explanation in indented lines.
+// String returns the explanation in indented lines.
 func (x *Explanation) String() string {
 	var sb strings.Builder
 	word := map[expr.Tristate]string{expr.True: "allowed", expr.False: "denied", expr.Unknown: "undecided"}[x.Answer.Decision]
@@ -101,7 +101,7 @@ func (x *Explanation) String() string {
 	return sb.String()
 }
 
-// String says what a subject is in.
+// String returns the memberships in one line.
 func (m *Memberships) String() string {
 	if len(m.In) == 0 {
 		return "in nothing that could lead there"
@@ -117,7 +117,7 @@ func (m *Memberships) String() string {
 	return line
 }
 
-// write prints a step and what is below it.
+// write prints a step and the steps below it.
 func (s *Step) write(sb *strings.Builder, depth int) {
 	fmt.Fprintf(sb, "%s%s\n", strings.Repeat("  ", depth), s.line())
 	for _, ch := range s.Steps {
@@ -127,7 +127,7 @@ func (s *Step) write(sb *strings.Builder, depth int) {
 
 var marks = [...]string{expr.False: "✗", expr.Unknown: "?", expr.True: "✓"}
 
-// line says a step alone.
+// line returns a step alone as text.
 func (s *Step) line() string {
 	mark := marks[s.Decision] + " "
 	on := s.Object.String() + "#" + s.Relation
@@ -183,7 +183,7 @@ func (s *Step) tupleLine() string {
 	return line
 }
 
-// String says a condition's result and on which values.
+// String returns the condition's name, value and parameters.
 func (c *ConditionStep) String() string {
 	line := c.Name + " is " + c.Decision.String()
 	names := make([]string, 0, len(c.Values))

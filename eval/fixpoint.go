@@ -4,16 +4,21 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// solution is the value of every gate of a system.
+// solution is the value of every gate: True is lo, False is not hi, and
+// Unknown is hi without lo.
 type solution struct {
-	lo []bool // true also where every unknown condition is false
-	hi []bool // true at least where every unknown condition is true
-	// height is the least height of a proof, where lo: its most hops on a
-	// branch.
+	// lo is true for gates that hold although every unknown condition is taken
+	// as false.
+	lo []bool
+	// hi is true for gates that could hold if every unknown condition is taken
+	// as true.
+	hi []bool
+	// height is, where lo is true, the least height of a proof: the most hops
+	// on one of its branches.
 	height []int32
 }
 
-// truth is a gate's value.
+// truth returns a gate's value.
 func (s *solution) truth(g int32) expr.Tristate {
 	switch {
 	case s.lo[g]:
@@ -24,68 +29,95 @@ func (s *solution) truth(g int32) expr.Tristate {
 	return expr.False
 }
 
-// solve finds the well-founded values: the alternating fixpoint, one strongly
-// connected part of the equations after the other, what it depends on first.
-// Proofs in lo are no higher than depthMax. It returns false at the bound of
-// nodes or when the context ended; the solution is not to be used then.
+// solve finds the well-founded values of all gates (see fixpoint). Proofs in
+// lo are at most depthMax hops high. It returns false at the bound of nodes or
+// after an error; the solution is then not valid.
 func (s *system) solve(depthMax int) bool {
 	n := len(s.gates)
 	arcs := len(s.arcs)
-	r := &s.room
-	r.begin(10*n+1+2*arcs, 3*n)
-	s.solution = solution{r.truths(n), r.truths(n), r.numbers(n)}
-	f := &fixpoint{s: s, depthMax: depthMax, part: r.numbers(n), left: r.numbers(n), most: r.numbers(n), next: r.truths(n),
-		users: r.numbers(arcs), owner: r.numbers(arcs), usersFirst: r.numbers(n + 1)}
-	f.reverse(r.numbers(n)[:0])
-	return f.parts(r.numbers(n), r.numbers(n), r.numbers(n))
+	r := &s.memory
+	r.reset(10*n+1+2*arcs, 3*n)
+	s.solution = solution{r.takeBools(n), r.takeBools(n), r.takeNumbers(n)}
+	f := &fixpoint{s: s, depthMax: depthMax, component: r.takeNumbers(n), pendingArcs: r.takeNumbers(n), maxHeight: r.takeNumbers(n), value: r.takeBools(n),
+		users: r.takeNumbers(arcs), owner: r.takeNumbers(arcs), usersFirst: r.takeNumbers(n + 1)}
+	f.reverse(r.takeNumbers(n)[:0])
+	return f.components(r.takeNumbers(n), r.takeNumbers(n), r.takeNumbers(n))
 }
 
-// room is memory for solving a system, handed out in parts, all zero.
-type room struct {
+// solverMemory hands out zeroed slices for solving a system.
+type solverMemory struct {
 	allNumbers, restNumbers []int32
-	allTruths, restTruths   []bool
+	allBools, restBools     []bool
 }
 
-func (r *room) begin(numbers, truths int) {
+func (r *solverMemory) reset(numbers, truths int) {
 	if cap(r.allNumbers) < numbers {
 		r.allNumbers = make([]int32, numbers)
 	}
-	if cap(r.allTruths) < truths {
-		r.allTruths = make([]bool, truths)
+	if cap(r.allBools) < truths {
+		r.allBools = make([]bool, truths)
 	}
-	r.restNumbers, r.restTruths = r.allNumbers[:numbers], r.allTruths[:truths]
+	r.restNumbers, r.restBools = r.allNumbers[:numbers], r.allBools[:truths]
 	clear(r.restNumbers)
-	clear(r.restTruths)
+	clear(r.restBools)
 }
 
-func (r *room) numbers(n int) (some []int32) {
+func (r *solverMemory) takeNumbers(n int) (some []int32) {
 	some, r.restNumbers = r.restNumbers[:n:n], r.restNumbers[n:]
 	return some
 }
 
-func (r *room) truths(n int) (some []bool) {
-	some, r.restTruths = r.restTruths[:n:n], r.restTruths[n:]
+func (r *solverMemory) takeBools(n int) (some []bool) {
+	some, r.restBools = r.restBools[:n:n], r.restBools[n:]
 	return some
 }
 
-// fixpoint is a system being solved.
+// fixpoint solves a [system]: it computes its well-founded model by the
+// alternating fixpoint.
+//
+// There are two worlds. In the low world unknown conditions are false, in the
+// high world they are true. Each world is a least fixpoint: a gate is true
+// only if it follows from gates that are true, so a cycle cannot justify
+// itself. The subtracted side of an exclusion is read in the other world. What
+// is true in the low world is certain; what is false in the high world is
+// refuted.
+//
+// The strongly connected components of the gates are solved one after the
+// other, dependencies first, so that everything outside of a component is
+// final. A component without a subtraction inside needs one round. Otherwise
+// the two worlds are computed in turns: the low world only grows and the high
+// world only shrinks, until neither changes. What is still between them
+// depends on its own negation and is Unknown.
 type fixpoint struct {
-	s        *system
+	// s is the system.
+	s *system
+	// depthMax bounds the height of proofs in the low world.
 	depthMax int
-	part     []int32 // by gate: its part's number, rising in the order of solving
-	number   int32
-	// users are, by gate, the arcs that lead to it, as numbers.
-	users      []int32
+	// component is, by gate, the number of its component. Numbers rise in the
+	// order of solving; 0 means not found yet.
+	component []int32
+	// current is the number of the component that is being solved.
+	current int32
+	// users are the numbers of the arcs that lead to each gate; usersFirst is,
+	// by gate, where its own begin.
+	users []int32
+	// usersFirst has one entry more than there are gates.
 	usersFirst []int32
-	owner      []int32 // by arc: the gate it starts from
+	// owner is, by arc, the gate that it starts from.
+	owner []int32
 
-	left []int32 // by gate: arcs of a gateAll that are not yet true
-	most []int32 // by gate: the greatest height among its true arcs
-	next []bool  // by gate: what a round finds
-	heap heights // gates that were found true and are still to be settled
+	// pendingArcs is, by gate, the number of arcs of a gateAll that are not
+	// true yet.
+	pendingArcs []int32
+	// maxHeight is, by gate, the greatest height among its true arcs.
+	maxHeight []int32
+	// value is, by gate, what the current round has found.
+	value []bool
+	// heap holds gates that are true, until their height is final.
+	heap heightHeap
 }
 
-// reverse fills users and owner.
+// reverse fills users, usersFirst and owner.
 func (f *fixpoint) reverse(fill []int32) {
 	s := f.s
 	for i := range s.gates {
@@ -106,12 +138,12 @@ func (f *fixpoint) reverse(fill []int32) {
 	}
 }
 
-// parts is Tarjan's algorithm with an explicit stack; each part is solved as
-// it is found, so that what it depends on is final.
-// Its arguments are zero, one for each gate.
-func (f *fixpoint) parts(index, low, next []int32) bool {
+// components finds the strongly connected components by Tarjan's algorithm
+// with an explicit stack, and solves each as it is found. Its arguments are
+// zeroed, one entry per gate.
+func (f *fixpoint) components(index, low, next []int32) bool {
 	n := len(f.s.gates)
-	stack, path := f.s.room.numbers(n)[:0], make([]int32, 0, 32)
+	stack, path := f.s.memory.takeNumbers(n)[:0], make([]int32, 0, 32)
 	counter := int32(0)
 	for root := range n {
 		if index[root] != 0 {
@@ -130,7 +162,7 @@ func (f *fixpoint) parts(index, low, next []int32) bool {
 				next[v]++
 				if index[to] == 0 {
 					path = append(path, to)
-				} else if f.part[to] == 0 { // still on the stack
+				} else if f.component[to] == 0 { // on the stack
 					low[v] = min(low[v], index[to])
 				}
 				continue
@@ -147,7 +179,7 @@ func (f *fixpoint) parts(index, low, next []int32) bool {
 			for stack[first] != v {
 				first--
 			}
-			if !f.solvePart(stack[first:]) {
+			if !f.solveComponent(stack[first:]) {
 				return false
 			}
 			stack = stack[:first]
@@ -156,15 +188,15 @@ func (f *fixpoint) parts(index, low, next []int32) bool {
 	return true
 }
 
-// solvePart finds the values of one part's gates.
-func (f *fixpoint) solvePart(gates []int32) bool {
-	f.number++
+// solveComponent finds the values of one component's gates.
+func (f *fixpoint) solveComponent(gates []int32) bool {
+	f.current++
 	negative := false
 	for _, g := range gates {
-		f.part[g] = f.number
+		f.component[g] = f.current
 	}
 	for _, g := range gates {
-		if f.s.gates[g].op == gateBut && f.inside(f.s.arcs[f.s.gates[g].first+1].to) {
+		if f.s.gates[g].op == gateExclusion && f.inComponent(f.s.arcs[f.s.gates[g].first+1].to) {
 			negative = true
 		}
 	}
@@ -172,7 +204,7 @@ func (f *fixpoint) solvePart(gates []int32) bool {
 	f.leastLow(gates)
 	for changed := negative; changed; {
 		if !f.s.q.visit(len(gates)) {
-			f.s.full = false
+			f.s.complete = false
 			return false
 		}
 		f.leastHigh(gates)
@@ -181,89 +213,91 @@ func (f *fixpoint) solvePart(gates []int32) bool {
 	return true
 }
 
-func (f *fixpoint) inside(g int32) bool { return f.part[g] == f.number }
+// inComponent reports whether a gate is in the current component.
+func (f *fixpoint) inComponent(g int32) bool { return f.component[g] == f.current }
 
-// leastHigh replaces hi of a part by the least fixpoint that reads negations
-// against lo.
+// leastHigh replaces hi in a component by the least fixpoint that reads
+// subtracted sides in lo.
 func (f *fixpoint) leastHigh(gates []int32) {
 	f.least(gates, true)
 	for _, g := range gates {
-		f.s.hi[g] = f.next[g]
+		f.s.hi[g] = f.value[g]
 	}
 }
 
-// leastLow replaces lo of a part by the least fixpoint that reads negations
-// against hi. It says whether lo changed.
+// leastLow replaces lo in a component by the least fixpoint that reads
+// subtracted sides in hi. It reports whether lo changed.
 func (f *fixpoint) leastLow(gates []int32) bool {
 	f.least(gates, false)
 	changed := false
 	for _, g := range gates {
-		changed = changed || f.s.lo[g] != f.next[g]
-		f.s.lo[g] = f.next[g]
+		changed = changed || f.s.lo[g] != f.value[g]
+		f.s.lo[g] = f.value[g]
 	}
 	return changed
 }
 
-// least computes next over a part, in one world: the high one (high) or the
-// low one. Gates come out in the order of their height, lowest first, so that
-// each is settled once, at its least height (Knuth's form of Dijkstra's
-// algorithm). In the high world heights do not count.
+// least computes value over a component, in the high or the low world. Gates
+// leave the heap in the order of their height, the lowest first, so that each
+// one is final when it leaves, with its least height (Knuth's generalization
+// of Dijkstra's algorithm). In the high world heights do not count.
 func (f *fixpoint) least(gates []int32, high bool) {
 	s := f.s
 	for _, g := range gates {
-		f.next[g], f.most[g] = false, 0
-		f.left[g] = s.gates[g].count
+		f.value[g], f.maxHeight[g] = false, 0
+		f.pendingArcs[g] = s.gates[g].count
 	}
 	for _, g := range gates {
 		f.seed(g, high)
 	}
 	for len(f.heap) > 0 {
 		h, g := f.heap.pop()
-		if f.next[g] {
+		if f.value[g] {
 			continue
 		}
-		f.next[g] = true
+		f.value[g] = true
 		if !high {
 			s.height[g] = h
 		}
 		for _, a := range f.users[f.usersFirst[g]:f.usersFirst[g+1]] {
-			if up := f.owner[a]; f.inside(up) && !f.next[up] {
-				f.arrive(up, a, h, high)
+			if up := f.owner[a]; f.inComponent(up) && !f.value[up] {
+				f.arcIsTrue(up, a, h, high)
 			}
 		}
 	}
 }
 
-// seed starts from what is known outside of the part.
+// seed takes the constants and everything outside of the component into
+// account.
 func (f *fixpoint) seed(i int32, high bool) {
 	s := f.s
 	g := &s.gates[i]
 	if g.op == gateConst {
 		if g.value == expr.True || high && g.value == expr.Unknown {
-			f.found(i, g.height, high)
+			f.push(i, g.height, high)
 		}
 		return
 	}
 	if g.op == gateAll && g.count == 0 {
-		f.found(i, 0, high)
+		f.push(i, 0, high)
 	}
 	for a := g.first; a < g.first+g.count; a++ {
 		to := s.arcs[a].to
-		if high && s.arcs[a].cond == expr.Unknown && s.q.b.fails {
-			f.arrive(i, a, 0, high) // this alone makes it unknown
+		if high && s.arcs[a].cond == expr.Unknown && s.q.b.missingFails {
+			f.arcIsTrue(i, a, 0, high) // with MissingContextFails this alone makes it possible
 			continue
 		}
-		if f.inside(to) {
+		if f.inComponent(to) {
 			continue
 		}
 		if high && s.hi[to] || !high && s.lo[to] {
-			f.arrive(i, a, s.height[to], high)
+			f.arcIsTrue(i, a, s.height[to], high)
 		}
 	}
 }
 
-// arrive hands gate i one of its arcs that turned out true, at height h.
-func (f *fixpoint) arrive(i, a, h int32, high bool) {
+// arcIsTrue counts arc a of gate i as true, with height h.
+func (f *fixpoint) arcIsTrue(i, a, h int32, high bool) {
 	s := f.s
 	g, arc := &s.gates[i], &s.arcs[a]
 	if arc.cond != expr.True && !high {
@@ -272,20 +306,20 @@ func (f *fixpoint) arrive(i, a, h int32, high bool) {
 	h += arc.hop
 	switch g.op {
 	case gateAny:
-		f.found(i, h, high)
+		f.push(i, h, high)
 	case gateAll:
-		f.most[i] = max(f.most[i], h)
-		if f.left[i]--; f.left[i] == 0 {
-			f.found(i, f.most[i], high)
+		f.maxHeight[i] = max(f.maxHeight[i], h)
+		if f.pendingArcs[i]--; f.pendingArcs[i] == 0 {
+			f.push(i, f.maxHeight[i], high)
 		}
-	case gateBut:
+	case gateExclusion:
 		if a == g.first && !f.subtracted(s.arcs[a+1].to, high) {
-			f.found(i, h, high)
+			f.push(i, h, high)
 		}
 	}
 }
 
-// subtracted reads the subtracted side in the other world.
+// subtracted reads the subtracted side of an exclusion in the other world.
 func (f *fixpoint) subtracted(g int32, high bool) bool {
 	if high {
 		return f.s.lo[g]
@@ -293,22 +327,24 @@ func (f *fixpoint) subtracted(g int32, high bool) bool {
 	return f.s.hi[g]
 }
 
-func (f *fixpoint) found(g, h int32, high bool) {
+// push adds a true gate to the heap, unless its proof is too high.
+func (f *fixpoint) push(g, h int32, high bool) {
 	if high {
 		h = 0
 	}
 	if !high && int(h) > f.depthMax {
 		return
 	}
-	if !f.next[g] {
+	if !f.value[g] {
 		f.heap.push(h, g)
 	}
 }
 
-// heights is a heap of gates, the lowest height on top.
-type heights []uint64
+// heightHeap is a binary heap of gates with the lowest height on top. An entry
+// holds the height in its upper half and the gate in its lower half.
+type heightHeap []uint64
 
-func (q *heights) push(height, gate int32) {
+func (q *heightHeap) push(height, gate int32) {
 	h := append(*q, uint64(height)<<32|uint64(gate))
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -321,7 +357,7 @@ func (q *heights) push(height, gate int32) {
 	*q = h
 }
 
-func (q *heights) pop() (height, gate int32) {
+func (q *heightHeap) pop() (height, gate int32) {
 	h := *q
 	top, last := h[0], len(h)-1
 	h[0], h = h[last], h[:last]

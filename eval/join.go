@@ -5,24 +5,24 @@ import (
 	"github.com/ostiary/ostiary/graph"
 )
 
-// joins says whether what a follow leads to is decided by the subject's own
-// tuples, so that two lists tell: what the object is shared with, and what the
-// subject is in.
-func (w *search) joins(f *follow) bool {
+// joins reports whether the usersets that a link leads to hold plain subjects
+// alone. Then the search intersects two lists instead of following a link: the
+// usersets in the object's tuples, and the usersets whose tuples name the
+// subject.
+func (w *search) joins(f *link) bool {
 	q := w.q
-	if f.arrow || f.scan || f.unit < 0 {
+	if f.arrow || f.everyEdge || f.unit < 0 {
 		return false
 	}
-	t := q.next(f)
-	return t.last && t.sources[0].kind == f.kind
+	t := q.nextRoute(f)
+	return t.probesOnly && t.sources[0].kind == f.kind
 }
 
-// join looks for a common node of l, the neighbours of from under f, and of
-// the nodes that the subject or its wildcard stands in. It walks the shorter
-// list and looks its nodes up in the longer.
-func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
+// join looks for a common node of two lists: l, the neighbors of from under f,
+// and the nodes in whose tuples the subject or its wildcard is named.
+func (w *search) join(f *link, from graph.Node, l graph.List, hops int32) {
 	q := w.q
-	probes := q.next(f).sources[0].probes
+	probes := q.nextRoute(f).sources[0].probes
 	for i := range probes {
 		p := &probes[i]
 		x := q.node
@@ -43,8 +43,9 @@ func (w *search) join(f *follow, from graph.Node, l graph.List, hops int32) {
 	}
 }
 
-// joinForward looks for x in each of l's nodes.
-func (w *search) joinForward(f *follow, p *lookup, from, x graph.Node, l graph.List, hops int32) {
+// joinForward looks for x in the tuples of each of l's nodes. It is used where
+// the data cannot be read from the subject's side.
+func (w *search) joinForward(f *link, p *lookup, from, x graph.Node, l graph.List, hops int32) {
 	q := w.q
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
@@ -52,14 +53,16 @@ func (w *search) joinForward(f *follow, p *lookup, from, x graph.Node, l graph.L
 				w.stop()
 				return
 			}
-			if far, ok := q.probe(e.Node(), x, p.kind); ok && w.both(f, p, from, x, e, far, hops) {
+			if far, ok := q.probe(e.Node(), x, p.kind); ok && w.addJoined(f, p, from, x, e, far, hops) {
 				return
 			}
 		}
 	}
 }
 
-func (w *search) joinLists(f *follow, p *lookup, from, x graph.Node, l, s graph.List, hops int32) {
+// joinLists intersects l with s, the nodes in whose tuples x is named. It goes
+// through the shorter list and looks its nodes up in the longer one.
+func (w *search) joinLists(f *link, p *lookup, from, x graph.Node, l, s graph.List, hops int32) {
 	q := w.q
 	short, long, swapped, at := l, s, false, 0
 	if s.Len() < l.Len() {
@@ -81,20 +84,21 @@ func (w *search) joinLists(f *follow, p *lookup, from, x graph.Node, l, s graph.
 			if swapped {
 				e, other = other, e
 			}
-			if w.both(f, p, from, x, e, other, hops) {
+			if w.addJoined(f, p, from, x, e, other, hops) {
 				return
 			}
 		}
 	}
 }
 
-// both weighs the two edges of a common node: from it to the object's side,
-// and to the subject x (far, of which only the detail counts).
-func (w *search) both(f *follow, p *lookup, from, x graph.Node, near, far graph.Edge, hops int32) bool {
+// addJoined takes a common node into account: near is the edge from the
+// object's side to it, far the edge to the subject x. Only far's detail flag
+// is used. It reports whether the search is done.
+func (w *search) addJoined(f *link, p *lookup, from, x graph.Node, near, far graph.Edge, hops int32) bool {
 	q := w.q
 	t := q.edge(f.by, from, near)
 	if t != expr.False {
 		t = min(t, q.edge(p.by, near.Node(), graph.EdgeTo(x, far.Detailed())))
 	}
-	return w.met(t, hops)
+	return w.addResult(t, hops)
 }

@@ -11,76 +11,88 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// ListObjectsQuestion asks for the objects of Type that Subject has Relation
-// on.
+// ListObjectsQuestion asks for the objects of a type on which a subject has a
+// relation.
 type ListObjectsQuestion struct {
-	Type     string
+	// Type is the type of the objects.
+	Type string
+	// Relation is a relation of Type.
 	Relation string
-	Subject  rel.Subject
+	// Subject is the subject, as in [Question].
+	Subject rel.Subject
 	Page
 }
 
 // Page selects a part of a list. The zero Page selects all of it.
 type Page struct {
-	// Limit is the most entries that are wanted; 0 or less means all.
+	// Limit is the greatest number of entries; 0 or less means all.
 	Limit int
-	// After is the place that the page follows: the zero Position for the first
-	// page, the last answer's Next for the next one. It may be any value.
+	// After is the position that the page follows: the zero Position for the
+	// first page, and the Next of one page for the following page. Any value
+	// is valid.
 	After Position
-	// UnknownPerPage ends the search where the page ends: Unknown, UnknownCount and
-	// Reasons then tell of what stands behind After and not behind the entry that
-	// comes after the page, so that the pages of a list tell together of all of
-	// it. (Each page but the last may tell of a few that the next one tells of
-	// again.)
+	// UnknownPerPage limits the report about unknown entries to the page's own
+	// range. By default each page reports the unknown entries of the whole
+	// list, and so costs as much as the whole list; with UnknownPerPage the
+	// search stops at the end of the page.
+	//
+	// The range of a page begins after After and ends at the first entry that
+	// follows the page. All pages together report every unknown entry; the few
+	// between two pages may be reported by both.
 	UnknownPerPage bool
 }
 
-// ObjectList is { x : check(x) is true } of the question's type, or a page of
-// it, in the order of OrderHash.
+// ObjectList is a list of objects, or a page of it, in the order of
+// [OrderHash]: the objects of the question's type for which check is true.
 //
-// An object of which no tuple and no attribute tells is in no list, unless it
+// An object that is in no tuple and has no attribute is in no list, unless it
 // is the subject's own (group:1#member is a member of itself).
 type ObjectList struct {
 	// IDs are the ids of the objects.
 	IDs []string
-	// More says that the list goes on: ask again after Next.
+	// More is true if the list continues. The next page has Next as its After.
 	More bool
+	// Next is the position of the last entry of the page.
 	Next Position
 
-	// Unknown are the ids of the first UnknownMax objects for which check is
-	// unknown, in the same order, and UnknownCount how many there are in all,
-	// whatever the page, unless that is Short. Reasons say why, of all of them. Where the schema says
-	// MissingContextFails, an edge that does not lead to the subject adds no
-	// object to these.
-	Unknown      []string
+	// Unknown are the ids of the first [UnknownMax] objects for which check is
+	// unknown, in the same order. With schema.Options.MissingContextFails, an
+	// edge that does not lead to the subject adds no object to them.
+	Unknown []string
+	// UnknownCount is the number of objects for which check is unknown, in the
+	// whole list or in the page's range ([Page.UnknownPerPage]).
 	UnknownCount int
-	Reasons      *Reasons
+	// Reasons are the reasons of all those objects; nil if there are none.
+	Reasons *Reasons
 
-	// Bound names the bound that stopped the search; "" says that the list is
-	// complete. What is in IDs is right in any case.
+	// Bound names the bound that stopped the search; "" means that the list is
+	// complete. Every object in IDs is right in both cases.
 	Bound string
+	// Stats count the work that the list took.
 	Stats Stats
 }
 
-// UnknownMax bounds the undecided objects or subjects that a list names.
+// UnknownMax bounds the unknown objects or subjects that a list names.
 const UnknownMax = 100
 
-// ErrEnumerate says that the list needs all objects of a type (a rule or an
-// attribute may hold for any of them), and the data cannot name them.
+// ErrEnumerate means that a list needs all objects of a type, because a rule
+// or an attribute may hold for any of them, and that the data cannot enumerate
+// them.
 var ErrEnumerate = errors.New("the data cannot name all objects of a type")
 
-// Enumerator is an optional power of a Reader: all objects of a type. Lists
-// of relations that hold by rules or attributes need it.
+// Enumerator is an optional interface of a [Reader]: it enumerates the objects
+// of a type. Lists of relations with rules or attributes need it.
 type Enumerator interface {
-	// Objects yields a node of each object of the type of which a tuple or an
-	// attribute tells. Order and repetition do not matter.
+	// Objects yields a node of each object of the type that is in a tuple or
+	// has an attribute. Order and repetition do not matter.
 	Objects(typ string) iter.Seq[graph.Node]
 }
 
-// ListObjects lists what a subject has a relation on. It walks from the
-// subject to all objects at once; what the walk leaves open is checked. It
-// returns ErrReverse where the data cannot be read from the subject's side,
-// ErrEnumerate as said there, and otherwise the errors of Check.
+// ListObjects lists the objects on which a subject has a relation. It walks
+// from the subject to all objects at once, and checks the candidates that the
+// walk leaves uncertain. It returns [ErrReverse] if the data cannot be read
+// from the subject's side, [ErrEnumerate] as described there, and otherwise
+// the errors of Check. A nil env means the zero Env.
 func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuestion, env *Env) (ObjectList, error) {
 	if env == nil {
 		env = &Env{}
@@ -102,36 +114,40 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	if !r.Reversible() {
 		return ObjectList{}, ErrReverse
 	}
-	w := walk{target: target}
+	w := objectWalk{target: target}
 	w.q.start(ctx, b, r, lq.Subject, env)
-	w.plan = b.planned(planKey{target: target, kind: w.q.kind})
-	if v := w.scans(); v != nil {
+	w.plan = b.listPlan(planKey{target: target, kind: w.q.kind})
+	if v := w.scanView(); v != nil {
 		return w.scan(v, lq.Page)
 	}
 	err = w.run()
-	defer w.release()
+	defer w.releaseScratch()
 	if err != nil {
 		return ObjectList{}, err
 	}
-	return w.list(lq.Page)
+	return w.page(lq.Page)
 }
 
-// found is what a walk ends in, in the list's order and each object once.
-type found struct {
-	ids     []string
-	entries []ranked // in order; at is the index in ids and nodes
-	sure    int      // entries with at below it need no check
+// listEntries is what a walk has found, in the list's order, each object or
+// subject once.
+type listEntries struct {
+	// ids are the ids of the entries, in no order.
+	ids []string
+	// entries are in the list's order. Their index is that of the id.
+	entries []orderedID
+	// certain is the number of ids, from the first on, that need no check.
+	certain int
 }
 
-// list checks what is open and cuts the page.
-func (w *walk) list(p Page) (ObjectList, error) {
-	w.settle()
+// page checks what is uncertain and returns the page.
+func (w *objectWalk) page(p Page) (ObjectList, error) {
+	w.confirmUncertain()
 	f := w.found()
 	l := ObjectList{Bound: w.bound}
-	if f.sure == len(f.ids) {
-		l.IDs, l.More = f.cut(p)
+	if f.certain == len(f.ids) {
+		l.IDs, l.More = f.page(p)
 	} else {
-		w.decide(&l, f, p)
+		w.checkUncertain(&l, f, p)
 	}
 	if n := len(l.IDs); n > 0 {
 		l.Next = PositionOf(l.IDs[n-1])
@@ -140,38 +156,45 @@ func (w *walk) list(p Page) (ObjectList, error) {
 	return l, w.q.failed()
 }
 
-// cut is a page of a list in which nothing is open.
-func (f *found) cut(p Page) (ids []string, more bool) {
+// page returns a page of a list without uncertain entries, and whether the
+// list continues.
+func (f *listEntries) page(p Page) (ids []string, more bool) {
 	entries := f.entries
 	if p.After != (Position{}) {
-		first, _ := slices.BinarySearchFunc(entries, p.After, func(e ranked, after Position) int {
-			if (Position{e.hash, f.ids[e.at]}).Compare(after) > 0 {
-				return 1
-			}
-			return -1
-		})
-		entries = entries[first:]
+		entries = f.after(p.After)
 	}
 	if p.Limit > 0 && len(entries) > p.Limit {
 		entries, more = entries[:p.Limit], true
 	}
 	ids = make([]string, len(entries))
 	for i, e := range entries {
-		ids[i] = f.ids[e.at]
+		ids[i] = f.ids[e.index]
 	}
 	return ids, more
 }
 
-// decide checks what is open and takes the page from what is true.
-func (w *walk) decide(l *ObjectList, f found, p Page) {
-	cut := pager{page: p}
+// after returns the entries that follow a position.
+func (f *listEntries) after(p Position) []orderedID {
+	first, _ := slices.BinarySearchFunc(f.entries, p, func(e orderedID, p Position) int {
+		if (Position{e.hash, f.ids[e.index]}).Compare(p) > 0 {
+			return 1
+		}
+		return -1
+	})
+	return f.entries[first:]
+}
+
+// checkUncertain checks the uncertain entries and fills the page with what is
+// true.
+func (w *objectWalk) checkUncertain(l *ObjectList, f listEntries, p Page) {
+	cut := pageCutter{page: p}
 	for _, e := range f.entries {
-		id := f.ids[e.at]
+		id := f.ids[e.index]
 		if p.UnknownPerPage && (cut.more || (Position{e.hash, id}).Compare(p.After) <= 0) {
 			continue
 		}
-		if int(e.at) >= f.sure {
-			switch a := w.check(int(e.at)-f.sure, id); a.Decision {
+		if int(e.index) >= f.certain {
+			switch a := w.check(int(e.index)-f.certain, id); a.Decision {
 			case expr.False:
 				continue
 			case expr.Unknown:
@@ -186,29 +209,34 @@ func (w *walk) decide(l *ObjectList, f found, p Page) {
 	l.More = cut.more
 }
 
-// pager cuts a page from entries that come in order.
-type pager struct {
+// pageCutter cuts a page from entries that come in order.
+type pageCutter struct {
+	// page is the page to cut.
 	page Page
-	n    int
-	more bool     // an entry came after the page was full
-	last Position // of the page
+	// taken is the number of entries on the page.
+	taken int
+	// more is true once an entry came after the page was full.
+	more bool
+	// last is the position of the last entry on the page.
+	last Position
 }
 
-// take says whether an entry is on the page.
-func (c *pager) take(hash uint64, id string) bool {
+// take reports whether an entry is on the page.
+func (c *pageCutter) take(hash uint64, id string) bool {
 	at := Position{hash, id}
 	if c.more || c.page.After != (Position{}) && at.Compare(c.page.After) <= 0 {
 		return false
 	}
-	if c.page.Limit > 0 && c.n == c.page.Limit {
+	if c.page.Limit > 0 && c.taken == c.page.Limit {
 		c.more = true
 		return false
 	}
-	c.n++
+	c.taken++
 	c.last = at
 	return true
 }
 
+// unknown adds an object for which check is unknown.
 func (l *ObjectList) unknown(id string, why *Reasons) {
 	l.UnknownCount++
 	if len(l.Unknown) < UnknownMax {

@@ -7,89 +7,114 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// plan is a schema read backwards, for lists of one relation's objects and
-// subjects of one kind: from what a subject stands in, over the uses, to the
-// target. It depends on the schema alone.
-type plan struct {
-	// relations are what the subject can be a member of on its way. The target
-	// is the first of them; the others are named by their index.
-	relations []planned
-	index     map[schema.RelationID]int32
-	// starts are the tuples that name the subject itself, or its wildcard.
-	starts []start
-	// everything are the rules and attributes by which a relation may hold for
-	// everybody on any object of its type.
-	everything []everybody
-	// scans says that one of them is about the target's own objects.
-	scans bool
+// listPlan is the schema read backwards, for lists of one relation's objects
+// and subjects of one kind: from the tuples that name the subject, step by
+// step, to the target relation. It depends on the schema alone.
+type listPlan struct {
+	// relations are the relations that the subject may become a member of on
+	// the way. The first is the target. Other parts of the plan refer to them
+	// by index.
+	relations []planRelation
+	// index finds a relation in relations.
+	index map[schema.RelationID]int32
+	// starts are the restrictions whose tuples name the subject or its
+	// wildcard.
+	starts []planStart
+	// values are the rules and attributes. Each may hold for every subject on
+	// any object of its type.
+	values []planValue
+	// targetHasValue is true if one of values is about the target's own
+	// objects.
+	targetHasValue bool
 }
 
-// planned is a relation and what membership in it leads to. One without uses
-// that is not the target leads nowhere.
-type planned struct {
-	id   schema.RelationID
-	kind graph.Kind // of its nodes; 0 for a hidden one
-	ends ending
-	uses []use
+// planRelation is a relation in a plan, with the steps that a membership in it
+// leads to. A relation without steps that is not the target leads nowhere.
+type planRelation struct {
+	// id is the relation; schema.None for a part of a rewrite.
+	id schema.RelationID
+	// kind is the kind of the relation's nodes; 0 for a hidden relation.
+	kind graph.Kind
+	// target is whether a membership in the relation is one in the target.
+	target targetKind
+	// steps are the steps of the walk from here.
+	steps []planStep
 }
 
-// start is a restriction of a relation that admits the subject as it is, or
-// its wildcard.
-type start struct {
-	to   int32
-	by   *schema.Restriction
-	open bool
-}
-
-// everybody is a rule or an attribute.
-type everybody struct {
-	to   int32
-	expr *schema.Expr
-	open bool
-}
-
-// use is one step towards the target.
-type use struct {
-	op schema.Op // OpComputed, OpDirect (a userset in a tuple) or OpArrow
+// planStart is a type restriction that admits the subject itself or its
+// wildcard.
+type planStart struct {
+	// to is the index of the restriction's relation.
 	to int32
-	// reads is the kind of the nodes whose tuples join both: of to itself for
-	// OpDirect, of the arrow's first relation for OpArrow. by is what those
-	// tuples have to be, and from are the kinds of their subjects.
+	// by is the restriction.
+	by *schema.Restriction
+	// uncertain is true below an intersection or an exclusion.
+	uncertain bool
+}
+
+// planValue is a rule or an attribute in the rewrite of a relation.
+type planValue struct {
+	// to is the index of the relation.
+	to int32
+	// expr is the rule or attribute.
+	expr *schema.Expr
+	// uncertain is true below an intersection or an exclusion.
+	uncertain bool
+}
+
+// planStep leads from a membership in one relation to a membership in another,
+// one step closer to the target.
+type planStep struct {
+	// op is OpComputed, OpDirect (the membership's userset is in a tuple) or
+	// OpArrow (its object is in a tuple).
+	op schema.Op
+	// to is the index of the relation that it leads to.
+	to int32
+	// reads is the kind of the nodes whose tuples are read: the nodes of to
+	// for OpDirect, and those of the arrow's first relation for OpArrow.
 	reads graph.Kind
-	from  []graph.Kind
-	by    *schema.Restriction
-	// open says that the step stands under an intersection or an exclusion, so
-	// that what it reaches is no more than a candidate.
-	open bool
+	// from are the kinds of the subjects in those tuples.
+	from []graph.Kind
+	// by is the type restriction that those tuples must satisfy.
+	by *schema.Restriction
+	// uncertain is true if the step is below an intersection or an exclusion.
+	// What it reaches is then only a candidate.
+	uncertain bool
 }
 
-// planner builds a plan.
+// planner builds a [listPlan].
 type planner struct {
-	b        *Binding
-	kind     schema.KindID // the subject's
-	wildcard schema.KindID // its type's wildcard, or None
-	// whole follows every operand: also what is subtracted, and all of an
-	// intersection.
-	whole bool
-	plan  *plan
+	// b is the binding.
+	b *Binding
+	// kind is the subject's kind.
+	kind schema.KindID
+	// wildcard is the kind of the wildcard of the subject's type, or
+	// schema.None.
+	wildcard schema.KindID
+	// allOperands is true if all operands are followed, including the
+	// subtracted ones and every operand of an intersection.
+	allOperands bool
+	// plan is the result.
+	plan *listPlan
 }
 
-// planFor reads the schema backwards from what makes a member of target; or,
-// whole, from everything that membership in target depends on.
-func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *plan {
+// planFor reads the schema backwards from target. With whole it includes
+// everything that membership in target depends on, also where that cannot make
+// a member.
+func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *listPlan {
 	p := b.planner(kind)
-	p.whole = whole
-	if _, ok := p.need(target); ok {
-		p.plan.relations[0].ends = endsSure
+	p.allOperands = whole
+	if _, ok := p.number(target); ok {
+		p.plan.relations[0].target = certainTarget
 	}
 	return p.finish(0)
 }
 
-// planOf is planFor for a part of a rewrite alone, one without operators. Its
-// target is no relation of the schema.
-func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *plan {
+// planOf is planFor for one part of a rewrite, without operators. The target
+// of the plan is then no relation of the schema.
+func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *listPlan {
 	p := b.planner(kind)
-	target := planned{id: schema.None, ends: endsSure}
+	target := planRelation{id: schema.None, target: certainTarget}
 	if e.Op == schema.OpDirect {
 		target.kind = b.kind(b.s.Relations[e.Relation].Kind)
 	}
@@ -98,108 +123,116 @@ func (b *Binding) planOf(e *schema.Expr, kind schema.KindID) *plan {
 	return p.finish(1)
 }
 
+// planner makes a planner for subjects of a kind.
 func (b *Binding) planner(kind schema.KindID) *planner {
-	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &plan{index: map[schema.RelationID]int32{}}}
+	p := &planner{b: b, kind: kind, wildcard: schema.None, plan: &listPlan{index: map[schema.RelationID]int32{}}}
 	if kind != schema.None && b.s.Kinds[kind].Relation == "" {
 		p.wildcard = b.types[b.typeNamed(b.s.Kinds[kind].Type)].wild
 	}
 	return p
 }
 
-// finish reads what is needed, from the i-th relation on.
-func (p *planner) finish(i int) *plan {
+// finish reads the relations of the plan from the i-th on. Reading one may add
+// others.
+func (p *planner) finish(i int) *listPlan {
 	b := p.b
-	for ; i < len(p.plan.relations); i++ { // grows while it is read
+	for ; i < len(p.plan.relations); i++ { // read may append to relations
 		p.read(int32(i), b.s.Relations[p.plan.relations[i].id].Expr, false)
 	}
-	for _, e := range p.plan.everything {
-		p.plan.scans = p.plan.scans || p.plan.same(e.to, make([]bool, len(p.plan.relations)))
+	for _, e := range p.plan.values {
+		p.plan.targetHasValue = p.plan.targetHasValue || p.plan.leadsToTarget(e.to, make([]bool, len(p.plan.relations)))
 	}
 	return p.plan
 }
 
-// same says whether relation i leads to the target on the same object.
-func (p *plan) same(i int32, seen []bool) bool {
+// leadsToTarget reports whether relation i leads to the target on the same
+// object.
+func (p *listPlan) leadsToTarget(i int32, seen []bool) bool {
 	if i == 0 || seen[i] {
 		return i == 0
 	}
 	seen[i] = true
-	return slices.ContainsFunc(p.relations[i].uses, func(u use) bool { return u.op == schema.OpComputed && p.same(u.to, seen) })
+	return slices.ContainsFunc(p.relations[i].steps, func(u planStep) bool { return u.op == schema.OpComputed && p.leadsToTarget(u.to, seen) })
 }
 
+// reaches reports whether a relation can hold the subject.
 func (p *planner) reaches(id schema.RelationID) bool { return p.b.s.Relations[id].Reaches(p.kind) }
 
-// need numbers a relation, if it can hold the subject.
-func (p *planner) need(id schema.RelationID) (int32, bool) {
+// number returns a relation's index in the plan. It returns false if the
+// relation cannot hold the subject.
+func (p *planner) number(id schema.RelationID) (int32, bool) {
 	i, ok := p.plan.index[id]
 	if ok || !p.reaches(id) {
 		return i, ok
 	}
 	i = int32(len(p.plan.relations))
 	p.plan.index[id] = i
-	p.plan.relations = append(p.plan.relations, planned{id: id, kind: p.b.kind(p.b.s.Relations[id].Kind)})
+	p.plan.relations = append(p.plan.relations, planRelation{id: id, kind: p.b.kind(p.b.s.Relations[id].Kind)})
 	return i, true
 }
 
-func (p *planner) use(from schema.RelationID, u use) {
-	if i, ok := p.need(from); ok {
+// addStep adds a step from a relation.
+func (p *planner) addStep(from schema.RelationID, u planStep) {
+	if i, ok := p.number(from); ok {
 		r := &p.plan.relations[i]
-		r.uses = append(r.uses, u)
+		r.steps = append(r.steps, u)
 	}
 }
 
-// read collects what leads into relation to through the expression e.
-func (p *planner) read(to int32, e *schema.Expr, open bool) {
+// read collects what leads into relation to through the expression e. For an
+// intersection it follows only the narrowest operand: a member of all is a
+// member of any one. For an exclusion it follows only the base.
+func (p *planner) read(to int32, e *schema.Expr, uncertain bool) {
 	switch e.Op {
 	case schema.OpDirect, schema.OpComputed, schema.OpArrow:
 		for s := range e.Steps() {
-			p.step(to, s, open)
+			p.step(to, s, uncertain)
 		}
 	case schema.OpUnion:
-		p.readAll(to, e.Children, open)
+		p.readAll(to, e.Children, uncertain)
 	case schema.OpIntersection, schema.OpExclusion:
 		// The list checks each of these candidates.
-		open = true
+		uncertain = true
 		switch {
-		case p.whole:
-			p.readAll(to, e.Children, open)
+		case p.allOperands:
+			p.readAll(to, e.Children, uncertain)
 		case e.Op == schema.OpIntersection:
 			// A member of all is a member of any one of them.
-			p.read(to, p.narrowest(e.Children), open)
+			p.read(to, p.narrowest(e.Children), uncertain)
 		default:
-			p.read(to, e.Children[0], open)
+			p.read(to, e.Children[0], uncertain)
 		}
 	case schema.OpAttribute, schema.OpRule:
-		p.plan.everything = append(p.plan.everything, everybody{to, e, open})
+		p.plan.values = append(p.plan.values, planValue{to, e, uncertain})
 	}
 }
 
-func (p *planner) readAll(to int32, children []*schema.Expr, open bool) {
+func (p *planner) readAll(to int32, children []*schema.Expr, uncertain bool) {
 	for _, ch := range children {
-		p.read(to, ch, open)
+		p.read(to, ch, uncertain)
 	}
 }
 
-// step adds one step into relation to: a start if tuples of the step may name
-// the subject itself, and a use if the step reads another relation.
-func (p *planner) step(to int32, s schema.Step, open bool) {
+// step adds one step into relation to: a start if the step's tuples may name
+// the subject itself, and a planStep if the step reads another relation.
+func (p *planner) step(to int32, s schema.Step, uncertain bool) {
 	x := s.Restriction
 	if s.Op == schema.OpDirect && (x.Kind == p.kind || x.Kind == p.wildcard) {
-		p.plan.starts = append(p.plan.starts, start{to, x, open})
+		p.plan.starts = append(p.plan.starts, planStart{to, x, uncertain})
 	}
 	if s.From == schema.None {
 		return
 	}
-	u := use{op: s.Op, to: to, by: x, open: open}
+	u := planStep{op: s.Op, to: to, by: x, uncertain: uncertain}
 	if x != nil {
 		u.reads, u.from = p.b.kind(p.b.s.Relations[s.Tupleset].Kind), p.b.plainKinds(x.Kind)
 	}
-	p.use(s.From, u)
+	p.addStep(s.From, u)
 }
 
-// narrowest picks the operand of an intersection that candidates are taken
-// from: one that cannot hold the subject at all, else one that tuples decide,
-// the simplest first.
+// narrowest returns the operand of an intersection that probably has the
+// fewest members: one that cannot hold the subject, or else the one that is
+// decided by the fewest tuples.
 func (p *planner) narrowest(children []*schema.Expr) *schema.Expr {
 	best, least := children[0], p.width(children[0])
 	for _, ch := range children[1:] {
@@ -210,14 +243,17 @@ func (p *planner) narrowest(children []*schema.Expr) *schema.Expr {
 	return best
 }
 
-// Widths of expressions, as far as the schema tells: the number of steps to a
-// tuple, about.
 const (
+	// widthStep, widthMany and widthAll are estimates of an expression's
+	// width: the number of objects that it can hold. They stand for one step
+	// to a tuple, a recursive relation, and a rule or an attribute.
 	widthStep = 4
-	widthMany = 64      // recursive: any number of steps
-	widthAll  = 1 << 20 // a rule or an attribute
+	widthMany = 64
+	widthAll  = 1 << 20
 )
 
+// width estimates how many objects an expression can hold, by the schema
+// alone.
 func (p *planner) width(e *schema.Expr) int {
 	switch e.Op {
 	case schema.OpDirect:
@@ -230,7 +266,7 @@ func (p *planner) width(e *schema.Expr) int {
 			case x.Kind == p.kind:
 				w++
 			case x.Kind == p.wildcard:
-				w += widthStep // whole types are shared by wildcards
+				w += widthStep // a wildcard often grants many objects
 			}
 		}
 		return min(w, widthAll)
@@ -260,8 +296,8 @@ func (p *planner) width(e *schema.Expr) int {
 	return widthAll
 }
 
-// relationWidth looks no further than one relation, so that planning costs no
-// more than the schema's size.
+// relationWidth is width for a relation. It looks at no other relation, so
+// that planning costs no more than the schema's size.
 func (p *planner) relationWidth(id schema.RelationID) int {
 	r := &p.b.s.Relations[id]
 	switch {

@@ -7,44 +7,50 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// plans are a binding's plans, as far as they were asked for: an immutable map,
-// replaced to add one.
-type plans struct {
-	known atomic.Pointer[map[planKey]*plan]
+// planCache caches a binding's plans. The map is immutable; adding a plan
+// replaces it.
+type planCache struct {
+	known atomic.Pointer[map[planKey]*listPlan]
 }
 
-// plansMax bounds the plans that a binding keeps; what is asked beyond it is
-// planned for its question alone.
+// plansMax bounds the plans that a binding caches. Further ones are planned
+// for each question.
 const plansMax = 1024
 
 // planKey is everything that a plan depends on besides the binding.
 type planKey struct {
+	// target is the plan's target.
 	target schema.RelationID
-	part   *schema.Expr // of planOf; nil for a relation's plan
-	kind   schema.KindID
-	way    bool // for what leads to the target
-	whole  bool
+	// part is the part of a rewrite that is planned; nil for a relation.
+	part *schema.Expr
+	// kind is the subject's kind.
+	kind schema.KindID
+	// anyRelation is true if all memberships on the way are needed, and not
+	// only the target's objects. Such a plan is not reduced.
+	anyRelation bool
+	// allOperands is as in planner.
+	allOperands bool
 }
 
-// planned returns the plan of a relation, or of a part of its rewrite.
-func (b *Binding) planned(key planKey) *plan {
+// listPlan returns the plan of a relation, or of a part of its rewrite.
+func (b *Binding) listPlan(key planKey) *listPlan {
 	known := b.plans.known.Load()
 	if known != nil {
 		if p, ok := (*known)[key]; ok {
 			return p
 		}
 	}
-	var p *plan
+	var p *listPlan
 	if key.part != nil {
 		p = b.planOf(key.part, key.kind)
 	} else {
-		p = b.planFor(key.target, key.kind, key.whole)
+		p = b.planFor(key.target, key.kind, key.allOperands)
 	}
-	if !key.way {
+	if !key.anyRelation {
 		p = p.reduced()
 	}
 	for known == nil || len(*known) < plansMax {
-		more := map[planKey]*plan{key: p}
+		more := map[planKey]*listPlan{key: p}
 		if known != nil {
 			maps.Copy(more, *known)
 		}

@@ -8,28 +8,28 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// listReader is what a list is asked of, with the binding of its kinds: a
-// contextual tuple may be the first of its kind. The overlay, if there is one,
-// is the caller's to release.
+// listReader returns the data of a list, with a binding of its kinds: a
+// contextual tuple may be the first of its kind. The caller releases the
+// overlay if it is not nil.
 func (b *Binding) listReader(r Reader, env *Env) (*Binding, Reader, *overlay, error) {
 	if len(env.Tuples) == 0 && len(env.Attributes) == 0 {
 		return b, r, nil, nil
 	}
-	o, err := b.over(r, env)
+	o, err := b.contextualOverlay(r, env)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return b.bound(o), o, o, nil
+	return b.rebound(o), o, o, nil
 }
 
-// attributed is an optional power of a Reader besides Enumerator's: the
-// attributes of objects of a type.
+// attributed is an optional interface of a Reader besides [Enumerator]: it
+// enumerates the attributes of a type's objects.
 type attributed interface {
 	Attributes(objectType, objectID, name string) iter.Seq[rel.Attribute]
 }
 
-// objects yields the objects of a type, some perhaps more than once. It
-// returns false where the data cannot name them.
+// objects yields the objects of a type, some possibly more than once. It
+// returns false if the data cannot enumerate them.
 func objects(b *Binding, r Reader, t *schema.Type) (iter.Seq[graph.Node], bool) {
 	base := r
 	own, ok := r.(*overlay)
@@ -54,16 +54,16 @@ func objects(b *Binding, r Reader, t *schema.Type) (iter.Seq[graph.Node], bool) 
 			return
 		}
 		for a := range values.Attributes(t.Name, "", "") {
-			if n := b.named(r, t.ID, a.Object.ID); n != 0 && !yield(n) {
+			if n := b.objectNode(r, t.ID, a.Object.ID); n != 0 && !yield(n) {
 				return
 			}
 		}
 	}, ok
 }
 
-// named finds any node of an object, or 0.
-func (b *Binding) named(r Reader, t schema.TypeID, id string) graph.Node {
-	for _, k := range b.anchors[t] {
+// objectNode finds any node of an object, or 0.
+func (b *Binding) objectNode(r Reader, t schema.TypeID, id string) graph.Node {
+	for _, k := range b.objectKinds[t] {
 		if n, ok := r.Node(k, id); ok {
 			return n
 		}
@@ -71,9 +71,9 @@ func (b *Binding) named(r Reader, t schema.TypeID, id string) graph.Node {
 	return 0
 }
 
-// objects yields the nodes of a type's objects of which contextual tuples or
-// attributes tell: its own nodes, and those of the base that only now matter.
-// The wildcard is one where the schema says that it is an id like any other.
+// objects yields the nodes of a type's objects that are in contextual tuples
+// or have contextual attributes. The wildcard is among them under
+// schema.Options.StarIsOrdinary.
 func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) bool) bool {
 	of := func(n graph.Node) bool {
 		k := o.KindOf(n)
@@ -93,7 +93,7 @@ func (o *overlay) objects(b *Binding, t *schema.Type, yield func(graph.Node) boo
 		if a.Object.Type != t.Name {
 			continue
 		}
-		if n := b.named(o, t.ID, a.Object.ID); n != 0 && !yield(n) {
+		if n := b.objectNode(o, t.ID, a.Object.ID); n != 0 && !yield(n) {
 			return false
 		}
 	}

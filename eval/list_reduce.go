@@ -7,63 +7,72 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// reducer makes a plan that finds the same objects with fewer steps. Computed
-// relations are followed beforehand, so that a membership is taken once and not
-// by each of its names; relations from which the same leads on count as one; and
-// of steps over the same tuples those are left that lead furthest.
+// reducer makes an equivalent plan with fewer steps:
+//   - Computed relations are followed in advance, so that a membership is visited once and not once per name.
+//   - Relations from which the same steps lead on become one.
+//   - Of several steps over the same tuples only those stay that no other one covers.
 type reducer struct {
-	p    *plan
-	ends []ending
-	uses [][]use // by relation, computed ones followed
-	all  int
+	// p is the plan to reduce.
+	p *listPlan
+	// targets are, by relation, whether it is the target.
+	targets []targetKind
+	// steps are, by relation, its steps with computed relations followed.
+	steps [][]planStep
+	// stepsTotal is the number of all steps.
+	stepsTotal int
 }
 
-// ending says whether a relation is the target, by computed ones.
-type ending int8
+// targetKind is whether a membership in a relation is also one in the target,
+// by computed relations.
+type targetKind int8
 
 const (
-	endsNowhere ending = iota
-	endsOpen           // below an intersection or exclusion
-	endsSure
+	// notTarget means that it is not.
+	notTarget targetKind = iota
+	// uncertainTarget means that it may be, below an intersection or an
+	// exclusion.
+	uncertainTarget
+	// certainTarget means that it is.
+	certainTarget
 )
 
-// reduceMax bounds the uses that a plan may have when it is reduced.
-const reduceMax = 1 << 13
+// reduceStepsMax bounds the steps of a plan that is reduced.
+const reduceStepsMax = 1 << 13
 
-// reduced returns the reduced plan, or p if it is too large for that.
-func (p *plan) reduced() *plan {
-	r := reducer{p: p, ends: make([]ending, len(p.relations)), uses: make([][]use, len(p.relations))}
+// reduced returns the reduced plan, or p if it is too large.
+func (p *listPlan) reduced() *listPlan {
+	r := reducer{p: p, targets: make([]targetKind, len(p.relations)), steps: make([][]planStep, len(p.relations))}
 	for i := range p.relations {
-		if r.follow(int32(i)); r.all > reduceMax {
+		if r.followComputed(int32(i)); r.stepsTotal > reduceStepsMax {
 			return p
 		}
 	}
-	r.merge()
-	r.drop()
+	r.mergeRelations()
+	r.dropCovered()
 	out := *p
 	out.relations = slices.Clone(p.relations)
 	for i := range out.relations {
-		out.relations[i].uses, out.relations[i].ends = r.uses[i], r.ends[i]
+		out.relations[i].steps, out.relations[i].target = r.steps[i], r.targets[i]
 	}
 	return &out
 }
 
-// follow collects what a membership in relation i leads to without a hop, and
-// the uses of all that.
-func (r *reducer) follow(i int32) {
+// followComputed collects the relations that a membership in relation i leads
+// to without a hop, and the steps from all of them.
+func (r *reducer) followComputed(i int32) {
 	const unseen, openly, surely = 0, 1, 2
 	seen := make([]int8, len(r.p.relations))
 	todo := []step{{relation: i}}
 	seen[i] = surely
-	for n := 0; n < len(todo); n++ { // grows while it is read
+	for n := 0; n < len(todo); n++ { // the loop appends to todo
 		at := todo[n]
-		if at.open && seen[at.relation] == surely && at.relation != i {
-			continue // found again, surely
+		if at.uncertain && seen[at.relation] == surely && at.relation != i {
+			continue // it was found again as certain
 		}
-		for _, u := range r.p.relations[at.relation].uses {
-			next := step{relation: u.to, open: at.open || u.open}
+		for _, u := range r.p.relations[at.relation].steps {
+			next := step{relation: u.to, uncertain: at.uncertain || u.uncertain}
 			how := int8(surely)
-			if next.open {
+			if next.uncertain {
 				how = openly
 			}
 			if u.op == schema.OpComputed && seen[u.to] < how {
@@ -72,35 +81,35 @@ func (r *reducer) follow(i int32) {
 			}
 		}
 	}
-	r.ends[i] = endsNowhere
+	r.targets[i] = notTarget
 	for j, how := range seen {
 		if how == unseen {
 			continue
 		}
-		open := how == openly
+		uncertain := how == openly
 		if j == 0 {
-			r.ends[i] = endsSure
-			if open {
-				r.ends[i] = endsOpen
+			r.targets[i] = certainTarget
+			if uncertain {
+				r.targets[i] = uncertainTarget
 			}
 		}
-		for _, u := range r.p.relations[j].uses {
+		for _, u := range r.p.relations[j].steps {
 			if u.op != schema.OpComputed {
-				u.open = u.open || open
-				r.uses[i] = append(r.uses[i], u)
+				u.uncertain = u.uncertain || uncertain
+				r.steps[i] = append(r.steps[i], u)
 			}
 		}
 	}
-	r.all += len(r.uses[i])
+	r.stepsTotal += len(r.steps[i])
 }
 
-// merge lets uses lead to the first of all relations from which the same leads
-// on, until no more are alike.
-func (r *reducer) merge() {
+// mergeRelations redirects steps to the first of all relations from which the
+// same steps lead on, until no two are alike.
+func (r *reducer) mergeRelations() {
 	for {
 		first := map[string]int32{}
-		same := make([]int32, len(r.uses))
-		for i := range r.uses {
+		same := make([]int32, len(r.steps))
+		for i := range r.steps {
 			key := r.key(i)
 			if _, ok := first[key]; !ok {
 				first[key] = int32(i)
@@ -108,13 +117,13 @@ func (r *reducer) merge() {
 			same[i] = first[key]
 		}
 		changed := false
-		for i := range r.uses {
-			for j := range r.uses[i] {
-				u := &r.uses[i][j]
+		for i := range r.steps {
+			for j := range r.steps[i] {
+				u := &r.steps[i][j]
 				changed = changed || same[u.to] != u.to
 				u.to = same[u.to]
 			}
-			r.uses[i] = distinct(r.uses[i])
+			r.steps[i] = distinct(r.steps[i])
 		}
 		if !changed {
 			return
@@ -122,14 +131,14 @@ func (r *reducer) merge() {
 	}
 }
 
-// key is equal for relations that lead on to the same.
+// key returns the same text for relations from which the same steps lead on.
 func (r *reducer) key(i int) string {
-	uses := make([]string, len(r.uses[i]))
-	for j := range r.uses[i] {
-		uses[j] = string(r.uses[i][j].key())
+	uses := make([]string, len(r.steps[i]))
+	for j := range r.steps[i] {
+		uses[j] = string(r.steps[i][j].key())
 	}
 	slices.Sort(uses)
-	key := []byte{byte(r.ends[i])}
+	key := []byte{byte(r.targets[i])}
 	for _, u := range slices.Compact(uses) {
 		key = binary.AppendUvarint(key, uint64(len(u)))
 		key = append(key, u...)
@@ -137,17 +146,18 @@ func (r *reducer) key(i int) string {
 	return string(key)
 }
 
-// key is equal for uses over the same tuples that lead to the same relation.
-func (u *use) key() []byte {
-	key := binary.AppendUvarint(u.edges(), uint64(u.to))
-	if u.open {
+// key returns the same bytes for steps over the same tuples to the same
+// relation.
+func (u *planStep) key() []byte {
+	key := binary.AppendUvarint(u.tuplesKey(), uint64(u.to))
+	if u.uncertain {
 		return append(key, 1)
 	}
 	return append(key, 0)
 }
 
-// edges is equal for uses over the same tuples.
-func (u *use) edges() []byte {
+// tuplesKey returns the same bytes for steps over the same tuples.
+func (u *planStep) tuplesKey() []byte {
 	key := binary.AppendUvarint([]byte{byte(u.op)}, uint64(u.reads))
 	key = binary.AppendUvarint(key, uint64(len(u.from)))
 	for _, k := range u.from {
@@ -166,10 +176,10 @@ func (u *use) edges() []byte {
 	return binary.AppendUvarint(key, 0)
 }
 
-// distinct keeps one of equal uses.
-func distinct(uses []use) []use {
+// distinct keeps one of equal steps.
+func distinct(uses []planStep) []planStep {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(uses, func(u use) bool {
+	return slices.DeleteFunc(uses, func(u planStep) bool {
 		key := string(u.key())
 		again := seen[key]
 		seen[key] = true
@@ -177,42 +187,42 @@ func distinct(uses []use) []use {
 	})
 }
 
-// drop removes uses beside which another over the same tuples leads to all that
-// they lead to.
-func (r *reducer) drop() {
-	for i, uses := range r.uses {
+// dropCovered removes a step if another one over the same tuples leads to
+// everything that it leads to.
+func (r *reducer) dropCovered() {
+	for i, uses := range r.steps {
 		edges := make([]string, len(uses))
 		gone := make([]bool, len(uses))
 		for j := range uses {
-			edges[j] = string(uses[j].edges())
+			edges[j] = string(uses[j].tuplesKey())
 		}
 		for j := range uses {
 			for k := range uses {
-				if j != k && !gone[k] && edges[j] == edges[k] && (!uses[k].open || uses[j].open) && r.covers(uses[k].to, uses[j].to) {
+				if j != k && !gone[k] && edges[j] == edges[k] && (!uses[k].uncertain || uses[j].uncertain) && r.covers(uses[k].to, uses[j].to) {
 					gone[j] = true
 					break
 				}
 			}
 		}
-		kept := make([]use, 0, len(uses))
+		kept := make([]planStep, 0, len(uses))
 		for j := range uses {
 			if !gone[j] {
 				kept = append(kept, uses[j])
 			}
 		}
-		r.uses[i] = kept
+		r.steps[i] = kept
 	}
 }
 
-// covers says whether relation a leads to all that b leads to. Uses that were
-// dropped from a are covered by those that were not.
+// covers reports whether relation a leads to everything that b leads to. Steps
+// that were dropped from a are covered by those that stayed.
 func (r *reducer) covers(a, b int32) bool {
-	if r.ends[a] < r.ends[b] {
+	if r.targets[a] < r.targets[b] {
 		return false
 	}
-	return !slices.ContainsFunc(r.uses[b], func(u use) bool {
-		return !slices.ContainsFunc(r.uses[a], func(v use) bool {
-			return v.to == u.to && (!v.open || u.open) && string(v.edges()) == string(u.edges())
+	return !slices.ContainsFunc(r.steps[b], func(u planStep) bool {
+		return !slices.ContainsFunc(r.steps[a], func(v planStep) bool {
+			return v.to == u.to && (!v.uncertain || u.uncertain) && string(v.tuplesKey()) == string(u.tuplesKey())
 		})
 	})
 }

@@ -9,132 +9,151 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// scan lists what any object of the target's type may be in, since an attribute
-// or a rule of the object itself may let it in: a walk from the subject would
-// begin at all of them. It goes through the objects in the list's order instead,
-// decides each by what a settler knows, checks what that leaves open, and may
-// stop behind the page.
-type scan struct {
-	w       *walk
-	t       *schema.Type
-	settler *settler // nil where every object is checked
+// objectScan lists the objects of a target with an attribute or a rule of its
+// own. Any object of the type may then be in the list, so a walk from the
+// subject would start at all of them. The scan visits the objects in the
+// list's order instead, decides each one by a confirmer, checks what is left,
+// and can stop at the end of the page.
+type objectScan struct {
+	// w holds the question; it does not walk.
+	w *objectWalk
+	// objectType is the target's type.
+	objectType *schema.Type
+	// confirmer decides most objects; nil where every object is checked.
+	confirmer *confirmer
+	// objects iterates over the stored objects in the list's order.
 	objects graph.Ordered
-	view    *graph.View
-	extras  []candidate // not in objects, or perhaps not told of by the view
+	// view holds the stored data.
+	view *graph.View
+	// contextual are the objects of contextual tuples and of the subject, in
+	// the list's order. They may be missing from objects.
+	contextual []scanObject
 
-	l      ObjectList
-	cut    pager
-	looked int
+	// list is the result.
+	list ObjectList
+	// cut cuts the page.
+	cut pageCutter
+	// visited counts objects, against the bound of nodes.
+	visited int
 }
 
-// candidate is an object that contextual tuples or the subject bring along.
-type candidate struct {
-	at   Position
+// scanObject is an object of contextual tuples or of the subject.
+type scanObject struct {
+	// position is the object's place in the list.
+	position Position
+	// node is a node of the object, or 0.
 	node graph.Node
 }
 
 const (
-	scanAhead = 32 // objects that are expected to be looked at, by entry of a page
-	scanLeast = 1 << 9
+	// scanObjectsPerEntry is how many objects a scan expects to visit per
+	// entry of a page.
+	scanObjectsPerEntry = 32
+	// scanObjectsMin is the least number of objects that a scan expects to
+	// visit.
+	scanObjectsMin = 1 << 9
 )
 
-// scans says whether the walk's list is scanned, and over which view.
-func (w *walk) scans() *graph.View {
-	if !w.plan.scans || w.q.b.mode == ModeForward {
+// scanView returns the view to scan; nil if the list is walked instead.
+func (w *objectWalk) scanView() *graph.View {
+	if !w.plan.targetHasValue || w.q.b.mode == ModeForward {
 		return nil
 	}
-	return w.q.under()
+	return w.q.baseView()
 }
 
-// scan makes the list of a page.
-func (w *walk) scan(v *graph.View, p Page) (ObjectList, error) {
+// scan returns a page of the list.
+func (w *objectWalk) scan(v *graph.View, p Page) (ObjectList, error) {
 	t := &w.q.b.s.Types[w.q.b.s.Relations[w.target].Type]
-	s := scan{w: w, t: t, view: v, objects: v.Ordered(t.Name, OrderHash), cut: pager{page: p}}
-	s.bring()
+	s := objectScan{w: w, objectType: t, view: v, objects: v.Ordered(t.Name, OrderHash), cut: pageCutter{page: p}}
+	s.addContextual()
 	if p.UnknownPerPage && p.After != (Position{}) {
 		s.objects.Skip(p.After.Hash)
-		s.extras = slices.DeleteFunc(s.extras, func(c candidate) bool { return c.at.Compare(p.After) <= 0 })
+		s.contextual = slices.DeleteFunc(s.contextual, func(c scanObject) bool { return c.position.Compare(p.After) <= 0 })
 	}
 	expected := s.objects.Len()
 	if p.UnknownPerPage && p.Limit > 0 {
-		expected = min(expected, p.Limit*scanAhead)
+		expected = min(expected, p.Limit*scanObjectsPerEntry)
 	}
-	s.settler = w.settler(settleNodes * max(expected, scanLeast))
+	s.confirmer = w.confirmer(confirmNodesPerCandidate * max(expected, scanObjectsMin))
 	s.run(p.UnknownPerPage)
-	if n := len(s.l.IDs); n > 0 {
-		s.l.Next = PositionOf(s.l.IDs[n-1])
+	if n := len(s.list.IDs); n > 0 {
+		s.list.Next = PositionOf(s.list.IDs[n-1])
 	}
-	s.l.More = s.cut.more
-	w.q.stats.Nodes += s.looked
-	s.l.Stats = w.q.stats
-	return s.l, w.q.failed()
+	s.list.More = s.cut.more
+	w.q.stats.Nodes += s.visited
+	s.list.Stats = w.q.stats
+	return s.list, w.q.failed()
 }
 
-// bring collects the objects that the question brings along.
-func (s *scan) bring() {
+// addContextual collects the objects of contextual tuples and of the subject.
+func (s *objectScan) addContextual() {
 	q := &s.w.q
 	if o, ok := q.r.(*overlay); ok {
-		o.objects(q.b, s.t, func(n graph.Node) bool {
-			s.extras = append(s.extras, candidate{PositionOf(o.ID(n)), n})
+		o.objects(q.b, s.objectType, func(n graph.Node) bool {
+			s.contextual = append(s.contextual, scanObject{PositionOf(o.ID(n)), n})
 			return true
 		})
 	}
-	if q.kind != schema.None && q.subject.Type == s.t.Name {
-		s.extras = append(s.extras, candidate{PositionOf(q.subject.ID), q.anchor(q.subject.Object())})
+	if q.kind != schema.None && q.subject.Type == s.objectType.Name {
+		s.contextual = append(s.contextual, scanObject{PositionOf(q.subject.ID), q.anchor(q.subject.Object())})
 	}
-	slices.SortFunc(s.extras, func(a, b candidate) int { return a.at.Compare(b.at) })
-	s.extras = slices.CompactFunc(s.extras, func(a, b candidate) bool { return a.at == b.at })
+	slices.SortFunc(s.contextual, func(a, b scanObject) int { return a.position.Compare(b.position) })
+	s.contextual = slices.CompactFunc(s.contextual, func(a, b scanObject) bool { return a.position == b.position })
 }
 
-// run looks at one object after the other.
-func (s *scan) run(short bool) {
+// run visits one object after the other. With perPage it stops at the end of
+// the page.
+func (s *objectScan) run(short bool) {
 	for n := s.objects.Next(); n != 0; n = s.objects.Next() {
-		if len(s.extras) > 0 {
+		if len(s.contextual) > 0 {
 			id := s.view.ID(n)
 			at := PositionOf(id)
-			for len(s.extras) > 0 && s.extras[0].at.Compare(at) < 0 {
-				s.bringNext()
+			for len(s.contextual) > 0 && s.contextual[0].position.Compare(at) < 0 {
+				s.visitContextual()
 			}
-			if len(s.extras) > 0 && s.extras[0].at == at {
-				continue // it comes before the next one
+			if len(s.contextual) > 0 && s.contextual[0].position == at {
+				continue // it is visited before the next object
 			}
 		}
-		s.look(n, "", false)
-		if s.l.Bound != "" || s.w.q.err != nil || short && s.cut.more {
+		s.visit(n, "", false)
+		if s.list.Bound != "" || s.w.q.err != nil || short && s.cut.more {
 			return
 		}
 	}
-	for len(s.extras) > 0 {
-		s.bringNext()
+	for len(s.contextual) > 0 {
+		s.visitContextual()
 	}
 }
 
-// bringNext looks at the first of the extras.
-func (s *scan) bringNext() {
-	c := s.extras[0]
-	s.extras = s.extras[1:]
-	if s.l.Bound == "" && s.w.q.err == nil {
-		s.look(c.node, c.at.ID, true)
+// visitContextual visits the first of s.contextual.
+func (s *objectScan) visitContextual() {
+	c := s.contextual[0]
+	s.contextual = s.contextual[1:]
+	if s.list.Bound == "" && s.w.q.err == nil {
+		s.visit(c.node, c.position.ID, true)
 	}
 }
 
-// look decides an object, that is there or that the view has to tell of.
-func (s *scan) look(n graph.Node, id string, there bool) {
+// visit decides an object. exists is true for objects that are in contextual
+// data or are the subject's; of others the view must have a live tuple or
+// attribute. id is "" if it is not known yet.
+func (s *objectScan) visit(n graph.Node, id string, there bool) {
 	q := &s.w.q
-	if s.looked++; s.looked > q.nodesMax {
-		s.l.Bound = BoundNodes
+	if s.visited++; s.visited > q.nodesMax {
+		s.list.Bound = BoundNodes
 		return
 	}
-	if s.looked&1023 == 0 {
+	if s.visited&1023 == 0 {
 		if q.err = q.ctx.Err(); q.err != nil {
 			return
 		}
 	}
 	truth := expr.Unknown
-	if s.settler != nil && n != 0 {
-		truth = s.settler.truth(&s.settler.root, s.settler.canonical(n))
+	if s.confirmer != nil && n != 0 {
+		truth = s.confirmer.truth(&s.confirmer.root, s.w.canonical(n))
 	}
-	if truth == expr.False || !there && !s.view.InUse(n, len(s.t.Attributes) > 0, q.b.s.Options.StarIsOrdinary) {
+	if truth == expr.False || !there && !s.view.InUse(n, len(s.objectType.Attributes) > 0, q.b.s.Options.StarIsOrdinary) {
 		return
 	}
 	if id == "" {
@@ -145,12 +164,12 @@ func (s *scan) look(n graph.Node, id string, there bool) {
 		return
 	}
 	if truth == expr.Unknown {
-		a := q.member(s.w.target, n, rel.Object{Type: s.t.Name, ID: id})
+		a := q.member(s.w.target, n, rel.Object{Type: s.objectType.Name, ID: id})
 		if truth = a.Decision; truth == expr.Unknown {
-			s.l.unknown(id, a.Reasons)
+			s.list.unknown(id, a.Reasons)
 		}
 	}
 	if truth == expr.True && s.cut.take(at.Hash, id) {
-		s.l.IDs = append(s.l.IDs, id)
+		s.list.IDs = append(s.list.IDs, id)
 	}
 }

@@ -6,44 +6,53 @@ import (
 	"github.com/ostiary/ostiary/graph"
 )
 
-// listScratch is what a list needs while it is made. It is used again by later
-// lists, so that a list allocates little more than its answer.
+// listScratch is the memory of a list. Lists reuse it through a pool, so that
+// a list allocates little more than its result.
 type listScratch struct {
-	level, next []step // reached with the current number of hops, and with one more
-	seen        stepSet
-	sure, open  []graph.Node // of the target's objects, perhaps several of one
-	ids         []string
-	entries     []ranked
-	counts      []uint32
+	// level holds the steps at the current number of hops, next those with one
+	// more.
+	level, next []step
+	// seen holds the steps that were reached.
+	seen numberSet
+	// certain and uncertain are nodes of the candidates, possibly several of
+	// one object.
+	certain, uncertain []graph.Node
+	// ids are the candidates' ids.
+	ids []string
+	// entryRoom and counts are memory for sorting.
+	entryRoom []orderedID
+	counts    []uint32
 }
 
+// listScratches is the pool.
 var listScratches = sync.Pool{New: func() any { return &listScratch{} }}
 
-// listScratchMax is the entries beyond which a scratch is not kept.
+// listScratchMax is the number of entries beyond which a scratch is not
+// reused.
 const listScratchMax = 1 << 17
 
 func borrowList() *listScratch { return listScratches.Get().(*listScratch) }
 
-// release hands the scratch back, without names: they would keep old views
-// alive.
-func (s *listScratch) release() {
+// releaseScratch returns the scratch to the pool, without names: these would
+// keep old views in memory.
+func (s *listScratch) releaseScratch() {
 	clear(s.ids)
-	if max(cap(s.ids), cap(s.sure), cap(s.open), cap(s.level), cap(s.next), len(s.seen.slots)) > listScratchMax {
+	if max(cap(s.ids), cap(s.certain), cap(s.uncertain), cap(s.level), cap(s.next), len(s.seen.slots)) > listScratchMax {
 		return
 	}
-	s.level, s.next, s.sure, s.open, s.ids = s.level[:0], s.next[:0], s.sure[:0], s.open[:0], s.ids[:0]
+	s.level, s.next, s.certain, s.uncertain, s.ids = s.level[:0], s.next[:0], s.certain[:0], s.uncertain[:0], s.ids[:0]
 	s.seen.clear()
 	listScratches.Put(s)
 }
 
-// stepSet is a set of numbers: open addressing, at most half full. 0 marks a
-// free slot, so numbers are kept plus one.
-type stepSet struct {
+// numberSet is a set of numbers: a hash table with open addressing, at most
+// half full. 0 marks a free slot, so numbers are stored plus one.
+type numberSet struct {
 	slots []uint64
 	n     int
 }
 
-func (s *stepSet) slot(key uint64) int {
+func (s *numberSet) slot(key uint64) int {
 	mask := len(s.slots) - 1
 	i := int((key*orderLast)>>32) & mask
 	for s.slots[i] != 0 && s.slots[i] != key+1 {
@@ -52,10 +61,10 @@ func (s *stepSet) slot(key uint64) int {
 	return i
 }
 
-func (s *stepSet) has(key uint64) bool { return s.n > 0 && s.slots[s.slot(key)] != 0 }
+func (s *numberSet) has(key uint64) bool { return s.n > 0 && s.slots[s.slot(key)] != 0 }
 
-// add says whether key was not in the set.
-func (s *stepSet) add(key uint64) bool {
+// add adds a number and reports whether it is new.
+func (s *numberSet) add(key uint64) bool {
 	if 2*s.n >= len(s.slots) {
 		old := s.slots
 		s.slots = make([]uint64, max(64, 2*len(old)))
@@ -74,7 +83,7 @@ func (s *stepSet) add(key uint64) bool {
 	return true
 }
 
-func (s *stepSet) clear() {
+func (s *numberSet) clear() {
 	if s.n > 0 {
 		clear(s.slots)
 		s.n = 0

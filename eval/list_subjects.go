@@ -10,27 +10,33 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// ListSubjectsQuestion asks who has Relation on Object: plain subjects of
-// SubjectType, or its usersets SubjectType#SubjectRelation.
+// ListSubjectsQuestion asks who has a relation on an object: plain subjects of
+// a type, or its usersets SubjectType#SubjectRelation.
 type ListSubjectsQuestion struct {
-	Object          rel.Object
-	Relation        string
-	SubjectType     string
+	// Object is the object.
+	Object rel.Object
+	// Relation is a relation of Object's type.
+	Relation string
+	// SubjectType is the type of the subjects.
+	SubjectType string
+	// SubjectRelation is the usersets' relation; "" for plain subjects.
 	SubjectRelation string
-	// Named asks for everybody by name: where strangers have the relation (see
-	// SubjectList), IDs are also those strangers who stand as a subject of the
-	// wanted kind in any tuple, stored or contextual, and Excluded stays empty.
+	// Named asks for all subjects by name. If strangers have the relation (see
+	// [SubjectList]), IDs then also holds every stranger that is a subject of
+	// any tuple, stored or contextual, and Excluded stays empty.
 	Named bool
 	Page
 }
 
-// SubjectList is who has a relation on an object, or a page of it.
+// SubjectList is a list of the subjects that have a relation on an object, or
+// a page of it.
 //
-// The candidates are the subjects that are named in a tuple which the relation
-// may depend on, also on a subtracted side, and whose condition is not false;
-// of usersets also those that the relation reads (doc:1#viewer reads
-// doc:1#editor, whose members are the userset itself and others). Anybody else
-// is a stranger, and all strangers get the same answer: Wildcard. So
+// The candidates are the subjects that are named in a tuple on which the
+// relation may depend, including subtracted sides, and whose condition is not
+// false. For usersets, those that the relation reads are candidates too:
+// doc:1#viewer reads doc:1#editor, whose members are the userset itself and
+// others. Any other subject is a stranger, and all strangers get the same
+// answer: Wildcard. So
 //
 //	check(s) is true     if s is in IDs, or is a stranger and Wildcard is True;
 //	check(s) is unknown  if s is in Unknown, or is a stranger and Wildcard is Unknown;
@@ -39,41 +45,47 @@ type ListSubjectsQuestion struct {
 // With "viewer: [user:*] but not banned" and user:1 banned, Wildcard is True
 // and Excluded is user:1.
 type SubjectList struct {
-	// IDs are the ids of the candidates for which check is true, in the order of
-	// OrderHash; the question has their type and relation.
+	// IDs are the ids of the candidates for which check is true, in the order
+	// of [OrderHash]. Their type and relation are the question's.
 	IDs []string
-	// Wildcard is what a stranger's check is, of whom nothing is known. It is True
-	// where the wildcard SubjectType:* contributes (its own check is the same),
-	// or where a rule or an attribute lets everybody in; only the latter can let
-	// in usersets that are strangers.
+	// Wildcard is the answer of check for every stranger. It is True if the
+	// wildcard SubjectType:* contributes (its own check is then the same), or
+	// if a rule or an attribute holds for every subject. Only the latter can
+	// hold for usersets that are strangers.
 	Wildcard expr.Tristate
-	// Excluded are, where Wildcard is not False, the candidates for which check
-	// is false, in the same order.
+	// Excluded are, where Wildcard is not False, the candidates for which
+	// check is false, in the same order.
 	Excluded []string
-	// More says that the list goes on: ask again after Next. A page's Limit
-	// counts IDs and Excluded together; Wildcard is on every page.
+	// More is true if the list continues. The next page has Next as its After.
+	// A page's Limit counts IDs and Excluded together; Wildcard is on every
+	// page.
 	More bool
+	// Next is the position of the last entry of the page.
 	Next Position
 
-	// Unknown, UnknownCount and Reasons tell of the candidates for which check is
-	// unknown, as in ObjectList, and Reasons also why Wildcard is. Where the
-	// schema says MissingContextFails, Reasons tell besides of every condition
-	// that the walk met and that could not be evaluated.
-	Unknown      []string
+	// Unknown, UnknownCount and Reasons report the candidates for which check
+	// is unknown, as in [ObjectList]. Reasons also explain an unknown
+	// Wildcard. With schema.Options.MissingContextFails, Reasons also hold
+	// every condition on the walk's way that could not be evaluated.
+	Unknown []string
+	// UnknownCount is as in [ObjectList].
 	UnknownCount int
-	Reasons      *Reasons
+	// Reasons are nil if there are none.
+	Reasons *Reasons
 
-	// Bound names the bound that stopped the search; "" says that the list is
-	// complete. What is in IDs is right in any case.
+	// Bound names the bound that stopped the search; "" means that the list is
+	// complete. Every subject in IDs is right in both cases.
 	Bound string
+	// Stats count the work that the list took.
 	Stats Stats
 }
 
 // ListSubjects lists who has a relation on an object. It walks from the object
-// to all subjects at once; what the walk leaves open is checked. The errors are
-// those of Check; a SubjectType or SubjectRelation that the schema does not
-// have is one of them. Named needs a graph: over other data it is ErrEnumerate
-// where strangers are in.
+// to all subjects at once, and checks the candidates that the walk leaves
+// uncertain. The errors are those of Check; a SubjectType or SubjectRelation
+// that the schema does not have is one of them. Named needs a graph: over
+// other data it is [ErrEnumerate] where strangers have the relation. A nil env
+// means the zero Env.
 func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQuestion, env *Env) (SubjectList, error) {
 	if env == nil {
 		env = &Env{}
@@ -93,170 +105,156 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 		defer o.release()
 	}
 	w := subjectWalk{target: target, object: lq.Object}
-	if err := w.wants(b, &lq); err != nil {
+	if err := w.resolveSubjectKind(b, &lq); err != nil {
 		return SubjectList{}, err
 	}
-	if !b.s.Relations[target].Reaches(w.wanted) {
+	if !b.s.Relations[target].Reaches(w.subjectKind) {
 		return SubjectList{}, nil
 	}
 	w.q.start(ctx, b, r, rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard, Relation: lq.SubjectRelation}, env)
 	w.listScratch = borrowList()
-	defer w.release()
+	defer w.releaseScratch()
 	w.run()
 	if err := w.q.failed(); err != nil {
 		return SubjectList{}, err
 	}
-	return w.list(&lq)
+	return w.page(&lq)
 }
 
-// subjectWalk goes from an object's relation to every subject of one kind
-// that its formula names, hop by hop. What is reached only through tuples that
-// hold, unions alone and no more hops than the bound is sure.
+// subjectWalk walks from a relation of an object to every subject of one kind
+// that the relation depends on. See [listWalk] for certain and uncertain
+// steps.
 type subjectWalk struct {
-	q      query
+	listWalk
+	// target is the question's relation, and object its object.
 	target schema.RelationID
+	// object is the question's object.
 	object rel.Object
+	// anchor is any node of object, or 0.
 	anchor graph.Node
-	wanted schema.KindID
-	wild   schema.KindID // the wildcard that covers wanted; None for usersets
+	// subjectKind is the kind of subjects to list.
+	subjectKind schema.KindID
+	// wildcardKind is the kind of the wildcard that covers them; schema.None
+	// for usersets.
+	wildcardKind schema.KindID
 
-	// The scratch's steps are goals: relations, by their number in the schema, of
-	// objects, whose members are wanted. Its sure and open are nodes of the
-	// candidates' objects; 0 is the question's own.
-	*listScratch
-	hops    int
-	deep    map[schema.RelationID]bool // see leads
-	star    expr.Tristate              // how the wildcard was reached
-	anybody bool                       // a rule or an attribute may hold for everybody
-	bound   string
-	// met are the conditions of schema.Options.MissingContextFails; nil without.
-	met *Reasons
+	// leadsFurther caches leadsToSubjects.
+	leadsFurther map[schema.RelationID]bool
+	// wildcardReached is True if the wildcard was reached with certainty,
+	// Unknown if it was reached otherwise, and False if it was not.
+	wildcardReached expr.Tristate
+	// anybody is true if a rule or an attribute may hold for every subject.
+	anybody bool
+	// metReasons collects the conditions that could not be evaluated, with
+	// schema.Options.MissingContextFails; nil without that option.
+	metReasons *Reasons
 }
 
-// wants resolves the kind that is asked for.
-func (w *subjectWalk) wants(b *Binding, lq *ListSubjectsQuestion) error {
+// resolveSubjectKind sets the kinds to list. It fails with a [NameError].
+func (w *subjectWalk) resolveSubjectKind(b *Binding, lq *ListSubjectsQuestion) error {
 	t := b.typeNamed(lq.SubjectType)
 	if t == schema.None {
 		return &NameError{ErrNoType, lq.SubjectType, ""}
 	}
-	w.wanted, w.wild = b.s.Types[t].Plain, schema.None
+	w.subjectKind, w.wildcardKind = b.s.Types[t].Plain, schema.None
 	if lq.SubjectRelation == "" {
-		w.wild = b.s.Types[t].Wildcard
+		w.wildcardKind = b.s.Types[t].Wildcard
 		return nil
 	}
 	id, err := b.relation(lq.SubjectType, lq.SubjectRelation)
 	if err == nil {
-		w.wanted = b.s.Relations[id].Kind
+		w.subjectKind = b.s.Relations[id].Kind
 	}
 	return err
 }
 
+// run walks from the question's object.
 func (w *subjectWalk) run() {
 	w.anchor = w.q.anchor(w.object)
 	if w.q.b.s.Options.MissingContextFails {
-		w.met = &Reasons{}
+		w.metReasons = &Reasons{}
 	}
 	w.reach(step{relation: int32(w.target), node: w.anchor})
-	w.follow()
+	w.levels(w.expand)
 }
 
-// follow walks on from what was reached until nothing new is found.
-func (w *subjectWalk) follow() {
-	for w.bound == "" && w.q.err == nil && (len(w.level) > 0 || len(w.next) > 0) {
-		for i := 0; i < len(w.level); i++ { // grows while it is read
-			g := w.level[i]
-			w.read(w.q.b.s.Relations[g.relation].Expr, g)
-		}
-		w.level, w.next = w.next, w.level[:0]
-		w.hops++
-	}
-}
+// expand reads the rewrite of a step's relation.
+func (w *subjectWalk) expand(s step) { w.read(w.q.b.s.Relations[s.relation].Expr, s) }
 
-func (w *subjectWalk) visit(n int) bool {
-	if w.bound == "" && w.q.visit(n) {
-		return true
-	}
-	if w.q.err == nil {
-		w.bound = BoundNodes
-	}
-	return false
-}
-
-// reach takes a goal that costs no hop. The userset that the goal itself is
-// may be wanted.
+// reach adds a step without a hop. The userset that the step itself is may be
+// a candidate.
 func (w *subjectWalk) reach(g step) {
-	if w.q.b.s.Relations[g.relation].Kind == w.wanted {
-		w.candidate(g.node, g.open)
+	if w.q.b.s.Relations[g.relation].Kind == w.subjectKind {
+		w.candidate(g.node, g.uncertain)
 	}
-	if w.fresh(g) {
+	if w.isNew(g) {
 		w.level = append(w.level, g)
 	}
 }
 
-// fresh says whether a goal is new and could have members that are wanted,
-// besides the userset that it is.
-func (w *subjectWalk) fresh(g step) bool {
-	if !w.leads(schema.RelationID(g.relation)) {
+// isNew reports whether a step is new and leads to subjects other than its own
+// userset.
+func (w *subjectWalk) isNew(g step) bool {
+	if !w.leadsToSubjects(schema.RelationID(g.relation)) {
 		return false
 	}
-	key := uint64(g.relation)<<32 | uint64(g.node)<<1
-	if g.open {
-		return !w.seen.has(key) && w.seen.add(key|1)
-	}
-	return w.seen.add(key)
+	return w.firstTime(g)
 }
 
-// reaches says whether a relation is worth a look: it could hold who is
-// wanted, or every condition matters.
+// reaches reports whether a relation must be read: it can hold a subject of
+// the kind, or every condition matters.
 func (w *subjectWalk) reaches(id schema.RelationID) bool {
-	return w.met != nil || w.q.b.s.Relations[id].Reaches(w.wanted)
+	return w.metReasons != nil || w.q.b.s.Relations[id].Reaches(w.subjectKind)
 }
 
-// leads says whether a relation's rewrite is worth a look: a userset reaches
-// its own relation, though its rewrite may lead nowhere.
-func (w *subjectWalk) leads(id schema.RelationID) bool {
-	if w.wild != schema.None || !w.reaches(id) {
+// leadsToSubjects reports whether a relation's rewrite must be read. For
+// usersets that is not the same as reaches: a userset is a member of its own
+// relation, although the rewrite may lead to no other.
+func (w *subjectWalk) leadsToSubjects(id schema.RelationID) bool {
+	if w.wildcardKind != schema.None || !w.reaches(id) {
 		return w.reaches(id)
 	}
-	deep, known := w.deep[id]
+	deep, known := w.leadsFurther[id]
 	if !known {
-		if w.deep == nil {
-			w.deep = map[schema.RelationID]bool{}
+		if w.leadsFurther == nil {
+			w.leadsFurther = map[schema.RelationID]bool{}
 		}
-		deep = w.met != nil || w.leadsBy(w.q.b.s.Relations[id].Expr)
-		w.deep[id] = deep
+		deep = w.metReasons != nil || w.rewriteLeads(w.q.b.s.Relations[id].Expr)
+		w.leadsFurther[id] = deep
 	}
 	return deep
 }
 
-func (w *subjectWalk) leadsBy(e *schema.Expr) bool {
+// rewriteLeads reports whether an expression leads to subjects of the kind.
+func (w *subjectWalk) rewriteLeads(e *schema.Expr) bool {
 	if e.Op == schema.OpAttribute || e.Op == schema.OpRule {
 		return true
 	}
 	for s := range e.Steps() {
-		if s.Op == schema.OpDirect && s.Restriction.Kind == w.wanted || s.From != schema.None && w.reaches(s.From) {
+		if s.Op == schema.OpDirect && s.Restriction.Kind == w.subjectKind || s.From != schema.None && w.reaches(s.From) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(e.Children, w.leadsBy)
+	return slices.ContainsFunc(e.Children, w.rewriteLeads)
 }
 
-func (w *subjectWalk) candidate(n graph.Node, open bool) {
-	if open {
-		w.open = append(w.open, n)
+// candidate adds a candidate.
+func (w *subjectWalk) candidate(n graph.Node, uncertain bool) {
+	if uncertain {
+		w.uncertain = append(w.uncertain, n)
 	} else {
-		w.sure = append(w.sure, n)
+		w.certain = append(w.certain, n)
 	}
 }
 
-// read goes through an expression of a goal.
+// read follows an expression of a step's relation.
 func (w *subjectWalk) read(e *schema.Expr, g step) {
 	switch e.Op {
 	case schema.OpDirect:
 		w.direct(e, g)
 		return
 	case schema.OpComputed:
-		w.reach(step{int32(e.Relation), g.open, g.node})
+		w.reach(step{int32(e.Relation), g.uncertain, g.node})
 		return
 	case schema.OpArrow:
 		w.arrow(e, g)
@@ -265,76 +263,78 @@ func (w *subjectWalk) read(e *schema.Expr, g step) {
 		w.anybody = true
 		return
 	case schema.OpIntersection, schema.OpExclusion:
-		g.open = true
+		g.uncertain = true
 	}
 	for _, ch := range e.Children {
 		w.read(ch, g)
 	}
 }
 
+// direct reads a relation's own tuples.
 func (w *subjectWalk) direct(e *schema.Expr, g step) {
 	b := w.q.b
-	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	from := w.q.relationNode(g.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		switch {
-		case x.Kind == w.wanted, x.Kind == w.wild && b.s.Options.StarIsOrdinary:
+		case x.Kind == w.subjectKind, x.Kind == w.wildcardKind && b.s.Options.StarIsOrdinary:
 			for _, k := range b.plainKinds(x.Kind) {
-				w.each(from, k, x, g.open, w.candidate)
+				w.eachSubject(from, k, x, g.uncertain, w.candidate)
 			}
-		case x.Kind == w.wild:
-			w.each(from, b.kinds[x.Kind], x, g.open, func(_ graph.Node, open bool) {
-				if w.star = max(w.star, expr.Unknown); !open {
-					w.star = expr.True
+		case x.Kind == w.wildcardKind:
+			w.eachSubject(from, b.kinds[x.Kind], x, g.uncertain, func(_ graph.Node, uncertain bool) {
+				if w.wildcardReached = max(w.wildcardReached, expr.Unknown); !uncertain {
+					w.wildcardReached = expr.True
 				}
 			})
-		case w.met != nil && x.Relation == schema.None && len(x.Conditions) > 0:
-			w.each(from, b.kinds[x.Kind], x, g.open, func(graph.Node, bool) {})
+		case w.metReasons != nil && x.Relation == schema.None && len(x.Conditions) > 0:
+			w.eachSubject(from, b.kinds[x.Kind], x, g.uncertain, func(graph.Node, bool) {})
 		}
 		if x.Relation != schema.None {
-			w.hop(from, b.kinds[x.Kind], x, x.Relation, g, x.Kind == w.wanted)
+			w.followUsersets(from, b.kinds[x.Kind], x, x.Relation, g, x.Kind == w.subjectKind)
 		}
 	}
 }
 
+// arrow follows an arrow.
 func (w *subjectWalk) arrow(e *schema.Expr, g step) {
 	b := w.q.b
-	from := w.q.at(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	from := w.q.relationNode(g.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
 	for i := range e.Via {
 		v := &e.Via[i]
 		for _, k := range b.plainKinds(v.Kind) {
-			w.hop(from, k, &v.Restriction, v.Target, g, false)
+			w.followUsersets(from, k, &v.Restriction, v.Target, g, false)
 		}
 	}
 }
 
-// hop takes the subjects of a node's tuples as the objects of a relation. Where
-// they are candidates already (taken), their own usersets are not once more.
-func (w *subjectWalk) hop(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g step, taken bool) {
+// followUsersets follows the subjects of a node's tuples to their relation to.
+// taken is true if the subjects' own usersets are candidates already.
+func (w *subjectWalk) followUsersets(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g step, taken bool) {
 	far := w.hops >= w.q.depthMax
-	self := w.q.b.s.Relations[to].Kind == w.wanted && !taken
-	if !self && !w.leads(to) {
+	self := w.q.b.s.Relations[to].Kind == w.subjectKind && !taken
+	if !self && !w.leadsToSubjects(to) {
 		return
 	}
-	w.each(from, k, x, g.open || far, func(n graph.Node, open bool) {
+	w.eachSubject(from, k, x, g.uncertain || far, func(n graph.Node, uncertain bool) {
 		if self {
-			w.candidate(n, open)
+			w.candidate(n, uncertain)
 		}
-		if g := (step{int32(to), open, n}); w.fresh(g) {
+		if g := (step{int32(to), uncertain, n}); w.isNew(g) {
 			w.next = append(w.next, g)
 		}
 	})
 }
 
-// each calls yield for the subjects of a kind in a node's tuples, and whether
-// they are open.
-func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction, open bool, yield func(graph.Node, bool)) {
+// eachSubject calls yield for the subjects of one kind in a node's tuples, and
+// whether they are uncertain.
+func (w *subjectWalk) eachSubject(from graph.Node, k graph.Kind, x *schema.Restriction, uncertain bool, yield func(graph.Node, bool)) {
 	if k == 0 {
 		return
 	}
@@ -346,32 +346,32 @@ func (w *subjectWalk) each(from graph.Node, k graph.Kind, x *schema.Restriction,
 		}
 		for _, e := range edges {
 			t := w.q.edge(x, from, e)
-			if t == expr.Unknown && w.met != nil {
+			if t == expr.Unknown && w.metReasons != nil {
 				v := w.q.tuple(x, from, e)
-				w.met.merge(conditionReasons(v.result, v.detail.Condition, w.q.key(from, e)))
+				w.metReasons.merge(conditionReasons(v.result, v.detail.Condition, w.q.key(from, e)))
 			}
 			if t != expr.False {
-				yield(e.Node(), open || t == expr.Unknown)
+				yield(e.Node(), uncertain || t == expr.Unknown)
 			}
 		}
 	}
 }
 
-// stranger is an id that no name can be, so that nothing is known of it.
+// stranger is an id that no name can be. No tuple names it.
 const stranger = "\x7f"
 
-// wildcard answers for strangers.
-func (w *subjectWalk) wildcard(l *SubjectList, lq *ListSubjectsQuestion) {
-	if w.met != nil && (len(w.met.Missing) > 0 || len(w.met.Errors) > 0) {
-		l.why(w.met)
+// decideStrangers sets the Wildcard of a list.
+func (w *subjectWalk) decideStrangers(l *SubjectList, lq *ListSubjectsQuestion) {
+	if w.metReasons != nil && (len(w.metReasons.Missing) > 0 || len(w.metReasons.Errors) > 0) {
+		l.why(w.metReasons)
 	}
 	switch {
-	case w.star == expr.True:
+	case w.wildcardReached == expr.True:
 		l.Wildcard = expr.True
-	case w.star == expr.Unknown || w.anybody || w.q.b.fails:
+	case w.wildcardReached == expr.Unknown || w.anybody || w.q.b.missingFails:
 		sub := rel.Subject{Type: lq.SubjectType, ID: stranger, Relation: lq.SubjectRelation}
-		if w.wild != schema.None && !w.q.b.s.Options.StarIsOrdinary {
-			sub.ID = rel.Wildcard // the same, and known to the data
+		if w.wildcardKind != schema.None && !w.q.b.s.Options.StarIsOrdinary {
+			sub.ID = rel.Wildcard // the same answer, by a node that exists
 		}
 		a := w.check(sub)
 		if l.Wildcard = a.Decision; a.Decision == expr.Unknown {
@@ -386,25 +386,15 @@ func (w *subjectWalk) check(sub rel.Subject) Answer {
 	return w.q.member(w.target, w.anchor, w.object)
 }
 
-// found names and orders the candidates.
-func (w *subjectWalk) found() found {
-	s := w.listScratch
-	name := func(nodes []graph.Node) {
-		s.ids = slices.Grow(s.ids, len(nodes))
-		for _, n := range nodes {
-			id := w.object.ID
-			if n != 0 {
-				id = w.q.r.ID(n)
-			}
-			s.ids = append(s.ids, id)
-		}
-	}
-	name(s.sure)
-	sure := len(s.ids)
-	name(s.open)
-	return found{s.ids, s.sorted(), sure}
+// found returns the candidates.
+func (w *subjectWalk) found() listEntries {
+	w.addNames(w.certain, w.object.ID)
+	certain := len(w.ids)
+	w.addNames(w.uncertain, w.object.ID)
+	return w.entries(certain)
 }
 
+// unknown adds a subject for which check is unknown.
 func (l *SubjectList) unknown(id string, why *Reasons) {
 	l.UnknownCount++
 	if len(l.Unknown) < UnknownMax {
@@ -413,6 +403,7 @@ func (l *SubjectList) unknown(id string, why *Reasons) {
 	l.why(why)
 }
 
+// why adds reasons.
 func (l *SubjectList) why(r *Reasons) {
 	if l.Reasons == nil {
 		l.Reasons = &Reasons{}

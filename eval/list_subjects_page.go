@@ -8,174 +8,187 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// subjectPage cuts a page from what a walk found, deciding what is open.
+// subjectPage cuts a page from the candidates of a walk, and decides the
+// uncertain ones.
 type subjectPage struct {
-	w   *subjectWalk
-	lq  *ListSubjectsQuestion
-	l   SubjectList
-	f   found
-	cut pager
-	// settler decides in bulk; made when the first open entry is met.
-	settler *subjectSettler
-	settled bool
+	// w is the walk.
+	w *subjectWalk
+	// lq is the question.
+	lq *ListSubjectsQuestion
+	// list is the result.
+	list SubjectList
+	// found are the candidates.
+	found listEntries
+	// cut cuts the page.
+	cut pageCutter
+	// confirmer decides uncertain candidates; nil if there is none. It is made
+	// when the first of them is met.
+	confirmer *confirmer
+	// confirmerMade is true once confirmer is set.
+	confirmerMade bool
 }
 
-// list decides what is open and cuts the page.
-func (w *subjectWalk) list(lq *ListSubjectsQuestion) (SubjectList, error) {
-	p := subjectPage{w: w, lq: lq, l: SubjectList{Bound: w.bound}, cut: pager{page: lq.Page}}
-	w.wildcard(&p.l, lq)
-	p.f = w.found()
-	entries := p.f.entries
+// page decides what is uncertain and returns the page.
+func (w *subjectWalk) page(lq *ListSubjectsQuestion) (SubjectList, error) {
+	p := subjectPage{w: w, lq: lq, list: SubjectList{Bound: w.bound}, cut: pageCutter{page: lq.Page}}
+	w.decideStrangers(&p.list, lq)
+	p.found = w.found()
+	entries := p.found.entries
 	if lq.UnknownPerPage {
-		after, _ := slices.BinarySearchFunc(entries, lq.After, func(e ranked, after Position) int {
-			if (Position{e.hash, p.f.ids[e.at]}).Compare(after) > 0 {
-				return 1
-			}
-			return -1
-		})
-		entries = entries[after:]
+		entries = p.found.after(lq.After)
 	}
 	var err error
-	if lq.Named && p.l.Wildcard == expr.True {
-		err = p.named(entries)
+	if lq.Named && p.list.Wildcard == expr.True {
+		err = p.addNamed(entries)
 	} else {
 		p.candidates(entries)
 	}
-	p.l.More, p.l.Next = p.cut.more, p.cut.last
-	p.l.Stats = w.q.stats
+	p.list.More, p.list.Next = p.cut.more, p.cut.last
+	p.list.Stats = w.q.stats
 	if err != nil {
-		return p.l, err
+		return p.list, err
 	}
-	return p.l, w.q.failed()
+	return p.list, w.q.failed()
 }
 
-// full says that nothing more need be looked at.
+// full reports whether the rest of the list does not matter.
 func (p *subjectPage) full() bool { return p.lq.UnknownPerPage && p.cut.more }
 
-// candidates takes the walk's candidates alone.
-func (p *subjectPage) candidates(entries []ranked) {
+// candidates takes the candidates alone.
+func (p *subjectPage) candidates(entries []orderedID) {
 	for ; len(entries) > 0 && !p.full(); entries = entries[1:] {
 		p.take(entries[0])
 	}
 }
 
-// take decides a candidate.
-func (p *subjectPage) take(e ranked) {
-	id, truth := p.f.ids[e.at], expr.True
-	if int(e.at) >= p.f.sure {
-		truth = p.truth(int(e.at)-p.f.sure, id)
+// take decides a candidate and puts it on the page.
+func (p *subjectPage) take(e orderedID) {
+	id, truth := p.found.ids[e.index], expr.True
+	if int(e.index) >= p.found.certain {
+		truth = p.truth(int(e.index)-p.found.certain, id)
 	}
 	switch {
 	case truth == expr.True && p.cut.take(e.hash, id):
-		p.l.IDs = append(p.l.IDs, id)
-	case truth == expr.False && p.l.Wildcard != expr.False && !p.lq.Named && p.cut.take(e.hash, id):
-		p.l.Excluded = append(p.l.Excluded, id)
+		p.list.IDs = append(p.list.IDs, id)
+	case truth == expr.False && p.list.Wildcard != expr.False && !p.lq.Named && p.cut.take(e.hash, id):
+		p.list.Excluded = append(p.list.Excluded, id)
 	}
 }
 
-// truth decides the i-th open candidate.
+// truth decides the i-th uncertain candidate.
 func (p *subjectPage) truth(i int, id string) expr.Tristate {
-	if !p.settled {
-		open := len(p.w.open)
+	if !p.confirmerMade {
+		uncertain := len(p.w.uncertain)
 		if p.lq.UnknownPerPage && p.lq.Limit > 0 {
-			open = min(open, p.lq.Limit)
+			uncertain = min(uncertain, p.lq.Limit)
 		}
-		p.settler, p.settled = p.w.settler(open), true
+		p.confirmer, p.confirmerMade = p.w.confirmer(uncertain), true
 	}
-	if p.settler != nil {
-		if truth := p.settler.truth(&p.settler.root, p.w.open[i]); truth != expr.Unknown {
+	if p.confirmer != nil {
+		if truth := p.confirmer.truth(&p.confirmer.root, p.w.uncertain[i]); truth != expr.Unknown {
 			return truth
 		}
 	}
 	a := p.w.check(rel.Subject{Type: p.lq.SubjectType, ID: id, Relation: p.lq.SubjectRelation})
 	if a.Decision == expr.Unknown {
-		p.l.unknown(id, a.Reasons)
+		p.list.unknown(id, a.Reasons)
 	}
 	return a.Decision
 }
 
-// named takes all who stand in tuples, in the list's order, and the candidates
-// in their places among them.
-func (p *subjectPage) named(entries []ranked) error {
-	v := p.w.q.under()
+// addNamed takes every named subject of the kind, with the candidates at their
+// places among them.
+func (p *subjectPage) addNamed(entries []orderedID) error {
+	v := p.w.q.baseView()
 	if v == nil {
 		return ErrEnumerate
 	}
-	c := crowd{view: v, objects: v.Ordered(p.lq.SubjectType, OrderHash), relation: p.lq.SubjectRelation,
-		star: p.w.q.b.s.Options.StarIsOrdinary, page: p}
+	c := namedSubjects{view: v, objects: v.Ordered(p.lq.SubjectType, OrderHash), relation: p.lq.SubjectRelation,
+		starIsOrdinary: p.w.q.b.s.Options.StarIsOrdinary, page: p}
 	if p.lq.UnknownPerPage && p.lq.After != (Position{}) {
 		c.objects.Skip(p.lq.After.Hash)
 	}
-	c.bring()
+	c.addContextual()
 	for at, ok := c.next(); ok && !p.full(); at, ok = c.next() {
-		for len(entries) > 0 && p.at(entries[0]).Compare(at) < 0 {
+		for len(entries) > 0 && p.position(entries[0]).Compare(at) < 0 {
 			p.take(entries[0])
 			entries = entries[1:]
 		}
 		switch {
-		case len(entries) > 0 && p.at(entries[0]) == at:
+		case len(entries) > 0 && p.position(entries[0]) == at:
 			p.take(entries[0])
 			entries = entries[1:]
 		case p.cut.take(at.Hash, at.ID):
-			p.l.IDs = append(p.l.IDs, at.ID)
+			p.list.IDs = append(p.list.IDs, at.ID)
 		}
 	}
 	p.candidates(entries)
-	p.l.Bound = p.w.bound
+	p.list.Bound = p.w.bound
 	return nil
 }
 
-func (p *subjectPage) at(e ranked) Position { return Position{e.hash, p.f.ids[e.at]} }
+// position returns the position of an entry.
+func (p *subjectPage) position(e orderedID) Position { return Position{e.hash, p.found.ids[e.index]} }
 
-// crowd is everybody who stands in a tuple as the wanted subject, stored or
-// brought along, in the list's order.
-type crowd struct {
-	page     *subjectPage
-	view     *graph.View
-	objects  graph.Ordered
+// namedSubjects iterates, in the list's order, over all subjects of a kind
+// that are in any tuple, stored or contextual.
+type namedSubjects struct {
+	// page is the page to fill.
+	page *subjectPage
+	// view holds the stored data.
+	view *graph.View
+	// objects iterates over the stored objects in the list's order.
+	objects graph.Ordered
+	// relation is the usersets' relation; "" for plain subjects.
 	relation string
-	star     bool
-	brought  []Position
-	stored   Position // the next one of the view, if there
-	there    bool
+	// starIsOrdinary is schema.Options.StarIsOrdinary.
+	starIsOrdinary bool
+	// contextual are the positions of subjects in contextual tuples that are
+	// still to come.
+	contextual []Position
+	// stored is the position of the next stored subject, if hasStored.
+	stored Position
+	// hasStored is false at the end of the stored subjects.
+	hasStored bool
 }
 
-// bring begins with the subjects of contextual tuples.
-func (c *crowd) bring() {
+// addContextual collects the subjects of contextual tuples, and reads the
+// first stored one.
+func (c *namedSubjects) addContextual() {
 	for i := range c.page.w.q.env.Tuples {
 		s := &c.page.w.q.env.Tuples[i].Subject
-		if s.Type == c.page.lq.SubjectType && s.Relation == c.relation && (c.star || !s.IsWildcard()) {
-			c.brought = append(c.brought, PositionOf(s.ID))
+		if s.Type == c.page.lq.SubjectType && s.Relation == c.relation && (c.starIsOrdinary || !s.IsWildcard()) {
+			c.contextual = append(c.contextual, PositionOf(s.ID))
 		}
 	}
-	slices.SortFunc(c.brought, Position.Compare)
-	c.brought = slices.Compact(c.brought)
-	c.read()
+	slices.SortFunc(c.contextual, Position.Compare)
+	c.contextual = slices.Compact(c.contextual)
+	c.readStored()
 }
 
-// read goes on to the view's next one.
-func (c *crowd) read() {
-	c.there = false
+// readStored goes to the next stored subject.
+func (c *namedSubjects) readStored() {
+	c.hasStored = false
 	for n := c.objects.Next(); n != 0 && c.page.w.visit(1); n = c.objects.Next() {
-		if c.view.IsSubject(n, c.relation, c.star) {
-			c.stored, c.there = PositionOf(c.view.ID(n)), true
+		if c.view.IsSubject(n, c.relation, c.starIsOrdinary) {
+			c.stored, c.hasStored = PositionOf(c.view.ID(n)), true
 			return
 		}
 	}
 }
 
-// next returns the next one, false at the end.
-func (c *crowd) next() (Position, bool) {
+// next returns the next subject's position; false at the end.
+func (c *namedSubjects) next() (Position, bool) {
 	at := c.stored
 	switch {
-	case len(c.brought) > 0 && (!c.there || c.brought[0].Compare(at) <= 0):
-		at = c.brought[0]
-		c.brought = c.brought[1:]
-		if c.there && at == c.stored {
-			c.read()
+	case len(c.contextual) > 0 && (!c.hasStored || c.contextual[0].Compare(at) <= 0):
+		at = c.contextual[0]
+		c.contextual = c.contextual[1:]
+		if c.hasStored && at == c.stored {
+			c.readStored()
 		}
-	case c.there:
-		c.read()
+	case c.hasStored:
+		c.readStored()
 	default:
 		return Position{}, false
 	}

@@ -9,68 +9,59 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// walk goes from a subject to everything that it may have the target relation
-// on, hop by hop. What it reaches only through tuples that hold, unions alone
-// and no more hops than the bound is sure; everything else is open.
+// objectWalk walks from a subject to everything on which it may have the
+// target relation. See [listWalk] for certain and uncertain steps.
 //
-// It misses nothing: who is a member, or possibly one, is so by some branch of
-// each union, some operand of each intersection and the base of each
+// It misses no object. A member, or a possible member, is one by some branch
+// of each union, some operand of each intersection, and the base of each
 // exclusion, and the walk follows all of these backwards.
 //
-// Who runs a walk hands its scratch back.
-type walk struct {
-	q      query
+// The owner of a walk releases its scratch.
+type objectWalk struct {
+	listWalk
+	// target is the relation to list.
 	target schema.RelationID
-	plan   *plan
-	// way asks for what leads to the target, not for the target's objects; whole
-	// also for what leads to anything that it depends on.
-	way, whole bool
+	// plan is the plan to follow. run looks it up if it is nil.
+	plan *listPlan
+	// anyRelation asks for all memberships on the way to the target instead of
+	// the target's objects; allOperands also for those that the target only
+	// depends on. See [planKey].
+	anyRelation, allOperands bool
 
-	*listScratch
-	hops    int
-	own     bool // the subject's own object, that has no node, is found
-	ownOpen bool
-	bound   string
+	// ownObject is true if the subject's own object is found and has no node;
+	// ownObjectUncertain is true if it must be checked.
+	ownObject bool
+	// ownObjectUncertain belongs to ownObject.
+	ownObjectUncertain bool
 
-	// The lengths of sure and open at which repetitions are removed next.
-	sureFull, openFull int
+	// certainCompactAt and uncertainCompactAt are the lengths of the node
+	// lists at which repetitions are removed next.
+	certainCompactAt, uncertainCompactAt int
 }
 
-// step is a membership: of the subject, in a relation of the plan, on the
-// object of a node (0 is the subject's own object, where no tuple names it).
-type step struct {
-	relation int32
-	open     bool
-	node     graph.Node
-}
-
+// compactMin is the least length of a node list from which repetitions are
+// removed during a walk.
 const compactMin = 1 << 14
 
-// run walks until nothing new is found. What stops it early is in w.bound or
-// the error.
-func (w *walk) run() error {
+// run walks until nothing new is found. Where it ends early, w.bound or the
+// error is set.
+func (w *objectWalk) run() error {
 	w.listScratch = borrowList()
 	if w.plan == nil {
-		w.plan = w.q.b.planned(planKey{target: w.target, kind: w.q.kind, way: w.way, whole: w.whole})
+		w.plan = w.q.b.listPlan(planKey{target: w.target, kind: w.q.kind, anyRelation: w.anyRelation, allOperands: w.allOperands})
 	}
-	w.sureFull, w.openFull = compactMin, compactMin
-	if err := w.begin(); err != nil {
+	w.certainCompactAt, w.uncertainCompactAt = compactMin, compactMin
+	if err := w.start(); err != nil {
 		return err
 	}
-	for w.bound == "" && w.q.err == nil && (len(w.level) > 0 || len(w.next) > 0) {
-		for i := 0; i < len(w.level); i++ { // grows while it is read
-			w.expand(w.level[i])
-		}
-		w.level, w.next = w.next, w.level[:0]
-		w.hops++
-	}
+	w.levels(w.expand)
 	return w.q.failed()
 }
 
-// begin reaches what needs no hop.
-func (w *walk) begin() error {
+// start takes all steps without a hop.
+func (w *objectWalk) start() error {
 	q := &w.q
-	if id, ok := w.itself(); ok {
+	if id, ok := w.selfRelation(); ok {
 		w.reach(step{relation: id, node: q.anchor(q.subject.Object())})
 	}
 	for _, s := range w.plan.starts {
@@ -78,15 +69,16 @@ func (w *walk) begin() error {
 			if p.node == 0 {
 				continue
 			}
-			w.follow(p.node, w.plan.relations[s.to].kind, s.by, step{relation: s.to, open: s.open})
+			w.followTuples(p.node, w.plan.relations[s.to].kind, s.by, step{relation: s.to, uncertain: s.uncertain})
 		}
 	}
 	w.level, w.next = w.next, w.level
-	return w.all()
+	return w.startAtValues()
 }
 
-// itself finds the relation of which the subject is the userset.
-func (w *walk) itself() (int32, bool) {
+// selfRelation returns the relation of which the subject is the userset, as an
+// index in the plan.
+func (w *objectWalk) selfRelation() (int32, bool) {
 	q := &w.q
 	if q.kind == schema.None || q.subject.Relation == "" {
 		return 0, false
@@ -99,15 +91,16 @@ func (w *walk) itself() (int32, bool) {
 	return i, ok
 }
 
-// all begins at every object of the types that a rule or an attribute is read
-// on. The subject's own object is one of them though no tuple may tell of it.
-func (w *walk) all() error {
-	if w.way && len(w.plan.everything) > 0 {
-		w.bound = BoundNodes // all objects of a type are no way from the subject
+// startAtValues starts at every object of each type on which a rule or an
+// attribute is evaluated. The subject's own object is one of them, even if no
+// tuple names it.
+func (w *objectWalk) startAtValues() error {
+	if w.anyRelation && len(w.plan.values) > 0 {
+		w.bound = BoundNodes // a value holds for all objects, so there is no list of memberships
 		return nil
 	}
-	for i := range w.plan.everything {
-		e := &w.plan.everything[i]
+	for i := range w.plan.values {
+		e := &w.plan.values[i]
 		t := &w.q.b.s.Types[w.q.b.s.Relations[w.plan.relations[e.to].id].Type]
 		nodes, ok := objects(w.q.b, w.q.r, t)
 		if !ok {
@@ -117,75 +110,64 @@ func (w *walk) all() error {
 			if !w.visit(1) {
 				break
 			}
-			w.everybody(e, t, n)
+			w.startAtValue(e, t, n)
 		}
 		if w.q.kind != schema.None && w.q.subject.Type == t.Name {
-			w.everybody(e, t, w.q.anchor(w.q.subject.Object()))
+			w.startAtValue(e, t, w.q.anchor(w.q.subject.Object()))
 		}
 	}
 	return w.q.failed()
 }
 
-// everybody begins at an object that an attribute or a rule lets everybody in
-// on.
-func (w *walk) everybody(e *everybody, t *schema.Type, n graph.Node) {
-	s := step{relation: e.to, open: true, node: n}
+// startAtValue starts at one object, unless its attribute is false.
+func (w *objectWalk) startAtValue(e *planValue, t *schema.Type, n graph.Node) {
+	s := step{relation: e.to, uncertain: true, node: n}
 	if e.expr.Op == schema.OpAttribute && n != 0 {
 		truth, _ := w.q.attribute(t, n, "", e.expr.Attribute)
 		if truth == expr.False {
 			return
 		}
-		s.open = e.open || truth == expr.Unknown
+		s.uncertain = e.uncertain || truth == expr.Unknown
 	}
 	w.reach(s)
 }
 
-// visit counts nodes, and stops the walk at their bound.
-func (w *walk) visit(n int) bool {
-	if w.q.visit(n) {
-		return true
-	}
-	if w.q.err == nil {
-		w.bound = BoundNodes
-	}
-	return false
-}
-
-// expand takes every use of a membership.
-func (w *walk) expand(s step) {
+// expand follows all steps from a membership.
+func (w *objectWalk) expand(s step) {
 	if w.bound != "" || w.q.err != nil {
 		return
 	}
-	for _, u := range w.plan.relations[s.relation].uses {
-		to := step{relation: u.to, open: s.open || u.open, node: s.node}
+	for _, u := range w.plan.relations[s.relation].steps {
+		to := step{relation: u.to, uncertain: s.uncertain || u.uncertain, node: s.node}
 		if u.op == schema.OpComputed {
 			w.reach(to)
 			continue
 		}
 		for _, k := range u.from {
 			if n := w.subject(s.node, k); n != 0 {
-				to.open = s.open || u.open || w.hops >= w.q.depthMax
-				w.follow(n, u.reads, u.by, to)
+				to.uncertain = s.uncertain || u.uncertain || w.hops >= w.q.depthMax
+				w.followTuples(n, u.reads, u.by, to)
 			}
 		}
 	}
 }
 
-// subject finds the node of a kind under which an object stands in tuples.
-func (w *walk) subject(anchor graph.Node, k graph.Kind) graph.Node {
+// subject returns the node of kind k by which an object is a subject of
+// tuples.
+func (w *objectWalk) subject(anchor graph.Node, k graph.Kind) graph.Node {
 	if anchor != 0 || k == 0 {
-		return w.q.at(anchor, k)
+		return w.q.relationNode(anchor, k)
 	}
 	n, _ := w.q.r.Node(k, w.q.subject.ID)
 	return n
 }
 
-// follow takes every tuple that n stands in as the subject, on nodes of kind
-// k, one hop further on.
-func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to step) {
+// followTuples follows all tuples that name n, on nodes of kind k, one hop
+// further.
+func (w *objectWalk) followTuples(n graph.Node, k graph.Kind, by *schema.Restriction, to step) {
 	goal := &w.plan.relations[to.relation]
-	last := len(goal.uses) == 0
-	if k == 0 || last && (w.way || goal.ends == endsNowhere) {
+	last := len(goal.steps) == 0
+	if k == 0 || last && (w.anyRelation || goal.target == notTarget) {
 		return
 	}
 	l := w.q.r.Reverse(n, k)
@@ -202,102 +184,81 @@ func (w *walk) follow(n graph.Node, k graph.Kind, by *schema.Restriction, to ste
 				case expr.False:
 					continue
 				case expr.Unknown:
-					s.open = true
+					s.uncertain = true
 				}
 			}
 			if last {
-				w.hit(s)
-			} else if w.fresh(s) {
+				w.record(s)
+			} else if w.isNew(s) {
 				w.next = append(w.next, s)
 			}
 		}
 	}
 }
 
-// reach takes a membership that costs no hop.
-func (w *walk) reach(s step) {
-	if len(w.plan.relations[s.relation].uses) == 0 {
-		w.hit(s)
-	} else if w.fresh(s) {
+// reach adds a membership that costs no hop.
+func (w *objectWalk) reach(s step) {
+	if len(w.plan.relations[s.relation].steps) == 0 {
+		w.record(s)
+	} else if w.isNew(s) {
 		w.level = append(w.level, s)
 	}
 }
 
-// fresh says whether a membership is new, and records it as found.
-func (w *walk) fresh(s step) bool {
-	key := uint64(s.relation)<<32 | uint64(s.node)<<1
-	if s.open && (w.seen.has(key) || !w.seen.add(key|1)) || !s.open && !w.seen.add(key) {
+// isNew reports whether a membership is new, and records it.
+func (w *objectWalk) isNew(s step) bool {
+	if !w.firstTime(s) {
 		return false
 	}
-	w.hit(s)
+	w.record(s)
 	return true
 }
 
-// hit records a membership in the target.
-func (w *walk) hit(s step) {
-	ends := w.plan.relations[s.relation].ends
-	s.open = s.open || ends == endsOpen
+// record adds a membership to the candidates if it is one in the target.
+func (w *objectWalk) record(s step) {
+	ends := w.plan.relations[s.relation].target
+	s.uncertain = s.uncertain || ends == uncertainTarget
 	switch {
-	case ends == endsNowhere || w.way:
+	case ends == notTarget || w.anyRelation:
 	case s.node == 0:
-		w.own, w.ownOpen = true, s.open && (!w.own || w.ownOpen)
-	case s.open:
-		w.open = append(w.open, s.node)
-		if len(w.open) >= w.openFull {
-			w.open, w.openFull = unique(w.open)
+		w.ownObject, w.ownObjectUncertain = true, s.uncertain && (!w.ownObject || w.ownObjectUncertain)
+	case s.uncertain:
+		w.uncertain = append(w.uncertain, s.node)
+		if len(w.uncertain) >= w.uncertainCompactAt {
+			w.uncertain, w.uncertainCompactAt = uniqueNodes(w.uncertain)
 		}
 	default:
-		w.sure = append(w.sure, s.node)
-		if len(w.sure) >= w.sureFull {
-			w.sure, w.sureFull = unique(w.sure)
+		w.certain = append(w.certain, s.node)
+		if len(w.certain) >= w.certainCompactAt {
+			w.certain, w.certainCompactAt = uniqueNodes(w.certain)
 		}
 	}
 }
 
-// unique removes repetitions, and says at which length to do it again.
-func unique(nodes []graph.Node) ([]graph.Node, int) {
+// uniqueNodes removes repetitions, and returns the length at which to do so
+// again.
+func uniqueNodes(nodes []graph.Node) ([]graph.Node, int) {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	return nodes, max(2*len(nodes), compactMin)
 }
 
-// found names and orders what the walk found.
-func (w *walk) found() found {
-	s := w.listScratch
-	if w.own && !w.ownOpen {
-		s.ids = append(s.ids, w.q.subject.ID)
+// found returns the candidates.
+func (w *objectWalk) found() listEntries {
+	if w.ownObject && !w.ownObjectUncertain {
+		w.ids = append(w.ids, w.q.subject.ID)
 	}
-	s.name(w.q.r, w.sure)
-	sure := len(s.ids)
-	s.name(w.q.r, w.open)
-	if w.own && w.ownOpen {
-		s.ids = append(s.ids, w.q.subject.ID)
+	w.addNames(w.certain, "")
+	certain := len(w.ids)
+	w.addNames(w.uncertain, "")
+	if w.ownObject && w.ownObjectUncertain {
+		w.ids = append(w.ids, w.q.subject.ID)
 	}
-	return found{s.ids, s.sorted(), sure}
+	return w.entries(certain)
 }
 
-// name adds the ids of nodes.
-func (s *listScratch) name(r Reader, nodes []graph.Node) {
-	s.ids = slices.Grow(s.ids, len(nodes)+1)
-	for _, n := range nodes {
-		s.ids = append(s.ids, r.ID(n))
-	}
-}
-
-// sorted puts the ids in order; of equal ones the first stays.
-func (s *listScratch) sorted() []ranked {
-	n := len(s.ids)
-	s.entries = slices.Grow(s.entries[:0], 2*n)[:2*n]
-	for i, id := range s.ids {
-		s.entries[i] = ranked{OrderHash(id), uint32(i)}
-	}
-	var out []ranked
-	out, s.counts = order(s.entries[:n], s.entries[n:], s.counts, s.ids)
-	return out
-}
-
-// each calls yield for every membership that leads somewhere.
-func (w *walk) each(yield func(id schema.RelationID, n graph.Node)) {
+// eachMembership calls yield for every membership that leads somewhere.
+func (w *objectWalk) eachMembership(yield func(id schema.RelationID, n graph.Node)) {
 	for _, key := range w.seen.slots {
 		if key != 0 {
 			key--
@@ -306,11 +267,11 @@ func (w *walk) each(yield func(id schema.RelationID, n graph.Node)) {
 	}
 }
 
-// check decides the i-th open entry.
-func (w *walk) check(i int, id string) Answer {
+// check decides the i-th uncertain entry.
+func (w *objectWalk) check(i int, id string) Answer {
 	var n graph.Node
-	if i < len(w.open) {
-		n = w.open[i]
+	if i < len(w.uncertain) {
+		n = w.uncertain[i]
 	}
 	t := w.q.b.s.Types[w.q.b.s.Relations[w.target].Type].Name
 	return w.q.member(w.target, n, rel.Object{Type: t, ID: id})

@@ -7,17 +7,19 @@ import (
 )
 
 // Position is a place in the order of lists: after the entry with this hash
-// and id. The zero Position is before the first entry, since no id is empty.
-// Any Position is valid, also one that no entry ever had.
+// and id. The zero Position is before the first entry, because no id is empty.
+// Every Position is valid, even if the list never had such an entry.
 type Position struct {
+	// Hash is the entry's [OrderHash].
 	Hash uint64
-	ID   string
+	// ID is the entry's id.
+	ID string
 }
 
-// PositionOf returns the place of an entry.
+// PositionOf returns the position of an entry.
 func PositionOf(id string) Position { return Position{OrderHash(id), id} }
 
-// Compare orders positions: by hash, then by the bytes of the id.
+// Compare orders positions by hash, then by the bytes of the id.
 func (p Position) Compare(o Position) int {
 	switch {
 	case p.Hash < o.Hash:
@@ -29,23 +31,25 @@ func (p Position) Compare(o Position) int {
 }
 
 const (
-	orderSeed = 0x6f737469617279_01 // "ostiary", form 1
+	orderSeed = 0x6f737469617279_01 // "ostiary", version 1
 	orderWord = 0x9e3779b97f4a7c15  // odd: 2^64 over the golden ratio
 	orderLast = 0xd6e8feb86659fd93
 )
 
-// OrderHash is what lists are ordered by. It is a part of what an answer is:
-// the same on every node, in every process and in every release.
+// OrderHash returns the hash by which lists are ordered. It is part of the
+// meaning of an answer: the same on every node, in every process and in every
+// release.
 //
-// The hash begins as orderSeed xor (length × orderLast). Each word of eight
-// bytes, little-endian, the last one padded with zeros, is xored in, and the
-// result folded with orderWord. In the end the hash is xored with its upper
-// half (h ^ h>>32) and folded with orderLast. To fold a with b: multiply a,
-// its top bit set, with b to 128 bits, and xor the product's high half, its
-// low half and a. "anne" has 0x005cbb4a27f86fac, "doc-0123456789" has
-// 0x61890b369bf10b09; TestOrderHashVectors holds more.
-// It spreads names evenly; it does not withstand someone who seeks collisions,
-// and need not: equal hashes are ordered by id.
+// The hash starts as orderSeed xor (length × orderLast). For each word of
+// eight bytes, little-endian, the last one padded with zeros: xor it in, then
+// fold with orderWord. At the end xor the hash with its upper half (h ^ h>>32)
+// and fold with orderLast. Folding a with b multiplies a, its top bit set,
+// with b to 128 bits, and returns the xor of the product's high half, its low
+// half and a. The hash of "anne" is 0x005cbb4a27f86fac, that of
+// "doc-0123456789" is 0x61890b369bf10b09; TestOrderHashVectors has more.
+//
+// It spreads names evenly. It does not withstand deliberate collisions and
+// need not: entries with equal hashes are ordered by id.
 func OrderHash(id string) uint64 {
 	h := orderSeed ^ uint64(len(id))*orderLast
 	i := 0
@@ -58,8 +62,9 @@ func OrderHash(id string) uint64 {
 	return fold(h^h>>32, orderLast)
 }
 
-// fold multiplies and joins both halves of the product. The top bit keeps
-// zero from absorbing, a that two values which differ in it alone differ.
+// fold multiplies and combines both halves of the product. Setting the top bit
+// keeps zero from absorbing everything. The xor with a separates two values
+// that differ only in that bit.
 func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a|1<<63, b)
 	return hi ^ lo ^ a
@@ -74,7 +79,7 @@ func word(s string) uint64 {
 // tail reads the bytes from i on, fewer than eight, as a word padded with
 // zeros.
 func tail(s string, i int) uint64 {
-	if len(s) >= 8 { // a whole word that ends with them
+	if len(s) >= 8 { // read the last eight bytes and drop the ones before i
 		return word(s[len(s)-8:]) >> (8 * (8 - (len(s) - i)))
 	}
 	w := uint64(0)
@@ -84,26 +89,27 @@ func tail(s string, i int) uint64 {
 	return w
 }
 
-// ranked is an entry of a list while it is sorted: its hash and where its id
-// is.
-type ranked struct {
+// orderedID is an entry of a list while it is sorted.
+type orderedID struct {
+	// hash is the id's OrderHash.
 	hash uint64
-	at   uint32
+	// index is where the id is in the list's ids.
+	index uint32
 }
 
-// order sorts entries by hash, then id, and drops entries of equal ids but
-// the one with the least at. tmp is scratch space, as long as entries at
-// least, and counts scratch that is returned for another use.
-func order(entries, tmp []ranked, counts []uint32, ids []string) ([]ranked, []uint32) {
+// orderUnique sorts entries by hash, then id. Of entries with equal ids it
+// keeps the one with the least index. tmp is scratch space of at least the
+// length of entries. counts is scratch space that is returned for reuse.
+func orderUnique(entries, tmp []orderedID, counts []uint32, ids []string) ([]orderedID, []uint32) {
 	if len(entries) <= orderSmall {
-		sortRun(entries, ids)
+		sortSmall(entries, ids)
 	} else {
-		entries, counts = scatter(entries, tmp[:len(entries)], counts, ids)
+		entries, counts = radixPass(entries, tmp[:len(entries)], counts, ids)
 	}
 	out := entries[:0]
 	for i, e := range entries {
 		if i > 0 {
-			if p := out[len(out)-1]; p.hash == e.hash && ids[p.at] == ids[e.at] {
+			if p := out[len(out)-1]; p.hash == e.hash && ids[p.index] == ids[e.index] {
 				continue
 			}
 		}
@@ -113,13 +119,16 @@ func order(entries, tmp []ranked, counts []uint32, ids []string) ([]ranked, []ui
 }
 
 const (
-	orderSmall   = 64      // below, an insertion sort is quicker
-	orderBuckets = 1 << 16 // at most: their counters stay in the cache
+	// orderSmall is the length up to which an insertion sort is faster.
+	orderSmall = 64
+	// orderBuckets bounds the number of buckets, so that their counters stay
+	// in the cache.
+	orderBuckets = 1 << 16
 )
 
-// scatter is one radix pass over the hash's upper bits, about one entry a
-// bucket, and sorts the buckets.
-func scatter(entries, tmp []ranked, counts []uint32, ids []string) ([]ranked, []uint32) {
+// radixPass distributes entries to buckets by the upper bits of the hash,
+// about one entry per bucket, and sorts each bucket.
+func radixPass(entries, tmp []orderedID, counts []uint32, ids []string) ([]orderedID, []uint32) {
 	width := min(bits.Len(uint(len(entries)-1)), bits.Len(orderBuckets-1))
 	shift := 64 - width
 	n := 1 << width
@@ -140,20 +149,20 @@ func scatter(entries, tmp []ranked, counts []uint32, ids []string) ([]ranked, []
 		*c++
 	}
 	from := uint32(0)
-	for _, to := range counts { // each now holds its bucket's end
+	for _, to := range counts { // each count is now the end of its bucket
 		if to-from > 1 {
-			sortRun(tmp[from:to], ids)
+			sortSmall(tmp[from:to], ids)
 		}
 		from = to
 	}
 	return tmp, counts
 }
 
-// sortRun sorts a few entries by insertion. Many (ids that were made to
-// collide) take a sort that never is quadratic.
-func sortRun(run []ranked, ids []string) {
+// sortSmall sorts a few entries by insertion. Many entries in one bucket, such
+// as ids that were made to collide, take a sort that is never quadratic.
+func sortSmall(run []orderedID, ids []string) {
 	if len(run) > orderSmall {
-		slices.SortFunc(run, func(a, b ranked) int { return compareRanked(a, b, ids) })
+		slices.SortFunc(run, func(a, b orderedID) int { return compareRanked(a, b, ids) })
 		return
 	}
 	for i := 1; i < len(run); i++ {
@@ -167,15 +176,15 @@ func sortRun(run []ranked, ids []string) {
 	}
 }
 
-func compareRanked(a, b ranked, ids []string) int {
+func compareRanked(a, b orderedID, ids []string) int {
 	switch {
 	case a.hash < b.hash:
 		return -1
 	case a.hash > b.hash:
 		return 1
 	}
-	if c := strings.Compare(ids[a.at], ids[b.at]); c != 0 {
+	if c := strings.Compare(ids[a.index], ids[b.index]); c != 0 {
 		return c
 	}
-	return int(a.at) - int(b.at)
+	return int(a.index) - int(b.index)
 }

@@ -63,19 +63,19 @@ func TestOrderSorts(t *testing.T) {
 		for _, mode := range []string{"random", "colliding", "repeated"} {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
 			ids := make([]string, n)
-			entries := make([]ranked, n)
+			entries := make([]orderedID, n)
 			for i := range ids {
 				k := rng.IntN(n + 1)
 				if mode == "repeated" {
 					k = rng.IntN(n/3 + 1)
 				}
 				ids[i] = fmt.Sprint("x", k)
-				entries[i] = ranked{OrderHash(ids[i]), uint32(i)}
+				entries[i] = orderedID{OrderHash(ids[i]), uint32(i)}
 				if mode == "colliding" {
 					entries[i].hash = 7
 				}
 			}
-			got, _ := order(entries, make([]ranked, n), nil, ids)
+			got, _ := orderUnique(entries, make([]orderedID, n), nil, ids)
 			want := slices.Clone(ids)
 			slices.SortFunc(want, func(a, b string) int {
 				if mode == "colliding" {
@@ -88,14 +88,14 @@ func TestOrderSorts(t *testing.T) {
 				t.Fatalf("%s %d: %d entries, want %d", mode, n, len(got), len(want))
 			}
 			for i, e := range got {
-				if ids[e.at] != want[i] {
-					t.Fatalf("%s %d: entry %d is %s, want %s", mode, n, i, ids[e.at], want[i])
+				if ids[e.index] != want[i] {
+					t.Fatalf("%s %d: entry %d is %s, want %s", mode, n, i, ids[e.index], want[i])
 				}
 				if n > 2000 {
 					continue
 				}
-				if first := slices.Index(ids[:e.at], ids[e.at]); first >= 0 {
-					t.Fatalf("%s %d: kept %d, not its first %d", mode, n, e.at, first)
+				if first := slices.Index(ids[:e.index], ids[e.index]); first >= 0 {
+					t.Fatalf("%s %d: kept %d, not its first %d", mode, n, e.index, first)
 				}
 			}
 		}

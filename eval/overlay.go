@@ -10,15 +10,15 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Overlay returns a Reader that puts contextual tuples and attributes before
-// base's. A contextual tuple replaces the stored one of its key, and of two
-// with one key the later counts. The error wraps ErrTuple where the schema does
+// Overlay returns a [Reader] with contextual tuples and attributes in front of
+// base. A contextual tuple replaces the stored one with the same key; of two
+// with one key the later counts. The error wraps [ErrTuple] if the schema does
 // not admit one of them. The result is safe for concurrent use if base is.
 func Overlay(s *schema.Schema, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
 	return overlaid(s, nil, base, tuples, attributes)
 }
 
-// overlaid is Overlay for questions that a binding asks, which may be nil.
+// overlaid is Overlay for the questions of a binding, which may be nil.
 func overlaid(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
 	o := &overlay{}
 	if err := o.fill(s, b, base, tuples, attributes); err != nil {
@@ -30,69 +30,97 @@ func overlaid(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, att
 	return o, nil
 }
 
-// overlay is a small graph before another Reader. Its own nodes count down
-// from graph.NodeMax, so that they stand behind every node of the base. Most
-// questions bring few tuples: what is searched is a slice, and has an index
-// only from overlayFew entries on.
+// overlay is a small graph in front of another Reader. Its own nodes and kinds
+// count down from the greatest numbers, so that they never collide with those
+// of base, and sort after them. Most questions bring few tuples, so everything
+// is a slice that is searched entry by entry. Maps are made only beyond
+// overlayLinearMax entries.
 type overlay struct {
+	// base holds the stored data.
 	base Reader
-	view *graph.View // base, where it is one
-	// binding, if there is one, has numbers for kinds that base, a view made
-	// before the schema was bound, does not know yet.
+	// view is base where base is a *graph.View, and nil otherwise.
+	view *graph.View
+	// binding has numbers for kinds that base does not know yet, if base is a
+	// view from before the schema was bound. It may be nil.
 	binding *Binding
-	// env is the question's that the overlay is made for, if it is for one only.
+	// env is the environment that the overlay was made for; nil if it serves
+	// several questions.
 	env *Env
 
-	kinds []graph.KindName // kinds[i] is the own kind ^graph.Kind(0)-i
-	own   []ownNode        // own[i] is the node graph.NodeMax-i
+	// kinds are kinds that base does not have: kinds[i] has the number
+	// ^graph.Kind(0)-i.
+	kinds []graph.KindName
+	// own are nodes that base does not have: own[i] has the number
+	// graph.NodeMax-i.
+	own []ownNode
+	// nodes is the index of own; nil for few nodes.
 	nodes map[overlayNode]graph.Node
 
-	lists   []overlayList
-	index   map[overlayKey]int32
-	touched uint64 // a bit for each node of lists, by the node's lowest ones
+	// lists are the lists that contextual tuples change.
+	lists []overlayList
+	// index is the index of lists; nil for few lists.
+	index map[overlayKey]int32
+	// nodeBits has a bit for each node of lists, by the node's lowest six
+	// bits. Most nodes without a list are recognized by it.
+	nodeBits uint64
 
-	details    []overlayDetail
-	detailed   map[[2]graph.Node]int32
-	attributes map[rel.Attribute]string // by object and name, the value empty
-	types      map[graph.Kind]string    // by the kinds of types that attributes has
+	// details are the conditions, contexts and expiries of contextual tuples.
+	details []overlayDetail
+	// detailed is the index of details; nil for few.
+	detailed map[[2]graph.Node]int32
+	// attributes are the contextual values, by object and name; the key's
+	// Value is empty.
+	attributes map[rel.Attribute]string
+	// types has the type's name for each kind of a type that has contextual
+	// attributes.
+	types map[graph.Kind]string
 }
 
-// overlayFew is how many entries are searched one by one.
-const overlayFew = 16
+// overlayLinearMax is the number of entries up to which a slice is searched
+// without an index.
+const overlayLinearMax = 16
 
-// overlayNode names a node that the base does not have.
+// overlayNode names a node that base does not have.
 type overlayNode struct {
 	kind graph.Kind
 	id   string
 }
 
+// ownNode is such a node with its object's type.
 type ownNode struct {
 	overlayNode
 	typ string
 }
 
-// overlayKey says whose neighbours a list has: those of a kind, in the tuples
-// that node is the object of, or (back) the subject.
+// overlayKey names a list: the neighbors of one kind of a node. They are the
+// subjects in the node's tuples or, with back, the nodes in whose tuples the
+// node is the subject.
 type overlayKey struct {
 	node graph.Node
 	kind graph.Kind
 	back bool
 }
 
-// overlayList is a list that contextual tuples add to or replace edges of.
+// overlayList is a list to which contextual tuples add edges, or in which they
+// replace edges.
 type overlayList struct {
 	overlayKey
-	own    []graph.Edge // the contextual ones, sorted by node
-	all    []graph.Edge // with the base's, once they are merged
+	// own are the contextual edges, sorted by node.
+	own []graph.Edge
+	// all are own and base's edges, once they are merged.
+	all []graph.Edge
+	// merged is true if all is valid.
 	merged bool
 }
 
+// overlayDetail is what a contextual tuple has besides its key.
 type overlayDetail struct {
 	object, subject graph.Node
 	graph.Detail
 }
 
-// fill adds what a question brings, if the schema admits it.
+// fill adds contextual tuples and attributes. It fails with [ErrTuple] if the
+// schema does not admit one of them.
 func (o *overlay) fill(s *schema.Schema, b *Binding, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) error {
 	o.binding, o.base = b, base
 	o.view, _ = base.(*graph.View)
@@ -102,14 +130,14 @@ func (o *overlay) fill(s *schema.Schema, b *Binding, base Reader, tuples []rel.T
 		}
 	}
 	var last map[rel.Key]int
-	if len(tuples) > overlayFew {
+	if len(tuples) > overlayLinearMax {
 		last = make(map[rel.Key]int, len(tuples))
 		for i := range tuples {
 			last[tuples[i].Key()] = i
 		}
 	}
 	for i := range tuples {
-		if again(tuples, i, last) {
+		if keyFollows(tuples, i, last) {
 			continue
 		}
 		if err := o.add(&tuples[i]); err != nil {
@@ -124,8 +152,9 @@ func (o *overlay) fill(s *schema.Schema, b *Binding, base Reader, tuples []rel.T
 	return nil
 }
 
-// again says whether the i-th tuple's key comes again later.
-func again(tuples []rel.Tuple, i int, last map[rel.Key]int) bool {
+// keyFollows reports whether a later tuple has the key of the i-th one. last
+// maps keys to the index of their last tuple; nil for few tuples.
+func keyFollows(tuples []rel.Tuple, i int, last map[rel.Key]int) bool {
 	if last != nil {
 		return last[tuples[i].Key()] != i
 	}
@@ -138,7 +167,7 @@ func again(tuples []rel.Tuple, i int, last map[rel.Key]int) bool {
 	return false
 }
 
-// admit is Admit, without a detour over names where there is a binding.
+// admit is [Admit], with lookups by number where there is a binding.
 func (o *overlay) admit(s *schema.Schema, t *rel.Tuple) error {
 	if b := o.binding; b != nil && t.Object.ID != "" && t.Subject.ID != "" {
 		if id, err := b.relation(t.Object.Type, t.Relation); err == nil {
@@ -154,6 +183,7 @@ func (o *overlay) admit(s *schema.Schema, t *rel.Tuple) error {
 	return Admit(s, t)
 }
 
+// add adds a tuple to the lists of both its ends.
 func (o *overlay) add(t *rel.Tuple) error {
 	from := o.node(o.kindOfRelation(t.Object.Type, t.Relation), t.Object.ID, t.Object.Type)
 	to := o.node(o.kindOfSubject(&t.Subject), t.Subject.ID, t.Subject.Type)
@@ -168,7 +198,7 @@ func (o *overlay) add(t *rel.Tuple) error {
 	}
 	detailed := d.Condition != "" || d.Expires != 0
 	if detailed {
-		if len(o.details) == overlayFew {
+		if len(o.details) == overlayLinearMax {
 			o.detailed = map[[2]graph.Node]int32{}
 			for i := range o.details {
 				o.detailed[[2]graph.Node{o.details[i].object, o.details[i].subject}] = int32(i)
@@ -184,19 +214,19 @@ func (o *overlay) add(t *rel.Tuple) error {
 	return nil
 }
 
-// put adds an edge in its place.
+// put inserts an edge at its place.
 func (l *overlayList) put(e graph.Edge) {
 	i, _ := slices.BinarySearchFunc(l.own, e, func(a, b graph.Edge) int { return cmp.Compare(a.Node(), b.Node()) })
 	l.own = slices.Insert(l.own, i, e)
 }
 
-// list finds a list or makes one.
+// list finds or makes a list.
 func (o *overlay) list(k overlayKey) *overlayList {
 	if l := o.find(k); l != nil {
 		return l
 	}
-	if len(o.lists) == overlayFew {
-		o.index = make(map[overlayKey]int32, 2*overlayFew)
+	if len(o.lists) == overlayLinearMax {
+		o.index = make(map[overlayKey]int32, 2*overlayLinearMax)
 		for i := range o.lists {
 			o.index[o.lists[i].overlayKey] = int32(i)
 		}
@@ -204,20 +234,20 @@ func (o *overlay) list(k overlayKey) *overlayList {
 	if o.index != nil {
 		o.index[k] = int32(len(o.lists))
 	}
-	if n := len(o.lists); n < cap(o.lists) { // an earlier question's, for its memory
+	if n := len(o.lists); n < cap(o.lists) { // reuse the memory of an earlier question's list
 		o.lists = o.lists[:n+1]
 	} else {
 		o.lists = append(o.lists, overlayList{})
 	}
 	l := &o.lists[len(o.lists)-1]
 	l.overlayKey, l.own, l.all, l.merged = k, l.own[:0], l.all[:0], false
-	o.touched |= 1 << (k.node & 63)
+	o.nodeBits |= 1 << (k.node & 63)
 	return l
 }
 
-// find finds a list that contextual tuples have a part in, or nil.
+// find finds a list that contextual tuples change, or returns nil.
 func (o *overlay) find(k overlayKey) *overlayList {
-	if o.touched>>(k.node&63)&1 == 0 {
+	if o.nodeBits>>(k.node&63)&1 == 0 {
 		return nil
 	}
 	if o.index != nil {
@@ -234,6 +264,8 @@ func (o *overlay) find(k overlayKey) *overlayList {
 	return nil
 }
 
+// addAttribute adds a contextual attribute, if its object's type has it and
+// its value is JSON.
 func (o *overlay) addAttribute(s *schema.Schema, a rel.Attribute) error {
 	t, ok := s.Type(a.Object.Type)
 	if ok {
@@ -246,7 +278,7 @@ func (o *overlay) addAttribute(s *schema.Schema, a rel.Attribute) error {
 		return fmt.Errorf("%w: attribute %s of %s: %w", ErrTuple, a.Name, a.Object, err)
 	}
 	o.node(o.kind(graph.KindName{Type: a.Object.Type}), a.Object.ID, a.Object.Type)
-	o.typed(s, t)
+	o.addTypeKinds(s, t)
 	if o.attributes == nil {
 		o.attributes = map[rel.Attribute]string{}
 	}
@@ -254,9 +286,9 @@ func (o *overlay) addAttribute(s *schema.Schema, a rel.Attribute) error {
 	return nil
 }
 
-// typed notes which kinds a type's objects have, so that an attribute is
+// addTypeKinds records the kinds of a type's nodes, so that an attribute is
 // found from any node of its object.
-func (o *overlay) typed(s *schema.Schema, t *schema.Type) {
+func (o *overlay) addTypeKinds(s *schema.Schema, t *schema.Type) {
 	if o.types == nil {
 		o.types = map[graph.Kind]string{}
 	}
@@ -275,12 +307,12 @@ func (o *overlay) typed(s *schema.Schema, t *schema.Type) {
 	}
 }
 
-// merge puts the base's edges into a list.
+// merge merges base's edges into a list.
 func (o *overlay) merge(l *overlayList) {
 	l.merged = true
 	var old graph.List
 	switch {
-	case o.isOwn(l.node) || !o.known(l.kind):
+	case o.isOwn(l.node) || !o.inBase(l.kind):
 	case !l.back:
 		old = o.base.Forward(l.node, l.kind)
 	case o.base.Reversible():
@@ -301,12 +333,13 @@ func (o *overlay) merge(l *overlayList) {
 	l.all = append(l.all, own...)
 }
 
+// isOwn reports whether base does not have a node.
 func (o *overlay) isOwn(n graph.Node) bool { return n > graph.NodeMax-graph.Node(len(o.own)) }
 
-// known says whether the base may know a kind.
-func (o *overlay) known(k graph.Kind) bool { return k <= ^graph.Kind(0)-graph.Kind(len(o.kinds)) }
+// inBase reports whether base may have a kind.
+func (o *overlay) inBase(k graph.Kind) bool { return k <= ^graph.Kind(0)-graph.Kind(len(o.kinds)) }
 
-// kind finds a kind or makes one, counting down from the greatest.
+// kind finds or makes a kind.
 func (o *overlay) kind(name graph.KindName) graph.Kind {
 	k, ok := o.Kind(name)
 	if !ok {
@@ -316,7 +349,7 @@ func (o *overlay) kind(name graph.KindName) graph.Kind {
 	return k
 }
 
-// kindOfRelation is the kind of a relation's nodes.
+// kindOfRelation returns the kind of a relation's nodes.
 func (o *overlay) kindOfRelation(typ, relation string) graph.Kind {
 	if b := o.binding; b != nil {
 		if id, err := b.relation(typ, relation); err == nil {
@@ -328,7 +361,7 @@ func (o *overlay) kindOfRelation(typ, relation string) graph.Kind {
 	return o.kind(graph.KindName{Type: typ, Relation: relation})
 }
 
-// kindOfSubject is the kind of the node that stands for a subject.
+// kindOfSubject returns the kind of a subject's node.
 func (o *overlay) kindOfSubject(s *rel.Subject) graph.Kind {
 	if b := o.binding; b != nil {
 		if _, _, k := b.subjectKind(s); k != 0 {
@@ -338,14 +371,14 @@ func (o *overlay) kindOfSubject(s *rel.Subject) graph.Kind {
 	return o.kind(graph.SubjectKind(*s))
 }
 
-// node finds a node or makes one.
+// node finds or makes a node.
 func (o *overlay) node(k graph.Kind, id, typ string) graph.Node {
 	if n, ok := o.Node(k, id); ok {
 		return n
 	}
 	n := graph.NodeMax - graph.Node(len(o.own))
-	if len(o.own) == overlayFew {
-		o.nodes = make(map[overlayNode]graph.Node, 2*overlayFew)
+	if len(o.own) == overlayLinearMax {
+		o.nodes = make(map[overlayNode]graph.Node, 2*overlayLinearMax)
 		for i, own := range o.own {
 			o.nodes[own.overlayNode] = graph.NodeMax - graph.Node(i)
 		}
@@ -357,6 +390,7 @@ func (o *overlay) node(k graph.Kind, id, typ string) graph.Node {
 	return n
 }
 
+// Kind implements [Reader].
 func (o *overlay) Kind(name graph.KindName) (graph.Kind, bool) {
 	for i := range o.kinds {
 		if o.kinds[i] == name {
@@ -374,17 +408,18 @@ func (o *overlay) Kind(name graph.KindName) (graph.Kind, bool) {
 	return k, k != 0
 }
 
+// Node implements [Reader].
 func (o *overlay) Node(k graph.Kind, id string) (graph.Node, bool) {
 	if n := o.ownNode(k, id); n != 0 {
 		return n, true
 	}
-	if !o.known(k) {
+	if !o.inBase(k) {
 		return 0, false
 	}
 	return o.base.Node(k, id)
 }
 
-// ownNode finds a node that the base does not have, or 0.
+// ownNode finds a node that base does not have; 0 if there is none.
 func (o *overlay) ownNode(k graph.Kind, id string) graph.Node {
 	if o.nodes != nil {
 		return o.nodes[overlayNode{k, id}]
@@ -401,7 +436,7 @@ func (o *overlay) Sibling(n graph.Node, k graph.Kind) (graph.Node, bool) {
 	if o.isOwn(n) {
 		return o.Node(k, o.ID(n))
 	}
-	if o.known(k) {
+	if o.inBase(k) {
 		m, ok := graph.Node(0), false
 		if o.view != nil {
 			m, ok = o.view.Sibling(n, k)
@@ -438,10 +473,10 @@ func (o *overlay) ID(n graph.Node) string {
 
 func (o *overlay) Forward(n graph.Node, k graph.Kind) graph.List {
 	if l := o.find(overlayKey{n, k, false}); l != nil {
-		return o.whole(l)
+		return o.mergedList(l)
 	}
 	switch {
-	case o.isOwn(n) || !o.known(k):
+	case o.isOwn(n) || !o.inBase(k):
 		return graph.List{}
 	case o.view != nil:
 		return o.view.Forward(n, k)
@@ -451,10 +486,10 @@ func (o *overlay) Forward(n graph.Node, k graph.Kind) graph.List {
 
 func (o *overlay) Reverse(n graph.Node, k graph.Kind) graph.List {
 	if l := o.find(overlayKey{n, k, true}); l != nil {
-		return o.whole(l)
+		return o.mergedList(l)
 	}
 	switch {
-	case o.isOwn(n) || !o.known(k):
+	case o.isOwn(n) || !o.inBase(k):
 		return graph.List{}
 	case o.view != nil:
 		return o.view.Reverse(n, k)
@@ -462,9 +497,9 @@ func (o *overlay) Reverse(n graph.Node, k graph.Kind) graph.List {
 	return o.base.Reverse(n, k)
 }
 
-// whole is a list with the base's edges. Only an overlay for one question has
-// lists that are not merged yet.
-func (o *overlay) whole(l *overlayList) graph.List {
+// mergedList returns a list with base's edges. Only an overlay for one
+// question has lists that are not merged yet, so merging here is not a race.
+func (o *overlay) mergedList(l *overlayList) graph.List {
 	if !l.merged {
 		o.merge(l)
 	}
@@ -513,7 +548,7 @@ func (o *overlay) Attribute(n graph.Node, name string) (string, bool) {
 	return o.base.Attribute(plain, name)
 }
 
-// probe asks the base for what no contextual tuple replaces.
+// probe looks for one edge: first among the contextual ones, then in base.
 func (o *overlay) probe(object, subject graph.Node) (graph.Edge, bool) {
 	k := o.KindOf(subject)
 	if l := o.find(overlayKey{object, k, false}); l != nil {

@@ -2,13 +2,13 @@ package eval
 
 import "sync"
 
-// overlays are kept for later questions, which use their memory again.
+// overlays is a pool of overlays for single questions.
 var overlays = sync.Pool{New: func() any { return &overlay{} }}
 
-// over lays what env brings over r, for one question of one goroutine: lists
-// are merged when they are read. Its owner releases it when the question is
-// answered.
-func (b *Binding) over(r Reader, env *Env) (*overlay, error) {
+// contextualOverlay puts the contextual data of env in front of r, for one
+// question in one goroutine: lists are merged when they are first read. The
+// caller releases it after the question.
+func (b *Binding) contextualOverlay(r Reader, env *Env) (*overlay, error) {
 	o := overlays.Get().(*overlay)
 	o.env = env
 	if err := o.fill(b.s, b, r, env.Tuples, env.Attributes); err != nil {
@@ -18,16 +18,16 @@ func (b *Binding) over(r Reader, env *Env) (*overlay, error) {
 	return o, nil
 }
 
-// overlaid says whether r is the overlay that was made for env.
-func overlaidBy(r Reader, env *Env) bool {
+// isOverlayOf reports whether r is the overlay that was made for env.
+func isOverlayOf(r Reader, env *Env) bool {
 	o, ok := r.(*overlay)
 	return ok && o.env == env
 }
 
-// release hands the overlay back, without the question's names. One that was
-// large is left to the collector.
+// release returns the overlay to the pool, without the question's names. A
+// large one is left to the garbage collector.
 func (o *overlay) release() {
-	if o.index != nil || o.nodes != nil || o.detailed != nil || len(o.attributes) > 0 || o.heavy() {
+	if o.index != nil || o.nodes != nil || o.detailed != nil || len(o.attributes) > 0 || o.isLarge() {
 		return
 	}
 	clear(o.kinds)
@@ -37,10 +37,11 @@ func (o *overlay) release() {
 	overlays.Put(o)
 }
 
-// overlayEdgesMax is the length of a list beyond which an overlay is not kept.
+// overlayEdgesMax is the list length beyond which an overlay is not reused.
 const overlayEdgesMax = 1 << 12
 
-func (o *overlay) heavy() bool {
+// isLarge reports whether a list has grown beyond overlayEdgesMax.
+func (o *overlay) isLarge() bool {
 	for i := range o.lists {
 		if cap(o.lists[i].own)+cap(o.lists[i].all) > overlayEdgesMax {
 			return true

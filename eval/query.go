@@ -9,62 +9,94 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// query is one question under way: who asks, under what, and what it cost.
-// It belongs to one goroutine.
+// query is the state of one question: its subject, its environment and its
+// cost. It belongs to one goroutine.
 type query struct {
-	b    *Binding
-	r    Reader
-	view *graph.View // r, where it is one: calls that the compiler can see through
-	ctx  context.Context
-	env  *Env
+	// b binds the schema to the kinds of r.
+	b *Binding
+	// r is the data, including contextual tuples.
+	r Reader
+	// view is r where r is a *graph.View, and nil otherwise. Calls on the
+	// concrete type can be inlined.
+	view *graph.View
+	// ctx ends the question early when it is canceled.
+	ctx context.Context
+	// env is the question's environment.
+	env *Env
 
+	// subject is the question's subject.
 	subject rel.Subject
-	typ     *typeNames    // the subject's; nil where the schema has no such type
-	kind    schema.KindID // the subject's; None where the schema has no such kind
-	node    graph.Node    // the subject's node; 0 where no tuple names it
-	star    graph.Node    // what starNode found
+	// subjectType is the subject's type; nil if the schema does not have it.
+	subjectType *typeNames
+	// kind is the subject's kind in the schema; schema.None if the schema does
+	// not have it.
+	kind schema.KindID
+	// node is the subject's node; 0 if no tuple names the subject.
+	node graph.Node
+	// star is the node of the wildcard that covers the subject, or 0. It is
+	// valid once starred is true.
+	star graph.Node
+	// starred is true once star was looked up.
 	starred bool
 
-	// the question's object, where ends found it by its name
-	named graph.Node
-	name  graph.Name
+	// objectNode is the question's object as found by findEnds, and objectName
+	// its name; 0 if it was not looked up by name.
+	objectNode graph.Node
+	objectName graph.Name
 
-	touched uint32 // keeps a read that is ahead of its use
+	// prefetched stores the result of a prefetching read, so that the compiler
+	// keeps the read.
+	prefetched uint32
 
+	// depthMax and nodesMax are the question's bounds with their defaults
+	// applied.
 	depthMax, nodesMax int
-	visited            int // nodes, counted against limit
-	limit              int // nodesMax, or what a walk with searches inside may take
-	stats              Stats
-	err                error // of the context
-	prober             prober
+	// visited counts nodes since the last resetNodes.
+	visited int
+	// nodesLimit bounds visited. It is nodesMax, or nestedNodesMax once a
+	// search runs inside another one.
+	nodesLimit int
+	// stats count the whole work of the question.
+	stats Stats
+	// err is the error that ended the question, from ctx or r.
+	err error
+	// prober is r if r can look up a single edge, and nil otherwise.
+	prober prober
 
-	// of the walk
-	object   string // the id of the question's object, for the node 0
-	scratch  *scratch
+	// objectID is the id of the question's object. It is needed where the
+	// object has no node.
+	objectID string
+	// scratch is the memory of searches that outgrew the stack; nil until it
+	// is needed.
+	scratch *scratch
+	// searches numbers the searches of the question.
 	searches uint32
-	nested   int
-	spent    int  // edges that walks from the object followed
-	over     bool // the walk ended early: bound of nodes, or err
+	// nested is the number of searches inside which the current one runs.
+	nested int
+	// edgesRead counts edges that searches from the object followed. A walk
+	// from the subject may cost as much (see decideByClosure).
+	edgesRead int
+	// stopped is true if a search ended early, by a bound of nodes or by err.
+	stopped bool
 }
 
-// prober is a Reader that knows better than its lists whether one edge is
-// there.
+// prober is a [Reader] that can look up a single edge without reading a list.
 type prober interface {
 	probe(object, subject graph.Node) (e graph.Edge, found bool)
 }
 
-// start begins a question of a subject.
+// start begins a question about a subject.
 func (q *query) start(ctx context.Context, b *Binding, r Reader, sub rel.Subject, env *Env) {
 	if k := q.prepare(ctx, b, r, &sub, env); k != 0 {
 		q.node, _ = r.Node(k, sub.ID)
 	}
 }
 
-// prepare is start without finding the subject's node, whose kind it returns:
-// 0 for a subject that has none.
+// prepare is start without the lookup of the subject's node. It returns the
+// kind of that node; 0 if the subject can have none.
 func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subject, env *Env) (k graph.Kind) {
-	if !b.whole {
-		b = b.bound(r)
+	if !b.complete {
+		b = b.rebound(r)
 	}
 	q.b, q.r, q.ctx, q.env, q.subject = b, r, ctx, env, *sub
 	q.depthMax, q.nodesMax = env.Bounds.Depth, env.Bounds.Nodes
@@ -74,8 +106,8 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	if q.nodesMax <= 0 {
 		q.nodesMax = NodesDefault
 	}
-	q.limit = q.nodesMax
-	q.view, q.prober, q.named = nil, nil, 0
+	q.nodesLimit = q.nodesMax
+	q.view, q.prober, q.objectNode = nil, nil, 0
 	switch p := r.(type) {
 	case *graph.View:
 		q.view = p
@@ -84,60 +116,61 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	case *overlay:
 		q.prober = p
 	}
-	q.kind, q.typ, k = b.subjectKind(&q.subject)
+	q.kind, q.subjectType, k = b.subjectKind(&q.subject)
 	return k
 }
 
-// under is the view that is read, below contextual tuples if there are any; nil
-// for other data.
-func (q *query) under() *graph.View {
+// baseView returns the view that holds the stored data, also where contextual
+// tuples are in front of it; nil for other data.
+func (q *query) baseView() *graph.View {
 	if o, ok := q.r.(*overlay); ok {
 		return o.view
 	}
 	return q.view
 }
 
-// ends finds the subject's node, of kind k, and the object's first node of the
-// kinds given, or 0.
-func (q *query) ends(k graph.Kind, kinds []graph.Kind, id string) (object graph.Node) {
+// findEnds finds the subject's node, of kind k, and returns the object's node
+// of the first of kinds that has one, or 0.
+func (q *query) findEnds(k graph.Kind, kinds []graph.Kind, id string) (object graph.Node) {
 	v := q.view
 	if v == nil || len(kinds) == 0 {
 		if k != 0 {
 			q.node, _ = q.r.Node(k, q.subject.ID)
 		}
-		return q.first(kinds, id)
+		return q.firstNode(kinds, id)
 	}
 	by := kinds[0]
 	for i := 1; i < len(kinds) && !v.HasKind(by); i++ { // a view may be older than the binding
 		by = kinds[i]
 	}
 	var subject graph.Name
-	q.name, subject = v.Names(by, id, k, q.subject.ID)
+	q.objectName, subject = v.Names(by, id, k, q.subject.ID)
 	q.node, _ = v.NodeOf(subject, k)
 	for _, kind := range kinds {
-		if n, ok := v.NodeOf(q.name, kind); ok {
-			q.named = n
+		if n, ok := v.NodeOf(q.objectName, kind); ok {
+			q.objectNode = n
 			return n
 		}
 	}
 	return 0
 }
 
-// sibling finds the node of another kind of n's object.
+// sibling finds the node of kind k of n's object; 0 if there is none.
 func (q *query) sibling(n graph.Node, k graph.Kind) graph.Node {
 	var m graph.Node
 	switch {
 	case q.view == nil:
 		m, _ = q.r.Sibling(n, k)
-	case n == q.named:
-		m, _ = q.view.NodeOf(q.name, k)
+	case n == q.objectNode:
+		m, _ = q.view.NodeOf(q.objectName, k)
 	default:
 		m, _ = q.view.Sibling(n, k)
 	}
 	return m
 }
 
-// kindOf, forward and reverse read as the Reader does.
+// kindOf, forward and reverse are the methods of the Reader, called on the
+// view where there is one.
 func (q *query) kindOf(n graph.Node) graph.Kind {
 	if q.view != nil {
 		return q.view.KindOf(n)
@@ -159,8 +192,7 @@ func (q *query) reverse(n graph.Node, k graph.Kind) graph.List {
 	return q.r.Reverse(n, k)
 }
 
-// starNode finds the wildcard that covers the subject, the first time that it
-// is wanted.
+// starNode returns the node of the wildcard that covers the subject, or 0.
 func (q *query) starNode() graph.Node {
 	if !q.starred {
 		q.starred = true
@@ -171,21 +203,22 @@ func (q *query) starNode() graph.Node {
 	return q.star
 }
 
-// starKind is the kind of the wildcard that covers the subject, or 0: a
+// starKind is the kind of the wildcard that covers the subject, or 0. A
 // wildcard covers plain objects only, neither usersets nor itself.
 func (q *query) starKind() graph.Kind {
-	if q.typ == nil || q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
+	if q.subjectType == nil || q.subject.IsWildcard() || q.b.s.Options.StarIsOrdinary {
 		return 0
 	}
 	if q.subject.Relation != "" {
 		return 0
 	}
-	return q.typ.star
+	return q.subjectType.star
 }
 
-// is says whether the subject is the userset of a relation of n's object, so
-// that it is a member of it by itself. n is 0 for an object without nodes.
-func (q *query) is(id schema.RelationID, n graph.Node, objectID string) bool {
+// isItself reports whether the subject is the userset id of n's object. Every
+// userset is a member of itself. n is 0 for an object without nodes, which
+// then has the id objectID.
+func (q *query) isItself(id schema.RelationID, n graph.Node, objectID string) bool {
 	if q.kind == schema.None || q.subject.Relation == "" || q.b.s.Relations[id].Kind != q.kind {
 		return false
 	}
@@ -198,8 +231,8 @@ func (q *query) is(id schema.RelationID, n graph.Node, objectID string) bool {
 	return objectID == q.subject.ID
 }
 
-// at finds the node of a relation of n's object.
-func (q *query) at(n graph.Node, k graph.Kind) graph.Node {
+// relationNode returns the node of kind k of n's object, or 0.
+func (q *query) relationNode(n graph.Node, k graph.Kind) graph.Node {
 	if n == 0 || k == 0 {
 		return 0
 	}
@@ -209,13 +242,13 @@ func (q *query) at(n graph.Node, k graph.Kind) graph.Node {
 	return q.sibling(n, k)
 }
 
-// anchor finds any node of a named object, or 0.
+// anchor finds any node of an object, or 0 if it has none.
 func (q *query) anchor(o rel.Object) graph.Node {
 	t := q.b.typeNamed(o.Type)
 	if t == schema.None {
 		return 0
 	}
-	for _, k := range q.b.anchors[t] {
+	for _, k := range q.b.objectKinds[t] {
 		if n, ok := q.r.Node(k, o.ID); ok {
 			return n
 		}
@@ -223,8 +256,8 @@ func (q *query) anchor(o rel.Object) graph.Node {
 	return 0
 }
 
-// canonical finds the one node that stands for n's object wherever objects
-// are compared.
+// canonical returns the same node for every node of an object, so that objects
+// can be compared by it.
 func (q *query) canonical(n graph.Node) graph.Node {
 	if n == 0 {
 		return 0
@@ -234,7 +267,7 @@ func (q *query) canonical(n graph.Node) graph.Node {
 	if t == schema.None {
 		return n
 	}
-	for _, k := range q.b.anchors[t] {
+	for _, k := range q.b.objectKinds[t] {
 		if k == own {
 			return n
 		}
@@ -245,14 +278,15 @@ func (q *query) canonical(n graph.Node) graph.Node {
 	return n
 }
 
-// probe is find, counted.
+// probe is find, counted in the stats.
 func (q *query) probe(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
 	q.stats.Probes++
 	return q.find(n, x, k)
 }
 
-// find looks for the edge from n, a node of a relation, to x of kind k, on
-// the side where that is cheaper.
+// find looks for the edge from n, a node of a relation, to x of kind k. It
+// searches the shorter list where n's list is long: the subjects of n, or the
+// nodes in whose tuples x is the subject.
 func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
 	if q.prober != nil {
 		return q.prober.probe(n, x)
@@ -267,16 +301,17 @@ func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
 	return l.Find(x)
 }
 
-// listLong is a length from which the other side of an edge is worth a look.
+// listLong is the length from which find compares the lists of both ends.
 const listLong = 64
 
-// visit counts nodes. It returns false where the question must stop: at the
-// bound of nodes, or because its context ended.
+// visit counts n nodes. It returns false if the question must stop, at the
+// bound of nodes or because of an error, which it puts into q.err. It looks
+// for errors once in 4096 nodes.
 func (q *query) visit(n int) bool {
 	before := q.visited
 	q.visited += n
 	q.stats.Nodes += n
-	if q.visited > q.limit {
+	if q.visited > q.nodesLimit {
 		return false
 	}
 	if before>>12 != q.visited>>12 {
@@ -287,34 +322,39 @@ func (q *query) visit(n int) bool {
 	return q.err == nil
 }
 
-// verdict is what a tuple says, apart from its subject.
-type verdict struct {
-	truth  expr.Tristate
-	counts bool // admitted by the schema and not expired
+// tupleResult is how a tuple counts, apart from its subject.
+type tupleResult struct {
+	// truth is False if the tuple does not count, and otherwise the
+	// condition's value; True without a condition.
+	truth expr.Tristate
+	// counts is true if the schema admits the tuple and it has not expired.
+	counts bool
+	// detail holds the tuple's condition, context and expiry.
 	detail graph.Detail
-	result expr.Result // of the condition, where there is one
+	// result is the condition's result; zero without a condition.
+	result expr.Result
 }
 
-// edge says whether the tuple n#…@e counts and its condition holds, under the
-// restriction that e's kind was read by.
+// edge returns whether the tuple n#…@e counts and its condition holds. x is
+// the type restriction under which e's kind was read.
 func (q *query) edge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if x.Bare && !e.Detailed() {
 		return expr.True
 	}
-	return q.rareEdge(x, n, e)
+	return q.edgeInFull(x, n, e)
 }
 
-// rareEdge is edge where more than a glance is needed.
-func (q *query) rareEdge(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
+// edgeInFull is edge for tuples with details and restrictions with conditions.
+func (q *query) edgeInFull(x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if e.Detailed() {
 		return q.tuple(x, n, e).truth
 	}
 	return expr.False
 }
 
-// tuple is edge with everything that explains it.
-func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) verdict {
-	v := verdict{}
+// tuple is edge with everything that an explanation needs.
+func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) tupleResult {
+	v := tupleResult{}
 	if e.Detailed() {
 		v.detail = q.r.Detail(n, e.Node())
 	}
@@ -332,18 +372,20 @@ func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) verdict
 	return v
 }
 
+// expired reports whether a tuple with that expiry no longer counts. 0 means
+// no expiry.
 func (q *query) expired(expires rel.Time) bool {
 	return expires != 0 && expires <= q.env.Now
 }
 
-// key names the tuple n#…@e.
+// key returns the names of the tuple n#…@e.
 func (q *query) key(n graph.Node, e graph.Edge) rel.Key {
 	k := q.b.s.Kinds[q.b.kindID(q.r.KindOf(n))]
 	return rel.Key{Object: rel.Object{Type: k.Type, ID: q.r.ID(n)}, Relation: k.Relation,
 		Subject: q.subjectOf(e.Node())}
 }
 
-// subjectOf names a node as a subject.
+// subjectOf returns the subject that a node represents.
 func (q *query) subjectOf(n graph.Node) rel.Subject {
 	k := q.b.s.Kinds[q.b.kindID(q.r.KindOf(n))]
 	if k.Wildcard {

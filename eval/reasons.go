@@ -6,11 +6,11 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// reasons says why the root of a solved system is unknown: the reasons of
-// every unknown condition and value that can be reached from it through
-// unknown gates. Where there is none, the depth bound made it unknown if it is
-// not so without that bound; else it hangs on its own negation. It solves the
-// system again for that, so the solution is not the same afterwards.
+// reasons explains why the root of a solved system is unknown. It collects the
+// reasons of all unknown conditions and constants that the root reaches
+// through unknown gates. If there are none, it solves again without the depth
+// bound: if the root is then decided, that bound is the reason, and otherwise
+// a cycle through an exclusion is. The solution is not valid afterwards.
 func (s *system) reasons() *Reasons {
 	why := &Reasons{}
 	seen := make([]bool, len(s.gates))
@@ -23,7 +23,7 @@ func (s *system) reasons() *Reasons {
 		why.merge(g.reasons)
 		for a := g.first; a < g.first+g.count; a++ {
 			arc := &s.arcs[a]
-			if !s.doubtful(arc) {
+			if !s.isUnknown(arc) {
 				continue
 			}
 			if arc.cond == expr.Unknown {
@@ -47,11 +47,11 @@ func (s *system) reasons() *Reasons {
 	return why
 }
 
-// doubtful says whether an arc's own value, its condition and its gate
-// together, is unknown.
-func (s *system) doubtful(a *arc) bool {
+// isUnknown reports whether an arc's own value, its condition and its gate
+// together, is Unknown.
+func (s *system) isUnknown(a *arc) bool {
 	t := s.truth(a.to)
-	if s.q.b.fails && a.cond == expr.Unknown {
+	if s.q.b.missingFails && a.cond == expr.Unknown {
 		return true
 	}
 	return min(a.cond, t) == expr.Unknown

@@ -8,19 +8,22 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// unit is what one search decides: a relation, or an operand of an
-// intersection or exclusion. A relation's unit has the relation's number.
+// unit is what one search decides: a relation, or an operand of an operator. A
+// relation's unit has the relation's number.
 type unit struct {
-	relation schema.RelationID // the relation, or the one that holds the operand
-	operand  *schema.Expr      // nil for a relation
-	routes   *routes
-	// outside says that the operand, of a relation in a cycle that a walk cannot
-	// decide, depends on nothing in that cycle.
-	outside bool
+	// relation is the relation, or the one whose rewrite holds the operand.
+	relation schema.RelationID
+	// operand is the operand's expression; nil for a relation.
+	operand *schema.Expr
+	// routes are the unit's known routes.
+	routes *routes
+	// outsideCycle is true for an operand that depends on nothing in the cycle
+	// of its relation, so that a search can decide it.
+	outsideCycle bool
 }
 
-// routes are a unit's routes by the subject's kind, as far as they were asked
-// for: an immutable slice, replaced to add one.
+// routes caches a unit's routes by the subject's kind. The slice is immutable;
+// adding a route replaces it.
 type routes struct{ known atomic.Pointer[[]routeOf] }
 
 type routeOf struct {
@@ -28,102 +31,128 @@ type routeOf struct {
 	route *route
 }
 
-// routesMax bounds the routes that a unit keeps; what is asked beyond it is
-// planned for its question alone.
+// routesMax bounds the routes that a unit caches. Further ones are planned for
+// each question.
 const routesMax = 64
 
-// route is how a unit is searched for subjects of one kind: everything that
-// unions join on one object, without what the subject's kind cannot reach.
+// route is the plan of a search: how to look for subjects of one kind in one
+// unit. It joins everything that unions and computed relations read on one
+// object, and leaves out what cannot lead to that kind.
 type route struct {
+	// sources are the object's relations whose tuples are read.
 	sources []source
-	opaque  []opaque
-	// self is the relation, if one is in the union, whose userset has the
-	// subject's own kind: the subject may be a member by itself.
-	self schema.RelationID
-	// last says that one source with probes alone is all: whether a node of the
-	// source's kind holds the subject is for its own list, or the subject's, to
-	// say.
-	last bool
-	// back is the route read from the subject's side, once that was asked for.
-	back atomic.Pointer[backward]
-	// kinds are those that a node of the unit's object may have.
+	// opaque are the parts that a search cannot follow.
+	opaque []opaque
+	// selfRelation is the relation in the union whose userset has the
+	// subject's kind; schema.None if there is none. The subject may be that
+	// userset itself.
+	selfRelation schema.RelationID
+	// probesOnly is true if one source with probes is all that the route
+	// reads. Then either the source's own list or the subject's list decides.
+	probesOnly bool
+	// backward caches the route read from the subject's side. It has no units
+	// if that is not possible.
+	backward atomic.Pointer[backwardRoute]
+	// kinds are the kinds of nodes by which the unit's object can be found,
+	// the most likely first.
 	kinds []graph.Kind
 }
 
 // source is a relation of the object whose tuples are read.
 type source struct {
-	kind    graph.Kind
-	probes  []lookup
-	follows []follow
+	// kind is the kind of the relation's nodes.
+	kind graph.Kind
+	// probes look for the subject itself or its wildcard.
+	probes []lookup
+	// follows are the links to other units.
+	follows []link
 }
 
 // lookup finds the subject, or the wildcard that covers it, in a source.
 type lookup struct {
+	// kind is the kind of the node to find.
 	kind graph.Kind
-	by   *schema.Restriction
+	// by is the type restriction that admits it.
+	by *schema.Restriction
+	// star is true for the wildcard.
 	star bool
 }
 
-// follow leads from a source's subjects of one kind to another unit.
-type follow struct {
+// link leads from a source's subjects of one kind to another unit, on the
+// subject's object.
+type link struct {
+	// kind is the subjects' kind.
 	kind graph.Kind
-	by   *schema.Restriction
-	unit int32 // -1 leads nowhere: only conditions matter
-	// scan says that each edge's condition matters, wherever the edge leads.
-	scan  bool
+	// by is the type restriction that admits them.
+	by *schema.Restriction
+	// unit is the next unit; -1 if there is none and only the conditions
+	// matter.
+	unit int32
+	// everyEdge is true if each edge's condition matters, wherever the edge
+	// leads (schema.Options.MissingContextFails).
+	everyEdge bool
+	// arrow is true for an arrow, and false for a userset.
 	arrow bool
-	next  *atomic.Pointer[route] // of unit, once it was wanted
+	// nextRoute caches the route of unit.
+	nextRoute *atomic.Pointer[route]
 }
 
-// opaque is a part of a union that a walk cannot see through: an operator of
-// which each operand is searched on its own, a rule or an attribute.
+// opaque is a part of a union that a search cannot follow: an operator, whose
+// operands are searched one by one, a rule or an attribute.
 type opaque struct {
-	op     schema.Op
-	expr   *schema.Expr
-	typ    schema.TypeID
-	units  []int32
-	cyclic bool // an operand may depend on the whole: only the equations decide
+	// op is the kind of expr.
+	op schema.Op
+	// expr is the part.
+	expr *schema.Expr
+	// typ is the object's type.
+	typ schema.TypeID
+	// units are the operands' units.
+	units []int32
+	// cyclic is true if an operand may depend on the part itself. Then only
+	// the equations decide.
+	cyclic bool
 }
 
-// unitsOf numbers the units.
-func (b *Binding) unitsOf() {
+// numberUnits makes the units of all relations and operands.
+func (b *Binding) numberUnits() {
 	b.units = make([]unit, len(b.s.Relations))
 	b.unitOf = map[*schema.Expr]int32{}
 	for i := range b.s.Relations {
 		b.units[i] = unit{relation: schema.RelationID(i), routes: &routes{}}
 	}
 	for i := range b.s.Relations {
-		b.operands(schema.RelationID(i), b.s.Relations[i].Expr)
+		b.addOperands(schema.RelationID(i), b.s.Relations[i].Expr)
 		b.cyclic = b.cyclic || b.s.Relations[i].Cycle != schema.CyclePlain
 	}
 }
 
-func (b *Binding) operands(id schema.RelationID, e *schema.Expr) {
+// addOperands makes the units of the operands in a relation's rewrite.
+func (b *Binding) addOperands(id schema.RelationID, e *schema.Expr) {
 	r := &b.s.Relations[id]
 	for _, ch := range e.Children {
 		operator := e.Op == schema.OpIntersection || e.Op == schema.OpExclusion
 		if operator || e.Op == schema.OpUnion && r.Cycle != schema.CyclePlain {
 			b.unitOf[ch] = int32(len(b.units))
-			b.units = append(b.units, unit{id, ch, &routes{}, r.Cycle != schema.CyclePlain && b.below(ch, r.Component)})
+			b.units = append(b.units, unit{id, ch, &routes{}, r.Cycle != schema.CyclePlain && b.dependsOnlyBelow(ch, r.Component)})
 		}
-		if e.Op != schema.OpArrow { // what stands under an arrow is a relation of its own
-			b.operands(id, ch)
+		if e.Op != schema.OpArrow { // the expression under an arrow is a hidden relation
+			b.addOperands(id, ch)
 		}
 	}
 }
 
-// below says whether all that an expression depends on stands in components
-// before one.
-func (b *Binding) below(e *schema.Expr, component int32) bool {
+// dependsOnlyBelow reports whether everything that an expression depends on is
+// in strongly connected components before the given one.
+func (b *Binding) dependsOnlyBelow(e *schema.Expr, component int32) bool {
 	if e.Op == schema.OpAttribute || e.Op == schema.OpRule {
-		return false // nothing to search for
+		return false // evaluated directly, so a search gains nothing
 	}
 	for s := range e.Steps() {
 		if s.From != schema.None && b.s.Relations[s.From].Component >= component {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(e.Children, func(ch *schema.Expr) bool { return !b.below(ch, component) })
+	return !slices.ContainsFunc(e.Children, func(ch *schema.Expr) bool { return !b.dependsOnlyBelow(ch, component) })
 }
 
 // route returns a unit's route for a subject's kind.
@@ -137,7 +166,7 @@ func (b *Binding) route(unit int32, k schema.KindID) *route {
 			}
 		}
 	}
-	r := b.plan(unit, k)
+	r := b.planRoute(unit, k)
 	for known == nil || len(*known) < routesMax {
 		var more []routeOf
 		if known != nil {
@@ -152,14 +181,14 @@ func (b *Binding) route(unit int32, k schema.KindID) *route {
 	return r
 }
 
-// plan works out a route.
-func (b *Binding) plan(unit int32, k schema.KindID) *route {
+// planRoute computes a route.
+func (b *Binding) planRoute(unit int32, k schema.KindID) *route {
 	u := &b.units[unit]
-	p := &router{b: b, kind: k, seen: map[schema.RelationID]bool{}, r: &route{self: schema.None}}
+	p := &routeBuilder{b: b, kind: k, seen: map[schema.RelationID]bool{}, r: &route{selfRelation: schema.None}}
 	if u.operand == nil {
 		p.relation(u.relation)
 	} else {
-		p.todo = append(p.todo, piece{u.relation, u.operand})
+		p.todo = append(p.todo, routePart{u.relation, u.operand})
 	}
 	for len(p.todo) > 0 {
 		last := len(p.todo) - 1
@@ -168,17 +197,17 @@ func (b *Binding) plan(unit int32, k schema.KindID) *route {
 		p.add(next.relation, next.expr)
 	}
 	r := p.r
-	r.last = len(r.sources) == 1 && len(r.sources[0].follows) == 0 && len(r.opaque) == 0 && r.self == schema.None
+	r.probesOnly = len(r.sources) == 1 && len(r.sources[0].follows) == 0 && len(r.opaque) == 0 && r.selfRelation == schema.None
 	for i := range r.sources {
-		arrow := slices.ContainsFunc(r.sources[i].follows, func(f follow) bool { return f.arrow })
-		if arrow { // more objects have a parent than have a tuple of each kind
+		arrow := slices.ContainsFunc(r.sources[i].follows, func(f link) bool { return f.arrow })
+		if arrow { // an arrow's tupleset is the likeliest to have tuples
 			r.kinds = slices.Insert(r.kinds, 0, r.sources[i].kind)
 		} else {
 			r.kinds = append(r.kinds, r.sources[i].kind)
 		}
 	}
-	if len(r.opaque) > 0 || r.self != schema.None {
-		for _, kind := range b.anchors[b.s.Relations[u.relation].Type] {
+	if len(r.opaque) > 0 || r.selfRelation != schema.None {
+		for _, kind := range b.objectKinds[b.s.Relations[u.relation].Type] {
 			if !slices.Contains(r.kinds, kind) {
 				r.kinds = append(r.kinds, kind)
 			}
@@ -187,37 +216,45 @@ func (b *Binding) plan(unit int32, k schema.KindID) *route {
 	return r
 }
 
-type piece struct {
+// routePart is a part of a relation's rewrite.
+type routePart struct {
 	relation schema.RelationID
 	expr     *schema.Expr
 }
 
-// router collects a route.
-type router struct {
-	b    *Binding
+// routeBuilder computes a route.
+type routeBuilder struct {
+	// b is the binding, and kind the subject's kind.
+	b *Binding
+	// kind is the subject's kind.
 	kind schema.KindID
+	// seen are the relations that are part of the route already.
 	seen map[schema.RelationID]bool
-	todo []piece
-	r    *route
+	// todo are the parts still to add.
+	todo []routePart
+	// r is the result.
+	r *route
 }
 
-func (p *router) relation(id schema.RelationID) {
+// relation adds a relation, unless it is there or cannot hold the subject.
+func (p *routeBuilder) relation(id schema.RelationID) {
 	if p.seen[id] || !p.b.reaches(id, p.kind) {
 		return
 	}
 	p.seen[id] = true
 	r := &p.b.s.Relations[id]
 	if r.Kind == p.kind && r.Kind != schema.None {
-		p.r.self = id
+		p.r.selfRelation = id
 	}
-	p.todo = append(p.todo, piece{id, r.Expr})
+	p.todo = append(p.todo, routePart{id, r.Expr})
 }
 
-func (p *router) add(id schema.RelationID, e *schema.Expr) {
+// add adds one expression of a relation.
+func (p *routeBuilder) add(id schema.RelationID, e *schema.Expr) {
 	switch e.Op {
 	case schema.OpUnion:
 		for _, ch := range e.Children {
-			p.todo = append(p.todo, piece{id, ch})
+			p.todo = append(p.todo, routePart{id, ch})
 		}
 	case schema.OpComputed:
 		p.relation(e.Relation)
@@ -235,8 +272,9 @@ func (p *router) add(id schema.RelationID, e *schema.Expr) {
 	}
 }
 
-// source finds or adds a source; nil where the data knows no such kind.
-func (p *router) source(id schema.RelationID) *source {
+// source finds or adds a source. It returns nil if the data has no node of its
+// kind.
+func (p *routeBuilder) source(id schema.RelationID) *source {
 	kind := p.b.kinds[p.b.s.Relations[id].Kind]
 	if kind == 0 {
 		return nil
@@ -250,21 +288,23 @@ func (p *router) source(id schema.RelationID) *source {
 	return &p.r.sources[len(p.r.sources)-1]
 }
 
-func (p *router) direct(e *schema.Expr) {
+// direct adds a relation's own tuples: probes for the subject and links to
+// usersets.
+func (p *routeBuilder) direct(e *schema.Expr) {
 	var probes []lookup
-	var follows []follow
+	var follows []link
 	for i := range e.Direct {
 		x := &e.Direct[i]
 		kind := p.b.kinds[x.Kind]
 		if kind == 0 {
 			continue
 		}
-		if star, ok := p.b.finds(x, p.kind); ok {
+		if star, ok := p.b.namesSubject(x, p.kind); ok {
 			probes = append(probes, lookup{kind, x, star})
 		}
-		if x.Relation != schema.None && p.b.follows(x, p.kind) {
-			follows = append(follows, follow{kind: kind, by: x, unit: int32(x.Relation), scan: p.b.scans(x),
-				next: new(atomic.Pointer[route])})
+		if x.Relation != schema.None && p.b.needsUsersets(x, p.kind) {
+			follows = append(follows, link{kind: kind, by: x, unit: int32(x.Relation), everyEdge: p.b.readsEveryEdge(x),
+				nextRoute: new(atomic.Pointer[route])})
 		}
 	}
 	if len(probes)+len(follows) == 0 {
@@ -275,22 +315,23 @@ func (p *router) direct(e *schema.Expr) {
 	}
 }
 
-func (p *router) arrow(e *schema.Expr) {
-	var follows []follow
+// arrow adds the links of an arrow.
+func (p *routeBuilder) arrow(e *schema.Expr) {
+	var follows []link
 	add := func(x *schema.Restriction, unit int32) {
 		for _, kind := range p.b.plainKinds(x.Kind) {
 			if kind != 0 {
-				follows = append(follows, follow{kind: kind, by: x, unit: unit, scan: p.b.scans(x), arrow: true,
-					next: new(atomic.Pointer[route])})
+				follows = append(follows, link{kind: kind, by: x, unit: unit, everyEdge: p.b.readsEveryEdge(x), arrow: true,
+					nextRoute: new(atomic.Pointer[route])})
 			}
 		}
 	}
 	for i := range e.Via {
-		if v := &e.Via[i]; p.b.crosses(v, p.kind) {
+		if v := &e.Via[i]; p.b.needsArrow(v, p.kind) {
 			add(&v.Restriction, int32(v.Target))
 		}
 	}
-	if p.b.fails {
+	if p.b.missingFails {
 		for _, x := range deadEnds(p.b.s, e) {
 			add(x, -1)
 		}
@@ -303,9 +344,9 @@ func (p *router) arrow(e *schema.Expr) {
 	}
 }
 
-// finds says whether a tuple under a restriction can name a subject of a kind
-// itself, or (star) the wildcard that covers it.
-func (b *Binding) finds(x *schema.Restriction, k schema.KindID) (star, ok bool) {
+// namesSubject reports whether a tuple under a restriction can name a subject
+// of a kind itself or, if star, the wildcard that covers it.
+func (b *Binding) namesSubject(x *schema.Restriction, k schema.KindID) (star, ok bool) {
 	if x.Kind == k || k == schema.None {
 		return false, x.Kind == k
 	}
@@ -316,15 +357,19 @@ func (b *Binding) finds(x *schema.Restriction, k schema.KindID) (star, ok bool) 
 	return true, sub.Relation == ""
 }
 
-// follows says whether usersets under a restriction need a look.
-func (b *Binding) follows(x *schema.Restriction, k schema.KindID) bool {
-	return b.reaches(x.Relation, k) || b.scans(x)
+// needsUsersets reports whether the usersets under a restriction must be
+// followed.
+func (b *Binding) needsUsersets(x *schema.Restriction, k schema.KindID) bool {
+	return b.reaches(x.Relation, k) || b.readsEveryEdge(x)
 }
 
-// crosses says whether an arrow's way needs a look.
-func (b *Binding) crosses(v *schema.Via, k schema.KindID) bool {
-	return b.reaches(v.Target, k) || b.scans(&v.Restriction)
+// needsArrow reports whether one way of an arrow must be followed.
+func (b *Binding) needsArrow(v *schema.Via, k schema.KindID) bool {
+	return b.reaches(v.Target, k) || b.readsEveryEdge(&v.Restriction)
 }
 
-// scans says whether a condition counts wherever its tuple leads.
-func (b *Binding) scans(x *schema.Restriction) bool { return b.fails && len(x.Conditions) > 0 }
+// readsEveryEdge reports whether the conditions under a restriction matter
+// wherever the tuples lead.
+func (b *Binding) readsEveryEdge(x *schema.Restriction) bool {
+	return b.missingFails && len(x.Conditions) > 0
+}

@@ -8,20 +8,21 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Attributer is an optional power of Rows: typed values on objects.
+// Attributer is an optional interface of [Rows]: typed values of objects.
 type Attributer interface {
-	// Attribute returns a value as canonical JSON.
+	// Attribute returns a value as canonical JSON. It returns false if the
+	// object does not have it.
 	Attribute(object rel.Object, name string) (string, bool, error)
 }
 
-// NewReader makes a Reader of an embedder's rows. It reads each list once, the
-// first time it is wanted, and keeps it and the names it met: make one for a
-// request, and a new one where the rows may have changed. It is not safe for
-// concurrent use. After the first error of the rows every list is empty and
-// Err returns that error.
+// NewReader makes a [Reader] of an embedder's rows. It reads each list once,
+// the first time that it is needed, and keeps it together with all names that
+// it met. Make one Reader per request, and a new one when the rows may have
+// changed. It is not safe for concurrent use. After the first error of the
+// rows every list is empty and Err returns that error.
 func NewReader(rows Rows) Reader {
 	r := &rowsReader{rows: rows, kinds: map[graph.KindName]graph.Kind{}, nodes: map[rowsNode]graph.Node{},
-		forward: map[graph.Node]map[graph.Kind][]graph.Edge{}, reverse: map[listKey][]graph.Edge{},
+		forward: map[graph.Node]map[graph.Kind][]graph.Edge{}, reverse: map[rowsListKey][]graph.Edge{},
 		details: map[[2]graph.Node]graph.Detail{}, probed: map[[2]graph.Node]graph.Edge{}}
 	r.prober, _ = rows.(Prober)
 	r.reverser, _ = rows.(Reverser)
@@ -29,30 +30,46 @@ func NewReader(rows Rows) Reader {
 	return r
 }
 
-// listKey says whose neighbours a list has, of which kind.
-type listKey struct {
+// rowsListKey names a list: the neighbors of one kind of a node.
+type rowsListKey struct {
 	node graph.Node
 	kind graph.Kind
 }
 
+// rowsReader is the [Reader] that NewReader returns. Nodes and kinds are
+// numbered as they are met, from 1.
 type rowsReader struct {
-	rows       Rows
+	// rows are the embedder's rows.
+	rows Rows
+	// prober, reverser and attributer are rows where rows implements them, and
+	// nil otherwise.
 	prober     Prober
 	reverser   Reverser
 	attributer Attributer
-	err        error
+	// err is the first error of rows.
+	err error
 
-	kinds   map[graph.KindName]graph.Kind
-	names   []graph.KindName // names[k-1] is kind k's
-	nodes   map[rowsNode]graph.Node
-	objects []rowsNode // objects[n-1] is node n's
-	// forward holds a node's lists as one: rows do not come by kind.
+	// kinds are the numbers of kinds.
+	kinds map[graph.KindName]graph.Kind
+	// names are the reverse: names[k-1] is the name of kind k.
+	names []graph.KindName
+	// nodes are the numbers of nodes.
+	nodes map[rowsNode]graph.Node
+	// objects are the reverse: objects[n-1] is node n.
+	objects []rowsNode
+	// forward holds a node's lists of all kinds, because rows are read
+	// together.
 	forward map[graph.Node]map[graph.Kind][]graph.Edge
-	reverse map[listKey][]graph.Edge
+	// reverse holds lists that were read from the subject's side.
+	reverse map[rowsListKey][]graph.Edge
+	// details are those of detailed edges, by object and subject.
 	details map[[2]graph.Node]graph.Detail
-	probed  map[[2]graph.Node]graph.Edge // 0 where there is no tuple
+	// probed are the results of probes, by object and subject; 0 where there
+	// is no tuple.
+	probed map[[2]graph.Node]graph.Edge
 }
 
+// rowsNode names a node.
 type rowsNode struct {
 	kind graph.Kind
 	id   string
@@ -87,7 +104,7 @@ func (r *rowsReader) ID(n graph.Node) string         { return r.objects[n-1].id 
 func (r *rowsReader) Reversible() bool               { return r.reverser != nil }
 func (r *rowsReader) Err() error                     { return r.err }
 
-// fail keeps the first error.
+// fail records the first error.
 func (r *rowsReader) fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -103,16 +120,16 @@ func (r *rowsReader) subject(n graph.Node) rel.Subject {
 	return rel.Subject{Type: name.Type, ID: r.ID(n), Relation: name.Relation}
 }
 
-// subjectNode interns a tuple's subject.
+// subjectNode returns the node of a tuple's subject.
 func (r *rowsReader) subjectNode(s rel.Subject) graph.Node {
 	k, _ := r.Kind(graph.KindName{Type: s.Type, Relation: s.Relation, Wildcard: s.IsWildcard()})
 	n, _ := r.Node(k, s.ID)
 	return n
 }
 
-// edge interns the neighbour at the far end of a tuple and what the tuple has
-// besides.
-func (r *rowsReader) edge(t *rel.Tuple, object, subject, far graph.Node) graph.Edge {
+// addEdge returns the edge to far, the node at the other end of a tuple, and
+// records the tuple's details.
+func (r *rowsReader) addEdge(t *rel.Tuple, object, subject, far graph.Node) graph.Edge {
 	detailed := t.Condition != "" || t.Expires != 0
 	if !detailed {
 		return graph.EdgeTo(far, false)
@@ -139,10 +156,10 @@ func (r *rowsReader) Forward(n graph.Node, k graph.Kind) graph.List {
 		object, relation := r.object(n), r.names[r.KindOf(n)-1].Relation
 		err := r.rows.Subjects(object, relation, func(t rel.Tuple) bool {
 			if t.Object != object || t.Relation != relation {
-				return true // not what was asked for
+				return true // rows may yield other tuples; they are ignored
 			}
 			s := r.subjectNode(t.Subject)
-			lists[r.KindOf(s)] = append(lists[r.KindOf(s)], r.edge(&t, n, s, s))
+			lists[r.KindOf(s)] = append(lists[r.KindOf(s)], r.addEdge(&t, n, s, s))
 			return true
 		})
 		if err != nil {
@@ -150,15 +167,15 @@ func (r *rowsReader) Forward(n graph.Node, k graph.Kind) graph.List {
 			return graph.List{}
 		}
 		for kind, l := range lists {
-			lists[kind] = tidy(l)
+			lists[kind] = sortUnique(l)
 		}
 		r.forward[n] = lists
 	}
 	return graph.ListOf(lists[k])
 }
 
-// tidy sorts edges and removes repetition.
-func tidy(l []graph.Edge) []graph.Edge {
+// sortUnique sorts edges and removes repetitions.
+func sortUnique(l []graph.Edge) []graph.Edge {
 	slices.SortFunc(l, func(a, b graph.Edge) int { return cmp.Compare(a.Node(), b.Node()) })
 	return slices.CompactFunc(l, func(a, b graph.Edge) bool { return a.Node() == b.Node() })
 }
@@ -167,7 +184,7 @@ func (r *rowsReader) Reverse(n graph.Node, k graph.Kind) graph.List {
 	if r.err != nil || r.reverser == nil {
 		return graph.List{}
 	}
-	key := listKey{n, k}
+	key := rowsListKey{n, k}
 	l, ok := r.reverse[key]
 	if !ok {
 		sub, name := r.subject(n), r.names[k-1]
@@ -176,21 +193,21 @@ func (r *rowsReader) Reverse(n graph.Node, k graph.Kind) graph.List {
 				return true
 			}
 			o, _ := r.Node(k, t.Object.ID)
-			l = append(l, r.edge(&t, o, n, o))
+			l = append(l, r.addEdge(&t, o, n, o))
 			return true
 		})
 		if err != nil {
 			r.fail(err)
 			return graph.List{}
 		}
-		l = tidy(l)
+		l = sortUnique(l)
 		r.reverse[key] = l
 	}
 	return graph.ListOf(l)
 }
 
-// probe looks for one tuple without reading its object's list, where the rows
-// can do that and the list was not read anyway.
+// probe looks for one tuple. It does not read the object's list if rows can
+// look up a single tuple, unless that list was already read.
 func (r *rowsReader) probe(object, subject graph.Node) (graph.Edge, bool) {
 	if _, read := r.forward[object]; read || r.prober == nil || r.err != nil {
 		return r.Forward(object, r.KindOf(subject)).Find(subject)
@@ -205,7 +222,7 @@ func (r *rowsReader) probe(object, subject graph.Node) (graph.Edge, bool) {
 			return 0, false
 		}
 		if ok {
-			e = r.edge(&t, object, subject, subject)
+			e = r.addEdge(&t, object, subject, subject)
 		}
 		r.probed[key] = e
 	}

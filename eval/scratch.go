@@ -6,49 +6,62 @@ import (
 	"github.com/ostiary/ostiary/graph"
 )
 
-// scratch is what a search needs beyond the stack. It is used again by later
-// questions, so that a question allocates nothing.
+// scratch is the memory of a search beyond the stack. Questions reuse it
+// through a pool, so that they allocate nothing.
 type scratch struct {
-	seen    visitedSet
-	pending []pending // lists to follow, of all searches under way
-	later   []laterState
-	opaques []openPart
-	memo    map[memoKey]outcome
-	// of walks from the subject
+	// seen are the visited states of all searches.
+	seen visitedSet
+	// pending are the lists that searches have yet to follow.
+	pending []pendingList
+	// possible are the states behind tuples with unknown conditions.
+	possible []possibleState
+	// opaques are the opaque parts that are yet to be decided.
+	opaques []pendingOpaque
+	// memo holds the outcomes of operands.
+	memo map[memoKey]outcome
+	// closures are the closures of the question. members holds their nodes.
 	closures []closure
-	members  []graph.Node
-	queue    []reached
+	// members holds the nodes of the closures, one after the other.
+	members []graph.Node
+	// queue holds the states that a closureWalk has yet to follow.
+	queue []reached
 }
 
-// pending is a list that a search is still to follow: from's, by one follow.
-// A list of one edge is all there: only holds it.
-type pending struct {
-	by   *follow
+// pendingList is a list that a search has yet to follow.
+type pendingList struct {
+	// by is the link to follow.
+	by *link
+	// from is the node whose list it is.
 	from graph.Node
+	// hops is the number of hops to the list's nodes.
 	hops int32
-	only graph.Edge
+	// single is the edge of a list with one edge; 0 for longer lists.
+	single graph.Edge
 }
 
-// laterState is a state behind a follow, for the end of a search.
-type laterState struct {
-	by   *follow
+// possibleState is a state behind a tuple with an unknown condition. It is
+// visited at the end of a search.
+type possibleState struct {
+	by   *link
 	node graph.Node
 	hops int32
 }
 
-// reached is a state and the hops it took.
+// reached is a state of a closureWalk and the number of hops to it.
 type reached struct {
 	unit int32
 	node graph.Node
 	hops int32
 }
 
-type openPart struct {
+// pendingOpaque is an opaque part on a node, reached by hops.
+type pendingOpaque struct {
 	part *opaque
 	node graph.Node
 	hops int32
 }
 
+// memoKey is a unit on a node.
 type memoKey struct {
 	unit int32
 	node graph.Node
@@ -56,11 +69,12 @@ type memoKey struct {
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// scratchSlotsMax is the size beyond which a scratch's set is not kept.
+// scratchSlotsMax is the size of the visited set beyond which a scratch is not
+// reused.
 const scratchSlotsMax = 1 << 16
 
-// borrow returns the query's scratch.
-func (q *query) borrow() *scratch {
+// borrowScratch returns the query's scratch.
+func (q *query) borrowScratch() *scratch {
 	if q.scratch == nil {
 		q.scratch = scratches.Get().(*scratch)
 		q.scratch.seen.clear()
@@ -68,14 +82,14 @@ func (q *query) borrow() *scratch {
 	return q.scratch
 }
 
-// release hands the scratch back.
-func (q *query) release() {
+// releaseScratch returns the scratch to the pool.
+func (q *query) releaseScratch() {
 	s := q.scratch
 	if s == nil {
 		return
 	}
 	q.scratch = nil
-	s.pending, s.later, s.opaques = s.pending[:0], s.later[:0], s.opaques[:0]
+	s.pending, s.possible, s.opaques = s.pending[:0], s.possible[:0], s.opaques[:0]
 	if len(s.memo) > 0 {
 		clear(s.memo)
 	}
@@ -85,11 +99,14 @@ func (q *query) release() {
 	}
 }
 
-// visitedSet is a set of states by search: open addressing, at most half
-// full. Clearing it costs nothing.
+// visitedSet is a set of states by search: a hash table with open addressing,
+// at most half full. An epoch in each slot makes clearing free.
 type visitedSet struct {
+	// slots are a power of two in number.
 	slots []visitedSlot
-	n     int
+	// n is the number of states.
+	n int
+	// epoch marks the slots that are in use.
 	epoch uint32
 }
 
@@ -103,18 +120,18 @@ type visitedSlot struct {
 
 func (v *visitedSet) clear() {
 	v.n = 0
-	if v.epoch++; v.epoch == 0 { // after 2^32 questions: what is old looks new
+	if v.epoch++; v.epoch == 0 { // the epoch wrapped around: old slots would look used
 		clear(v.slots)
 		v.epoch = 1
 	}
 }
 
-// add says whether the state was not in the set.
+// add adds a state and reports whether it is new.
 func (v *visitedSet) add(search uint32, unit int32, n graph.Node) bool {
 	return v.addAt(search, unit, n, 0)
 }
 
-// addAt is add with the hops that the state took.
+// addAt is add with the number of hops to the state.
 func (v *visitedSet) addAt(search uint32, unit int32, n graph.Node, hops int32) bool {
 	if 2*v.n >= len(v.slots) {
 		v.grow()

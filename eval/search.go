@@ -6,132 +6,158 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// outcome is what a search found out. True and False are certain; Unknown only
-// says that the search cannot tell, and the equations must.
+// outcome is the result of a search. True and False are final. Unknown means
+// that the search cannot decide and that equations must.
 type outcome struct {
+	// truth is the decision.
 	truth expr.Tristate
-	// height is, of a true one, the hops of the proof that was found.
+	// height is the number of hops in the proof that was found, for a True
+	// outcome.
 	height int32
 }
 
-// search walks from an object through unions, breadth first, until it meets
-// the subject. What is true only if an unknown condition holds is walked last.
+// search decides one unit (a relation or an operand) for one subject by a
+// breadth-first search. It starts at an object, follows usersets and arrows,
+// and ends when it meets the subject. A state is a unit and a node.
+//
+// Why it is correct:
+//   - Through unions alone, the subject is a member exactly if a path of tuples leads to it. The search visits every state that such a path can reach, each once, so it finds a path if there is one. Breadth first makes the first path the shortest, which is compared with the depth bound.
+//   - A cycle of unions adds no member, so a state that was visited before can be skipped. This does not hold across operators: a cycle through an intersection or exclusion makes the outcome Unknown, and the equations decide.
+//   - States that are reached only through a tuple with an unknown condition come last. If the subject is found there, the outcome is Unknown.
 type search struct {
-	q  *query
-	id uint32 // tells its visited states from those of other searches
+	// q is the question.
+	q *query
+	// id separates this search's states from those of other searches in the
+	// scratch's visited set.
+	id uint32
 
-	near *nearby
-	// where its own parts of the scratch begin
-	pending, later, opaques int
+	// buffer holds the first lists and states; nil for a search that follows
+	// no list.
+	buffer *searchBuffer
+	// pending, possible and opaques are the lengths of the scratch's slices
+	// when the search began: its own entries follow.
+	pending, possible, opaques int
 
-	maybe bool    // past what is certain
-	doubt bool    // something is possible that is not certain
-	done  bool    // result stands
-	found outcome // the result
+	// pastCertain is true once everything certain is visited. What is found
+	// after that is Unknown.
+	pastCertain bool
+	// uncertain is true if something is possible that is not certain. The
+	// outcome is then not False.
+	uncertain bool
+	// done is true once result is final.
+	done bool
+	// result is the outcome, if done.
+	result outcome
 }
 
-// nearby holds a search's first lists and states, on the stack, so that a
-// short search is all there. It is apart from the search, which it outlives
-// in no case, for the compiler's sake: what is read from it may be kept, and
-// the query may not.
-type nearby struct {
-	lists           [searchShort]pending
-	states          [searchShort]memoKey
+// searchBuffer holds a search's first lists and states on the stack, so that a
+// short search needs no scratch. It is a separate struct because of escape
+// analysis: values that are read from it may outlive the search, but the query
+// must not escape to the heap.
+type searchBuffer struct {
+	// lists are the first lists to follow.
+	lists [searchBufferLen]pendingList
+	// states are the first visited states.
+	states [searchBufferLen]memoKey
+	// nLists and nStates are how many entries are in use.
 	nLists, nStates int
-	next            int  // of lists
-	overflowed      bool // the states stand in the scratch
+	// next is the index of the next list to follow.
+	next int
+	// overflowed is true once the visited states are in the scratch.
+	overflowed bool
 }
 
-// searchShort is how many lists and states of a search need no scratch.
-const searchShort = 8
+// searchBufferLen is the capacity of a searchBuffer.
+const searchBufferLen = 8
 
-// nestedMax bounds searches inside searches: what nests deeper is left to the
-// equations, which need no stack.
+// nestedMax bounds searches inside searches. Deeper nesting is left to the
+// equations, which use no stack.
 const nestedMax = 32
 
-// nestedNodesMax bounds the nodes of a walk with searches inside: these may
-// visit a node over and over, where the equations hold it once.
+// nestedNodesMax bounds the nodes of a search that has searches inside. These
+// may visit a node many times, while the equations hold it once.
 const nestedNodesMax = 100_000
 
-// walked searches for a relation of an object by its route. n may be 0 where
-// the object has no node of a kind that the route reads.
-func (q *query) walked(unit int32, r *route, n graph.Node, objectID string) outcome {
-	if n == 0 && len(r.opaque) == 0 && r.self == schema.None {
-		return outcome{} // nothing is known of the object
+// searchObject searches a unit of an object by its route. n may be 0 if the
+// object has no node of a kind that the route reads.
+func (q *query) searchObject(unit int32, r *route, n graph.Node, objectID string) outcome {
+	if n == 0 && len(r.opaque) == 0 && r.selfRelation == schema.None {
+		return outcome{} // no tuple can name the subject
 	}
-	q.object = objectID
+	q.objectID = objectID
 	q.searches++
-	if r.last && n != 0 { // nothing to follow: no list is noted
+	if r.probesOnly && n != 0 { // no list to follow, so no buffer is needed
 		w := search{q: q, id: q.searches}
 		w.enter(r, n, q.kindOf(n), 0)
 		return w.end()
 	}
-	return q.walkedFar(r, n)
+	return q.searchFar(r, n)
 }
 
-//go:noinline // its lists would cost every question the time to clear them
-func (q *query) walkedFar(r *route, n graph.Node) outcome {
+//go:noinline // inlined, its buffer would be cleared for every question
+func (q *query) searchFar(r *route, n graph.Node) outcome {
 	if q.view != nil && q.node != 0 {
-		q.touched = q.view.Lists(q.node).Prefetch() // joins read what the subject is in
+		q.prefetched = q.view.Lists(q.node).Prefetch() // joins read the subject's reverse lists
 	}
-	var near nearby
-	w := search{q: q, id: q.searches, near: &near}
+	var near searchBuffer
+	w := search{q: q, id: q.searches, buffer: &near}
 	w.run(r, n)
 	if q.scratch != nil {
-		q.release()
+		q.releaseScratch()
 	}
 	return w.end()
 }
 
-// end is the outcome of a search that has run.
+// end returns the outcome of a search that has run.
 func (w *search) end() outcome {
 	switch {
 	case w.done:
-		return w.found
-	case w.doubt:
+		return w.result
+	case w.uncertain:
 		return outcome{truth: expr.Unknown}
 	}
 	return outcome{}
 }
 
-// search decides a unit on the object of n.
+// search decides a unit on the object of n, inside another search.
 func (q *query) search(unit int32, n graph.Node) outcome {
 	q.searches++
-	var near nearby
-	w := search{q: q, id: q.searches, near: &near}
+	var near searchBuffer
+	w := search{q: q, id: q.searches, buffer: &near}
 	if q.scratch != nil {
-		w.pending, w.later, w.opaques = len(q.scratch.pending), len(q.scratch.later), len(q.scratch.opaques)
+		w.pending, w.possible, w.opaques = len(q.scratch.pending), len(q.scratch.possible), len(q.scratch.opaques)
 	}
 	w.run(q.b.route(unit, q.kind), n)
 	if s := q.scratch; s != nil {
-		s.pending, s.later, s.opaques = s.pending[:w.pending], s.later[:w.later], s.opaques[:w.opaques]
+		s.pending, s.possible, s.opaques = s.pending[:w.pending], s.possible[:w.possible], s.opaques[:w.opaques]
 	}
 	return w.end()
 }
 
+// run searches from n until the subject is found or nothing is left.
 func (w *search) run(r *route, n graph.Node) {
 	own := graph.Kind(0)
 	if n != 0 {
 		own = w.q.kindOf(n)
 	}
 	w.enter(r, n, own, 0)
-	for !w.done && w.near.next < w.near.nLists {
-		w.near.next++
-		w.expand(&w.near.lists[w.near.next-1])
+	for !w.done && w.buffer.next < w.buffer.nLists {
+		w.buffer.next++
+		w.expand(&w.buffer.lists[w.buffer.next-1])
 	}
 	if !w.done && w.q.scratch != nil {
-		w.rest(w.q.scratch)
+		w.runScratch(w.q.scratch)
 	}
 }
 
-// rest does what stands in the scratch: lists first, then what cannot be seen
-// through, then what is only possible; each may bring more of the first.
-func (w *search) rest(s *scratch) {
+// runScratch works off the scratch: first lists, then opaque parts, then
+// possible states. Each may add more of the first.
+func (w *search) runScratch(s *scratch) {
 	for next := w.pending; !w.done; {
 		switch {
-		case w.near.next < w.near.nLists:
-			w.near.next++
-			w.expand(&w.near.lists[w.near.next-1])
+		case w.buffer.next < w.buffer.nLists:
+			w.buffer.next++
+			w.expand(&w.buffer.lists[w.buffer.next-1])
 		case next < len(s.pending):
 			p := s.pending[next]
 			next++
@@ -140,12 +166,12 @@ func (w *search) rest(s *scratch) {
 			last := len(s.opaques) - 1
 			o := s.opaques[last]
 			s.opaques = s.opaques[:last]
-			w.part(o.part, o.node, o.hops)
-		case w.later < len(s.later) && !w.doubt: // a doubt is not settled by what is possible
-			w.maybe = true
-			last := len(s.later) - 1
-			l := s.later[last]
-			s.later = s.later[:last]
+			w.addOpaque(o.part, o.node, o.hops)
+		case w.possible < len(s.possible) && !w.uncertain: // once uncertain, a possible proof changes nothing
+			w.pastCertain = true
+			last := len(s.possible) - 1
+			l := s.possible[last]
+			s.possible = s.possible[:last]
 			w.reach(l.by, l.node, l.hops)
 		default:
 			return
@@ -153,88 +179,89 @@ func (w *search) rest(s *scratch) {
 	}
 }
 
-// push notes a list to follow.
-func (w *search) push(p pending) {
-	if w.near.nLists < searchShort {
-		w.near.lists[w.near.nLists] = p
-		w.near.nLists++
+// push adds a list to follow.
+func (w *search) push(p pendingList) {
+	if w.buffer.nLists < searchBufferLen {
+		w.buffer.lists[w.buffer.nLists] = p
+		w.buffer.nLists++
 		return
 	}
-	s := w.q.borrow()
+	s := w.q.borrowScratch()
 	s.pending = append(s.pending, p)
 }
 
-// visit says whether a state was not yet visited.
+// visit records a state and reports whether it is new.
 func (w *search) visit(unit int32, n graph.Node) bool {
-	if w.near.overflowed {
+	if w.buffer.overflowed {
 		return w.q.scratch.seen.add(w.id, unit, n)
 	}
 	k := memoKey{unit, n}
-	for i := range w.near.nStates {
-		if w.near.states[i] == k {
+	for i := range w.buffer.nStates {
+		if w.buffer.states[i] == k {
 			return false
 		}
 	}
-	if w.near.nStates < searchShort {
-		w.near.states[w.near.nStates] = k
-		w.near.nStates++
+	if w.buffer.nStates < searchBufferLen {
+		w.buffer.states[w.buffer.nStates] = k
+		w.buffer.nStates++
 		return true
 	}
-	s := w.q.borrow()
-	for _, old := range w.near.states {
+	s := w.q.borrowScratch()
+	for _, old := range w.buffer.states {
 		s.seen.add(w.id, old.unit, old.node)
 	}
-	w.near.overflowed = true
+	w.buffer.overflowed = true
 	return s.seen.add(w.id, unit, n)
 }
 
-// hit ends the search: the subject is a member, after so many hops.
+// hit ends the search: the subject is a member, by a proof with that many
+// hops.
 func (w *search) hit(hops int32) {
 	w.done = true
-	w.found = outcome{expr.True, hops}
-	if int(hops) > w.q.depthMax || w.maybe {
-		w.found = outcome{truth: expr.Unknown}
+	w.result = outcome{expr.True, hops}
+	if int(hops) > w.q.depthMax || w.pastCertain {
+		w.result = outcome{truth: expr.Unknown}
 	}
 }
 
-// met weighs what an edge to the subject says.
-func (w *search) met(t expr.Tristate, hops int32) bool {
+// addResult takes the value of an edge to the subject into account. It reports
+// whether the search is done.
+func (w *search) addResult(t expr.Tristate, hops int32) bool {
 	switch t {
 	case expr.True:
 		w.hit(hops)
 	case expr.Unknown:
-		w.doubt = true
+		w.uncertain = true
 	}
 	return w.done
 }
 
-// reach enters the state behind a follow, if it was not yet visited.
-func (w *search) reach(f *follow, n graph.Node, hops int32) {
+// reach enters the state that a link leads to, if it is new.
+func (w *search) reach(f *link, n graph.Node, hops int32) {
 	if w.visit(f.unit, n) {
-		w.enter(w.q.next(f), n, f.kind, hops)
+		w.enter(w.q.nextRoute(f), n, f.kind, hops)
 	}
 }
 
-// next is the route of what a follow leads to.
-func (q *query) next(f *follow) *route {
-	if r := f.next.Load(); r != nil {
+// nextRoute returns the route of the unit that a link leads to.
+func (q *query) nextRoute(f *link) *route {
+	if r := f.nextRoute.Load(); r != nil {
 		return r
 	}
 	r := q.b.route(f.unit, q.kind)
-	f.next.Store(r)
+	f.nextRoute.Store(r)
 	return r
 }
 
-// enter looks at all that a route reads on the object of n, and notes what is
-// to be followed.
-// own is n's kind.
+// enter reads everything that a route needs on the object of n: it looks for
+// the subject, and adds lists to follow and opaque parts. own is n's kind.
 func (w *search) enter(r *route, n graph.Node, own graph.Kind, hops int32) {
 	q := w.q
 	if !q.visit(1) {
 		w.stop()
 		return
 	}
-	if r.self != schema.None && q.is(r.self, n, q.object) {
+	if r.selfRelation != schema.None && q.isItself(r.selfRelation, n, q.objectID) {
 		w.hit(hops)
 		return
 	}
@@ -253,19 +280,20 @@ func (w *search) enter(r *route, n graph.Node, own graph.Kind, hops int32) {
 		}
 	}
 	for i := range r.opaque {
-		o := q.borrow()
-		o.opaques = append(o.opaques, openPart{&r.opaque[i], n, hops})
+		o := q.borrowScratch()
+		o.opaques = append(o.opaques, pendingOpaque{&r.opaque[i], n, hops})
 	}
 }
 
-// stop ends the search without a result: at the bound of nodes, or because
-// the context ended.
+// stop ends the search without a decision, at the bound of nodes or because of
+// an error.
 func (w *search) stop() {
-	w.q.over = true
-	w.done, w.found = true, outcome{truth: expr.Unknown}
+	w.q.stopped = true
+	w.done, w.result = true, outcome{truth: expr.Unknown}
 }
 
-// read looks at the tuples of m.
+// read looks for the subject in the tuples of m and adds the lists of m to
+// follow.
 func (w *search) read(s *source, m graph.Node, hops int32) {
 	q := w.q
 	var at graph.Lists
@@ -291,7 +319,7 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 		if !short {
 			e, ok = q.find(m, x, p.kind)
 		}
-		if ok && w.met(q.edge(p.by, m, e), hops) {
+		if ok && w.addResult(q.edge(p.by, m, e), hops) {
 			return
 		}
 	}
@@ -312,24 +340,24 @@ func (w *search) read(s *source, m graph.Node, hops int32) {
 			}
 			continue
 		}
-		p := pending{f, m, hops + 1, 0}
+		p := pendingList{f, m, hops + 1, 0}
 		if l.Len() == 1 {
-			p.only = l.Chunk(0)[0]
+			p.single = l.Chunk(0)[0]
 		}
 		w.push(p)
 	}
 }
 
-// expand follows a list's edges.
-func (w *search) expand(p *pending) {
+// expand follows the edges of a list.
+func (w *search) expand(p *pendingList) {
 	q := w.q
-	if p.only != 0 && q.b.mode != ModeBackward {
-		q.spent++
-		w.follow(p, p.only)
+	if p.single != 0 && q.b.mode != ModeBackward {
+		q.edgesRead++
+		w.follow(p, p.single)
 		return
 	}
 	l := q.forward(p.from, p.by.kind)
-	if w.closed(p, l) || w.done {
+	if w.decideByClosure(p, l) || w.done {
 		return
 	}
 	backwards := q.b.mode == ModeShuffled
@@ -347,55 +375,56 @@ func (w *search) expand(p *pending) {
 	}
 }
 
-func (w *search) follow(p *pending, e graph.Edge) {
+// follow goes through one edge to the next state.
+func (w *search) follow(p *pendingList, e graph.Edge) {
 	q := w.q
 	t := q.edge(p.by.by, p.from, e)
-	if t == expr.Unknown && p.by.scan {
-		w.doubt = true
+	if t == expr.Unknown && p.by.everyEdge {
+		w.uncertain = true
 	}
 	switch {
 	case t == expr.False || p.by.unit < 0:
 		if !q.visit(1) {
 			w.stop()
 		}
-	case t == expr.Unknown && !w.maybe:
-		b := q.borrow()
-		b.later = append(b.later, laterState{p.by, e.Node(), p.hops})
+	case t == expr.Unknown && !w.pastCertain:
+		b := q.borrowScratch()
+		b.possible = append(b.possible, possibleState{p.by, e.Node(), p.hops})
 	default:
 		w.reach(p.by, e.Node(), p.hops)
 	}
 }
 
-// part decides a part that the walk cannot see through.
-func (w *search) part(o *opaque, n graph.Node, hops int32) {
-	out := w.q.opaque(o, n)
+// addOpaque decides an opaque part and takes its outcome into account.
+func (w *search) addOpaque(o *opaque, n graph.Node, hops int32) {
+	out := w.q.decideOpaque(o, n)
 	switch {
-	case w.q.over:
+	case w.q.stopped:
 		w.stop()
 	case out.truth == expr.True:
 		w.hit(hops + out.height)
 	case out.truth == expr.Unknown:
-		w.doubt = true
+		w.uncertain = true
 	}
 }
 
-// opaque decides a rule, an attribute, an intersection or an exclusion, by
-// searches of the operands.
-func (q *query) opaque(o *opaque, n graph.Node) outcome {
+// decideOpaque decides a rule, an attribute, an intersection or an exclusion.
+// Each operand gets a search of its own.
+func (q *query) decideOpaque(o *opaque, n graph.Node) outcome {
 	t := &q.b.s.Types[o.typ]
 	switch o.op {
 	case schema.OpAttribute:
-		truth, _ := q.attribute(t, n, q.object, o.expr.Attribute)
+		truth, _ := q.attribute(t, n, q.objectID, o.expr.Attribute)
 		return outcome{truth: truth}
 	case schema.OpRule:
-		truth, _ := q.rule(o.expr.Rule, t, n, q.object)
+		truth, _ := q.rule(o.expr.Rule, t, n, q.objectID)
 		return outcome{truth: truth}
 	}
 	if o.cyclic || q.nested >= nestedMax {
 		return outcome{truth: expr.Unknown}
 	}
 	q.nested++
-	q.limit = min(q.limit, nestedNodesMax)
+	q.nodesLimit = min(q.nodesLimit, nestedNodesMax)
 	var out outcome
 	if o.op == schema.OpExclusion {
 		out = q.exclusion(o, n)
@@ -412,7 +441,7 @@ func (q *query) intersection(o *opaque, n graph.Node) outcome {
 		if q.b.mode == ModeShuffled {
 			i = len(o.units) - 1 - i
 		}
-		one := q.operand(o.units[i], n)
+		one := q.searchOperand(o.units[i], n)
 		if one.truth == expr.False {
 			return one
 		}
@@ -423,17 +452,17 @@ func (q *query) intersection(o *opaque, n graph.Node) outcome {
 
 func (q *query) exclusion(o *opaque, n graph.Node) outcome {
 	base, subtracted := o.units[0], o.units[1]
-	a := q.operand(base, n)
+	a := q.searchOperand(base, n)
 	if a.truth == expr.False {
 		return a
 	}
-	b := q.operand(subtracted, n)
+	b := q.searchOperand(subtracted, n)
 	return outcome{min(a.truth, b.truth.Not()), a.height}
 }
 
-// operand decides a unit once in a question.
-func (q *query) operand(unit int32, n graph.Node) outcome {
-	s := q.borrow()
+// searchOperand searches a unit once per question and remembers the outcome.
+func (q *query) searchOperand(unit int32, n graph.Node) outcome {
+	s := q.borrowScratch()
 	if s.memo == nil {
 		s.memo = map[memoKey]outcome{}
 	}

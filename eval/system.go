@@ -8,73 +8,110 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// system is a question as equations: everything that the walk from the object
-// can meet, each thing once. It is the slow way that is always right; the fast
-// ways must agree with it. Once solved it is also what an explanation is read
-// from.
+// system is a question as a system of equations over truth values. It decides
+// what a search cannot: cycles through intersections and exclusions, depth
+// bounds, and the reasons for unknown answers. An explanation reads its proof
+// from a solved system.
 //
-// A state is "the subject is a member of object#relation". Each state is a
-// gate; a state's rewrite adds further gates below it. An arc leads from a
-// gate to one that it depends on.
+// A state means "the subject is a member of object#relation". Each state has a
+// gate: the value of that statement. Further gates are the operators and lists
+// of the state's rewrite. An arc leads from a gate to a gate that its value
+// depends on. The system holds every state that the question depends on
+// exactly once, so it is finite although tuples may have cycles, and it needs
+// no stack. solve then finds the well-founded values (see fixpoint).
 type system struct {
-	q      *query
-	object string // the id of the question's object, for the node 0
+	// q is the question.
+	q *query
+	// object is the id of the question's object, for states with node 0.
+	object string
+	// states are all states. The first is the question's own.
 	states []state
-	gates  []gate
-	arcs   []arc // each gate's together
-	index  map[stateKey]int32
-	canon  map[graph.Node]graph.Node
-	todo   []int32 // states whose gates are still to be built
-	// full is false where the bound of nodes or an error stopped the building.
-	full bool
-	// walks says that what a walk can decide is not built, but walked.
-	walks bool
+	// gates are all gates. The first two are gateTrue and gateFalse.
+	gates []gate
+	// arcs are all arcs. Those of one gate are next to each other.
+	arcs []arc
+	// index finds a state.
+	index map[stateKey]int32
+	// canon remembers the canonical node of each node.
+	canon map[graph.Node]graph.Node
+	// todo are the states whose gates are yet to be built.
+	todo []int32
+	// complete is false if the bound of nodes or an error stopped the
+	// building.
+	complete bool
+	// mixed is true if operands outside of cycles are decided by a search and
+	// become constants, instead of gates.
+	mixed bool
 
+	// solution holds the gates' values after solve.
 	solution
-	room room // for solving
+	// memory is reused for solving.
+	memory solverMemory
 }
 
-// stateKey names a state: a relation of an object. node is any node of the
-// object, always the same one; 0 is the question's object if it has none.
+// stateKey names a state.
 type stateKey struct {
+	// relation is the state's relation.
 	relation schema.RelationID
-	node     graph.Node
+	// node is the canonical node of the state's object; 0 for the question's
+	// object if it has no node.
+	node graph.Node
 }
 
+// state is one state of a [system].
 type state struct {
 	stateKey
+	// gate is the index of the state's gate.
 	gate int32
 }
 
+// gateOp is how a gate combines its arcs.
 type gateOp uint8
 
 const (
-	gateAny   gateOp = iota // a union, and every list of tuples
-	gateAll                 // an intersection
-	gateBut                 // an exclusion: arcs[0] but not arcs[1]
-	gateConst               // a value: a rule, an attribute, "itself", a found tuple
+	// gateAny is true if one arc is: a union, a list of tuples, or a state.
+	gateAny gateOp = iota
+	// gateAll is true if all arcs are: an intersection.
+	gateAll
+	// gateExclusion is true if the first arc is and the second is not.
+	gateExclusion
+	// gateConst has a fixed value: a rule, an attribute, or what a search has
+	// decided.
+	gateConst
 )
 
-// gate is one node of the equations. Its value is lo and hi (in solution):
-// true is lo, false is not hi, unknown is hi without lo.
+// gate is one equation. Its value is in solution.
 type gate struct {
-	op     gateOp
-	expr   *schema.Expr // what it stands for; nil for a state's own and for found tuples
-	state  int32        // the state it belongs to
-	first  int32        // of its arcs
-	count  int32
-	value  expr.Tristate // of gateConst
-	height int32         // of gateConst
-	// reasons say why a gateConst is unknown.
+	// op is how it combines its arcs.
+	op gateOp
+	// expr is the part of the rewrite that the gate evaluates; nil for a
+	// state's own gate and for constants that every system has.
+	expr *schema.Expr
+	// state is the index of the state that the gate belongs to; schema.None
+	// for the constants that every system has.
+	state int32
+	// first and count are the range of the gate's arcs.
+	first int32
+	count int32
+	// value is the value of a gateConst.
+	value expr.Tristate
+	// height is the height of the proof of a true gateConst, in hops.
+	height int32
+	// reasons explain an unknown gateConst.
 	reasons *Reasons
 }
 
-// arc is one dependency. Where it goes through a tuple, from is the tuple's
-// object node, edge its subject and restriction what it was read under.
+// arc is one dependency of a gate.
 type arc struct {
-	to          int32
-	hop         int32         // 1 through a userset or an arrow
-	cond        expr.Tristate // the tuple's condition; True where there is none
+	// to is the gate that it leads to.
+	to int32
+	// hop is 1 through a userset or an arrow, and 0 otherwise.
+	hop int32
+	// cond is the value of the tuple's condition; True if there is none.
+	cond expr.Tristate
+	// from, edge and restriction are the tuple that the arc goes through: the
+	// tuple's object node, its subject, and the type restriction under which
+	// it was read. They are zero for an arc without a tuple.
 	from        graph.Node
 	edge        graph.Edge
 	restriction *schema.Restriction
@@ -82,36 +119,38 @@ type arc struct {
 
 // Gates that every system has.
 const (
+	// gateTrue is always True, gateFalse always False. Every system has both.
 	gateTrue  = 0
 	gateFalse = 1
 )
 
-// newSystem begins the equations of object#rel; build completes them.
+// newSystem begins the equations of a relation of an object. build completes
+// them.
 func (q *query) newSystem(rel schema.RelationID, n graph.Node, objectID string) *system {
-	q.object = objectID
+	q.objectID = objectID
 	s := systems.Get().(*system)
-	s.q, s.object, s.full, s.walks = q, objectID, true, false
+	s.q, s.object, s.complete, s.mixed = q, objectID, true, false
 	s.gates = append(s.gates,
 		gate{op: gateConst, value: expr.True, state: schema.None},
 		gate{op: gateConst, value: expr.False, state: schema.None})
-	s.at(rel, n)
+	s.stateIndex(rel, n)
 	return s
 }
 
-// systems are used again, so that small ones cost little to make.
+// systems is the pool of systems.
 var systems = sync.Pool{New: func() any {
 	return &system{index: map[stateKey]int32{}, canon: map[graph.Node]graph.Node{}}
 }}
 
-// systemGatesMax is the size beyond which a system is not kept.
+// systemGatesMax is the number of gates beyond which a system is not reused.
 const systemGatesMax = 1 << 12
 
-// release gives the system back. Nothing of it may be used after that.
+// release returns the system to the pool. It must not be used afterwards.
 func (s *system) release() {
 	if len(s.gates) > systemGatesMax {
 		return
 	}
-	clear(s.gates) // they refer to reasons
+	clear(s.gates) // do not keep reasons in memory
 	clear(s.index)
 	clear(s.canon)
 	s.states, s.gates, s.arcs, s.todo = s.states[:0], s.gates[:0], s.arcs[:0], s.todo[:0]
@@ -122,8 +161,8 @@ func (s *system) release() {
 // root is the gate of the question itself.
 func (s *system) root() int32 { return s.states[0].gate }
 
-// at returns the index of a state, new or known.
-func (s *system) at(rel schema.RelationID, n graph.Node) int32 {
+// stateIndex finds or adds a state.
+func (s *system) stateIndex(rel schema.RelationID, n graph.Node) int32 {
 	c, ok := s.canon[n]
 	if !ok {
 		c = s.q.canonical(n)
@@ -141,55 +180,58 @@ func (s *system) at(rel schema.RelationID, n graph.Node) int32 {
 	return i
 }
 
-// build makes every gate that the question depends on. It returns false at
-// the bound of nodes or when the context ended.
+// build makes every gate that the question depends on. It returns false at the
+// bound of nodes or after an error.
 func (s *system) build() bool {
 	for len(s.todo) > 0 {
 		i := s.todo[len(s.todo)-1]
 		s.todo = s.todo[:len(s.todo)-1]
 		if !s.q.visit(1) {
-			s.full = false
+			s.complete = false
 			return false
 		}
 		st := s.states[i]
 		r := &s.q.b.s.Relations[st.relation]
 		switch {
-		case s.q.is(st.relation, st.node, s.object):
-			s.close(st.gate, []arc{{to: gateTrue, cond: expr.True}})
+		case s.q.isItself(st.relation, st.node, s.object):
+			s.setArcs(st.gate, []arc{{to: gateTrue, cond: expr.True}})
 		case s.q.b.reaches(st.relation, s.q.kind):
-			s.close(st.gate, []arc{{to: s.expr(i, r.Expr), cond: expr.True}})
+			s.setArcs(st.gate, []arc{{to: s.expr(i, r.Expr), cond: expr.True}})
 		}
-		if !s.full {
+		if !s.complete {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *system) close(g int32, arcs []arc) {
+// setArcs sets the arcs of a gate.
+func (s *system) setArcs(g int32, arcs []arc) {
 	s.gates[g].first, s.gates[g].count = int32(len(s.arcs)), int32(len(arcs))
 	s.arcs = append(s.arcs, arcs...)
 }
 
-func (s *system) open(op gateOp, st int32, e *schema.Expr) int32 {
+// newGate adds a gate without arcs.
+func (s *system) newGate(op gateOp, st int32, e *schema.Expr) int32 {
 	s.gates = append(s.gates, gate{op: op, state: st, expr: e})
 	return int32(len(s.gates) - 1)
 }
 
+// constant adds a gateConst.
 func (s *system) constant(st int32, e *schema.Expr, t expr.Tristate, why *Reasons) int32 {
-	g := s.open(gateConst, st, e)
+	g := s.newGate(gateConst, st, e)
 	s.gates[g].value, s.gates[g].reasons = t, why
 	return g
 }
 
-// expr builds the gate of an expression of a state; it goes no deeper on the
-// stack than a rewrite nests.
+// expr builds the gate of an expression of a state. It recurses no deeper than
+// a rewrite nests.
 func (s *system) expr(st int32, e *schema.Expr) int32 {
 	n := s.states[st].node
 	rel := s.states[st].relation
 	t := &s.q.b.s.Types[s.q.b.s.Relations[rel].Type]
-	if s.walks {
-		if out := s.walked(e, n); out.truth != expr.Unknown {
+	if s.mixed {
+		if out := s.searchOutside(e, n); out.truth != expr.Unknown {
 			g := s.constant(st, e, out.truth, nil)
 			s.gates[g].height = out.height
 			return g
@@ -197,7 +239,7 @@ func (s *system) expr(st int32, e *schema.Expr) int32 {
 	}
 	switch e.Op {
 	case schema.OpComputed:
-		return s.states[s.at(e.Relation, n)].gate
+		return s.states[s.stateIndex(e.Relation, n)].gate
 	case schema.OpAttribute:
 		truth, why := s.q.attribute(t, n, s.object, e.Attribute)
 		return s.constant(st, e, truth, why)
@@ -205,51 +247,52 @@ func (s *system) expr(st int32, e *schema.Expr) int32 {
 		truth, why := s.q.rule(e.Rule, t, n, s.object)
 		return s.constant(st, e, truth, why)
 	case schema.OpDirect:
-		g := s.open(gateAny, st, e)
-		s.close(g, s.direct(e, n))
+		g := s.newGate(gateAny, st, e)
+		s.setArcs(g, s.direct(e, n))
 		return g
 	case schema.OpArrow:
-		g := s.open(gateAny, st, e)
-		s.close(g, s.arrow(e, n))
+		g := s.newGate(gateAny, st, e)
+		s.setArcs(g, s.arrow(e, n))
 		return g
 	}
 	return s.operator(st, e)
 }
 
-// walked decides an expression that stands outside of its relation's cycle;
-// unknown where it does not, or the walk cannot tell.
-func (s *system) walked(e *schema.Expr, n graph.Node) outcome {
+// searchOutside searches an operand that is outside of its relation's cycle.
+// The outcome is Unknown if it is not outside, or the search cannot decide.
+func (s *system) searchOutside(e *schema.Expr, n graph.Node) outcome {
 	unit, ok := s.q.b.unitOf[e]
-	if !ok || !s.q.b.units[unit].outside {
+	if !ok || !s.q.b.units[unit].outsideCycle {
 		return outcome{truth: expr.Unknown}
 	}
-	out := s.q.operand(unit, n)
-	s.full = s.full && !s.q.over
+	out := s.q.searchOperand(unit, n)
+	s.complete = s.complete && !s.q.stopped
 	return out
 }
 
+// operator builds the gate of a union, an intersection or an exclusion.
 func (s *system) operator(st int32, e *schema.Expr) int32 {
 	op := gateAny
 	switch e.Op {
 	case schema.OpIntersection:
 		op = gateAll
 	case schema.OpExclusion:
-		op = gateBut
+		op = gateExclusion
 	}
-	g := s.open(op, st, e)
+	g := s.newGate(op, st, e)
 	arcs := make([]arc, 0, len(e.Children))
 	for _, ch := range e.Children {
 		arcs = append(arcs, arc{to: s.expr(st, ch), cond: expr.True})
 	}
-	s.close(g, arcs)
+	s.setArcs(g, arcs)
 	return g
 }
 
 // direct reads a relation's own tuples: those that name the subject or its
-// wildcard, and the usersets that could hold it.
+// wildcard, and usersets that could hold the subject.
 func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 	q := s.q
-	from := q.at(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
+	from := q.relationNode(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
 	if from == 0 {
 		return nil
 	}
@@ -259,52 +302,53 @@ func (s *system) direct(e *schema.Expr, n graph.Node) []arc {
 		probe, ok := q.ownProbe(x)
 		if ok && probe.node != 0 {
 			edge, ok := q.probe(from, probe.node, probe.kind)
-			if t := q.edgeIf(ok, x, from, edge); t != expr.False {
+			if t := q.edgeOrFalse(ok, x, from, edge); t != expr.False {
 				arcs = append(arcs, arc{gateTrue, 0, t, from, edge, x})
 			}
 		}
-		if x.Relation == schema.None || !q.b.follows(x, q.kind) {
+		if x.Relation == schema.None || !q.b.needsUsersets(x, q.kind) {
 			continue
 		}
-		s.each(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Tristate) {
-			arcs = append(arcs, arc{s.states[s.at(x.Relation, edge.Node())].gate, 1, t, from, edge, x})
+		s.eachTuple(x, from, q.b.kinds[x.Kind], func(edge graph.Edge, t expr.Tristate) {
+			arcs = append(arcs, arc{s.states[s.stateIndex(x.Relation, edge.Node())].gate, 1, t, from, edge, x})
 		})
 	}
 	return arcs
 }
 
-// arrow follows a relation's tuples to the objects they name.
+// arrow reads a relation's tuples and leads to the objects that they name.
 func (s *system) arrow(e *schema.Expr, n graph.Node) []arc {
 	q := s.q
-	from := q.at(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
+	from := q.relationNode(n, q.b.kinds[q.b.s.Relations[e.Relation].Kind])
 	if from == 0 {
 		return nil
 	}
 	var arcs []arc
 	for i := range e.Via {
 		v := &e.Via[i]
-		if !q.b.crosses(v, q.kind) {
+		if !q.b.needsArrow(v, q.kind) {
 			continue
 		}
 		for _, k := range q.b.plainKinds(v.Kind) {
-			s.each(&v.Restriction, from, k, func(edge graph.Edge, t expr.Tristate) {
-				arcs = append(arcs, arc{s.states[s.at(v.Target, edge.Node())].gate, 1, t, from, edge, &v.Restriction})
+			s.eachTuple(&v.Restriction, from, k, func(edge graph.Edge, t expr.Tristate) {
+				arcs = append(arcs, arc{s.states[s.stateIndex(v.Target, edge.Node())].gate, 1, t, from, edge, &v.Restriction})
 			})
 		}
 	}
-	if q.b.fails {
-		arcs = append(arcs, s.dead(e, from)...)
+	if q.b.missingFails {
+		arcs = append(arcs, s.deadEndArcs(e, from)...)
 	}
 	return arcs
 }
 
-// dead reads the tuples of an arrow that lead nowhere: those whose condition
-// is unknown still count with MissingContextFails.
-func (s *system) dead(e *schema.Expr, from graph.Node) []arc {
+// deadEndArcs reads the tuples of an arrow that lead nowhere. With
+// schema.Options.MissingContextFails those with an unknown condition still
+// count.
+func (s *system) deadEndArcs(e *schema.Expr, from graph.Node) []arc {
 	var arcs []arc
 	for _, x := range deadEnds(s.q.b.s, e) {
 		for _, k := range s.q.b.plainKinds(x.Kind) {
-			s.each(x, from, k, func(edge graph.Edge, t expr.Tristate) {
+			s.eachTuple(x, from, k, func(edge graph.Edge, t expr.Tristate) {
 				if t == expr.Unknown {
 					arcs = append(arcs, arc{gateFalse, 1, t, from, edge, x})
 				}
@@ -314,9 +358,9 @@ func (s *system) dead(e *schema.Expr, from graph.Node) []arc {
 	return arcs
 }
 
-// each calls yield for the tuples of one kind that count and whose condition
-// is not false.
-func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yield func(graph.Edge, expr.Tristate)) {
+// eachTuple calls yield for the tuples of one kind that count and whose
+// condition is not False.
+func (s *system) eachTuple(x *schema.Restriction, from graph.Node, k graph.Kind, yield func(graph.Edge, expr.Tristate)) {
 	if k == 0 {
 		return
 	}
@@ -324,7 +368,7 @@ func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yiel
 	for c := range l.Chunks() {
 		for _, e := range l.Chunk(c) {
 			if !s.q.visit(1) {
-				s.full = false
+				s.complete = false
 				return
 			}
 			if t := s.q.edge(x, from, e); t != expr.False {
@@ -334,7 +378,8 @@ func (s *system) each(x *schema.Restriction, from graph.Node, k graph.Kind, yiel
 	}
 }
 
-func (q *query) edgeIf(ok bool, x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
+// edgeOrFalse is edge for an edge that was found, and False otherwise.
+func (q *query) edgeOrFalse(ok bool, x *schema.Restriction, n graph.Node, e graph.Edge) expr.Tristate {
 	if !ok {
 		return expr.False
 	}
@@ -347,8 +392,9 @@ type probe struct {
 	kind graph.Kind
 }
 
-// ownProbe is the node that, found under a restriction, makes the subject a
-// member at once, if there is one.
+// ownProbe returns the node that makes the subject a member if a tuple under x
+// names it: the subject's own or its wildcard's. The node is 0 if no tuple
+// names it. It returns false if no tuple under x can.
 func (q *query) ownProbe(x *schema.Restriction) (probe, bool) {
 	k := &q.b.s.Kinds[x.Kind]
 	switch {
@@ -358,7 +404,7 @@ func (q *query) ownProbe(x *schema.Restriction) (probe, bool) {
 			return probe{q.node, q.b.kinds[x.Kind]}, true
 		}
 	case x.Kind == q.kind:
-		if q.node != 0 { // under StarIsOrdinary its kind is the wildcard's
+		if q.node != 0 { // its kind may be the wildcard's under StarIsOrdinary
 			return probe{q.node, q.r.KindOf(q.node)}, true
 		}
 	case k.Wildcard && k.Type == q.subject.Type:
@@ -367,8 +413,9 @@ func (q *query) ownProbe(x *schema.Restriction) (probe, bool) {
 	return probe{}, false
 }
 
-// plainKinds are the kinds of list that hold the objects of a kind: where "*"
-// is an ordinary id, "user:*" stands apart from the other users.
+// plainKinds returns the kinds of lists that hold the objects of a kind. Under
+// schema.Options.StarIsOrdinary "user:*" is an ordinary object, but the data
+// keeps it under a kind of its own.
 func (b *Binding) plainKinds(k schema.KindID) []graph.Kind {
 	kind := b.s.Kinds[k]
 	if !b.s.Options.StarIsOrdinary || kind.Relation != "" || kind.Wildcard {

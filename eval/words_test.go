@@ -11,14 +11,14 @@ import (
 func TestWords(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for n := 1; n <= 2*wordBytesMax; n++ {
+	for n := 1; n <= 2*nameBytesMax; n++ {
 		names = append(names, strings.Repeat("a", n), strings.Repeat("a", n-1)+"b", "b"+strings.Repeat("a", n-1))
 	}
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("r%d", i), fmt.Sprintf("same-length-%04d-%d", i, i%3), fmt.Sprintf("%08b", i%256)+"x")
 	}
 	known := map[string]int32{}
-	w := newWords(len(names))
+	w := newNameTable(len(names))
 	for _, name := range names {
 		if _, ok := known[name]; !ok {
 			known[name] = int32(len(known))
@@ -36,7 +36,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := new(words).find("a"); ok {
+	if _, ok := new(nameTable).find("a"); ok {
 		t.Error("nothing holds a name")
 	}
 }
@@ -44,7 +44,7 @@ func TestWords(t *testing.T) {
 // TestWordsFull adds more names to one place than are looked at there.
 func TestWordsFull(t *testing.T) {
 	t.Parallel()
-	w := newWords(1)
+	w := newNameTable(1)
 	for i := range int32(50) {
 		w.add(fmt.Sprint("n", i), i)
 	}

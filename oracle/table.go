@@ -16,7 +16,12 @@ type Table struct {
 	reach    reach
 	number   map[node]int
 	formulas []formula
-	sets     sets
+	// allowed are the nodes that are true by the plain rules, without
+	// schema.Options.MissingContextFails. That option never takes an allow back.
+	allowed []bool
+	// fails is true while the values with MissingContextFails are computed.
+	fails bool
+	sets  sets
 }
 
 // sets are a lower and an upper set of nodes. The lower one is layered:
@@ -71,16 +76,27 @@ func (t *Table) Truth(x rel.Object, relation string) expr.Tristate {
 	switch {
 	case !ok || !t.sets.upper[n]:
 		return expr.False
-	case t.sets.lower[t.oracle.world.Depth][n]:
+	case t.allowed[n]:
 		return expr.True
 	}
 	return expr.Unknown
 }
 
-// solve is the alternating fixpoint. It begins with nothing certain and all
+// solve finds the values by the plain rules, and with MissingContextFails those
+// of that option as well.
+func (t *Table) solve() {
+	t.fixpoint()
+	t.allowed = t.sets.lower[t.oracle.world.Depth]
+	if t.oracle.world.Model.Options.MissingContextFails {
+		t.fails, t.sets = true, sets{}
+		t.fixpoint()
+	}
+}
+
+// fixpoint is the alternating fixpoint. It begins with nothing certain and all
 // possible; each round makes the certain larger and the possible smaller, with
 // what stands under a negation read from the round before.
-func (t *Table) solve() {
+func (t *Table) fixpoint() {
 	for k := 0; k <= t.oracle.world.Depth; k++ {
 		t.sets.lower = append(t.sets.lower, make([]bool, len(t.formulas)))
 	}
@@ -166,7 +182,7 @@ func (t *Table) possible(f *formula, current, fixed sets) bool {
 	case schema.OpComputed:
 		return current.upper[f.node]
 	case opHop:
-		if f.value == expr.Unknown && t.oracle.world.Model.Options.MissingContextFails {
+		if f.value == expr.Unknown && t.fails {
 			return true // wherever the tuple leads
 		}
 		return f.value != expr.False && t.possible(&f.children[0], current, fixed)

@@ -37,11 +37,12 @@ type Options struct {
 	// UnsetAttributeIsZero gives an absent attribute the zero value of its type.
 	// Without it, a rule that reads the attribute is unknown (Permify).
 	UnsetAttributeIsZero bool `json:"unsetAttributeIsZero,omitempty"`
-	// MissingContextFails makes a check unknown when any condition that its walk
+	// MissingContextFails makes a denial unknown when any condition that the walk
 	// from the object meets lacks context, even on an edge that cannot lead to
-	// the subject (OpenFGA). The walk leaves out each relation, and what stands
-	// under an arrow, that no subject of the kind could ever be a member of; a
-	// wildcard is of its objects' kind in that.
+	// the subject (OpenFGA). An allow never becomes unknown. The walk leaves out
+	// each relation, and each expression under an arrow, that by the schema alone
+	// no subject of the kind could be a member of. For this rule a wildcard has
+	// the kind of the objects that it covers.
 	MissingContextFails bool `json:"missingContextFails,omitempty"`
 	// StrictTuplesets rejects an arrow unless its first relation is OpDirect alone
 	// and admits plain subjects only: no usersets, no wildcards (OpenFGA).
