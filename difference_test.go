@@ -137,7 +137,7 @@ func TestDifferenceCost(t *testing.T) {
 func TestDifferenceRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceChanges: 3, DifferencePlaces: 7, DifferenceChecks: 2}})
+	e := newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceChanges: 3, DifferenceUsersets: 7, DifferenceChecks: 2}})
 	s, twin := newStore(t, e, documents()), newStore(t, e, documents())
 	first := must(s.Head(ctx))(t)
 	second := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:anne", "document:2#owner@user:anne", "document:3#owner@user:bob")}))(t)
@@ -191,7 +191,7 @@ func TestDifferenceUsersets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	for limit, kind := range map[int]error{7: nil, 6: ostiary.ErrBound} {
-		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferencePlaces: limit}}), documents())
+		s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{DifferenceUsersets: limit}}), documents())
 		from := must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:f#viewer@group:g#member", "document:1#parent@folder:f",
 			"document:2#parent@folder:f", "document:3#parent@folder:f", "document:4#viewer@group:g#member", "document:5#owner@user:x")}))(t)
 		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "group:g#member@user:anne")}))(t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/compare"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
@@ -23,13 +24,13 @@ type Store struct {
 	answerer  *query.Answerer
 	queue     *commit.Queue
 	documents document.Reader
-	hub       permissionHub
+	comparer  *compare.Comparer
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
 	t := snapshot.NewTimeline(e.runtime, info.ID, info.Incarnation)
 	s := &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
-		documents: document.Reader{Timeline: t, Sealer: e.sealer}}
+		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t)}
 	s.info.Store(&info)
 	return s
 }

@@ -204,7 +204,7 @@ func (d *between) pages(r ostiary.DifferenceRequest) (said map[comparedPair]osti
 			return nil, nil, err
 		}
 		for _, p := range page.Changes {
-			if p.Everybody {
+			if p.AllOthers {
 				everybody[p.Object.ID] = p
 				continue
 			}

@@ -17,8 +17,8 @@ type permissionChangeJSON struct {
 	Subject string `json:"subject"`
 	Before  string `json:"before"`
 	After   string `json:"after"`
-	// Everybody says that the subject stands for all of whom no tuple tells, but
-	// for those in Except.
+	// Everybody is true if the change applies to every subject that no tuple names,
+	// except those in Except. Subject is the wildcard then.
 	Everybody   bool         `json:"everybody,omitempty"`
 	Except      []string     `json:"except,omitempty"`
 	ExceptCount int          `json:"except_count,omitempty"`
@@ -29,7 +29,7 @@ func permissionChanges(list []ostiary.PermissionChange) []permissionChangeJSON {
 	out := make([]permissionChangeJSON, len(list))
 	for i := range list {
 		ch := &list[i]
-		out[i] = permissionChangeJSON{ch.Object.String(), ch.Subject.String(), truthOf(ch.Before), truthOf(ch.After), ch.Everybody,
+		out[i] = permissionChangeJSON{ch.Object.String(), ch.Subject.String(), truthOf(ch.Before), truthOf(ch.After), ch.AllOthers,
 			named(ch.Subject.Type, ch.Subject.Relation, ch.Except), ch.ExceptCount, reasonsOf(ch.Reasons)}
 	}
 	return out

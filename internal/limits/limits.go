@@ -71,9 +71,9 @@ type Bounds struct {
 	// DifferenceChanges is how many tuples and attributes may have changed between
 	// the two revisions of a Difference. Default 100,000.
 	DifferenceChanges int
-	// DifferencePlaces is how many pairs of object and relation those changes may
+	// DifferenceUsersets is how many pairs of object and relation those changes may
 	// reach. Default 1,000,000.
-	DifferencePlaces int
+	DifferenceUsersets int
 	// DifferenceChecks is how many checks and lists one page of a Difference may
 	// take; then the page ends. Default 100,000.
 	DifferenceChecks int
@@ -138,7 +138,7 @@ func (b Bounds) WithDefaults() Bounds {
 		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
 		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
 		{&b.WatchBuffer, 1_024}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256},
-		{&b.DifferenceChanges, 100_000}, {&b.DifferencePlaces, 1_000_000}, {&b.DifferenceChecks, 100_000},
+		{&b.DifferenceChanges, 100_000}, {&b.DifferenceUsersets, 1_000_000}, {&b.DifferenceChecks, 100_000},
 		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
 		{&b.PastViews, 4}, {&b.Loads, 8},
 	} {

@@ -33,7 +33,7 @@ storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 eval: graph schema expr rel
-.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit
+.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare
 internal/errs: eval storage graph schema rel
 internal/limits: eval storage internal/errs
 internal/admit: eval schema expr rel internal/errs
@@ -42,6 +42,7 @@ internal/document: storage internal/errs internal/limits internal/snapshot
 internal/changelog: storage rel internal/errs internal/snapshot
 internal/query: eval storage graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot
 internal/commit: storage graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot
+internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
 door:

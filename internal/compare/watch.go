@@ -1,0 +1,160 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// WatchNamesMax bounds how many objects and subjects, together, a
+// [WatchPermissionRequest] may name.
+const WatchNamesMax = 1000
+
+// WatchPermissionRequest asks for the changes of a computed permission as they
+// happen. It must name objects or subjects, at most [WatchNamesMax].
+type WatchPermissionRequest struct {
+	PermissionSelector
+	// After is a token: changes after its revision are reported. "" selects the
+	// newest revision.
+	After snapshot.Token
+	// Context holds the conditions' request parameters.
+	Context expr.Values
+	// Bounds limit each check; see [eval.Bounds].
+	Bounds eval.Bounds
+}
+
+// PermissionUpdate holds what a permission gained and lost since the previous
+// update, or since After.
+type PermissionUpdate struct {
+	// Revision is the revision that the update leads to, Time its commit time.
+	Revision storage.Revision
+	Time     time.Time
+	// Token is the token of Revision. A watch with After set to it continues here.
+	Token snapshot.Token
+	// Changes are as in [DifferenceResult].
+	Changes []PermissionChange
+	// UnknownCount is as in [DifferenceResult].
+	UnknownCount int
+}
+
+// WatchPermission yields an update for each log entry that changes the permission
+// for one of the named objects or subjects, until ctx ends or the consumer stops.
+// If entries arrive faster than the consumer reads, one update covers several of
+// them. So a watch never falls behind, it holds no more than the view of its last
+// update, and no writer waits for it. The expiry of a tuple shows with the next
+// entry. If the watch fails, it yields the error last.
+func (c *Comparer) WatchPermission(ctx context.Context, r *WatchPermissionRequest) iter.Seq2[PermissionUpdate, error] {
+	return func(yield func(PermissionUpdate, error) bool) {
+		if err := c.watch(ctx, r, yield); err != nil {
+			yield(PermissionUpdate{}, errs.Wrap("watch permission", c.timeline.ID, err))
+		}
+	}
+}
+
+// watch runs one watch. It returns nil if the consumer stops.
+func (c *Comparer) watch(ctx context.Context, r *WatchPermissionRequest, yield func(PermissionUpdate, error) bool) error {
+	w, err := c.newWatch(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := c.hub.join(ctx); err != nil {
+		return err
+	}
+	defer c.hub.leave()
+	for {
+		latest, next := c.hub.current()
+		if latest.err != nil {
+			return latest.err
+		}
+		if latest.after.Head.Revision > w.seen.Head.Revision {
+			update, err := w.advance(ctx, latest)
+			if err != nil {
+				return err
+			}
+			if len(update.Changes)+update.UnknownCount > 0 && !yield(update, nil) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// permissionWatch is the state of one watch.
+type permissionWatch struct {
+	timeline *snapshot.Timeline
+	request  *WatchPermissionRequest
+	options  query.QueryOptions
+	seen     *snapshot.View // the view that the last update led to
+}
+
+// newWatch checks a request and finds the view that it starts from.
+func (c *Comparer) newWatch(ctx context.Context, r *WatchPermissionRequest) (*permissionWatch, error) {
+	names := len(r.Objects) + len(r.Subjects)
+	if names == 0 {
+		return nil, fmt.Errorf("%w: a permission watch must name objects or subjects", errs.ErrInvalidRequest)
+	}
+	if err := errs.CheckBound("WatchNamesMax", names, WatchNamesMax); err != nil {
+		return nil, err
+	}
+	if err := r.PermissionSelector.validate(); err != nil {
+		return nil, err
+	}
+	at := snapshot.Consistency{}
+	if r.After != "" {
+		at = snapshot.AtExactly(r.After)
+	}
+	start, err := c.timeline.At(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	w := &permissionWatch{c.timeline, r, query.QueryOptions{Context: r.Context, Bounds: r.Bounds}, start}
+	// This reports an invalid request now. Without it, the first entry would.
+	_, err = newComparison(ctx, c.timeline, &r.PermissionSelector, start, start, &w.options)
+	return w, err
+}
+
+// advance compares the view of the last update with the hub's newest view. The
+// returned update may be empty.
+func (w *permissionWatch) advance(ctx context.Context, latest *step) (u PermissionUpdate, err error) {
+	t, after := w.timeline, latest.after
+	if w.seen.Graph.Lineage() != after.Graph.Lineage() {
+		if w.seen, err = t.PastView(ctx, after, w.seen.Head.Revision); err != nil {
+			return u, err
+		}
+	}
+	c, err := newComparison(ctx, t, &w.request.PermissionSelector, w.seen, after, &w.options)
+	if err != nil {
+		return u, err
+	}
+	c.page.limit, c.page.checksLeft = math.MaxInt, t.Runtime.Bounds.DifferenceChecks
+	if w.seen.Head.Revision == latest.before.Head.Revision && !latest.incomplete && !c.schemaChanged {
+		err = c.findAffectedBy(latest.keys)
+	} else {
+		err = c.findAffected(ctx)
+	}
+	if err == nil {
+		err = c.compare(ctx)
+	}
+	if err != nil {
+		return u, err
+	}
+	if c.page.more {
+		return u, &errs.BoundError{Name: "DifferenceChecks", Max: int64(t.Runtime.Bounds.DifferenceChecks), Got: int64(c.page.checks)}
+	}
+	w.seen = after
+	return PermissionUpdate{after.Head.Revision, after.Head.Time.Time(), t.Token(after.Head), c.page.changes, c.page.unknown}, nil
+}
