@@ -31,8 +31,8 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// childEnv makes the test binary a server of one kind, to be measured from
-// outside.
+// childEnv makes the test binary a server of the given kind, which another
+// process measures.
 const childEnv = "OSTIARY_SERVER_CHILD"
 
 func TestMain(m *testing.M) {
@@ -43,10 +43,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// answer is what all of them send.
+// answer is the response body of all servers.
 var answer = []byte(`{"allowed":true,"resolution":""}`)
 
-// noop reads the body and writes the answer: what no HTTP server can do without.
+// noop reads the body and writes the answer, the least that any handler does.
 func noop(w http.ResponseWriter, r *http.Request) {
 	b, err := door.ReadBody(r)
 	if err != nil {
@@ -61,15 +61,15 @@ func noop(w http.ResponseWriter, r *http.Request) {
 
 var jsonType = []string{"application/json"}
 
-// noopDoor is noop as a door.
+// noopDoor returns a door whose only route is noop.
 func noopDoor() *door.Door {
 	return &door.Door{Name: "noop", Prefixes: []string{"/stores"}, Routes: []door.Route{
 		{Method: "POST", Pattern: "/stores/{id}/check", Name: "Check", Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) { noop(w, r) }},
 	}, Services: []door.Service{{Desc: &echoDesc, Impl: struct{}{}}}}
 }
 
-// child serves until its standard input ends. It prints its address, and for
-// each line that it reads its CPU time so far, in nanoseconds.
+// child serves until its standard input ends. It prints its address, and then for
+// each line of input its processor time so far, in nanoseconds.
 func child(kind string) {
 	defer bench.HoldHeap()() // all kinds alike, as ostiary serve has it
 	address := ""
@@ -130,7 +130,7 @@ func child(kind string) {
 	}
 }
 
-// bareDesc is the same method without the server room.
+// bareDesc is the Echo method for a grpc-go server without this package.
 var bareDesc = grpc.ServiceDesc{ServiceName: "test.Echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Echo",
 	Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		in := new(wrapperspb.StringValue)
@@ -140,14 +140,14 @@ var bareDesc = grpc.ServiceDesc{ServiceName: "test.Echo", HandlerType: (*any)(ni
 		return wrapperspb.String(in.Value), nil
 	}}}}
 
-// subject is a child being measured.
+// subject is a child process that is measured.
 type subject struct {
 	address string
 	in      io.WriteCloser
 	out     *bufio.Reader
-	ask     []func() error // one for each client
-	cpu     []float64      // µs a request, of each round
-	rate    []float64      // requests/s
+	send    []func() error // one per client
+	cpu     []float64      // µs per request, by round
+	rate    []float64      // requests per second, by round
 }
 
 func launch(b *testing.B, kind string) *subject {
@@ -155,22 +155,22 @@ func launch(b *testing.B, kind string) *subject {
 	s := launchChild(b, kind)
 	const clients = 8
 	for range clients {
-		var ask func() error
+		var send func() error
 		var err error
 		if strings.HasSuffix(kind, "grpc") {
-			ask, err = askGRPC(b, s.address)
+			send, err = newGRPCClient(b, s.address)
 		} else {
-			ask, err = askHTTP(b, s.address)
+			send, err = newHTTPClient(b, s.address)
 		}
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.ask = append(s.ask, ask)
+		s.send = append(s.send, send)
 	}
 	return s
 }
 
-// launchChild starts this binary as a server of one kind.
+// launchChild starts this binary as a server of the given kind.
 func launchChild(b testing.TB, kind string) *subject {
 	b.Helper()
 	exe, err := os.Executable()
@@ -204,6 +204,7 @@ func launchChild(b testing.TB, kind string) *subject {
 	return s
 }
 
+// used returns the processor time of the child so far.
 func (s *subject) used(b *testing.B) time.Duration {
 	if _, err := io.WriteString(s.in, "\n"); err != nil {
 		b.Fatal(err)
@@ -219,15 +220,15 @@ func (s *subject) used(b *testing.B) time.Duration {
 	return time.Duration(n)
 }
 
-// round asks n times by all clients.
+// round sends n requests from all clients together, and records the figures.
 func (s *subject) round(b *testing.B, n int) {
 	before, start := s.used(b), time.Now()
 	var wg sync.WaitGroup
-	each := n/len(s.ask) + 1
-	for _, ask := range s.ask {
+	each := n/len(s.send) + 1
+	for _, send := range s.send {
 		wg.Go(func() {
 			for range each {
-				if err := ask(); err != nil {
+				if err := send(); err != nil {
 					b.Error(err)
 					return
 				}
@@ -236,14 +237,14 @@ func (s *subject) round(b *testing.B, n int) {
 	}
 	wg.Wait()
 	took := time.Since(start)
-	total := float64(each * len(s.ask))
+	total := float64(each * len(s.send))
 	s.cpu = append(s.cpu, float64(s.used(b)-before)/total/1000)
 	s.rate = append(s.rate, total/took.Seconds())
 }
 
-// askHTTP is a client that costs little: it sends the same bytes and takes as
-// many as the first answer had.
-func askHTTP(b *testing.B, address string) (func() error, error) {
+// newHTTPClient returns a cheap client: it sends the same bytes each time, and
+// reads as many bytes as the first response had.
+func newHTTPClient(b *testing.B, address string) (func() error, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
@@ -275,7 +276,8 @@ func askHTTP(b *testing.B, address string) (func() error, error) {
 	}, nil
 }
 
-func askGRPC(b *testing.B, address string) (func() error, error) {
+// newGRPCClient returns a client of the Echo method.
+func newGRPCClient(b *testing.B, address string) (func() error, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
@@ -283,16 +285,16 @@ func askGRPC(b *testing.B, address string) (func() error, error) {
 	b.Cleanup(func() { conn.Close() })
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+secret)
 	in := wrapperspb.String(strings.Repeat("x", 120))
-	ask := func() error {
+	send := func() error {
 		var out wrapperspb.StringValue
 		return conn.Invoke(ctx, "/test.Echo/Echo", in, &out)
 	}
-	return ask, ask()
+	return send, send()
 }
 
-// BenchmarkServer compares a bare server that does nothing with a door that
-// does the same in the server room, metrics on, by pairs that take turns; the
-// CPU time is the server's own process's. Run it with -benchtime 300000x or so.
+// BenchmarkServer compares a bare server with a door that does the same work
+// behind this package, with metrics. The two run as processes of their own and
+// take turns. Run it with -benchtime 200000x.
 func BenchmarkServer(b *testing.B) {
 	const pairs = 7
 	for _, c := range []struct{ name, bare, ours string }{
@@ -331,8 +333,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// BenchmarkEntrance is the server room's share alone, without a network.
-func BenchmarkEntrance(b *testing.B) {
+// BenchmarkHandler measures the handler of this package without a network.
+func BenchmarkHandler(b *testing.B) {
 	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: []*door.Door{noopDoor()}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
@@ -360,7 +362,7 @@ func BenchmarkEntrance(b *testing.B) {
 	}
 }
 
-// discard is an answer that nobody reads.
+// discard is a response writer that drops what is written.
 type discard http.Header
 
 func (d discard) Header() http.Header         { return http.Header(d) }

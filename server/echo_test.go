@@ -24,8 +24,8 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// echoDoor is a small door with its own shapes: it says what it got, waits,
-// fails and streams.
+// echoDoor returns a small door with its own shape of errors. Its routes echo,
+// wait, panic and stream.
 func echoDoor() *door.Door {
 	d := &door.Door{Name: "echo", Prefixes: []string{"/echo"}}
 	d.Missing = func(w http.ResponseWriter, r *http.Request, methods []string) {
@@ -98,14 +98,14 @@ func echoBody(w http.ResponseWriter, r *http.Request, _ door.Params) {
 		return
 	}
 	if err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	defer b.Free()
 	w.Header().Set("Content-Type", "text/plain")
 	w.Write(b.Bytes)
 }
 
-// echoStream sends a line, and the rest when the stream ends.
+// echoStream sends one line, and another one when the stream ends.
 func echoStream(w http.ResponseWriter, r *http.Request, _ door.Params) {
 	io.Copy(io.Discard, r.Body)
 	io.WriteString(w, "begin\n")
@@ -154,7 +154,7 @@ func echoUnary(name string) grpc.MethodHandler {
 	}
 }
 
-// own reads and writes itself, and says that it did.
+// own is a message that decodes and encodes itself.
 type own struct {
 	*wrapperspb.StringValue
 	data []byte
@@ -177,7 +177,7 @@ func echoOwn(_ any, ctx context.Context, decode func(any) error, intercept grpc.
 	return intercept(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/test.Echo/Own"}, func(context.Context, any) (any, error) { return in, nil })
 }
 
-// logs takes what a server logs.
+// logs collects the log of a server.
 type logs struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -249,7 +249,7 @@ func keys(t testing.TB, list ...server.Key) *server.Keys {
 	return k
 }
 
-// ask sends a request and returns status, headers and body.
+// ask sends a request and returns the status, headers and body of the response.
 func (r *running) ask(t testing.TB, method, path, body string, headers ...string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+r.at["http"]+path, strings.NewReader(body))
@@ -271,7 +271,7 @@ func (r *running) ask(t testing.TB, method, path, body string, headers ...string
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// metric returns what /metrics says of the lines with a prefix.
+// metric returns the lines of /metrics with a prefix.
 func (r *running) metric(t testing.TB, prefix string) string {
 	t.Helper()
 	resp, err := http.Get("http://" + r.at["metrics"] + "/metrics")
@@ -292,8 +292,8 @@ func (r *running) metric(t testing.TB, prefix string) string {
 	return out.String()
 }
 
-// connect opens a connection to the HTTP port, which the test's end closes if
-// nobody did before.
+// connect opens a connection to the HTTP port. It is closed at the end of the
+// test.
 func (r *running) connect(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.at["http"])

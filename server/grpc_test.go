@@ -44,7 +44,7 @@ func TestRPC(t *testing.T) {
 	if l := r.logs.String(); strings.Count(l, `"msg":"panic"`) != 2 || strings.Contains(l, "secret content") {
 		t.Error(l)
 	}
-	// 1,000 bytes are a message of 997 and its three bytes of head.
+	// A string of 997 bytes is a message of 1,000 bytes.
 	if got, err := call("Echo", strings.Repeat("x", 997)); err != nil || len(got) != 997 {
 		t.Error(len(got), err)
 	}
@@ -52,10 +52,10 @@ func TestRPC(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := call("Own", "hello"); err != nil || got != "hello" {
-		t.Error("a message that reads itself:", got, err)
+		t.Error("a message that decodes itself:", got, err)
 	}
 	if _, err := call("Own", ""); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "nothing to read") {
-		t.Error("a message that cannot read itself:", err)
+		t.Error("a message that fails to decode itself:", err)
 	}
 	if _, err := call("None", ""); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
@@ -78,7 +78,7 @@ func TestRPC(t *testing.T) {
 		t.Error(got, err)
 	}
 	if _, err := server.New(server.Options{GRPC: "127.0.0.1:0", Doors: []*door.Door{echoDoor(), {Name: "twin", Services: echoDoor().Services}}}); err == nil {
-		t.Error("two doors with one service are taken")
+		t.Error("two doors with one service are accepted")
 	}
 	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="client_error",route="Echo.Panic",transport="grpc"}`); !strings.HasSuffix(got, " 1\n") {
 		t.Errorf("%q", got)
@@ -122,8 +122,8 @@ func streams(t testing.TB, r *running, n, conns int) (all []grpc.ClientStream) {
 	return all
 }
 
-// TestTenThousandStreams: they are open at once, the server still answers, and
-// its stop ends each of them in order.
+// TestTenThousandStreams checks that the server answers requests while 10,000
+// streams are open, and that its stop ends each of them without an error.
 func TestTenThousandStreams(t *testing.T) {
 	r := start(t, server.Options{StreamsMax: 10_000, StopTimeout: 50 * time.Second})
 	all := streams(t, r, 10_000, 4)
@@ -159,8 +159,8 @@ func TestTenThousandStreams(t *testing.T) {
 	}
 }
 
-// TestPublicStreams: callers without a key may watch health, a tenth as many as
-// there are streams, and take none of the places of those with one.
+// TestPublicStreams checks the bound of health watches by callers without a key: a
+// tenth of StreamsMax, in addition to the streams of callers with a key.
 func TestPublicStreams(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{StreamsMax: 20, Keys: keys(t, server.Key{Secret: "k"})})

@@ -18,9 +18,9 @@ import (
 
 const secret = "s3cret-key-0123456789"
 
-// TestGuard: without a key, with a wrong one and with odd headers every route
-// and method that is not public is refused, in the door's shape; with a key it
-// is answered. (cmd/ostiary walks the routes of all real doors.)
+// TestGuard checks that every route and method that is not public is refused, in
+// the door's shape, without a key, with a wrong one, and with malformed headers.
+// (cmd/ostiary has a test of the routes of all real doors.)
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{Keys: keys(t, server.Key{Name: "ops", Secret: secret}, server.Key{Secret: "other"}), RequestTimeout: 1})
@@ -67,7 +67,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// services lists the methods that this server's gRPC port has.
+// services lists the methods of the test server's gRPC port.
 func (r *running) services() []string {
 	return []string{"/test.Echo/Echo", "/test.Echo/Open", "/test.Echo/Wait", "/test.Echo/Panic", "/test.Echo/Stream",
 		"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List",
@@ -109,7 +109,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ks.Replace(nil); err == nil {
-		t.Error("no keys are taken")
+		t.Error("no keys are accepted")
 	}
 	for key, want := range map[string]int{secret: 401, "second": 200} {
 		if status, _, _ := r.ask(t, "GET", "/echo/caller", "", "Authorization", "Bearer "+key); status != want {
@@ -118,7 +118,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzParseKeys: nothing of the file is in an error.
+// FuzzParseKeys checks that parsed keys can be written and parsed again.
 func FuzzParseKeys(f *testing.F) {
 	f.Add("# c\nk\nn k\n")
 	f.Add("a b c")
@@ -138,7 +138,7 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// TestExposed: unset never means open to all.
+// TestExposed checks that a missing setting never opens a port to other machines.
 func TestExposed(t *testing.T) {
 	t.Parallel()
 	doors := []*door.Door{echoDoor()}

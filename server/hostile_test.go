@@ -15,14 +15,14 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// raw sends bytes and returns the status of each answer until the connection
-// ends or says nothing more.
+// raw sends bytes and returns the status and body of each response until the
+// connection ends.
 func (r *running) raw(t testing.TB, text string) (got []string) {
 	t.Helper()
 	conn := r.connect(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
-		return nil // it did not want to hear all of it
+		return nil // the server closed the connection early
 	}
 	conn.(*net.TCPConn).CloseWrite()
 	in := bufio.NewReader(conn)
@@ -39,8 +39,8 @@ func (r *running) raw(t testing.TB, text string) (got []string) {
 	}
 }
 
-// TestHostileHTTP: what no client sends has one reading, and it is a refusal;
-// no form of a target goes around the guard.
+// TestHostileHTTP checks that malformed requests are refused, and that no form of
+// the request target avoids authentication.
 func TestHostileHTTP(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
@@ -53,7 +53,7 @@ func TestHostileHTTP(t *testing.T) {
 		{"GET /echo/open/../caller HTTP/1.1" + tail, "400"},
 		{"GET http://x/echo/open/../caller HTTP/1.1" + tail, "400"},
 		{"GET http://x//echo/caller HTTP/1.1" + tail, "400"},
-		{"GET /echo/%63aller HTTP/1.1" + tail, "404"}, // one spelling: escapes are of parameters
+		{"GET /echo/%63aller HTTP/1.1" + tail, "404"}, // only parameters may be escaped, not fixed segments
 		{"GET /echo/caller%00 HTTP/1.1" + tail, "400"},
 		{"GET /echo\\caller HTTP/1.1" + tail, "400"},
 		{"GET /echo/caller; HTTP/1.1" + tail, "404"},
@@ -70,7 +70,7 @@ func TestHostileHTTP(t *testing.T) {
 		{"GET /echo/caller HTTP/1.1\r\n\r\n", "400"},
 		{"GET /echo/caller HTTP/1.1\r\nHost: localhost\r\nHost: y\r\n\r\n", "400"},
 		{"GET /echo/caller\r\n", ""},
-		// Two lengths, or a length and chunks: one of two readers would be wrong.
+		// Two lengths, or a length and chunks, could be read in two ways.
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"},
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: -1\r\n\r\nab", "400"},
 		{"POST /echo HTTP/1.1" + auth + "Content-Length: 99999999999999999999\r\n\r\nab", "400"},
@@ -92,7 +92,8 @@ func TestHostileHTTP(t *testing.T) {
 			t.Errorf("%.60q: %q, want %s", c.text, got, c.want)
 		}
 	}
-	// A length and chunks: the chunks count, the rest is no second request.
+	// With a length and chunks, the chunks count. The rest must not be read as a
+	// second request.
 	got := r.raw(t, "POST /echo HTTP/1.1"+auth+"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET /echo/open HTTP/1.1"+tail)
 	for _, g := range got {
 		if strings.Contains(g, "open to all") && !strings.HasPrefix(got[0], "200 ab") {
@@ -104,8 +105,8 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a stream to a client that does not read ends by the bound of
-// a write, and its work with it.
+// TestSlowReader checks that a stream to a client that does not read ends after
+// TransferTime.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{TransferTime: 50 * time.Millisecond})
@@ -120,9 +121,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestTenThousandConnections: each a stream over HTTP of its own, to a server
-// in another process. It needs 10,000 file descriptors twice; OSTIARY_STREAMS=1
-// runs it.
+// TestTenThousandConnections opens 10,000 connections with one HTTP stream each
+// to a server in another process. It needs 10,000 file descriptors in both
+// processes and runs only with OSTIARY_STREAMS=1.
 func TestTenThousandConnections(t *testing.T) {
 	if os.Getenv("OSTIARY_STREAMS") == "" {
 		t.Skip("OSTIARY_STREAMS=1 runs it")
@@ -147,7 +148,7 @@ func TestTenThousandConnections(t *testing.T) {
 	wg.Wait()
 	for i, conn := range conns {
 		if conn == nil {
-			t.Fatal("not all are there")
+			t.Fatal("a connection could not be opened")
 		}
 		conn.SetReadDeadline(time.Now().Add(time.Minute))
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -169,9 +170,9 @@ func TestTenThousandConnections(t *testing.T) {
 	}
 }
 
-// TestForeignPages: where being on this machine is all that is asked for, a
-// page of another site in a browser on it is not let in; with keys the page
-// would need one, and who wants anonymous callers gets them.
+// TestForeignPages checks that a server without keys refuses web pages of other
+// sites that run in a browser on this machine. A server with keys, or with
+// Anonymous, accepts them.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	open := start(t, server.Options{})
@@ -186,14 +187,14 @@ func TestForeignPages(t *testing.T) {
 	}{
 		{"another site", open, "https://evil.example", 403},
 		{"a sandboxed page", open, "null", 403},
-		{"a name that looks like it", open, "http://localhost.evil.example", 403},
-		{"a user's name", open, "http://localhost@evil.example", 403},
+		{"a name that resembles localhost", open, "http://localhost.evil.example", 403},
+		{"localhost as user name", open, "http://localhost@evil.example", 403},
 		{"not an origin", open, "http://[", 403},
 		{"a page of this machine", open, "http://localhost:3000", 200},
 		{"by address", open, "http://[::1]:3000", 200},
 		{"allowed", listed, "https://app.example", 200},
 		{"not allowed", listed, "https://evil.example", 403},
-		{"anonymous is meant", anonymous, "https://evil.example", 200},
+		{"anonymous callers allowed", anonymous, "https://evil.example", 200},
 		{"with keys", keyed, "https://evil.example", 200},
 	} {
 		if status, _, body := c.r.ask(t, "GET", "/echo/caller", "", "Origin", c.origin, "Authorization", "Bearer k"); status != c.want {
@@ -205,9 +206,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// TestForeignNames: a page whose own name was made to lead to this machine
-// sends no Origin when it reads, but its name. Only names that are this
-// machine's alone are answered where nothing else is asked for.
+// TestForeignNames checks that a server without keys refuses a Host that is not a
+// name of this machine alone (DNS rebinding).
 func TestForeignNames(t *testing.T) {
 	t.Parallel()
 	open := start(t, server.Options{})

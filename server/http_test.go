@@ -14,9 +14,10 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// TestMount: the longest prefix of whole segments wins, nobody's path is a 404
-// that tells what is there, and a door alone has every path.
-func TestMount(t *testing.T) {
+// TestRouting checks that the longest prefix of whole segments wins, that a path
+// of no door is a 404 that lists the prefixes, and that a door on its own port
+// serves every path.
+func TestRouting(t *testing.T) {
 	t.Parallel()
 	say := func(name string, prefixes ...string) *door.Door {
 		d := &door.Door{Name: name, Prefixes: prefixes}
@@ -75,12 +76,12 @@ func TestMount(t *testing.T) {
 		{{Name: "a", Prefixes: []string{"/x"}, Routes: []door.Route{{Method: "GET", Pattern: "/xy", Serve: func(http.ResponseWriter, *http.Request, door.Params) {}}}}},
 	} {
 		if _, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: bad}); err == nil {
-			t.Errorf("%s %v is taken", bad[0].Name, bad[0].Prefixes)
+			t.Errorf("%s %v is accepted", bad[0].Name, bad[0].Prefixes)
 		}
 	}
 }
 
-// TestBounds: each bound at its value and one above, in the door's shape.
+// TestBounds checks each bound at its value and one above.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{BodyBytes: 2000, RequestTimeout: 20 * time.Millisecond, HeaderBytes: 4096})
@@ -94,7 +95,7 @@ func TestBounds(t *testing.T) {
 		if c.ok != (status == 200 && got == body) || !c.ok && (status != 413 || !strings.HasPrefix(got, "echo: the request is too large: the bound BodyBytes")) {
 			t.Errorf("%s %d: %d %q", c.path, c.bytes, status, got)
 		}
-		// The same without a length, in chunks.
+		// The same body in chunks, without a length.
 		resp, err := http.Post("http://"+r.at["http"]+c.path, "text/plain", io.MultiReader(strings.NewReader(body[:100]), strings.NewReader(body[100:])))
 		if err != nil {
 			t.Fatal(err)
@@ -111,12 +112,12 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	if status, _, _ := r.ask(t, "GET", "/echo/open", "", "X-Long", strings.Repeat("x", 20_000)); status != 431 {
-		t.Error("headers beyond their bound:", status)
+		t.Error("status for headers beyond their bound:", status)
 	}
 }
 
-// TestTooMany: RequestsMax requests and StreamsMax streams get in, one more is
-// refused, and gets in when one has left.
+// TestTooMany checks that RequestsMax requests and StreamsMax streams may be in
+// flight, and that one more is refused.
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{RequestsMax: 2, StreamsMax: 2, RequestTimeout: -1})
@@ -152,20 +153,21 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// wait waits for something that will be so.
-func wait(t testing.TB, so func() bool) {
+// wait waits until condition is true.
+func wait(t testing.TB, condition func() bool) {
 	t.Helper()
 	for range 1000 {
-		if so() {
+		if condition() {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatal("it never was so")
+	t.Fatal("the condition did not become true")
 }
 
-// TestPanic: the caller gets the door's refusal, the log one line with the
-// stack and nothing of the request; an answer that had begun is cut off.
+// TestPanic checks that a panic is answered with the door's refusal and logged
+// once, without content of the request, and that a response that has already
+// begun is cut off.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{})
@@ -183,7 +185,7 @@ func TestPanic(t *testing.T) {
 		resp.Body.Close()
 	}
 	if err == nil {
-		t.Error("half an answer looks like a whole one")
+		t.Error("a response that was cut off looks complete")
 	}
 	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 {
 		t.Error(status)
@@ -193,8 +195,9 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestVanished: a client that goes away ends its request's context.
-func TestVanished(t *testing.T) {
+// TestDisconnect checks that the context of a request ends when its client
+// disconnects.
+func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{RequestTimeout: -1})
 	for _, path := range []string{"/echo/wait/poll", "/echo/wait/wait", "/echo/stream"} {
@@ -209,8 +212,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestSlow: headers and bodies that come too slowly end the connection; a
-// stream outlives the read bound.
+// TestSlow checks that slow headers and slow bodies end the connection, and that a
+// stream may last longer than these bounds.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{HeaderTimeout: 50 * time.Millisecond, TransferTime: 50 * time.Millisecond, StopTimeout: time.Second})
@@ -241,8 +244,8 @@ func TestSlow(t *testing.T) {
 		}()
 		select {
 		case <-ended:
-			t.Errorf("%s: the stream ended by itself", method)
-		case <-time.After(300 * time.Millisecond): // thrice the bound that must not end it
+			t.Errorf("%s: the stream ended early", method)
+		case <-time.After(300 * time.Millisecond): // several times the bounds, which must not end it
 		}
 		resp.Body.Close()
 	}
@@ -287,7 +290,7 @@ func TestCORS(t *testing.T) {
 	}
 	for _, bad := range []string{"app.example", "https://app.example/", "https://"} {
 		if _, err := server.New(server.Options{CORS: []string{bad}}); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 	any := start(t, server.Options{CORS: []string{"*"}})

@@ -21,8 +21,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// FuzzCanonical: a canonical path, decoded, is the path that path.Clean makes
-// of it, and has as many segments before decoding as after.
+// FuzzCanonical checks that path.Clean does not change a decoded canonical path,
+// and that decoding does not change its number of segments.
 func FuzzCanonical(f *testing.F) {
 	for _, p := range []string{"/", "/a/b%20c", "/%2e%2e/x", "/a/../b", "/a%2fb/"} {
 		f.Add(p)

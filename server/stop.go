@@ -86,8 +86,8 @@ func (s *Server) stop() error {
 }
 
 // drain waits until all HTTP connections are closed, at most for
-// Options.DrainTime. It does not wait for gRPC connections: a graceful stop of
-// grpc-go tells its clients which calls they can repeat elsewhere.
+// Options.DrainTime. It does not wait for gRPC connections, because the protocol
+// informs their clients about the stop and about calls that were not started.
 func (s *Server) drain() {
 	if s.opts.DrainTime < 0 {
 		return

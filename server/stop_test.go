@@ -31,15 +31,15 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// TestStopLosesNothing: clients that ask without a pause, over HTTP and gRPC,
-// get an answer to everything that they sent, up to the one that tells them to
-// go; then the ports are closed.
+// TestStopLosesNothing checks that clients that send requests without a pause,
+// over HTTP and gRPC, get a response to each of them, up to the one that asks
+// them to close the connection, and that the ports are closed afterwards.
 func TestStopLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{DrainTime: 10 * time.Second})
 	var begun sync.WaitGroup
 	var clients sync.WaitGroup
-	var answered, told atomic.Int64
+	var answered, closing atomic.Int64
 	for range 8 {
 		begun.Add(1)
 		clients.Go(func() {
@@ -69,7 +69,7 @@ func TestStopLosesNothing(t *testing.T) {
 				answered.Add(1)
 				once()
 				if resp.Close {
-					told.Add(1)
+					closing.Add(1)
 					return
 				}
 			}
@@ -83,7 +83,7 @@ func TestStopLosesNothing(t *testing.T) {
 			var out wrapperspb.StringValue
 			err := rpc.Invoke(context.Background(), "/test.Echo/Echo", wrapperspb.String("hello"), &out)
 			if err != nil && strings.Contains(err.Error(), "connect") {
-				return // the port is closed: nothing was taken
+				return // the port is closed, so the call was not started
 			}
 			if err != nil || out.Value != "hello" {
 				t.Error("lost:", err)
@@ -97,8 +97,8 @@ func TestStopLosesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	clients.Wait()
-	if told.Load() != 8 || answered.Load() < 8 {
-		t.Errorf("%d answers, %d clients were told", answered.Load(), told.Load())
+	if closing.Load() != 8 || answered.Load() < 8 {
+		t.Errorf("%d responses, %d of them with Connection: close", answered.Load(), closing.Load())
 	}
 	if c, err := net.Dial("tcp", r.at["http"]); err == nil {
 		c.Close()
@@ -138,7 +138,8 @@ func TestStopWithNewConnections(t *testing.T) {
 	}
 }
 
-// TestStopBound: what does not end within StopTimeout is cut off, and said.
+// TestStopBound checks that a request that lasts longer than StopTimeout is cut
+// off, and that Stop returns ErrStopped.
 func TestStopBound(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{RequestTimeout: -1, StopTimeout: 50 * time.Millisecond})
@@ -156,11 +157,11 @@ func TestStopBound(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-done; err == nil {
-		t.Error("a cut answer looks whole")
+		t.Error("a response that was cut off looks complete")
 	}
 }
 
-// TestProbe: when the process can no longer do its work, health says so and the
+// TestProbe checks that health reports NOT_SERVING when Probe fails, and that the
 // server ends with the reason.
 func TestProbe(t *testing.T) {
 	t.Parallel()
@@ -172,7 +173,7 @@ func TestProbe(t *testing.T) {
 		}
 		return nil
 	}})
-	held := r.connect(t) // keeps the server draining, so that it can be asked
+	held := r.connect(t) // keeps the server draining, so that it still answers
 	failed.Store(true)
 	wait(t, func() bool {
 		status, _, body := r.ask(t, "GET", "/healthz", "")
@@ -184,7 +185,7 @@ func TestProbe(t *testing.T) {
 		return err == nil && got.Status == healthpb.HealthCheckResponse_NOT_SERVING
 	})
 	if !strings.Contains(r.metric(t, "ostiary_serving"), " 0") {
-		t.Error("metrics say that it serves")
+		t.Error("ostiary_serving is not 0")
 	}
 	held.Close()
 	http.DefaultClient.CloseIdleConnections()
@@ -205,7 +206,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// certify writes a certificate for localhost.
+// certify writes a certificate for localhost, and its key.
 func certify(t testing.TB, dir, name string, serial int64) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -231,8 +232,8 @@ func certify(t testing.TB, dir, name string, serial int64) (cert, key string) {
 	return cert, key
 }
 
-// TestTLS: both ports speak TLS 1.2 and later, HTTP/2 too, not less and not
-// plain; a new certificate is taken while the server runs.
+// TestTLS checks that both ports need TLS 1.2 or later, that HTTP/2 works, and
+// that a new certificate is used while the server runs.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -262,13 +263,13 @@ func TestTLS(t *testing.T) {
 		old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 		if conn, err := tls.Dial("tcp", r.at[port], old); err == nil {
 			conn.Close()
-			t.Errorf("%s takes TLS 1.1", port)
+			t.Errorf("%s accepts TLS 1.1", port)
 		}
 	}
 	if resp, err := http.Get("http://" + r.at["http"] + "/echo/open"); err == nil {
 		resp.Body.Close()
 		if resp.StatusCode != 400 {
-			t.Error("the port answers in plain text:", resp.StatusCode)
+			t.Error("status over plain text:", resp.StatusCode)
 		}
 	}
 	h2only := config.Clone()
@@ -282,7 +283,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Reload(); err == nil {
-		t.Error("a broken certificate is taken")
+		t.Error("a broken certificate is accepted")
 	}
 	certify(t, dir, "a", 2)
 	if err := c.Reload(); err != nil {
@@ -294,6 +295,6 @@ func TestTLS(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 {
-		t.Error("the old certificate is still there")
+		t.Error("the old certificate is still in use")
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// TestLongUpload: a stream's body may take longer than any one part of it may.
+// TestLongUpload checks that the body of a stream may take longer than
+// TransferTime, which bounds only each part of it.
 func TestLongUpload(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{HeaderTimeout: 100 * time.Millisecond, TransferTime: time.Second})
