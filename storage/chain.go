@@ -5,23 +5,26 @@ import (
 	"fmt"
 )
 
-// Sealed is an entry's canonical bytes and their hash.
+// Sealed is the canonical form of an [Entry].
 type Sealed struct {
-	Bytes []byte
-	Hash  Hash
+	Bytes []byte // the canonical bytes, see [AppendEntry]
+	Hash  Hash   // their SHA-256
 }
 
-// Chain returns the head after entries, checking that they follow `after` and
-// each other: revisions without gap, Previous the hash before, Time never
-// lower, one incarnation (else ErrEntry), every change of a known kind (else
-// ErrFormat), and the bounds of the format (else ErrTooLarge).
+// Chain checks that entries follow the head after and each other, and returns
+// the head after the last entry. It fails with
+//   - [ErrEntry] if a revision is not one more than its predecessor's, Previous is
+//     not the hash of the predecessor, Time is lower than the predecessor's, or
+//     the incarnations differ;
+//   - [ErrFormat] if a change or a filter is of an unknown kind;
+//   - [ErrTooLarge] if an entry exceeds a limit of the format.
 func Chain(after Head, entries []Entry) (Head, error) {
 	head, _, err := Seal(after, entries)
 	return head, err
 }
 
-// Seal is Chain that also returns each entry's canonical bytes and hash, for a
-// driver that keeps them.
+// Seal is like [Chain]. It also returns the canonical bytes and the hash of each
+// entry, for a driver that stores them.
 func Seal(after Head, entries []Entry) (Head, []Sealed, error) {
 	sealed := make([]Sealed, len(entries))
 	head := after
@@ -40,11 +43,11 @@ func Seal(after Head, entries []Entry) (Head, []Sealed, error) {
 	return head, sealed, nil
 }
 
-// Sealing checks entries as Seal does, whose canonical bytes and hashes the
-// caller has already: it believes these.
-func Sealing(after Head, entries []Entry, sealed []Sealed) (Head, error) {
+// ChainSealed is like [Chain] for entries that are sealed already. It does not
+// check that sealed is what [Seal] returns for the entries.
+func ChainSealed(after Head, entries []Entry, sealed []Sealed) (Head, error) {
 	if len(sealed) != len(entries) {
-		return Head{}, fmt.Errorf("%w: %d of %d entries are sealed", ErrEntry, len(sealed), len(entries))
+		return Head{}, fmt.Errorf("%w: %d canonical forms for %d entries", ErrEntry, len(sealed), len(entries))
 	}
 	head := after
 	for i := range entries {
@@ -60,8 +63,8 @@ func Sealing(after Head, entries []Entry, sealed []Sealed) (Head, error) {
 	return head, nil
 }
 
-// secretBytes counts the ciphertexts, which the canonical bytes leave out but
-// the bound of an entry includes.
+// secretBytes returns the length of the ciphertexts in e. The canonical bytes do
+// not contain them, but EntryBytesMax includes them.
 func secretBytes(e *Entry) int {
 	n := 0
 	for i := range e.Changes {
@@ -72,8 +75,8 @@ func secretBytes(e *Entry) int {
 	return n
 }
 
-// sizeGuess is near an entry's size where its changes are alike, which a bulk
-// load's are.
+// sizeGuess estimates the length of the canonical bytes of e. It assumes that all
+// changes are about as long as the first, as in a bulk load.
 func sizeGuess(e *Entry) int {
 	n := entryHeaderBytes + 8
 	if len(e.Changes) > 0 {
@@ -83,28 +86,30 @@ func sizeGuess(e *Entry) int {
 	return min(n, EntryBytesMax)
 }
 
+// follows checks that e follows head, and that it has the incarnation of first.
 func follows(head Head, first, e *Entry) error {
 	switch {
 	case e.Revision != head.Revision+1:
-		return fmt.Errorf("%w: revision %d after %d", ErrEntry, e.Revision, head.Revision)
+		return fmt.Errorf("%w: revision %d follows revision %d", ErrEntry, e.Revision, head.Revision)
 	case e.Previous != head.Hash:
-		return fmt.Errorf("%w: revision %d names another predecessor", ErrEntry, e.Revision)
+		return fmt.Errorf("%w: revision %d has the hash of another predecessor", ErrEntry, e.Revision)
 	case e.Time < head.Time:
-		return fmt.Errorf("%w: the time of revision %d is before that of its predecessor", ErrEntry, e.Revision)
+		return fmt.Errorf("%w: the time of revision %d is earlier than its predecessor's", ErrEntry, e.Revision)
 	case e.Incarnation != first.Incarnation:
-		return fmt.Errorf("%w: revision %d is of another incarnation", ErrEntry, e.Revision)
+		return fmt.Errorf("%w: revision %d has another incarnation", ErrEntry, e.Revision)
 	case len(e.Changes) > ChangesMax:
 		return tooLarge("ChangesMax", ChangesMax, len(e.Changes))
 	}
 	return validChanges(e)
 }
 
+// validChanges checks the kinds of the changes and of their filters.
 func validChanges(e *Entry) error {
 	filters := 0
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		if c.Kind < TupleAdd || c.Kind > RemoveByFilter {
-			return fmt.Errorf("%w: kind of change %d", ErrFormat, c.Kind)
+			return fmt.Errorf("%w: change of kind %d", ErrFormat, c.Kind)
 		}
 		if c.Kind != RemoveByFilter {
 			continue
@@ -116,7 +121,7 @@ func validChanges(e *Entry) error {
 			return fmt.Errorf("%w: filter target %d", ErrFormat, t)
 		}
 		if c.Filter.Target == FilterDocuments && c.Filter.DocumentKind == "" {
-			return fmt.Errorf("%w: a filter of documents names no kind", ErrEntry)
+			return fmt.Errorf("%w: a filter of documents must have a kind", ErrEntry)
 		}
 	}
 	return nil

@@ -21,28 +21,28 @@ func TestChain(t *testing.T) {
 	}
 	last := entries[len(entries)-1]
 	if head != (storage.Head{Revision: last.Revision, Hash: last.Hash(), Time: last.Time}) {
-		t.Fatalf("the head is %v", head)
+		t.Fatalf("Chain returns head %v, want that of entry %d", head, last.Revision)
 	}
 	if h, err := storage.Chain(head, nil); err != nil || h != head {
-		t.Errorf("no entries: %v, %v", h, err)
+		t.Errorf("without entries Chain returns %v, %v; want the head itself", h, err)
 	}
 	for what, spoil := range map[string]func(e []storage.Entry){
-		"a gap":               func(e []storage.Entry) { e[3].Revision++ },
-		"a swap":              func(e []storage.Entry) { e[3], e[4] = e[4], e[3] },
-		"another predecessor": func(e []storage.Entry) { e[3].Previous[0]++ },
-		"a changed entry":     func(e []storage.Entry) { e[3].Sequence++ },
-		"an earlier time":     func(e []storage.Entry) { e[len(e)-1].Time -= 2 },
-		"another incarnation": func(e []storage.Entry) { e[len(e)-1].Incarnation[0]++ },
-		"a wrong beginning":   func(e []storage.Entry) { e[0].Previous[0]++ },
+		"a gap":                            func(e []storage.Entry) { e[3].Revision++ },
+		"a swap":                           func(e []storage.Entry) { e[3], e[4] = e[4], e[3] },
+		"another predecessor":              func(e []storage.Entry) { e[3].Previous[0]++ },
+		"a changed entry":                  func(e []storage.Entry) { e[3].Sequence++ },
+		"an earlier time":                  func(e []storage.Entry) { e[len(e)-1].Time -= 2 },
+		"another incarnation":              func(e []storage.Entry) { e[len(e)-1].Incarnation[0]++ },
+		"a first entry with a predecessor": func(e []storage.Entry) { e[0].Previous[0]++ },
 	} {
 		bad := sample()
 		spoil(bad)
 		if _, err := storage.Chain(storage.Head{}, bad); !errors.Is(err, storage.ErrEntry) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want ErrEntry", what, err)
 		}
 	}
 	if _, err := storage.Chain(storage.Head{}, entries[1:]); !errors.Is(err, storage.ErrEntry) {
-		t.Errorf("a missing beginning: %v", err)
+		t.Errorf("a missing first entry: error %v, want ErrEntry", err)
 	}
 }
 
@@ -67,15 +67,15 @@ func TestChainBounds(t *testing.T) {
 	}
 	empty := storage.Entry{Revision: 1, Changes: []storage.Change{{Kind: storage.SecretPut}}}
 	room := storage.EntryBytesMax - len(storage.AppendEntry(nil, &empty))
-	for bound, c := range map[string]struct{ fits, over []storage.Change }{
+	for bound, c := range map[string]struct{ allowed, tooMany []storage.Change }{
 		"ChangesMax":    {removes(storage.ChangesMax), removes(storage.ChangesMax + 1)},
 		"FiltersMax":    {filters(storage.FiltersMax), filters(storage.FiltersMax + 1)},
 		"EntryBytesMax": {body(room), body(room + 1)},
 	} {
-		if _, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.fits}}); err != nil {
+		if _, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.allowed}}); err != nil {
 			t.Errorf("at %s: %v", bound, err)
 		}
-		_, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.over}})
+		_, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.tooMany}})
 		if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), bound) {
 			t.Errorf("above %s: %v", bound, err)
 		}
@@ -87,16 +87,16 @@ func TestParseStoreID(t *testing.T) {
 	id := storage.StoreID{0: 1, 15: 255}
 	back, err := storage.ParseStoreID(id.String())
 	if err != nil || back != id {
-		t.Errorf("%s reads as %v, %v", id, back, err)
+		t.Errorf("ParseStoreID(%s) = %v, %v", id, back, err)
 	}
 	for _, s := range []string{"", "x", strings.ToLower(id.String()), id.String() + "0", id.String()[1:], "8" + id.String()[1:], "\x00" + id.String()[1:]} {
 		if _, err := storage.ParseStoreID(s); !errors.Is(err, storage.ErrNoStore) {
-			t.Errorf("%q: %v", s, err)
+			t.Errorf("ParseStoreID(%q): error %v, want ErrNoStore", s, err)
 		}
 	}
 }
 
-// How long does an entry of 10,000 tuples take to seal, and to read?
+// BenchmarkEntry measures sealing and decoding an entry of 10,000 tuples.
 func BenchmarkEntry(b *testing.B) {
 	e := storage.Entry{Revision: 1}
 	for i := range 10_000 {

@@ -9,25 +9,26 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// entryVersion is the first byte of an entry's canonical bytes. Another layout
-// gets another number; the number is part of what is hashed.
+// entryVersion is the first byte of the canonical bytes of an entry. A different
+// layout must have a different number. The hash covers the number.
 const entryVersion = 1
 
-// entryHeaderBytes is the size of what stands before an entry's changes:
+// entryHeaderBytes is the length of the fields before the number of changes:
 // version, incarnation, revision, previous hash, writer, sequence and time.
 const entryHeaderBytes = 1 + 16 + 8 + 32 + 16 + 8 + 8
 
-// stringBytesMax bounds a string inside an entry; it is what the entry's own
-// bound leaves.
+// stringBytesMax is the maximum length of a string in an entry. The limit of the
+// entry is stricter.
 const stringBytesMax = EntryBytesMax
 
-// changesSampled is how many changes of an entry tell how long the others are.
+// changesSampled is the number of changes after which AppendEntry estimates the
+// length of the remaining changes.
 const changesSampled = 64
 
-// AppendEntry appends the canonical bytes of e to dst: every field that e's
-// kinds of changes name, in a fixed order, integers big endian, strings and
-// counts behind a minimal uvarint. Equal entries have equal bytes, different
-// ones different bytes. It checks no bound; Chain does.
+// AppendEntry appends the canonical bytes of e to dst. They contain the fields
+// that the kinds of the changes use, in the order that docs/format.md describes.
+// Equal entries have equal bytes, and different entries have different bytes.
+// AppendEntry does not check limits; [Chain] does.
 func AppendEntry(dst []byte, e *Entry) []byte {
 	dst = append(dst, entryVersion)
 	dst = append(dst, e.Incarnation[:]...)
@@ -39,7 +40,7 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.Changes)))
 	from := len(dst)
 	for i := range e.Changes {
-		if i == changesSampled { // the others are about as long: room for all of them, once
+		if i == changesSampled { // assume the same average length, and allocate once
 			dst = slices.Grow(dst, min((len(dst)-from)/changesSampled*(len(e.Changes)-i)*9/8, EntryBytesMax))
 		}
 		dst = appendChange(dst, &e.Changes[i])
@@ -79,8 +80,9 @@ func appendChange(dst []byte, c *Change) []byte {
 	return dst
 }
 
-// secretDigest is what stands for a secret's ciphertext in the log: the chain
-// must hold after the ciphertext is gone.
+// secretDigest returns the hash of a secret's ciphertext. The log contains the
+// hash instead of the ciphertext, so that its own hashes stay valid after the
+// ciphertext is deleted.
 func secretDigest(d *Document) Hash {
 	if len(d.Body) == 0 && d.Digest != (Hash{}) {
 		return d.Digest
@@ -113,8 +115,8 @@ func appendDocumentHead(dst []byte, d *Document) []byte {
 	return dst
 }
 
-// appendFilter writes only what the target reads, so that a field that has no
-// meaning cannot make two equal filters differ.
+// appendFilter appends only the fields that the target uses, so that unused
+// fields do not change the bytes.
 func appendFilter(dst []byte, f *Filter) []byte {
 	dst = append(dst, byte(f.Target))
 	switch f.Target {
@@ -146,22 +148,23 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// Hash returns SHA-256 over the canonical bytes of e.
+// Hash returns the SHA-256 of the canonical bytes of e.
 func (e *Entry) Hash() Hash { return sha256.Sum256(AppendEntry(nil, e)) }
 
-// DecodeEntry reads what AppendEntry wrote. The entry's strings share one copy
-// of b. An unknown version, kind or filter target is ErrFormat; anything else
-// that AppendEntry cannot have written is ErrDamaged; more than EntryBytesMax
-// or ChangesMax is ErrTooLarge.
+// DecodeEntry reads canonical bytes, as [AppendEntry] writes them. The strings of
+// the entry share one copy of b. DecodeEntry fails with
+//   - [ErrFormat] if the version, a kind of change or a filter target is unknown;
+//   - [ErrTooLarge] if b exceeds EntryBytesMax or ChangesMax;
+//   - [ErrDamaged] if b cannot be the result of AppendEntry for another reason.
 func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) > EntryBytesMax {
 		return Entry{}, tooLarge("EntryBytesMax", EntryBytesMax, len(b))
 	}
 	if len(b) < entryHeaderBytes {
-		return Entry{}, fmt.Errorf("%w: entry of %d bytes", ErrDamaged, len(b))
+		return Entry{}, fmt.Errorf("%w: an entry has %d bytes, expected at least %d", ErrDamaged, len(b), entryHeaderBytes)
 	}
 	if b[0] != entryVersion {
-		return Entry{}, fmt.Errorf("%w: entry of version %d", ErrFormat, b[0])
+		return Entry{}, fmt.Errorf("%w: an entry has version %d, expected %d", ErrFormat, b[0], entryVersion)
 	}
 	d := decoder{s: string(b), at: 1}
 	var e Entry
@@ -175,8 +178,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	if d.err == nil && n > ChangesMax {
 		return Entry{}, tooLarge("ChangesMax", ChangesMax, n)
 	}
-	// A change takes three bytes at least, which bounds what a damaged count can
-	// make us allocate.
+	// A change has at least three bytes. A larger count is damage, and must not
+	// cause a large allocation.
 	if d.err == nil && n > uint64(len(d.s)-d.at)/3 {
 		d.fail("%d changes in %d bytes", n, len(d.s)-d.at)
 	}
@@ -189,7 +192,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 		}
 	}
 	if d.err == nil && d.at != len(d.s) {
-		d.fail("%d bytes after its end", len(d.s)-d.at)
+		d.fail("unexpected %d bytes after the end", len(d.s)-d.at)
 	}
 	if d.err != nil {
 		return Entry{}, d.err
@@ -197,19 +200,22 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// decoder reads s from at on; after the first error it returns zeros.
+// decoder reads the fields of an entry. After the first error all of its methods
+// return zero values.
 type decoder struct {
-	s   string
-	at  int
-	err error
+	s   string // the canonical bytes
+	at  int    // index of the next byte
+	err error  // the first error
 }
 
+// fail sets the error to ErrDamaged.
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: entry: "+format, append([]any{ErrDamaged}, args...)...)
 	}
 }
 
+// unknown sets the error to ErrFormat.
 func (d *decoder) unknown(what string, n byte) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: %s %d", ErrFormat, what, n)
@@ -218,7 +224,7 @@ func (d *decoder) unknown(what string, n byte) {
 
 func (d *decoder) take(n int) string {
 	if d.err != nil || n > len(d.s)-d.at {
-		d.fail("cut at byte %d", len(d.s))
+		d.fail("unexpected end after %d bytes", len(d.s))
 		return ""
 	}
 	d.at += n
@@ -244,7 +250,8 @@ func (d *decoder) fixed64() uint64 {
 	return n
 }
 
-// uvarint accepts only the shortest form, or two texts would be one entry.
+// uvarint accepts only the shortest form of a number. Otherwise different bytes
+// could be read as the same entry.
 func (d *decoder) uvarint() uint64 {
 	var n uint64
 	for shift := uint(0); shift < 64; shift += 7 {
@@ -260,7 +267,7 @@ func (d *decoder) uvarint() uint64 {
 			return n
 		}
 	}
-	d.fail("malformed number before byte %d", d.at)
+	d.fail("malformed number that ends before byte %d", d.at)
 	return 0
 }
 
@@ -274,7 +281,7 @@ func (d *decoder) string() string {
 	}
 	n := d.uvarint()
 	if n > stringBytesMax {
-		d.fail("string of %d bytes", n)
+		d.fail("a string has %d bytes, the maximum is %d", n, stringBytesMax)
 		return ""
 	}
 	return d.take(int(n))
@@ -354,7 +361,7 @@ func (d *decoder) filter(f *Filter) {
 		}
 		plain := d.byte()
 		if plain > 1 {
-			d.fail("flag %d", plain)
+			d.fail("a flag is %d, expected 0 or 1", plain)
 		}
 		t.SubjectPlain = plain == 1
 	case FilterAttributes:
@@ -371,6 +378,7 @@ func (d *decoder) filter(f *Filter) {
 	}
 }
 
+// tooLarge returns an error for n, which exceeds the named limit.
 func tooLarge[N int | uint64](bound string, maximum int, n N) error {
-	return fmt.Errorf("%w: %s is %d, here are %d", ErrTooLarge, bound, maximum, n)
+	return fmt.Errorf("%w: %d exceeds the limit %s, which is %d", ErrTooLarge, n, bound, maximum)
 }

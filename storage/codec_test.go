@@ -15,7 +15,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // sample returns entries that set every field of every kind of change.
 func sample() []storage.Entry {
@@ -50,8 +50,8 @@ func sample() []storage.Entry {
 	return append(entries, all)
 }
 
-// The canonical bytes are on disk and under the hashes of every log: they never
-// change for a version of the entry.
+// The canonical bytes never change, because logs on disk contain them and their
+// hashes. Another layout needs another version of the entry.
 func TestCanonicalBytesAreGolden(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -71,7 +71,7 @@ func TestCanonicalBytesAreGolden(t *testing.T) {
 	if b.String() != string(want) {
 		t.Fatalf("canonical bytes changed; they are now\n%s", b.String())
 	}
-	// And the golden bytes still mean what they meant.
+	// The golden bytes still decode to the same entries.
 	lines := strings.Split(strings.TrimSpace(string(want)), "\n")
 	for i, e := range sample() {
 		raw, err := hex.DecodeString(lines[2*i])
@@ -83,12 +83,12 @@ func TestCanonicalBytesAreGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := asRead(e); !reflect.DeepEqual(have, want) {
-			t.Errorf("entry %d reads as\n%+v, want\n%+v", i, have, want)
+			t.Errorf("entry %d is decoded as\n%+v, want\n%+v", i, have, want)
 		}
 	}
 }
 
-// asRead is an entry as it comes back from a log: secrets by their digest.
+// asRead returns e as a log returns it: with the digests of secrets.
 func asRead(e storage.Entry) storage.Entry {
 	changes := make([]storage.Change, len(e.Changes))
 	for i, c := range e.Changes {
@@ -105,19 +105,19 @@ func asRead(e storage.Entry) storage.Entry {
 	return e
 }
 
-// Every prefix, every longer text and every flipped bit of an entry is refused
-// by name, or is another entry with other bytes: nothing is read twice alike.
-func TestDecodeRefusesWhatIsNotCanonical(t *testing.T) {
+// Cut, extended and damaged bytes are rejected, or they are the canonical bytes
+// of another entry. No two texts decode to the same entry.
+func TestDecodeRejectsOtherBytes(t *testing.T) {
 	t.Parallel()
 	for _, e := range sample() {
 		b := storage.AppendEntry(nil, &e)
 		for n := range b {
 			if _, err := storage.DecodeEntry(b[:n]); !errors.Is(err, storage.ErrDamaged) {
-				t.Fatalf("cut at %d of %d: %v", n, len(b), err)
+				t.Fatalf("cut at byte %d of %d: error %v, want ErrDamaged", n, len(b), err)
 			}
 		}
 		if _, err := storage.DecodeEntry(append(bytes.Clone(b), 0)); !errors.Is(err, storage.ErrDamaged) {
-			t.Fatalf("one byte more: %v", err)
+			t.Fatalf("one byte more: error %v, want ErrDamaged", err)
 		}
 		for bit := range 8 * len(b) {
 			flipped := bytes.Clone(b)
@@ -127,19 +127,19 @@ func TestDecodeRefusesWhatIsNotCanonical(t *testing.T) {
 	}
 }
 
-// checkDecode decodes any bytes: the result is a named error, or an entry whose
-// canonical bytes they are.
+// checkDecode decodes b. The result must be one of the documented errors, or an
+// entry whose canonical bytes are b.
 func checkDecode(t *testing.T, b []byte) {
 	t.Helper()
 	e, err := storage.DecodeEntry(b)
 	if err != nil {
 		if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) && !errors.Is(err, storage.ErrTooLarge) {
-			t.Fatalf("%x: unnamed error %v", b, err)
+			t.Fatalf("%x: error %v is none of those that DecodeEntry documents", b, err)
 		}
 		return
 	}
 	if again := storage.AppendEntry(nil, &e); !bytes.Equal(again, b) {
-		t.Fatalf("%x is read as %+v, whose bytes are %x", b, e, again)
+		t.Fatalf("%x is decoded as %+v, whose canonical bytes are %x", b, e, again)
 	}
 }
 
@@ -156,13 +156,13 @@ func TestUnknownKindsAndVersions(t *testing.T) {
 	b := storage.AppendEntry(nil, &e)
 	b[0] = 2
 	if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) {
-		t.Errorf("version 2: %v", err)
+		t.Errorf("version 2: error %v, want ErrFormat", err)
 	}
 	for _, c := range []storage.Change{{Kind: 10}, {Kind: 255}, {Kind: 0}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 4}}} {
 		e.Changes = []storage.Change{c}
-		b := append(storage.AppendEntry(nil, &e), 0, 0) // a change has three bytes at least
+		b := append(storage.AppendEntry(nil, &e), 0, 0) // a change has at least three bytes
 		if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) {
-			t.Errorf("kind %d, target %d: %v", c.Kind, c.Filter.Target, err)
+			t.Errorf("kind %d, target %d: error %v, want ErrFormat", c.Kind, c.Filter.Target, err)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestDecodeBounds(t *testing.T) {
 	}
 	_, err := storage.DecodeEntry(storage.AppendEntry(nil, &e))
 	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "ChangesMax") {
-		t.Errorf("one change too many: %v", err)
+		t.Errorf("one change too many: error %v, want ErrTooLarge", err)
 	}
 	e.Changes = e.Changes[:storage.ChangesMax]
 	if _, err := storage.DecodeEntry(storage.AppendEntry(nil, &e)); err != nil {
@@ -183,17 +183,18 @@ func TestDecodeBounds(t *testing.T) {
 	}
 	_, err = storage.DecodeEntry(make([]byte, storage.EntryBytesMax+1))
 	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "EntryBytesMax") {
-		t.Errorf("one byte too many: %v", err)
+		t.Errorf("one byte too many: error %v, want ErrTooLarge", err)
 	}
-	// A count that lies is refused before memory is made for what it promises.
-	lie := storage.AppendEntry(nil, &storage.Entry{Revision: 1})
-	lie = append(lie[:len(lie)-1], 0xa0, 0x8d, 0x06) // 100,000
-	if _, err := storage.DecodeEntry(lie); !errors.Is(err, storage.ErrDamaged) {
-		t.Errorf("a count that lies: %v", err)
+	// A wrong count is rejected before memory for that many changes is allocated.
+	wrong := storage.AppendEntry(nil, &storage.Entry{Revision: 1})
+	wrong = append(wrong[:len(wrong)-1], 0xa0, 0x8d, 0x06) // 100,000
+	if _, err := storage.DecodeEntry(wrong); !errors.Is(err, storage.ErrDamaged) {
+		t.Errorf("a wrong count: error %v, want ErrDamaged", err)
 	}
 }
 
-// A secret's ciphertext is under the hash and not in the bytes.
+// The hash covers the ciphertext of a secret, but the canonical bytes do not
+// contain it.
 func TestSecretsAreHashedByDigest(t *testing.T) {
 	t.Parallel()
 	entry := func(d storage.Document) storage.Entry {
@@ -201,24 +202,24 @@ func TestSecretsAreHashedByDigest(t *testing.T) {
 	}
 	a := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertext")})
 	if bytes.Contains(storage.AppendEntry(nil, &a), []byte("ciphertext")) {
-		t.Error("the canonical bytes hold the ciphertext")
+		t.Error("the canonical bytes contain the ciphertext")
 	}
 	b := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertexT")})
 	if a.Hash() == b.Hash() {
-		t.Error("two ciphertexts have one hash")
+		t.Error("entries with different ciphertexts have the same hash")
 	}
 	read := entry(storage.Document{Kind: "k", Key: "1", Digest: secretDigest([]byte("ciphertext"))})
 	if a.Hash() != read.Hash() {
-		t.Error("an entry read back has another hash")
+		t.Error("an entry that was read from a log has another hash")
 	}
-	spoofed := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertext"), Digest: secretDigest([]byte("other"))})
-	if a.Hash() != spoofed.Hash() {
-		t.Error("a digest beside a body counts")
+	both := entry(storage.Document{Kind: "k", Key: "1", Body: []byte("ciphertext"), Digest: secretDigest([]byte("other"))})
+	if a.Hash() != both.Hash() {
+		t.Error("a digest is used although the body is set")
 	}
 }
 
-// Changing any field of an entry changes its hash, or the field is one that
-// the kind of change does not name.
+// Changing a field of an entry changes its hash, unless the kind of the change
+// does not use the field.
 func TestHashCoversEveryField(t *testing.T) {
 	t.Parallel()
 	seen := map[storage.Hash]string{}
@@ -226,7 +227,7 @@ func TestHashCoversEveryField(t *testing.T) {
 	note := func(what string, e storage.Entry) {
 		h := e.Hash()
 		if other, ok := seen[h]; ok {
-			t.Errorf("%s and %s have one hash", what, other)
+			t.Errorf("%s and %s have the same hash", what, other)
 		}
 		seen[h] = what
 	}
@@ -252,7 +253,7 @@ func TestHashCoversEveryField(t *testing.T) {
 		named := reflect.ValueOf(&e.Changes[0]).Elem().FieldByName(fields[i])
 		each(named, fields[i], func(path string, leaf reflect.Value) {
 			if leaf.IsZero() || path == "Document.Digest" {
-				return // a field that this kind does not name
+				return // this kind of change does not use the field
 			}
 			old := reflect.New(leaf.Type()).Elem()
 			old.Set(leaf)

@@ -1,7 +1,11 @@
-// Package storage is the contract between the engine and what keeps its data:
-// an ordered log of entries per store, and the state that follows from it,
-// in one transaction. Its main type is Driver. Nothing here knows a rule of
-// authorization. The contract's page is docs/format.md.
+// Package storage is the contract between the engine and the drivers that keep
+// its data. A driver keeps stores. A store has a log, which is a sequence of
+// entries, and a state, which follows from the log. The driver changes both in
+// one transaction.
+//
+// The main types are [Driver], [Entry] and [State]. docs/format.md describes the
+// bytes; the package storagetest tests a driver against this contract. The
+// package contains no authorization rules, and a driver must not contain any.
 package storage
 
 import (
@@ -15,301 +19,387 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Revision numbers a store's entries, gapless from 1; 0 is the empty store.
+// Revision is the number of an entry in a store's log. Revisions start at 1 and
+// have no gaps. 0 is the revision of an empty store.
 type Revision uint64
 
-// Hash is SHA-256 over an entry's canonical bytes. The zero Hash precedes the
-// first entry.
+// Hash is the SHA-256 of an entry's canonical bytes. The zero Hash is the
+// predecessor of the first entry.
 type Hash [32]byte
 
-// Incarnation is random and new at each creation of a store, so that tokens of
-// a store that was deleted and created again under the same alias fail.
+// Incarnation is a random value that each new store gets. It makes tokens of a
+// deleted store invalid, even if a new store has the same alias.
 type Incarnation [16]byte
 
-// WriterID is random and new for each process that writes.
+// WriterID identifies a process that writes. Each process chooses a random one.
 type WriterID [16]byte
 
-// StoreInfo is what is known of a store without loading it.
+// StoreInfo describes a store. A driver returns it without loading the store.
 type StoreInfo struct {
-	ID          StoreID
+	// ID identifies the store. It never changes.
+	ID StoreID
+	// Incarnation is chosen when the store is created. It never changes.
 	Incarnation Incarnation
-	// Name is for people; it need not be unique.
+	// Name is a name for people. Several stores may have the same name.
 	Name string
-	// Aliases maps a door's name to the id by which that door knows the store;
-	// (door, id) is unique in a driver.
+	// Aliases are the ids by which doors know the store: at most one for each
+	// door, by the name of the door. No two stores of a driver have the same alias
+	// for the same door.
 	Aliases map[string]string
+	// Created is the time at which the store was created. It never changes.
 	Created rel.Time
 }
 
-// Head is the newest entry of a store's log; the zero Head is the empty log.
+// Head describes the newest entry of a log. The zero Head is the head of an
+// empty log.
 type Head struct {
-	Revision Revision
-	Hash     Hash
-	Time     rel.Time
+	Revision Revision // revision of the entry
+	Hash     Hash     // hash of the entry
+	Time     rel.Time // commit time of the entry
 }
 
-// ChangeKind says what a Change does. The numbers are on disk: none is ever
-// reused, and an unknown one stops replay with ErrFormat.
+// ChangeKind is the kind of a [Change]. Logs on disk contain the numbers, so a
+// number is never used again for another kind. Reading a change of an unknown
+// kind fails with [ErrFormat].
 type ChangeKind uint8
 
+// The kinds of changes.
 const (
-	TupleAdd ChangeKind = iota + 1
-	TupleRemove
-	AttributeSet
-	AttributeRemove
-	DocumentPut
-	DocumentRemove
-	SecretPut
-	SecretRemove
-	RemoveByFilter
+	TupleAdd        ChangeKind = iota + 1 // add a tuple or replace it
+	TupleRemove                           // remove a tuple
+	AttributeSet                          // set or replace an attribute
+	AttributeRemove                       // remove an attribute
+	DocumentPut                           // add or replace a document
+	DocumentRemove                        // remove a document
+	SecretPut                             // add or replace a secret
+	SecretRemove                          // remove a secret
+	RemoveByFilter                        // remove all rows that a filter selects
 )
 
-// Change is one step of an entry. Kind says which other fields are set:
-// Tuple for TupleAdd, and for TupleRemove (its Key alone); Attribute for
-// AttributeSet, and for AttributeRemove (Object and Name alone); Document for
-// the Document and Secret kinds (Kind and Key alone for the removals);
-// Filter for RemoveByFilter.
-//
-// TupleAdd of a live key replaces that row. TupleRemove of an absent key does
-// nothing. It is the engine that refuses either where a caller should know.
+// Change is one step of an [Entry]. Adding a row that exists replaces it.
+// Removing a row that does not exist does nothing. A driver reports neither;
+// the engine checks preconditions before it appends.
 type Change struct {
+	// Kind is the kind of the change. It decides which of the fields Tuple,
+	// Attribute, Document and Filter are used.
 	Kind ChangeKind
-	// Fresh is a hint on a TupleAdd: the caller knows, from its view at the head
-	// it appends after and from this call's earlier changes, that the key is not
-	// live, so the driver need not look for a row to replace. The compare-and-swap
-	// makes the knowledge exact; a wrong hint loses the replaced row from the
-	// past. It is not part of the entry: it is neither hashed nor kept.
-	Fresh     bool
-	Tuple     rel.Tuple
+	// Fresh is a hint on a TupleAdd: the tuple is not in the state, so the driver
+	// need not search for a row to replace. The caller must be certain of this, from
+	// its view at the head after which it appends and from the earlier changes of
+	// the call. If the hint is wrong, the replaced row is missing from the past.
+	// Fresh is not part of the entry: it is neither hashed nor stored.
+	Fresh bool
+	// Tuple is the tuple of TupleAdd. TupleRemove uses its key only.
+	Tuple rel.Tuple
+	// Attribute is the attribute of AttributeSet. AttributeRemove uses its Object
+	// and Name only.
 	Attribute rel.Attribute
-	Document  Document
-	Filter    Filter
+	// Document is the document of DocumentPut or the secret of SecretPut.
+	// DocumentRemove and SecretRemove use its Kind and Key only.
+	Document Document
+	// Filter is the filter of RemoveByFilter.
+	Filter Filter
 }
 
-// Document is a record with a kind and a key that is unique in its kind:
-// schemas, later policies, users, projects. As a secret, Body is ciphertext:
-// drivers never see a key or a plain text.
+// Document is a record of the engine, for example a schema. A secret is a
+// document whose body is encrypted: drivers never see the encryption key or the
+// plain text.
 type Document struct {
+	// Kind is the kind of the document, for example "schema". It must not be empty.
 	Kind string
-	Key  string
-	// Secondary are further keys under which DocumentsBy finds the document.
+	// Key identifies the document within its kind.
+	Key string
+	// Secondary are further keys. [Driver.DocumentsBy] finds the document by them.
+	// Several documents may have the same one.
 	Secondary []string
-	Body      []byte
-	// Digest is the SHA-256 of Body in a SecretPut that was read from the log,
-	// whose Body is nil: a secret's ciphertext is hashed by the chain but never
-	// kept in history. On other changes, and where Body is set, it is ignored.
+	// Body is the content. For a secret it is the ciphertext.
+	Body []byte
+	// Digest is the SHA-256 of Body. It is set only in a SecretPut that was read
+	// from the log, where Body is nil: the log contains the digest of a ciphertext,
+	// not the ciphertext. If Body is set, Digest is ignored.
 	Digest Hash
 }
 
-// FilterTarget says what a Filter removes.
+// FilterTarget is the kind of rows that a [Filter] selects.
 type FilterTarget uint8
 
+// The targets of a filter.
 const (
-	FilterTuples FilterTarget = iota + 1
-	FilterAttributes
-	FilterDocuments
+	FilterTuples     FilterTarget = iota + 1 // tuples
+	FilterAttributes                         // attributes
+	FilterDocuments                          // documents, but never secrets
 )
 
-// Filter selects state rows, applied by the driver in the same transaction as
-// the entry, however many rows it takes.
+// Filter selects rows of the state. The driver removes them in the transaction
+// of the entry, however many there are.
 type Filter struct {
+	// Target decides which of the other fields are used.
 	Target FilterTarget
 	// Tuple selects tuples.
 	Tuple rel.Filter
-	// ObjectType, ObjectID and Name select attributes; "" is any.
-	ObjectType, ObjectID, Name string
-	// DocumentKind (required) and DocumentKeyPrefix select documents, never
-	// secrets.
-	DocumentKind, DocumentKeyPrefix string
+	// ObjectType selects attributes by the type of the object; "" selects any.
+	ObjectType string
+	// ObjectID selects attributes by the id of the object; "" selects any.
+	ObjectID string
+	// Name selects attributes by name; "" selects any.
+	Name string
+	// DocumentKind selects documents by kind. It must not be empty.
+	DocumentKind string
+	// DocumentKeyPrefix selects documents whose key has this prefix.
+	DocumentKeyPrefix string
 }
 
-// Entry is one accepted write.
+// Entry is one accepted write. Either all of its changes happen or none.
 type Entry struct {
-	Incarnation Incarnation
-	Revision    Revision
-	Previous    Hash
-	Writer      WriterID
-	// Sequence counts this writer's entries from 1.
-	Sequence uint64
-	// Time never decreases along a log.
-	Time    rel.Time
-	Changes []Change
+	Incarnation Incarnation // incarnation of the store
+	Revision    Revision    // one more than the predecessor's
+	Previous    Hash        // hash of the predecessor
+	Writer      WriterID    // the process that wrote the entry
+	Sequence    uint64      // number of the entry among those of Writer, from 1
+	Time        rel.Time    // commit time; never lower than the predecessor's
+	Changes     []Change    // the changes, in order
 }
 
-// Bounds of the format.
+// Limits of the format. An entry that exceeds one is rejected with
+// [ErrTooLarge].
 const (
-	// EntryBytesMax bounds an entry's canonical bytes: 16 MiB.
+	// EntryBytesMax is the maximum size of an entry in bytes, 16 MiB. It is the
+	// length of the canonical bytes plus the length of the ciphertexts.
 	EntryBytesMax = 16 << 20
-	// ChangesMax bounds the changes of an entry.
+	// ChangesMax is the maximum number of changes in an entry.
 	ChangesMax = 100_000
-	// FiltersMax bounds the RemoveByFilter changes of an entry, each of which may
-	// read the whole state.
+	// FiltersMax is the maximum number of RemoveByFilter changes in an entry. Each
+	// of them may read the whole state.
 	FiltersMax = 100
 )
 
-// TupleRow is a tuple of the state with the revisions between which it lives:
-// at R if Created <= R and (Removed == 0 or R < Removed).
+// TupleRow is a tuple of the state, or one that was removed. It is live at
+// revision R if Created <= R and (Removed == 0 or R < Removed).
 type TupleRow struct {
-	Tuple            rel.Tuple
-	Created, Removed Revision
-	// CreatedAt is the commit time of Created.
-	CreatedAt rel.Time
+	Tuple     rel.Tuple // the tuple
+	Created   Revision  // the revision that added it
+	Removed   Revision  // the revision that removed or replaced it; 0 if it is live
+	CreatedAt rel.Time  // commit time of Created
 }
 
-// AttributeRow is an attribute of the state, likewise.
+// AttributeRow is an attribute of the state, or one that was removed, like
+// [TupleRow].
 type AttributeRow struct {
-	Attribute        rel.Attribute
-	Created, Removed Revision
+	Attribute rel.Attribute // the attribute
+	Created   Revision      // the revision that set it
+	Removed   Revision      // the revision that removed or replaced it; 0 if it is live
 }
 
-// DocumentRow is a document of the state without its body, likewise. Secrets
-// have no rows.
+// DocumentRow is a document of the state, or one that was removed, like
+// [TupleRow]. It has no body. Secrets have no rows.
 type DocumentRow struct {
-	Kind, Key        string
-	Secondary        []string
-	Created, Removed Revision
-	CreatedAt        rel.Time
-	BodyBytes        int
+	Kind      string   // kind of the document
+	Key       string   // key within the kind
+	Secondary []string // secondary keys
+	Created   Revision // the revision that put it
+	Removed   Revision // the revision that removed or replaced it; 0 if it is live
+	CreatedAt rel.Time // commit time of Created
+	BodyBytes int      // length of the body in bytes
 }
 
-// State is a consistent picture of a store at Head. Each sequence may be read
-// once, in any order of the three; an error ends it. Live rows come first, in
-// order of key; removed ones follow in order of removal. Close must be called.
+// State is the state of a store at one revision. The three sequences may be
+// read in any order, each at most once. A sequence yields the live rows in
+// ascending order of their keys, and then the removed rows in order of removal.
+// It ends after an error.
 type State struct {
+	// Head is the head of the log that the state follows from.
 	Head Head
-	// Oldest is the highest revision whose removed rows were trimmed: with
-	// LoadOptions.RemovedAfter <= Oldest the past is complete from Oldest on.
-	Oldest     Revision
-	Tuples     iter.Seq2[TupleRow, error]
+	// Oldest is the oldest revision whose state is complete: rows that were removed
+	// at a higher revision have not been trimmed.
+	Oldest Revision
+	// Tuples yields the tuples.
+	Tuples iter.Seq2[TupleRow, error]
+	// Attributes yields the attributes.
 	Attributes iter.Seq2[AttributeRow, error]
-	Documents  iter.Seq2[DocumentRow, error]
-	Close      func() error
+	// Documents yields the documents.
+	Documents iter.Seq2[DocumentRow, error]
+	// Close frees the resources of the state. The caller must call it; a second
+	// call does nothing. A sequence must not be read during or after Close.
+	Close func() error
 }
 
-// LoadOptions choose what Load streams.
+// LoadOptions select the rows that [Driver.Load] yields. The zero value selects
+// the live rows.
 type LoadOptions struct {
-	// RemovedAfter adds rows with Removed > RemovedAfter to the live ones. Nil
-	// streams live rows only.
+	// RemovedAfter also selects removed rows: those whose Removed is higher. nil
+	// selects none.
 	RemovedAfter *Revision
-	// RemovedOnly leaves the live ones out (with RemovedAfter).
+	// RemovedOnly leaves out the live rows. It is ignored if RemovedAfter is nil.
 	RemovedOnly bool
 }
 
-// Driver keeps stores. All methods are safe for concurrent use; calls on
-// different stores do not wait for each other longer than the medium demands.
-// A context that ends makes a read return its error; an Append either commits
-// whole or not at all, and a caller that lost the answer finds its entry by
-// (Writer, Sequence) at the log's end.
+// Driver keeps stores.
 //
-// Every method after Close returns ErrClosed. Unknown stores are ErrNoStore.
-// Damaged data is ErrDamaged, never an answer.
+// Concurrency: all methods are safe for concurrent use. A call on one store
+// waits for calls on other stores only where the medium makes it wait.
+//
+// Contexts: a call whose context has ended returns the context's error. An
+// Append whose context ends either commits completely or has no effect. A
+// writer that does not know the outcome looks for its (Writer, Sequence) at the
+// end of the log.
+//
+// Errors: a call that names an unknown store fails with [ErrNoStore]. A call
+// that meets damaged data fails with [ErrDamaged] and never returns the data.
+// After Close, every method except Close fails with [ErrClosed].
+//
+// Sequences: a sequence that the driver returns reports its first error as its
+// last element.
 type Driver interface {
-	// Format returns the version of the data's layout and upgrades an older one
-	// in place. A newer one is ErrFormat.
+	// Format returns the version of the layout of the data. It first upgrades an
+	// older layout in place. A newer layout fails with ErrFormat.
 	Format(ctx context.Context) (int, error)
 
-	// CreateStore adds an empty store. An id or alias in use is ErrExists.
+	// CreateStore adds an empty store. It fails with ErrExists if another store has
+	// the id or one of the aliases.
 	CreateStore(ctx context.Context, info StoreInfo) error
-	// UpdateStore replaces Name and Aliases; the incarnation must be the same.
+	// UpdateStore replaces the Name and the Aliases of a store. It fails with
+	// ErrNoStore if the incarnation is not that of the store, and with ErrExists if
+	// another store has one of the aliases. It does not change Created.
 	UpdateStore(ctx context.Context, info StoreInfo) error
-	// DeleteStore removes a store with all its data.
+	// DeleteStore removes a store with its log, its state and its aliases.
 	DeleteStore(ctx context.Context, id StoreID) error
-	// Store returns one store.
+	// Store returns the description of a store.
 	Store(ctx context.Context, id StoreID) (StoreInfo, error)
-	// StoreByAlias finds a store by a door's name for it.
+	// StoreByAlias returns the description of the store with an alias. It fails with
+	// ErrNoStore if no store has the alias for that door.
 	StoreByAlias(ctx context.Context, door, alias string) (StoreInfo, error)
-	// Stores yields stores in order of id, beginning after the given one.
+	// Stores yields the stores in ascending order of their ids, each once. It starts
+	// after the given id; the zero id starts at the first store.
 	Stores(ctx context.Context, after StoreID) iter.Seq2[StoreInfo, error]
 
-	// Head returns the newest entry's place.
+	// Head returns the head of a store's log.
 	Head(ctx context.Context, id StoreID) (Head, error)
-	// Append adds entries, which follow each other and the head `after`, and
-	// applies them to the state, in one durable transaction. It succeeds only if
-	// the store's head has after's revision and hash; else *ConflictError. Entries
-	// that Chain refuses, or of another incarnation, are ErrEntry or ErrTooLarge.
+	// Append appends entries to the log and applies their changes to the state, in
+	// one transaction. The transaction is durable when Append returns. The result is
+	// the new head.
+	//
+	// Append fails with a *ConflictError unless the revision and the hash of the
+	// store's head are those of after. It fails with ErrEntry, ErrFormat or
+	// ErrTooLarge if Chain rejects the entries, and with ErrEntry if they have
+	// another incarnation than the store. A failed call changes nothing. Without
+	// entries, Append only compares the heads.
 	Append(ctx context.Context, id StoreID, after Head, entries []Entry) (Head, error)
-	// Entries yields entries from the given revision on (0 is 1), in order, up to
-	// the head of the moment it is called. From below the trim is ErrTrimmed.
-	// Secrets come without their bodies.
+	// Entries yields the entries of the log in ascending order of their revisions,
+	// from the given revision (0 means 1) up to the head at the time of the call; a
+	// revision above the head yields nothing. It
+	// fails with ErrTrimmed if entries from that revision on have been trimmed.
+	// Secrets have a digest instead of a body.
 	Entries(ctx context.Context, id StoreID, from Revision) iter.Seq2[Entry, error]
-	// Load returns the state.
+	// Load returns the state at the head. Later calls of Append do not change what
+	// the State yields.
 	Load(ctx context.Context, id StoreID, opts LoadOptions) (State, error)
-	// Rows returns the live rows of keys, in their order; an absent one is the
-	// zero row.
+	// Rows returns the live rows of keys, all at one revision: result i belongs to
+	// key i. The row of a key that is not live is the zero row.
 	Rows(ctx context.Context, id StoreID, keys []rel.Key) ([]TupleRow, error)
-	// Document returns the live document with its body, or ErrNoDocument.
+	// Document returns a live document with its body. It fails with ErrNoDocument if
+	// there is none.
 	Document(ctx context.Context, id StoreID, kind, key string) (Document, error)
-	// DocumentsBy yields the live documents of a kind that have the secondary
-	// key, in order of key, with bodies.
+	// DocumentsBy yields the live documents of a kind that have a secondary key,
+	// with their bodies, in ascending order of their keys.
 	DocumentsBy(ctx context.Context, id StoreID, kind, secondary string) iter.Seq2[Document, error]
-	// Secret returns the newest ciphertext, or ErrNoDocument.
+	// Secret returns the newest ciphertext of a secret. It fails with ErrNoDocument
+	// if there is none.
 	Secret(ctx context.Context, id StoreID, kind, key string) (Document, error)
-	// Trim drops entries with a revision below `log` and removed rows with
-	// Removed <= `rows`. What was trimmed stays trimmed; Oldest tells.
+	// Trim drops the entries with a revision below log, and the removed rows whose
+	// Removed is at most rows. It does not affect entries that are appended later. A
+	// lower revision than in an earlier call has no effect.
 	Trim(ctx context.Context, id StoreID, log, rows Revision) error
-	// Oldest returns the oldest entry still kept (1 if none was trimmed) and the
-	// highest `rows` trimmed (the past is complete from there on).
+	// Oldest returns the revision of the oldest entry in the log (1 if none has been
+	// trimmed) and the oldest revision whose state is complete, as State.Oldest.
 	Oldest(ctx context.Context, id StoreID) (log, rows Revision, err error)
-	// Changed yields stores whose head moved after the moment that the opaque
-	// mark stands for, and the next mark. An empty mark is now-or-earlier. It may
-	// name stores that did not move (after a mark of an earlier process it names
-	// all), but never misses one. A mark that is none is ErrFormat.
+	// Changed returns the stores whose head moved since an earlier call, and the
+	// mark for the next call. mark is the mark that the earlier call returned; with
+	// "" the call returns no stores and the first mark. The result never lacks a
+	// store that moved, but may contain stores that did not. After a mark that an
+	// earlier process got, it contains all stores. A malformed mark fails with
+	// ErrFormat.
 	Changed(ctx context.Context, mark string) (stores []StoreID, next string, err error)
 
+	// Close frees the resources of the driver. It ends sequences that are being
+	// read, waits for running calls, and closes States that are still open. A second
+	// call does nothing.
 	Close() error
 }
 
-// Notifier is an optional power: a channel that receives (without blocking
-// the writer) when any store's head moved.
+// Notifier is an optional interface of a [Driver] that reports moved heads.
 type Notifier interface {
+	// Notify returns a channel that receives the id of a store when its head moved.
+	// The driver never waits for the receiver: it drops ids while the channel is
+	// full, and the receiver should then call Changed. The channel is closed when
+	// ctx ends or the driver is closed.
 	Notify(ctx context.Context) <-chan StoreID
 }
 
-// Backuper is an optional power: a consistent copy into an empty folder while
-// the driver runs.
+// Backuper is an optional interface of a [Driver] that can copy its data while
+// it is in use.
 type Backuper interface {
+	// Backup writes a consistent copy of all stores into dir, which must be empty or
+	// missing.
 	Backup(ctx context.Context, dir string) error
 }
 
-// Joiner is an optional power: an append that commits with the embedder's own
-// transaction. tx is of a type that the driver's documentation names; another
-// type is ErrTransaction. The entries become visible, and the head moves, when
-// the embedder commits tx; Head says whether it did. Until then no other
-// Append to the store may be started (the engine holds the store's turn).
+// Joiner is an optional interface of a [Driver] whose data can be changed in a
+// transaction of the embedding program.
 type Joiner interface {
+	// AppendTo is like Append, but adds the changes to the transaction tx. The
+	// entries become visible, and the head moves, when the embedding program commits
+	// tx; afterwards Head shows whether it did. Until then nothing else may be
+	// appended to the store; the engine makes sure of this. The type of tx depends
+	// on the driver; another type fails with ErrTransaction.
 	AppendTo(ctx context.Context, tx any, id StoreID, after Head, entries []Entry) (Head, error)
 }
 
-// SealedAppender is what a Driver may be besides: it takes over the canonical
-// bytes and hashes of entries, as Seal returns them, from a caller who has them,
-// and does not make them again. Otherwise AppendSealed is Append. Bytes that are
-// not the entries' would be kept as the log. The driver may write behind the
-// length of a Bytes up to its capacity, and keeps no Bytes: the memory is the
-// caller's again when AppendSealed returns.
+// SealedAppender is an optional interface of a [Driver] that accepts entries
+// whose canonical bytes and hashes the caller has already computed.
 type SealedAppender interface {
+	// AppendSealed is like Append. sealed must be what Seal returns for the entries:
+	// the driver stores these bytes as the log without checking them. The driver may
+	// overwrite the memory between the length and the capacity of each Bytes. It
+	// keeps no reference to them, so the caller may reuse the memory afterwards.
 	AppendSealed(ctx context.Context, id StoreID, after Head, entries []Entry, sealed []Sealed) (Head, error)
 }
 
-// ConflictError says that the head had moved.
-type ConflictError struct{ Head Head }
+// ConflictError is the error of an Append after a head that is no longer the
+// head of the store.
+type ConflictError struct {
+	// Head is the current head.
+	Head Head
+}
 
+// Error returns the text of the error with the revision of the current head.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("append conflict: the head is at revision %d", e.Head.Revision)
 }
 
-// The kinds of errors that drivers return, to be found with errors.Is.
+// Errors that drivers return, for use with errors.Is.
 var (
-	ErrClosed      = errors.New("storage is closed")
-	ErrNoStore     = errors.New("no such store")
-	ErrExists      = errors.New("store or alias exists already")
-	ErrNoDocument  = errors.New("no such document")
-	ErrTrimmed     = errors.New("revision is no longer kept")
-	ErrFormat      = errors.New("unknown format")
-	ErrDamaged     = errors.New("data is damaged")
-	ErrLocked      = errors.New("data is in use by another process")
-	ErrTooLarge    = errors.New("entry too large")
-	ErrTransaction = errors.New("transaction is not one of this driver's")
-	ErrEntry       = errors.New("entries do not follow the head")
+	// ErrClosed means that the driver is closed.
+	ErrClosed = errors.New("storage is closed")
+	// ErrNoStore means that no store has the id or alias.
+	ErrNoStore = errors.New("no such store")
+	// ErrExists means that another store has the id or alias.
+	ErrExists = errors.New("store or alias exists already")
+	// ErrNoDocument means that no live document or secret has the key.
+	ErrNoDocument = errors.New("no such document")
+	// ErrTrimmed means that the log no longer has the entries.
+	ErrTrimmed = errors.New("revision is no longer kept")
+	// ErrFormat means that the data has a layout that this version does not know.
+	ErrFormat = errors.New("unknown format")
+	// ErrDamaged means that the data is not what a driver wrote.
+	ErrDamaged = errors.New("data is damaged")
+	// ErrLocked means that another process has opened the data.
+	ErrLocked = errors.New("data is in use by another process")
+	// ErrTooLarge means that an entry exceeds a limit of the format.
+	ErrTooLarge = errors.New("entry too large")
+	// ErrTransaction means that a driver cannot use a transaction.
+	ErrTransaction = errors.New("transaction cannot be used by this driver")
+	// ErrEntry means that entries do not follow the head or each other.
+	ErrEntry = errors.New("entries do not follow the head")
 )
 
 // NewIncarnation returns a random incarnation.
@@ -318,4 +408,5 @@ func NewIncarnation() (i Incarnation) { rand.Read(i[:]); return i }
 // NewWriterID returns a random writer id.
 func NewWriterID() (w WriterID) { rand.Read(w[:]); return w }
 
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }

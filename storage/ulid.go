@@ -8,13 +8,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// StoreID names a store for ever. It is a ULID (github.com/ulid/spec):
-// 48 bits of milliseconds since the epoch, then 80 random bits, so that ids
-// sort by the time they were made.
+// StoreID identifies a store. It is a ULID (github.com/ulid/spec): 48 bits of
+// milliseconds since the Unix epoch, then 80 random bits. So ids are ordered by
+// the time at which they were made.
 type StoreID [16]byte
 
-// NewID returns a new id of the given time. Times before the epoch or after
-// the year 10889 do not fit and are cut to the nearest that does.
+// NewID returns a new id for the given time. For a time before the Unix epoch it
+// uses the epoch.
 func NewID(at rel.Time) (id StoreID) {
 	ms := uint64(max(at, 0)) / 1e6
 	for i := range 6 {
@@ -27,18 +27,19 @@ func NewID(at rel.Time) (id StoreID) {
 // crockford is the alphabet of ULIDs: no I, L, O or U.
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// String prints the 26 characters of the ULID.
+// String returns the 26 characters of the ULID. [ParseStoreID] reads them back.
 func (id StoreID) String() string {
 	var out [26]byte
-	// 130 bits for 128: the first character holds three.
+	// 26 characters have 130 bits; the id has 128. So the first character has three
+	// bits of the id.
 	for i := range out {
 		out[i] = crockford[id.bits(5*i-2)]
 	}
 	return string(out[:])
 }
 
-// bits returns the five bits that begin at the given bit; those before the
-// first are 0.
+// bits returns five bits of the id, starting at bit from. Bits before the first
+// bit of the id are 0.
 func (id StoreID) bits(from int) byte {
 	var v byte
 	for b := from; b < from+5; b++ {
@@ -50,17 +51,18 @@ func (id StoreID) bits(from int) byte {
 	return v
 }
 
-// ParseStoreID reads a ULID as String prints it, strictly: upper case only.
+// ParseStoreID reads a ULID of 26 upper case characters. Errors wrap
+// [ErrNoStore].
 func ParseStoreID(s string) (StoreID, error) {
 	var id StoreID
 	if len(s) != 26 {
-		return id, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
+		return id, fmt.Errorf("%w: %q is not a ULID: expected 26 characters, digits and upper case letters without I, L, O and U", ErrNoStore, s)
 	}
 	var high, low uint64
 	for i := range len(s) {
 		v := crockfordValue(s[i])
 		if v == noDigit || i == 0 && v > 7 {
-			return StoreID{}, fmt.Errorf("%w: %q is not a ULID", ErrNoStore, s)
+			return StoreID{}, fmt.Errorf("%w: %q is not a ULID: expected 26 characters, digits and upper case letters without I, L, O and U", ErrNoStore, s)
 		}
 		high, low = high<<5|low>>59, low<<5|uint64(v)
 	}
@@ -69,7 +71,8 @@ func ParseStoreID(s string) (StoreID, error) {
 	return id, nil
 }
 
-// crockfordValues are the values of the characters from '0' to 'Z'.
+// crockfordValues are the values of the characters from '0' to 'Z'; noDigit if
+// the character is not in the alphabet.
 const crockfordValues = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\xff\xff\xff\xff\xff\xff\xff\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\xff\x12\x13\xff\x14\x15\xff\x16\x17\x18\x19\x1a\xff\x1b\x1c\x1d\x1e\x1f"
 
 const noDigit = 0xff

@@ -118,7 +118,7 @@ func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after s
 	if sealed == nil {
 		h.Head, sealed, err = storage.Seal(h.Head, entries)
 	} else {
-		h.Head, err = storage.Sealing(h.Head, entries, sealed)
+		h.Head, err = storage.ChainSealed(h.Head, entries, sealed)
 	}
 	if err != nil {
 		return head{}, err
