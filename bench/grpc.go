@@ -55,6 +55,7 @@ func (t *GRPC) Door() string { return t.door }
 // then do nothing.
 func (t *GRPC) Attach(like *HTTP) { t.store, t.model, t.attached = like.store, like.model, true }
 
+// with returns ctx with the bearer token, if there is one.
 func (t *GRPC) with(ctx context.Context) context.Context {
 	if t.token == "" {
 		return ctx
@@ -158,6 +159,8 @@ func (c *Check) key() *openfgav1.CheckRequestTupleKey {
 	return &openfgav1.CheckRequestTupleKey{Object: c.Object.String(), Relation: c.Relation, User: c.Subject.String()}
 }
 
+// contextual returns contextual tuples and the parameters of conditions as
+// messages. Nil values stay nil.
 func contextual(tuples []rel.Tuple, values map[string]any) (*openfgav1.ContextualTupleKeys, *structpb.Struct, error) {
 	var keys *openfgav1.ContextualTupleKeys
 	if tuples != nil {
@@ -174,6 +177,7 @@ func contextual(tuples []rel.Tuple, values map[string]any) (*openfgav1.Contextua
 	return keys, s, err
 }
 
+// messages returns tuples as messages.
 func messages(tuples []rel.Tuple) ([]*openfgav1.TupleKey, error) {
 	out := make([]*openfgav1.TupleKey, len(tuples))
 	for i := range tuples {
@@ -194,6 +198,7 @@ func messages(tuples []rel.Tuple) ([]*openfgav1.TupleKey, error) {
 	return out, nil
 }
 
+// write returns the message of a write.
 func (t *GRPC) write(add, remove []rel.Tuple) (*openfgav1.WriteRequest, error) {
 	r := &openfgav1.WriteRequest{StoreId: t.store, AuthorizationModelId: t.model}
 	if add != nil {

@@ -2,11 +2,10 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"log/slog"
 
 	"github.com/ostiary/ostiary/door"
 )
