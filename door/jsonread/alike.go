@@ -5,24 +5,25 @@ import (
 	"unicode/utf8"
 )
 
-// Alike is a value that was read, and two strings in it. The items of a list
-// are often alike but for these; then Again reads the next one by comparing.
-// The zero Alike is like nothing. Use: Begin, read a value with Note behind each
-// of the two strings, End.
+// Alike remembers a value that was read, and two strings in it. The items of a
+// list are often equal but for two strings; [Reader.Again] then reads the next
+// item by comparing it with the remembered one. To remember a value: call
+// [Alike.Begin], read the value and call [Alike.Note] after each of the two
+// strings, call [Alike.End]. The zero Alike remembers nothing.
 type Alike struct {
-	from, to int     // the value's place; to is 0 for none
-	vary     [2]span // what is between the strings' quotes
-	noted    int
+	from, to int     // the value's position; to is 0 for none
+	vary     [2]span // between the quotes of the two strings
+	noted    int     // strings noted so far
 }
 
-// Begin begins the value that is read next.
+// Begin starts with the value that is read next.
 func (a *Alike) Begin(r *Reader) {
 	r.space()
 	*a = Alike{from: r.i}
 }
 
-// Note says that the string that was just read may be another one in the next
-// value. A nil Alike takes no notes.
+// Note marks the string that was just read as one that may differ in the next
+// value. It does nothing for a nil Alike.
 func (a *Alike) Note(r *Reader) {
 	if a == nil {
 		return
@@ -30,21 +31,21 @@ func (a *Alike) Note(r *Reader) {
 	if a.noted < len(a.vary) && r.last.to > 0 {
 		a.vary[a.noted] = r.last
 	} else {
-		a.noted = len(a.vary) // none with escapes, and no third one
+		a.noted = len(a.vary) // a string with escapes, or a third one: remember nothing
 	}
 	a.noted++
 }
 
-// End ends the value, behind its last member.
+// End ends the value, after its last member.
 func (a *Alike) End(r *Reader) {
 	if r.err == nil && a.noted == len(a.vary) {
 		a.to = r.i
 	}
 }
 
-// Again reads the next value if it is a's but for the two strings, which it
-// returns in their order, and these have no escapes and are ASCII. Otherwise it
-// reads nothing.
+// Again reads the next value if it equals the one that a remembers but for the
+// two strings, and if these are ASCII without escapes. It returns the two strings
+// in their order. Otherwise it reads nothing and ok is false.
 func (r *Reader) Again(a *Alike) (one, two string, ok bool) {
 	if a.to == 0 || r.err != nil {
 		return "", "", false
@@ -72,7 +73,7 @@ func (r *Reader) Again(a *Alike) (one, two string, ok bool) {
 	return r.part(found[0]), r.part(found[1]), true
 }
 
-// varies are the bytes of a string that need no second look.
+// varies holds the bytes that need no check in a string.
 var varies = func() (set [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		set[c] = c != '"' && c != '\\'

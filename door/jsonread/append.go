@@ -66,18 +66,18 @@ func appendEscape(dst []byte, c byte) []byte {
 
 // plainPrefix returns the first position from i on whose byte is not printable
 // ASCII, or is a quote or a backslash. It looks at eight bytes at a time.
-func plainPrefix(s string, i int) int {
+func plainPrefix[S []byte | string](s S, i int) int {
 	for ; i+8 <= len(s); i += 8 {
-		if marks := markSpecial(loadWord(s[i : i+8])); marks != 0 {
+		if marks := markSpecial(loadWord(s, i)); marks != 0 {
 			return i + bits.TrailingZeros64(marks)/8
 		}
 	}
 	rest := len(s) - i
-	if rest == 0 {
+	if rest <= 0 {
 		return i
 	}
 	if len(s) >= 8 { // load the last eight bytes and shift out those already seen
-		if marks := markSpecial(loadWord(s[len(s)-8:]) >> (8 * (8 - rest))); marks != 0 {
+		if marks := markSpecial(loadWord(s, len(s)-8) >> (8 * (8 - rest))); marks != 0 {
 			return i + min(bits.TrailingZeros64(marks)/8, rest)
 		}
 		return len(s)
@@ -90,11 +90,11 @@ func plainPrefix(s string, i int) int {
 	return i
 }
 
-// loadWord returns the first eight bytes of b, the first one lowest.
-func loadWord(b string) uint64 {
-	_ = b[7]
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+// loadWord returns the eight bytes of s from i on, the first one lowest.
+func loadWord[S []byte | string](s S, i int) uint64 {
+	_ = s[i+7]
+	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 }
 
 // markSpecial sets the top bit of each byte of w that is not ASCII, is below a

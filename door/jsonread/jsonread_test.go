@@ -59,30 +59,30 @@ func TestReads(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, why string }{
-		{``, "an object is wanted"},
-		{`[]`, "an object is wanted"},
-		{`{"name":"x"`, "a comma or the end is wanted"},
-		{`{"name":"x"}}`, "something stands behind"},
-		{`{"name":"x","name":"y"}`, "name: comes twice"},
-		{`{"extra":{"a":1,"\u0061":2}}`, "comes twice"},
+		{``, "expected an object"},
+		{`[]`, "expected an object"},
+		{`{"name":"x"`, "expected a comma or the end"},
+		{`{"name":"x"}}`, "unexpected data after"},
+		{`{"name":"x","name":"y"}`, "name: duplicate member"},
+		{`{"extra":{"a":1,"\u0061":2}}`, "duplicate member"},
 		{`{"n\u0061me":"x"}`, "with escapes"},
 		{`{"Name":"x"}`, "Name: unknown member"},
-		{`{"name":null}`, "name: a string is wanted"},
+		{`{"name":null}`, "name: expected a string"},
 		{`{"name":"\ud800"}`, "a malformed escape"},
 		{`{"name":"\q"}`, "a malformed escape"},
-		{"{\"name\":\"\xff\"}", "no UTF-8"},
+		{"{\"name\":\"\xff\"}", "not UTF-8"},
 		{"{\"name\":\"\n\"}", "control character"},
 		{`{"name":"x\`, "without end"},
 		{`{"age":151}`, "from 0 to 150"},
 		{`{"age":1.5}`, "whole number"},
-		{`{"age":01}`, "a number is wanted"},
-		{`{"age":+1}`, "a number is wanted"},
+		{`{"age":01}`, "expected a number"},
+		{`{"age":+1}`, "expected a number"},
 		{`{"age":1e999}`, "whole number"},
-		{`{"tags":["x",]}`, "tags[1]: a string is wanted"},
-		{`{"tags":["x" "y"]}`, "tags[0]: a comma"},
-		{`{,"name":"x"}`, "a string is wanted"},
+		{`{"tags":["x",]}`, "tags[1]: expected a string"},
+		{`{"tags":["x" "y"]}`, "tags[0]: expected a comma"},
+		{`{,"name":"x"}`, "expected a string"},
 		{`{"name" "x"}`, "a colon"},
-		{`{"any":nul}`, "no JSON value"},
+		{`{"any":nul}`, "expected a JSON value"},
 		{`{"ok":1}`, "true or false"},
 	} {
 		if _, err := read(c.text); err == nil || !strings.Contains(err.Error(), c.why) || !errors.Is(err, jsonread.ErrSyntax) {
@@ -119,8 +119,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzValue holds the reader against the standard library: what it accepts,
-// that accepts with the same meaning.
+// FuzzValue compares the reader with the standard library, which must accept
+// what the reader accepts, with the same meaning.
 func FuzzValue(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5e3,"x\u00e9\ud83d\ude00",null,true,{}]}`, `"\ud800"`, "\"\xff\"", `{"a":1,"a":2}`, `[1,]`, ` 0 `, `-`} {
 		f.Add([]byte(s))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/jsonread"
-	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
@@ -246,7 +244,7 @@ func (l *lines) objects(ids []string) error {
 func (l *lines) fail(f form) {
 	l.begin(f.streamStatus())
 	l.buf = strconv.AppendInt(append(l.buf[:0], `{"error":{"code":`...), int64(f.family), 10)
-	l.buf = wire.AppendString(append(l.buf, `,"message":`...), f.message)
+	l.buf = jsonread.AppendString(append(l.buf, `,"message":`...), f.message)
 	_, _ = l.w.Write(append(l.buf, ",\"details\":[]}}\n"...))
 }
 
@@ -273,32 +271,8 @@ func parsed(err error) error {
 	return bodyFailure(err)
 }
 
-// nestingMax bounds objects and arrays inside each other in a body.
-const nestingMax = language.JSONNestingMax
-
-// unmarshal reads a body as a message, as wire reads those of the frequent
-// calls: an empty one is an empty message, nothing may follow it.
-func unmarshal(body []byte, m proto.Message) error {
-	if len(bytes.TrimSpace(body)) == 0 {
-		return nil
-	}
-	if n := jsonread.Nesting(body, nestingMax); n > nestingMax {
-		return bodyFailure(fmt.Errorf("%w: the bound DepthMax is %d", wire.ErrDepth, nestingMax))
-	}
-	var raw json.RawMessage
-	if err := json.Unmarshal(body, &raw); err != nil {
-		if err.Error() == "unexpected end of JSON input" {
-			err = errors.New("malformed JSON")
-		}
-		return bodyFailure(err)
-	}
-	err := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * nestingMax}.Unmarshal(body, m)
-	if err != nil {
-		// protojson has either kind of blank, by chance.
-		return bodyFailure(errors.New(clip(strings.ReplaceAll(err.Error(), "\u00a0", " "))))
-	}
-	return nil
-}
+// unmarshal reads a body as a message.
+func unmarshal(body []byte, m proto.Message) error { return parsed(wire.Unmarshal(body, m)) }
 
 // marshal appends a message as the protocol's gateway writes it: every field,
 // the empty ones too.

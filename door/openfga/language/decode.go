@@ -315,7 +315,7 @@ func (d decoder) parameterType(p *parameterType) {
 // kind reads a value of the enum: a name, of which an unknown one is 0, or a
 // number.
 func (d decoder) kind() int32 {
-	if !d.in.AtString() {
+	if d.in.Kind() != '"' {
 		return int32(d.in.Int(math.MinInt32, math.MaxInt32))
 	}
 	return max(parameterKindNamed(d.in.String()), 0)

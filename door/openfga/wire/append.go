@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/expr"
 )
 
@@ -41,7 +41,7 @@ func AppendBatchCheck(dst []byte, n int, result func(i int) BatchResult) []byte 
 			dst = append(dst, ',')
 		}
 		r := result(i)
-		dst = append(AppendString(dst, r.CorrelationID), ':')
+		dst = append(jsonread.AppendString(dst, r.CorrelationID), ':')
 		switch {
 		case r.InputError != "":
 			dst = appendBatchError(dst, `{"error":{"input_error":`, r.InputError, r.Message)
@@ -57,22 +57,22 @@ func AppendBatchCheck(dst []byte, n int, result func(i int) BatchResult) []byte 
 }
 
 func appendBatchError(dst []byte, head, code, message string) []byte {
-	dst = AppendString(append(dst, head...), code)
-	dst = AppendString(append(dst, `,"message":`...), message)
+	dst = jsonread.AppendString(append(dst, head...), code)
+	dst = jsonread.AppendString(append(dst, `,"message":`...), message)
 	return append(dst, `}}`...)
 }
 
 // AppendObjects writes ListObjects' answer: objects of one type.
 func AppendObjects(dst []byte, typ string, ids []string) []byte {
 	dst = append(dst, `{"objects":[`...)
-	head := append(appendText([]byte(`","`), typ), ':')
+	head := append(jsonread.AppendText([]byte(`","`), typ), ':')
 	for i, id := range ids {
 		if i == 0 {
 			dst = append(dst, head[2:]...)
 		} else {
 			dst = append(dst, head...)
 		}
-		dst = appendText(dst, id)
+		dst = jsonread.AppendText(dst, id)
 	}
 	if len(ids) > 0 {
 		dst = append(dst, '"')
@@ -82,8 +82,8 @@ func AppendObjects(dst []byte, typ string, ids []string) []byte {
 
 // AppendStreamedObject writes one line of StreamedListObjects' answer.
 func AppendStreamedObject(dst []byte, typ, id string) []byte {
-	dst = appendText(append(dst, `{"result":{"object":"`...), typ)
-	dst = appendText(append(dst, ':'), id)
+	dst = jsonread.AppendText(append(dst, `{"result":{"object":"`...), typ)
+	dst = jsonread.AppendText(append(dst, ':'), id)
 	return append(dst, "\"}}\n"...)
 }
 
@@ -102,14 +102,14 @@ func AppendUsers(dst []byte, users []User) []byte {
 		switch {
 		case u.ID == "":
 			dst = append(dst, `{"wildcard":{"type":`...)
-			dst = AppendString(dst, u.Type)
+			dst = jsonread.AppendString(dst, u.Type)
 		case u.Relation == "":
-			dst = AppendString(append(dst, `{"object":{"type":`...), u.Type)
-			dst = AppendString(append(dst, `,"id":`...), u.ID)
+			dst = jsonread.AppendString(append(dst, `{"object":{"type":`...), u.Type)
+			dst = jsonread.AppendString(append(dst, `,"id":`...), u.ID)
 		default:
-			dst = AppendString(append(dst, `{"userset":{"type":`...), u.Type)
-			dst = AppendString(append(dst, `,"id":`...), u.ID)
-			dst = AppendString(append(dst, `,"relation":`...), u.Relation)
+			dst = jsonread.AppendString(append(dst, `{"userset":{"type":`...), u.Type)
+			dst = jsonread.AppendString(append(dst, `,"id":`...), u.ID)
+			dst = jsonread.AppendString(append(dst, `,"relation":`...), u.Relation)
 		}
 		dst = append(dst, `}}`...)
 	}
@@ -118,13 +118,13 @@ func AppendUsers(dst []byte, users []User) []byte {
 
 // AppendTuple writes a tuple as the message TupleKey.
 func AppendTuple(dst []byte, t *Tuple) []byte {
-	dst = AppendString(append(dst, `{"user":`...), t.User)
-	dst = AppendString(append(dst, `,"relation":`...), t.Relation)
-	dst = AppendString(append(dst, `,"object":`...), t.Object)
+	dst = jsonread.AppendString(append(dst, `{"user":`...), t.User)
+	dst = jsonread.AppendString(append(dst, `,"relation":`...), t.Relation)
+	dst = jsonread.AppendString(append(dst, `,"object":`...), t.Object)
 	if t.Condition == nil {
 		return append(dst, `,"condition":null}`...)
 	}
-	dst = AppendString(append(dst, `,"condition":{"name":`...), t.Condition.Name)
+	dst = jsonread.AppendString(append(dst, `,"condition":{"name":`...), t.Condition.Name)
 	dst = append(dst, `,"context":`...)
 	if t.Condition.Context == nil {
 		return append(dst, `null}}`...)
@@ -150,7 +150,7 @@ func AppendRead(dst []byte, tuples []ReadTuple, token string) []byte {
 		dst = AppendTime(append(dst, `,"timestamp":`...), tuples[i].Created)
 		dst = append(dst, '}')
 	}
-	dst = AppendString(append(dst, `],"continuation_token":`...), token)
+	dst = jsonread.AppendString(append(dst, `],"continuation_token":`...), token)
 	return append(dst, '}')
 }
 
@@ -159,8 +159,8 @@ func AppendWrite(dst []byte) []byte { return append(dst, `{}`...) }
 
 // AppendError writes an error of a call: the code's name and a text.
 func AppendError(dst []byte, code, message string) []byte {
-	dst = AppendString(append(dst, `{"code":`...), code)
-	dst = AppendString(append(dst, `,"message":`...), message)
+	dst = jsonread.AppendString(append(dst, `{"code":`...), code)
+	dst = jsonread.AppendString(append(dst, `,"message":`...), message)
 	return append(dst, '}')
 }
 
@@ -194,7 +194,7 @@ func AppendValues(dst []byte, values expr.Values) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendString(dst, name), ':')
+		dst = append(jsonread.AppendString(dst, name), ':')
 		dst = appendValue(dst, values[name])
 	}
 	return append(dst, '}')
@@ -205,7 +205,7 @@ func appendValue(dst []byte, v any) []byte {
 	case bool:
 		return strconv.AppendBool(dst, x)
 	case string:
-		return AppendString(dst, x)
+		return jsonread.AppendString(dst, x)
 	case float64:
 		return appendFloat(dst, x)
 	case map[string]any:
@@ -233,63 +233,4 @@ func appendFloat(dst []byte, f float64) []byte {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)
 	}
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
-}
-
-// AppendString writes a JSON string. What is not UTF-8, which JSON cannot say,
-// becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
-	return append(appendText(append(dst, '"'), s), '"')
-}
-
-// appendText writes a string without its quotes.
-func appendText(dst []byte, s string) []byte {
-	if i := plain(s, 0); i < len(s) {
-		return appendOdd(dst, s, i)
-	}
-	return append(dst, s...)
-}
-
-// appendOdd is appendText of a string that is plain as far as i.
-func appendOdd(dst []byte, s string, i int) []byte {
-	from, ascii := 0, true
-	for ; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			ascii = ascii && c < utf8.RuneSelf
-			continue
-		}
-		dst = appendUTF8(dst, s[from:i], ascii)
-		dst = appendEscape(dst, c)
-		from, ascii = i+1, true
-	}
-	return appendUTF8(dst, s[from:], ascii)
-}
-
-func appendUTF8(dst []byte, s string, ascii bool) []byte {
-	if ascii || utf8.ValidString(s) {
-		return append(dst, s...)
-	}
-	for _, c := range s {
-		dst = utf8.AppendRune(dst, c)
-	}
-	return dst
-}
-
-func appendEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\b':
-		return append(dst, `\b`...)
-	case '\f':
-		return append(dst, `\f`...)
-	case '\n':
-		return append(dst, `\n`...)
-	case '\r':
-		return append(dst, `\r`...)
-	case '\t':
-		return append(dst, `\t`...)
-	}
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 }

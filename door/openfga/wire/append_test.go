@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -216,23 +215,4 @@ func TestContexts(t *testing.T) {
 			t.Fatalf("seed %d: %v, want %v", seed, got, s)
 		}
 	}
-}
-
-func FuzzString(f *testing.F) {
-	for _, s := range append(texts, "\xff", "a\xc0\x80b", "\xed\xa0\x80") {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var back string
-		if err := json.Unmarshal(AppendString(nil, s), &back); err != nil {
-			t.Fatal(err)
-		}
-		if want := strings.ToValidUTF8(s, "\ufffd"); utf8.ValidString(s) && back != want {
-			t.Fatalf("%q, want %q", back, want)
-		}
-		in := reader{s: string(AppendString(nil, s))}
-		if got := in.text(); got != back || in.err != nil {
-			t.Fatalf("read back %q, %v", got, in.err)
-		}
-	})
 }

@@ -1,287 +1,248 @@
 package wire
 
 import (
-	"unsafe"
-
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// view makes a reader whose strings are views of the body.
-func view(body []byte) reader {
-	return reader{s: unsafe.String(unsafe.SliceData(body), len(body))}
-}
+// Each Parse method of a frequent call reads the usual form of the JSON by hand.
+// Where that reader refuses a body, [Unmarshal] and FromProto read it again and
+// decide: the hand-written reader never accepts what the protocol's own library
+// refuses.
 
-// done ends a reading: nothing may follow the message. An empty body is an
-// empty message, and whoever gets an error gets nothing else.
-func (r *reader) done(body []byte, like proto.Message) error {
-	r.end()
-	if r.err == nil {
-		return nil
-	}
-	return explained(body, r.err, like)
-}
-
-// begin enters the message; false if the body or the message is empty.
-func (r *reader) begin() bool {
-	if r.peek() == 0 && r.i == len(r.s) {
-		return false
-	}
-	return r.open('{')
-}
-
-// Parse reads the request's JSON form, forgetting what r held but keeping its
-// memory. Its errors are *SyntaxError or wrap ErrDepth; r is then of no use.
+// Parse reads the request's JSON form. It forgets what r held but keeps its
+// memory. Its errors are [*SyntaxError] or wrap [ErrDepth]; r is then of no use.
 func (r *CheckRequest) Parse(body []byte) error {
 	*r = CheckRequest{Tuples: r.Tuples[:0]}
-	in := view(body)
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
+	var in jsonread.Reader
+	in.Reset(body)
+	in.BorrowText()
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
+			readString(&in, &r.StoreID)
 		case "tuple_key":
-			in.key(&seen, 1<<1, &r.HasKey, &r.Key)
+			r.HasKey = readKey(&in, &r.Key)
 		case "contextual_tuples":
-			in.contextual(&seen, 1<<2, &r.Tuples)
+			readContextual(&in, &r.Tuples)
 		case "authorization_model_id":
-			in.string(&seen, 1<<3, &r.ModelID)
+			readString(&in, &r.ModelID)
 		case "trace":
-			if in.once(&seen, 1<<4) {
-				r.Trace = in.bool()
-			}
+			r.Trace = !in.Null() && in.Bool()
 		case "context":
-			in.context(&seen, 1<<5, &r.Context)
+			readContext(&in, &r.Context)
 		case "consistency":
-			in.consistency(&seen, 1<<6, &r.Consistency)
+			readConsistency(&in, &r.Consistency)
 		default:
-			in.skip()
+			in.Discard()
 		}
 	}
-	return in.done(body, (*openfgav1.CheckRequest)(nil))
+	if in.End() != nil {
+		return parseMessage(body, &openfgav1.CheckRequest{}, r.FromProto)
+	}
+	return nil
 }
 
-// Parse is CheckRequest's.
+// Parse is like [CheckRequest.Parse].
 func (r *BatchCheckRequest) Parse(body []byte) error {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
-	in := view(body)
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
+	var in jsonread.Reader
+	in.Reset(body)
+	in.BorrowText()
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
+			readString(&in, &r.StoreID)
 		case "checks":
-			if in.once(&seen, 1<<1) {
-				in.checks(&r.Checks)
+			if !in.Null() {
+				readBatchItems(&in, &r.Checks)
 			}
 		case "authorization_model_id":
-			in.string(&seen, 1<<2, &r.ModelID)
+			readString(&in, &r.ModelID)
 		case "consistency":
-			in.consistency(&seen, 1<<3, &r.Consistency)
+			readConsistency(&in, &r.Consistency)
 		default:
-			in.skip()
+			in.Discard()
 		}
 	}
-	return in.done(body, (*openfgav1.BatchCheckRequest)(nil))
+	if in.End() != nil {
+		return parseMessage(body, &openfgav1.BatchCheckRequest{}, r.FromProto)
+	}
+	return nil
 }
 
-func (r *reader) checks(to *[]BatchItem) {
-	for more := r.open('['); more; more = r.more(']') {
+func readBatchItems(in *jsonread.Reader, to *[]BatchItem) {
+	for in.Array(); in.Item(); {
 		*to = append(*to, BatchItem{})
 		item := &(*to)[len(*to)-1]
-		for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-			switch r.name() {
+		for in.Object(); in.Field(); {
+			switch string(in.Name()) {
 			case "tuple_key":
-				r.key(&seen, 1, &item.HasKey, &item.Key)
+				item.HasKey = readKey(in, &item.Key)
 			case "contextual_tuples":
-				r.contextual(&seen, 1<<1, &item.Tuples)
+				readContextual(in, &item.Tuples)
 			case "context":
-				r.context(&seen, 1<<2, &item.Context)
+				readContext(in, &item.Context)
 			case "correlation_id":
-				r.string(&seen, 1<<3, &item.CorrelationID)
+				readString(in, &item.CorrelationID)
 			default:
-				r.skip()
+				in.Discard()
 			}
 		}
 	}
 }
 
-// Parse is CheckRequest's.
+// Parse is like [CheckRequest.Parse].
 func (r *ListObjectsRequest) Parse(body []byte) error {
 	*r = ListObjectsRequest{}
-	in := reader{s: string(body)}
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
+	var in jsonread.Reader
+	in.Reset(body)
+	in.ShareText()
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
+			readString(&in, &r.StoreID)
 		case "authorization_model_id":
-			in.string(&seen, 1<<1, &r.ModelID)
+			readString(&in, &r.ModelID)
 		case "type":
-			in.string(&seen, 1<<2, &r.Type)
+			readString(&in, &r.Type)
 		case "relation":
-			in.string(&seen, 1<<3, &r.Relation)
+			readString(&in, &r.Relation)
 		case "user":
-			in.string(&seen, 1<<4, &r.User)
+			readString(&in, &r.User)
 		case "contextual_tuples":
-			in.contextual(&seen, 1<<5, &r.Tuples)
+			readContextual(&in, &r.Tuples)
 		case "context":
-			in.context(&seen, 1<<6, &r.Context)
+			readContext(&in, &r.Context)
 		case "consistency":
-			in.consistency(&seen, 1<<7, &r.Consistency)
+			readConsistency(&in, &r.Consistency)
 		default:
-			in.skip()
+			in.Discard()
 		}
 	}
-	return in.done(body, (*openfgav1.ListObjectsRequest)(nil))
+	if in.End() != nil {
+		return parseMessage(body, &openfgav1.ListObjectsRequest{}, r.FromProto)
+	}
+	return nil
 }
 
-// Parse is CheckRequest's.
+// Parse is like [CheckRequest.Parse].
 func (r *ListUsersRequest) Parse(body []byte) error {
 	*r = ListUsersRequest{}
-	in := reader{s: string(body)}
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
+	var in jsonread.Reader
+	in.Reset(body)
+	in.ShareText()
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
+			readString(&in, &r.StoreID)
 		case "authorization_model_id":
-			in.string(&seen, 1<<1, &r.ModelID)
+			readString(&in, &r.ModelID)
 		case "object":
-			if in.once(&seen, 1<<2) {
-				r.HasObject = true
-				in.pair("id", &r.Object.Type, &r.Object.ID)
+			if r.HasObject = !in.Null(); r.HasObject {
+				readPair(&in, "id", &r.Object.Type, &r.Object.ID)
 			}
 		case "relation":
-			in.string(&seen, 1<<3, &r.Relation)
+			readString(&in, &r.Relation)
 		case "user_filters":
-			if in.once(&seen, 1<<4) {
-				for more := in.open('['); more; more = in.more(']') {
+			if !in.Null() {
+				for in.Array(); in.Item(); {
 					var f UserFilter
-					in.pair("relation", &f.Type, &f.Relation)
+					readPair(&in, "relation", &f.Type, &f.Relation)
 					r.Filters = append(r.Filters, f)
 				}
 			}
 		case "contextual_tuples":
-			if in.once(&seen, 1<<5) {
-				in.tuples(&r.Tuples)
+			if !in.Null() {
+				readTuples(&in, &r.Tuples)
 			}
 		case "context":
-			in.context(&seen, 1<<6, &r.Context)
+			readContext(&in, &r.Context)
 		case "consistency":
-			in.consistency(&seen, 1<<7, &r.Consistency)
+			readConsistency(&in, &r.Consistency)
 		default:
-			in.skip()
+			in.Discard()
 		}
 	}
-	return in.done(body, (*openfgav1.ListUsersRequest)(nil))
+	if in.End() != nil {
+		return parseMessage(body, &openfgav1.ListUsersRequest{}, r.FromProto)
+	}
+	return nil
 }
 
-// Parse is CheckRequest's.
+// Parse is like [CheckRequest.Parse]. Each string of r has its own memory, since
+// the tuples are stored and outlive the body.
 func (r *WriteRequest) Parse(body []byte) error {
 	*r = WriteRequest{}
-	in := view(body)
-	in.own = true // its names are kept one by one
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
+	var in jsonread.Reader
+	in.Reset(body)
+	in.BorrowText()
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
+			readOwn(&in, &r.StoreID)
 		case "writes":
-			if in.once(&seen, 1<<1) {
-				r.HasWrites = true
-				in.writes(r)
+			if r.HasWrites = !in.Null(); r.HasWrites {
+				readWrites(&in, r)
 			}
 		case "deletes":
-			if in.once(&seen, 1<<2) {
-				r.HasDeletes = true
-				in.deletes(r)
+			if r.HasDeletes = !in.Null(); r.HasDeletes {
+				readDeletes(&in, r)
 			}
 		case "authorization_model_id":
-			in.string(&seen, 1<<3, &r.ModelID)
+			readOwn(&in, &r.ModelID)
 		default:
-			in.skip()
+			in.Discard()
 		}
 	}
-	return in.done(body, (*openfgav1.WriteRequest)(nil))
+	if in.End() != nil {
+		return parseMessage(body, &openfgav1.WriteRequest{}, r.FromProto)
+	}
+	return nil
 }
 
-func (r *reader) writes(to *WriteRequest) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
+func readWrites(in *jsonread.Reader, to *WriteRequest) {
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "tuple_keys":
-			if r.once(&seen, 1) {
-				r.tuples(&to.Writes)
+			if !in.Null() {
+				readTuples(in, &to.Writes)
 			}
 		case "on_duplicate":
-			r.string(&seen, 1<<1, &to.OnDuplicate)
+			readOwn(in, &to.OnDuplicate)
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
 }
 
-func (r *reader) deletes(to *WriteRequest) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
+func readDeletes(in *jsonread.Reader, to *WriteRequest) {
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "tuple_keys":
-			if r.once(&seen, 1) {
-				for more := r.open('['); more; more = r.more(']') {
-					var k Key
-					r.members(&k)
-					to.Deletes = append(to.Deletes, k)
+			if !in.Null() {
+				for in.Array(); in.Item(); {
+					var t Tuple
+					readTuple(in, &t, false)
+					to.Deletes = append(to.Deletes, t.Key)
 				}
 			}
 		case "on_missing":
-			r.string(&seen, 1<<1, &to.OnMissing)
+			readOwn(in, &to.OnMissing)
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
 }
 
-// Parse is CheckRequest's.
+// Parse reads the request's JSON form. Its errors are [*SyntaxError] or wrap
+// [ErrDepth].
 func (r *ReadRequest) Parse(body []byte) error {
-	*r = ReadRequest{}
-	in := reader{s: string(body)}
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
-		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
-		case "tuple_key":
-			in.key(&seen, 1<<1, &r.HasKey, &r.Key)
-		case "page_size":
-			if in.once(&seen, 1<<2) {
-				r.HasPageSize, r.PageSize = true, in.int32()
-			}
-		case "continuation_token":
-			in.string(&seen, 1<<3, &r.Token)
-		case "consistency":
-			in.consistency(&seen, 1<<4, &r.Consistency)
-		default:
-			in.skip()
-		}
-	}
-	return in.done(body, (*openfgav1.ReadRequest)(nil))
+	return parseMessage(body, &openfgav1.ReadRequest{}, r.FromProto)
 }
 
-// Parse is CheckRequest's.
+// Parse is like [ReadRequest.Parse].
 func (r *ExpandRequest) Parse(body []byte) error {
-	*r = ExpandRequest{}
-	in := reader{s: string(body)}
-	for seen, more := fields(0), in.begin(); more; more = in.more('}') {
-		switch in.name() {
-		case "store_id":
-			in.string(&seen, 1, &r.StoreID)
-		case "tuple_key":
-			if in.once(&seen, 1<<1) {
-				r.HasKey = true
-				in.relationObject(r)
-			}
-		case "authorization_model_id":
-			in.string(&seen, 1<<2, &r.ModelID)
-		case "consistency":
-			in.consistency(&seen, 1<<3, &r.Consistency)
-		case "contextual_tuples":
-			in.contextual(&seen, 1<<4, &r.Tuples)
-		default:
-			in.skip()
-		}
-	}
-	return in.done(body, (*openfgav1.ExpandRequest)(nil))
+	return parseMessage(body, &openfgav1.ExpandRequest{}, r.FromProto)
 }

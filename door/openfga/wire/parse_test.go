@@ -305,7 +305,7 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		var r CheckRequest
 		err := r.Parse([]byte(body))
-		if err == nil || want != "" && err.Error() != want || len(err.Error()) > textMax {
+		if err == nil || want != "" && err.Error() != want || len(err.Error()) > errorBytesMax {
 			t.Errorf("%.40s: %v\nwant %s", body, err, want)
 		}
 	}

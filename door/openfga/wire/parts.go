@@ -1,147 +1,181 @@
 package wire
 
-import "github.com/ostiary/ostiary/expr"
+import (
+	"strconv"
+	"strings"
 
-func (r *reader) string(seen *fields, field fields, to *string) {
-	if r.once(seen, field) {
-		*to = r.text()
+	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/expr"
+)
+
+// readString reads a string or null, which leaves to as it is.
+func readString(in *jsonread.Reader, to *string) {
+	if !in.Null() {
+		*to = in.String()
 	}
 }
 
-func (r *reader) key(seen *fields, field fields, has *bool, to *Key) {
-	if r.once(seen, field) {
-		*has = true
-		r.members(to)
+// readOwn is like readString. The string has its own memory.
+func readOwn(in *jsonread.Reader, to *string) {
+	if !in.Null() {
+		*to = strings.Clone(in.String())
 	}
 }
 
-// members reads a tuple without a condition.
-func (r *reader) members(to *Key) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
+// readKey reads a tuple without a condition, or null. It reports whether there
+// is a tuple.
+func readKey(in *jsonread.Reader, to *Key) bool {
+	if in.Null() {
+		return false
+	}
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "user":
-			r.string(&seen, 1, &to.User)
+			readString(in, &to.User)
 		case "relation":
-			r.string(&seen, 1<<1, &to.Relation)
+			readString(in, &to.Relation)
 		case "object":
-			r.string(&seen, 1<<2, &to.Object)
+			readString(in, &to.Object)
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
+	return true
 }
 
-// relationObject reads an expansion's key, in which a user means nothing.
-func (r *reader) relationObject(to *ExpandRequest) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
-		case "relation":
-			r.string(&seen, 1, &to.Relation)
-		case "object":
-			r.string(&seen, 1<<1, &to.Object)
-		default:
-			r.skip()
-		}
-	}
-}
-
-// pair reads a message of a type and one other string.
-func (r *reader) pair(other string, typ, to *string) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
+// readPair reads a message of a type and one other string.
+func readPair(in *jsonread.Reader, other string, typ, to *string) {
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "type":
-			r.string(&seen, 1, typ)
+			readString(in, typ)
 		case other:
-			r.string(&seen, 1<<1, to)
+			readString(in, to)
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
 }
 
-// contextual reads the message around contextual tuples. Whoever remembers
-// something of a tuple or context may do so: they are copies.
-func (r *reader) contextual(seen *fields, field fields, to *[]Tuple) {
-	if !r.once(seen, field) {
+// readContextual reads the message around contextual tuples, or null.
+func readContextual(in *jsonread.Reader, to *[]Tuple) {
+	if in.Null() {
 		return
 	}
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		if r.name() != "tuple_keys" {
-			r.skip()
-		} else if r.once(&seen, 1) {
-			r.tuples(to)
+	for in.Object(); in.Field(); {
+		if string(in.Name()) != "tuple_keys" {
+			in.Discard()
+		} else if !in.Null() {
+			readTuples(in, to)
 		}
 	}
 }
 
-func (r *reader) tuples(to *[]Tuple) {
-	own := r.own
-	r.own = true
-	for more := r.open('['); more; more = r.more(']') {
-		var t Tuple
-		r.tuple(&t)
-		*to = append(*to, t)
+// readTuples reads a list of tuples. Their strings have their own memory: what
+// remembers a tuple then does not keep the whole body.
+func readTuples(in *jsonread.Reader, to *[]Tuple) {
+	for in.Array(); in.Item(); {
+		*to = append(*to, Tuple{})
+		readTuple(in, &(*to)[len(*to)-1], true)
 	}
-	r.own = own
 }
 
-func (r *reader) tuple(to *Tuple) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
-		case "user":
-			r.string(&seen, 1, &to.User)
-		case "relation":
-			r.string(&seen, 1<<1, &to.Relation)
-		case "object":
-			r.string(&seen, 1<<2, &to.Object)
-		case "condition":
-			if r.once(&seen, 1<<3) {
+// readTuple reads a tuple. A condition is an unknown member unless conditional is
+// set.
+func readTuple(in *jsonread.Reader, to *Tuple, conditional bool) {
+	for in.Object(); in.Field(); {
+		switch name := string(in.Name()); {
+		case name == "user":
+			readOwn(in, &to.User)
+		case name == "relation":
+			readOwn(in, &to.Relation)
+		case name == "object":
+			readOwn(in, &to.Object)
+		case name == "condition" && conditional:
+			if !in.Null() {
 				to.Condition = &Condition{}
-				r.condition(to.Condition)
+				readCondition(in, to.Condition)
 			}
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
 }
 
-func (r *reader) condition(to *Condition) {
-	for seen, more := fields(0), r.open('{'); more; more = r.more('}') {
-		switch r.name() {
+func readCondition(in *jsonread.Reader, to *Condition) {
+	for in.Object(); in.Field(); {
+		switch string(in.Name()) {
 		case "name":
-			r.string(&seen, 1, &to.Name)
+			readOwn(in, &to.Name)
 		case "context":
-			r.context(&seen, 1<<1, &to.Context)
+			readContext(in, &to.Context)
 		default:
-			r.skip()
+			in.Discard()
 		}
 	}
 }
 
-func (r *reader) context(seen *fields, field fields, to *expr.Values) {
-	if !r.once(seen, field) {
-		return
+// readContext reads a context, or null. Its strings have their own memory.
+func readContext(in *jsonread.Reader, to *expr.Values) {
+	if !in.Null() {
+		*to = readValues(in)
 	}
-	own := r.own
-	r.own = true
-	*to = r.values()
-	r.own = own
 }
 
-// consistency reads the enum: a name, of which an unknown one is
-// "unspecified", or a number, which may be unknown.
-func (r *reader) consistency(seen *fields, field fields, to *int32) {
-	if !r.once(seen, field) {
-		return
+func readValues(in *jsonread.Reader) expr.Values {
+	out := expr.Values{}
+	in.Object()
+	for name, ok := in.Entry(); ok; name, ok = in.Entry() {
+		if _, twice := out[name]; twice {
+			in.Fail("duplicate map key")
+			break
+		}
+		out[strings.Clone(name)] = readValue(in)
 	}
-	if r.peek() != '"' {
-		*to = r.int32()
-		return
+	return out
+}
+
+// readValue reads a context's value: nil, bool, float64, string, []any or
+// map[string]any, as structpb's AsInterface returns them.
+func readValue(in *jsonread.Reader) any {
+	switch in.Kind() {
+	case '{':
+		return readValues(in)
+	case '[':
+		out := []any{}
+		for in.Array(); in.Item(); {
+			out = append(out, readValue(in))
+		}
+		return out
+	case '"':
+		return strings.Clone(in.String())
+	case 't', 'f':
+		return in.Bool()
+	case 'n':
+		if in.Null() {
+			return nil
+		}
 	}
-	switch r.text() {
-	case "MINIMIZE_LATENCY":
-		*to = ConsistencyMinimizeLatency
-	case "HIGHER_CONSISTENCY":
-		*to = ConsistencyHigher
+	return in.Float()
+}
+
+// readConsistency reads the enum, or null. An unknown name means "unspecified";
+// an unknown number is kept.
+func readConsistency(in *jsonread.Reader, to *int32) {
+	switch {
+	case in.Null():
+	case in.Kind() != '"':
+		n, err := strconv.ParseInt(in.Number().String(), 10, 32)
+		if err != nil {
+			in.Fail("expected a number without fraction and exponent")
+		}
+		*to = int32(n)
+	default:
+		switch in.String() {
+		case "MINIMIZE_LATENCY":
+			*to = ConsistencyMinimizeLatency
+		case "HIGHER_CONSISTENCY":
+			*to = ConsistencyHigher
+		}
 	}
 }
