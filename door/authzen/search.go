@@ -181,8 +181,8 @@ func (c *call) writeEnd(n searchContext) {
 	c.out = append(c.out, "}}"...)
 }
 
-// writeUnknownName writes an empty response with an error in the context, if err
-// says that the schema lacks the type or action. It returns any other error.
+// writeUnknownName writes an empty response with an error in the context if the
+// schema lacks the request's type or action. It returns any other error.
 func (c *call) writeUnknownName(err error) error {
 	if !isUnknownName(err) {
 		return err
