@@ -17,18 +17,18 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// quiet is an answer that nobody reads.
-type quiet struct {
+// discard is a ResponseWriter that keeps only the status and the length.
+type discard struct {
 	header http.Header
 	n      int
 }
 
-func (q *quiet) Header() http.Header         { return q.header }
-func (q *quiet) WriteHeader(int)             {}
-func (q *quiet) Write(p []byte) (int, error) { q.n += len(p); return len(p), nil }
+func (q *discard) Header() http.Header         { return q.header }
+func (q *discard) WriteHeader(int)             {}
+func (q *discard) Write(p []byte) (int, error) { q.n += len(p); return len(p), nil }
 
-// replay answers one request again and again without a network, and returns
-// the processor time that one takes.
+// replay sends the same request repeatedly without a network, and returns the
+// processor time of one request.
 func (w *world) replay(b *testing.B, path, body string) time.Duration {
 	b.Helper()
 	if rec := w.send(b, "POST", path, body); rec.Code != 200 {
@@ -37,7 +37,7 @@ func (w *world) replay(b *testing.B, path, body string) time.Duration {
 	r := httptest.NewRequest("POST", "/ostiary/v1"+path, nil)
 	in := bytes.NewReader(nil)
 	r.Body, r.ContentLength = io.NopCloser(in), int64(len(body))
-	out := &quiet{header: http.Header{}}
+	out := &discard{header: http.Header{}}
 	b.ReportAllocs()
 	before, n := processTime(b), 0
 	for b.Loop() {
@@ -50,7 +50,7 @@ func (w *world) replay(b *testing.B, path, body string) time.Duration {
 	return took
 }
 
-// lxd makes ten projects with 54 relations each, of which bob has a few.
+// lxd creates ten projects with 54 relations each. bob has a few of them.
 func (w *world) lxd(b *testing.B) (path, body string) {
 	b.Helper()
 	var m strings.Builder
@@ -79,9 +79,9 @@ func (w *world) lxd(b *testing.B) (path, body string) {
 	return path, `{"subject":"identity:bob","objects":[` + strings.Join(objects, ",") + `]}`
 }
 
-// BenchmarkEntitlements lists 10 projects × 54 relations: as one call without a
-// network, the same as a batch, and over HTTP, where cpu-µs is the processor
-// time of server and client together.
+// BenchmarkEntitlements lists the entitlements of 10 projects with 54
+// relations: in one call without a network, as a batch of checks, and over
+// HTTP. cpu-µs is the processor time of server and client together.
 func BenchmarkEntitlements(b *testing.B) {
 	w := open(b, ostiary.Options{})
 	path, body := w.lxd(b)
@@ -109,7 +109,7 @@ func BenchmarkEntitlements(b *testing.B) {
 	})
 }
 
-// overHTTP sends one request after another over a kept connection.
+// overHTTP sends requests one after another over a kept-open connection.
 func overHTTP(b *testing.B, h http.Handler, path, body string) {
 	server := httptest.NewServer(h)
 	defer server.Close()
@@ -152,9 +152,10 @@ func BenchmarkExplain(b *testing.B) {
 	}
 }
 
-// BenchmarkWatchers measures how long a change takes to 1,000 clients that
-// watch over HTTP, the log or a permission: told-µs is the median time from the
-// write's beginning until the last of them has read it, write-µs the write's own.
+// BenchmarkWatchers measures how long a change takes to reach 1,000 clients
+// that watch the log or a permission over HTTP. told-µs is the median time from
+// the start of the write until the last client has read the change, write-µs
+// the time of the write itself.
 func BenchmarkWatchers(b *testing.B) {
 	for _, path := range []string{"/watch", "/watch-permission?object_type=document&relation=viewer&subject_type=user&object=watched"} {
 		name, _, _ := strings.Cut(path[1:], "?")

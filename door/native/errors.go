@@ -11,20 +11,23 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// problem is an error as it is told: the one shape of this door.
+// problem is the error response of this door.
 type problem struct {
+	// status is the HTTP status.
 	status int
-	// Code is for machines: one of kinds' or of the door's own.
-	Code    string `json:"code"`
+	// Code is for machines: a code of errorKinds or one of the door's own.
+	Code string `json:"code"`
+	// Message is for people.
 	Message string `json:"message"`
-	// Bound names the bound that was passed or reached.
+	// Bound describes the bound that the request exceeded or reached.
 	Bound *boundJSON `json:"bound,omitempty"`
-	// Resume is where a watcher that fell behind may go on.
+	// Resume is the token from which a watcher that fell behind can continue.
 	Resume string `json:"resume,omitempty"`
-	// Read is how many tuples of an import are durable all the same.
+	// Read is the number of tuples of a failed import that were written.
 	Read *int `json:"read,omitempty"`
 }
 
+// boundJSON is a bound: its name, its value, and what the request has.
 type boundJSON struct {
 	Name string `json:"name"`
 	Max  int64  `json:"max,omitempty"`
@@ -33,12 +36,14 @@ type boundJSON struct {
 
 func (p *problem) Error() string { return p.Message }
 
-// kinds are the engine's kinds of errors as this door tells them, the first
-// match counting. Kinds that tell of the inside keep their text to themselves.
-var kinds = [...]struct {
+// errorKinds maps the kinds of errors to statuses and codes. The first kind
+// that matches counts.
+var errorKinds = [...]struct {
 	kind   error
 	status int
 	code   string
+	// hidden errors are not described to clients, because their text could
+	// contain internals.
 	hidden bool
 }{
 	{ostiary.ErrNoStore, http.StatusNotFound, "no_store", false},
@@ -77,11 +82,11 @@ var kinds = [...]struct {
 	{jsonread.ErrSyntax, http.StatusBadRequest, "malformed", false},
 }
 
-// describe tells an error.
+// describe translates an error. The text of an internal error is not sent.
 func describe(err error) *problem {
-	var own *problem
-	if errors.As(err, &own) {
-		return own
+	var p *problem
+	if errors.As(err, &p) {
+		return p
 	}
 	var refused *door.Refusal
 	if errors.As(err, &refused) {
@@ -91,7 +96,7 @@ func describe(err error) *problem {
 		}
 		return p
 	}
-	for _, k := range kinds {
+	for _, k := range errorKinds {
 		if errors.Is(err, k.kind) {
 			p := &problem{status: k.status, Code: k.code, Message: k.kind.Error()}
 			if !k.hidden {
@@ -104,7 +109,7 @@ func describe(err error) *problem {
 	return &problem{status: http.StatusInternalServerError, Code: "internal", Message: "the server failed"}
 }
 
-// detail adds what an error knows besides its text.
+// detail adds the bound or the token that an error carries.
 func (p *problem) detail(err error) {
 	var bound *ostiary.BoundError
 	if errors.As(err, &bound) {
@@ -116,7 +121,8 @@ func (p *problem) detail(err error) {
 	}
 }
 
-// reason is an error's text without where in the engine it happened.
+// reason returns the text of err without the engine's prefix, which names the
+// operation and the store.
 func reason(err error) string {
 	var e *ostiary.Error
 	if !errors.As(err, &e) {
@@ -128,21 +134,22 @@ func reason(err error) string {
 	return e.Kind.Error()
 }
 
-// invalid is a request that this door cannot read.
-func invalid(text string) error {
+// invalidRequest returns the error for a request that is malformed.
+func invalidRequest(text string) error {
 	return &problem{status: http.StatusBadRequest, Code: "invalid_request", Message: text}
 }
 
-// reached is the answer that a bound keeps from being one.
-func reached(bound string) error {
+// boundReached returns the error for a check that a bound left undecided.
+func boundReached(bound string) error {
 	return &problem{status: http.StatusUnprocessableEntity, Code: "bound_reached",
-		Message: "undecided: the bound on " + bound + " was reached", Bound: &boundJSON{Name: bound}}
+		Message: "undecided: the evaluation reached the bound on " + bound, Bound: &boundJSON{Name: bound}}
 }
 
-func fail(w http.ResponseWriter, err error) {
+// writeError writes err as the response.
+func writeError(w http.ResponseWriter, err error) {
 	p := describe(err)
-	out, bad := json.Marshal(p)
-	if bad != nil {
+	out, marshalErr := json.Marshal(p)
+	if marshalErr != nil {
 		out = []byte(`{"code":"internal","message":"the server failed"}`)
 	}
 	w.Header()["Content-Type"] = jsonType
@@ -153,25 +160,28 @@ func fail(w http.ResponseWriter, err error) {
 	w.Write(out)
 }
 
-func missing(w http.ResponseWriter, _ *http.Request, methods []string) {
+// serveMissing is [door.Door.Missing].
+func serveMissing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	if len(methods) == 0 {
-		fail(w, &problem{status: http.StatusNotFound, Code: "no_path", Message: "there is no such path"})
+		writeError(w, &problem{status: http.StatusNotFound, Code: "no_path", Message: "there is no such path"})
 		return
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	fail(w, &problem{status: http.StatusMethodNotAllowed, Code: "no_method", Message: "the method must be " + strings.Join(methods, " or ")})
+	writeError(w, &problem{status: http.StatusMethodNotAllowed, Code: "no_method", Message: "the method must be " + strings.Join(methods, " or ")})
 }
 
-// refuse tells what the server refuses before this door sees it.
-func refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
+// serveRefusal is [door.Door.Refuse].
+func serveRefusal(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
 	p := describe(why)
-	if code := refusals[why.Reason]; code != "" {
+	if code := refusalCodes[why.Reason]; code != "" {
 		p.Code = code
 	}
-	fail(w, p)
+	writeError(w, p)
 }
 
-var refusals = map[door.Reason]string{
+// refusalCodes are the codes of the server's refusals. Other reasons have the
+// code "refused", or "bound" if they name one.
+var refusalCodes = map[door.Reason]string{
 	door.NoCredentials: "no_credentials", door.BadCredentials: "bad_credentials", door.TooLarge: "too_large",
 	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",
 	door.Failed: "internal", door.BadPath: "bad_path",

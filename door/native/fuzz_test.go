@@ -14,8 +14,9 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// FuzzRequest sends any body to every operation that takes one: the answer is
-// never the server's failure, and what is refused has the shape of errors.
+// FuzzRequest sends random bodies to every operation that takes one. No
+// response may be a server error, and every error must have the documented
+// form.
 func FuzzRequest(f *testing.F) {
 	d := description(f)
 	w := open(f, ostiary.Options{})
@@ -47,7 +48,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestCodes: docs/native.md names every code that this door answers with.
+// TestCodes checks that docs/native.md names every error code of this door.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/native.md")
@@ -67,11 +68,11 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	if found < 45 {
-		t.Errorf("%d codes were found", found)
+		t.Errorf("found %d codes, expected at least 45", found)
 	}
 }
 
-// TestWatchersLeave: clients that go away leave nothing behind.
+// TestWatchersLeave checks that clients which disconnect leave no goroutines.
 func TestWatchersLeave(t *testing.T) {
 	w := open(t, ostiary.Options{})
 	server := httptest.NewServer(w)
@@ -95,6 +96,6 @@ func TestWatchersLeave(t *testing.T) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 		}
-		w.add(t, path, "user:anne owner document:"+time.Now().Format("150405.000000000")) // what waits for an entry gets one
+		w.add(t, path, "user:anne owner document:"+time.Now().Format("150405.000000000")) // wake watches that wait for an entry
 	}
 }

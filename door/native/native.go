@@ -1,8 +1,9 @@
-// Package native is Ostiary's own door, /ostiary/v1: JSON over HTTP, and
-// server-sent events for what is watched. It offers what the engine can do and
-// no other protocol asks for: explanations, entitlements, the past, differences,
-// what-if, watches, streams. Its main function is New; openapi.json describes
-// it. It never decides anything and never knows a driver.
+// Package native is the door for Ostiary's own API, /ostiary/v1: JSON over
+// HTTP, and server-sent events for watches. It offers all features of the
+// engine, including those that no other protocol has: explanations,
+// entitlements, past revisions, differences, what-if, watches and streams.
+// [New] returns the [door.Door]; openapi.json describes the API. The package
+// never decides anything and uses no storage driver.
 package native
 
 import (
@@ -17,63 +18,72 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Name is the door's name, and the one under which stores have aliases for it.
+// Name is the door's name. A store may have an alias for this door.
 const Name = "native"
 
-// prefix stands before every path.
+// prefix is the start of every path.
 const prefix = "/ostiary/v1"
 
-// Options are the door's settings. The zero value is useful.
+// Options are the settings of the door. The zero value is useful.
 type Options struct {
-	// Dialects are the model languages that schemas may be written and read in,
-	// besides the plain JSON of schema.Model.
+	// Dialects are the model languages for reading and writing schemas. The
+	// JSON form of schema.Model needs no dialect.
 	Dialects []Dialect
 }
 
 // Dialect is a model language.
 type Dialect struct {
-	// Name is the language's, in lower case: "openfga".
+	// Name is the name of the language in lower case, for example "openfga".
 	Name string
-	// Parse reads a text. Its errors are told to whoever sent the text.
+	// Parse parses a text. The client sees the text of its errors.
 	Parse func(source []byte) (*schema.Model, error)
-	// Format prints a model, or says why the language has no words for it.
+	// Format returns a model as text. It fails if the language cannot express
+	// the model.
 	Format func(*schema.Model) (string, error)
 }
 
-// New returns the door over an engine.
+// New returns the door to an engine's stores.
 func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: e, options: o}
-	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: missing, Refuse: refuse}
+	d := &door.Door{Name: Name, Prefixes: []string{prefix}, Missing: serveMissing, Refuse: serveRefusal}
 	for _, r := range routes {
 		route := door.Route{Method: r.method, Pattern: prefix + r.path, Name: r.name, Streams: r.stream != nil,
 			Public: r.public, BodyMax: r.bodyMax}
 		switch {
 		case r.stream != nil:
-			route.Serve = s.streams(r.stream)
+			route.Serve = s.handleStream(r.stream)
 		case r.store != nil:
-			route.Serve = s.onStore(r.store)
+			route.Serve = s.handleStore(r.store)
 		default:
-			route.Serve = s.plain(r.engine)
+			route.Serve = s.handleEngine(r.engine)
 		}
 		d.Routes = append(d.Routes, route)
 	}
 	return d, nil
 }
 
-// streamBytesMax bounds the body of an import: 1 TiB.
+// streamBytesMax bounds the body of an import, in bytes.
 const streamBytesMax = 1 << 40
 
-// route is one operation: on the engine, on a store, or as a stream.
+// route is one operation. Exactly one of engine, store and stream is set.
 type route struct {
+	// method and path are the HTTP method and the path after prefix; name is the
+	// operation's name.
 	method, path, name string
-	engine             func(*call) error
-	store              func(*call) error
-	stream             func(*call, http.ResponseWriter) error
-	public             bool
-	bodyMax            int64
+	// engine handles a request that names no store.
+	engine func(*call) error
+	// store handles a request for a store.
+	store func(*call) error
+	// stream handles a request for a store, and writes the response itself.
+	stream func(*call, http.ResponseWriter) error
+	// public routes need no authentication.
+	public bool
+	// bodyMax bounds the body in bytes; 0 is the server's bound.
+	bodyMax int64
 }
 
-// routes are all operations; openapi.json has the same.
+// routes are all operations. openapi.json describes the same ones, and a test
+// compares them.
 var routes = [...]route{
 	{method: "GET", path: "/openapi.json", name: "OpenAPI", engine: (*call).openAPI, public: true},
 	{method: "GET", path: "/stores", name: "ListStores", engine: (*call).listStores},
@@ -104,28 +114,32 @@ var routes = [...]route{
 	{method: "GET", path: "/stores/{store}/export", name: "Export", stream: (*call).exportStream},
 }
 
+// service holds what all requests share.
 type service struct {
 	engine  *ostiary.Engine
 	options Options
 }
 
-// call is one request under way.
+// call is the state of one request.
 type call struct {
 	*service
 	ctx    context.Context
 	r      *http.Request
 	params door.Params
-	store  *ostiary.Store
-	body   []byte
-	// out is the answer; status is 0 for 200.
+	// store is the request's store; nil if the path names none.
+	store *ostiary.Store
+	// body is the request's JSON; nil if it has no body.
+	body []byte
+	// out is the response's JSON, and status its HTTP status; 0 means 200.
 	out    []byte
 	status int
 }
 
-// find sets the call's store: by its id, or by its alias for this door.
-func (c *call) find() (err error) {
+// openStore sets the store that the path names by its id, or by its alias for
+// this door.
+func (c *call) openStore() (err error) {
 	name := c.params.At(0)
-	if id, bad := storage.ParseStoreID(name); bad == nil {
+	if id, parseErr := storage.ParseStoreID(name); parseErr == nil {
 		c.store, err = c.engine.Store(c.ctx, id)
 	} else {
 		c.store, err = c.engine.StoreByAlias(c.ctx, Name, name)
@@ -133,17 +147,19 @@ func (c *call) find() (err error) {
 	return err
 }
 
-func (s *service) plain(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
+// handleEngine returns the handler of an operation on the engine.
+func (s *service) handleEngine(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		c := call{service: s, ctx: r.Context(), r: r, params: p}
 		c.reply(w, c.withBody(serve))
 	}
 }
 
-func (s *service) onStore(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
+// handleStore returns the handler of an operation on a store.
+func (s *service) handleStore(serve func(*call) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		c := call{service: s, ctx: r.Context(), r: r, params: p}
-		err := c.find()
+		err := c.openStore()
 		if err == nil {
 			err = c.withBody(serve)
 		}
@@ -151,26 +167,27 @@ func (s *service) onStore(serve func(*call) error) func(http.ResponseWriter, *ht
 	}
 }
 
-// streams answers with a stream, or with an error if nothing was sent yet.
-func (s *service) streams(serve func(*call, http.ResponseWriter) error) func(http.ResponseWriter, *http.Request, door.Params) {
+// handleStream returns the handler of an operation that writes its response
+// itself. If serve returns an error, it must not have written anything.
+func (s *service) handleStream(serve func(*call, http.ResponseWriter) error) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		c := call{service: s, ctx: r.Context(), r: r, params: p}
-		err := c.find()
+		err := c.openStore()
 		if err == nil {
 			err = serve(&c, w)
 		}
 		if err != nil {
-			fail(w, err)
+			writeError(w, err)
 		}
 	}
 }
 
-// withBody reads the body of a request that has one.
+// withBody calls serve after reading the body, if the request has one.
 func (c *call) withBody(serve func(*call) error) error {
 	if c.r.Method != http.MethodPost && c.r.Method != http.MethodPatch {
 		return serve(c)
 	}
-	if err := jsonOnly(c.r, "application/json"); err != nil {
+	if err := checkContentType(c.r, "application/json"); err != nil {
 		return err
 	}
 	body, err := door.ReadBody(c.r)
@@ -182,8 +199,8 @@ func (c *call) withBody(serve func(*call) error) error {
 	return serve(c)
 }
 
-// jsonOnly refuses a body that says it is something else.
-func jsonOnly(r *http.Request, want string) error {
+// checkContentType fails if the request declares another content type.
+func checkContentType(r *http.Request, want string) error {
 	t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if t = strings.TrimSpace(t); t != "" && !strings.EqualFold(t, want) {
 		return &problem{status: http.StatusUnsupportedMediaType, Code: "content_type", Message: "the Content-Type must be " + want}
@@ -191,9 +208,10 @@ func jsonOnly(r *http.Request, want string) error {
 	return nil
 }
 
+// reply writes the response, or err.
 func (c *call) reply(w http.ResponseWriter, err error) {
 	if err != nil {
-		fail(w, err)
+		writeError(w, err)
 		return
 	}
 	w.Header()["Content-Type"] = jsonType
@@ -203,10 +221,11 @@ func (c *call) reply(w http.ResponseWriter, err error) {
 	w.Write(c.out)
 }
 
-// json sets the answer.
-func (c *call) json(v any) (err error) {
+// setJSON sets the response to v.
+func (c *call) setJSON(v any) (err error) {
 	c.out, err = json.Marshal(v)
 	return err
 }
 
+// jsonType is the Content-Type header of a JSON response.
 var jsonType = []string{"application/json"}

@@ -19,13 +19,14 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// world is a door over an engine of its own.
+// world is a door with its own engine.
 type world struct {
 	engine *ostiary.Engine
 	door   *door.Door
 	router *door.Router
 }
 
+// open opens a world.
 func open(t testing.TB, o ostiary.Options) *world {
 	t.Helper()
 	if o.Conditions == nil {
@@ -48,7 +49,7 @@ func open(t testing.TB, o ostiary.Options) *world {
 	return w
 }
 
-// ServeHTTP answers as a server without guards would.
+// ServeHTTP serves the door's routes without a server's guards.
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	var p door.Params
 	route, methods := w.router.Find(r.Method, r.URL.EscapedPath(), &p)
@@ -59,7 +60,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	route.Serve(out, r, p)
 }
 
-// send sends a request and returns the answer.
+// send sends a request and returns the response.
 func (w *world) send(t testing.TB, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "/ostiary/v1"+path, strings.NewReader(body))
@@ -68,7 +69,7 @@ func (w *world) send(t testing.TB, method, path, body string) *httptest.Response
 	return rec
 }
 
-// do sends a request that must succeed, and reads the answer.
+// do sends a request that must succeed, and decodes the response.
 func (w *world) do(t testing.TB, method, path, body string) map[string]any {
 	t.Helper()
 	rec := w.send(t, method, path, body)
@@ -88,7 +89,7 @@ func decode(t testing.TB, text []byte) (out map[string]any) {
 	return out
 }
 
-// refused sends a request that must be refused with a status and code.
+// refused sends a request that must fail with the given status and code.
 func (w *world) refused(t testing.TB, method, path, body string, status int, code string) map[string]any {
 	t.Helper()
 	rec := w.send(t, method, path, body)
@@ -99,11 +100,11 @@ func (w *world) refused(t testing.TB, method, path, body string, status int, cod
 	return got
 }
 
-// TestScripts plays what clients send, right and wrong.
+// TestScripts plays the scripts in testdata: valid and invalid requests.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door {
-		// A clock of its own makes the scripts the same every day.
+		// A fixed clock makes the scripts independent of the date.
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		return open(t, ostiary.Options{Clock: func() time.Time { return start }}).door
 	})

@@ -2,12 +2,12 @@ package native
 
 import _ "embed"
 
-// description is the OpenAPI document of this door, kept by hand.
+// description is the OpenAPI document of this door. It is written by hand.
 //
 //go:embed openapi.json
 var description []byte
 
-// openAPI answers with the description.
+// openAPI serves the description.
 func (c *call) openAPI() error {
 	c.out = description
 	return nil

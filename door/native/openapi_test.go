@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 )
 
-// document is the part of OpenAPI that the tests read.
+// document is the part of an OpenAPI document that the tests need.
 type document struct {
 	Paths      map[string]map[string]operation
 	Components struct{ Schemas map[string]*schemaOf }
@@ -35,7 +35,7 @@ type media struct {
 	Example json.RawMessage
 }
 
-// schemaOf is a JSON schema, as far as the document uses it.
+// schemaOf is a JSON schema, with the features that the document uses.
 type schemaOf struct {
 	Ref                  string `json:"$ref"`
 	Type                 string
@@ -64,24 +64,25 @@ func description(t testing.TB) *document {
 	return &d
 }
 
-// validate says where a value is not of a schema.
+// validate returns an error if a value does not match a schema. at is the path
+// to the value.
 func (d *document) validate(s *schemaOf, v any, at string) error {
 	if s.Ref != "" {
 		named := d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 		if named == nil {
-			return fmt.Errorf("%s: %s is not there", at, s.Ref)
+			return fmt.Errorf("%s: unknown schema %s", at, s.Ref)
 		}
 		return d.validate(named, v, at)
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-		return fmt.Errorf("%s: %v is none of %v", at, v, s.Enum)
+		return fmt.Errorf("%s: %v is not one of %v", at, v, s.Enum)
 	}
 	switch x := v.(type) {
 	case map[string]any:
 		return d.object(s, x, at)
 	case []any:
 		if s.Type != "array" && s.Type != "" {
-			return fmt.Errorf("%s: an array, wanted %s", at, s.Type)
+			return fmt.Errorf("%s: got an array, want %s", at, s.Type)
 		}
 		for i := range x {
 			if s.Items != nil {
@@ -92,25 +93,25 @@ func (d *document) validate(s *schemaOf, v any, at string) error {
 		}
 	case string:
 		if s.Type != "string" && s.Type != "" || s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(x) || s.MaxLength != nil && len(x) > *s.MaxLength {
-			return fmt.Errorf("%s: %q is no %s %s", at, x, s.Type, s.Pattern)
+			return fmt.Errorf("%s: %q is not a %s that matches %s", at, x, s.Type, s.Pattern)
 		}
 	case bool:
 		if s.Type != "boolean" && s.Type != "" {
-			return fmt.Errorf("%s: a boolean, wanted %s", at, s.Type)
+			return fmt.Errorf("%s: got a boolean, want %s", at, s.Type)
 		}
 	case float64:
 		if s.Type != "integer" && s.Type != "number" && s.Type != "" || s.Minimum != nil && x < *s.Minimum || s.Maximum != nil && x > *s.Maximum {
-			return fmt.Errorf("%s: %v is no %s", at, x, s.Type)
+			return fmt.Errorf("%s: %v is not a valid %s", at, x, s.Type)
 		}
 	default:
-		return fmt.Errorf("%s: %v", at, v)
+		return fmt.Errorf("%s: unexpected value %v", at, v)
 	}
 	return nil
 }
 
 func (d *document) object(s *schemaOf, x map[string]any, at string) error {
 	if s.Type != "object" && s.Type != "" {
-		return fmt.Errorf("%s: an object, wanted %s", at, s.Type)
+		return fmt.Errorf("%s: got an object, want %s", at, s.Type)
 	}
 	for _, name := range s.Required {
 		if _, ok := x[name]; !ok {
@@ -135,8 +136,8 @@ func (d *document) object(s *schemaOf, x map[string]any, at string) error {
 	return nil
 }
 
-// TestOpenAPIRoutes holds the document against the routes: the same methods and
-// paths, by the same names, with the same parameters, as open as they are.
+// TestOpenAPIRoutes compares the document with the routes: methods, paths,
+// names, parameters and whether they are public.
 func TestOpenAPIRoutes(t *testing.T) {
 	t.Parallel()
 	d := description(t)
@@ -167,12 +168,12 @@ func TestOpenAPIRoutes(t *testing.T) {
 		described += len(p)
 	}
 	if described != seen {
-		t.Errorf("%d operations are described, %d are there", described, seen)
+		t.Errorf("the document has %d operations, the door %d", described, seen)
 	}
 }
 
-// TestOpenAPIExamples plays every example of the document, in the order of the
-// routes, and holds questions and answers against their schemas.
+// TestOpenAPIExamples sends every example of the document, in the order of the
+// routes, and checks requests and responses against their schemas.
 func TestOpenAPIExamples(t *testing.T) {
 	t.Parallel()
 	d := description(t)
@@ -200,7 +201,7 @@ func TestOpenAPIExamples(t *testing.T) {
 		path := strings.TrimPrefix(r.Pattern, "/ostiary/v1")
 		path = strings.NewReplacer("{store}", "acme", "{schema}", "current").Replace(path)
 		rec := w.send(t, r.Method, path, string(body.Example))
-		answer, ok := op.Responses[fmt.Sprint(rec.Code)]
+		response, ok := op.Responses[fmt.Sprint(rec.Code)]
 		if !ok {
 			t.Errorf("%s: %d %s", r.Name, rec.Code, rec.Body)
 			continue
@@ -209,7 +210,7 @@ func TestOpenAPIExamples(t *testing.T) {
 		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.validate(answer.Content["application/json"].Schema, v, r.Name); err != nil {
+		if err := d.validate(response.Content["application/json"].Schema, v, r.Name); err != nil {
 			t.Errorf("%v in %s", err, rec.Body)
 		}
 		played++
@@ -219,7 +220,7 @@ func TestOpenAPIExamples(t *testing.T) {
 	}
 }
 
-// TestOpenAPIErrors: whatever is refused has the one shape of errors.
+// TestOpenAPIErrors checks that every error has the documented form.
 func TestOpenAPIErrors(t *testing.T) {
 	t.Parallel()
 	d := description(t)

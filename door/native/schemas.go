@@ -13,48 +13,53 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// modelDialect is the dialect of a schema that was sent as a model.
-const modelDialect = "model"
+// dialectModel is the dialect of a schema that was sent as a model.
+const dialectModel = "model"
 
+// schemaJSON is a schema in a response.
 type schemaJSON struct {
 	ID        string    `json:"id"`
 	Namespace string    `json:"namespace"`
 	Created   time.Time `json:"created"`
 	Revision  uint64    `json:"revision"`
 	Token     string    `json:"token,omitempty"`
-	// Dialect and Source are what it was written in; Model is what that means.
+	// Dialect and Source are the schema as it was written; Model is its
+	// translation.
 	Dialect string        `json:"dialect,omitempty"`
 	Source  string        `json:"source,omitempty"`
 	Model   *schema.Model `json:"model,omitempty"`
 }
 
+// schemaOf translates what is known of a schema without its text.
 func schemaOf(info ostiary.SchemaInfo) schemaJSON {
 	return schemaJSON{ID: info.ID, Namespace: info.Namespace, Created: info.Created, Revision: uint64(info.Revision)}
 }
 
-// dialect finds a language by its name.
+// dialect returns the dialect of that name.
 func (s *service) dialect(name string) (*Dialect, error) {
 	for i := range s.options.Dialects {
 		if s.options.Dialects[i].Name == name {
 			return &s.options.Dialects[i], nil
 		}
 	}
-	names := []string{modelDialect}
+	names := []string{dialectModel}
 	for _, d := range s.options.Dialects {
 		names = append(names, d.Name)
 	}
-	return nil, invalid("there is no dialect of that name; there are: " + string(appendStrings(nil, names)))
+	return nil, invalidRequest("unknown dialect: expected one of " + string(appendStrings(nil, names)))
 }
 
-// schemaSource is a schema as it is sent: dialect and source, or a model.
+// schemaSource is a schema in a request: either dialect and source, or a model.
 type schemaSource struct {
 	dialect, source, namespace string
 	model                      []byte
-	given                      bool
+	// given is true if the request has any of the members.
+	given bool
 }
 
-// member reads a member of it; false is another one.
-func (q *schemaSource) member(r *jsonread.Reader) bool {
+// readMember reads one member of a schema. It returns false if a schema has no
+// such member.
+func (q *schemaSource) readMember(r *jsonread.Reader) bool {
 	q.given = true
 	switch string(r.Name()) {
 	case "dialect":
@@ -71,22 +76,22 @@ func (q *schemaSource) member(r *jsonread.Reader) bool {
 	return true
 }
 
-// read makes a model of what was sent.
+// read translates the schema into a model.
 func (q *schemaSource) read(s *service) (ostiary.SchemaSource, error) {
 	out := ostiary.SchemaSource{Dialect: q.dialect, Source: []byte(q.source)}
 	switch {
 	case (q.model == nil) == (q.source == ""):
-		return out, invalid("either model, or dialect and source are wanted")
+		return out, invalidRequest("expected either model, or dialect and source")
 	case q.model != nil:
-		if q.dialect != "" && q.dialect != modelDialect {
-			return out, invalid("a model has no dialect")
+		if q.dialect != "" && q.dialect != dialectModel {
+			return out, invalidRequest("unexpected dialect: a model has none")
 		}
 		dec := json.NewDecoder(bytes.NewReader(q.model))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&out.Model); err != nil || out.Model == nil {
-			return out, &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: "model: not the form of a model"}
+			return out, &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: "model: expected the JSON form of a model"}
 		}
-		out.Dialect, out.Source = modelDialect, nil
+		out.Dialect, out.Source = dialectModel, nil
 	default:
 		d, err := s.dialect(q.dialect)
 		if err != nil {
@@ -102,11 +107,12 @@ func (q *schemaSource) read(s *service) (ostiary.SchemaSource, error) {
 	return out, nil
 }
 
+// writeSchema serves WriteSchema.
 func (c *call) writeSchema() error {
 	var q schemaSource
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
-		if !q.member(r) {
+		if !q.readMember(r) {
 			r.Unknown()
 		}
 	}
@@ -123,11 +129,12 @@ func (c *call) writeSchema() error {
 	}
 	out := schemaOf(info)
 	out.Token, c.status = string(token), http.StatusCreated
-	return c.json(out)
+	return c.setJSON(out)
 }
 
+// listSchemas serves ListSchemas.
 func (c *call) listSchemas() error {
-	if _, err := c.query(); err != nil {
+	if _, err := c.queryParams(); err != nil {
 		return err
 	}
 	infos, err := c.store.Schemas(c.ctx)
@@ -138,14 +145,14 @@ func (c *call) listSchemas() error {
 	for i := range infos {
 		out[i] = schemaOf(infos[i])
 	}
-	return c.json(map[string]any{"schemas": out})
+	return c.setJSON(map[string]any{"schemas": out})
 }
 
-// getSchema reads a schema back, as it was written or, with ?dialect=, in
-// another language that has words for it. The id "current" is the current one
+// getSchema serves GetSchema: a schema as it was written or, with ?dialect=, in
+// another language that can express it. The id "current" is the current schema
 // without namespace.
 func (c *call) getSchema() error {
-	values, err := c.query("dialect")
+	values, err := c.queryParams("dialect")
 	if err != nil {
 		return err
 	}
@@ -162,7 +169,7 @@ func (c *call) getSchema() error {
 	if utf8.Valid(s.Source) {
 		out.Source = string(s.Source)
 	}
-	if name := values.Get("dialect"); values.Has("dialect") && name != modelDialect {
+	if name := values.Get("dialect"); values.Has("dialect") && name != dialectModel {
 		d, err := c.dialect(name)
 		if err != nil {
 			return err
@@ -172,9 +179,10 @@ func (c *call) getSchema() error {
 		}
 		out.Dialect = name
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
+// deleteSchema serves DeleteSchema.
 func (c *call) deleteSchema() error {
 	id := c.params.At(1)
 	infos, err := c.store.Schemas(c.ctx)
@@ -188,19 +196,20 @@ func (c *call) deleteSchema() error {
 	if err != nil {
 		return err
 	}
-	return c.told(token)
+	return c.setToken(token)
 }
 
-// told answers a write with its token.
-func (c *call) told(token ostiary.Token) error {
+// setToken sets the response of a write: its token and revision.
+func (c *call) setToken(token ostiary.Token) error {
 	revision, err := token.Revision()
 	if err != nil {
 		return err
 	}
-	return c.json(written{string(token), uint64(revision)})
+	return c.setJSON(writeResultJSON{string(token), uint64(revision)})
 }
 
-type written struct {
+// writeResultJSON is the response of a write.
+type writeResultJSON struct {
 	Token    string `json:"token"`
 	Revision uint64 `json:"revision"`
 }

@@ -11,18 +11,21 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
+// storeJSON is a store in a response.
 type storeJSON struct {
 	ID      string            `json:"id"`
 	Name    string            `json:"name"`
 	Aliases map[string]string `json:"aliases"`
 	Created time.Time         `json:"created"`
-	// Revision, Token and Schema are told where one store is asked for: its newest
-	// revision, and its current schema without namespace.
+	// Revision and Token identify the newest revision, and Schema the current
+	// schema without namespace. They are only set if the request names one
+	// store.
 	Revision *uint64 `json:"revision,omitempty"`
 	Token    string  `json:"token,omitempty"`
 	Schema   string  `json:"schema,omitempty"`
 }
 
+// storeOf translates a store, without Revision, Token and Schema.
 func storeOf(info storage.StoreInfo) storeJSON {
 	if info.Aliases == nil {
 		info.Aliases = map[string]string{}
@@ -30,15 +33,15 @@ func storeOf(info storage.StoreInfo) storeJSON {
 	return storeJSON{ID: info.ID.String(), Name: info.Name, Aliases: info.Aliases, Created: info.Created.Time()}
 }
 
-// storesMax bounds a page of stores, which is also its default.
+// storesMax is the largest page of stores, and the default.
 const storesMax = 1000
 
-// query reads the parameters of a GET; one that is not among names is refused,
-// so that a misspelt one does not go unnoticed.
-func (c *call) query(names ...string) (url.Values, error) {
+// queryParams returns the parameters of the URL. It rejects parameters that are
+// not in names, so that a misspelled one is not ignored.
+func (c *call) queryParams(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return nil, invalid("the query is malformed")
+		return nil, invalidRequest("the query is malformed")
 	}
 next:
 	for have := range values {
@@ -47,37 +50,38 @@ next:
 				continue next
 			}
 		}
-		return nil, invalid("unknown parameter " + strconv.Quote(have))
+		return nil, invalidRequest("unknown parameter " + strconv.Quote(have))
 	}
 	return values, nil
 }
 
-// number reads a parameter from 1 to most; "" is otherwise.
-func number(values url.Values, name string, otherwise, most int) (int, error) {
+// intParam returns a parameter from 1 to max, or byDefault if the URL has none.
+func intParam(values url.Values, name string, byDefault, max int) (int, error) {
 	text := values.Get(name)
 	if text == "" && !values.Has(name) {
-		return otherwise, nil
+		return byDefault, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, invalid(name + " is no number from 1 to " + strconv.Itoa(most))
+	if err != nil || n < 1 || n > max {
+		return 0, invalidRequest("invalid " + name + ": expected a number from 1 to " + strconv.Itoa(max))
 	}
 	return n, nil
 }
 
+// listStores serves ListStores.
 func (c *call) listStores() error {
-	values, err := c.query("after", "limit")
+	values, err := c.queryParams("after", "limit")
 	if err != nil {
 		return err
 	}
-	limit, err := number(values, "limit", storesMax, storesMax)
+	limit, err := intParam(values, "limit", storesMax, storesMax)
 	if err != nil {
 		return err
 	}
 	var after storage.StoreID
 	if text := values.Get("after"); text != "" {
 		if after, err = storage.ParseStoreID(text); err != nil {
-			return invalid("after is no store's id")
+			return invalidRequest("invalid after: expected the id of a store")
 		}
 	}
 	out := struct {
@@ -94,40 +98,42 @@ func (c *call) listStores() error {
 		}
 		out.Stores = append(out.Stores, storeOf(info))
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
-// readStore reads what a store is to be called.
-func (c *call) readStore(create bool) (w ostiary.CreateStoreRequest, name bool, err error) {
+// readStore reads the name and aliases of a store and, for a new store, its id.
+// hasName is true if the request has a name.
+func (c *call) readStore(create bool) (w ostiary.CreateStoreRequest, hasName bool, err error) {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch n := string(r.Name()); {
 		case n == "name":
-			w.Name, name = r.String(), true
+			w.Name, hasName = r.String(), true
 		case n == "aliases":
 			w.Aliases = map[string]string{}
 			for door, alias := range r.Values() {
 				text, ok := alias.(string)
 				if !ok {
-					r.Fail("a string is wanted")
+					r.Fail("expected a string")
 				}
 				w.Aliases[door] = text
 			}
 		case n == "id" && create:
-			id, bad := storage.ParseStoreID(r.String())
-			if w.ID = id; bad != nil {
-				r.Fail("a ULID is wanted")
+			id, parseErr := storage.ParseStoreID(r.String())
+			if w.ID = id; parseErr != nil {
+				r.Fail("expected a ULID")
 			}
 		default:
 			r.Unknown()
 		}
 	}
-	if create && !name {
+	if create && !hasName {
 		r.Fail("name is missing")
 	}
-	return w, name, r.End()
+	return w, hasName, r.End()
 }
 
+// createStore serves CreateStore.
 func (c *call) createStore() error {
 	w, _, err := c.readStore(true)
 	if err != nil {
@@ -138,9 +144,10 @@ func (c *call) createStore() error {
 		return err
 	}
 	c.status = http.StatusCreated
-	return c.json(storeOf(s.Info()))
+	return c.setJSON(storeOf(s.Info()))
 }
 
+// getStore serves GetStore.
 func (c *call) getStore() error {
 	out := storeOf(c.store.Info())
 	token, err := c.store.Head(c.ctx)
@@ -155,17 +162,17 @@ func (c *call) getStore() error {
 	if info, err := c.store.CurrentSchema(c.ctx, ""); err == nil {
 		out.Schema = info.ID
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
-// updateStore changes what the request names and leaves the rest.
+// updateStore serves UpdateStore: it changes only what the request names.
 func (c *call) updateStore() error {
-	w, name, err := c.readStore(false)
+	w, hasName, err := c.readStore(false)
 	if err != nil {
 		return err
 	}
 	info := c.store.Info()
-	if name {
+	if hasName {
 		info.Name = w.Name
 	}
 	if w.Aliases != nil {
@@ -174,14 +181,15 @@ func (c *call) updateStore() error {
 	if err := c.engine.UpdateStore(c.ctx, info.ID, info.Name, info.Aliases); err != nil {
 		return err
 	}
-	return c.json(storeOf(c.store.Info()))
+	return c.setJSON(storeOf(c.store.Info()))
 }
 
+// deleteStore serves DeleteStore.
 func (c *call) deleteStore() error {
 	if err := c.engine.DeleteStore(c.ctx, c.store.ID()); err != nil {
 		return err
 	}
-	return c.json(struct {
+	return c.setJSON(struct {
 		ID string `json:"id"`
 	}{c.store.ID().String()})
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// A stream of a store's data is one JSON value a line: {"tuple": …},
-// {"attribute": …}, and at its end {"end": {"tuples": n, "attributes": n, …}}.
-// A stream without that line was cut. An export that fails on its way says so
-// in its last line, {"error": …}, and an import refuses such a stream.
+// A stream of a store's data has one JSON value on each line: {"tuple": ...},
+// {"attribute": ...} and, as the last line, {"end": {"tuples": n, "attributes":
+// n, ...}}. A stream without the last line is incomplete. An export that fails
+// midway ends with {"error": ...} instead, and an import rejects such a stream.
 
-// lineBytesMax bounds a line: the largest tuple fits.
+// lineBytesMax bounds a line, in bytes. The largest tuple fits.
 const lineBytesMax = 1 << 20
 
-// line is a line of a stream in an answer.
+// line is one line of an export. Exactly one field is set.
 type line struct {
 	Tuple     *tupleJSON     `json:"tuple,omitempty"`
 	Attribute *attributeJSON `json:"attribute,omitempty"`
@@ -31,6 +31,8 @@ type line struct {
 	Error     *problem       `json:"error,omitempty"`
 }
 
+// endJSON is the last line of a stream: the number of its tuples and
+// attributes, and the revision.
 type endJSON struct {
 	Tuples     int    `json:"tuples"`
 	Attributes int    `json:"attributes"`
@@ -38,9 +40,9 @@ type endJSON struct {
 	Token      string `json:"token"`
 }
 
-// exportStream sends all tuples and attributes of one revision.
+// exportStream serves Export: all tuples and attributes of one revision.
 func (c *call) exportStream(w http.ResponseWriter) error {
-	values, err := c.query("token")
+	values, err := c.queryParams("token")
 	if err != nil {
 		return err
 	}
@@ -54,13 +56,13 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	// The first read finds out what is wrong with the token while an error can
-	// still be an error.
+	// This read checks the token before the response begins, while an error can
+	// still be an error response.
 	if _, err := c.store.ReadAttributes(c.ctx, ostiary.ReadAttributesRequest{Limit: 1, Consistency: ostiary.AtExactly(token)}); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := exporting{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10)}
+	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10)}
 	out.enc = json.NewEncoder(out.buffer)
 	out.enc.SetEscapeHTML(false)
 	end := endJSON{Revision: uint64(revision), Token: string(token)}
@@ -68,34 +70,37 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	if err := out.run(ostiary.AtExactly(token), &end); err != nil {
 		last = line{Error: describe(err)}
 	}
-	// If the client is gone there is nobody to tell.
+	// Ignore errors: the client may be gone.
 	_ = errors.Join(out.enc.Encode(last), out.buffer.Flush())
 	return nil
 }
 
-type exporting struct {
+// exporter writes the lines of an export.
+type exporter struct {
 	*call
 	control *http.ResponseController
 	buffer  *bufio.Writer
 	enc     *json.Encoder
-	lines   int
+	// lines is the number of lines written.
+	lines int
 }
 
-// put writes a line, giving the client time for each part of the stream.
-func (e *exporting) put(l line) error {
+// writeLine writes one line. It renews the write deadline every 1,000 lines.
+func (e *exporter) writeLine(l line) error {
 	if e.lines++; e.lines%1000 == 1 {
-		_ = e.control.SetWriteDeadline(time.Now().Add(writeTime))
+		_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
 	return e.enc.Encode(l)
 }
 
-func (e *exporting) run(at ostiary.Consistency, end *endJSON) error {
+// run writes all tuples and attributes, and counts them in end.
+func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
 	for t, err := range e.store.Export(e.ctx, at) {
 		if err != nil {
 			return err
 		}
 		out := tupleOf(&t)
-		if err := e.put(line{Tuple: &out}); err != nil {
+		if err := e.writeLine(line{Tuple: &out}); err != nil {
 			return err
 		}
 		end.Tuples++
@@ -107,7 +112,7 @@ func (e *exporting) run(at ostiary.Consistency, end *endJSON) error {
 		}
 		for i := range page.Attributes {
 			out := attributeOf(&page.Attributes[i])
-			if err := e.put(line{Attribute: &out}); err != nil {
+			if err := e.writeLine(line{Attribute: &out}); err != nil {
 				return err
 			}
 			end.Attributes++
@@ -118,44 +123,46 @@ func (e *exporting) run(at ostiary.Consistency, end *endJSON) error {
 	}
 }
 
-// attributesMost is how many attributes of an import go into one write.
-const attributesMost = 1000
+// attributeBatchMax is how many attributes of an import one write contains.
+const attributeBatchMax = 1000
 
-// importStream writes a stream's tuples as they come, in large entries, each of
-// them atomic; its attributes after each part of them. What was written before
-// an error stays, and the answer counts it.
+// importStream serves Import. It writes tuples as they arrive, in large writes.
+// Each write is atomic, but the import is not: what was written before an error
+// stays, and the error response counts it. Attributes are written in batches
+// and at the end.
 func (c *call) importStream(w http.ResponseWriter) error {
-	if err := jsonOnly(c.r, "application/x-ndjson"); err != nil {
+	if err := checkContentType(c.r, "application/x-ndjson"); err != nil {
 		return err
 	}
-	values, err := c.query("on_duplicate", "schema")
+	values, err := c.queryParams("on_duplicate", "schema")
 	if err != nil {
 		return err
 	}
 	o := ostiary.ImportOptions{SchemaID: values.Get("schema")}
 	if text := values.Get("on_duplicate"); values.Has("on_duplicate") {
 		var ok bool
-		if o.OnDuplicate, ok = readPolicy(text, true); !ok {
-			return invalid("on_duplicate is none of fail, ignore, replace")
+		if o.OnDuplicate, ok = parseConflictAction(text, true); !ok {
+			return invalidRequest("invalid on_duplicate: expected fail, ignore or replace")
 		}
 	}
-	in := importing{call: c, lines: bufio.NewReaderSize(c.r.Body, 64<<10), schema: o.SchemaID}
-	got, err := c.store.Import(c.ctx, in.tuples(), o)
+	in := importer{call: c, lines: bufio.NewReaderSize(c.r.Body, 64<<10), schema: o.SchemaID}
+	result, err := c.store.Import(c.ctx, in.tuples(), o)
 	if err == nil {
 		err = in.attributes()
 	}
 	if err != nil {
 		p := *describe(err)
-		p.Read = &got.Read
+		p.Read = &result.Read
 		return &p
 	}
-	token := got.Token
+	token := result.Token
 	if in.token != "" {
 		token = in.token
 	}
-	return c.imported(w, got.Read, in.set, token)
+	return c.imported(w, result.Read, in.set, token)
 }
 
+// imported writes the response of an import.
 func (c *call) imported(w http.ResponseWriter, read, set int, token ostiary.Token) error {
 	if token == "" {
 		head, err := c.store.Head(c.ctx)
@@ -168,32 +175,40 @@ func (c *call) imported(w http.ResponseWriter, read, set int, token ostiary.Toke
 	if err != nil {
 		return err
 	}
-	if err := c.json(struct {
+	if err := c.setJSON(struct {
 		Read       int `json:"read"`
 		Attributes int `json:"attributes"`
-		written
-	}{read, set, written{string(token), uint64(revision)}}); err != nil {
+		writeResultJSON
+	}{read, set, writeResultJSON{string(token), uint64(revision)}}); err != nil {
 		return err
 	}
 	c.reply(w, nil)
 	return nil
 }
 
-// importing reads a stream.
-type importing struct {
+// importer reads a stream.
+type importer struct {
 	*call
-	lines   *bufio.Reader
-	schema  string
-	number  int
-	count   endJSON
-	ended   bool
+	lines *bufio.Reader
+	// schema is the id of the schema that must admit the attributes.
+	schema string
+	// number is the number of the current line, from 1.
+	number int
+	// count counts the tuples and attributes of the stream.
+	count endJSON
+	// ended is true after the end line.
+	ended bool
+	// pending are attributes that are not written yet.
 	pending []rel.Attribute
-	set     int
-	token   ostiary.Token
+	// set is the number of attributes that were written, and token the token of
+	// the last such write.
+	set   int
+	token ostiary.Token
 }
 
-// tuples yields the stream's tuples and keeps its attributes.
-func (in *importing) tuples() iter.Seq2[rel.Tuple, error] {
+// tuples yields the stream's tuples. It collects and writes the attributes on
+// the way.
+func (in *importer) tuples() iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		for {
 			text, err := in.line()
@@ -201,15 +216,15 @@ func (in *importing) tuples() iter.Seq2[rel.Tuple, error] {
 				return
 			}
 			var t rel.Tuple
-			var tuple bool
+			var isTuple bool
 			if err == nil {
-				t, tuple, err = in.read(text)
+				t, isTuple, err = in.read(text)
 			}
 			if err != nil {
 				yield(rel.Tuple{}, err)
 				return
 			}
-			if tuple && !yield(t, nil) {
+			if isTuple && !yield(t, nil) {
 				return
 			}
 		}
@@ -217,7 +232,7 @@ func (in *importing) tuples() iter.Seq2[rel.Tuple, error] {
 }
 
 // line returns the next line that is not empty.
-func (in *importing) line() ([]byte, error) {
+func (in *importer) line() ([]byte, error) {
 	for {
 		in.number++
 		text, err := in.lines.ReadSlice('\n')
@@ -238,7 +253,7 @@ func (in *importing) line() ([]byte, error) {
 		if err != nil {
 			var large *http.MaxBytesError
 			if err != io.EOF && !errors.As(err, &large) {
-				err = invalid(in.where("the stream broke off"))
+				err = invalidRequest(in.where("cannot read the stream"))
 			}
 			return nil, err
 		}
@@ -251,21 +266,23 @@ func (in *importing) line() ([]byte, error) {
 	}
 }
 
-func (in *importing) where(text string) string {
+// where adds the line's number to an error text.
+func (in *importer) where(text string) string {
 	return "line " + strconv.Itoa(in.number) + ": " + text
 }
 
-// read reads one line: a tuple, or something that is kept.
-func (in *importing) read(text []byte) (t rel.Tuple, tuple bool, err error) {
+// read reads one line. isTuple is true if it is a tuple; other lines are
+// handled here.
+func (in *importer) read(text []byte) (t rel.Tuple, isTuple bool, err error) {
 	if in.ended {
-		return t, false, invalid(in.where("something stands behind the end"))
+		return t, false, invalidRequest(in.where("unexpected data after the end line"))
 	}
 	r := jsonread.New(text)
 	n := 0
 	for r.Object(); r.Field(); n++ {
 		switch string(r.Name()) {
 		case "tuple":
-			t, tuple = readTuple(r, false), true
+			t, isTuple = readTuple(r, false), true
 			in.count.Tuples++
 		case "attribute":
 			in.pending = append(in.pending, readAttribute(r, true))
@@ -273,35 +290,35 @@ func (in *importing) read(text []byte) (t rel.Tuple, tuple bool, err error) {
 		case "end":
 			in.end(r)
 		case "error":
-			r.Fail("the stream is of an export that failed")
+			r.Fail("the export of this stream failed")
 		default:
 			r.Unknown()
 		}
 	}
 	if n != 1 {
-		r.Fail("one of tuple, attribute, end is wanted")
+		r.Fail("expected one of tuple, attribute, end")
 	}
 	if err := r.End(); err != nil {
 		return t, false, &problem{status: http.StatusBadRequest, Code: "malformed", Message: in.where(err.Error())}
 	}
-	if len(in.pending) >= attributesMost {
+	if len(in.pending) >= attributeBatchMax {
 		err = in.attributes()
 	}
-	return t, tuple, err
+	return t, isTuple, err
 }
 
-// end holds what the stream says it held against what came.
-func (in *importing) end(r *jsonread.Reader) {
+// end reads the last line, and compares its counts with the lines before it.
+func (in *importer) end(r *jsonread.Reader) {
 	in.ended = true
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "tuples":
 			if int(r.Int(0, 1<<53)) != in.count.Tuples {
-				r.Fail("not as many came")
+				r.Fail("the count differs from the lines of the stream")
 			}
 		case "attributes":
 			if int(r.Int(0, 1<<53)) != in.count.Attributes {
-				r.Fail("not as many came")
+				r.Fail("the count differs from the lines of the stream")
 			}
 		default:
 			r.Skip()
@@ -309,22 +326,23 @@ func (in *importing) end(r *jsonread.Reader) {
 	}
 }
 
-// attributes writes those that are kept.
-func (in *importing) attributes() error {
+// attributes writes the pending attributes.
+func (in *importer) attributes() error {
 	if len(in.pending) == 0 {
 		return nil
 	}
-	// Of one attribute that comes twice the later counts, as if written apart.
-	at := map[rel.Attribute]int{}
+	// If an attribute occurs twice, the later one counts, as in separate
+	// writes.
+	index := map[rel.Attribute]int{}
 	var w ostiary.WriteRequest
 	w.SchemaID = in.schema
 	for _, a := range in.pending {
 		key := rel.Attribute{Object: a.Object, Name: a.Name}
-		if i, ok := at[key]; ok {
+		if i, ok := index[key]; ok {
 			w.SetAttributes[i] = a
 			continue
 		}
-		at[key] = len(w.SetAttributes)
+		index[key] = len(w.SetAttributes)
 		w.SetAttributes = append(w.SetAttributes, a)
 	}
 	token, err := in.store.Write(in.ctx, w)

@@ -27,7 +27,7 @@ type document
     define viewer: [user, user:*, group#member] or owner
 `
 
-// acme makes a store with a schema and returns its path.
+// acme creates a store with a schema and returns its path.
 func (w *world) acme(t testing.TB) string {
 	t.Helper()
 	w.do(t, "POST", "/stores", `{"name":"acme","aliases":{"native":"acme"}}`)
@@ -120,7 +120,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 	}
-	// The store ends under its watchers: they are told.
+	// A watch of a deleted store ends with an error.
 	w.do(t, "DELETE", path, "")
 	if name, _, data := live.next(); name != "error" || data["code"] != "no_store" {
 		t.Error(name, data)
@@ -153,7 +153,8 @@ func TestWatchPermission(t *testing.T) {
 	}
 }
 
-// TestStreams: what is exported can be imported, and is the same again.
+// TestStreams checks that an export can be imported and exported again without
+// a difference.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	w := open(t, ostiary.Options{})
@@ -177,7 +178,7 @@ func TestStreams(t *testing.T) {
 	if again := w.do(t, "POST", "/stores/copy/import?on_duplicate=ignore", text); fmt.Sprint(again["revision"]) != "2" {
 		t.Errorf("a retry made a revision: %v", again)
 	}
-	lines := func(s string) string { // without the end, whose token is the store's own
+	lines := func(s string) string { // without the end line, whose token differs between stores
 		return s[:strings.LastIndex(strings.TrimRight(s, "\n"), "\n")]
 	}
 	if copied := w.send(t, "GET", "/stores/copy/export", "").Body.String(); lines(copied) != lines(text) {
@@ -194,7 +195,7 @@ func TestStreams(t *testing.T) {
 	w.refused(t, "GET", "/stores/copy/export?token=x", "", 400, "token")
 }
 
-// broken is a client that goes away in the middle.
+// broken is a ResponseWriter whose client disconnects midway.
 type broken struct {
 	header http.Header
 	left   int
@@ -209,7 +210,7 @@ func (b *broken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestExportBroken: a client that goes away ends the export.
+// TestExportBroken checks that an export ends when its client disconnects.
 func TestExportBroken(t *testing.T) {
 	t.Parallel()
 	w := open(t, ostiary.Options{})
@@ -224,8 +225,8 @@ func TestExportBroken(t *testing.T) {
 	w.ServeHTTP(&broken{http.Header{}, 100_000}, httptest.NewRequest("GET", "/ostiary/v1"+path+"/export", nil))
 }
 
-// TestHostile: tokens and cursors of a twin store, of another question and of
-// no store at all are refused, and change nothing.
+// TestHostile checks that tokens and cursors of another store, of another
+// request, and invalid ones are rejected and change nothing.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	w := open(t, ostiary.Options{})
@@ -249,7 +250,7 @@ func TestHostile(t *testing.T) {
 	w.refused(t, "GET", path+"/export?token="+token, "", 400, "token")
 	w.refused(t, "GET", path+"/watch?after="+token, "", 400, "token")
 	w.refused(t, "POST", path+"/changes", `{"after":"`+token+`"}`, 400, "token")
-	for i := range token { // any text is survived
+	for i := range token { // no text may cause a panic
 		b := []byte(token)
 		b[i] ^= 1
 		if rec := w.send(t, "POST", "/stores/twin/check", fmt.Sprintf(check, string(b))); rec.Code == 200 || rec.Code >= 500 {
@@ -263,7 +264,8 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %d %s", b, rec.Code, rec.Body)
 		}
 	}
-	// A store that is deleted and made again under its alias is another one.
+	// A store that is deleted and created again with the same alias is another
+	// store.
 	w.do(t, "DELETE", "/stores/twin", "")
 	w.do(t, "POST", "/stores", `{"name":"acme","aliases":{"native":"twin"}}`)
 	w.do(t, "POST", "/stores/twin/schemas", string(source))

@@ -7,8 +7,9 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// readWrite reads a member of a write; false is another one.
-func readWrite(r *jsonread.Reader, w *ostiary.WriteRequest) bool {
+// readChange reads one member of a write that changes data. It returns false if
+// there is no such member.
+func readChange(r *jsonread.Reader, w *ostiary.WriteRequest) bool {
 	switch string(r.Name()) {
 	case "add":
 		w.Add = readTuples(r)
@@ -31,7 +32,7 @@ func readWrite(r *jsonread.Reader, w *ostiary.WriteRequest) bool {
 	return true
 }
 
-// readMatching reads what a removal selects: {"tuples": filter} or
+// readMatching reads a filter of remove_matching: {"tuples": filter} or
 // {"attributes": {object_type, object_id, name}}.
 func readMatching(r *jsonread.Reader) (f storage.Filter) {
 	n := 0
@@ -47,11 +48,12 @@ func readMatching(r *jsonread.Reader) (f storage.Filter) {
 		}
 	}
 	if n != 1 {
-		r.Fail("either tuples or attributes is wanted")
+		r.Fail("expected either tuples or attributes")
 	}
 	return f
 }
 
+// readAttributeFilter reads a filter for attributes.
 func readAttributeFilter(r *jsonread.Reader) (typ, id, name string) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -68,7 +70,9 @@ func readAttributeFilter(r *jsonread.Reader) (typ, id, name string) {
 	return typ, id, name
 }
 
-func readPolicy(text string, replace bool) (p ostiary.ConflictAction, ok bool) {
+// parseConflictAction returns the action of that name. replace is true if
+// "replace" is allowed.
+func parseConflictAction(text string, replace bool) (p ostiary.ConflictAction, ok bool) {
 	switch text {
 	case "fail":
 		return ostiary.Fail, true
@@ -80,24 +84,25 @@ func readPolicy(text string, replace bool) (p ostiary.ConflictAction, ok bool) {
 	return p, false
 }
 
-func policy(r *jsonread.Reader, replace bool) ostiary.ConflictAction {
-	p, ok := readPolicy(r.String(), replace)
+// readConflictAction reads an action; see parseConflictAction.
+func readConflictAction(r *jsonread.Reader, replace bool) ostiary.ConflictAction {
+	p, ok := parseConflictAction(r.String(), replace)
 	if !ok {
-		r.Fail("no such policy")
+		r.Fail(map[bool]string{true: "expected fail, ignore or replace", false: "expected fail or ignore"}[replace])
 	}
 	return p
 }
 
-// write changes tuples and attributes: all of it, or nothing.
+// write serves Write.
 func (c *call) write() error {
 	var w ostiary.WriteRequest
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "on_duplicate":
-			w.OnDuplicate = policy(r, true)
+			w.OnDuplicate = readConflictAction(r, true)
 		case "on_missing":
-			w.OnMissing = policy(r, false)
+			w.OnMissing = readConflictAction(r, false)
 		case "schema":
 			w.SchemaID = r.String()
 		case "preconditions":
@@ -105,7 +110,7 @@ func (c *call) write() error {
 				w.Preconditions = append(w.Preconditions, readPrecondition(r))
 			}
 		default:
-			if !readWrite(r, &w) {
+			if !readChange(r, &w) {
 				r.Unknown()
 			}
 		}
@@ -117,9 +122,10 @@ func (c *call) write() error {
 	if err != nil {
 		return err
 	}
-	return c.told(token)
+	return c.setToken(token)
 }
 
+// readPrecondition reads a precondition of a write.
 func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
 	has := false
 	for r.Object(); r.Field(); {
@@ -138,7 +144,7 @@ func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
 	return p
 }
 
-// read lists the tuples that a filter selects.
+// read serves Read: the tuples that a filter selects.
 func (c *call) read() error {
 	var q ostiary.ReadRequest
 	r := jsonread.New(c.body)
@@ -146,14 +152,12 @@ func (c *call) read() error {
 		switch string(r.Name()) {
 		case "filter":
 			q.Filter = readFilter(r)
-		case "limit":
-			q.Limit = int(r.Int(1, 1<<30))
-		case "cursor":
-			q.Cursor = r.String()
 		case "at":
 			q.Consistency = readAt(r)
 		default:
-			r.Unknown()
+			if !readPage(r, &q.Limit, &q.Cursor) {
+				r.Unknown()
+			}
 		}
 	}
 	if err := r.End(); err != nil {
@@ -175,9 +179,10 @@ func (c *call) read() error {
 			out.Tuples[i].Created = &t.Created
 		}
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
+// readAttributes serves ReadAttributes: the attributes that a filter selects.
 func (c *call) readAttributes() error {
 	var q ostiary.ReadAttributesRequest
 	r := jsonread.New(c.body)
@@ -185,14 +190,12 @@ func (c *call) readAttributes() error {
 		switch string(r.Name()) {
 		case "filter":
 			q.ObjectType, q.ObjectID, q.Name = readAttributeFilter(r)
-		case "limit":
-			q.Limit = int(r.Int(1, 1<<30))
-		case "cursor":
-			q.Cursor = r.String()
 		case "at":
 			q.Consistency = readAt(r)
 		default:
-			r.Unknown()
+			if !readPage(r, &q.Limit, &q.Cursor) {
+				r.Unknown()
+			}
 		}
 	}
 	if err := r.End(); err != nil {
@@ -210,32 +213,38 @@ func (c *call) readAttributes() error {
 	for i := range page.Attributes {
 		out.Attributes[i] = attributeOf(&page.Attributes[i])
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
-// changeJSON is one step of an entry.
+// changeJSON is one change of an entry of the log.
 type changeJSON struct {
+	// Op names the change, for example "add". It determines which other fields
+	// are set.
 	Op        string         `json:"op"`
 	Tuple     *tupleJSON     `json:"tuple,omitempty"`
 	Attribute *attributeJSON `json:"attribute,omitempty"`
-	// Tuples and Attributes are the filter of a removal.
+	// Tuples and Attributes are the filter of "remove_matching".
 	Tuples     *filterJSON          `json:"tuples,omitempty"`
 	Attributes *attributeFilterJSON `json:"attributes,omitempty"`
 	Document   *documentJSON        `json:"document,omitempty"`
 }
 
+// attributeFilterJSON is a filter for attributes. An empty field matches
+// everything.
 type attributeFilterJSON struct {
 	ObjectType string `json:"object_type,omitempty"`
 	ObjectID   string `json:"object_id,omitempty"`
 	Name       string `json:"name,omitempty"`
 }
 
-// documentJSON names a document: a schema's kind is "schema", its key its id.
+// documentJSON identifies a document. A schema has the kind "schema" and its id
+// as key.
 type documentJSON struct {
 	Kind string `json:"kind"`
 	Key  string `json:"key"`
 }
 
+// changeOf translates a change.
 func changeOf(ch *storage.Change) changeJSON {
 	switch ch.Kind {
 	case storage.TupleAdd, storage.TupleRemove:
@@ -264,6 +273,7 @@ func changeOf(ch *storage.Change) changeJSON {
 	return out
 }
 
+// filterOf translates a filter for tuples.
 func filterOf(f rel.Filter) filterJSON {
 	return filterJSON{f.ObjectType, f.ObjectID, f.Relation, f.SubjectType, f.SubjectID, f.SubjectRelation, f.SubjectPlain}
 }

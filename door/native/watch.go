@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
+// entryJSON is one entry of the log.
 type entryJSON struct {
 	Revision uint64       `json:"revision"`
 	Time     time.Time    `json:"time"`
@@ -19,6 +20,7 @@ type entryJSON struct {
 	Changes  []changeJSON `json:"changes"`
 }
 
+// entryOf translates an entry.
 func entryOf(e *ostiary.ChangeEntry) entryJSON {
 	out := entryJSON{uint64(e.Revision), e.Time, string(e.Token), make([]changeJSON, len(e.Changes))}
 	for i := range e.Changes {
@@ -27,7 +29,7 @@ func entryOf(e *ostiary.ChangeEntry) entryJSON {
 	return out
 }
 
-// changes reads a page of the log.
+// changes serves Changes: a page of the log.
 func (c *call) changes() error {
 	var q ostiary.ChangesRequest
 	r := jsonread.New(c.body)
@@ -46,7 +48,7 @@ func (c *call) changes() error {
 		}
 	}
 	if q.After != "" && !q.Since.IsZero() {
-		r.Fail("after and since exclude each other")
+		r.Fail("expected either after or since")
 	}
 	if err := r.End(); err != nil {
 		return err
@@ -63,30 +65,32 @@ func (c *call) changes() error {
 	for i := range page.Entries {
 		out.Entries[i] = entryOf(&page.Entries[i])
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
-// afterOf reads where a watch begins: the parameter after, or what a client
-// that lost its connection says it saw last. "" is the newest revision.
-func (c *call) afterOf(after string) ostiary.Token {
+// startToken returns the token after which a watch starts. A client that
+// reconnects sends it in Last-Event-ID; otherwise it is the parameter after. ""
+// means the newest revision.
+func (c *call) startToken(after string) ostiary.Token {
 	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
 		after = last
 	}
 	return ostiary.Token(after)
 }
 
-// watch sends the entries of the log as they come.
+// watch serves Watch: the entries of the log as they are written.
 func (c *call) watch(w http.ResponseWriter) error {
-	values, err := c.query("after", "types")
+	values, err := c.queryParams("after", "types")
 	if err != nil {
 		return err
 	}
-	q := ostiary.WatchRequest{After: c.afterOf(values.Get("after"))}
+	q := ostiary.WatchRequest{After: c.startToken(values.Get("after"))}
 	if types := values.Get("types"); types != "" {
 		q.Types = strings.Split(types, ",")
 	}
 	if q.After == "" {
-		// What is written from the moment of the answer's beginning on is sent.
+		// Without a start, the watch reports everything that is written after
+		// the start of the response.
 		if q.After, err = c.store.Head(c.ctx); err != nil {
 			return err
 		}
@@ -99,13 +103,14 @@ func (c *call) watch(w http.ResponseWriter) error {
 	})
 }
 
-// event is a server-sent event.
+// event is a server-sent event. data is encoded as JSON.
 type event struct {
 	id, name string
 	data     any
 }
 
-func (e *event) append(out []byte) ([]byte, error) {
+// appendTo appends the event's text.
+func (e *event) appendTo(out []byte) ([]byte, error) {
 	data, err := json.Marshal(e.data)
 	if err != nil {
 		return out, err
@@ -118,23 +123,24 @@ func (e *event) append(out []byte) ([]byte, error) {
 }
 
 const (
-	// beat is how often a silent stream shows that it lives.
-	beat = 15 * time.Second
-	// writeTime is how long a watcher may take to read what is sent; then it is
-	// gone.
-	writeTime = 30 * time.Second
+	// keepAliveInterval is the time after which an idle stream sends a comment.
+	keepAliveInterval = 15 * time.Second
+	// writeTimeout bounds one write to a client. A client that reads slower is
+	// disconnected.
+	writeTimeout = 30 * time.Second
 )
 
-// sendEvents sends what a watch yields until the client goes or the watch
-// ends, of which the last event tells. No writer waits for a client: the
-// engine's watch holds what is not yet sent, up to its bound.
-func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(context.Context) iter.Seq2[E, error], show func(*E) event) error {
+// sendEvents sends what watch yields as events, until the client leaves or the
+// watch ends. If the watch fails, the last event is an error. A slow client
+// does not block writers: the engine's watch buffers what is not sent yet, up
+// to its bound.
+func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(context.Context) iter.Seq2[E, error], toEvent func(*E) event) error {
 	ctx, stop := context.WithCancel(ctx)
 	items, ended := make(chan E), make(chan error, 1)
 	var panicked any // set before items is closed
 	go func() {
 		defer close(items)
-		defer func() { panicked = recover() }() // here it would end the process
+		defer func() { panicked = recover() }() // an unrecovered panic here would end the process
 		for e, err := range watch(ctx) {
 			if err != nil {
 				ended <- err
@@ -149,10 +155,10 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 	}()
 	defer func() {
 		stop()
-		for range items { // until the goroutine has ended
+		for range items { // wait for the goroutine to end
 		}
 		if panicked != nil {
-			panic(panicked) // the server knows what to do with a handler's
+			panic(panicked) // the server recovers a handler's panic
 		}
 	}()
 	h := w.Header()
@@ -163,8 +169,8 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 	if s.send([]byte(": watching\n\n")) != nil {
 		return nil
 	}
-	silent := time.NewTicker(beat)
-	defer silent.Stop()
+	idle := time.NewTicker(keepAliveInterval)
+	defer idle.Stop()
 	for {
 		select {
 		case e, more := <-items:
@@ -172,12 +178,12 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 				s.end(ended)
 				return nil
 			}
-			shown := show(&e)
-			text, err := shown.append(s.buffer[:0])
+			ev := toEvent(&e)
+			text, err := ev.appendTo(s.buffer[:0])
 			if s.buffer = text; err != nil || s.send(text) != nil {
 				return nil
 			}
-		case <-silent.C:
+		case <-idle.C:
 			if s.send([]byte(": still here\n\n")) != nil {
 				return nil
 			}
@@ -191,25 +197,27 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 type eventStream struct {
 	control *http.ResponseController
 	w       http.ResponseWriter
-	buffer  []byte
+	// buffer is reused for each event.
+	buffer []byte
 }
 
+// send writes a text to the client, within writeTimeout.
 func (s *eventStream) send(text []byte) error {
-	// A connection without deadlines (a test's recorder) has none to set.
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
+	// Ignore the error: a test's recorder has no deadlines.
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
 	return s.control.Flush()
 }
 
-// end tells why a watch ended, if it was not the client.
+// end sends the error that ended the watch, if there is one.
 func (s *eventStream) end(ended <-chan error) {
 	select {
 	case err := <-ended:
 		last := event{name: "error", data: describe(err)}
-		if text, bad := last.append(nil); bad == nil {
-			_ = s.send(text) // the client may be gone; there is nobody else to tell
+		if text, err := last.appendTo(nil); err == nil {
+			_ = s.send(text) // the client may be gone
 		}
 	default:
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestWatchPanics: a panic below a watch is the handler's, which a server
-// survives, and not a goroutine's, which ends the process.
+// TestWatchPanics checks that a panic within a watch becomes a panic of the
+// handler, which a server recovers. In another goroutine it would end the
+// process.
 func TestWatchPanics(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
@@ -25,5 +26,5 @@ func TestWatchPanics(t *testing.T) {
 		}
 	}
 	err := sendEvents(context.Background(), w, watch, func(n *int) event { return event{name: "n", data: *n} })
-	t.Error("it returned", err)
+	t.Error("sendEvents returned", err)
 }

@@ -10,20 +10,26 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// whatIfQuery is a what-if as it is sent.
+// whatIfQuery is a decoded what-if request.
 type whatIfQuery struct {
 	ostiary.WhatIfRequest
-	source    schemaSource
-	recorded  *recordedQuery
+	// source is the proposed schema.
+	source schemaSource
+	// recorded is nil if the request has questions.
+	recorded *recordedQuery
+	// unchanged is true if the response must include items that do not change.
 	unchanged bool
 }
 
-// recordedQuery asks for the decisions that were recorded.
+// recordedQuery selects recorded decisions as questions.
 type recordedQuery struct {
+	// within is the age of the oldest decision, and limit bounds their number;
+	// 0 is the engine's default.
 	within time.Duration
 	limit  int
 }
 
+// read reads a request.
 func (q *whatIfQuery) read(r *jsonread.Reader) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -37,13 +43,13 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 			for r.Object(); r.Field(); {
 				if string(r.Name()) == "schema" {
 					q.SchemaID = r.String()
-				} else if !q.source.member(r) {
+				} else if !q.source.readMember(r) {
 					r.Unknown()
 				}
 			}
 		case "changes":
 			for r.Object(); r.Field(); {
-				if !readWrite(r, &q.Changes) {
+				if !readChange(r, &q.Changes) {
 					r.Unknown()
 				}
 			}
@@ -54,10 +60,11 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 		}
 	}
 	if (q.Questions == nil) == (q.recorded == nil) {
-		r.Fail("either questions or recorded is wanted")
+		r.Fail("expected either questions or recorded")
 	}
 }
 
+// questions reads the questions of a request.
 func (q *whatIfQuery) questions(r *jsonread.Reader) {
 	q.Questions = []ostiary.CheckRequest{}
 	for r.Array(); r.Item(); {
@@ -67,15 +74,16 @@ func (q *whatIfQuery) questions(r *jsonread.Reader) {
 		}
 		var one question
 		for r.Object(); r.Field(); {
-			if string(r.Name()) == "at" || !one.member(r) {
+			if string(r.Name()) == "at" || !one.readMember(r) {
 				r.Unknown()
 			}
 		}
-		one.all(r)
+		one.require(r)
 		q.Questions = append(q.Questions, one.CheckRequest)
 	}
 }
 
+// readRecorded reads a recordedQuery.
 func readRecorded(r *jsonread.Reader) *recordedQuery {
 	q := &recordedQuery{within: time.Hour}
 	for r.Object(); r.Field(); {
@@ -91,11 +99,13 @@ func readRecorded(r *jsonread.Reader) *recordedQuery {
 	return q
 }
 
-// answerTime is what is kept back of a request's time, so that a what-if that is
-// cut can still be told.
-const answerTime = 500 * time.Millisecond
+// responseReserve is the part of a request's time that is reserved for the
+// response, so that a what-if that runs out of time can return a partial
+// result.
+const responseReserve = 500 * time.Millisecond
 
-// whatIf asks questions today and under a proposal.
+// whatIf serves WhatIf: it evaluates questions as the store is and under a
+// proposal.
 func (c *call) whatIf() error {
 	var q whatIfQuery
 	r := jsonread.New(c.body)
@@ -113,7 +123,7 @@ func (c *call) whatIf() error {
 	if q.recorded != nil {
 		found := c.store.RecordedDecisions(c.ctx, q.recorded.within, q.recorded.limit)
 		if found == nil {
-			return &problem{status: http.StatusConflict, Code: "not_recorded", Message: "decisions are not recorded here"}
+			return &problem{status: http.StatusConflict, Code: "not_recorded", Message: "this server does not record decisions"}
 		}
 		for i := range found {
 			q.Questions = append(q.Questions, found[i].Question)
@@ -122,23 +132,24 @@ func (c *call) whatIf() error {
 	ctx := c.ctx
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerTime))
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-responseReserve))
 		defer cancel()
 	}
-	got, err := c.store.WhatIf(ctx, q.WhatIfRequest)
+	result, err := c.store.WhatIf(ctx, q.WhatIfRequest)
 	if err != nil {
 		return err
 	}
-	c.tellWhatIf(&q, &got)
+	c.encodeWhatIf(&q, &result)
 	return nil
 }
 
-// tellWhatIf writes the answer: the items that change, or all of them.
-func (c *call) tellWhatIf(q *whatIfQuery, got *ostiary.WhatIfResult) {
+// encodeWhatIf sets the response. It includes the items that change, or all of
+// them if the request has "unchanged".
+func (c *call) encodeWhatIf(q *whatIfQuery, result *ostiary.WhatIfResult) {
 	out := append(make([]byte, 0, 1024), `{"items":[`...)
 	first := true
-	for i := range got.Items {
-		item := &got.Items[i]
+	for i := range result.Items {
+		item := &result.Items[i]
 		if !item.Changed() && !q.unchanged {
 			continue
 		}
@@ -148,8 +159,8 @@ func (c *call) tellWhatIf(q *whatIfQuery, got *ostiary.WhatIfResult) {
 		first = false
 		out = append(out, `{"number":`...)
 		out = strconv.AppendInt(out, int64(i), 10)
-		asked := &q.Questions[i]
-		for _, part := range [...][2]string{{`,"object":`, asked.Object.String()}, {`,"relation":`, asked.Relation}, {`,"subject":`, asked.Subject.String()}} {
+		question := &q.Questions[i]
+		for _, part := range [...][2]string{{`,"object":`, question.Object.String()}, {`,"relation":`, question.Relation}, {`,"subject":`, question.Subject.String()}} {
 			out = jsonread.AppendString(append(out, part[0]...), part[1])
 		}
 		out = appendResult(append(out, `,"before":`...), &item.Before)
@@ -161,14 +172,14 @@ func (c *call) tellWhatIf(q *whatIfQuery, got *ostiary.WhatIfResult) {
 	for _, n := range [...]struct {
 		name string
 		n    int
-	}{{"asked", len(got.Items)}, {"gained", got.Gained}, {"lost", got.Lost}, {"other", got.Other}} {
+	}{{"asked", len(result.Items)}, {"gained", result.Gained}, {"lost", result.Lost}, {"other", result.Other}} {
 		out = append(append(append(out, `,"`...), n.name...), `":`...)
 		out = strconv.AppendInt(out, int64(n.n), 10)
 	}
-	if got.Partial != "" {
-		out = jsonread.AppendString(append(out, `,"partial":`...), got.Partial)
+	if result.Partial != "" {
+		out = jsonread.AppendString(append(out, `,"partial":`...), result.Partial)
 	}
-	out = appendRevision(out, got.Revision)
+	out = appendRevision(out, result.Revision)
 	out = append(out, `,"token":`...)
-	c.out = append(jsonread.AppendString(out, string(got.Token)), '}')
+	c.out = append(jsonread.AppendString(out, string(result.Token)), '}')
 }

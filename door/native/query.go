@@ -11,39 +11,42 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// question is a check as it is sent.
+// question is a check as a client sends it.
 type question struct {
 	ostiary.CheckRequest
-	present
-	// own says that it brings something besides itself.
-	own bool
+	presentFields
+	// hasOptions is true if it has anything besides object, relation and
+	// subject.
+	hasOptions bool
 }
 
-// member reads a member of a question; false is another one.
-func (q *question) member(r *jsonread.Reader) bool {
+// readMember reads one member of a question. It returns false if a question has
+// no such member.
+func (q *question) readMember(r *jsonread.Reader) bool {
 	switch string(r.Name()) {
 	case "object":
-		q.Object, q.present.object = readObject(r), true
+		q.Object, q.presentFields.object = readObject(r), true
 	case "relation":
-		q.Relation, q.present.relation = r.String(), true
+		q.Relation, q.presentFields.relation = r.String(), true
 	case "subject":
-		q.Subject, q.present.subject = readSubject(r), true
+		q.Subject, q.presentFields.subject = readSubject(r), true
 	default:
-		q.own = true
-		return readAsk(r, &q.QueryOptions)
+		q.hasOptions = true
+		return readQueryOptions(r, &q.QueryOptions)
 	}
 	return true
 }
 
+// check serves Check.
 func (c *call) check() error {
 	var q question
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
-		if !q.member(r) {
+		if !q.readMember(r) {
 			r.Unknown()
 		}
 	}
-	q.all(r)
+	q.require(r)
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -51,8 +54,8 @@ func (c *call) check() error {
 	if err != nil {
 		return err
 	}
-	if why := result.Reasons; why != nil && why.Bound != "" {
-		return reached(why.Bound)
+	if reasons := result.Reasons; reasons != nil && reasons.Bound != "" {
+		return boundReached(reasons.Bound)
 	}
 	c.out = make([]byte, 0, 128)
 	c.out = append(c.out, '{')
@@ -61,29 +64,33 @@ func (c *call) check() error {
 	return nil
 }
 
-// appendDecision writes the members of a decision. What is not true is denied.
-func appendDecision(out []byte, truth expr.Tristate, why *eval.Reasons) []byte {
-	switch truth {
+// appendDecision appends the members of a decision. An unknown decision is
+// denied, with its reasons.
+func appendDecision(out []byte, d expr.Tristate, reasons *eval.Reasons) []byte {
+	switch d {
 	case expr.True:
 		return append(out, `"allowed":true,"truth":"true"`...)
 	case expr.False:
 		return append(out, `"allowed":false,"truth":"false"`...)
 	}
 	out = append(out, `"allowed":false,"truth":"unknown","reasons":`...)
-	return appendReasons(out, why)
+	return appendReasons(out, reasons)
 }
 
+// appendRevision appends the member "revision".
 func appendRevision(out []byte, r storage.Revision) []byte {
 	return strconv.AppendUint(append(out, `,"revision":`...), uint64(r), 10)
 }
 
-func appendReasons(out []byte, why *eval.Reasons) []byte {
-	if why == nil {
+// appendReasons appends the reasons of an undecided check as a JSON object.
+func appendReasons(out []byte, reasons *eval.Reasons) []byte {
+	if reasons == nil {
 		return append(out, "{}"...)
 	}
-	return appendJSON(out, reasonsOf(why))
+	return appendJSON(out, reasonsOf(reasons))
 }
 
+// appendStrings appends a JSON array of strings.
 func appendStrings(out []byte, list []string) []byte {
 	out = append(out, '[')
 	for i, s := range list {
@@ -95,20 +102,20 @@ func appendStrings(out []byte, list []string) []byte {
 	return append(out, ']')
 }
 
-// batchMax bounds the questions that are read; the engine's own bound may be
+// batchMax bounds the questions of a request. The engine's own bound may be
 // lower.
 const batchMax = 100_000
 
-// batch answers several questions at one revision. What stands at the top is
-// for those that do not say it themselves.
+// batch serves Batch: several questions at one revision. Options at the top
+// level are defaults for all questions.
 func (c *call) batch() error {
 	var top question
 	var items []question
-	own := false
+	hasOptions := false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		if string(r.Name()) != "questions" {
-			if !readAsk(r, &top.QueryOptions) {
+			if !readQueryOptions(r, &top.QueryOptions) {
 				r.Unknown()
 			}
 			continue
@@ -120,21 +127,21 @@ func (c *call) batch() error {
 			}
 			var q question
 			for r.Object(); r.Field(); {
-				if string(r.Name()) == "at" || !q.member(r) {
+				if string(r.Name()) == "at" || !q.readMember(r) {
 					r.Unknown()
 				}
 			}
-			q.all(r)
-			items, own = append(items, q), own || q.own
+			q.require(r)
+			items, hasOptions = append(items, q), hasOptions || q.hasOptions
 		}
 	}
 	if items == nil {
-		r.Fail("questions are wanted")
+		r.Fail("questions is missing")
 	}
 	if err := r.End(); err != nil {
 		return err
 	}
-	results, err := c.ask(&top, items, own)
+	results, err := c.checkItems(&top, items, hasOptions)
 	if err != nil {
 		return err
 	}
@@ -151,9 +158,10 @@ func (c *call) batch() error {
 	return nil
 }
 
-// ask asks a batch, in the cheaper way where no item brings anything.
-func (c *call) ask(top *question, items []question, own bool) ([]ostiary.CheckResult, error) {
-	if !own {
+// checkItems evaluates the questions of a batch. If no question has options of
+// its own it uses the engine's batch, which is cheaper.
+func (c *call) checkItems(top *question, items []question, hasOptions bool) ([]ostiary.CheckResult, error) {
+	if !hasOptions {
 		questions := make([]eval.Question, len(items))
 		for i := range items {
 			questions[i] = eval.Question{Object: items[i].Object, Relation: items[i].Relation, Subject: items[i].Subject}
@@ -183,11 +191,11 @@ func (c *call) ask(top *question, items []question, own bool) ([]ostiary.CheckRe
 	return c.store.CheckMany(c.ctx, requests, top.Consistency)
 }
 
-// appendResult writes one result of several: a decision or an error.
+// appendResult appends one result of several: a decision or an error.
 func appendResult(out []byte, r *ostiary.CheckResult) []byte {
 	err := r.Err
 	if err == nil && r.Reasons != nil && r.Reasons.Bound != "" {
-		err = reached(r.Reasons.Bound)
+		err = boundReached(r.Reasons.Bound)
 	}
 	if err != nil {
 		out = append(out, `{"allowed":false,"error":`...)
@@ -196,7 +204,8 @@ func appendResult(out []byte, r *ostiary.CheckResult) []byte {
 	return append(appendDecision(append(out, '{'), r.Decision, r.Reasons), '}')
 }
 
-// entitlements answers objects × relations for one subject.
+// entitlements serves Entitlements: which relations one subject has on each of
+// several objects.
 func (c *call) entitlements() error {
 	var q ostiary.EntitlementsRequest
 	subject := false
@@ -212,34 +221,35 @@ func (c *call) entitlements() error {
 		case "permissions":
 			q.Permissions = r.Bool()
 		default:
-			if !readAsk(r, &q.QueryOptions) {
+			if !readQueryOptions(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
 	}
 	if !subject || q.Objects == nil {
-		r.Fail("subject and objects are wanted")
+		r.Fail("expected subject and objects")
 	}
 	if err := r.End(); err != nil {
 		return err
 	}
-	got, err := c.store.Entitlements(c.ctx, q)
+	result, err := c.store.Entitlements(c.ctx, q)
 	if err != nil {
 		return err
 	}
-	c.out = append(make([]byte, 0, 64*len(got.Objects)+1024), `{"objects":[`...)
-	for i := range got.Objects {
+	c.out = append(make([]byte, 0, 64*len(result.Objects)+1024), `{"objects":[`...)
+	for i := range result.Objects {
 		if i > 0 {
 			c.out = append(c.out, ',')
 		}
-		c.out = appendEntitlements(c.out, &got.Objects[i])
+		c.out = appendEntitlements(c.out, &result.Objects[i])
 	}
-	c.out = appendRevision(append(c.out, ']'), got.Revision)
+	c.out = appendRevision(append(c.out, ']'), result.Revision)
 	c.out = append(c.out, `,"token":`...)
-	c.out = append(jsonread.AppendString(c.out, string(got.Token)), '}')
+	c.out = append(jsonread.AppendString(c.out, string(result.Token)), '}')
 	return nil
 }
 
+// appendEntitlements appends the result for one object.
 func appendEntitlements(out []byte, o *ostiary.ObjectEntitlements) []byte {
 	out = append(out, `{"object":`...)
 	out = jsonread.AppendString(out, o.Object.String())
@@ -266,24 +276,27 @@ func appendEntitlements(out []byte, o *ostiary.ObjectEntitlements) []byte {
 	return append(out, '}')
 }
 
-// lists are what both lists may say besides their question.
-type listed struct {
-	Next      string         `json:"next"`
+// listJSON is the part that the responses of both lists share.
+type listJSON struct {
+	// Next is the cursor of the next page; "" after the last one.
+	Next string `json:"next"`
+	// Undecided is nil if everything was decided.
 	Undecided *undecidedJSON `json:"undecided,omitempty"`
-	// Cut names the bound that cut the search short.
+	// Cut is the bound that ended the search early; "" if none did.
 	Cut      string `json:"cut,omitempty"`
 	Revision uint64 `json:"revision"`
 }
 
-func undecidedOf(typ, relation string, some []string, count int, why *eval.Reasons) *undecidedJSON {
+// undecidedOf describes the candidates that a list could not decide.
+func undecidedOf(typ, relation string, ids []string, count int, reasons *eval.Reasons) *undecidedJSON {
 	if count == 0 {
 		return nil
 	}
-	return &undecidedJSON{Count: count, Some: named(typ, relation, some), Reasons: reasonsOf(why)}
+	return &undecidedJSON{Count: count, Some: subjectTexts(typ, relation, ids), Reasons: reasonsOf(reasons)}
 }
 
-// named makes texts of ids.
-func named(typ, relation string, ids []string) []string {
+// subjectTexts returns the texts of subjects with the given ids.
+func subjectTexts(typ, relation string, ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = rel.Subject{Type: typ, ID: id, Relation: relation}.String()
@@ -291,9 +304,10 @@ func named(typ, relation string, ids []string) []string {
 	return out
 }
 
+// listObjects serves ListObjects.
 func (c *call) listObjects() error {
 	var q ostiary.ListObjectsRequest
-	var p present
+	var p presentFields
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -303,18 +317,14 @@ func (c *call) listObjects() error {
 			q.Relation, p.relation = r.String(), true
 		case "subject":
 			q.Subject, p.subject = readSubject(r), true
-		case "limit":
-			q.Limit = int(r.Int(1, 1<<30))
-		case "cursor":
-			q.Cursor = r.String()
 		default:
-			if !readAsk(r, &q.QueryOptions) {
+			if !readPage(r, &q.Limit, &q.Cursor) && !readQueryOptions(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
 	}
-	if p != (present{true, true, true}) {
-		r.Fail("type, relation and subject are wanted")
+	if p != (presentFields{true, true, true}) {
+		r.Fail("expected type, relation and subject")
 	}
 	if err := r.End(); err != nil {
 		return err
@@ -323,15 +333,16 @@ func (c *call) listObjects() error {
 	if err != nil {
 		return err
 	}
-	return c.json(struct {
+	return c.setJSON(struct {
 		Objects []string `json:"objects"`
-		listed
-	}{named(q.Type, "", l.IDs), listed{l.Next, undecidedOf(q.Type, "", l.Unknown, l.UnknownCount, l.Reasons), l.Bound, uint64(l.Revision)}})
+		listJSON
+	}{subjectTexts(q.Type, "", l.IDs), listJSON{l.Next, undecidedOf(q.Type, "", l.Unknown, l.UnknownCount, l.Reasons), l.Bound, uint64(l.Revision)}})
 }
 
+// listSubjects serves ListSubjects.
 func (c *call) listSubjects() error {
 	var q ostiary.ListSubjectsRequest
-	var p present
+	var p presentFields
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -343,18 +354,14 @@ func (c *call) listSubjects() error {
 			q.SubjectType, p.subject = r.String(), true
 		case "subject_relation":
 			q.SubjectRelation = r.String()
-		case "limit":
-			q.Limit = int(r.Int(1, 1<<30))
-		case "cursor":
-			q.Cursor = r.String()
 		default:
-			if !readAsk(r, &q.QueryOptions) {
+			if !readPage(r, &q.Limit, &q.Cursor) && !readQueryOptions(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
 	}
-	if p != (present{true, true, true}) {
-		r.Fail("object, relation and subject_type are wanted")
+	if p != (presentFields{true, true, true}) {
+		r.Fail("expected object, relation and subject_type")
 	}
 	if err := r.End(); err != nil {
 		return err
@@ -363,11 +370,11 @@ func (c *call) listSubjects() error {
 	if err != nil {
 		return err
 	}
-	return c.json(struct {
+	return c.setJSON(struct {
 		Subjects  []string `json:"subjects"`
 		Everybody string   `json:"everybody"`
 		Except    []string `json:"except,omitempty"`
-		listed
-	}{named(q.SubjectType, q.SubjectRelation, l.IDs), truthOf(l.Wildcard), named(q.SubjectType, q.SubjectRelation, l.Excluded),
-		listed{l.Next, undecidedOf(q.SubjectType, q.SubjectRelation, l.Unknown, l.UnknownCount, l.Reasons), l.Bound, uint64(l.Revision)}})
+		listJSON
+	}{subjectTexts(q.SubjectType, q.SubjectRelation, l.IDs), truthText(l.Wildcard), subjectTexts(q.SubjectType, q.SubjectRelation, l.Excluded),
+		listJSON{l.Next, undecidedOf(q.SubjectType, q.SubjectRelation, l.Unknown, l.UnknownCount, l.Reasons), l.Bound, uint64(l.Revision)}})
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Objects and subjects are texts on the wire, "document:1", "group:eng#member",
-// as rel reads and prints them.
+// In JSON, objects and subjects are strings, such as "document:1" and
+// "group:eng#member", with the syntax of package rel.
 
+// readObject reads an object.
 func readObject(r *jsonread.Reader) rel.Object {
 	o, err := rel.ParseObject(r.String())
 	if err != nil {
@@ -23,6 +24,7 @@ func readObject(r *jsonread.Reader) rel.Object {
 	return o
 }
 
+// readSubject reads a subject.
 func readSubject(r *jsonread.Reader) rel.Subject {
 	s, err := rel.ParseSubject(r.String())
 	if err != nil {
@@ -31,6 +33,7 @@ func readSubject(r *jsonread.Reader) rel.Subject {
 	return s
 }
 
+// readObjects reads a list of objects.
 func readObjects(r *jsonread.Reader) (out []rel.Object) {
 	for r.Array(); r.Item(); {
 		out = append(out, readObject(r))
@@ -38,14 +41,16 @@ func readObjects(r *jsonread.Reader) (out []rel.Object) {
 	return out
 }
 
+// readTime reads a time in RFC 3339.
 func readTime(r *jsonread.Reader) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, r.String())
 	if err != nil {
-		r.Fail("a time is wanted, as RFC 3339 writes it")
+		r.Fail("invalid time: expected RFC 3339, for example 2026-01-02T15:04:05Z")
 	}
 	return t
 }
 
+// readExpiry reads the time when a tuple expires.
 func readExpiry(r *jsonread.Reader) rel.Time {
 	t, err := rel.ParseExpiry(r.String())
 	if err != nil {
@@ -54,10 +59,11 @@ func readExpiry(r *jsonread.Reader) rel.Time {
 	return t
 }
 
-// present reads strings that must not be left out.
-type present struct{ object, relation, subject bool }
+// presentFields records which required members a request has.
+type presentFields struct{ object, relation, subject bool }
 
-func (p present) all(r *jsonread.Reader) {
+// require fails if one of the members is missing.
+func (p presentFields) require(r *jsonread.Reader) {
 	switch {
 	case !p.object:
 		r.Fail("object is missing")
@@ -68,9 +74,10 @@ func (p present) all(r *jsonread.Reader) {
 	}
 }
 
-// readTuple reads a tuple; a key is one without the rest.
-func readTuple(r *jsonread.Reader, key bool) (t rel.Tuple) {
-	var p present
+// readTuple reads a tuple. If keyOnly is true, it may only have object,
+// relation and subject.
+func readTuple(r *jsonread.Reader, keyOnly bool) (t rel.Tuple) {
+	var p presentFields
 	for r.Object(); r.Field(); {
 		name := string(r.Name())
 		switch {
@@ -80,17 +87,17 @@ func readTuple(r *jsonread.Reader, key bool) (t rel.Tuple) {
 			t.Relation, p.relation = r.String(), true
 		case name == "subject":
 			t.Subject, p.subject = readSubject(r), true
-		case name == "condition" && !key:
+		case name == "condition" && !keyOnly:
 			t.Condition = r.String()
-		case name == "context" && !key:
-			t.Context = canonical(r, r.Values())
-		case name == "expires" && !key:
+		case name == "context" && !keyOnly:
+			t.Context = canonicalText(r, r.Values())
+		case name == "expires" && !keyOnly:
 			t.Expires = readExpiry(r)
 		default:
 			r.Unknown()
 		}
 	}
-	if p.all(r); r.Err() == nil {
+	if p.require(r); r.Err() == nil {
 		if err := t.Validate(); err != nil {
 			r.Fail(err.Error())
 		}
@@ -98,7 +105,8 @@ func readTuple(r *jsonread.Reader, key bool) (t rel.Tuple) {
 	return t
 }
 
-func canonical(r *jsonread.Reader, v any) string {
+// canonicalText returns a value as canonical JSON.
+func canonicalText(r *jsonread.Reader, v any) string {
 	if r.Err() != nil {
 		return ""
 	}
@@ -109,8 +117,8 @@ func canonical(r *jsonread.Reader, v any) string {
 	return text
 }
 
-// readTuples reads a list; an empty one is not nil, since it may stand against
-// another one.
+// readTuples reads a list of tuples. An empty list is not nil: it replaces the
+// default of a batch.
 func readTuples(r *jsonread.Reader) []rel.Tuple {
 	out := []rel.Tuple{}
 	for r.Array(); r.Item(); {
@@ -119,44 +127,48 @@ func readTuples(r *jsonread.Reader) []rel.Tuple {
 	return out
 }
 
-// readAttribute reads an attribute; without a value it is its name.
-func readAttribute(r *jsonread.Reader, value bool) (a rel.Attribute) {
-	var object, name, has bool
+// readAttribute reads an attribute. If withValue is false, it must not have a
+// value.
+func readAttribute(r *jsonread.Reader, withValue bool) (a rel.Attribute) {
+	var hasObject, hasName, hasValue bool
 	for r.Object(); r.Field(); {
 		switch n := string(r.Name()); {
 		case n == "object":
-			a.Object, object = readObject(r), true
+			a.Object, hasObject = readObject(r), true
 		case n == "name":
-			a.Name, name = r.String(), true
-		case n == "value" && value:
-			a.Value, has = canonicalAny(r), true
+			a.Name, hasName = r.String(), true
+		case n == "value" && withValue:
+			a.Value, hasValue = readCanonicalValue(r), true
 		default:
 			r.Unknown()
 		}
 	}
-	if !object || !name || value && !has {
-		r.Fail("an attribute has object, name and value")
+	if !hasObject || !hasName || withValue && !hasValue {
+		r.Fail("expected " + map[bool]string{true: "object, name and value", false: "object and name"}[withValue])
 	}
 	return a
 }
 
-// canonicalAny reads any value as text; an empty object stays one.
-func canonicalAny(r *jsonread.Reader) string {
+// readCanonicalValue reads a value as canonical JSON. An empty object stays
+// "{}".
+func readCanonicalValue(r *jsonread.Reader) string {
 	v := r.Value()
 	if m, ok := v.(map[string]any); ok && len(m) == 0 {
 		return "{}"
 	}
-	return canonical(r, v)
+	return canonicalText(r, v)
 }
 
-func readAttributes(r *jsonread.Reader, value bool) []rel.Attribute {
+// readAttributes reads a list of attributes; see readAttribute.
+func readAttributes(r *jsonread.Reader, withValue bool) []rel.Attribute {
 	out := []rel.Attribute{}
 	for r.Array(); r.Item(); {
-		out = append(out, readAttribute(r, value))
+		out = append(out, readAttribute(r, withValue))
 	}
 	return out
 }
 
+// readFilter reads a filter for tuples.
 func readFilter(r *jsonread.Reader) (f rel.Filter) {
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -179,23 +191,23 @@ func readFilter(r *jsonread.Reader) (f rel.Filter) {
 		}
 	}
 	if f.SubjectPlain && f.SubjectRelation != "" {
-		r.Fail("subject_plain and subject_relation exclude each other")
+		r.Fail("expected either subject_plain or subject_relation")
 	}
 	return f
 }
 
-// readAt reads which revision is asked: one member of an object.
+// readAt reads the revision to use: an object with exactly one member.
 func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
 	n := 0
 	for r.Object(); r.Field(); n++ {
 		switch string(r.Name()) {
 		case "minimize_latency":
 			if !r.Bool() {
-				r.Fail("true is wanted")
+				r.Fail("expected true")
 			}
 		case "fully_consistent":
 			if !r.Bool() {
-				r.Fail("true is wanted")
+				r.Fail("expected true")
 			}
 			a = ostiary.FullyConsistent()
 		case "at_least":
@@ -211,13 +223,28 @@ func readAt(r *jsonread.Reader) (a ostiary.Consistency) {
 		}
 	}
 	if n != 1 {
-		r.Fail("one of minimize_latency, at_least, exactly, fully_consistent, revision, time is wanted")
+		r.Fail("expected one of minimize_latency, at_least, exactly, fully_consistent, revision, time")
 	}
 	return a
 }
 
-// readAsk reads a member that every question may have; false is another one.
-func readAsk(r *jsonread.Reader, a *ostiary.QueryOptions) bool {
+// readPage reads one member of a page: its limit or its cursor. It returns false
+// if a page has no such member.
+func readPage(r *jsonread.Reader, limit *int, cursor *string) bool {
+	switch string(r.Name()) {
+	case "limit":
+		*limit = int(r.Int(1, 1<<30))
+	case "cursor":
+		*cursor = r.String()
+	default:
+		return false
+	}
+	return true
+}
+
+// readQueryOptions reads one member of the options that every query has. It
+// returns false if there is no such option.
+func readQueryOptions(r *jsonread.Reader, a *ostiary.QueryOptions) bool {
 	switch string(r.Name()) {
 	case "at":
 		a.Consistency = readAt(r)
@@ -246,7 +273,7 @@ func readAsk(r *jsonread.Reader, a *ostiary.QueryOptions) bool {
 	return true
 }
 
-// tupleJSON is a tuple in an answer.
+// tupleJSON is a tuple in a response.
 type tupleJSON struct {
 	Object    string          `json:"object"`
 	Relation  string          `json:"relation"`
@@ -257,6 +284,7 @@ type tupleJSON struct {
 	Created   *time.Time      `json:"created,omitempty"`
 }
 
+// tupleOf translates a tuple.
 func tupleOf(t *rel.Tuple) tupleJSON {
 	out := tupleJSON{Object: t.Object.String(), Relation: t.Relation, Subject: t.Subject.String(), Condition: t.Condition}
 	if t.Context != "" {
@@ -269,12 +297,14 @@ func tupleOf(t *rel.Tuple) tupleJSON {
 	return out
 }
 
+// attributeJSON is an attribute in a response.
 type attributeJSON struct {
 	Object string          `json:"object"`
 	Name   string          `json:"name"`
 	Value  json.RawMessage `json:"value,omitempty"`
 }
 
+// attributeOf translates an attribute.
 func attributeOf(a *rel.Attribute) attributeJSON {
 	out := attributeJSON{Object: a.Object.String(), Name: a.Name}
 	if a.Value != "" {
@@ -283,6 +313,7 @@ func attributeOf(a *rel.Attribute) attributeJSON {
 	return out
 }
 
+// filterJSON is a filter for tuples. An empty field matches everything.
 type filterJSON struct {
 	ObjectType      string `json:"object_type,omitempty"`
 	ObjectID        string `json:"object_id,omitempty"`
@@ -293,7 +324,7 @@ type filterJSON struct {
 	SubjectPlain    bool   `json:"subject_plain,omitempty"`
 }
 
-// reasonsJSON says why something is undecided.
+// reasonsJSON is why a decision is unknown.
 type reasonsJSON struct {
 	Missing []string `json:"missing,omitempty"`
 	Errors  []string `json:"errors,omitempty"`
@@ -301,22 +332,25 @@ type reasonsJSON struct {
 	Bound   string   `json:"bound,omitempty"`
 }
 
-func reasonsOf(why *eval.Reasons) *reasonsJSON {
-	if why == nil {
+// reasonsOf translates reasons; nil for nil.
+func reasonsOf(reasons *eval.Reasons) *reasonsJSON {
+	if reasons == nil {
 		return nil
 	}
-	out := &reasonsJSON{Missing: why.Missing, Cycle: why.Cycle, Bound: why.Bound}
-	for _, e := range why.Errors {
+	out := &reasonsJSON{Missing: reasons.Missing, Cycle: reasons.Cycle, Bound: reasons.Bound}
+	for _, e := range reasons.Errors {
 		out.Errors = append(out.Errors, e.Error())
 	}
 	return out
 }
 
-// undecidedJSON counts what a list could not decide, and names the first.
+// undecidedJSON describes the candidates that a list could not decide.
 type undecidedJSON struct {
+	// Count is their number, and Some the first of them.
 	Count   int          `json:"count"`
 	Some    []string     `json:"some"`
 	Reasons *reasonsJSON `json:"reasons,omitempty"`
 }
 
-func truthOf(t expr.Tristate) string { return t.String() }
+// truthText returns "true", "false" or "unknown".
+func truthText(t expr.Tristate) string { return t.String() }

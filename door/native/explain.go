@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 )
 
-// appendJSON writes what encoding/json makes of a value of this door's own.
+// appendJSON appends a value as JSON.
 func appendJSON(out []byte, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -18,10 +18,10 @@ func appendJSON(out []byte, v any) []byte {
 	return append(out, text...)
 }
 
-// stepsMax bounds the steps that an explanation may be asked for.
+// stepsMax is the largest number of steps that a request may ask for.
 const stepsMax = 10_000
 
-// explain says why a check is what it is.
+// explain serves Explain: why a check has its result.
 func (c *call) explain() error {
 	var q question
 	var o eval.ExplainOptions
@@ -34,12 +34,12 @@ func (c *call) explain() error {
 		case "text":
 			text = r.Bool()
 		default:
-			if !q.member(r) {
+			if !q.readMember(r) {
 				r.Unknown()
 			}
 		}
 	}
-	q.all(r)
+	q.require(r)
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -57,21 +57,22 @@ func (c *call) explain() error {
 		Asked       time.Time         `json:"asked"`
 		Explanation *eval.Explanation `json:"explanation"`
 		Text        string            `json:"text,omitempty"`
-	}{x.Answer.Allowed(), truthOf(x.Answer.Decision), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
+	}{x.Answer.Allowed(), truthText(x.Answer.Decision), reasonsOf(x.Answer.Reasons), uint64(x.Revision), string(x.Token),
 		x.Schema.ID, x.Asked, &x.Explanation, ""}
 	if text {
 		out.Text = x.Explanation.String()
 	}
-	return c.json(out)
+	return c.setJSON(out)
 }
 
-// levelsMax bounds how deep a tree may be asked for.
+// levelsMax is the largest number of levels that a request may ask for.
 const levelsMax = 100
 
-// expand shows who has a relation on an object, as a tree.
+// expand serves Expand: the subjects that have a relation on an object, as a
+// tree.
 func (c *call) expand() error {
 	var q ostiary.ExpandRequest
-	var p present
+	var p presentFields
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -82,13 +83,13 @@ func (c *call) expand() error {
 		case "levels":
 			q.Levels = int(r.Int(1, levelsMax))
 		default:
-			if !readAsk(r, &q.QueryOptions) {
+			if !readQueryOptions(r, &q.QueryOptions) {
 				r.Unknown()
 			}
 		}
 	}
 	if !p.object || !p.relation {
-		r.Fail("object and relation are wanted")
+		r.Fail("expected object and relation")
 	}
 	if err := r.End(); err != nil {
 		return err
@@ -97,7 +98,7 @@ func (c *call) expand() error {
 	if err != nil {
 		return err
 	}
-	return c.json(struct {
+	return c.setJSON(struct {
 		Tree     *eval.Tree `json:"tree"`
 		Revision uint64     `json:"revision"`
 	}{x.Tree, uint64(x.Revision)})

@@ -11,31 +11,34 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// permissionChangeJSON is one object and subject of a difference.
+// permissionChangeJSON is one gain or loss of a permission.
 type permissionChangeJSON struct {
 	Object  string `json:"object"`
 	Subject string `json:"subject"`
-	Before  string `json:"before"`
-	After   string `json:"after"`
-	// Everybody is true if the change applies to every subject that no tuple names,
-	// except those in Except. Subject is the wildcard then.
+	// Before and After are the decisions: "true", "false" or "unknown".
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Everybody is true if the entry stands for all subjects that occur in no
+	// tuple, except for those in Except. Subject is then the wildcard.
 	Everybody   bool         `json:"everybody,omitempty"`
 	Except      []string     `json:"except,omitempty"`
 	ExceptCount int          `json:"except_count,omitempty"`
 	Reasons     *reasonsJSON `json:"reasons,omitempty"`
 }
 
+// permissionChanges translates the changes of a permission.
 func permissionChanges(list []ostiary.PermissionChange) []permissionChangeJSON {
 	out := make([]permissionChangeJSON, len(list))
 	for i := range list {
 		ch := &list[i]
-		out[i] = permissionChangeJSON{ch.Object.String(), ch.Subject.String(), truthOf(ch.Before), truthOf(ch.After), ch.AllOthers,
-			named(ch.Subject.Type, ch.Subject.Relation, ch.Except), ch.ExceptCount, reasonsOf(ch.Reasons)}
+		out[i] = permissionChangeJSON{ch.Object.String(), ch.Subject.String(), truthText(ch.Before), truthText(ch.After), ch.AllOthers,
+			subjectTexts(ch.Subject.Type, ch.Subject.Relation, ch.Except), ch.ExceptCount, reasonsOf(ch.Reasons)}
 	}
 	return out
 }
 
-// difference says who gained and who lost a permission between two revisions.
+// difference serves Difference: who gained and who lost a permission between
+// two revisions.
 func (c *call) difference() error {
 	var q ostiary.DifferenceRequest
 	var from, to bool
@@ -50,20 +53,16 @@ func (c *call) difference() error {
 			q.SchemaID = r.String()
 		case "context":
 			q.Context = r.Values()
-		case "limit":
-			q.Limit = int(r.Int(1, 1<<30))
-		case "cursor":
-			q.Cursor = r.String()
 		default:
-			if !readPermission(r, &q.PermissionSelector) {
+			if !readPage(r, &q.Limit, &q.Cursor) && !readPermission(r, &q.PermissionSelector) {
 				r.Unknown()
 			}
 		}
 	}
 	if q.Cursor == "" && (!from || !to) {
-		r.Fail("from and to are wanted, or a cursor")
+		r.Fail("expected from and to, or a cursor")
 	}
-	wholePermission(r, &q.PermissionSelector)
+	requirePermission(r, &q.PermissionSelector)
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (c *call) difference() error {
 	if err != nil {
 		return err
 	}
-	return c.json(struct {
+	return c.setJSON(struct {
 		Changes   []permissionChangeJSON `json:"changes"`
 		Next      string                 `json:"next"`
 		Undecided int                    `json:"undecided"`
@@ -80,7 +79,8 @@ func (c *call) difference() error {
 	}{permissionChanges(d.Changes), d.Next, d.UnknownCount, string(d.From), string(d.To)})
 }
 
-// readPermission reads a member that says what is compared; false is another.
+// readPermission reads one member of a permission. It returns false if a
+// permission has no such member.
 func readPermission(r *jsonread.Reader, p *ostiary.PermissionSelector) bool {
 	switch string(r.Name()) {
 	case "object_type":
@@ -101,38 +101,41 @@ func readPermission(r *jsonread.Reader, p *ostiary.PermissionSelector) bool {
 	return true
 }
 
-func wholePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
+// requirePermission fails if a required member of a permission is missing.
+func requirePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
 	if p.ObjectType == "" || p.Relation == "" || p.SubjectType == "" {
-		r.Fail("object_type, relation and subject_type are wanted")
+		r.Fail("expected object_type, relation and subject_type")
 	}
 }
 
-// watchPermission sends the changes of a permission as they come.
+// watchPermission serves WatchPermission: the changes of a permission as they
+// happen.
 func (c *call) watchPermission(w http.ResponseWriter) error {
-	values, err := c.query("object_type", "relation", "subject_type", "subject_relation", "object", "subject", "after")
+	values, err := c.queryParams("object_type", "relation", "subject_type", "subject_relation", "object", "subject", "after")
 	if err != nil {
 		return err
 	}
-	q := ostiary.WatchPermissionRequest{After: c.afterOf(values.Get("after")), PermissionSelector: ostiary.PermissionSelector{
+	q := ostiary.WatchPermissionRequest{After: c.startToken(values.Get("after")), PermissionSelector: ostiary.PermissionSelector{
 		ObjectType: values.Get("object_type"), Relation: values.Get("relation"), SubjectType: values.Get("subject_type"),
 		SubjectRelation: values.Get("subject_relation"), Objects: values["object"], Subjects: values["subject"]}}
 	if q.ObjectType == "" || q.Relation == "" || q.SubjectType == "" {
-		return invalid("object_type, relation and subject_type are wanted")
+		return invalidRequest("expected object_type, relation and subject_type")
 	}
 	if q.After == "" {
-		// What is written from the moment of the answer's beginning on is sent.
+		// Without a start, the watch reports everything that is written after
+		// the start of the response.
 		if q.After, err = c.store.Head(c.ctx); err != nil {
 			return err
 		}
 	}
-	// What is wrong with the request is still an error of its own: comparing a
-	// revision with itself finds it, and nothing else.
+	// Comparing a revision with itself finds every error of the request before
+	// the response begins.
 	at := ostiary.AtExactly(q.After)
 	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at}); err != nil {
 		return err
 	}
-	if most := ostiary.WatchNamesMax; len(q.Objects)+len(q.Subjects) == 0 || len(q.Objects)+len(q.Subjects) > most {
-		return invalid("from 1 to " + strconv.Itoa(most) + " objects or subjects are wanted")
+	if n := len(q.Objects) + len(q.Subjects); n == 0 || n > ostiary.WatchNamesMax {
+		return invalidRequest("expected 1 to " + strconv.Itoa(ostiary.WatchNamesMax) + " objects or subjects")
 	}
 	watch := func(ctx context.Context) iter.Seq2[ostiary.PermissionUpdate, error] {
 		return c.store.WatchPermission(ctx, q)
