@@ -7,7 +7,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// edgesOf copies a list.
+// edgesOf returns a copy of a list's edges.
 func edgesOf(l List) []Edge {
 	var all []Edge
 	for i := range l.Chunks() {
@@ -16,9 +16,9 @@ func edgesOf(l List) []Edge {
 	return all
 }
 
-// A list that grows at its end shares its memory with the lists before it:
-// none of them changes, whether the batch in between was published, dropped,
-// made on an older view, or took something away (G8).
+// A list that grows at its end shares its memory with the lists before it. None
+// of them changes, whether the batch in between was published, was dropped, was
+// started on an older view, or removed something (G8).
 func TestGrowingList(t *testing.T) {
 	t.Parallel()
 	type seen struct {
@@ -40,17 +40,17 @@ func TestGrowingList(t *testing.T) {
 		}
 		for range 3 * chunkMax {
 			switch r.IntN(12) {
-			case 0: // a batch that nobody publishes, seen by its own view
+			case 0: // a batch that is never published, read through its own view
 				b := g.Begin()
 				add(b, 1+r.IntN(3))
 				keep(b.View())
-			case 1: // one on a view of the past
+			case 1: // a batch on a view of the past
 				if len(kept) > 0 {
 					b := g.From(kept[r.IntN(len(kept))].v)
 					add(b, 1)
 					keep(b.View())
 				}
-			case 2: // the end goes, and nodes beyond it are new all the same
+			case 2: // the last edge is removed, and new nodes are added behind it
 				b := g.Begin()
 				if l := edgesOf(longList(t, g.View(), back)); len(l) > 0 {
 					end := l[len(l)-1-r.IntN(min(3, len(l)))].Node()
@@ -58,7 +58,7 @@ func TestGrowingList(t *testing.T) {
 				}
 				_, err := b.Publish()
 				must(t, err)
-			case 3: // a batch goes on after its first view
+			case 3: // a batch that goes on after its first view
 				b := g.Begin()
 				add(b, 1)
 				keep(b.View())
@@ -91,7 +91,7 @@ func TestGrowingList(t *testing.T) {
 	}
 }
 
-// viewerOf is the tuple of the long list behind an edge to n.
+// viewerOf returns the tuple of the long list that is the edge to n.
 func viewerOf(v *View, n Node, back bool) rel.Tuple {
 	if back {
 		return rel.Tuple{Object: v.Object(n), Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "long"}}

@@ -13,11 +13,11 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// The benchmarks ask what names, lists and writes cost on the world of
-// graphtest, with 100,000 tuples, or as many as OSTIARY_BENCH_TUPLES says; with
-// OSTIARY_BENCH_UUID set, names are of 36 bytes. Questions are by strings and
-// uniformly random. Floor is a probe of a plain Go map from string to int32
-// with as many names.
+// The benchmarks measure names, lists and writes on data from graphtest:
+// 100,000 tuples, or the number in OSTIARY_BENCH_TUPLES. If OSTIARY_BENCH_UUID
+// is set, ids have 36 bytes. Questions are given by strings and uniformly
+// random. Floor is a lookup in a plain Go map from string to int32 with as many
+// names.
 
 const benchQuestions = 1 << 18
 
@@ -51,14 +51,14 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// busy reports the processor time of an operation beside the time that passed:
-// the steadier figure where other programs take the processor.
+// busy reports the processor time of an operation in addition to the elapsed
+// time. It is the steadier figure if other programs use the processor too.
 func busy(b *testing.B) func() {
 	start := cpu()
 	return func() { b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkGraph loads once and asks many questions of it.
+// BenchmarkGraph loads the data once and measures many operations on it.
 func BenchmarkGraph(b *testing.B) {
 	s := benchShape()
 	before := heap()
@@ -223,8 +223,8 @@ func benchFan(b *testing.B, v *graph.View, s graphtest.Shape) {
 	}
 }
 
-// benchWrite adds new documents with a parent and an owner, n tuples to a
-// batch, each published.
+// benchWrite adds new documents with a parent and an owner. It publishes a
+// batch for every n tuples.
 func benchWrite(b *testing.B, g *graph.Graph, s graphtest.Shape, n int) {
 	b.ReportAllocs()
 	defer busy(b)()
@@ -269,7 +269,8 @@ func BenchmarkMillion(b *testing.B) {
 	benchWriteLong(b, g, s, doc)
 }
 
-// benchWriteLong adds to and removes from a long list, a tuple a batch.
+// benchWriteLong adds tuples to a long list and removes them again, one in each
+// batch.
 func benchWriteLong(b *testing.B, g *graph.Graph, s graphtest.Shape, long rel.Object) {
 	b.ReportAllocs()
 	defer busy(b)()

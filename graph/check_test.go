@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// check walks a view and fails the test where an invariant of the package's
-// documentation does not hold.
+// check walks a view and fails the test if an invariant of the package
+// documentation (G1 to G8) does not hold.
 func check(t *testing.T, v *View) {
 	t.Helper()
 	if err := walk(v); err != nil {
@@ -32,7 +32,7 @@ type checker struct {
 	v                       *View
 	forward, back, detailed int
 	liveNodes               int
-	names                   map[uint32]bool // live ones
+	names                   map[uint32]bool // live names
 	last                    Node            // a live one
 }
 
@@ -78,8 +78,8 @@ func (c *checker) node(n Node, k Kind) error {
 	return nil
 }
 
-// two looks a node's name up together with another's, and with one that
-// nothing has.
+// two looks up a node's name together with another node's, and with a name that
+// does not exist.
 func (c *checker) two(n Node, k Kind) error {
 	v := c.v
 	other, absent := v.KindOf(c.last), v.ID(n)+"\x00"
@@ -99,7 +99,7 @@ func (c *checker) two(n Node, k Kind) error {
 	return nil
 }
 
-// ways finds all of a list's edges in the other ways there are.
+// ways finds all edges of a list through every other method that finds edges.
 func (c *checker) ways(n Node, s side, l List) error {
 	lists, in := c.v.Lists(n), 0
 	if got := lists.Forward(s.kind()); !sameList(got, l) {

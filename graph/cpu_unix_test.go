@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpu is the processor time that the process has taken. Other programs on the
-// machine change it less than they change the time that passes.
+// cpu returns the processor time that the process has used. Other programs on
+// the machine change it less than they change the elapsed time.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -37,7 +37,7 @@ func write(tb testing.TB, g *graph.Graph, tuples ...string) *graph.View {
 	return v
 }
 
-// Subjects of different kinds stand in different lists.
+// Subjects of different kinds are in different lists.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	v := write(t, graph.New(graph.Options{}),
@@ -76,7 +76,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Numbers that a view does not know are nodes and kinds without anything.
+// A kind or node number that a view does not have stands for one without name
+// and lists.
 func TestUnknownNumbers(t *testing.T) {
 	t.Parallel()
 	g := graph.New(graph.Options{})
@@ -106,8 +107,8 @@ func TestUnknownNumbers(t *testing.T) {
 	}
 }
 
-// A replaced tuple has the new condition everywhere, and the older view the
-// older one.
+// A replaced tuple has the new condition in the new view, and the old one in
+// the old view.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	g := graph.New(graph.Options{})
@@ -139,8 +140,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// Publish fails where somebody else published since, and for detached batches;
-// a Loader fails on keys given twice and on a lineage in use.
+// Publish fails if another batch was published since, and for detached batches.
+// A Loader fails if a key is given twice, and on a lineage in use.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	g := graph.New(graph.Options{})
@@ -186,7 +187,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// Reading by names allocates nothing.
+// Reads by names do not allocate.
 func TestNoAllocation(t *testing.T) {
 	g := load(t, graphtest.Shape{Tuples: graphtest.TuplesMin, Fan: 2000})
 	v := write(t, g, `document:c#viewer@user:anne with range {"max":5}`)
@@ -228,9 +229,10 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// Readers of any view need no lock while one writer publishes, a past is
-// derived and the lineage is compacted. It is for the race detector, and checks
-// that every view is whole: two tuples always come and go together.
+// Readers of any view need no lock while one writer publishes, a past view is
+// derived and the lineage is compacted. The race detector checks that. The test
+// checks that no view shows a write in part: two tuples always appear and
+// disappear together.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	g := graph.New(graph.Options{})
@@ -296,7 +298,7 @@ func readPair(t *testing.T, v *graph.View, i int) {
 	}
 }
 
-// readInOrder holds the objects in order to those in any order.
+// readInOrder compares the objects in order with those in any order.
 func readInOrder(t *testing.T, v *graph.View) {
 	want, got := 0, 0
 	for range v.Objects("doc") {
@@ -320,8 +322,8 @@ func readInOrder(t *testing.T, v *graph.View) {
 	}
 }
 
-// The estimate of memory is near what the heap holds, and both are within the
-// goal of 70 bytes a tuple with short names.
+// The estimate of memory is close to what the heap holds, and both are within
+// the goal of 70 bytes a tuple with short names.
 func TestBytes(t *testing.T) {
 	before := heap()
 	g := load(t, graphtest.Shape{Tuples: 200_000})
@@ -336,7 +338,8 @@ func TestBytes(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
-// Churn leaves the memory of the tuples bounded, and Compact that of the names.
+// If tuples are added and removed for a long time, the memory of tuples stays
+// bounded, and Compact bounds that of names.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	g := graph.New(graph.Options{})

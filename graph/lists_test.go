@@ -14,8 +14,8 @@ var (
 	viewerKind = KindName{Type: "doc", Relation: "viewer"}
 )
 
-// viewer is the i-th tuple of a long forward list, or of the long reverse list
-// of user:long.
+// viewer returns the i-th tuple of a long forward list, or of the long reverse
+// list of user:long.
 func viewer(i int, back bool) rel.Tuple {
 	if back {
 		return rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "long"}}
@@ -23,7 +23,7 @@ func viewer(i int, back bool) rel.Tuple {
 	return rel.Tuple{Object: longObject, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i)}}
 }
 
-// longList returns the list that the tuples of viewer make.
+// longList returns the list of the tuples that viewer returns.
 func longList(t *testing.T, v *View, back bool) List {
 	t.Helper()
 	user, ok1 := v.Kind(userKind)
@@ -39,9 +39,9 @@ func longList(t *testing.T, v *View, back bool) List {
 	return v.Forward(n, user)
 }
 
-// Lists at and around the bounds of inline lists and chunks keep their edges
-// when they grow and shrink by one, in both directions, built at once or by a
-// batch (G3).
+// Lists with about as many edges as fit inline or into a chunk keep their edges
+// when they grow and shrink by one, in both directions, whether they are loaded
+// or written by a batch (G3).
 func TestListBounds(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{
@@ -104,8 +104,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A list of 70,000 edges stays right while parts of it come and go, and a
-// single change of it copies little.
+// A list of 70,000 edges stays correct while parts of it are removed and added,
+// and a change of one edge copies little.
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	const size = 70_000
@@ -145,7 +145,7 @@ func TestLongList(t *testing.T) {
 			}
 		}
 		check(t, g.View())
-		for v := g.View(); v.Len() > 0; v = g.View() { // down to nothing
+		for v := g.View(); v.Len() > 0; v = g.View() { // until it is empty
 			b := g.Begin()
 			left := v.Len()
 			for _, tu := range v.Tuples(rel.Filter{}, Position{}) {
@@ -167,8 +167,8 @@ func TestLongList(t *testing.T) {
 	}
 }
 
-// A long list that shrinks everywhere does not end in crumbs, in whatever order
-// its edges go.
+// A long list that shrinks everywhere does not end in many tiny chunks, in
+// whatever order its edges are removed.
 func TestCrumbs(t *testing.T) {
 	t.Parallel()
 	const size, keep = 60_000, 100
@@ -201,7 +201,7 @@ func TestCrumbs(t *testing.T) {
 	}
 }
 
-// ListOfChunks finds what its chunks hold, and nothing else.
+// A list made by ListOfChunks finds the edges of its chunks and no others.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for chunks := range 6 {
@@ -233,11 +233,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A lineage's bounds are errors of their kind, one above the bound, and leave
-// everything as it was.
+// A write that passes a bound of the lineage by one fails with the documented
+// error and changes nothing.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	g := New(Options{NodesMax: 3 * blockSize}) // a block is lost to node 0
+	g := New(Options{NodesMax: 3 * blockSize}) // one block is reserved
 	b := g.Begin()
 	for i := range blockSize {
 		tu := viewer(i, true)

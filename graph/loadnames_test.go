@@ -7,8 +7,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// arriving loads n documents in order, of which every tenth has a second
-// relation, with what other puts among them after the i-th.
+// arriving loads n documents in order, every tenth with a second relation, and
+// calls other after the i-th to add something in between.
 func arriving(t *testing.T, n int, other func(l *Loader, i int)) *View {
 	t.Helper()
 	g := New(Options{})
@@ -36,8 +36,8 @@ func arrivingTuple(i int, relation string) rel.Tuple {
 		Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 100)}}
 }
 
-// Names that come in order are not looked for, few or many, until one is asked
-// for; then each is there once.
+// Names that come in order, few or many, are put into the index once: at the
+// end of the load, or before the first search for one of them.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 50, 5_000, 3 * indexAtOnce} {
@@ -58,8 +58,8 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// What comes out of order, or as a subject, an attribute or a write beside the
-// load, finds the names that came in order.
+// A name that comes out of order, as a subject, with an attribute, or by a
+// write during the load, finds the names that came in order.
 func TestArrivalsMixed(t *testing.T) {
 	t.Parallel()
 	const n = 2 * indexAtOnce

@@ -15,10 +15,11 @@ import (
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// model is what a graph is held against: maps of strings.
+// model is a simple implementation, with maps of strings, that a graph is
+// compared with.
 type model struct {
 	tuples map[rel.Key]rel.Tuple
-	attrs  map[rel.Attribute]string // Value empty in the key
+	attrs  map[rel.Attribute]string // by attribute with an empty Value
 }
 
 func newModel() model {
@@ -36,7 +37,8 @@ func (m model) matching(f rel.Filter) (ts []rel.Tuple) {
 	return ts
 }
 
-// world makes random tuples over few names, so that they meet.
+// world generates random tuples with few names, so that the same names occur
+// often.
 type world struct {
 	*rand.Rand
 	ids int
@@ -107,7 +109,7 @@ func (w world) filter() (f rel.Filter) {
 	return f
 }
 
-// step does one random operation to both.
+// step does one random operation on the graph and on the model.
 func (w world) step(t *testing.T, b *Batch, m model) {
 	t.Helper()
 	switch op := w.IntN(100); {
@@ -173,7 +175,7 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 	}
 }
 
-// addAbsent adds a run of tuples that may meet ones that are there.
+// addAbsent adds some tuples, of which some may already exist.
 func (w world) addAbsent(t *testing.T, b *Batch, m model) {
 	t.Helper()
 	tuples := make([]rel.Tuple, w.IntN([]int{3, 200}[w.IntN(2)]))
@@ -198,7 +200,7 @@ func (w world) addAbsent(t *testing.T, b *Batch, m model) {
 	}
 }
 
-// same holds a view against a model.
+// same compares a view with a model.
 func (w world) same(t *testing.T, v *View, m model) {
 	t.Helper()
 	check(t, v)
@@ -224,7 +226,7 @@ func (w world) same(t *testing.T, v *View, m model) {
 	w.sameObjects(t, v, m)
 }
 
-// sameTuples reads by a filter, in pages.
+// sameTuples compares the tuples that a filter selects, read in pages.
 func (w world) sameTuples(t *testing.T, v *View, m model, f rel.Filter) {
 	t.Helper()
 	var got []rel.Tuple
@@ -312,8 +314,8 @@ func (w world) sameObjects(t *testing.T, v *View, m model) {
 	}
 }
 
-// sameOrder holds Ordered and Tells to what the model tells of, by a rank that
-// is equal for many ids.
+// sameOrder compares Ordered and InUse with the model, for a rank that is equal
+// for many ids.
 func (w world) sameOrder(t *testing.T, v *View, m model) {
 	t.Helper()
 	rank := func(id string) uint64 { return uint64(len(id))<<40 | uint64(id[0]&1) }
@@ -354,7 +356,8 @@ func (w world) sameOrder(t *testing.T, v *View, m model) {
 	}
 }
 
-// undo makes the batch's next view equal to before, given after.
+// undo changes the batch, whose view equals after, so that its next view equals
+// before.
 func undo(t *testing.T, b *Batch, before, after model) {
 	t.Helper()
 	for k, tu := range before.tuples {
@@ -383,8 +386,8 @@ func undo(t *testing.T, b *Batch, before, after model) {
 	}
 }
 
-// A graph answers as maps do, at every revision kept, at revisions derived by
-// undoing, and after compaction (G1 to G8).
+// A graph and a model agree on random operations: at every revision that was
+// kept, at revisions derived by undoing, and after compaction (G1 to G8).
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(9) {
@@ -450,8 +453,8 @@ func againstModel(t *testing.T, seed uint64) {
 	}
 }
 
-// What is loaded at once is what batches would have made, in whatever order it
-// comes.
+// A load gives the same view as batches with the same tuples, in whatever order
+// they come.
 func TestLoader(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -467,7 +470,7 @@ func TestLoader(t *testing.T) {
 		g := New(Options{})
 		l := g.Load()
 		tuples := slices.Collect(maps.Values(m.tuples))
-		if seed >= 6 { // as a store has them
+		if seed >= 6 { // in the order of a store
 			slices.SortFunc(tuples, func(a, b rel.Tuple) int { return cmp.Compare(a.Key().String(), b.Key().String()) })
 		}
 		for _, tu := range tuples {
@@ -489,7 +492,7 @@ func TestLoader(t *testing.T) {
 	}
 }
 
-// Edits are sorted by counting as they are by comparing.
+// Sorting edits by counting gives the same order as sorting by comparison.
 func TestSortedEdits(t *testing.T) {
 	t.Parallel()
 	w := random(3)

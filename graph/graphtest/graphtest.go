@@ -249,7 +249,7 @@ func (s Shape) FanDocument(allowed bool) rel.Object { return fanDocument("fan", 
 func (s Shape) MirrorUser() rel.Object { return rel.Object{Type: "user", ID: "mirror"} }
 
 // MirrorDocument returns a document that is shared with 5 groups. If allowed is
-// true, one more of its groups has MirrorUser as a member.
+// true, it is also shared with one of MirrorUser's groups.
 func (s Shape) MirrorDocument(allowed bool) rel.Object { return fanDocument("mirror", allowed) }
 
 func fanDocument(name string, allowed bool) rel.Object {
