@@ -15,28 +15,35 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Bench is a world made ready for the laws: the oracle and the engine's parts
-// on the same data, and the questions to ask. It belongs to one goroutine.
+// Bench is a world ready for laws: the oracle and the engine's parts with the
+// same data, and the questions to ask. It belongs to one goroutine.
 type Bench struct {
-	Seed      uint64
-	World     World
+	// Seed is the world's seed. Laws draw their own random choices from it.
+	Seed uint64
+	// World is the world.
+	World World
+	// Questions are asked by most laws.
 	Questions []Question
-	Oracle    *Oracle
-	Schema    *schema.Schema
-	Coverage  *Coverage
+	// Oracle gives the expected answers.
+	Oracle *Oracle
+	// Schema is the compiled model.
+	Schema *schema.Schema
+	// Coverage counts what the laws ask; nil counts nothing.
+	Coverage *Coverage
 
 	graph   *graph.Graph
 	binding *eval.Binding
 	env     eval.Env
 	survey  *survey
-	tables  map[rel.Subject]*Table
+	tables  map[rel.Subject]*Table // the oracle's answers by subject
 }
 
-// ErrInvalid says that a world's model does not compile.
+// ErrInvalid is returned by [NewBench] for a world whose model does not
+// compile.
 var ErrInvalid = errors.New("world's model does not compile")
 
-// NewBench makes w ready. The questions are drawn from the seed if questions
-// is nil.
+// NewBench returns a bench for w. If questions is nil, it draws them from the
+// seed. It fails with [ErrInvalid] if the model does not compile.
 func NewBench(seed uint64, w World, questions []Question, c *Coverage) (*Bench, error) {
 	b := &Bench{Seed: seed, World: w, Questions: questions, Coverage: c, tables: map[rel.Subject]*Table{}}
 	var err error
@@ -54,30 +61,30 @@ func NewBench(seed uint64, w World, questions []Question, c *Coverage) (*Bench, 
 		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
 	b.survey = surveyOf(b.Oracle)
 	if questions == nil {
-		b.draw()
+		b.drawQuestions()
 	}
 	return b, nil
 }
 
-// graphOf builds a graph of a state alone.
+// graphOf returns a graph with the tuples and attributes of s.
 func graphOf(s State) (*graph.Graph, error) {
 	g := graph.New(graph.Options{})
 	batch := g.Begin()
-	if err := applyToGraph(batch, difference(State{}, s)); err != nil {
+	if err := applyChanges(batch, difference(State{}, s)); err != nil {
 		return nil, err
 	}
 	_, err := batch.Publish()
 	return g, err
 }
 
-// on is b with another state in place of the world's, for the same questions.
-func (b *Bench) on(s State) (*Oracle, error) {
+// oracleOn returns an oracle for the bench's world with other stored data.
+func (b *Bench) oracleOn(s State) (*Oracle, error) {
 	w := b.World
 	w.Stored, w.Attributes = s.Tuples, s.Attributes
 	return New(w, Conditions{})
 }
 
-// table is the oracle's answers about u.
+// table returns the oracle's answers about u.
 func (b *Bench) table(u rel.Subject) *Table {
 	t := b.tables[u]
 	if t == nil {
@@ -91,23 +98,23 @@ func (b *Bench) table(u rel.Subject) *Table {
 	return t
 }
 
-// truth is the oracle's answer.
+// truth returns the oracle's answer.
 func (b *Bench) truth(q Question) expr.Tristate {
 	return b.table(q.Subject).Truth(q.Object, q.Relation)
 }
 
-// How many questions a world is asked.
+// How many questions are drawn for a world.
 const (
 	benchSubjects = 3
-	benchEach     = 4 // of each truth
+	benchEach     = 4 // for each subject and each of true, false and unknown
 )
 
-// draw chooses subjects, and of all that one could ask about each a balanced
-// part: as many that are true as false as unknown, as far as there are.
-func (b *Bench) draw() {
+// drawQuestions draws subjects and then, for each, about equally many questions
+// that are true, false and unknown, as far as there are such.
+func (b *Bench) drawQuestions() {
 	r := rand.New(rand.NewPCG(b.Seed, 0x9d))
 	subjects := Subjects(b.Seed, &b.World, benchSubjects)
-	var own []rel.Object // perhaps those of strangers
+	var own []rel.Object // the world may not mention them
 	for _, u := range subjects {
 		own = append(own, u.Object())
 	}
@@ -137,9 +144,8 @@ func (b *Bench) draw() {
 	}
 }
 
-// admissible says whether the schema admits every contextual tuple and
-// declares every contextual attribute; where it does not, a question is an
-// error.
+// admissible reports whether the schema admits every contextual tuple and
+// declares every contextual attribute. Otherwise every question must fail.
 func (b *Bench) admissible() bool {
 	declared := func(a rel.Attribute) bool {
 		t := b.Oracle.types[a.Object.Type]
@@ -153,7 +159,7 @@ func (b *Bench) admissible() bool {
 	return !slices.ContainsFunc(b.World.Contextual, func(t rel.Tuple) bool { return !b.Oracle.admitted(t) })
 }
 
-// check asks the engine.
+// check asks the evaluator.
 func (b *Bench) check(on *eval.Binding, r eval.Reader, q Question) (eval.Answer, error) {
 	return on.Check(context.Background(), r, eval.Question(q), &b.env)
 }

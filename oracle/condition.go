@@ -11,11 +11,11 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Conditions is the compiler of the worlds' conditions: a language so small
-// that a million worlds cost nothing. An expression is a disjunction ("||") of
-// conjunctions ("&&") of literals: a bool parameter, "x < 5" on an int or
-// "s == \"text\"" on a string, each also with "!" before it. Values are
-// Kleene's.
+// Conditions compiles the conditions of worlds: a language so small that a
+// million worlds are quick. An expression is a disjunction ("||") of
+// conjunctions ("&&") of tests. A test is a bool parameter, "x < 5" for an int
+// or `s == "text"` for a string, each perhaps with "!" before it. Missing
+// parameters are unknown, by Kleene's logic.
 type Conditions struct{}
 
 // literal is one test of one parameter.
@@ -30,7 +30,7 @@ type literal struct {
 // program is a disjunction of conjunctions.
 type program [][]literal
 
-// Compile reads a definition. Errors are expr.ErrCompile.
+// Compile compiles a condition. It fails with [expr.ErrCompile].
 func (Conditions) Compile(def expr.Definition) (expr.Program, error) {
 	var p program
 	for _, disjunct := range strings.Split(def.Source, "||") {
@@ -70,7 +70,7 @@ func parseLiteral(text string, params []expr.Param) (literal, error) {
 	return l, nil
 }
 
-// Eval is expr.Program's.
+// Eval implements [expr.Program].
 func (p program) Eval(stored, request expr.Values, _ rel.Time) expr.Result {
 	var r expr.Result
 	for _, conjunction := range p {
@@ -93,7 +93,7 @@ func (p program) Eval(stored, request expr.Values, _ rel.Time) expr.Result {
 		}
 		r.Value = max(r.Value, all)
 	}
-	if r.Value != expr.Unknown { // what is open did not matter
+	if r.Value != expr.Unknown { // what is missing does not matter
 		return expr.Result{Value: r.Value}
 	}
 	slices.Sort(r.Missing)

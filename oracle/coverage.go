@@ -9,25 +9,28 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Coverage counts what random worlds have shown. It is used by one goroutine;
-// Add joins several.
+// Coverage counts what random worlds have shown. It belongs to one goroutine;
+// [Coverage.Add] joins several.
 type Coverage struct {
+	// Worlds counts worlds that were tried, Invalid those whose model does not
+	// compile.
 	Worlds, Invalid int
-	Checks, Lists   int
-	Truths          [3]int // by expr.Truth
-	Reasons         [reasonCount]int
-	Cycles          [3]int // worlds, by the worst schema.CycleClass of a recursive relation
-	Cells           [rewriteCount][featureCount]int
+	// Checks and Lists count questions.
+	Checks, Lists int
+	Truths        [3]int                          // checks by expr.Tristate
+	Reasons       [reasonCount]int                // unknown answers by reason
+	Cycles        [3]int                          // worlds by the worst schema.CycleClass of a recursive relation
+	Cells         [rewriteCount][featureCount]int // checks by rewrite and feature
 }
 
-// rewrite numbers the rows of the table: a schema.Op, and a hidden expression
-// under an arrow.
+// The rows of the table are each schema.Op, and an expression under an arrow
+// that is more than a relation's name.
 const (
 	rewriteHidden = int(schema.OpRule) + 1
 	rewriteCount  = rewriteHidden + 1
 )
 
-// The columns: what else the world of a question has.
+// The columns of the table are features of the question and its world.
 const (
 	featureAll = iota
 	featureTrue
@@ -46,8 +49,8 @@ const (
 	featureStar
 	featureZero
 	featureFails
-	featureVersions   // asked of a store with several schemas, once a question and turn
-	featureNamespaces // asked there of another namespace than the world's
+	featureVersions   // asked of a store with several schemas
+	featureNamespaces // asked there in another namespace than the world's
 	featureCount
 )
 
@@ -65,7 +68,7 @@ const (
 
 var reasonNames = [reasonCount]string{"missing", "error", "cycle", "bound"}
 
-// Add adds o to c.
+// Add adds the counts of o.
 func (c *Coverage) Add(o *Coverage) {
 	c.Worlds, c.Invalid, c.Checks, c.Lists = c.Worlds+o.Worlds, c.Invalid+o.Invalid, c.Checks+o.Checks, c.Lists+o.Lists
 	for i := range c.Truths {
@@ -82,8 +85,8 @@ func (c *Coverage) Add(o *Coverage) {
 	}
 }
 
-// String prints the table: a row for each rewrite, a column for each feature,
-// and in the cell the checks.
+// String returns the counts as a table with a row for each rewrite and a column
+// for each feature.
 func (c *Coverage) String() string {
 	var b strings.Builder
 	total := max(1, c.Checks)
@@ -113,7 +116,7 @@ func (c *Coverage) String() string {
 	return b.String() + "\n"
 }
 
-// Holes names the cells that are empty though they need not be.
+// Holes returns the names of the cells that are 0. Each of them can be reached.
 func (c *Coverage) Holes() []string {
 	var holes []string
 	for op := int(schema.OpDirect); op < rewriteCount; op++ {
@@ -126,11 +129,12 @@ func (c *Coverage) Holes() []string {
 	return holes
 }
 
-// survey says, once a world, what its questions will count for.
+// survey holds what the questions of one world count as.
 type survey struct {
 	features [featureCount]bool
-	// rewrites are the bits of the rows that a relation's meaning runs through.
-	rewrites map[node]uint32 // by type (as the object's type) and relation
+	// rewrites has, for each relation, a bit for each row that its meaning
+	// depends on. The node's object has only a type.
+	rewrites map[node]uint32
 }
 
 func surveyOf(o *Oracle) *survey {
@@ -144,10 +148,10 @@ func surveyOf(o *Oracle) *survey {
 	stored := map[rel.Key]bool{}
 	for _, t := range w.Stored {
 		stored[t.Key()] = true
-		s.tuple(o, t)
+		s.addTuple(o, t)
 	}
 	for _, t := range w.Contextual {
-		s.tuple(o, t)
+		s.addTuple(o, t)
 		f[featureContextual] = true
 		f[featureReplaced] = f[featureReplaced] || stored[t.Key()]
 	}
@@ -156,11 +160,11 @@ func surveyOf(o *Oracle) *survey {
 			f[featureOpenCondition] = f[featureOpenCondition] || e.holds == expr.Unknown
 		}
 	}
-	s.closure(o)
+	s.spreadRewrites(o)
 	return s
 }
 
-func (s *survey) tuple(o *Oracle, t rel.Tuple) {
+func (s *survey) addTuple(o *Oracle, t rel.Tuple) {
 	f := &s.features
 	f[featureExpired] = f[featureExpired] || t.Expires != 0 && t.Expires <= o.world.Now
 	if !o.admitted(t) {
@@ -172,15 +176,16 @@ func (s *survey) tuple(o *Oracle, t rel.Tuple) {
 	f[featureCondition] = f[featureCondition] || t.Condition != ""
 }
 
-// closure spreads the operators of each relation to those that read it.
-func (s *survey) closure(o *Oracle) {
+// spreadRewrites adds the bits of each relation to those of the relations that
+// use it.
+func (s *survey) spreadRewrites(o *Oracle) {
 	for changed := true; changed; {
 		changed = false
 		for name, t := range o.types {
 			for i := range t.Relations {
 				r := &t.Relations[i]
 				n := node{rel.Object{Type: name}, r.Name}
-				bits := s.bits(o, name, r, r.Rewrite)
+				bits := s.rewriteBits(o, name, r, r.Rewrite)
 				if bits|s.rewrites[n] != s.rewrites[n] {
 					s.rewrites[n] |= bits
 					changed = true
@@ -190,12 +195,12 @@ func (s *survey) closure(o *Oracle) {
 	}
 }
 
-func (s *survey) bits(o *Oracle, typ string, def *schema.RelationDef, r schema.Rewrite) uint32 {
+func (s *survey) rewriteBits(o *Oracle, typ string, def *schema.RelationDef, r schema.Rewrite) uint32 {
 	bits := uint32(1) << r.Op
 	switch r.Op {
 	case schema.OpDirect:
 		for _, st := range def.Subjects {
-			bits |= s.rewrites[node{rel.Object{Type: o.full(st.Type)}, st.Relation}]
+			bits |= s.rewrites[node{rel.Object{Type: o.fullName(st.Type)}, st.Relation}]
 		}
 	case schema.OpComputed:
 		bits |= s.rewrites[node{rel.Object{Type: typ}, r.Relation}]
@@ -208,18 +213,18 @@ func (s *survey) bits(o *Oracle, typ string, def *schema.RelationDef, r schema.R
 			return bits
 		}
 		for _, st := range first.Subjects {
-			bits |= s.bits(o, o.full(st.Type), def, r.Children[0])
+			bits |= s.rewriteBits(o, o.fullName(st.Type), def, r.Children[0])
 		}
 		return bits
 	}
 	for _, c := range r.Children {
-		bits |= s.bits(o, typ, def, c)
+		bits |= s.rewriteBits(o, typ, def, c)
 	}
 	return bits
 }
 
-// world adds one world.
-func (c *Coverage) world(b *Bench) {
+// addWorld counts one world.
+func (c *Coverage) addWorld(b *Bench) {
 	c.Worlds++
 	worst := schema.CyclePlain
 	for _, r := range b.Schema.Relations {
@@ -231,8 +236,8 @@ func (c *Coverage) world(b *Bench) {
 	b.survey.features[featureNegativeCycle] = worst == schema.CycleNegative
 }
 
-// count adds one check.
-func (c *Coverage) count(s *survey, q Question, truth expr.Tristate) {
+// addCheck counts one check.
+func (c *Coverage) addCheck(s *survey, q Question, truth expr.Tristate) {
 	c.Checks++
 	c.Truths[truth]++
 	f := s.features
@@ -240,13 +245,13 @@ func (c *Coverage) count(s *survey, q Question, truth expr.Tristate) {
 	f[featureUsersetSubject] = q.Subject.Relation != ""
 	for i, on := range f {
 		if on {
-			c.cell(s, q, i)
+			c.addCell(s, q, i)
 		}
 	}
 }
 
-// cell adds one check to a column, in the rows of its relation's rewrites.
-func (c *Coverage) cell(s *survey, q Question, feature int) {
+// addCell counts one check in one column, in the rows of its relation.
+func (c *Coverage) addCell(s *survey, q Question, feature int) {
 	bits := s.rewrites[node{rel.Object{Type: q.Object.Type}, q.Relation}]
 	for op := range c.Cells {
 		if bits&(1<<op) != 0 {

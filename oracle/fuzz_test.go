@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzWorlds lets a fuzzer choose the seed of a world, and a few tuples more
-// to take away from it, and holds every law on what is left.
+// FuzzWorlds lets a fuzzer choose a seed and some tuples to remove from its
+// world, and tries every law on the rest.
 func FuzzWorlds(f *testing.F) {
 	f.Add(uint64(1), uint64(0))
 	f.Add(uint64(250), uint64(5))
@@ -14,7 +14,7 @@ func FuzzWorlds(f *testing.F) {
 		w := Random(seed)
 		for i := range w.Stored {
 			if without&(1<<(i%64)) != 0 {
-				w.Stored[i].Expires = w.Now // as good as gone
+				w.Stored[i].Expires = w.Now // as if it was removed
 			}
 		}
 		b, err := NewBench(seed, w, nil, nil)
@@ -26,7 +26,7 @@ func FuzzWorlds(f *testing.F) {
 		}
 		for _, law := range Laws() {
 			if fail := law.try(b); fail != nil {
-				t.Fatal(report(law, b, fail))
+				t.Fatal(shrinkFailure(law, b, fail))
 			}
 		}
 	})

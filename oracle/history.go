@@ -9,22 +9,25 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// History is a store's life as writes: Revisions[i] are the changes of revision
-// i+1. The state after revision Present is the world's own.
+// History is a sequence of writes that leads to a world and continues after it.
 type History struct {
+	// Revisions[i] are the changes of revision i+1.
 	Revisions [][]storage.Change
-	Present   int
+	// Present is the revision whose state is the world's.
+	Present int
 }
 
-// State is what is live at a revision, worked out naively.
+// State is the live data at a revision, computed by plain slices.
 type State struct {
-	Tuples     []rel.Tuple
+	// Tuples are the live tuples, including expired ones.
+	Tuples []rel.Tuple
+	// Attributes are the live attributes.
 	Attributes []rel.Attribute
 }
 
-// Route returns a random history that leads to w by detours (tuples that were
-// there for a while, replaced conditions, removals one by one and by filter)
-// and goes on after it.
+// Route returns a random history that reaches the state of w indirectly (it
+// adds tuples and removes them again, replaces conditions, removes single
+// tuples and by filter) and continues after it.
 func Route(seed uint64, w *World) History {
 	g := newGenerator(seed ^ 0x4157)
 	g.w, g.ids = *w, 4
@@ -52,7 +55,8 @@ func Route(seed uint64, w *World) History {
 	return h
 }
 
-// detour adds altered forms of the world's tuples and some that are none.
+// detour returns changes that add altered versions of the world's tuples, and
+// other tuples.
 func (g *generator) detour() []storage.Change {
 	var all []storage.Change
 	for _, t := range g.w.Stored {
@@ -74,7 +78,8 @@ func (g *generator) detour() []storage.Change {
 	return all
 }
 
-// removals takes away some of what is there, one by one and by filter.
+// removals returns changes that remove some tuples and attributes of s, singly
+// and by filter.
 func (g *generator) removals(s State) []storage.Change {
 	var all []storage.Change
 	for _, t := range s.Tuples {
@@ -84,7 +89,7 @@ func (g *generator) removals(s State) []storage.Change {
 				Tuple: rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}})
 		case g.chance(5):
 			all = append(all, storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{
-				Target: storage.FilterTuples, Tuple: g.filter(t)}})
+				Target: storage.FilterTuples, Tuple: g.filterFor(t)}})
 		}
 	}
 	for _, a := range s.Attributes {
@@ -101,8 +106,8 @@ func (g *generator) removals(s State) []storage.Change {
 	return all
 }
 
-// filter selects t and perhaps others.
-func (g *generator) filter(t rel.Tuple) rel.Filter {
+// filterFor returns a filter that selects t and perhaps others.
+func (g *generator) filterFor(t rel.Tuple) rel.Filter {
 	all := rel.Filter{
 		ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
 		SubjectType: t.Subject.Type, SubjectID: t.Subject.ID,
@@ -193,7 +198,7 @@ func difference(from, to State) []storage.Change {
 	return all
 }
 
-// sorted puts a state into an order, so that states can be compared.
+// sorted returns a sorted copy, so that states can be compared.
 func (s State) sorted() State {
 	out := State{slices.Clone(s.Tuples), slices.Clone(s.Attributes)}
 	slices.SortFunc(out.Tuples, func(a, b rel.Tuple) int { return strings.Compare(a.String(), b.String()) })
@@ -203,8 +208,9 @@ func (s State) sorted() State {
 	return out
 }
 
-// applyToGraph does with a batch what a store does with an entry.
-func applyToGraph(b *graph.Batch, changes []storage.Change) error {
+// applyChanges applies changes to a batch, as a store applies an entry of its
+// log.
+func applyChanges(b *graph.Batch, changes []storage.Change) error {
 	for _, c := range changes {
 		var err error
 		switch c.Kind {

@@ -12,19 +12,21 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Law is something that holds on every world. It returns the first failure
-// that it meets among the bench's questions.
+// Law is a statement that must be true in every world.
 type Law struct {
-	Name  string
+	// Name identifies the law in failures.
+	Name string
+	// Holds returns the first failure that it finds among the bench's
+	// questions, or nil.
 	Holds func(*Bench) *Failure
-	// Every is how rarely a run of many worlds tries it: each Every-th one. Wide
-	// ones, those with long lists, are all tried besides, where Wide is set.
+	// Every is the number of seeds of which one is tried; 1 tries all.
 	Every uint64
-	Wide  bool
+	// Wide means that wide worlds are tried in addition, all of them.
+	Wide bool
 }
 
-// due says whether the law that stands at place i is tried on a seed's world.
-// A long run thins out the laws that are tried rarely and cost most.
+// due reports whether the i-th law is tried on the world of a seed. In a long
+// run, expensive laws are tried thin times more rarely.
 func (l Law) due(seed uint64, i int, thin uint64) bool {
 	every := l.Every
 	if every > thinFrom {
@@ -33,19 +35,22 @@ func (l Law) due(seed uint64, i int, thin uint64) bool {
 	return (seed+uint64(i))%every == 0 || l.Wide && isWide(seed)
 }
 
-// thinFrom is the greatest Every of a law that no run thins out.
+// thinFrom is the largest Every of a law that is never thinned out.
 const thinFrom = 3
 
-// Failure is a world on which a law does not hold.
+// Failure describes how a law is broken.
 type Failure struct {
-	Law      string
+	// Law is the law's name.
+	Law string
+	// Question is the question with the wrong answer; it may be zero.
 	Question Question
-	Text     string // what was expected and what came
+	Text     string // what was expected and what was found
 }
 
+// Error returns the law, the question and the text.
 func (f *Failure) Error() string { return f.Law + ": " + f.Question.String() + ": " + f.Text }
 
-// Laws returns all laws that need no storage.
+// Laws returns the laws that need no storage.
 func Laws() []Law {
 	laws := []Law{
 		{Name: "check", Holds: checkLaw(eval.ModeAuto), Every: 1},
@@ -65,7 +70,7 @@ func Laws() []Law {
 	return laws
 }
 
-// checkLaw: check is what the oracle says, whatever the way.
+// checkLaw: a check equals the oracle's answer, in each mode of evaluation.
 func checkLaw(mode eval.Mode) func(*Bench) *Failure {
 	return func(b *Bench) *Failure {
 		on := b.binding
@@ -76,19 +81,19 @@ func checkLaw(mode eval.Mode) func(*Bench) *Failure {
 			if text := b.compare(b.Oracle, on, b.graph.View(), q, b.truth(q)); text != "" {
 				return &Failure{Question: q, Text: text}
 			}
-			if text := b.deep(on, q); text != "" {
+			if text := b.compareUnbounded(on, q); text != "" {
 				return &Failure{Question: q, Text: text}
 			}
 			if mode == eval.ModeAuto && b.Coverage != nil {
-				b.Coverage.count(b.survey, q, b.truth(q))
+				b.Coverage.addCheck(b.survey, q, b.truth(q))
 			}
 		}
 		return nil
 	}
 }
 
-// compare asks one question and says how the answer differs from want; "" if
-// it does not.
+// compare asks one question and describes how the answer differs from want; ""
+// means that it does not.
 func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, want expr.Tristate) string {
 	a, err := b.check(on, r, q)
 	if !b.admissible() {
@@ -106,7 +111,7 @@ func (b *Bench) compare(o *Oracle, on *eval.Binding, r eval.Reader, q Question, 
 	return b.compareReasons(o, a)
 }
 
-// compareReasons holds an unknown answer's reasons against the world.
+// compareReasons checks the reasons of an unknown answer against the world.
 func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
 	r := a.Reasons
 	if a.Decision != expr.Unknown {
@@ -130,23 +135,24 @@ func (b *Bench) compareReasons(o *Oracle, a eval.Answer) string {
 	case conditions == 0 && !r.Cycle && r.Bound == "":
 		return "unknown for no reason"
 	case r.Cycle && (conditions > 0 || r.Bound != ""):
-		return "a cycle besides other reasons: " + r.String()
+		return "a cycle in addition to other reasons: " + r.String()
 	case r.Bound != "" && r.Bound != eval.BoundDepth:
 		return "bound " + r.Bound
 	}
 	missing := o.missing()
 	for _, name := range r.Missing {
 		if !missing[name] {
-			return fmt.Sprintf("%q is said to be missing, but no condition lacks it", name)
+			return fmt.Sprintf("the reasons name %q as missing, but no condition lacks it", name)
 		}
 	}
 	return ""
 }
 
-// deep holds the reasons that are no condition's against the oracle without a
-// bound on hops: where the bound is the reason the answer is clear without it,
-// where a cycle is it is not. A part of the worlds is enough.
-func (b *Bench) deep(on *eval.Binding, q Question) string {
+// compareUnbounded checks two kinds of reasons with an oracle that has no bound
+// on depth. If the bound is the only reason, that oracle's answer must be
+// certain. If a cycle is the reason, it must be unknown. One seed in four is
+// enough.
+func (b *Bench) compareUnbounded(on *eval.Binding, q Question) string {
 	if b.truth(q) != expr.Unknown || b.Seed%4 != 0 || len(b.World.Stored) > wideMin || !b.admissible() {
 		return ""
 	}
@@ -166,12 +172,13 @@ func (b *Bench) deep(on *eval.Binding, q Question) string {
 	return ""
 }
 
-// missing names what any condition, rule or attribute of the world lacks.
+// missing returns the names of the parameters, attributes and context values
+// that any condition, rule or attribute of the world may lack.
 func (o *Oracle) missing() map[string]bool {
-	if o.lacking == nil {
-		o.lacking = o.findMissing()
+	if o.missingNames == nil {
+		o.missingNames = o.findMissing()
 	}
-	return o.lacking
+	return o.missingNames
 }
 
 func (o *Oracle) findMissing() map[string]bool {
@@ -191,8 +198,8 @@ func (o *Oracle) findMissing() map[string]bool {
 			names[name+"."+a.Name] = true
 		}
 		for _, r := range t.Relations {
-			eachRule(r.Rewrite, func(call *schema.RuleCall) {
-				for _, a := range call.Args { // an attribute or an entry of the context
+			eachRuleCall(r.Rewrite, func(call *schema.RuleCall) {
+				for _, a := range call.Args { // an attribute or a context value
 					names[a.Context] = true
 				}
 			})
@@ -201,24 +208,25 @@ func (o *Oracle) findMissing() map[string]bool {
 	return names
 }
 
-func eachRule(r schema.Rewrite, do func(*schema.RuleCall)) {
+func eachRuleCall(r schema.Rewrite, do func(*schema.RuleCall)) {
 	if r.Op == schema.OpRule {
 		do(r.Rule)
 	}
 	for _, c := range r.Children {
-		eachRule(c, do)
+		eachRuleCall(c, do)
 	}
 }
 
-// pastLaw: a view answers as of its revision, however the graph came there
-// and whatever came later; so does a view that is won back by undoing.
+// pastLaw: a view of the graph answers as of its revision, whatever was written
+// before and after it. A view that was derived by undoing later changes does so
+// too.
 func pastLaw(b *Bench) *Failure {
 	h := Route(b.Seed, &b.World)
 	g := graph.New(graph.Options{})
 	views := []*graph.View{g.View()}
 	for _, changes := range h.Revisions {
 		batch := g.Begin()
-		if err := applyToGraph(batch, changes); err != nil {
+		if err := applyChanges(batch, changes); err != nil {
 			return &Failure{Text: "apply: " + err.Error()}
 		}
 		v, err := batch.Publish()
@@ -230,24 +238,24 @@ func pastLaw(b *Bench) *Failure {
 	undone := g.View()
 	for revision := len(views) - 1; revision > 0; revision-- {
 		state := h.At(revision)
-		if f := b.sameAs(state, views[revision], fmt.Sprintf("view of revision %d", revision)); f != nil {
+		if f := b.compareView(state, views[revision], fmt.Sprintf("view of revision %d", revision)); f != nil {
 			return f
 		}
 		batch := g.From(undone)
-		if err := applyToGraph(batch, difference(state, h.At(revision-1))); err != nil {
+		if err := applyChanges(batch, difference(state, h.At(revision-1))); err != nil {
 			return &Failure{Text: "undo: " + err.Error()}
 		}
 		undone = batch.View()
-		if f := b.sameAs(h.At(revision-1), undone, fmt.Sprintf("revision %d by undoing", revision-1)); f != nil {
+		if f := b.compareView(h.At(revision-1), undone, fmt.Sprintf("revision %d by undoing", revision-1)); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// sameAs holds a view against the oracle on a state.
-func (b *Bench) sameAs(s State, v *graph.View, what string) *Failure {
-	o, err := b.on(s)
+// compareView compares a view with the oracle for a state.
+func (b *Bench) compareView(s State, v *graph.View, what string) *Failure {
+	o, err := b.oracleOn(s)
 	if err != nil {
 		return &Failure{Text: what + ": " + err.Error()}
 	}
@@ -256,7 +264,7 @@ func (b *Bench) sameAs(s State, v *graph.View, what string) *Failure {
 	for _, q := range b.Questions {
 		t := tables[q.Subject]
 		if t == nil {
-			t = o.Members(q.Subject, b.objects()...)
+			t = o.Members(q.Subject, b.questionObjects()...)
 			tables[q.Subject] = t
 		}
 		if text := b.compare(o, on, v, q, t.Truth(q.Object, q.Relation)); text != "" {
@@ -266,8 +274,8 @@ func (b *Bench) sameAs(s State, v *graph.View, what string) *Failure {
 	return nil
 }
 
-// objects are those of the questions.
-func (b *Bench) objects() []rel.Object {
+// questionObjects returns the objects of the questions.
+func (b *Bench) questionObjects() []rel.Object {
 	var all []rel.Object
 	for _, q := range b.Questions {
 		all = append(all, q.Object)

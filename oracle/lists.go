@@ -11,28 +11,28 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// listObjectsLaw: the list of objects is what check is true for, whole and by
-// pages.
+// listObjectsLaw: the list of objects contains exactly the objects for which
+// the check is true, whether it is read at once or in pages.
 func listObjectsLaw(b *Bench) *Failure {
-	type asked struct {
+	type listKey struct {
 		subject       rel.Subject
 		typ, relation string
 	}
-	done := map[asked]bool{}
+	done := map[listKey]bool{}
 	for _, q := range b.Questions {
-		k := asked{q.Subject, q.Object.Type, q.Relation}
+		k := listKey{q.Subject, q.Object.Type, q.Relation}
 		if done[k] {
 			continue
 		}
 		done[k] = true
-		if text := b.listObjects(q); text != "" {
+		if text := b.compareObjectList(q); text != "" {
 			return &Failure{Question: q, Text: text}
 		}
 	}
 	return nil
 }
 
-func (b *Bench) listObjects(q Question) string {
+func (b *Bench) compareObjectList(q Question) string {
 	lq := eval.ListObjectsQuestion{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject}
 	ctx, v := context.Background(), b.graph.View()
 	whole, err := b.binding.ListObjects(ctx, v, lq, &b.env)
@@ -49,7 +49,7 @@ func (b *Bench) listObjects(q Question) string {
 		b.Coverage.Lists++
 	}
 	var want, unknown []string
-	for _, x := range b.Oracle.listed(q) {
+	for _, x := range b.Oracle.listable(q) {
 		if x.Type != q.Object.Type {
 			continue
 		}
@@ -60,21 +60,21 @@ func (b *Bench) listObjects(q Question) string {
 			unknown = append(unknown, x.ID)
 		}
 	}
-	inOrder(want)
-	inOrder(unknown)
-	spare := b.Oracle.spare(q)
-	if spare != "" && (slices.Contains(whole.IDs, spare) || slices.Contains(whole.Unknown, spare)) {
+	sortByPosition(want)
+	sortByPosition(unknown)
+	optional := b.Oracle.optionalID(q)
+	if optional != "" && (slices.Contains(whole.IDs, optional) || slices.Contains(whole.Unknown, optional)) {
 		return ""
 	}
 	count := whole.UnknownCount
-	if spare != "" && count == len(unknown)+1 && count > eval.UnknownMax {
-		count-- // the spare one is among those that are counted and not named
+	if optional != "" && count == len(unknown)+1 && count > eval.UnknownMax {
+		count-- // the optional object is counted but not named
 	}
 	switch {
 	case whole.More:
-		return "the whole list says that there is more"
+		return "the list without a limit has More set"
 	case whole.Bound != "":
-		return b.cutList(whole, want, unknown)
+		return b.compareCutList(whole, want, unknown)
 	case !slices.Equal(whole.IDs, want):
 		return fmt.Sprintf("want %v, got %v", want, whole.IDs)
 	case !b.World.Model.Options.MissingContextFails &&
@@ -84,11 +84,12 @@ func (b *Bench) listObjects(q Question) string {
 	if b.World.Model.Options.MissingContextFails {
 		unknown = nil
 	}
-	return b.pages(lq, want, unknown)
+	return b.comparePages(lq, want, unknown)
 }
 
-// cutList: a list that a bound cut holds nothing that is wrong.
-func (b *Bench) cutList(l eval.ObjectList, want, unknown []string) string {
+// compareCutList: a list that a bound cut short contains only objects for which
+// the check is true.
+func (b *Bench) compareCutList(l eval.ObjectList, want, unknown []string) string {
 	for _, id := range l.IDs {
 		if !slices.Contains(want, id) {
 			return fmt.Sprintf("want %v, got %v (cut by %s)", want, l.IDs, l.Bound)
@@ -100,9 +101,9 @@ func (b *Bench) cutList(l eval.ObjectList, want, unknown []string) string {
 	return ""
 }
 
-// pages asks for a list by small pages; short ones tell of the undecided each
-// in its part of the list.
-func (b *Bench) pages(lq eval.ListObjectsQuestion, want, unknown []string) string {
+// comparePages reads a list in small pages. With UnknownPerPage, each page
+// names the unknown objects of its part of the list.
+func (b *Bench) comparePages(lq eval.ListObjectsQuestion, want, unknown []string) string {
 	var got, open []string
 	lq.UnknownPerPage = b.Seed%2 == 0
 	for lq.Limit = 1 + int(b.Seed%3); ; {
@@ -115,30 +116,29 @@ func (b *Bench) pages(lq eval.ListObjectsQuestion, want, unknown []string) strin
 			break
 		}
 		if len(page.IDs) != lq.Limit {
-			return fmt.Sprintf("a page of %d says that there is more, and holds %d", lq.Limit, len(page.IDs))
+			return fmt.Sprintf("a page with limit %d has More set but %d entries", lq.Limit, len(page.IDs))
 		}
 		lq.After = page.Next
 	}
 	if !slices.Equal(got, want) {
-		return fmt.Sprintf("want %v, got %v by pages of %d", want, got, lq.Limit)
+		return fmt.Sprintf("want %v, got %v in pages of %d", want, got, lq.Limit)
 	}
 	slices.Sort(open)
-	if len(unknown) > eval.UnknownMax { // pages name that many
+	if len(unknown) > eval.UnknownMax { // pages name at most that many
 		return ""
 	}
 	for _, id := range unknown {
 		if _, found := slices.BinarySearch(open, id); !found {
-			return fmt.Sprintf("%s is unknown, on no page of %d", id, lq.Limit)
+			return fmt.Sprintf("%s is unknown, but is on no page of %d", id, lq.Limit)
 		}
 	}
 	return ""
 }
 
-// listed are the objects that a list may name: those of which a tuple or an
-// attribute tells. A userset is besides listed as a member of itself, though
-// nothing may tell of its object; what else may be listed of such an object is
-// left open (see spare).
-func (o *Oracle) listed(q Question) []rel.Object {
+// listable returns the objects that a list may contain: those that a tuple or
+// an attribute mentions and, if the question's subject is a userset of the same
+// relation, the subject's own object, since a userset is a member of itself.
+func (o *Oracle) listable(q Question) []rel.Object {
 	all := slices.Clone(o.objects)
 	own := q.Subject.Object()
 	if !o.mentioned[own] && q.Subject.Relation == q.Relation && own.Type == q.Object.Type {
@@ -147,9 +147,10 @@ func (o *Oracle) listed(q Question) []rel.Object {
 	return all
 }
 
-// spare is the id of the subject's own object where nothing tells of it, and
-// the question is not that of itself; "" where there is none.
-func (o *Oracle) spare(q Question) string {
+// optionalID returns the id of the subject's own object if nothing mentions it
+// and the subject is not the userset that the question is about; otherwise "".
+// Whether a list contains that object is not specified.
+func (o *Oracle) optionalID(q Question) string {
 	own := q.Subject.Object()
 	if o.mentioned[own] || own.Type != q.Object.Type || q.Subject.Relation == q.Relation {
 		return ""
@@ -157,45 +158,45 @@ func (o *Oracle) spare(q Question) string {
 	return own.ID
 }
 
-// inOrder sorts ids as lists do.
-func inOrder(ids []string) {
+// sortByPosition sorts ids in the order of lists.
+func sortByPosition(ids []string) {
 	slices.SortFunc(ids, byPosition)
 }
 
 func byPosition(a, b string) int { return eval.PositionOf(a).Compare(eval.PositionOf(b)) }
 
-// listSubjectsLaw: the list of subjects says of everybody what check says,
-// whole and by pages.
+// listSubjectsLaw: the list of subjects agrees with the check of each subject,
+// whether it is read at once or in pages.
 func listSubjectsLaw(b *Bench) *Failure {
-	type asked struct {
+	type listKey struct {
 		object                    rel.Object
 		relation, typ, ofRelation string
 	}
-	done := map[asked]bool{}
+	done := map[listKey]bool{}
 	for _, q := range b.Questions {
-		k := asked{q.Object, q.Relation, q.Subject.Type, q.Subject.Relation}
+		k := listKey{q.Object, q.Relation, q.Subject.Type, q.Subject.Relation}
 		if done[k] || len(done) == subjectListsMax || b.Oracle.types[k.typ] == nil ||
 			k.ofRelation != "" && b.Oracle.relation(k.typ, k.ofRelation) == nil {
 			continue
 		}
 		done[k] = true
-		if text := b.listSubjects(q); text != "" {
+		if text := b.compareSubjectList(q); text != "" {
 			return &Failure{Question: q, Text: text}
 		}
 	}
 	return nil
 }
 
-// subjectListsMax bounds the lists of subjects of a world: the oracle starts
-// anew for each candidate.
+// subjectListsMax bounds the lists of subjects in a world. The oracle starts
+// over for each candidate.
 const subjectListsMax = 6
 
-func (b *Bench) listSubjects(q Question) string {
+func (b *Bench) compareSubjectList(q Question) string {
 	lq := eval.ListSubjectsQuestion{Object: q.Object, Relation: q.Relation,
 		SubjectType: q.Subject.Type, SubjectRelation: q.Subject.Relation}
 	on := b.binding
 	if b.Seed%2 == 1 {
-		on = on.Force(eval.ModeBackward) // decides few candidates as it does many
+		on = on.Force(eval.ModeBackward) // decides few candidates in the way otherwise used for many
 	}
 	whole, err := on.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
 	if !b.admissible() {
@@ -208,7 +209,7 @@ func (b *Bench) listSubjects(q Question) string {
 	case err != nil:
 		return err.Error()
 	case whole.More:
-		return "the whole list says that there is more"
+		return "the list without a limit has More set"
 	case !slices.IsSortedFunc(whole.IDs, byPosition) || !slices.IsSortedFunc(whole.Excluded, byPosition):
 		return fmt.Sprintf("%v without %v is not in order", whole.IDs, whole.Excluded)
 	}
@@ -217,7 +218,7 @@ func (b *Bench) listSubjects(q Question) string {
 	}
 	for _, s := range b.candidates(q) {
 		want := b.table(s).Truth(q.Object, q.Relation)
-		got := said(&whole, s)
+		got := decisionFor(&whole, s)
 		switch {
 		case got == want:
 		case want != expr.True && got != expr.True && (b.World.Model.Options.MissingContextFails || whole.UnknownCount > len(whole.Unknown)):
@@ -227,15 +228,15 @@ func (b *Bench) listSubjects(q Question) string {
 				s, want, got, whole.IDs, whole.Excluded, whole.Wildcard, whole.Unknown, whole.Bound)
 		}
 	}
-	if text := b.namedSubjects(on, lq, &whole, b.candidates(q)); text != "" {
+	if text := b.compareNamedList(on, lq, &whole, b.candidates(q)); text != "" {
 		return text
 	}
-	return b.subjectPages(lq, &whole)
+	return b.compareSubjectPages(lq, &whole)
 }
 
-// namedSubjects: where strangers are in, the list by name holds whoever is in
-// and stands in a tuple.
-func (b *Bench) namedSubjects(on *eval.Binding, lq eval.ListSubjectsQuestion, whole *eval.SubjectList, all []rel.Subject) string {
+// compareNamedList: if the wildcard is a member, the list by name contains
+// every member that a tuple names as a subject.
+func (b *Bench) compareNamedList(on *eval.Binding, lq eval.ListSubjectsQuestion, whole *eval.SubjectList, all []rel.Subject) string {
 	lq.Named = true
 	named, err := on.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
 	switch {
@@ -245,7 +246,7 @@ func (b *Bench) namedSubjects(on *eval.Binding, lq eval.ListSubjectsQuestion, wh
 		return fmt.Sprintf("by name %v without %v", named.IDs, named.Excluded)
 	case whole.Wildcard != expr.True:
 		if !slices.Equal(named.IDs, whole.IDs) {
-			return fmt.Sprintf("by name %v, and %v", named.IDs, whole.IDs)
+			return fmt.Sprintf("by name %v, otherwise %v", named.IDs, whole.IDs)
 		}
 		return ""
 	}
@@ -254,7 +255,7 @@ func (b *Bench) namedSubjects(on *eval.Binding, lq eval.ListSubjectsQuestion, wh
 		stands[t.Subject] = !t.Subject.IsWildcard() || b.World.Model.Options.StarIsOrdinary
 	}
 	for _, s := range all {
-		want := said(whole, s) == expr.True && (stands[s] || slices.Contains(whole.IDs, s.ID))
+		want := decisionFor(whole, s) == expr.True && (stands[s] || slices.Contains(whole.IDs, s.ID))
 		if whole.Bound == "" && named.Bound == "" && slices.Contains(named.IDs, s.ID) != want {
 			return fmt.Sprintf("by name %v, but %s is %v: %v without %v, wildcard %s", named.IDs, s, want, whole.IDs, whole.Excluded, whole.Wildcard)
 		}
@@ -262,8 +263,8 @@ func (b *Bench) namedSubjects(on *eval.Binding, lq eval.ListSubjectsQuestion, wh
 	return ""
 }
 
-// candidates are the subjects of the question's kind: those of which anything
-// tells, a stranger, and the wildcard.
+// candidates returns subjects of the question's kind: those that the world
+// mentions, a stranger, and the wildcard.
 func (b *Bench) candidates(q Question) []rel.Subject {
 	kind := rel.Subject{Type: q.Subject.Type, Relation: q.Subject.Relation}
 	var all []rel.Subject
@@ -285,10 +286,10 @@ func (b *Bench) candidates(q Question) []rel.Subject {
 	return all
 }
 
-const candidatesMax = 20 // of a wide world
+const candidatesMax = 20 // enough for a wide world
 
-// said is what a list says of a subject.
-func said(l *eval.SubjectList, s rel.Subject) expr.Tristate {
+// decisionFor returns whether s is a member according to a list.
+func decisionFor(l *eval.SubjectList, s rel.Subject) expr.Tristate {
 	switch {
 	case slices.Contains(l.IDs, s.ID):
 		return expr.True
@@ -300,7 +301,7 @@ func said(l *eval.SubjectList, s rel.Subject) expr.Tristate {
 	return l.Wildcard
 }
 
-func (b *Bench) subjectPages(lq eval.ListSubjectsQuestion, whole *eval.SubjectList) string {
+func (b *Bench) compareSubjectPages(lq eval.ListSubjectsQuestion, whole *eval.SubjectList) string {
 	var ids, excluded []string
 	for lq.Limit = 1 + int(b.Seed%3); ; {
 		page, err := b.binding.ListSubjects(context.Background(), b.graph.View(), lq, &b.env)
@@ -315,12 +316,12 @@ func (b *Bench) subjectPages(lq eval.ListSubjectsQuestion, whole *eval.SubjectLi
 			break
 		}
 		if n := len(page.IDs) + len(page.Excluded); n != lq.Limit {
-			return fmt.Sprintf("a page of %d says that there is more, and holds %d", lq.Limit, n)
+			return fmt.Sprintf("a page with limit %d has More set but %d entries", lq.Limit, n)
 		}
 		lq.After = page.Next
 	}
 	if !slices.Equal(ids, whole.IDs) || !slices.Equal(excluded, whole.Excluded) {
-		return fmt.Sprintf("%v without %v, by pages of %d %v without %v", whole.IDs, whole.Excluded, lq.Limit, ids, excluded)
+		return fmt.Sprintf("%v without %v, in pages of %d %v without %v", whole.IDs, whole.Excluded, lq.Limit, ids, excluded)
 	}
 	return ""
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// parseModelLine reads a script's line about the model.
+// parseModelLine reads a line of a script that belongs to the model.
 func parseModelLine(m *schema.Model, word, rest string) error {
 	switch word {
 	case "condition":
@@ -18,7 +18,7 @@ func parseModelLine(m *schema.Model, word, rest string) error {
 		return nil
 	}
 	if len(m.Types) == 0 {
-		return fmt.Errorf("%q stands before the first type", word)
+		return fmt.Errorf("%q before the first type", word)
 	}
 	t := &m.Types[len(m.Types)-1]
 	switch word {
@@ -29,7 +29,7 @@ func parseModelLine(m *schema.Model, word, rest string) error {
 	case "relation":
 		head, body, ok := cutRelation(rest)
 		if !ok {
-			return fmt.Errorf("%q is not a relation", rest)
+			return fmt.Errorf("invalid relation line %q: expected \"name [restrictions]: rewrite\"", rest)
 		}
 		name, restrictions, _ := strings.Cut(head, "[")
 		r := schema.RelationDef{Name: strings.TrimSpace(name)}
@@ -41,7 +41,7 @@ func parseModelLine(m *schema.Model, word, rest string) error {
 		p := rewriteParser{text: body}
 		r.Rewrite = p.rewrite(0)
 		if p.skip(); p.err == nil && p.text != "" {
-			return fmt.Errorf("rewrite ends in %q", p.text)
+			return fmt.Errorf("unexpected %q after the rewrite", p.text)
 		}
 		t.Relations = append(t.Relations, r)
 		return p.err
@@ -49,7 +49,7 @@ func parseModelLine(m *schema.Model, word, rest string) error {
 	return fmt.Errorf("unknown word %q", word)
 }
 
-// cutRelation cuts "name [restrictions]: body"; a restriction may hold a
+// cutRelation cuts "name [restrictions]: body". A restriction may contain a
 // colon.
 func cutRelation(s string) (head, body string, ok bool) {
 	if i := strings.Index(s, "]:"); i >= 0 {
@@ -62,7 +62,7 @@ func parseCondition(m *schema.Model, rest string) error {
 	head, source, ok := strings.Cut(rest, "):")
 	name, params, ok2 := strings.Cut(head, "(")
 	if !ok || !ok2 {
-		return fmt.Errorf("%q is not name(parameters): source", rest)
+		return fmt.Errorf("invalid condition line %q: expected \"name(parameters): source\"", rest)
 	}
 	def := expr.Definition{Name: name, Source: strings.TrimSpace(source)}
 	if params != "" {
@@ -78,12 +78,12 @@ func parseCondition(m *schema.Model, rest string) error {
 	return nil
 }
 
-// parseParam reads "name type", of a base type.
+// parseParam reads "name type", where type is a scalar type.
 func parseParam(text string) (expr.Param, error) {
 	name, typ, _ := strings.Cut(text, " ")
 	kind, ok := expr.ParseKind(typ)
 	if !ok || kind == expr.List || kind == expr.Map {
-		return expr.Param{}, fmt.Errorf("%q has no type", text)
+		return expr.Param{}, fmt.Errorf("invalid parameter %q: expected a name and a scalar type", text)
 	}
 	return expr.Param{Name: name, Type: expr.Type{Kind: kind}}, nil
 }
@@ -96,16 +96,16 @@ func parseRestriction(text string) schema.SubjectType {
 	return st
 }
 
-// rewriteParser reads a rewrite: "direct", a relation's name, or an operator
-// with its operands in parentheses.
+// rewriteParser reads a rewrite: "direct", the name of a relation, or an
+// operator with its operands in parentheses.
 type rewriteParser struct {
-	text string
-	err  error
+	text string // the rest to be read
+	err  error  // the first error
 }
 
 func (p *rewriteParser) skip() { p.text = strings.TrimLeft(p.text, " ") }
 
-// take removes s from the front.
+// take removes s from the front of the text and reports whether it was there.
 func (p *rewriteParser) take(s string) bool {
 	p.skip()
 	rest, ok := strings.CutPrefix(p.text, s)
@@ -115,9 +115,10 @@ func (p *rewriteParser) take(s string) bool {
 	return ok
 }
 
+// expect is like take, but sets an error if s is not there.
 func (p *rewriteParser) expect(s string) {
 	if !p.take(s) && p.err == nil {
-		p.err = fmt.Errorf("%q is wanted before %q", s, p.text)
+		p.err = fmt.Errorf("expected %q before %q", s, p.text)
 	}
 }
 
@@ -130,7 +131,7 @@ func (p *rewriteParser) word() string {
 	word := p.text[:i]
 	p.text = p.text[i:]
 	if word == "" && p.err == nil {
-		p.err = fmt.Errorf("a name is wanted before %q", p.text)
+		p.err = fmt.Errorf("expected a name before %q", p.text)
 	}
 	return word
 }

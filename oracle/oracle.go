@@ -1,11 +1,3 @@
-// Package oracle holds the naive truth: an evaluator that follows
-// docs/semantics.md line by line, over the model as its author wrote it and
-// plain tuples, with no index, no cache and no shortcut. Besides it makes
-// random worlds, states the laws that the real engine must keep on them, and
-// shrinks a world that breaks one. Its main type is Oracle.
-//
-// It never uses the compiled schema, the graph or the evaluator for its own
-// answers: the laws compare those with it. Nothing but tests imports it.
 package oracle
 
 import (
@@ -17,20 +9,27 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// World is everything that an answer depends on besides the question: what is
-// stored, what the request brings, and the schema.
+// World is everything that an answer depends on, apart from the question.
 type World struct {
+	// Model is the schema as its author wrote it.
 	Model schema.Model
-	// Stored are the live tuples, Attributes the live attributes.
-	Stored     []rel.Tuple
+	// Stored are the tuples in the store. A tuple may be expired, or stale: not
+	// admitted by Model, as if it was written under an older version.
+	Stored []rel.Tuple
+	// Attributes are the attributes in the store.
 	Attributes []rel.Attribute
 
-	// Now, Context, Contextual and ContextualAttributes come with the request.
-	Now                  rel.Time
-	Context              expr.Values
-	Contextual           []rel.Tuple
+	// Now is the time of the request.
+	Now rel.Time
+	// Context is the request's context.
+	Context expr.Values
+	// Contextual are the tuples of the request. They replace stored tuples with
+	// the same key.
+	Contextual []rel.Tuple
+	// ContextualAttributes are the attributes of the request. They replace
+	// stored ones.
 	ContextualAttributes []rel.Attribute
-	// Depth bounds the hops of a proof. It is not 0.
+	// Depth bounds the hops of a proof. It is at least 1.
 	Depth int
 }
 
@@ -41,23 +40,24 @@ type Question struct {
 	Subject  rel.Subject
 }
 
+// String returns the question as "subject relation object".
 func (q Question) String() string {
 	return q.Subject.String() + " " + q.Relation + " " + q.Object.String()
 }
 
-// Oracle answers questions on one world.
+// Oracle answers questions about one [World].
 type Oracle struct {
-	world      World
-	types      map[string]*schema.TypeDef
-	programs   map[string]expr.Program
-	tuples     map[node][]edge
-	attributes map[attributeKey]string
-	objects    []rel.Object // those that the world mentions, each once
-	mentioned  map[rel.Object]bool
-	lacking    map[string]bool // see missing; no part of an answer
+	world        World
+	types        map[string]*schema.TypeDef // by full name
+	programs     map[string]expr.Program    // by the condition's name
+	tuples       map[node][]edge            // the tuples that count
+	attributes   map[attributeKey]string    // values as JSON
+	objects      []rel.Object               // those that the world mentions, each once
+	mentioned    map[rel.Object]bool        // the objects
+	missingNames map[string]bool            // see missing; answers do not depend on it
 }
 
-// node is a relation of an object: what one can be a member of.
+// node is a relation of an object, which subjects can be members of.
 type node struct {
 	object   rel.Object
 	relation string
@@ -68,13 +68,13 @@ type attributeKey struct {
 	name   string
 }
 
-// edge is a tuple that counts, and whether its condition holds.
+// edge is a tuple that counts, with the value of its condition.
 type edge struct {
 	subject rel.Subject
 	holds   expr.Tristate
 }
 
-// New reads a world. An error is one of a condition that does not compile.
+// New returns the oracle of a world. It fails if a condition does not compile.
 func New(w World, compiler expr.Compiler) (*Oracle, error) {
 	o := &Oracle{
 		world:      w,
@@ -86,7 +86,7 @@ func New(w World, compiler expr.Compiler) (*Oracle, error) {
 	}
 	for i := range w.Model.Types {
 		t := &w.Model.Types[i]
-		o.types[o.full(t.Name)] = t
+		o.types[o.fullName(t.Name)] = t
 	}
 	for _, def := range w.Model.Conditions {
 		p, err := compiler.Compile(def)
@@ -105,27 +105,28 @@ func New(w World, compiler expr.Compiler) (*Oracle, error) {
 	}
 	for _, t := range w.Stored {
 		if !contextual[t.Key()] { // a contextual one replaces
-			o.count(t)
+			o.addTuple(t)
 		}
 	}
 	for _, t := range w.Contextual {
-		o.count(t)
+		o.addTuple(t)
 	}
 	return o, nil
 }
 
-// full is a type's name as tuples know it.
-func (o *Oracle) full(typ string) string {
+// fullName returns a type's name as tuples contain it, with the namespace.
+func (o *Oracle) fullName(typ string) string {
 	if o.world.Model.Namespace == "" {
 		return typ
 	}
 	return o.world.Model.Namespace + "/" + typ
 }
 
-// count adds a tuple if it counts: not expired and admitted by the schema.
-func (o *Oracle) count(t rel.Tuple) {
+// addTuple adds a tuple if it counts: if it is not expired and the schema
+// admits it.
+func (o *Oracle) addTuple(t rel.Tuple) {
 	o.mention(t.Object)
-	if !o.wildcard(t.Subject) {
+	if !o.isWildcard(t.Subject) {
 		o.mention(t.Subject.Object())
 	}
 	if t.Expires != 0 && t.Expires <= o.world.Now {
@@ -135,7 +136,7 @@ func (o *Oracle) count(t rel.Tuple) {
 		return
 	}
 	n := node{t.Object, t.Relation}
-	o.tuples[n] = append(o.tuples[n], edge{t.Subject, o.condition(t)})
+	o.tuples[n] = append(o.tuples[n], edge{t.Subject, o.evalCondition(t)})
 }
 
 // mention adds an object to those that exist.
@@ -146,28 +147,28 @@ func (o *Oracle) mention(x rel.Object) {
 	}
 }
 
-// admitted says whether a type restriction of the tuple's relation admits its
-// subject's kind with its condition's name.
+// admitted reports whether a type restriction of the tuple's relation admits
+// the tuple's subject and the name of its condition.
 func (o *Oracle) admitted(t rel.Tuple) bool {
 	def := o.relation(t.Object.Type, t.Relation)
 	if def == nil {
 		return false
 	}
 	for _, r := range def.Subjects {
-		if o.full(r.Type) == t.Subject.Type && r.Relation == t.Subject.Relation &&
-			r.Wildcard == o.wildcard(t.Subject) && r.Condition == t.Condition {
+		if o.fullName(r.Type) == t.Subject.Type && r.Relation == t.Subject.Relation &&
+			r.Wildcard == o.isWildcard(t.Subject) && r.Condition == t.Condition {
 			return true
 		}
 	}
 	return false
 }
 
-// wildcard says whether s stands for every object of its type.
-func (o *Oracle) wildcard(s rel.Subject) bool {
+// isWildcard reports whether s means every object of its type.
+func (o *Oracle) isWildcard(s rel.Subject) bool {
 	return s.ID == "*" && s.Relation == "" && !o.world.Model.Options.StarIsOrdinary
 }
 
-// relation finds the definition of a relation, or nil.
+// relation returns the definition of a relation, or nil.
 func (o *Oracle) relation(typ, name string) *schema.RelationDef {
 	t := o.types[typ]
 	if t == nil {
@@ -181,16 +182,16 @@ func (o *Oracle) relation(typ, name string) *schema.RelationDef {
 	return nil
 }
 
-// condition evaluates a tuple's condition on its own context, which wins, and
-// the request's.
-func (o *Oracle) condition(t rel.Tuple) expr.Tristate {
+// evalCondition evaluates a tuple's condition on the tuple's stored context and
+// the request's context; the stored one wins.
+func (o *Oracle) evalCondition(t rel.Tuple) expr.Tristate {
 	if t.Condition == "" {
 		return expr.True
 	}
 	return o.programs[t.Condition].Eval(o.storedValues(t), o.world.Context, o.world.Now).Value
 }
 
-// storedValues are the parameters that a tuple brings. Its context is JSON.
+// storedValues returns the parameters that a tuple stores.
 func (o *Oracle) storedValues(t rel.Tuple) expr.Values {
 	stored := expr.Values{}
 	if t.Context == "" || json.Unmarshal([]byte(t.Context), &stored) != nil {
@@ -199,25 +200,27 @@ func (o *Oracle) storedValues(t rel.Tuple) expr.Values {
 	return stored
 }
 
-// formula is a relation's rewrite with the tuples put in, for one subject.
+// formula is the rewrite of a relation for one object and one subject, with the
+// tuples inserted.
 type formula struct {
 	op schema.Op // 0 is a constant
-	// value is a constant's; for a hop, whether its tuple's condition holds.
+	// value is the value of a constant. For opHop it is the value of the
+	// tuple's condition.
 	value expr.Tristate
-	// node is the number of the relation that OpComputed names; -1 is a
-	// relation that the type lacks.
+	// node is, for OpComputed, the number of a node in the table.
 	node     int
 	children []formula
 }
 
-// opHop is membership behind a tuple: a userset's or an arrow's child.
+// opHop is membership through a tuple: its child is the membership in the
+// tuple's userset, or in the object that an arrow leads to.
 const opHop = schema.Op(100)
 
-var never = formula{value: expr.False}
+var alwaysFalse = formula{value: expr.False}
 
-// ground writes a rewrite of a relation on object x as a formula that says
-// whether u is a member.
-func (t *Table) ground(r schema.Rewrite, x rel.Object, relation string, u rel.Subject) formula {
+// formulaOf returns the formula that is true if u is a member by rewrite r of
+// x. relation is the relation that r defines; "" under an arrow.
+func (t *Table) formulaOf(r schema.Rewrite, x rel.Object, relation string, u rel.Subject) formula {
 	o := t.oracle
 	switch r.Op {
 	case schema.OpDirect:
@@ -226,8 +229,8 @@ func (t *Table) ground(r schema.Rewrite, x rel.Object, relation string, u rel.Su
 			switch {
 			case e.subject == u:
 				some.children = append(some.children, formula{value: e.holds})
-			case o.wildcard(e.subject):
-				if e.subject.Type == u.Type && u.Relation == "" && !o.wildcard(u) {
+			case o.isWildcard(e.subject):
+				if e.subject.Type == u.Type && u.Relation == "" && !o.isWildcard(u) {
 					some.children = append(some.children, formula{value: e.holds})
 				}
 			case e.subject.Relation != "":
@@ -241,12 +244,12 @@ func (t *Table) ground(r schema.Rewrite, x rel.Object, relation string, u rel.Su
 	case schema.OpArrow:
 		some := formula{op: schema.OpUnion}
 		for _, e := range o.tuples[node{x, r.Relation}] {
-			if o.wildcard(e.subject) {
+			if o.isWildcard(e.subject) {
 				continue
 			}
-			behind := never
-			if t.reach.looksUnder(r.Children[0], e.subject.Type) {
-				behind = t.ground(r.Children[0], e.subject.Object(), "", u)
+			behind := alwaysFalse
+			if t.reach.isEvaluatedUnder(r.Children[0], e.subject.Type) {
+				behind = t.formulaOf(r.Children[0], e.subject.Object(), "", u)
 			}
 			some.children = append(some.children, formula{op: opHop, value: e.holds, children: []formula{behind}})
 		}
@@ -258,21 +261,22 @@ func (t *Table) ground(r schema.Rewrite, x rel.Object, relation string, u rel.Su
 	}
 	f := formula{op: r.Op}
 	for _, c := range r.Children {
-		f.children = append(f.children, t.ground(c, x, relation, u))
+		f.children = append(f.children, t.formulaOf(c, x, relation, u))
 	}
 	return f
 }
 
+// reference returns a formula for the membership in x#relation.
 func (t *Table) reference(x rel.Object, relation string) formula {
 	n, ok := t.number[node{x, relation}]
 	if !ok {
-		return never
+		return alwaysFalse
 	}
 	return formula{op: schema.OpComputed, node: n}
 }
 
-// attribute is a bool attribute's value on x; an absent one is unknown, or
-// false where the schema gives absent ones their zero.
+// attribute returns the value of a bool attribute of x. A missing value is
+// unknown, or false with the option UnsetAttributeIsZero.
 func (o *Oracle) attribute(x rel.Object, name string) expr.Tristate {
 	v, ok := o.value(x, name)
 	if !ok {
@@ -288,8 +292,8 @@ func (o *Oracle) attribute(x rel.Object, name string) expr.Tristate {
 	return expr.False
 }
 
-// rule evaluates a rule on its arguments alone: nothing else of the request
-// may stand in for one that is absent.
+// rule evaluates a rule on its arguments alone. Other values of the request's
+// context do not replace a missing argument.
 func (o *Oracle) rule(x rel.Object, call *schema.RuleCall) expr.Tristate {
 	args := expr.Values{}
 	for _, a := range call.Args {
@@ -304,7 +308,7 @@ func (o *Oracle) rule(x rel.Object, call *schema.RuleCall) expr.Tristate {
 	return o.programs[call.Name].Eval(args, nil, o.world.Now).Value
 }
 
-// value is an attribute's value, decoded.
+// value returns the decoded value of an attribute.
 func (o *Oracle) value(x rel.Object, name string) (any, bool) {
 	if text, ok := o.attributes[attributeKey{x, name}]; ok {
 		var v any
@@ -321,7 +325,7 @@ func (o *Oracle) value(x rel.Object, name string) (any, bool) {
 	return nil, false
 }
 
-// zero is a type's zero value.
+// zero returns the zero value of a type.
 func zero(k expr.Kind) (any, bool) {
 	switch k {
 	case expr.Bool:
@@ -333,5 +337,5 @@ func zero(k expr.Kind) (any, bool) {
 	case expr.List:
 		return []any{}, true
 	}
-	return nil, false // the worlds have no others
+	return nil, false // worlds have no other types
 }

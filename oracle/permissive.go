@@ -9,46 +9,48 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// permissive returns a model that admits every tuple and attribute of a
-// history: the version of the schema under which the stale ones were written.
-func permissive(m *schema.Model, h History) *schema.Model {
+// permissiveModel returns a model that admits every tuple and attribute of a
+// history, including the stale ones. A history is written under this model.
+func permissiveModel(m *schema.Model, h History) *schema.Model {
 	p := &schema.Model{Conditions: slices.Clone(m.Conditions)}
 	p.Options.StarIsOrdinary = m.Options.StarIsOrdinary
 	for i := range p.Conditions {
-		p.Conditions[i] = anyCondition(p.Conditions[i].Name)
+		p.Conditions[i] = permissiveCondition(p.Conditions[i].Name)
 	}
 	for _, changes := range h.Revisions {
 		for _, c := range changes {
 			switch c.Kind {
 			case storage.TupleAdd:
-				admit(p, c.Tuple)
+				admitTuple(p, c.Tuple)
 			case storage.AttributeSet:
-				typeNamed(p, c.Attribute.Object.Type)
+				ensureType(p, c.Attribute.Object.Type)
 			}
 		}
 	}
 	if len(p.Types) == 0 {
-		typeNamed(p, "user")
+		ensureType(p, "user")
 	}
 	return p
 }
 
-func admit(p *schema.Model, t rel.Tuple) {
+// admitTuple adds what is necessary to admit t.
+func admitTuple(p *schema.Model, t rel.Tuple) {
 	st := schema.SubjectType{Type: t.Subject.Type, Relation: t.Subject.Relation, Condition: t.Condition,
 		Wildcard: t.Subject.IsWildcard() && !p.Options.StarIsOrdinary}
 	if named := func(d expr.Definition) bool { return d.Name == t.Condition }; t.Condition != "" && !slices.ContainsFunc(p.Conditions, named) {
-		p.Conditions = append(p.Conditions, anyCondition(t.Condition))
+		p.Conditions = append(p.Conditions, permissiveCondition(t.Condition))
 	}
-	typeNamed(p, t.Subject.Type)
+	ensureType(p, t.Subject.Type)
 	if t.Subject.Relation != "" {
-		relationNamed(p, t.Subject.Type, t.Subject.Relation)
+		ensureRelation(p, t.Subject.Type, t.Subject.Relation)
 	}
-	if r := relationNamed(p, t.Object.Type, t.Relation); !slices.Contains(r.Subjects, st) {
+	if r := ensureRelation(p, t.Object.Type, t.Relation); !slices.Contains(r.Subjects, st) {
 		r.Subjects = append(r.Subjects, st)
 	}
 }
 
-func typeNamed(p *schema.Model, name string) *schema.TypeDef {
+// ensureType returns the type with a name, and adds it if necessary.
+func ensureType(p *schema.Model, name string) *schema.TypeDef {
 	i := slices.IndexFunc(p.Types, func(t schema.TypeDef) bool { return t.Name == name })
 	if i < 0 {
 		i = len(p.Types)
@@ -57,10 +59,10 @@ func typeNamed(p *schema.Model, name string) *schema.TypeDef {
 	return &p.Types[i]
 }
 
-// relationNamed finds a relation or makes one, direct, of its own type's
-// plain objects.
-func relationNamed(p *schema.Model, typ, name string) *schema.RelationDef {
-	t := typeNamed(p, typ)
+// ensureRelation returns a relation of a type. If necessary, it adds a direct
+// one that admits plain objects of the same type.
+func ensureRelation(p *schema.Model, typ, name string) *schema.RelationDef {
+	t := ensureType(p, typ)
 	i := slices.IndexFunc(t.Relations, func(r schema.RelationDef) bool { return r.Name == name })
 	if i < 0 {
 		i = len(t.Relations)
@@ -70,9 +72,10 @@ func relationNamed(p *schema.Model, typ, name string) *schema.RelationDef {
 	return &t.Relations[i]
 }
 
-// anyCondition takes every parameter of the worlds, of any type: a tuple may
-// bring more than its own version's condition reads.
-func anyCondition(name string) expr.Definition {
+// permissiveCondition returns a condition with all parameters of the worlds, of
+// any type, since a stale tuple may store values that the model's own condition
+// does not read.
+func permissiveCondition(name string) expr.Definition {
 	def := expr.Definition{Name: name, Source: "ok", Params: []expr.Param{{Name: "ok", Type: expr.Type{Kind: expr.Bool}}}}
 	for _, p := range parameters {
 		def.Params = append(def.Params, expr.Param{Name: p.Name})

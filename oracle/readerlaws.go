@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// rows is an embedder's data: the world's stored tuples, in a slice. The types
-// around it add the optional powers.
+// rows holds the world's stored tuples as an embedder's own data. The types
+// that follow implement its optional interfaces.
 type rows struct{ w *World }
 
 func (r rows) Subjects(object rel.Object, relation string, yield func(rel.Tuple) bool) error {
@@ -33,6 +33,7 @@ func (r rows) Attribute(object rel.Object, name string) (string, bool, error) {
 	return "", false, nil
 }
 
+// probing implements [eval.Rows]' optional lookup of one tuple.
 type probing struct{ w *World }
 
 func (r probing) Probe(k rel.Key) (rel.Tuple, bool, error) {
@@ -43,6 +44,7 @@ func (r probing) Probe(k rel.Key) (rel.Tuple, bool, error) {
 	return r.w.Stored[i], true, nil
 }
 
+// reversing implements the optional lookup by subject.
 type reversing struct{ w *World }
 
 func (r reversing) Objects(subject rel.Subject, objectType, relation string, yield func(rel.Tuple) bool) error {
@@ -54,8 +56,9 @@ func (r reversing) Objects(subject rel.Subject, objectType, relation string, yie
 	return nil
 }
 
-// readers are the world's data as rows with every mix of powers.
-func (b *Bench) readers() []eval.Rows {
+// rowsReaders returns the world's data as rows with each combination of the
+// optional interfaces.
+func (b *Bench) rowsReaders() []eval.Rows {
 	w := &b.World
 	return []eval.Rows{
 		rows{w},
@@ -75,24 +78,25 @@ func (b *Bench) readers() []eval.Rows {
 	}
 }
 
-// rowsLaw: an embedder's own data give the answers that a graph gives.
+// rowsLaw: the evaluator gives the same answers on an embedder's own rows as on
+// a graph.
 func rowsLaw(b *Bench) *Failure {
 	if len(b.World.Stored) > wideMin {
-		return nil // rows without an index take too long there
+		return nil // rows have no index and would take too long
 	}
-	for power, data := range b.readers() {
+	for power, data := range b.rowsReaders() {
 		for _, q := range b.Questions {
 			r := eval.NewReader(data)
 			if text := b.compare(b.Oracle, eval.Bind(b.Schema, r), r, q, b.truth(q)); text != "" {
-				return &Failure{Question: q, Text: fmt.Sprintf("rows with powers %d: %s", power, text)}
+				return &Failure{Question: q, Text: fmt.Sprintf("rows with interfaces %d: %s", power, text)}
 			}
 		}
 	}
 	return nil
 }
 
-// nodesLaw: with few nodes to visit an answer is the right one or that the
-// bound was reached, and a list holds nothing that is wrong.
+// nodesLaw: with a low bound on visited nodes, an answer is either correct or
+// unknown because of the bound, and a list contains nothing wrong.
 func nodesLaw(b *Bench) *Failure {
 	if !b.admissible() {
 		return nil
@@ -120,27 +124,29 @@ func nodesLaw(b *Bench) *Failure {
 				return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: %s is listed, but is %s", env.Bounds.Nodes, id, got)}
 			}
 		}
-		if text := b.missed(q, &l); text != "" {
+		if text := b.missingFromList(q, &l); text != "" {
 			return &Failure{Question: q, Text: fmt.Sprintf("within %d nodes: %s", env.Bounds.Nodes, text)}
 		}
 	}
 	return nil
 }
 
-// missed says what a list that calls itself complete lacks.
-func (b *Bench) missed(q Question, l *eval.ObjectList) string {
-	if l.Bound != "" || l.UnknownCount > 0 || b.Oracle.spare(q) != "" {
+// missingFromList describes what a list lacks although it claims to be
+// complete; "" if nothing.
+func (b *Bench) missingFromList(q Question, l *eval.ObjectList) string {
+	if l.Bound != "" || l.UnknownCount > 0 || b.Oracle.optionalID(q) != "" {
 		return ""
 	}
-	for _, x := range b.Oracle.listed(q) {
+	for _, x := range b.Oracle.listable(q) {
 		if x.Type == q.Object.Type && b.table(q.Subject).Truth(x, q.Relation) == expr.True && !slices.Contains(l.IDs, x.ID) {
-			return x.ID + " is missing from a list that says it is complete"
+			return x.ID + " is missing from a list that claims to be complete"
 		}
 	}
 	return ""
 }
 
-// canceledLaw: a question whose context has ended is that error.
+// canceledLaw: a question whose context is canceled fails with
+// [context.Canceled].
 func canceledLaw(b *Bench) *Failure {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// explainLaw: an explanation gives check's answer, its first step says so too,
-// and what it says of tuples is so.
+// explainLaw: an explanation has the decision of the check, its first step has
+// the same decision, and its statements about tuples are true.
 func explainLaw(b *Bench) *Failure {
 	for _, q := range b.Questions {
 		x, err := b.binding.Explain(context.Background(), b.graph.View(), eval.Question(q), &b.env, eval.ExplainOptions{})
@@ -31,10 +31,10 @@ func explainLaw(b *Bench) *Failure {
 		case x.Answer.Decision != want || x.Because == nil || x.Because.Decision != want:
 			text = fmt.Sprintf("want %s, got %s because %+v", want, x.Answer.Decision, x.Because)
 		case x.Because.Object != q.Object || x.Because.Relation != q.Relation:
-			text = fmt.Sprintf("it begins with %s#%s", x.Because.Object, x.Because.Relation)
+			text = fmt.Sprintf("the first step is about %s#%s", x.Because.Object, x.Because.Relation)
 		default:
 			if text = b.compareReasons(b.Oracle, x.Answer); text == "" {
-				text = b.step(x.Because)
+				text = b.compareStep(x.Because)
 			}
 		}
 		if text != "" {
@@ -44,14 +44,14 @@ func explainLaw(b *Bench) *Failure {
 	return nil
 }
 
-// step holds what an explanation says of tuples against the oracle's.
-func (b *Bench) step(s *eval.Step) string {
+// compareStep compares a step and those below it with the oracle's tuples.
+func (b *Bench) compareStep(s *eval.Step) string {
 	if s.Kind == eval.StepTuple {
 		i := slices.IndexFunc(b.Oracle.tuples[node{s.Tuple.Object, s.Tuple.Relation}], func(e edge) bool { return e.subject == s.Tuple.Subject })
 		counts := i >= 0
 		switch {
 		case counts == (s.Expired || s.Refused):
-			return fmt.Sprintf("%s counts: %v, said to be expired %v, refused %v", s.Tuple, counts, s.Expired, s.Refused)
+			return fmt.Sprintf("%s counts: %v, but the step has expired %v, refused %v", s.Tuple, counts, s.Expired, s.Refused)
 		case !counts && s.Decision != expr.False:
 			return fmt.Sprintf("%s does not count, but is %s", s.Tuple, s.Decision)
 		case !counts:
@@ -62,7 +62,7 @@ func (b *Bench) step(s *eval.Step) string {
 			return fmt.Sprintf("condition of %s: want %s, got %+v", s.Tuple, holds, s.Condition)
 		}
 		if s.Decision > holds {
-			return fmt.Sprintf("%s is %s though its condition is %s", s.Tuple, s.Decision, holds)
+			return fmt.Sprintf("%s is %s although its condition is %s", s.Tuple, s.Decision, holds)
 		}
 	}
 	if s.Kind == eval.StepRelation {
@@ -72,19 +72,19 @@ func (b *Bench) step(s *eval.Step) string {
 		}
 	}
 	for _, child := range s.Steps {
-		if text := b.step(child); text != "" {
+		if text := b.compareStep(child); text != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-// expandsMax bounds the trees of a world.
+// expandsMax bounds the trees that are expanded in a world.
 const expandsMax = 4
 
-// expandLaw: who is a member by a whole tree is who is one by the oracle, both
-// without a bound on hops, which trees do not count. Nor do they tell of edges
-// that lead nowhere, so MissingContextFails is left out.
+// expandLaw: membership computed from a complete tree equals the oracle's. Both
+// ignore the bound on depth, since trees do not count hops. Worlds with
+// MissingContextFails are left out, since trees omit tuples that lead nowhere.
 func expandLaw(b *Bench) *Failure {
 	if !b.admissible() || b.World.Model.Options.MissingContextFails || len(b.World.Stored) > wideMin {
 		return nil
@@ -114,8 +114,8 @@ func expandLaw(b *Bench) *Failure {
 	return nil
 }
 
-// memberByTree reads a tree as the oracle reads a world: each relation that is
-// expanded anywhere in it is a formula.
+// memberByTree evaluates a tree in the way that the oracle evaluates a world:
+// each relation that is expanded in the tree becomes a formula.
 func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Tristate {
 	t := &Table{oracle: o, number: map[node]int{}}
 	var expanded []*eval.Tree
@@ -126,9 +126,9 @@ func memberByTree(o *Oracle, tree *eval.Tree, u rel.Subject) expr.Tristate {
 		}
 	})
 	for _, r := range expanded {
-		f := formula{value: expr.True} // itself
+		f := formula{value: expr.True} // u is a member of itself
 		if u != (rel.Subject{Type: r.Object.Type, ID: r.Object.ID, Relation: r.Relation}) {
-			f = t.tree(r.Children[0], u)
+			f = t.treeFormula(r.Children[0], u)
 		}
 		t.formulas = append(t.formulas, f)
 	}
@@ -148,8 +148,8 @@ func eachTree(t *eval.Tree, do func(*eval.Tree)) {
 	}
 }
 
-// tree writes a part of a tree as a formula.
-func (t *Table) tree(e *eval.Tree, u rel.Subject) formula {
+// treeFormula returns a part of a tree as a formula.
+func (t *Table) treeFormula(e *eval.Tree, u rel.Subject) formula {
 	f := formula{}
 	switch e.Kind {
 	case eval.TreeRelation:
@@ -164,12 +164,12 @@ func (t *Table) tree(e *eval.Tree, u rel.Subject) formula {
 		f.op = schema.OpUnion
 	}
 	for _, c := range e.Children {
-		f.children = append(f.children, t.tree(c, u))
+		f.children = append(f.children, t.treeFormula(c, u))
 	}
 	for _, l := range e.Leaves {
 		s := l.Tuple.Subject
 		direct := e.Kind == eval.TreeDirect
-		if direct && (s == u || l.Wildcard && s.Type == u.Type && u.Relation == "" && !t.oracle.wildcard(u)) {
+		if direct && (s == u || l.Wildcard && s.Type == u.Type && u.Relation == "" && !t.oracle.isWildcard(u)) {
 			f.children = append(f.children, formula{value: l.Decision})
 		} else if l.Tree != nil {
 			f.children = append(f.children, formula{op: opHop, value: l.Decision,

@@ -6,12 +6,12 @@ import (
 	"runtime/debug"
 )
 
-// Run tries laws on the worlds of count seeds, beginning with first, and adds
-// to c what they covered. A law that fails is shrunk, reported and left out
-// from there on; the run ends where none is left.
+// Run tries laws on the worlds of count seeds, starting with first, and adds to
+// c what they covered. It shrinks and reports the first failure of each law and
+// does not try that law again. It ends early when every law has failed.
 //
-// thin is how much more rarely than usual the costly laws are tried; 1 is as
-// usual.
+// Expensive laws are tried thin times more rarely than usual; 1 is as usual.
+// The returned error joins one [Broken] for each law that failed.
 func Run(first, count, thin uint64, laws []Law, c *Coverage) error {
 	failures := make([]error, len(laws))
 	broken := 0
@@ -24,13 +24,13 @@ func Run(first, count, thin uint64, laws []Law, c *Coverage) error {
 		if err != nil {
 			return fmt.Errorf("seed %d: %w", seed, err)
 		}
-		c.world(b)
+		c.addWorld(b)
 		for i, law := range laws {
 			if failures[i] != nil || !law.due(seed, i, thin) {
 				continue
 			}
 			if f := law.try(b); f != nil {
-				failures[i] = report(law, b, f)
+				failures[i] = shrinkFailure(law, b, f)
 				broken++
 			}
 		}
@@ -38,10 +38,11 @@ func Run(first, count, thin uint64, laws []Law, c *Coverage) error {
 	return errors.Join(failures...)
 }
 
-// textMax bounds a failure's text, where a wide world is named in it.
+// textMax bounds the text of a failure, which in a wide world may name many
+// tuples.
 const textMax = 4000
 
-// try is Holds; a panic is a failure too.
+// try calls l.Holds and turns a panic into a failure.
 func (l Law) try(b *Bench) (f *Failure) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -57,22 +58,26 @@ func (l Law) try(b *Bench) (f *Failure) {
 	return l.Holds(b)
 }
 
-// Broken is a law that failed on a seed's world, and that world, shrunk.
+// Broken is the error for a law that failed, with the shrunk world.
 type Broken struct {
-	Law    string
+	// Law is the law's name.
+	Law string
+	// Seed is the world's seed.
 	Seed   uint64
-	First  *Failure // on the seed's world
-	Last   *Failure // on the shrunk one
-	Script Script
+	First  *Failure // in the world of the seed
+	Last   *Failure // in the shrunk world
+	Script Script   // the shrunk world
 }
 
+// Error returns both failures, the shrunk world and the command that repeats
+// the failure.
 func (e *Broken) Error() string {
 	return fmt.Sprintf("seed %d: %v\nshrunk, %v\n%s\nrepeat with: OSTIARY_SEED=%d OSTIARY_WORLDS=1 go test ./oracle -run TestWorlds",
 		e.Seed, e.First, e.Last, e.Script, e.Seed)
 }
 
-// report shrinks a failing world.
-func report(law Law, b *Bench, f *Failure) *Broken {
+// shrinkFailure shrinks a failing world.
+func shrinkFailure(law Law, b *Bench, f *Failure) *Broken {
 	small, last := Shrink(b, law, f)
 	e := &Broken{Law: law.Name, Seed: b.Seed, First: f, Last: last, Script: Script{Seed: b.Seed, World: small.World}}
 	for _, q := range small.Questions {

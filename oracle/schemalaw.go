@@ -16,18 +16,19 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// neighbour is the namespace that stands beside a world's own.
-const neighbour = "next"
+// otherNamespace is a namespace in the store in addition to the world's own.
+const otherNamespace = "next"
 
-// schemasLaw: a store that holds several schemas answers each question by the
-// one that it names, or by the one that is current in its type's namespace at
-// the revision asked, in whatever turn they are asked.
+// schemasLaw: a store with several schemas answers each question by the schema
+// that the question names or, if it names none, by the one that is current in
+// the type's namespace at the revision. The order of the questions does not
+// matter.
 func schemasLaw(b *Bench) *Failure {
 	if len(b.Questions) == 0 || !b.admissible() || !b.wellTyped() || len(b.World.Stored) > wideMin {
 		return nil
 	}
 	t := &schemasTrial{seed: b.Seed, r: rand.New(rand.NewPCG(b.Seed, 0x5c4e)), coverage: b.Coverage}
-	err := t.worlds(b)
+	err := t.makeBenches(b)
 	if err == nil {
 		err = t.run()
 	}
@@ -37,52 +38,52 @@ func schemasLaw(b *Bench) *Failure {
 	return &Failure{Text: err.Error()}
 }
 
-// schemasTrial is one run of the law.
+// schemasTrial is one run of the law on one world.
 type schemasTrial struct {
 	seed     uint64
 	r        *rand.Rand
 	coverage *Coverage
-	stored   State // of all the worlds together
+	stored   State // the data of all the benches together
 	store    storage.StoreID
-	// own is the world's; on the same data, early is by an earlier version of its
-	// schema and revised by a later one. beside is a world of the other namespace.
-	own, early, revised, beside *Bench
-	schemas                     map[*Bench]string // their ids
-	before                      ostiary.Token     // a revision at which own's is current
-	after                       ostiary.Token     // one at which revised's is
+	// own is the world's bench. earlier and later have other versions of its
+	// schema, one written before it and one after it. other has a schema of the
+	// other namespace.
+	own, earlier, later, other *Bench
+	schemas                    map[*Bench]string // ids of the schemas
+	ownCurrent                 ostiary.Token     // a revision at which the schema of own is current
+	laterCurrent               ostiary.Token     // a revision at which the schema of later is current
 }
 
-// turn is one of the ways to ask: whose answers are right, by a schema's id or
-// by what is current at a revision.
-type turn struct {
-	what string
-	of   *Bench
-	id   string
-	at   ostiary.Consistency
+// schemaChoice is one of the ways to choose a schema for a question.
+type schemaChoice struct {
+	what     string              // describes the choice in failures
+	bench    *Bench              // has the expected answers
+	schemaID string              // the schema to name; "" names none
+	at       ostiary.Consistency // the revision to ask at
 }
 
-// worlds makes the worlds, which share one store's data.
-func (t *schemasTrial) worlds(own *Bench) error {
+// makeBenches makes the benches, which share the data of one store.
+func (t *schemasTrial) makeBenches(own *Bench) error {
 	w := own.World
 	w.Stored = slices.DeleteFunc(slices.Clone(w.Stored), func(x rel.Tuple) bool {
-		return refused(storage.Change{Kind: storage.TupleAdd, Tuple: x})
+		return isRefused(storage.Change{Kind: storage.TupleAdd, Tuple: x})
 	})
 	w.Attributes = slices.DeleteFunc(slices.Clone(w.Attributes), func(x rel.Attribute) bool {
-		return refused(storage.Change{Kind: storage.AttributeSet, Attribute: x})
+		return isRefused(storage.Change{Kind: storage.AttributeSet, Attribute: x})
 	})
-	other := t.moved(&w)
+	other := t.inOtherNamespace(&w)
 	t.stored = State{slices.Concat(w.Stored, other.Stored), slices.Concat(w.Attributes, other.Attributes)}
 	earlier, later := w, w
-	earlier.Model, later.Model = revision(t.seed, &w.Model), revision(t.seed+1, &w.Model)
-	other.Model = revision(t.seed+2, &w.Model)
-	other.Model.Namespace = neighbour
+	earlier.Model, later.Model = otherVersion(t.seed, &w.Model), otherVersion(t.seed+1, &w.Model)
+	other.Model = otherVersion(t.seed+2, &w.Model)
+	other.Model.Namespace = otherNamespace
 	for _, x := range []struct {
 		bench     **Bench
 		world     World
 		questions []Question
-	}{{&t.own, w, own.Questions}, {&t.early, earlier, nil}, {&t.revised, later, nil}, {&t.beside, other, nil}} {
+	}{{&t.own, w, own.Questions}, {&t.earlier, earlier, nil}, {&t.later, later, nil}, {&t.other, other, nil}} {
 		x.world.Stored, x.world.Attributes = t.stored.Tuples, t.stored.Attributes
-		b, err := settled(t.seed, x.world, x.questions)
+		b, err := admittedBench(t.seed, x.world, x.questions)
 		if err != nil {
 			return err
 		}
@@ -91,9 +92,9 @@ func (t *schemasTrial) worlds(own *Bench) error {
 	return nil
 }
 
-// settled is a bench of a world, less the contextual tuples that its schema
-// does not admit.
-func settled(seed uint64, w World, questions []Question) (*Bench, error) {
+// admittedBench returns a bench for w without the contextual tuples that its
+// schema does not admit.
+func admittedBench(seed uint64, w World, questions []Question) (*Bench, error) {
 	o, err := New(w, Conditions{})
 	if err != nil {
 		return nil, err
@@ -102,21 +103,22 @@ func settled(seed uint64, w World, questions []Question) (*Bench, error) {
 	return NewBench(seed, w, questions, nil)
 }
 
-// moved is a part of a world's data in the neighbour's namespace.
-func (t *schemasTrial) moved(w *World) World {
+// inOtherNamespace returns a part of a world's data with the types of the other
+// namespace.
+func (t *schemasTrial) inOtherNamespace(w *World) World {
 	name := func(typ string) string {
 		_, short, ok := strings.Cut(typ, "/")
 		if !ok {
 			short = typ
 		}
-		return neighbour + "/" + short
+		return otherNamespace + "/" + short
 	}
 	tuples := func(all []rel.Tuple, percent int) []rel.Tuple {
 		var some []rel.Tuple
 		keys := map[rel.Key]bool{}
 		for _, x := range all {
 			x.Object.Type, x.Subject.Type = name(x.Object.Type), name(x.Subject.Type) // two types may become one
-			again := keys[x.Key()] || refused(storage.Change{Kind: storage.TupleAdd, Tuple: x})
+			again := keys[x.Key()] || isRefused(storage.Change{Kind: storage.TupleAdd, Tuple: x})
 			if t.r.IntN(100) < percent && !again {
 				keys[x.Key()] = true
 				some = append(some, x)
@@ -137,10 +139,10 @@ func (t *schemasTrial) moved(w *World) World {
 	return out
 }
 
-// revision is another version of a model: the same types, relations and
-// conditions, with other restrictions, rewrites and options. Where none that is
-// drawn compiles it is the model itself.
-func revision(seed uint64, m *schema.Model) schema.Model {
+// otherVersion returns another version of a model: the same types, relations
+// and conditions, with other restrictions, rewrites and options. If no version
+// that it draws compiles, it returns the model itself.
+func otherVersion(seed uint64, m *schema.Model) schema.Model {
 	for attempt := range uint64(8) {
 		g := newGenerator(seed ^ 0x7e51 ^ attempt<<56)
 		g.settings()
@@ -157,7 +159,7 @@ func revision(seed uint64, m *schema.Model) schema.Model {
 			}
 			g.w.Model.Types = append(g.w.Model.Types, next)
 		}
-		g.subjects()
+		g.drawRestrictions()
 		g.rewrites()
 		if _, err := schema.Compile(&g.w.Model, Conditions{}); err == nil {
 			return g.w.Model
@@ -166,7 +168,8 @@ func revision(seed uint64, m *schema.Model) schema.Model {
 	return *m
 }
 
-// run writes on one engine and asks on it, then on another over the same data.
+// run writes and asks on one engine, then asks a second engine on the same
+// data.
 func (t *schemasTrial) run() error {
 	open := inMemory()
 	for attempt := range 2 {
@@ -180,9 +183,9 @@ func (t *schemasTrial) run() error {
 			return errors.Join(err, driver.Close())
 		}
 		if attempt == 0 {
-			err = t.first(e)
+			err = t.writeAndCompare(e)
 		} else {
-			err = t.again(e)
+			err = t.reopen(e)
 		}
 		if err := errors.Join(err, e.Close(), driver.Close()); err != nil {
 			return fmt.Errorf("engine %d: %w", attempt+1, err)
@@ -191,40 +194,41 @@ func (t *schemasTrial) run() error {
 	return nil
 }
 
-// first fills a store, and asks it before and after a schema is removed.
-func (t *schemasTrial) first(e *ostiary.Engine) error {
+// writeAndCompare fills a store and asks it before and after a schema is
+// removed.
+func (t *schemasTrial) writeAndCompare(e *ostiary.Engine) error {
 	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "schemas"})
 	if err != nil {
 		return err
 	}
-	if err := t.write(s); err != nil {
+	if err := t.writeSchemas(s); err != nil {
 		return err
 	}
-	if err := t.ask(s, append(t.named(), turn{what: "the newest version", of: t.revised})); err != nil {
+	if err := t.compareChoices(s, append(t.lastingChoices(), schemaChoice{what: "the newest version", bench: t.later})); err != nil {
 		return err
 	}
-	if _, err := s.RemoveSchema(context.Background(), t.schemas[t.revised]); err != nil {
+	if _, err := s.RemoveSchema(context.Background(), t.schemas[t.later]); err != nil {
 		return err
 	}
-	return t.removed(s)
+	return t.compareAfterRemoval(s)
 }
 
-// again asks an engine that finds the store.
-func (t *schemasTrial) again(e *ostiary.Engine) error {
+// reopen asks an engine that finds the store in its data.
+func (t *schemasTrial) reopen(e *ostiary.Engine) error {
 	s, err := e.Store(context.Background(), t.store)
 	if err != nil {
 		return err
 	}
-	return t.removed(s)
+	return t.compareAfterRemoval(s)
 }
 
-// write fills a store under a schema that admits all, and writes the others
-// after it, the newest version last.
-func (t *schemasTrial) write(s *ostiary.Store) error {
+// writeSchemas writes the data under a schema that admits all of it, and then
+// the schemas of the benches, that of later last.
+func (t *schemasTrial) writeSchemas(s *ostiary.Store) error {
 	ctx := context.Background()
 	changes := difference(State{}, t.stored)
 	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{
-		Model: permissive(&t.own.World.Model, History{Revisions: [][]storage.Change{changes}})})
+		Model: permissiveModel(&t.own.World.Model, History{Revisions: [][]storage.Change{changes}})})
 	if err != nil {
 		return fmt.Errorf("permissive schema: %w", err)
 	}
@@ -235,7 +239,7 @@ func (t *schemasTrial) write(s *ostiary.Store) error {
 		}
 	}
 	t.store, t.schemas = s.ID(), map[*Bench]string{}
-	for _, b := range []*Bench{t.early, t.own, t.beside, t.revised} {
+	for _, b := range []*Bench{t.earlier, t.own, t.other, t.later} {
 		info, token, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: &b.World.Model})
 		if err != nil {
 			return err
@@ -243,77 +247,78 @@ func (t *schemasTrial) write(s *ostiary.Store) error {
 		t.schemas[b] = info.ID
 		switch b {
 		case t.own:
-			t.before = token
-		case t.revised:
-			t.after = token
+			t.ownCurrent = token
+		case t.later:
+			t.laterCurrent = token
 		}
 	}
 	return nil
 }
 
-// named are the turns that mean the same as long as the store lives.
-func (t *schemasTrial) named() []turn {
-	return []turn{
-		{what: "the own version by its id", of: t.own, id: t.schemas[t.own]},
-		{what: "the earlier version by its id", of: t.early, id: t.schemas[t.early]},
-		{what: "the own version, when it was current", of: t.own, at: ostiary.AtExactly(t.before)},
-		{what: "the next version, when it was current", of: t.revised, at: ostiary.AtExactly(t.after)},
-		{what: "the next version by its id, at its revision", of: t.revised, id: t.schemas[t.revised], at: ostiary.AtExactly(t.after)},
-		{what: "the other namespace", of: t.beside},
-		{what: "the other namespace's schema by its id", of: t.beside, id: t.schemas[t.beside]},
+// lastingChoices returns the choices that stay valid after the newest schema is
+// removed.
+func (t *schemasTrial) lastingChoices() []schemaChoice {
+	return []schemaChoice{
+		{what: "the own version by its id", bench: t.own, schemaID: t.schemas[t.own]},
+		{what: "the earlier version by its id", bench: t.earlier, schemaID: t.schemas[t.earlier]},
+		{what: "the own version, when it was current", bench: t.own, at: ostiary.AtExactly(t.ownCurrent)},
+		{what: "the next version, when it was current", bench: t.later, at: ostiary.AtExactly(t.laterCurrent)},
+		{what: "the next version by its id, at its revision", bench: t.later, schemaID: t.schemas[t.later], at: ostiary.AtExactly(t.laterCurrent)},
+		{what: "the other namespace", bench: t.other},
+		{what: "the other namespace's schema by its id", bench: t.other, schemaID: t.schemas[t.other]},
 	}
 }
 
-// removed asks when the newest version is there no more.
-func (t *schemasTrial) removed(s *ostiary.Store) error {
+// compareAfterRemoval asks after the newest schema was removed.
+func (t *schemasTrial) compareAfterRemoval(s *ostiary.Store) error {
 	q := t.own.Questions[0]
 	_, err := s.Check(context.Background(), ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-		QueryOptions: ostiary.QueryOptions{SchemaID: t.schemas[t.revised]}})
+		QueryOptions: ostiary.QueryOptions{SchemaID: t.schemas[t.later]}})
 	if !errors.Is(err, ostiary.ErrNoSchema) {
-		return fmt.Errorf("a schema that was removed: want ErrNoSchema, got %v", err)
+		return fmt.Errorf("by a removed schema: want ErrNoSchema, got %v", err)
 	}
-	return t.ask(s, append(t.named(), turn{what: "the own version, current again", of: t.own}))
+	return t.compareChoices(s, append(t.lastingChoices(), schemaChoice{what: "the own version, current again", bench: t.own}))
 }
 
-// ask takes each turn more than once, in random order.
-func (t *schemasTrial) ask(s *ostiary.Store, turns []turn) error {
+// compareChoices asks by each choice twice, in random order.
+func (t *schemasTrial) compareChoices(s *ostiary.Store, turns []schemaChoice) error {
 	order := slices.Concat(turns, turns)
 	t.r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for _, x := range order {
-		if len(x.of.Questions) == 0 {
+		if len(x.bench.Questions) == 0 {
 			continue
 		}
-		one := trial{b: x.of, ids: [2]storage.StoreID{s.ID()}, schema: x.id}
-		if err := one.checks(s, x.at, x.of.answers(), x.what); err != nil {
+		one := storeTrial{b: x.bench, ids: [2]storage.StoreID{s.ID()}, schema: x.schemaID}
+		if err := one.compareChecks(s, x.at, x.bench.allTables(), x.what); err != nil {
 			return err
 		}
-		t.count(x.of)
+		t.addCoverage(x.bench)
 	}
-	return t.mixed(s, turns)
+	return t.compareMany(s, turns)
 }
 
-// answers are the tables of all questions.
-func (b *Bench) answers() map[rel.Subject]*Table {
+// allTables returns the oracle's answers to all questions.
+func (b *Bench) allTables() map[rel.Subject]*Table {
 	for _, q := range b.Questions {
 		b.table(q.Subject)
 	}
 	return b.tables
 }
 
-// mixed asks by several schemas in one call.
-func (t *schemasTrial) mixed(s *ostiary.Store, turns []turn) error {
+// compareMany asks by several schemas in one call.
+func (t *schemasTrial) compareMany(s *ostiary.Store, turns []schemaChoice) error {
 	var requests []ostiary.CheckRequest
 	var want []expr.Tristate
 	for range manyMax {
 		x := turns[t.r.IntN(len(turns))]
-		if len(x.of.Questions) == 0 || x.at != (ostiary.Consistency{}) {
+		if len(x.bench.Questions) == 0 || x.at != (ostiary.Consistency{}) {
 			continue
 		}
-		q, w := x.of.Questions[t.r.IntN(len(x.of.Questions))], &x.of.World
+		q, w := x.bench.Questions[t.r.IntN(len(x.bench.Questions))], &x.bench.World
 		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject,
-			QueryOptions: ostiary.QueryOptions{SchemaID: x.id, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
+			QueryOptions: ostiary.QueryOptions{SchemaID: x.schemaID, Context: w.Context, Tuples: w.Contextual, Attributes: w.ContextualAttributes,
 				Bounds: eval.Bounds{Depth: w.Depth}}})
-		want = append(want, x.of.truth(q))
+		want = append(want, x.bench.truth(q))
 	}
 	results, err := s.CheckMany(context.Background(), requests, ostiary.Consistency{})
 	if err != nil {
@@ -328,17 +333,18 @@ func (t *schemasTrial) mixed(s *ostiary.Store, turns []turn) error {
 	return nil
 }
 
-const manyMax = 40 // of several schemas in one call
+const manyMax = 40 // questions in one call
 
-func (t *schemasTrial) count(b *Bench) {
+// addCoverage counts the questions of a bench.
+func (t *schemasTrial) addCoverage(b *Bench) {
 	if t.coverage == nil {
 		return
 	}
 	feature := featureVersions
-	if b == t.beside {
+	if b == t.other {
 		feature = featureNamespaces
 	}
 	for _, q := range b.Questions {
-		t.coverage.cell(b.survey, q, feature)
+		t.coverage.addCell(b.survey, q, feature)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Script is a world with the answers that it must give, in a form that people
-// read: one line for each thing, as in
+// Script is a world with expected answers, in a form that people can read. Each
+// line is one thing:
 //
 //	options depth=3 now=2026-01-01T00:00:00Z MissingContextFails seed=7
 //	namespace acp
@@ -30,24 +30,27 @@ import (
 //	contextual value doc:1 open false
 //	ask user:1 viewer doc:1 = true
 //
-// A '#' at a line's beginning begins a comment.
+// A line that begins with '#' is a comment.
 type Script struct {
-	// Seed is that of the histories and pages that laws try the world with.
-	Seed  uint64
+	// Seed selects the random choices of laws, such as histories and page
+	// sizes.
+	Seed uint64
+	// World is the world.
 	World World
-	Asks  []Ask
+	// Asks are the questions with their expected answers.
+	Asks []Ask
 }
 
-// Ask is a question and its expected answer.
+// Ask is a question with its expected answer.
 type Ask struct {
 	Question Question
-	Want     expr.Tristate
+	Want     expr.Tristate // the expected answer
 }
 
-// ErrScript is the kind of every error about a script's text.
+// ErrScript is returned, wrapped, for every error in a script's text.
 var ErrScript = errors.New("invalid script")
 
-// String prints what ParseScript reads.
+// String returns the text that [ParseScript] reads.
 func (s Script) String() string {
 	var b strings.Builder
 	w := s.World
@@ -87,7 +90,7 @@ func (s Script) String() string {
 	return b.String()
 }
 
-// options yields the names and fields of what changes meaning, in order.
+// options returns the names and fields of the schema options, in order.
 func options(o *schema.Options) func(yield func(string, *bool) bool) {
 	return func(yield func(string, *bool) bool) {
 		_ = yield("StarIsOrdinary", &o.StarIsOrdinary) &&
@@ -170,7 +173,7 @@ func rewriteText(r schema.Rewrite) string {
 	return operatorNames[r.Op] + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// operatorNames says how each operator with operands is written.
+// operatorNames are the names of the operators that have operands.
 var operatorNames = [...]string{
 	schema.OpArrow: "from", schema.OpUnion: "or", schema.OpIntersection: "and", schema.OpExclusion: "but",
 	schema.OpAttribute: "attribute", schema.OpRule: "rule",
@@ -231,7 +234,7 @@ func (s *Script) parseLine(line string) error {
 func parseValue(rest string) (rel.Attribute, error) {
 	f := strings.SplitN(rest, " ", 3)
 	if len(f) != 3 {
-		return rel.Attribute{}, fmt.Errorf("%q is not object name value", rest)
+		return rel.Attribute{}, fmt.Errorf("invalid value line %q: expected \"object name value\"", rest)
 	}
 	x, err := rel.ParseObject(f[0])
 	if err != nil {
@@ -244,7 +247,7 @@ func parseValue(rest string) (rel.Attribute, error) {
 func (s *Script) parseAsk(rest string) error {
 	f := strings.Fields(rest)
 	if len(f) != 5 || f[3] != "=" {
-		return fmt.Errorf("%q is not subject relation object = truth", rest)
+		return fmt.Errorf("invalid ask line %q: expected \"subject relation object = decision\"", rest)
 	}
 	u, err := rel.ParseSubject(f[0])
 	if err != nil {
@@ -257,7 +260,7 @@ func (s *Script) parseAsk(rest string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%q is no truth", f[4])
+	return fmt.Errorf("invalid decision %q: expected true, false or unknown", f[4])
 }
 
 func (s *Script) parseOptions(rest string) error {
@@ -275,7 +278,7 @@ func (s *Script) parseOptions(rest string) error {
 		case "depth":
 			w.Depth, err = strconv.Atoi(value)
 			if w.Depth < 1 || w.Depth > 1000 {
-				return fmt.Errorf("depth %q", value)
+				return fmt.Errorf("invalid depth %q: expected 1 to 1000", value)
 			}
 		case "seed":
 			s.Seed, err = strconv.ParseUint(value, 10, 64)
@@ -285,7 +288,7 @@ func (s *Script) parseOptions(rest string) error {
 			w.Now = rel.TimeOf(at)
 		default:
 			if !known {
-				err = fmt.Errorf("no option %q", name)
+				err = fmt.Errorf("unknown option %q", name)
 			}
 		}
 		if err != nil {

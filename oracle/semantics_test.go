@@ -29,7 +29,8 @@ func scripts(t testing.TB, dir string) map[string]Script {
 	return all
 }
 
-// The table of docs/semantics.md, row by row, and what it leaves to prose.
+// TestSemanticsOfOracle checks the oracle against each row of the table in
+// docs/semantics.md, and against what the page states in prose.
 func TestSemanticsOfOracle(t *testing.T) {
 	t.Parallel()
 	all := scripts(t, "semantics")
@@ -59,7 +60,7 @@ func TestScriptRoundTrip(t *testing.T) {
 	}
 }
 
-// roundTrip checks that text is what reading and printing it gives.
+// roundTrip checks that reading a text and printing it gives the same text.
 func roundTrip(t testing.TB, name, text string) {
 	t.Helper()
 	back, err := ParseScript(text)

@@ -8,9 +8,9 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Shrink makes a failing world smaller as long as the law still fails on it:
-// one question, then fewer tuples, values, relations, types and operators. It
-// returns the smallest bench and its failure.
+// Shrink makes a failing world smaller as long as the law still fails: first it
+// reduces the questions to one, then it drops tuples, values, relations, types
+// and operators. It returns the smallest bench and its failure.
 func Shrink(b *Bench, law Law, f *Failure) (*Bench, *Failure) {
 	s := shrinker{best: b, failure: f, law: law}
 	for _, q := range b.Questions {
@@ -29,13 +29,14 @@ func Shrink(b *Bench, law Law, f *Failure) (*Bench, *Failure) {
 	return s.best, s.failure
 }
 
+// shrinker holds the smallest failing world so far.
 type shrinker struct {
 	best    *Bench
 	failure *Failure
 	law     Law
 }
 
-// try takes a world in place of the best one if the law fails there too.
+// try replaces the best world by w if the law fails on w as well.
 func (s *shrinker) try(w World, questions []Question) bool {
 	b, err := NewBench(s.best.Seed, w, questions, nil)
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *shrinker) try(w World, questions []Question) bool {
 	}
 	for _, q := range questions {
 		if b.Oracle.relation(q.Object.Type, q.Relation) == nil {
-			return false // another failure, that of an unknown name
+			return false // the law would fail for another reason: an unknown name
 		}
 	}
 	f := s.law.try(b)
@@ -54,9 +55,9 @@ func (s *shrinker) try(w World, questions []Question) bool {
 	return true
 }
 
-// dropped tries without each element in turn, from the end, larger parts
-// first, and says whether any could go.
-func dropped[T any](s *shrinker, of func(*World) *[]T) bool {
+// dropElements tries the world without parts of a slice, larger parts first and
+// from the end. It reports whether it could drop any.
+func dropElements[T any](s *shrinker, of func(*World) *[]T) bool {
 	any := false
 	for size := len(*of(&s.best.World)) / 2; size >= 1; size /= 2 {
 		for i := len(*of(&s.best.World)) - size; i >= 0; i -= size {
@@ -76,19 +77,19 @@ func dropped[T any](s *shrinker, of func(*World) *[]T) bool {
 }
 
 func (s *shrinker) contextual() bool {
-	return dropped(s, func(w *World) *[]rel.Tuple { return &w.Contextual })
+	return dropElements(s, func(w *World) *[]rel.Tuple { return &w.Contextual })
 }
 
 func (s *shrinker) stored() bool {
-	return dropped(s, func(w *World) *[]rel.Tuple { return &w.Stored })
+	return dropElements(s, func(w *World) *[]rel.Tuple { return &w.Stored })
 }
 
 func (s *shrinker) values() bool {
-	a := dropped(s, func(w *World) *[]rel.Attribute { return &w.Attributes })
-	return dropped(s, func(w *World) *[]rel.Attribute { return &w.ContextualAttributes }) || a
+	a := dropElements(s, func(w *World) *[]rel.Attribute { return &w.Attributes })
+	return dropElements(s, func(w *World) *[]rel.Attribute { return &w.ContextualAttributes }) || a
 }
 
-// request drops parts of the context.
+// request drops values of the request's context.
 func (s *shrinker) request() bool {
 	any := false
 	for name := range s.best.World.Context {
@@ -104,8 +105,7 @@ func (s *shrinker) request() bool {
 	return any
 }
 
-// details drops expiries and stored contexts, and moves contextual tuples
-// into the store.
+// details drops expiries, stored contexts and conditions of stored tuples.
 func (s *shrinker) details() bool {
 	any := false
 	for i := range s.best.World.Stored {
@@ -139,17 +139,17 @@ func (s *shrinker) options() bool {
 
 // model drops types, relations, restrictions and conditions.
 func (s *shrinker) model() bool {
-	any := dropped(s, func(w *World) *[]schema.TypeDef { return &w.Model.Types })
-	any = dropped(s, func(w *World) *[]expr.Definition { return &w.Model.Conditions }) || any
+	any := dropElements(s, func(w *World) *[]schema.TypeDef { return &w.Model.Types })
+	any = dropElements(s, func(w *World) *[]expr.Definition { return &w.Model.Conditions }) || any
 	for i := 0; i < len(s.best.World.Model.Types); i++ {
 		typ := func(w *World) *schema.TypeDef {
 			w.Model.Types = slices.Clone(w.Model.Types)
 			return &w.Model.Types[i]
 		}
-		any = dropped(s, func(w *World) *[]schema.RelationDef { return &typ(w).Relations }) || any
-		any = dropped(s, func(w *World) *[]schema.AttributeDef { return &typ(w).Attributes }) || any
+		any = dropElements(s, func(w *World) *[]schema.RelationDef { return &typ(w).Relations }) || any
+		any = dropElements(s, func(w *World) *[]schema.AttributeDef { return &typ(w).Attributes }) || any
 		for j := 0; j < len(s.best.World.Model.Types[i].Relations); j++ {
-			any = dropped(s, func(w *World) *[]schema.SubjectType {
+			any = dropElements(s, func(w *World) *[]schema.SubjectType {
 				t := typ(w)
 				t.Relations = slices.Clone(t.Relations)
 				return &t.Relations[j].Subjects
@@ -159,7 +159,7 @@ func (s *shrinker) model() bool {
 	return any
 }
 
-// rewrites puts a smaller rewrite in place of each relation's.
+// rewrites replaces the rewrite of each relation by a smaller one.
 func (s *shrinker) rewrites() bool {
 	any := false
 	for i := range s.best.World.Model.Types {
@@ -183,11 +183,11 @@ func (s *shrinker) rewrites() bool {
 	return any
 }
 
-// smallerRewrites are r with one operator replaced by one of its operands, or
-// with one operand less.
+// smallerRewrites returns r with one operator replaced by one of its operands,
+// and r with one operand less.
 func smallerRewrites(r schema.Rewrite) []schema.Rewrite {
 	var all []schema.Rewrite
-	if r.Op != schema.OpArrow { // what stands under an arrow is read elsewhere
+	if r.Op != schema.OpArrow { // a child of an arrow is about another object
 		all = append(all, r.Children...)
 	}
 	for i, c := range r.Children {

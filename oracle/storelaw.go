@@ -19,8 +19,10 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// StoreLaws hold on whole stores: written in several revisions, asked at each
-// of them, before and after a reopen, beside a twin with equal names.
+// StoreLaws returns the laws of whole stores. They write a store in several
+// revisions and ask it at each of them, before and after it is reopened. A
+// second store, the twin, has the same names but other data; the two must not
+// mix.
 func StoreLaws() []Law {
 	return []Law{
 		{Name: "store in memory", Holds: storeLaw(inMemory), Every: 48},
@@ -30,42 +32,43 @@ func StoreLaws() []Law {
 	}
 }
 
-// medium opens one driver after another on the same data.
-type medium func() (storage.Driver, error)
+// driverOpener opens a driver. Each call opens the same data.
+type driverOpener func() (storage.Driver, error)
 
-func inMemory() medium {
+func inMemory() driverOpener {
 	under := memory.NewStore()
 	return func() (storage.Driver, error) { return kv.New(under, kv.Options{}) }
 }
 
-func onPebble() medium {
+func onPebble() driverOpener {
 	fs := vfs.NewMem()
 	return func() (storage.Driver, error) {
 		return pebble.Open("data", pebble.Options{FS: fs, CacheBytes: 1 << 20, MemTableBytes: 256 << 10})
 	}
 }
 
-// trial is one run of a store law.
-type trial struct {
+// storeTrial is one run of a store law on one world.
+type storeTrial struct {
 	b       *Bench
 	history History
-	schema  string // the id of the schema to ask by; "" asks the current one
+	schema  string // the id of the schema to ask by; "" asks by the current one
 
-	ids    [2]storage.StoreID // the store's and its twin's
-	tokens []ostiary.Token    // of the history's revisions, from 0 on
-	tables []map[rel.Subject]*Table
-	twin   map[rel.Subject]*Table
-	states []State
+	ids    [2]storage.StoreID       // of the store and its twin
+	tokens []ostiary.Token          // by revision of the history, from 0 on
+	tables []map[rel.Subject]*Table // expected answers of the store by revision
+	twin   map[rel.Subject]*Table   // expected answers of the twin
+	states []State                  // expected data of the store by revision
 }
 
-// storeLaw: a store answers at each revision as the oracle does on the state
-// of that revision, before a reopen and after it; its twin has no part in it.
-func storeLaw(on func() medium) func(*Bench) *Failure {
+// storeLaw: a store answers at each revision like the oracle on the state of
+// that revision, before and after it is reopened, and its twin does not affect
+// it.
+func storeLaw(on func() driverOpener) func(*Bench) *Failure {
 	return func(b *Bench) *Failure {
 		if len(b.Questions) == 0 || !b.admissible() || !b.wellTyped() {
 			return nil // the store refuses the request
 		}
-		t := &trial{b: b}
+		t := &storeTrial{b: b}
 		if err := t.run(on()); err != nil {
 			if f := (*Failure)(nil); errors.As(err, &f) {
 				return f
@@ -76,7 +79,7 @@ func storeLaw(on func() medium) func(*Bench) *Failure {
 	}
 }
 
-// wellTyped says whether what comes with the request is of the types that the
+// wellTyped reports whether the values of the request have the types that the
 // schema declares.
 func (b *Bench) wellTyped() bool {
 	for _, t := range b.World.Contextual {
@@ -88,12 +91,13 @@ func (b *Bench) wellTyped() bool {
 		}
 	}
 	return !slices.ContainsFunc(b.World.ContextualAttributes, func(a rel.Attribute) bool {
-		return refused(storage.Change{Kind: storage.AttributeSet, Attribute: a})
+		return isRefused(storage.Change{Kind: storage.AttributeSet, Attribute: a})
 	})
 }
 
-// run writes on one engine and asks on it, then on another over the same data.
-func (t *trial) run(open medium) error {
+// run writes and asks on one engine, then asks a second engine on the same
+// data.
+func (t *storeTrial) run(open driverOpener) error {
 	for attempt := range 2 {
 		driver, err := open()
 		if err != nil {
@@ -105,10 +109,10 @@ func (t *trial) run(open medium) error {
 			return errors.Join(err, driver.Close())
 		}
 		if attempt == 0 {
-			err = t.write(e)
+			err = t.writeStores(e)
 		}
 		if err == nil {
-			err = t.ask(e)
+			err = t.compareStores(e)
 		}
 		if err := errors.Join(err, e.Close(), driver.Close()); err != nil {
 			return fmt.Errorf("engine %d: %w", attempt+1, err)
@@ -117,11 +121,11 @@ func (t *trial) run(open medium) error {
 	return nil
 }
 
-// write fills both stores and works out what to expect.
-func (t *trial) write(e *ostiary.Engine) error {
+// writeStores fills both stores and computes the expected answers.
+func (t *storeTrial) writeStores(e *ostiary.Engine) error {
 	t.history = Route(t.b.Seed, &t.b.World)
 	for i, changes := range t.history.Revisions {
-		t.history.Revisions[i] = slices.DeleteFunc(changes, refused)
+		t.history.Revisions[i] = slices.DeleteFunc(changes, isRefused)
 	}
 	half := t.history.At(t.history.Present)
 	half.Tuples = slices.DeleteFunc(half.Tuples, func(x rel.Tuple) bool { return len(x.String())%2 == 0 })
@@ -132,7 +136,7 @@ func (t *trial) write(e *ostiary.Engine) error {
 			return err
 		}
 		t.ids[i] = s.ID()
-		tokens, err := t.fill(s, h)
+		tokens, err := t.writeHistory(s, h)
 		if err != nil {
 			return err
 		}
@@ -141,12 +145,12 @@ func (t *trial) write(e *ostiary.Engine) error {
 		}
 	}
 	var err error
-	if t.twin, err = t.expect(half); err != nil {
+	if t.twin, err = t.expectedTables(half); err != nil {
 		return err
 	}
 	for revision := range t.tokens {
 		state := t.history.At(revision)
-		tables, err := t.expect(state)
+		tables, err := t.expectedTables(state)
 		if err != nil {
 			return err
 		}
@@ -155,9 +159,10 @@ func (t *trial) write(e *ostiary.Engine) error {
 	return nil
 }
 
-// refused says whether a store refuses a change whatever the schema admits: an
-// attribute of the wrong type, and what is true without being written.
-func refused(c storage.Change) bool {
+// isRefused reports whether a store refuses a change under any schema: an
+// attribute of the wrong type, and a tuple that makes a userset a member of
+// itself.
+func isRefused(c storage.Change) bool {
 	if c.Kind == storage.TupleAdd {
 		return c.Tuple.Subject == rel.Subject{Type: c.Tuple.Object.Type, ID: c.Tuple.Object.ID, Relation: c.Tuple.Relation}
 	}
@@ -174,26 +179,26 @@ func refused(c storage.Change) bool {
 	return value[0] < '0' || value[0] > '9'
 }
 
-// expect returns the oracle's tables for a state.
-func (t *trial) expect(s State) (map[rel.Subject]*Table, error) {
-	o, err := t.b.on(s)
+// expectedTables returns the oracle's answers for a state.
+func (t *storeTrial) expectedTables(s State) (map[rel.Subject]*Table, error) {
+	o, err := t.b.oracleOn(s)
 	if err != nil {
 		return nil, err
 	}
 	tables := map[rel.Subject]*Table{}
 	for _, q := range t.b.Questions {
 		if tables[q.Subject] == nil {
-			tables[q.Subject] = o.Members(q.Subject, t.b.objects()...)
+			tables[q.Subject] = o.Members(q.Subject, t.b.questionObjects()...)
 		}
 	}
 	return tables, nil
 }
 
-// fill writes a history under a schema that admits all of it, makes the
-// world's schema the current one, and returns the tokens of the revisions.
-func (t *trial) fill(s *ostiary.Store, h History) ([]ostiary.Token, error) {
+// writeHistory writes a history under a schema that admits all of it. The
+// world's schema is the current one. It returns the tokens of the revisions.
+func (t *storeTrial) writeHistory(s *ostiary.Store, h History) ([]ostiary.Token, error) {
 	ctx := context.Background()
-	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: permissive(&t.b.World.Model, h)})
+	admits, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: permissiveModel(&t.b.World.Model, h)})
 	if err != nil {
 		return nil, fmt.Errorf("permissive schema: %w", err)
 	}
@@ -217,7 +222,8 @@ func (t *trial) fill(s *ostiary.Store, h History) ([]ostiary.Token, error) {
 	return tokens, nil
 }
 
-// writes cuts changes into writes, in each of which order does not matter.
+// writes divides changes into write requests in which the order does not
+// matter.
 func writes(changes []storage.Change) []ostiary.WriteRequest {
 	var all []ostiary.WriteRequest
 	kind := storage.ChangeKind(0)
@@ -249,8 +255,8 @@ func writes(changes []storage.Change) []ostiary.WriteRequest {
 	return all
 }
 
-// ask compares both stores with what is expected.
-func (t *trial) ask(e *ostiary.Engine) error {
+// compareStores compares both stores with what is expected.
+func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 	ctx := context.Background()
 	s, err := e.Store(ctx, t.ids[0])
 	if err != nil {
@@ -271,38 +277,38 @@ func (t *trial) ask(e *ostiary.Engine) error {
 			return err
 		}
 	}
-	if err := t.log(s); err != nil {
+	if err := t.compareLog(s); err != nil {
 		return err
 	}
-	if err := t.checks(s, ostiary.MinimizeLatency(), t.tables[last], "newest"); err != nil {
+	if err := t.compareChecks(s, ostiary.MinimizeLatency(), t.tables[last], "newest"); err != nil {
 		return err
 	}
-	if err := t.checks(twin, ostiary.FullyConsistent(), t.twin, "twin"); err != nil {
+	if err := t.compareChecks(twin, ostiary.FullyConsistent(), t.twin, "twin"); err != nil {
 		return err
 	}
 	if _, err := twin.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "user", ID: "1"}, Relation: "a",
 		Subject: rel.Subject{Type: "user", ID: "1"}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(t.tokens[last])}}); !errors.Is(err, ostiary.ErrToken) {
-		return fmt.Errorf("the twin takes the store's token: %v", err)
+		return fmt.Errorf("the twin accepts the store's token: %v", err)
 	}
 	for i := range t.tokens {
-		revision := (i*7 + int(t.b.Seed)) % len(t.tokens) // any order
+		revision := (i*7 + int(t.b.Seed)) % len(t.tokens) // in any order
 		what := fmt.Sprintf("revision %d of %d (the world's is %d)", revision, last, t.history.Present)
 		at := ostiary.AtExactly(t.tokens[revision])
-		if err := t.export(s, at, t.states[revision], what); err != nil {
+		if err := t.compareExport(s, at, t.states[revision], what); err != nil {
 			return err
 		}
-		if err := t.checks(s, at, t.tables[revision], what); err != nil {
+		if err := t.compareChecks(s, at, t.tables[revision], what); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checks asks all questions, one by one, in a batch, and as many that share
-// nothing.
-func (t *trial) checks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
+// compareChecks asks all questions in three ways: each alone, all in one batch,
+// and in one call in which each has its own options.
+func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
-	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaOf(s), Context: w.Context, Tuples: w.Contextual,
+	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaIDFor(s), Context: w.Context, Tuples: w.Contextual,
 		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
 	var batch []eval.Question
 	var many []ostiary.CheckRequest
@@ -327,41 +333,43 @@ func (t *trial) checks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.
 		}
 		want := tables[q.Subject].Truth(q.Object, q.Relation)
 		if err := results[i].Err; err != nil || results[i].Decision != one.Decision {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, in a batch %s, %v", what, one.Decision, results[i].Decision, err)}
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s alone, %s in a batch, %v", what, one.Decision, results[i].Decision, err)}
 		}
 		if err := among[i].Err; err != nil || among[i].Decision != one.Decision {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s, among many %s, %v", what, one.Decision, among[i].Decision, err)}
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s alone, %s among many, %v", what, one.Decision, among[i].Decision, err)}
 		}
 		if one.Decision != want {
 			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Decision, one.Reasons)}
 		}
 	}
-	return t.lists(s, a, tables, what)
+	return t.compareList(s, a, tables, what)
 }
 
-// schemaOf is what to ask a store by: the twin knows no id of the other.
-func (t *trial) schemaOf(s *ostiary.Store) string {
+// schemaIDFor returns the schema id to ask a store by. The twin does not have
+// the store's schemas.
+func (t *storeTrial) schemaIDFor(s *ostiary.Store) string {
 	if s.ID() != t.ids[0] {
 		return ""
 	}
 	return t.schema
 }
 
-// lists asks one list of objects by pages with cursors, which pin the revision.
-func (t *trial) lists(s *ostiary.Store, a ostiary.QueryOptions, tables map[rel.Subject]*Table, what string) error {
+// compareList reads one list of objects in pages. The cursors keep the
+// revision.
+func (t *storeTrial) compareList(s *ostiary.Store, a ostiary.QueryOptions, tables map[rel.Subject]*Table, what string) error {
 	q := t.b.Questions[int(t.b.Seed)%len(t.b.Questions)]
 	table := tables[q.Subject]
-	if table.oracle.spare(q) != "" {
+	if table.oracle.optionalID(q) != "" {
 		return nil
 	}
-	open := t.leftOpen(table.oracle, q.Object.Type)
+	open := t.unspecifiedIDs(table.oracle, q.Object.Type)
 	var want []string
-	for _, x := range table.oracle.listed(q) {
+	for _, x := range table.oracle.listable(q) {
 		if x.Type == q.Object.Type && !open[x.ID] && table.Truth(x, q.Relation) == expr.True {
 			want = append(want, x.ID)
 		}
 	}
-	inOrder(want)
+	sortByPosition(want)
 	var got []string
 	r := ostiary.ListObjectsRequest{Type: q.Object.Type, Relation: q.Relation, Subject: q.Subject, Limit: 2, QueryOptions: a}
 	for {
@@ -378,16 +386,16 @@ func (t *trial) lists(s *ostiary.Store, a ostiary.QueryOptions, tables map[rel.S
 	}
 	got = slices.DeleteFunc(got, func(id string) bool { return open[id] })
 	if !slices.Equal(got, want) {
-		return &Failure{Question: q, Text: fmt.Sprintf("%s: want the list %v, got %v", what, want, got)}
+		return &Failure{Question: q, Text: fmt.Sprintf("%s: want list %v, got %v", what, want, got)}
 	}
 	return nil
 }
 
-// leftOpen are the ids of a type's objects that expired tuples of the history
-// name, and nothing else in an oracle's world does. Whether a list knows them is
-// not said: the rows are there until they are collected, and a removal does not
-// see them.
-func (t *trial) leftOpen(o *Oracle, typ string) map[string]bool {
+// unspecifiedIDs returns the ids of a type's objects that expired tuples of the
+// history mention, and nothing else in the oracle's world. Whether a list
+// contains them is not specified: the rows exist until they are collected, and
+// a removal does not see them.
+func (t *storeTrial) unspecifiedIDs(o *Oracle, typ string) map[string]bool {
 	ids := map[string]bool{}
 	set := func(to bool, objects ...rel.Object) {
 		for _, x := range objects {
@@ -414,8 +422,8 @@ func (t *trial) leftOpen(o *Oracle, typ string) map[string]bool {
 	return ids
 }
 
-// log replays the store's changes: they lead to its newest state.
-func (t *trial) log(s *ostiary.Store) error {
+// compareLog replays the store's changes. They must lead to its newest state.
+func (t *storeTrial) compareLog(s *ostiary.Store) error {
 	var state State
 	for r := (ostiary.ChangesRequest{Limit: 3}); ; {
 		page, err := s.Changes(context.Background(), r)
@@ -433,11 +441,12 @@ func (t *trial) log(s *ostiary.Store) error {
 			break
 		}
 	}
-	return t.export(s, ostiary.MinimizeLatency(), state, "replayed log")
+	return t.compareExport(s, ostiary.MinimizeLatency(), state, "replayed log")
 }
 
-// export compares the tuples of a revision, expired ones left out.
-func (t *trial) export(s *ostiary.Store, at ostiary.Consistency, want State, what string) error {
+// compareExport compares the exported tuples of a revision with those of a
+// state that are not expired.
+func (t *storeTrial) compareExport(s *ostiary.Store, at ostiary.Consistency, want State, what string) error {
 	var got State
 	for x, err := range s.Export(context.Background(), at) {
 		if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Table holds, for one subject, its membership in every relation of every
-// object: the well-founded model of the formulas, as a lower set (certainly a
-// member) and an upper set (possibly a member).
+// Table holds the membership of one subject in every relation of every object:
+// the well-founded model of the formulas. It consists of a lower set of nodes
+// (the subject is certainly a member) and an upper set (it is possibly one).
 type Table struct {
 	oracle   *Oracle
 	reach    reach
-	number   map[node]int
+	number   map[node]int // index of each node in formulas and sets
 	formulas []formula
 	// allowed are the nodes that are true by the plain rules, without
 	// schema.Options.MissingContextFails. That option never takes an allow back.
@@ -24,15 +24,15 @@ type Table struct {
 	sets  sets
 }
 
-// sets are a lower and an upper set of nodes. The lower one is layered:
-// lower[k] holds what is proved with at most k hops, up to the bound on depth.
+// sets are a lower and an upper set of nodes. lower[k] holds the nodes that
+// have a proof with at most k hops, up to the bound on depth.
 type sets struct {
 	lower [][]bool
 	upper []bool
 }
 
-// Members asks everything about u. The objects that exist are those that the
-// world mentions, u's own and extra.
+// Members returns the table for subject u. It covers the objects that the world
+// mentions, u's own object, and the extra ones.
 func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
 	t := &Table{oracle: o, reach: o.reach(u), number: map[node]int{}}
 	var nodes []node
@@ -51,12 +51,12 @@ func (o *Oracle) Members(u rel.Subject, extra ...rel.Object) *Table {
 	}
 	for _, n := range nodes {
 		if n.object == u.Object() && n.relation == u.Relation {
-			t.formulas = append(t.formulas, formula{value: expr.True}) // itself
+			t.formulas = append(t.formulas, formula{value: expr.True}) // u is a member of itself
 			continue
 		}
-		f := never
-		if t.reach.looksAt(n.object.Type, n.relation) {
-			f = t.ground(o.relation(n.object.Type, n.relation).Rewrite, n.object, n.relation, u)
+		f := alwaysFalse
+		if t.reach.isEvaluated(n.object.Type, n.relation) {
+			f = t.formulaOf(o.relation(n.object.Type, n.relation).Rewrite, n.object, n.relation, u)
 		}
 		t.formulas = append(t.formulas, f)
 	}
@@ -69,8 +69,8 @@ func (o *Oracle) Check(q Question) expr.Tristate {
 	return o.Members(q.Subject, q.Object).Truth(q.Object, q.Relation)
 }
 
-// Truth says whether the subject is a member of x#relation. x is one of the
-// objects that the table was made for.
+// Truth returns whether the subject is a member of x#relation. The table must
+// cover x.
 func (t *Table) Truth(x rel.Object, relation string) expr.Tristate {
 	n, ok := t.number[node{x, relation}]
 	switch {
@@ -82,8 +82,8 @@ func (t *Table) Truth(x rel.Object, relation string) expr.Tristate {
 	return expr.Unknown
 }
 
-// solve finds the values by the plain rules, and with MissingContextFails those
-// of that option as well.
+// solve computes the values by the plain rules and, if the schema has
+// MissingContextFails, then those with that option.
 func (t *Table) solve() {
 	t.fixpoint()
 	t.allowed = t.sets.lower[t.oracle.world.Depth]
@@ -93,9 +93,9 @@ func (t *Table) solve() {
 	}
 }
 
-// fixpoint is the alternating fixpoint. It begins with nothing certain and all
-// possible; each round makes the certain larger and the possible smaller, with
-// what stands under a negation read from the round before.
+// fixpoint computes the alternating fixpoint. At first nothing is certain and
+// everything is possible. Each round makes the lower set larger and the upper
+// set smaller; it reads negated formulas from the round before.
 func (t *Table) fixpoint() {
 	for k := 0; k <= t.oracle.world.Depth; k++ {
 		t.sets.lower = append(t.sets.lower, make([]bool, len(t.formulas)))
@@ -113,8 +113,9 @@ func (t *Table) fixpoint() {
 	}
 }
 
-// leastLower is the least lower set whose negations are read in fixed: layer
-// by layer, each closed under what needs no further hop.
+// leastLower returns the least lower set for given values of negated formulas.
+// It computes one layer after another, and closes each one under what needs no
+// further hop.
 func (t *Table) leastLower(fixed sets) [][]bool {
 	var current sets
 	layer := make([]bool, len(t.formulas))
@@ -133,8 +134,8 @@ func (t *Table) leastLower(fixed sets) [][]bool {
 	return current.lower
 }
 
-// leastUpper is the least upper set whose negations are read in fixed. The
-// bound on hops does not limit it: what lies beyond is possible.
+// leastUpper returns the least upper set for given values of negated formulas.
+// The bound on depth does not apply: a proof with more hops is possible.
 func (t *Table) leastUpper(fixed sets) []bool {
 	current := sets{upper: make([]bool, len(t.formulas))}
 	for changed := true; changed; {
@@ -148,8 +149,8 @@ func (t *Table) leastUpper(fixed sets) []bool {
 	return current.upper
 }
 
-// certain says whether f is proved with at most k hops. Under a negation the
-// hops are counted afresh.
+// certain reports whether f has a proof with at most k hops. Hops under a
+// negation are counted from 0.
 func (t *Table) certain(f *formula, current sets, k int, fixed sets) bool {
 	switch f.op {
 	case schema.OpComputed:
@@ -176,7 +177,7 @@ func (t *Table) certain(f *formula, current sets, k int, fixed sets) bool {
 	return f.value == expr.True
 }
 
-// possible says whether f is not refuted.
+// possible reports whether f is not refuted.
 func (t *Table) possible(f *formula, current, fixed sets) bool {
 	switch f.op {
 	case schema.OpComputed:

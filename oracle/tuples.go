@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// request draws the context that comes with the question.
+// request draws the request's context.
 func (g *generator) request() {
 	if len(g.w.Model.Conditions) == 0 {
 		return
@@ -17,8 +17,8 @@ func (g *generator) request() {
 	g.w.Context = g.someValues(pick(g, 10, 50, 90))
 }
 
-// someValues gives each parameter a value with the chance given; rarely one of
-// another type.
+// someValues draws a value for each parameter with the given chance, in rare
+// cases one of another type.
 func (g *generator) someValues(percent int) expr.Values {
 	v := expr.Values{}
 	for _, p := range parameters {
@@ -42,8 +42,8 @@ func (g *generator) value(k expr.Kind) any {
 	return g.chance(60)
 }
 
-// full is a type's name as tuples know it.
-func (g *generator) full(name string) string {
+// fullName returns a type's name as tuples contain it, with the namespace.
+func (g *generator) fullName(name string) string {
 	if g.w.Model.Namespace == "" {
 		return name
 	}
@@ -57,7 +57,7 @@ func (g *generator) id() string {
 	return strconv.Itoa(1 + g.r.IntN(g.ids))
 }
 
-// tuples draws the stored and the contextual ones.
+// tuples draws the stored and the contextual tuples.
 func (g *generator) tuples() {
 	keys := map[rel.Key]bool{}
 	n := 5 + g.r.IntN(36)
@@ -86,14 +86,15 @@ func (g *generator) tuples() {
 	}
 }
 
-// widen repeats a tuple for very many subjects, or on very many objects. Many
-// subjects are of a type without relations: the oracle asks about each of them
-// anew, and about every relation of every object.
+// widen repeats one tuple for very many subjects, or on very many objects. It
+// uses many subjects only if their type has no relations, since the oracle
+// starts over for each subject that it is asked about and each relation of each
+// object.
 func (g *generator) widen(keys map[rel.Key]bool) {
 	like := pick(g, g.w.Stored...)
 	subjects := like.Subject.Relation == "" && like.Subject.ID != rel.Wildcard
 	for _, t := range g.w.Model.Types {
-		subjects = subjects && !(g.full(t.Name) == like.Subject.Type && len(t.Relations) > 0)
+		subjects = subjects && !(g.fullName(t.Name) == like.Subject.Type && len(t.Relations) > 0)
 	}
 	for i := range wideMin + g.r.IntN(wideMin) {
 		t := like
@@ -112,13 +113,14 @@ func (g *generator) widen(keys map[rel.Key]bool) {
 	}
 }
 
-// wideMin is the least length of a long list: more than a chunk of the graph.
+// wideMin is the smallest number of tuples that widen adds; it is more than a
+// chunk of a list in the graph.
 const wideMin = 600
 
 func wideID(i int) string { return "w" + strconv.Itoa(1000+i) }
 
-// wide returns the questions that a world with a long list asks besides: one
-// for each of its tuples.
+// wide returns additional questions for a wide world, one for each of the
+// tuples that widen added.
 func (w *World) wide() []Question {
 	var all []Question
 	for _, t := range w.Stored {
@@ -129,8 +131,8 @@ func (w *World) wide() []Question {
 	return all
 }
 
-// tuple draws one that a restriction admits, or sometimes a stale one: as if
-// written under another version of the schema.
+// tuple draws a tuple that a restriction admits or, sometimes, a stale one. It
+// returns false if it found no relation to write to.
 func (g *generator) tuple() (rel.Tuple, bool) {
 	var types []*schema.TypeDef
 	for i := range g.w.Model.Types {
@@ -151,25 +153,25 @@ func (g *generator) tuple() (rel.Tuple, bool) {
 	r := pick(g, assignable...)
 	st := pick(g, r.Subjects...)
 	name := r.Name
-	typ := g.full(t.Name)
+	typ := g.fullName(t.Name)
 	if g.chance(8) {
-		typ, name, st = g.stale(t, r, st)
+		typ, name, st = g.makeStale(t, r, st)
 	}
 	out := rel.Tuple{Object: rel.Object{Type: typ, ID: g.id()}, Relation: name,
-		Subject: rel.Subject{Type: g.full(st.Type), ID: g.id(), Relation: st.Relation}}
+		Subject: rel.Subject{Type: g.fullName(st.Type), ID: g.id(), Relation: st.Relation}}
 	if st.Wildcard {
 		out.Subject.ID = rel.Wildcard
 	}
 	if out.Subject.Relation != "" && out.Subject.ID == rel.Wildcard {
 		out.Subject.ID = "1" // a wildcard has no relation
 	}
-	return g.detail(out, st.Condition), true
+	return g.addDetail(out, st.Condition), true
 }
 
-// stale changes what the schema says of a tuple into something that it does
-// not say, or says elsewhere.
-func (g *generator) stale(t *schema.TypeDef, r schema.RelationDef, st schema.SubjectType) (string, string, schema.SubjectType) {
-	typ, name := g.full(t.Name), r.Name
+// makeStale changes the type, the relation or the restriction of a tuple, so
+// that the schema does not admit the tuple or admits it elsewhere.
+func (g *generator) makeStale(t *schema.TypeDef, r schema.RelationDef, st schema.SubjectType) (string, string, schema.SubjectType) {
+	typ, name := g.fullName(t.Name), r.Name
 	switch g.r.IntN(8) {
 	case 0:
 		typ = pick(g, "gone", "user", "doc")
@@ -191,18 +193,18 @@ func (g *generator) stale(t *schema.TypeDef, r schema.RelationDef, st schema.Sub
 	return typ, name, st
 }
 
-// detail gives a tuple its condition, with a part of the parameters stored
-// with it, and sometimes an expiry.
-func (g *generator) detail(t rel.Tuple, condition string) rel.Tuple {
+// addDetail gives a tuple a condition, some stored parameters, and sometimes an
+// expiry.
+func (g *generator) addDetail(t rel.Tuple, condition string) rel.Tuple {
 	t.Condition, t.Context, t.Expires = condition, "", 0
 	if condition != "" && g.chance(70) {
 		values := g.someValues(pick(g, 20, 60, 90))
 		for name := range values {
-			if !g.reads(condition, name) {
+			if !g.hasParameter(condition, name) {
 				delete(values, name)
 			}
 		}
-		// The values are plain JSON, so the error cannot happen.
+		// The values are plain JSON, so this cannot fail.
 		t.Context, _ = rel.CanonicalValue(values)
 	}
 	if g.chance(8) {
@@ -211,9 +213,9 @@ func (g *generator) detail(t rel.Tuple, condition string) rel.Tuple {
 	return t
 }
 
-// reads says whether a condition has a parameter; one that the model lacks has
-// all of them.
-func (g *generator) reads(condition, param string) bool {
+// hasParameter reports whether a condition has a parameter. A condition that
+// the model lacks counts as having all of them.
+func (g *generator) hasParameter(condition, param string) bool {
 	for _, def := range g.w.Model.Conditions {
 		if def.Name == condition {
 			return slices.ContainsFunc(def.Params, func(p expr.Param) bool { return p.Name == param })
@@ -222,30 +224,31 @@ func (g *generator) reads(condition, param string) bool {
 	return true
 }
 
-// altered is a tuple with the same key and another condition or expiry.
+// altered returns a tuple with the same key but perhaps another condition,
+// context or expiry.
 func (g *generator) altered(t rel.Tuple) rel.Tuple {
 	condition := t.Condition
 	for _, typ := range g.w.Model.Types {
 		for _, r := range typ.Relations {
-			if g.full(typ.Name) != t.Object.Type || r.Name != t.Relation {
+			if g.fullName(typ.Name) != t.Object.Type || r.Name != t.Relation {
 				continue
 			}
 			for _, st := range r.Subjects {
-				if g.full(st.Type) == t.Subject.Type && st.Relation == t.Subject.Relation &&
+				if g.fullName(st.Type) == t.Subject.Type && st.Relation == t.Subject.Relation &&
 					st.Wildcard == (t.Subject.IsWildcard() && !g.w.Model.Options.StarIsOrdinary) && g.chance(60) {
 					condition = st.Condition
 				}
 			}
 		}
 	}
-	t = g.detail(t, condition)
+	t = g.addDetail(t, condition)
 	if g.chance(20) {
 		t.Expires = epoch - 1
 	}
 	return t
 }
 
-// values draws attributes, stored and contextual.
+// values draws stored and contextual attributes.
 func (g *generator) values() {
 	if !g.attributes {
 		return
@@ -253,9 +256,9 @@ func (g *generator) values() {
 	contextual := g.chance(40)
 	for _, t := range g.w.Model.Types {
 		for i := range g.ids {
-			x := rel.Object{Type: g.full(t.Name), ID: strconv.Itoa(1 + i)}
+			x := rel.Object{Type: g.fullName(t.Name), ID: strconv.Itoa(1 + i)}
 			for _, a := range t.Attributes {
-				text, _ := rel.CanonicalValue(g.value(a.Type.Kind)) // of a scalar: no error
+				text, _ := rel.CanonicalValue(g.value(a.Type.Kind)) // scalars cannot fail
 				v := rel.Attribute{Object: x, Name: a.Name, Value: text}
 				switch n := g.r.IntN(100); {
 				case n < 55:
@@ -272,8 +275,8 @@ func (g *generator) values() {
 	}
 }
 
-// Subjects draws some subjects that are worth asking about in w: such as
-// appear in its tuples, strangers, usersets and wildcards.
+// Subjects draws at most n different subjects to ask about in w: subjects of
+// tuples, strangers, usersets and wildcards.
 func Subjects(seed uint64, w *World, n int) []rel.Subject {
 	g := newGenerator(seed ^ 0x5b)
 	g.w, g.ids = *w, 5
@@ -290,17 +293,17 @@ func (g *generator) subject() rel.Subject {
 	t := pick(g, g.w.Model.Types...)
 	switch n := g.r.IntN(20); {
 	case n < 9:
-		return rel.Subject{Type: g.full("user"), ID: g.id()}
+		return rel.Subject{Type: g.fullName("user"), ID: g.id()}
 	case n < 14 && len(g.w.Stored) > 0:
 		return pick(g, g.w.Stored...).Subject
 	case n < 15:
-		return rel.Subject{Type: g.full("user"), ID: rel.Wildcard}
+		return rel.Subject{Type: g.fullName("user"), ID: rel.Wildcard}
 	case n < 16:
-		return rel.Subject{Type: g.full("user"), ID: "stranger"}
+		return rel.Subject{Type: g.fullName("user"), ID: "stranger"}
 	case n < 18 && len(t.Relations) > 0:
-		if s := (rel.Subject{Type: g.full(t.Name), ID: g.id(), Relation: pick(g, t.Relations...).Name}); s.ID != rel.Wildcard {
+		if s := (rel.Subject{Type: g.fullName(t.Name), ID: g.id(), Relation: pick(g, t.Relations...).Name}); s.ID != rel.Wildcard {
 			return s
 		}
 	}
-	return rel.Subject{Type: g.full(t.Name), ID: g.id()}
+	return rel.Subject{Type: g.fullName(t.Name), ID: g.id()}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Random returns the world of a seed: the same one for ever, as long as this
-// package does not change. Not every model that it makes compiles.
+// Random returns the world of a seed. The model may not compile.
 func Random(seed uint64) World {
 	g := newGenerator(seed)
 	g.wide = isWide(seed)
@@ -26,25 +25,25 @@ func Random(seed uint64) World {
 	return g.w
 }
 
-// generator makes one world. What it may use is drawn first, so that every
-// mix is frequent, the simple ones too.
+// generator generates one world. It draws first which features the world may
+// use, so that each mix of features is frequent, and simple worlds are too.
 type generator struct {
 	r *rand.Rand
 	w World
 
-	plain       bool // unions only
-	layered     bool // computed relations lead to later ones: no cycle without tuples
-	usersets    bool
-	wildcards   bool
-	conditional bool
-	attributes  bool
-	arrows      bool
-	wide        bool // one long list
-	ids         int  // objects a type
+	plain       bool // no operators but unions
+	layered     bool // computed relations lead to later ones, so cycles need tuples
+	usersets    bool // restrictions may admit usersets
+	wildcards   bool // restrictions may admit wildcards
+	conditional bool // tuples may have conditions
+	attributes  bool // types have attributes, and rewrites use them and rules
+	arrows      bool // rewrites may have arrows
+	wide        bool // one list is long
+	ids         int  // number of ids for the objects of a type
 }
 
-// wideEvery is how rarely a world has a list of many chunks, which costs as
-// much as hundreds of others.
+// wideEvery is the number of seeds of which one is wide. A wide world has a
+// list of several chunks and costs as much as hundreds of other worlds.
 const wideEvery = 500
 
 func isWide(seed uint64) bool { return seed%wideEvery == wideEvery/2 }
@@ -57,9 +56,10 @@ func (g *generator) chance(percent int) bool { return g.r.IntN(100) < percent }
 
 func pick[T any](g *generator, from ...T) T { return from[g.r.IntN(len(from))] }
 
-// epoch is the time of every world's question.
+// epoch is the time of every world's request.
 var epoch = rel.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
+// settings draws which features the world may use, and its options.
 func (g *generator) settings() {
 	g.plain, g.layered = g.chance(20), g.chance(50)
 	g.usersets, g.wildcards = g.chance(80), g.chance(60)
@@ -79,8 +79,8 @@ func (g *generator) settings() {
 	}
 }
 
-// parameters are what conditions read. Different conditions share names, so
-// that a value meant for one reaches the other.
+// parameters are what conditions read. Different conditions share names, so a
+// value meant for one also reaches the other.
 var parameters = []expr.Param{
 	{Name: "x", Type: expr.Type{Kind: expr.Int}},
 	{Name: "y", Type: expr.Type{Kind: expr.Int}},
@@ -88,7 +88,8 @@ var parameters = []expr.Param{
 	{Name: "f", Type: expr.Type{Kind: expr.Bool}},
 }
 
-// attributeDefs are the attributes of every type of a world that has any.
+// attributeDefs are the attributes of every type, in a world that has
+// attributes.
 var attributeDefs = []schema.AttributeDef{
 	{Name: "open", Type: expr.Type{Kind: expr.Bool}},
 	{Name: "size", Type: expr.Type{Kind: expr.Int}},
@@ -125,8 +126,8 @@ func (g *generator) literal(p expr.Param) string {
 	return pick(g, "", "", "!") + p.Name
 }
 
-// types declares types and their relations' names and restrictions. The first
-// type is that of plain subjects.
+// types draws types and the names and restrictions of their relations. The
+// first type is mostly used for plain subjects.
 func (g *generator) types() {
 	m := &g.w.Model
 	for i, name := range []string{"user", "group", "doc", "folder"}[:2+g.r.IntN(3)] {
@@ -144,11 +145,12 @@ func (g *generator) types() {
 		}
 		m.Types = append(m.Types, t)
 	}
-	g.subjects()
+	g.drawRestrictions()
 }
 
-// subjects gives most relations restrictions, so that tuples may be written.
-func (g *generator) subjects() {
+// drawRestrictions gives most relations type restrictions, so that tuples can
+// be written to them.
+func (g *generator) drawRestrictions() {
 	for _, t := range g.w.Model.Types {
 		relations := t.Relations
 		for j := range relations {
@@ -197,8 +199,8 @@ func (g *generator) restrictions() []schema.SubjectType {
 	return all
 }
 
-// rewrites gives each relation its rewrite: one that holds direct exactly
-// where it has restrictions.
+// rewrites draws the rewrite of each relation. A rewrite contains direct
+// exactly if the relation has restrictions.
 func (g *generator) rewrites() {
 	for i := range g.w.Model.Types {
 		t := &g.w.Model.Types[i]
@@ -223,16 +225,16 @@ func holdsDirect(r schema.Rewrite) bool {
 	return r.Op == schema.OpDirect || slices.ContainsFunc(r.Children, holdsDirect)
 }
 
-// scope is where a rewrite is read: on a relation's own type, or under an
-// arrow on every related one.
+// scope is where a rewrite is evaluated: on the relation's own type or, under
+// an arrow, on every type that the arrow leads to.
 type scope struct {
 	types  []*schema.TypeDef
-	self   string // the relation itself; "" under an arrow
-	direct bool
+	self   string // the relation that the rewrite defines; "" under an arrow
+	direct bool   // the rewrite may contain direct
 }
 
-// computed returns the names that a computed relation may have.
-func (s scope) computed(layered bool) []string {
+// relationNames returns the names that a computed relation may have.
+func (s scope) relationNames(layered bool) []string {
 	var names []string
 	for _, t := range s.types {
 		for _, r := range t.Relations {
@@ -244,7 +246,7 @@ func (s scope) computed(layered bool) []string {
 	return names
 }
 
-// operator joins two rewrites.
+// operator joins two rewrites by a random operator.
 func (g *generator) operator(a, b schema.Rewrite) schema.Rewrite {
 	switch n := g.r.IntN(10); {
 	case g.plain || n < 4:
@@ -257,6 +259,7 @@ func (g *generator) operator(a, b schema.Rewrite) schema.Rewrite {
 	return schema.Exclusion(b, a)
 }
 
+// rewrite draws a rewrite with at most depth nested operators.
 func (g *generator) rewrite(s scope, depth int) schema.Rewrite {
 	if depth > 0 && g.chance(45) {
 		r := g.operator(g.rewrite(s, depth-1), g.rewrite(s, depth-1))
@@ -277,7 +280,7 @@ func (g *generator) rewrite(s scope, depth int) schema.Rewrite {
 	case n < 12 && g.attributes:
 		return g.rule()
 	}
-	if names := s.computed(g.layered); len(names) > 0 {
+	if names := s.relationNames(g.layered); len(names) > 0 {
 		return schema.Computed(pick(g, names...))
 	}
 	if s.direct {
@@ -286,6 +289,8 @@ func (g *generator) rewrite(s scope, depth int) schema.Rewrite {
 	return schema.Computed(s.types[0].Relations[len(s.types[0].Relations)-1].Name)
 }
 
+// arrow draws an arrow. It returns false if there is no relation to follow or
+// nothing to find there.
 func (g *generator) arrow(s scope, depth int) (schema.Rewrite, bool) {
 	var first []schema.RelationDef
 	for _, t := range s.types {
@@ -307,7 +312,7 @@ func (g *generator) arrow(s scope, depth int) (schema.Rewrite, bool) {
 			related.types = append(related.types, t)
 		}
 	}
-	names := related.computed(false)
+	names := related.relationNames(false)
 	if len(names) == 0 {
 		return schema.Rewrite{}, false
 	}
@@ -318,6 +323,7 @@ func (g *generator) arrow(s scope, depth int) (schema.Rewrite, bool) {
 	return schema.Arrow(p.Name, pick(g, names...)), true
 }
 
+// rule draws a call of a rule.
 func (g *generator) rule() schema.Rewrite {
 	def := pick(g, g.w.Model.Conditions...)
 	call := &schema.RuleCall{Name: def.Name}

@@ -14,7 +14,8 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// setting reads one of the environment.
+// setting returns the value of an environment variable, or otherwise if it is
+// not set.
 func setting(t testing.TB, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -33,12 +34,12 @@ const (
 	seedDefault   = 1
 	workersMax    = 2
 
-	worldsLong = 200_000 // from here on the costly laws are thinned out
-	thinLong   = 8
+	worldsLong = 200_000 // from here on expensive laws are tried more rarely
+	thinLong   = 8       // how much more rarely
 )
 
-// TestWorlds holds every law on random worlds. OSTIARY_WORLDS says how many
-// (a long run takes 1000000), OSTIARY_SEED where to begin.
+// TestWorlds tries every law on random worlds. OSTIARY_WORLDS is the number of
+// worlds (1000000 for a long run), OSTIARY_SEED the first seed.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	count, first := setting(t, "OSTIARY_WORLDS", worldsDefault), setting(t, "OSTIARY_SEED", seedDefault)
@@ -63,18 +64,18 @@ func TestWorlds(t *testing.T) {
 		c.Add(&parts[i])
 		if failures[i] != nil {
 			t.Error(failures[i])
-			keep(t, failures[i])
+			saveFailures(t, failures[i])
 		}
 	}
 	t.Logf("\n%s", c.String())
 	if c.Worlds >= worldsDefault*9/10 {
-		balanced(t, &c)
+		checkBalance(t, &c)
 	}
 }
 
-// balanced checks that worlds are worth their time: answers of every kind,
-// models that compile, and no cell of the table empty.
-func balanced(t *testing.T, c *Coverage) {
+// checkBalance checks that the worlds are useful: there are answers of every
+// kind, most models compile, and no cell of the coverage is empty.
+func checkBalance(t *testing.T, c *Coverage) {
 	t.Helper()
 	if share := 100 * c.Truths[expr.True] / c.Checks; share < 20 || share > 80 {
 		t.Errorf("%d %% of the answers are true", share)
@@ -86,13 +87,13 @@ func balanced(t *testing.T, c *Coverage) {
 		t.Errorf("%d of %d models do not compile", c.Invalid, total)
 	}
 	if holes := c.Holes(); len(holes) > 0 {
-		t.Errorf("never met: %v", holes)
+		t.Errorf("not covered: %v", holes)
 	}
 }
 
-// keep writes each shrunk world of a joined error as a script that is replayed
-// for ever, where OSTIARY_KEEP is set.
-func keep(t *testing.T, err error) {
+// saveFailures writes the shrunk worlds of a joined error to testdata/worlds if
+// OSTIARY_KEEP is set. TestKept replays the scripts there.
+func saveFailures(t *testing.T, err error) {
 	t.Helper()
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || os.Getenv("OSTIARY_KEEP") == "" {
@@ -111,8 +112,8 @@ func keep(t *testing.T, err error) {
 	}
 }
 
-// TestKept replays the worlds that once broke a law, and those of the
-// semantics table, under every law.
+// TestKept tries every law on the worlds that once broke one, and on those of
+// the table in docs/semantics.md.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"worlds", "semantics"} {
@@ -125,6 +126,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// replay checks the script's expected answers and tries every law on its world.
 func replay(t *testing.T, s Script) {
 	t.Helper()
 	var questions []Question

@@ -14,13 +14,13 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// comparisonLaw: what a store says of the difference between two revisions, and
-// of one subject's entitlements, is what its checks say one by one.
+// comparisonLaw: the difference between two revisions of a store, and the
+// entitlements of a subject, agree with single checks.
 func comparisonLaw(b *Bench) *Failure {
 	if len(b.Questions) == 0 || !b.admissible() || !b.wellTyped() {
 		return nil
 	}
-	t := &trial{b: b}
+	t := &storeTrial{b: b}
 	if err := t.compareAll(); err != nil {
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			return f
@@ -30,7 +30,7 @@ func comparisonLaw(b *Bench) *Failure {
 	return nil
 }
 
-func (t *trial) compareAll() (err error) {
+func (t *storeTrial) compareAll() (err error) {
 	driver, err := inMemory()()
 	if err != nil {
 		return err
@@ -43,27 +43,27 @@ func (t *trial) compareAll() (err error) {
 	defer func() { err = errors.Join(err, e.Close(), driver.Close()) }()
 	t.history = Route(t.b.Seed, &t.b.World)
 	for i, changes := range t.history.Revisions {
-		t.history.Revisions[i] = slices.DeleteFunc(changes, refused)
+		t.history.Revisions[i] = slices.DeleteFunc(changes, isRefused)
 	}
 	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "compared"})
 	if err != nil {
 		return err
 	}
 	t.ids[0] = s.ID()
-	if t.tokens, err = t.fill(s, t.history); err != nil {
+	if t.tokens, err = t.writeHistory(s, t.history); err != nil {
 		return err
 	}
 	r := rand.New(rand.NewPCG(t.b.Seed, 0x90))
 	for _, q := range t.b.Questions[:min(4, len(t.b.Questions))] {
-		if err := t.entitled(s, q); err != nil {
+		if err := t.compareEntitlements(s, q); err != nil {
 			return err
 		}
 		if _, ok := t.b.Schema.Type(q.Subject.Type); !ok || t.b.World.Model.Options.MissingContextFails {
-			continue // with that option an edge may change an answer that it does not lead to
+			continue // with that option, a tuple may change an answer that it does not lead to
 		}
 		from := r.IntN(len(t.tokens))
-		d := between{t: t, s: s, q: q, a: t.tokens[from], b: t.tokens[from+r.IntN(len(t.tokens)-from)], limit: 1 + r.IntN(4)}
-		if err := d.compare(); err != nil {
+		d := comparison{t: t, s: s, q: q, a: t.tokens[from], b: t.tokens[from+r.IntN(len(t.tokens)-from)], limit: 1 + r.IntN(4)}
+		if err := d.compareWithChecks(); err != nil {
 			return &Failure{Question: q, Text: fmt.Sprintf("between %s and %s: %v", revisionOf(d.a), revisionOf(d.b), err)}
 		}
 	}
@@ -78,9 +78,9 @@ func revisionOf(token ostiary.Token) string {
 	return fmt.Sprint(r)
 }
 
-// things are all objects of which the store's life tells, and a stranger of
-// each type that has a name.
-func (t *trial) things() map[string][]string {
+// mentionedIDs returns, by type, the ids of all objects that the history
+// mentions.
+func (t *storeTrial) mentionedIDs() map[string][]string {
 	seen := map[rel.Object]bool{}
 	for _, changes := range t.history.Revisions {
 		for _, c := range changes {
@@ -98,18 +98,18 @@ func (t *trial) things() map[string][]string {
 	out := map[string][]string{}
 	for o := range seen {
 		if o.ID == rel.Wildcard {
-			continue // it stands for all of its type and is none of them
+			continue // "*" is not an object
 		}
 		out[o.Type] = append(out[o.Type], o.ID)
 	}
 	return out
 }
 
-// entitled holds entitlements against checks.
-func (t *trial) entitled(s *ostiary.Store, q Question) error {
+// compareEntitlements compares the entitlements of q's subject with checks.
+func (t *storeTrial) compareEntitlements(s *ostiary.Store, q Question) error {
 	ctx := context.Background()
 	r := ostiary.EntitlementsRequest{Subject: q.Subject, QueryOptions: ostiary.QueryOptions{Context: t.b.World.Context, Bounds: eval.Bounds{Depth: t.b.World.Depth}}}
-	for typ, ids := range t.things() {
+	for typ, ids := range t.mentionedIDs() {
 		for _, id := range ids {
 			r.Objects = append(r.Objects, rel.Object{Type: typ, ID: id})
 		}
@@ -137,67 +137,70 @@ func (t *trial) entitled(s *ostiary.Store, q Question) error {
 				truth = expr.Unknown
 			}
 			if truth != want.Decision || o.Err != nil {
-				return &Failure{Question: Question{o.Object, name, q.Subject}, Text: fmt.Sprintf("entitlements say %v, %v; check says %v", truth, o.Err, want)}
+				return &Failure{Question: Question{o.Object, name, q.Subject}, Text: fmt.Sprintf("by entitlements %v, %v; by check %v", truth, o.Err, want)}
 			}
 		}
 	}
 	return nil
 }
 
-// between compares two revisions about the permission of a question.
-type between struct {
-	t     *trial
+// comparison compares two revisions for the permission that a question is
+// about.
+type comparison struct {
+	t     *storeTrial
 	s     *ostiary.Store
 	q     Question
-	a, b  ostiary.Token
-	limit int
+	a, b  ostiary.Token // of the earlier and the later revision
+	limit int           // entries of a page
 }
 
-type comparedPair struct{ object, subject string }
+type objectSubject struct{ object, subject string }
 
-// strangerID names nobody of whom a tuple tells.
+// strangerID is the id of an object that no tuple mentions.
 const strangerID = "nobody-knows"
 
-func (d *between) compare() error {
+// compareWithChecks compares the difference with checks at both revisions.
+func (d *comparison) compareWithChecks() error {
 	r := ostiary.DifferenceRequest{From: ostiary.AtExactly(d.a), To: ostiary.AtExactly(d.b), Limit: d.limit,
 		Context: d.t.b.World.Context, Bounds: eval.Bounds{Depth: d.t.b.World.Depth},
 		PermissionSelector: ostiary.PermissionSelector{ObjectType: d.q.Object.Type, Relation: d.q.Relation, SubjectType: d.q.Subject.Type}}
-	said, everybody, err := d.pages(r)
+	said, everybody, err := d.readPages(r)
 	if err != nil {
 		return err
 	}
-	things := d.t.things()
+	things := d.t.mentionedIDs()
 	for _, object := range things[r.ObjectType] {
-		stranger, err := d.change(object, strangerID)
+		stranger, err := d.truths(object, strangerID)
 		if err != nil {
 			return err
 		}
 		line, changed := everybody[object]
 		if changed != (stranger[0] != stranger[1]) || changed && stranger != [2]expr.Tristate{line.Before, line.After} {
-			return fmt.Errorf("%s: everybody went from %v to %v, it says %v", object, stranger[0], stranger[1], line)
+			return fmt.Errorf("%s: the decision for all subjects went from %v to %v, but the difference has %v", object, stranger[0], stranger[1], line)
 		}
 		for _, subject := range things[r.SubjectType] {
-			want, err := d.change(object, subject)
+			want, err := d.truths(object, subject)
 			if err != nil {
 				return err
 			}
-			p, ok := said[comparedPair{object, subject}]
+			p, ok := said[objectSubject{object, subject}]
 			got := [2]expr.Tristate{p.Before, p.After}
 			switch {
 			case ok && got == want && want[0] != want[1]:
 			case ok:
-				return fmt.Errorf("%s of %s went from %v to %v, it says from %v to %v", subject, object, want[0], want[1], got[0], got[1])
+				return fmt.Errorf("%s of %s went from %v to %v, but the difference has %v to %v", subject, object, want[0], want[1], got[0], got[1])
 			case want[0] != want[1] && !(changed && want == stranger):
-				return fmt.Errorf("%s of %s went from %v to %v, and it says nothing", subject, object, want[0], want[1])
+				return fmt.Errorf("%s of %s went from %v to %v, but the difference does not have it", subject, object, want[0], want[1])
 			}
 		}
 	}
 	return nil
 }
 
-// pages reads all pages.
-func (d *between) pages(r ostiary.DifferenceRequest) (said map[comparedPair]ostiary.PermissionChange, everybody map[string]ostiary.PermissionChange, err error) {
-	said, everybody = map[comparedPair]ostiary.PermissionChange{}, map[string]ostiary.PermissionChange{}
+// readPages reads all pages of a difference. It returns the changes of single
+// subjects, and those of all subjects of a type by the object's id.
+func (d *comparison) readPages(r ostiary.DifferenceRequest) (said map[objectSubject]ostiary.PermissionChange, everybody map[string]ostiary.PermissionChange, err error) {
+	said, everybody = map[objectSubject]ostiary.PermissionChange{}, map[string]ostiary.PermissionChange{}
 	for {
 		page, err := d.s.Difference(context.Background(), r)
 		if err != nil {
@@ -208,7 +211,7 @@ func (d *between) pages(r ostiary.DifferenceRequest) (said map[comparedPair]osti
 				everybody[p.Object.ID] = p
 				continue
 			}
-			k := comparedPair{p.Object.ID, p.Subject.ID}
+			k := objectSubject{p.Object.ID, p.Subject.ID}
 			if _, twice := said[k]; twice {
 				return nil, nil, fmt.Errorf("%v comes twice", k)
 			}
@@ -218,12 +221,13 @@ func (d *between) pages(r ostiary.DifferenceRequest) (said map[comparedPair]osti
 			return said, everybody, nil
 		}
 		if r.From = (ostiary.Consistency{}); len(page.Changes) > d.limit {
-			return nil, nil, fmt.Errorf("a page of %d, the limit is %d", len(page.Changes), d.limit)
+			return nil, nil, fmt.Errorf("a page has %d entries, the limit is %d", len(page.Changes), d.limit)
 		}
 	}
 }
 
-func (d *between) change(object, subject string) (out [2]expr.Tristate, err error) {
+// truths returns the decisions of a check at the two revisions.
+func (d *comparison) truths(object, subject string) (out [2]expr.Tristate, err error) {
 	for i, token := range []ostiary.Token{d.a, d.b} {
 		c, err := d.s.Check(context.Background(), ostiary.CheckRequest{Object: rel.Object{Type: d.q.Object.Type, ID: object}, Relation: d.q.Relation,
 			Subject: rel.Subject{Type: d.q.Subject.Type, ID: subject}, QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtExactly(token),
