@@ -14,10 +14,10 @@ import (
 func Admit(s *schema.Schema, t *rel.Tuple) error {
 	r, ok := s.Relation(t.Object.Type, t.Relation)
 	if !ok {
-		return fmt.Errorf("%w: %s: no relation %s#%s", ErrTuple, t.Key(), t.Object.Type, t.Relation)
+		return fmt.Errorf("%w: %s: the schema has no relation %s#%s", ErrTuple, t.Key(), t.Object.Type, t.Relation)
 	}
 	if t.Object.ID == "" || t.Subject.ID == "" {
-		return fmt.Errorf("%w: %s: empty id", ErrTuple, t.Key())
+		return fmt.Errorf("%w: %s: expected ids that are not empty", ErrTuple, t.Key())
 	}
 	k := s.SubjectKind(t.Subject)
 	star := s.Options.StarIsOrdinary && t.Subject.IsWildcard()
@@ -33,7 +33,7 @@ func Admit(s *schema.Schema, t *rel.Tuple) error {
 		condition = true
 	}
 	if condition {
-		return fmt.Errorf("%w: %s: condition %q", ErrTuple, t.Key(), t.Condition)
+		return fmt.Errorf("%w: %s: the relation does not admit this subject with condition %q", ErrTuple, t.Key(), t.Condition)
 	}
-	return fmt.Errorf("%w: %s: subject", ErrTuple, t.Key())
+	return fmt.Errorf("%w: %s: the relation does not admit this kind of subject", ErrTuple, t.Key())
 }

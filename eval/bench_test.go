@@ -15,14 +15,14 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// The benchmarks ask checks by strings, uniformly random, half of them
-// allowed, of the world of graphtest: 100,000 tuples, or as many as
-// OSTIARY_BENCH_TUPLES says. Floor is one probe of a plain Go map from string
-// to int32 with as many entries as there are names; each benchmark prints how
-// many of these it costs.
-
+// benchQuestions is the number of different questions of a benchmark.
 const benchQuestions = 1 << 18
 
+// benchShape is the shape of the world that the benchmarks ask about: 100,000
+// tuples, or the number in OSTIARY_BENCH_TUPLES. The questions are checks by
+// strings, uniformly random, half of them allowed. The floor is one lookup in
+// a plain Go map from string to int32 with as many entries as there are names;
+// each benchmark prints its ratio to that.
 func benchShape() graphtest.Shape {
 	s := graphtest.Shape{Tuples: 100_000, UUID: os.Getenv("OSTIARY_BENCH_UUID") != "", Fan: 10_000}
 	if n, err := strconv.Atoi(os.Getenv("OSTIARY_BENCH_TUPLES")); err == nil {
@@ -31,7 +31,7 @@ func benchShape() graphtest.Shape {
 	return s
 }
 
-// benchModel is graphtest.Model; with nested, groups hold groups besides.
+// benchModel is graphtest.Model. With nested, groups may also hold groups.
 func benchModel(nested bool) *schema.Model {
 	user, group := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
 	folder := schema.SubjectType{Type: "folder"}
@@ -120,9 +120,9 @@ func benchCheck(b *testing.B, bound *eval.Binding, r eval.Reader, qs []graphtest
 	b.ReportMetric(float64(stats.Nodes)/float64(i), "nodes/op")
 }
 
-// timer times batches of a loop, each shorter than a turn on a core, so that
-// the median and the quickest tenth say what the wall clock of a busy machine
-// hides.
+// timer times batches of a loop, each shorter than a scheduler's time slice,
+// so that the median and the fastest tenth show what the wall clock of a busy
+// machine hides.
 type timer struct {
 	b       *testing.B
 	n       int

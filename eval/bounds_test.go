@@ -15,7 +15,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// world reads a script and puts its tuples, and more, into a graph.
+// world loads the tuples of a script, and those that more yields, into a
+// graph.
 func world(t testing.TB, script string, more func(yield func(rel.Tuple))) (*eval.Binding, *graph.View) {
 	t.Helper()
 	s, err := oracle.ParseScript(script)
@@ -61,7 +62,7 @@ func ask(t testing.TB, b *eval.Binding, r eval.Reader, key string, env *eval.Env
 	return a
 }
 
-// chain makes n hops from doc:0 to user:1, through relation r.
+// chain yields tuples for n hops from doc:0 to user:1 through relation r.
 func chain(t testing.TB, n int) func(func(rel.Tuple)) {
 	return func(add func(rel.Tuple)) {
 		for i := range n {
@@ -73,8 +74,9 @@ func chain(t testing.TB, n int) func(func(rel.Tuple)) {
 
 const chainModel = "type user\ntype doc\nrelation r [user, doc#r]: direct\n"
 
-// Membership through as many hops as the bound says is true; through one more
-// it is unknown, whichever way it is looked for; and without a proof, false.
+// TestDepthBound asks for membership through exactly as many hops as the
+// bound, which is true, and through one more, which is unknown. Without a
+// proof the answer is false. All modes agree.
 func TestDepthBound(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []int{0, 1, 7, 60} {
@@ -100,8 +102,8 @@ func TestDepthBound(t *testing.T) {
 	}
 }
 
-// A question that visits as many nodes as the bound says is answered; with a
-// bound of one less it is unknown.
+// TestNodesBound gives a question exactly the nodes that it visits, which is
+// enough, and one less, which makes it unknown.
 func TestNodesBound(t *testing.T) {
 	t.Parallel()
 	b, v := world(t, chainModel, chain(t, 20))
@@ -113,7 +115,7 @@ func TestNodesBound(t *testing.T) {
 			t.Errorf("%s: at the bound of %d: %s (%s)", name, full.Stats.Nodes, at.Decision, at.Reasons)
 		}
 		if full.Stats.Nodes == 1 {
-			continue // from the subject's side there is nothing to visit, and 0 is no bound
+			continue // the walk from the subject visits no node, and 0 means the default bound
 		}
 		past := ask(t, f, v, "doc:0#r@user:2", &eval.Env{Bounds: eval.Bounds{Nodes: full.Stats.Nodes - 1}})
 		if past.Decision != expr.Unknown || past.Reasons.Bound != eval.BoundNodes {
@@ -122,8 +124,8 @@ func TestNodesBound(t *testing.T) {
 	}
 }
 
-// Chains of 100,000 objects neither overflow a stack nor take long, also where
-// an operator stands on each.
+// TestLongChains asks about chains of 100,000 objects, also with an operator
+// on each object. They neither overflow the stack nor take long.
 func TestLongChains(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -168,8 +170,9 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// Searches inside a walk do not multiply: each of n documents asks for the
-// same n nested groups, on data that is read from the object's side only.
+// TestNestedSearches counts the nodes where each of n documents asks for the
+// same n nested groups, on data that can be read from the object's side only.
+// The work of nested searches must not multiply.
 func TestNestedSearches(t *testing.T) {
 	t.Parallel()
 	const n = 4_000
@@ -200,8 +203,8 @@ relation v: or(but(in, no), from(parent, v))
 	}
 }
 
-// A question whose context ended is an error, before and while it is
-// evaluated.
+// TestCancelled expects an error if the context ends before or during a
+// question.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	b, v := world(t, chainModel, chain(t, 20_000))
@@ -215,7 +218,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// countedContext is cancelled after it was asked a number of times.
+// countedContext is canceled after a number of calls of Err.
 type countedContext struct {
 	context.Context
 	left int
@@ -228,8 +231,8 @@ func (c *countedContext) Err() error {
 	return nil
 }
 
-// One side of a fan-out is small, and only that is walked: the work is the
-// same for 100 groups and for 10,000.
+// TestFanOut asks where one side of a fan-out is small. Only that side is
+// read: the work is the same for 100 groups and for 10,000.
 func TestFanOut(t *testing.T) {
 	t.Parallel()
 	shapes := []graphtest.Shape{{Tuples: graphtest.TuplesMin, Fan: 100}, {Tuples: graphtest.TuplesMin, Fan: 10_000}}
@@ -266,7 +269,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// A check without conditions and contextual tuples allocates nothing.
+// TestAllocations expects no allocation in a check without conditions and
+// contextual tuples.
 func TestAllocations(t *testing.T) {
 	shape := graphtest.Shape{Tuples: graphtest.TuplesMin, Fan: 100}
 	v := load(t, shape)

@@ -31,7 +31,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	own := q.prepare(ctx, b, r, &question.Subject, env)
 	if q.b.usesSearch(&q) {
 		route := q.b.route(int32(id), q.kind)
-		out := q.searchObject(int32(id), route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
+		out := q.searchObject(route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
 			return Answer{out.truth, q.boundReasons(), q.stats}, q.failed()
 		}
@@ -136,7 +136,7 @@ func (q *query) certainAllow(id schema.RelationID, n graph.Node, object rel.Obje
 func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) Answer {
 	if q.b.usesSearch(q) {
 		q.resetNodes()
-		out := q.searchObject(int32(id), q.b.route(int32(id), q.kind), n, object.ID)
+		out := q.searchObject(q.b.route(int32(id), q.kind), n, object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
 			return Answer{Decision: out.truth, Reasons: q.boundReasons()}
 		}

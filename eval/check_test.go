@@ -71,7 +71,7 @@ func (r *rows) Attribute(o rel.Object, name string) (string, bool, error) {
 	return v, ok, nil
 }
 
-// oneWay hides the powers of rows.
+// oneWay hides the optional interfaces of rows.
 type oneWay struct{ r *rows }
 
 func (o oneWay) Subjects(x rel.Object, relation string, yield func(rel.Tuple) bool) error {
@@ -90,8 +90,8 @@ func envOf(w *oracle.World) *eval.Env {
 var modes = map[string]eval.Mode{"auto": eval.ModeAuto, "solver": eval.ModeSolver, "forward": eval.ModeForward,
 	"backward": eval.ModeBackward, "shuffled": eval.ModeShuffled}
 
-// The table of docs/semantics.md and what it leaves to prose, in the oracle's
-// scripts, in every mode.
+// TestSemantics runs the oracle's scripts, which hold the table of
+// docs/semantics.md and the rules in its prose, in every mode.
 func TestSemantics(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../oracle/testdata/semantics/*.txt")
@@ -136,7 +136,7 @@ func compile(t testing.TB, m *schema.Model) *schema.Schema {
 	return s
 }
 
-// admitted leaves out the contextual tuples that would be refused.
+// admitted leaves out the contextual tuples that the schema does not admit.
 func admitted(s *schema.Schema, tuples []rel.Tuple) []rel.Tuple {
 	var ok []rel.Tuple
 	for i := range tuples {
@@ -147,8 +147,8 @@ func admitted(s *schema.Schema, tuples []rel.Tuple) []rel.Tuple {
 	return ok
 }
 
-// On random worlds every mode agrees with the oracle, and all unknown answers
-// of a question have the same reasons.
+// TestWorlds compares every mode with the oracle on random worlds. All unknown
+// answers to a question must have the same reasons.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	counts := [3]int{}
@@ -228,7 +228,7 @@ func compareWorld(t *testing.T, seed uint64, w *oracle.World, s *schema.Schema, 
 	}
 }
 
-// questions are all that a subject can be asked of the world's objects.
+// questions are all questions about a subject and the world's objects.
 func questions(s *schema.Schema, w *oracle.World, sub rel.Subject) []eval.Question {
 	seen := map[rel.Object]bool{}
 	var qs []eval.Question

@@ -21,9 +21,9 @@
 //     with the subject's own tuples (join.go), and the set of everything that the
 //     subject is in, where that is smaller (closure.go).
 //  3. A search cannot decide a cycle through an intersection or an exclusion, and
-//     it cannot tell why an answer is unknown. The question then becomes a system
-//     of equations (system.go), which is solved (fixpoint.go); reasons.go explains
-//     an unknown value.
+//     it finds no reasons for an unknown answer. In both cases the question becomes
+//     a system of equations (system.go), which is solved (fixpoint.go); reasons.go
+//     explains an unknown value.
 //
 // Every answer has three values. Unknown comes with its reasons: missing context,
 // a failed condition, a cycle through an exclusion, or a bound. query.go holds
@@ -47,8 +47,8 @@
 // have the same four phases:
 //
 //  1. Plan: the schema is read backwards from the relation (list_plan.go,
-//     list_reduce.go, cached in list_plans.go). Lists of subjects follow the
-//     rewrite itself and need no plan.
+//     list_reduce.go). Lists of subjects follow the rewrite itself and need no
+//     plan.
 //  2. Walk: a breadth-first walk collects candidates (list_frontier.go). For
 //     objects it starts at the subject (list_walk.go), for subjects at the object
 //     (list_subjects.go). What is reached through unions and true conditions alone

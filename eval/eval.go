@@ -182,7 +182,6 @@ func (r *Reasons) merge(o *Reasons) {
 	}
 }
 
-// Kinds of errors about a question itself.
 var (
 	// ErrNoType means that a type in the question is not in the schema.
 	ErrNoType = errors.New("type not in the schema")
@@ -191,9 +190,7 @@ var (
 	ErrNoRelation = errors.New("relation not in the schema")
 	// ErrTuple means that the schema does not admit a contextual tuple or
 	// attribute.
-	ErrTuple = errors.New("contextual tuple not admitted by the schema")
-	// ErrCursor means that a cursor belongs to another question.
-	ErrCursor = errors.New("cursor is not one of this question")
+	ErrTuple = errors.New("not admitted by the schema")
 	// ErrReverse means that the [Reader] cannot list the tuples of a subject.
-	ErrReverse = errors.New("the data cannot be read from the subject's side")
+	ErrReverse = errors.New("the data cannot list the tuples of a subject")
 )

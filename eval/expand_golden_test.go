@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// TestExpandText shows one level and all levels of a tree.
+// TestExpandText shows one level and all levels of a tree as text.
 func TestExpandText(t *testing.T) {
 	t.Parallel()
 	user, group := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}

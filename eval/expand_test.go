@@ -7,7 +7,8 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// TestExpandIsCheck derives membership from the whole trees of random worlds.
+// TestExpandIsCheck derives membership from the complete trees of random
+// worlds and compares it with check.
 func TestExpandIsCheck(t *testing.T) {
 	t.Parallel()
 	counts := [3]int{}
@@ -17,7 +18,7 @@ func TestExpandIsCheck(t *testing.T) {
 			continue
 		}
 		w.env.Bounds.Depth = 1000 // trees do not count hops
-		for _, r := range w.relations() {
+		for _, r := range w.askedRelations() {
 			o := w.object(w.b.s.Types[r.Type].Name)
 			tree, err := w.b.Expand(context.Background(), w.view, o, r.Name, 1<<20, w.env)
 			if err != nil || tree.Bound != "" {
@@ -27,14 +28,14 @@ func TestExpandIsCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, sub := range w.everybody() {
+			for _, sub := range w.subjectsAsked() {
 				want := w.check(t, o, r.Name, sub)
 				counts[want]++
 				if got := tree.Member(sub); got != want {
-					t.Fatalf("seed %d: %v#%s: %v is %v by the tree, %v by check", seed, o, r.Name, sub, got, want)
+					t.Fatalf("seed %d: %v#%s: %v: got %v from the tree, check returns %v", seed, o, r.Name, sub, got, want)
 				}
 				if got := level.Member(sub); got != want && got != expr.Unknown {
-					t.Fatalf("seed %d: %v#%s: %v is %v by one level, %v by check", seed, o, r.Name, sub, got, want)
+					t.Fatalf("seed %d: %v#%s: %v: got %v from one level, check returns %v", seed, o, r.Name, sub, got, want)
 				}
 			}
 		}
@@ -46,7 +47,7 @@ func TestExpandIsCheck(t *testing.T) {
 	}
 }
 
-// TestExpandBound cuts a tree at its bound on nodes and not below.
+// TestExpandBound expects a tree to be cut exactly at its bound on nodes.
 func TestExpandBound(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -58,7 +59,7 @@ func TestExpandBound(t *testing.T) {
 }
 
 func (w *smallWorld) expandBound(t *testing.T) {
-	for _, r := range w.relations() {
+	for _, r := range w.askedRelations() {
 		o := w.object(w.b.s.Types[r.Type].Name)
 		nodes := 1
 		for ; ; nodes++ {
@@ -73,10 +74,10 @@ func (w *smallWorld) expandBound(t *testing.T) {
 			if tree.Bound != BoundNodes || nodes > 1000 {
 				t.Fatalf("%v#%s: bound %q at %d nodes", o, r.Name, tree.Bound, nodes)
 			}
-			for _, sub := range w.everybody() {
+			for _, sub := range w.subjectsAsked() {
 				w.env.Bounds.Nodes = 0
 				if got, want := tree.Member(sub), w.check(t, o, r.Name, sub); got != want && got != expr.Unknown {
-					t.Errorf("%v#%s: %v is %v by a tree cut at %d nodes, %v by check", o, r.Name, sub, got, nodes, want)
+					t.Errorf("%v#%s: %v: got %v from a tree cut at %d nodes, check returns %v", o, r.Name, sub, got, nodes, want)
 				}
 			}
 		}

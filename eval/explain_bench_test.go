@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/graph/graphtest"
 )
 
-// BenchmarkExplain explains what BenchmarkCheck asks, and prints the ratio to
-// the checks of the same questions, taken in turns.
+// BenchmarkExplain explains the questions of BenchmarkCheck and prints the
+// ratio to checks of the same questions, measured in turns.
 func BenchmarkExplain(b *testing.B) {
 	shape := benchShape()
 	v := load(b, shape)

@@ -16,10 +16,11 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the explanations that came out into testdata/explain")
 
-// TestExplainScripts holds explanations to the scripts in testdata/explain:
-// worlds in the oracle's words, where each question is followed by its
-// explanation as comments that begin with "#>". A line "#frontier 3" sets
-// FrontierMax from there on. With -rewrite, the scripts are written anew.
+// TestExplainScripts compares explanations with the scripts in
+// testdata/explain. A script is a world in the oracle's language. Each
+// question is followed by its explanation, as comments that begin with "#>". A
+// line "#frontier 3" sets FrontierMax for the rest. With -rewrite the scripts
+// are written again.
 func TestExplainScripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/explain/*.txt")
@@ -45,7 +46,7 @@ func TestExplainScripts(t *testing.T) {
 	}
 }
 
-// explainScript returns a script with its explanations as they come out.
+// explainScript returns a script with its current explanations.
 func explainScript(t *testing.T, text string) string {
 	t.Helper()
 	script, err := oracle.ParseScript(text)

@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// TestExplainJSON holds texts and values that need escapes, and all that an
-// explanation can hold, against encoding/json; TestExplainAgrees does so for
-// explanations of random worlds.
+// TestExplainJSON compares the JSON of explanations with encoding/json, for
+// values that need escapes and for every field. TestExplainAgrees does so for
+// random worlds.
 func TestExplainJSON(t *testing.T) {
 	t.Parallel()
 	text := "\"<a>&\\\n\x01\xff\u2028é"
@@ -78,7 +78,7 @@ func plainJSON(x *Explanation) ([]byte, error) {
 
 type plainStep Step
 
-// MarshalJSON writes the step in the same manner.
+// MarshalJSON returns the step in the same form.
 func (s *plainStep) MarshalJSON() ([]byte, error) {
 	type condition struct {
 		Name    string      `json:"name"`

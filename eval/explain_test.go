@@ -9,8 +9,8 @@ import (
 
 const explainWorlds = 50
 
-// TestExplainAgrees explains every question of random worlds: the answer is
-// check's, and a proof holds step by step.
+// TestExplainAgrees explains every question of random worlds. The answer must
+// be check's, and a proof must hold step by step.
 func TestExplainAgrees(t *testing.T) {
 	t.Parallel()
 	counts := [3]int{}
@@ -19,11 +19,11 @@ func TestExplainAgrees(t *testing.T) {
 		if w == nil {
 			continue
 		}
-		for _, r := range w.relations() {
-			for _, sub := range w.everybody() {
+		for _, r := range w.askedRelations() {
+			for _, sub := range w.subjectsAsked() {
 				o := w.object(w.b.s.Types[r.Type].Name)
-				counts[w.explained(t, w.b, Question{o, r.Name, sub})]++
-				w.explained(t, w.b.Force(ModeBackward), Question{o, r.Name, sub})
+				counts[w.checkExplanation(t, w.b, Question{o, r.Name, sub})]++
+				w.checkExplanation(t, w.b.Force(ModeBackward), Question{o, r.Name, sub})
 			}
 		}
 		if t.Failed() {
@@ -37,28 +37,28 @@ func TestExplainAgrees(t *testing.T) {
 	}
 }
 
-func (w *smallWorld) explained(t *testing.T, b *Binding, q Question) expr.Tristate {
+func (w *smallWorld) checkExplanation(t *testing.T, b *Binding, q Question) expr.Tristate {
 	t.Helper()
 	x, err := b.Explain(context.Background(), w.view, q, w.env, ExplainOptions{FrontierMax: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := w.check(t, q.Object, q.Relation, q.Subject); x.Answer.Decision != want {
-		t.Errorf("seed %d: %v: explained as %v, check says %v", w.seed, q, x.Answer.Decision, want)
+		t.Errorf("seed %d: %v: got %v, check returns %v", w.seed, q, x.Answer.Decision, want)
 	}
 	if x.Because == nil || x.LeftOut > 0 || x.Because.Decision != x.Answer.Decision {
 		t.Fatalf("seed %d: %v: no explanation: %+v", w.seed, q, x)
 	}
-	if why := unsound(x.Because, q, map[string]bool{}); why != "" {
+	if why := proofFault(x.Because, q, map[string]bool{}); why != "" {
 		t.Errorf("seed %d: %v: %s in\n%s", w.seed, q, why, &x)
 	}
 	sameJSON(t, &x)
 	return x.Answer.Decision
 }
 
-// unsound says what is wrong with a step; "" if nothing is. path holds the
-// memberships above it, of which a proof may not use any.
-func unsound(s *Step, q Question, path map[string]bool) string {
+// proofFault describes what is wrong with a step; "" if nothing is. path holds
+// the memberships above the step, which a proof must not use.
+func proofFault(s *Step, q Question, path map[string]bool) string {
 	switch s.Kind {
 	case StepTuple:
 		if s.Decision != expr.False && (s.Expired || s.Refused) {
@@ -106,9 +106,9 @@ func unsound(s *Step, q Question, path map[string]bool) string {
 		}
 		below := path
 		if s.Kind == StepExclusion && ch.Decision != s.Decision {
-			below = map[string]bool{} // a subtracted side argues anew
+			below = map[string]bool{} // a subtracted side has a proof of its own
 		}
-		if why := unsound(ch, q, below); why != "" {
+		if why := proofFault(ch, q, below); why != "" {
 			return why
 		}
 	}

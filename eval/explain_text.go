@@ -104,7 +104,7 @@ func (x *Explanation) String() string {
 // String returns the memberships in one line.
 func (m *Memberships) String() string {
 	if len(m.In) == 0 {
-		return "in nothing that could lead there"
+		return "in nothing that could grant this"
 	}
 	parts := make([]string, len(m.In))
 	for i, sub := range m.In {
@@ -137,7 +137,7 @@ func (s *Step) line() string {
 	case StepItself:
 		return mark + on + " is a member of itself"
 	case StepUnreachable:
-		return mark + on + ": the schema admits no way to such a subject"
+		return mark + on + ": the schema has no path to this kind of subject"
 	case StepSeen:
 		return mark + on + ": as above"
 	case StepRelation:
@@ -163,7 +163,7 @@ func searchedText(found []Searched) string {
 	for i, f := range found {
 		parts[i] = fmt.Sprintf("%d × %s", f.Count, f.Subjects)
 	}
-	return "in vain among " + strings.Join(parts, ", ")
+	return "no match among " + strings.Join(parts, ", ")
 }
 
 func (s *Step) tupleLine() string {

@@ -78,7 +78,7 @@ const UnknownMax = 100
 // ErrEnumerate means that a list needs all objects of a type, because a rule
 // or an attribute may hold for any of them, and that the data cannot enumerate
 // them.
-var ErrEnumerate = errors.New("the data cannot name all objects of a type")
+var ErrEnumerate = errors.New("the data cannot enumerate the objects of a type")
 
 // Enumerator is an optional interface of a [Reader]: it enumerates the objects
 // of a type. Lists of relations with rules or attributes need it.

@@ -13,10 +13,10 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// BenchmarkList asks for lists of documents by three hops (user, group,
-// folder, document), of 100 and of 1,000 entries, each of another user, and
-// the same of a hot user; besides the first page of 50, and lists of subjects.
-// OSTIARY_BENCH_TUPLES sets the size, as in BenchmarkCheck.
+// BenchmarkList lists documents over three hops (user, group, folder,
+// document), with 100 and 1,000 entries, each time for another user, and the
+// same for one user again and again. It also measures the first page of 50 and
+// lists of subjects. OSTIARY_BENCH_TUPLES sets the size, as in BenchmarkCheck.
 func BenchmarkList(b *testing.B) {
 	shape := benchShape()
 	shape.Lists = 64
@@ -106,7 +106,7 @@ func benchObjects(b *testing.B, bound *eval.Binding, v eval.Reader, shape grapht
 		}
 		times = append(times, time.Since(start))
 	}
-	// What others do on a busy machine shows in the mean, less in these.
+	// On a busy machine the median and the fastest tenth are steadier than the mean.
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2]), "median-ns")
 	b.ReportMetric(float64(times[len(times)/10]), "p10-ns")

@@ -14,7 +14,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// listModel has a relation for each way in which a list can be hard.
+// listModel has a relation for each difficult kind of list.
 func listModel() *schema.Model {
 	sub := func(texts ...string) []schema.SubjectType {
 		var out []schema.SubjectType
@@ -65,7 +65,8 @@ func listView(t *testing.T, add func(tuple func(format string, args ...any), loa
 	return Bind(s, v), v
 }
 
-// TestListUnknownMax names so many undecided objects and counts one more.
+// TestListUnknownMax names as many unknown objects as the bound and counts one
+// more.
 func TestListUnknownMax(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{UnknownMax, UnknownMax + 1} {
@@ -86,8 +87,8 @@ func TestListUnknownMax(t *testing.T) {
 	}
 }
 
-// TestListNodesBound stops at the bound on nodes, and says so; one more and
-// the lists are complete.
+// TestListNodesBound stops lists at the bound on nodes and expects its name.
+// With one node more the lists are complete.
 func TestListNodesBound(t *testing.T) {
 	t.Parallel()
 	b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
@@ -114,8 +115,8 @@ func TestListNodesBound(t *testing.T) {
 	}
 }
 
-// TestListMany lists more than the walk keeps before it removes repetitions,
-// each object by several ways.
+// TestListMany lists more objects than the walk keeps before it removes
+// repetitions, each reached in several ways.
 func TestListMany(t *testing.T) {
 	t.Parallel()
 	const n = 3 * compactMin / 2
@@ -145,7 +146,8 @@ func TestListMany(t *testing.T) {
 	}
 }
 
-// TestSubjectsExcluded is the table of who is excluded from a wildcard.
+// TestSubjectsExcluded is a table of subjects that are excluded from a
+// wildcard.
 func TestSubjectsExcluded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -176,7 +178,7 @@ func TestSubjectsExcluded(t *testing.T) {
 	}
 }
 
-// TestListAttributes lists objects of which only an attribute tells.
+// TestListAttributes lists objects that have an attribute and no tuple.
 func TestListAttributes(t *testing.T) {
 	t.Parallel()
 	b, v := listView(t, func(tuple func(string, ...any), load *graph.Loader) {
@@ -205,7 +207,7 @@ func TestListAttributes(t *testing.T) {
 	}
 }
 
-// TestListErrors asks what cannot be answered.
+// TestListErrors asks for lists that cannot be answered.
 func TestListErrors(t *testing.T) {
 	t.Parallel()
 	b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) { tuple("doc:1#viewer@user:anne") })

@@ -21,9 +21,8 @@ import (
 // A result of True or False is final. Unknown only means that the confirmer
 // cannot decide; such candidates are checked one by one.
 type confirmer struct {
-	// q is the list's question, and target the relation to list.
-	q      *query
-	target schema.RelationID
+	// q is the list's question.
+	q *query
 	// root is the target's rewrite.
 	root confirmPart
 	// leaves are the expressions that walks have read.
@@ -218,7 +217,7 @@ func (w *objectWalk) confirmer(nodes int) *confirmer {
 	if w.q.subject.Relation != "" || w.q.b.missingFails || r.Recursive {
 		return nil
 	}
-	c := &confirmer{q: &w.q, target: w.target, nodesLeft: nodes}
+	c := &confirmer{q: &w.q, nodesLeft: nodes}
 	c.walkLeaf = func(l *confirmLeaf, e *schema.Expr) bool { return w.confirmLeaf(c, l, e) }
 	typ := &w.q.b.s.Types[r.Type]
 	c.value = func(p *confirmPart, n graph.Node) (t expr.Tristate) {

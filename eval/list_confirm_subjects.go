@@ -21,7 +21,7 @@ func (w *subjectWalk) confirmer(uncertain int) *confirmer {
 	if uncertain < b.confirmFrom() || w.bound != "" || w.wildcardKind == schema.None || b.missingFails || r.Recursive {
 		return nil
 	}
-	c := &confirmer{q: &w.q, target: w.target, nodesLeft: confirmNodesPerCandidate*uncertain + confirmMin + 2*w.q.visited}
+	c := &confirmer{q: &w.q, nodesLeft: confirmNodesPerCandidate*uncertain + confirmMin + 2*w.q.visited}
 	c.walkLeaf = func(l *confirmLeaf, e *schema.Expr) bool { return w.confirmLeaf(c, l, e) }
 	typ := &b.s.Types[r.Type]
 	values := map[*schema.Expr]expr.Tristate{}

@@ -8,9 +8,11 @@ import (
 )
 
 // reducer makes an equivalent plan with fewer steps:
-//   - Computed relations are followed in advance, so that a membership is visited once and not once per name.
+//   - Computed relations are followed in advance, so that a membership is visited
+//     once and not once per name.
 //   - Relations from which the same steps lead on become one.
-//   - Of several steps over the same tuples only those stay that no other one covers.
+//   - Of several steps over the same tuples, those that another one covers are
+//     dropped.
 type reducer struct {
 	// p is the plan to reduce.
 	p *listPlan
@@ -60,20 +62,20 @@ func (p *listPlan) reduced() *listPlan {
 // followComputed collects the relations that a membership in relation i leads
 // to without a hop, and the steps from all of them.
 func (r *reducer) followComputed(i int32) {
-	const unseen, openly, surely = 0, 1, 2
+	const unseen, uncertainly, certainly = 0, 1, 2
 	seen := make([]int8, len(r.p.relations))
 	todo := []step{{relation: i}}
-	seen[i] = surely
+	seen[i] = certainly
 	for n := 0; n < len(todo); n++ { // the loop appends to todo
 		at := todo[n]
-		if at.uncertain && seen[at.relation] == surely && at.relation != i {
+		if at.uncertain && seen[at.relation] == certainly && at.relation != i {
 			continue // it was found again as certain
 		}
 		for _, u := range r.p.relations[at.relation].steps {
 			next := step{relation: u.to, uncertain: at.uncertain || u.uncertain}
-			how := int8(surely)
+			how := int8(certainly)
 			if next.uncertain {
-				how = openly
+				how = uncertainly
 			}
 			if u.op == schema.OpComputed && seen[u.to] < how {
 				seen[u.to] = how
@@ -86,7 +88,7 @@ func (r *reducer) followComputed(i int32) {
 		if how == unseen {
 			continue
 		}
-		uncertain := how == openly
+		uncertain := how == uncertainly
 		if j == 0 {
 			r.targets[i] = certainTarget
 			if uncertain {

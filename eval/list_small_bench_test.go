@@ -14,9 +14,9 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// BenchmarkListContextual asks for 20 profiles of ten projects, as a member of
-// a group by a contextual tuple, with two more such tuples. The floor puts 20
-// ids in order and makes the answer.
+// BenchmarkListContextual lists 20 profiles of ten projects for a subject that
+// is a group member by a contextual tuple, with two more such tuples. The
+// floor sorts 20 ids and builds the list.
 func BenchmarkListContextual(b *testing.B) {
 	self := []schema.SubjectType{{Type: "identity"}, {Type: "group", Relation: "member"}}
 	direct := func(name string, or ...schema.Rewrite) schema.RelationDef {
@@ -81,9 +81,9 @@ func BenchmarkListContextual(b *testing.B) {
 	})
 }
 
-// BenchmarkListAttribute asks for a page of 100, and for all, of 100,000 notes
-// of which 30,000 are public, without those whose owner has blocked the asker.
-// The floor reads the attribute of as many objects as the page has to look at.
+// BenchmarkListAttribute lists a page of 100, and all, of 100,000 notes of
+// which 30,000 are public, without those whose owner has blocked the subject.
+// The floor reads one attribute of as many objects as the page must visit.
 func BenchmarkListAttribute(b *testing.B) {
 	const notes, owners = 100_000, 20_000
 	users := []schema.SubjectType{{Type: "user"}}
@@ -146,7 +146,7 @@ func parsed(b *testing.B, s string) rel.Tuple {
 	return t
 }
 
-// besideFloor measures work and its floor by turns, and reports the medians.
+// besideFloor measures work and its floor in turns and reports the medians.
 func besideFloor(b *testing.B, floor, work func()) {
 	b.ReportAllocs()
 	var floors, works []time.Duration

@@ -11,7 +11,7 @@ import (
 
 const listWorlds = 120
 
-// TestListIsCheck holds every list of random worlds to { x : check(x) }.
+// TestListIsCheck compares every list of random worlds with check.
 func TestListIsCheck(t *testing.T) {
 	t.Parallel()
 	entries, undecided := 0, 0
@@ -20,8 +20,8 @@ func TestListIsCheck(t *testing.T) {
 		if w == nil {
 			continue
 		}
-		for _, r := range w.relations() {
-			for _, sub := range w.everybody() {
+		for _, r := range w.askedRelations() {
+			for _, sub := range w.subjectsAsked() {
 				n, u := w.listIsCheck(t, w.b, w.b.s.Types[r.Type].Name, r.Name, sub)
 				w.listIsCheck(t, w.b.Force(ModeBackward), w.b.s.Types[r.Type].Name, r.Name, sub)
 				entries, undecided = entries+n, undecided+u
@@ -32,7 +32,7 @@ func TestListIsCheck(t *testing.T) {
 		}
 	}
 	if entries < 10*listWorlds || undecided < listWorlds {
-		t.Errorf("only %d entries and %d undecided: the worlds are too poor", entries, undecided)
+		t.Errorf("only %d entries and %d unknown: the worlds have too little variety", entries, undecided)
 	}
 }
 
@@ -58,8 +58,8 @@ func (w *smallWorld) listIsCheck(t *testing.T, b *Binding, typ, relation string,
 		truth := w.check(t, o, relation, sub)
 		in, un := slices.Contains(l.IDs, o.ID), slices.Contains(l.Unknown, o.ID)
 		elsewhere := w.b.s.Options.MissingContextFails && truth == expr.Unknown // see ObjectList.Unknown
-		if w.exists(o, sub) && (in != (truth == expr.True) || un != (truth == expr.Unknown) && !elsewhere) {
-			t.Errorf("seed %d: %v: %v listed %v, unknown %v, but check is %v", w.seed, q, o, in, un, truth)
+		if w.isKnown(o, sub) && (in != (truth == expr.True) || un != (truth == expr.Unknown) && !elsewhere) {
+			t.Errorf("seed %d: %v: %v: listed %v, unknown %v, but check returns %v", w.seed, q, o, in, un, truth)
 		}
 		if in {
 			listed++
@@ -74,8 +74,9 @@ func (w *smallWorld) listIsCheck(t *testing.T, b *Binding, typ, relation string,
 	return listed, unknown
 }
 
-// exists says whether a tuple or an attribute tells of o, or the subject does.
-func (w *smallWorld) exists(o rel.Object, sub rel.Subject) bool {
+// isKnown reports whether o is in a tuple, has an attribute, or is the
+// subject's own object.
+func (w *smallWorld) isKnown(o rel.Object, sub rel.Subject) bool {
 	if sub.Object() == o {
 		return true
 	}
@@ -108,7 +109,7 @@ func TestListPages(t *testing.T) {
 		if w == nil {
 			continue
 		}
-		for _, r := range w.relations() {
+		for _, r := range w.askedRelations() {
 			q := ListObjectsQuestion{Type: w.b.s.Types[r.Type].Name, Relation: r.Name, Subject: rel.Subject{Type: "user", ID: "u1"}}
 			whole, err := w.b.ListObjects(context.Background(), w.view, q, w.env)
 			if err != nil {
@@ -135,10 +136,10 @@ func (w *smallWorld) pages(t *testing.T, q ListObjectsQuestion, size int, whole 
 		}
 		all = append(all, l.IDs...)
 		if l.UnknownCount != whole.UnknownCount {
-			t.Errorf("seed %d: %v: a page has %d undecided, the whole %d", w.seed, q, l.UnknownCount, whole.UnknownCount)
+			t.Errorf("seed %d: %v: a page has %d unknown entries, the whole list %d", w.seed, q, l.UnknownCount, whole.UnknownCount)
 		}
 		if want := len(all) < len(whole.IDs); l.More != want || l.More && len(l.IDs) != size {
-			t.Fatalf("seed %d: %v: page %v of %v says more: %v", w.seed, q, l.IDs, whole.IDs, l.More)
+			t.Fatalf("seed %d: %v: page %v of %v: more is %v", w.seed, q, l.IDs, whole.IDs, l.More)
 		}
 		if !l.More {
 			break
@@ -150,7 +151,7 @@ func (w *smallWorld) pages(t *testing.T, q ListObjectsQuestion, size int, whole 
 	}
 }
 
-// resume continues after a place that nobody handed out.
+// resume continues after a position that no list returned.
 func (w *smallWorld) resume(t *testing.T, q ListObjectsQuestion, after Position, whole []string) {
 	t.Helper()
 	q.After, q.Limit = after, 0

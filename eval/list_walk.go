@@ -216,10 +216,10 @@ func (w *objectWalk) isNew(s step) bool {
 
 // record adds a membership to the candidates if it is one in the target.
 func (w *objectWalk) record(s step) {
-	ends := w.plan.relations[s.relation].target
-	s.uncertain = s.uncertain || ends == uncertainTarget
+	target := w.plan.relations[s.relation].target
+	s.uncertain = s.uncertain || target == uncertainTarget
 	switch {
-	case ends == notTarget || w.anyRelation:
+	case target == notTarget || w.anyRelation:
 	case s.node == 0:
 		w.ownObject, w.ownObjectUncertain = true, s.uncertain && (!w.ownObject || w.ownObjectUncertain)
 	case s.uncertain:

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOrderHashVectors holds the hash to what it was when the first list was
-// answered: changing one of these changes answers.
+// TestOrderHashVectors compares hashes with those of the first release: a
+// change would change the order of lists.
 func TestOrderHashVectors(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct {

@@ -192,7 +192,7 @@ func (o *overlay) add(t *rel.Tuple) error {
 		v, err := decode(t.Context)
 		m, ok := v.(map[string]any)
 		if err != nil || !ok {
-			return fmt.Errorf("%w: %s: context is not a JSON object", ErrTuple, t.Key())
+			return fmt.Errorf("%w: %s: expected a JSON object as the context", ErrTuple, t.Key())
 		}
 		d.Values = m
 	}
@@ -272,7 +272,7 @@ func (o *overlay) addAttribute(s *schema.Schema, a rel.Attribute) error {
 		_, ok = t.Attributes[a.Name]
 	}
 	if !ok {
-		return fmt.Errorf("%w: attribute %s of %s is not in the schema", ErrTuple, a.Name, a.Object)
+		return fmt.Errorf("%w: attribute %s of %s: the schema has no such attribute", ErrTuple, a.Name, a.Object)
 	}
 	if _, err := decode(a.Value); err != nil {
 		return fmt.Errorf("%w: attribute %s of %s: %w", ErrTuple, a.Name, a.Object, err)

@@ -41,8 +41,8 @@ func intern(t *testing.T, script string, tuples []string, attributes []rel.Attri
 	return eval.Bind(b.Schema(), v), v
 }
 
-// A stored attribute still counts where a contextual tuple gives its object a
-// node that the data did not have, and a contextual one replaces it.
+// TestOverlayAttributes expects a stored attribute to count where a contextual
+// tuple gives its object a new node, and a contextual attribute to replace it.
 func TestOverlayAttributes(t *testing.T) {
 	t.Parallel()
 	object := rel.Object{Type: "group", ID: "2"}
@@ -61,7 +61,8 @@ func TestOverlayAttributes(t *testing.T) {
 	}
 }
 
-// Contextual tuples count in data that never had a tuple.
+// TestOverlayOnNothing expects contextual tuples to count in data that never
+// had a tuple.
 func TestOverlayOnNothing(t *testing.T) {
 	t.Parallel()
 	b, v := world(t, "type user\ntype document\nrelation viewer [user]: direct\n", nil)
@@ -76,8 +77,8 @@ func TestOverlayOnNothing(t *testing.T) {
 	}
 }
 
-// What the restrictions do not admit is refused when it is contextual, and
-// ignored when it is stored.
+// TestAdmission expects a tuple that the schema does not admit to be refused
+// if it is contextual, and ignored if it is stored.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	const model = `condition c(x int): x < 5

@@ -27,8 +27,8 @@ func (r *brokenRows) Subjects(o rel.Object, relation string, yield func(rel.Tupl
 
 func (r *brokenRows) Probe(k rel.Key) (rel.Tuple, bool, error) { return r.rows.Probe(k) }
 
-// An error of the rows is the question's error, in every mode and wherever it
-// happens; never a decision.
+// TestRowsFail expects an error of the rows to be the question's error, in
+// every mode and wherever it happens. It is never a decision.
 func TestRowsFail(t *testing.T) {
 	t.Parallel()
 	b, _ := world(t, chainModel, nil)
@@ -39,7 +39,7 @@ func TestRowsFail(t *testing.T) {
 	for name, mode := range modes {
 		for left := range 7 {
 			broken := &brokenRows{rows: data, left: left}
-			r := eval.NewReader(struct{ eval.Rows }{broken}) // no other power
+			r := eval.NewReader(struct{ eval.Rows }{broken}) // hides the optional interfaces
 			a, err := eval.Bind(b.Schema(), r).Force(mode).Check(context.Background(), r,
 				eval.Question{Object: k.Object, Relation: k.Relation, Subject: k.Subject}, &eval.Env{})
 			if !errors.Is(err, errRows) || a.Allowed() {
@@ -49,7 +49,8 @@ func TestRowsFail(t *testing.T) {
 	}
 }
 
-// With a Prober, a direct question reads no list.
+// TestRowsProbe expects a direct question to read no list if the rows
+// implement Prober.
 func TestRowsProbe(t *testing.T) {
 	t.Parallel()
 	b, _ := world(t, "type user\ntype doc\nrelation r [user]: direct\n", nil)

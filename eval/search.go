@@ -21,9 +21,16 @@ type outcome struct {
 // and ends when it meets the subject. A state is a unit and a node.
 //
 // Why it is correct:
-//   - Through unions alone, the subject is a member exactly if a path of tuples leads to it. The search visits every state that such a path can reach, each once, so it finds a path if there is one. Breadth first makes the first path the shortest, which is compared with the depth bound.
-//   - A cycle of unions adds no member, so a state that was visited before can be skipped. This does not hold across operators: a cycle through an intersection or exclusion makes the outcome Unknown, and the equations decide.
-//   - States that are reached only through a tuple with an unknown condition come last. If the subject is found there, the outcome is Unknown.
+//   - Through unions alone, the subject is a member exactly if a path of tuples
+//     leads to it. The search visits every state that such a path can reach, each
+//     once, so it finds a path if there is one.
+//   - A cycle of unions adds no member, so a state that was visited before can be
+//     skipped. Across operators that does not hold: a cycle through an intersection
+//     or an exclusion makes the outcome Unknown, and the equations decide.
+//   - A True outcome has a path within the depth bound. If the path that was found
+//     is longer, the outcome is Unknown, and the equations find the shortest one.
+//   - States behind a tuple with an unknown condition are visited last. If the
+//     subject is found only there, the outcome is Unknown.
 type search struct {
 	// q is the question.
 	q *query
@@ -78,9 +85,9 @@ const nestedMax = 32
 // may visit a node many times, while the equations hold it once.
 const nestedNodesMax = 100_000
 
-// searchObject searches a unit of an object by its route. n may be 0 if the
+// searchObject searches an object by the route of a unit. n may be 0 if the
 // object has no node of a kind that the route reads.
-func (q *query) searchObject(unit int32, r *route, n graph.Node, objectID string) outcome {
+func (q *query) searchObject(r *route, n graph.Node, objectID string) outcome {
 	if n == 0 && len(r.opaque) == 0 && r.selfRelation == schema.None {
 		return outcome{} // no tuple can name the subject
 	}
@@ -94,13 +101,15 @@ func (q *query) searchObject(unit int32, r *route, n graph.Node, objectID string
 	return q.searchFar(r, n)
 }
 
+// searchFar is searchObject for a route that may follow lists.
+//
 //go:noinline // inlined, its buffer would be cleared for every question
 func (q *query) searchFar(r *route, n graph.Node) outcome {
 	if q.view != nil && q.node != 0 {
 		q.prefetched = q.view.Lists(q.node).Prefetch() // joins read the subject's reverse lists
 	}
-	var near searchBuffer
-	w := search{q: q, id: q.searches, buffer: &near}
+	var buffer searchBuffer
+	w := search{q: q, id: q.searches, buffer: &buffer}
 	w.run(r, n)
 	if q.scratch != nil {
 		q.releaseScratch()
@@ -122,8 +131,8 @@ func (w *search) end() outcome {
 // search decides a unit on the object of n, inside another search.
 func (q *query) search(unit int32, n graph.Node) outcome {
 	q.searches++
-	var near searchBuffer
-	w := search{q: q, id: q.searches, buffer: &near}
+	var buffer searchBuffer
+	w := search{q: q, id: q.searches, buffer: &buffer}
 	if q.scratch != nil {
 		w.pending, w.possible, w.opaques = len(q.scratch.pending), len(q.scratch.possible), len(q.scratch.opaques)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Wildcards in every place that a tuple can have, on every shape that reads
-// them, stored and contextual, with and without a condition: each answer is
-// the oracle's, in every mode.
+// TestWildcardMatrix puts wildcards in every part of a tuple, on every kind of
+// relation that reads them, stored and contextual, with and without a
+// condition. Each answer must be the oracle's, in every mode.
 func TestWildcardMatrix(t *testing.T) {
 	t.Parallel()
 	shapes := []string{"direct", "or(direct, b)", "and(direct, b)", "and(b, direct)", "but(direct, b)", "but(b, direct)",

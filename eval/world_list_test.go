@@ -28,8 +28,8 @@ type smallWorld struct {
 func (w *smallWorld) pick(from ...string) string { return from[w.rng.IntN(len(from))] }
 func (w *smallWorld) chance(percent int) bool    { return w.rng.IntN(100) < percent }
 
-// newSmallWorld makes the world of a seed. It returns nil where the model that
-// came out is not valid.
+// newSmallWorld makes the world of a seed. It returns nil if the random model
+// is not valid.
 func newSmallWorld(t *testing.T, seed uint64) *smallWorld {
 	t.Helper()
 	w := &smallWorld{seed: seed, rng: rand.New(rand.NewPCG(seed, 7))}
@@ -152,7 +152,7 @@ func (w *smallWorld) rewrite(depth int, typ string, monotone bool, direct *bool)
 	return schema.Exclusion(w.rewrite(depth-1, typ, monotone, direct), w.rewrite(depth-1, typ, monotone, direct))
 }
 
-// tuples are admitted ones, one of each key.
+// tuples are admitted tuples, at most one per key.
 func (w *smallWorld) tuples(m *schema.Model) []rel.Tuple {
 	var out []rel.Tuple
 	keys := map[rel.Key]bool{}
@@ -190,8 +190,8 @@ func (w *smallWorld) object(typ string) rel.Object {
 	}
 }
 
-// relations are those that questions name.
-func (w *smallWorld) relations() []*schema.Relation {
+// askedRelations are the relations that questions name.
+func (w *smallWorld) askedRelations() []*schema.Relation {
 	var out []*schema.Relation
 	for i := range w.b.s.Relations {
 		if r := &w.b.s.Relations[i]; !r.Hidden {
@@ -201,9 +201,9 @@ func (w *smallWorld) relations() []*schema.Relation {
 	return out
 }
 
-// subjects are everybody that a question may name: the objects, their
+// subjectsAsked are the subjects that questions name: the objects, their
 // usersets, a wildcard and a stranger.
-func (w *smallWorld) everybody() []rel.Subject {
+func (w *smallWorld) subjectsAsked() []rel.Subject {
 	out := []rel.Subject{{Type: "user", ID: rel.Wildcard}, {Type: "user", ID: "stranger"}, {Type: "group", ID: "strange", Relation: "r0"}}
 	for _, o := range w.objects {
 		out = append(out, o.AsSubject())

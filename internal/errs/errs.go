@@ -194,7 +194,6 @@ var kinds = [...]struct{ below, kind error }{
 	{schema.ErrModel, ErrInvalidSchema},
 	{rel.ErrName, ErrInvalidName},
 	{eval.ErrNoType, ErrNoType}, {eval.ErrNoRelation, ErrNoRelation}, {eval.ErrTuple, ErrInvalidTuple},
-	{eval.ErrCursor, ErrCursor},
 	{graph.ErrFull, ErrMemory}, {graph.ErrContext, ErrInvalidTuple},
 	{storage.ErrNoStore, ErrNoStore}, {storage.ErrExists, ErrStoreExists}, {storage.ErrNoDocument, ErrNoDocument},
 	{storage.ErrTrimmed, ErrTooOld}, {storage.ErrFormat, ErrFormat}, {storage.ErrDamaged, ErrDamaged},

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestWords finds names of every length, many of them alike, and none that
-// was not added.
-func TestWords(t *testing.T) {
+// TestNameTable finds names of every length, many of them alike, and none that was
+// not added.
+func TestNameTable(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for n := 1; n <= 2*nameBytesMax; n++ {
@@ -37,12 +37,12 @@ func TestWords(t *testing.T) {
 		}
 	}
 	if _, ok := new(nameTable).find("a"); ok {
-		t.Error("nothing holds a name")
+		t.Error("an empty table finds a name")
 	}
 }
 
-// TestWordsFull adds more names to one place than are looked at there.
-func TestWordsFull(t *testing.T) {
+// TestNameTableFull adds more names to one slot than are looked up there.
+func TestNameTableFull(t *testing.T) {
 	t.Parallel()
 	w := newNameTable(1)
 	for i := range int32(50) {

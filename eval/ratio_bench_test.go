@@ -11,10 +11,10 @@ import (
 	"github.com/ostiary/ostiary/graph/graphtest"
 )
 
-// BenchmarkBeside asks the evaluator, the plan written by hand and the plain Go
-// map in turns, a batch of each, and prints the ratio of each turn: its median,
-// and its quartiles' distance in percent of that. So a machine that is slow for
-// a while is slow for all of them, and the ratios stay what they are.
+// BenchmarkBeside measures the evaluator, a plan written by hand and a plain
+// Go map in turns, one batch each, and prints the ratio of each turn: the
+// median, and the distance of the quartiles in percent of it. A slow phase of
+// the machine slows all three, so the ratios stay stable.
 func BenchmarkBeside(b *testing.B) {
 	shape := benchShape()
 	v := load(b, shape)
@@ -41,12 +41,13 @@ func BenchmarkBeside(b *testing.B) {
 	}
 }
 
-// turns takes one batch of questions three ways.
+// turns measures one batch of questions in three ways.
 type turns struct {
 	qs    []graphtest.Question
 	floor func() int32
 	hand  func(q *graphtest.Question) bool
-	times [3][]float64 // of floor, hand, check
+	// times are those of the floor, the plan by hand and the evaluator.
+	times [3][]float64
 }
 
 func (t *turns) run(b *testing.B, bound *eval.Binding, r eval.Reader) {
@@ -106,8 +107,8 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// floorOf is one probe of a plain Go map from string to int32 with as many
-// entries as there are documents, at random.
+// floorOf returns one random lookup in a plain Go map from string to int32
+// with as many entries as there are documents.
 func floorOf(s graphtest.Shape) func() int32 {
 	m := map[string]int32{}
 	names := make([]string, s.Documents())
@@ -122,7 +123,7 @@ func floorOf(s graphtest.Shape) func() int32 {
 	}
 }
 
-// directByHand is what the graph costs: the same questions with a plan
+// directByHand measures what the graph costs: the same questions by a plan
 // written by hand for this one model.
 func directByHand(v *graph.View) func(q *graphtest.Question) bool {
 	owner, _ := v.Kind(graph.KindName{Type: "document", Relation: "owner"})
