@@ -144,23 +144,31 @@ func readPrecondition(r *jsonread.Reader) (p ostiary.Precondition) {
 	return p
 }
 
-// read serves Read: the tuples that a filter selects.
-func (c *call) read() error {
-	var q ostiary.ReadRequest
+// readListRequest decodes a request of Read or ReadAttributes. filter reads its
+// filter.
+func (c *call) readListRequest(filter func(*jsonread.Reader)) (limit int, cursor string, at ostiary.Consistency, err error) {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
 		case "filter":
-			q.Filter = readFilter(r)
+			filter(r)
 		case "at":
-			q.Consistency = readAt(r)
+			at = readAt(r)
 		default:
-			if !readPage(r, &q.Limit, &q.Cursor) {
+			if !readPage(r, &limit, &cursor) {
 				r.Unknown()
 			}
 		}
 	}
-	if err := r.End(); err != nil {
+	return limit, cursor, at, r.End()
+}
+
+// read serves Read: the tuples that a filter selects.
+func (c *call) read() error {
+	var q ostiary.ReadRequest
+	var err error
+	q.Limit, q.Cursor, q.Consistency, err = c.readListRequest(func(r *jsonread.Reader) { q.Filter = readFilter(r) })
+	if err != nil {
 		return err
 	}
 	page, err := c.store.Read(c.ctx, q)
@@ -185,20 +193,11 @@ func (c *call) read() error {
 // readAttributes serves ReadAttributes: the attributes that a filter selects.
 func (c *call) readAttributes() error {
 	var q ostiary.ReadAttributesRequest
-	r := jsonread.New(c.body)
-	for r.Object(); r.Field(); {
-		switch string(r.Name()) {
-		case "filter":
-			q.ObjectType, q.ObjectID, q.Name = readAttributeFilter(r)
-		case "at":
-			q.Consistency = readAt(r)
-		default:
-			if !readPage(r, &q.Limit, &q.Cursor) {
-				r.Unknown()
-			}
-		}
-	}
-	if err := r.End(); err != nil {
+	var err error
+	q.Limit, q.Cursor, q.Consistency, err = c.readListRequest(func(r *jsonread.Reader) {
+		q.ObjectType, q.ObjectID, q.Name = readAttributeFilter(r)
+	})
+	if err != nil {
 		return err
 	}
 	page, err := c.store.ReadAttributes(c.ctx, q)

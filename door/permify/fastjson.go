@@ -355,9 +355,7 @@ func (s *service) lookupEntityEndpoint() endpoint[*basev1.PermissionLookupEntity
 
 // encodeEntities returns the JSON of a lookup of entities.
 func encodeEntities(out *basev1.PermissionLookupEntityResponse) ([]byte, error) {
-	body := append(make([]byte, 0, 64+24*len(out.EntityIds)), `{"entity_ids":`...)
-	body = appendTexts(body, out.EntityIds)
-	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
+	body := encodePage(`{"entity_ids":`, out.EntityIds, out.ContinuousToken)
 	if out.Permissions != nil {
 		body = append(body, `,"permissions":{`...)
 		first := true
@@ -382,10 +380,15 @@ func (s *service) lookupSubjectEndpoint() endpoint[*basev1.PermissionLookupSubje
 
 // encodeSubjects returns the JSON of a lookup of subjects.
 func encodeSubjects(out *basev1.PermissionLookupSubjectResponse) ([]byte, error) {
-	body := append(make([]byte, 0, 64+24*len(out.SubjectIds)), `{"subject_ids":`...)
-	body = appendTexts(body, out.SubjectIds)
-	body = appendText(append(body, `,"continuous_token":`...), out.ContinuousToken)
-	return append(body, '}'), nil
+	return append(encodePage(`{"subject_ids":`, out.SubjectIds, out.ContinuousToken), '}'), nil
+}
+
+// encodePage returns the JSON of a page of ids, without the closing brace.
+// start is the text before the ids.
+func encodePage(start string, ids []string, token string) []byte {
+	body := append(make([]byte, 0, 64+24*len(ids)), start...)
+	body = appendTexts(body, ids)
+	return appendText(append(body, `,"continuous_token":`...), token)
 }
 
 // appendTexts appends a JSON array of strings.
