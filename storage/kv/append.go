@@ -7,56 +7,57 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Append commits entries and the state that follows from them in one batch.
-// Writers of one store wait for each other; the engine's groups make that the
-// rare case.
+// Append implements [storage.Driver]. It commits the entries and the changes of
+// the state in one batch. Writers of the same store wait for each other. This is
+// rare, because the engine groups the writes of a store.
 func (d *Driver) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
 	return d.append(ctx, id, after, entries, nil)
 }
 
-// AppendSealed is Append for entries whose canonical bytes the caller has.
+// AppendSealed implements [storage.SealedAppender].
 func (d *Driver) AppendSealed(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	if sealed == nil {
-		sealed = []storage.Sealed{}
+		sealed = []storage.Sealed{} // nil would mean that append seals the entries
 	}
 	return d.append(ctx, id, after, entries, sealed)
 }
 
-// append is both; sealed is nil where it is to be made.
+// append implements Append and AppendSealed. If sealed is nil, it seals the
+// entries itself.
 func (d *Driver) append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (storage.Head, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
 		return storage.Head{}, err
 	}
 	defer done()
-	turn, err := d.turns.take(ctx, id)
+	lock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return storage.Head{}, err
 	}
-	defer turn.release()
+	defer lock.unlock()
 	b := d.store.Batch()
 	defer b.Close()
 	next, err := d.stage(ctx, b, id, after, entries, sealed)
 	if err != nil {
-		return storage.Head{}, failed("append to", id, err)
+		return storage.Head{}, wrap("append to", id, err)
 	}
 	if len(entries) == 0 {
 		return next.Head, nil
 	}
-	// From here on the context is not asked: the caller learns what happened.
+	// From here on ctx is ignored, so that the caller learns the outcome.
 	if err := b.Commit(); err != nil {
 		d.heads.forget(id)
-		return storage.Head{}, failed("append to", id, err)
+		return storage.Head{}, wrap("append to", id, err)
 	}
 	d.heads.put(id, next)
-	d.moved.note(id)
+	d.moves.record(id)
 	return next.Head, nil
 }
 
-// AppendTo adds entries and their state to the embedder's transaction tx: what
-// the Store's Join accepts, or one of its own Batches where it has no Join. The
-// embedder commits it, durably if it is to be durable. tx must hold no earlier
-// AppendTo to the same store.
+// AppendTo implements [storage.Joiner]. tx is a transaction that the Join method
+// of the Store accepts; if the Store is not a [Joiner], tx is one of its Batches.
+// The embedding program commits tx and is responsible for durability. tx must not
+// contain an earlier AppendTo to the same store.
 func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -65,25 +66,26 @@ func (d *Driver) AppendTo(ctx context.Context, tx any, id storage.StoreID, after
 	defer done()
 	b, err := d.join(tx)
 	if err != nil {
-		return storage.Head{}, failed("append to", id, err)
+		return storage.Head{}, wrap("append to", id, err)
 	}
-	turn, err := d.turns.take(ctx, id)
+	lock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return storage.Head{}, err
 	}
-	defer turn.release()
-	d.heads.join(id) // it moves when the embedder commits
-	if before, ok := d.moved.pending()[id]; ok && before != after {
-		d.moved.note(id) // the transaction before this one was committed
+	defer lock.unlock()
+	d.heads.forgetAlways(id) // the head moves when tx is committed, which d does not notice
+	if before, ok := d.moves.joinedHeads()[id]; ok && before != after {
+		d.moves.record(id) // the previous transaction was committed
 	}
 	next, err := d.stage(ctx, b, id, after, entries, nil)
 	if err != nil {
-		return storage.Head{}, failed("append to", id, err)
+		return storage.Head{}, wrap("append to", id, err)
 	}
-	d.moved.join(id, after)
+	d.moves.recordJoined(id, after)
 	return next.Head, nil
 }
 
+// join returns a Batch that adds its changes to tx.
 func (d *Driver) join(tx any) (Batch, error) {
 	if j, ok := d.store.(Joiner); ok {
 		return j.Join(tx)
@@ -91,12 +93,12 @@ func (d *Driver) join(tx any) (Batch, error) {
 	if b, ok := tx.(Batch); ok {
 		return b, nil
 	}
-	return nil, fmt.Errorf("%w: %T", storage.ErrTransaction, tx)
+	return nil, fmt.Errorf("%w: it has type %T, expected a batch of the store", storage.ErrTransaction, tx)
 }
 
-// stage checks entries against the store's head and adds what they do to b. On
-// an error b holds nothing or must not be committed; only checks that need no
-// batch come before the first change to it.
+// stage checks that the entries follow the head of the store, and adds their
+// changes to b. It returns the new head. All checks come before the first change
+// of b; if a later step fails, b must not be committed.
 func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after storage.Head, entries []storage.Entry, sealed []storage.Sealed) (head, error) {
 	h, known := d.heads.get(id)
 	if !known {
@@ -112,7 +114,7 @@ func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after s
 		return h, nil
 	}
 	if entries[0].Incarnation != h.incarnation {
-		return head{}, fmt.Errorf("%w: they are of another incarnation", storage.ErrEntry)
+		return head{}, fmt.Errorf("%w: they have another incarnation than the store", storage.ErrEntry)
 	}
 	var err error
 	if sealed == nil {

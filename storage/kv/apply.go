@@ -11,50 +11,53 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// writer turns entries into changes of the state's tables.
+// writer applies the changes of entries to the tables of a store.
 //
-// What a change does depends on the row that its key has at that moment, which
-// may come from the store or from an earlier change of the same call. Keys do
-// not depend on each other, so the changes are sorted by key, and each key's
-// changes and the filters that match it are played in their order.
+// The effect of a change depends on the row that its key has at that time. The
+// row comes from the store or from an earlier change of the same call. Different
+// keys do not depend on each other. So the writer sorts the changes by key, and
+// then applies the changes of each key, and the filters that select it, in their
+// order. A writer is reused, with its memory.
 type writer struct {
 	d       *Driver
 	ctx     context.Context
 	id      storage.StoreID
-	b       Batch
-	entries []storage.Entry
+	b       Batch           // receives the changes
+	entries []storage.Entry // entries of the call
 
-	keys  []byte // memory of the steps' keys
-	plans [3]plan
-	old   lookup
+	keys  []byte  // memory of the keys of all steps
+	plans [3]plan // by tuples, attributes and documents
+	old   lookup  // finds rows in the store
 
-	// Memory that each row uses again.
+	// Buffers for one row.
 	key, row, removedKey, removed []byte
 }
 
-// keptMax is how many steps, and how many bytes for each use, a writer keeps the
-// memory of.
+// keptMax limits the memory that a writer keeps for its next use: the number of
+// steps, and the bytes of each buffer.
 const keptMax = 1 << 12
 
-// keysSampled is how many keys tell how long the others are.
+// keysSampled is the number of keys after which collect estimates the length of
+// the remaining keys.
 const keysSampled = 64
 
-// reset forgets what was written.
+// reset prepares the writer for its next use.
 func (w *writer) reset() {
 	w.ctx, w.b, w.entries = nil, nil, nil
-	most := max(cap(w.keys)/64, cap(w.key), cap(w.row), cap(w.removedKey), cap(w.removed), cap(w.old.key), cap(w.old.value))
+	largest := max(cap(w.keys)/64, cap(w.key), cap(w.row), cap(w.removedKey), cap(w.removed), cap(w.old.key), cap(w.old.value))
 	for i := range w.plans {
 		p := &w.plans[i]
-		most = max(most, cap(p.steps), cap(p.filters))
+		largest = max(largest, cap(p.steps), cap(p.filters))
 		clear(p.steps)
 		clear(p.filters)
 	}
-	if most > keptMax {
+	if largest > keptMax {
 		*w = writer{d: w.d}
 	}
 }
 
-// write puts the entries into the batch, and what follows from them.
+// write adds the entries, their changes of the state, and the new head to the
+// batch.
 func (w *writer) write(sealed []storage.Sealed, next head) error {
 	if err := w.collect(); err != nil {
 		return err
@@ -72,38 +75,39 @@ func (w *writer) write(sealed []storage.Sealed, next head) error {
 	return w.d.put(w.b, w.key, w.row)
 }
 
-// plan holds the steps of one kind of rows.
+// plan is what a call does to one kind of rows.
 type plan struct {
 	kind    *rowKind
-	steps   []step
-	filters []filterStep
+	steps   []step       // changes of single rows
+	filters []filterStep // removals by filter
 }
 
 // step is one change of one row.
 type step struct {
-	key    []byte
-	change *storage.Change
-	entry  int32
-	order  int32  // among all changes of the call
-	next   uint64 // bytes of key, for sort
+	key    []byte          // the key of the row within its table
+	change *storage.Change // nil: a filter removes the row
+	entry  int32           // index of the entry with the change
+	order  int32           // index of the change among all changes of the call
+	next   uint64          // some bytes of key; see plan.sort
 }
 
 // filterStep is one RemoveByFilter.
 type filterStep struct {
 	filter *storage.Filter
-	entry  int32
-	order  int32
+	entry  int32 // index of the entry with the change
+	order  int32 // index of the change among all changes of the call
 }
 
-// Kinds of rows, in the order of writer.plans and of FilterTarget from 1.
+// Indexes of the kinds of rows in writer.plans. Their order is that of the
+// storage.FilterTarget values, which start at 1.
 const (
 	tuples = iota
 	attributes
 	documents
 )
 
-// collect fills the plans, and writes secrets, which have no rows: the newest
-// wins and nothing is asked of what was there.
+// collect distributes the changes to the plans. It writes secrets at once: they
+// have no rows, so the writer need not know what they replace.
 func (w *writer) collect() error {
 	for i := range w.plans {
 		p := &w.plans[i]
@@ -118,7 +122,7 @@ func (w *writer) collect() error {
 	order := int32(0)
 	for i := range w.entries {
 		for j := range w.entries[i].Changes {
-			if order == keysSampled { // the others are about as long: room for all of them, once
+			if order == keysSampled { // assume the same average length, and allocate once
 				w.keys = slices.Grow(w.keys, min(len(w.keys)/keysSampled*(n-keysSampled)*9/8, storage.EntryBytesMax))
 			}
 			if err := w.add(&w.entries[i].Changes[j], int32(i), order); err != nil {
@@ -130,6 +134,7 @@ func (w *writer) collect() error {
 	return nil
 }
 
+// add adds a change to its plan.
 func (w *writer) add(c *storage.Change, entry, order int32) error {
 	begin := len(w.keys)
 	kind := tuples
@@ -154,6 +159,7 @@ func (w *writer) add(c *storage.Change, entry, order int32) error {
 	return nil
 }
 
+// secret writes or deletes a secret.
 func (w *writer) secret(c *storage.Change) error {
 	key := appendDocumentKey(w.d.tableKey(w.id, tableSecrets), c.Document.Kind, c.Document.Key)
 	if c.Kind == storage.SecretRemove {
@@ -162,6 +168,7 @@ func (w *writer) secret(c *storage.Change) error {
 	return w.d.put(w.b, key, appendBodyValue(nil, &c.Document))
 }
 
+// apply carries out the plans.
 func (w *writer) apply() error {
 	for i := range w.plans {
 		p := &w.plans[i]
@@ -169,19 +176,19 @@ func (w *writer) apply() error {
 			continue
 		}
 		p.sort()
-		if err := w.play(p); err != nil {
+		if err := w.applySteps(p); err != nil {
 			return err
 		}
-		if err := w.sweep(p); err != nil {
+		if err := w.removeFiltered(p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sort orders the steps by key and, within a key, as they came. Most keys of a
-// large entry differ in the few bytes after what all of them begin with: those
-// are compared as one number.
+// sort sorts the steps by key, and steps of the same key by their order. Most keys
+// of a large entry differ in the first bytes after their common beginning. So
+// sort compares these bytes first, as one number.
 func (p *plan) sort() {
 	if slices.IsSortedFunc(p.steps, compareSteps) {
 		return
@@ -206,7 +213,7 @@ func (p *plan) sort() {
 	})
 }
 
-// sharedBytes is how far b begins as a does.
+// sharedBytes returns the length of the common beginning of a and b.
 func sharedBytes(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -222,8 +229,8 @@ func compareSteps(a, b step) int {
 	return cmp.Compare(a.order, b.order)
 }
 
-// play writes what becomes of each key that has steps.
-func (w *writer) play(p *plan) error {
+// applySteps applies the steps of each key.
+func (w *writer) applySteps(p *plan) error {
 	if len(p.steps) == 0 {
 		return nil
 	}
@@ -249,14 +256,15 @@ func (w *writer) play(p *plan) error {
 		if err != nil {
 			return err
 		}
-		if err := w.playKey(p.kind, group, row, found); err != nil {
+		if err := w.applyKey(p.kind, group, row, found); err != nil {
 			return err
 		}
 	}
 	return old.err()
 }
 
-// withFilters adds a removal to a key's steps for each filter that matches it.
+// withFilters returns the steps of one key, with an additional removal for each
+// filter that selects the key.
 func withFilters(p *plan, group []step) ([]step, error) {
 	own := len(group)
 	for _, f := range p.filters {
@@ -274,14 +282,14 @@ func withFilters(p *plan, group []step) ([]step, error) {
 	return group, nil
 }
 
-// playKey plays a key's steps on the row that the store holds.
-func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) error {
-	var last *step // the step that made the live row; nil: it is old, if that lives
+// applyKey applies the steps of one key. old is the row in the store, if found.
+func (w *writer) applyKey(kind *rowKind, group []step, old []byte, found bool) error {
+	var last *step // the step that made the live row; nil if the live row is old
 	live := found
 	for i := range group {
 		s := &group[i]
 		if live {
-			if err := w.retire(kind, s, last, old); err != nil {
+			if err := w.archive(kind, s, last, old); err != nil {
 				return err
 			}
 		}
@@ -292,8 +300,8 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 			last = nil
 		}
 	}
-	if found && kind.forget != nil {
-		if err := kind.forget(w, group[0].key, old); err != nil {
+	if found && kind.deleteExtra != nil {
+		if err := kind.deleteExtra(w, group[0].key, old); err != nil {
 			return err
 		}
 	}
@@ -303,8 +311,8 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 		}
 		return w.b.Delete(w.liveKey(kind, group[0].key))
 	}
-	if kind.keep != nil {
-		if err := kind.keep(w, last); err != nil {
+	if kind.putExtra != nil {
+		if err := kind.putExtra(w, last); err != nil {
 			return err
 		}
 	}
@@ -312,15 +320,16 @@ func (w *writer) playKey(kind *rowKind, group []step, old []byte, found bool) er
 	return w.d.put(w.b, w.liveKey(kind, group[0].key), w.row)
 }
 
-// liveKey returns a live row's whole key, valid until the next call.
+// liveKey returns the full key of a live row. It is valid until the next call.
 func (w *writer) liveKey(kind *rowKind, key []byte) []byte {
 	w.key = append(w.d.appendTableKey(w.key[:0], w.id, kind.live), key...)
 	return w.key
 }
 
-// retire moves the live row, made by step last or else old, to the removed
-// ones, at the revision of s. A row that the same revision made never lived.
-func (w *writer) retire(kind *rowKind, s, last *step, old []byte) error {
+// archive adds the live row to the removed rows, because step s removes or
+// replaces it. The row was made by step last, or is old if last is nil. If s and
+// last belong to the same entry, the row was never live and is not archived.
+func (w *writer) archive(kind *rowKind, s, last *step, old []byte) error {
 	if last != nil {
 		if last.entry == s.entry {
 			return nil
@@ -331,6 +340,7 @@ func (w *writer) retire(kind *rowKind, s, last *step, old []byte) error {
 	return w.putRemoved(kind, s.key, w.entries[s.entry].Revision, old)
 }
 
+// putRemoved writes a removed row; at is the revision that removed it.
 func (w *writer) putRemoved(kind *rowKind, key []byte, at storage.Revision, row []byte) error {
 	w.removedKey = appendRevision(w.d.appendTableKey(w.removedKey[:0], w.id, kind.removed), at)
 	w.removedKey = append(w.removedKey, key...)
@@ -338,28 +348,30 @@ func (w *writer) putRemoved(kind *rowKind, key []byte, at storage.Revision, row 
 	return w.d.put(w.b, w.removedKey, w.removed)
 }
 
+// appendRow appends the row that s makes.
 func (w *writer) appendRow(dst []byte, kind *rowKind, s *step) []byte {
 	e := &w.entries[s.entry]
 	return kind.value(appendRowHead(dst, e.Revision, e.Time), s.change)
 }
 
-// sweep removes the rows that filters match and no step named.
-func (w *writer) sweep(p *plan) error {
-	var gone map[string]bool // rows that an earlier filter removed
+// removeFiltered removes the rows that the filters select. It leaves out the keys
+// that have steps, because applySteps has applied the filters to them.
+func (w *writer) removeFiltered(p *plan) error {
+	var removed map[string]bool // keys that an earlier filter removed
 	for n, f := range p.filters {
 		table := w.d.tableKey(w.id, p.kind.live)
 		lower := p.kind.prefix(table, f.filter)
 		err := w.d.scan(w.ctx, w.d.store, lower, successor(lower), func(key, row []byte) (bool, error) {
 			own := key[len(table):]
 			ok, err := p.kind.match(f.filter, own)
-			if err != nil || !ok || stepsName(p.steps, own) || gone[string(own)] {
+			if err != nil || !ok || hasStep(p.steps, own) || removed[string(own)] {
 				return err == nil, err
 			}
 			if n+1 < len(p.filters) {
-				if gone == nil {
-					gone = map[string]bool{}
+				if removed == nil {
+					removed = map[string]bool{}
 				}
-				gone[string(own)] = true
+				removed[string(own)] = true
 			}
 			return true, w.removeRow(p.kind, own, row, w.entries[f.entry].Revision)
 		})
@@ -370,19 +382,22 @@ func (w *writer) sweep(p *plan) error {
 	return nil
 }
 
+// removeRow moves a live row to the removed rows; at is the revision that removes
+// it.
 func (w *writer) removeRow(kind *rowKind, key, row []byte, at storage.Revision) error {
 	if err := w.putRemoved(kind, key, at, row); err != nil {
 		return err
 	}
-	if kind.forget != nil {
-		if err := kind.forget(w, key, row); err != nil {
+	if kind.deleteExtra != nil {
+		if err := kind.deleteExtra(w, key, row); err != nil {
 			return err
 		}
 	}
 	return w.b.Delete(w.liveKey(kind, key))
 }
 
-func stepsName(steps []step, key []byte) bool {
+// hasStep reports whether one of the sorted steps has key.
+func hasStep(steps []step, key []byte) bool {
 	i := sort.Search(len(steps), func(i int) bool { return bytes.Compare(steps[i].key, key) >= 0 })
 	return i < len(steps) && bytes.Equal(steps[i].key, key)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// sorted is an embedder's store in its shortest form: pairs in a slice that is
-// never changed, so that a reader's slice is a snapshot. (A change copies the
-// slice; storage/memory is the store to use.)
+// sorted is a store of an embedding program in its shortest form: a sorted slice
+// of pairs. A commit copies the slice, so a reader's slice is a snapshot. A real
+// program should use storage/memory instead.
 type sorted struct {
 	mu    sync.Mutex
 	pairs view
@@ -67,7 +67,7 @@ func (s *sorted) Snapshot() (kv.Snapshot, error)                { return s.now()
 func (s *sorted) Batch() kv.Batch                               { return &changes{store: s} }
 func (s *sorted) Close() error                                  { return nil }
 
-// changes is a batch: what to do to the slice, later.
+// changes is a batch. Each step changes a copy of the slice.
 type changes struct {
 	store *sorted
 	steps []func(view) view
@@ -111,19 +111,20 @@ func (c *changes) Commit() error {
 
 func (c *changes) Close() error { return nil }
 
-// The embedder's store, in a handful of methods, passes the suite.
-func TestEmbeddersStore(t *testing.T) {
+// A store with the required methods only passes the suite.
+func TestMinimalStore(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, func(t *testing.T) storagetest.Opener {
 		if strings.Contains(t.Name(), "filter/many") {
-			t.Skip("a slice is no store for 70,000 rows")
+			t.Skip("70,000 rows take too long with a slice")
 		}
 		store := &sorted{}
 		return func() (storage.Driver, error) { return kv.New(store, kv.Options{}) }
 	})
 }
 
-// A driver over the embedder's own ordered store, under a prefix of its keys.
+// This example opens a driver over a store of the embedding program. All keys of
+// the driver have a prefix.
 func ExampleNew() {
 	store := &sorted{}
 	d, err := kv.New(store, kv.Options{Prefix: []byte("ostiary/")})

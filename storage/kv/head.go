@@ -9,15 +9,17 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// head is the record that says a store's data exists and how far its log goes.
+// head is the record of the newest entry of a store. Every store has one.
 type head struct {
-	storage.Head
-	incarnation storage.Incarnation
+	storage.Head                     // zero while the log is empty
+	incarnation  storage.Incarnation // incarnation of the store
 }
 
-// trim is the record of what is gone: entries below log, and removed rows with
-// a revision up to rows.
-type trim struct{ log, rows storage.Revision }
+// trim is the record of what has been trimmed.
+type trim struct {
+	log  storage.Revision // entries below this revision are trimmed
+	rows storage.Revision // removed rows up to this revision are trimmed
+}
 
 func (d *Driver) putHead(b Batch, id storage.StoreID, h head) error {
 	return d.put(b, d.tableKey(id, tableHead), appendHead(make([]byte, 0, 72), h))
@@ -30,14 +32,15 @@ func appendHead(v []byte, h head) []byte {
 	return append(v, h.incarnation[:]...)
 }
 
-// readHead returns ErrNoStore where there is no store.
+// readHead returns the head of a store. It fails with ErrNoStore if the store
+// does not exist.
 func (d *Driver) readHead(r Reader, id storage.StoreID) (head, error) {
 	v, found, err := d.get(r, d.tableKey(id, tableHead))
 	if err != nil {
 		return head{}, err
 	}
 	if !found {
-		// The store's record without its head is a hole, not a missing store.
+		// A store that has a record but no head is damaged.
 		_, exists, err := r.Get(d.storeKey(id), nil)
 		if err == nil && exists {
 			err = errRow()
@@ -62,8 +65,8 @@ func (d *Driver) putTrim(b Batch, id storage.StoreID, t trim) error {
 	return d.put(b, d.tableKey(id, tableTrim), appendRevision(appendRevision(v, t.log), t.rows))
 }
 
-// readTrim is called where the head was read before, so a missing record is
-// damage.
+// readTrim returns what has been trimmed from a store that has a head. A missing
+// record is damage.
 func (d *Driver) readTrim(r Reader, id storage.StoreID) (trim, error) {
 	v, found, err := d.get(r, d.tableKey(id, tableTrim))
 	if err != nil {
@@ -75,7 +78,7 @@ func (d *Driver) readTrim(r Reader, id storage.StoreID) (trim, error) {
 	return trim{storage.Revision(fixed(v)), storage.Revision(fixed(v[8:]))}, nil
 }
 
-// Head returns the newest entry's place.
+// Head implements [storage.Driver].
 func (d *Driver) Head(ctx context.Context, id storage.StoreID) (storage.Head, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -83,10 +86,10 @@ func (d *Driver) Head(ctx context.Context, id storage.StoreID) (storage.Head, er
 	}
 	defer done()
 	h, err := d.readHead(d.store, id)
-	return h.Head, failed("head of", id, err)
+	return h.Head, wrap("head of", id, err)
 }
 
-// Oldest returns what Trim left.
+// Oldest implements [storage.Driver].
 func (d *Driver) Oldest(ctx context.Context, id storage.StoreID) (log, rows storage.Revision, err error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -99,103 +102,105 @@ func (d *Driver) Oldest(ctx context.Context, id storage.StoreID) (log, rows stor
 	}
 	defer snap.Close()
 	if _, err := d.readHead(snap, id); err != nil {
-		return 0, 0, failed("oldest of", id, err)
+		return 0, 0, wrap("oldest of", id, err)
 	}
 	t, err := d.readTrim(snap, id)
-	return t.log, t.rows, failed("oldest of", id, err)
+	return t.log, t.rows, wrap("oldest of", id, err)
 }
 
 func appendFixed(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }
 
 func fixed(v []byte) uint64 { return binary.BigEndian.Uint64(v) }
 
-// turns lets one writer at a time work on a store, without a lock for stores
-// that nobody writes to.
-type turns struct {
+// storeLocks has one lock for each store that is being written.
+type storeLocks struct {
 	mu   sync.Mutex
-	held map[storage.StoreID]*turn
-	// last is the one that was free last: in held, as long as no other is free,
-	// since who writes mostly writes to that store again. nil before the first.
-	last *turn
+	used map[storage.StoreID]*storeLock
+	// idle is the lock that was used last and has no users; it stays in used,
+	// because the next writer often writes the same store. nil if there is none.
+	idle *storeLock
 }
 
-// turn is held by whoever's value is in the channel.
-type turn struct {
-	of    *turns
+// storeLock is a lock whose waiters can give up.
+type storeLock struct {
+	locks *storeLocks
 	id    storage.StoreID
-	taken chan struct{}
-	users int
+	held  chan struct{} // contains a value while the lock is held
+	users int           // calls that hold the lock or wait for it; guarded by locks.mu
 }
 
-// take waits for the store's turn or for ctx's end.
-func (t *turns) take(ctx context.Context, id storage.StoreID) (*turn, error) {
-	mine := t.enter(id)
+// lock waits until no other writer uses the store, or until ctx ends.
+func (s *storeLocks) lock(ctx context.Context, id storage.StoreID) (*storeLock, error) {
+	l := s.use(id)
 	select {
-	case mine.taken <- struct{}{}:
-		return mine, nil
+	case l.held <- struct{}{}:
+		return l, nil
 	default:
 	}
 	select {
-	case mine.taken <- struct{}{}:
-		return mine, nil
+	case l.held <- struct{}{}:
+		return l, nil
 	case <-ctx.Done():
-		mine.leave()
+		l.leave()
 		return nil, ctx.Err()
 	}
 }
 
-func (t *turns) enter(id storage.StoreID) *turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	mine := t.last
-	if mine == nil || mine.id != id {
-		mine = t.held[id]
+// use returns the lock of a store and counts the caller as a user.
+func (s *storeLocks) use(id storage.StoreID) *storeLock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.idle
+	if l == nil || l.id != id {
+		l = s.used[id]
 	}
-	if mine == nil {
-		mine = &turn{of: t, id: id, taken: make(chan struct{}, 1)}
-		t.held[id] = mine
+	if l == nil {
+		l = &storeLock{locks: s, id: id, held: make(chan struct{}, 1)}
+		s.used[id] = l
 	}
-	mine.users++
-	return mine
+	l.users++
+	return l
 }
 
-// release hands the turn on.
-func (mine *turn) release() {
-	<-mine.taken
-	mine.leave()
+// unlock releases the lock.
+func (l *storeLock) unlock() {
+	<-l.held
+	l.leave()
 }
 
-func (mine *turn) leave() {
-	t := mine.of
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if mine.users--; mine.users > 0 || mine == t.last {
+// leave ends a use of the lock.
+func (l *storeLock) leave() {
+	s := l.locks
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.users--; l.users > 0 || l == s.idle {
 		return
 	}
-	if t.last != nil && t.last.users == 0 {
-		delete(t.held, t.last.id)
+	if s.idle != nil && s.idle.users == 0 {
+		delete(s.used, s.idle.id)
 	}
-	t.last = mine
+	s.idle = l
 }
 
-// heads remembers the heads that this driver wrote, of the stores whose heads
-// nobody else writes: those that an embedder's transaction never moved.
+// heads caches the heads of stores that only this driver moves. It has no heads
+// of stores that were ever changed in a transaction of the embedding program.
 type heads struct {
 	mu     sync.Mutex
 	known  map[storage.StoreID]head
-	joined map[storage.StoreID]struct{}
+	joined map[storage.StoreID]struct{} // stores that are never cached
 }
 
+// headsMax is the maximum number of heads in the cache.
 const headsMax = 4096
 
 func (h *heads) get(id storage.StoreID) (head, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	is, ok := h.known[id]
-	return is, ok
+	cached, ok := h.known[id]
+	return cached, ok
 }
 
-func (h *heads) put(id storage.StoreID, is head) {
+func (h *heads) put(id storage.StoreID, newest head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.joined[id]; ok {
@@ -204,7 +209,7 @@ func (h *heads) put(id storage.StoreID, is head) {
 	if h.known == nil || len(h.known) >= headsMax {
 		h.known = map[storage.StoreID]head{}
 	}
-	h.known[id] = is
+	h.known[id] = newest
 }
 
 func (h *heads) forget(id storage.StoreID) {
@@ -213,8 +218,8 @@ func (h *heads) forget(id storage.StoreID) {
 	delete(h.known, id)
 }
 
-// join forgets a head for good.
-func (h *heads) join(id storage.StoreID) {
+// forgetAlways forgets the head of a store and never caches it again.
+func (h *heads) forgetAlways(id storage.StoreID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.known, id)

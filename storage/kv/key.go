@@ -11,9 +11,11 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
+// formatMagic is the beginning of the format record.
 const formatMagic = "ostiary kv layout "
 
-// The first byte of a key behind the prefix. The numbers are on disk.
+// The first byte of a key after the prefix. The numbers are on disk and must not
+// change.
 const (
 	areaFormat  = 0x00
 	areaStore   = 0x01 // store id → name, incarnation, aliases
@@ -21,7 +23,9 @@ const (
 	areaContent = 0x03 // store id, table, … → the store's data
 )
 
-// table is the byte behind the store id that parts a store's data.
+// table is the byte after the store id in a key. It divides the data of a store
+// into tables. The values are on disk and must not change. The comments have the
+// form: rest of the key → value.
 type table byte
 
 const (
@@ -39,16 +43,16 @@ const (
 	tableSecrets           table = 's' // kind, key → secondary keys and ciphertext
 )
 
-// appendPart appends s so that parts in a row keep the order of their strings
-// and no two different rows of parts are the same bytes: 0x00 ends a part, and
-// inside it 0x00 is written 01 01 and 0x01 is written 01 02.
+// appendPart appends s as a part of a key. The byte 00 ends a part; inside a part,
+// 00 is written as 01 01, and 01 as 01 02. So keys of several parts have the order
+// of their strings, and different strings make different keys.
 func appendPart(dst []byte, s string) []byte {
-	return append(appendOpenPart(dst, s), 0)
+	return append(appendPartPrefix(dst, s), 0)
 }
 
-// appendOpenPart is appendPart without the end: the range of parts that begin
-// with s.
-func appendOpenPart(dst []byte, s string) []byte {
+// appendPartPrefix is like [appendPart] without the end of the part. The result is
+// a prefix of all parts that begin with s.
+func appendPartPrefix(dst []byte, s string) []byte {
 	if strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, 1) < 0 {
 		return append(dst, s...)
 	}
@@ -62,9 +66,9 @@ func appendOpenPart(dst []byte, s string) []byte {
 	return dst
 }
 
-// cutParts fills parts from key, which must hold exactly so many. Their bytes
-// are key's own where nothing was escaped.
-func cutParts(key []byte, parts [][]byte) error {
+// splitKey splits key into exactly len(parts) parts. A part without escaped bytes
+// shares the memory of key.
+func splitKey(key []byte, parts [][]byte) error {
 	n, from, escaped := 0, 0, false
 	for at := 0; at < len(key); at += 8 {
 		for low := lowBytes(key, at); low != 0; low &= low - 1 {
@@ -72,7 +76,7 @@ func cutParts(key []byte, parts [][]byte) error {
 			switch {
 			case key[i] == 1:
 				escaped = true
-			case key[i] != 0: // lowBytes may name a 2 too
+			case key[i] != 0: // lowBytes may mark a 2
 			case n == len(parts):
 				return errKey()
 			default:
@@ -93,16 +97,16 @@ func cutParts(key []byte, parts [][]byte) error {
 	return nil
 }
 
-// lowBytes marks, by their highest bits, which of the eight bytes from at on are
-// 0 or 1; bytes of 2 behind such a one may be marked too. Bytes behind the end
-// are not.
+// lowBytes looks at the eight bytes of key from index at. In the result, the
+// highest bit of a byte is set if the byte of key is 0 or 1. It may also be set if
+// the byte is 2 and follows such a byte. It is not set after the end of key.
 func lowBytes(key []byte, at int) uint64 {
 	const ones = 0x0101010101010101
 	x := ^uint64(0)
 	switch rest := len(key) - at; {
 	case rest >= 8:
 		x = binary.LittleEndian.Uint64(key[at:])
-	case at > 0: // so there are eight bytes to the end
+	case at > 0: // at is a multiple of 8, so key has at least eight bytes
 		x = x<<(8*rest) | binary.LittleEndian.Uint64(key[len(key)-8:])>>(64-8*rest)
 	default:
 		for i := range key {
@@ -112,7 +116,7 @@ func lowBytes(key []byte, at int) uint64 {
 	return (x - 2*ones) &^ x & (0x80 * ones)
 }
 
-// unescape undoes appendOpenPart.
+// unescape returns the string of a part without its end.
 func unescape(part []byte) ([]byte, error) {
 	if bytes.IndexByte(part, 1) < 0 {
 		return part, nil
@@ -131,9 +135,9 @@ func unescape(part []byte) ([]byte, error) {
 	return plain, nil
 }
 
-func errKey() error { return fmt.Errorf("%w: a row's key is malformed", storage.ErrDamaged) }
+func errKey() error { return fmt.Errorf("%w: the key of a row is malformed", storage.ErrDamaged) }
 
-// tupleParts is the number of parts of a tuple's key.
+// tupleParts is the number of parts in the key of a tuple.
 const tupleParts = 6
 
 func appendTupleKey(dst []byte, object rel.Object, relation string, subject rel.Subject) []byte {
@@ -165,16 +169,17 @@ func (d *Driver) aliasKey(door, alias string) []byte {
 	return appendPart(appendPart(append(bytes.Clone(d.prefix), areaAlias), door), alias)
 }
 
-// contentKey is the beginning of every key of a store's data.
+// contentKey returns the beginning of all keys of the data of a store.
 func (d *Driver) contentKey(id storage.StoreID) []byte {
 	return append(append(append(make([]byte, 0, len(d.prefix)+96), d.prefix...), areaContent), id[:]...)
 }
 
-// tableKey is the beginning of every key of one of a store's tables.
+// tableKey returns the beginning of all keys of a table.
 func (d *Driver) tableKey(id storage.StoreID, t table) []byte {
 	return append(d.contentKey(id), byte(t))
 }
 
+// appendTableKey is like [Driver.tableKey], but appends to dst.
 func (d *Driver) appendTableKey(dst []byte, id storage.StoreID, t table) []byte {
 	dst = append(append(dst, d.prefix...), areaContent)
 	return append(append(dst, id[:]...), byte(t))
@@ -192,8 +197,8 @@ func appendRevision(dst []byte, r storage.Revision) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(r))
 }
 
-// successor returns the least key above every key that begins with prefix,
-// which must hold a byte below 0xff.
+// successor returns the least key that is above all keys with a prefix. The prefix
+// must contain a byte other than 0xff.
 func successor(prefix []byte) []byte {
 	s := bytes.Clone(prefix)
 	for i := len(s) - 1; i >= 0; i-- {
@@ -202,5 +207,5 @@ func successor(prefix []byte) []byte {
 			return s[:i+1]
 		}
 	}
-	return append(s, 0xff) // unreachable: every key of ours holds its area's byte
+	return append(s, 0xff) // unreachable: all keys contain the byte of their area
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Parts in a row keep the order of their strings, and no two rows of parts are
-// the same bytes.
+// Keys have the order of the strings of their parts, and different strings make
+// different keys.
 func FuzzParts(f *testing.F) {
 	for _, s := range []string{"", "a", "\x00", "\x01", "\x01\x00", "a\x00b", "\xff", "\x01\x02"} {
 		f.Add(s, "a\x00", "b", s)
@@ -22,30 +22,30 @@ func FuzzParts(f *testing.F) {
 			order = strings.Compare(b, d)
 		}
 		if bytes.Compare(first, second) != order {
-			t.Errorf("%q %q and %q %q are in another order as %x and %x", a, b, c, d, first, second)
+			t.Errorf("%q %q and %q %q have another order as keys %x and %x", a, b, c, d, first, second)
 		}
 		var parts [2][]byte
-		if err := cutParts(first, parts[:]); err != nil || string(parts[0]) != a || string(parts[1]) != b {
-			t.Errorf("%q %q is read as %q, %v", a, b, parts, err)
+		if err := splitKey(first, parts[:]); err != nil || string(parts[0]) != a || string(parts[1]) != b {
+			t.Errorf("the key of %q %q is split into %q, %v", a, b, parts, err)
 		}
-		if strings.HasPrefix(c, a) != bytes.HasPrefix(appendPart(nil, c), appendOpenPart(nil, a)) {
-			t.Errorf("the prefix %q of %q is lost", a, c)
+		if strings.HasPrefix(c, a) != bytes.HasPrefix(appendPart(nil, c), appendPartPrefix(nil, a)) {
+			t.Errorf("appendPartPrefix(%q) and the part of %q disagree about the prefix", a, c)
 		}
 	})
 }
 
-// Any bytes are read as parts that are written the same, or refused.
-func FuzzCutParts(f *testing.F) {
+// splitKey either rejects bytes, or returns parts that make the same bytes.
+func FuzzSplitKey(f *testing.F) {
 	f.Add([]byte("a\x00b\x00"))
 	f.Add([]byte("\x01\x01\x00\x01\x02\x00"))
 	f.Add([]byte("\x01\x03\x00\x00"))
 	f.Fuzz(func(t *testing.T, key []byte) {
 		var parts [2][]byte
-		if err := cutParts(key, parts[:]); err != nil {
+		if err := splitKey(key, parts[:]); err != nil {
 			return
 		}
 		if again := appendPart(appendPart(nil, string(parts[0])), string(parts[1])); !bytes.Equal(again, key) {
-			t.Errorf("%x is read as %q, which is %x", key, parts, again)
+			t.Errorf("key %x is split into %q, whose key is %x", key, parts, again)
 		}
 	})
 }
@@ -54,15 +54,15 @@ func TestSuccessor(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{"a": "b", "a\xff": "b", "a\xff\xff": "b", "a\x00": "a\x01", "\xfe\xff": "\xff"} {
 		if have := successor([]byte(prefix)); string(have) != want {
-			t.Errorf("the successor of %q is %q, want %q", prefix, have, want)
+			t.Errorf("successor(%q) = %q, want %q", prefix, have, want)
 		}
 	}
 }
 
-// Words and texts are what they were, whatever came before and between.
-func TestNames(t *testing.T) {
+// Later calls do not change the strings that were returned.
+func TestRowStrings(t *testing.T) {
 	t.Parallel()
-	var n names
+	var n rowStrings
 	var have, want []string
 	for i := range 3 * wordsMax {
 		text := strings.Repeat(string(rune('a'+i%26)), i%300)
@@ -75,13 +75,13 @@ func TestNames(t *testing.T) {
 		clear(b)
 	}
 	if !slices.Equal(have, want) {
-		t.Error("a string changed after it was handed out")
+		t.Error("a string changed after it was returned")
 	}
 }
 
-// Keys of every length, whose bytes are mostly those that mean something, are cut
-// as they are byte by byte.
-func TestCutParts(t *testing.T) {
+// splitKey agrees with splitting byte by byte, for keys of all lengths that contain
+// many bytes with a special meaning.
+func TestSplitKey(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
@@ -93,19 +93,19 @@ func TestCutParts(t *testing.T) {
 			key[len(key)-1] = 0
 		}
 		parts := make([][]byte, bytes.Count(key, []byte{0}))
-		err := cutParts(key, parts)
+		err := splitKey(key, parts)
 		bad := len(key) > 0 && key[len(key)-1] != 0
 		for i, want := range bytes.Split(key, []byte{0})[:len(parts)] {
-			plain, failed := unescape(want)
-			if bad = bad || failed != nil; err == nil && !bytes.Equal(parts[i], plain) {
-				t.Fatalf("part %d of %x is %x", i, key, parts[i])
+			plain, unescapeErr := unescape(want)
+			if bad = bad || unescapeErr != nil; err == nil && !bytes.Equal(parts[i], plain) {
+				t.Fatalf("part %d of key %x is %x, want %x", i, key, parts[i], plain)
 			}
 		}
 		if (err != nil) != bad {
-			t.Fatalf("%x: %v", key, err)
+			t.Fatalf("key %x: error %v, want an error: %v", key, err, bad)
 		}
-		if cutParts(key, make([][]byte, len(parts)+1)) == nil || len(parts) > 0 && cutParts(key, parts[1:]) == nil {
-			t.Fatalf("%x has another number of parts", key)
+		if splitKey(key, make([][]byte, len(parts)+1)) == nil || len(parts) > 0 && splitKey(key, parts[1:]) == nil {
+			t.Fatalf("key %x is split into a wrong number of parts", key)
 		}
 	}
 }

@@ -1,8 +1,10 @@
-// Package kv lays a storage driver's log and state out over any ordered
-// key-value store with atomic batches. Its main type is Driver; what it asks of
-// the store below is Store, a handful of methods that an embedder can write
-// over his own. It knows the layout (docs/format.md) and nothing of files,
-// caches or caches' sizes, and no rule of authorization.
+// Package kv implements a storage driver over any ordered key-value store with
+// atomic batches. Its main types are [Driver], the driver, and [Store], the
+// interface that the key-value store must have. An embedding program can
+// implement Store over its own database.
+//
+// The package defines the layout of keys and values, which docs/format.md
+// describes. It does not open files and does not manage caches.
 package kv
 
 import (
@@ -18,107 +20,124 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// FormatVersion is the layout that this package writes.
+// FormatVersion is the number of the layout that this package writes.
 const FormatVersion = 1
 
-// Reader reads keys in order of their bytes. Damage that the store finds must
-// be an error that wraps storage.ErrDamaged.
+// Reader reads pairs of keys and values. Keys are ordered by their bytes. If the
+// reader finds damaged data, its error must wrap [storage.ErrDamaged].
 type Reader interface {
-	// Get appends key's value to dst. found is false for an absent key.
+	// Get appends the value of key to dst and returns the result. If the key does
+	// not exist, found is false.
 	Get(key, dst []byte) (value []byte, found bool, err error)
-	// Scan returns an iterator, before its first key, over lower <= key < upper,
-	// on the data of the moment of the call.
+	// Scan returns an iterator over the keys from lower up to, but not including,
+	// upper. The iterator reads the data as of the call, and is before its first
+	// key.
 	Scan(lower, upper []byte) (Iterator, error)
 }
 
-// Iterator walks keys upwards. It is used by one goroutine.
+// Iterator walks keys in ascending order. It is used by one goroutine.
 type Iterator interface {
-	// Next moves to the next key; false is the end or an error.
+	// Next moves to the next key. It returns false at the end and after an error.
 	Next() bool
-	// Seek moves to the first key at or after key. It is only called with
-	// ascending keys, from anywhere before them.
+	// Seek moves to the first key that is not below key. It returns false at the
+	// end and after an error. The driver only seeks forward.
 	Seek(key []byte) bool
-	// Key and Value are valid until the next move.
+	// Key returns the current key. It is valid until the next move.
 	Key() []byte
+	// Value returns the current value. It is valid until the next move.
 	Value() []byte
-	// Err returns what ended the walk early.
+	// Err returns the error that ended the walk; nil if it reached the end.
 	Err() error
+	// Close frees the iterator.
 	Close() error
 }
 
-// Snapshot is a Reader on the data of the moment it was taken.
+// Snapshot is a [Reader] of the data at the time when it was taken.
 type Snapshot interface {
 	Reader
+	// Close frees the snapshot.
 	Close() error
 }
 
-// Batch collects changes, of which later ones win, and commits all or none.
-// It copies the bytes it is given.
+// Batch collects changes. A later change of a key replaces an earlier one. A
+// batch copies the bytes that it gets. It is used by one goroutine.
 type Batch interface {
+	// Set sets the value of key.
 	Set(key, value []byte) error
+	// Delete deletes key. It does nothing if the key does not exist.
 	Delete(key []byte) error
-	// DeleteRange deletes lower <= key < upper.
+	// DeleteRange deletes the keys from lower up to, but not including, upper.
 	DeleteRange(lower, upper []byte) error
-	// Commit makes the changes visible and durable before it returns.
+	// Commit makes all changes visible, or none if it fails. The changes are
+	// durable when it returns.
 	Commit() error
-	// Close frees the batch; what was not committed is dropped.
+	// Close frees the batch. It drops changes that were not committed.
 	Close() error
 }
 
-// Store is an ordered key-value store. It is safe for concurrent use, and a
-// Get or Scan that begins after a Commit returned sees its changes.
+// Store is an ordered key-value store. It is safe for concurrent use. A read
+// that begins after a Commit has returned sees the changes.
 type Store interface {
 	Reader
+	// Snapshot returns a snapshot of the data as of the call.
 	Snapshot() (Snapshot, error)
+	// Batch returns an empty batch.
 	Batch() Batch
+	// Close frees the store. The driver calls it once, after all other calls.
 	Close() error
 }
 
-// Joiner is an optional power of a Store: it turns an embedder's transaction
-// into a Batch on which Commit is never called. A Store without it accepts its
-// own Batch as a transaction.
+// Joiner is an optional interface of a [Store] whose data can be changed in a
+// transaction of the embedding program. If a Store is not a Joiner,
+// [Driver.AppendTo] accepts its batches as transactions.
 type Joiner interface {
+	// Join returns a Batch that adds its changes to tx. The driver never calls
+	// Commit or Close of that Batch. If Join cannot use tx, its error must wrap
+	// storage.ErrTransaction.
 	Join(tx any) (Batch, error)
 }
 
-// Scrubber is an optional power of a Store: to rewrite what it keeps of a range
-// of keys so that no deleted or replaced value is left in it.
+// Scrubber is an optional interface of a [Store] that keeps deleted values on
+// its medium for some time.
 type Scrubber interface {
+	// Scrub rewrites the data of the keys from lower up to, but not including,
+	// upper. Afterwards it contains no deleted or replaced values.
 	Scrub(ctx context.Context, lower, upper []byte) error
 }
 
-// Options of New. The zero value is useful.
+// Options are the options of [New]. The zero value uses all keys of the Store.
 type Options struct {
-	// Prefix stands before every key, so that a store of the embedder's can hold
-	// other data too. It must not be another prefix's prefix. Default none.
+	// Prefix is the beginning of all keys of the driver. Keys without it may belong
+	// to the embedding program or to other drivers. No prefix may be the beginning
+	// of another one. The default is no prefix.
 	Prefix []byte
-	// MustExist refuses a prefix without a format record as ErrDamaged, where the
-	// caller knows that there was one. Default: write it into an empty prefix.
+	// MustExist makes New fail with ErrDamaged if there is no format record. Set it
+	// if the data is known to exist. By default New writes the record if there are
+	// no keys with the prefix.
 	MustExist bool
 }
 
-// Driver is a storage.Driver over a Store; it is also a storage.Joiner and a
-// storage.Notifier. One Driver at a time may work on one prefix of a Store.
+// Driver is a [storage.Driver] over a [Store]. It is also a [storage.Joiner] and
+// a [storage.Notifier]. Only one Driver at a time may use a prefix of a Store.
 type Driver struct {
-	store  Store
-	prefix []byte
-	// castagnoli is the polynomial's table, which MakeTable makes once for all.
+	store      Store
+	prefix     []byte // beginning of all keys
 	castagnoli *crc32.Table
 
-	catalog sync.Mutex // held by changes of which stores and aliases exist
-	turns   turns
-	moved   moved
+	catalog sync.Mutex // held while stores and aliases are changed
+	locks   storeLocks // one writer at a time for each store
+	moves   moveLog
 	heads   heads
-	rows    [3]*rowKind // as writer.plans
+	rows    [3]*rowKind // by the indexes of writer.plans
 	writers sync.Pool   // of *writer
-	done    func()      // end, made once
+	done    func()      // the method end; a field, so that begin does not allocate it
 
 	closed         atomic.Bool
 	catalogChanges atomic.Uint64
-	mu             sync.Mutex // guards what follows
-	idle           *sync.Cond
-	active         int
-	open           map[*picture]struct{}
+	mu             sync.Mutex              // guards active and open
+	idle           *sync.Cond              // signals that active is 0
+	active         int                     // running calls
+	open           map[*openState]struct{} // States that are not closed
 }
 
 var (
@@ -127,18 +146,18 @@ var (
 	_ storage.Notifier = (*Driver)(nil)
 )
 
-// New returns a driver over store, whose prefix must hold nothing or what an
-// earlier driver wrote; else ErrFormat. Close closes store too. New starts no
-// goroutine.
+// New returns a driver over store. It fails with [storage.ErrFormat] if keys with
+// the prefix exist that no driver of this package wrote, or if their layout is
+// unknown. [Driver.Close] closes the store, too. New starts no goroutine.
 func New(store Store, opts Options) (*Driver, error) {
 	var instance [8]byte
 	rand.Read(instance[:])
 	d := &Driver{
 		store:  store,
 		prefix: bytes.Clone(opts.Prefix),
-		turns:  turns{held: map[storage.StoreID]*turn{}},
-		moved:  newMoved(hex.EncodeToString(instance[:])),
-		open:   map[*picture]struct{}{},
+		locks:  storeLocks{used: map[storage.StoreID]*storeLock{}},
+		moves:  newMoveLog(hex.EncodeToString(instance[:])),
+		open:   map[*openState]struct{}{},
 		rows:   [3]*rowKind{tupleRows(), attributeRows(), documentRows()},
 
 		castagnoli: crc32.MakeTable(crc32.Castagnoli),
@@ -152,7 +171,8 @@ func New(store Store, opts Options) (*Driver, error) {
 	return d, nil
 }
 
-// checkFormat reads the format record, or writes it where there is nothing yet.
+// checkFormat checks the format record. If there are no keys with the prefix, it
+// writes the record.
 func (d *Driver) checkFormat(mustExist bool) error {
 	key := d.formatKey()
 	_, found, err := d.readFormat(key)
@@ -162,7 +182,7 @@ func (d *Driver) checkFormat(mustExist bool) error {
 	if mustExist {
 		return errNoFormat()
 	}
-	if err := d.empty(); err != nil {
+	if err := d.checkUnused(); err != nil {
 		return err
 	}
 	b := d.store.Batch()
@@ -173,6 +193,7 @@ func (d *Driver) checkFormat(mustExist bool) error {
 	return b.Commit()
 }
 
+// readFormat returns the version in the format record.
 func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 	v, found, err := d.store.Get(key, nil)
 	if err != nil || !found {
@@ -183,23 +204,23 @@ func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 		return 0, false, err
 	}
 	if len(v) != len(formatMagic)+1 || string(v[:len(formatMagic)]) != formatMagic {
-		return 0, false, fmt.Errorf("%w: the format record is not ours", storage.ErrFormat)
+		return 0, false, fmt.Errorf("%w: the format record was not written by Ostiary", storage.ErrFormat)
 	}
 	version = int(v[len(formatMagic)])
 	if version != FormatVersion {
-		return 0, false, fmt.Errorf("%w: layout %d, this build knows up to %d", storage.ErrFormat, version, FormatVersion)
+		return 0, false, fmt.Errorf("%w: layout %d, but this version reads only layout %d", storage.ErrFormat, version, FormatVersion)
 	}
 	return version, true, nil
 }
 
-// empty refuses to move in among keys that somebody else wrote.
-func (d *Driver) empty() error {
+// checkUnused returns ErrFormat if there are keys with the prefix.
+func (d *Driver) checkUnused() error {
 	lower := d.prefix
 	it, err := d.store.Scan(lower, successor(append(bytes.Clone(lower), 0xfe)))
 	if err != nil {
 		return err
 	}
-	taken := it.Next()
+	used := it.Next()
 	if err := it.Err(); err != nil {
 		it.Close()
 		return err
@@ -207,13 +228,13 @@ func (d *Driver) empty() error {
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if taken {
-		return fmt.Errorf("%w: the prefix holds keys but no format record", storage.ErrFormat)
+	if used {
+		return fmt.Errorf("%w: the prefix has keys but no format record", storage.ErrFormat)
 	}
 	return nil
 }
 
-// Format returns FormatVersion; there is no older layout to upgrade from yet.
+// Format returns [FormatVersion]. There is no older layout yet.
 func (d *Driver) Format(ctx context.Context) (int, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -231,11 +252,13 @@ func errNoFormat() error {
 	return fmt.Errorf("%w: the format record is missing", storage.ErrDamaged)
 }
 
-// Begin is for a driver that adds calls of its own: Close waits until done was
-// called. It returns ErrClosed after Close, and the error of a ctx that ended.
+// Begin registers a call of a driver that embeds this one and has additional
+// methods. The caller must call done at the end of the call; Close waits for it.
+// Begin fails with [storage.ErrClosed] after Close, and with the error of ctx if
+// ctx has ended.
 func (d *Driver) Begin(ctx context.Context) (done func(), err error) { return d.begin(ctx) }
 
-// begin registers a call, so that Close can wait for it, unless d is closed or
+// begin registers a call, so that Close waits for it. It fails if d is closed or
 // ctx has ended.
 func (d *Driver) begin(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
@@ -250,6 +273,7 @@ func (d *Driver) begin(ctx context.Context) (done func(), err error) {
 	return d.done, nil
 }
 
+// end is the end of a call that begin registered.
 func (d *Driver) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,10 +282,10 @@ func (d *Driver) end() {
 	}
 }
 
-// Close refuses new calls, ends sequences that are being read with ErrClosed at
-// their next row, waits for running calls, closes what States are left open
-// and then the Store. Calling it from inside a sequence's loop never returns.
-// A second Close returns nil.
+// Close rejects new calls and ends sequences that are being read at their next
+// row. It waits for running calls, and then closes the open States and the Store.
+// A call from inside the loop over a sequence never returns, because it waits for
+// the loop. A second call returns nil.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.closed.Swap(true) {
@@ -271,14 +295,14 @@ func (d *Driver) Close() error {
 	for d.active > 0 {
 		d.idle.Wait()
 	}
-	left := make([]*picture, 0, len(d.open))
+	states := make([]*openState, 0, len(d.open))
 	for p := range d.open {
-		left = append(left, p)
+		states = append(states, p)
 	}
 	d.mu.Unlock()
-	d.moved.close()
+	d.moves.close()
 	var first error
-	for _, p := range left {
+	for _, p := range states {
 		if err := p.close(); err != nil && first == nil {
 			first = err
 		}

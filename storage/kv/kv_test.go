@@ -13,38 +13,38 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// Two drivers and an embedder share one store under prefixes that are near to
-// each other; all pass the suite or keep what they have.
+// Two drivers share a store under different prefixes. One passes the suite, and
+// the data of the other does not change.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, func(t *testing.T) storagetest.Opener {
 		store := memory.NewStore()
-		bystander, err := kv.New(store, kv.Options{Prefix: []byte("b")})
+		neighbor, err := kv.New(store, kv.Options{Prefix: []byte("b")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := storagetest.NewLog(1)
-		if err := bystander.CreateStore(t.Context(), storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}); err != nil {
+		if err := neighbor.CreateStore(t.Context(), storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Append(t.Context(), bystander, storage.Change{Kind: storage.TupleAdd}); err != nil {
+		if err := l.Append(t.Context(), neighbor, storage.Change{Kind: storage.TupleAdd}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if _, err := storagetest.Verify(context.Background(), bystander, l.ID); err != nil {
-				t.Errorf("the neighbour: %v", err)
+			if _, err := storagetest.Verify(context.Background(), neighbor, l.ID); err != nil {
+				t.Errorf("the other driver: %v", err)
 			}
 		})
 		return func() (storage.Driver, error) { return kv.New(store, kv.Options{Prefix: []byte("a\xff\xff")}) }
 	})
 }
 
-// sealing appends with the canonical bytes at hand, as the engine does.
+// sealing is a driver whose Append calls AppendSealed, as the engine does.
 type sealing struct{ *kv.Driver }
 
 func (d sealing) Append(ctx context.Context, id storage.StoreID, after storage.Head, entries []storage.Entry) (storage.Head, error) {
 	_, sealed, err := storage.Seal(after, entries)
-	if err != nil { // or it is of another head, which the driver finds out
+	if err != nil { // let the driver reject the entries
 		return d.Driver.Append(ctx, id, after, entries)
 	}
 	return d.AppendSealed(ctx, id, after, entries, sealed)
@@ -68,13 +68,13 @@ func TestSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.AppendSealed(t.Context(), l.ID, l.Head, []storage.Entry{l.Entry(l.Head)}, nil); !errors.Is(err, storage.ErrEntry) {
-		t.Errorf("an entry that is not sealed: %v", err)
+		t.Errorf("an entry without its canonical bytes: error %v, want ErrEntry", err)
 	}
 }
 
-// A head that an embedder's transaction moves is looked up, whatever the driver
-// wrote itself before and after; so is that of a store that was created anew.
-func TestHeadIsTheStored(t *testing.T) {
+// The driver does not use a cached head after a transaction of the embedding
+// program moved it, or after the store was deleted and created again.
+func TestCachedHead(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
 	d, err := kv.New(store, kv.Options{})
@@ -114,7 +114,7 @@ func TestHeadIsTheStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Append(t.Context(), l.ID, head, []storage.Entry{l.Entry(head)}); !errors.Is(err, storage.ErrNoStore) {
-		t.Errorf("an append to a store that was deleted: %v", err)
+		t.Errorf("append to a deleted store: error %v, want ErrNoStore", err)
 	}
 	if err := d.CreateStore(t.Context(), info); err != nil {
 		t.Fatal(err)
@@ -123,20 +123,20 @@ func TestHeadIsTheStored(t *testing.T) {
 	write()
 }
 
-// A prefix that holds somebody's keys, a newer layout, or no format record where
-// there was one, is refused.
+// New fails if there are other keys with the prefix, or if the format record is
+// missing although it must exist.
 func TestFormatRecord(t *testing.T) {
 	t.Parallel()
 	foreign := memory.NewStore()
-	set(t, foreign, "p\x03something", "of the embedder's")
+	set(t, foreign, "p\x03something", "of the embedding program")
 	if _, err := kv.New(foreign, kv.Options{Prefix: []byte("p")}); !errors.Is(err, storage.ErrFormat) {
-		t.Errorf("a prefix in use: %v", err)
+		t.Errorf("a prefix with other keys: error %v, want ErrFormat", err)
 	}
 	if _, err := kv.New(foreign, kv.Options{Prefix: []byte("q")}); err != nil {
-		t.Errorf("a free prefix: %v", err)
+		t.Errorf("an unused prefix: %v", err)
 	}
 	if _, err := kv.New(memory.NewStore(), kv.Options{MustExist: true}); !errors.Is(err, storage.ErrDamaged) {
-		t.Errorf("a missing record: %v", err)
+		t.Errorf("a missing format record: error %v, want ErrDamaged", err)
 	}
 }
 
@@ -151,8 +151,8 @@ func set(t *testing.T, s kv.Store, key, value string) {
 	}
 }
 
-// Each value that is changed, removed or put under another key is ErrDamaged to
-// whoever reads it, and never a wrong answer.
+// Reading a value that was damaged, or written under another key, fails with
+// ErrDamaged.
 func TestDamagedValues(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
@@ -204,15 +204,15 @@ func TestDamagedValues(t *testing.T) {
 	pairs := readAll(t, store)
 	for i, p := range pairs {
 		for what, value := range map[string]string{
-			"a flipped bit":      flip(p.value, 3),
-			"a flipped last bit": flip(p.value, 8*len(p.value)-1),
-			"a cut value":        p.value[:len(p.value)-1],
-			"an empty value":     "",
-			"another's value":    pairs[(i+1)%len(pairs)].value,
+			"a flipped bit":            flip(p.value, 3),
+			"a flipped last bit":       flip(p.value, 8*len(p.value)-1),
+			"a cut value":              p.value[:len(p.value)-1],
+			"an empty value":           "",
+			"the value of another key": pairs[(i+1)%len(pairs)].value,
 		} {
 			set(t, store, p.key, value)
 			if err := use(); !errors.Is(err, storage.ErrDamaged) {
-				t.Errorf("%s of key %x: %v", what, p.key, err)
+				t.Errorf("%s at key %x: error %v, want ErrDamaged", what, p.key, err)
 			}
 		}
 		set(t, store, p.key, p.value)
@@ -243,9 +243,9 @@ func flip(s string, bit int) string {
 	return string(b)
 }
 
-// A deleted store leaves no key of its own behind, so that churn of stores does
-// not grow the data.
-func TestNothingIsLeft(t *testing.T) {
+// Deleting a store deletes all of its keys, so creating and deleting many stores
+// does not make the data grow.
+func TestDeleteStoreLeavesNothing(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
 	d, err := kv.New(store, kv.Options{})
@@ -267,6 +267,6 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	if after := readAll(t, store); len(after) != before {
-		t.Errorf("%d keys became %d: %q", before, len(after), after)
+		t.Errorf("%d keys before, %d keys after: %q", before, len(after), after)
 	}
 }

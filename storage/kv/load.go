@@ -12,16 +12,16 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// picture is the snapshot behind a State, closed by State.Close or Driver.Close,
-// whichever comes first.
-type picture struct {
+// openState is the snapshot of a [storage.State]. State.Close closes it, or
+// [Driver.Close] if that is called earlier.
+type openState struct {
 	d    *Driver
 	once sync.Once
 	snap Snapshot
-	err  error
+	err  error // the error of closing snap
 }
 
-func (p *picture) close() error {
+func (p *openState) close() error {
 	p.once.Do(func() {
 		p.d.mu.Lock()
 		delete(p.d.open, p)
@@ -31,7 +31,7 @@ func (p *picture) close() error {
 	return p.err
 }
 
-// Load returns a State on a snapshot.
+// Load implements [storage.Driver].
 func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.LoadOptions) (storage.State, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -40,40 +40,41 @@ func (d *Driver) Load(ctx context.Context, id storage.StoreID, opts storage.Load
 	defer done()
 	snap, err := d.store.Snapshot()
 	if err != nil {
-		return storage.State{}, failed("load", id, err)
+		return storage.State{}, wrap("load", id, err)
 	}
-	p := &picture{d: d, snap: snap}
+	p := &openState{d: d, snap: snap}
 	d.mu.Lock()
 	d.open[p] = struct{}{}
 	d.mu.Unlock()
 	h, err := d.readHead(snap, id)
 	if err != nil {
 		p.close()
-		return storage.State{}, failed("load", id, err)
+		return storage.State{}, wrap("load", id, err)
 	}
 	t, err := d.readTrim(snap, id)
 	if err != nil {
 		p.close()
-		return storage.State{}, failed("load", id, err)
+		return storage.State{}, wrap("load", id, err)
 	}
 	return storage.State{
 		Head:       h.Head,
 		Oldest:     t.rows,
-		Tuples:     ahead(ctx, d.visits(ctx, id, p, opts, tupleRows()), tupleRow(&names{})),
-		Attributes: stream(d.visits(ctx, id, p, opts, attributeRows()), attributeRow(&names{})),
-		Documents:  stream(d.visits(ctx, id, p, opts, documentRows()), documentRow),
+		Tuples:     prefetch(ctx, d.rowScan(ctx, id, p, opts, tupleRows()), tupleRow(&rowStrings{})),
+		Attributes: stream(d.rowScan(ctx, id, p, opts, attributeRows()), attributeRow(&rowStrings{})),
+		Documents:  stream(d.rowScan(ctx, id, p, opts, documentRows()), documentRow),
 		Close:      p.close,
 	}, nil
 }
 
-// parse fills a row from its key and value, all of its fields; removed is 0 for a
-// live one. A row is filled where it stands: it is large, and there are many.
+// parse sets all fields of a row from its key and value. removed is 0 for a live
+// row. It takes a pointer because a row is large and there are many.
 type parse[R any] func(row *R, key, value []byte, removed storage.Revision) error
 
-// visit is called with a row's key behind its table and its value.
+// visit is called for each row, with the key after the table and the value. It
+// returns false to stop.
 type visit func(key, value []byte, removed storage.Revision) (more bool, err error)
 
-// stream yields live rows, then removed ones, as the options say.
+// stream yields the rows that each visits.
 func stream[R any](each func(visit) error, parse parse[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var zero, row R
@@ -88,9 +89,9 @@ func stream[R any](each func(visit) error, parse parse[R]) iter.Seq2[R, error] {
 	}
 }
 
-// visits returns what visits the rows of a kind, live ones and then removed ones,
-// as the options say.
-func (d *Driver) visits(ctx context.Context, id storage.StoreID, p *picture, opts storage.LoadOptions, kind *rowKind) func(visit) error {
+// rowScan returns a function that visits the rows of a kind that opts selects:
+// the live rows first, and then the removed rows.
+func (d *Driver) rowScan(ctx context.Context, id storage.StoreID, p *openState, opts storage.LoadOptions, kind *rowKind) func(visit) error {
 	return func(do visit) error {
 		done, err := d.begin(ctx)
 		if err != nil {
@@ -116,18 +117,19 @@ func (d *Driver) visits(ctx context.Context, id storage.StoreID, p *picture, opt
 				return do(key[8:], value, storage.Revision(fixed(key)))
 			})
 		}
-		return failed("load", id, err)
+		return wrap("load", id, err)
 	}
 }
 
-func tupleRow(n *names) parse[storage.TupleRow] {
+// tupleRow returns the parser of tuples.
+func tupleRow(n *rowStrings) parse[storage.TupleRow] {
 	return func(row *storage.TupleRow, key, value []byte, removed storage.Revision) (err error) {
 		var parts [tupleParts][]byte
-		if err := cutParts(key, parts[:]); err != nil {
+		if err := splitKey(key, parts[:]); err != nil {
 			return err
 		}
 		row.Removed = removed
-		if row.Created, row.CreatedAt, value, err = cutRowHead(value); err != nil {
+		if row.Created, row.CreatedAt, value, err = splitRowHead(value); err != nil {
 			return err
 		}
 		v, err := parseTupleValue(value)
@@ -139,14 +141,15 @@ func tupleRow(n *names) parse[storage.TupleRow] {
 	}
 }
 
-func attributeRow(n *names) parse[storage.AttributeRow] {
+// attributeRow returns the parser of attributes.
+func attributeRow(n *rowStrings) parse[storage.AttributeRow] {
 	return func(row *storage.AttributeRow, key, value []byte, removed storage.Revision) (err error) {
 		var parts [3][]byte
-		if err := cutParts(key, parts[:]); err != nil {
+		if err := splitKey(key, parts[:]); err != nil {
 			return err
 		}
 		row.Removed = removed
-		if row.Created, _, value, err = cutRowHead(value); err != nil {
+		if row.Created, _, value, err = splitRowHead(value); err != nil {
 			return err
 		}
 		row.Attribute = rel.Attribute{
@@ -158,20 +161,21 @@ func attributeRow(n *names) parse[storage.AttributeRow] {
 	}
 }
 
+// documentRow is the parser of documents.
 func documentRow(row *storage.DocumentRow, key, value []byte, removed storage.Revision) (err error) {
 	var parts [2][]byte
-	if err := cutParts(key, parts[:]); err != nil {
+	if err := splitKey(key, parts[:]); err != nil {
 		return err
 	}
 	row.Kind, row.Key, row.Removed = string(parts[0]), string(parts[1]), removed
-	if row.Created, row.CreatedAt, value, err = cutRowHead(value); err != nil {
+	if row.Created, row.CreatedAt, value, err = splitRowHead(value); err != nil {
 		return err
 	}
 	row.Secondary, row.BodyBytes, err = parseDocumentValue(value)
 	return err
 }
 
-// Rows returns the live rows of keys, all from one moment.
+// Rows implements [storage.Driver].
 func (d *Driver) Rows(ctx context.Context, id storage.StoreID, keys []rel.Key) ([]storage.TupleRow, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -180,22 +184,22 @@ func (d *Driver) Rows(ctx context.Context, id storage.StoreID, keys []rel.Key) (
 	defer done()
 	snap, err := d.store.Snapshot()
 	if err != nil {
-		return nil, failed("rows of", id, err)
+		return nil, wrap("rows of", id, err)
 	}
 	defer snap.Close()
 	if _, err := d.readHead(snap, id); err != nil {
-		return nil, failed("rows of", id, err)
+		return nil, wrap("rows of", id, err)
 	}
 	rows := make([]storage.TupleRow, len(keys))
 	key := d.tableKey(id, tableTuples)
 	table := len(key)
 	var value []byte
-	parse := tupleRow(&names{})
+	parse := tupleRow(&rowStrings{})
 	for i, k := range keys {
 		key = appendTupleKey(key[:table], k.Object, k.Relation, k.Subject)
 		v, found, err := snap.Get(key, value[:0])
 		if err != nil {
-			return nil, failed("rows of", id, err)
+			return nil, wrap("rows of", id, err)
 		}
 		if !found {
 			continue
@@ -205,22 +209,23 @@ func (d *Driver) Rows(ctx context.Context, id storage.StoreID, keys []rel.Key) (
 			err = parse(&rows[i], key[table:], v, 0)
 		}
 		if err != nil {
-			return nil, failed("rows of", id, err)
+			return nil, wrap("rows of", id, err)
 		}
 	}
 	return rows, nil
 }
 
-// Document returns the live document with its body.
+// Document implements [storage.Driver].
 func (d *Driver) Document(ctx context.Context, id storage.StoreID, kind, key string) (storage.Document, error) {
 	return d.body(ctx, id, tableBodies, kind, key)
 }
 
-// Secret returns the newest ciphertext.
+// Secret implements [storage.Driver].
 func (d *Driver) Secret(ctx context.Context, id storage.StoreID, kind, key string) (storage.Document, error) {
 	return d.body(ctx, id, tableSecrets, kind, key)
 }
 
+// body returns the document with a key from the table of bodies or of secrets.
 func (d *Driver) body(ctx context.Context, id storage.StoreID, t table, kind, key string) (storage.Document, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -229,19 +234,19 @@ func (d *Driver) body(ctx context.Context, id storage.StoreID, t table, kind, ke
 	defer done()
 	v, found, err := d.get(d.store, appendDocumentKey(d.tableKey(id, t), kind, key))
 	if err == nil && !found {
-		// Only now is it worth asking whether there is such a store at all.
+		// Only now check whether the store exists, to save a read in the usual case.
 		if _, err = d.readHead(d.store, id); err == nil {
-			err = fmt.Errorf("%w: %q of kind %q", storage.ErrNoDocument, key, kind)
+			err = fmt.Errorf("%w: key %q of kind %q", storage.ErrNoDocument, key, kind)
 		}
 	}
 	if err != nil {
-		return storage.Document{}, failed("document of", id, err)
+		return storage.Document{}, wrap("document of", id, err)
 	}
 	doc, err := parseBodyValue(kind, key, v)
-	return doc, failed("document of", id, err)
+	return doc, wrap("document of", id, err)
 }
 
-// DocumentsBy yields the live documents that have the secondary key.
+// DocumentsBy implements [storage.Driver].
 func (d *Driver) DocumentsBy(ctx context.Context, id storage.StoreID, kind, secondary string) iter.Seq2[storage.Document, error] {
 	return func(yield func(storage.Document, error) bool) {
 		done, err := d.begin(ctx)
@@ -258,7 +263,7 @@ func (d *Driver) DocumentsBy(ctx context.Context, id storage.StoreID, kind, seco
 			}
 		}
 		if err != nil {
-			yield(storage.Document{}, failed("documents of", id, err))
+			yield(storage.Document{}, wrap("documents of", id, err))
 		}
 	}
 }
@@ -267,7 +272,7 @@ func (d *Driver) documentsBy(ctx context.Context, r Reader, id storage.StoreID, 
 	prefix := d.secondaryKey(id, kind, secondary)
 	return d.scan(ctx, r, prefix, successor(prefix), func(key, _ []byte) (bool, error) {
 		var part [1][]byte
-		if err := cutParts(key[len(prefix):], part[:]); err != nil {
+		if err := splitKey(key[len(prefix):], part[:]); err != nil {
 			return false, err
 		}
 		name := string(part[0])
@@ -286,27 +291,29 @@ func (d *Driver) documentsBy(ctx context.Context, r Reader, id storage.StoreID, 
 	})
 }
 
-// names gives rows their strings: words (types, relations, conditions) are few
-// and shared, texts (ids) share chunks of memory, so that a row costs no
-// allocation of its own. It is used by one goroutine.
-type names struct {
-	last  [5]string
-	again string // the text that came last in the place of an object's id
-	words map[string]string
-	chunk strings.Builder
+// rowStrings makes the strings of rows without an allocation for each row. Words
+// (types, relations and conditions) are few, so equal ones share their memory.
+// Texts (ids) are many, so they are cut from chunks of memory. It is used by one
+// goroutine.
+type rowStrings struct {
+	last     [5]string         // the last word of each slot
+	objectID string            // the last result of object
+	words    map[string]string // all words so far, up to wordsMax
+	chunk    strings.Builder   // memory of the next texts
 }
 
 const (
-	// chunkBytes is the memory that texts share. A text that outlives the others
-	// keeps its chunk alive.
+	// chunkBytes is the size of a chunk. As long as one text of a chunk is in use,
+	// the whole chunk stays in memory.
 	chunkBytes = 16 << 10
-	// wordsMax bounds the words remembered, for stores whose words are many.
+	// wordsMax is the maximum number of words that are kept for sharing.
 	wordsMax = 4096
 )
 
-// word returns b as a string. slot tells words apart that come in different
-// places, since the next row mostly has the same word in the same place.
-func (n *names) word(slot int, b []byte) string {
+// word returns b as a string that shares its memory with equal words. slot is the
+// field of the row: the next row often has the same word in the same field, and
+// word checks that first.
+func (n *rowStrings) word(slot int, b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
@@ -325,15 +332,17 @@ func (n *names) word(slot int, b []byte) string {
 	return w
 }
 
-// object is text for an object's id, which is mostly that of the next row too.
-func (n *names) object(b []byte) string {
-	if n.again != string(b) {
-		n.again = n.text(b)
+// object is like text for the id of an object. Successive rows often have the same
+// object.
+func (n *rowStrings) object(b []byte) string {
+	if n.objectID != string(b) {
+		n.objectID = n.text(b)
 	}
-	return n.again
+	return n.objectID
 }
 
-func (n *names) text(b []byte) string {
+// text returns b as a string.
+func (n *rowStrings) text(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}

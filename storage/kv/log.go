@@ -9,8 +9,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Entries yields entries, each checked against its predecessor's hash and the
-// last one against the head's.
+// Entries implements [storage.Driver]. It checks the hash of each entry: the next
+// entry or the head contains it.
 func (d *Driver) Entries(ctx context.Context, id storage.StoreID, from storage.Revision) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		done, err := d.begin(ctx)
@@ -25,7 +25,7 @@ func (d *Driver) Entries(ctx context.Context, id storage.StoreID, from storage.R
 			err = d.entries(ctx, snap, id, max(from, 1), yield)
 		}
 		if err != nil {
-			yield(storage.Entry{}, failed("log of", id, err))
+			yield(storage.Entry{}, wrap("log of", id, err))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from
 		return err
 	}
 	if from < t.log {
-		return fmt.Errorf("%w: %d; the oldest is %d", storage.ErrTrimmed, from, t.log)
+		return fmt.Errorf("%w: revision %d; the oldest is %d", storage.ErrTrimmed, from, t.log)
 	}
 	if from > h.Revision {
 		return nil
@@ -57,7 +57,7 @@ func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from
 		}
 		previous = sha256.Sum256(value)
 		if next == h.Revision && previous != h.Hash {
-			return false, fmt.Errorf("%w: the head names another entry %d", storage.ErrDamaged, next)
+			return false, fmt.Errorf("%w: the hash of entry %d is not that of the head", storage.ErrDamaged, next)
 		}
 		next++
 		stopped = !yield(e, nil)
@@ -69,40 +69,41 @@ func (d *Driver) entries(ctx context.Context, r Reader, id storage.StoreID, from
 	return err
 }
 
-// Trim deletes ranges, whatever their size, in one batch. Of log and rows what
-// lies beyond the head is cut to it: no entry to come is trimmed.
+// Trim implements [storage.Driver]. It deletes ranges of keys in one batch, so its
+// cost does not depend on their size.
 func (d *Driver) Trim(ctx context.Context, id storage.StoreID, log, rows storage.Revision) error {
 	done, err := d.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	turn, err := d.turns.take(ctx, id)
+	lock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer turn.release()
+	defer lock.unlock()
 	h, err := d.readHead(d.store, id)
 	if err != nil {
-		return failed("trim", id, err)
+		return wrap("trim", id, err)
 	}
 	t, err := d.readTrim(d.store, id)
 	if err != nil {
-		return failed("trim", id, err)
+		return wrap("trim", id, err)
 	}
 	log, rows = min(log, h.Revision+1), min(rows, h.Revision)
 	if log > t.log || rows > t.rows {
 		if err := d.trim(id, t, trim{max(log, t.log), max(rows, t.rows)}); err != nil {
-			return failed("trim", id, err)
+			return wrap("trim", id, err)
 		}
 	}
 	if s, ok := d.store.(Scrubber); ok {
 		secrets := d.tableKey(id, tableSecrets)
-		return failed("trim", id, s.Scrub(ctx, secrets, successor(secrets)))
+		return wrap("trim", id, s.Scrub(ctx, secrets, successor(secrets)))
 	}
 	return nil
 }
 
+// trim deletes what lies between two trim records, and writes the new one.
 func (d *Driver) trim(id storage.StoreID, old, next trim) error {
 	b := d.store.Batch()
 	defer b.Close()

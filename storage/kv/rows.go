@@ -7,21 +7,23 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// rowKind is what tuples, attributes and documents differ in.
+// rowKind defines how tuples, attributes or documents are stored.
 type rowKind struct {
+	// live is the table of the live rows, removed that of the removed rows.
 	live, removed table
-	// puts says whether a kind of change makes a row; the others remove it.
+	// puts reports whether a kind of change makes a row. Other kinds remove it.
 	puts func(storage.ChangeKind) bool
-	// value appends what the row says besides its head.
+	// value appends the part of a row after its head.
 	value func(dst []byte, c *storage.Change) []byte
-	// match says whether a filter selects the row's key.
+	// match reports whether a filter selects a key.
 	match func(f *storage.Filter, key []byte) (bool, error)
-	// prefix appends to table what all selected keys begin with.
+	// prefix returns the common beginning of all keys that a filter may select,
+	// starting with table.
 	prefix func(table []byte, f *storage.Filter) []byte
-	// forget deletes what stands in other tables for a row that the store holds;
-	// keep writes it for a new one. Both may be nil.
-	forget func(w *writer, key, row []byte) error
-	keep   func(w *writer, s *step) error
+	// putExtra writes what a new row has in other tables; deleteExtra deletes what a
+	// row of the store has there. nil if the kind uses no other tables.
+	putExtra    func(w *writer, s *step) error
+	deleteExtra func(w *writer, key, row []byte) error
 }
 
 func tupleRows() *rowKind {
@@ -53,17 +55,17 @@ func documentRows() *rowKind {
 		value: func(dst []byte, c *storage.Change) []byte { return appendDocumentValue(dst, &c.Document) },
 		match: matchDocument,
 		prefix: func(table []byte, f *storage.Filter) []byte {
-			return appendOpenPart(appendPart(bytes.Clone(table), f.DocumentKind), f.DocumentKeyPrefix)
+			return appendPartPrefix(appendPart(bytes.Clone(table), f.DocumentKind), f.DocumentKeyPrefix)
 		},
-		forget: forgetDocument,
-		keep:   keepDocument,
+		putExtra:    putDocumentExtra,
+		deleteExtra: deleteDocumentExtra,
 	}
 }
 
-// tuplePrefix narrows a scan by the object, and by the relation where the
-// object is whole: the parts a tuple's key begins with. A filter that names
-// only a subject reads all tuples; see docs/format.md for why there is no
-// second index.
+// tuplePrefix narrows a scan of tuples by the parts at the beginning of their
+// keys: object type, object id and relation, as far as the filter has them
+// without a gap. A filter that has only a subject reads all tuples;
+// docs/format.md explains why there is no index by subject.
 func tuplePrefix(table []byte, f *storage.Filter) []byte {
 	key := appendObjectPrefix(table, f.Tuple.ObjectType, f.Tuple.ObjectID)
 	if f.Tuple.ObjectType != "" && f.Tuple.ObjectID != "" && f.Tuple.Relation != "" {
@@ -86,7 +88,7 @@ func appendObjectPrefix(table []byte, typ, id string) []byte {
 
 func matchTuple(f *storage.Filter, key []byte) (bool, error) {
 	var parts [tupleParts][]byte
-	if err := cutParts(key, parts[:]); err != nil {
+	if err := splitKey(key, parts[:]); err != nil {
 		return false, err
 	}
 	t := &f.Tuple
@@ -101,7 +103,7 @@ func matchTuple(f *storage.Filter, key []byte) (bool, error) {
 
 func matchAttribute(f *storage.Filter, key []byte) (bool, error) {
 	var parts [3][]byte
-	if err := cutParts(key, parts[:]); err != nil {
+	if err := splitKey(key, parts[:]); err != nil {
 		return false, err
 	}
 	return (f.ObjectType == "" || f.ObjectType == string(parts[0])) &&
@@ -111,14 +113,14 @@ func matchAttribute(f *storage.Filter, key []byte) (bool, error) {
 
 func matchDocument(f *storage.Filter, key []byte) (bool, error) {
 	var parts [2][]byte
-	if err := cutParts(key, parts[:]); err != nil {
+	if err := splitKey(key, parts[:]); err != nil {
 		return false, err
 	}
 	return f.DocumentKind == string(parts[0]) && bytes.HasPrefix(parts[1], []byte(f.DocumentKeyPrefix)), nil
 }
 
-// keepDocument writes a document's body and secondary keys.
-func keepDocument(w *writer, s *step) error {
+// putDocumentExtra writes the body and the secondary keys of a document.
+func putDocumentExtra(w *writer, s *step) error {
 	doc := &s.change.Document
 	key := append(w.d.tableKey(w.id, tableBodies), s.key...)
 	if err := w.d.put(w.b, key, appendBodyValue(nil, doc)); err != nil {
@@ -133,13 +135,13 @@ func keepDocument(w *writer, s *step) error {
 	return nil
 }
 
-// forgetDocument deletes them.
-func forgetDocument(w *writer, key, row []byte) error {
+// deleteDocumentExtra deletes the body and the secondary keys of a document.
+func deleteDocumentExtra(w *writer, key, row []byte) error {
 	var parts [2][]byte
-	if err := cutParts(key, parts[:]); err != nil {
+	if err := splitKey(key, parts[:]); err != nil {
 		return err
 	}
-	_, _, v, err := cutRowHead(row)
+	_, _, v, err := splitRowHead(row)
 	if err != nil {
 		return err
 	}
@@ -156,47 +158,48 @@ func forgetDocument(w *writer, key, row []byte) error {
 	return w.b.Delete(append(w.d.tableKey(w.id, tableBodies), key...))
 }
 
-// secondaryKey is the beginning of the keys of all documents of a kind that
-// have the secondary key.
+// secondaryKey returns the beginning of the keys of all documents that have a
+// secondary key.
 func (d *Driver) secondaryKey(id storage.StoreID, kind, secondary string) []byte {
 	return appendDocumentKey(d.tableKey(id, tableSecondary), kind, secondary)
 }
 
-// lookup finds the rows that steps' keys have in the store, in ascending order
-// of keys. Few keys are asked one by one, where a store's filters help; many
-// are walked with one iterator, which skips what lies between two rows.
+// lookup finds the rows of steps in the store, in ascending order of their keys.
+// It gets a few keys one by one. For many keys it uses one iterator and seeks
+// from row to row.
 type lookup struct {
 	d     *Driver
-	table int      // bytes of key before a row's own
-	hints bool     // whether steps' Fresh may be believed
-	it    Iterator // nil: ask one by one
-	at    []byte   // where it stands; nil: before the first
-	end   bool
-	key   []byte
-	value []byte
+	table int      // length of the part of key that all rows have
+	hints bool     // whether Change.Fresh may be used
+	it    Iterator // nil: get the keys one by one
+	at    []byte   // current key of it; nil: it was not moved yet
+	end   bool     // it is at its end
+	key   []byte   // buffer for a full key
+	value []byte   // buffer for a value
 }
 
-// walkMin is the number of keys from which on one walk is cheaper than asking.
+// walkMin is the number of keys from which an iterator is cheaper than single
+// reads.
 const walkMin = 16
 
-// open begins the search for a plan's rows, in the memory of the last one.
+// open prepares the lookup of the rows of a plan. It reuses the buffers.
 func (l *lookup) open(d *Driver, id storage.StoreID, p *plan) error {
-	// With filters a key may be fresh only because a filter of the same call
-	// removed its row; then the row must be found.
+	// If a filter of the same call removed the row of a fresh key, the row is still
+	// in the store and must be found.
 	*l = lookup{d: d, key: d.appendTableKey(l.key[:0], id, p.kind.live), value: l.value[:0], hints: len(p.filters) == 0}
 	l.table = len(l.key)
 	steps := p.steps
-	asked, first, last := 0, -1, 0
+	reads, first, last := 0, -1, 0
 	for i := range steps {
 		if !l.skips(&steps[i]) {
-			asked++
+			reads++
 			last = i
 			if first < 0 {
 				first = i
 			}
 		}
 	}
-	if asked < walkMin {
+	if reads < walkMin {
 		return nil
 	}
 	lower := append(bytes.Clone(l.key), steps[first].key...)
@@ -206,13 +209,13 @@ func (l *lookup) open(d *Driver, id storage.StoreID, p *plan) error {
 	return err
 }
 
-// skips says whether the caller knows that a key whose first step is s has no
-// row.
+// skips reports whether a key has no row according to a hint. s is the first step
+// of the key.
 func (l *lookup) skips(s *step) bool {
 	return l.hints && s.change.Fresh && s.change.Kind == storage.TupleAdd
 }
 
-// find returns the row of s's key; it is valid until the next call.
+// find returns the row of the key of s. It is valid until the next call.
 func (l *lookup) find(s step) (row []byte, found bool, err error) {
 	if l.skips(&s) {
 		return nil, false, nil
@@ -228,7 +231,7 @@ func (l *lookup) find(s step) (row []byte, found bool, err error) {
 	}
 	if l.at == nil || bytes.Compare(l.at, l.key) < 0 {
 		if l.end || !l.it.Seek(l.key) {
-			l.end, l.at = true, nil // the iterator's bytes are no key any more
+			l.end, l.at = true, nil // the bytes of the iterator are no longer valid
 			return nil, false, l.it.Err()
 		}
 		l.at = l.it.Key()
@@ -254,8 +257,9 @@ func (l *lookup) close() {
 	}
 }
 
-// fillTuple sets a tuple from its key's parts and its row's value.
-func fillTuple(t *rel.Tuple, n *names, parts *[tupleParts][]byte, v *tupleValue) {
+// fillTuple sets all fields of a tuple from the parts of its key and the value of
+// its row.
+func fillTuple(t *rel.Tuple, n *rowStrings, parts *[tupleParts][]byte, v *tupleValue) {
 	t.Object.Type = n.word(0, parts[0])
 	t.Object.ID = n.object(parts[1])
 	t.Relation = n.word(1, parts[2])

@@ -12,7 +12,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// CreateStore adds the store's record, its aliases and its empty head.
+// CreateStore implements [storage.Driver]. It adds the record of the store, its
+// aliases and its empty head.
 func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -22,28 +23,28 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
 	defer d.catalogChanges.Add(1)
-	_, taken, err := d.store.Get(d.storeKey(info.ID), nil)
+	_, exists, err := d.store.Get(d.storeKey(info.ID), nil)
 	if err != nil {
-		return failed("create", info.ID, err)
+		return wrap("create", info.ID, err)
 	}
-	if taken {
-		return failed("create", info.ID, storage.ErrExists)
+	if exists {
+		return wrap("create", info.ID, storage.ErrExists)
 	}
 	b := d.store.Batch()
 	defer b.Close()
 	if err := d.putInfo(b, info, nil); err != nil {
-		return failed("create", info.ID, err)
+		return wrap("create", info.ID, err)
 	}
 	if err := d.putHead(b, info.ID, head{incarnation: info.Incarnation}); err != nil {
-		return failed("create", info.ID, err)
+		return wrap("create", info.ID, err)
 	}
 	if err := d.putTrim(b, info.ID, trim{log: 1}); err != nil {
-		return failed("create", info.ID, err)
+		return wrap("create", info.ID, err)
 	}
-	return failed("create", info.ID, b.Commit())
+	return wrap("create", info.ID, b.Commit())
 }
 
-// UpdateStore replaces Name and Aliases.
+// UpdateStore implements [storage.Driver].
 func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -55,21 +56,22 @@ func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error 
 	defer d.catalogChanges.Add(1)
 	old, err := d.info(d.store, info.ID)
 	if err != nil {
-		return failed("update", info.ID, err)
+		return wrap("update", info.ID, err)
 	}
 	if old.Incarnation != info.Incarnation {
-		return failed("update", info.ID, fmt.Errorf("%w: of this incarnation", storage.ErrNoStore))
+		return wrap("update", info.ID, fmt.Errorf("%w with this incarnation", storage.ErrNoStore))
 	}
 	info.Created = old.Created
 	b := d.store.Batch()
 	defer b.Close()
 	if err := d.putInfo(b, info, old.Aliases); err != nil {
-		return failed("update", info.ID, err)
+		return wrap("update", info.ID, err)
 	}
-	return failed("update", info.ID, b.Commit())
+	return wrap("update", info.ID, b.Commit())
 }
 
-// putInfo writes the store's record and exchanges its old aliases for the new.
+// putInfo writes the record of a store. It deletes the old aliases and adds the
+// new ones.
 func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string) error {
 	for door, alias := range old {
 		if err := b.Delete(d.aliasKey(door, alias)); err != nil {
@@ -78,12 +80,12 @@ func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string)
 	}
 	for door, alias := range info.Aliases {
 		key := d.aliasKey(door, alias)
-		owner, taken, err := d.get(d.store, key)
+		owner, used, err := d.get(d.store, key)
 		if err != nil {
 			return err
 		}
-		if taken && !bytes.Equal(owner, info.ID[:]) {
-			return fmt.Errorf("%w: alias %q of %q", storage.ErrExists, alias, door)
+		if used && !bytes.Equal(owner, info.ID[:]) {
+			return fmt.Errorf("%w: alias %q of door %q", storage.ErrExists, alias, door)
 		}
 		if err := d.put(b, key, append([]byte(nil), info.ID[:]...)); err != nil {
 			return err
@@ -98,6 +100,7 @@ func (d *Driver) putInfo(b Batch, info storage.StoreInfo, old map[string]string)
 	return d.put(b, d.storeKey(info.ID), appendTexts(v, texts))
 }
 
+// parseInfo reads the record of a store.
 func parseInfo(id storage.StoreID, v []byte) (storage.StoreInfo, error) {
 	info := storage.StoreInfo{ID: id}
 	if len(v) < 24 {
@@ -105,7 +108,7 @@ func parseInfo(id storage.StoreID, v []byte) (storage.StoreInfo, error) {
 	}
 	copy(info.Incarnation[:], v)
 	info.Created = rel.Time(fixed(v[16:]))
-	texts, rest, ok := cutTexts(v[24:])
+	texts, rest, ok := splitTexts(v[24:])
 	if !ok || len(rest) != 0 || len(texts)%2 != 1 {
 		return info, errRow()
 	}
@@ -119,6 +122,7 @@ func parseInfo(id storage.StoreID, v []byte) (storage.StoreInfo, error) {
 	return info, nil
 }
 
+// info returns the record of a store, or ErrNoStore.
 func (d *Driver) info(r Reader, id storage.StoreID) (storage.StoreInfo, error) {
 	v, found, err := d.get(r, d.storeKey(id))
 	if err != nil {
@@ -130,7 +134,8 @@ func (d *Driver) info(r Reader, id storage.StoreID) (storage.StoreInfo, error) {
 	return parseInfo(id, v)
 }
 
-// DeleteStore removes the record, the aliases and all data in one batch.
+// DeleteStore implements [storage.Driver]. It deletes the record, the aliases and
+// all data in one batch.
 func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -140,14 +145,14 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
 	defer d.catalogChanges.Add(1)
-	turn, err := d.turns.take(ctx, id)
+	lock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer turn.release()
+	defer lock.unlock()
 	info, err := d.info(d.store, id)
 	if err != nil {
-		return failed("delete", id, err)
+		return wrap("delete", id, err)
 	}
 	b := d.store.Batch()
 	defer b.Close()
@@ -165,14 +170,14 @@ func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		err = b.Commit()
 	}
 	if err != nil {
-		return failed("delete", id, err)
+		return wrap("delete", id, err)
 	}
-	d.moved.forget(id)
+	d.moves.forget(id)
 	d.heads.forget(id)
 	return nil
 }
 
-// Store returns one store.
+// Store implements [storage.Driver].
 func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreInfo, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -180,15 +185,16 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 	}
 	defer done()
 	info, err := d.info(d.store, id)
-	return info, failed("read", id, err)
+	return info, wrap("read", id, err)
 }
 
-// CatalogChanges returns a number that is another one after every change of
-// which stores and aliases there are: as long as it stays, what a caller knows
-// of them is still so. One Driver has the data, so all changes come through it.
+// CatalogChanges returns a number that changes whenever a store is created,
+// updated or deleted. As long as it is the same, a caller may use what it has
+// read about stores and aliases. All changes go through this Driver, because no
+// other one uses the prefix.
 func (d *Driver) CatalogChanges() uint64 { return d.catalogChanges.Load() }
 
-// StoreByAlias finds a store by a door's name for it.
+// StoreByAlias implements [storage.Driver].
 func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.StoreInfo, error) {
 	done, err := d.begin(ctx)
 	if err != nil {
@@ -202,10 +208,10 @@ func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.
 	defer snap.Close()
 	v, found, err := d.get(snap, d.aliasKey(door, alias))
 	if err != nil {
-		return storage.StoreInfo{}, fmt.Errorf("alias %q of %q: %w", alias, door, err)
+		return storage.StoreInfo{}, fmt.Errorf("alias %q of door %q: %w", alias, door, err)
 	}
 	if !found {
-		return storage.StoreInfo{}, fmt.Errorf("%w: alias %q of %q", storage.ErrNoStore, alias, door)
+		return storage.StoreInfo{}, fmt.Errorf("%w: alias %q of door %q", storage.ErrNoStore, alias, door)
 	}
 	var id storage.StoreID
 	if len(v) != len(id) {
@@ -213,10 +219,10 @@ func (d *Driver) StoreByAlias(ctx context.Context, door, alias string) (storage.
 	}
 	copy(id[:], v)
 	info, err := d.info(snap, id)
-	return info, failed("read", id, err)
+	return info, wrap("read", id, err)
 }
 
-// Stores yields stores in order of id.
+// Stores implements [storage.Driver].
 func (d *Driver) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[storage.StoreInfo, error] {
 	return func(yield func(storage.StoreInfo, error) bool) {
 		done, err := d.begin(ctx)
@@ -248,8 +254,9 @@ func (d *Driver) Stores(ctx context.Context, after storage.StoreID) iter.Seq2[st
 	}
 }
 
-// scan hands each verified row of a range to row until that says stop. It ends
-// with ErrClosed or the context's error soon after either happened.
+// scan calls row for each pair of a range, with the value that verify returns,
+// until row returns false or an error. It returns ErrClosed soon after Close, and
+// the context's error soon after ctx has ended.
 func (d *Driver) scan(ctx context.Context, r Reader, lower, upper []byte, row func(key, value []byte) (more bool, err error)) (err error) {
 	it, err := r.Scan(lower, upper)
 	if err != nil {
@@ -280,8 +287,8 @@ func (d *Driver) scan(ctx context.Context, r Reader, lower, upper []byte, row fu
 	return it.Err()
 }
 
-// failed names the call and the store in an error; nil stays nil.
-func failed(op string, id storage.StoreID, err error) error {
+// wrap adds the operation and the store to an error. It returns nil for nil.
+func wrap(op string, id storage.StoreID, err error) error {
 	if err == nil {
 		return nil
 	}

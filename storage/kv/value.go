@@ -9,11 +9,12 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// checksumBytes is the size of the CRC-32C at the end of every value. It covers
-// the key (behind the prefix) and the value, so that a value that got under
-// another key shows too.
+// checksumBytes is the length of the CRC-32C at the end of every value. It covers
+// the key after the prefix and the value, so it also detects a value that was
+// written under another key.
 const checksumBytes = 4
 
+// sum returns the checksum of a key and its value.
 func (d *Driver) sum(key, value []byte) uint32 {
 	return crc32.Update(crc32.Update(0, d.castagnoli, key[len(d.prefix):]), d.castagnoli, value)
 }
@@ -23,21 +24,23 @@ func (d *Driver) seal(key, value []byte) []byte {
 	return binary.LittleEndian.AppendUint32(value, d.sum(key, value))
 }
 
-// verify returns value without its checksum, or ErrDamaged.
+// verify returns value without its checksum. It fails with ErrDamaged if the
+// checksum is wrong.
 func (d *Driver) verify(key, value []byte) ([]byte, error) {
 	n := len(value) - checksumBytes
 	if n < 0 || binary.LittleEndian.Uint32(value[n:]) != d.sum(key, value[:n]) {
-		return nil, fmt.Errorf("%w: checksum of key %x", storage.ErrDamaged, key)
+		return nil, fmt.Errorf("%w: the value of key %x has a wrong checksum", storage.ErrDamaged, key)
 	}
 	return value[:n], nil
 }
 
-// put seals value, whose spare capacity it may use, and adds it to b.
+// put adds value with its checksum to b. It may write into the memory between the
+// length and the capacity of value.
 func (d *Driver) put(b Batch, key, value []byte) error {
 	return b.Set(key, d.seal(key, value))
 }
 
-// get returns key's verified value in fresh memory.
+// get returns the value of key, without its checksum, in new memory.
 func (d *Driver) get(r Reader, key []byte) (value []byte, found bool, err error) {
 	v, found, err := r.Get(key, nil)
 	if err != nil || !found {
@@ -47,15 +50,15 @@ func (d *Driver) get(r Reader, key []byte) (value []byte, found bool, err error)
 	return v, err == nil, err
 }
 
-// A row's value is: the revision that created it (uvarint), that revision's
-// time (8 bytes), and what its table says of it.
-
+// appendRowHead appends the beginning of a row: the revision that created it
+// (uvarint) and the commit time of that revision (8 bytes).
 func appendRowHead(dst []byte, created storage.Revision, at rel.Time) []byte {
 	dst = binary.AppendUvarint(dst, uint64(created))
 	return binary.BigEndian.AppendUint64(dst, uint64(at))
 }
 
-func cutRowHead(v []byte) (created storage.Revision, at rel.Time, rest []byte, err error) {
+// splitRowHead returns the fields of appendRowHead and the rest of the row.
+func splitRowHead(v []byte) (created storage.Revision, at rel.Time, rest []byte, err error) {
 	n, size := binary.Uvarint(v)
 	if size <= 0 || len(v) < size+8 {
 		return 0, 0, nil, errRow()
@@ -63,9 +66,9 @@ func cutRowHead(v []byte) (created storage.Revision, at rel.Time, rest []byte, e
 	return storage.Revision(n), rel.Time(binary.BigEndian.Uint64(v[size:])), v[size+8:], nil
 }
 
-func errRow() error { return fmt.Errorf("%w: a row is malformed", storage.ErrDamaged) }
+func errRow() error { return fmt.Errorf("%w: the value of a row is malformed", storage.ErrDamaged) }
 
-// Flags of a tuple's row.
+// Flags of the row of a tuple: which fields follow.
 const (
 	hasCondition = 1 << iota
 	hasContext
@@ -73,6 +76,7 @@ const (
 	flagsAll = hasCondition | hasContext | hasExpiry
 )
 
+// appendTupleValue appends the row of a tuple after its head.
 func appendTupleValue(dst []byte, t *rel.Tuple) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
@@ -91,7 +95,8 @@ func appendTupleValue(dst []byte, t *rel.Tuple) []byte {
 	return dst
 }
 
-// tupleValue is a tuple's row value, pointing into the bytes it was read from.
+// tupleValue is the row of a tuple after its head. It shares the memory of the
+// bytes that it was read from.
 type tupleValue struct {
 	condition, context []byte
 	expires            rel.Time
@@ -103,12 +108,12 @@ func parseTupleValue(v []byte) (t tupleValue, err error) {
 	}
 	flags, v, ok := v[0], v[1:], true
 	if flags&hasCondition != 0 {
-		if t.condition, v, ok = cutText(v); !ok {
+		if t.condition, v, ok = splitText(v); !ok {
 			return t, errRow()
 		}
 	}
 	if flags&hasContext != 0 {
-		if t.context, v, ok = cutText(v); !ok {
+		if t.context, v, ok = splitText(v); !ok {
 			return t, errRow()
 		}
 	}
@@ -124,15 +129,15 @@ func parseTupleValue(v []byte) (t tupleValue, err error) {
 	return t, nil
 }
 
-// appendDocumentValue is a document's row: its secondary keys and the size of
-// its body.
+// appendDocumentValue appends the row of a document after its head: the secondary
+// keys and the length of the body.
 func appendDocumentValue(dst []byte, doc *storage.Document) []byte {
 	dst = appendTexts(dst, doc.Secondary)
 	return binary.AppendUvarint(dst, uint64(len(doc.Body)))
 }
 
 func parseDocumentValue(v []byte) (secondary []string, bodyBytes int, err error) {
-	secondary, v, ok := cutTexts(v)
+	secondary, v, ok := splitTexts(v)
 	if !ok {
 		return nil, 0, errRow()
 	}
@@ -143,14 +148,16 @@ func parseDocumentValue(v []byte) (secondary []string, bodyBytes int, err error)
 	return secondary, int(n), nil
 }
 
-// appendBodyValue is what stands in the tables of bodies and of secrets.
+// appendBodyValue appends the value of a document in the table of bodies or of
+// secrets.
 func appendBodyValue(dst []byte, doc *storage.Document) []byte {
 	return append(appendTexts(dst, doc.Secondary), doc.Body...)
 }
 
-// parseBodyValue keeps v as the body's memory.
+// parseBodyValue reads the value of a document in the table of bodies or of
+// secrets. The body shares the memory of v.
 func parseBodyValue(kind, key string, v []byte) (storage.Document, error) {
-	secondary, body, ok := cutTexts(v)
+	secondary, body, ok := splitTexts(v)
 	if !ok {
 		return storage.Document{}, errRow()
 	}
@@ -161,7 +168,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func cutText(v []byte) (text, rest []byte, ok bool) {
+func splitText(v []byte) (text, rest []byte, ok bool) {
 	n, size := binary.Uvarint(v)
 	if size <= 0 || n > uint64(len(v)-size) {
 		return nil, nil, false
@@ -177,7 +184,7 @@ func appendTexts(dst []byte, texts []string) []byte {
 	return dst
 }
 
-func cutTexts(v []byte) (texts []string, rest []byte, ok bool) {
+func splitTexts(v []byte) (texts []string, rest []byte, ok bool) {
 	n, size := binary.Uvarint(v)
 	if size <= 0 || n > uint64(len(v)-size) {
 		return nil, nil, false
@@ -185,7 +192,7 @@ func cutTexts(v []byte) (texts []string, rest []byte, ok bool) {
 	v = v[size:]
 	for range n {
 		var text []byte
-		if text, v, ok = cutText(v); !ok {
+		if text, v, ok = splitText(v); !ok {
 			return nil, nil, false
 		}
 		texts = append(texts, string(text))

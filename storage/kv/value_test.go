@@ -10,8 +10,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Any bytes are read as each kind of value or refused as damage, and what is
-// read is written and read again the same.
+// Each parser either rejects bytes with ErrDamaged, or returns a value that is the
+// same after writing and parsing it again.
 func FuzzValues(f *testing.F) {
 	tuple := rel.Tuple{Condition: "c", Context: `{"a":1}`, Expires: 7}
 	doc := storage.Document{Secondary: []string{"", "s"}, Body: []byte("body")}
@@ -24,32 +24,32 @@ func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		damage := func(err error) bool {
 			if err != nil && !errors.Is(err, storage.ErrDamaged) {
-				t.Errorf("%x: %v", b, err)
+				t.Errorf("%x: error %v, want ErrDamaged", b, err)
 			}
 			return err != nil
 		}
 		if v, err := parseTupleValue(b); !damage(err) {
 			again, err := parseTupleValue(appendTupleValue(nil, &rel.Tuple{Condition: string(v.condition), Context: string(v.context), Expires: v.expires}))
 			if err != nil || !bytes.Equal(again.condition, v.condition) || !bytes.Equal(again.context, v.context) || again.expires != v.expires {
-				t.Errorf("tuple %x: %+v, then %+v, %v", b, v, again, err)
+				t.Errorf("tuple %x is parsed as %+v, then as %+v, %v", b, v, again, err)
 			}
 		}
 		if secondary, n, err := parseDocumentValue(b); !damage(err) {
 			again, m, err := parseDocumentValue(appendDocumentValue(nil, &storage.Document{Secondary: secondary, Body: make([]byte, n)}))
 			if err != nil || n != m || !reflect.DeepEqual(again, secondary) {
-				t.Errorf("document %x: %q %d, then %q %d, %v", b, secondary, n, again, m, err)
+				t.Errorf("document %x is parsed as %q %d, then as %q %d, %v", b, secondary, n, again, m, err)
 			}
 		}
 		if d, err := parseBodyValue("k", "1", b); !damage(err) {
 			again, err := parseBodyValue("k", "1", appendBodyValue(nil, &d))
 			if err != nil || !bytes.Equal(again.Body, d.Body) || !reflect.DeepEqual(again.Secondary, d.Secondary) {
-				t.Errorf("body %x: %+v, then %+v, %v", b, d, again, err)
+				t.Errorf("body %x is parsed as %+v, then as %+v, %v", b, d, again, err)
 			}
 		}
-		if created, at, rest, err := cutRowHead(b); !damage(err) {
-			c, a, r, err := cutRowHead(append(appendRowHead(nil, created, at), rest...))
+		if created, at, rest, err := splitRowHead(b); !damage(err) {
+			c, a, r, err := splitRowHead(append(appendRowHead(nil, created, at), rest...))
 			if err != nil || c != created || a != at || !bytes.Equal(r, rest) {
-				t.Errorf("row %x: %d %d, then %d %d, %v", b, created, at, c, a, err)
+				t.Errorf("row %x is parsed as %d %d, then as %d %d, %v", b, created, at, c, a, err)
 			}
 		}
 		_, err := parseInfo(storage.StoreID{}, b)
@@ -57,9 +57,10 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// Any mark is taken or refused.
+// parse either rejects a mark with ErrFormat, or accepts it. Only a mark with the
+// instance of the log is its own.
 func FuzzMark(f *testing.F) {
-	m := newMoved("0123456789abcdef")
+	m := newMoveLog("0123456789abcdef")
 	f.Add(m.mark())
 	f.Add("")
 	f.Add("0123456789abcdef.18446744073709551616")
@@ -67,9 +68,9 @@ func FuzzMark(f *testing.F) {
 		number, mine, err := m.parse(mark)
 		switch {
 		case err != nil && !errors.Is(err, storage.ErrFormat):
-			t.Errorf("%q: %v", mark, err)
+			t.Errorf("mark %q: error %v, want ErrFormat", mark, err)
 		case err == nil && mine && mark != "" && mark[:16] != m.instance:
-			t.Errorf("%q is taken for our own, number %d", mark, number)
+			t.Errorf("mark %q of another instance is accepted with number %d", mark, number)
 		}
 	})
 }
