@@ -36,10 +36,10 @@ func request(t testing.TB, question string, a ostiary.QueryOptions) ostiary.Chec
 	return ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a}
 }
 
-// TestCheckManyIsItsSingleChecks asks random requests, which differ in their
-// context and contextual tuples, both with CheckMany and with one Check each. The
+// TestCheckBatchIsItsSingleChecks asks random requests, which differ in their
+// context and contextual tuples, both with CheckBatch and with one Check each. The
 // answers must be equal, at the newest revision and at a past one.
-func TestCheckManyIsItsSingleChecks(t *testing.T) {
+func TestCheckBatchIsItsSingleChecks(t *testing.T) {
 	t.Parallel()
 	const seed = 7
 	t.Logf("seed %d", seed)
@@ -60,13 +60,13 @@ func TestCheckManyIsItsSingleChecks(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(first), ostiary.AtLeast(first)} {
-		results := must(s.CheckMany(ctx, requests, at))(t)
+		results := must(s.CheckBatch(ctx, requests, at))(t)
 		for i, r := range requests {
 			r.Consistency = at
 			one, err := s.Check(ctx, r)
 			many := results[i]
 			if one.Decision != many.Decision || one.String() != many.String() || err == nil && one.Revision != many.Revision || fmt.Sprint(err) != fmt.Sprint(many.Err) {
-				t.Fatalf("at %v, request %+v: Check returns %s, %v; CheckMany returns %s, %v", at, r, one, err, many, many.Err)
+				t.Fatalf("at %v, request %+v: Check returns %s, %v; CheckBatch returns %s, %v", at, r, one, err, many, many.Err)
 			}
 			seen[fmt.Sprint(many.Decision, many.Err != nil)]++
 		}
@@ -78,14 +78,14 @@ func TestCheckManyIsItsSingleChecks(t *testing.T) {
 	}
 }
 
-// TestCheckManyKeepsItemsApart asks questions that differ only in similar contexts
+// TestCheckBatchKeepsItemsApart asks questions that differ only in similar contexts
 // and contextual tuples. No question may get the answer of another.
-func TestCheckManyKeepsItemsApart(t *testing.T) {
+func TestCheckBatchKeepsItemsApart(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := newStore(t, newEngine(t, ostiary.Options{Conditions: cel.New(cel.Options{})}), atPlace())
 	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:a with one_place", "document:2#owner@user:a")}))(t)
-	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{
+	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{
 		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a,b"}}}),
 		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Context: expr.Values{"places": []any{"a", "b"}}}),
 		request(t, "document:1#viewer@user:a", ostiary.QueryOptions{}),
@@ -104,9 +104,9 @@ func TestCheckManyKeepsItemsApart(t *testing.T) {
 	wantKind(t, results[6].Err, ostiary.ErrInvalidRequest)
 }
 
-// TestCheckManyAtOneTime lets a tuple expire while CheckMany runs. All requests
+// TestCheckBatchAtOneTime lets a tuple expire while CheckBatch runs. All requests
 // must be evaluated at the time at which the call began.
-func TestCheckManyAtOneTime(t *testing.T) {
+func TestCheckBatchAtOneTime(t *testing.T) {
 	t.Parallel()
 	ctx, start := context.Background(), newClock()
 	now, step := start.Now(), time.Duration(0)
@@ -119,36 +119,36 @@ func TestCheckManyAtOneTime(t *testing.T) {
 	for i := range requests {
 		requests[i] = request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
 	}
-	for i, r := range must(s.CheckMany(ctx, requests, ostiary.Consistency{}))(t) {
+	for i, r := range must(s.CheckBatch(ctx, requests, ostiary.Consistency{}))(t) {
 		if !r.Allowed() {
 			t.Errorf("item %d: got %v, want true", i, r)
 		}
 	}
 }
 
-func TestCheckManyBounds(t *testing.T) {
+func TestCheckBatchBounds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 2, ContextTuples: 1, FutureWait: time.Millisecond}}), documents())
 	plain := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{})
 	atBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a")})
 	aboveBound := request(t, "document:1#viewer@user:a", ostiary.QueryOptions{Tuples: tups(t, "document:1#owner@user:a", "document:1#owner@user:b")})
-	results := must(s.CheckMany(ctx, []ostiary.CheckRequest{atBound, aboveBound}, ostiary.Consistency{}))(t)
+	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{atBound, aboveBound}, ostiary.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Allowed() {
 		t.Errorf("at and above the bound ContextTuples: got %v, want true and an error", results)
 	}
 	wantKind(t, results[1].Err, ostiary.ErrBound)
-	_, err := s.CheckMany(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.Consistency{})
+	_, err := s.CheckBatch(ctx, []ostiary.CheckRequest{plain, plain, plain}, ostiary.Consistency{})
 	wantKind(t, err, ostiary.ErrBound)
-	if none := must(s.CheckMany(ctx, nil, ostiary.Consistency{}))(t); len(none) != 0 {
+	if none := must(s.CheckBatch(ctx, nil, ostiary.Consistency{}))(t); len(none) != 0 {
 		t.Errorf("no requests: got %v, want no results", none)
 	}
-	_, err = s.CheckMany(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
+	_, err = s.CheckBatch(ctx, []ostiary.CheckRequest{plain}, ostiary.AtRevision(1<<40))
 	if err == nil {
 		t.Error("a revision that does not exist was answered")
 	}
 	cancel()
-	if _, err = s.CheckMany(ctx, []ostiary.CheckRequest{atBound, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err = s.CheckBatch(ctx, []ostiary.CheckRequest{atBound, plain}, ostiary.Consistency{}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -136,11 +135,11 @@ func TestWriteAndCheck(t *testing.T) {
 	wantKind(t, err, ostiary.ErrTupleMissing)
 	must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "group:eng#member@user:anne").Key()}}))(t)
 	want(t, s, "document:1#viewer@user:anne", "false")
-	results := must(s.Batch(ctx, []eval.Question{
+	results := must(s.CheckBatch(ctx, []ostiary.CheckRequest{
 		{Object: rel.Object{Type: "document", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "nothing", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "bob"}},
 		{Object: rel.Object{Type: "document", ID: "2"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "x"}},
-	}, ostiary.QueryOptions{}))(t)
+	}, ostiary.Consistency{}))(t)
 	if !results[0].Allowed() || results[1].Err == nil || !results[2].Allowed() {
 		t.Errorf("batch: %v", results)
 	}

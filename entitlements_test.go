@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
@@ -171,15 +170,15 @@ func BenchmarkEntitlements(b *testing.B) {
 		for _, rd := range projects().Types[3].Relations {
 			names = append(names, rd.Name)
 		}
-		var questions []eval.Question
+		var requests []ostiary.CheckRequest
 		for _, o := range r.Objects {
 			for _, name := range names {
-				questions = append(questions, eval.Question{Object: o, Relation: name, Subject: r.Subject})
+				requests = append(requests, ostiary.CheckRequest{Object: o, Relation: name, Subject: r.Subject})
 			}
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Batch(ctx, questions, ostiary.QueryOptions{}); err != nil {
+			if _, err := s.CheckBatch(ctx, requests, ostiary.Consistency{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -27,26 +26,6 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 // request whose own Consistency is not zero has [ErrInvalidRequest] as its Err.
 func (s *Store) CheckBatch(ctx context.Context, requests []CheckRequest, c Consistency) ([]CheckResult, error) {
 	return s.answerer.CheckBatch(ctx, requests, c)
-}
-
-// Batch answers questions that share their options.
-//
-// Deprecated: use [Store.CheckBatch].
-func (s *Store) Batch(ctx context.Context, questions []eval.Question, o QueryOptions) ([]CheckResult, error) {
-	c := o.Consistency
-	o.Consistency = Consistency{}
-	requests := make([]CheckRequest, len(questions))
-	for i, q := range questions {
-		requests[i] = CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: o}
-	}
-	return s.CheckBatch(ctx, requests, c)
-}
-
-// CheckMany is CheckBatch.
-//
-// Deprecated: use [Store.CheckBatch].
-func (s *Store) CheckMany(ctx context.Context, requests []CheckRequest, c Consistency) ([]CheckResult, error) {
-	return s.CheckBatch(ctx, requests, c)
 }
 
 // Explain answers a question with the path that leads to the subject, or with

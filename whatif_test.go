@@ -124,7 +124,7 @@ func TestRecorded(t *testing.T) {
 	context1["list"].([]any)[0] = "changed"
 	must(twin.Check(ctx, request(t, "document:1#viewer@user:anne", ostiary.QueryOptions{})))(t)
 	clock.Advance(40 * time.Minute)
-	must(s.CheckMany(ctx, checks(t, "document:1#viewer@user:bob"), ostiary.Consistency{}))(t)
+	must(s.CheckBatch(ctx, checks(t, "document:1#viewer@user:bob"), ostiary.Consistency{}))(t)
 	got := s.RecordedDecisions(ctx, 0, 0)
 	if len(got) != 2 || got[0].Decision != expr.True || got[1].Decision != expr.False || got[0].Revision != 2 ||
 		got[0].Question.Context["list"].([]any)[0] != "x" || got[0].Question.Tuples[0] != r.Tuples[0] || got[1].Question.Subject.ID != "bob" {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
@@ -234,7 +233,7 @@ func TestBounds(t *testing.T) {
 			return err
 		}, 20},
 		{"BatchItems", func(n int) error {
-			_, err := s.Batch(ctx, questions(n, check), ostiary.QueryOptions{})
+			_, err := s.CheckBatch(ctx, repeat(n, check), ostiary.Consistency{})
 			return err
 		}, 2},
 		{"ListItems", func(n int) error {
@@ -389,8 +388,4 @@ func repeat[T any](n int, v T) []T {
 		out[i] = v
 	}
 	return out
-}
-
-func questions(n int, r ostiary.CheckRequest) []eval.Question {
-	return repeat(n, eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject})
 }

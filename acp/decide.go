@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 )
@@ -107,12 +106,12 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 	if len(ids) > e.opts.BatchMax {
 		return nil, failed(op, fmt.Errorf("%w: %d objects, BatchMax is %d", ErrBound, len(ids), e.opts.BatchMax))
 	}
-	questions := make([]eval.Question, len(ids))
+	requests := make([]ostiary.CheckRequest, len(ids))
 	for i, id := range ids {
-		questions[i] = eval.Question{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
+		requests[i] = ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
 			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	}
-	answers, err := r.store.Batch(ctx, questions, ostiary.QueryOptions{})
+	answers, err := r.store.CheckBatch(ctx, requests, ostiary.MinimizeLatency())
 	if err != nil {
 		return nil, failed(op, err)
 	}

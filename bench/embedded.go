@@ -7,7 +7,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -61,7 +60,7 @@ func (t *Embedded) Prepare(r Request) (Prepared, error) {
 		p := &embeddedBatch{store: t.store, allowed: allowedOf(r.Batch)}
 		for i := range r.Batch {
 			c := &r.Batch[i]
-			p.questions = append(p.questions, eval.Question{Object: c.Object, Relation: c.Relation, Subject: c.Subject})
+			p.requests = append(p.requests, ostiary.CheckRequest{Object: c.Object, Relation: c.Relation, Subject: c.Subject})
 		}
 		return p, nil
 	case r.List != nil:
@@ -117,13 +116,13 @@ func (p *embeddedCheck) Send(ctx context.Context, _ int) error {
 }
 
 type embeddedBatch struct {
-	store     *ostiary.Store
-	questions []eval.Question
-	allowed   int
+	store    *ostiary.Store
+	requests []ostiary.CheckRequest
+	allowed  int
 }
 
 func (p *embeddedBatch) Send(ctx context.Context, _ int) error {
-	results, err := p.store.Batch(ctx, p.questions, ostiary.QueryOptions{})
+	results, err := p.store.CheckBatch(ctx, p.requests, ostiary.MinimizeLatency())
 	if err != nil {
 		return failure(err)
 	}

@@ -320,7 +320,7 @@ func (t *schemasTrial) compareMany(s *ostiary.Store, turns []schemaChoice) error
 				Bounds: eval.Bounds{Depth: w.Depth}}})
 		want = append(want, x.bench.truth(q))
 	}
-	results, err := s.CheckMany(context.Background(), requests, ostiary.Consistency{})
+	results, err := s.CheckBatch(context.Background(), requests, ostiary.Consistency{})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -304,27 +305,29 @@ func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 	return nil
 }
 
-// compareChecks asks all questions in three ways: each alone, all in one batch,
-// and in one call in which each has its own options.
+// compareChecks asks all questions in three ways: each alone, all in one batch
+// that shares its input, and all in one batch in which each has its own input.
 func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tables map[rel.Subject]*Table, what string) error {
 	ctx, w := context.Background(), &t.b.World
 	a := ostiary.QueryOptions{Consistency: at, SchemaID: t.schemaIDFor(s), Context: w.Context, Tuples: w.Contextual,
 		Attributes: w.ContextualAttributes, Bounds: eval.Bounds{Depth: w.Depth}}
-	var batch []eval.Question
-	var many []ostiary.CheckRequest
+	var requests, separate []ostiary.CheckRequest
 	own := a
 	own.Consistency = ostiary.Consistency{}
 	for _, q := range t.b.Questions {
-		batch = append(batch, eval.Question(q))
-		many = append(many, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: own})
+		requests = append(requests, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: own})
+		copied := requests[len(requests)-1]
+		copied.Context, copied.Tuples = maps.Clone(own.Context), slices.Clone(own.Tuples)
+		separate = append(separate, copied)
 	}
-	results, err := s.Batch(ctx, batch, a)
+	results, err := s.CheckBatch(ctx, requests, at)
 	if err != nil {
 		return fmt.Errorf("%s: batch: %w", what, err)
 	}
-	among, err := s.CheckMany(ctx, many, at)
+	// Requests that share no input take another path than those that do.
+	among, err := s.CheckBatch(ctx, separate, at)
 	if err != nil {
-		return fmt.Errorf("%s: many: %w", what, err)
+		return fmt.Errorf("%s: batch without shared input: %w", what, err)
 	}
 	for i, q := range t.b.Questions {
 		one, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: a})
@@ -336,7 +339,7 @@ func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tab
 			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s alone, %s in a batch, %v", what, one.Decision, results[i].Decision, err)}
 		}
 		if err := among[i].Err; err != nil || among[i].Decision != one.Decision {
-			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s alone, %s among many, %v", what, one.Decision, among[i].Decision, err)}
+			return &Failure{Question: q, Text: fmt.Sprintf("%s: %s alone, %s in a batch without shared input, %v", what, one.Decision, among[i].Decision, err)}
 		}
 		if one.Decision != want {
 			return &Failure{Question: q, Text: fmt.Sprintf("%s: want %s, got %s (%s)", what, want, one.Decision, one.Reasons)}

@@ -15,9 +15,6 @@ import (
 type question struct {
 	ostiary.CheckRequest
 	presentFields
-	// hasOptions is true if it has anything besides object, relation and
-	// subject.
-	hasOptions bool
 }
 
 // readMember reads one member of a question. It returns false if a question has
@@ -31,7 +28,6 @@ func (q *question) readMember(r *jsonread.Reader) bool {
 	case "subject":
 		q.Subject, q.presentFields.subject = readSubject(r), true
 	default:
-		q.hasOptions = true
 		return readQueryOptions(r, &q.QueryOptions)
 	}
 	return true
@@ -111,7 +107,6 @@ const batchMax = 100_000
 func (c *call) batch() error {
 	var top question
 	var items []question
-	hasOptions := false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		if string(r.Name()) != "questions" {
@@ -132,7 +127,7 @@ func (c *call) batch() error {
 				}
 			}
 			q.require(r)
-			items, hasOptions = append(items, q), hasOptions || q.hasOptions
+			items = append(items, q)
 		}
 	}
 	if items == nil {
@@ -141,7 +136,7 @@ func (c *call) batch() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	results, err := c.checkItems(&top, items, hasOptions)
+	results, err := c.checkItems(&top, items)
 	if err != nil {
 		return err
 	}
@@ -158,16 +153,9 @@ func (c *call) batch() error {
 	return nil
 }
 
-// checkItems evaluates the questions of a batch. If no question has options of
-// its own it uses the engine's batch, which is cheaper.
-func (c *call) checkItems(top *question, items []question, hasOptions bool) ([]ostiary.CheckResult, error) {
-	if !hasOptions {
-		questions := make([]eval.Question, len(items))
-		for i := range items {
-			questions[i] = eval.Question{Object: items[i].Object, Relation: items[i].Relation, Subject: items[i].Subject}
-		}
-		return c.store.Batch(c.ctx, questions, top.QueryOptions)
-	}
+// checkItems evaluates the questions of a batch. Options that a question lacks
+// are those of the request.
+func (c *call) checkItems(top *question, items []question) ([]ostiary.CheckResult, error) {
 	requests := make([]ostiary.CheckRequest, len(items))
 	for i := range items {
 		q := &items[i]
@@ -188,7 +176,7 @@ func (c *call) checkItems(top *question, items []question, hasOptions bool) ([]o
 		}
 		requests[i] = q.CheckRequest
 	}
-	return c.store.CheckMany(c.ctx, requests, top.Consistency)
+	return c.store.CheckBatch(c.ctx, requests, top.Consistency)
 }
 
 // appendResult appends one result of several: a decision or an error.

@@ -121,7 +121,7 @@ func (s *service) batchCheck(ctx context.Context, c *call, in *wire.BatchCheckRe
 }
 
 func (p *place) decide(ctx context.Context, m *many) error {
-	results, err := p.store.CheckMany(ctx, m.requests, p.at)
+	results, err := p.store.CheckBatch(ctx, m.requests, p.at)
 	if err != nil {
 		return revisionError(err)
 	}

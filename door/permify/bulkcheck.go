@@ -15,6 +15,8 @@ type bulkCheckRequest struct {
 	checkOptions
 	// items are the checks, in the order of the request.
 	items []eval.Question
+	// requests are the checks with their options. The memory is reused.
+	requests []ostiary.CheckRequest
 }
 
 // bulkResult is the result of one item. An item that fails is denied, and the
@@ -76,7 +78,8 @@ func (s *service) bulkCheck(ctx context.Context, b *bulkCheckRequest, out []bulk
 	if err != nil {
 		return out, err
 	}
-	results, err := store.Batch(ctx, b.items, options)
+	b.requests = appendRequests(b.requests[:0], b.items, options)
+	results, err := store.CheckBatch(ctx, b.requests, options.Consistency)
 	if err != nil {
 		return out, translateError(err)
 	}
@@ -92,6 +95,17 @@ func (s *service) bulkCheck(ctx context.Context, b *bulkCheckRequest, out []bulk
 		out = append(out, item)
 	}
 	return out, nil
+}
+
+// appendRequests appends a check with the options for each question.
+func appendRequests(out []ostiary.CheckRequest, questions []eval.Question, options ostiary.QueryOptions) []ostiary.CheckRequest {
+	options.Consistency = ostiary.Consistency{} // a batch has one for all
+	out = slices.Grow(out, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		out = append(out, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject, QueryOptions: options})
+	}
+	return out
 }
 
 // checkAgain repeats one item of a bulk check alone, at the revision of the
@@ -146,8 +160,9 @@ func newBulkCheckRequest(r *basev1.PermissionBulkCheckRequest) (bulkCheckRequest
 	if len(r.Items) > BulkItemsMax {
 		return bulkCheckRequest{}, itemCountError("PermissionBulkCheckRequest.Items", 1, BulkItemsMax)
 	}
-	b := bulkCheckRequest{checkOptions{r.TenantId, r.Metadata.SchemaVersion, r.Metadata.SnapToken, r.Metadata.Depth, r.Context, r.Arguments},
-		make([]eval.Question, len(r.Items))}
+	b := bulkCheckRequest{
+		checkOptions: checkOptions{r.TenantId, r.Metadata.SchemaVersion, r.Metadata.SnapToken, r.Metadata.Depth, r.Context, r.Arguments},
+		items:        make([]eval.Question, len(r.Items))}
 	for i, item := range r.Items {
 		switch {
 		case item.GetEntity() == nil:

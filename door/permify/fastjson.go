@@ -163,7 +163,8 @@ var bulkCheckCalls = sync.Pool{New: func() any { return new(bulkCheckCall) }}
 func (c *bulkCheckCall) free() {
 	clear(c.items)
 	clear(c.results)
-	c.bulkCheckRequest = bulkCheckRequest{items: c.items[:0]}
+	clear(c.requests)
+	c.bulkCheckRequest = bulkCheckRequest{items: c.items[:0], requests: c.requests[:0]}
 	bulkCheckCalls.Put(c)
 }
 

@@ -244,7 +244,7 @@ func (l *lookup) allowedOf(ctx context.Context, r *basev1.PermissionLookupEntity
 	for i, id := range ids {
 		questions[i] = eval.Question{Object: rel.Object{Type: r.EntityType, ID: id}, Relation: relation, Subject: subject(r.Subject)}
 	}
-	results, err := l.store.Batch(ctx, questions, l.options)
+	results, err := l.store.CheckBatch(ctx, appendRequests(nil, questions, l.options), l.options.Consistency)
 	if err != nil {
 		return nil, "", translateError(err)
 	}

@@ -54,7 +54,7 @@ func (s *service) subjectPermission(ctx context.Context, store *ostiary.Store, r
 	for i, name := range names {
 		questions[i] = eval.Question{Object: object(r.Entity), Relation: name, Subject: subject(r.Subject)}
 	}
-	results, err := store.Batch(ctx, questions, options)
+	results, err := store.CheckBatch(ctx, appendRequests(nil, questions, options), options.Consistency)
 	if err != nil {
 		return nil, translateError(err)
 	}

@@ -73,7 +73,7 @@ func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, err
 	timed := hasInput || b.Timed || t.HasExpiring()
 	if timed || r.Bounds.Depth|r.Bounds.Nodes != 0 {
 		env = a.shared.envs.Get().(*eval.Env)
-		*env = eval.Env{Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: a.shared.runtime.Bounds.Query(r.Bounds)}
+		*env = r.env(&a.shared.runtime.Bounds, 0)
 		if timed { // reading the clock takes a large part of a check's time
 			env.Now = t.Now(v)
 		}
@@ -165,7 +165,7 @@ func (b *batch) check(ctx context.Context, r *CheckRequest) (eval.Answer, error)
 		if err := ValidInput(bounds, schema, &r.QueryOptions); err != nil {
 			return eval.Answer{}, err
 		}
-		*b.env = eval.Env{Now: b.env.Now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: bounds.Query(r.Bounds)}
+		*b.env = r.env(bounds, b.env.Now)
 		b.last, b.schema = r, schema
 	}
 	return schema.Binding.Check(ctx, b.view.Graph, r.Question(), b.env)

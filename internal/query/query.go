@@ -89,10 +89,14 @@ func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
 	return &Answerer{timeline: t, shared: shared}
 }
 
+// env returns the environment of a question at the time now.
+func (o *QueryOptions) env(b *limits.Bounds, now rel.Time) eval.Env {
+	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: b.Query(o.Bounds)}
+}
+
 // Env returns the environment that the evaluator answers a question on v in.
 func Env(t *snapshot.Timeline, v *snapshot.View, o *QueryOptions) eval.Env {
-	return eval.Env{Now: t.Now(v), Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes,
-		Bounds: t.Runtime.Bounds.Query(o.Bounds)}
+	return o.env(&t.Runtime.Bounds, t.Now(v))
 }
 
 // prepare chooses the view of a question about an object, finds the schema and

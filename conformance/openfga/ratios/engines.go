@@ -13,7 +13,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -71,11 +70,11 @@ func (l *library) Check(document, relation, user string) bool {
 }
 
 func (l *library) Batch(questions []Question) int {
-	asked := make([]eval.Question, len(questions))
+	asked := make([]ostiary.CheckRequest, len(questions))
 	for i, q := range questions {
-		asked[i] = eval.Question{Object: rel.Object{Type: "document", ID: q.Document}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: q.User}}
+		asked[i] = ostiary.CheckRequest{Object: rel.Object{Type: "document", ID: q.Document}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: q.User}}
 	}
-	results, err := l.store.Batch(l.ctx, asked, ostiary.QueryOptions{})
+	results, err := l.store.CheckBatch(l.ctx, asked, ostiary.MinimizeLatency())
 	must(err)
 	allowed := 0
 	for i := range results {
@@ -93,7 +92,7 @@ func (l *library) List(relation, user string) int {
 }
 
 func (l *library) Write(tuples []rel.Tuple) {
-	_, err := l.store.Write(l.ctx, ostiary.Write{Add: tuples})
+	_, err := l.store.Write(l.ctx, ostiary.WriteRequest{Add: tuples})
 	must(err)
 }
 
@@ -102,7 +101,7 @@ func (l *library) Remove(tuples []rel.Tuple) {
 	for i, t := range tuples {
 		keys[i] = t.Key()
 	}
-	_, err := l.store.Write(l.ctx, ostiary.Write{Remove: keys})
+	_, err := l.store.Write(l.ctx, ostiary.WriteRequest{Remove: keys})
 	must(err)
 }
 
