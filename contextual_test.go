@@ -20,6 +20,6 @@ func TestContextualTuplesInAnEmptyStore(t *testing.T) {
 	res, err := s.Check(context.Background(), ostiary.CheckRequest{Object: asked.Object, Relation: asked.Relation,
 		Subject: asked.Subject, QueryOptions: ostiary.QueryOptions{Tuples: []rel.Tuple{asked}}})
 	if err != nil || !res.Allowed() {
-		t.Fatal(res, err)
+		t.Fatalf("got %v, %v, want true", res, err)
 	}
 }

@@ -60,21 +60,21 @@ func TestEntitlements(t *testing.T) {
 	r.Objects = append(r.Objects, rel.Object{Type: "nothing", ID: "x"}, rel.Object{Type: "group", ID: "staff"})
 	got := must(s.Entitlements(ctx, r))(t)
 	if want := []string{"can_edit_3", "can_view_3", "can_delete_3"}; !slices.Equal(got.Objects[3].Relations, want) {
-		t.Error(got.Objects[3])
+		t.Errorf("got %v, want the relations %v", got.Objects[3], want)
 	}
 	wantKind(t, got.Objects[10].Err, ostiary.ErrNoType)
 	if !slices.Equal(got.Objects[11].Relations, []string{"member"}) || got.Revision != 2 {
-		t.Error(got.Objects[11], got.Revision)
+		t.Errorf("got %v at revision %d, want member at revision 2", got.Objects[11], got.Revision)
 	}
 	r.Tuples = tups(t, "project:p3#operator@identity:bob")
 	if n := len(must(s.Entitlements(ctx, r))(t).Objects[3].Relations); n != 53 {
-		t.Error(n)
+		t.Errorf("an operator has %d relations, want 53", n)
 	}
 	r.Relations, r.Tuples = []string{"operator", "none"}, nil
 	wantKind(t, must(s.Entitlements(ctx, r))(t).Objects[0].Err, ostiary.ErrNoRelation)
 	r.Consistency = ostiary.AtRevision(1)
 	if got := must(s.Entitlements(ctx, r))(t); got.Revision != 1 {
-		t.Error(got)
+		t.Errorf("answered at revision %d, want 1", got.Revision)
 	}
 	r.Consistency = ostiary.AtRevision(3)
 	ended, cancel := context.WithCancel(ctx)
@@ -124,12 +124,12 @@ func TestEntitlementsAsChecks(t *testing.T) {
 					open = append(open, n+c.Reasons.String())
 				}
 			}
-			var said []string
+			var unknown []string
 			for _, u := range o.Unknown {
-				said = append(said, u.Relation+u.Reasons.String())
+				unknown = append(unknown, u.Relation+u.Reasons.String())
 			}
-			if !slices.Equal(o.Relations, yes) || !slices.Equal(said, open) || o.Err != nil {
-				t.Fatalf("%+v: %v %v, checks say %v %v", r, o.Relations, said, yes, open)
+			if !slices.Equal(o.Relations, yes) || !slices.Equal(unknown, open) || o.Err != nil {
+				t.Fatalf("request %+v: got %v, unknown %v; single checks give %v, unknown %v", r, o.Relations, unknown, yes, open)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestEntitlementsBound(t *testing.T) {
 	s := newStore(t, newEngine(t, ostiary.Options{Bounds: ostiary.Bounds{BatchItems: 540}}), projects())
 	r := entitled(t, s)
 	if got := must(s.Entitlements(ctx, r))(t); len(got.Objects) != 10 {
-		t.Error(got)
+		t.Errorf("got %d objects, want 10", len(got.Objects))
 	}
 	r.Objects = append(r.Objects, rel.Object{Type: "group", ID: "staff"})
 	_, err := s.Entitlements(ctx, r)

@@ -54,12 +54,12 @@ func TestImport(t *testing.T) {
 		done, err := s.Import(ctx, numbered(t, 950), o)
 		wantKind(t, err, ostiary.ErrTupleExists)
 		if done.Read != 0 || done.Token != "" {
-			t.Errorf("%+v", done)
+			t.Errorf("the refused import returned %+v, want the zero result", done)
 		}
 		o.OnDuplicate = ostiary.Ignore
 		done = must(s.Import(ctx, numbered(t, 950), o))(t)
 		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
-			t.Errorf("%+v", done)
+			t.Errorf("the repeated import returned %+v, want 950 tuples at the head, revision 11", done)
 		}
 		// A key occurs twice in one entry, or the schema refuses a tuple: that entry
 		// is not written, and the entries before it are.

@@ -34,7 +34,7 @@ func TestManyStores(t *testing.T) {
 	}
 	for info, err := range x.engine.Stores(ctx, storage.StoreID{}) {
 		if err != nil || !ids[info.ID] {
-			t.Fatal(info, err)
+			t.Fatalf("listed %v, %v, which was not created", info, err)
 		}
 		delete(ids, info.ID)
 	}
@@ -58,7 +58,7 @@ func TestIdleStoresAreDropped(t *testing.T) {
 		}
 		want(t, s, "document:1#owner@user:a", "true")
 		if got := ask(t, s, "document:1#owner@user:a", ostiary.QueryOptions{Consistency: ostiary.AtExactly(token)}); got != "true" {
-			t.Error(got)
+			t.Errorf("at the token: got %s, want true", got)
 		}
 		x.engine.DropIdle()
 		x.engine.DropIdle()
@@ -278,7 +278,7 @@ func TestWatchOutlivesTheView(t *testing.T) {
 		n := 0
 		for e, err := range s.Watch(ctx, ostiary.WatchRequest{After: from}) {
 			if err != nil || e.Changes[0].Tuple.Object.ID != fmt.Sprint(n) {
-				t.Fatal(n, e, err)
+				t.Fatalf("entry %d is %v, %v", n, e, err)
 			}
 			switch n++; n {
 			case 1:

@@ -96,7 +96,7 @@ func TestReadyChild(t *testing.T) {
 	}
 	res, err := s.Check(ctx, ostiary.CheckRequest{Object: q.Object, Relation: q.Relation, Subject: q.Subject})
 	if err != nil || fmt.Sprint(res.Allowed()) != os.Getenv("OSTIARY_READY_WANT") {
-		t.Fatal(res, err)
+		t.Fatalf("the first answer is %v, %v", res, err)
 	}
 	ready := time.Since(start)
 	debug.FreeOSMemory()

@@ -59,10 +59,10 @@ func TestWatchPermission(t *testing.T) {
 	// How many entries one update covers depends on timing. All updates together do
 	// not.
 	if got := <-byObject; !slices.Contains(got, "document:1 user:anne false>true") || len(got) != 2 {
-		t.Error(got)
+		t.Errorf("got changes %v", got)
 	}
 	if got := <-bySubject; !slices.Contains(got, "document:1 user:anne false>true") || !slices.Contains(got, "document:2 user:anne false>true") {
-		t.Error(got)
+		t.Errorf("got changes %v", got)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestWhatIfRefuses(t *testing.T) {
 	two := checks(t, "document:1#viewer@user:anne", "document:1#viewer@user:bob")
 	got := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: two}))(t)
 	if got.Partial != "WhatIfNodes" || len(got.Items) != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one item and the bound WhatIfNodes", got)
 	}
 	for name, c := range map[string]struct {
 		r    ostiary.WhatIfRequest
@@ -128,7 +128,7 @@ func TestRecorded(t *testing.T) {
 	got := s.RecordedDecisions(ctx, 0, 0)
 	if len(got) != 2 || got[0].Decision != expr.True || got[1].Decision != expr.False || got[0].Revision != 2 ||
 		got[0].Question.Context["list"].([]any)[0] != "x" || got[0].Question.Tuples[0] != r.Tuples[0] || got[1].Question.Subject.ID != "bob" {
-		t.Errorf("%+v", got)
+		t.Errorf("got unexpected decisions %+v", got)
 	}
 	questions := make([]ostiary.CheckRequest, len(got))
 	for i := range got {
@@ -136,14 +136,14 @@ func TestRecorded(t *testing.T) {
 	}
 	w := must(s.WhatIf(ctx, ostiary.WhatIfRequest{Questions: questions, Changes: ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:bob")}}))(t)
 	if both(w) != "true>true false>true" {
-		t.Error(both(w))
+		t.Errorf("recorded decisions asked again: got %s", both(w))
 	}
 	if got := s.RecordedDecisions(ctx, 0, 1); len(got) != 1 || got[0].Question.Subject.ID != "bob" {
-		t.Errorf("%+v", got)
+		t.Errorf("got unexpected decisions %+v", got)
 	}
 	must(s.Check(ctx, r))(t) // the fourth decision replaces the oldest
 	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 2 || got[0].Question.Subject.ID != "bob" {
-		t.Errorf("%+v", got)
+		t.Errorf("got unexpected decisions %+v", got)
 	}
 	clock.Advance(61 * time.Minute)
 	if got := s.RecordedDecisions(ctx, 0, 0); len(got) != 0 {
