@@ -66,7 +66,7 @@ func (c *checker) node(n Node, k Kind) error {
 			return fmt.Errorf("list of %v, reverse %v: %w", v.KindName(s.kind()), s.reverse(), err)
 		}
 		if got := v.list(n, s); !sameList(got, l) {
-			return fmt.Errorf("G4: the list found is not the one walked")
+			return fmt.Errorf("G4: another method returns a different list")
 		}
 		if s.reverse() {
 			continue
@@ -94,7 +94,7 @@ func (c *checker) two(n Node, k Kind) error {
 		}
 	}
 	if a, b := v.Names(k, absent, k, v.ID(n)); a.record != nil || b.record == nil {
-		return fmt.Errorf("G4: %q is found, or hides what is there", absent)
+		return fmt.Errorf("G4: %q is found, or hides an existing name", absent)
 	}
 	return nil
 }
@@ -171,10 +171,10 @@ func (c *checker) list(n Node, k Kind, s side, l List) error {
 		}
 	}
 	if count != l.Len() || count == 0 {
-		return fmt.Errorf("G3: %d edges are counted %d", count, l.Len())
+		return fmt.Errorf("G3: %d edges, but Len is %d", count, l.Len())
 	}
 	if l.Len() <= inlineMax && l.chunked != nil {
-		return fmt.Errorf("G3: %d edges stand outside", l.Len())
+		return fmt.Errorf("G3: %d edges are outside of the segment", l.Len())
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestKinds(t *testing.T) {
 	}
 	if k, _ := v.Kind(graph.KindName{Type: "group"}); k != 0 {
 		if _, ok := v.Node(k, "eng"); ok {
-			t.Fatal("group:eng stands in no tuple")
+			t.Fatal("group:eng is in no tuple")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestUnknownNumbers(t *testing.T) {
 		}
 	}
 	if old.Len() != 0 || old.Forward(anne, known).Len() != 0 {
-		t.Fatal("the empty view has something")
+		t.Fatal("the empty view has a node, kind or list")
 	}
 	if _, ok := old.Get(parse(t, "doc:1#viewer@user:anne").Key()); ok {
 		t.Fatal("the empty view has a tuple")
@@ -294,7 +294,7 @@ func readPair(t *testing.T, v *graph.View, i int) {
 	_, viewer := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 7)}})
 	_, owner := v.Get(rel.Key{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: fmt.Sprint(i % 11)}})
 	if viewer != owner {
-		t.Errorf("doc:%d is half there: %v %v", i, viewer, owner)
+		t.Errorf("doc:%d has only one of its two tuples: %v %v", i, viewer, owner)
 	}
 }
 

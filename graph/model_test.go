@@ -126,7 +126,7 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 		_, had := m.tuples[k]
 		delete(m.tuples, k)
 		if b.Remove(k) != had {
-			t.Fatalf("removing %v: had it: %v", k, had)
+			t.Fatalf("remove %v: want existed %v", k, had)
 		}
 	case op < 87:
 		f := w.filter()
@@ -166,12 +166,12 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 		_, had := m.attrs[a]
 		delete(m.attrs, a)
 		if b.RemoveAttribute(a.Object, a.Name) != had {
-			t.Fatalf("removing %v: had it: %v", a, had)
+			t.Fatalf("remove %v: want existed %v", a, had)
 		}
 	}
 	k := w.key()
 	if got, ok := b.Get(k); ok != b.Has(k) || ok && got != m.tuples[k] || !ok && m.tuples[k] != (rel.Tuple{}) {
-		t.Fatalf("the batch says of %v: %v %v, the model %v", k, got, ok, m.tuples[k])
+		t.Fatalf("%v: the batch has %v, %v, the model %v", k, got, ok, m.tuples[k])
 	}
 }
 
@@ -236,7 +236,7 @@ func (w world) sameTuples(t *testing.T, v *View, m model, f rel.Filter) {
 		n := 0
 		for p, tu := range v.Tuples(f, at) {
 			if where, ok := v.Position(tu.Key()); !ok || where != p {
-				t.Fatalf("%v is at %v, its key at %v %v", tu, p, where, ok)
+				t.Fatalf("%v has position %v, its key has %v, %v", tu, p, where, ok)
 			}
 			got, at = append(got, tu), p
 			if n++; n == size {
@@ -284,7 +284,7 @@ func (w world) sameAttributes(t *testing.T, v *View, m model) {
 		want--
 	}
 	if want != 0 {
-		t.Fatalf("attributes of %v miss %d", a.Object, want)
+		t.Fatalf("%v lacks %d attributes", a.Object, want)
 	}
 }
 
@@ -301,7 +301,7 @@ func (w world) sameObjects(t *testing.T, v *View, m model) {
 		for n := range v.Objects(typ) {
 			o := v.Object(n)
 			if o.Type != typ || !want[o] {
-				t.Fatalf("%v is no object of %s, or comes twice", o, typ)
+				t.Fatalf("%v is not an object of %s, or comes twice", o, typ)
 			}
 			delete(want, o)
 		}
@@ -369,7 +369,7 @@ func undo(t *testing.T, b *Batch, before, after model) {
 	}
 	for k := range after.tuples {
 		if _, ok := before.tuples[k]; !ok && !b.Remove(k) {
-			t.Fatalf("%v was not there to undo", k)
+			t.Fatalf("%v does not exist, so it cannot be undone", k)
 		}
 	}
 	for a, v := range before.attrs {
@@ -420,7 +420,7 @@ func againstModel(t *testing.T, seed uint64) {
 		}
 		for i, earlier := range before {
 			if _, err := b.Publish(); i == 0 && earlier.View() != g.View() && !errors.Is(err, ErrStale) {
-				t.Fatal("published before what it stands on:", err)
+				t.Fatal("published before the view that it is based on:", err)
 			}
 			if _, err := earlier.Publish(); err != nil {
 				t.Fatal(err)

@@ -276,7 +276,7 @@ type Stats struct {
 	// or not. LiveNodes and LiveNames count those that are part of a tuple or
 	// have an attribute.
 	Nodes, LiveNodes int
-	Names, LiveNames int
+	Names, LiveNames int // see Nodes
 }
 
 // Stats returns the view's counts.

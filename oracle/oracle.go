@@ -96,7 +96,7 @@ func New(w World, compiler expr.Compiler) (*Oracle, error) {
 		o.programs[def.Name] = p
 	}
 	for _, a := range append(append([]rel.Attribute{}, w.Attributes...), w.ContextualAttributes...) {
-		o.attributes[attributeKey{a.Object, a.Name}] = a.Value // a contextual one replaces
+		o.attributes[attributeKey{a.Object, a.Name}] = a.Value // contextual attributes come last and replace stored ones
 		o.mention(a.Object)
 	}
 	contextual := map[rel.Key]bool{}
@@ -104,7 +104,7 @@ func New(w World, compiler expr.Compiler) (*Oracle, error) {
 		contextual[t.Key()] = true
 	}
 	for _, t := range w.Stored {
-		if !contextual[t.Key()] { // a contextual one replaces
+		if !contextual[t.Key()] { // a contextual tuple replaces the stored one
 			o.addTuple(t)
 		}
 	}

@@ -43,7 +43,7 @@ type Script struct {
 
 // Ask is a question with its expected answer.
 type Ask struct {
-	Question Question
+	Question Question      // what is asked
 	Want     expr.Tristate // the expected answer
 }
 
@@ -179,7 +179,7 @@ var operatorNames = [...]string{
 	schema.OpAttribute: "attribute", schema.OpRule: "rule",
 }
 
-// ParseScript reads a script. Errors are ErrScript and name the line.
+// ParseScript reads a script. An error wraps [ErrScript] and names the line.
 func ParseScript(text string) (Script, error) {
 	s := Script{World: World{Depth: 25}}
 	for i, line := range strings.Split(text, "\n") {

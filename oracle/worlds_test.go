@@ -139,7 +139,7 @@ func replay(t *testing.T, s Script) {
 	}
 	for _, a := range s.Asks {
 		if got := b.truth(a.Question); got != a.Want {
-			t.Errorf("%s: the oracle says %s, want %s", a.Question, got, a.Want)
+			t.Errorf("%s: oracle %s, want %s", a.Question, got, a.Want)
 		}
 	}
 	for _, law := range append(Laws(), StoreLaws()...) {
