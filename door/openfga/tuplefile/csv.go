@@ -1,10 +1,13 @@
 package tuplefile
 
 import (
-	"bytes"
+	"bufio"
+	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/rel"
@@ -20,7 +23,7 @@ const (
 	objectID
 	conditionName
 	conditionContext
-	expires // this project's addition
+	expires // an addition of this project
 	columns
 )
 
@@ -28,103 +31,106 @@ func columnNames() [columns]string {
 	return [...]string{"user_type", "user_id", "user_relation", "relation", "object_type", "object_id", "condition_name", "condition_context", "expires"}
 }
 
-// chunkBytes is how much of the file becomes one string, from which the
-// tuples' names are cut: no allocation a field.
-const chunkBytes = 256 << 10
-
-// csvReader reads records of comma-separated fields as RFC 4180 has them,
-// lines ending in LF or CR LF.
+// csvReader reads a file whose first record names the columns. Lines end in LF
+// or CR LF; empty lines are skipped.
 type csvReader struct {
-	r    io.Reader
-	text string // what is read and not yet taken
-	line int
-	eof  bool
-
-	place  [columns]int // of each column among the fields; -1 is absent
+	in     *recordLimiter
+	r      *csv.Reader
+	offset int64 // the end of the last record
+	line   int   // the line on which the last record starts, counted from 1
+	// index is the position of each column among the fields; -1 means that the file
+	// does not have it.
+	index  [columns]int
 	fields []string
 }
 
 func readCSV(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
-		c := &csvReader{r: r}
-		err := c.header()
-		for err == nil {
-			var t rel.Tuple
-			line := c.line + 1
-			if t, err = c.tuple(); err == nil {
-				if !yield(t, nil) {
-					return
-				}
-			} else if err != io.EOF {
-				yield(rel.Tuple{}, &Error{line, recordError(err)})
+		in := &recordLimiter{r: r}
+		c := &csvReader{in: in, r: csv.NewReader(in)}
+		c.r.FieldsPerRecord, c.r.ReuseRecord = -1, true
+		if err := c.header(); err != nil {
+			if err != io.EOF { // an empty file holds no tuple
+				yield(rel.Tuple{}, &Error{1, recordError(err)})
+			}
+			return
+		}
+		fields := len(c.fields)
+		for {
+			t, err := c.tuple(fields)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(rel.Tuple{}, &Error{c.line, recordError(err)})
+				return
+			}
+			if !yield(t, nil) {
 				return
 			}
 		}
-		if err != io.EOF {
-			yield(rel.Tuple{}, &Error{1, recordError(err)})
-		}
 	}
 }
 
+// header reads the names of the columns.
 func (c *csvReader) header() error {
-	for i := range c.place {
-		c.place[i] = -1
-	}
 	if err := c.record(); err != nil {
 		return err
 	}
+	for i := range c.index {
+		c.index[i] = -1
+	}
 	names := columnNames()
-	c.fields[0] = strings.TrimPrefix(c.fields[0], "\ufeff")
 	for i, field := range c.fields {
-		found := false
-		for col, name := range names {
-			if strings.TrimSpace(field) == name {
-				if c.place[col] >= 0 {
-					return fmt.Errorf("%w: column %q is there twice", ErrTuple, name)
-				}
-				c.place[col], found = i, true
-			}
+		if i == 0 {
+			field = strings.TrimPrefix(field, "\ufeff")
 		}
-		if !found {
+		column := slices.Index(names[:], strings.TrimSpace(field))
+		if column < 0 {
 			return fmt.Errorf("%w: no column is called %q; the columns are %s", ErrTuple, clip(field), strings.Join(names[:], ","))
 		}
+		if c.index[column] >= 0 {
+			return fmt.Errorf("%w: column %q is there twice", ErrTuple, names[column])
+		}
+		c.index[column] = i
 	}
-	for _, col := range [...]int{userType, userID, relation, objectType, objectID} {
-		if c.place[col] < 0 {
-			return fmt.Errorf("%w: column %q is missing", ErrTuple, names[col])
+	for _, column := range [...]int{userType, userID, relation, objectType, objectID} {
+		if c.index[column] < 0 {
+			return fmt.Errorf("%w: column %q is missing", ErrTuple, names[column])
 		}
 	}
-	if c.place[conditionContext] >= 0 && c.place[conditionName] < 0 {
+	if c.index[conditionContext] >= 0 && c.index[conditionName] < 0 {
 		return fmt.Errorf("%w: column condition_context needs condition_name", ErrTuple)
 	}
-	c.fields = make([]string, len(c.fields))
 	return nil
 }
 
+// clip shortens a text for an error.
 func clip(s string) string {
-	if len(s) > 100 {
-		return strings.ToValidUTF8(s[:100], "") + "…"
+	const bytesMax = 100
+	if len(s) > bytesMax {
+		return strings.ToValidUTF8(s[:bytesMax], "") + "…"
 	}
 	return s
 }
 
-func (c *csvReader) field(col int) string {
-	if i := c.place[col]; i >= 0 {
+// field returns the last record's value in a column, "" if the file does not
+// have the column.
+func (c *csvReader) field(column int) string {
+	if i := c.index[column]; i >= 0 {
 		return c.fields[i]
 	}
 	return ""
 }
 
-// tuple reads the next record; io.EOF ends the file.
-func (c *csvReader) tuple() (rel.Tuple, error) {
-	want := len(c.fields)
+// tuple reads the next record, which must have a number of fields. It returns
+// io.EOF at the end of the file.
+func (c *csvReader) tuple(fields int) (rel.Tuple, error) {
 	if err := c.record(); err != nil {
 		return rel.Tuple{}, err
 	}
-	if len(c.fields) != want {
-		got := len(c.fields)
-		c.fields = make([]string, want)
-		return rel.Tuple{}, fmt.Errorf("%w: %d fields, the header has %d", ErrTuple, got, want)
+	if len(c.fields) != fields {
+		return rel.Tuple{}, fmt.Errorf("%w: %d fields, the header has %d", ErrTuple, len(c.fields), fields)
 	}
 	t := rel.Tuple{
 		Object:    rel.Object{Type: c.field(objectType), ID: c.field(objectID)},
@@ -152,172 +158,104 @@ func (c *csvReader) tuple() (rel.Tuple, error) {
 	return t, t.Validate()
 }
 
-// record reads the next record into fields. Empty lines are skipped.
+// record reads the next record into fields, which are valid until the next
+// call. Their strings stay valid.
 func (c *csvReader) record() error {
-	for {
-		end, err := c.recordEnd()
-		if err != nil {
-			return err
-		}
-		text := c.text[:end]
-		c.text = c.text[min(end+1, len(c.text)):]
-		c.line += 1 + strings.Count(text, "\n")
-		text = strings.TrimSuffix(text, "\r")
-		if text == "" {
-			continue
-		}
-		return c.split(text)
-	}
-}
-
-// recordEnd returns where the first record of text ends, at its newline or at
-// the end of the file. It reads on until that is known.
-func (c *csvReader) recordEnd() (int, error) {
-	from := 0 // everything before is known to hold no end
-	quotes := 0
-	for {
-		if i := strings.IndexByte(c.text[from:], '\n'); i >= 0 {
-			end := from + i
-			if quotes += strings.Count(c.text[from:end], `"`); quotes%2 == 0 {
-				if end > RecordBytesMax {
-					return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
-				}
-				return end, nil
-			}
-			from = end + 1 // the newline stands in a quoted field
-			if from > RecordBytesMax {
-				return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
-			}
-			continue
-		}
-		quotes += strings.Count(c.text[from:], `"`)
-		from = len(c.text)
-		if from > RecordBytesMax {
-			return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
-		}
-		if c.eof {
-			if from == 0 {
-				return 0, io.EOF
-			}
-			return from, nil
-		}
-		if err := c.fill(); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// fill adds a chunk to text.
-func (c *csvReader) fill() error {
-	buf := make([]byte, len(c.text)+chunkBytes)
-	n := copy(buf, c.text)
-	read, err := io.ReadFull(c.r, buf[n:])
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		c.eof = true
-	} else if err != nil {
+	c.in.remaining = RecordBytesMax + readAheadBytes
+	fields, err := c.r.Read()
+	var parse *csv.ParseError
+	switch {
+	case err == io.EOF:
+		return err
+	case errors.As(err, &parse):
+		c.line = parse.StartLine
+		return fmt.Errorf("%w: line %d, column %d: %w", ErrTuple, parse.Line, parse.Column, parse.Err)
+	case err != nil:
+		c.line++
 		return err
 	}
-	c.text = string(buf[:n+read])
+	c.line, _ = c.r.FieldPos(0)
+	n := c.r.InputOffset() - c.offset
+	c.offset += n
+	if !c.in.endsAt(c.offset) {
+		n-- // the line feed
+	}
+	if n > RecordBytesMax {
+		return fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
+	}
+	c.fields = fields
 	return nil
 }
 
-// split cuts a record into fields.
-func (c *csvReader) split(text string) error {
-	c.fields = c.fields[:0]
-	for {
-		if len(c.fields) > columns {
-			return fmt.Errorf("%w: more than %d fields", ErrTuple, columns)
-		}
-		if strings.HasPrefix(text, `"`) {
-			value, rest, err := quoted(text)
-			if err != nil {
-				return err
-			}
-			c.fields = append(c.fields, value)
-			if rest == "" {
-				return nil
-			}
-			text = rest[1:]
-			continue
-		}
-		i := strings.IndexByte(text, ',')
-		value := text
-		if i >= 0 {
-			value = text[:i]
-		}
-		if strings.IndexByte(value, '"') >= 0 {
-			return fmt.Errorf("%w: a quote inside a field that is not quoted", ErrTuple)
-		}
-		c.fields = append(c.fields, value)
-		if i < 0 {
-			return nil
-		}
-		text = text[i+1:]
-	}
+// readAheadBytes is how much [csv.Reader] reads ahead of a record.
+const readAheadBytes = 4 << 10
+
+// recordLimiter fails a record that is far above RecordBytesMax before it is read
+// whole. Empty lines before a record count as part of it.
+type recordLimiter struct {
+	r         io.Reader
+	remaining int
+	total     int64
+	last      byte // the last byte read
+	eof       bool
 }
 
-// quoted reads a quoted field. rest is "" or begins with a comma.
-func quoted(text string) (value, rest string, err error) {
-	var b strings.Builder
-	for text = text[1:]; ; {
-		i := strings.IndexByte(text, '"')
-		if i < 0 {
-			return "", "", fmt.Errorf("%w: a quote is never closed", ErrTuple)
-		}
-		b.WriteString(text[:i])
-		text = text[i+1:]
-		switch {
-		case strings.HasPrefix(text, `"`):
-			b.WriteByte('"')
-			text = text[1:]
-		case text == "" || text[0] == ',':
-			return b.String(), text, nil
-		default:
-			return "", "", fmt.Errorf("%w: something stands between a quote and the next comma", ErrTuple)
-		}
+func (l *recordLimiter) Read(p []byte) (int, error) {
+	if l.remaining <= 0 {
+		return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
 	}
+	n, err := l.r.Read(p[:min(len(p), l.remaining)])
+	l.remaining -= n
+	l.total += int64(n)
+	if n > 0 {
+		l.last = p[n-1]
+	}
+	l.eof = l.eof || err == io.EOF
+	return n, err
 }
 
+// endsAt reports whether the file ends at an offset without a line feed.
+func (l *recordLimiter) endsAt(offset int64) bool {
+	return l.eof && offset == l.total && l.last != '\n'
+}
+
+// csvWriter writes a file with all columns.
 type csvWriter struct {
-	w     io.Writer
-	buf   bytes.Buffer
-	began bool
+	w      *csv.Writer
+	header bool // the header is written
+	fields [columns]string
 }
 
-func newCSVWriter(w io.Writer) *csvWriter { return &csvWriter{w: w} }
+// csvBufferBytes is how much is written at once.
+const csvBufferBytes = 64 << 10
 
+func newCSVWriter(w io.Writer) *csvWriter {
+	return &csvWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBufferBytes))}
+}
+
+// Write adds a tuple. It may report the error of an earlier one.
 func (c *csvWriter) Write(t rel.Tuple) error {
-	c.begin()
-	for i, field := range [columns]string{t.Subject.Type, t.Subject.ID, t.Subject.Relation, t.Relation, t.Object.Type, t.Object.ID, t.Condition, t.Context, formatExpires(t.Expires)} {
-		if i > 0 {
-			c.buf.WriteByte(',')
-		}
-		if strings.ContainsAny(field, ",\"\r\n") {
-			field = `"` + strings.ReplaceAll(field, `"`, `""`) + `"`
-		}
-		c.buf.WriteString(field)
+	if err := c.begin(); err != nil {
+		return err
 	}
-	c.buf.WriteByte('\n')
-	if c.buf.Len() < 64<<10 {
+	c.fields = [...]string{t.Subject.Type, t.Subject.ID, t.Subject.Relation, t.Relation, t.Object.Type, t.Object.ID, t.Condition, t.Context, formatExpires(t.Expires)}
+	return c.w.Write(c.fields[:])
+}
+
+func (c *csvWriter) begin() error {
+	if c.header {
 		return nil
 	}
-	return c.flush()
+	c.header = true
+	names := columnNames()
+	return c.w.Write(names[:])
 }
 
-func (c *csvWriter) begin() {
-	if !c.began {
-		names := columnNames()
-		c.buf.WriteString(strings.Join(names[:], ",") + "\n")
-		c.began = true
-	}
-}
-
-func (c *csvWriter) flush() error {
-	_, err := c.buf.WriteTo(c.w)
-	return err
-}
-
+// Close writes what is buffered. A file without tuples has its header.
 func (c *csvWriter) Close() error {
-	c.begin()
-	return c.flush()
+	if err := c.begin(); err != nil {
+		return err
+	}
+	c.w.Flush()
+	return c.w.Error()
 }

@@ -79,13 +79,13 @@ func TestCSV(t *testing.T) {
 		{"missing column", "user_type,user_id\n", `column "relation" is missing`},
 		{"context without its name's column", "user_type,user_id,relation,object_type,object_id,condition_context\n", "needs condition_name"},
 		{"too few fields", header + "user,1\n", "line or tuple 2: not a tuple: 2 fields, the header has 8"},
-		{"too many fields", header + "user,1,,r,doc,1,,,,,,,,,\n", "line or tuple 2: not a tuple: more than 9 fields"},
-		{"open quote", header + "user,\"1,,r,doc,1,,\n", "a quote is never closed"},
-		{"text after a quote", header + "user,\"1\"x,,r,doc,1,,\n", "something stands between"},
-		{"stray quote", header + "user,1\"\",,r,doc,1,,\n", "a quote inside"},
+		{"too many fields", header + "user,1,,r,doc,1,,,,,,,,,\n", "line or tuple 2: not a tuple: 15 fields, the header has 8"},
+		{"open quote", header + "user,\"1,,r,doc,1,,\n", `line or tuple 2: not a tuple: line 2, column 20: extraneous or missing " in quoted-field`},
+		{"text after a quote", header + "user,\"1\"x,,r,doc,1,,\n", `line or tuple 2: not a tuple: line 2, column 8: extraneous or missing " in quoted-field`},
+		{"stray quote", header + "user,1\"\",,r,doc,1,,\n", `line or tuple 2: not a tuple: line 2, column 7: bare " in non-quoted-field`},
 		{"bad line after good ones", header + "user,1,,r,doc,1,,\nuser,,,r,doc,1,,\n", "line or tuple 3: invalid name: empty id"},
 		{"context that is a list", header + "user,1,,r,doc,1,c,[]\n", "not a JSON object"},
-		{"context without condition", header + "user,1,,r,doc,1,,{\"a\":1}\n", "quote inside"},
+		{"context without condition", header + "user,1,,r,doc,1,,{\"a\":1}\n", `bare " in non-quoted-field`},
 		{"bad expiry", "object_type,object_id,relation,user_id,user_type,expires\ndoc,1,viewer,anne,user,tomorrow", "expected RFC 3339"},
 	} {
 		got, err := ReadAll(strings.NewReader(c.in), CSV)
