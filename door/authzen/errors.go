@@ -66,14 +66,10 @@ func describe(err error) (status int, text string) {
 // reason returns the text of err without the engine's prefix, which names the
 // operation and the store.
 func reason(err error) string {
-	var e *ostiary.Error
-	if !errors.As(err, &e) {
-		return err.Error()
+	if e, ok := errors.AsType[*ostiary.Error](err); ok {
+		return e.Reason()
 	}
-	if e.Err != nil {
-		return e.Err.Error()
-	}
-	return e.Kind.Error()
+	return err.Error()
 }
 
 // writeError writes err as the response.

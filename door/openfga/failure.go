@@ -151,12 +151,8 @@ func fromEngine(err error) error {
 // detail is an engine error's text without the operation and the store, which
 // the caller knows.
 func detail(err error) string {
-	var e *ostiary.Error
-	if errors.As(err, &e) {
-		if e.Err != nil {
-			return e.Err.Error()
-		}
-		return e.Kind.Error()
+	if e, ok := errors.AsType[*ostiary.Error](err); ok {
+		return e.Reason()
 	}
 	return err.Error()
 }

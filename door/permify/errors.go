@@ -138,9 +138,8 @@ func translateError(err error) error {
 // operation and the store. If err has no cause, it returns the text of its
 // kind.
 func reason(err, kind error) string {
-	var e *ostiary.Error
-	if errors.As(err, &e) && e.Err != nil {
-		return e.Err.Error()
+	if e, ok := errors.AsType[*ostiary.Error](err); ok && e.Err != nil {
+		return e.Reason()
 	}
 	return kind.Error()
 }

@@ -47,6 +47,15 @@ func (e *Error) Error() string {
 	return s + ": " + e.Kind.Error() + ": " + e.Err.Error()
 }
 
+// Reason returns the text of the cause, or of the kind where there is no cause:
+// the error without the operation and the store, which a caller knows.
+func (e *Error) Reason() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Kind.Error()
+}
+
 // Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
