@@ -101,6 +101,8 @@ func keyOf(s string) nameKey {
 	return nameKey{uint64(s[0]) | uint64(s[n/2])<<8, uint64(s[n-1]), n}
 }
 
+// eightBytes and fourBytes read the first bytes of s as a little-endian
+// number.
 func eightBytes(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
@@ -119,6 +121,7 @@ func (k *nameKey) home() int {
 	return int(h >> 40)
 }
 
+// newNameTable makes a table with room for n names.
 func newNameTable(n int) nameTable {
 	size := 4
 	for size < 2*n {
@@ -127,6 +130,7 @@ func newNameTable(n int) nameTable {
 	return nameTable{slots: make([]nameSlot, size)}
 }
 
+// add adds a name that is not in the table.
 func (w *nameTable) add(name string, number int32) {
 	if name != "" && len(name) <= nameBytesMax {
 		key := keyOf(name)
@@ -143,6 +147,7 @@ func (w *nameTable) add(name string, number int32) {
 	w.overflow[name] = number
 }
 
+// find returns the number of a name; false if the table does not have it.
 func (w *nameTable) find(name string) (int32, bool) {
 	slots := w.slots
 	if uint(len(name))-1 < nameBytesMax && len(slots) > 0 {

@@ -188,8 +188,7 @@ var (
 	// ErrNoRelation means that a relation in the question is not in the
 	// schema.
 	ErrNoRelation = errors.New("relation not in the schema")
-	// ErrTuple means that the schema does not admit a contextual tuple or
-	// attribute.
+	// ErrTuple means that the schema does not admit a tuple or an attribute.
 	ErrTuple = errors.New("not admitted by the schema")
 	// ErrReverse means that the [Reader] cannot list the tuples of a subject.
 	ErrReverse = errors.New("the data cannot list the tuples of a subject")

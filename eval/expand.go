@@ -189,6 +189,7 @@ func (x *expander) expand(u unexpanded) {
 	u.tree.Children = []*Tree{child}
 }
 
+// treeKinds are the tree nodes of expressions, by schema.Op.
 var treeKinds = [...]TreeKind{schema.OpDirect: TreeDirect, schema.OpArrow: TreeArrow, schema.OpUnion: TreeUnion,
 	schema.OpIntersection: TreeIntersection, schema.OpExclusion: TreeExclusion,
 	schema.OpAttribute: TreeAttribute, schema.OpRule: TreeRule}

@@ -86,6 +86,7 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
+// reasonsJSON is the JSON form of Reasons.
 type reasonsJSON struct {
 	Missing []string `json:"missing,omitempty"`
 	Errors  []string `json:"errors,omitempty"`

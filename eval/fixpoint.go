@@ -46,10 +46,13 @@ func (s *system) solve(depthMax int) bool {
 
 // solverMemory hands out zeroed slices for solving a system.
 type solverMemory struct {
+	// allNumbers and allBools are all memory; restNumbers and restBools are
+	// what is not handed out yet.
 	allNumbers, restNumbers []int32
 	allBools, restBools     []bool
 }
 
+// reset prepares to hand out that many numbers and truth values.
 func (r *solverMemory) reset(numbers, truths int) {
 	if cap(r.allNumbers) < numbers {
 		r.allNumbers = make([]int32, numbers)
@@ -344,6 +347,7 @@ func (f *fixpoint) push(g, h int32, high bool) {
 // holds the height in its upper half and the gate in its lower half.
 type heightHeap []uint64
 
+// push adds a gate.
 func (q *heightHeap) push(height, gate int32) {
 	h := append(*q, uint64(height)<<32|uint64(gate))
 	for i := len(h) - 1; i > 0; {
@@ -357,6 +361,7 @@ func (q *heightHeap) push(height, gate int32) {
 	*q = h
 }
 
+// pop removes the gate with the lowest height.
 func (q *heightHeap) pop() (height, gate int32) {
 	h := *q
 	top, last := h[0], len(h)-1

@@ -20,6 +20,7 @@ type ListObjectsQuestion struct {
 	Relation string
 	// Subject is the subject, as in [Question].
 	Subject rel.Subject
+	// Page selects a part of the list.
 	Page
 }
 

@@ -174,6 +174,7 @@ func (l *confirmLeaf) add(certain, uncertain []graph.Node, canonical func(graph.
 	}
 }
 
+// truth returns the leaf's value for a canonical node.
 func (l *confirmLeaf) truth(n graph.Node) expr.Tristate {
 	switch key := uint64(n) << 1; {
 	case l.known.has(key):

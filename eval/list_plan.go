@@ -209,6 +209,7 @@ func (p *planner) read(to int32, e *schema.Expr, uncertain bool) {
 	}
 }
 
+// readAll reads several expressions.
 func (p *planner) readAll(to int32, children []*schema.Expr, uncertain bool) {
 	for _, ch := range children {
 		p.read(to, ch, uncertain)

@@ -25,6 +25,8 @@ func (b *Binding) listReader(r Reader, env *Env) (*Binding, Reader, *overlay, er
 // attributed is an optional interface of a Reader besides [Enumerator]: it
 // enumerates the attributes of a type's objects.
 type attributed interface {
+	// Attributes yields the attributes of a type's objects; "" for objectID
+	// and name means any.
 	Attributes(objectType, objectID, name string) iter.Seq[rel.Attribute]
 }
 

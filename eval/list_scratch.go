@@ -52,6 +52,7 @@ type numberSet struct {
 	n     int
 }
 
+// slot returns the index of a number, or of the free slot where it belongs.
 func (s *numberSet) slot(key uint64) int {
 	mask := len(s.slots) - 1
 	i := int((key*orderLast)>>32) & mask

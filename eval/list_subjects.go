@@ -25,6 +25,7 @@ type ListSubjectsQuestion struct {
 	// [SubjectList]), IDs then also holds every stranger that is a subject of
 	// any tuple, stored or contextual, and Excluded stays empty.
 	Named bool
+	// Page selects a part of the list.
 	Page
 }
 

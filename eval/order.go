@@ -176,6 +176,7 @@ func sortSmall(run []orderedID, ids []string) {
 	}
 }
 
+// compareRanked compares entries by hash, id and index.
 func compareRanked(a, b orderedID, ids []string) int {
 	switch {
 	case a.hash < b.hash:

@@ -96,8 +96,11 @@ type ownNode struct {
 // subjects in the node's tuples or, with back, the nodes in whose tuples the
 // node is the subject.
 type overlayKey struct {
+	// node is the node whose neighbors the list has, kind is the neighbors'
+	// kind.
 	node graph.Node
 	kind graph.Kind
+	// back is true if the neighbors' tuples name node as the subject.
 	back bool
 }
 

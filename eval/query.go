@@ -82,6 +82,7 @@ type query struct {
 
 // prober is a [Reader] that can look up a single edge without reading a list.
 type prober interface {
+	// probe returns the edge from object to subject; false if there is none.
 	probe(object, subject graph.Node) (e graph.Edge, found bool)
 }
 

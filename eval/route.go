@@ -26,6 +26,7 @@ type unit struct {
 // adding a route replaces it.
 type routes struct{ known atomic.Pointer[[]routeOf] }
 
+// routeOf is the route for one kind of subject.
 type routeOf struct {
 	kind  schema.KindID
 	route *route

@@ -110,6 +110,8 @@ type visitedSet struct {
 	epoch uint32
 }
 
+// visitedSlot is a state in the visited set. It is free unless its epoch is
+// the set's.
 type visitedSlot struct {
 	epoch  uint32
 	search uint32
@@ -118,6 +120,7 @@ type visitedSlot struct {
 	hops   int32
 }
 
+// clear removes all states in constant time.
 func (v *visitedSet) clear() {
 	v.n = 0
 	if v.epoch++; v.epoch == 0 { // the epoch wrapped around: old slots would look used
@@ -149,6 +152,7 @@ func (v *visitedSet) has(search uint32, unit int32, n graph.Node) bool {
 	return v.n > 0 && v.find(search, unit, n).epoch == v.epoch
 }
 
+// find returns the slot of a state, or the free slot where it belongs.
 func (v *visitedSet) find(search uint32, unit int32, n graph.Node) *visitedSlot {
 	mask := uint32(len(v.slots) - 1)
 	h := (uint64(n)<<32 | uint64(search)<<16 ^ uint64(unit)) * orderWord

@@ -444,6 +444,8 @@ func (q *query) decideOpaque(o *opaque, n graph.Node) outcome {
 	return out
 }
 
+// intersection decides all operands until one is False. The height is that of
+// the highest operand.
 func (q *query) intersection(o *opaque, n graph.Node) outcome {
 	all := outcome{truth: expr.True}
 	for i := range o.units {
@@ -459,6 +461,8 @@ func (q *query) intersection(o *opaque, n graph.Node) outcome {
 	return all
 }
 
+// exclusion decides the base, and the subtracted side if the base is not
+// False.
 func (q *query) exclusion(o *opaque, n graph.Node) outcome {
 	base, subtracted := o.units[0], o.units[1]
 	a := q.searchOperand(base, n)
