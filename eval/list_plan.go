@@ -100,12 +100,12 @@ type planner struct {
 	plan *listPlan
 }
 
-// planFor reads the schema backwards from target. With whole it includes
+// planFor reads the schema backwards from target. With allOperands it includes
 // everything that membership in target depends on, also where that cannot make
 // a member.
-func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, whole bool) *listPlan {
+func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, allOperands bool) *listPlan {
 	p := b.planner(kind)
-	p.allOperands = whole
+	p.allOperands = allOperands
 	if _, ok := p.number(target); ok {
 		p.plan.relations[0].target = certainTarget
 	}

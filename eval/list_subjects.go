@@ -184,22 +184,22 @@ func (w *subjectWalk) expand(s step) { w.read(w.q.b.s.Relations[s.relation].Expr
 
 // reach adds a step without a hop. The userset that the step itself is may be
 // a candidate.
-func (w *subjectWalk) reach(g step) {
-	if w.q.b.s.Relations[g.relation].Kind == w.subjectKind {
-		w.candidate(g.node, g.uncertain)
+func (w *subjectWalk) reach(s step) {
+	if w.q.b.s.Relations[s.relation].Kind == w.subjectKind {
+		w.candidate(s.node, s.uncertain)
 	}
-	if w.isNew(g) {
-		w.level = append(w.level, g)
+	if w.isNew(s) {
+		w.level = append(w.level, s)
 	}
 }
 
 // isNew reports whether a step is new and leads to subjects other than its own
 // userset.
-func (w *subjectWalk) isNew(g step) bool {
-	if !w.leadsToSubjects(schema.RelationID(g.relation)) {
+func (w *subjectWalk) isNew(s step) bool {
+	if !w.leadsToSubjects(schema.RelationID(s.relation)) {
 		return false
 	}
-	return w.firstTime(g)
+	return w.firstTime(s)
 }
 
 // reaches reports whether a relation must be read: it can hold a subject of
@@ -215,15 +215,15 @@ func (w *subjectWalk) leadsToSubjects(id schema.RelationID) bool {
 	if w.wildcardKind != schema.None || !w.reaches(id) {
 		return w.reaches(id)
 	}
-	deep, known := w.leadsFurther[id]
+	leads, known := w.leadsFurther[id]
 	if !known {
 		if w.leadsFurther == nil {
 			w.leadsFurther = map[schema.RelationID]bool{}
 		}
-		deep = w.metReasons != nil || w.rewriteLeads(w.q.b.s.Relations[id].Expr)
-		w.leadsFurther[id] = deep
+		leads = w.metReasons != nil || w.rewriteLeads(w.q.b.s.Relations[id].Expr)
+		w.leadsFurther[id] = leads
 	}
-	return deep
+	return leads
 }
 
 // rewriteLeads reports whether an expression leads to subjects of the kind.
@@ -231,8 +231,8 @@ func (w *subjectWalk) rewriteLeads(e *schema.Expr) bool {
 	if e.Op == schema.OpAttribute || e.Op == schema.OpRule {
 		return true
 	}
-	for s := range e.Steps() {
-		if s.Op == schema.OpDirect && s.Restriction.Kind == w.subjectKind || s.From != schema.None && w.reaches(s.From) {
+	for st := range e.Steps() {
+		if st.Op == schema.OpDirect && st.Restriction.Kind == w.subjectKind || st.From != schema.None && w.reaches(st.From) {
 			return true
 		}
 	}
@@ -249,32 +249,32 @@ func (w *subjectWalk) candidate(n graph.Node, uncertain bool) {
 }
 
 // read follows an expression of a step's relation.
-func (w *subjectWalk) read(e *schema.Expr, g step) {
+func (w *subjectWalk) read(e *schema.Expr, s step) {
 	switch e.Op {
 	case schema.OpDirect:
-		w.direct(e, g)
+		w.direct(e, s)
 		return
 	case schema.OpComputed:
-		w.reach(step{int32(e.Relation), g.uncertain, g.node})
+		w.reach(step{int32(e.Relation), s.uncertain, s.node})
 		return
 	case schema.OpArrow:
-		w.arrow(e, g)
+		w.arrow(e, s)
 		return
 	case schema.OpAttribute, schema.OpRule:
 		w.anybody = true
 		return
 	case schema.OpIntersection, schema.OpExclusion:
-		g.uncertain = true
+		s.uncertain = true
 	}
 	for _, ch := range e.Children {
-		w.read(ch, g)
+		w.read(ch, s)
 	}
 }
 
 // direct reads a relation's own tuples.
-func (w *subjectWalk) direct(e *schema.Expr, g step) {
+func (w *subjectWalk) direct(e *schema.Expr, s step) {
 	b := w.q.b
-	from := w.q.relationNode(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	from := w.q.relationNode(s.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
@@ -283,52 +283,52 @@ func (w *subjectWalk) direct(e *schema.Expr, g step) {
 		switch {
 		case x.Kind == w.subjectKind, x.Kind == w.wildcardKind && b.s.Options.StarIsOrdinary:
 			for _, k := range b.plainKinds(x.Kind) {
-				w.eachSubject(from, k, x, g.uncertain, w.candidate)
+				w.eachSubject(from, k, x, s.uncertain, w.candidate)
 			}
 		case x.Kind == w.wildcardKind:
-			w.eachSubject(from, b.kinds[x.Kind], x, g.uncertain, func(_ graph.Node, uncertain bool) {
+			w.eachSubject(from, b.kinds[x.Kind], x, s.uncertain, func(_ graph.Node, uncertain bool) {
 				if w.wildcardReached = max(w.wildcardReached, expr.Unknown); !uncertain {
 					w.wildcardReached = expr.True
 				}
 			})
 		case w.metReasons != nil && x.Relation == schema.None && len(x.Conditions) > 0:
-			w.eachSubject(from, b.kinds[x.Kind], x, g.uncertain, func(graph.Node, bool) {})
+			w.eachSubject(from, b.kinds[x.Kind], x, s.uncertain, func(graph.Node, bool) {})
 		}
 		if x.Relation != schema.None {
-			w.followUsersets(from, b.kinds[x.Kind], x, x.Relation, g, x.Kind == w.subjectKind)
+			w.followUsersets(from, b.kinds[x.Kind], x, x.Relation, s, x.Kind == w.subjectKind)
 		}
 	}
 }
 
 // arrow follows an arrow.
-func (w *subjectWalk) arrow(e *schema.Expr, g step) {
+func (w *subjectWalk) arrow(e *schema.Expr, s step) {
 	b := w.q.b
-	from := w.q.relationNode(g.node, b.kind(b.s.Relations[e.Relation].Kind))
+	from := w.q.relationNode(s.node, b.kind(b.s.Relations[e.Relation].Kind))
 	if from == 0 {
 		return
 	}
 	for i := range e.Via {
 		v := &e.Via[i]
 		for _, k := range b.plainKinds(v.Kind) {
-			w.followUsersets(from, k, &v.Restriction, v.Target, g, false)
+			w.followUsersets(from, k, &v.Restriction, v.Target, s, false)
 		}
 	}
 }
 
 // followUsersets follows the subjects of a node's tuples to their relation to.
 // taken is true if the subjects' own usersets are candidates already.
-func (w *subjectWalk) followUsersets(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, g step, taken bool) {
-	far := w.hops >= w.q.depthMax
+func (w *subjectWalk) followUsersets(from graph.Node, k graph.Kind, x *schema.Restriction, to schema.RelationID, s step, taken bool) {
+	beyondDepth := w.hops >= w.q.depthMax
 	self := w.q.b.s.Relations[to].Kind == w.subjectKind && !taken
 	if !self && !w.leadsToSubjects(to) {
 		return
 	}
-	w.eachSubject(from, k, x, g.uncertain || far, func(n graph.Node, uncertain bool) {
+	w.eachSubject(from, k, x, s.uncertain || beyondDepth, func(n graph.Node, uncertain bool) {
 		if self {
 			w.candidate(n, uncertain)
 		}
-		if g := (step{int32(to), uncertain, n}); w.isNew(g) {
-			w.next = append(w.next, g)
+		if s := (step{int32(to), uncertain, n}); w.isNew(s) {
+			w.next = append(w.next, s)
 		}
 	})
 }
