@@ -212,15 +212,7 @@ func (b *Batch) changeOf(c change) *change {
 func (b *Batch) SetAttribute(a rel.Attribute) error {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
-	k, err := b.g.intern(KindName{Type: a.Object.Type})
-	if err != nil {
-		return err
-	}
-	n, err := b.g.node(k, a.Object.ID)
-	if err != nil {
-		return err
-	}
-	name, err := b.g.internAttribute(a.Name)
+	n, name, err := b.g.attributeKey(a)
 	if err != nil {
 		return err
 	}

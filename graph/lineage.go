@@ -231,6 +231,20 @@ func (g *Graph) internAttribute(name string) (uint32, error) {
 	return uint32(n), nil
 }
 
+// attributeKey returns the plain node of a's object and the number of a's name,
+// new ones if necessary. The caller holds g.mu.
+func (g *Graph) attributeKey(a rel.Attribute) (n Node, name uint32, err error) {
+	k, err := g.intern(KindName{Type: a.Object.Type})
+	if err != nil {
+		return 0, 0, err
+	}
+	if n, err = g.node(k, a.Object.ID); err != nil {
+		return 0, 0, err
+	}
+	name, err = g.internAttribute(a.Name)
+	return n, name, err
+}
+
 func (g *Graph) attributeTag(name string) uint32 { return uint32(maphash.String(g.seed, name) >> 32) }
 
 func (s *symbols) findAttribute(g *Graph, name string) (uint32, bool) {

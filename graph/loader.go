@@ -188,15 +188,7 @@ func (l *Loader) SetAttribute(a rel.Attribute) error {
 	}
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
-	k, err := l.g.intern(KindName{Type: a.Object.Type})
-	if err != nil {
-		return err
-	}
-	n, err := l.g.node(k, a.Object.ID)
-	if err != nil {
-		return err
-	}
-	name, err := l.g.internAttribute(a.Name)
+	n, name, err := l.g.attributeKey(a)
 	if err != nil {
 		return err
 	}
@@ -253,8 +245,7 @@ func (v *View) countLive() {
 	last := Node(0)
 	v.values.Ascend(0, func(k uint64, _ string) bool {
 		n := Node(k >> 32)
-		seg := v.segment(n)
-		if n != last && (seg == nil || seg.empty(uint32(n)&(blockSize-1))) {
+		if n != last && !v.hasLists(n) {
 			v.liveNodes++
 		}
 		last = n

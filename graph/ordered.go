@@ -251,7 +251,7 @@ func (v *View) InUse(n Node, attributes, star bool) bool {
 		if v.kinds[v.kindOf(m)].name.Wildcard && !star {
 			continue
 		}
-		if seg := v.segment(m); seg != nil && !seg.empty(uint32(m)&(blockSize-1)) {
+		if v.hasLists(m) {
 			return true
 		}
 	}

@@ -229,7 +229,7 @@ func (v *View) isFirstMentioned(n Node) bool {
 		if k >= v.kindOf(n) || v.kinds[k].name.Wildcard {
 			continue
 		}
-		if seg := v.segment(m); seg != nil && !seg.empty(uint32(m)&(blockSize-1)) {
+		if v.hasLists(m) {
 			return false
 		}
 	}

@@ -314,10 +314,13 @@ func (v *View) keyNodes(k rel.Key) (o, s Node, ok bool) {
 
 // isLive reports whether n is part of a tuple or has an attribute.
 func (v *View) isLive(n Node) bool {
-	if seg := v.segment(n); seg != nil && !seg.empty(uint32(n)&(blockSize-1)) {
-		return true
-	}
-	return v.hasValues(n)
+	return v.hasLists(n) || v.hasValues(n)
+}
+
+// hasLists reports whether n is part of a tuple.
+func (v *View) hasLists(n Node) bool {
+	seg := v.segment(n)
+	return seg != nil && !seg.empty(uint32(n)&(blockSize-1))
 }
 
 func (v *View) hasValues(n Node) (has bool) {

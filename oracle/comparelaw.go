@@ -21,7 +21,7 @@ func comparisonLaw(b *Bench) *Failure {
 		return nil
 	}
 	t := &storeTrial{b: b}
-	if err := t.compareAll(); err != nil {
+	if err := onEngine(inMemory(), b.World.Now, t.compareAll); err != nil {
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			return f
 		}
@@ -30,21 +30,10 @@ func comparisonLaw(b *Bench) *Failure {
 	return nil
 }
 
-func (t *storeTrial) compareAll() (err error) {
-	driver, err := inMemory()()
-	if err != nil {
-		return err
-	}
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: Conditions{}, Window: -1,
-		Clock: t.b.World.Now.Time})
-	if err != nil {
-		return errors.Join(err, driver.Close())
-	}
-	defer func() { err = errors.Join(err, e.Close(), driver.Close()) }()
-	t.history = Route(t.b.Seed, &t.b.World)
-	for i, changes := range t.history.Revisions {
-		t.history.Revisions[i] = slices.DeleteFunc(changes, isRefused)
-	}
+// compareAll writes a store and compares some of its differences and
+// entitlements with checks.
+func (t *storeTrial) compareAll(e *ostiary.Engine) error {
+	t.drawHistory()
 	s, err := e.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "compared"})
 	if err != nil {
 		return err

@@ -171,27 +171,7 @@ func otherVersion(seed uint64, m *schema.Model) schema.Model {
 // run writes and asks on one engine, then asks a second engine on the same
 // data.
 func (t *schemasTrial) run() error {
-	open := inMemory()
-	for attempt := range 2 {
-		driver, err := open()
-		if err != nil {
-			return err
-		}
-		e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: Conditions{}, Window: -1,
-			Clock: t.own.World.Now.Time})
-		if err != nil {
-			return errors.Join(err, driver.Close())
-		}
-		if attempt == 0 {
-			err = t.writeAndCompare(e)
-		} else {
-			err = t.reopen(e)
-		}
-		if err := errors.Join(err, e.Close(), driver.Close()); err != nil {
-			return fmt.Errorf("engine %d: %w", attempt+1, err)
-		}
-	}
-	return nil
+	return onTwoEngines(inMemory(), t.own.World.Now, t.writeAndCompare, t.reopen)
 }
 
 // writeAndCompare fills a store and asks it before and after a schema is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -99,35 +98,43 @@ func (b *Bench) wellTyped() bool {
 // run writes and asks on one engine, then asks a second engine on the same
 // data.
 func (t *storeTrial) run(open driverOpener) error {
-	for attempt := range 2 {
-		driver, err := open()
-		if err != nil {
+	writeAndCompare := func(e *ostiary.Engine) error {
+		if err := t.writeStores(e); err != nil {
 			return err
 		}
-		e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: Conditions{}, Window: -1,
-			Clock: func() time.Time { return t.b.World.Now.Time() }})
-		if err != nil {
-			return errors.Join(err, driver.Close())
-		}
-		if attempt == 0 {
-			err = t.writeStores(e)
-		}
-		if err == nil {
-			err = t.compareStores(e)
-		}
-		if err := errors.Join(err, e.Close(), driver.Close()); err != nil {
-			return fmt.Errorf("engine %d: %w", attempt+1, err)
-		}
+		return t.compareStores(e)
+	}
+	return onTwoEngines(open, t.b.World.Now, writeAndCompare, t.compareStores)
+}
+
+// onTwoEngines calls first with an engine and then, once that is closed, second
+// with another engine on the same data.
+func onTwoEngines(open driverOpener, now rel.Time, first, second func(*ostiary.Engine) error) error {
+	if err := onEngine(open, now, first); err != nil {
+		return fmt.Errorf("engine 1: %w", err)
+	}
+	if err := onEngine(open, now, second); err != nil {
+		return fmt.Errorf("engine 2: %w", err)
 	}
 	return nil
 }
 
+// onEngine calls do with an engine whose clock always shows now.
+func onEngine(open driverOpener, now rel.Time, do func(*ostiary.Engine) error) error {
+	driver, err := open()
+	if err != nil {
+		return err
+	}
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: Conditions{}, Window: -1, Clock: now.Time})
+	if err != nil {
+		return errors.Join(err, driver.Close())
+	}
+	return errors.Join(do(e), e.Close(), driver.Close())
+}
+
 // writeStores fills both stores and computes the expected answers.
 func (t *storeTrial) writeStores(e *ostiary.Engine) error {
-	t.history = Route(t.b.Seed, &t.b.World)
-	for i, changes := range t.history.Revisions {
-		t.history.Revisions[i] = slices.DeleteFunc(changes, isRefused)
-	}
+	t.drawHistory()
 	half := t.history.At(t.history.Present)
 	half.Tuples = slices.DeleteFunc(half.Tuples, func(x rel.Tuple) bool { return len(x.String())%2 == 0 })
 	twin := History{Revisions: [][]storage.Change{difference(State{}, half)}}
@@ -158,6 +165,14 @@ func (t *storeTrial) writeStores(e *ostiary.Engine) error {
 		t.states, t.tables = append(t.states, state), append(t.tables, tables)
 	}
 	return nil
+}
+
+// drawHistory draws a history without the changes that a store refuses.
+func (t *storeTrial) drawHistory() {
+	t.history = Route(t.b.Seed, &t.b.World)
+	for i, changes := range t.history.Revisions {
+		t.history.Revisions[i] = slices.DeleteFunc(changes, isRefused)
+	}
 }
 
 // isRefused reports whether a store refuses a change under any schema: an
