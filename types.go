@@ -17,7 +17,7 @@ type (
 	Object = rel.Object
 	// Subject is an object, a userset (group:1#member) or a wildcard (user:*).
 	Subject = rel.Subject
-	// Tuple says that a subject has a relation on an object.
+	// Tuple states that a subject has a relation on an object.
 	Tuple = rel.Tuple
 	// Key is a tuple without its condition, context and expiry.
 	Key = rel.Key
@@ -29,7 +29,7 @@ type (
 	Tristate = expr.Tristate
 	// Values are the parameters of conditions, by their names.
 	Values = expr.Values
-	// Reasons say why an answer is unknown.
+	// Reasons explain why an answer is unknown.
 	Reasons = eval.Reasons
 	// Model is a schema before it is compiled.
 	Model = schema.Model
@@ -47,7 +47,7 @@ const (
 	False = expr.False
 	// True is an allow.
 	True = expr.True
-	// Unknown means that there is no decision; [Reasons] say why.
+	// Unknown means that there is no decision; [Reasons] explain why.
 	Unknown = expr.Unknown
 )
 

@@ -18,7 +18,7 @@ import (
 // Request asks for a part of a store's log.
 type Request struct {
 	// After is the token that the entries follow. If it is "", the entries begin
-	// where AfterRevision and Since say, or at the beginning of the log.
+	// after AfterRevision or at Since, or at the beginning of the log.
 	After snapshot.Token
 	// AfterRevision is the revision that the entries follow, if After is "". The
 	// request waits for a revision that has not arrived, as AtRevision does.

@@ -247,7 +247,7 @@ func (im *importer) admitted(ctx context.Context, g *group, c *chunk) (int, erro
 	return len(c.tuples), nil
 }
 
-// addDuplicate adds a tuple whose key exists, as OnDuplicate says.
+// addDuplicate adds a tuple whose key exists, according to OnDuplicate.
 func (im *importer) addDuplicate(g *group, t *rel.Tuple, out []storage.Change) ([]storage.Change, error) {
 	n := len(out)
 	out, err := g.addition(&im.request, t, out)

@@ -91,18 +91,6 @@ func (q *Queue) hold(ctx context.Context, r *WriteRequest, secrets []storage.Doc
 	return p, nil
 }
 
-func (q *Queue) setPending(p *Pending) {
-	q.mu.Lock()
-	q.pending = p
-	q.mu.Unlock()
-}
-
-func (q *Queue) currentPending() *Pending {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.pending
-}
-
 // AppendTo adds the write to the caller's transaction tx, whose type the
 // driver's documentation names. It may be called once. A write that changes
 // nothing adds nothing.
@@ -207,23 +195,4 @@ func (p *Pending) blocks(ctx context.Context) bool {
 	}
 	p.end()
 	return false
-}
-
-// lock takes the write lock for a writer. It fails with ErrBusy if a pending
-// write holds the lock for too long.
-func (q *Queue) lock(ctx context.Context) error {
-	lock := &q.timeline.Lock
-	if lock.TryLock() {
-		return nil
-	}
-	for {
-		holder := q.currentPending()
-		locked, err := lock.LockWithin(ctx, q.shared.runtime.Bounds.HoldTime)
-		if locked || err != nil {
-			return err
-		}
-		if holder != nil && holder == q.currentPending() && holder.blocks(ctx) {
-			return errs.ErrBusy
-		}
-	}
 }

@@ -246,6 +246,37 @@ func (q *Queue) lead(ctx context.Context, leader *writer) {
 	q.recycle(g)
 }
 
+// lock takes the write lock for a writer. It fails with ErrBusy if a pending
+// write holds the lock for too long.
+func (q *Queue) lock(ctx context.Context) error {
+	lock := &q.timeline.Lock
+	if lock.TryLock() {
+		return nil
+	}
+	for {
+		holder := q.currentPending()
+		locked, err := lock.LockWithin(ctx, q.shared.runtime.Bounds.HoldTime)
+		if locked || err != nil {
+			return err
+		}
+		if holder != nil && holder == q.currentPending() && holder.blocks(ctx) {
+			return errs.ErrBusy
+		}
+	}
+}
+
+func (q *Queue) setPending(p *Pending) {
+	q.mu.Lock()
+	q.pending = p
+	q.mu.Unlock()
+}
+
+func (q *Queue) currentPending() *Pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pending
+}
+
 // recycle keeps the memory of a finished group for the next one. Only the holder
 // of the lock looks at a finished group, and only until another group follows.
 func (q *Queue) recycle(g *group) {

@@ -48,6 +48,23 @@ func (r CheckResult) String() string {
 	return fmt.Sprintf("%s (%s)", r.Decision, r.Reasons)
 }
 
+// hasInput reports whether the request has a context or contextual data.
+func (o *QueryOptions) hasInput() bool {
+	return o.Context != nil || len(o.Tuples)|len(o.Attributes) != 0
+}
+
+// ValidQuestion rejects ids that no stored tuple can have. Other malformed names
+// are allowed: no tuple has them.
+func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
+	if o.ID == "" || sub.ID == "" || len(o.ID) > rel.IDBytesMax || len(sub.ID) > rel.IDBytesMax {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return sub.Validate()
+	}
+	return nil
+}
+
 // Check answers one question. A denial is never an error. An answer that
 // depends on missing input, or that exceeds a bound, is unknown and has reasons.
 func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, error) {

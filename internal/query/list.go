@@ -42,7 +42,7 @@ type ObjectList struct {
 	Unknown []string
 	// UnknownCount is the number of all such objects.
 	UnknownCount int
-	// Reasons says why they are unknown; nil if there are none.
+	// Reasons explains why they are unknown; nil if there are none.
 	Reasons *eval.Reasons
 	// Bound names the bound that ended the search; "" means that the list is
 	// complete.

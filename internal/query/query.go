@@ -38,11 +38,6 @@ type QueryOptions struct {
 	Bounds eval.Bounds
 }
 
-// hasInput reports whether the request has a context or contextual data.
-func (o *QueryOptions) hasInput() bool {
-	return o.Context != nil || len(o.Tuples)|len(o.Attributes) != 0
-}
-
 // digest adds everything except the consistency, because a cursor pins the
 // revision.
 func (o *QueryOptions) digest(d *snapshot.Digester) {
@@ -112,18 +107,6 @@ func (a *Answerer) prepare(ctx context.Context, o *QueryOptions, object *rel.Obj
 		return nil, nil, env, err
 	}
 	return v, b, Env(a.timeline, v, o), ValidInput(&a.shared.runtime.Bounds, b, o)
-}
-
-// ValidQuestion rejects ids that no stored tuple can have. Other malformed names
-// are allowed: no tuple has them.
-func ValidQuestion(o *rel.Object, sub *rel.Subject) error {
-	if o.ID == "" || sub.ID == "" || len(o.ID) > rel.IDBytesMax || len(sub.ID) > rel.IDBytesMax {
-		if err := o.Validate(); err != nil {
-			return err
-		}
-		return sub.Validate()
-	}
-	return nil
 }
 
 // contextDepthMax bounds how deep the values of a context are nested.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,62 +10,91 @@ import (
 	"testing"
 )
 
-// FilesMax is how many files of ours a Check may pass through.
-const FilesMax = 15
+const (
+	// CheckFilesMax is how many of the project's files a Check may execute.
+	CheckFilesMax = 15
+	// WriteFilesMax is the same for a Write, but counts only the files of the root
+	// and of internal: a Write also executes many of rel, schema, graph and storage.
+	WriteFilesMax = 18
+)
 
-// asks is how many more Checks one run asks than the other. What a write does
-// may differ from run to run by a few steps (hashes have random seeds), by fewer
+// repeats is how many more calls one run makes than the other. The setup of a
+// run may differ in a few steps, because hashes have random seeds, but in fewer
 // than these.
-const asks = 100
+const repeats = 100
 
-// TestACheckInFewFiles measures by coverage counts: what each of many identical
-// Checks executes again is what a Check executes. ARCHITECTURE.md follows the
-// same files.
+// TestACheckInFewFiles and TestAWriteInFewFiles measure by coverage counts which
+// files a call executes: those that many identical calls execute as often again.
+// ARCHITECTURE.md must follow the call through the same files.
 func TestACheckInFewFiles(t *testing.T) {
+	followed(t, "check", "## One Check", CheckFilesMax, func(file string) bool {
+		return !strings.HasPrefix(file, "internal/rules/")
+	})
+}
+
+// TestAWriteInFewFiles is described at TestACheckInFewFiles.
+func TestAWriteInFewFiles(t *testing.T) {
+	followed(t, "write", "## One write", WriteFilesMax, func(file string) bool {
+		internal := strings.HasPrefix(file, "internal/") && !strings.HasPrefix(file, "internal/rules/") && !strings.HasPrefix(file, "internal/btree/")
+		return internal || !strings.Contains(file, "/")
+	})
+}
+
+// followed checks that a call executes at most limit of the files that counted
+// selects, and that the section of ARCHITECTURE.md with the heading names each of
+// them.
+func followed(t *testing.T, call, heading string, limit int, counted func(file string) bool) {
 	if testing.Short() {
 		t.Skip("builds a binary with coverage")
 	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "onecheck")
 	goTool(t, nil, "build", "-cover", "-covermode=count", "-coverpkg="+module+"/...", "-o", binary, "./internal/rules/onecheck")
-	once, often := counts(t, binary, dir, "1"), counts(t, binary, dir, strconv.Itoa(1+asks))
-	seen := map[string]bool{}
-	for block, n := range often {
-		if n >= once[block]+asks {
-			file, _, _ := strings.Cut(strings.TrimPrefix(block, module+"/"), ":")
-			if !strings.HasPrefix(file, "internal/rules/") {
-				seen[file] = true
-			}
-		}
+	files := executed(counts(t, binary, dir, call, 1), counts(t, binary, dir, call, 1+repeats))
+	files = slices.DeleteFunc(files, func(file string) bool { return !counted(file) })
+	if len(files) > limit || len(files) < 3 {
+		t.Errorf("a %s executes %d files, at most %d are allowed: %s", call, len(files), limit, strings.Join(files, " "))
 	}
-	var files []string
-	for f := range seen {
-		files = append(files, f)
-	}
-	slices.Sort(files)
-	if len(files) > FilesMax || len(files) < 3 {
-		t.Errorf("a Check passes %d files, at most %d are allowed: %s", len(files), FilesMax, strings.Join(files, " "))
-	}
-	t.Logf("a Check passes %d files: %s", len(files), strings.Join(files, " "))
+	t.Logf("a %s executes %d files: %s", call, len(files), strings.Join(files, " "))
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, section, ok := strings.Cut(string(page), heading)
+	if !ok {
+		t.Fatalf("ARCHITECTURE.md has no heading %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
 	for _, f := range files {
-		if !strings.Contains(string(page), "`"+f+"`") {
-			t.Errorf("ARCHITECTURE.md does not follow a Check through %s", f)
+		if !strings.Contains(section, "`"+f+"`") {
+			t.Errorf("ARCHITECTURE.md: the section %q does not name %s", heading, f)
 		}
 	}
 }
 
-// counts runs the binary and returns how often each block was executed.
-func counts(t *testing.T, binary, dir, n string) map[string]int {
+// executed returns the files of which a run with repeats more calls executes a
+// block at least that much more often, sorted.
+func executed(once, often map[string]int) []string {
+	seen := map[string]bool{}
+	for block, n := range often {
+		if n >= once[block]+repeats {
+			file, _, _ := strings.Cut(strings.TrimPrefix(block, module+"/"), ":")
+			seen[file] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// counts runs a call as often as times says, and returns how often each block of
+// code was executed.
+func counts(t *testing.T, binary, dir, call string, times int) map[string]int {
 	t.Helper()
+	n := strconv.Itoa(times)
 	data := filepath.Join(dir, "data"+n)
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, []string{"GOCOVERDIR=" + data}, binary, n)
+	run(t, []string{"GOCOVERDIR=" + data}, binary, call, n)
 	profile := filepath.Join(dir, "profile"+n)
 	goTool(t, nil, "tool", "covdata", "textfmt", "-i="+data, "-o="+profile)
 	text, err := os.ReadFile(profile)
@@ -79,4 +109,25 @@ func counts(t *testing.T, binary, dir, n string) map[string]int {
 		}
 	}
 	return out
+}
+
+// TestTheRootIsSmall keeps the root package a face: few files, and few methods
+// on its Store.
+func TestTheRootIsSmall(t *testing.T) {
+	const filesMax, methodsMax = 15, 50
+	files, methods := 0, 0
+	sources(t, func(room, file string) {
+		if room != "." || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		files++
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		methods += strings.Count(string(text), "\nfunc (s *Store) ")
+	})
+	if files > filesMax || methods > methodsMax {
+		t.Errorf("the root package has %d files and Store %d methods: at most %d and %d are allowed", files, methods, filesMax, methodsMax)
+	}
 }

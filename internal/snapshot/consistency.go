@@ -53,11 +53,9 @@ func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: i
 // FullyConsistent asks the driver for the newest revision and waits for it.
 func FullyConsistent() Consistency { return Consistency{mode: atHead} }
 
-// At returns the view that c chooses.
-func (t *Timeline) At(ctx context.Context, c Consistency) (*View, error) {
+// choose is At for every mode except newest.
+func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 	switch c.mode {
-	case newest:
-		return t.Newest(ctx)
 	case atHead:
 		return t.atHead(ctx)
 	case atLeast, atExactly:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,21 +149,6 @@ func (set *schemaSet) without(id string) *schemaSet {
 	return next
 }
 
-// find returns the current schema for a type: that of the type's namespace
-// ("namespace/type"), otherwise that of the default namespace. It returns nil
-// if there is none.
-func (set *schemaSet) find(typ string) *currentSchema {
-	if set.only != nil {
-		return set.only
-	}
-	if ns, _, ok := strings.Cut(typ, "/"); ok {
-		if b := set.current[ns]; b != nil {
-			return b
-		}
-	}
-	return set.current[""]
-}
-
 // SchemaFor returns the description of the current schema for a type, and false
 // if there is none.
 func (v *View) SchemaFor(typ string) (SchemaInfo, bool) {
@@ -188,19 +172,6 @@ func (v *View) CurrentSchema(namespace string) (SchemaInfo, bool) {
 // Schemas returns the descriptions of all schemas, in the order in which they
 // were written. The caller must not change the slice.
 func (v *View) Schemas() []SchemaInfo { return v.schemas.rows }
-
-// Schema returns the schema with the id, or with id "" the current schema for a
-// type. It compiles and binds the schema on first use. It fails with
-// ErrNoSchema if there is none.
-func (t *Timeline) Schema(ctx context.Context, v *View, typ, id string) (*BoundSchema, error) {
-	b := v.schemas.find(typ)
-	if id == "" && b != nil {
-		if r := b.bound.Load(); r != nil {
-			return r, nil
-		}
-	}
-	return t.bind(ctx, v, b, typ, id)
-}
 
 // bind is Schema where b, the current schema for the type, is nil, is not bound
 // or may not be the one with the id.

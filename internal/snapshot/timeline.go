@@ -13,18 +13,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// View is what a store held at one revision. It never changes.
-type View struct {
-	// Head is the place of the view in the log.
-	Head storage.Head
-	// Graph holds the tuples and attributes.
-	Graph *graph.View
-	// Past is true if the request chose the revision. Questions on such a view are
-	// asked at its commit time, not at the current time.
-	Past    bool
-	schemas *schemaSet
-}
-
 // Timeline is the views of one store. It loads the newest view when it is first
 // read. All methods are safe for concurrent use, except where they require the
 // write lock.
@@ -61,18 +49,6 @@ func NewTimeline(r *Runtime, id storage.StoreID, incarnation storage.Incarnation
 		Lock: WriteLock{held: make(chan struct{}, 1)}, compacting: make(chan struct{}, 1)}
 }
 
-// Now returns the time that questions on v are asked at: the commit time of a
-// view whose revision the request chose, otherwise the current time.
-func (t *Timeline) Now(v *View) rel.Time {
-	if v.Past {
-		return v.Head.Time
-	}
-	return t.Runtime.Now()
-}
-
-// HasExpiring reports whether a tuple with an expiry may be stored.
-func (t *Timeline) HasExpiring() bool { return t.expiring.Load() }
-
 // NoteExpiry makes [Timeline.HasExpiring] true if the tuple has an expiry.
 func (t *Timeline) NoteExpiry(tuple *rel.Tuple) {
 	if tuple.Expires != 0 {
@@ -80,25 +56,8 @@ func (t *Timeline) NoteExpiry(tuple *rel.Tuple) {
 	}
 }
 
-// Newest returns the newest view, loading the store if necessary.
-func (t *Timeline) Newest(ctx context.Context) (*View, error) {
-	if v := t.newest.Load(); v != nil {
-		t.Use()
-		return v, nil
-	}
-	return t.load(ctx)
-}
-
 // Loaded returns the newest view, or nil if the store is not loaded.
 func (t *Timeline) Loaded() *View { return t.newest.Load() }
-
-// Use keeps the view in memory until the call of [Runtime.DropIdle] after the
-// next one.
-func (t *Timeline) Use() {
-	if !t.used.Load() {
-		t.used.Store(true)
-	}
-}
 
 // Used reports whether the view was read since the last [Runtime.DropIdle].
 func (t *Timeline) Used() bool { return t.used.Load() }

@@ -1,6 +1,7 @@
-// Command onecheck asks one question as often as its argument says. Built with
-// coverage counts, what asking more often executes more often is one
-// Check's: see TestACheckInFewFiles.
+// Command onecheck repeats one call, "check" or "write", as often as its
+// arguments say: onecheck check 100. Built with coverage counts it shows which
+// files one such call executes; see TestACheckInFewFiles and
+// TestAWriteInFewFiles.
 package main
 
 import (
@@ -15,9 +16,9 @@ import (
 )
 
 func main() {
-	n, err := strconv.Atoi(os.Args[1])
+	n, err := strconv.Atoi(os.Args[2])
 	if err == nil {
-		err = ask(context.Background(), n)
+		err = run(context.Background(), os.Args[1], n)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -42,7 +43,8 @@ func model() *schema.Model {
 	}}
 }
 
-func ask(ctx context.Context, n int) error {
+// run makes a store and repeats the call n times.
+func run(ctx context.Context, call string, n int) error {
 	engine, err := ostiary.Open(ctx, ostiary.Options{})
 	if err != nil {
 		return err
@@ -66,15 +68,33 @@ func ask(ctx context.Context, n int) error {
 	if _, err := store.Write(ctx, ostiary.WriteRequest{Add: tuples}); err != nil {
 		return err
 	}
-	for range n {
-		res, err := store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"},
-			Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}})
-		if err != nil {
+	repeat := map[string]func(context.Context, *ostiary.Store, int) error{"check": check, "write": write}[call]
+	if repeat == nil {
+		return fmt.Errorf("unknown call %q: expected check or write", call)
+	}
+	for i := range n {
+		if err := repeat(ctx, store, i); err != nil {
 			return err
-		}
-		if !res.Allowed() {
-			return fmt.Errorf("denied: %v", res)
 		}
 	}
 	return nil
+}
+
+// check asks a question that is allowed over three hops.
+func check(ctx context.Context, store *ostiary.Store, _ int) error {
+	res, err := store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"},
+		Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}})
+	if err == nil && !res.Allowed() {
+		err = fmt.Errorf("denied: %v", res)
+	}
+	return err
+}
+
+// write adds a tuple.
+func write(ctx context.Context, store *ostiary.Store, i int) error {
+	tuple, err := rel.Parse("group:1#member@user:" + strconv.Itoa(i+2))
+	if err == nil {
+		_, err = store.Write(ctx, ostiary.WriteRequest{Add: []rel.Tuple{tuple}})
+	}
+	return err
 }

@@ -1,0 +1,89 @@
+package snapshot
+
+// This file has what every question needs: the view, the schema and the time.
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// View is what a store held at one revision. It never changes.
+type View struct {
+	// Head is the place of the view in the log.
+	Head storage.Head
+	// Graph holds the tuples and attributes.
+	Graph *graph.View
+	// Past is true if the request chose the revision. Questions on such a view are
+	// asked at its commit time, not at the current time.
+	Past    bool
+	schemas *schemaSet
+}
+
+// At returns the view that c chooses.
+func (t *Timeline) At(ctx context.Context, c Consistency) (*View, error) {
+	if c.mode == newest {
+		return t.Newest(ctx)
+	}
+	return t.choose(ctx, c)
+}
+
+// Newest returns the newest view, loading the store if necessary.
+func (t *Timeline) Newest(ctx context.Context) (*View, error) {
+	if v := t.newest.Load(); v != nil {
+		t.Use()
+		return v, nil
+	}
+	return t.load(ctx)
+}
+
+// Use keeps the view in memory until the call of [Runtime.DropIdle] after the
+// next one.
+func (t *Timeline) Use() {
+	if !t.used.Load() {
+		t.used.Store(true)
+	}
+}
+
+// Now returns the time that questions on v are asked at: the commit time of a
+// view whose revision the request chose, otherwise the current time.
+func (t *Timeline) Now(v *View) rel.Time {
+	if v.Past {
+		return v.Head.Time
+	}
+	return t.Runtime.Now()
+}
+
+// HasExpiring reports whether a tuple with an expiry may be stored.
+func (t *Timeline) HasExpiring() bool { return t.expiring.Load() }
+
+// Schema returns the schema with the id, or with id "" the current schema for a
+// type. It compiles and binds the schema on first use. It fails with
+// ErrNoSchema if there is none.
+func (t *Timeline) Schema(ctx context.Context, v *View, typ, id string) (*BoundSchema, error) {
+	b := v.schemas.find(typ)
+	if id == "" && b != nil {
+		if r := b.bound.Load(); r != nil {
+			return r, nil
+		}
+	}
+	return t.bind(ctx, v, b, typ, id)
+}
+
+// find returns the current schema for a type: that of the type's namespace
+// ("namespace/type"), otherwise that of the default namespace. It returns nil
+// if there is none.
+func (set *schemaSet) find(typ string) *currentSchema {
+	if set.only != nil {
+		return set.only
+	}
+	if ns, _, ok := strings.Cut(typ, "/"); ok {
+		if b := set.current[ns]; b != nil {
+			return b
+		}
+	}
+	return set.current[""]
+}
