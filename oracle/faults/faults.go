@@ -16,6 +16,10 @@
 //
 // The replaced lines are whole lines and must occur exactly once in the file.
 // Several edits of one file apply in order.
+//
+// TestPatchesCompile fails if a change of the engine touches lines that a patch
+// replaces. Adjust the patch so that it makes the same mistake in the new code,
+// and check it by "make faults FAULT=its-name".
 package faults
 
 import (
