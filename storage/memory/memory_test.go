@@ -9,7 +9,7 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// driver adds the transaction that the suite's case of joining needs.
+// driver implements storagetest.Transactor.
 type driver struct {
 	*kv.Driver
 	store *memory.Store

@@ -16,9 +16,7 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// The data of the benchmarks: documents in random folders, in the order of
-// their ids or in none.
-
+// benchTuple returns a tuple of the benchmarks: a document in a random folder.
 func benchTuple(i int) rel.Tuple {
 	h := uint64(i) * 0x9e3779b97f4a7c15
 	return rel.Tuple{
@@ -60,8 +58,8 @@ func benchOpen(b *testing.B, dir string) (*pebble.Driver, *storagetest.Log) {
 	return d, l
 }
 
-// fdatasync measures, on the same disk, an append of 512 bytes to a file and
-// its way to the disk: what a durable write costs at least.
+// fdatasync measures the minimum cost of a durable write: the median time to
+// append 512 bytes to a file on the same disk and sync it.
 func fdatasync(b *testing.B, dir string) time.Duration {
 	b.Helper()
 	f, err := os.Create(filepath.Join(dir, "fdatasync"))
@@ -84,8 +82,8 @@ func fdatasync(b *testing.B, dir string) time.Duration {
 	return times[len(times)/2]
 }
 
-// cpu returns the processor time of this process so far, of all its threads: on
-// a busy machine the steadier measure.
+// cpu returns the processor time of all threads of this process so far. On a busy
+// machine it varies less than the elapsed time.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var use syscall.Rusage
@@ -95,14 +93,15 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// reportTuples reports a benchmark whose each pass handles n tuples.
+// reportTuples reports a benchmark that handles n tuples in each iteration. used is
+// the processor time of all iterations.
 func reportTuples(b *testing.B, n int, used time.Duration) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/tuple")
 	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N)/float64(n), "cpu-ns/tuple")
 	b.ReportMetric(0, "ns/op")
 }
 
-// How long does one durable append take, as a multiple of the disk's own time?
+// BenchmarkAppend measures one durable append, also as a multiple of fdatasync.
 func BenchmarkAppend(b *testing.B) {
 	for _, group := range []int{1, 64} {
 		b.Run(fmt.Sprintf("entries=%d", group), func(b *testing.B) {
@@ -136,8 +135,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// How many tuples a second go in, in entries of 10,000, and what is left on
-// disk? One pass is a million tuples.
+// BenchmarkBulk measures writing a million tuples in entries of 10,000, and their
+// size on disk.
 func BenchmarkBulk(b *testing.B) {
 	const total, each = 1_000_000, 10_000
 	for _, order := range []benchOrder{ascending, shuffled} {
@@ -184,8 +183,8 @@ func folderBytes(b *testing.B, dir string) (n int64) {
 	return n
 }
 
-// How long does a store of a million tuples take to stream, to read its log,
-// and to remove what is about one subject?
+// BenchmarkRead measures loading a store of a million tuples, reading its log, and
+// removing all tuples of one subject.
 func BenchmarkRead(b *testing.B) {
 	const total = 1_000_000
 	dir := b.TempDir()

@@ -12,9 +12,9 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// Tuples that come and go leave no more on disk than those that stay, where the
-// log and the past are trimmed as they age. With OSTIARY_WORLDS=20 it writes and
-// removes forty times what it keeps.
+// Adding and removing many tuples does not make the folder grow, if the log and
+// the removed rows are trimmed regularly. With OSTIARY_WORLDS=20 the test writes
+// and removes forty times as many tuples as it keeps.
 func TestChurnIsReclaimed(t *testing.T) {
 	t.Parallel()
 	const live, each = 20_000, 1_000
@@ -74,7 +74,7 @@ func TestChurnIsReclaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := live + min(rounds, 4)*each; n != want {
-			t.Errorf("%d tuples live after %d rounds, want %d", n, rounds, want)
+			t.Errorf("%d live tuples after %d rounds, want %d", n, rounds, want)
 		}
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -89,8 +89,8 @@ func TestChurnIsReclaimed(t *testing.T) {
 	}
 }
 
-// tableBytes is the size of a folder's sorted tables; the write-ahead logs' is
-// bounded by the memtables'.
+// tableBytes returns the size of the sorted tables in a folder. It leaves out the
+// write-ahead logs, whose size is limited by that of the memtables.
 func tableBytes(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {

@@ -20,21 +20,20 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// small makes Pebble flush and compact all the time.
+// small returns options with which Pebble flushes and compacts all the time.
 func small(fs vfs.FS) pebble.Options {
 	return pebble.Options{FS: fs, MemTableBytes: 64 << 10, CacheBytes: 1 << 20}
 }
 
-// journal is one store's log as its writer knows it: what was acknowledged, and
-// what was asked for last.
+// journal records what the writer of a store knows about its log.
 type journal struct {
 	*storagetest.Log
 	mu    sync.Mutex
-	acked []storage.Head
-	asked storage.Head
+	acked []storage.Head // entries that were acknowledged, in order
+	asked storage.Head   // the last entry for which Append was called
 }
 
-// write appends one random entry and notes what became of it.
+// write appends one random entry and records the outcome.
 func (j *journal) write(ctx context.Context, d storage.Driver, rng *rand.Rand) error {
 	e := j.Entry(j.Head, storagetest.RandomChanges(rng, 1+rng.IntN(30))...)
 	j.mu.Lock()
@@ -52,7 +51,7 @@ func (j *journal) write(ctx context.Context, d storage.Driver, rng *rand.Rand) e
 	return nil
 }
 
-// promise is what a journal says at one moment.
+// promise is a copy of a journal at one time.
 type promise struct {
 	acked []storage.Head
 	asked storage.Head
@@ -64,22 +63,23 @@ func (j *journal) promise() promise {
 	return promise{j.acked[:len(j.acked):len(j.acked)], j.asked}
 }
 
-// kept says whether a store holds all that was acknowledged before, at most
-// what was asked for until after, and a state that follows from its log.
+// kept checks a store after a crash between two promises. It must have all entries
+// that were acknowledged before the crash, and no entries but those that were
+// written before or during it. Its state must follow from its log.
 func kept(ctx context.Context, d storage.Driver, id storage.StoreID, before, after promise) error {
 	log, err := storagetest.Verify(ctx, d, id)
 	if err != nil {
 		return err
 	}
 	if len(log) < len(before.acked) {
-		return fmt.Errorf("store %s: %d entries were acknowledged, %d are there", id, len(before.acked), len(log))
+		return fmt.Errorf("store %s: %d entries were acknowledged, but it has only %d", id, len(before.acked), len(log))
 	}
 	known := after.acked
 	if n := len(known); after.asked.Revision == storage.Revision(n+1) {
 		known = append(known[:n:n], after.asked)
 	}
 	if len(log) > len(known) {
-		return fmt.Errorf("store %s: %d entries were asked for, %d are there", id, len(known), len(log))
+		return fmt.Errorf("store %s: %d entries were written, but it has %d", id, len(known), len(log))
 	}
 	for i, e := range log {
 		if e.Hash() != known[i].Hash {
@@ -101,9 +101,9 @@ func newJournals(ctx context.Context, d storage.Driver, n uint32) ([]*journal, e
 	return out, nil
 }
 
-// A crash at any moment, which drops any part of what was not synced, loses no
-// acknowledged entry and leaves no half one. OSTIARY_WORLDS multiplies the
-// number of crashes.
+// A crash that drops any part of the data that was not synced does not lose an
+// acknowledged entry, and does not leave a part of an entry. OSTIARY_WORLDS
+// multiplies the number of crashes.
 func TestCrashDropsUnsyncedData(t *testing.T) {
 	t.Parallel()
 	const seed = 7
@@ -151,7 +151,7 @@ func TestCrashDropsUnsyncedData(t *testing.T) {
 	t.Logf("%d entries written, %d crashes", written.Load(), crashes)
 }
 
-// worlds is the factor by which OSTIARY_WORLDS makes a random test longer.
+// worlds returns the factor by which OSTIARY_WORLDS makes a random test longer.
 func worlds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("OSTIARY_WORLDS")
@@ -160,7 +160,7 @@ func worlds(t *testing.T) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("OSTIARY_WORLDS is %q, want a number", text)
+		t.Fatalf("OSTIARY_WORLDS is %q, expected a positive number", text)
 	}
 	return n
 }
@@ -172,7 +172,8 @@ func promises(journals []*journal) (out []promise) {
 	return out
 }
 
-// checkAfterCrash opens what is left, compares, and writes on.
+// checkAfterCrash opens the folder after a crash, checks each store, and appends to
+// it.
 func checkAfterCrash(t *testing.T, fs vfs.FS, journals []*journal, before, after []promise, what string) {
 	t.Helper()
 	d, err := pebble.Open("data", small(fs))
@@ -194,6 +195,7 @@ func checkAfterCrash(t *testing.T, fs vfs.FS, journals []*journal, before, after
 	}
 }
 
+// writesOn appends an entry to a store.
 func writesOn(ctx context.Context, d storage.Driver, l *storagetest.Log) error {
 	l = &storagetest.Log{ID: l.ID, Incarnation: l.Incarnation}
 	var err error
@@ -203,10 +205,10 @@ func writesOn(ctx context.Context, d storage.Driver, l *storagetest.Log) error {
 	return l.Append(ctx, d, storagetest.RandomChanges(rand.New(rand.NewPCG(1, 1)), 5)...)
 }
 
-// Every operation of the file system fails once, in turn, and in a second round
-// that one and all after it. What was acknowledged is there after a reopen, on
-// the files as they are or on those that only synced data survive in (by turns;
-// on both with OSTIARY_WORLDS above 1).
+// Each operation of the file system fails in turn: once alone, and once together
+// with all later operations. After opening the folder again, all acknowledged
+// entries exist. The test opens either the files as they are, or files with synced
+// data only, by turns; with OSTIARY_WORLDS above 1 it opens both.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"once", "from then on"} {
@@ -226,8 +228,8 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
-// failNth plays the script with the n-th operation failing; false when the
-// script has fewer operations.
+// failNth runs faultScript with the n-th operation failing. It returns false if
+// the script has fewer operations.
 func failNth(t *testing.T, n int, onwards bool) (injected bool) {
 	t.Helper()
 	base := vfs.NewCrashableMem()
@@ -260,8 +262,8 @@ func failNth(t *testing.T, n int, onwards bool) (injected bool) {
 	return injected
 }
 
-// faultScript opens, writes, reads, trims and closes, going on after errors as
-// long as the driver lets it.
+// faultScript opens, writes, reads, trims and closes. It continues after errors as
+// long as the driver allows it.
 func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
 	t.Helper()
 	ctx := t.Context()
@@ -269,7 +271,7 @@ func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
 	if err != nil {
 		return nil
 	}
-	defer d.Close() // its error is one of those injected
+	defer d.Close() // its error is an injected one
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range uint32(2) {
 		j := &journal{Log: storagetest.NewLog(i + 1)}
@@ -284,9 +286,9 @@ func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
 		var conflict *storage.ConflictError
 		switch {
 		case errors.As(err, &conflict):
-			t.Errorf("write %d: the failed write before it was not known: %v", i, err)
+			t.Errorf("write %d: a conflict, although Head was read after the failed write before: %v", i, err)
 		case err != nil:
-			// The outcome is unknown until the head can be read again, if ever.
+			// The outcome is unknown until the head can be read again.
 			head, err := d.Head(ctx, j.ID)
 			if err != nil {
 				return journals
@@ -304,8 +306,9 @@ func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
 	return journals
 }
 
-// A full disk is an error that says so; after it nothing is served or written
-// until the folder is opened again, and then everything is there.
+// A write to a full disk fails with the error of the operating system. After it
+// all calls fail until the folder is opened again. All acknowledged entries exist
+// then.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -333,19 +336,19 @@ func TestFullDisk(t *testing.T) {
 	}
 	full.Store(true)
 	if err := j.write(ctx, d, rng); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("a write to a full disk: %v", err)
+		t.Fatalf("a write to a full disk: error %v, want ENOSPC", err)
 	}
 	if err := j.write(ctx, d, rng); !errors.Is(err, pebble.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("a second write: %v", err)
+		t.Errorf("a second write: error %v, want ErrFailed and ENOSPC", err)
 	}
 	if err := d.Failed(); !errors.Is(err, pebble.ErrFailed) {
 		t.Fatal(err)
 	}
 	if _, err := d.Head(ctx, j.ID); !errors.Is(err, pebble.ErrFailed) {
-		t.Errorf("a read after a write of unknown outcome: %v", err)
+		t.Errorf("a read after the failed write: error %v, want ErrFailed", err)
 	}
 	if err := d.Close(); !errors.Is(err, pebble.ErrFailed) {
-		t.Errorf("Close: %v", err)
+		t.Errorf("Close: error %v, want ErrFailed", err)
 	}
 	full.Store(false)
 	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")

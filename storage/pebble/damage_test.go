@@ -18,14 +18,14 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// damaged is a folder, its files' contents, and what a whole one answers.
+// damaged is a folder whose files a test damages.
 type damaged struct {
-	files    map[string][]byte
-	journals []*journal
+	files    map[string][]byte // content by name, before the damage
+	journals []*journal        // what was written
 }
 
-// makeDamaged writes a folder with tables, a log and a manifest that has seen
-// flushes. closed says whether it is left by Close or by a crash.
+// makeDamaged writes a folder with tables, a log and a manifest with several
+// records. If closed is false, the folder is left as after a crash.
 func makeDamaged(t *testing.T, closed bool) *damaged {
 	t.Helper()
 	ctx := t.Context()
@@ -82,8 +82,8 @@ func readAll(t *testing.T, fs vfs.FS, dir string, into map[string][]byte) {
 	}
 }
 
-// with returns a file system with the files, one of them replaced; nil removes
-// it.
+// with returns a file system with the files, but with other content of one of
+// them. If content is nil, that file is missing.
 func (d *damaged) with(t *testing.T, name string, content []byte) vfs.FS {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -108,9 +108,9 @@ func (d *damaged) with(t *testing.T, name string, content []byte) vfs.FS {
 	return fs
 }
 
-// serves opens the folder and reads everything. It returns an error of ours or
-// nil if all was right; behind says that acknowledged entries were missing
-// without an error. Wrong data fail the test.
+// serves opens the folder and reads everything. It returns the first error. behind
+// is true if acknowledged entries are missing and there was no error. Wrong data
+// fails the test.
 func (d *damaged) serves(t *testing.T, fs vfs.FS, what string) (err error, behind bool) {
 	t.Helper()
 	defer func() {
@@ -152,11 +152,12 @@ func readSecrets(ctx context.Context, d storage.Driver, journals []*journal) err
 func checkNamed(t *testing.T, err error, what string) {
 	t.Helper()
 	if err != nil && !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) && !errors.Is(err, storage.ErrNoStore) {
-		t.Errorf("%s: the error has no name: %v", what, err)
+		t.Errorf("%s: the error is not one that the contract allows: %v", what, err)
 	}
 }
 
-// A flipped bit anywhere in a folder is a named error, or the data are right.
+// After any bit of a folder is flipped, reading it either fails with a documented
+// error, or returns the right data.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	const seed = 13
@@ -192,16 +193,16 @@ func TestFlippedBits(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("closed %v: found %v, harmless %v, of them %d taken for a torn end", closed, found, harmless, torn)
+		t.Logf("closed %v: errors %v, no effect %v, of which %d look like the end of a log after a crash", closed, found, harmless, torn)
 	}
 }
 
-// logBlock is the block of Pebble's log; damage before the last one or two shows
-// by what stands behind it.
+// logBlock is the block size of Pebble's log. Damage before the last two blocks is
+// noticed, because valid blocks follow.
 const logBlock = 32 << 10
 
-// lastLog says whether the file is the newest write-ahead log, whose torn end
-// looks like that of a crash.
+// lastLog reports whether a file is the newest write-ahead log. If its end is
+// missing, that looks like a crash.
 func lastLog(d *damaged, name string) bool {
 	last := ""
 	for n := range d.files {
@@ -212,9 +213,10 @@ func lastLog(d *damaged, name string) bool {
 	return name == last
 }
 
-// A file that was cut short or removed is a named error, or the data are right.
-// Only the newest write-ahead log of a folder that was not closed may lose its
-// end unnoticed: a crash cuts it so, too.
+// After a file is cut or removed, reading the folder either fails with a documented
+// error, or returns the right data. Only the end of the newest write-ahead log of
+// a folder that was not closed can be missing without an error, because that also
+// happens in a crash.
 func TestCutFiles(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{true, false} {

@@ -1,19 +1,19 @@
 package pebble
 
-// Figures tell an operator how the data folder is doing.
+// Figures are metrics of a data folder for its operator.
 type Figures struct {
-	// DiskBytes is what the files hold, the write-ahead log included.
+	// DiskBytes is the size of all files in bytes, including the write-ahead log.
 	DiskBytes int64
-	// WALBytes is what the live write-ahead log holds.
+	// WALBytes is the size of the live write-ahead log in bytes.
 	WALBytes int64
-	// DebtBytes is what background work has yet to rewrite.
+	// DebtBytes is the number of bytes that compactions still have to rewrite.
 	DebtBytes int64
-	// ReadFiles is in how many sorted runs a read may have to look.
+	// ReadFiles is the number of sorted files that a read may have to search.
 	ReadFiles int
 }
 
-// Figures reads the figures, in some tens of microseconds. It is not for after
-// Close.
+// Figures returns the current metrics. It takes some ten microseconds. It must
+// not be called after Close.
 func (d *Driver) Figures() Figures {
 	m := d.db.Metrics()
 	return Figures{DiskBytes: int64(m.DiskSpaceUsage()), WALBytes: int64(m.WAL.Size), DebtBytes: int64(m.Compact.EstimatedDebt), ReadFiles: m.ReadAmp()}

@@ -14,35 +14,38 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// A data folder holds a marker that tells it from other programs' folders, a
-// lock, and Pebble's own folder.
+// The names in a data folder: a marker that identifies it, a lock, and the folder
+// of Pebble's files.
 const (
 	markerName = "OSTIARY"
 	markerTemp = "OSTIARY.new"
 	lockName   = "LOCK"
 	pebbleName = "pebble"
 
-	// folderFormat is the folder's layout; Pebble's files have their own.
+	// folderFormat is the layout of the folder. The format of Pebble's files has its
+	// own number.
 	folderFormat = 1
 	markerHead   = "ostiary data folder"
-	// markerBytesMax bounds what is read of a file that may be anybody's.
+	// markerBytesMax is the maximum number of bytes that are read of a marker. The
+	// file may belong to another program and be large.
 	markerBytesMax = 4096
 )
 
-// condition is what the marker says of how the folder was left.
-type condition string
+// folderState is the state of a folder according to its marker.
+type folderState string
 
 const (
-	creating condition = "creating" // nothing was acknowledged yet
-	opened   condition = "open"     // in use, or left without a Close
-	// closed comes with a witness: a random word that was the last thing written
-	// to the data. Files that were cut since do not hold it.
-	closed condition = "closed"
+	creating folderState = "creating" // no write was acknowledged yet
+	opened   folderState = "open"     // in use, or not closed
+	// closed means that Close wrote a random word, the witness, to the data as the
+	// last record, and then to the marker. Files that were cut since lack it.
+	closed folderState = "closed"
 )
 
+// marker is the content of the marker file.
 type marker struct {
-	condition condition
-	witness   string
+	state   folderState
+	witness string // "" unless state is closed
 }
 
 // folder is a data folder on a file system.
@@ -53,12 +56,12 @@ type folder struct {
 
 func (f folder) path(name string) string { return f.fs.PathJoin(f.dir, name) }
 
-// read returns the marker; found is false for a folder that is absent or empty.
-// A folder that holds something else is ErrFormat, and is not touched.
+// read returns the marker. found is false if the folder is missing or empty. If
+// the folder contains something else, read fails with ErrFormat.
 func (f folder) read() (m marker, found bool, err error) {
 	file, err := f.fs.Open(f.path(markerName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, false, f.free()
+		return m, false, f.checkUnused()
 	}
 	if err != nil {
 		return m, false, err
@@ -72,8 +75,8 @@ func (f folder) read() (m marker, found bool, err error) {
 	return m, err == nil, err
 }
 
-// free says whether the folder may become ours.
-func (f folder) free() error {
+// checkUnused returns ErrFormat if the folder contains files of other programs.
+func (f folder) checkUnused() error {
 	names, err := f.fs.List(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -83,15 +86,15 @@ func (f folder) free() error {
 	}
 	for _, name := range names {
 		if name != lockName && name != markerTemp {
-			return fmt.Errorf("%w: %s is not an Ostiary data folder: it holds %q and no %s", storage.ErrFormat, f.dir, name, markerName)
+			return fmt.Errorf("%w: %s is not an Ostiary data folder: it contains %q but no file %s", storage.ErrFormat, f.dir, name, markerName)
 		}
 	}
 	return nil
 }
 
-// write replaces the marker, durably.
+// write replaces the marker. It is on disk when write returns.
 func (f folder) write(m marker) error {
-	text := fmt.Sprintf("%s\nformat %d\nstate %s %s\n", markerHead, folderFormat, m.condition, m.witness)
+	text := fmt.Sprintf("%s\nformat %d\nstate %s %s\n", markerHead, folderFormat, m.state, m.witness)
 	text += fmt.Sprintf("sum %08x\n", markerSum(text))
 	file, err := f.fs.Create(f.path(markerTemp), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -113,7 +116,7 @@ func (f folder) write(m marker) error {
 	return f.sync()
 }
 
-// sync makes the folder's names durable.
+// sync waits until the names of the files in the folder are on disk.
 func (f folder) sync() error {
 	dir, err := f.fs.OpenDir(f.dir)
 	if err != nil {
@@ -126,8 +129,8 @@ func (f folder) sync() error {
 	return dir.Close()
 }
 
-// make creates the folder, and makes its own name durable where it can.
-func (f folder) make() error {
+// create creates the folder. It syncs the parent folder if it has permission.
+func (f folder) create() error {
 	if err := f.fs.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
@@ -138,7 +141,8 @@ func (f folder) make() error {
 	return nil
 }
 
-// lock takes the folder for this process, or returns ErrLocked.
+// lock locks the folder for this process. It fails with ErrLocked if another
+// process has locked it.
 func (f folder) lock() (io.Closer, error) {
 	l, err := f.fs.Lock(f.path(lockName))
 	var number syscall.Errno
@@ -157,27 +161,28 @@ func markerSum(text string) uint32 {
 	return crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))
 }
 
+// parseMarker reads the text of a marker file.
 func parseMarker(text string) (m marker, err error) {
 	body, ours := strings.CutPrefix(text, markerHead+"\n")
 	if !ours {
-		return m, fmt.Errorf("%w: the file %s is not ours", storage.ErrFormat, markerName)
+		return m, fmt.Errorf("%w: the file %s was not written by Ostiary", storage.ErrFormat, markerName)
 	}
 	var format int
 	if _, err := fmt.Sscanf(body, "format %d\n", &format); err != nil {
-		return m, fmt.Errorf("%w: the file %s names no format", storage.ErrDamaged, markerName)
+		return m, fmt.Errorf("%w: the file %s has no format number", storage.ErrDamaged, markerName)
 	}
 	if format > folderFormat {
-		return m, fmt.Errorf("%w: data folder of format %d, this build knows up to %d", storage.ErrFormat, format, folderFormat)
+		return m, fmt.Errorf("%w: the data folder has format %d, but this version reads formats up to %d", storage.ErrFormat, format, folderFormat)
 	}
 	at := strings.Index(text, "sum ")
 	if at < 0 || text[at:] != fmt.Sprintf("sum %08x\n", markerSum(text[:at])) || format < 1 {
-		return m, fmt.Errorf("%w: checksum of %s", storage.ErrDamaged, markerName)
+		return m, fmt.Errorf("%w: the file %s has a wrong checksum", storage.ErrDamaged, markerName)
 	}
 	lines := strings.Split(body, "\n")
 	word, rest, _ := strings.Cut(strings.TrimPrefix(lines[1], "state "), " ")
-	m = marker{condition(word), rest}
-	if m.condition != creating && m.condition != opened && m.condition != closed {
-		return m, fmt.Errorf("%w: state %q in %s", storage.ErrDamaged, word, markerName)
+	m = marker{folderState(word), rest}
+	if m.state != creating && m.state != opened && m.state != closed {
+		return m, fmt.Errorf("%w: unknown state %q in the file %s", storage.ErrDamaged, word, markerName)
 	}
 	return m, nil
 }

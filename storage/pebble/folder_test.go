@@ -18,11 +18,11 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-var golden = flag.Bool("golden", false, "make the golden data folder anew; only for a new format")
+var golden = flag.Bool("golden", false, "rewrite the golden data folder; only for a new format")
 
 const goldenFolder = "testdata/golden-v1"
 
-// goldenEntries are what the golden folder was made of.
+// goldenEntries returns the changes of the entries in the golden folder.
 func goldenEntries() [][]storage.Change {
 	tuple := func(s string) rel.Tuple {
 		t, err := rel.Parse(s)
@@ -49,7 +49,7 @@ func makeGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range uint32(2) {
-		// Opening it again turns the first store's log into a table.
+		// The second Open flushes the log of the first store to a table.
 		d, err := pebble.Open(goldenFolder, pebble.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -70,8 +70,8 @@ func makeGolden(t *testing.T) {
 	}
 }
 
-// The golden folder, written by the first build of its format, is opened by
-// every later one, with the state that its entries have.
+// Every version opens the golden folder, which the first version of the format
+// wrote, and reads the state that follows from its entries.
 func TestGoldenFolder(t *testing.T) {
 	t.Parallel()
 	if *golden {
@@ -91,7 +91,7 @@ func TestGoldenFolder(t *testing.T) {
 		l := storagetest.NewLog(n + 1)
 		info, err := d.StoreByAlias(ctx, "permify", fmt.Sprint("t", n+1))
 		if err != nil || info.ID != l.ID || info.Incarnation != l.Incarnation || info.Name != "golden" || info.Created != 1 {
-			t.Fatalf("store %d is %+v, %v", n+1, info, err)
+			t.Fatalf("store %d has description %+v, error %v", n+1, info, err)
 		}
 		m := storagetest.NewModel()
 		for _, changes := range goldenEntries() {
@@ -118,7 +118,8 @@ func TestGoldenFolder(t *testing.T) {
 	}
 }
 
-// A folder that is not ours is refused and left as it was.
+// Open rejects a folder of another program, or of a newer format, and does not
+// change it.
 func TestForeignFolder(t *testing.T) {
 	t.Parallel()
 	for what, make := range map[string]func(dir string) error{
@@ -146,10 +147,10 @@ func TestForeignFolder(t *testing.T) {
 			before := listing(t, dir)
 			_, err := pebble.Open(dir, pebble.Options{})
 			if !errors.Is(err, storage.ErrFormat) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error %v, want ErrFormat", err)
 			}
 			if after := listing(t, dir); after != before {
-				t.Errorf("the folder was\n%s\nand is\n%s", before, after)
+				t.Errorf("the folder before:\n%s\nand after:\n%s", before, after)
 			}
 		})
 	}
@@ -176,7 +177,7 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A marker with a flipped bit or a cut is refused by name.
+// Open rejects a folder whose marker is damaged or cut.
 func TestDamagedMarker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -192,7 +193,7 @@ func TestDamagedMarker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(what string, content []byte) {
+	mustReject := func(what string, content []byte) {
 		t.Helper()
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -202,20 +203,21 @@ func TestDamagedMarker(t *testing.T) {
 			d.Close()
 		}
 		if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want ErrDamaged or ErrFormat", what, err)
 		}
 	}
 	for bit := range 8 * len(whole) {
 		flipped := append([]byte{}, whole...)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		refuse(fmt.Sprint("bit ", bit), flipped)
+		mustReject(fmt.Sprint("bit ", bit), flipped)
 	}
 	for n := range whole {
-		refuse(fmt.Sprint("cut at ", n), whole[:n])
+		mustReject(fmt.Sprint("cut at ", n), whole[:n])
 	}
 }
 
-// A folder in use is ErrLocked, and free again after Close.
+// Open fails with ErrLocked while another driver uses the folder, and succeeds
+// after Close.
 func TestLockedFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -224,7 +226,7 @@ func TestLockedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := pebble.Open(dir, pebble.Options{}); !errors.Is(err, storage.ErrLocked) {
-		t.Errorf("a second Open: %v", err)
+		t.Errorf("a second Open: error %v, want ErrLocked", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -236,8 +238,8 @@ func TestLockedFolder(t *testing.T) {
 	d.Close()
 }
 
-// A backup taken while the driver runs opens with the state of its moment;
-// what comes later is not in it, and a folder in use is refused.
+// A backup that is taken while the driver is in use has the state at that time.
+// Backup rejects a folder that is not empty.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -266,7 +268,7 @@ func TestBackup(t *testing.T) {
 	then := l.Head
 	write()
 	if err := d.Backup(ctx, dir); !errors.Is(err, storage.ErrExists) {
-		t.Errorf("a backup into a full folder: %v", err)
+		t.Errorf("a backup into a folder that is not empty: error %v, want ErrExists", err)
 	}
 	b, err := pebble.Open(dir, pebble.Options{})
 	if err != nil {
@@ -277,15 +279,15 @@ func TestBackup(t *testing.T) {
 		t.Error(err)
 	}
 	if h, err := b.Head(ctx, l.ID); err != nil || h != then {
-		t.Errorf("the backup is at %v, %v; want %v", h, err, then)
+		t.Errorf("the head of the backup is %v, %v; want %v", h, err, then)
 	}
 	if _, err := storagetest.Verify(ctx, d, l.ID); err != nil {
 		t.Error(err)
 	}
 }
 
-// What a removed or replaced secret was is in no table after a Trim. (The
-// write-ahead log holds it until Pebble has written over it; docs/format.md.)
+// After a Trim no table contains a removed or replaced secret. The write-ahead log
+// contains it until Pebble overwrites it; see docs/format.md.
 func TestSecretsLeaveTheDisk(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
@@ -312,7 +314,7 @@ func TestSecretsLeaveTheDisk(t *testing.T) {
 		}
 		b, err := os.ReadFile(path)
 		if strings.Contains(string(b), string(secret.Body)) {
-			t.Errorf("%s holds the removed secret", path)
+			t.Errorf("%s contains the removed secret", path)
 		}
 		return err
 	})
@@ -324,8 +326,9 @@ func TestSecretsLeaveTheDisk(t *testing.T) {
 	}
 }
 
-// In the embedder's own database the driver keeps to its prefix.
-func TestEmbeddersDatabase(t *testing.T) {
+// In a database of the embedding program, the driver only uses keys with its
+// prefix.
+func TestSharedDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := cockroach.Open("data", &cockroach.Options{FS: vfs.NewMem(), Logger: quiet{}})
 	if err != nil {
@@ -333,7 +336,7 @@ func TestEmbeddersDatabase(t *testing.T) {
 	}
 	defer db.Close()
 	for _, key := range []string{"\x00", "ostiarx", "ostiarz", "zzz"} {
-		if err := db.Set([]byte(key), []byte("the embedder's"), cockroach.Sync); err != nil {
+		if err := db.Set([]byte(key), []byte("of the program"), cockroach.Sync); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -348,8 +351,8 @@ func TestEmbeddersDatabase(t *testing.T) {
 	})
 	for _, key := range []string{"\x00", "ostiarx", "ostiarz", "zzz"} {
 		v, closer, err := db.Get([]byte(key))
-		if err != nil || string(v) != "the embedder's" {
-			t.Errorf("%q: %q, %v", key, v, err)
+		if err != nil || string(v) != "of the program" {
+			t.Errorf("the value of key %q is %q, %v", key, v, err)
 			continue
 		}
 		closer.Close()

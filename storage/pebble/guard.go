@@ -12,55 +12,57 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// guard is what stands between a failed write and everything after it. Once the
-// outcome of a write to the folder is unknown, the guard blows: from then on
-// nothing is answered and nothing on disk is changed (see fuse), until the
-// folder is opened again and Pebble's recovery finds out what is there.
+// guard makes all calls fail after a failed write. The outcome of such a write is
+// unknown. So from then on the driver neither reads nor writes (see guardedFS)
+// until the folder is opened again, and Pebble's recovery determines what is on
+// disk.
 type guard struct {
-	blown   atomic.Pointer[error]
-	failing atomic.Pointer[error]
-	logf    func(format string, args ...any)
+	failed     atomic.Pointer[error] // the failed write; nil if there is none
+	compactErr atomic.Pointer[error] // why Pebble cannot compact; nil if it can
+	logf       func(format string, args ...any)
 
 	mu      sync.Mutex
-	waiting map[*context.CancelCauseFunc]struct{} // see until
-	parking chan struct{}                         // see park; nil: do not
+	waiting map[*context.CancelCauseFunc]struct{} // contexts of watch
+	blocked chan struct{}                         // closed to end block; nil: block returns at once
 }
 
-// ErrFailed is the kind of error of every call after a write whose outcome is
-// unknown (a full or failing disk). Opening the folder again is the way on.
+// ErrFailed is wrapped by the errors of all calls after a failed write, for
+// example to a full disk. The program must close the driver and open the folder
+// again.
 var ErrFailed = errors.New("a write to the data folder failed; open it again")
 
-// reading says why nothing may be answered; nil otherwise.
-func (g *guard) reading() error {
-	if err := g.blown.Load(); err != nil {
+// checkRead returns why the driver must not read; nil if it may.
+func (g *guard) checkRead() error {
+	if err := g.failed.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// writing says why nothing may be written; nil otherwise.
-func (g *guard) writing() error {
-	if err := g.reading(); err != nil {
+// checkWrite returns why the driver must not write; nil if it may.
+func (g *guard) checkWrite() error {
+	if err := g.checkRead(); err != nil {
 		return err
 	}
-	if err := g.failing.Load(); err != nil {
+	if err := g.compactErr.Load(); err != nil {
 		return fmt.Errorf("data cannot be compacted: %w", *err)
 	}
 	return nil
 }
 
-// blow makes every later call fail; the first cause is kept.
-func (g *guard) blow(cause error) {
+// fail makes all later calls fail. Only the first cause is kept.
+func (g *guard) fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
-	if g.blown.CompareAndSwap(nil, &err) {
+	if g.failed.CompareAndSwap(nil, &err) {
 		g.log("%v", []any{err})
 	}
 	g.cancel(err)
 }
 
-// until returns a context for waiting on Pebble's background work, which ends
-// when that fails: Pebble tries again for ever, and whoever waits would, too.
-func (g *guard) until(ctx context.Context) (context.Context, func()) {
+// watch returns a context for waiting for Pebble's background work. The context
+// ends when that work fails. Pebble would retry forever, and the caller would wait
+// forever.
+func (g *guard) watch(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +70,7 @@ func (g *guard) until(ctx context.Context) (context.Context, func()) {
 		g.waiting = map[*context.CancelCauseFunc]struct{}{}
 	}
 	g.waiting[&cancel] = struct{}{}
-	if err := g.writing(); err != nil {
+	if err := g.checkWrite(); err != nil {
 		cancel(err)
 	}
 	return ctx, func() {
@@ -79,6 +81,7 @@ func (g *guard) until(ctx context.Context) (context.Context, func()) {
 	}
 }
 
+// cancel ends the contexts of watch.
 func (g *guard) cancel(cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,51 +90,54 @@ func (g *guard) cancel(cause error) {
 	}
 }
 
-// opened and closing enclose the time in which park parks.
-func (g *guard) opened() {
+// startBlocking makes block wait. The driver calls it when the folder is open.
+func (g *guard) startBlocking() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.parking = make(chan struct{})
+	g.blocked = make(chan struct{})
 }
 
-func (g *guard) closing() {
+// stopBlocking ends all calls of block. The driver calls it before it closes the
+// folder.
+func (g *guard) stopBlocking() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.parking != nil {
-		close(g.parking)
-		g.parking = nil
+	if g.blocked != nil {
+		close(g.blocked)
+		g.blocked = nil
 	}
 }
 
-// park holds a reader of a file that was never made, which can only be one of
-// Pebble's compactions, until the folder is closed: it would fail and begin
-// again without a pause. It returns why the guard has blown.
-func (g *guard) park() error {
+// block waits until the folder is closed, and returns the failure. It is called
+// when a file is read that was not created because of the failure. The reader is
+// a compaction of Pebble; without the wait it would retry in a busy loop.
+func (g *guard) block() error {
 	g.mu.Lock()
-	parking := g.parking
+	blocked := g.blocked
 	g.mu.Unlock()
-	if parking != nil {
-		<-parking
+	if blocked != nil {
+		<-blocked
 	}
-	return g.reading()
+	return g.checkRead()
 }
 
-// Infof, Errorf and Fatalf make guard a pebble.Logger.
+// Infof logs a message of Pebble. With Errorf and Fatalf it makes guard a
+// pebble.Logger.
 func (g *guard) Infof(format string, args ...any) { g.log(format, args) }
 
-// Errorf logs.
+// Errorf logs an error of Pebble.
 func (g *guard) Errorf(format string, args ...any) { g.log(format, args) }
 
-// Fatalf blows the guard where Pebble would end the process, which a library
-// must not, and returns, after which Pebble's caller returns too.
+// Fatalf handles an error after which Pebble expects the process to end. A library
+// must not end the process, so Fatalf calls fail and returns.
 func (g *guard) Fatalf(format string, args ...any) {
 	cause := fmt.Errorf(format, args...)
 	for _, a := range args {
 		if err, ok := a.(error); ok {
-			cause = named(err)
+			cause = classify(err)
 		}
 	}
-	g.blow(cause)
+	g.fail(cause)
 }
 
 func (g *guard) log(format string, args []any) {
@@ -140,28 +146,29 @@ func (g *guard) log(format string, args []any) {
 	}
 }
 
-// listener notes that Pebble cannot compact, so that writes are refused rather
-// than pile up until they stall. What a compaction could not read for once it
-// tries again; damage stays.
+// listener returns a listener that records whether Pebble can compact. While it
+// cannot, the driver rejects writes; otherwise they would accumulate until Pebble
+// stalls them. A later compaction that succeeds ends this, unless the data is
+// damaged.
 func (g *guard) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			g.log("%v", []any{err})
-			err = named(err)
-			g.failing.Store(&err)
+			err = classify(err)
+			g.compactErr.Store(&err)
 			g.cancel(err)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
-			if err := g.failing.Load(); info.Err == nil && err != nil && !errors.Is(*err, storage.ErrDamaged) {
-				g.failing.Store(nil)
+			if err := g.compactErr.Load(); info.Err == nil && err != nil && !errors.Is(*err, storage.ErrDamaged) {
+				g.compactErr.Store(nil)
 			}
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) { g.log("%s", []any{info}) },
 	}
 }
 
-// named gives Pebble's errors of damage our kind.
-func named(err error) error {
+// classify adds storage.ErrDamaged to errors of Pebble about damaged data.
+func classify(err error) error {
 	if err == nil || errors.Is(err, storage.ErrDamaged) {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// killedDir, in the environment, makes the test binary the child that writes
-// until it is killed.
+// killedDir is an environment variable. If it is set, the test binary writes to
+// that folder until it is killed.
 const killedDir = "OSTIARY_TEST_KILLED_DIR"
 
 func TestMain(m *testing.M) {
@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 
 const (
 	killedStores  = 3
-	killedWriters = 2 // of each store, racing
+	killedWriters = 2 // concurrent writers of each store
 )
 
-// writeUntilKilled prints a line for each entry after it was acknowledged.
+// writeUntilKilled prints a line for each acknowledged entry.
 func writeUntilKilled(ctx context.Context, dir string) error {
 	d, err := pebble.Open(dir, pebble.Options{MemTableBytes: 256 << 10})
 	if err != nil {
@@ -69,14 +69,14 @@ func writeStore(ctx context.Context, d storage.Driver, n uint32, writer int) err
 		if err != nil {
 			return err
 		}
-		// One write is one line, also where writers print at once.
+		// Each line is one write, so that lines of different writers do not mix.
 		fmt.Printf("%d %d %s\n", n, l.Head.Revision, l.Head.Hash)
 	}
 }
 
-// A process that is killed while several write loses nothing that it
-// acknowledged, and what it leaves is whole. Each round goes on with the last
-// one's folder. OSTIARY_WORLDS multiplies the rounds.
+// Killing a process while several writers are active does not lose an acknowledged
+// entry and does not damage the folder. Each round continues with the folder of
+// the previous one. OSTIARY_WORLDS multiplies the number of rounds.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestKilledProcess(t *testing.T) {
 				t.Fatalf("line %q: %v", line, err)
 			}
 			if log := logs[store]; revision > len(log) || log[revision-1].Hash().String() != hash {
-				t.Fatalf("round %d: acknowledged entry %d of store %s is not there", round, revision, store)
+				t.Fatalf("round %d: acknowledged entry %d of store %s is missing", round, revision, store)
 			}
 		}
 		if err := d.Close(); err != nil {
@@ -114,14 +114,14 @@ func TestKilledProcess(t *testing.T) {
 	t.Logf("%d acknowledged entries survived", total)
 }
 
-// runAndKill starts the child, kills it after some lines, and returns all whole
-// lines that it printed.
+// runAndKill starts a child process, kills it after a number of lines, and returns
+// all complete lines that it printed.
 func runAndKill(t *testing.T, dir string, lines int) (acked []string) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^$")
 	child.Env = append(os.Environ(), killedDir+"="+dir)
-	var complaints strings.Builder
-	child.Stderr = &complaints
+	var stderr strings.Builder
+	child.Stderr = &stderr
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func runAndKill(t *testing.T, dir string, lines int) (acked []string) {
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
-			break // a line without its end was not printed whole
+			break // the last line is incomplete
 		}
 		acked = append(acked, strings.TrimSpace(line))
 		if len(acked) == lines {
@@ -142,9 +142,9 @@ func runAndKill(t *testing.T, dir string, lines int) (acked []string) {
 			}
 		}
 	}
-	child.Wait() // killed, as it should be
+	child.Wait() // its error is that it was killed
 	if len(acked) < lines {
-		t.Fatalf("the child ended after %d lines: %s", len(acked), complaints.String())
+		t.Fatalf("the child ended after %d lines: %s", len(acked), stderr.String())
 	}
 	return acked
 }

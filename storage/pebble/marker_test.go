@@ -9,8 +9,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Any text is read as a marker or refused by name; what is read is written and
-// read again the same.
+// parseMarker either rejects a text with a documented error, or returns a marker
+// that is the same after writing and reading it.
 func FuzzMarker(f *testing.F) {
 	write := func(m marker) string {
 		fs := vfs.NewMem()
@@ -32,12 +32,12 @@ func FuzzMarker(f *testing.F) {
 		m, err := parseMarker(text)
 		if err != nil {
 			if !errors.Is(err, storage.ErrDamaged) && !errors.Is(err, storage.ErrFormat) {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("marker %q: error %v, want ErrDamaged or ErrFormat", text, err)
 			}
 			return
 		}
 		if again, err := parseMarker(write(m)); err != nil || again != m {
-			t.Errorf("%q is %+v, then %+v, %v", text, m, again, err)
+			t.Errorf("marker %q is read as %+v, then as %+v, %v", text, m, again, err)
 		}
 	})
 }

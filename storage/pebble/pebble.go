@@ -1,6 +1,8 @@
-// Package pebble keeps stores on disk: storage/kv over Pebble, an embedded
-// ordered key-value store. Its main type is Driver. It knows files, syncs, locks
-// and damage; the layout of keys is storage/kv's.
+// Package pebble keeps stores on disk, in Pebble, an embedded ordered key-value
+// store. Its main type is [Driver], which [Open] returns for a data folder and
+// [New] for a database of the embedding program. The package is responsible for
+// files, durability, locks and failing disks. It does not define the layout of
+// keys and values: package kv does.
 package pebble
 
 import (
@@ -22,39 +24,42 @@ import (
 	"github.com/ostiary/ostiary/storage/kv"
 )
 
-// Options of Open. The zero value keeps data safe on the local disk.
+// Options are the options of [Open]. With the zero value, every write is on the
+// local disk before it is acknowledged.
 type Options struct {
-	// FS is the file system; default the operating system's.
+	// FS is the file system. The default is that of the operating system.
 	FS vfs.FS
-	// CacheBytes bounds the memory for blocks read from disk; default 32 MiB.
+	// CacheBytes is the size of the cache for blocks of files, in bytes. The default
+	// is 32 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size at which recent writes go from memory to a sorted
-	// file; up to four such tables live at a time. Default 32 MiB.
+	// MemTableBytes is the size in bytes at which recent writes are flushed from
+	// memory to a sorted file. Up to four such tables are in memory at a time. The
+	// default is 32 MiB.
 	MemTableBytes int64
-	// NoSync acknowledges a write before it is on disk: a crash of the machine
-	// may lose the last ones, whole and from the end. Default: every Append waits
-	// for the disk.
+	// NoSync acknowledges a write before it is on disk. A crash of the machine can
+	// then lose the newest entries, but never a part of an entry. By default every
+	// Append waits for the disk.
 	NoSync bool
-	// Logf receives Pebble's own messages; default none.
+	// Logf receives the log messages of Pebble. The default is to drop them.
 	Logf func(format string, args ...any)
 }
 
 const (
 	cacheBytesDefault    = 32 << 20
 	memTableBytesDefault = 32 << 20
-	// pebbleFormat pins the format of Pebble's files, so that a build with a newer
-	// Pebble does not change a folder unasked.
+	// pebbleFormat is the format of Pebble's files. It is fixed, so that a newer
+	// version of Pebble does not change the format of existing folders.
 	pebbleFormat = pebble.FormatWALSyncChunks
 )
 
-// Driver is a storage.Driver on a data folder. It is also a storage.Joiner, of
-// a *pebble.Batch of the same database, a storage.Backuper and a
-// storage.Notifier.
+// Driver is a [storage.Driver] on a data folder. It is also a [storage.Backuper],
+// a [storage.Notifier], and a [storage.Joiner] whose transactions are batches of
+// type *pebble.Batch of the same database.
 type Driver struct {
 	*kv.Driver
 	db    *pebble.DB
 	fs    vfs.FS
-	guard *guard
+	guard *guard // stops all calls after a failed write
 }
 
 var (
@@ -63,13 +68,18 @@ var (
 	_ storage.Backuper = (*Driver)(nil)
 )
 
-// Open opens the data folder dir, creating it if it is absent or empty. A
-// folder of something else, or of a newer format, is ErrFormat and is left
-// untouched; one in use is ErrLocked; one whose files are cut or altered is
-// ErrDamaged, here or when the altered part is read. Of a folder that was not
-// closed (a crash) the end of the write-ahead log may be missing unnoticed.
+// Open opens the data folder dir. It creates the folder if it is missing or empty.
+// It fails with
+//   - [storage.ErrFormat] if the folder belongs to something else or has a newer
+//     format; Open does not change it;
+//   - [storage.ErrLocked] if the folder is in use;
+//   - [storage.ErrDamaged] if files are cut or altered. Damage that Open does not
+//     read is found when it is read.
 //
-// Open starts Pebble's background goroutines; Close ends them.
+// If the folder was not closed, for example because of a crash, Open cannot
+// notice that the end of the write-ahead log is missing.
+//
+// Open starts the background goroutines of Pebble; Close stops them.
 func Open(dir string, opts Options) (*Driver, error) {
 	d, err := open(dir, opts)
 	if err != nil {
@@ -87,7 +97,7 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 	if _, _, err := f.read(); err != nil {
 		return nil, err
 	}
-	if err := f.make(); err != nil {
+	if err := f.create(); err != nil {
 		return nil, err
 	}
 	lock, err := f.lock()
@@ -104,7 +114,7 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 		return nil, err
 	}
 	if !found {
-		m = marker{condition: creating}
+		m = marker{state: creating}
 		if err := f.write(m); err != nil {
 			return nil, err
 		}
@@ -112,16 +122,17 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 	return openPebble(f, m, lock, g, opts)
 }
 
+// openPebble opens the database in a folder that is locked and has the marker m.
 func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Driver, error) {
-	db, err := pebble.Open(f.path(pebbleName), pebbleOptions(&fuse{f.fs, g, f.path(pebbleName)}, m, g, opts))
-	if blown := g.reading(); err != nil || blown != nil {
+	db, err := pebble.Open(f.path(pebbleName), pebbleOptions(&guardedFS{f.fs, g, f.path(pebbleName)}, m, g, opts))
+	if failure := g.checkRead(); err != nil || failure != nil {
 		if err == nil {
 			db.Close()
 		}
-		if blown != nil {
-			return nil, blown
+		if failure != nil {
+			return nil, failure
 		}
-		return nil, namedOpening(err)
+		return nil, classifyOpen(err)
 	}
 	s := &store{db: db, write: pebble.Sync, guard: g}
 	if opts.NoSync {
@@ -135,44 +146,45 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 	if err := checkWitness(s, m); err != nil {
 		return fail(err)
 	}
-	under, err := kv.New(s, kv.Options{MustExist: m.condition != creating})
+	under, err := kv.New(s, kv.Options{MustExist: m.state != creating})
 	if err != nil {
 		return fail(err)
 	}
-	if m.condition != opened {
-		if err := f.write(marker{condition: opened}); err != nil {
+	if m.state != opened {
+		if err := f.write(marker{state: opened}); err != nil {
 			return fail(err)
 		}
 	}
-	if err := g.reading(); err != nil { // Pebble said nothing of it
+	if err := g.checkRead(); err != nil { // a write failed, and Pebble did not notice
 		return fail(err)
 	}
-	g.opened()
+	g.startBlocking()
 	return &Driver{under, db, f.fs, g}, nil
 }
 
-// New returns a driver on the embedder's own database, which must have Pebble's
-// default comparer, under a prefix of keys that nobody else uses; Close leaves
-// the database open. What Pebble regards as fatal stays with the embedder's
-// logger.
+// New returns a driver on a database of the embedding program, which must use
+// Pebble's default comparer. All keys of the driver begin with prefix; the
+// program must not use such keys. Close leaves the database open. If a write
+// fails, Pebble calls Fatalf of the logger of the database, not of this package.
 func New(db *pebble.DB, prefix []byte) (*Driver, error) {
 	g := &guard{}
 	under, err := kv.New(&store{db: db, write: pebble.Sync, guard: g}, kv.Options{Prefix: prefix})
 	if err != nil {
-		return nil, fmt.Errorf("open in the embedder's database: %w", err)
+		return nil, fmt.Errorf("open in a database of the embedding program: %w", err)
 	}
 	return &Driver{under, db, vfs.Default, g}, nil
 }
 
-// Failed is the ErrFailed that every call returns since a write to the folder
-// failed, or nil. It costs next to nothing.
-func (d *Driver) Failed() error { return d.guard.reading() }
+// Failed returns nil, or the error that wraps [ErrFailed] and that every call
+// returns since a write to the folder failed. It is cheap enough for frequent
+// health checks.
+func (d *Driver) Failed() error { return d.guard.checkRead() }
 
 func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,
-		ErrorIfNotExists:            m.condition != creating,
+		ErrorIfNotExists:            m.state != creating,
 		CacheSize:                   orDefault(opts.CacheBytes, cacheBytesDefault),
 		MemTableSize:                uint64(orDefault(opts.MemTableBytes, memTableBytesDefault)),
 		MemTableStopWritesThreshold: 4,
@@ -190,12 +202,13 @@ func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options 
 		o.Levels[i].IndexBlockSize = 64 << 10
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
-	// What comes from memory is soon merged into the levels below: to compress it
-	// for so short a time costs an import a tenth of its work.
+	// Files of level 0 are soon merged into the levels below. Compressing them would
+	// cost an import a tenth of its time.
 	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	return o
 }
 
+// orDefault returns n, or otherwise if n is not positive.
 func orDefault(n, otherwise int64) int64 {
 	if n <= 0 {
 		return otherwise
@@ -203,12 +216,13 @@ func orDefault(n, otherwise int64) int64 {
 	return n
 }
 
-// witnessKey lies behind all keys of kv's.
+// witnessKey returns the key of the witness. It is above all keys of package kv.
 func witnessKey() []byte { return []byte{0xff, 'w'} }
 
-// checkWitness compares what a folder that was closed must hold at its end.
+// checkWitness checks that the data contains the witness of the marker. Close
+// wrote it last, so if it is missing, newer files were lost or replaced.
 func checkWitness(s *store, m marker) error {
-	if m.condition != closed {
+	if m.state != closed {
 		return nil
 	}
 	v, found, err := s.Get(witnessKey(), nil)
@@ -216,20 +230,21 @@ func checkWitness(s *store, m marker) error {
 		return err
 	}
 	if !found || string(v) != m.witness {
-		return fmt.Errorf("%w: the newest data are missing", storage.ErrDamaged)
+		return fmt.Errorf("%w: the newest data is missing: the folder was closed with data that is no longer there", storage.ErrDamaged)
 	}
 	return nil
 }
 
-// closePebble leaves the folder as closed if all went well, and lets it go.
+// closePebble closes the database and unlocks the folder. If no write failed, it
+// marks the folder as closed.
 func closePebble(f folder, s *store, lock io.Closer) error {
-	err := s.guard.writing()
+	err := s.guard.checkWrite()
 	if err == nil {
-		err = leaveWitness(f, s)
+		err = writeWitness(f, s)
 	}
-	s.guard.closing()
+	s.guard.stopBlocking()
 	if closing := s.db.Close(); err == nil {
-		err = named(closing)
+		err = classify(closing)
 	}
 	if unlocking := lock.Close(); err == nil {
 		err = unlocking
@@ -237,33 +252,35 @@ func closePebble(f folder, s *store, lock io.Closer) error {
 	return err
 }
 
-func leaveWitness(f folder, s *store) error {
+// writeWitness writes a new witness to the data, and then to the marker.
+func writeWitness(f folder, s *store) error {
 	var word [16]byte
 	rand.Read(word[:])
 	witness := hex.EncodeToString(word[:])
 	if err := s.db.Set(witnessKey(), []byte(witness), pebble.Sync); err != nil {
-		return named(err)
+		return classify(err)
 	}
-	if err := s.guard.reading(); err != nil {
+	if err := s.guard.checkRead(); err != nil {
 		return err
 	}
 	return f.write(marker{closed, witness})
 }
 
-// Batch returns a new batch of the driver's database, to be used with AppendTo
-// and committed and closed by the caller.
+// Batch returns a new batch of the driver's database, for use with AppendTo. The
+// caller must commit and close it.
 func (d *Driver) Batch() *pebble.Batch { return d.db.NewBatch() }
 
-// Backup writes a consistent copy, which Open opens, into dir, which must be
-// absent or empty. Its marker comes last, so that half a backup is refused. It
-// is durable when Backup returns, and costs little where files can be linked.
+// Backup implements [storage.Backuper]. [Open] can open the copy. The marker is
+// written last, so Open rejects an incomplete backup. The copy is durable when
+// Backup returns. Where the file system supports links, Backup is fast. It fails
+// with [storage.ErrExists] if dir is not empty.
 func (d *Driver) Backup(ctx context.Context, dir string) error {
 	done, err := d.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := d.guard.writing(); err != nil {
+	if err := d.guard.checkWrite(); err != nil {
 		return err
 	}
 	if err := d.backup(dir); err != nil {
@@ -279,25 +296,26 @@ func (d *Driver) backup(dir string) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := f.make(); err != nil {
+	if err := f.create(); err != nil {
 		return err
 	}
 	if err := d.db.Checkpoint(f.path(pebbleName), pebble.WithFlushedWAL()); err != nil {
-		return named(err)
+		return classify(err)
 	}
-	if err := d.guard.reading(); err != nil { // Pebble said nothing of it
+	if err := d.guard.checkRead(); err != nil { // a write failed, and Pebble did not notice
 		return err
 	}
-	return f.write(marker{condition: opened})
+	return f.write(marker{state: opened})
 }
 
-// namedOpening names what keeps Pebble from opening a folder that carries our
-// marker: an error of the operating system, a folder in use, or damage.
-func namedOpening(err error) error {
+// classifyOpen adds ErrDamaged to an error of opening the database, unless it is
+// an error of the operating system. The folder has a marker, so a missing file is
+// damage.
+func classifyOpen(err error) error {
 	var number syscall.Errno
 	switch {
 	case errors.Is(err, storage.ErrDamaged), pebble.IsCorruptionError(err):
-		return named(err)
+		return classify(err)
 	case errors.Is(err, fs.ErrNotExist), !errors.As(err, &number):
 		return fmt.Errorf("%w: %w", storage.ErrDamaged, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
 
-// driver adds the transaction that the suite's case of joining needs.
+// driver implements storagetest.Transactor.
 type driver struct{ *pebble.Driver }
 
 func (d driver) Transaction() (tx any, commit func() error) {

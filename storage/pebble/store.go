@@ -14,9 +14,9 @@ import (
 // store is a kv.Store over Pebble.
 type store struct {
 	db    *pebble.DB
-	write *pebble.WriteOptions
+	write *pebble.WriteOptions // whether a commit waits for the disk
 	guard *guard
-	// closing ends what Open began; nil where the embedder owns db.
+	// closing closes the folder; nil if db belongs to the embedding program.
 	closing func() error
 }
 
@@ -27,7 +27,7 @@ var (
 )
 
 func (s *store) Get(key, dst []byte) ([]byte, bool, error) {
-	if err := s.guard.reading(); err != nil {
+	if err := s.guard.checkRead(); err != nil {
 		return dst, false, err
 	}
 	return get(s.db, key, dst)
@@ -39,27 +39,27 @@ func get(r pebble.Reader, key, dst []byte) ([]byte, bool, error) {
 		return dst, false, nil
 	}
 	if err != nil {
-		return dst, false, named(err)
+		return dst, false, classify(err)
 	}
 	dst = append(dst, v...)
-	return dst, true, named(closer.Close())
+	return dst, true, classify(closer.Close())
 }
 
 func (s *store) Scan(lower, upper []byte) (kv.Iterator, error) { return s.scan(s.db, lower, upper) }
 
 func (s *store) scan(r pebble.Reader, lower, upper []byte) (kv.Iterator, error) {
-	if err := s.guard.reading(); err != nil {
+	if err := s.guard.checkRead(); err != nil {
 		return nil, err
 	}
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return nil, named(err)
+		return nil, classify(err)
 	}
 	return &iterator{it: it}, nil
 }
 
 func (s *store) Snapshot() (kv.Snapshot, error) {
-	if err := s.guard.reading(); err != nil {
+	if err := s.guard.checkRead(); err != nil {
 		return nil, err
 	}
 	return &snapshot{s.db.NewSnapshot(), s}, nil
@@ -67,33 +67,33 @@ func (s *store) Snapshot() (kv.Snapshot, error) {
 
 func (s *store) Batch() kv.Batch { return &batch{Batch: s.db.NewBatch(), store: s} }
 
-// Join accepts the embedder's *pebble.Batch of the same database.
+// Join accepts a *pebble.Batch of the same database.
 func (s *store) Join(tx any) (kv.Batch, error) {
 	b, ok := tx.(*pebble.Batch)
 	if !ok || b == nil {
-		return nil, fmt.Errorf("%w: %T, want *pebble.Batch", storage.ErrTransaction, tx)
+		return nil, fmt.Errorf("%w: it has type %T, expected *pebble.Batch", storage.ErrTransaction, tx)
 	}
-	if err := s.guard.writing(); err != nil {
+	if err := s.guard.checkWrite(); err != nil {
 		return nil, err
 	}
 	return &batch{Batch: b, store: s}, nil
 }
 
-// Scrub rewrites the range's tables, so that deleted values are in none. What
-// the write-ahead log held goes when Pebble recycles it.
+// Scrub implements [kv.Scrubber]: it rewrites the tables of the range. A deleted
+// value may stay in a write-ahead log until Pebble overwrites it.
 func (s *store) Scrub(ctx context.Context, lower, upper []byte) error {
-	if err := s.guard.writing(); err != nil {
+	if err := s.guard.checkWrite(); err != nil {
 		return err
 	}
-	ctx, done := s.guard.until(ctx)
+	ctx, done := s.guard.watch(ctx)
 	defer done()
 	if err := s.db.Compact(ctx, lower, upper, false); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return named(err)
+		return classify(err)
 	}
-	return s.guard.reading()
+	return s.guard.checkRead()
 }
 
 func (s *store) Close() error {
@@ -109,7 +109,7 @@ type snapshot struct {
 }
 
 func (s *snapshot) Get(key, dst []byte) ([]byte, bool, error) {
-	if err := s.store.guard.reading(); err != nil {
+	if err := s.store.guard.checkRead(); err != nil {
 		return dst, false, err
 	}
 	return get(s.Snapshot, key, dst)
@@ -119,10 +119,10 @@ func (s *snapshot) Scan(lower, upper []byte) (kv.Iterator, error) {
 	return s.store.scan(s.Snapshot, lower, upper)
 }
 
-func (s *snapshot) Close() error { return named(s.Snapshot.Close()) }
+func (s *snapshot) Close() error { return classify(s.Snapshot.Close()) }
 
-// iterator turns Pebble's iterator, which must be told where to begin, into one
-// that begins before the first key.
+// iterator is a kv.Iterator over a Pebble iterator. Unlike that, it starts before
+// its first key.
 type iterator struct {
 	it    *pebble.Iterator
 	begun bool
@@ -143,54 +143,53 @@ func (i *iterator) Seek(key []byte) bool {
 
 func (i *iterator) Key() []byte   { return i.it.Key() }
 func (i *iterator) Value() []byte { return i.it.Value() }
-func (i *iterator) Err() error    { return named(i.it.Error()) }
-func (i *iterator) Close() error  { return named(i.it.Close()) }
+func (i *iterator) Err() error    { return classify(i.it.Error()) }
+func (i *iterator) Close() error  { return classify(i.it.Close()) }
 
 type batch struct {
 	*pebble.Batch
 	store *store
 }
 
-// batchBytesMax bounds a batch: some 25 million rows that one filter removes.
-// Pebble panics at 4 GiB.
+// batchBytesMax is the maximum size of a batch in bytes. It is enough to remove
+// about 25 million rows with one filter. Pebble panics at 4 GiB.
 const batchBytesMax = 7 << 29
 
-// room refuses what would pass the bound.
-func (b *batch) room(key, value []byte) error {
+// checkSize returns ErrTooLarge if a change would exceed batchBytesMax.
+func (b *batch) checkSize(key, value []byte) error {
 	if n := b.Batch.Len() + len(key) + len(value); n > batchBytesMax {
-		return fmt.Errorf("%w: a transaction has at most %d bytes", storage.ErrTooLarge, batchBytesMax)
+		return fmt.Errorf("%w: a transaction cannot exceed %d bytes", storage.ErrTooLarge, batchBytesMax)
 	}
 	return nil
 }
 
 func (b *batch) Set(key, value []byte) error {
-	if err := b.room(key, value); err != nil {
+	if err := b.checkSize(key, value); err != nil {
 		return err
 	}
-	return named(b.Batch.Set(key, value, nil))
+	return classify(b.Batch.Set(key, value, nil))
 }
 
 func (b *batch) Delete(key []byte) error {
-	if err := b.room(key, nil); err != nil {
+	if err := b.checkSize(key, nil); err != nil {
 		return err
 	}
-	return named(b.Batch.Delete(key, nil))
+	return classify(b.Batch.Delete(key, nil))
 }
 
-func (b *batch) Close() error { return named(b.Batch.Close()) }
+func (b *batch) Close() error { return classify(b.Batch.Close()) }
 
 func (b *batch) DeleteRange(lower, upper []byte) error {
-	return named(b.Batch.DeleteRange(lower, upper, nil))
+	return classify(b.Batch.DeleteRange(lower, upper, nil))
 }
 
-// Commit reports what Pebble regards as the process's end: after a write whose
-// outcome is unknown the guard refuses everything until the next Open.
+// Commit commits the batch. It also fails if the guard noticed a failed write.
 func (b *batch) Commit() error {
-	if err := b.store.guard.writing(); err != nil {
+	if err := b.store.guard.checkWrite(); err != nil {
 		return err
 	}
 	if err := b.Batch.Commit(b.store.write); err != nil {
-		return named(err)
+		return classify(err)
 	}
-	return b.store.guard.reading()
+	return b.store.guard.checkRead()
 }
