@@ -10,23 +10,25 @@ import (
 
 func appendCases() []testcase {
 	return []testcase{
-		{"append/conflict", "Append succeeds only if the head has after's revision and hash; else a ConflictError carries the head and nothing changes.", appendConflict},
-		{"append/group", "Several entries in one call are several revisions, and all or none are there.", appendGroup},
-		{"append/chain", "An entry that does not follow its predecessor by revision, hash, time or incarnation is ErrEntry.", appendChain},
-		{"append/log", "Entries returns what was appended, from any revision on, in order, writer and sequence included, also after a reopen.", entriesBack},
-		{"append/nothing", "An Append of no entries is only the comparison of heads.", appendNothing},
-		{"append/times", "Times may repeat, be negative or far ahead; rows carry the time of the entry that created them.", appendTimes},
-		{"append/unknown kind", "An unknown kind of change is ErrFormat and nothing changes.", unknownKind},
+		{"append/conflict", "Append fails with a ConflictError that has the current head, and changes nothing, unless the head has the revision and the hash of after.", appendConflict},
+		{"append/group", "Append of several entries appends all of them, each as one revision, or none.", appendGroup},
+		{"append/chain", "Append fails with ErrEntry if an entry does not follow its predecessor in revision, hash, time or incarnation.", appendChain},
+		{"append/log", "Entries yields the appended entries in order, from any revision on, with writer and sequence, also after the data is opened again.", entriesBack},
+		{"append/nothing", "Append without entries only compares the heads.", appendNothing},
+		{"append/times", "Times of entries may be equal or far in the future, but not decrease; a row has the time of the entry that created it.", appendTimes},
+		{"append/unknown kind", "Append fails with ErrFormat, and changes nothing, if a change is of an unknown kind.", unknownKind},
 	}
 }
 
+// anyTuple returns a filter that selects all tuples.
 func anyTuple() rel.Filter { return rel.Filter{} }
 
+// conflict requires that err is a ConflictError with the head want.
 func (k *kit) conflict(err error, want storage.Head) {
 	k.Helper()
 	var c *storage.ConflictError
-	k.check(errors.As(err, &c), "the error is %v, want a conflict", err)
-	k.check(c.Head == want, "the conflict names head %v, want %v", c.Head, want)
+	k.check(errors.As(err, &c), "error %v, want a ConflictError", err)
+	k.check(c.Head == want, "the ConflictError has head %v, want %v", c.Head, want)
 }
 
 func appendConflict(k *kit) {
@@ -44,7 +46,7 @@ func appendConflict(k *kit) {
 	h, err := k.Head(k.ctx, l.ID)
 	k.ok(err)
 	k.check(h == l.Head, "the head moved to %v", h)
-	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "a refused entry changed the state")
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "a rejected entry changed the state")
 	k.verify(l)
 }
 
@@ -68,12 +70,12 @@ func appendGroup(k *kit) {
 	k.is(err, storage.ErrEntry)
 	h, err := k.Head(k.ctx, l.ID)
 	k.ok(err)
-	k.check(h == storage.Head{}, "a part of a refused group was appended: %v", h)
+	k.check(h == storage.Head{}, "a part of a rejected group was appended: the head is %v", h)
 	l.Head, err = k.Append(k.ctx, l.ID, storage.Head{}, entries)
 	k.ok(err)
 	k.check(l.Head == head, "the head is %v, want %v", l.Head, head)
 	k.verify(l)
-	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "live tuples: %v", k.tuples(l, storage.LoadOptions{}))
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "%v are live, want one tuple", k.tuples(l, storage.LoadOptions{}))
 }
 
 func appendChain(k *kit) {
@@ -84,13 +86,13 @@ func appendChain(k *kit) {
 		"a gap in revisions":  func(e *storage.Entry) { e.Revision++ },
 		"a repeated revision": func(e *storage.Entry) { e.Revision-- },
 		"another predecessor": func(e *storage.Entry) { e.Previous[31] ^= 1 },
-		"a time before":       func(e *storage.Entry) { e.Time = l.Head.Time - 1 },
+		"an earlier time":     func(e *storage.Entry) { e.Time = l.Head.Time - 1 },
 		"another incarnation": func(e *storage.Entry) { e.Incarnation[0] ^= 1 },
 	} {
 		e := good()
 		spoil(&e)
 		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
-		k.check(errors.Is(err, storage.ErrEntry), "%s: the error is %v", what, err)
+		k.check(errors.Is(err, storage.ErrEntry), "%s: error %v, want ErrEntry", what, err)
 	}
 	mixed := []storage.Entry{good(), {}}
 	mixed[1] = l.Entry(storage.Head{Revision: mixed[0].Revision, Hash: mixed[0].Hash(), Time: mixed[0].Time})
@@ -115,19 +117,19 @@ func entriesBack(k *kit) {
 			next := max(from, 1)
 			for e, err := range k.Entries(k.ctx, l.ID, from) {
 				k.ok(err)
-				k.check(e.Revision == next, "entry %d where %d is next", e.Revision, next)
+				k.check(e.Revision == next, "Entries yields entry %d, want %d", e.Revision, next)
 				k.check(e.Hash() == want[next-1], "entry %d is not what was appended", next)
-				k.check(e.Writer == l.Writer && e.Sequence == uint64(next), "entry %d is by %x/%d", next, e.Writer, e.Sequence)
+				k.check(e.Writer == l.Writer && e.Sequence == uint64(next), "entry %d has writer %x and sequence %d", next, e.Writer, e.Sequence)
 				next++
 			}
-			k.check(next == l.Head.Revision+1 || from > l.Head.Revision, "entries from %d end before %d", from, next)
+			k.check(next == l.Head.Revision+1 || from > l.Head.Revision, "Entries from %d ends before entry %d", from, next)
 		}
 		k.reopen()
 	}
 }
 
-// everyKind returns one change of each kind and filter target, with every field
-// set somewhere.
+// everyKind returns changes of all kinds and filter targets. Together they set
+// every field.
 func everyKind() []storage.Change {
 	a := rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "size", Value: "[1,2]"}
 	return []storage.Change{
@@ -162,7 +164,7 @@ func appendNothing(k *kit) {
 func appendTimes(k *kit) {
 	l := k.store()
 	early := l.Entry(l.Head, add("doc:x#viewer@user:anne")...)
-	early.Time = -1 // the empty log's time is 0
+	early.Time = -1 // the head of an empty log has time 0
 	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{early})
 	k.is(err, storage.ErrEntry)
 	times := []rel.Time{0, 0, 1, 1 << 62, 1<<63 - 1, 1<<63 - 1}
@@ -171,12 +173,12 @@ func appendTimes(k *kit) {
 		e.Time = at
 		h, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{e})
 		k.ok(err)
-		k.check(h.Time == at, "the head's time is %d, want %d", h.Time, at)
+		k.check(h.Time == at, "the head has time %d, want %d", h.Time, at)
 		l.Head = h
 	}
 	k.verify(l)
 	for i, row := range k.tuples(l, storage.LoadOptions{}) {
-		k.check(row.CreatedAt == times[i], "row %d was created at %d, want %d", i, row.CreatedAt, times[i])
+		k.check(row.CreatedAt == times[i], "row %d has creation time %d, want %d", i, row.CreatedAt, times[i])
 	}
 }
 
@@ -187,8 +189,8 @@ func unknownKind(k *kit) {
 		_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, c)})
 		k.is(err, storage.ErrFormat)
 	}
-	nameless := storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments}}
-	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, nameless)})
+	withoutKind := storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments}}
+	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, withoutKind)})
 	k.is(err, storage.ErrEntry)
 	k.verify(l)
 }

@@ -9,18 +9,20 @@ import (
 
 func boundCases() []testcase {
 	return []testcase{
-		{"bounds/changes", "ChangesMax changes are appended, one more is ErrTooLarge and named.", boundChanges},
-		{"bounds/bytes", "An entry of EntryBytesMax bytes is appended, one more is ErrTooLarge and named; a secret's ciphertext counts.", boundBytes},
-		{"bounds/filters", "FiltersMax filters are appended, one more is ErrTooLarge and named.", boundFilters},
-		{"bounds/names", "Names and values of any length within an entry are kept whole.", boundNames},
+		{"bounds/changes", "An entry can have ChangesMax changes; with one more, Append fails with ErrTooLarge, and the error has the name of the limit.", boundChanges},
+		{"bounds/bytes", "An entry can have EntryBytesMax bytes, including the ciphertext of secrets; with one more, Append fails with ErrTooLarge, and the error has the name of the limit.", boundBytes},
+		{"bounds/filters", "An entry can have FiltersMax filters; with one more, Append fails with ErrTooLarge, and the error has the name of the limit.", boundFilters},
+		{"bounds/names", "Names and values can be as long as the entry allows, and are stored completely.", boundNames},
 	}
 }
 
+// tooLarge requires that Append of changes fails with ErrTooLarge and the name of
+// the limit.
 func (k *kit) tooLarge(l *Log, bound string, changes ...storage.Change) {
 	k.Helper()
 	_, err := k.Append(k.ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)})
 	k.is(err, storage.ErrTooLarge)
-	k.check(strings.Contains(err.Error(), bound), "the error %q does not name %s", err, bound)
+	k.check(strings.Contains(err.Error(), bound), "the error %q does not have the name of the limit %s", err, bound)
 }
 
 func boundChanges(k *kit) {
@@ -44,7 +46,7 @@ func boundBytes(k *kit) {
 	c := put("schema", "1", "")
 	empty := l.Entry(l.Head, c)
 	l.Sequence--
-	// The length of the body takes four bytes instead of one.
+	// The length of the body will take four bytes instead of one.
 	room := storage.EntryBytesMax - len(storage.AppendEntry(nil, &empty)) - 3
 	body := make([]byte, room+1)
 	c.Document.Body = body[:room]
@@ -53,7 +55,7 @@ func boundBytes(k *kit) {
 	k.tooLarge(l, "EntryBytesMax", c)
 	doc, err := k.Document(k.ctx, l.ID, "schema", "1")
 	k.ok(err)
-	k.check(len(doc.Body) == room, "the body has %d bytes", len(doc.Body))
+	k.check(len(doc.Body) == room, "the body has %d bytes, want all of them", len(doc.Body))
 	k.verify(l)
 	secret := storage.Change{Kind: storage.SecretPut, Document: storage.Document{Kind: "k", Key: "1", Body: make([]byte, storage.EntryBytesMax)}}
 	k.tooLarge(l, "EntryBytesMax", secret)

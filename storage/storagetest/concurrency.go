@@ -12,12 +12,12 @@ import (
 
 func concurrencyCases() []testcase {
 	return []testcase{
-		{"concurrency/one store", "Writers that race for one store each see a conflict or their own entry; none is lost and none applied twice.", raceOneStore},
-		{"concurrency/many stores", "Writers of different stores do not meet.", raceManyStores},
-		{"concurrency/load while appending", "Each State is one revision's, whatever is appended meanwhile.", raceLoad},
-		{"context", "A context that has ended makes a call return its error, and an Append leaves nothing.", contextEnds},
-		{"closed", "Every method after Close is ErrClosed; a State left open is closed.", closedDriver},
-		{"join", "An append in the embedder's transaction is there when that commits and not before.", join},
+		{"concurrency/one store", "If writers append to one store at the same time, each Append either fails with a conflict or appends its entry once.", raceOneStore},
+		{"concurrency/many stores", "Writers of different stores have no conflicts.", raceManyStores},
+		{"concurrency/load while appending", "A State is that of one revision, even if entries are appended while it is loaded.", raceLoad},
+		{"context", "A call whose context has ended returns the context's error, and an Append then changes nothing.", contextEnds},
+		{"closed", "After Close every method fails with ErrClosed, and an open State is closed.", closedDriver},
+		{"join", "An AppendTo becomes visible when the transaction commits, and not before.", join},
 	}
 }
 
@@ -55,9 +55,9 @@ func raceOneStore(k *kit) {
 	next := map[storage.WriterID]uint64{}
 	for _, e := range k.verify(l) {
 		next[e.Writer]++
-		k.check(e.Sequence == next[e.Writer], "writer %x's entry %d is there as its number %d", e.Writer[:1], e.Sequence, next[e.Writer])
+		k.check(e.Sequence == next[e.Writer], "writer %x has sequence %d, want %d", e.Writer[:1], e.Sequence, next[e.Writer])
 	}
-	k.check(int(l.Head.Revision) == writers*each, "the head is %d after %d writes", l.Head.Revision, writers*each)
+	k.check(int(l.Head.Revision) == writers*each, "the head is at revision %d after %d writes", l.Head.Revision, writers*each)
 }
 
 func raceManyStores(k *kit) {
@@ -82,7 +82,8 @@ func raceManyStores(k *kit) {
 	}
 }
 
-// raceLoad keeps two tuples equal: a State that saw half an entry shows it.
+// raceLoad always writes the same value to two tuples, so a State with half of an
+// entry has different values.
 func raceLoad(k *kit) {
 	l := k.store()
 	stop := make(chan struct{})
@@ -116,7 +117,7 @@ func raceLoad(k *kit) {
 			continue
 		}
 		k.check(len(rows) == 2 && rows[0].Created == st.Head.Revision && rows[1].Created == st.Head.Revision && rows[0].Tuple.Context == rows[1].Tuple.Context,
-			"at %d the rows are %+v", st.Head.Revision, rows)
+			"at revision %d the rows are %+v, want two of that revision with the same context", st.Head.Revision, rows)
 	}
 	group.Wait()
 }
@@ -151,7 +152,7 @@ func contextEnds(k *kit) {
 		}
 	}
 	k.is(err, context.Canceled)
-	k.check(n < len(texts), "all %d rows came after the context's end", n)
+	k.check(n < len(texts), "the sequence yielded all %d rows although the context ended", n)
 	h, err := k.Head(k.ctx, l.ID)
 	k.ok(err)
 	k.check(h == l.Head, "the head moved to %v", h)
@@ -201,9 +202,10 @@ func closedDriver(k *kit) {
 	k.verify(l)
 }
 
-// Transactor is what the case of joined transactions needs of a driver under
-// test: a transaction, and its commit.
+// Transactor is an optional interface of a driver under test. The case for
+// [storage.Joiner] runs only if the driver implements it.
 type Transactor interface {
+	// Transaction returns a new transaction for AppendTo, and its commit.
 	Transaction() (tx any, commit func() error)
 }
 
@@ -211,7 +213,7 @@ func join(k *kit) {
 	j, joins := k.Driver.(storage.Joiner)
 	tr, can := k.Driver.(Transactor)
 	if !joins || !can {
-		k.Skip("no transactions to join")
+		k.Skip("the driver is not a Joiner and a Transactor")
 	}
 	l := k.store()
 	k.append(l, add("doc:1#viewer@user:anne")...)
@@ -220,7 +222,7 @@ func join(k *kit) {
 	tx, commit := tr.Transaction()
 	next, err := j.AppendTo(k.ctx, tx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, append(remove("doc:1#viewer@user:anne"), add("doc:2#viewer@user:anne")...)...)})
 	k.ok(err)
-	k.verify(l) // nothing yet
+	k.verify(l) // not visible yet
 	k.ok(commit())
 	l.Head, err = k.Head(k.ctx, l.ID)
 	k.ok(err)
@@ -228,9 +230,9 @@ func join(k *kit) {
 	k.verify(l)
 	moved, _, err := k.Changed(k.ctx, mark)
 	k.ok(err)
-	k.check(len(moved) == 1 && moved[0] == l.ID, "a joined append is not among the changed: %v", moved)
+	k.check(len(moved) == 1 && moved[0] == l.ID, "Changed returns %v, want the store of the transaction", moved)
 
-	// One that is never committed leaves nothing.
+	// A transaction that is never committed has no effect.
 	tx, _ = tr.Transaction()
 	_, err = j.AppendTo(k.ctx, tx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, add("doc:3#viewer@user:anne")...)})
 	k.ok(err)

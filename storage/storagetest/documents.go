@@ -10,10 +10,10 @@ import (
 
 func documentCases() []testcase {
 	return []testcase{
-		{"documents/put and remove", "Document returns the newest body, or ErrNoDocument once it was removed; the rows keep its past.", documentLife},
-		{"documents/secondary", "DocumentsBy yields the live documents of a kind that have the secondary key now, in order of key.", documentsBy},
-		{"secrets", "Only a secret's newest ciphertext is kept; it is in no log, no row and no document, and gone when removed.", secrets},
-		{"documents/copies", "What a caller hands in or gets may be changed by him.", documentCopies},
+		{"documents/put and remove", "Document returns the newest body, or fails with ErrNoDocument after the document was removed; the rows contain the past.", documentLife},
+		{"documents/secondary", "DocumentsBy yields the live documents of a kind that have a secondary key, in order of their keys.", documentsBy},
+		{"secrets", "Only the newest ciphertext of a secret is stored, and only until it is removed; it is not in the log, the rows or the documents.", secrets},
+		{"documents/copies", "The caller may change the documents that it passes and receives, without an effect on the driver.", documentCopies},
 	}
 }
 
@@ -24,7 +24,7 @@ func documentLife(k *kit) {
 	k.append(l, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: "schema", Key: "1", Body: big}})
 	doc, err := k.Document(k.ctx, l.ID, "schema", "1")
 	k.ok(err)
-	k.check(bytes.Equal(doc.Body, big) && len(doc.Secondary) == 0, "the body has %d bytes, secondary keys %q", len(doc.Body), doc.Secondary)
+	k.check(bytes.Equal(doc.Body, big) && len(doc.Secondary) == 0, "the document has %d bytes and secondary keys %q", len(doc.Body), doc.Secondary)
 	k.verify(l)
 	k.append(l, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "1"}})
 	k.append(l, storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "schema", Key: "absent"}})
@@ -42,7 +42,7 @@ func documentLife(k *kit) {
 		k.ok(err)
 		rows = append(rows, fmt.Sprintf("%d-%d %d %q", row.Created, row.Removed, row.BodyBytes, row.Secondary))
 	}
-	k.check(slices.Equal(rows, []string{`1-2 5 ["x"]`, `2-3 1048576 []`}), "rows are %q", rows)
+	k.check(slices.Equal(rows, []string{`1-2 5 ["x"]`, `2-3 1048576 []`}), "the rows are %q", rows)
 }
 
 func documentsBy(k *kit) {
@@ -95,12 +95,12 @@ func secrets(k *kit) {
 	k.ok(err)
 	k.check(string(doc.Body) == "newest ciphertext" && slices.Equal(doc.Secondary, []string{"s"}), "the secret is %q %q", doc.Body, doc.Secondary)
 	for doc, err := range k.DocumentsBy(k.ctx, l.ID, "key", "s") {
-		k.Fatalf("a secret is found by a secondary key: %v %v", doc.Key, err)
+		k.Fatalf("DocumentsBy yields secret %v, error %v", doc.Key, err)
 	}
 	log := k.verify(l)
 	for _, e := range log {
 		for _, c := range e.Changes {
-			k.check(c.Kind != storage.SecretPut || len(c.Document.Body) == 0 && c.Document.Digest != storage.Hash{}, "the log of revision %d holds a secret", e.Revision)
+			k.check(c.Kind != storage.SecretPut || len(c.Document.Body) == 0 && c.Document.Digest != storage.Hash{}, "entry %d of the log contains a ciphertext", e.Revision)
 		}
 	}
 	k.append(l, storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "key", Key: "1"}})
@@ -119,11 +119,11 @@ func documentCopies(k *kit) {
 	c.Document.Body[0], c.Document.Secondary[0] = 'B', "y"
 	doc, err := k.Document(k.ctx, l.ID, "schema", "1")
 	k.ok(err)
-	k.check(string(doc.Body) == "body", "the body became %q", doc.Body)
+	k.check(string(doc.Body) == "body", "the body changed to %q", doc.Body)
 	doc.Body[0] = 'B'
 	doc.Body = append(doc.Body[:0], "longer than it was"...)
 	doc, err = k.Document(k.ctx, l.ID, "schema", "1")
 	k.ok(err)
-	k.check(string(doc.Body) == "body", "the body became %q", doc.Body)
+	k.check(string(doc.Body) == "body", "the body changed to %q", doc.Body)
 	k.verify(l)
 }

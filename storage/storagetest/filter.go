@@ -11,10 +11,10 @@ import (
 
 func filterCases() []testcase {
 	return []testcase{
-		{"filter/each field", "Each field of a filter selects by itself, and together they select what all select.", filterFields},
-		{"filter/in order", "A filter sees what earlier changes of its entry and group did, and not what later ones do.", filterOrder},
-		{"filter/many rows", "A filter removes all rows it selects in its one entry, however many they are.", filterMany},
-		{"documents/filter", "A filter of documents removes those of its kind whose key has the prefix, and never secrets.", filterDocuments},
+		{"filter/each field", "A filter selects the rows that match all of its fields; an empty field matches everything.", filterFields},
+		{"filter/in order", "A filter removes rows that earlier changes of the same call made, but not those of later changes.", filterOrder},
+		{"filter/many rows", "A filter removes all rows that it selects in one entry, however many there are.", filterMany},
+		{"documents/filter", "A filter of documents removes the documents of a kind whose key has a prefix, but no secrets.", filterDocuments},
 	}
 }
 
@@ -44,7 +44,7 @@ func filterFields(k *kit) {
 		}
 		slices.Sort(want)
 		slices.Sort(have)
-		k.check(slices.Equal(have, want), "after filter %+v there are %q, want %q", f, have, want)
+		k.check(slices.Equal(have, want), "after filter %+v the live tuples are %q, want %q", f, have, want)
 		k.verify(l)
 	}
 	attributes := func(f storage.Filter) int {
@@ -73,9 +73,9 @@ func filterFields(k *kit) {
 	}
 	for _, c := range []struct {
 		f    storage.Filter
-		left int
+		want int
 	}{{storage.Filter{}, 0}, {storage.Filter{ObjectType: "doc"}, 4}, {storage.Filter{ObjectID: "1"}, 4}, {storage.Filter{Name: "a"}, 4}, {storage.Filter{ObjectType: "doc", ObjectID: "1", Name: "a"}, 7}} {
-		k.check(attributes(c.f) == c.left, "after filter %+v the attributes left are not %d", c.f, c.left)
+		k.check(attributes(c.f) == c.want, "after filter %+v the number of live attributes is not %d", c.f, c.want)
 	}
 }
 
@@ -88,8 +88,8 @@ func filterOrder(k *kit) {
 	for _, row := range k.tuples(l, storage.LoadOptions{}) {
 		have = append(have, row.Tuple.Key().String())
 	}
-	k.check(slices.Equal(have, []string{"doc:1#viewer@user:after", "doc:2#viewer@user:old"}), "live are %q", have)
-	// A group: add, filter, filter, add, filter of one.
+	k.check(slices.Equal(have, []string{"doc:1#viewer@user:after", "doc:2#viewer@user:old"}), "the live tuples are %q", have)
+	// A group of entries: add, two filters, a filter, add, a filter of one tuple.
 	head, entries := l.Head, []storage.Entry(nil)
 	for _, changes := range [][]storage.Change{
 		add("doc:3#viewer@user:x"), {all, all}, {all}, add("doc:4#viewer@user:y", "doc:5#viewer@user:y"), {filterTuples(rel.Filter{ObjectID: "4"})},
@@ -104,7 +104,7 @@ func filterOrder(k *kit) {
 	k.verify(l)
 }
 
-// filterMany removes more rows than a 16-bit count, in two places.
+// filterMany removes more rows than a number of 16 bits can count.
 func filterMany(k *kit) {
 	const rows = 70_000
 	l := k.store()
@@ -115,16 +115,16 @@ func filterMany(k *kit) {
 	}
 	k.append(l, append(changes, add("doc:0#viewer@user:staying")...)...)
 	k.append(l, filterTuples(rel.Filter{SubjectType: "user", SubjectID: "leaving"}))
-	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "live are %d rows", len(k.tuples(l, storage.LoadOptions{})))
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 1, "%d rows are live, want 1", len(k.tuples(l, storage.LoadOptions{})))
 	after := storage.Revision(1)
 	n := 0
 	for _, row := range k.tuples(l, storage.LoadOptions{RemovedAfter: &after, RemovedOnly: true}) {
-		k.check(row.Removed == 2 && row.Created == 1, "row %+v", row)
+		k.check(row.Removed == 2 && row.Created == 1, "row %+v, want one that revision 2 removed", row)
 		n++
 	}
-	k.check(n == rows, "%d rows are in the past, want %d", n, rows)
+	k.check(n == rows, "%d removed rows, want %d", n, rows)
 	k.ok(k.Trim(k.ctx, l.ID, 1, 2))
-	k.check(len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 1, "trimmed rows are still there")
+	k.check(len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 1, "trimmed rows still exist")
 }
 
 func filterDocuments(k *kit) {
@@ -135,14 +135,14 @@ func filterDocuments(k *kit) {
 	k.verify(l)
 	for _, key := range []string{"a1", "a2", "a\x00"} {
 		_, err := k.Document(k.ctx, l.ID, "user", key)
-		k.check(errors.Is(err, storage.ErrNoDocument), "%q: %v", key, err)
+		k.check(errors.Is(err, storage.ErrNoDocument), "document %q: error %v, want ErrNoDocument", key, err)
 	}
 	var keys []string
 	for doc, err := range k.DocumentsBy(k.ctx, l.ID, "user", "s") {
 		k.ok(err)
 		keys = append(keys, doc.Key)
 	}
-	k.check(slices.Equal(keys, []string{"b"}), "documents left are %q", keys)
+	k.check(slices.Equal(keys, []string{"b"}), "the documents after the filter are %q", keys)
 	_, err := k.Document(k.ctx, l.ID, "users", "a1")
 	k.ok(err)
 	_, err = k.Secret(k.ctx, l.ID, "user", "a1")

@@ -10,18 +10,20 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Model is what a store's state must be after its entries, worked out naively:
-// all rows in slices, each filter tried on each row. It knows the contract of
-// storage.Change and nothing of any driver.
+// Model computes the state that follows from entries in the simplest way: it keeps
+// all rows in slices and tries each filter on each row.
 type Model struct {
-	Head       storage.Head
-	Tuples     []storage.TupleRow
+	// Head is the head after the entries.
+	Head storage.Head
+	// Tuples are the rows of tuples, live and removed, in order of creation.
+	Tuples []storage.TupleRow
+	// Attributes are the rows of attributes, live and removed, in order of creation.
 	Attributes []storage.AttributeRow
-	Documents  []storage.DocumentRow
+	// Documents are the rows of documents, live and removed, in order of creation.
+	Documents []storage.DocumentRow
 
-	bodies map[[2]string]storage.Document
-	// live finds the row of a key among the live ones.
-	liveTuples map[rel.Key]int
+	bodies     map[[2]string]storage.Document // live documents, by kind and key
+	liveTuples map[rel.Key]int                // indexes of live rows in Tuples
 }
 
 // NewModel returns the model of an empty store.
@@ -29,7 +31,7 @@ func NewModel() *Model {
 	return &Model{bodies: map[[2]string]storage.Document{}, liveTuples: map[rel.Key]int{}}
 }
 
-// Apply plays an entry.
+// Apply applies an entry, which must follow m.Head.
 func (m *Model) Apply(e storage.Entry) {
 	for _, c := range e.Changes {
 		m.change(&e, c)
@@ -105,7 +107,7 @@ func (m *Model) filter(f storage.Filter, r storage.Revision) {
 		for i := range m.Attributes {
 			row := &m.Attributes[i]
 			a := row.Attribute
-			if row.Removed == 0 && anyOr(f.ObjectType, a.Object.Type) && anyOr(f.ObjectID, a.Object.ID) && anyOr(f.Name, a.Name) {
+			if row.Removed == 0 && matches(f.ObjectType, a.Object.Type) && matches(f.ObjectID, a.Object.ID) && matches(f.Name, a.Name) {
 				row.Removed = r
 			}
 		}
@@ -118,11 +120,12 @@ func (m *Model) filter(f storage.Filter, r storage.Revision) {
 	}
 }
 
-func anyOr(want, have string) bool { return want == "" || want == have }
+// matches reports whether a field of a filter selects a value.
+func matches(field, value string) bool { return field == "" || field == value }
 
-// Compare says how the state that the driver loads, with all removed rows,
-// differs from m; nil is not at all. Rows whose revision was removed from the
-// past by a trim up to `trimmed` are not expected.
+// Compare loads the state of a store, with its removed rows, and returns an error
+// if it differs from m. It expects no rows that were removed at the revision
+// trimmed or earlier.
 func (m *Model) Compare(ctx context.Context, d storage.Driver, id storage.StoreID, trimmed storage.Revision) error {
 	after := trimmed
 	st, err := d.Load(ctx, id, storage.LoadOptions{RemovedAfter: &after})
@@ -131,7 +134,7 @@ func (m *Model) Compare(ctx context.Context, d storage.Driver, id storage.StoreI
 	}
 	defer st.Close()
 	if st.Head != m.Head {
-		return fmt.Errorf("the state is at %d %s, the log says %d %s", st.Head.Revision, st.Head.Hash, m.Head.Revision, m.Head.Hash)
+		return fmt.Errorf("the state has head %d %s, want %d %s", st.Head.Revision, st.Head.Hash, m.Head.Revision, m.Head.Hash)
 	}
 	if err := compareRows("tuple", st.Tuples, m.Tuples, trimmed, func(r storage.TupleRow) (string, storage.Revision, storage.Revision) {
 		return fmt.Sprintf("%+q", r.Tuple.String()) + fmt.Sprint(r.CreatedAt), r.Created, r.Removed
@@ -158,14 +161,15 @@ func (m *Model) compareBodies(ctx context.Context, d storage.Driver, id storage.
 			return err
 		}
 		if string(have.Body) != string(want.Body) || !slices.Equal(have.Secondary, want.Secondary) {
-			return fmt.Errorf("document %q %q differs from what was put", k[0], k[1])
+			return fmt.Errorf("document %q of kind %q differs from what was put", k[1], k[0])
 		}
 	}
 	return nil
 }
 
-// compareRows compares as sets with counts. A row that was created and removed
-// by one entry never lived and is not expected.
+// compareRows compares rows without their order. It does not expect rows that the
+// same entry created and removed, because they were never live. describe returns a
+// text for a row, and the revisions that created and removed it.
 func compareRows[R storage.TupleRow | storage.AttributeRow | storage.DocumentRow](what string, have func(func(R, error) bool), want []R, trimmed storage.Revision, describe func(R) (string, storage.Revision, storage.Revision)) error {
 	count := map[string]int{}
 	line := func(r R) (string, bool) {
@@ -186,14 +190,15 @@ func compareRows[R storage.TupleRow | storage.AttributeRow | storage.DocumentRow
 	}
 	for text, n := range count {
 		if n != 0 {
-			return fmt.Errorf("%s %s: %+d rows too few", what, text, n)
+			return fmt.Errorf("%s %s: %+d rows are missing", what, text, n)
 		}
 	}
 	return nil
 }
 
-// Verify replays a store's whole log and compares what follows from it with the
-// state that the driver keeps. It returns the log.
+// Verify reads the whole log of a store and compares the state that follows from
+// it with the state that the driver loads. It returns the log, and an error if they
+// differ.
 func Verify(ctx context.Context, d storage.Driver, id storage.StoreID) ([]storage.Entry, error) {
 	m := NewModel()
 	var log []storage.Entry

@@ -10,11 +10,11 @@ import (
 
 func pastCases() []testcase {
 	return []testcase{
-		{"past/window", "Load adds the rows removed after RemovedAfter, and only those with RemovedOnly; from them every revision of the window can be told.", pastWindow},
-		{"past/trim", "Trim drops entries below and removed rows up to its revisions, once and for all; asking below is ErrTrimmed.", pastTrim},
-		{"past/trim beyond", "Trim beyond the head trims nothing that is still to come.", pastTrimBeyond},
-		{"changed", "Changed names every store whose head moved after the mark, and a mark of an earlier process loses none.", changed},
-		{"notify", "A Notifier tells of each store whose head moved.", notify},
+		{"past/window", "Load also yields the rows that were removed after RemovedAfter, and with RemovedOnly only those; the state of every later revision follows from them.", pastWindow},
+		{"past/trim", "Trim drops the entries below a revision and the rows that were removed up to a revision; Entries of trimmed revisions fails with ErrTrimmed.", pastTrim},
+		{"past/trim beyond", "Trim with a revision above the head does not affect later entries and rows.", pastTrimBeyond},
+		{"changed", "Changed returns every store whose head moved after the mark, also if an earlier process got the mark.", changed},
+		{"notify", "The channel of a Notifier receives each store whose head moved.", notify},
 	}
 }
 
@@ -44,14 +44,14 @@ func pastWindow(k *kit) {
 			}
 			slices.Sort(then)
 			slices.Sort(live[at])
-			k.check(slices.Equal(then, live[at]), "at revision %d lived %q, the rows say %q", at, live[at], then)
+			k.check(slices.Equal(then, live[at]), "at revision %d the live tuples were %q, but the rows show %q", at, live[at], then)
 		}
 		for _, row := range k.tuples(l, storage.LoadOptions{RemovedAfter: &after, RemovedOnly: true}) {
-			k.check(row.Removed > after, "row %+v was not removed after %d", row, after)
+			k.check(row.Removed > after, "row %+v was not removed after revision %d", row, after)
 		}
 	}
 	for _, row := range k.tuples(l, storage.LoadOptions{}) {
-		k.check(row.Removed == 0, "a removed row without RemovedAfter: %+v", row)
+		k.check(row.Removed == 0, "Load without RemovedAfter yields removed row %+v", row)
 	}
 }
 
@@ -71,15 +71,15 @@ func pastTrim(k *kit) {
 		k.Helper()
 		a, b, err := k.Oldest(k.ctx, l.ID)
 		k.ok(err)
-		k.check(a == log && b == rows, "oldest is %d, %d, want %d, %d", a, b, log, rows)
+		k.check(a == log && b == rows, "Oldest returns %d and %d, want %d and %d", a, b, log, rows)
 		st, err := k.Load(k.ctx, l.ID, storage.LoadOptions{})
 		k.ok(err)
-		k.check(st.Oldest == rows, "the state's past begins at %d, want %d", st.Oldest, rows)
+		k.check(st.Oldest == rows, "the oldest revision of the state is %d, want %d", st.Oldest, rows)
 		k.ok(st.Close())
 		k.ok(m.Compare(k.ctx, k.Driver, l.ID, rows))
 		zero := storage.Revision(0)
 		for _, row := range k.tuples(l, storage.LoadOptions{RemovedAfter: &zero}) {
-			k.check(row.Removed == 0 || row.Removed > rows, "row %+v was trimmed up to %d", row, rows)
+			k.check(row.Removed == 0 || row.Removed > rows, "row %+v exists after a trim up to %d", row, rows)
 		}
 	}
 	oldest(1, 0)
@@ -91,11 +91,11 @@ func pastTrim(k *kit) {
 	n := 0
 	for e, err := range k.Entries(k.ctx, l.ID, 5) {
 		k.ok(err)
-		k.check(e.Revision == storage.Revision(5+n), "entry %d", e.Revision)
+		k.check(e.Revision == storage.Revision(5+n), "Entries yields entry %d, want %d", e.Revision, 5+n)
 		n++
 	}
-	k.check(n == 16, "%d entries are left", n)
-	k.ok(k.Trim(k.ctx, l.ID, 2, 6)) // log no further, rows further
+	k.check(n == 16, "%d entries after the trim, want 16", n)
+	k.ok(k.Trim(k.ctx, l.ID, 2, 6)) // trims no entries, but more rows
 	oldest(5, 6)
 	k.reopen()
 	oldest(5, 6)
@@ -115,7 +115,7 @@ func pastTrimBeyond(k *kit) {
 	k.ok(k.Trim(k.ctx, l.ID, 1<<63, 1<<63))
 	log, rows, err := k.Oldest(k.ctx, l.ID)
 	k.ok(err)
-	k.check(log == 2 && rows == 1, "oldest is %d, %d", log, rows)
+	k.check(log == 2 && rows == 1, "Oldest returns %d and %d, want 2 and 1", log, rows)
 	k.append(l, remove("doc:1#viewer@user:anne")...)
 	k.append(l, add("doc:1#viewer@user:anne")...)
 	n := 0
@@ -124,7 +124,7 @@ func pastTrimBeyond(k *kit) {
 		n++
 	}
 	after := storage.Revision(1)
-	k.check(n == 2 && len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 2, "%d entries came after the trim", n)
+	k.check(n == 2 && len(k.tuples(l, storage.LoadOptions{RemovedAfter: &after})) == 2, "%d entries after the trim, want 2", n)
 }
 
 func changed(k *kit) {
@@ -136,7 +136,7 @@ func changed(k *kit) {
 		have, next, err := k.Changed(k.ctx, mark)
 		k.ok(err)
 		for _, id := range want {
-			k.check(slices.Contains(have, id), "store %s moved but is not in %v", id, have)
+			k.check(slices.Contains(have, id), "the head of store %s moved, but Changed returns %v", id, have)
 		}
 		return next
 	}
@@ -161,7 +161,7 @@ func changed(k *kit) {
 func notify(k *kit) {
 	n, ok := k.Driver.(storage.Notifier)
 	if !ok {
-		k.Skip("not a Notifier")
+		k.Skip("the driver is not a Notifier")
 	}
 	a, b := k.store(), k.store()
 	c := n.Notify(k.ctx)
@@ -170,13 +170,13 @@ func notify(k *kit) {
 	for _, want := range []storage.StoreID{a.ID, b.ID} {
 		select {
 		case have := <-c:
-			k.check(have == want, "notice of %s, want %s", have, want)
+			k.check(have == want, "the channel received store %s, want %s", have, want)
 		case <-k.ctx.Done():
-			k.Fatalf("no notice")
+			k.Fatalf("the channel did not receive store %s", want)
 		}
 	}
 	k.ok(k.Driver.Close())
 	_, open := <-c
-	k.check(!open, "a notice after Close")
+	k.check(!open, "the channel is open after Close")
 	k.open()
 }

@@ -12,14 +12,14 @@ import (
 
 func stateCases() []testcase {
 	return []testcase{
-		{"state/every kind", "Each kind of change does to the state what its comment says.", stateKinds},
-		{"state/names are bytes", "Names are bytes: no two different ones meet in a key, a row or a document.", stateBytes},
-		{"state/replace", "TupleAdd of a live key replaces that row, which stays in the past; TupleRemove of an absent key does nothing.", stateReplace},
-		{"state/rows", "Rows returns the live rows in the order of the keys, zero rows for absent ones.", stateRows},
-		{"state/order", "Load yields live rows before removed ones, and removed ones in order of removal.", stateOrder},
-		{"state/fresh", "A right hint that a key is fresh changes nothing but the work.", stateFresh},
-		{"state/random", "The state is what follows from the log, whatever the log.", stateRandom},
-		{"state/picture", "A State does not change while others append.", statePicture},
+		{"state/every kind", "Each kind of change changes the state as its comment says.", stateKinds},
+		{"state/names are bytes", "Names are bytes: different names never identify the same row, attribute, document or secret.", stateBytes},
+		{"state/replace", "TupleAdd of a live key replaces the row, which becomes a removed row; TupleRemove of a key that is not live does nothing.", stateReplace},
+		{"state/rows", "Rows returns the live rows in the order of the keys, and the zero row for a key that is not live.", stateRows},
+		{"state/order", "Load yields the live rows in order of their keys, and then the removed rows in order of removal.", stateOrder},
+		{"state/fresh", "A correct Fresh hint does not change the state, and is not stored.", stateFresh},
+		{"state/random", "The state follows from the log, for random logs.", stateRandom},
+		{"state/isolation", "A State does not change when entries are appended or trimmed.", stateIsolation},
 	}
 }
 
@@ -29,7 +29,7 @@ func stateKinds(k *kit) {
 		k.append(l, c)
 		k.verify(l)
 	}
-	// All in one entry, which leaves nothing of what it made and removed itself.
+	// All changes in one entry: rows that it makes and removes are never live.
 	all := k.store()
 	k.append(all, everyKind()...)
 	k.verify(all)
@@ -59,7 +59,7 @@ func stateBytes(k *kit) {
 	}
 	k.append(l, changes...)
 	k.verify(l)
-	k.check(len(k.tuples(l, storage.LoadOptions{})) == 6*len(awkward()), "two different tuples became one")
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 6*len(awkward()), "different tuples became the same row")
 	for _, a := range awkward() {
 		secret, err := k.Secret(k.ctx, l.ID, "kind", a)
 		k.ok(err)
@@ -69,12 +69,12 @@ func stateBytes(k *kit) {
 			k.ok(err)
 			keys = append(keys, doc.Key)
 		}
-		k.check(slices.Equal(keys, []string{a}), "documents by %q are %q", a, keys)
+		k.check(slices.Equal(keys, []string{a}), "DocumentsBy(%q) yields %q", a, keys)
 	}
-	// Removing one removes no other.
+	// Removing a tuple does not remove another one.
 	for i, a := range awkward() {
 		k.append(l, filterTuples(rel.Filter{ObjectID: a}))
-		k.check(len(k.tuples(l, storage.LoadOptions{})) == 6*len(awkward())-i-1, "a filter on id %q took other rows too", a)
+		k.check(len(k.tuples(l, storage.LoadOptions{})) == 6*len(awkward())-i-1, "a filter on object id %q removed other rows", a)
 	}
 	k.verify(l)
 }
@@ -85,14 +85,14 @@ func stateReplace(k *kit) {
 	k.append(l, add("doc:1#viewer@user:anne with c {\"x\":1}")...)
 	k.append(l, add("doc:1#viewer@user:anne with c {\"x\":1}")...) // the same again
 	k.append(l, remove("doc:1#viewer@user:bob")...)
-	k.append(l, remove("doc:1#viewer@user:anne with other")...) // its key alone counts
+	k.append(l, remove("doc:1#viewer@user:anne with other")...) // only the key is used
 	zero := storage.Revision(0)
 	rows := k.tuples(l, storage.LoadOptions{RemovedAfter: &zero})
 	var have []string
 	for _, r := range rows {
 		have = append(have, fmt.Sprint(r.Created, "-", r.Removed, r.Tuple.Condition))
 	}
-	k.check(slices.Equal(have, []string{"1-2", "2-3c", "3-5c"}), "rows are %q", have)
+	k.check(slices.Equal(have, []string{"1-2", "2-3c", "3-5c"}), "the rows are %q", have)
 	k.verify(l)
 }
 
@@ -126,7 +126,7 @@ func stateOrder(k *kit) {
 	for _, r := range k.tuples(l, storage.LoadOptions{RemovedAfter: &zero}) {
 		ids = append(ids, r.Tuple.Subject.ID)
 	}
-	k.check(slices.Equal(ids, []string{"z", "a", "c", "b"}), "the order is %q", ids)
+	k.check(slices.Equal(ids, []string{"z", "a", "c", "b"}), "the order of the rows is %q", ids)
 }
 
 func stateFresh(k *kit) {
@@ -150,12 +150,13 @@ func stateFresh(k *kit) {
 	k.append(l, append(append([]storage.Change{filterTuples(rel.Filter{ObjectID: "m7"})}, fresh("doc:m7#viewer@user:a")...), add(many[10:40]...)...)...)
 	for _, e := range k.verify(l) {
 		for _, c := range e.Changes {
-			k.check(!c.Fresh, "the hint was kept")
+			k.check(!c.Fresh, "the log contains the hint")
 		}
 	}
 }
 
-// stateRandom plays random entries on few keys, so that they often meet.
+// stateRandom appends random entries with few keys, so that they often have the
+// same.
 func stateRandom(k *kit) {
 	const seed = 20250101
 	k.Logf("seed %d", seed)
@@ -180,7 +181,7 @@ func stateRandom(k *kit) {
 	k.verify(l)
 }
 
-// RandomChanges returns n changes of all kinds on a few names.
+// RandomChanges returns n random changes of all kinds with few different names.
 func RandomChanges(rng *rand.Rand, n int) []storage.Change {
 	word := func(words string) string { return pick(rng, strings.Fields(words)) }
 	object := func() rel.Object { return rel.Object{Type: word("doc folder"), ID: word("1 2 3 10")} }
@@ -228,8 +229,7 @@ func RandomChanges(rng *rand.Rand, n int) []storage.Change {
 	return out
 }
 
-// RandomFilter returns a filter that mostly selects something of what
-// RandomChanges makes.
+// RandomFilter returns a random filter with the names that [RandomChanges] uses.
 func RandomFilter(rng *rand.Rand) storage.Filter {
 	maybe := func(words string) string {
 		if rng.IntN(2) == 0 {
@@ -251,9 +251,10 @@ func RandomFilter(rng *rand.Rand) storage.Filter {
 	return f
 }
 
+// pick returns a random element.
 func pick[E any](rng *rand.Rand, from []E) E { return from[rng.IntN(len(from))] }
 
-func statePicture(k *kit) {
+func stateIsolation(k *kit) {
 	l := k.store()
 	var texts []string
 	for i := range 500 {
@@ -270,17 +271,17 @@ func statePicture(k *kit) {
 	n := 0
 	for row, err := range st.Tuples {
 		k.ok(err)
-		k.check(row.Removed == 0 && row.Created == 1, "a row of the future: %+v", row)
+		k.check(row.Removed == 0 && row.Created == 1, "the state has row %+v of a later revision", row)
 		if n++; n == 100 {
 			k.append(l, add("doc:meanwhile#viewer@user:anne")...)
 		}
 	}
-	k.check(n == 500 && st.Head == before, "%d rows at %v", n, st.Head)
+	k.check(n == 500 && st.Head == before, "%d rows at head %v", n, st.Head)
 	n = 0
 	for range st.Documents {
 		n++
 	}
-	k.check(n == 1, "%d documents", n)
+	k.check(n == 1, "%d documents, want 1", n)
 	k.ok(st.Close())
-	k.ok(st.Close()) // twice is once
+	k.ok(st.Close()) // a second call does nothing
 }

@@ -1,7 +1,8 @@
-// Package storagetest is the suite that every storage driver passes. Its main
-// function is Run; Model and Verify say what a store's state must be. Each case
-// begins with a sentence on the contract that a failure violates. It reads no
-// files and knows no driver.
+// Package storagetest tests a storage driver against the contract of package
+// storage. Its main function is [Run]. Each case has a sentence about the part of
+// the contract that it tests, and prints it when it fails. [Model] and [Verify]
+// compute the state that follows from a log. The package uses a driver only
+// through the interfaces of package storage.
 package storagetest
 
 import (
@@ -15,21 +16,21 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Opener opens a driver; each call opens the same data again, after the driver
-// of the call before was closed.
+// Opener opens a driver. Each call opens the same data. The suite closes a driver
+// before it calls the Opener again.
 type Opener func() (storage.Driver, error)
 
-// Run plays the suite. place makes a new, empty place for data and returns what
-// opens a driver there; Run closes what it opens.
-func Run(t *testing.T, place func(t *testing.T) Opener) {
+// Run runs the suite. For each case it calls newOpener, which returns an Opener
+// for new, empty data. Run closes the drivers that it opens.
+func Run(t *testing.T, newOpener func(t *testing.T) Opener) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k := &kit{T: t, opener: place(t), explain: c.explain, ctx: t.Context()}
+			k := &kit{T: t, opener: newOpener(t), contract: c.contract, ctx: t.Context()}
 			k.open()
 			t.Cleanup(func() {
 				if err := k.Driver.Close(); err != nil {
-					k.Errorf("closing: %v", err)
+					k.Errorf("closing the driver: %v", err)
 				}
 			})
 			c.run(k)
@@ -39,10 +40,9 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 
 // testcase is one case of the suite.
 type testcase struct {
-	name string
-	// explain is the contract in a sentence.
-	explain string
-	run     func(k *kit)
+	name     string
+	contract string // the part of the contract that the case tests, as a sentence
+	run      func(k *kit)
 }
 
 func cases() []testcase {
@@ -53,33 +53,35 @@ func cases() []testcase {
 	return all
 }
 
-// kit is what a case works with.
+// kit is the test and the driver of a running case. Its methods fail the test
+// with the contract in the message.
 type kit struct {
 	*testing.T
 	storage.Driver
-	opener  Opener
-	explain string
-	ctx     context.Context
-	stores  atomic.Uint32
+	opener   Opener
+	contract string          // see testcase.contract
+	ctx      context.Context // of the test
+	stores   atomic.Uint32   // number of stores that the method store created
 }
 
-// The kit's Context is the testing.T's.
-
+// Fatalf is like [testing.T.Fatalf], with the contract in the message.
 func (k *kit) Fatalf(format string, args ...any) {
 	k.Helper()
-	k.T.Fatalf("%s\nThe contract: %s", fmt.Sprintf(format, args...), k.explain)
+	k.T.Fatalf("%s\nThe contract: %s", fmt.Sprintf(format, args...), k.contract)
 }
 
+// Errorf is like [testing.T.Errorf], with the contract in the message.
 func (k *kit) Errorf(format string, args ...any) {
 	k.Helper()
-	k.T.Errorf("%s\nThe contract: %s", fmt.Sprintf(format, args...), k.explain)
+	k.T.Errorf("%s\nThe contract: %s", fmt.Sprintf(format, args...), k.contract)
 }
 
+// open opens the data.
 func (k *kit) open() {
 	k.Helper()
 	d, err := k.opener()
 	if err != nil {
-		k.Fatalf("opening: %v", err)
+		k.Fatalf("opening the driver: %v", err)
 	}
 	k.Driver = d
 }
@@ -91,6 +93,7 @@ func (k *kit) reopen() {
 	k.open()
 }
 
+// ok requires that err is nil.
 func (k *kit) ok(err error) {
 	k.Helper()
 	if err != nil {
@@ -98,13 +101,15 @@ func (k *kit) ok(err error) {
 	}
 }
 
+// is requires that err wraps kind.
 func (k *kit) is(err, kind error) {
 	k.Helper()
 	if !errors.Is(err, kind) {
-		k.Fatalf("the error is %v, want %v", err, kind)
+		k.Fatalf("error %v, want %v", err, kind)
 	}
 }
 
+// check requires that ok is true.
 func (k *kit) check(ok bool, format string, args ...any) {
 	k.Helper()
 	if !ok {
@@ -112,7 +117,8 @@ func (k *kit) check(ok bool, format string, args ...any) {
 	}
 }
 
-// store creates a store with a deterministic id.
+// store creates a store. The stores of a case have the ids of NewLog(1), NewLog(2)
+// and so on.
 func (k *kit) store() *Log {
 	k.Helper()
 	n := k.stores.Add(1)
@@ -121,16 +127,21 @@ func (k *kit) store() *Log {
 	return l
 }
 
-// Log writes one store's entries, remembering the head.
+// Log makes and appends the entries of one store.
 type Log struct {
-	ID          storage.StoreID
+	// ID is the id of the store.
+	ID storage.StoreID
+	// Incarnation is the incarnation of the store.
 	Incarnation storage.Incarnation
-	Writer      storage.WriterID
-	Head        storage.Head
-	Sequence    uint64
+	// Writer is the writer of the entries.
+	Writer storage.WriterID
+	// Head is the head after the last entry that was appended.
+	Head storage.Head
+	// Sequence is the sequence number of the last entry that was made.
+	Sequence uint64
 }
 
-// NewLog names the n-th store of a test.
+// NewLog returns a Log with ids that depend on n. It does not create the store.
 func NewLog(n uint32) *Log {
 	l := &Log{}
 	l.ID = storage.StoreID{0: 1, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}
@@ -139,7 +150,7 @@ func NewLog(n uint32) *Log {
 	return l
 }
 
-// Entry returns an entry that follows head, a second later.
+// Entry returns an entry that follows head. Its time is a second later.
 func (l *Log) Entry(head storage.Head, changes ...storage.Change) storage.Entry {
 	l.Sequence++
 	return storage.Entry{
@@ -153,7 +164,7 @@ func (l *Log) Entry(head storage.Head, changes ...storage.Change) storage.Entry 
 	}
 }
 
-// Append appends one entry.
+// Append appends one entry after l.Head.
 func (l *Log) Append(ctx context.Context, d storage.Driver, changes ...storage.Change) error {
 	head, err := d.Append(ctx, l.ID, l.Head, []storage.Entry{l.Entry(l.Head, changes...)})
 	if err == nil {
@@ -162,22 +173,23 @@ func (l *Log) Append(ctx context.Context, d storage.Driver, changes ...storage.C
 	return err
 }
 
-// append is Log.Append that must succeed.
+// append is like [Log.Append] and requires that it succeeds.
 func (k *kit) append(l *Log, changes ...storage.Change) {
 	k.Helper()
 	k.ok(l.Append(k.ctx, k.Driver, changes...))
 }
 
-// verify compares the store's state with its log.
+// verify requires that the state of a store follows from its log, and that the
+// head is that of the log. It returns the log.
 func (k *kit) verify(l *Log) []storage.Entry {
 	k.Helper()
 	log, err := Verify(k.ctx, k.Driver, l.ID)
 	k.ok(err)
-	k.check(len(log) == int(l.Head.Revision), "the log has %d entries, the head is %d", len(log), l.Head.Revision)
+	k.check(len(log) == int(l.Head.Revision), "the log has %d entries, but the head is at revision %d", len(log), l.Head.Revision)
 	return log
 }
 
-// tuples loads rows.
+// tuples loads the rows of tuples.
 func (k *kit) tuples(l *Log, opts storage.LoadOptions) (rows []storage.TupleRow) {
 	k.Helper()
 	st, err := k.Load(k.ctx, l.ID, opts)
@@ -190,7 +202,7 @@ func (k *kit) tuples(l *Log, opts storage.LoadOptions) (rows []storage.TupleRow)
 	return rows
 }
 
-// add and remove make changes from the text of tuples.
+// add returns TupleAdd changes for the texts of tuples.
 func add(texts ...string) (out []storage.Change) {
 	for _, s := range texts {
 		out = append(out, storage.Change{Kind: storage.TupleAdd, Tuple: tuple(s)})
@@ -198,6 +210,7 @@ func add(texts ...string) (out []storage.Change) {
 	return out
 }
 
+// remove returns TupleRemove changes for the texts of tuples.
 func remove(texts ...string) (out []storage.Change) {
 	for _, s := range texts {
 		out = append(out, storage.Change{Kind: storage.TupleRemove, Tuple: tuple(s)})
@@ -205,18 +218,21 @@ func remove(texts ...string) (out []storage.Change) {
 	return out
 }
 
+// tuple parses the text of a tuple.
 func tuple(s string) rel.Tuple {
 	t, err := rel.Parse(s)
 	if err != nil {
-		panic(err) // a text of the suite's own
+		panic(err) // the suite contains a wrong text
 	}
 	return t
 }
 
+// put returns a DocumentPut.
 func put(kind, key, body string, secondary ...string) storage.Change {
 	return storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: kind, Key: key, Body: []byte(body), Secondary: secondary}}
 }
 
+// filterTuples returns a RemoveByFilter of tuples.
 func filterTuples(f rel.Filter) storage.Change {
 	return storage.Change{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterTuples, Tuple: f}}
 }

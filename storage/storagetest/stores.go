@@ -6,7 +6,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Names that a driver which folds, trims or collates would confuse.
+// awkward returns names that become equal if a driver folds case, trims white
+// space, or compares with a collation.
 func awkward() []string {
 	return []string{
 		"name", "Name", "NAME", "name ", " name", "name\x00", "\x00name", "\x00", "\x01", "\x01\x01", "\x00\x01", "\x01\x00",
@@ -16,15 +17,15 @@ func awkward() []string {
 
 func storeCases() []testcase {
 	return []testcase{
-		{"stores/create", "A created store is found by id and by alias; an id or alias in use is ErrExists.", createStore},
-		{"stores/aliases are bytes", "Aliases are bytes: no two different ones meet, whatever a collation says.", aliasBytes},
-		{"stores/update", "UpdateStore replaces name and aliases and frees the old ones; another incarnation is refused.", updateStore},
-		{"stores/delete", "A deleted store is ErrNoStore, leaves nothing to a store created later under its id, and frees its aliases.", deleteStore},
-		{"stores/order", "Stores yields in order of id, beginning after the one given.", storeOrder},
-		{"stores/twins", "Two stores with equal names, keys and tuples never see each other.", twins},
-		{"stores/unknown", "Every call on an unknown store is ErrNoStore.", unknownStore},
-		{"stores/reopen", "What was created, updated and deleted is so after a reopen.", storesReopen},
-		{"format", "Format returns the layout's version, the same after a reopen.", format},
+		{"stores/create", "A store is found by id and by alias; CreateStore fails with ErrExists if the id or an alias is in use.", createStore},
+		{"stores/aliases are bytes", "Aliases are bytes: different aliases never find the same store.", aliasBytes},
+		{"stores/update", "UpdateStore replaces the name and the aliases, and the old aliases can be used again; it fails with ErrNoStore for another incarnation.", updateStore},
+		{"stores/delete", "A deleted store is ErrNoStore; a new store with its id is empty, and its aliases can be used again.", deleteStore},
+		{"stores/order", "Stores yields the stores in order of their ids, starting after the given id.", storeOrder},
+		{"stores/isolation", "Stores with the same names, keys and tuples do not affect each other.", storeIsolation},
+		{"stores/unknown", "Every call on an unknown store fails with ErrNoStore.", unknownStore},
+		{"stores/reopen", "Created, updated and deleted stores are the same after the data is opened again.", storesReopen},
+		{"format", "Format returns the version of the layout, which is the same after the data is opened again.", format},
 	}
 }
 
@@ -71,10 +72,10 @@ func aliasBytes(k *kit) {
 		for _, pair := range [][2]string{{"door", name}, {name + "!", "alias"}} {
 			have, err := k.StoreByAlias(k.ctx, pair[0], pair[1])
 			k.ok(err)
-			k.check(have.ID == l.ID && have.Name == name, "%q of %q found store %s named %q, want %s", pair[1], pair[0], have.ID, have.Name, l.ID)
+			k.check(have.ID == l.ID && have.Name == name, "alias %q of door %q finds store %s with name %q, want %s", pair[1], pair[0], have.ID, have.Name, l.ID)
 		}
 	}
-	// (door, alias) is a pair, not a joined text.
+	// The door and the alias must not be joined to one text.
 	_, err := k.StoreByAlias(k.ctx, "doorname", "")
 	k.is(err, storage.ErrNoStore)
 }
@@ -96,9 +97,9 @@ func updateStore(k *kit) {
 	k.verify(l)
 	other := NewLog(2)
 	k.ok(k.CreateStore(k.ctx, storage.StoreInfo{ID: other.ID, Incarnation: other.Incarnation, Aliases: map[string]string{"a": "one"}}))
-	taken := info
-	taken.Aliases = map[string]string{"a": "one"}
-	k.is(k.UpdateStore(k.ctx, taken), storage.ErrExists)
+	conflicting := info
+	conflicting.Aliases = map[string]string{"a": "one"}
+	k.is(k.UpdateStore(k.ctx, conflicting), storage.ErrExists)
 	have, err = k.Store(k.ctx, l.ID)
 	k.ok(err)
 	k.sameInfo(have, info)
@@ -107,12 +108,12 @@ func updateStore(k *kit) {
 }
 
 func deleteStore(k *kit) {
-	l, bystander := k.store(), k.store()
+	l, other := k.store(), k.store()
 	changes := append(add("doc:1#viewer@user:anne"), put("schema", "1", "body", "by"))
 	changes = append(changes, storage.Change{Kind: storage.SecretPut, Document: storage.Document{Kind: "key", Key: "1", Body: []byte("cipher")}})
 	k.append(l, changes...)
 	k.append(l, remove("doc:1#viewer@user:anne")...)
-	k.append(bystander, changes...)
+	k.append(other, changes...)
 	k.ok(k.UpdateStore(k.ctx, storage.StoreInfo{ID: l.ID, Incarnation: l.Incarnation, Aliases: map[string]string{"d": "a"}}))
 	k.ok(k.DeleteStore(k.ctx, l.ID))
 	_, err := k.Store(k.ctx, l.ID)
@@ -126,15 +127,15 @@ func deleteStore(k *kit) {
 	again.Head = storage.Head{}
 	k.ok(k.CreateStore(k.ctx, storage.StoreInfo{ID: again.ID, Incarnation: again.Incarnation, Aliases: map[string]string{"d": "a"}}))
 	zero := storage.Revision(0)
-	k.check(len(k.tuples(&again, storage.LoadOptions{RemovedAfter: &zero})) == 0, "tuples outlived their store")
+	k.check(len(k.tuples(&again, storage.LoadOptions{RemovedAfter: &zero})) == 0, "the new store has tuples of the deleted one")
 	_, err = k.Document(k.ctx, l.ID, "schema", "1")
 	k.is(err, storage.ErrNoDocument)
 	_, err = k.Secret(k.ctx, l.ID, "key", "1")
 	k.is(err, storage.ErrNoDocument)
 	_, err = k.Append(k.ctx, l.ID, storage.Head{}, []storage.Entry{l.Entry(storage.Head{}, changes...)})
-	k.is(err, storage.ErrEntry) // of the incarnation before
+	k.is(err, storage.ErrEntry) // the entry has the incarnation of the deleted store
 	k.verify(&again)
-	k.verify(bystander)
+	k.verify(other)
 }
 
 func storeOrder(k *kit) {
@@ -152,30 +153,30 @@ func storeOrder(k *kit) {
 		}
 		return out
 	}
-	k.check(slices.Equal(all(storage.StoreID{}), ids), "stores are %v, want %v", all(storage.StoreID{}), ids)
+	k.check(slices.Equal(all(storage.StoreID{}), ids), "Stores yields %v, want %v", all(storage.StoreID{}), ids)
 	for i := range ids {
-		k.check(slices.Equal(all(ids[i]), ids[i+1:]), "stores after %s are %v", ids[i], all(ids[i]))
+		k.check(slices.Equal(all(ids[i]), ids[i+1:]), "Stores after %s yields %v", ids[i], all(ids[i]))
 	}
 	for range k.Stores(k.ctx, storage.StoreID{}) {
 		break
 	}
 }
 
-func twins(k *kit) {
+func storeIsolation(k *kit) {
 	a, b := k.store(), k.store()
-	b.Incarnation = a.Incarnation // even that may not join them
+	b.Incarnation = a.Incarnation // equal incarnations must not matter either
 	k.ok(k.DeleteStore(k.ctx, b.ID))
 	k.ok(k.CreateStore(k.ctx, storage.StoreInfo{ID: b.ID, Incarnation: b.Incarnation}))
 	k.append(a, append(add("doc:1#viewer@user:anne", "doc:2#viewer@user:anne"), put("schema", "s", "of a", "x"))...)
 	k.append(b, append(add("doc:1#viewer@user:bob"), put("schema", "s", "of b", "x"))...)
 	k.append(b, filterTuples(anyTuple()))
-	k.check(len(k.tuples(a, storage.LoadOptions{})) == 2, "a filter on one twin removed tuples of the other")
+	k.check(len(k.tuples(a, storage.LoadOptions{})) == 2, "a filter on one store removed tuples of the other")
 	doc, err := k.Document(k.ctx, a.ID, "schema", "s")
 	k.ok(err)
-	k.check(string(doc.Body) == "of a", "one twin's document is %q", doc.Body)
+	k.check(string(doc.Body) == "of a", "the document of the first store is %q", doc.Body)
 	for doc, err := range k.DocumentsBy(k.ctx, b.ID, "schema", "x") {
 		k.ok(err)
-		k.check(string(doc.Body) == "of b", "the other twin's document is %q", doc.Body)
+		k.check(string(doc.Body) == "of b", "the document of the second store is %q", doc.Body)
 	}
 	_, err = k.Append(k.ctx, b.ID, a.Head, []storage.Entry{b.Entry(a.Head)})
 	k.conflict(err, b.Head)
@@ -217,16 +218,16 @@ func unknownStore(k *kit) {
 }
 
 func storesReopen(k *kit) {
-	kept, gone := k.store(), k.store()
+	kept, deleted := k.store(), k.store()
 	info := storage.StoreInfo{ID: kept.ID, Incarnation: kept.Incarnation, Name: "renamed", Created: 7, Aliases: map[string]string{"a": "b"}}
 	k.ok(k.UpdateStore(k.ctx, info))
 	k.append(kept, add("doc:1#viewer@user:anne")...)
-	k.ok(k.DeleteStore(k.ctx, gone.ID))
+	k.ok(k.DeleteStore(k.ctx, deleted.ID))
 	k.reopen()
 	have, err := k.StoreByAlias(k.ctx, "a", "b")
 	k.ok(err)
 	k.sameInfo(have, info)
-	_, err = k.Store(k.ctx, gone.ID)
+	_, err = k.Store(k.ctx, deleted.ID)
 	k.is(err, storage.ErrNoStore)
 	k.verify(kept)
 	k.append(kept, remove("doc:1#viewer@user:anne")...)
@@ -239,5 +240,5 @@ func format(k *kit) {
 	k.reopen()
 	b, err := k.Format(k.ctx)
 	k.ok(err)
-	k.check(a == b && a > 0, "formats are %d and %d", a, b)
+	k.check(a == b && a > 0, "Format returns %d, and %d after opening again; want the same positive number", a, b)
 }
