@@ -1,4 +1,4 @@
-# README's quick start: make demo, make test. Everything else is below.
+# README's quick start uses make demo, make test and make install.
 GO ?= go
 BIN := bin/ostiary
 
@@ -8,21 +8,21 @@ build:
 	@mkdir -p bin
 	$(GO) build -o $(BIN) ./cmd/ostiary
 
-# install puts the command into Go's folder of programs, usually ~/go/bin.
+# install installs the command into Go's folder for programs, usually ~/go/bin.
 install:
 	$(GO) install ./cmd/ostiary
 
-# demo loads an example into a folder, serves it, and asks over HTTP.
+# demo loads an example into a folder, serves it, and sends requests over HTTP.
 demo: build
 	@bash examples/demo/demo.sh $(BIN)
 
-# test passes the project's own tests: at most 10 minutes on 2 cores.
+# test runs the project's own tests. It takes at most 10 minutes on 2 cores.
 test: build
 	$(GO) vet ./...
 	$(GO) run ./internal/testrun -timeout 9m ./...
 
-# conformance plays other projects' suites and programs: at most 60 minutes.
-# One that fails does not keep the others from running.
+# conformance runs other projects' test suites and clients. It takes at most 60
+# minutes. After a failure the other suites still run.
 conformance:
 	@status=0; \
 	for module in conformance/*/go.mod; do \
@@ -33,7 +33,7 @@ conformance:
 	done; \
 	exit $$status
 
-# The long runs. Each prints its seed; WORLDS, SEED and FUZZTIME set their size.
+# The long runs. Each prints its seed. WORLDS, SEED and FUZZTIME set the size.
 WORLDS ?= 1000000
 FUZZTIME ?= 60s
 
@@ -53,14 +53,14 @@ fuzz:
 		done; \
 	done
 
-# soak-kill kills the server KILLS times under load, and looks for every
-# acknowledged write.
+# soak-kill kills the server KILLS times under load, and checks that no
+# acknowledged write is lost.
 KILLS ?= 1000
 soak-kill:
 	OSTIARY_KILLS=$(KILLS) OSTIARY_SEED=$(SEED) $(GO) test ./cmd/ostiary -run TestKilledServer -count=1 -timeout 3h -v
 
-# again plays the doors' scripts TIMES times: an answer that depends on timing
-# shows.
+# again runs the doors' scripts TIMES times, to find results that depend on
+# timing.
 TIMES ?= 100
 again:
 	$(GO) test ./door/permify ./door/openfga ./door/authzen ./door/native -run 'TestScripts' -count=$(TIMES) -timeout 1h
@@ -75,8 +75,8 @@ bench-conformance:
 clean:
 	rm -rf bin
 
-# proto generates door/permify/basev1 from its .proto files; proto-check fails
-# where the code is not what they give.
+# proto generates door/permify/basev1 from its .proto files. proto-check fails if
+# the generated code in the repository differs.
 .PHONY: proto proto-check
 proto:
 	cd door/permify/basev1/generate && $(GO) run .

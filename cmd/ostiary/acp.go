@@ -14,35 +14,36 @@ import (
 	"github.com/ostiary/ostiary/acp"
 )
 
-// acpFlags say who asks, and of which policy.
+// acpFlags select the collection, the policy and the actor of a command.
 type acpFlags struct {
 	collection, policy, actor string
 }
 
-// acpCommand is document access control.
+// acpCommand returns the commands of document access control.
 func (a *app) acpCommand() *cobra.Command {
 	f := &acpFlags{}
 	cmd := group("acp", "Document access control: policies, objects, relationships, checks, theorems",
 		a.acpPolicyCommand(f), a.acpObjectCommand(f), a.acpRelationshipCommand(f), a.acpCheckCommand(f), a.acpReadableCommand(f), a.acpTheoremCommand(f))
-	cmd.Long = "Document access control, in the words of acp_core and DefraDB, on the folder that package acp keeps.\n\n" +
+	cmd.Long = "Document access control with the policies of acp_core and DefraDB, on a data folder.\n\n" +
 		"An object is resource:id. A subject is a DID, * for everybody, resource:id, or resource:id#relation."
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.collection, "collection", "default", "the collection of policies")
-	p.StringVar(&f.policy, "policy", "", "the policy's id, or its beginning; needed where there are several")
-	p.StringVar(&f.actor, "as", "", "the DID of who asks")
+	p.StringVar(&f.collection, "collection", "default", "name of the collection of policies")
+	p.StringVar(&f.policy, "policy", "", "id of the policy, or a prefix of it; required if there are several")
+	p.StringVar(&f.actor, "as", "", "DID of the actor")
 	return cmd
 }
 
 var errNoCollection = errors.New("no collection of policies")
 
-// withACP opens a collection; create makes it where there is none.
+// withACP opens the collection and runs do. With create, a missing collection is
+// created.
 func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*acp.Engine) error) error {
 	if a.server != "" {
-		return notSaid("document access control")
+		return unsupported("document access control")
 	}
 	return a.withEngine(ctx, create, func(e *ostiary.Engine) (err error) {
 		if _, err := e.StoreByAlias(ctx, acp.Door, f.collection); errors.Is(err, ostiary.ErrNoStore) && !create {
-			return fmt.Errorf("%w called %q: \"ostiary acp policy create FILE\" makes one", errNoCollection, f.collection)
+			return fmt.Errorf("%w has the name %q: create one with \"ostiary acp policy create FILE\"", errNoCollection, f.collection)
 		}
 		control, err := acp.Open(ctx, acp.Options{Engine: e, Name: f.collection})
 		if err != nil {
@@ -53,7 +54,8 @@ func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*ac
 	})
 }
 
-// withPolicy opens a collection and finds the policy that --policy means.
+// withPolicy opens the collection, finds the policy that --policy names, and runs
+// do.
 func (a *app) withPolicy(ctx context.Context, f *acpFlags, do func(e *acp.Engine, policy string) error) error {
 	return a.withACP(ctx, f, false, func(e *acp.Engine) error {
 		id, err := f.find(ctx, e, f.policy)
@@ -64,7 +66,7 @@ func (a *app) withPolicy(ctx context.Context, f *acpFlags, do func(e *acp.Engine
 	})
 }
 
-// find finds a policy by the beginning of its id.
+// find returns the id of the only policy whose id begins with id.
 func (f *acpFlags) find(ctx context.Context, e *acp.Engine, id string) (string, error) {
 	var found []string
 	for rec, err := range e.Policies(ctx) {
@@ -81,19 +83,19 @@ func (f *acpFlags) find(ctx context.Context, e *acp.Engine, id string) (string, 
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%w: %d policies begin with %q, --policy must say which", errUsage, len(found), id)
+	return "", fmt.Errorf("%w: %d policies have ids that begin with %q: select one with --policy", errUsage, len(found), id)
 }
 
-// acpObject reads resource:id.
+// acpObject parses resource:id.
 func acpObject(policy, text string) (acp.Object, error) {
 	resource, id, ok := strings.Cut(text, ":")
 	if !ok {
-		return acp.Object{}, fmt.Errorf("%w: object %q is not resource:id", errUsage, text)
+		return acp.Object{}, fmt.Errorf("%w: invalid object %q: expected resource:id", errUsage, text)
 	}
 	return acp.Object{Policy: policy, Resource: resource, ID: id}, nil
 }
 
-// acpSubject reads a DID, *, resource:id or resource:id#relation.
+// acpSubject parses a DID, *, resource:id or resource:id#relation.
 func acpSubject(text string) (acp.Subject, error) {
 	if text == acp.AllActors || strings.HasPrefix(text, "did:") {
 		return acp.ActorSubject(text), nil
@@ -101,7 +103,7 @@ func acpSubject(text string) (acp.Subject, error) {
 	object, relation, set := strings.Cut(text, "#")
 	o, err := acpObject("", object)
 	if err != nil || set && relation == "" {
-		return acp.Subject{}, fmt.Errorf("%w: subject %q is no DID, *, resource:id or resource:id#relation", errUsage, text)
+		return acp.Subject{}, fmt.Errorf("%w: invalid subject %q: expected a DID, *, resource:id or resource:id#relation", errUsage, text)
 	}
 	return acp.Subject{Resource: o.Resource, ID: o.ID, Relation: relation}, nil
 }
@@ -115,13 +117,13 @@ func acpRelationship(policy string, args []string) (acp.Relationship, error) {
 	return acp.Relationship{Object: o, Relation: args[1], Subject: s}, err
 }
 
-// said prints one word or number, in JSON under a name.
-func (a *app) said(name string, value any) error {
+// printValue prints one value. With --json it is a field with this name.
+func (a *app) printValue(name string, value any) error {
 	return a.print(map[string]any{name: value}, func(w io.Writer) { fmt.Fprintln(w, value) })
 }
 
 func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
-	// on makes a command about an object.
+	// on returns a command whose first argument is an object.
 	on := func(use, short string, args int, do func(ctx context.Context, e *acp.Engine, o acp.Object, args []string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(args), RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, policy string) error {
@@ -135,18 +137,18 @@ func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
 	}
 	return group("object", "Register, archive and transfer objects",
 		on("register OBJECT", "Make --as the owner of an object", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
-			return a.saidOf("registered", o.String(), e.Register(ctx, f.actor, o))
+			return a.printResult("registered", o.String(), e.Register(ctx, f.actor, o))
 		}),
 		on("archive OBJECT", "Remove an object's relationships; its owner stays", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			n, err := e.Archive(ctx, f.actor, o)
-			return a.saidOf("removed", n, err)
+			return a.printResult("removed", n, err)
 		}),
-		on("unarchive OBJECT", "Make an archived object an active one", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
+		on("unarchive OBJECT", "Make an archived object active again", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			modified, err := e.Unarchive(ctx, f.actor, o)
-			return a.saidOf("modified", modified, err)
+			return a.printResult("modified", modified, err)
 		}),
-		on("transfer OBJECT DID", "Give an object another owner", 2, func(ctx context.Context, e *acp.Engine, o acp.Object, args []string) error {
-			return a.saidOf("owner", args[1], e.Transfer(ctx, f.actor, o, args[1]))
+		on("transfer OBJECT DID", "Change the owner of an object", 2, func(ctx context.Context, e *acp.Engine, o acp.Object, args []string) error {
+			return a.printResult("owner", args[1], e.Transfer(ctx, f.actor, o, args[1]))
 		}),
 		on("get OBJECT", "Show an object's registration", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			r, err := e.Registration(ctx, o)
@@ -163,12 +165,12 @@ func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
 		}))
 }
 
-// saidOf is said, or the error.
-func (a *app) saidOf(name string, value any, err error) error {
+// printResult is like printValue but returns err if it is not nil.
+func (a *app) printResult(name string, value any, err error) error {
 	if err != nil {
 		return err
 	}
-	return a.said(name, value)
+	return a.printValue(name, value)
 }
 
 func (a *app) acpRelationshipCommand(f *acpFlags) *cobra.Command {
@@ -189,17 +191,17 @@ func (a *app) acpRelationshipCommand(f *acpFlags) *cobra.Command {
 			return a.acpList(cmd.Context(), e, policy, object, relation, subject)
 		})
 	}}
-	list.Flags().StringVar(&object, "object", "", "resource:id, or resource:")
-	list.Flags().StringVar(&relation, "relation", "", "a relation")
-	list.Flags().StringVar(&subject, "subject", "", "a subject")
+	list.Flags().StringVar(&object, "object", "", "show only this object: resource:id, or resource: for all of a resource")
+	list.Flags().StringVar(&relation, "relation", "", "show only this relation")
+	list.Flags().StringVar(&subject, "subject", "", "show only this subject")
 	return group("relationship", "Share and unshare objects",
 		change("set", "Give a subject a relation on an object", func(ctx context.Context, e *acp.Engine, x acp.Relationship) error {
 			existed, err := e.SetRelationship(ctx, f.actor, x)
-			return a.saidOf("existed", existed, err)
+			return a.printResult("existed", existed, err)
 		}),
-		change("delete", "Take it away", func(ctx context.Context, e *acp.Engine, x acp.Relationship) error {
+		change("delete", "Remove a relation of a subject on an object", func(ctx context.Context, e *acp.Engine, x acp.Relationship) error {
 			found, err := e.DeleteRelationship(ctx, f.actor, x)
-			return a.saidOf("found", found, err)
+			return a.printResult("found", found, err)
 		}), list)
 }
 
@@ -234,9 +236,9 @@ func (a *app) acpList(ctx context.Context, e *acp.Engine, policy, object, relati
 }
 
 func (a *app) acpCheckCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "check PERMISSION OBJECT", Short: "Ask whether --as has a permission on an object", Args: cobra.ExactArgs(2),
-		Long: "Ask whether --as has a permission on an object; without --as, somebody without identity.\n" +
-			"Answers allow, deny, or public for what is not registered. Exits with 1 if denied.",
+	return &cobra.Command{Use: "check PERMISSION OBJECT", Short: "Check whether --as has a permission on an object", Args: cobra.ExactArgs(2),
+		Long: "Check whether --as has a permission on an object. Without --as, the actor is anonymous.\n" +
+			"The result is allow, deny, or public for an object that is not registered. The exit code is 1 for deny.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, policy string) error {
 				o, err := acpObject(policy, args[1])
@@ -244,7 +246,7 @@ func (a *app) acpCheckCommand(f *acpFlags) *cobra.Command {
 					return err
 				}
 				access, err := e.Access(cmd.Context(), f.actor, args[0], o)
-				if err := a.saidOf("access", access.String(), err); err != nil || access != acp.Deny {
+				if err := a.printResult("access", access.String(), err); err != nil || access != acp.Deny {
 					return err
 				}
 				return errDenied
@@ -273,8 +275,8 @@ func (a *app) acpReadableCommand(f *acpFlags) *cobra.Command {
 }
 
 func (a *app) acpTheoremCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "theorem FILE", Short: "Hold a theorem against a policy and what is stored", Args: cobra.ExactArgs(1),
-		Long: "Hold a theorem against a policy and what is stored. Exits with 1 if a line of it is not accepted.",
+	return &cobra.Command{Use: "theorem FILE", Short: "Check a theorem against a policy and its relationships", Args: cobra.ExactArgs(1),
+		Long: "Check a theorem against a policy and its relationships. The exit code is 1 if a line is not accepted.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
@@ -324,7 +326,8 @@ func (a *app) printTheorem(file string, r *acp.TheoremResult) error {
 	})
 }
 
-// acpKind is the general kind of an error of package acp, or nil.
+// acpKind returns the general kind of an error of package acp, or nil for other
+// errors.
 func acpKind(err error) error {
 	for _, k := range [...]error{acp.ErrInput, acp.ErrUnauthenticated, acp.ErrUnauthorized, acp.ErrForbidden, acp.ErrNotFound, acp.ErrUndecided, acp.ErrState} {
 		if errors.Is(err, k) {

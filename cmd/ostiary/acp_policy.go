@@ -33,15 +33,15 @@ func (a *app) acpCreateCommand(f *acpFlags) *cobra.Command {
 			for _, w := range rec.Warnings {
 				a.note("%s:%d:%d: warning: %s", args[0], w.Line, w.Column, w.Text)
 			}
-			return a.said("id", rec.ID)
+			return a.printValue("id", rec.ID)
 		})
 	}}
-	cmd.Flags().StringVar(&src.Specification, "spec", "", "what the policy's spec must be: none or defra")
-	cmd.Flags().StringToStringVar(&src.Metadata, "metadata", nil, "name=value, kept with the policy")
+	cmd.Flags().StringVar(&src.Specification, "spec", "", "required spec of the policy: none or defra")
+	cmd.Flags().StringToStringVar(&src.Metadata, "metadata", nil, "NAME=VALUE to store with the policy; may be repeated")
 	return cmd
 }
 
-// locatedPolicy puts the file's name before each place.
+// locatedPolicy adds the file name to each error of a policy.
 func locatedPolicy(file string, err error) error {
 	var at *acp.PolicyError
 	if !errors.As(err, &at) {
@@ -51,19 +51,10 @@ func locatedPolicy(file string, err error) error {
 	for _, e := range flatErrors(err) {
 		lines = append(lines, file+":"+e.Error())
 	}
-	return &fileError{strings.Join(lines, "\n"), err}
+	return &locatedError{strings.Join(lines, "\n"), err}
 }
 
-// fileError is an error in a file, line by line.
-type fileError struct {
-	text string
-	err  error
-}
-
-func (e *fileError) Error() string { return e.text }
-func (e *fileError) Unwrap() error { return e.err }
-
-// flatErrors are the places that an error tells of.
+// flatErrors returns the policy errors in err, in order.
 func flatErrors(err error) (out []*acp.PolicyError) {
 	switch x := err.(type) {
 	case *acp.PolicyError:
@@ -78,7 +69,7 @@ func flatErrors(err error) (out []*acp.PolicyError) {
 	return out
 }
 
-// policyLine is what lists show of a policy.
+// policyLine is the JSON form of a policy.
 type policyLine struct {
 	ID            string            `json:"id"`
 	Name          string            `json:"name"`
@@ -130,7 +121,7 @@ func (a *app) acpGetCommand(f *acpFlags) *cobra.Command {
 
 func (a *app) acpValidateCommand() *cobra.Command {
 	var spec string
-	cmd := &cobra.Command{Use: "validate FILE...", Short: "Check policies, with the line of what is wrong; needs no folder", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "validate FILE...", Short: "Check policy files and show the line of each error; needs no folder", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var errs []error
 			for _, file := range args {
@@ -150,14 +141,14 @@ func (a *app) acpValidateCommand() *cobra.Command {
 			if err := errors.Join(errs...); err != nil {
 				return err
 			}
-			return a.said("valid", true)
+			return a.printValue("valid", true)
 		}}
-	cmd.Flags().StringVar(&spec, "spec", "", "what the policy's spec must be: none or defra")
+	cmd.Flags().StringVar(&spec, "spec", "", "required spec of the policy: none or defra")
 	return cmd
 }
 
 func (a *app) acpEditCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "edit FILE", Short: "Give --policy another text; prints how many relationships went with it", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "edit FILE", Short: "Replace the text of --policy; prints the number of relationships that it removed", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
@@ -168,38 +159,38 @@ func (a *app) acpEditCommand(f *acpFlags) *cobra.Command {
 				if err != nil {
 					return locatedPolicy(args[0], err)
 				}
-				return a.said("removed", n)
+				return a.printValue("removed", n)
 			})
 		}}
 }
 
 func (a *app) acpMetadataCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "metadata [NAME=VALUE...]", Short: "Replace what is kept with --policy", RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "metadata [NAME=VALUE...]", Short: "Replace the metadata of --policy", RunE: func(cmd *cobra.Command, args []string) error {
 		metadata := map[string]string{}
 		for _, arg := range args {
 			name, value, ok := strings.Cut(arg, "=")
 			if !ok {
-				return fmt.Errorf("%w: %q is not NAME=VALUE", errUsage, arg)
+				return fmt.Errorf("%w: invalid metadata %q: expected NAME=VALUE", errUsage, arg)
 			}
 			metadata[name] = value
 		}
 		return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, id string) error {
-			return a.saidOf("metadata", len(metadata), e.EditPolicyMetadata(cmd.Context(), f.actor, id, metadata))
+			return a.printResult("metadata", len(metadata), e.EditPolicyMetadata(cmd.Context(), f.actor, id, metadata))
 		})
 	}}
 }
 
 func (a *app) acpDeleteCommand(f *acpFlags) *cobra.Command {
 	yes := false
-	cmd := &cobra.Command{Use: "delete", Short: "Delete --policy with all registrations and relationships, for good", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "delete", Short: "Delete --policy with all its registrations and relationships", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !yes || f.policy == "" {
-				return fmt.Errorf("%w: deleting needs --policy and --yes", errUsage)
+				return fmt.Errorf("%w: this deletes a policy with all its registrations: name it with --policy and confirm with --yes", errUsage)
 			}
 			return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, id string) error {
-				return a.saidOf("deleted", id, e.DeletePolicy(cmd.Context(), f.actor, id))
+				return a.printResult("deleted", id, e.DeletePolicy(cmd.Context(), f.actor, id))
 			})
 		}}
-	cmd.Flags().BoolVar(&yes, "yes", false, "really")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	return cmd
 }

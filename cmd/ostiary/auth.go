@@ -17,24 +17,25 @@ const (
 	keysBytesMax = 1 << 20
 )
 
-// keys reads the preshared keys, nil for --auth none. reload reads them again.
+// keys reads the preshared keys. It returns nil for --auth none. reload reads the
+// keys again.
 func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err error) {
 	list, err := a.readKeys(f)
 	if err != nil {
 		return nil, nil, err
 	}
 	nothing := func() error { return nil }
-	_, set := a.lookup(envKeys) // a variable without keys is one whose keys got lost
+	_, set := a.lookup(envKeys) // an empty variable is an error: its keys are missing
 	switch {
 	case f.auth == authNone && (len(list) > 0 || f.keysFile != ""):
-		return nil, nil, fmt.Errorf("%w: --auth none, but keys are set", errUsage)
+		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys, and keys are set", errUsage)
 	case f.auth == authNone, f.auth == "" && f.keysFile == "" && !set:
 		return nil, nothing, nil
 	case f.auth != "" && f.auth != authPreshared:
-		return nil, nil, fmt.Errorf("%w: --auth %q is neither none nor preshared", errUsage, f.auth)
+		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none or preshared", errUsage, f.auth)
 	}
 	if k, err = server.NewKeys(list); errors.Is(err, server.ErrNoKeys) {
-		return nil, nil, fmt.Errorf("%w: --auth-keys-file or %s has them", err, envKeys)
+		return nil, nil, fmt.Errorf("%w: set one with --auth-keys-file or %s", err, envKeys)
 	}
 	return k, func() error {
 		list, err := a.readKeys(f)
@@ -45,7 +46,8 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	}, err
 }
 
-// readKeys reads the file and the environment. No error holds what they hold.
+// readKeys reads the keys of the file and of the environment. Its errors never
+// contain a key.
 func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 	if f.keysFile != "" {
 		text, err := readFile(f.keysFile, keysBytesMax+1)
@@ -68,10 +70,10 @@ func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 	return list, nil
 }
 
-// explainExposed says which flags decide.
+// explainExposed adds the flags that resolve [server.ErrExposed].
 func explainExposed(err error) error {
 	if errors.Is(err, server.ErrExposed) {
-		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous (for metrics: --metrics-exposed) if that is meant", err, envKeys)
+		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous (for metrics: --metrics-exposed) to allow this", err, envKeys)
 	}
 	return err
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// TestKeysUnset: nobody is asked for a key only where no place for keys is
-// named. A variable that is there and empty is a secret that got lost.
+// TestKeysUnset checks that the server runs without keys only if no source of keys
+// is set. A variable that is set but empty is an error, because its secret is
+// missing.
 func TestKeysUnset(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"", " ", ",", " , "} {

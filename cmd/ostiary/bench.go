@@ -19,7 +19,7 @@ import (
 	"github.com/ostiary/ostiary/bench/report"
 )
 
-// benchFlags say what is measured, where, and where the records go.
+// benchFlags select the servers to measure, the load, and the output files.
 type benchFlags struct {
 	targets []string
 	driver  string
@@ -42,26 +42,26 @@ func (a *app) benchCommand() *cobra.Command {
 
 func (f *benchFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
-	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to ask, in turn: "serve" starts this program's server, "embedded" asks the library in this process, http://HOST:PORT and grpc://HOST:PORT ask a server that speaks OpenFGA's API`)
-	s.StringVar(&f.driver, "driver", "pebble", `what serve and embedded keep their data on: "pebble", in a new temporary folder, or "memory"`)
+	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts this program's server, "embedded" calls the library in this process, http://HOST:PORT and grpc://HOST:PORT are servers with OpenFGA's API`)
+	s.StringVar(&f.driver, "driver", "pebble", `storage of serve and embedded: "pebble", in a new temporary folder, or "memory"`)
 	s.StringVar(&f.token, "token", "", "preshared key for the servers at URLs")
-	s.StringVar(&f.peer.Peer, "peer-name", "peer", "who answers at the URLs")
-	s.StringVar(&f.peer.Version, "peer-version", "", "its version")
-	s.StringVar(&f.peer.Store, "peer-store", "", "what it keeps its data on")
-	s.IntVar(&f.peer.PID, "peer-pid", 0, "its process on this machine, to measure processor time and memory")
-	s.BoolVar(&f.noFloor, "no-floor", false, "leave out the server that does nothing, which otherwise is asked the same beside serve")
+	s.StringVar(&f.peer.Peer, "peer-name", "peer", "name of the server at the URLs")
+	s.StringVar(&f.peer.Version, "peer-version", "", "version of the server at the URLs")
+	s.StringVar(&f.peer.Store, "peer-store", "", "storage of the server at the URLs")
+	s.IntVar(&f.peer.PID, "peer-pid", 0, "process id of the server at the URLs, to measure its processor time and memory")
+	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor, a server that does nothing and gets the same requests as serve")
 	f.addOutput(cmd)
 }
 
 func (f *benchFlags) addOutput(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "out", "", "append the records to this file, as JSON lines")
-	cmd.Flags().StringVar(&f.page, "html", "", "draw the records on this page")
+	cmd.Flags().StringVar(&f.page, "html", "", "write the records with charts to this HTML file")
 }
 
 func (a *app) benchOpenFGA() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{Use: "openfga", Short: "Checks, batches, lists and writes on folders, groups and documents", Args: cobra.NoArgs,
-		Long: "Ask what OpenFGA's users measure: direct and indirect checks, batches of 50, lists of 100 and 1,000, deep nesting, wide\n" +
+		Long: "Measure what OpenFGA's users measure: direct and indirect checks, batches of 50, lists of 100 and 1,000, deep nesting, wide\n" +
 			"fan-out, conditions, writes of 100, and a mix. Every answer is checked; a wrong one is a failure. Cells:\n\n  " + strings.Join(bench.CellsOpenFGA(), ", "),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
@@ -83,14 +83,14 @@ func (a *app) benchOpenFGA() *cobra.Command {
 		}}
 	f.add(cmd)
 	s := cmd.Flags()
-	s.StringSliceVar(&f.sizes, "size", []string{"67k"}, "tuples in the store; several for a curve: 10k,1M,10M")
-	s.StringSliceVar(&f.cells, "cells", nil, "the cells to run; all by default")
-	s.IntVar(&f.load.Clients, "clients", 0, "requests under way: 8 by default, 256 with --rate")
-	s.Float64Var(&f.load.Rate, "rate", 0, "requests a second, due whatever the answers do; 0 asks as fast as it is answered")
-	s.Float64Var(&f.load.RateEnd, "rate-end", 0, "let the rate grow or fall to this")
-	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "how long each cell runs")
-	s.DurationVar(&f.load.WarmUp, "warm-up", 500*time.Millisecond, "how long it runs before, unmeasured")
-	s.DurationVar(&f.load.Timeout, "timeout", 30*time.Second, "how long one request may take")
+	s.StringSliceVar(&f.sizes, "size", []string{"67k"}, "number of tuples in the store; several give a curve: 10k,1M,10M")
+	s.StringSliceVar(&f.cells, "cells", nil, "cells to run; default: all")
+	s.IntVar(&f.load.Clients, "clients", 0, "number of concurrent requests; default: 8, or 256 with --rate")
+	s.Float64Var(&f.load.Rate, "rate", 0, "requests per second, sent on schedule even if responses are late; 0 sends each request when the response before it arrives")
+	s.Float64Var(&f.load.RateEnd, "rate-end", 0, "rate at the end; the rate changes linearly from --rate to this")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "duration of each cell")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 500*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
+	s.DurationVar(&f.load.Timeout, "timeout", 30*time.Second, "maximum duration of one request")
 	cmd.PreRun = func(*cobra.Command, []string) {
 		if f.load.Clients == 0 && f.load.Rate == 0 {
 			f.load.Clients = 8
@@ -103,7 +103,7 @@ func (a *app) benchLXD() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{Use: "lxd", Short: "The calls that LXD makes to list ten projects", Args: cobra.NoArgs,
 		Long: "Replay the 31, 32 or 85 calls that LXD makes of its authorizer for one listing of ten projects with recursion, 50 times,\n" +
-			"and show LXD's own published figures beside. The rows of a cluster's other members are not played.",
+			"and show LXD's own published figures next to the results. The rows of a cluster's other members are left out.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
 				model, tuples := bench.WorldLXD()
@@ -115,13 +115,13 @@ func (a *app) benchLXD() *cobra.Command {
 			})
 		}}
 	f.add(cmd)
-	cmd.Flags().IntVar(&f.lxd.Runs, "runs", 50, "listings of each kind")
+	cmd.Flags().IntVar(&f.lxd.Runs, "runs", 50, "number of listings of each kind")
 	return cmd
 }
 
 func (a *app) benchReport() *cobra.Command {
 	var page string
-	cmd := &cobra.Command{Use: "report FILE...", Short: "Show records as a table, or draw them on a page", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "report FILE...", Short: "Show records as a table, or write an HTML page with charts", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []bench.Record
 			for _, name := range args {
@@ -140,7 +140,7 @@ func (a *app) benchReport() *cobra.Command {
 			}
 			return a.print(all, func(w io.Writer) { report.Text(w, all) })
 		}}
-	cmd.Flags().StringVar(&page, "html", "", "draw the records on this page")
+	cmd.Flags().StringVar(&page, "html", "", "write the records with charts to this HTML file")
 	return cmd
 }
 
@@ -152,7 +152,8 @@ func writePage(name string, records []bench.Record) error {
 	return errors.Join(report.HTML(file, "What Ostiary's benchmarks measured", records), file.Close())
 }
 
-// benchFloor is the server that others are compared with; bench starts it.
+// benchFloor returns the hidden command that runs the floor: a server that does
+// nothing, with which the results are compared. The bench commands start it.
 func (a *app) benchFloor() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{Use: "floor", Short: "Serve the handler that does nothing, for comparison", Args: cobra.NoArgs, Hidden: true,
@@ -161,7 +162,7 @@ func (a *app) benchFloor() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer bench.HoldHeap()() // like serve, which governs its heap
+			defer bench.HoldHeap()() // serve governs its heap as well
 			s := &http.Server{Handler: &bench.Floor{}, ReadHeaderTimeout: 10 * time.Second}
 			stop := context.AfterFunc(cmd.Context(), func() { s.Close() })
 			defer stop()
@@ -174,7 +175,7 @@ func (a *app) benchFloor() *cobra.Command {
 	return cmd
 }
 
-// parseSize reads "67k", "10M" or a plain number.
+// parseSize parses "67k", "10M" or a plain number.
 func parseSize(text string) (int, error) {
 	factor := 1.0
 	digits := text
@@ -186,13 +187,13 @@ func parseSize(text string) (int, error) {
 	}
 	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil || n*factor < 1 || n*factor > 1e9 {
-		return 0, fmt.Errorf("%w: size %q is not a number of tuples such as 67k or 10M", errUsage, text)
+		return 0, fmt.Errorf("%w: invalid size %q: expected a number of tuples such as 67k or 10M", errUsage, text)
 	}
 	return int(n * factor), nil
 }
 
-// measured runs f, and puts what it emits where the flags say, also what was
-// emitted before an error.
+// measured runs run and writes the records that it emits to the outputs of the
+// flags. After an error it still writes the records emitted before it.
 func (a *app) measured(ctx context.Context, f *benchFlags, run func(context.Context, func(bench.Record) error) error) error {
 	var records []bench.Record
 	var out *os.File
@@ -220,7 +221,8 @@ func (a *app) measured(ctx context.Context, f *benchFlags, run func(context.Cont
 	return err
 }
 
-// progress returns a bar for bench's runs, and what removes it.
+// progress returns a function that shows a progress bar, and a function that
+// removes it. show is nil if stderr is not a terminal.
 func (a *app) progress() (show func(title string, done, total int), end func()) {
 	if !a.terminal() {
 		return nil, func() {}
@@ -253,7 +255,8 @@ func (a *app) progress() (show func(title string, done, total int), end func()) 
 			bars <- update
 			return
 		}
-		// The load must not wait for its bar.
+		// The load must not wait for the bar, so an update is dropped if the queue is
+		// full.
 		select {
 		case bars <- update:
 		default:

@@ -20,13 +20,13 @@ func (a *app) benchACP() *cobra.Command {
 	var o bench.ACPOptions
 	var scales []string
 	cmd := &cobra.Command{Use: "acp", Short: "Registering and checking documents, as DefraDB's report does", Args: cobra.NoArgs,
-		Long: "Register so many documents one by one, check access to one, and ask whether it is registered: the three benchmarks of\n" +
-			"DefraDB's report, in memory, on disk without waiting for it as the report's, and on disk with an fsync for each.",
+		Long: "Register documents one by one, check access to one, and look up its registration: the three benchmarks of DefraDB's report.\n" +
+			"They run in memory, on disk without fsync (as in the report), and on disk with an fsync for each write.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, text := range scales {
 				n, err := strconv.Atoi(text)
 				if err != nil || n < 1 {
-					return fmt.Errorf("%w: scale %q is not a number of documents", errUsage, text)
+					return fmt.Errorf("%w: invalid scale %q: expected a number of documents", errUsage, text)
 				}
 				o.Scales = append(o.Scales, n)
 			}
@@ -53,9 +53,9 @@ func (a *app) benchACP() *cobra.Command {
 		}}
 	f.addOutput(cmd)
 	s := cmd.Flags()
-	s.StringSliceVar(&scales, "scales", nil, "numbers of documents; 256 to 8192 by default")
-	s.IntVar(&o.Runs, "runs", 5, "how often all documents are registered")
-	s.DurationVar(&o.Load.Duration, "duration", 300*time.Millisecond, "how long each other cell runs")
+	s.StringSliceVar(&scales, "scales", nil, "numbers of documents; default: 256 to 8192")
+	s.IntVar(&o.Runs, "runs", 5, "how many times all documents are registered")
+	s.DurationVar(&o.Load.Duration, "duration", 300*time.Millisecond, "duration of each other cell")
 	return cmd
 }
 
@@ -72,8 +72,8 @@ func (a *app) benchPermify() *cobra.Command {
 	var f benchFlags
 	var o bench.PermifyOptions
 	cmd := &cobra.Command{Use: "permify", Short: "Permify's published load test, over its REST API", Args: cobra.NoArgs,
-		Long: "Write the load test's data through Permify's REST API, ten tuples and attributes for each id, ask checks and bulk checks,\n" +
-			"and then let checks arrive as the load test does, up to --peak a second.",
+		Long: "Write the load test's data through Permify's REST API (ten tuples and attributes for each id), run checks and bulk checks,\n" +
+			"and then send checks at the rates of the load test, up to --peak per second.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
 				o.Load = f.load
@@ -86,11 +86,11 @@ func (a *app) benchPermify() *cobra.Command {
 		}}
 	f.add(cmd)
 	s := cmd.Flags()
-	s.IntVar(&o.IDs, "ids", 100_000, "users, contents and interactions, each")
-	s.Float64Var(&o.PeakRate, "peak", 10_000, "checks a second at the end of the ramp; 0 leaves the ramp out")
-	s.IntVar(&f.load.Clients, "clients", 8, "requests under way outside of the ramp")
-	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "how long each cell runs outside of the ramp")
-	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "how long it runs before, unmeasured")
+	s.IntVar(&o.IDs, "ids", 100_000, "number of users, of contents and of interactions")
+	s.Float64Var(&o.PeakRate, "peak", 10_000, "checks per second at the end of the ramp; 0 skips the ramp")
+	s.IntVar(&f.load.Clients, "clients", 8, "number of concurrent requests outside of the ramp")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "duration of each cell outside of the ramp")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func (a *app) benchNative() *cobra.Command {
 	var f benchFlags
 	var o bench.NativeOptions
 	var size string
-	cmd := &cobra.Command{Use: "native", Short: "What the neutral doors add: one question through three doors, reasons, entitlements, differences, watches", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "native", Short: "One check through three doors, explanations, entitlements, differences and watches", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Size, err = parseSize(size); err != nil {
 				return err
@@ -110,11 +110,11 @@ func (a *app) benchNative() *cobra.Command {
 		}}
 	f.add(cmd)
 	s := cmd.Flags()
-	s.StringVar(&size, "size", "67k", "tuples in the store")
-	s.IntVar(&o.Watchers, "watchers", 1_000, "connections that follow the log")
-	s.IntVar(&o.Writes, "writes", 50, "changes that they are told of")
-	s.IntVar(&f.load.Clients, "clients", 8, "requests under way")
-	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "how long each cell runs")
-	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "how long it runs before, unmeasured")
+	s.StringVar(&size, "size", "67k", "number of tuples in the store")
+	s.IntVar(&o.Watchers, "watchers", 1_000, "number of connections that follow the log")
+	s.IntVar(&o.Writes, "writes", 50, "number of writes that the watchers receive")
+	s.IntVar(&f.load.Clients, "clients", 8, "number of concurrent requests")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "duration of each cell")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
 	return cmd
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// sides opens what a benchmark compares, and closes it.
+// sides opens the servers that a benchmark compares, and closes them.
 type sides struct {
 	app   *app
 	flags *benchFlags
-	// model and tuples go into the store before, in OpenFGA's terms; "" if the
-	// workload brings its own.
+	// model and tuples fill the store before the run, in OpenFGA's form. model is ""
+	// if the workload writes its own data.
 	model  string
 	tuples bench.Tuples
 	size   int
@@ -32,7 +32,7 @@ type sides struct {
 	closers []func() error
 }
 
-// onSides opens every target of the flags, runs f on them, and closes them.
+// onSides opens every target of the flags, calls run, and closes the targets.
 func (a *app) onSides(ctx context.Context, f *benchFlags, model string, tuples bench.Tuples, size int, emit func(bench.Record) error, run func(*bench.Runner) error) (err error) {
 	s := &sides{app: a, flags: f, model: model, tuples: tuples, size: size}
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -84,7 +84,7 @@ func (s *sides) own() bench.Side {
 	return bench.Side{Peer: "ostiary", Store: s.flags.driver}
 }
 
-// folder returns a new temporary data folder, "" for memory.
+// folder creates a temporary data folder. It returns "" for memory.
 func (s *sides) folder() (string, error) {
 	switch s.flags.driver {
 	case inMemory:
@@ -96,10 +96,10 @@ func (s *sides) folder() (string, error) {
 		}
 		return filepath.Join(dir, "data"), err
 	}
-	return "", fmt.Errorf("%w: --driver is %q, want pebble or memory", errUsage, s.flags.driver)
+	return "", fmt.Errorf("%w: invalid --driver %q: expected pebble or memory", errUsage, s.flags.driver)
 }
 
-// openFolder opens an engine on a folder; "" is memory.
+// openFolder opens an engine on a folder, or in memory if dir is "".
 func openFolder(ctx context.Context, dir string) (e *ostiary.Engine, end func() error, err error) {
 	options := ostiary.Options{Conditions: conditions()}
 	end = func() error { return nil }
@@ -133,8 +133,8 @@ func (s *sides) embedded(ctx context.Context) error {
 	return s.add(bench.Side{Peer: "floor", Notes: "the embedded floor is the generator's own cost"}, bench.Nothing{})
 }
 
-// serve starts this program's server, with the floor beside it. A folder is
-// filled before, by the library; memory is filled over HTTP.
+// serve starts this program's server, and the floor unless --no-floor is set. The
+// library fills a folder before the start; a store in memory is filled over HTTP.
 func (s *sides) serve(ctx context.Context) error {
 	dir, err := s.folder()
 	if err != nil {
@@ -190,12 +190,12 @@ func (s *sides) fill(ctx context.Context, dir string) error {
 	}
 	show, done := s.app.progress()
 	defer done()
-	tell := func(n int) {
+	report := func(n int) {
 		if show != nil {
 			show("filling the folder", n, s.size)
 		}
 	}
-	_, err = bench.Fill(ctx, e, s.model, s.tuples, tell)
+	_, err = bench.Fill(ctx, e, s.model, s.tuples, report)
 	return errors.Join(err, end())
 }
 
@@ -216,12 +216,12 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 	return s.add(bench.Side{Peer: "floor", PID: pid}, t)
 }
 
-// startMax is how long a server may take to answer, loading aside: it loads on
-// the first question.
+// startMax is how long a server may take until it answers its health check. It
+// loads its stores later, at the first request.
 const startMax = 30 * time.Second
 
-// start runs this program with args until the sides are closed, and waits until
-// it answers at url.
+// start runs this program with args until close is called. It returns once the
+// program answers at url.
 func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -258,15 +258,15 @@ func (s *sides) start(ctx context.Context, url string, args ...string) (pid int,
 		select {
 		case err := <-gone:
 			gone <- err
-			return 0, fmt.Errorf("the server ended before it answered: %w", err)
+			return 0, fmt.Errorf("the server stopped before it answered: %w", err)
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%s does not answer: %w", url, ctx.Err())
+			return 0, fmt.Errorf("no response from %s: %w", url, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// freePorts returns addresses on the loopback that nobody listens on now.
+// freePorts returns n loopback addresses whose ports are free.
 func freePorts(n int) ([]string, error) {
 	var out []string
 	for range n {

@@ -15,7 +15,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// entryJSON is an entry of the log in JSON, a line each.
+// entryJSON is the JSON form of a log entry. The command prints one per line.
 type entryJSON struct {
 	Revision uint64       `json:"revision"`
 	Time     string       `json:"time"`
@@ -24,10 +24,13 @@ type entryJSON struct {
 }
 
 type changeJSON struct {
-	// Do is "add", "remove" or "set"; What is "tuple", "attribute", "document",
-	// "secret", or what a filter selects.
-	Do   string `json:"do"`
+	// Do is the operation: "add", "remove" or "set".
+	Do string `json:"do"`
+	// What is the kind of data: "tuple", "attribute", "document" or "secret", or
+	// "every" for a removal by a filter.
 	What string `json:"what"`
+	// Text is the tuple, attribute, document name or filter. It is hidden for a
+	// secret.
 	Text string `json:"text"`
 }
 
@@ -37,8 +40,8 @@ func (a *app) changesCommand() *cobra.Command {
 	var limit int
 	var follow bool
 	cmd := &cobra.Command{Use: "changes", Short: "Show the store's log", Args: cobra.NoArgs,
-		Long: "Show the store's log, entry by entry: each accepted write is one, with its revision and time.\n" +
-			"With --follow the command waits for entries that come, until it is interrupted.",
+		Long: "Show the store's log. Each accepted write is one entry, with its revision and time.\n" +
+			"With --follow the command waits for new entries until it is interrupted.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start, err := parseFrom(from)
 			if err != nil {
@@ -54,17 +57,17 @@ func (a *app) changesCommand() *cobra.Command {
 			})
 		}}
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "begin at a revision or time (RFC 3339), or after a token; at the beginning by default")
-	f.StringSliceVar(&types, "type", nil, "only changes of objects of this type; may be repeated")
-	f.IntVar(&limit, "limit", 0, "show at most this many entries; all by default")
-	f.BoolVar(&follow, "follow", false, "wait for entries that come")
+	f.StringVar(&from, "from", "", "start at a revision or a time (RFC 3339), or after a token; default: the first entry")
+	f.StringSliceVar(&types, "type", nil, "show only changes of objects of this type; may be repeated")
+	f.IntVar(&limit, "limit", 0, "maximum number of entries; default: all")
+	f.BoolVar(&follow, "follow", false, "wait for new entries")
 	return cmd
 }
 
-// changesFrom is where to begin.
+// changesFrom is the parsed value of --from.
 type changesFrom struct {
 	request  ostiary.ChangesRequest
-	revision storage.Revision // entries below are skipped
+	revision storage.Revision // the first revision to print
 }
 
 func parseFrom(s string) (from changesFrom, err error) {
@@ -81,12 +84,13 @@ func parseFrom(s string) (from changesFrom, err error) {
 	}
 	from.request.After = ostiary.Token(s)
 	if _, err := from.request.After.Revision(); err != nil {
-		return from, fmt.Errorf("%w: --from %q is no revision, time (RFC 3339) or token", errUsage, s)
+		return from, fmt.Errorf("%w: invalid --from %q: expected a revision, a time (RFC 3339) or a token", errUsage, s)
 	}
 	return from, nil
 }
 
-// showChanges prints the log as it is; it returns the token to follow from.
+// showChanges prints the existing entries. It returns the token after the last
+// one, from which the caller can follow the log.
 func (a *app) showChanges(ctx context.Context, s *ostiary.Store, from changesFrom, limit int) (ostiary.Token, error) {
 	shown := 0
 	for {
@@ -116,7 +120,7 @@ func (a *app) showChanges(ctx context.Context, s *ostiary.Store, from changesFro
 func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostiary.WatchRequest) error {
 	for e, err := range s.Watch(ctx, request) {
 		if ctx.Err() != nil {
-			return nil // interrupted, as it is meant to end
+			return nil // an interrupt is the normal end
 		}
 		if err == nil {
 			err = a.printEntry(&e)
@@ -128,7 +132,8 @@ func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostia
 	return nil
 }
 
-// entryLinesMax bounds the lines of an entry for people; JSON has all.
+// entryLinesMax bounds the lines of an entry in text output. JSON output has no
+// such bound.
 const entryLinesMax = 100
 
 func (a *app) printEntry(e *ostiary.ChangeEntry) error {

@@ -10,18 +10,18 @@ import (
 	"github.com/ostiary/ostiary"
 )
 
-// errBound: an answer that a bound kept from being found, which is neither yes
-// nor no.
-var errBound = errors.New("undecided, bound reached")
+// errBound means that the evaluation reached a bound, so the result is neither
+// allowed nor denied.
+var errBound = errors.New("no decision: bound reached")
 
 const subjectHelp = "A subject is type:id, type:id#relation or type:*; an object is type:id."
 
 func (a *app) checkCommand() *cobra.Command {
-	var flags askFlags
-	cmd := &cobra.Command{Use: "check USER RELATION OBJECT", Short: "Ask whether a subject has a relation on an object", Args: cobra.ExactArgs(3),
-		Long: "Ask whether a subject has a relation on an object. " + subjectHelp + "\n\n" +
-			"Exits with 0 if allowed, 1 if denied. What cannot be decided for lack of context is denied, and says so;\n" +
-			"what a bound kept from being decided is an error (2).",
+	var flags queryFlags
+	cmd := &cobra.Command{Use: "check USER RELATION OBJECT", Short: "Check whether a subject has a relation on an object", Args: cobra.ExactArgs(3),
+		Long: "Check whether a subject has a relation on an object. " + subjectHelp + "\n\n" +
+			"The exit code is 0 if allowed and 1 if denied. If context is missing, the check is denied and the output names it.\n" +
+			"If the evaluation reaches a bound, the exit code is 2.",
 		Example: "  ostiary check user:anne viewer document:roadmap\n" +
 			`  ostiary check user:anne viewer document:roadmap --context '{"ip":"10.0.0.1"}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +29,7 @@ func (a *app) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ask, err := flags.ask()
+			query, err := flags.options()
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ func (a *app) checkCommand() *cobra.Command {
 				return r.check(cmd.Context(), t, &flags)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: ask})
+				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
 				if err != nil {
 					return err
 				}
@@ -51,7 +51,8 @@ func (a *app) checkCommand() *cobra.Command {
 	return cmd
 }
 
-// printDecision prints an answer; a denial is errDenied.
+// printDecision prints a check's result. It returns errDenied if the result is
+// not allowed.
 func (a *app) printDecision(d decision) error {
 	if err := a.print(d, func(w io.Writer) { fmt.Fprintln(w, d) }); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// configBytesMax bounds a configuration file.
+// configBytesMax bounds a configuration file, in bytes.
 const configBytesMax = 1 << 20
 
-// applyConfig gives each flag that neither the command line nor the environment
-// set its value from a YAML file. A name that is no flag is an error: a setting
-// that is misspelt must not be one that is not there.
+// applyConfig sets each flag that neither the command line nor the environment
+// sets from a YAML file. An unknown name is an error, so that a misspelt setting
+// is not silently ignored.
 func applyConfig(flags *pflag.FlagSet, file string) error {
 	if file == "" {
 		return nil
@@ -39,7 +39,7 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 	for _, name := range names {
 		f := flags.Lookup(name)
 		if f == nil || name == "config" || name == "help" {
-			return fmt.Errorf("%w: %s: there is no setting %q", errUsage, file, name)
+			return fmt.Errorf("%w: %s: unknown setting %q", errUsage, file, name)
 		}
 		value, err := configValue(settings[name])
 		if err != nil {
@@ -55,7 +55,8 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 	return nil
 }
 
-// configValue is a scalar, or a list as flags have it.
+// configValue returns a scalar, or a list in the form of flags: separated by
+// commas.
 func configValue(n yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -64,11 +65,11 @@ func configValue(n yaml.Node) (string, error) {
 		var items []string
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode || strings.ContainsAny(item.Value, ",\"\n") {
-				return "", errors.New("an item of the list is not a plain word")
+				return "", errors.New("a list item is not a plain word")
 			}
 			items = append(items, item.Value)
 		}
 		return strings.Join(items, ","), nil
 	}
-	return "", errors.New("neither a value nor a list of values")
+	return "", errors.New("expected a value or a list of values")
 }

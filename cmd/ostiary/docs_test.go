@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestDocs: docs/cli.md names every command and every flag.
+// TestDocs checks that docs/cli.md names every command and every flag.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/cli.md")
@@ -36,8 +36,8 @@ func TestDocs(t *testing.T) {
 	walk(a.root())
 }
 
-// TestSettings: docs/operations.md has every setting of serve, as the code has
-// it. OSTIARY_REWRITE=1 writes the table.
+// TestSettings checks that the table in docs/operations.md has every setting of
+// serve. OSTIARY_REWRITE=1 rewrites the table.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/operations.md"
@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	comment, rest, _ := strings.Cut(rest, "-->\n")
 	_, tail, ok := strings.Cut(rest, "<!-- end of settings -->")
 	if !ok {
-		t.Fatal("the table's marks are gone")
+		t.Fatal("docs/operations.md has no marks for the table")
 	}
 	var table strings.Builder
 	fmt.Fprint(&table, "| setting | environment | default | meaning |\n|---|---|---|---|\n")
@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 		return
 	}
 	if os.Getenv("OSTIARY_REWRITE") == "" {
-		t.Fatal("docs/operations.md is not what the code has; OSTIARY_REWRITE=1 writes it")
+		t.Fatal("the table in docs/operations.md differs from the code; OSTIARY_REWRITE=1 rewrites it")
 	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

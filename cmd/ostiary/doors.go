@@ -17,38 +17,38 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// opened is what a door's New returns.
-type opened struct {
+// openedDoor is the result of a door's New function.
+type openedDoor struct {
 	door *door.Door
 	err  error
 }
 
-func open(d *door.Door, err error) opened { return opened{d, err} }
+func open(d *door.Door, err error) openedDoor { return openedDoor{d, err} }
 
-// doorFlags are the settings of single doors.
+// doorFlags are the settings of individual doors.
 type doorFlags struct {
 	openfga openfga.Options
 	permify permify.Options
-	// authzenStore and authzenURL are authzen.Options.
+	// authzenStore and authzenURL are the fields of [authzen.Options].
 	authzenStore, authzenURL string
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
-	s.BoolVar(&f.openfga.InlineExpressions, "openfga-inline-expressions", false, "admit the condition \"$expression\", as OpenFGA's experiment does")
-	s.IntVar(&f.openfga.WriteTuples, "openfga-write-tuples", 100, "most tuples of one OpenFGA write, removed ones included")
-	s.IntVar(&f.openfga.BatchChecks, "openfga-batch-checks", 50, "most questions of one OpenFGA batch check")
-	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "most results of an OpenFGA list, streams aside")
-	s.StringVar(&f.authzenStore, "authzen-store", "", "the store that AuthZEN paths without one mean, by id or alias")
-	s.StringVar(&f.authzenURL, "authzen-url", "", "what AuthZEN clients know the server by, for the metadata: https://pdp.example.com")
-	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "answer as of the very revision that a Permify snap token names, instead of at least as fresh")
-	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "how long an OpenFGA list may take")
+	s.BoolVar(&f.openfga.InlineExpressions, "openfga-inline-expressions", false, "allow the condition \"$expression\" of OpenFGA's experiment")
+	s.IntVar(&f.openfga.WriteTuples, "openfga-write-tuples", 100, "maximum number of tuples in one OpenFGA write, including deletions")
+	s.IntVar(&f.openfga.BatchChecks, "openfga-batch-checks", 50, "maximum number of checks in one OpenFGA batch check")
+	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "maximum number of results of an OpenFGA list, except streamed lists")
+	s.StringVar(&f.authzenStore, "authzen-store", "", "id or alias of the store for AuthZEN paths that name none")
+	s.StringVar(&f.authzenURL, "authzen-url", "", "base URL of the server in AuthZEN metadata, for example https://pdp.example.com")
+	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate exactly at the revision of a Permify snap token, instead of at least as fresh")
+	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 
-// allDoors lists the doors of this program, a line each.
+// allDoors opens all doors of this program.
 func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	var out []*door.Door
 	var errs []error
-	for _, o := range []opened{
+	for _, o := range []openedDoor{
 		open(openfga.New(e, f.openfga)),
 		open(native.New(e, native.Options{Dialects: dialects()})),
 		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL})),
@@ -59,7 +59,8 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	return out, errors.Join(errs...)
 }
 
-// pickDoors leaves the doors that --doors names; no names are all of them.
+// pickDoors returns the doors with these names, or all doors if there are no
+// names.
 func pickDoors(all []*door.Door, names []string) (picked []*door.Door, err error) {
 	if len(names) == 0 {
 		return all, nil
@@ -82,7 +83,7 @@ func findDoor(all []*door.Door, name string) (*door.Door, error) {
 		}
 		names = append(names, d.Name)
 	}
-	return nil, fmt.Errorf("%w: there is no door %q; there are: %s", errUsage, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w: unknown door %q: expected one of %s", errUsage, name, strings.Join(names, ", "))
 }
 
 // dedicatedDoors parses the values of --door, NAME=http://ADDRESS and NAME=grpc://ADDRESS.
@@ -107,7 +108,7 @@ func dedicatedDoors(all []*door.Door, flags []string) (dedicated []server.Dedica
 			at = &dedicated[i].GRPC
 		}
 		if !ok || address == "" || *at != "" {
-			return nil, fmt.Errorf("%w: --door %q is not NAME=http://ADDRESS or NAME=grpc://ADDRESS, once each", errUsage, f)
+			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://ADDRESS or NAME=grpc://ADDRESS, each at most once", errUsage, f)
 		}
 		*at = address
 	}

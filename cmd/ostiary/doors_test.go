@@ -21,20 +21,20 @@ import (
 	"github.com/ostiary/ostiary/server"
 )
 
-// publicAllowed are the routes and methods of all doors that need no key. One
-// that is new here is a decision.
+// publicAllowed are the routes and methods of all doors that need no key. Adding
+// one is a security decision.
 var publicAllowed = map[string]bool{
 	// A fixed document that describes the API.
 	"native GET /ostiary/v1/openapi.json": true,
-	// The protocol's own metadata, which a client reads before it has a token. It
-	// tells the same of every store, whether it is there or not.
+	// The protocol's metadata, which a client reads before it has a token. The
+	// response is the same for existing and missing stores.
 	"authzen GET /.well-known/authzen-configuration":                 true,
 	"authzen GET /.well-known/authzen-configuration/authzen/{store}": true,
 }
 
-// TestGuard walks every route and every gRPC method of every door, shared and
-// on ports of its own, and wants each to be refused without a key and with a
-// wrong one, before the door sees it.
+// TestGuard sends requests without a key and with a wrong key to every route and
+// every gRPC method of every door, on shared and on dedicated ports. The server
+// must refuse each of them before the door runs.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	const key = "the-key-of-this-test"
@@ -84,7 +84,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// refusalCount reads how many requests were refused for their credentials.
+// refusalCount reads the metric of requests refused for their credentials.
 type refusalCount struct {
 	address string
 	last    int
@@ -116,7 +116,7 @@ func guardedRoute(t *testing.T, refusals *refusalCount, address string, d *door.
 	name := d.Name + " " + r.Method + " " + r.Pattern
 	if r.Public {
 		if !publicAllowed[name] {
-			t.Errorf("%s is public, and publicAllowed does not know", name)
+			t.Errorf("%s is public but not in publicAllowed", name)
 		}
 		return
 	}
@@ -154,7 +154,7 @@ func guardedServices(t *testing.T, refusals *refusalCount, address string, d *do
 		public := map[string]bool{}
 		for _, p := range service.Public {
 			if public[p] = true; !publicAllowed[d.Name+" "+p] {
-				t.Errorf("%s %s is public, and publicAllowed does not know", d.Name, p)
+				t.Errorf("%s %s is public but not in publicAllowed", d.Name, p)
 			}
 		}
 		var names []string

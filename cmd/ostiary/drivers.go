@@ -16,35 +16,36 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// inMemory is the --data that keeps nothing.
+// inMemory is the value of --data for a store in memory, which is lost when the
+// command ends.
 const inMemory = "memory"
 
 var (
 	errNoFolder = errors.New("no data folder")
 	errNoStore  = errors.New("no store")
 	errWhich    = errors.New("several stores")
-	errUsage    = errors.New("wrong use")
+	errUsage    = errors.New("invalid usage")
 )
 
-// withEngine opens the data and runs f. create admits a folder that is not
-// there yet.
+// withEngine opens the data folder, runs f, and closes the folder. With create, a
+// missing folder is created; otherwise it is errNoFolder.
 func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) error {
 	return a.withData(ctx, create, ostiary.Options{}, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
-// conditions compiles what the doors of this program admit.
+// conditions returns the compiler of conditions that this program's doors share.
 func conditions() expr.Compiler { return openfga.Conditions{Inner: cel.New(cel.Options{})} }
 
-// withData is withEngine with options of the engine's; the driver is nil where
-// nothing is kept.
+// withData is like withEngine, with engine options. The driver is nil for
+// inMemory.
 func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
 	options.Conditions = conditions()
 	var driver *pebble.Driver
 	if a.data != inMemory {
 		if a.model != "" || a.tuples != "" {
-			return fmt.Errorf("%w: --model and --tuples go with --data memory; a folder keeps its own", errUsage)
+			return fmt.Errorf("%w: --model and --tuples require --data memory", errUsage)
 		}
-		if err := folderThere(a.data, create); err != nil {
+		if err := requireFolder(a.data, create); err != nil {
 			return err
 		}
 		if driver, err = pebble.Open(a.data, pebble.Options{}); err != nil {
@@ -66,8 +67,9 @@ func (a *app) withData(ctx context.Context, create bool, options ostiary.Options
 	return f(e, driver)
 }
 
-// folderThere keeps a misspelt --data from becoming a new, empty folder.
-func folderThere(dir string, create bool) error {
+// requireFolder returns errNoFolder if dir is missing or empty. Without it, a
+// misspelt --data would create a new folder. It does nothing with create.
+func requireFolder(dir string, create bool) error {
 	if create {
 		return nil
 	}
@@ -78,13 +80,14 @@ func folderThere(dir string, create bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w at %s: \"ostiary store create NAME\" makes one, --data names another", errNoFolder, dir)
+	return fmt.Errorf("%w at %s: create one with \"ostiary store create NAME\", or name another with --data", errNoFolder, dir)
 }
 
-// withStore opens the data and the store that --store names, or the only one.
+// withStore opens the data folder and runs f on the store that --store names, or
+// on the only store.
 func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error {
 	if a.server != "" {
-		return notSaid("this command")
+		return unsupported("this command")
 	}
 	return a.withEngine(ctx, false, func(e *ostiary.Engine) error {
 		s, err := findStore(ctx, e, a.store)
@@ -95,7 +98,7 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 	})
 }
 
-// findStore finds a store by id or name; "" is the only one.
+// findStore finds a store by id or name. The empty name is the only store.
 func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
 		return e.Store(ctx, id)
@@ -113,22 +116,22 @@ func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.St
 	case len(found) == 1:
 		return e.Store(ctx, found[0].ID)
 	case len(found) > 1:
-		const most = 10
+		const namesMax = 10
 		var names []string
-		for _, info := range found[:min(len(found), most)] {
+		for _, info := range found[:min(len(found), namesMax)] {
 			names = append(names, fmt.Sprintf("%s (%s)", info.ID, info.Name))
 		}
-		if len(found) > most {
+		if len(found) > namesMax {
 			names = append(names, "…")
 		}
-		return nil, fmt.Errorf("%w: --store must say which: %s", errWhich, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: select one with --store: %s", errWhich, strings.Join(names, ", "))
 	case name == "":
-		return nil, fmt.Errorf("%w yet: \"ostiary store create NAME\" makes one", errNoStore)
+		return nil, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}
-	return nil, fmt.Errorf("%w is called %q", errNoStore, name)
+	return nil, fmt.Errorf("%w has the name %q", errNoStore, name)
 }
 
-// fillMemory makes the store that --model and --tuples are about.
+// fillMemory creates a store and fills it from --model and --tuples.
 func (a *app) fillMemory(ctx context.Context, e *ostiary.Engine) error {
 	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: inMemory})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
-// everyDoor is all doors over one engine, without a network.
+// everyDoor has all doors on one engine, without a network.
 type everyDoor struct {
 	t     *testing.T
 	ports map[string]*door.Router
@@ -43,7 +43,7 @@ func openEveryDoor(t *testing.T) *everyDoor {
 	return x
 }
 
-// call sends a request to a door and reads the answer.
+// call sends a request to a door and decodes the response.
 func (x *everyDoor) call(name, method, path string, in any) (out map[string]any) {
 	x.t.Helper()
 	text, err := json.Marshal(in)
@@ -72,8 +72,9 @@ func (x *everyDoor) call(name, method, path string, in any) (out map[string]any)
 
 type m = map[string]any
 
-// asked answers one question through every door that can ask it.
-func (x *everyDoor) asked(typ, id, relation, subjectType, subjectID string) map[string]bool {
+// checkAll runs one check through every door that can express it, and returns the
+// results by door.
+func (x *everyDoor) checkAll(typ, id, relation, subjectType, subjectID string) map[string]bool {
 	x.t.Helper()
 	out := map[string]bool{
 		"native": x.call("native", "POST", "/ostiary/v1/stores/"+x.id+"/check",
@@ -81,15 +82,15 @@ func (x *everyDoor) asked(typ, id, relation, subjectType, subjectID string) map[
 		"authzen": x.call("authzen", "POST", "/authzen/"+x.id+"/access/v1/evaluation", m{"subject": m{"type": subjectType, "id": subjectID},
 			"action": m{"name": relation}, "resource": m{"type": typ, "id": id}})["decision"].(bool),
 	}
-	if !strings.Contains(id+subjectID, ":") { // OpenFGA has no words for a colon in an id
+	if !strings.Contains(id+subjectID, ":") { // OpenFGA allows no colon in an id
 		out["openfga"] = x.call("openfga", "POST", "/stores/"+x.id+"/check",
 			m{"tuple_key": m{"user": subjectType + ":" + subjectID, "relation": relation, "object": typ + ":" + id}})["allowed"].(bool)
 	}
 	return out
 }
 
-// TestEveryDoor writes through one door and asks through the others, with
-// names that paths, queries, JSON and patterns would trip over.
+// TestEveryDoor writes through one door and checks through the others, with names
+// that need escaping in paths, queries, JSON and patterns.
 func TestEveryDoor(t *testing.T) {
 	t.Parallel()
 	x := openEveryDoor(t)
@@ -108,7 +109,7 @@ type document
 	names := []string{"plain", "a/b", "a%2Fb", "é", "日本", "😀", "q\"uote", "back\\slash", "plus+and&equals=", "1,2", "[x]", "..", "%", "semi;colon",
 		"mail@example.com", "UPPER", "upper", "<b>", "'", "null", "{}", strings.Repeat("x", 200)}
 	for i, name := range names {
-		// Each name is written through another door, and stands on both sides.
+		// The doors take turns in writing. Each name is an object id and a subject id.
 		switch i % 2 {
 		case 0:
 			x.call("openfga", "POST", "/stores/"+x.id+"/write", m{"writes": m{"tuple_keys": []m{
@@ -123,27 +124,27 @@ type document
 	x.call("native", "POST", "/ostiary/v1/stores/"+x.id+"/write", m{"add": []m{
 		{"subject": "user:urn:x:1", "relation": "owner", "object": "document:https://example.com/a?b=c"}}})
 	for i, name := range names {
-		for door, got := range x.asked("document", name, "viewer", "user", name) {
+		for door, got := range x.checkAll("document", name, "viewer", "user", name) {
 			if !got {
-				t.Errorf("%q is not seen through %s", name, door)
+				t.Errorf("%q is denied through %s", name, door)
 			}
 		}
 		other := names[(i+1)%len(names)]
-		for door, got := range x.asked("document", name, "viewer", "user", other) {
+		for door, got := range x.checkAll("document", name, "viewer", "user", other) {
 			if got {
-				t.Errorf("%q passes for %q through %s", other, name, door)
+				t.Errorf("%q has the access of %q through %s", other, name, door)
 			}
 		}
 	}
-	for door, got := range x.asked("document", "https://example.com/a?b=c", "viewer", "user", "urn:x:1") {
+	for door, got := range x.checkAll("document", "https://example.com/a?b=c", "viewer", "user", "urn:x:1") {
 		if !got {
-			t.Errorf("a name with colons is not seen through %s", door)
+			t.Errorf("an id with colons is denied through %s", door)
 		}
 	}
 	x.listed(names[3])
 }
 
-// listed asks the lists of each door about one name.
+// listed checks that the lists of each door return one name.
 func (x *everyDoor) listed(name string) {
 	x.t.Helper()
 	var got []string
@@ -160,6 +161,6 @@ func (x *everyDoor) listed(name string) {
 		got = append(got, fmt.Sprint(o.(m)["type"], ":", o.(m)["id"]))
 	}
 	if want := "document:" + name; !slices.Equal(got, []string{want, want, want}) {
-		x.t.Errorf("%q is listed as %q", want, got)
+		x.t.Errorf("the list of %q is %q", want, got)
 	}
 }

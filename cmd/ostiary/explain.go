@@ -15,18 +15,18 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var flags askFlags
+	var flags queryFlags
 	var steps int
 	var full bool
-	cmd := &cobra.Command{Use: "explain USER RELATION OBJECT", Short: "Say why a check is allowed or denied", Args: cobra.ExactArgs(3),
-		Long: "Say why a check is allowed or denied: the path that allowed it, or what failed. " + subjectHelp + "\n" +
-			"Exits with 0 whatever the answer is.",
+	cmd := &cobra.Command{Use: "explain USER RELATION OBJECT", Short: "Explain why a check is allowed or denied", Args: cobra.ExactArgs(3),
+		Long: "Explain why a check is allowed or denied: show the path that allows it, or the steps that failed. " + subjectHelp + "\n" +
+			"The exit code is 0 for allowed and for denied.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := parseTriple(args)
 			if err != nil {
 				return err
 			}
-			ask, err := flags.ask()
+			query, err := flags.options()
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func (a *app) explainCommand() *cobra.Command {
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
-					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: ask},
+					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
 				if err != nil {
 					return err
@@ -56,13 +56,13 @@ func (a *app) explainCommand() *cobra.Command {
 			})
 		}}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&full, "full", false, "show every step, also those with one way only")
-	cmd.Flags().IntVar(&steps, "steps", 0, fmt.Sprintf("show at most this many steps; %d by default", eval.FrontierMaxDefault))
+	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")
+	cmd.Flags().IntVar(&steps, "steps", 0, fmt.Sprintf("maximum number of steps; default: %d", eval.FrontierMaxDefault))
 	return cmd
 }
 
-// explainRemote asks a server, whose words it prints.
-func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *askFlags, steps int) error {
+// explainRemote asks the server for the explanation and prints its text.
+func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags, steps int) error {
 	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String(), "text": !a.json})
 	if err != nil {
 		return err
@@ -78,9 +78,10 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *askFlags, s
 	return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, out.Text) })
 }
 
-// compact leaves out, of what is true, the steps that only lead to the next
-// one: operators with one operand that decided, and the relation that a
-// userset's tuple names already. It returns what stands in the step's place.
+// compact shortens an explanation. It removes true steps that only lead to the
+// next step: operators with one deciding operand, and the relation step below a
+// tuple whose userset names the same relation. It returns the steps that replace
+// s: s itself, shortened, or its children.
 func compact(s *eval.Step) []*eval.Step {
 	var below []*eval.Step
 	for _, ch := range s.Steps {
@@ -104,15 +105,15 @@ func compact(s *eval.Step) []*eval.Step {
 }
 
 func (a *app) expandCommand() *cobra.Command {
-	var flags askFlags
+	var flags queryFlags
 	var levels int
-	cmd := &cobra.Command{Use: "expand RELATION OBJECT", Short: "Show who has a relation on an object, as a tree", Args: cobra.ExactArgs(2),
+	cmd := &cobra.Command{Use: "expand RELATION OBJECT", Short: "Show the subjects that have a relation on an object, as a tree", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := rel.ParseObject(args[1])
 			if err != nil {
 				return err
 			}
-			ask, err := flags.ask()
+			query, err := flags.options()
 			if err != nil {
 				return err
 			}
@@ -120,7 +121,7 @@ func (a *app) expandCommand() *cobra.Command {
 				return r.expand(cmd.Context(), args[0], object, levels, &flags)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: ask})
+				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
 				if err != nil {
 					return err
 				}
@@ -132,6 +133,6 @@ func (a *app) expandCommand() *cobra.Command {
 			})
 		}}
 	flags.add(cmd)
-	cmd.Flags().IntVar(&levels, "levels", 1, "how many relations deep")
+	cmd.Flags().IntVar(&levels, "levels", 1, "depth of the tree, in relations")
 	return cmd
 }

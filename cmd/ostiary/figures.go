@@ -6,7 +6,7 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// folderFigures are a data folder's figures for /metrics.
+// folderFigures collects the Prometheus metrics of a data folder.
 type folderFigures struct {
 	driver                 *pebble.Driver
 	disk, wal, debt, files *prometheus.Desc
@@ -16,20 +16,20 @@ func newFolderFigures(d *pebble.Driver) *folderFigures {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("ostiary_folder_"+name, help, nil, nil)
 	}
-	return &folderFigures{d, desc("disk_bytes", "What the data folder's files hold."),
-		desc("wal_bytes", "What the write-ahead log holds."),
-		desc("debt_bytes", "What background work has yet to rewrite."),
-		desc("read_files", "In how many sorted runs a read may have to look.")}
+	return &folderFigures{d, desc("disk_bytes", "Size of the data folder's files."),
+		desc("wal_bytes", "Size of the write-ahead log."),
+		desc("debt_bytes", "Bytes that compaction still has to rewrite."),
+		desc("read_files", "Number of sorted runs that a read may have to search.")}
 }
 
-// Describe names what Collect sends.
+// Describe implements [prometheus.Collector].
 func (f *folderFigures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{f.disk, f.wal, f.debt, f.files} {
 		to <- d
 	}
 }
 
-// Collect reads the figures.
+// Collect implements [prometheus.Collector].
 func (f *folderFigures) Collect(to chan<- prometheus.Metric) {
 	now := f.driver.Figures()
 	for d, v := range map[*prometheus.Desc]float64{f.disk: float64(now.DiskBytes), f.wal: float64(now.WALBytes),

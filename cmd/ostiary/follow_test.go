@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// until ends a context once a text was written.
+// until is a writer that ends a context once the output contains text.
 type until struct {
 	out  bytes.Buffer
 	text string
@@ -25,8 +25,8 @@ func (u *until) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestFollow: changes --follow shows the log, waits, and ends well when it is
-// interrupted.
+// TestFollow checks that changes --follow prints the log, waits, and exits with 0
+// when it is interrupted.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,12 +49,13 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// broken is a standard output that nobody reads.
+// broken is a closed standard output.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestBrokenPipe: an answer that could not be written is an error, not a yes.
+// TestBrokenPipe checks that a result that cannot be written is an error, and
+// never exit code 0.
 func TestBrokenPipe(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer

@@ -7,34 +7,34 @@ import (
 )
 
 const (
-	// heapLeast is the size that a heap may have before Go collects its garbage,
-	// in bytes. Beyond, garbage may be half of the live data, up to heapGrowthMax.
-	// Go's own rule is as much as there is live data: a small store is then
-	// collected all the time, which its writers feel, and one of gigabytes, flat
-	// memory that the collector need not walk, costs twice its size for nothing.
-	// With this a million tuples, 36 MiB live, stay below 200 MB with all else
-	// that a server holds.
-	heapLeast      = 60 << 20
+	// heapMin is the heap size in bytes below which Go does not collect garbage.
+	// Above it, the garbage may grow to half of the live data, up to heapGrowthMax.
+	//
+	// By default, Go collects when the garbage is as large as the live data. A small
+	// store then spends much time in collections, which slows its writers. A store of
+	// gigabytes needs twice its size, although its flat memory is cheap to scan. With
+	// this rule, a server with a million tuples (36 MiB live) needs less than 200 MB.
+	heapMin        = 60 << 20
 	heapGrowthMax  = 128 << 20
 	heapPercentMin = 25
 	heapPercentMax = 400
 	heapLookEvery  = 2 * time.Second
 	heapLiveFigure = "/gc/heap/live:bytes"
-	// envHeap is Go's own: who sets it governs the heap himself.
+	// envHeap is Go's own variable. If it is set, governHeap does nothing.
 	envHeap = "GOGC"
 )
 
-// heapPercentFor is GOGC for so much live data.
+// heapPercentFor returns the value of GOGC for live bytes of data.
 func heapPercentFor(live uint64) int {
 	growth := min(live/2, heapGrowthMax)
-	if live+growth < heapLeast {
-		growth = heapLeast - live
+	if live+growth < heapMin {
+		growth = heapMin - live
 	}
 	return int(min(max(growth*100/max(live, 1), heapPercentMin), heapPercentMax))
 }
 
-// governHeap keeps GOGC at heapPercentFor until the returned function is
-// called, unless the environment sets it.
+// governHeap adjusts GOGC to heapPercentFor every heapLookEvery until the caller
+// calls stop. It does nothing if the environment sets GOGC.
 func (a *app) governHeap() (stop func()) {
 	if value, _ := a.lookup(envHeap); value != "" {
 		return func() {}
@@ -48,9 +48,9 @@ func (a *app) governHeap() (stop func()) {
 		for set := 0; ; {
 			metrics.Read(figure)
 			if figure[0].Value.Kind() != metrics.KindUint64 {
-				return // this Go does not tell
+				return // this version of Go does not have the metric
 			}
-			// A change stops the world for a moment; a small one is not worth it.
+			// Setting GOGC stops the world for a moment, so small changes are skipped.
 			if want := heapPercentFor(figure[0].Value.Uint64()); max(want, set) > min(want, set)*11/10 {
 				debug.SetGCPercent(want)
 				set = want

@@ -19,6 +19,6 @@ func TestHeapPercentFor(t *testing.T) {
 	}
 	figure := []metrics.Sample{{Name: heapLiveFigure}}
 	if metrics.Read(figure); figure[0].Value.Kind() != metrics.KindUint64 {
-		t.Error("Go does not tell the live heap any more")
+		t.Error("Go no longer has the metric of the live heap")
 	}
 }

@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// holderName is the file of a data folder that says which server holds it. It
-	// means something only while the folder is locked.
+	// holderName is the file in a data folder that names the server that has the
+	// folder open. It is valid only while the folder is locked.
 	holderName     = "SERVER"
 	holderBytesMax = 4096
 )
 
-// holder is who holds a folder.
+// holder describes the server that has a folder open.
 type holder struct {
 	PID   int               `json:"pid"`
 	Ports map[string]string `json:"ports"`
 }
 
-// writeHolder tells who finds the folder locked where to ask instead.
+// writeHolder records this process and its ports in the folder, so that a command
+// that finds the folder locked can name the server.
 func writeHolder(dir string, ports map[string]string) error {
 	text, err := json.Marshal(holder{os.Getpid(), ports})
 	if err != nil {
@@ -35,10 +36,10 @@ func writeHolder(dir string, ports map[string]string) error {
 	return os.Rename(name+".new", name)
 }
 
-// removeHolder ends what writeHolder said.
+// removeHolder removes the file that writeHolder wrote.
 func removeHolder(dir string) { os.Remove(filepath.Join(dir, holderName)) }
 
-// alive says whether a process is there, as far as one may know.
+// alive reports whether a process with this id exists.
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -48,20 +49,20 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// holderOf says what to do about a folder that is locked.
-func holderOf(dir string) string {
-	const otherwise = "another process holds the folder; end it, or ask through it"
+// lockHint returns advice on what to do about a locked folder.
+func lockHint(dir string) string {
+	const unknown = "another process has the folder open; stop that process, or send the command to it with --server"
 	text, err := readFile(filepath.Join(dir, holderName), holderBytesMax)
 	if err != nil {
-		return otherwise
+		return unknown
 	}
 	var h holder
 	if err := json.Unmarshal(text, &h); err != nil || h.PID <= 0 || !alive(h.PID) {
-		return otherwise
+		return unknown
 	}
-	s := fmt.Sprintf("a server holds the folder (process %d); stop it", h.PID)
+	s := fmt.Sprintf("a server has the folder open (process %d); stop it", h.PID)
 	if at := h.Ports["http"]; at != "" {
-		s += ", or ask it: --server http://" + at
+		s += ", or send the command to it: --server http://" + at
 	}
 	return s
 }

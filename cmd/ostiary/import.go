@@ -18,10 +18,11 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// barBytesMin is the size of a file from which its import shows a bar.
+// barBytesMin is the file size in bytes from which an import shows a progress
+// bar.
 const barBytesMin = 4 << 20
 
-// importFlags say what is imported, and how.
+// importFlags select the file to import and how to import it.
 type importFlags struct {
 	file, format, schema string
 	duplicate            duplicateFlag
@@ -31,9 +32,9 @@ type importFlags struct {
 func (a *app) tupleImport() *cobra.Command {
 	var flags importFlags
 	cmd := &cobra.Command{Use: "import FILE", Short: "Import tuples from a CSV, JSON, JSON lines or YAML file", Args: cobra.ExactArgs(1),
-		Long: "Import tuples from a file as OpenFGA's command line has them; - is the standard input. CSV has the columns user_type,\n" +
-			"user_id,user_relation,relation,object_type,object_id,condition_name,condition_context and, of ours, expires.\n\n" +
-			"The file goes in by entries of --entry tuples, each atomic and durable. An error ends the import; entries before it stay.",
+		Long: "Import tuples from a file in a format of OpenFGA's command line; - is the standard input. CSV files have the columns user_type,\n" +
+			"user_id,user_relation,relation,object_type,object_id,condition_name,condition_context and, as our addition, expires.\n\n" +
+			"The import writes log entries of --entry tuples each. Each entry is atomic and durable. An error stops the import; earlier entries remain.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.file = args[0]
 			start := time.Now()
@@ -53,9 +54,9 @@ func (a *app) tupleImport() *cobra.Command {
 			})
 		}}
 	f := cmd.Flags()
-	f.StringVar(&flags.format, "format", "", "csv, json, jsonl or yaml; by the file's name if not given")
-	f.StringVar(&flags.schema, "schema", "", "the schema that admits the tuples; the current one by default")
-	f.IntVar(&flags.entry, "entry", 0, "tuples of one entry of the log; 20,000 by default")
+	f.StringVar(&flags.format, "format", "", "csv, json, jsonl or yaml; default: by the file name")
+	f.StringVar(&flags.schema, "schema", "", "id of the schema that must admit the tuples; default: the current one")
+	f.IntVar(&flags.entry, "entry", 0, "number of tuples in one log entry; default: 20,000")
 	flags.duplicate.add(cmd)
 	return cmd
 }
@@ -75,7 +76,8 @@ func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error
 	})
 }
 
-// rate says how long an import took, if that is worth saying.
+// rate formats the duration and speed of an import. It returns "" for small
+// imports.
 func rate(n int, took time.Duration) string {
 	if n < 10_000 {
 		return ""
@@ -89,12 +91,13 @@ func (a *app) importFile(ctx context.Context, s *ostiary.Store, flags importFlag
 		return ostiary.ImportResult{}, err
 	}
 	return a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
-		return s.Import(ctx, tuples, // which reads while it writes
+		return s.Import(ctx, tuples,
 			ostiary.ImportOptions{SchemaID: flags.schema, OnDuplicate: policy, EntryTuples: flags.entry})
 	})
 }
 
-// importInto reads the file and hands its tuples on.
+// importInto opens the file and passes its tuples to into. It shows a progress bar
+// for a large file on a terminal.
 func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error)) (ostiary.ImportResult, error) {
 	format, err := formatOf(flags.file, flags.format)
 	if err != nil {
@@ -121,7 +124,7 @@ func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error
 	}
 	done, err := into(tuplefile.Read(in, format))
 	if err != nil && done.Read > 0 {
-		err = fmt.Errorf("%w (imported before that: %s)", err, plural(done.Read, "tuple"))
+		err = fmt.Errorf("%w (imported before the error: %s)", err, plural(done.Read, "tuple"))
 	}
 	return done, err
 }
@@ -132,12 +135,12 @@ func formatOf(file, format string) (tuplefile.Format, error) {
 	}
 	f, err := tuplefile.FormatOf(file)
 	if err != nil {
-		return "", fmt.Errorf("%w; --format says which it is", err)
+		return "", fmt.Errorf("%w; set it with --format", err)
 	}
 	return f, nil
 }
 
-// terminal says whether stderr is one.
+// terminal reports whether stderr is a terminal and progress may be shown on it.
 func (a *app) terminal() bool {
 	f, ok := a.err.(*os.File)
 	return ok && !a.json && term.IsTerminal(int(f.Fd()))
@@ -145,7 +148,7 @@ func (a *app) terminal() bool {
 
 func (a *app) tupleExport() *cobra.Command {
 	var format, at string
-	cmd := &cobra.Command{Use: "export [FILE]", Short: "Export all tuples, to the standard output by default", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "export [FILE]", Short: "Export all tuples to a file or the standard output", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := "-"
 			if len(args) > 0 {
@@ -179,12 +182,13 @@ func (a *app) tupleExport() *cobra.Command {
 				})
 			})
 		}}
-	cmd.Flags().StringVar(&format, "format", "", "csv, json, jsonl or yaml; by the file's name, or csv")
-	cmd.Flags().StringVar(&at, "at", "", "export the past: a revision, a token, or a time (RFC 3339)")
+	cmd.Flags().StringVar(&format, "format", "", "csv, json, jsonl or yaml; default: by the file name, or csv")
+	cmd.Flags().StringVar(&at, "at", "", "export an earlier point: a revision, a token, or a time (RFC 3339)")
 	return cmd
 }
 
-// exportFile leaves no half-written file behind.
+// exportFile writes the tuples to a temporary file and renames it, so that a
+// failed export leaves no incomplete file.
 func exportFile(name string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
 	temp := name + ".part"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	killRounds  = 10 // OSTIARY_KILLS has more
+	killRounds  = 10 // default; OSTIARY_KILLS sets another number
 	killClients = 6
 	killAcksMax = 150 // acknowledged writes before the kill, of all clients
 )
 
-// TestKilledServer kills the program again and again while clients write over
-// HTTP. After each restart on the same folder every acknowledged write is
-// there, and what was under way is there whole or not at all; at the end, the
-// whole folder holds that and nothing else. OSTIARY_KILLS says how often,
-// OSTIARY_SEED how.
+// TestKilledServer kills the server repeatedly while clients write over HTTP.
+// After each restart on the same folder, every acknowledged write must exist, and
+// a write without acknowledgment must exist completely or not at all. At the end
+// the folder must contain these writes and nothing else. OSTIARY_KILLS sets the
+// number of kills, OSTIARY_SEED the random seed.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	rounds, seed := envInt(t, "OSTIARY_KILLS", killRounds), uint64(envInt(t, "OSTIARY_SEED", int(time.Now().UnixNano())))
@@ -42,14 +42,14 @@ func TestKilledServer(t *testing.T) {
 	for round := range rounds {
 		k.write(t, round, rng.IntN(killAcksMax+1), rng)
 		k.start(t)
-		k.settle(t)
+		k.verifyRound(t)
 		if t.Failed() {
 			t.Fatalf("in round %d of OSTIARY_SEED=%d", round, seed)
 		}
 	}
 	k.everything(t)
 	k.kill(t)
-	t.Logf("%d kills, %d acknowledged writes of %d tuples, %d under way (%d of them applied), all as they should be",
+	t.Logf("%d kills, %d acknowledged writes of %d tuples, %d under way (%d of them applied), no error",
 		rounds, k.acknowledged, len(k.live), k.uncertain, k.applied)
 }
 
@@ -65,27 +65,28 @@ func envInt(t testing.TB, name string, otherwise int) int {
 	return int(n)
 }
 
-// killed is the folder, the process on it, and what its clients know.
+// killed is the folder, the server process, and the state that the clients
+// expect.
 type killed struct {
 	dir   string
 	cmd   *exec.Cmd
-	api   string // of the store, once it is made
+	api   string // URL of the store, once it exists
 	base  string
 	store string
 	http  *http.Client
 
 	mu      sync.Mutex
-	live    map[string]bool // tuples, by object: true is there, false is gone
-	unsure  []killedWrite   // sent, not answered
+	live    map[string]bool // tuples by object: true means written, false deleted
+	unsure  []killedWrite   // sent, without acknowledgment
 	touched []string        // objects of this round
 
 	acknowledged, uncertain, applied int
 }
 
-// killedWrite is a request: objects whose tuple it adds and removes.
+// killedWrite is a write request: the objects whose tuples it adds and removes.
 type killedWrite struct{ adds, removes []string }
 
-// start runs the program on the folder, and waits until it listens.
+// start runs the server on the folder and waits until it listens.
 func (k *killed) start(t *testing.T) {
 	t.Helper()
 	k.cmd = exec.Command("ostiary", "serve", "--data", k.dir, "--http", "127.0.0.1:0", "--grpc", "off", "--metrics", "off", "--json")
@@ -99,7 +100,7 @@ func (k *killed) start(t *testing.T) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("it does not start on the folder: %v", err)
+		t.Fatalf("the server does not start on the folder: %v", err)
 	}
 	var at map[string]string
 	if err := json.Unmarshal([]byte(line), &at); err != nil {
@@ -109,7 +110,7 @@ func (k *killed) start(t *testing.T) {
 	k.api = k.base + "/stores/" + k.store
 }
 
-// kill ends the process as a power cut of the program alone.
+// kill kills the process.
 func (k *killed) kill(t *testing.T) {
 	t.Helper()
 	if err := k.cmd.Process.Kill(); err != nil {
@@ -119,12 +120,12 @@ func (k *killed) kill(t *testing.T) {
 	k.http.CloseIdleConnections()
 }
 
-// refusedError is an answer that is no success.
+// refusedError is a response with a status of 300 or more.
 type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// post sends a request; ok is an answer of 2xx.
+// post sends a request. ok is true for a status below 300.
 func (k *killed) post(url string, in any, out any) (ok bool, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -148,7 +149,7 @@ func (k *killed) post(url string, in any, out any) (ok bool, err error) {
 	return true, json.Unmarshal(text, out)
 }
 
-// prepare makes the store and its model.
+// prepare creates the store and its model.
 func (k *killed) prepare(t *testing.T) {
 	t.Helper()
 	var store struct{ ID string }
@@ -176,14 +177,14 @@ func killedTuples(objects []string) map[string]any {
 	return map[string]any{"tuple_keys": keys}
 }
 
-// write lets clients write until so many writes were acknowledged, and kills
-// the process while they go on.
+// write runs clients until acks writes are acknowledged, and kills the process
+// while the clients continue.
 func (k *killed) write(t *testing.T, round, acks int, rng *rand.Rand) {
 	t.Helper()
 	k.touched = nil
 	enough := make(chan struct{})
-	left := acks
-	if left == 0 {
+	remaining := acks
+	if remaining == 0 {
 		close(enough)
 	}
 	var clients sync.WaitGroup
@@ -206,7 +207,7 @@ func (k *killed) write(t *testing.T, round, acks int, rng *rand.Rand) {
 				}
 				own = append(own, w.adds...)
 				k.mu.Lock()
-				if left--; left == 0 {
+				if remaining--; remaining == 0 {
 					close(enough)
 				}
 				k.mu.Unlock()
@@ -218,7 +219,7 @@ func (k *killed) write(t *testing.T, round, acks int, rng *rand.Rand) {
 	clients.Wait()
 }
 
-// send sends a write and notes what came of it.
+// send sends a write and records its outcome.
 func (k *killed) send(t *testing.T, w killedWrite) bool {
 	request := map[string]any{"writes": killedTuples(w.adds)}
 	if len(w.removes) > 0 {
@@ -227,7 +228,7 @@ func (k *killed) send(t *testing.T, w killedWrite) bool {
 	ok, err := k.post(k.api+"/write", request, nil)
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		t.Error(err) // it was killed, not wrong
+		t.Error(err) // a kill must not cause an error response
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -250,7 +251,7 @@ func (k *killed) note(w killedWrite) {
 	}
 }
 
-// has asks the server for one tuple.
+// has reports whether the server has the tuple of an object.
 func (k *killed) has(t *testing.T, object string) bool {
 	t.Helper()
 	var got struct{ Tuples []json.RawMessage }
@@ -261,20 +262,20 @@ func (k *killed) has(t *testing.T, object string) bool {
 	return len(got.Tuples) == 1
 }
 
-// settle finds out what became of the writes that were not answered, and
-// compares what the round touched.
-func (k *killed) settle(t *testing.T) {
+// verifyRound determines the outcome of each write without acknowledgment, and
+// compares every object of the round with the expected state.
+func (k *killed) verifyRound(t *testing.T) {
 	t.Helper()
 	for _, w := range k.unsure {
 		applied := k.has(t, w.adds[0])
 		for _, o := range w.adds {
 			if k.has(t, o) != applied {
-				t.Errorf("half of a write is there: %v", w)
+				t.Errorf("a write was applied in part: %v", w)
 			}
 		}
 		for _, o := range w.removes {
 			if k.has(t, o) == applied {
-				t.Errorf("half of a write is there: %v", w)
+				t.Errorf("a write was applied in part: %v", w)
 			}
 		}
 		k.uncertain++
@@ -286,12 +287,12 @@ func (k *killed) settle(t *testing.T) {
 	k.unsure = nil
 	for _, o := range k.touched {
 		if live, known := k.live[o]; known && k.has(t, o) != live {
-			t.Errorf("%s: acknowledged as %v, and it is not", o, live)
+			t.Errorf("%s: expected %v as acknowledged, got the opposite", o, live)
 		}
 	}
 }
 
-// everything compares the whole folder.
+// everything compares the whole store with the expected state.
 func (k *killed) everything(t *testing.T) {
 	t.Helper()
 	found := map[string]bool{}
@@ -305,7 +306,7 @@ func (k *killed) everything(t *testing.T) {
 		}
 		for _, tuple := range page.Tuples {
 			if tuple.Key.User != killedUser || !strings.HasPrefix(tuple.Key.Object, "doc:") {
-				t.Errorf("nobody wrote %v", tuple)
+				t.Errorf("unexpected tuple %v", tuple)
 			}
 			found[tuple.Key.Object] = true
 		}

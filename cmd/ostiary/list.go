@@ -13,24 +13,24 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// listFlags choose a page. Without a limit all pages are read.
+// listFlags select a page of a list. Without a limit the command reads all pages.
 type listFlags struct {
-	askFlags
+	queryFlags
 	limit  int
 	cursor string
 }
 
 func (f *listFlags) add(cmd *cobra.Command) {
-	f.askFlags.add(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "list at most this many; all by default")
-	cmd.Flags().StringVar(&f.cursor, "cursor", "", "continue where a list with --limit ended")
+	f.queryFlags.add(cmd)
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of results; default: all")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "cursor that a list with --limit printed; continues that list")
 }
 
-// listJSON is a list in JSON.
+// listJSON is the JSON form of a list.
 type listJSON struct {
 	Objects  []string `json:"objects,omitempty"`
 	Subjects []string `json:"subjects,omitempty"`
-	// Excluded are those whom a wildcard in Subjects does not mean.
+	// Excluded are the subjects that a wildcard in Subjects does not include.
 	Excluded       []string `json:"excluded,omitempty"`
 	Next           string   `json:"next,omitempty"`
 	Undecided      []string `json:"undecided,omitempty"`
@@ -52,14 +52,14 @@ func (a *app) listObjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ask, err := flags.ask()
+			query, err := flags.options()
 			if err != nil {
 				return err
 			}
 			if r := a.remote(); r != nil {
 				return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags)
 			}
-			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, QueryOptions: ask}
+			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, QueryOptions: query}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				var out listJSON
 				for {
@@ -107,7 +107,7 @@ func (a *app) listSubjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ask, err := flags.ask()
+			query, err := flags.options()
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func (a *app) listSubjects() *cobra.Command {
 				return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags)
 			}
 			r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
-				Limit: flags.limit, Cursor: flags.cursor, QueryOptions: ask}
+				Limit: flags.limit, Cursor: flags.cursor, QueryOptions: query}
 			name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				var out listJSON
@@ -143,8 +143,8 @@ func (a *app) listSubjects() *cobra.Command {
 	return cmd
 }
 
-// printList prints names, one a line, and on stderr what else is to say. A
-// list that a bound cut is an error all the same.
+// printList prints one name per line, and remarks to stderr. It returns errBound
+// if a bound cut the list.
 func (a *app) printList(out *listJSON, names []string) error {
 	err := a.print(out, func(w io.Writer) {
 		for _, n := range names {
@@ -162,10 +162,10 @@ func (a *app) printList(out *listJSON, names []string) error {
 			map[bool]string{true: " …"}[out.UndecidedCount > 5])
 	}
 	if out.Next != "" {
-		a.note("there is more: --cursor %s", out.Next)
+		a.note("more results: --cursor %s", out.Next)
 	}
 	if out.Incomplete != "" {
-		return fmt.Errorf("%w: %s: the list is not complete", errBound, out.Incomplete)
+		return fmt.Errorf("%w: %s: the list is incomplete", errBound, out.Incomplete)
 	}
 	return nil
 }

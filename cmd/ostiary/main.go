@@ -1,9 +1,10 @@
-// Command ostiary serves a data folder, or works on it: stores, schemas, tuples,
-// and the questions check, list, expand and explain. Its main type is app, one
-// call of the program. It holds no rule of authorization: the library answers.
+// Command ostiary serves a data folder or runs one command on it: it manages
+// stores, schemas and tuples, and runs checks, lists, expansions and
+// explanations. Its main type is app, one run of the program. It never decides
+// by itself: package ostiary computes every answer.
 //
-// It exits with 0 where all went well (for check: allowed), with 1 where a
-// check is denied or a store test fails, and with 2 at any error.
+// The exit code is 0 on success (for check: allowed), 1 if a check is denied or
+// a store test fails, and 2 on an error.
 package main
 
 import (
@@ -27,7 +28,8 @@ const (
 	exitError  = 2
 )
 
-// errDenied ends a command with exitDenied; what is to say was said.
+// errDenied makes the program exit with exitDenied. The command has already
+// printed its result, so run prints nothing for it.
 var errDenied = errors.New("denied")
 
 func main() {
@@ -38,13 +40,14 @@ func main() {
 	os.Exit(code)
 }
 
-// app is one call of the program.
+// app is one run of the program: its streams, its environment and the flags
+// that every command shares.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
 	lookup   func(string) (string, bool)
 
-	// The flags that every command has.
+	// The persistent flags.
 	data, store   string
 	server, token string
 	model, tuples string
@@ -72,29 +75,29 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ostiary",
-		Short: "Answer who may do what, from relations you store",
-		Long: "Answer who may do what, from relations you store.\n\n" +
-			"Exit codes: 0 done, or allowed; 1 a check denied or a store test failed; 2 an error.\n" +
-			"Every flag can be set by the environment: --data as OSTIARY_DATA, --on-duplicate as OSTIARY_ON_DUPLICATE.",
+		Short: "Decide who may do what, from the relations that you store",
+		Long: "Decide who may do what, from the relations that you store.\n\n" +
+			"Exit codes: 0 success, or allowed; 1 a check is denied or a store test failed; 2 an error.\n" +
+			"An environment variable can set every flag: OSTIARY_DATA sets --data, OSTIARY_ON_DUPLICATE sets --on-duplicate.",
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.environment(cmd.Flags()) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
-	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" to keep nothing`)
-	f.StringVar(&a.store, "store", "", "store, by name or id; needed where there are several")
-	f.StringVar(&a.model, "model", "", "with --data memory: write this model first")
-	f.StringVar(&a.tuples, "tuples", "", "with --data memory: import these tuples first")
-	f.StringVar(&a.server, "server", "", "ask the server at this URL instead of a folder, in OpenFGA's API")
-	f.StringVar(&a.token, "token", "", "the server's preshared key; better in the environment, as OSTIARY_TOKEN")
-	f.BoolVar(&a.json, "json", false, "answer in JSON")
+	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty store that is not kept`)
+	f.StringVar(&a.store, "store", "", "name or id of the store; required if there are several")
+	f.StringVar(&a.model, "model", "", "with --data memory: a model file to write first")
+	f.StringVar(&a.tuples, "tuples", "", "with --data memory: a tuple file to import first")
+	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder, in OpenFGA's API")
+	f.StringVar(&a.token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
+	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 
-// environment gives each flag that the command line left out its value from
-// OSTIARY_….
+// environment sets each flag that the command line does not set from its
+// OSTIARY_… variable. An empty variable has no effect.
 func (a *app) environment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -111,12 +114,12 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// envName is the environment's name of a flag.
+// envName returns the environment variable that sets a flag.
 func envName(flag string) string {
 	return "OSTIARY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// group is a command that only has others.
+// group returns a command that only has subcommands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%q needs a command; see --help", cmd.CommandPath())

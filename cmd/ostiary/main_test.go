@@ -17,9 +17,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ostiary": main})
 }
 
-// TestScripts plays testdata/*.txtar, each in a folder of its own, with the
-// real program as a process. OSTIARY_REWRITE=1 writes the expected files of
-// "cmp" anew.
+// TestScripts runs testdata/*.txtar, each in a new folder, with the real program
+// as a process. OSTIARY_REWRITE=1 rewrites the files that "cmp" compares with.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -32,7 +31,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// code runs a command and wants its exit code: code N ostiary …
+// code runs a command and checks its exit code: code N ostiary …
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N program args…")
@@ -46,7 +45,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 		got = exit.ExitCode()
 	}
 	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("exit code %d, want %s", got, args[0])
+		ts.Fatalf("exit code %d, expected %s", got, args[0])
 	}
 }
 
@@ -57,13 +56,12 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { d.Close() })
 }
 
-// flip changes one bit in the middle of every file of a folder that a pattern
-// names.
+// flip changes one bit in the middle of every file that matches a pattern.
 func flip(ts *testscript.TestScript, neg bool, args []string) {
 	files, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
 	if len(files) == 0 {
-		ts.Fatalf("no file is called %s", args[0])
+		ts.Fatalf("no file matches %s", args[0])
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -87,7 +85,7 @@ func marker(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(name, changed, 0o600))
 }
 
-// hostile writes files that are made to be too much.
+// hostile writes files that exceed the limits of the parsers.
 func hostile(ts *testscript.TestScript, neg bool, args []string) {
 	const deep = 100_000
 	head := "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define a: [user]\n    define b: "

@@ -13,16 +13,17 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// modelSource is a model that was read from a file.
+// modelSource is a model from a file.
 type modelSource struct {
 	ostiary.SchemaSource
 	name string
-	// text is the DSL, for finding places in it; nil elsewhere.
+	// text is the DSL, used to find the line of an error. It is nil for other
+	// formats.
 	text []byte
 }
 
-// readModel reads a model: a ".json" file, a folder with "fga.mod" or that
-// file itself, and anything else as DSL.
+// readModel reads a model from a ".json" file, from a folder with "fga.mod", from
+// "fga.mod" itself, or from any other file as DSL.
 func readModel(name string) (*modelSource, error) {
 	m := &modelSource{name: name}
 	info, err := os.Stat(name)
@@ -55,26 +56,28 @@ func readModel(name string) (*modelSource, error) {
 	return m, m.locate(err)
 }
 
-func readFile(name string, most int64) ([]byte, error) {
+// readFile reads at most limit bytes of a file.
+func readFile(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// placedError says what is wrong with a model, a line for each thing, and
-// where it stands in the file.
-type placedError struct {
+// locatedError is a list of errors in a file, one per line, each with its file,
+// line and column.
+type locatedError struct {
 	text string
 	err  error
 }
 
-func (e *placedError) Error() string { return e.text }
-func (e *placedError) Unwrap() error { return e.err }
+func (e *locatedError) Error() string { return e.text }
+func (e *locatedError) Unwrap() error { return e.err }
 
-// locate turns a model's errors into a placedError.
+// locate returns the errors of the model in err as a *locatedError. It returns err
+// if it has none.
 func (m *modelSource) locate(err error) error {
 	var lines []string
 	leaves(err, func(e error) {
@@ -95,9 +98,10 @@ func (m *modelSource) locate(err error) error {
 	if len(lines) == 0 {
 		return err
 	}
-	return &placedError{strings.Join(lines, "\n"), err}
+	return &locatedError{strings.Join(lines, "\n"), err}
 }
 
+// place formats a position in a file. Line 0 means that the line is unknown.
 func place(file string, line, column int) string {
 	if line == 0 {
 		return file + ": "
@@ -105,7 +109,7 @@ func place(file string, line, column int) string {
 	return fmt.Sprintf("%s:%d:%d: ", file, line, column)
 }
 
-// leaves calls f for each error about a model in err.
+// leaves calls f for each error in err that is about the model.
 func leaves(err error, f func(error)) {
 	switch e := err.(type) {
 	case nil:
@@ -120,7 +124,7 @@ func leaves(err error, f func(error)) {
 	}
 }
 
-// counts says what a model has.
+// counts formats the number of types, relations and conditions of a model.
 func counts(m *schema.Model) string {
 	relations := 0
 	for i := range m.Types {

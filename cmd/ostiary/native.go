@@ -15,27 +15,29 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Some commands speak the native API: to a server, or to the folder's own
-// engine, without a network between. So both say the same.
+// Some commands use the native API. With --server they send requests to the
+// server; otherwise they call the native door on the folder's engine, without a
+// network. Both ways give the same results.
 
-// nativePath is what stands before every path of that API.
+// nativePath is the prefix of the native API's paths about a store.
 const nativePath = "/ostiary/v1/stores/"
 
-// native sends a request about a store and returns the answer's text.
+// native sends a request about a store and returns the response body.
 func (a *app) native(ctx context.Context, method, path string, in any) ([]byte, error) {
 	body, err := a.nativeStream(ctx, method, path, in)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, answerBytesMax+1))
-	if err == nil && len(text) > answerBytesMax {
-		err = fmt.Errorf("%s: the answer is larger than %d bytes", path, answerBytesMax)
+	text, err := io.ReadAll(io.LimitReader(body, responseBytesMax+1))
+	if err == nil && len(text) > responseBytesMax {
+		err = fmt.Errorf("%s: the response is larger than %d bytes", path, responseBytesMax)
 	}
 	return text, err
 }
 
-// nativeStream is native for an answer that may last. The caller closes it.
+// nativeStream is like native but returns the body as a stream, which the caller
+// closes.
 func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	if r := a.remote(); r != nil {
 		s, err := r.find(ctx, a.store)
@@ -58,29 +60,29 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
-	answer := &pipedAnswer{to: writer, header: http.Header{}, begun: make(chan struct{})}
+	response := &pipedResponse{to: writer, header: http.Header{}, begun: make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := a.named(ctx, nil, func(e *ostiary.Engine, s *ostiary.Store) error {
+		err := a.withNamed(ctx, nil, func(e *ostiary.Engine, s *ostiary.Store) error {
 			req, err := http.NewRequestWithContext(ctx, method, nativePath+s.ID().String()+path, body)
 			if err != nil {
 				return err
 			}
-			return serveNative(e, answer, req)
+			return serveNative(e, response, req)
 		})
-		answer.end(err)
+		response.end(err)
 	}()
-	<-answer.begun
+	<-response.begun
 	out := &pipedBody{reader, cancel, done}
-	if answer.status < 300 {
+	if response.status < 300 {
 		return out, nil
 	}
 	defer out.Close()
-	if answer.err != nil {
-		return nil, answer.err
+	if response.err != nil {
+		return nil, response.err
 	}
-	refused := &remoteError{Status: answer.status}
+	refused := &remoteError{Status: response.status}
 	text, err := io.ReadAll(reader)
 	if err == nil {
 		err = json.Unmarshal(text, refused)
@@ -88,12 +90,12 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 	return nil, errors.Join(err, &folderError{refused})
 }
 
-// folderError is a refusal by the folder's own engine.
+// folderError is an error response of the native door on the folder's engine.
 type folderError struct{ *remoteError }
 
 func (e *folderError) Error() string { return e.Message }
 
-// serveNative answers a request by the native door over e.
+// serveNative serves a request with the native door over e.
 func serveNative(e *ostiary.Engine, w http.ResponseWriter, r *http.Request) error {
 	d, err := native.New(e, native.Options{Dialects: dialects()})
 	if err != nil {
@@ -112,34 +114,35 @@ func serveNative(e *ostiary.Engine, w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// pipedAnswer hands a door's answer over as it comes.
-type pipedAnswer struct {
+// pipedResponse is a [http.ResponseWriter] that writes the body to a pipe.
+type pipedResponse struct {
 	to     *io.PipeWriter
 	header http.Header
-	begun  chan struct{} // closed when the status is known
+	begun  chan struct{} // closed once status is set
 	status int
 	err    error
 }
 
-func (p *pipedAnswer) Header() http.Header { return p.header }
+func (p *pipedResponse) Header() http.Header { return p.header }
 
-// Flush lets a stream be written; there is nothing that it would wait in.
-func (p *pipedAnswer) Flush() {}
+// Flush does nothing: the pipe has no buffer. Streams require the method.
+func (p *pipedResponse) Flush() {}
 
-func (p *pipedAnswer) WriteHeader(status int) {
+func (p *pipedResponse) WriteHeader(status int) {
 	if p.status == 0 {
 		p.status = status
 		close(p.begun)
 	}
 }
 
-func (p *pipedAnswer) Write(b []byte) (int, error) {
+func (p *pipedResponse) Write(b []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	return p.to.Write(b)
 }
 
-// end ends the answer; err is why there is none.
-func (p *pipedAnswer) end(err error) {
+// end closes the response. If no status is set yet, err becomes the error of the
+// whole request.
+func (p *pipedResponse) end(err error) {
 	if p.status == 0 && err != nil {
 		p.err = err
 		p.WriteHeader(http.StatusInternalServerError)
@@ -148,7 +151,8 @@ func (p *pipedAnswer) end(err error) {
 	p.to.CloseWithError(err)
 }
 
-// pipedBody is the other end; Close waits until the folder is closed.
+// pipedBody is the reading end of a [pipedResponse]. Close waits until the folder
+// is closed.
 type pipedBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -162,22 +166,22 @@ func (b *pipedBody) Close() error {
 	return err
 }
 
-// printNative prints an answer: its text with --json, else what human makes of
-// it, once it is read into out.
+// printNative prints a response of the native API: unchanged with --json.
+// Otherwise it decodes the response into out and calls human.
 func (a *app) printNative(text []byte, out any, human func(io.Writer)) error {
 	if a.json {
 		_, err := a.out.Write(append(bytes.TrimSpace(text), '\n'))
 		return err
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("the answer is not what the native API has: %w", err)
+		return fmt.Errorf("the response is not valid in the native API: %w", err)
 	}
 	return a.print(nil, human)
 }
 
-// nativeQuestion is what the flags of a question say, in the native API's words.
-func (f *askFlags) nativeQuestion(in map[string]any) (map[string]any, error) {
-	ask, err := f.ask()
+// nativeQuestion adds the flags of a query to a request body of the native API.
+func (f *queryFlags) nativeQuestion(in map[string]any) (map[string]any, error) {
+	ask, err := f.options()
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +219,8 @@ func nativeTuples(tuples []rel.Tuple) []map[string]any {
 	return out
 }
 
-// nativeAt reads a revision, a time or a token; nil is the newest revision.
+// nativeAt parses a revision, a time or a token into the native API's form. It
+// returns nil, the newest revision, for the empty string.
 func nativeAt(s string) (map[string]any, error) {
 	if s == "" {
 		return nil, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// print writes value as JSON with --json, else what human writes.
+// print writes value as JSON with --json, and calls human otherwise. human
+// writes columns separated by tabs.
 func (a *app) print(value any, human func(io.Writer)) error {
 	if a.json {
 		return writeJSON(a.out, value)
@@ -29,14 +30,14 @@ func writeJSON(w io.Writer, value any) error {
 	return enc.Encode(value)
 }
 
-// note tells people, and never a program, something besides the answer.
+// note prints a remark to stderr. It prints nothing with --json.
 func (a *app) note(format string, args ...any) {
 	if !a.json {
 		fmt.Fprintf(a.err, format+"\n", args...)
 	}
 }
 
-// stamp prints a time as every command does.
+// stamp formats a time for output: RFC 3339 in UTC, or "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -44,7 +45,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// reportError says on stderr why the command failed, with --json as an object.
+// reportError prints err to stderr, with --json as an object.
 func (a *app) reportError(err error) {
 	text := err.Error()
 	var at *ostiary.Error
@@ -67,23 +68,24 @@ func (a *app) reportError(err error) {
 	writeJSON(a.err, map[string]any{"error": map[string]string{"kind": kind, "message": text}})
 }
 
-// hint says what to do about an error, where something can be done.
+// hint returns advice on what to do about err, or "".
 func (a *app) hint(err error) string {
 	switch {
 	case isLocked(err):
-		return holderOf(a.data)
+		return lockHint(a.data)
 	case isFormat(err):
-		return "the folder is of a newer version, or of another program; it was not touched"
+		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):
 		return "the folder is damaged; restore it from a backup"
 	case errors.Is(err, ostiary.ErrNoSchema):
-		return `"ostiary schema write FILE" writes one`
+		return `write one with "ostiary schema write FILE"`
 	}
 	return ""
 }
 
-// The driver's errors come bare where the folder is opened, and as the
-// library's own from then on.
+// The three functions below accept two forms of an error: the storage package's,
+// which opening a folder returns, and the library's, which every later call
+// returns.
 
 func isLocked(err error) bool {
 	return errors.Is(err, storage.ErrLocked) || errors.Is(err, ostiary.ErrLocked)

@@ -26,9 +26,9 @@ func (a *app) permifyCommand() *cobra.Command {
 }
 
 func (a *app) permifyValidate() *cobra.Command {
-	return &cobra.Command{Use: "validate FILE", Short: "Run a validation file, in memory", Args: cobra.ExactArgs(1),
-		Long: "Run a validation file, in memory; the data folder is not touched. FILE is a path or an http(s) URL, and so may be its schema.\n" +
-			"The last line is SUCCESS or FAILED; exits with 1 if something is wrong.",
+	return &cobra.Command{Use: "validate FILE", Short: "Run a validation file in memory", Args: cobra.ExactArgs(1),
+		Long: "Run a validation file in memory; the data folder is not used. FILE and its schema are paths or http(s) URLs.\n" +
+			"The last line is SUCCESS or FAILED. The exit code is 1 for FAILED.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, text, err := readValidation(cmd.Context(), args[0])
 			if err != nil {
@@ -49,7 +49,7 @@ func (a *app) permifyValidate() *cobra.Command {
 		}}
 }
 
-// verdict prints, and ends with exitDenied where something failed.
+// verdict calls print and returns errDenied if passed is false.
 func (a *app) verdict(passed bool, print func() error) error {
 	if err := print(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (a *app) verdict(passed bool, print func() error) error {
 	return nil
 }
 
-// validationJSON is a report in JSON.
+// validationJSON is the JSON form of a validation report.
 type validationJSON struct {
 	Passed   bool                 `json:"passed"`
 	Problems []string             `json:"problems,omitempty"`
@@ -102,7 +102,7 @@ func writeValidation(w io.Writer, f *scenario.File, r *scenario.Report) {
 		if x.Passed() {
 			fmt.Fprintf(w, "pass  %s: %s\n", x.Question, x.Got)
 		} else {
-			fmt.Fprintf(w, "FAIL  %s: want %s, got %s\n", x.Question, x.Want, x.Got)
+			fmt.Fprintf(w, "FAIL  %s: expected %s, got %s\n", x.Question, x.Want, x.Got)
 		}
 	}
 	if r.Passed() {
@@ -112,14 +112,14 @@ func writeValidation(w io.Writer, f *scenario.File, r *scenario.Report) {
 	}
 }
 
-// coverageFlags are the least percentages that are wanted.
+// coverageFlags are the required percentages.
 type coverageFlags struct{ relationships, attributes, assertions int }
 
 func (a *app) permifyCoverage() *cobra.Command {
-	var least coverageFlags
-	cmd := &cobra.Command{Use: "coverage FILE", Short: "Show how much of its schema a validation file touches", Args: cobra.ExactArgs(1),
-		Long: "Show how much of its schema a validation file touches: relations by its relationships, attributes by its values, permissions by its assertions.\n" +
-			"Exits with 1 if a total is below what a flag wants.",
+	var required coverageFlags
+	cmd := &cobra.Command{Use: "coverage FILE", Short: "Show how much of its schema a validation file covers", Args: cobra.ExactArgs(1),
+		Long: "Show how much of its schema a validation file covers: relations by relationships, attributes by values, permissions by assertions.\n" +
+			"The exit code is 1 if a total is below a required percentage.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, text, err := readValidation(cmd.Context(), args[0])
 			if err != nil {
@@ -130,14 +130,14 @@ func (a *app) permifyCoverage() *cobra.Command {
 				return err
 			}
 			c := scenario.Cover(file, parsed)
-			passed := c.Relationships >= least.relationships && c.Attributes >= least.attributes && c.Assertions >= least.assertions
+			passed := c.Relationships >= required.relationships && c.Attributes >= required.attributes && c.Assertions >= required.assertions
 			return a.verdict(passed, func() error {
 				return a.print(c, func(w io.Writer) { writeCoverage(w, &c) })
 			})
 		}}
-	cmd.Flags().IntVar(&least.relationships, "coverage-relationships", 0, "least percentage of relationships")
-	cmd.Flags().IntVar(&least.attributes, "coverage-attributes", 0, "least percentage of attributes")
-	cmd.Flags().IntVar(&least.assertions, "coverage-assertions", 0, "least percentage of assertions")
+	cmd.Flags().IntVar(&required.relationships, "coverage-relationships", 0, "required percentage of relationships")
+	cmd.Flags().IntVar(&required.attributes, "coverage-attributes", 0, "required percentage of attributes")
+	cmd.Flags().IntVar(&required.assertions, "coverage-assertions", 0, "required percentage of assertions")
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func writeCoverage(w io.Writer, c *scenario.Coverage) {
 		fmt.Fprintf(w, "%s: relationships %d %%, attributes %d %%, assertions %d %%\n", e.Name, e.Relationships.Percent(), e.Attributes.Percent(), e.Assertions.Percent())
 		for _, p := range []*scenario.Part{&e.Relationships, &e.Attributes, &e.Assertions} {
 			for _, m := range p.Missing {
-				fmt.Fprintf(w, "  not touched: %s\n", m)
+				fmt.Fprintf(w, "  not covered: %s\n", m)
 			}
 		}
 	}
@@ -181,11 +181,11 @@ func (a *app) permifyAST() *cobra.Command {
 			_, err = fmt.Fprintf(a.out, "%s\n", out)
 			return err
 		}}
-	cmd.Flags().BoolVar(&pretty, "pretty", false, "print it in many lines")
+	cmd.Flags().BoolVar(&pretty, "pretty", false, "indent the output")
 	return cmd
 }
 
-// compileLanguage compiles a schema in Permify's language.
+// compileLanguage parses and compiles a schema in Permify's language.
 func compileLanguage(text string) (*language.Schema, *schema.Schema, error) {
 	parsed, err := language.Parse(text)
 	if err != nil {
@@ -199,8 +199,8 @@ func compileLanguage(text string) (*language.Schema, *schema.Schema, error) {
 	return parsed, compiled, err
 }
 
-// readValidation reads a validation file and its schema's text. A file that
-// came by URL may name a schema by URL, and no file of this machine.
+// readValidation reads a validation file and the text of its schema. A file from a
+// URL may only name a schema by URL, never a file on this machine.
 func readValidation(ctx context.Context, name string) (*scenario.File, string, error) {
 	text, err := readAnywhere(ctx, name)
 	if err != nil {
@@ -216,7 +216,7 @@ func readValidation(ctx context.Context, name string) (*scenario.File, string, e
 	}
 	if !isURL(where) {
 		if isURL(name) {
-			return nil, "", fmt.Errorf("%s: its schema %q is no URL", name, where)
+			return nil, "", fmt.Errorf("%s: invalid schema %q: a file from a URL must name its schema by URL", name, where)
 		}
 		if !filepath.IsAbs(where) {
 			where = filepath.Join(filepath.Dir(name), filepath.FromSlash(where))
@@ -230,7 +230,7 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-// fetchTime is how long a file may take that comes by URL.
+// fetchTime is the maximum duration of reading a file from a URL.
 const fetchTime = 30 * time.Second
 
 func readAnywhere(ctx context.Context, name string) ([]byte, error) {

@@ -15,10 +15,10 @@ import (
 )
 
 func (a *app) entitlementsCommand() *cobra.Command {
-	var flags askFlags
+	var flags queryFlags
 	var relations []string
 	var permissions bool
-	cmd := &cobra.Command{Use: "entitlements USER OBJECT…", Short: "Show all that a subject may do to some objects", Args: cobra.MinimumNArgs(2),
+	cmd := &cobra.Command{Use: "entitlements USER OBJECT…", Short: "Show every relation that a subject has on some objects", Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := rel.ParseSubject(args[0]); err != nil {
 				return err
@@ -59,12 +59,12 @@ func (a *app) entitlementsCommand() *cobra.Command {
 			})
 		}}
 	flags.add(cmd)
-	cmd.Flags().StringSliceVar(&relations, "relation", nil, "only this relation; may be repeated")
-	cmd.Flags().BoolVar(&permissions, "permissions", false, "only relations that are computed")
+	cmd.Flags().StringSliceVar(&relations, "relation", nil, "show only this relation; may be repeated")
+	cmd.Flags().BoolVar(&permissions, "permissions", false, "show only computed relations")
 	return cmd
 }
 
-// permissionChange is a line of diff and watch.
+// permissionChange is one change in the output of diff and watch.
 type permissionChange struct {
 	Object, Subject string
 	Before, After   string
@@ -72,7 +72,8 @@ type permissionChange struct {
 	ExceptCount     int `json:"except_count"`
 }
 
-// print shows a gain as +, a loss as -, and what is not known on a side as ?.
+// print writes one line: + for a gain, - for a loss, and ? if the decision before
+// or after is unknown.
 func (c *permissionChange) print(w io.Writer, relation string) {
 	sign := "?"
 	switch {
@@ -95,15 +96,15 @@ func (c *permissionChange) print(w io.Writer, relation string) {
 	fmt.Fprintln(w, line)
 }
 
-// permissionFlags say which permission diff and watch are about.
+// permissionFlags restrict diff and watch to some objects and subjects.
 type permissionFlags struct{ objects, subjects []string }
 
 func (f *permissionFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.objects, "object", nil, "only the object of this id; may be repeated")
-	cmd.Flags().StringSliceVar(&f.subjects, "subject", nil, "only the subject of this id; may be repeated")
+	cmd.Flags().StringSliceVar(&f.objects, "object", nil, "show only the object with this id; may be repeated")
+	cmd.Flags().StringSliceVar(&f.subjects, "subject", nil, "show only the subject with this id; may be repeated")
 }
 
-// splitType reads TYPE[#RELATION].
+// splitType parses TYPE[#RELATION].
 func splitType(s string) (typ, relation string) {
 	typ, relation, _ = strings.Cut(s, "#")
 	return typ, relation
@@ -113,9 +114,9 @@ func (a *app) diffCommand() *cobra.Command {
 	var flags permissionFlags
 	var from, to, schema, context, cursor string
 	var limit int
-	cmd := &cobra.Command{Use: "diff TYPE[#RELATION] RELATION TYPE", Short: "Show who gained and who lost a relation between two revisions", Args: cobra.ExactArgs(3),
-		Long: "Show who gained (+) and who lost (-) a relation between two revisions: of all subjects of the first type, on all objects of the second one.\n" +
-			"Each side is a revision, a token, or a time (RFC 3339).",
+	cmd := &cobra.Command{Use: "diff TYPE[#RELATION] RELATION TYPE", Short: "Show which subjects gained or lost a relation between two revisions", Args: cobra.ExactArgs(3),
+		Long: "Show which subjects of the first type gained (+) or lost (-) a relation on objects of the second type between two revisions.\n" +
+			"--from and --to are a revision, a token, or a time (RFC 3339).",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			typ, relation := splitType(args[0])
 			in := map[string]any{"subject_type": typ, "relation": args[1], "object_type": args[2]}
@@ -146,12 +147,12 @@ func (a *app) diffCommand() *cobra.Command {
 		}}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "0", "the earlier side")
-	f.StringVar(&to, "to", "", "the later side; the newest revision by default")
-	f.StringVar(&schema, "schema", "", "ask both sides under this schema; each under its own by default")
+	f.StringVar(&from, "from", "0", "the earlier revision, token or time")
+	f.StringVar(&to, "to", "", "the later revision, token or time; default: the newest revision")
+	f.StringVar(&schema, "schema", "", "id of the schema to use for both; default: the schema that was current at each")
 	f.StringVar(&context, "context", "", "parameters for conditions, a JSON object, or @FILE")
-	f.IntVar(&limit, "limit", 0, "show at most this many; all by default")
-	f.StringVar(&cursor, "cursor", "", "continue where a difference with --limit ended")
+	f.IntVar(&limit, "limit", 0, "maximum number of changes; default: all")
+	f.StringVar(&cursor, "cursor", "", "cursor that a diff with --limit printed; continues that diff")
 	return cmd
 }
 
@@ -171,7 +172,7 @@ func sideOf(s string) (map[string]any, error) {
 	return nativeAt(s)
 }
 
-// diff prints a difference, all pages of it or one.
+// diff prints all pages of a difference, or one page if one is true.
 func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor string, one bool) error {
 	for {
 		if cursor != "" {
@@ -197,13 +198,13 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 			return err
 		}
 		if page.Undecided > 0 {
-			a.note("%d undecided on both sides", page.Undecided)
+			a.note("%d unknown before and after", page.Undecided)
 		}
 		if cursor = page.Next; cursor == "" {
 			return nil
 		}
 		if one {
-			a.note("there is more: --cursor %s", cursor)
+			a.note("more results: --cursor %s", cursor)
 			return nil
 		}
 	}
@@ -212,9 +213,10 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 func (a *app) watchCommand() *cobra.Command {
 	var flags permissionFlags
 	var from string
-	cmd := &cobra.Command{Use: "watch TYPE[#RELATION] RELATION TYPE", Short: "Show who gains and who loses a relation, as it happens", Args: cobra.ExactArgs(3),
-		Long: "Show who gains (+) and who loses (-) a relation, as it happens, until it is interrupted: for the objects or subjects that are named.\n" +
-			"A folder has one process at a time, so that this is of use with --server, and with --from. With --json each line is an update.",
+	cmd := &cobra.Command{Use: "watch TYPE[#RELATION] RELATION TYPE", Short: "Show which subjects gain or lose a relation, as it happens", Args: cobra.ExactArgs(3),
+		Long: "Show which subjects gain (+) or lose (-) a relation, as it happens, until the command is interrupted.\n" +
+			"Name the objects or the subjects to watch. Only one process can have a folder open, so use --server to see the writes of others;\n" +
+			"on a folder, --from shows past changes. With --json each line is one update.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			typ, relation := splitType(args[0])
 			query := url.Values{"subject_type": {typ}, "relation": {args[1]}, "object_type": {args[2]}, "object": flags.objects, "subject": flags.subjects}
@@ -231,19 +233,19 @@ func (a *app) watchCommand() *cobra.Command {
 			defer body.Close()
 			err = a.showEvents(body, args[1])
 			if cmd.Context().Err() != nil {
-				return nil // interrupted, as it is meant to end
+				return nil // an interrupt is the normal end
 			}
 			return err
 		}}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&from, "from", "", "begin after this token; at the newest revision by default")
+	cmd.Flags().StringVar(&from, "from", "", "start after this token; default: the newest revision")
 	return cmd
 }
 
-// showEvents prints a stream of updates as they come.
+// showEvents prints each update of an event stream as it arrives.
 func (a *app) showEvents(body io.Reader, relation string) error {
 	in := bufio.NewScanner(body)
-	in.Buffer(nil, answerBytesMax)
+	in.Buffer(nil, responseBytesMax)
 	name := ""
 	for in.Scan() {
 		line := in.Text()

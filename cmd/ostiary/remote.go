@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	// answerBytesMax bounds an answer that is read whole.
-	answerBytesMax = 64 << 20
-	pageMax        = 100 // OpenFGA's
-	headerRevision = "Ostiary-Revision"
-	headerCut      = "Ostiary-Truncated"
+	// responseBytesMax bounds a response that is read into memory, in bytes.
+	responseBytesMax = 64 << 20
+	pageMax          = 100 // the largest page that OpenFGA's API allows
+	headerRevision   = "Ostiary-Revision"
+	headerCut        = "Ostiary-Truncated"
 )
 
-// errNotSaid: OpenFGA's API has no words for it.
-var errNotSaid = errors.New("not over --server")
+// errUnsupported means that OpenFGA's API cannot express a command or flag.
+var errUnsupported = errors.New("not supported with --server")
 
-// notSaid tells what cannot be asked of a server.
-func notSaid(what string) error {
-	return fmt.Errorf("%w: OpenFGA's API has no words for %s; ask the folder", errNotSaid, what)
+// unsupported returns the error for a command or flag that OpenFGA's API cannot
+// express.
+func unsupported(what string) error {
+	return fmt.Errorf("%w: OpenFGA's API has no %s", errUnsupported, what)
 }
 
 // remote is a server that speaks OpenFGA's API over HTTP.
@@ -46,7 +47,7 @@ func (a *app) remote() *remote {
 	return &remote{a: a, base: strings.TrimRight(a.server, "/"), http: &http.Client{}}
 }
 
-// remoteError is a server's refusal.
+// remoteError is an error response of a server.
 type remoteError struct {
 	Status  int
 	Code    string `json:"code"`
@@ -55,13 +56,13 @@ type remoteError struct {
 
 func (e *remoteError) Error() string {
 	if e.Code == "" {
-		return fmt.Sprintf("the server answers %d", e.Status)
+		return fmt.Sprintf("the server responded with status %d", e.Status)
 	}
-	return fmt.Sprintf("the server says %s: %s", e.Code, e.Message)
+	return fmt.Sprintf("server error %s: %s", e.Code, e.Message)
 }
 
-// send sends a request and returns the answer, whose body the caller closes. An
-// answer that is no success is a *remoteError.
+// send sends a request and returns the response, whose body the caller closes. A
+// status of 300 or more is a *remoteError.
 func (r *remote) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
@@ -73,7 +74,7 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%w: --server is not http://HOST:PORT or https://HOST:PORT", errUsage)
+		return nil, fmt.Errorf("%w: invalid --server %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, r.base)
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -98,30 +99,30 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	return nil, e
 }
 
-// call sends a request and reads the answer into out, if that is not nil.
+// call sends a request and decodes the response into out, unless out is nil.
 func (r *remote) call(ctx context.Context, method, path string, in, out any) (http.Header, error) {
 	resp, err := r.send(ctx, method, path, in)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, responseBytesMax+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > answerBytesMax {
-		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", path, answerBytesMax)
+	if len(text) > responseBytesMax {
+		return nil, fmt.Errorf("%s: the response is larger than %d bytes", path, responseBytesMax)
 	}
 	if out == nil {
 		return resp.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s: the answer is not what OpenFGA's API has: %w", path, err)
+		return nil, fmt.Errorf("%s: the response is not valid in OpenFGA's API: %w", path, err)
 	}
 	return resp.Header, nil
 }
 
-// remoteStore is a store as the API has it.
+// remoteStore is a store in OpenFGA's API.
 type remoteStore struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -132,7 +133,7 @@ func (s remoteStore) json() storeJSON {
 	return storeJSON{ID: s.ID, Name: s.Name, Created: s.Created}
 }
 
-// stores lists the stores, of one name if it is not "".
+// stores lists the stores with this name, or all stores if name is "".
 func (r *remote) stores(ctx context.Context, name string) (all []remoteStore, err error) {
 	query := url.Values{"page_size": {fmt.Sprint(pageMax)}}
 	if name != "" {
@@ -154,7 +155,7 @@ func (r *remote) stores(ctx context.Context, name string) (all []remoteStore, er
 	}
 }
 
-// find finds a store by id or name; "" is the only one.
+// find finds a store by id or name. The empty name is the only store.
 func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	if _, err := storage.ParseStoreID(name); err == nil {
 		var s remoteStore
@@ -168,20 +169,22 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return remoteStore{}, fmt.Errorf("%w: --store must say which, by id", errWhich)
+		return remoteStore{}, fmt.Errorf("%w: select one by id with --store", errWhich)
 	case name == "":
-		return remoteStore{}, fmt.Errorf("%w yet: \"ostiary store create NAME\" makes one", errNoStore)
+		return remoteStore{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}
-	return remoteStore{}, fmt.Errorf("%w is called %q", errNoStore, name)
+	return remoteStore{}, fmt.Errorf("%w has the name %q", errNoStore, name)
 }
 
-// path finds --store and returns the path below it.
+// path finds the store that --store names and returns the path of a route below
+// it.
 func (r *remote) path(ctx context.Context, below string) (string, error) {
 	s, err := r.find(ctx, r.a.store)
 	return "/stores/" + s.ID + below, err
 }
 
-// revisionOf reads the revision that our server adds; 0 is another's.
+// revisionOf reads the revision header that ostiary serve adds. The revision is 0
+// if the header is missing.
 func revisionOf(h http.Header) (ostiary.Token, uint64) {
 	token := ostiary.Token(h.Get(headerRevision))
 	revision, err := token.Revision()

@@ -16,23 +16,23 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// writeMax is how many tuples OpenFGA's servers take in one write.
+// writeMax is the number of tuples that OpenFGA's servers accept in one write.
 const writeMax = 100
 
-// recordOf is a tuple as the API has it, which knows no expiry.
+// recordOf returns a tuple in OpenFGA's form, which has no expiry.
 func recordOf(t rel.Tuple) (tuplefile.Record, error) {
 	if t.Expires != 0 {
-		return tuplefile.Record{}, notSaid("a tuple's expiry")
+		return tuplefile.Record{}, unsupported("expiry of tuples")
 	}
 	return tuplefile.RecordOf(t)
 }
 
-// question is what check, list and expand have in common.
-func (f *askFlags) question(in map[string]any) (map[string]any, error) {
+// question adds the flags that check, list and expand share to a request body.
+func (f *queryFlags) question(in map[string]any) (map[string]any, error) {
 	if f.at != "" {
-		return nil, notSaid("--at")
+		return nil, unsupported("--at")
 	}
-	ask, err := f.ask()
+	ask, err := f.options()
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (f *askFlags) question(in map[string]any) (map[string]any, error) {
 	return in, nil
 }
 
-func (r *remote) check(ctx context.Context, t rel.Tuple, flags *askFlags) error {
+func (r *remote) check(ctx context.Context, t rel.Tuple, flags *queryFlags) error {
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{
 		"user": t.Subject.String(), "relation": t.Relation, "object": t.Object.String()}})
 	if err != nil {
@@ -77,10 +77,11 @@ func (r *remote) check(ctx context.Context, t rel.Tuple, flags *askFlags) error 
 	return r.a.printDecision(decision{Allowed: got.Allowed, Truth: fmt.Sprint(got.Allowed), Revision: revision})
 }
 
-// listObjects asks for a stream, which has no limit on how many there are.
+// listObjects reads the streamed list, because it has no limit on the number of
+// objects.
 func (r *remote) listObjects(ctx context.Context, subject rel.Subject, relation, typ string, flags *listFlags) error {
 	if flags.limit > 0 || flags.cursor != "" {
-		return notSaid("pages of a list")
+		return unsupported("pages of lists")
 	}
 	in, err := flags.question(map[string]any{"user": subject.String(), "relation": relation, "type": typ})
 	if err != nil {
@@ -119,8 +120,8 @@ func (r *remote) listObjects(ctx context.Context, subject rel.Subject, relation,
 	return r.a.printList(&out, out.Objects)
 }
 
-// cut notes what our server says besides a list: its revision, and the bound
-// that cut it.
+// cut reads the headers that ostiary serve adds to a list: the revision, and the
+// bound that cut the list.
 func (l *listJSON) cut(resp *http.Response) {
 	_, l.Revision = revisionOf(resp.Header)
 	if l.Incomplete = resp.Header.Get(headerCut); l.Incomplete == "" {
@@ -130,7 +131,7 @@ func (l *listJSON) cut(resp *http.Response) {
 
 func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relation string, object rel.Object, flags *listFlags) error {
 	if flags.limit > 0 || flags.cursor != "" {
-		return notSaid("pages of a list")
+		return unsupported("pages of lists")
 	}
 	filter := map[string]string{"type": typ}
 	if subjectRelation != "" {
@@ -142,7 +143,7 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 		return err
 	}
 	if c, ok := in["contextual_tuples"].(map[string]any); ok {
-		in["contextual_tuples"] = c["tuple_keys"] // a plain list here, for once
+		in["contextual_tuples"] = c["tuple_keys"] // list-users takes a plain list
 	}
 	path, err := r.path(ctx, "/list-users")
 	if err != nil {
@@ -171,17 +172,17 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 	return r.a.printList(&out, out.Subjects)
 }
 
-// expand prints the tree as the API has it.
-func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *askFlags) error {
+// expand prints the tree in OpenFGA's form.
+func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *queryFlags) error {
 	if levels > 1 {
-		return notSaid("--levels")
+		return unsupported("--levels")
 	}
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{"relation": relation, "object": object.String()}})
 	if err != nil {
 		return err
 	}
 	if in["context"] != nil {
-		return notSaid("an expand's context")
+		return unsupported("context for expand")
 	}
 	path, err := r.path(ctx, "/expand")
 	if err != nil {
@@ -201,7 +202,7 @@ func (r *remote) expand(ctx context.Context, relation string, object rel.Object,
 	})
 }
 
-// remoteWrite is the body of a write.
+// remoteWrite is the body of a write request.
 type remoteWrite struct {
 	Schema  string          `json:"authorization_model_id,omitempty"`
 	Writes  *remoteWrites   `json:"writes,omitempty"`
@@ -227,13 +228,13 @@ func (r *remote) write(ctx context.Context, path string, w remoteWrite) (ostiary
 	return token, revision, nil
 }
 
-// onDuplicate is --on-duplicate in the API's words.
+// remote returns --on-duplicate in OpenFGA's terms.
 func (d duplicateFlag) remote() (string, error) {
 	switch policy, err := d.policy(); {
 	case err != nil:
 		return "", err
 	case policy == ostiary.Replace:
-		return "", notSaid("--on-duplicate replace")
+		return "", unsupported("--on-duplicate replace")
 	case policy == ostiary.Ignore:
 		return "ignore", nil
 	}
@@ -262,7 +263,7 @@ func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicat
 
 func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error {
 	if len(w.RemoveMatching) > 0 {
-		return notSaid("removing what a filter selects")
+		return unsupported("deletion by a filter")
 	}
 	k := w.Remove[0]
 	out := &remoteRemovals{Keys: []tuplefile.Record{{User: k.Subject.String(), Relation: k.Relation, Object: k.Object.String()}}}
@@ -277,12 +278,12 @@ func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error 
 	if err != nil {
 		return err
 	}
-	return r.a.printRevision("removed "+k.String(), token, revision)
+	return r.a.printRevision("deleted "+k.String(), token, revision)
 }
 
 func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.ImportResult, error) {
 	if flags.entry != 0 {
-		return ostiary.ImportResult{}, notSaid("--entry")
+		return ostiary.ImportResult{}, unsupported("--entry")
 	}
 	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
 		n, token, err := r.importTuples(ctx, tuples, flags.duplicate, flags.schema)
@@ -290,8 +291,8 @@ func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.Imp
 	})
 }
 
-// importTuples writes as many tuples at a time as the API takes: each such
-// write is atomic, the whole is not.
+// importTuples writes the tuples in groups of writeMax. Each group is atomic; the
+// import as a whole is not.
 func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], duplicate duplicateFlag, schemaID string) (n int, token ostiary.Token, err error) {
 	policy, err := duplicate.remote()
 	if err != nil {
@@ -331,12 +332,12 @@ func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 
 func (r *remote) readTuples(ctx context.Context, f filterFlags, limit int, cursor, at string) error {
 	if at != "" {
-		return notSaid("--at")
+		return unsupported("--at")
 	}
 	in := map[string]any{"page_size": min(max(limit, 1), pageMax), "continuation_token": cursor}
 	if f != (filterFlags{}) {
 		if strings.Contains(f.user, "#") && !strings.Contains(f.user, ":") || f.user != "" && !strings.Contains(f.user, ":") {
-			return notSaid("a filter by a type of subjects")
+			return unsupported("filter by subject type")
 		}
 		key := map[string]string{"object": f.object, "relation": f.relation, "user": f.user}
 		if f.object != "" && !strings.Contains(f.object, ":") {

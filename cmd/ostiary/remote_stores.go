@@ -16,7 +16,7 @@ import (
 
 func (r *remote) createStore(ctx context.Context, name, id string) error {
 	if id != "" {
-		return notSaid("a store's id")
+		return unsupported("choice of a store's id")
 	}
 	var s remoteStore
 	if _, err := r.call(ctx, http.MethodPost, "/stores", map[string]string{"name": name}, &s); err != nil {
@@ -46,7 +46,7 @@ func (r *remote) getStore(ctx context.Context, args []string) error {
 	return r.a.print(out, func(w io.Writer) { fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created) })
 }
 
-// named finds the store that the first argument names, or --store.
+// named finds the store that the first argument or else --store names.
 func (r *remote) named(ctx context.Context, args []string) (remoteStore, error) {
 	if len(args) > 0 {
 		return r.find(ctx, args[0])
@@ -71,12 +71,12 @@ func (r *remote) deleteStore(ctx context.Context, store string, yes bool) error 
 		return err
 	}
 	if !yes {
-		return fmt.Errorf("%w: this removes store %s (%s) with all its data, for good; say --yes", errUsage, s.Name, s.ID)
+		return fmt.Errorf("%w: this deletes store %s (%s) and all its data; confirm with --yes", errUsage, s.Name, s.ID)
 	}
 	if _, err := r.call(ctx, http.MethodDelete, "/stores/"+s.ID, nil, nil); err != nil {
 		return err
 	}
-	return r.a.printRemoved(s.json())
+	return r.a.printDeleted(s.json())
 }
 
 func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
@@ -100,7 +100,7 @@ func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
 	return r.a.printSchemaWritten(out, source.Model)
 }
 
-// createdOf is the time that a ULID holds.
+// createdOf returns the time in a ULID.
 func createdOf(id string) string {
 	u, err := storage.ParseStoreID(id)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *remote) getSchema(ctx context.Context, id, format string) error {
 			Models []json.RawMessage `json:"authorization_models"`
 		}
 		if _, err = r.call(ctx, http.MethodGet, path+"?page_size=1", nil, &page); err == nil && len(page.Models) == 0 {
-			err = fmt.Errorf("the store has no schema yet: \"ostiary schema write FILE\" writes one")
+			err = fmt.Errorf("the store has no schema yet: write one with \"ostiary schema write FILE\"")
 		} else if err == nil {
 			raw = page.Models[0]
 		}
@@ -192,12 +192,12 @@ func (a *app) printRemoteSchema(raw json.RawMessage, format string) error {
 			_, err = fmt.Fprintf(a.out, "%s\n", model)
 		}
 		return err
-	case format == "dsl" || format == "source": // the source is not in the API
+	case format == "dsl" || format == "source": // OpenFGA's API does not return the source text
 		text, err := language.FormatDSL(m)
 		if err == nil {
 			_, err = io.WriteString(a.out, text)
 		}
 		return err
 	}
-	return fmt.Errorf("%w: --format is source, dsl or json", errUsage)
+	return fmt.Errorf("%w: invalid --format %q: expected source, dsl or json", errUsage, format)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// schemaJSON is a schema in JSON.
+// schemaJSON is the JSON form of a schema.
 type schemaJSON struct {
 	ID        string          `json:"id"`
 	Namespace string          `json:"namespace,omitempty"`
@@ -34,9 +34,9 @@ func (a *app) schemaCommand() *cobra.Command {
 }
 
 func (a *app) schemaWrite() *cobra.Command {
-	return &cobra.Command{Use: "write FILE", Short: "Make a model the store's schema", Args: cobra.ExactArgs(1),
-		Long: "Make a model the store's schema. FILE is a model in the DSL, a .json file, or a folder with fga.mod.\n" +
-			"Schemas before it stay, and can be asked with --schema. Tuples that it does not admit stay, and do not count.",
+	return &cobra.Command{Use: "write FILE", Short: "Write a model as the store's current schema", Args: cobra.ExactArgs(1),
+		Long: "Write a model as the store's current schema. FILE is a model in the DSL, a .json file, or a folder with fga.mod.\n" +
+			"Earlier schemas remain and can be used with --schema. Tuples that the new schema does not admit remain stored but have no effect.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := readModel(args[0])
 			if err != nil {
@@ -91,7 +91,7 @@ func (a *app) printSchemas(out []schemaJSON) error {
 			if one.Current {
 				mark = "current"
 			}
-			if one.Revision > 0 { // a server's list does not tell
+			if one.Revision > 0 { // OpenFGA's API does not return revisions
 				revision = fmt.Sprint(one.Revision)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.ID, one.Created, revision, mark)
@@ -101,7 +101,7 @@ func (a *app) printSchemas(out []schemaJSON) error {
 
 func (a *app) schemaGet() *cobra.Command {
 	var format string
-	cmd := &cobra.Command{Use: "get [ID]", Short: "Show a schema, the current one by default", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "get [ID]", Short: "Show a schema; default: the current one", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
 			if len(args) > 0 {
@@ -130,7 +130,7 @@ func (a *app) schemaGet() *cobra.Command {
 				return err
 			})
 		}}
-	cmd.Flags().StringVar(&format, "format", "source", "source (as it was written), dsl or json")
+	cmd.Flags().StringVar(&format, "format", "source", "source (the text as written), dsl or json")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func schemaText(sc *ostiary.Schema, format string) (string, error) {
 		text, err := language.FormatJSON(sc.Model)
 		return string(text) + "\n", err
 	}
-	return "", fmt.Errorf("%w: --format is source, dsl or json", errUsage)
+	return "", fmt.Errorf("%w: invalid --format %q: expected source, dsl or json", errUsage, format)
 }
 
 func (a *app) schemaValidate() *cobra.Command {

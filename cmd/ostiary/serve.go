@@ -19,18 +19,19 @@ import (
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
-// off is the address of a port that is not there.
+// off is the value of an address flag that disables the listener.
 const off = "off"
 
-// depthMost is how deep a question may ask to go, in protocols where it says so
-// (Permify's users ask for up to 1,000). Others stay at the engine's default.
-const depthMost = 1000
+// depthMax is the largest depth that a request may ask for, in protocols that
+// have such a field. Permify's users ask for up to 1,000. Other requests use the
+// engine's default depth.
+const depthMax = 1000
 
-// serveFlags are the settings of ostiary serve.
+// serveFlags are the settings of the command serve.
 type serveFlags struct {
 	config              string
 	http, grpc, metrics string
-	doors, alone        []string
+	doors, dedicated    []string
 	metricsExposed      bool
 
 	auth, keysFile   string
@@ -59,10 +60,10 @@ type serveFlags struct {
 func (a *app) serveCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{Use: "serve", Short: "Serve the data over HTTP and gRPC", Args: cobra.NoArgs,
-		Long: "Serve the data over HTTP and gRPC until it is interrupted. The folder is made if it is not there.\n" +
-			"Settings come from the command line, the environment (--http is OSTIARY_HTTP) and --config FILE, in this order.\n" +
+		Long: "Serve the data over HTTP and gRPC until the command is interrupted. A missing data folder is created.\n" +
+			"The command line has precedence over the environment (OSTIARY_HTTP sets --http), and the environment over --config FILE.\n" +
 			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
-			"SIGHUP reads the TLS certificate and the keys again.",
+			"On SIGHUP the server reads the TLS certificate and the keys again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := applyConfig(cmd.Flags(), flags.config); err != nil {
 				return err
@@ -76,40 +77,40 @@ func (a *app) serveCommand() *cobra.Command {
 func (f *serveFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.config, "config", "", "a YAML file of these settings, by the flags' names")
-	s.StringVar(&f.http, "http", "127.0.0.1:8080", "address of all doors over HTTP, or off")
-	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "address of all doors over gRPC, or off")
+	s.StringVar(&f.config, "config", "", "YAML file with these settings; the names are those of the flags")
+	s.StringVar(&f.http, "http", "127.0.0.1:8080", "HTTP address of all doors, or off")
+	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
 	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
-	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "let --metrics be an address that other machines reach")
-	s.StringSliceVar(&f.doors, "doors", nil, "the doors on --http and --grpc; all by default")
-	s.StringSliceVar(&f.alone, "door", nil, "a door on a port of its own: NAME=http://ADDRESS or NAME=grpc://ADDRESS; may be repeated")
-	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; preshared by default where keys are set")
-	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, each on a line, with a name before it if you like")
-	s.BoolVar(&f.anonymous, "auth-anonymous", false, "let other machines in with --auth none")
-	s.StringVar(&f.tlsCert, "tls-cert", "", "certificate with its chain, a PEM file: TLS 1.2 or later on all ports but --metrics")
-	s.StringVar(&f.tlsKey, "tls-key", "", "the certificate's key, a PEM file")
-	s.StringSliceVar(&f.cors, "cors", nil, "origins of web pages that may ask (https://app.example), or *; none by default")
-	s.DurationVar(&f.requestTimeout, "request-timeout", server.RequestTimeoutDefault, "how long a request may take, streams aside; 0 is no bound")
-	s.DurationVar(&f.headerTimeout, "header-timeout", server.HeaderTimeoutDefault, "how long a request's headers may take")
-	s.DurationVar(&f.transferTime, "transfer-time", server.TransferTimeDefault, "how long a request's body may take, and an answer, and each write of a stream")
-	s.DurationVar(&f.idleTimeout, "idle-timeout", server.IdleTimeoutDefault, "how long a connection may be silent between requests")
-	s.DurationVar(&f.drainTime, "drain-time", server.DrainTimeDefault, "how long a stopping server asks its clients to go elsewhere; 0 is not at all")
-	s.DurationVar(&f.stopTimeout, "stop-timeout", server.StopTimeoutDefault, "how long a stopping server waits for requests under way")
-	s.Int64Var(&f.bodyBytes, "body-bytes", 4<<20, "largest request body and gRPC message, where a route has no bound of its own")
-	s.IntVar(&f.headerBytes, "header-bytes", server.HeaderBytesDefault, "largest sum of a request's headers")
-	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "most requests under way, streams aside")
-	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "most streams under way; with keys, a tenth as many besides for health's public watch")
-	s.Int64Var(&f.memory, "memory-bytes", 0, "budget of all loaded stores: a write beyond it is refused; 0 is none")
-	s.IntVar(&f.record, "record-decisions", 0, "how many of the newest decisions are remembered, at most an hour and 64 MiB of them, for what-if; 0 is none")
-	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long the past stays answerable; negative is for ever")
-	s.DurationVar(&f.background, "background", time.Minute, "how often expired tuples are removed and idle stores dropped; 0 is never")
+	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
+	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc; default: all")
+	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://ADDRESS or NAME=grpc://ADDRESS; may be repeated")
+	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
+	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
+	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
+	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics")
+	s.StringVar(&f.tlsKey, "tls-key", "", "PEM file with the certificate's key")
+	s.StringSliceVar(&f.cors, "cors", nil, "origins of web pages that may send requests (https://app.example), or *; default: none")
+	s.DurationVar(&f.requestTimeout, "request-timeout", server.RequestTimeoutDefault, "maximum duration of a request, except streams; 0 means no limit")
+	s.DurationVar(&f.headerTimeout, "header-timeout", server.HeaderTimeoutDefault, "maximum duration of reading a request's headers")
+	s.DurationVar(&f.transferTime, "transfer-time", server.TransferTimeDefault, "maximum duration of reading a request body, of writing a response, and of each write of a stream")
+	s.DurationVar(&f.idleTimeout, "idle-timeout", server.IdleTimeoutDefault, "maximum idle time of a connection between requests")
+	s.DurationVar(&f.drainTime, "drain-time", server.DrainTimeDefault, "how long a stopping server reports that it is not ready while it still accepts requests; 0 skips this phase")
+	s.DurationVar(&f.stopTimeout, "stop-timeout", server.StopTimeoutDefault, "how long a stopping server waits for running requests")
+	s.Int64Var(&f.bodyBytes, "body-bytes", 4<<20, "maximum size of a request body or gRPC message in bytes, for routes without their own limit")
+	s.IntVar(&f.headerBytes, "header-bytes", server.HeaderBytesDefault, "maximum total size of a request's headers in bytes")
+	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "maximum number of concurrent requests, except streams")
+	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, a tenth as many more for the public health watch")
+	s.Int64Var(&f.memory, "memory-bytes", 0, "memory budget of all loaded stores in bytes; a write that would exceed it is refused; 0 means no limit")
+	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
+	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
+	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed and idle stores are unloaded; 0 means never")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
 	f.door.add(s)
 }
 
-// serve opens the data, then the doors, and serves until ctx ends.
+// serve opens the data folder and the doors, and serves until ctx ends.
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	log, err := f.logger(a.err)
 	if err != nil {
@@ -118,7 +119,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
-		Bounds: ostiary.Bounds{DepthMax: depthMost}}
+		Bounds: ostiary.Bounds{DepthMax: depthMax}}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
 		if err != nil {
@@ -141,10 +142,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if driver != nil {
 			defer removeHolder(a.data)
 		}
-		if err := a.sayServing(s, driver != nil); err != nil {
+		if err := a.announce(s, driver != nil); err != nil {
 			return errors.Join(err, s.Stop())
 		}
-		// A second interrupt ends the process at once.
+		// A second interrupt stops the process immediately.
 		defer context.AfterFunc(ctx, func() {
 			log.Info("stopping")
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
@@ -153,8 +154,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	})
 }
 
-// serverOptions turns flags into the server's options. reload reads again what
-// SIGHUP is about.
+// serverOptions converts the flags to the server's options. reload reads the
+// certificate and the keys again.
 func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options, reload func() error, err error) {
 	all, err := allDoors(e, &f.door)
 	if err != nil {
@@ -167,7 +168,7 @@ func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options,
 	if o.Doors, err = pickDoors(all, f.doors); err != nil {
 		return o, nil, err
 	}
-	if o.Dedicated, err = dedicatedDoors(all, f.alone); err != nil {
+	if o.Dedicated, err = dedicatedDoors(all, f.dedicated); err != nil {
 		return o, nil, err
 	}
 	var certificate, keys func() error
@@ -192,7 +193,8 @@ func address(s string) string {
 	return s
 }
 
-// none turns the flags' 0 into the options' "never".
+// none converts the flags' 0 to the options' -1. Both mean that there is no such
+// limit.
 func none(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -205,7 +207,7 @@ func (f *serveFlags) certificate() (*server.Certificate, func() error, error) {
 		return nil, func() error { return nil }, nil
 	}
 	if f.tlsCert == "" || f.tlsKey == "" {
-		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key go together", errUsage)
+		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key must be set together", errUsage)
 	}
 	c, err := server.NewCertificate(f.tlsCert, f.tlsKey)
 	if err != nil {
@@ -214,7 +216,7 @@ func (f *serveFlags) certificate() (*server.Certificate, func() error, error) {
 	return c, c.Reload, nil
 }
 
-// onHangup calls reload at each SIGHUP until the returned function is called.
+// onHangup calls reload at each SIGHUP until the caller calls stop.
 func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	hangups, end, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -226,7 +228,7 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 				return
 			case <-hangups:
 				if err := reload(); err != nil {
-					log.Error("not reloaded; what was there stays", "why", err)
+					log.Error("reload failed; the old keys and certificate stay in use", "error", err)
 					continue
 				}
 				log.Info("reloaded keys and certificate")
@@ -240,9 +242,9 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	}
 }
 
-// sayServing tells where the server listens: people and programs on the
-// standard output, and whoever finds the folder locked in the folder.
-func (a *app) sayServing(s *server.Server, folder bool) error {
+// announce prints the server's addresses to stdout. With folder it also writes
+// them to the data folder, for commands that find the folder locked.
+func (a *app) announce(s *server.Server, folder bool) error {
 	where := map[string]string{}
 	var lines []string
 	for _, at := range s.Addresses() {
@@ -269,5 +271,5 @@ func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
-	return nil, fmt.Errorf("%w: --log-format %q is neither text nor json", errUsage, f.logFormat)
+	return nil, fmt.Errorf("%w: invalid --log-format %q: expected text or json", errUsage, f.logFormat)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// served waits until a server holds a folder, and sets HTTP, GRPC and METRICS to
-// where it listens.
+// served waits until a server has a folder open, and sets HTTP, GRPC and METRICS to
+// its addresses.
 func served(ts *testscript.TestScript, neg bool, args []string) {
 	h, err := awaitHolder(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -33,15 +33,16 @@ func awaitHolder(dir string) (h holder, err error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return h, fmt.Errorf("no server holds %s", dir)
+	return h, fmt.Errorf("no server has opened %s", dir)
 }
 
-// terminate asks the server that holds a folder to stop.
+// terminate sends SIGTERM to the server of a folder.
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	send(ts, args[0], syscall.SIGTERM)
 }
 
-// hangup asks it to read its keys and certificate again.
+// hangup sends SIGHUP to the server of a folder: it reads its keys and certificate
+// again.
 func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	send(ts, args[0], syscall.SIGHUP)
 }
@@ -52,7 +53,8 @@ func send(ts *testscript.TestScript, dir string, s syscall.Signal) {
 	ts.Check(syscall.Kill(h.PID, s))
 }
 
-// await asks until an answer has a status: await STATUS URL [HEADER].
+// await repeats a request until the response has a status: await STATUS URL
+// [HEADER].
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	for range 1000 {
 		req, err := http.NewRequest(http.MethodGet, args[1], nil)
@@ -69,7 +71,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	ts.Fatalf("%s never answered %s", args[1], args[0])
+	ts.Fatalf("%s never responded with status %s", args[1], args[0])
 }
 
 // many writes a file of tuples: many FILE N.

@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// storeJSON is a store in JSON.
+// storeJSON is the JSON form of a store.
 type storeJSON struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
@@ -26,13 +26,13 @@ func storeOf(info storage.StoreInfo) storeJSON {
 }
 
 func (a *app) storeCommand() *cobra.Command {
-	return group("store", "Make, list and remove stores",
+	return group("store", "Create, list and delete stores",
 		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeDelete())
 }
 
 func (a *app) storeCreate() *cobra.Command {
 	var id string
-	cmd := &cobra.Command{Use: "create NAME", Short: "Make a store, and the data folder if there is none", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create a store, and the data folder if it is missing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			create := ostiary.CreateStoreRequest{Name: args[0]}
 			if id != "" {
@@ -52,7 +52,7 @@ func (a *app) storeCreate() *cobra.Command {
 				return a.printCreated(storeOf(s.Info()))
 			})
 		}}
-	cmd.Flags().StringVar(&id, "id", "", "the store's id, a ULID; a new one by default")
+	cmd.Flags().StringVar(&id, "id", "", "id of the store, a ULID; default: a new one")
 	return cmd
 }
 
@@ -87,9 +87,9 @@ func (a *app) printStores(stores []storeJSON) error {
 	})
 }
 
-// named runs f on the store that the first argument names, or --store, or the
-// only one.
-func (a *app) named(ctx context.Context, args []string, f func(*ostiary.Engine, *ostiary.Store) error) error {
+// withNamed runs f on the store that the first argument names. Without an
+// argument it is the store of --store, or the only store.
+func (a *app) withNamed(ctx context.Context, args []string, f func(*ostiary.Engine, *ostiary.Store) error) error {
 	name := a.store
 	if len(args) > 0 {
 		name = args[0]
@@ -108,7 +108,7 @@ func (a *app) storeGet() *cobra.Command {
 		if r := a.remote(); r != nil {
 			return r.getStore(cmd.Context(), args)
 		}
-		return a.named(cmd.Context(), args, func(_ *ostiary.Engine, s *ostiary.Store) error {
+		return a.withNamed(cmd.Context(), args, func(_ *ostiary.Engine, s *ostiary.Store) error {
 			out := storeOf(s.Info())
 			token, err := s.Head(cmd.Context())
 			if err != nil {
@@ -137,11 +137,11 @@ func (a *app) storeGet() *cobra.Command {
 }
 
 func (a *app) storeRename() *cobra.Command {
-	return &cobra.Command{Use: "rename STORE NAME", Short: "Give a store another name", Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "rename STORE NAME", Short: "Rename a store", Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
 		if r := a.remote(); r != nil {
 			return r.renameStore(cmd.Context(), args[0], args[1])
 		}
-		return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
+		return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 			info := s.Info()
 			if err := e.UpdateStore(cmd.Context(), info.ID, args[1], info.Aliases); err != nil {
 				return err
@@ -152,31 +152,31 @@ func (a *app) storeRename() *cobra.Command {
 }
 
 func (a *app) printRenamed(out storeJSON) error {
-	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s is called %s now\n", out.ID, out.Name) })
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s has the new name %s\n", out.ID, out.Name) })
 }
 
 func (a *app) storeDelete() *cobra.Command {
 	var yes bool
-	cmd := &cobra.Command{Use: "delete STORE", Short: "Remove a store with all its data, for good", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "delete STORE", Short: "Delete a store and all its data", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r := a.remote(); r != nil {
 				return r.deleteStore(cmd.Context(), args[0], yes)
 			}
-			return a.named(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
+			return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 				out := storeOf(s.Info())
 				if !yes {
-					return fmt.Errorf("%w: this removes store %s (%s) with all its data, for good; say --yes", errUsage, out.Name, out.ID)
+					return fmt.Errorf("%w: this deletes store %s (%s) and all its data; confirm with --yes", errUsage, out.Name, out.ID)
 				}
 				if err := e.DeleteStore(cmd.Context(), s.ID()); err != nil {
 					return err
 				}
-				return a.printRemoved(out)
+				return a.printDeleted(out)
 			})
 		}}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	return cmd
 }
 
-func (a *app) printRemoved(out storeJSON) error {
-	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "removed store %s, id %s\n", out.Name, out.ID) })
+func (a *app) printDeleted(out storeJSON) error {
+	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "deleted store %s, id %s\n", out.Name, out.ID) })
 }

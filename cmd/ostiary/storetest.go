@@ -13,15 +13,15 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/storetest"
 )
 
-// folderFS opens files relative to a folder, above it too: a test file may
-// name "../model.fga".
+// folderFS opens files relative to a folder. Unlike [os.DirFS] it allows files
+// outside of the folder, because a test file may name "../model.fga".
 type folderFS string
 
 func (f folderFS) Open(name string) (fs.File, error) {
 	return os.Open(filepath.Join(string(f), filepath.FromSlash(name)))
 }
 
-// testJSON is one test's result in JSON.
+// testJSON is the JSON form of one test's result.
 type testJSON struct {
 	File     string        `json:"file"`
 	Name     string        `json:"name"`
@@ -37,9 +37,9 @@ type failureJSON struct {
 }
 
 func (a *app) schemaTest() *cobra.Command {
-	return &cobra.Command{Use: "test FILE.fga.yaml…", Short: "Run OpenFGA's store-test files, in memory", Args: cobra.MinimumNArgs(1),
-		Long: "Run OpenFGA's store-test files, each test in a store of its own in memory; the data folder is not touched.\n" +
-			"Exits with 1 if an answer is not the one that a file wants.",
+	return &cobra.Command{Use: "test FILE.fga.yaml…", Short: "Run OpenFGA store tests in memory", Args: cobra.MinimumNArgs(1),
+		Long: "Run OpenFGA store tests (.fga.yaml files). Each test uses a new store in memory; the data folder is not used.\n" +
+			"The exit code is 1 if a result differs from the expected one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.data = inMemory
 			out, passed := []testJSON{}, true
@@ -102,7 +102,7 @@ func writeTests(w io.Writer, tests []testJSON) {
 		wrong += len(t.Failures)
 		fmt.Fprintf(w, "%s  %s: %s, %s\n", mark, t.File, t.Name, plural(t.Asked, "answer"))
 		for _, f := range t.Failures {
-			fmt.Fprintf(w, "      %s\n        want %s\n        got  %s\n", f.Question, f.Want, f.Got)
+			fmt.Fprintf(w, "      %s\n        expected %s\n        got      %s\n", f.Question, f.Want, f.Got)
 		}
 	}
 	fmt.Fprintf(w, "%s, %d failed; %s, %d wrong\n", plural(len(tests), "test"), failed, plural(asked, "answer"), wrong)

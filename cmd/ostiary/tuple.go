@@ -18,13 +18,14 @@ func (a *app) tupleCommand() *cobra.Command {
 		a.tupleWrite(), a.tupleDelete(), a.tupleImport(), a.tupleRead(), a.tupleExport())
 }
 
-// writtenJSON is a write in JSON.
+// writtenJSON is the JSON form of a write's result.
 type writtenJSON struct {
 	Token    string `json:"token"`
 	Revision uint64 `json:"revision"`
 	Tuples   int    `json:"tuples,omitempty"`
 }
 
+// printWritten prints a write's result with the revision of token.
 func (a *app) printWritten(what string, token ostiary.Token) error {
 	revision, err := token.Revision()
 	if err != nil {
@@ -33,7 +34,8 @@ func (a *app) printWritten(what string, token ostiary.Token) error {
 	return a.printRevision(what, token, uint64(revision))
 }
 
-// printRevision says what was written; revision 0 is a server that tells none.
+// printRevision prints a write's result. Revision 0 means that the server does not
+// report revisions.
 func (a *app) printRevision(what string, token ostiary.Token, revision uint64) error {
 	out := writtenJSON{Token: string(token), Revision: revision}
 	return a.print(out, func(w io.Writer) {
@@ -45,11 +47,11 @@ func (a *app) printRevision(what string, token ostiary.Token, revision uint64) e
 	})
 }
 
-// duplicateFlag is --on-duplicate.
+// duplicateFlag is the value of --on-duplicate.
 type duplicateFlag string
 
 func (d *duplicateFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what a tuple that is there does: error, ignore, or replace (its condition and expiry)")
+	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what to do if the tuple exists: error, ignore, or replace (its condition and expiry)")
 }
 
 func (d duplicateFlag) policy() (ostiary.ConflictAction, error) {
@@ -61,7 +63,7 @@ func (d duplicateFlag) policy() (ostiary.ConflictAction, error) {
 	case "replace":
 		return ostiary.Replace, nil
 	}
-	return 0, fmt.Errorf("%w: --on-duplicate is error, ignore or replace", errUsage)
+	return 0, fmt.Errorf("%w: invalid --on-duplicate %q: expected error, ignore or replace", errUsage, string(d))
 }
 
 func (a *app) tupleWrite() *cobra.Command {
@@ -99,10 +101,10 @@ func (a *app) tupleWrite() *cobra.Command {
 			})
 		}}
 	f := cmd.Flags()
-	f.StringVar(&condition, "condition", "", "a condition of the schema")
-	f.StringVar(&context, "context", "", "the condition's own parameters, a JSON object")
-	f.StringVar(&expires, "expires", "", "when the tuple ends to count (RFC 3339)")
-	f.StringVar(&schemaID, "schema", "", "the schema that admits the tuple; the current one by default")
+	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
+	f.StringVar(&context, "context", "", "parameters to store with the condition, a JSON object")
+	f.StringVar(&expires, "expires", "", "when the tuple expires (RFC 3339)")
+	f.StringVar(&schemaID, "schema", "", "id of the schema that must admit the tuple; default: the current one")
 	duplicate.add(cmd)
 	return cmd
 }
@@ -111,7 +113,7 @@ func (a *app) tupleDelete() *cobra.Command {
 	var filter filterFlags
 	var missing string
 	var yes bool
-	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Remove a tuple, or all that a filter selects",
+	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Delete a tuple, or all tuples that match a filter",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := ostiary.WriteRequest{}
 			what := ""
@@ -123,20 +125,20 @@ func (a *app) tupleDelete() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				w.Remove, what = []rel.Key{t.Key()}, "removed "+t.Key().String()
+				w.Remove, what = []rel.Key{t.Key()}, "deleted "+t.Key().String()
 			case len(args) == 0 && selected != rel.Filter{}:
 				if !yes {
-					return fmt.Errorf("%w: this removes every tuple that the filter selects; say --yes", errUsage)
+					return fmt.Errorf("%w: this deletes every tuple that matches the filter; confirm with --yes", errUsage)
 				}
 				w.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: selected}}
-				what = "removed what the filter selects"
+				what = "deleted the tuples that match the filter"
 			default:
-				return fmt.Errorf("%w: delete takes USER RELATION OBJECT, or a filter", errUsage)
+				return fmt.Errorf("%w: expected USER RELATION OBJECT, or a filter (--user, --relation, --object)", errUsage)
 			}
 			if missing == "ignore" {
 				w.OnMissing = ostiary.Ignore
 			} else if missing != "error" {
-				return fmt.Errorf("%w: --on-missing is error or ignore", errUsage)
+				return fmt.Errorf("%w: invalid --on-missing %q: expected error or ignore", errUsage, missing)
 			}
 			if r := a.remote(); r != nil {
 				return r.deleteTuple(cmd.Context(), w)
@@ -150,12 +152,12 @@ func (a *app) tupleDelete() *cobra.Command {
 			})
 		}}
 	filter.add(cmd)
-	cmd.Flags().StringVar(&missing, "on-missing", "error", "what a tuple that is not there does: error or ignore")
-	cmd.Flags().BoolVar(&yes, "yes", false, "remove all that the filter selects")
+	cmd.Flags().StringVar(&missing, "on-missing", "error", "what to do if the tuple does not exist: error or ignore")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion by a filter")
 	return cmd
 }
 
-// filterFlags select tuples.
+// filterFlags select tuples by subject, relation and object.
 type filterFlags struct{ user, relation, object string }
 
 func (f *filterFlags) add(cmd *cobra.Command) {
@@ -182,12 +184,12 @@ func (f *filterFlags) parse() (out rel.Filter, err error) {
 		out.SubjectPlain = sub.Relation == ""
 	}
 	if out.ObjectType == "" && f.object != "" || out.SubjectType == "" && f.user != "" {
-		return out, fmt.Errorf("%w: a filter without a type", errUsage)
+		return out, fmt.Errorf("%w: the filter has no type: expected type or type:id", errUsage)
 	}
 	return out, nil
 }
 
-// readJSON is a page of tuples in JSON.
+// readJSON is the JSON form of a page of tuples.
 type readJSON struct {
 	Tuples   []storedJSON `json:"tuples"`
 	Next     string       `json:"next,omitempty"`
@@ -232,9 +234,9 @@ func (a *app) tupleRead() *cobra.Command {
 		})
 	}}
 	filter.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 100, "show at most this many")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "continue where a page ended")
-	cmd.Flags().StringVar(&at, "at", "", "read the past: a revision, a token, or a time (RFC 3339)")
+	cmd.Flags().IntVar(&limit, "limit", 100, "maximum number of tuples")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "cursor that the page before printed; continues after it")
+	cmd.Flags().StringVar(&at, "at", "", "read an earlier point: a revision, a token, or a time (RFC 3339)")
 	return cmd
 }
 
@@ -250,7 +252,7 @@ func (a *app) printRead(out readJSON) error {
 		}
 	})
 	if out.Next != "" {
-		a.note("there is more: --cursor %s", out.Next)
+		a.note("more results: --cursor %s", out.Next)
 	}
 	return err
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// walkOutput is an output that ends a command when it has as many lines as wanted.
+// walkOutput is a writer that ends a command once it has printed a number of
+// lines.
 type walkOutput struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -30,8 +31,8 @@ func (u *walkOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWalk runs the commands of docs/why.md and compares what they print: "…"
-// stands for anything, TOKEN for a token that is used further down.
+// TestWalk runs the commands of docs/why.md and compares their output. In the page,
+// "…" matches any text, and TOKEN matches a token that later commands use.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/why.md")
@@ -59,7 +60,7 @@ func TestWalk(t *testing.T) {
 			pattern = strings.ReplaceAll(strings.ReplaceAll(pattern, "…", ".*"), "TOKEN", "(o1[^\"]*)")
 			found := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(got)
 			if found == nil {
-				t.Fatalf("ostiary %s\nprints\n%s\nthe page says\n%s", line, got, want)
+				t.Fatalf("ostiary %s\nprints\n%s\ndocs/why.md has\n%s", line, got, want)
 			}
 			if len(found) > 1 {
 				token = found[1]
@@ -68,11 +69,11 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	if commands < 15 {
-		t.Errorf("%d commands were found", commands)
+		t.Errorf("docs/why.md has %d commands, expected at least 15", commands)
 	}
 }
 
-// words cuts a command line at blanks, outside quotes.
+// words splits a command line at blanks outside of quotes.
 func words(line string) (out []string) {
 	for i, part := range strings.Split(line, `"`) {
 		if i%2 == 1 {
@@ -84,7 +85,7 @@ func words(line string) (out []string) {
 	return out
 }
 
-// runUntil runs a command; a watch is interrupted when it printed so many lines.
+// runUntil runs a command. It interrupts a watch after so many lines of output.
 func runUntil(t *testing.T, args []string, lines int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// questionsBytesMax bounds a file of questions.
+// questionsBytesMax bounds a file of questions, in bytes.
 const questionsBytesMax = 16 << 20
 
-// whatIfFlags are a proposal and what is asked under it.
+// whatIfFlags are a proposal (another schema or changes) and the questions to ask.
 type whatIfFlags struct {
 	questions               []string
 	file, model, schema, at string
@@ -25,9 +25,9 @@ type whatIfFlags struct {
 
 func (a *app) whatIfCommand() *cobra.Command {
 	var f whatIfFlags
-	cmd := &cobra.Command{Use: "what-if", Short: "Ask questions under a proposed schema or changes, and show what differs", Args: cobra.NoArgs,
-		Long: "Ask questions as the store is, and as it would be under a proposal: another schema, tuples more or less. Nothing is written.\n" +
-			"Shown are the answers that would change: + allowed, - denied, ? in another way. Exits with 0 whatever the answers are.",
+	cmd := &cobra.Command{Use: "what-if", Short: "Show which decisions a proposed schema or change would alter", Args: cobra.NoArgs,
+		Long: "Run checks on the store as it is, and as it would be under a proposal: another schema, added or removed tuples. Nothing is written.\n" +
+			"The output shows the decisions that would change: + becomes allowed, - becomes denied, ? changes otherwise.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, err := f.request()
 			if err != nil {
@@ -40,32 +40,32 @@ func (a *app) whatIfCommand() *cobra.Command {
 			return a.printWhatIf(text)
 		}}
 	s := cmd.Flags()
-	s.StringArrayVar(&f.questions, "question", nil, `a question, "USER RELATION OBJECT"; may be repeated`)
-	s.StringVar(&f.file, "questions", "", "a file of questions, one a line")
-	s.IntVar(&f.recorded, "recorded", 0, "ask the decisions of the last so many minutes, which a server records")
-	s.StringVar(&f.model, "proposed", "", "a file with the proposed model")
-	s.StringVar(&f.schema, "schema", "", "the id of a schema that is proposed")
-	s.StringArrayVar(&f.add, "add", nil, `a tuple that is proposed, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
-	s.StringArrayVar(&f.remove, "remove", nil, `a tuple whose removal is proposed, "USER RELATION OBJECT"; may be repeated`)
-	s.StringVar(&f.at, "at", "", "ask the past: a revision, a token, or a time (RFC 3339)")
-	s.BoolVar(&f.unchanged, "unchanged", false, "show the answers that stay, too")
+	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT"; may be repeated`)
+	s.StringVar(&f.file, "questions", "", "a file of checks, one per line")
+	s.IntVar(&f.recorded, "recorded", 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
+	s.StringVar(&f.model, "proposed", "", "file with the proposed model")
+	s.StringVar(&f.schema, "schema", "", "id of the proposed schema")
+	s.StringArrayVar(&f.add, "add", nil, `a tuple to add in the proposal, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
+	s.StringArrayVar(&f.remove, "remove", nil, `a tuple to remove in the proposal, "USER RELATION OBJECT"; may be repeated`)
+	s.StringVar(&f.at, "at", "", "evaluate at an earlier point: a revision, a token, or a time (RFC 3339)")
+	s.BoolVar(&f.unchanged, "unchanged", false, "show unchanged decisions as well")
 	return cmd
 }
 
-// request is what the flags say, in the native API's words.
+// request returns the flags as a request body of the native API.
 func (f *whatIfFlags) request() (map[string]any, error) {
 	in := map[string]any{"unchanged": f.unchanged}
-	questions, err := f.asked()
+	questions, err := f.checks()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case f.recorded > 0 && len(questions) > 0:
-		return nil, fmt.Errorf("%w: --recorded asks no other questions", errUsage)
+		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", errUsage)
 	case f.recorded > 0:
 		in["recorded"] = map[string]any{"minutes": f.recorded}
 	case len(questions) == 0:
-		return nil, fmt.Errorf("%w: --question, --questions or --recorded is wanted", errUsage)
+		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", errUsage)
 	default:
 		in["questions"] = questions
 	}
@@ -105,8 +105,8 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	return in, nil
 }
 
-// asked reads the questions, of flags and of the file.
-func (f *whatIfFlags) asked() ([]map[string]any, error) {
+// checks parses the checks of --question and of the file.
+func (f *whatIfFlags) checks() ([]map[string]any, error) {
 	lines := f.questions
 	if f.file != "" {
 		text, err := readFile(f.file, questionsBytesMax+1)
@@ -129,12 +129,12 @@ func (f *whatIfFlags) asked() ([]map[string]any, error) {
 	return triples(lines)
 }
 
-// triples reads texts of "USER RELATION OBJECT".
+// triples parses texts of the form "USER RELATION OBJECT".
 func triples(texts []string) (out []map[string]any, err error) {
 	for _, text := range texts {
 		words := strings.Fields(text)
 		if len(words) != 3 {
-			return nil, fmt.Errorf(`%w: %q is not "USER RELATION OBJECT"`, errUsage, text)
+			return nil, fmt.Errorf(`%w: invalid tuple %q: expected "USER RELATION OBJECT"`, errUsage, text)
 		}
 		t, err := parseTriple(words)
 		if err != nil {
@@ -145,7 +145,7 @@ func triples(texts []string) (out []map[string]any, err error) {
 	return out, nil
 }
 
-// whatIfSide is one of the two answers.
+// whatIfSide is the decision before or after the proposal.
 type whatIfSide struct {
 	Allowed bool
 	Truth   string
@@ -188,7 +188,7 @@ func (a *app) printWhatIf(text []byte) error {
 		}
 		fmt.Fprintf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise\n", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
 		if out.Partial != "" {
-			fmt.Fprintf(w, "not all were asked: the bound on %s was reached\n", out.Partial)
+			fmt.Fprintf(w, "incomplete: the bound on %s was reached\n", out.Partial)
 		}
 	})
 }

@@ -21,22 +21,24 @@ import (
 // contextBytesMax bounds a --context file.
 const contextBytesMax = 1 << 20
 
-// askFlags are what every question may say besides itself.
-type askFlags struct {
+// queryFlags are the flags that every query has: context, contextual tuples,
+// revision and schema.
+type queryFlags struct {
 	context    string
 	contextual []string
 	at, schema string
 }
 
-func (f *askFlags) add(cmd *cobra.Command) {
+func (f *queryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "", "parameters for conditions, a JSON object, or @FILE")
 	cmd.Flags().StringArrayVar(&f.contextual, "contextual-tuple", nil,
-		`a tuple for this question alone, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
-	cmd.Flags().StringVar(&f.at, "at", "", "ask the past: a revision, a token, or a time (RFC 3339)")
-	cmd.Flags().StringVar(&f.schema, "schema", "", "ask under this schema; the current one by default")
+		`a tuple that counts for this query only, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)
+	cmd.Flags().StringVar(&f.at, "at", "", "evaluate at an earlier point: a revision, a token, or a time (RFC 3339)")
+	cmd.Flags().StringVar(&f.schema, "schema", "", "id of the schema to use; default: the current one")
 }
 
-func (f *askFlags) ask() (a ostiary.QueryOptions, err error) {
+// options parses the flags.
+func (f *queryFlags) options() (a ostiary.QueryOptions, err error) {
 	a.SchemaID = f.schema
 	if a.Consistency, err = parseAt(f.at); err != nil {
 		return a, err
@@ -54,7 +56,8 @@ func (f *askFlags) ask() (a ostiary.QueryOptions, err error) {
 	return a, nil
 }
 
-// parseAt reads a revision, a time or a token.
+// parseAt parses a revision, a time (RFC 3339) or a token. The empty string is
+// the newest revision.
 func parseAt(s string) (ostiary.Consistency, error) {
 	if s == "" {
 		return ostiary.MinimizeLatency(), nil
@@ -67,11 +70,13 @@ func parseAt(s string) (ostiary.Consistency, error) {
 	}
 	token := ostiary.Token(s)
 	if _, err := token.Revision(); err != nil {
-		return ostiary.Consistency{}, fmt.Errorf("%w: --at %q is no revision, time (RFC 3339) or token", errUsage, s)
+		return ostiary.Consistency{}, fmt.Errorf("%w: invalid --at %q: expected a revision, a time (RFC 3339) or a token", errUsage, s)
 	}
 	return ostiary.AtExactly(token), nil
 }
 
+// parseContext parses --context: a JSON object, or @ and the name of a file that
+// holds one.
 func parseContext(s string) (expr.Values, error) {
 	if name, ok := strings.CutPrefix(s, "@"); ok {
 		text, err := readFile(name, contextBytesMax+1)
@@ -90,14 +95,15 @@ func parseContext(s string) (expr.Values, error) {
 	dec.UseNumber()
 	var values expr.Values
 	if err := dec.Decode(&values); err != nil {
-		return nil, fmt.Errorf("%w: --context is not a JSON object: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: --context: expected a JSON object: %w", errUsage, err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: something stands behind --context's object", errUsage)
+		return nil, fmt.Errorf("%w: --context: unexpected data after the JSON object", errUsage)
 	}
 	return values, nil
 }
 
+// parseContextual parses --contextual-tuple.
 func parseContextual(s string) (rel.Tuple, error) {
 	var words []string
 	rest := strings.TrimSpace(s)
@@ -106,7 +112,7 @@ func parseContextual(s string) (rel.Tuple, error) {
 		words, rest = append(words, rest[:end]), rest[end:]
 	}
 	if len(words) < 3 {
-		return rel.Tuple{}, fmt.Errorf(`%w: --contextual-tuple %q is not "USER RELATION OBJECT [CONDITION [JSON]]"`, errUsage, s)
+		return rel.Tuple{}, fmt.Errorf(`%w: invalid tuple %q: expected "USER RELATION OBJECT [CONDITION [JSON]]"`, errUsage, s)
 	}
 	t, err := parseTriple(words[:3])
 	if err != nil || len(words) == 3 {
@@ -120,7 +126,8 @@ func parseContextual(s string) (rel.Tuple, error) {
 	return t, t.Validate()
 }
 
-// parseTriple reads USER RELATION OBJECT, the order of every command.
+// parseTriple parses the arguments USER RELATION OBJECT. Every command has this
+// order.
 func parseTriple(args []string) (t rel.Tuple, err error) {
 	if t.Subject, err = rel.ParseSubject(args[0]); err != nil {
 		return t, err
@@ -132,7 +139,7 @@ func parseTriple(args []string) (t rel.Tuple, err error) {
 	return t, t.Validate()
 }
 
-// decision is an answer in JSON.
+// decision is the JSON form of a check's result.
 type decision struct {
 	Allowed  bool     `json:"allowed"`
 	Truth    string   `json:"truth"`
@@ -149,7 +156,7 @@ func decisionOf(truth expr.Tristate, why *eval.Reasons, revision storage.Revisio
 	return d
 }
 
-// String says the answer in a line. What could not be decided is denied.
+// String formats the decision on one line. An unknown decision counts as denied.
 func (d decision) String() string {
 	switch {
 	case d.Allowed:
