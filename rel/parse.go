@@ -54,58 +54,70 @@ func ParseSubject(s string) (Subject, error) {
 
 // Parse reads the text that [Tuple.String] returns. Errors wrap [ErrName].
 func Parse(s string) (Tuple, error) {
-	head, tail, _ := strings.Cut(s, " ")
+	key, suffix, _ := strings.Cut(s, " ")
 	// An object's id contains no '#' and a relation no '@'. So the first '#' ends
 	// the object, and the next '@' ends the relation.
-	hash := strings.IndexByte(head, '#')
-	if hash < 0 {
+	object, rest, ok := strings.Cut(key, "#")
+	if !ok {
 		return Tuple{}, fmt.Errorf("%w: tuple %q has no '#': expected object#relation@subject", ErrName, s)
 	}
-	at := strings.IndexByte(head[hash:], '@')
-	if at < 0 {
+	relation, subject, ok := strings.Cut(rest, "@")
+	if !ok {
 		return Tuple{}, fmt.Errorf("%w: tuple %q has no '@': expected object#relation@subject", ErrName, s)
 	}
-	at += hash
-	var t Tuple
+	t := Tuple{Relation: relation}
 	var err error
-	if t.Object, err = ParseObject(head[:hash]); err != nil {
+	if t.Object, err = ParseObject(object); err != nil {
 		return Tuple{}, err
 	}
-	t.Relation = head[hash+1 : at]
-	if t.Subject, err = ParseSubject(head[at+1:]); err != nil {
+	if t.Subject, err = ParseSubject(subject); err != nil {
 		return Tuple{}, err
 	}
-	if rest, ok := strings.CutPrefix(tail, "until "); ok {
-		tail = " until " + rest
-	} else if rest, ok := strings.CutPrefix(tail, "with "); ok {
-		name, after, _ := strings.Cut(rest, " ")
-		t.Condition, tail = name, ""
-		if strings.HasPrefix(after, "{") {
-			dec := json.NewDecoder(strings.NewReader(after))
-			var raw json.RawMessage
-			if err := dec.Decode(&raw); err != nil {
-				return Tuple{}, fmt.Errorf("%w: context of tuple %q is not JSON: %v", ErrName, s, err)
-			}
-			if t.Context, err = Canonical(raw); err != nil {
-				return Tuple{}, err
-			}
-			tail = after[dec.InputOffset():]
-		} else if after != "" {
-			tail = " " + after
-		}
-	}
-	if tail != "" {
-		when, ok := strings.CutPrefix(tail, " until ")
-		if !ok {
-			return Tuple{}, fmt.Errorf("%w: unexpected %q at the end of tuple %q: expected \" with condition\" or \" until time\"", ErrName, tail, s)
-		}
-		at, err := ParseExpiry(when)
-		if err != nil {
-			return Tuple{}, fmt.Errorf("tuple %q: %w", s, err)
-		}
-		t.Expires = at
+	if err := t.parseSuffix(suffix); err != nil {
+		return Tuple{}, fmt.Errorf("tuple %q: %w", s, err)
 	}
 	return t, t.Validate()
+}
+
+// parseSuffix reads the condition and the expiry of a tuple: the text after its
+// key and a space.
+func (t *Tuple) parseSuffix(s string) (err error) {
+	if condition, ok := strings.CutPrefix(s, "with "); ok {
+		if s, err = t.parseCondition(condition); err != nil {
+			return err
+		}
+	} else if s != "" {
+		s = " " + s
+	}
+	if s == "" {
+		return nil
+	}
+	expiry, ok := strings.CutPrefix(s, " until ")
+	if !ok {
+		return fmt.Errorf("%w: unexpected %q at the end: expected \" with condition\" or \" until time\"", ErrName, s)
+	}
+	t.Expires, err = ParseExpiry(expiry)
+	return err
+}
+
+// parseCondition reads "condition" or "condition {context}" and returns the text
+// after it.
+func (t *Tuple) parseCondition(s string) (rest string, err error) {
+	name, after, _ := strings.Cut(s, " ")
+	t.Condition = name
+	if !strings.HasPrefix(after, "{") {
+		if after != "" {
+			after = " " + after
+		}
+		return after, nil
+	}
+	dec := json.NewDecoder(strings.NewReader(after))
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return "", fmt.Errorf("%w: the context is not JSON: %v", ErrName, err)
+	}
+	t.Context, err = Canonical(raw)
+	return after[dec.InputOffset():], err
 }
 
 // ParseExpiry reads the time at which a tuple expires, in the format of

@@ -52,59 +52,78 @@ func (c *compilation) dependencies(id RelationID, e *Expr, through CycleClass) {
 	}
 }
 
-// components numbers the strongly connected components of the relations, with
-// Tarjan's algorithm. Its stack is explicit, because a model can be deeper than
-// the goroutine's stack. A relation gets its number after its dependencies.
+// components numbers the strongly connected components of the relations. A
+// component gets its number after those that it depends on.
 func (c *compilation) components() {
 	n := len(c.s.Relations)
-	index, low := make([]int, n), make([]int, n)
-	onStack := make([]bool, n)
-	var stack []RelationID
+	t := tarjan{c: c, index: make([]int, n), low: make([]int, n), onStack: make([]bool, n)}
+	for root := range n {
+		if t.index[root] == 0 {
+			t.visit(RelationID(root))
+		}
+	}
+}
+
+// tarjan is the state of Tarjan's algorithm for strongly connected components.
+type tarjan struct {
+	c         *compilation
+	visited   int          // number of relations that were visited
+	index     []int        // by relation: its number in the order of visits, from 1; 0 if not visited
+	low       []int        // by relation: the lowest index on the stack that it is known to reach
+	stack     []RelationID // visited relations that have no component yet
+	onStack   []bool       // by relation
+	component int32        // number of the next component
+}
+
+// visit visits the relations that root depends on. It does not recurse, because
+// a model can be deeper than the goroutine's stack.
+func (t *tarjan) visit(root RelationID) {
 	type frame struct {
 		id   RelationID
-		next int
+		next int // index of the next dependency
 	}
-	counter, component := 0, int32(0)
-	for root := 0; root < n; root++ {
-		if index[root] != 0 {
+	t.push(root)
+	for frames := []frame{{root, 0}}; len(frames) > 0; {
+		f := &frames[len(frames)-1]
+		id := f.id
+		if depends := t.c.depends[id]; f.next < len(depends) {
+			on := depends[f.next].on
+			f.next++
+			if t.index[on] == 0 {
+				t.push(on)
+				frames = append(frames, frame{on, 0})
+			} else if t.onStack[on] {
+				t.low[id] = min(t.low[id], t.index[on])
+			}
 			continue
 		}
-		for frames := []frame{{RelationID(root), 0}}; len(frames) > 0; {
-			f := &frames[len(frames)-1]
-			if f.next == 0 && index[f.id] == 0 {
-				counter++
-				index[f.id], low[f.id] = counter, counter
-				stack, onStack[f.id] = append(stack, f.id), true
-			}
-			if f.next < len(c.depends[f.id]) {
-				on := c.depends[f.id][f.next].on
-				f.next++
-				if index[on] == 0 {
-					frames = append(frames, frame{on, 0})
-				} else if onStack[on] {
-					low[f.id] = min(low[f.id], index[on])
-				}
-				continue
-			}
-			id := f.id
-			if frames = frames[:len(frames)-1]; len(frames) > 0 {
-				up := frames[len(frames)-1].id
-				low[up] = min(low[up], low[id])
-			}
-			if low[id] != index[id] {
-				continue
-			}
-			for {
-				top := stack[len(stack)-1]
-				stack, onStack[top] = stack[:len(stack)-1], false
-				c.s.Relations[top].Component = component
-				if top == id {
-					break
-				}
-			}
-			component++
+		if frames = frames[:len(frames)-1]; len(frames) > 0 {
+			up := frames[len(frames)-1].id
+			t.low[up] = min(t.low[up], t.low[id])
+		}
+		if t.low[id] == t.index[id] {
+			t.popComponent(id)
 		}
 	}
+}
+
+func (t *tarjan) push(id RelationID) {
+	t.visited++
+	t.index[id], t.low[id] = t.visited, t.visited
+	t.stack, t.onStack[id] = append(t.stack, id), true
+}
+
+// popComponent makes a component of the relations on the stack, down to first.
+func (t *tarjan) popComponent(first RelationID) {
+	for {
+		top := t.stack[len(t.stack)-1]
+		t.stack, t.onStack[top] = t.stack[:len(t.stack)-1], false
+		t.c.s.Relations[top].Component = t.component
+		if top == first {
+			break
+		}
+	}
+	t.component++
 }
 
 // classes sets Recursive, Cycle and Probe of each relation.

@@ -116,8 +116,8 @@ func fixed(v []byte) uint64 { return binary.BigEndian.Uint64(v) }
 type storeLocks struct {
 	mu   sync.Mutex
 	used map[storage.StoreID]*storeLock
-	// idle is the lock that was used last and has no users; it stays in used,
-	// because the next writer often writes the same store. nil if there is none.
+	// idle is the lock that lost its last user most recently; nil if there is none.
+	// It stays in used, because the next writer often writes the same store.
 	idle *storeLock
 }
 
