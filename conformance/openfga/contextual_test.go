@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/conformance/openfga/client"
 )
 
-// contextual is a client that stores no tuple: what is written comes back as
-// contextual tuples of every question on that store.
+// contextual is a client that stores no tuples. It sends the tuples that were
+// written to a store as contextual tuples of every question on that store.
 type contextual struct {
 	*client.Client
 
@@ -27,7 +27,7 @@ func (c *contextual) Write(_ context.Context, in *openfgav1.WriteRequest, _ ...g
 	return &openfgav1.WriteResponse{}, nil
 }
 
-// with joins a question's own contextual tuples with the store's.
+// with returns a question's contextual tuples together with the store's.
 func (c *contextual) with(store string, own []*openfgav1.TupleKey) []*openfgav1.TupleKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,10 +11,9 @@ import (
 	"github.com/ostiary/ostiary/door/doortest"
 )
 
-// TestScriptsOriginal plays the door's own scripts against an original that
-// runs already, at the address in OSTIARY_OPENFGA ("127.0.0.1:8080"): what
-// they expect is what OpenFGA does. Additions of ours stand in scripts whose
-// names begin with "ours".
+// TestScriptsOriginal runs the door's scripts against a running OpenFGA at the
+// address in OSTIARY_OPENFGA ("127.0.0.1:8080"): the scripts expect what OpenFGA
+// does. Scripts whose names begin with "ours" show additions, and are left out.
 func TestScriptsOriginal(t *testing.T) {
 	address := os.Getenv("OSTIARY_OPENFGA")
 	if address == "" {

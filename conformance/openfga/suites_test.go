@@ -1,4 +1,4 @@
-// Package openfga plays OpenFGA's own suites on the library. See README.md.
+// Package openfga runs OpenFGA's own suites on the library. See README.md.
 package openfga
 
 import (

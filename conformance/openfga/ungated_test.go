@@ -15,7 +15,7 @@ import (
 	"github.com/ostiary/ostiary/conformance/openfga/client"
 )
 
-// world is what TestCheckWorldsUngated reads of a YAML world.
+// world has the parts of a YAML world that TestCheckWorldsUngated reads.
 type world struct {
 	Name   string
 	Stages []struct {
@@ -31,9 +31,9 @@ type world struct {
 	}
 }
 
-// TestCheckWorldsUngated plays the YAML worlds' checks without upstream's
-// gate, which skips models that its newer graph cannot hold, such as those with
-// an exclusion inside a cycle.
+// TestCheckWorldsUngated runs the YAML worlds' checks without the test that lets
+// OpenFGA skip models which its newer graph cannot hold, such as those with an
+// exclusion inside a cycle.
 func TestCheckWorldsUngated(t *testing.T) {
 	c := library(t, nil)
 	for _, file := range []string{"tests/consolidated_1_1_tests.yaml", "tests/abac_tests.yaml"} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAlike: items that are alike but for two strings are read by comparing,
-// others are left to be read.
+// TestAlike checks that Again reads items that differ in two strings only, and no
+// others.
 func TestAlike(t *testing.T) {
 	t.Parallel()
 	const text = ` [ {"a":"1","b":"2"}, {"a":"","b":"33"} ,{"a":"x y","b":"{}"},{"a":"\u0031","b":"2"},{"b":"1","a":"2"},` +
@@ -46,7 +46,7 @@ func TestAlike(t *testing.T) {
 			t.Errorf("compared %q", compared)
 		}
 	}
-	// What is cut off anywhere is an error, as it is without comparing.
+	// A text that is cut off anywhere is an error.
 	const whole = `[{"a":"1","b":"2"},{"a":"3","b":"4"}]`
 	for i := range whole {
 		r := New([]byte(whole[:i]))

@@ -17,8 +17,8 @@ import (
 
 // Bounds on a text. One more is refused.
 const (
-	// DepthMax is how deep objects and arrays may nest, if [Reader.SetDepthMax] says
-	// nothing else.
+	// DepthMax is how deep objects and arrays may nest by default.
+	// [Reader.SetDepthMax] changes it.
 	DepthMax = 64
 	// MembersMax is how many members an object may have that is read with
 	// [Reader.Field].
@@ -29,14 +29,14 @@ const (
 // is not JSON, or has another value than the caller expects.
 var ErrSyntax = errors.New("malformed JSON")
 
-// Error says what is wrong with a text and where.
+// Error is one error in a text, with its position.
 type Error struct {
 	// Offset is the position in the text, in bytes from its start.
 	Offset int
 	// Path names the members and items that lead to the position:
 	// "subject.id", "evaluations[3]". It is "" at the top level.
 	Path string
-	// Text says what is wrong.
+	// Text is the error, for people.
 	Text string
 }
 

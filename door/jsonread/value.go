@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// text passes a string. It returns the position of what is between the quotes,
-// and whether that is the string itself, without escapes.
+// text passes a string. It returns the position of the bytes between the quotes.
+// plain is true if these have no escapes.
 func (r *Reader) text() (raw span, plain bool) {
 	if r.peek() != '"' {
 		r.Fail("expected a string")
@@ -46,8 +46,8 @@ func (r *Reader) text() (raw span, plain bool) {
 	return span{}, false
 }
 
-// Kind returns the first byte of the next value, which tells objects, arrays,
-// strings and other values apart. It is 0 at the end of the text.
+// Kind returns the first byte of the next value, 0 at the end of the text. It
+// distinguishes objects, arrays, strings and other values.
 func (r *Reader) Kind() byte { return r.peek() }
 
 // String reads a string.
@@ -331,7 +331,7 @@ func (r *Reader) Skip() {
 }
 
 // Discard is like [Reader.Skip], but an object may have a name twice. It serves
-// protocols that ignore what they do not know.
+// protocols that ignore unknown members.
 func (r *Reader) Discard() {
 	switch r.peek() {
 	case '{':

@@ -16,8 +16,8 @@ import (
 // as the protocol's JSON; their key is the model's id.
 const assertionsKind = "openfga.assertions"
 
-func (s *service) writeAssertions(ctx context.Context, c *call, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
@@ -29,43 +29,43 @@ func (s *service) writeAssertions(ctx context.Context, c *call, in *openfgav1.Wr
 		size += proto.Size(a)
 	}
 	if size > s.o.AssertionBytes {
-		return nil, fail(codeEntityLimit, "The number of bytes exceeds the allowed limit of %d", s.o.AssertionBytes)
+		return nil, failf(codeEntityLimit, "The number of bytes exceeds the allowed limit of %d", s.o.AssertionBytes)
 	}
 	for _, a := range in.GetAssertions() {
 		if err := p.assertion(a); err != nil {
-			return nil, fail(codeValidation, "%v", err)
+			return nil, failf(codeValidation, "%v", err)
 		}
 	}
 	body, err := canonicalJSON(&openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model, Assertions: in.GetAssertions()})
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	return &openfgav1.WriteAssertionsResponse{}, nil
 }
 
 // assertion checks what an assertion names, as a check's question and as
 // contextual tuples.
-func (p *place) assertion(a *openfgav1.Assertion) error {
+func (p *target) assertion(a *openfgav1.Assertion) error {
 	k := a.GetTupleKey()
-	if _, err := question(p.schema, &wire.Key{User: k.GetUser(), Relation: k.GetRelation(), Object: k.GetObject()}); err != nil {
+	if _, err := parseCheckKey(p.schema, &wire.Key{User: k.GetUser(), Relation: k.GetRelation(), Object: k.GetObject()}); err != nil {
 		return err
 	}
 	var tuples wire.WriteRequest
 	tuples.FromProto(&openfgav1.WriteRequest{Writes: &openfgav1.WriteRequestWrites{TupleKeys: a.GetContextualTuples()}})
 	for i := range tuples.Writes {
-		if _, err := tuple(p.schema, &tuples.Writes[i]); err != nil {
+		if _, err := parseTuple(p.schema, &tuples.Writes[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *service) readAssertions(ctx context.Context, c *call, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
@@ -81,7 +81,7 @@ func (s *service) readAssertions(ctx context.Context, c *call, in *openfgav1.Rea
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(d.Body, out)
 	}
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	return out, nil
 }

@@ -65,7 +65,7 @@ func newBenched(b *testing.B) *benched {
 	in.StoreID, in.HasWrites = x.store, true
 	flush := func() {
 		if len(in.Writes) > 0 {
-			if err := x.s.write(b.Context(), &call{}, &in); err != nil {
+			if err := x.s.write(b.Context(), &headers{}, &in); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -17,20 +17,20 @@ import (
 
 // place in the log: behind the entry of the token, and behind that many
 // changes of the entry that follows.
-type logPlace struct {
+type logPosition struct {
 	after ostiary.Token
 	skip  uint64
 	typ   string
 }
 
-func (p logPlace) token(store string) string {
+func (p logPosition) token(store string) string {
 	b := binary.AppendUvarint(nil, p.skip)
 	b = binary.AppendUvarint(b, uint64(len(p.typ)))
 	b = append(append(b, p.typ...), p.after...)
 	return sealToken(changesToken, b, store)
 }
 
-func readLogPlace(token, store string) (p logPlace, err error) {
+func parseLogPosition(token, store string) (p logPosition, err error) {
 	b, err := openToken(changesToken, token, store)
 	if err != nil {
 		return p, err
@@ -44,16 +44,16 @@ func readLogPlace(token, store string) (p logPlace, err error) {
 		return p, badContinuation()
 	}
 	b = b[n+m:]
-	return logPlace{ostiary.Token(b[size:]), skip, string(b[:size])}, nil
+	return logPosition{ostiary.Token(b[size:]), skip, string(b[:size])}, nil
 }
 
 // readChanges gives a page of the log's tuples, each with what happened to it.
-func (s *service) readChanges(ctx context.Context, _ *call, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) readChanges(ctx context.Context, _ *headers, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	if size := in.GetPageSize(); size != nil && (size.GetValue() < 1 || int(size.GetValue()) > s.o.ChangesPage) {
-		return nil, fail(codes.InvalidArgument, "invalid ReadChangesRequest.PageSize: value must be inside range [1, %d]", s.o.ChangesPage)
+		return nil, failf(codes.InvalidArgument, "invalid ReadChangesRequest.PageSize: value must be inside range [1, %d]", s.o.ChangesPage)
 	}
 	st, err := s.store(ctx, in.GetStoreId())
 	if err != nil {
@@ -64,25 +64,25 @@ func (s *service) readChanges(ctx context.Context, _ *call, in *openfgav1.ReadCh
 		w.horizon = time.Now().Add(-s.o.ChangesHorizon)
 	}
 	if token := in.GetContinuationToken(); token != "" {
-		if w.at, err = readLogPlace(token, in.GetStoreId()); err != nil {
+		if w.position, err = parseLogPosition(token, in.GetStoreId()); err != nil {
 			return nil, err
 		}
-		if w.at.typ != in.GetType() {
-			return nil, fail(codeTypeMismatch, "The type in the querystring and the continuation token don't match")
+		if w.position.typ != in.GetType() {
+			return nil, failf(codeTypeMismatch, "The type in the querystring and the continuation token don't match")
 		}
 	} else if start := in.GetStartTime(); start != nil {
 		w.since = start.AsTime()
 	}
-	w.at.typ = in.GetType()
+	w.position.typ = in.GetType()
 	if err := w.run(ctx); err != nil {
 		if in.GetContinuationToken() != "" && errors.Is(err, ostiary.ErrToken) {
 			return nil, badContinuation()
 		}
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	out := &openfgav1.ReadChangesResponse{Changes: w.out, ContinuationToken: in.GetContinuationToken()}
 	if len(w.out) > 0 {
-		out.ContinuationToken = w.at.token(in.GetStoreId())
+		out.ContinuationToken = w.position.token(in.GetStoreId())
 	}
 	return out, nil
 }
@@ -95,13 +95,13 @@ type changesWalk struct {
 	since   time.Time
 	horizon time.Time
 
-	at  logPlace
-	out []*openfgav1.TupleChange
+	position logPosition
+	out      []*openfgav1.TupleChange
 }
 
 func (w *changesWalk) run(ctx context.Context) error {
 	for {
-		r := ostiary.ChangesRequest{After: w.at.after, Limit: w.limit}
+		r := ostiary.ChangesRequest{After: w.position.after, Limit: w.limit}
 		if r.After == "" {
 			r.Since = w.since
 		}
@@ -117,8 +117,8 @@ func (w *changesWalk) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if w.at.skip == 0 && page.Next != "" {
-			w.at.after = page.Next // behind entries without a change of the type, too
+		if w.position.skip == 0 && page.Next != "" {
+			w.position.after = page.Next // behind entries without a change of the type, too
 		}
 		if !page.More {
 			return nil
@@ -132,9 +132,9 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 	if !w.horizon.IsZero() && e.Time.After(w.horizon) {
 		return false, nil
 	}
-	if w.at.after == "" && len(before) == 0 && w.at.skip == 0 {
+	if w.position.after == "" && len(before) == 0 && w.position.skip == 0 {
 		// Nothing before it is wanted, whatever it is.
-		w.at.after, err = w.store.TokenAt(ctx, e.Revision-1)
+		w.position.after, err = w.store.TokenAt(ctx, e.Revision-1)
 		if err != nil {
 			return false, err
 		}
@@ -144,16 +144,16 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 		if err != nil {
 			return false, err
 		}
-		if n++; n <= w.at.skip {
+		if n++; n <= w.position.skip {
 			continue
 		}
 		if len(w.out) == w.limit {
-			w.at.skip = n - 1
+			w.position.skip = n - 1
 			return false, nil
 		}
 		w.out = append(w.out, change)
 	}
-	w.at.after, w.at.skip = e.Token, 0
+	w.position.after, w.position.skip = e.Token, 0
 	return len(w.out) < w.limit, nil
 }
 
@@ -207,7 +207,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		for {
 			page, err := w.store.Read(ctx, req)
 			if errors.Is(err, ostiary.ErrTooOld) {
-				err = fail(codePrecondition, "revision %d removed tuples by a filter, and the past that tells which is no longer kept; start behind it with start_time", r)
+				err = failf(codePrecondition, "revision %d removed tuples by a filter, and the past that tells which is no longer kept; start behind it with start_time", r)
 			}
 			if err != nil {
 				yield(rel.Tuple{}, err)

@@ -42,7 +42,7 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 		Refuse:   h.refuse,
 		Services: []door.Service{{Desc: serviceDesc(), Impl: &grpcServer{s: s}}},
 		RefuseRPC: func(why *door.Refusal) error {
-			return refusal(why)
+			return refusalFailure(why)
 		},
 	}, nil
 }
@@ -72,40 +72,40 @@ func (h *httpServer) routes() []door.Route {
 	}
 }
 
-// refusal says a server's refusal in the protocol's words.
-func refusal(why *door.Refusal) *failure {
+// refusalFailure says a server's refusalFailure in the protocol's words.
+func refusalFailure(why *door.Refusal) *failure {
 	code := codeInternal
 	switch why.Reason {
 	case door.NoCredentials:
-		return say(codeTokenMissing, "missing bearer token")
+		return newFailure(codeTokenMissing, "missing bearer token")
 	case door.BadCredentials:
-		return say(codeUnauthenticated, "unauthenticated")
+		return newFailure(codeUnauthenticated, "unauthenticated")
 	case door.TooLarge:
 		code = codes.ResourceExhausted
 	case door.TooMany:
 		code = codeThrottled
 	case door.TimedOut:
-		return say(codeDeadline, "Request Deadline Exceeded")
+		return newFailure(codeDeadline, "Request Deadline Exceeded")
 	case door.ShuttingDown:
 		code = codeUnavailable
 	case door.BadPath:
-		return say(codeNoEndpoint, "Not Found")
+		return newFailure(codeNoEndpoint, "Not Found")
 	case door.Failed:
-		return say(codeInternal, internalMessage)
+		return newFailure(codeInternal, internalMessage)
 	}
-	return say(code, why.Error())
+	return newFailure(code, why.Error())
 }
 
 func (h *httpServer) refuse(w http.ResponseWriter, _ *http.Request, why *door.Refusal) {
-	h.fail(w, refusal(why))
+	h.writeError(w, refusalFailure(why))
 }
 
 // missing answers what no route does. A method that a path does not have is
 // unimplemented, and not found.
 func (h *httpServer) missing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	if methods == nil {
-		h.fail(w, say(codeNoEndpoint, "Not Found"))
+		h.writeError(w, newFailure(codeNoEndpoint, "Not Found"))
 		return
 	}
-	h.fail(w, say(codeUnimplemented, "Method Not Allowed"))
+	h.writeError(w, newFailure(codeUnimplemented, "Method Not Allowed"))
 }

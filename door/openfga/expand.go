@@ -13,8 +13,8 @@ import (
 
 // expand shows one level of who has a relation. Conditions are not evaluated:
 // a tuple stands there whatever they would say.
-func (s *service) expand(ctx context.Context, c *call, in *wire.ExpandRequest) (*openfgav1.UsersetTree, error) {
-	if err := ruled(expandMessage(in)); err != nil {
+func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest) (*openfgav1.UsersetTree, error) {
+	if err := validateMessage(expandMessage(in)); err != nil {
 		return nil, err
 	}
 	p, err := s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency)
@@ -22,32 +22,32 @@ func (s *service) expand(ctx context.Context, c *call, in *wire.ExpandRequest) (
 		return nil, err
 	}
 	if in.Object == "" || in.Relation == "" {
-		return nil, fail(codeExpandInput, "Invalid input. Make sure you provide an object and a relation")
+		return nil, failf(codeExpandInput, "Invalid input. Make sure you provide an object and a relation")
 	}
-	ask, err := p.ask(nil, in.Tuples)
+	options, err := p.queryOptions(nil, in.Tuples)
 	if err != nil {
-		return nil, listFailure(err)
+		return nil, listNameError(err)
 	}
-	o, err := object(p.schema, in.Object)
+	o, err := parseKnownObject(p.schema, in.Object)
 	if err == nil {
 		err = hasRelation(p.schema, o.Type, in.Relation)
 	}
 	if err != nil {
-		return nil, fail(codeValidation, "%v", err)
+		return nil, failf(codeValidation, "%v", err)
 	}
-	ask.Bounds = eval.Bounds{} // depth is of questions, not of one level
-	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: ask})
+	options.Bounds = eval.Bounds{} // depth is of questions, not of one level
+	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: options})
 	if err != nil {
 		return nil, revisionError(err)
 	}
 	if e.Bound != "" {
-		return nil, fail(codeTooComplex, tooComplexMessage, e.Bound)
+		return nil, failf(codeTooComplex, tooComplexMessage, e.Bound)
 	}
 	root := &openfgav1.UsersetTree_Node{Name: in.Object + "#" + in.Relation}
 	if len(e.Children) == 1 {
 		treeNode(root, e.Children[0])
 	}
-	return &openfgav1.UsersetTree{Root: root}, c.answered(ctx, p.store, e.Revision)
+	return &openfgav1.UsersetTree{Root: root}, c.setRevision(ctx, p.store, e.Revision)
 }
 
 // treeNode translates a part of a rewrite into n, which has its name. It

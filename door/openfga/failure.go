@@ -66,25 +66,25 @@ func (f *failure) Unwrap() error { return f.cause }
 // GRPCStatus makes it a gRPC error.
 func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
 
-func say(c codes.Code, message string) *failure { return &failure{code: c, message: message} }
+func newFailure(c codes.Code, message string) *failure { return &failure{code: c, message: message} }
 
-func fail(c codes.Code, format string, args ...any) error {
-	return say(c, fmt.Sprintf(format, args...))
+func failf(c codes.Code, format string, args ...any) error {
+	return newFailure(c, fmt.Sprintf(format, args...))
 }
 
-// kind is how an engine's kind of error is said. An empty message is the
+// errorKind is how an engine's errorKind of error is said. An empty message is the
 // error's own text.
-type kind struct {
+type errorKind struct {
 	kind    error
 	code    codes.Code
 	message string
 }
 
-// kinds maps the engine's kinds of errors to codes, the first match counting:
+// errorKinds maps the engine's errorKinds of errors to codes, the first match counting:
 // the one table of it. What is not here is an internal error, whose text stays
 // inside.
-func kinds() []kind {
-	return []kind{
+func errorKinds() []errorKind {
+	return []errorKind{
 		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
 		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
 		{context.Canceled, codeCancelled, "Request Cancelled"},
@@ -125,12 +125,12 @@ func toFailure(err error) *failure {
 	if errors.As(err, &f) {
 		return f
 	}
-	for _, k := range kinds() {
+	for _, k := range errorKinds() {
 		if errors.Is(err, k.kind) {
 			f := &failure{code: k.code, message: k.message}
 			switch {
 			case k.message == "":
-				f.message = detail(err)
+				f.message = reason(err)
 			case k.code == codeInternal || k.code == codeDataLoss:
 				f.cause = err
 			}
@@ -140,17 +140,17 @@ func toFailure(err error) *failure {
 	return &failure{codeInternal, internalMessage, err}
 }
 
-// fromEngine is toFailure as an error.
-func fromEngine(err error) error {
+// translateError is toFailure as an error.
+func translateError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return toFailure(err)
 }
 
-// detail is an engine error's text without the operation and the store, which
+// reason is an engine error's text without the operation and the store, which
 // the caller knows.
-func detail(err error) string {
+func reason(err error) string {
 	if e, ok := errors.AsType[*ostiary.Error](err); ok {
 		return e.Reason()
 	}
@@ -159,29 +159,29 @@ func detail(err error) string {
 
 const tooComplexMessage = "Authorization Model resolution required too many rewrite rules to be resolved: the bound %s is reached"
 
-// undecided says how the service answers where the engine could not decide:
+// unknownError says how the service answers where the engine could not decide:
 // with an error, or nil where it answers "not allowed" (a cycle through an
 // exclusion).
-func undecided(r *eval.Reasons) error {
+func unknownError(r *eval.Reasons) error {
 	switch {
 	case r == nil:
 		return nil
 	case r.Bound != "":
-		return fail(codeTooComplex, tooComplexMessage, r.Bound)
+		return failf(codeTooComplex, tooComplexMessage, r.Bound)
 	case len(r.Missing) > 0 && len(r.Errors) == 0:
-		return fail(codeValidation, "failed to evaluate relationship condition: missing context parameters '%v'", r.Missing)
+		return failf(codeValidation, "failed to evaluate relationship condition: missing context parameters '%v'", r.Missing)
 	case len(r.Errors) > 0:
-		return fail(codeValidation, "failed to evaluate relationship condition: %s", r)
+		return failf(codeValidation, "failed to evaluate relationship condition: %s", r)
 	}
 	return nil
 }
 
-// cut is undecided for a list, which a bound may also have cut short.
-func cut(bound string, r *eval.Reasons) error {
+// listError is undecided for a list, which a bound may also have listError short.
+func listError(bound string, r *eval.Reasons) error {
 	if bound != "" {
-		return fail(codeTooComplex, tooComplexMessage, bound)
+		return failf(codeTooComplex, tooComplexMessage, bound)
 	}
-	return undecided(r)
+	return unknownError(r)
 }
 
 // number is the protocol's number of a code: gRPC's own codes have one each.
@@ -216,31 +216,31 @@ func (f *failure) number() int32 {
 	return int32(codeInternal)
 }
 
-// form is how an error looks over HTTP.
-type form struct {
+// httpError is how an error looks over HTTP.
+type httpError struct {
 	status  int
 	family  codes.Code // the code that streams tell, which lose the name
 	name    string
 	message string
 }
 
-// form says an error over HTTP.
-func (f *failure) form() form {
+// httpError says an error over HTTP.
+func (f *failure) httpError() httpError {
 	n := f.number()
 	message := lastCause(f.message)
 	switch {
 	case n == int32(codes.Aborted):
-		return form{http.StatusConflict, codes.Aborted, codes.Aborted.String(), message}
+		return httpError{http.StatusConflict, codes.Aborted, codes.Aborted.String(), message}
 	case n < 2000:
-		return form{http.StatusUnauthorized, codes.Unauthenticated, openfgav1.AuthErrorCode(n).String(), message}
+		return httpError{http.StatusUnauthorized, codes.Unauthenticated, openfgav1.AuthErrorCode(n).String(), message}
 	case n < 3500:
-		return form{http.StatusBadRequest, codes.InvalidArgument, openfgav1.ErrorCode(n).String(), message}
+		return httpError{http.StatusBadRequest, codes.InvalidArgument, openfgav1.ErrorCode(n).String(), message}
 	case n < 4000:
-		return form{http.StatusUnprocessableEntity, codes.ResourceExhausted, openfgav1.UnprocessableContentErrorCode(n).String(), message}
+		return httpError{http.StatusUnprocessableEntity, codes.ResourceExhausted, openfgav1.UnprocessableContentErrorCode(n).String(), message}
 	case n < 5000:
-		return form{http.StatusInternalServerError, codes.Internal, openfgav1.InternalErrorCode(n).String(), message}
+		return httpError{http.StatusInternalServerError, codes.Internal, openfgav1.InternalErrorCode(n).String(), message}
 	}
-	return form{http.StatusNotFound, codes.NotFound, openfgav1.NotFoundErrorCode(n).String(), message}
+	return httpError{http.StatusNotFound, codes.NotFound, openfgav1.NotFoundErrorCode(n).String(), message}
 }
 
 // lastCause is what stands last in a chain of causes about fields.

@@ -19,32 +19,32 @@ import (
 type grpcServer struct {
 	openfgav1.UnimplementedOpenFGAServiceServer
 	s    *service
-	last atomic.Pointer[said]
+	last atomic.Pointer[responseMetadata]
 }
 
-// begin reads what a request's metadata says.
-func begin(ctx context.Context, store string) call {
-	var c call
-	c.about(store)
+// newHeaders reads what a request's metadata says.
+func newHeaders(ctx context.Context, store string) headers {
+	var c headers
+	c.setStore(store)
 	if v := metadata.ValueFromIncomingContext(ctx, metadataRevision); len(v) > 0 {
 		c.revision = v[0]
 	}
 	return c
 }
 
-// said is what an answer says besides its message, as it is sent. Answers share
+// responseMetadata is what an answer says besides its message, as it is sent. Answers share
 // it until something changes, so nobody may change it.
-type said struct {
+type responseMetadata struct {
 	store, model, revision string
 	md                     metadata.MD
 }
 
-// finish sends what an answer says besides its message. Called in process,
+// sendMetadata sends what an answer says besides its message. Called in process,
 // nobody receives it. It returns err.
-func (g *grpcServer) finish(ctx context.Context, c *call, err error) error {
+func (g *grpcServer) sendMetadata(ctx context.Context, c *headers, err error) error {
 	last := g.last.Load()
 	if last == nil || c.truncated != "" || last.store != c.store || last.model != c.model || last.revision != string(c.token) {
-		last = c.said()
+		last = c.metadata()
 		if c.truncated == "" {
 			g.last.Store(last)
 		}
@@ -53,8 +53,8 @@ func (g *grpcServer) finish(ctx context.Context, c *call, err error) error {
 	return g.s.report(err)
 }
 
-func (c *call) said() *said {
-	out := &said{strings.Clone(c.store), c.model, string(c.token), metadata.MD{}}
+func (c *headers) metadata() *responseMetadata {
+	out := &responseMetadata{strings.Clone(c.store), c.model, string(c.token), metadata.MD{}}
 	for _, h := range [...]struct{ name, value string }{
 		{metadataStore, out.store}, {metadataModel, out.model}, {metadataRevision, out.revision}, {metadataTruncated, c.truncated},
 	} {
@@ -66,14 +66,14 @@ func (c *call) said() *said {
 }
 
 // unary runs one of the methods that speak in messages.
-func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(context.Context, *call, In) (Out, error)) (Out, error) {
+func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(context.Context, *headers, In) (Out, error)) (Out, error) {
 	store := ""
 	if in, ok := any(in).(interface{ GetStoreId() string }); ok {
 		store = in.GetStoreId()
 	}
-	c := begin(ctx, store)
+	c := newHeaders(ctx, store)
 	out, err := f(ctx, &c, in)
-	return out, g.finish(ctx, &c, err)
+	return out, g.sendMetadata(ctx, &c, err)
 }
 
 func (g *grpcServer) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
@@ -121,29 +121,29 @@ func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAsser
 }
 
 func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
-	c := begin(ctx, in.GetStoreId())
+	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.WriteRequest
 	r.FromProto(in)
 	err := g.s.write(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	if err := g.sendMetadata(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.WriteResponse{}, nil
 }
 
 func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*openfgav1.ReadResponse, error) {
-	c := begin(ctx, in.GetStoreId())
+	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ReadRequest
 	r.FromProto(in)
 	page, next, err := g.s.read(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	if err := g.sendMetadata(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ReadResponse{ContinuationToken: next}
 	for i := range page.Tuples {
 		k, err := tupleMessage(&page.Tuples[i].Tuple)
 		if err != nil {
-			return nil, fromEngine(err)
+			return nil, translateError(err)
 		}
 		out.Tuples = append(out.Tuples, &openfgav1.Tuple{Key: k, Timestamp: timestamppb.New(page.Tuples[i].Created)})
 	}
@@ -153,40 +153,40 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
 	var r wire.CheckRequest
 	r.FromProto(in)
-	allowed, err := g.decide(ctx, &call{}, &r)
+	allowed, err := g.decide(ctx, &headers{}, &r)
 	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.CheckResponse{Allowed: allowed}, nil
 }
 
-func (g *grpcServer) decide(ctx context.Context, c *call, r *wire.CheckRequest) (bool, error) {
-	*c = begin(ctx, r.StoreID)
+func (g *grpcServer) decide(ctx context.Context, c *headers, r *wire.CheckRequest) (bool, error) {
+	*c = newHeaders(ctx, r.StoreID)
 	allowed, err := g.s.check(ctx, c, r)
-	return allowed, g.finish(ctx, c, err)
+	return allowed, g.sendMetadata(ctx, c, err)
 }
 
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
-	m := g.s.many()
-	defer g.s.free(m)
-	if err := g.decideAll(ctx, &call{}, &r, m); err != nil {
+	m := g.s.newBatch()
+	defer g.s.recycleBatch(m)
+	if err := g.decideAll(ctx, &headers{}, &r, m); err != nil {
 		return nil, err
 	}
-	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(m.outcomes))}
-	for i := range m.outcomes {
-		out.Result[m.outcomes[i].correlation] = m.outcomes[i].message()
+	out := &openfgav1.BatchCheckResponse{Result: make(map[string]*openfgav1.BatchCheckSingleResult, len(m.results))}
+	for i := range m.results {
+		out.Result[m.results[i].correlation] = m.results[i].message()
 	}
 	return out, nil
 }
 
-func (g *grpcServer) decideAll(ctx context.Context, c *call, r *wire.BatchCheckRequest, m *many) error {
-	*c = begin(ctx, r.StoreID)
-	return g.finish(ctx, c, g.s.batchCheck(ctx, c, r, m))
+func (g *grpcServer) decideAll(ctx context.Context, c *headers, r *wire.BatchCheckRequest, m *batch) error {
+	*c = newHeaders(ctx, r.StoreID)
+	return g.sendMetadata(ctx, c, g.s.batchCheck(ctx, c, r, m))
 }
 
-func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
+func (o *batchResult) message() *openfgav1.BatchCheckSingleResult {
 	if o.err == nil {
 		return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Allowed{Allowed: o.allowed}}
 	}
@@ -194,9 +194,9 @@ func (o *outcome) message() *openfgav1.BatchCheckSingleResult {
 }
 
 // failure is an item's error.
-func (o *outcome) failure() *openfgav1.CheckError {
+func (o *batchResult) failure() *openfgav1.CheckError {
 	e := &openfgav1.CheckError{Message: o.err.message}
-	if n, input := o.err.input(); input {
+	if n, input := o.err.inputError(); input {
 		e.Code = &openfgav1.CheckError_InputError{InputError: openfgav1.ErrorCode(n)}
 	} else {
 		e.Code = &openfgav1.CheckError_InternalError{InternalError: openfgav1.InternalErrorCode(n)}
@@ -205,11 +205,11 @@ func (o *outcome) failure() *openfgav1.CheckError {
 }
 
 func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*openfgav1.ExpandResponse, error) {
-	c := begin(ctx, in.GetStoreId())
+	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ExpandRequest
 	r.FromProto(in)
 	tree, err := g.s.expand(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	if err := g.sendMetadata(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	return &openfgav1.ExpandResponse{Tree: tree}, nil
@@ -218,17 +218,17 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
-	ids, err := g.objects(ctx, &call{}, &r)
+	ids, err := g.objects(ctx, &headers{}, &r)
 	if err != nil {
 		return nil, err
 	}
 	return &openfgav1.ListObjectsResponse{Objects: objectNames(r.Type, ids)}, nil
 }
 
-func (g *grpcServer) objects(ctx context.Context, c *call, r *wire.ListObjectsRequest) (ids []string, err error) {
-	*c = begin(ctx, r.StoreID)
+func (g *grpcServer) objects(ctx context.Context, c *headers, r *wire.ListObjectsRequest) (ids []string, err error) {
+	*c = newHeaders(ctx, r.StoreID)
 	ids, err = g.s.listObjects(ctx, c, r)
-	return ids, g.finish(ctx, c, err)
+	return ids, g.sendMetadata(ctx, c, err)
 }
 
 // objectNames writes "type:id" for each id, all of them into one piece of
@@ -252,13 +252,13 @@ func objectNames(typ string, ids []string) []string {
 
 func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
 	ctx := stream.Context()
-	c := begin(ctx, in.GetStoreId())
+	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
 	begun := false
 	tell := func() { // what the answer says besides itself, before its first object or its error
 		if !begun {
-			_ = g.finish(ctx, &c, nil)
+			_ = g.sendMetadata(ctx, &c, nil)
 			begun = true
 		}
 	}
@@ -276,11 +276,11 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 }
 
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
-	c := begin(ctx, in.GetStoreId())
+	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ListUsersRequest
 	r.FromProto(in)
 	users, err := g.s.listUsers(ctx, &c, &r)
-	if err := g.finish(ctx, &c, err); err != nil {
+	if err := g.sendMetadata(ctx, &c, err); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ListUsersResponse{Users: make([]*openfgav1.User, len(users))}

@@ -27,17 +27,17 @@ import (
 type httpServer struct {
 	s           *service
 	contentType []string
-	exchanges   sync.Pool // of *exchange
+	requests    sync.Pool // of *exchange
 }
 
-// exchange is a request as operations see it: bytes in, bytes out. Its memory
+// httpRequest is a request as operations see it: bytes in, bytes out. Its memory
 // is used again for other requests.
-type exchange struct {
-	call
-	params door.Params
-	query  string
-	body   []byte // valid until the answer is written
-	answer []byte
+type httpRequest struct {
+	headers
+	params   door.Params
+	query    string
+	body     []byte // valid until the answer is written
+	response []byte
 
 	// The requests of the most frequent calls keep their memory.
 	check wire.CheckRequest
@@ -47,20 +47,20 @@ type exchange struct {
 // storeID is the path's first parameter, which the answer then names. It is
 // asked for when the rest of the request could be read: an answer that says
 // why not names no store, in the original either.
-func (x *exchange) storeID() string {
+func (x *httpRequest) storeID() string {
 	id := x.params.At(0)
-	x.about(id)
+	x.setStore(id)
 	return id
 }
 
-// operation appends an answer to dst and returns it with its status.
-type operation func(ctx context.Context, s *service, x *exchange, dst []byte) (answer []byte, status int, err error)
+// handler appends an answer to dst and returns it with its status.
+type handler func(ctx context.Context, s *service, x *httpRequest, dst []byte) (answer []byte, status int, err error)
 
 // serve makes an operation a route's function.
-func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request, door.Params) {
+func (h *httpServer) serve(op handler) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
-		x := h.exchange()
-		defer h.free(x)
+		x := h.newRequest()
+		defer h.recycle(x)
 		x.params, x.query, x.revision = p, r.URL.RawQuery, revisionOf(r)
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 			body, ok := h.body(w, r)
@@ -70,52 +70,52 @@ func (h *httpServer) serve(op operation) func(http.ResponseWriter, *http.Request
 			defer body.Free()
 			x.body = body.Bytes
 		}
-		answer, status, err := op(r.Context(), h.s, x, x.answer[:0])
+		answer, status, err := op(r.Context(), h.s, x, x.response[:0])
 		if answer != nil {
-			x.answer = answer
+			x.response = answer
 		}
 		if err != nil {
-			x.head(w.Header(), 0)
-			h.fail(w, toFailure(h.s.report(err)))
+			x.writeTo(w.Header(), 0)
+			h.writeError(w, toFailure(h.s.report(err)))
 			return
 		}
 		if status == http.StatusNoContent {
-			x.head(w.Header(), 0)
+			x.writeTo(w.Header(), 0)
 			w.Header()["Content-Type"] = h.contentType // as the original, of nothing
 			w.WriteHeader(status)
 			return
 		}
-		h.answer(w, &x.call, status, answer)
+		h.respond(w, &x.headers, status, answer)
 	}
 }
 
-func (h *httpServer) exchange() *exchange {
-	if x, ok := h.exchanges.Get().(*exchange); ok {
+func (h *httpServer) newRequest() *httpRequest {
+	if x, ok := h.requests.Get().(*httpRequest); ok {
 		return x
 	}
-	return &exchange{answer: make([]byte, 0, 1024)}
+	return &httpRequest{response: make([]byte, 0, 1024)}
 }
 
-// answerKeptMax is the largest answer whose memory is kept, in bytes, and
+// responseKeptMax is the largest answer whose memory is kept, in bytes, and
 // checksKeptMax the largest batch, in items.
 const (
-	answerKeptMax = 256 << 10
-	checksKeptMax = 1000
+	responseKeptMax = 256 << 10
+	checksKeptMax   = 1000
 )
 
-// free keeps an exchange's memory, but nothing of the request.
-func (h *httpServer) free(x *exchange) {
-	if cap(x.answer) > answerKeptMax || cap(x.batch.Checks) > checksKeptMax {
+// recycle keeps an exchange's memory, but nothing of the request.
+func (h *httpServer) recycle(x *httpRequest) {
+	if cap(x.response) > responseKeptMax || cap(x.batch.Checks) > checksKeptMax {
 		return
 	}
 	clear(x.check.Tuples[:cap(x.check.Tuples)])
 	clear(x.batch.Checks[:cap(x.batch.Checks)])
-	*x = exchange{
-		answer: x.answer,
-		check:  wire.CheckRequest{Tuples: x.check.Tuples[:0]},
-		batch:  wire.BatchCheckRequest{Checks: x.batch.Checks[:0]},
+	*x = httpRequest{
+		response: x.response,
+		check:    wire.CheckRequest{Tuples: x.check.Tuples[:0]},
+		batch:    wire.BatchCheckRequest{Checks: x.batch.Checks[:0]},
 	}
-	h.exchanges.Put(x)
+	h.requests.Put(x)
 }
 
 // revisionOf reads the header of a request.
@@ -126,9 +126,9 @@ func revisionOf(r *http.Request) string {
 	return ""
 }
 
-// head writes what an answer says besides its body, and the body's length if
+// writeTo writes what an answer says besides its body, and the body's length if
 // that is above 0.
-func (c *call) head(h http.Header, length int) {
+func (c *headers) writeTo(h http.Header, length int) {
 	values := new([5]string) // one piece of memory for all, which h keeps
 	n := 0
 	set := func(name, value string) {
@@ -154,24 +154,24 @@ func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (*door.Body, b
 	}
 	var why *door.Refusal
 	if errors.As(err, &why) {
-		h.fail(w, refusal(why))
+		h.writeError(w, refusalFailure(why))
 	} else {
-		h.fail(w, say(codeValidation, "the request's body cannot be read"))
+		h.writeError(w, newFailure(codeValidation, "the request's body cannot be read"))
 	}
 	return nil, false
 }
 
-func (h *httpServer) answer(w http.ResponseWriter, c *call, status int, body []byte) {
+func (h *httpServer) respond(w http.ResponseWriter, c *headers, status int, body []byte) {
 	header := w.Header()
-	c.head(header, len(body))
+	c.writeTo(header, len(body))
 	header["Content-Type"] = h.contentType
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that is gone is nobody to tell
 }
 
-func (h *httpServer) fail(w http.ResponseWriter, f *failure) {
-	form := f.form()
-	h.answer(w, &call{}, form.status, wire.AppendError(nil, form.name, form.message))
+func (h *httpServer) writeError(w http.ResponseWriter, f *failure) {
+	form := f.httpError()
+	h.respond(w, &headers{}, form.status, wire.AppendError(nil, form.name, form.message))
 }
 
 // streamChunk is how many lines are written at once.
@@ -187,13 +187,13 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 	defer body.Free()
 	var in wire.ListObjectsRequest
 	if err := in.Parse(body.Bytes); err != nil {
-		h.fail(w, bodyFailure(err))
+		h.writeError(w, bodyFailure(err))
 		return
 	}
 	in.StoreID = p.At(0)
-	out := lines{h: h, w: w, typ: in.Type}
+	out := objectStream{h: h, w: w, typ: in.Type}
 	out.call.revision = revisionOf(r)
-	out.call.about(in.StoreID)
+	out.call.setStore(in.StoreID)
 	err := h.s.streamObjects(r.Context(), &out.call, &in, func(ids []string) error {
 		if err := out.objects(ids); err != nil {
 			return err
@@ -201,31 +201,31 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 		return r.Context().Err()
 	})
 	if err != nil && r.Context().Err() == nil {
-		out.fail(toFailure(h.s.report(err)).form())
+		out.fail(toFailure(h.s.report(err)).httpError())
 	}
 }
 
-// lines writes a stream.
-type lines struct {
-	h     *httpServer
-	w     http.ResponseWriter
-	call  call
-	typ   string
-	begun bool
-	buf   []byte
+// objectStream writes a stream.
+type objectStream struct {
+	h       *httpServer
+	w       http.ResponseWriter
+	call    headers
+	typ     string
+	started bool
+	buf     []byte
 }
 
-func (l *lines) begin(status int) {
-	if l.begun {
+func (l *objectStream) begin(status int) {
+	if l.started {
 		return
 	}
-	l.begun = true
-	l.call.head(l.w.Header(), 0)
+	l.started = true
+	l.call.writeTo(l.w.Header(), 0)
 	l.w.Header()["Content-Type"] = l.h.contentType
 	l.w.WriteHeader(status)
 }
 
-func (l *lines) objects(ids []string) error {
+func (l *objectStream) objects(ids []string) error {
 	l.begin(http.StatusOK)
 	control := http.NewResponseController(l.w)
 	for part := range slices.Chunk(ids, streamChunk) {
@@ -241,7 +241,7 @@ func (l *lines) objects(ids []string) error {
 	return nil
 }
 
-func (l *lines) fail(f form) {
+func (l *objectStream) fail(f httpError) {
 	l.begin(f.streamStatus())
 	l.buf = strconv.AppendInt(append(l.buf[:0], `{"error":{"code":`...), int64(f.family), 10)
 	l.buf = jsonread.AppendString(append(l.buf, `,"message":`...), f.message)
@@ -250,7 +250,7 @@ func (l *lines) fail(f form) {
 
 // streamStatus is the status of a stream that ends before it begins: that of
 // the code that streams tell.
-func (f form) streamStatus() int {
+func (f httpError) streamStatus() int {
 	if f.status == http.StatusUnprocessableEntity {
 		return http.StatusTooManyRequests
 	}
@@ -260,11 +260,11 @@ func (f form) streamStatus() int {
 // bodyFailure says why a body cannot be read.
 func bodyFailure(err error) *failure {
 	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
-	return say(codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON"))
+	return newFailure(codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON"))
 }
 
-// parsed makes a reading's error one of the protocol.
-func parsed(err error) error {
+// bodyError makes a reading's error one of the protocol.
+func bodyError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -272,25 +272,25 @@ func parsed(err error) error {
 }
 
 // unmarshal reads a body as a message.
-func unmarshal(body []byte, m proto.Message) error { return parsed(wire.Unmarshal(body, m)) }
+func unmarshal(body []byte, m proto.Message) error { return bodyError(wire.Unmarshal(body, m)) }
 
 // marshal appends a message as the protocol's gateway writes it: every field,
 // the empty ones too.
 func marshal(dst []byte, m proto.Message) ([]byte, error) {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	buf := bytes.NewBuffer(dst)
 	if err := json.Compact(buf, text); err != nil { // protojson adds blanks by chance
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	return buf.Bytes(), nil
 }
 
-// message is an operation of the calls that speak in messages.
-func message[In, Out proto.Message](ctx context.Context, x *exchange, dst []byte, status int, in In, f func(context.Context, *call, In) (Out, error)) ([]byte, int, error) {
-	out, err := f(ctx, &x.call, in)
+// handleMessage is an operation of the calls that speak in messages.
+func handleMessage[In, Out proto.Message](ctx context.Context, x *httpRequest, dst []byte, status int, in In, f func(context.Context, *headers, In) (Out, error)) ([]byte, int, error) {
+	out, err := f(ctx, &x.headers, in)
 	if err != nil || status == http.StatusNoContent {
 		return dst, status, err
 	}
@@ -298,28 +298,28 @@ func message[In, Out proto.Message](ctx context.Context, x *exchange, dst []byte
 	return dst, status, err
 }
 
-// fields are a query's values. A name that is given twice, and a value that is
+// queryParams are a query's values. A name that is given twice, and a value that is
 // not of its type, are errors; other names are ignored.
-type fields struct {
+type queryParams struct {
 	values url.Values
 	err    error
 }
 
-func (x *exchange) fields() fields {
+func (x *httpRequest) queryParams() queryParams {
 	if x.query == "" {
-		return fields{}
+		return queryParams{}
 	}
 	v, err := url.ParseQuery(x.query)
 	if err != nil {
-		return fields{err: fail(codeValidation, "%v", err)}
+		return queryParams{err: failf(codeValidation, "%v", err)}
 	}
-	return fields{values: v}
+	return queryParams{values: v}
 }
 
-func (f *fields) text(name string) string {
+func (f *queryParams) text(name string) string {
 	v := f.values[name]
 	if len(v) > 1 && f.err == nil {
-		f.err = fail(codeValidation, "too many values for field %q: %s", name, clip(strings.Join(v, ", ")))
+		f.err = failf(codeValidation, "too many values for field %q: %s", name, clip(strings.Join(v, ", ")))
 	}
 	if len(v) == 0 {
 		return ""
@@ -327,26 +327,26 @@ func (f *fields) text(name string) string {
 	return v[0]
 }
 
-func (f *fields) pageSize() *wrapperspb.Int32Value {
+func (f *queryParams) pageSize() *wrapperspb.Int32Value {
 	text := f.text("page_size")
 	if !f.values.Has("page_size") {
 		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil && f.err == nil {
-		f.err = fail(codeValidation, "parsing field \"page_size\": %s", clip(err.Error()))
+		f.err = failf(codeValidation, "parsing field \"page_size\": %s", clip(err.Error()))
 	}
 	return wrapperspb.Int32(int32(n))
 }
 
-func (f *fields) time(name string) *timestamppb.Timestamp {
+func (f *queryParams) time(name string) *timestamppb.Timestamp {
 	text := f.text(name)
 	if !f.values.Has(name) {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil && f.err == nil {
-		f.err = fail(codeValidation, "parsing field %q: %s", name, clip(err.Error()))
+		f.err = failf(codeValidation, "parsing field %q: %s", name, clip(err.Error()))
 	}
 	return timestamppb.New(t)
 }

@@ -76,8 +76,8 @@ func FuzzQuery(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		x := exchange{query: query}
-		q := x.fields()
+		x := httpRequest{query: query}
+		q := x.queryParams()
 		size, at, name := q.pageSize(), q.time("start_time"), q.text("name")
 		values, err := url.ParseQuery(query)
 		if err != nil && q.err == nil && query != "" {

@@ -76,11 +76,11 @@ func (p *inline) Eval(stored, request expr.Values, now rel.Time) expr.Result {
 	return program.Eval(nil, request, now)
 }
 
-// unparameterized is an expression without parameters: values that are meant
+// withoutParams is an expression without parameters: values that are meant
 // for other tuples do not disturb it.
-type unparameterized struct{ expr.Program }
+type withoutParams struct{ expr.Program }
 
-func (p unparameterized) Eval(expr.Values, expr.Values, rel.Time) expr.Result {
+func (p withoutParams) Eval(expr.Values, expr.Values, rel.Time) expr.Result {
 	return p.Program.Eval(nil, nil, 0)
 }
 
@@ -103,7 +103,7 @@ func (p *inline) program(stored expr.Values) (expr.Program, error) {
 		return nil, err
 	}
 	if len(def.Params) == 0 {
-		program = unparameterized{program}
+		program = withoutParams{program}
 	}
 	if len(p.programs) >= inlineProgramsMax {
 		clear(p.programs)
@@ -177,7 +177,7 @@ func identifiers(source string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %s: %v", expr.ErrCompile, language.InlineCondition, issues.Err())
 	}
 	seen := map[string]bool{}
-	free(parsed.NativeRep().Expr(), nil, seen)
+	addFreeNames(parsed.NativeRep().Expr(), nil, seen)
 	var names []string
 	for n := range seen {
 		names = append(names, n)
@@ -186,42 +186,42 @@ func identifiers(source string) ([]string, error) {
 	return names, nil
 }
 
-// free adds the names that e reads and that no comprehension around binds.
+// addFreeNames adds the names that e reads and that no comprehension around binds.
 // The parser bounds the depth.
-func free(e ast.Expr, bound []string, seen map[string]bool) {
+func addFreeNames(e ast.Expr, bound []string, seen map[string]bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
 		if !slices.Contains(bound, e.AsIdent()) {
 			seen[e.AsIdent()] = true
 		}
 	case ast.SelectKind:
-		free(e.AsSelect().Operand(), bound, seen)
+		addFreeNames(e.AsSelect().Operand(), bound, seen)
 	case ast.CallKind:
 		if e.AsCall().IsMemberFunction() {
-			free(e.AsCall().Target(), bound, seen)
+			addFreeNames(e.AsCall().Target(), bound, seen)
 		}
 		for _, a := range e.AsCall().Args() {
-			free(a, bound, seen)
+			addFreeNames(a, bound, seen)
 		}
 	case ast.ListKind:
 		for _, x := range e.AsList().Elements() {
-			free(x, bound, seen)
+			addFreeNames(x, bound, seen)
 		}
 	case ast.MapKind:
 		for _, x := range e.AsMap().Entries() {
-			free(x.AsMapEntry().Key(), bound, seen)
-			free(x.AsMapEntry().Value(), bound, seen)
+			addFreeNames(x.AsMapEntry().Key(), bound, seen)
+			addFreeNames(x.AsMapEntry().Value(), bound, seen)
 		}
 	case ast.StructKind:
 		for _, x := range e.AsStruct().Fields() {
-			free(x.AsStructField().Value(), bound, seen)
+			addFreeNames(x.AsStructField().Value(), bound, seen)
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		free(c.IterRange(), bound, seen)
+		addFreeNames(c.IterRange(), bound, seen)
 		inner := append(slices.Clone(bound), c.IterVar(), c.IterVar2(), c.AccuVar())
 		for _, x := range []ast.Expr{c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
-			free(x, inner, seen)
+			addFreeNames(x, inner, seen)
 		}
 	}
 }

@@ -159,20 +159,20 @@ func TestFormsAreTheRules(t *testing.T) {
 	}
 	for range 1500 {
 		check := wire.CheckRequest{StoreID: m.id(), ModelID: m.good(""), HasKey: m.IntN(10) > 0, Key: m.key(), Tuples: m.tuples(), Consistency: m.consistency()}
-		compare("check", checkFits(&check), checkMessage(&check), check)
+		compare("check", validCheck(&check), checkMessage(&check), check)
 		batch := wire.BatchCheckRequest{StoreID: m.id(), ModelID: m.good(""), Consistency: m.consistency()}
 		for range m.IntN(3) {
 			batch.Checks = append(batch.Checks, wire.BatchItem{CorrelationID: m.good("c"), HasKey: m.IntN(10) > 0, Key: m.key(), Tuples: m.tuples()})
 		}
-		compare("batch", batchFits(&batch), batchMessage(&batch), batch)
+		compare("batch", validBatch(&batch), batchMessage(&batch), batch)
 		objects := wire.ListObjectsRequest{StoreID: m.id(), ModelID: m.good(""), Type: m.good("document"), Relation: m.good("viewer"), User: m.good("user:a"), Tuples: m.tuples(), Consistency: m.consistency()}
-		compare("objects", objectsFit(&objects), objectsMessage(&objects), objects)
-		compare("streamed", objectsFit(&objects), streamedMessage(&objects), objects)
+		compare("objects", validListObjects(&objects), objectsMessage(&objects), objects)
+		compare("streamed", validListObjects(&objects), streamedMessage(&objects), objects)
 		users := wire.ListUsersRequest{StoreID: m.id(), ModelID: m.good(""), HasObject: m.IntN(10) > 0, Object: wire.Object{Type: m.good("document"), ID: m.good("1")}, Relation: m.good("viewer"), Tuples: m.tuples(), Consistency: m.consistency()}
 		for range []int{1, 1, 1, 0, 2}[m.IntN(5)] {
 			users.Filters = append(users.Filters, wire.UserFilter{Type: m.good("user"), Relation: m.good("")})
 		}
-		compare("users", usersFit(&users), usersMessage(&users), users)
+		compare("users", validListUsers(&users), usersMessage(&users), users)
 		write := wire.WriteRequest{StoreID: m.id(), ModelID: m.good(""), HasWrites: m.IntN(4) > 0, Writes: m.tuples(), HasDeletes: m.IntN(4) == 0}
 		if !write.HasWrites {
 			write.Writes = nil
@@ -182,7 +182,7 @@ func TestFormsAreTheRules(t *testing.T) {
 				write.Deletes = append(write.Deletes, m.key())
 			}
 		}
-		compare("write", writeFits(&write), writeMessage(&write), write)
+		compare("write", validWrite(&write), writeMessage(&write), write)
 	}
 	if ok < 500 || refused < 500 {
 		t.Errorf("%d fit, %d do not: the test says little", ok, refused)
@@ -197,12 +197,12 @@ func FuzzWord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
 		in := wire.CheckRequest{StoreID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", HasKey: true, Key: wire.Key{User: a, Relation: b, Object: a}}
-		if checkFits(&in) != (checkMessage(&in).ValidateAll() == nil) {
+		if validCheck(&in) != (checkMessage(&in).ValidateAll() == nil) {
 			t.Errorf("%q %q", a, b)
 		}
 		c := wire.BatchItem{CorrelationID: a, HasKey: true, Key: wire.Key{User: "user:a", Relation: "r", Object: "o:1"}}
 		batch := wire.BatchCheckRequest{StoreID: in.StoreID, Checks: []wire.BatchItem{c}}
-		if batchFits(&batch) != (batchMessage(&batch).ValidateAll() == nil) {
+		if validBatch(&batch) != (batchMessage(&batch).ValidateAll() == nil) {
 			t.Errorf("correlation %q", a)
 		}
 	})
@@ -213,7 +213,7 @@ func FuzzWord(f *testing.F) {
 func FuzzToken(f *testing.F) {
 	f.Add("", "store", []byte("position"))
 	f.Add(sealToken(changesToken, []byte{1, 2, 3}, "store"), "store", []byte{0xff})
-	f.Add(logPlace{after: "o1.x", skip: 7, typ: "document"}.token("store"), "store", []byte{})
+	f.Add(logPosition{after: "o1.x", skip: 7, typ: "document"}.token("store"), "store", []byte{})
 	f.Fuzz(func(t *testing.T, text, of string, position []byte) {
 		for k := storesToken; k <= changesToken; k++ {
 			if got, err := openToken(k, text, of); err == nil && sealToken(k, got, of) != text {
@@ -230,10 +230,10 @@ func FuzzToken(f *testing.F) {
 				t.Errorf("kind %d: taken for another kind", k)
 			}
 		}
-		_, _ = readLogPlace(text, of)
-		_, _ = readLogPlace(sealToken(changesToken, position, of), of)
-		place := logPlace{after: ostiary.Token(text), skip: uint64(len(text)), typ: of}
-		if got, err := readLogPlace(place.token(of), of); err != nil || got != place {
+		_, _ = parseLogPosition(text, of)
+		_, _ = parseLogPosition(sealToken(changesToken, position, of), of)
+		place := logPosition{after: ostiary.Token(text), skip: uint64(len(text)), typ: of}
+		if got, err := parseLogPosition(place.token(of), of); err != nil || got != place {
 			t.Errorf("%+v comes back as %+v, %v", place, got, err)
 		}
 	})
@@ -242,12 +242,12 @@ func FuzzToken(f *testing.F) {
 // TestTokenBitFlips turns each bit of a token: none is taken.
 func TestTokenBitFlips(t *testing.T) {
 	t.Parallel()
-	token := []byte(logPlace{after: "o1.AAAA", skip: 3, typ: "document"}.token("store"))
+	token := []byte(logPosition{after: "o1.AAAA", skip: 3, typ: "document"}.token("store"))
 	for i := range token {
 		for bit := range 8 {
 			flipped := bytes.Clone(token)
 			flipped[i] ^= 1 << bit
-			if _, err := readLogPlace(string(flipped), "store"); err == nil {
+			if _, err := parseLogPosition(string(flipped), "store"); err == nil {
 				t.Errorf("byte %d, bit %d: %q is taken", i, bit, flipped)
 			}
 		}
@@ -332,7 +332,7 @@ func TestChangesOfAFilterTooOld(t *testing.T) {
 	if err := st.Trim(t.Context(), 0, head.Revision); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.readChanges(t.Context(), &call{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String()})
+	_, err = s.readChanges(t.Context(), &headers{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String()})
 	wantCode(t, err, codePrecondition)
 }
 
@@ -340,7 +340,7 @@ func allChanges(t *testing.T, s *service, st *ostiary.Store, typ string, size in
 	t.Helper()
 	in := &openfgav1.ReadChangesRequest{StoreId: st.ID().String(), Type: typ, PageSize: wrapperspb.Int32(size)}
 	for range 100 {
-		page, err := s.readChanges(t.Context(), &call{}, in)
+		page, err := s.readChanges(t.Context(), &headers{}, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestChangesHorizon(t *testing.T) {
 	if got := allChanges(t, s, st, "", 1); fmt.Sprint(got) != "[+document:1@user:a +document:2@user:a]" {
 		t.Error(got)
 	}
-	out, err := s.readChanges(t.Context(), &call{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String(), StartTime: timestamppb.New(now.Add(-time.Hour))})
+	out, err := s.readChanges(t.Context(), &headers{}, &openfgav1.ReadChangesRequest{StoreId: st.ID().String(), StartTime: timestamppb.New(now.Add(-time.Hour))})
 	if err != nil || len(out.GetChanges()) != 1 || out.GetChanges()[0].GetTupleKey().GetObject() != "document:2" {
 		t.Error(out, err)
 	}
@@ -391,7 +391,7 @@ func TestOtherModels(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	id := st.ID().String()
-	models, err := s.readModels(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id})
+	models, err := s.readModels(t.Context(), &headers{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id})
 	if err != nil || len(models.GetAuthorizationModels()) != 1 {
 		t.Fatal(models, err)
 	}
@@ -407,7 +407,7 @@ func TestOtherModels(t *testing.T) {
 	if _, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: spaced}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.readModels(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id}); err != nil || len(again.GetAuthorizationModels()) != 1 {
+	if again, err := s.readModels(t.Context(), &headers{}, &openfgav1.ReadAuthorizationModelsRequest{StoreId: id}); err != nil || len(again.GetAuthorizationModels()) != 1 {
 		t.Error(again, err)
 	}
 	foreign := &schema.Model{Types: []schema.TypeDef{{Name: "user", Attributes: []schema.AttributeDef{{Name: "age"}}}}}
@@ -416,7 +416,7 @@ func TestOtherModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.readModel(t.Context(), &call{}, &openfgav1.ReadAuthorizationModelRequest{StoreId: id, Id: info.ID})
+	_, err = s.readModel(t.Context(), &headers{}, &openfgav1.ReadAuthorizationModelRequest{StoreId: id, Id: info.ID})
 	wantCode(t, err, codeInvalidModel)
 }
 
@@ -433,26 +433,26 @@ func TestCallersEnd(t *testing.T) {
 	defer stop()
 	for name, f := range map[string]func(context.Context) error{
 		"list objects": func(ctx context.Context) error {
-			_, err := s.listObjects(ctx, &call{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"})
+			_, err := s.listObjects(ctx, &headers{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"})
 			return err
 		},
 		"list users": func(ctx context.Context) error {
-			_, err := s.listUsers(ctx, &call{}, &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "1"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}})
+			_, err := s.listUsers(ctx, &headers{}, &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "1"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}})
 			return err
 		},
 		"stream": func(ctx context.Context) error {
-			return s.streamObjects(ctx, &call{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}, func([]string) error { return nil })
+			return s.streamObjects(ctx, &headers{}, &wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}, func([]string) error { return nil })
 		},
 		"changes": func(ctx context.Context) error {
-			_, err := s.readChanges(ctx, &call{}, &openfgav1.ReadChangesRequest{StoreId: id})
+			_, err := s.readChanges(ctx, &headers{}, &openfgav1.ReadChangesRequest{StoreId: id})
 			return err
 		},
 		"stores": func(ctx context.Context) error {
-			_, err := s.listStores(ctx, &call{}, &openfgav1.ListStoresRequest{})
+			_, err := s.listStores(ctx, &headers{}, &openfgav1.ListStoresRequest{})
 			return err
 		},
 		"write": func(ctx context.Context) error {
-			return s.write(ctx, &call{}, &wire.WriteRequest{StoreID: id, HasWrites: true, Writes: []wire.Tuple{{Key: wire.Key{User: "user:b", Relation: "viewer", Object: "document:1"}}}})
+			return s.write(ctx, &headers{}, &wire.WriteRequest{StoreID: id, HasWrites: true, Writes: []wire.Tuple{{Key: wire.Key{User: "user:b", Relation: "viewer", Object: "document:1"}}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -474,7 +474,7 @@ func TestRefusals(t *testing.T) {
 		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {500, "unavailable"},
 		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"}, 0: {500, "internal_error"},
 	} {
-		if form := refusal(&door.Refusal{Reason: reason}).form(); form.status != want.status || form.name != want.name {
+		if form := refusalFailure(&door.Refusal{Reason: reason}).httpError(); form.status != want.status || form.name != want.name {
 			t.Errorf("reason %d: %d %s, want %d %s", reason, form.status, form.name, want.status, want.name)
 		}
 	}
@@ -484,9 +484,9 @@ func TestRefusals(t *testing.T) {
 // has the protocol's name; what is inside stays inside.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	for _, k := range kinds() {
+	for _, k := range errorKinds() {
 		f := toFailure(&ostiary.Error{Op: "op", Kind: k.kind, Err: errors.New("detail")})
-		if form := f.form(); form.name == "" || strings.ContainsAny(form.name, "0123456789") || form.status < 400 {
+		if form := f.httpError(); form.name == "" || strings.ContainsAny(form.name, "0123456789") || form.status < 400 {
 			t.Errorf("%v: %+v", k.kind, form)
 		}
 	}
@@ -496,7 +496,7 @@ func TestFailures(t *testing.T) {
 	}
 	var told []error
 	s := &service{o: Options{Report: func(err error) { told = append(told, err) }}}
-	for _, err := range []error{fromEngine(secret), fail(codeValidation, "x"), fromEngine(ostiary.ErrNoStore), fromEngine(ostiary.ErrDamaged), nil} {
+	for _, err := range []error{translateError(secret), failf(codeValidation, "x"), translateError(ostiary.ErrNoStore), translateError(ostiary.ErrDamaged), nil} {
 		if got := s.report(err); got != err {
 			t.Errorf("%v is reported and becomes %v", err, got)
 		}
@@ -505,7 +505,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("reported: %v", told)
 	}
 	for c := range codes.Code(17) {
-		if form := say(c, "x").form(); c != codes.OK && (form.status < 400 || form.name == "") {
+		if form := newFailure(c, "x").httpError(); c != codes.OK && (form.status < 400 || form.name == "") {
 			t.Errorf("gRPC code %d: %+v", c, form)
 		}
 	}
@@ -521,7 +521,7 @@ func TestListsBeyondAPage(t *testing.T) {
 	who := &wire.ListUsersRequest{StoreID: id, HasObject: true, Object: wire.Object{Type: "document", ID: "0"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}}
 	addTuples(t, st, "document:0#viewer@user:a")
 	for n := 1; n <= 10; n++ {
-		var c, cu call
+		var c, cu headers
 		ids, err := s.listObjects(t.Context(), &c, in)
 		if err != nil || len(ids) != min(n, 8) || (c.truncated != "") != (n > 8) {
 			t.Errorf("%d objects: %d, truncated %q, %v", n, len(ids), c.truncated, err)
@@ -531,7 +531,7 @@ func TestListsBeyondAPage(t *testing.T) {
 			t.Errorf("%d users: %d, truncated %q, %v", n, len(users), cu.truncated, err)
 		}
 		all := map[string]bool{}
-		if err := s.streamObjects(t.Context(), &call{}, in, func(ids []string) error {
+		if err := s.streamObjects(t.Context(), &headers{}, in, func(ids []string) error {
 			for _, id := range ids {
 				all[id] = true
 			}
@@ -542,7 +542,7 @@ func TestListsBeyondAPage(t *testing.T) {
 		addTuples(t, st, fmt.Sprintf("document:%d#viewer@user:a", n), fmt.Sprintf("document:0#viewer@user:u%d", n))
 	}
 	stop := errors.New("enough")
-	if err := s.streamObjects(t.Context(), &call{}, in, func([]string) error { return stop }); !errors.Is(err, stop) {
+	if err := s.streamObjects(t.Context(), &headers{}, in, func([]string) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a stream that its reader ends: %v", err)
 	}
 }
@@ -568,7 +568,7 @@ func TestDeepModels(t *testing.T) {
 		return p
 	}
 	model := func(rewrites, params int) error {
-		_, err := s.writeModel(t.Context(), &call{}, &openfgav1.WriteAuthorizationModelRequest{
+		_, err := s.writeModel(t.Context(), &headers{}, &openfgav1.WriteAuthorizationModelRequest{
 			StoreId: st.ID().String(), SchemaVersion: "1.1",
 			TypeDefinitions: []*openfgav1.TypeDefinition{{Type: "user"}, {Type: "document",
 				Relations: map[string]*openfgav1.Userset{"viewer": rewrite(rewrites)},

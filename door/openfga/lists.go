@@ -15,8 +15,8 @@ import (
 const truncatedResults = "max-results"
 
 // listObjects lists the ids of at most Options.ListResults objects.
-func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest) (ids []string, err error) {
-	if err := objectsForm(in, false); err != nil {
+func (s *service) listObjects(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (ids []string, err error) {
+	if err := validateListObjects(in, false); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
@@ -27,7 +27,7 @@ func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjects
 	}
 	req.Limit = s.o.ListResults
 	for {
-		list, err := p.objects(ctx, &req)
+		list, err := p.objectsPage(ctx, &req)
 		if err != nil {
 			return nil, err
 		}
@@ -48,8 +48,8 @@ func (s *service) listObjects(ctx context.Context, c *call, in *wire.ListObjects
 
 // streamObjects yields the ids of all objects. An error of yield ends it. Only
 // the search counts in Options.ListTime, not the time that yield takes.
-func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjectsRequest, yield func(ids []string) error) error {
-	if err := objectsForm(in, true); err != nil {
+func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListObjectsRequest, yield func(ids []string) error) error {
+	if err := validateListObjects(in, true); err != nil {
 		return err
 	}
 	p, req, err := s.objectsRequest(ctx, c, in)
@@ -59,7 +59,7 @@ func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjec
 	for left := s.o.ListTime; ; {
 		begun := time.Now()
 		search, cancel := context.WithTimeout(ctx, left)
-		list, err := p.objects(search, &req)
+		list, err := p.objectsPage(search, &req)
 		cancel()
 		if err != nil {
 			return err
@@ -75,9 +75,9 @@ func (s *service) streamObjects(ctx context.Context, c *call, in *wire.ListObjec
 	}
 }
 
-// objects asks for a page. A bound that cut the search, or a candidate that
+// objectsPage asks for a page. A bound that cut the search, or a candidate that
 // cannot be decided, is an error.
-func (p *place) objects(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
+func (p *target) objectsPage(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
 	list, err := p.store.ListObjects(ctx, *req)
 	if pageTooLarge(err) {
 		req.Limit = 0 // the engine's own; the rest comes with further pages
@@ -86,10 +86,10 @@ func (p *place) objects(ctx context.Context, req *ostiary.ListObjectsRequest) (o
 	if err != nil {
 		return list, revisionError(err)
 	}
-	if err := cut(list.Bound, list.Reasons); err != nil {
+	if err := listError(list.Bound, list.Reasons); err != nil {
 		return list, err
 	}
-	return list, p.call.answered(ctx, p.store, list.Revision)
+	return list, p.headers.setRevision(ctx, p.store, list.Revision)
 }
 
 // pageTooLarge says whether a list was refused because the door's limit is
@@ -99,26 +99,26 @@ func pageTooLarge(err error) bool {
 	return errors.As(err, &b) && b.Name == "ListItems"
 }
 
-func (s *service) objectsRequest(ctx context.Context, c *call, in *wire.ListObjectsRequest) (p place, req ostiary.ListObjectsRequest, err error) {
+func (s *service) objectsRequest(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (p target, req ostiary.ListObjectsRequest, err error) {
 	if p, err = s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency); err != nil {
 		return p, req, err
 	}
-	if req.QueryOptions, err = p.ask(in.Context, in.Tuples); err != nil {
-		return p, req, listFailure(err)
+	if req.QueryOptions, err = p.queryOptions(in.Context, in.Tuples); err != nil {
+		return p, req, listNameError(err)
 	}
 	if err := hasRelation(p.schema, in.Type, in.Relation); err != nil {
-		return p, req, listFailure(err)
+		return p, req, listNameError(err)
 	}
-	if req.Subject, err = subject(p.schema, in.User); err != nil {
-		return p, req, fail(codeValidation, "invalid 'user' value: %v", err)
+	if req.Subject, err = parseKnownSubject(p.schema, in.User); err != nil {
+		return p, req, failf(codeValidation, "invalid 'user' value: %v", err)
 	}
 	req.Type, req.Relation = in.Type, in.Relation
 	return p, req, nil
 }
 
 // listUsers lists at most Options.ListResults users.
-func (s *service) listUsers(ctx context.Context, c *call, in *wire.ListUsersRequest) ([]rel.Subject, error) {
-	if err := usersForm(in); err != nil {
+func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersRequest) ([]rel.Subject, error) {
+	if err := validateListUsers(in); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.ListTime)
@@ -127,16 +127,16 @@ func (s *service) listUsers(ctx context.Context, c *call, in *wire.ListUsersRequ
 	if err != nil {
 		return nil, err
 	}
-	ask, err := p.ask(in.Context, in.Tuples)
+	options, err := p.queryOptions(in.Context, in.Tuples)
 	if err != nil {
-		return nil, listFailure(err)
+		return nil, listNameError(err)
 	}
 	filter := in.Filters[0] // its form says that there is one
 	if err := p.hasFilter(filter); err != nil {
-		return nil, listFailure(err)
+		return nil, listNameError(err)
 	}
 	if err := hasRelation(p.schema, in.Object.Type, in.Relation); err != nil {
-		return nil, listFailure(err)
+		return nil, listNameError(err)
 	}
 	o := rel.Object{Type: in.Object.Type, ID: in.Object.ID}
 	if o.Validate() != nil { // no tuple can name it; the protocol does not look
@@ -144,11 +144,11 @@ func (s *service) listUsers(ctx context.Context, c *call, in *wire.ListUsersRequ
 	}
 	return p.users(ctx, ostiary.ListSubjectsRequest{
 		Object: o, Relation: in.Relation, SubjectType: filter.Type, SubjectRelation: filter.Relation,
-		Limit: s.o.ListResults, QueryOptions: ask,
+		Limit: s.o.ListResults, QueryOptions: options,
 	})
 }
 
-func (p *place) hasFilter(f wire.UserFilter) error {
+func (p *target) hasFilter(f wire.UserFilter) error {
 	if f.Relation == "" {
 		return hasType(p.schema, f.Type)
 	}
@@ -157,7 +157,7 @@ func (p *place) hasFilter(f wire.UserFilter) error {
 
 // users goes on while pages are full of those whom a wildcard leaves out, who
 // count in the engine's limit, but are not in the protocol's list.
-func (p *place) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
+func (p *target) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
 	for {
 		list, err := p.store.ListSubjects(ctx, req)
 		if pageTooLarge(err) {
@@ -167,7 +167,7 @@ func (p *place) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out
 		if err != nil {
 			return nil, revisionError(err)
 		}
-		if err := cut(list.Bound, list.Reasons); err != nil {
+		if err := listError(list.Bound, list.Reasons); err != nil {
 			return nil, err
 		}
 		if list.Wildcard == expr.True && req.Cursor == "" {
@@ -175,13 +175,13 @@ func (p *place) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out
 		}
 		for _, id := range list.IDs {
 			if len(out) == p.service.o.ListResults {
-				p.call.truncated = truncatedResults
-				return out, p.call.answered(ctx, p.store, list.Revision)
+				p.headers.truncated = truncatedResults
+				return out, p.headers.setRevision(ctx, p.store, list.Revision)
 			}
 			out = append(out, rel.Subject{Type: req.SubjectType, ID: id, Relation: req.SubjectRelation})
 		}
 		if list.Next == "" {
-			return out, p.call.answered(ctx, p.store, list.Revision)
+			return out, p.headers.setRevision(ctx, p.store, list.Revision)
 		}
 		req.Cursor = list.Next
 	}

@@ -16,11 +16,11 @@ import (
 // defaultSchemaVersion is that of a request that names none.
 const defaultSchemaVersion = "1.1"
 
-func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
+func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
 	if err := shallow(in); err != nil {
 		return nil, err
 	}
-	if err := ruled(in); err != nil {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
@@ -39,7 +39,7 @@ func (s *service) writeModel(ctx context.Context, c *call, in *openfgav1.WriteAu
 	}
 	info, token, err := st.WriteSchema(ctx, src)
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	c.token = token
 	return &openfgav1.WriteAuthorizationModelResponse{AuthorizationModelId: info.ID}, nil
@@ -51,14 +51,14 @@ func shallow(in *openfgav1.WriteAuthorizationModelRequest) error {
 	for _, d := range in.GetTypeDefinitions() {
 		for name, r := range d.GetRelations() {
 			if !depthWithin(r, schema.RewriteDepthMax) {
-				return fail(codeInvalidModel, "%s#%s: rewrite deeper than %d operators", clip(d.GetType()), clip(name), schema.RewriteDepthMax)
+				return failf(codeInvalidModel, "%s#%s: rewrite deeper than %d operators", clip(d.GetType()), clip(name), schema.RewriteDepthMax)
 			}
 		}
 	}
 	for name, c := range in.GetConditions() {
 		for _, p := range c.GetParameters() {
 			if !typesWithin(p, language.TypeDepthMax) {
-				return fail(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), language.TypeDepthMax)
+				return failf(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), language.TypeDepthMax)
 			}
 		}
 	}
@@ -80,26 +80,26 @@ func typesWithin(t *openfgav1.ConditionParamTypeRef, most int) bool {
 // source translates a model, and keeps it as it is for reading back.
 func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSource, err error) {
 	if n := len(m.GetTypeDefinitions()); n > s.o.Model.TypesMax() {
-		return src, fail(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.TypesMax())
+		return src, failf(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.TypesMax())
 	}
 	if n := proto.Size(m); n > s.o.Model.ModelBytesMax() {
-		return src, fail(codeEntityLimit, "model exceeds size limit: %d bytes vs %d bytes", n, s.o.Model.ModelBytesMax())
+		return src, failf(codeEntityLimit, "model exceeds size limit: %d bytes vs %d bytes", n, s.o.Model.ModelBytesMax())
 	}
 	model, text, err := translate(s.o.Model, m)
 	if err != nil {
-		return src, fail(codeInvalidModel, "%v", err)
+		return src, failf(codeInvalidModel, "%v", err)
 	}
 	if usesInline(model) {
 		if !s.o.InlineExpressions {
-			return src, fail(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
+			return src, failf(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
 		}
 		addInline(model)
 	}
 	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text}, nil
 }
 
-func (s *service) readModel(ctx context.Context, _ *call, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) readModel(ctx context.Context, _ *headers, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
@@ -124,7 +124,7 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 		return nil, noModel(st.ID().String(), id)
 	}
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	var m *openfgav1.AuthorizationModel
 	if sc.Dialect == language.LanguageJSON {
@@ -133,14 +133,14 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 		m, err = Message(sc.Model)
 	}
 	if err != nil {
-		return nil, fail(codeInvalidModel, "model %s cannot be said in this protocol: %v", id, err)
+		return nil, failf(codeInvalidModel, "model %s cannot be said in this protocol: %v", id, err)
 	}
 	m.Id = sc.ID
 	return m, nil
 }
 
-func (s *service) readModels(ctx context.Context, _ *call, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) readModels(ctx context.Context, _ *headers, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
@@ -149,7 +149,7 @@ func (s *service) readModels(ctx context.Context, _ *call, in *openfgav1.ReadAut
 	}
 	list, err := st.Schemas(ctx)
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	// Those of a namespace are another door's, and are asked by its words.
 	list = slices.DeleteFunc(list, func(i ostiary.SchemaInfo) bool { return i.Namespace != "" })

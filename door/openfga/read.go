@@ -16,8 +16,8 @@ import (
 
 // read gives a page of the stored tuples. What the original refuses, reading
 // by the user alone, is answered here.
-func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
-	if err := ruled(readRequestMessage(in)); err != nil {
+func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
+	if err := validateMessage(readRequestMessage(in)); err != nil {
 		return page, "", err
 	}
 	st, err := s.store(ctx, in.StoreID)
@@ -28,7 +28,7 @@ func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page
 	if err != nil {
 		return page, "", err
 	}
-	at, err := s.at(ctx, c, st, in.Consistency)
+	at, err := s.consistency(ctx, c, st, in.Consistency)
 	if err != nil {
 		return page, "", err
 	}
@@ -52,7 +52,7 @@ func (s *service) read(ctx context.Context, c *call, in *wire.ReadRequest) (page
 	if page.Next != "" {
 		next = sealToken(tuplesToken, []byte(page.Next), in.StoreID)
 	}
-	return page, next, c.answered(ctx, st, page.Revision)
+	return page, next, c.setRevision(ctx, st, page.Revision)
 }
 
 // readFilter translates what tuples are wanted. none says that no tuple can
@@ -70,7 +70,7 @@ func readFilter(in *wire.ReadRequest) (f rel.Filter, none bool, err error) {
 		}
 	}
 	if f.ObjectType == "" && k.Object != "" || f.ObjectID == "" && k.User == "" {
-		return f, false, fail(codeValidation, "the 'tuple_key' field was provided but the object type field is required and both the object id and user cannot be empty")
+		return f, false, failf(codeValidation, "the 'tuple_key' field was provided but the object type field is required and both the object id and user cannot be empty")
 	}
 	f.Relation = k.Relation
 	if k.User == "" {

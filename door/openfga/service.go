@@ -89,8 +89,8 @@ func (s *service) report(err error) error {
 	return err
 }
 
-// call is what a request says beside its message, and what its answer does.
-type call struct {
+// headers is what a request says beside its message, and what its answer does.
+type headers struct {
 	// revision is the token that the answer must not be older than; "" asks for
 	// none.
 	revision string
@@ -104,9 +104,9 @@ type call struct {
 	truncated string
 }
 
-// about notes which store a request names, whether there is such a store or
+// setStore notes which store a request names, whether there is such a store or
 // not, as the original does. What a header cannot say is left out.
-func (c *call) about(store string) {
+func (c *headers) setStore(store string) {
 	for i := 0; i < len(store); i++ {
 		if store[i] < ' ' || store[i] > '~' {
 			return
@@ -115,25 +115,25 @@ func (c *call) about(store string) {
 	c.store = store
 }
 
-// answered notes the revision that an answer is of.
-func (c *call) answered(ctx context.Context, s *ostiary.Store, r storage.Revision) error {
+// setRevision notes the revision that an answer is of.
+func (c *headers) setRevision(ctx context.Context, s *ostiary.Store, r storage.Revision) error {
 	t, err := s.TokenAt(ctx, r)
 	c.token = t
-	return fromEngine(err)
+	return translateError(err)
 }
 
 // store finds a store by its id, whose form was checked.
 func (s *service) store(ctx context.Context, id string) (*ostiary.Store, error) {
 	parsed, err := storage.ParseStoreID(id)
 	if err != nil { // of the right letters, but beyond 128 bits
-		return nil, fail(codeStoreNotFound, "Store ID not found")
+		return nil, failf(codeStoreNotFound, "Store ID not found")
 	}
 	st, err := s.engine.Store(ctx, parsed)
-	return st, fromEngine(err)
+	return st, translateError(err)
 }
 
-// at chooses the revision of a read.
-func (s *service) at(ctx context.Context, c *call, st *ostiary.Store, consistency int32) (ostiary.Consistency, error) {
+// consistency chooses the revision of a read.
+func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store, consistency int32) (ostiary.Consistency, error) {
 	token := ostiary.Token(c.revision)
 	switch {
 	case consistency == wire.ConsistencyHigher && token != "":
@@ -153,22 +153,22 @@ func (s *service) at(ctx context.Context, c *call, st *ostiary.Store, consistenc
 // revisionError says that the error is about the header that names a revision.
 func revisionError(err error) error {
 	if errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld) {
-		return fail(codeValidation, "invalid %s: %s", headerRevision, detail(err))
+		return failf(codeValidation, "invalid %s: %s", headerRevision, reason(err))
 	}
-	return fromEngine(err)
+	return translateError(err)
 }
 
-// place is what a question is asked of.
-type place struct {
-	service *service
-	call    *call
-	store   *ostiary.Store
-	schema  *schema.Schema
-	at      ostiary.Consistency
+// target is what a question is asked of.
+type target struct {
+	service     *service
+	headers     *headers
+	store       *ostiary.Store
+	schema      *schema.Schema
+	consistency ostiary.Consistency
 }
 
 // open finds the store and the model, the newest if no id is given.
-func (s *service) open(ctx context.Context, c *call, store, model string, consistency int32) (p place, err error) {
+func (s *service) open(ctx context.Context, c *headers, store, model string, consistency int32) (p target, err error) {
 	st, err := s.store(ctx, store)
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
@@ -179,26 +179,26 @@ func (s *service) open(ctx context.Context, c *call, store, model string, consis
 	info, compiled, err := st.Compiled(ctx, model)
 	if err != nil {
 		if errors.Is(err, ostiary.ErrNoSchema) || errors.Is(err, ostiary.ErrNoStore) {
-			return p, cmp.Or(namedOnly(ctx, st, model), noModel(store, model))
+			return p, cmp.Or(namespaceHint(ctx, st, model), noModel(store, model))
 		}
-		return p, fromEngine(err)
+		return p, translateError(err)
 	}
 	c.model = info.ID
-	at, err := s.at(ctx, c, st, consistency)
-	return place{s, c, st, compiled, at}, err
+	at, err := s.consistency(ctx, c, st, consistency)
+	return target{s, c, st, compiled, at}, err
 }
 
 // noModel is also what the protocol says of a store that is not there.
 func noModel(store, model string) error {
 	if model == "" {
-		return fail(codeLatestNotFound, "No authorization models found for store '%s'", store)
+		return failf(codeLatestNotFound, "No authorization models found for store '%s'", store)
 	}
-	return fail(codeModelNotFound, "Authorization Model '%s' not found", model)
+	return failf(codeModelNotFound, "Authorization Model '%s' not found", model)
 }
 
-// namedOnly tells whom names no model how the models of namespaces, such as the
+// namespaceHint tells whom names no model how the models of namespaces, such as the
 // policies of document access control, are asked; nil where there are none.
-func namedOnly(ctx context.Context, st *ostiary.Store, model string) error {
+func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 	if model != "" {
 		return nil
 	}
@@ -206,29 +206,29 @@ func namedOnly(ctx context.Context, st *ostiary.Store, model string) error {
 	if err != nil || len(infos) == 0 || infos[0].Namespace == "" {
 		return nil
 	}
-	return fail(codeLatestNotFound, "No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: "+
+	return failf(codeLatestNotFound, "No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: "+
 		"the newest is '%s', of '%s'", st.ID(), infos[0].ID, infos[0].Namespace)
 }
 
-// ask translates what questions share. An error is *invalid.
-func (p *place) ask(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
-	ask := ostiary.QueryOptions{SchemaID: p.call.model, Consistency: p.at, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
+// queryOptions translates what questions share. An error is *invalid.
+func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
+	options := ostiary.QueryOptions{SchemaID: p.headers.model, Consistency: p.consistency, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {
-		ask.Context = context
+		options.Context = context
 	}
 	if len(tuples) == 0 {
-		return ask, nil
+		return options, nil
 	}
 	seen := make(map[rel.Key]struct{}, len(tuples))
 	for i := range tuples {
-		t, err := tuple(p.schema, &tuples[i])
+		t, err := parseTuple(p.schema, &tuples[i])
 		if err != nil {
-			return ask, err
+			return options, err
 		}
 		if _, ok := seen[t.Key()]; !ok { // the first of equal ones counts
 			seen[t.Key()] = struct{}{}
-			ask.Tuples = append(ask.Tuples, t)
+			options.Tuples = append(options.Tuples, t)
 		}
 	}
-	return ask, nil
+	return options, nil
 }

@@ -13,21 +13,21 @@ import (
 // pageDefault is the length of a page that names none.
 const pageDefault = 50
 
-func (s *service) createStore(ctx context.Context, _ *call, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) createStore(ctx context.Context, _ *headers, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: in.GetName()})
 	if err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	info := st.Info()
 	created := timestamppb.New(info.Created.Time())
 	return &openfgav1.CreateStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
-func (s *service) getStore(ctx context.Context, _ *call, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) getStore(ctx context.Context, _ *headers, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
@@ -41,8 +41,8 @@ func (s *service) getStore(ctx context.Context, _ *call, in *openfgav1.GetStoreR
 
 // updateStore renames a store, which the original has a route for, but does
 // not do.
-func (s *service) updateStore(ctx context.Context, _ *call, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) updateStore(ctx context.Context, _ *headers, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
@@ -51,20 +51,20 @@ func (s *service) updateStore(ctx context.Context, _ *call, in *openfgav1.Update
 	}
 	info := st.Info()
 	if err := s.engine.UpdateStore(ctx, info.ID, in.GetName(), info.Aliases); err != nil {
-		return nil, fromEngine(err)
+		return nil, translateError(err)
 	}
 	created := timestamppb.New(info.Created.Time())
 	return &openfgav1.UpdateStoreResponse{Id: info.ID.String(), Name: in.GetName(), CreatedAt: created, UpdatedAt: created}, nil
 }
 
 // deleteStore is content where there is no such store, as the original.
-func (s *service) deleteStore(ctx context.Context, _ *call, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) deleteStore(ctx context.Context, _ *headers, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	st, err := s.store(ctx, in.GetStoreId())
 	if err == nil {
-		err = fromEngine(s.engine.DeleteStore(ctx, st.ID()))
+		err = translateError(s.engine.DeleteStore(ctx, st.ID()))
 	}
 	if err != nil && toFailure(err).code != codeStoreNotFound {
 		return nil, err
@@ -72,8 +72,8 @@ func (s *service) deleteStore(ctx context.Context, _ *call, in *openfgav1.Delete
 	return &openfgav1.DeleteStoreResponse{}, nil
 }
 
-func (s *service) listStores(ctx context.Context, _ *call, in *openfgav1.ListStoresRequest) (*openfgav1.ListStoresResponse, error) {
-	if err := ruled(in); err != nil {
+func (s *service) listStores(ctx context.Context, _ *headers, in *openfgav1.ListStoresRequest) (*openfgav1.ListStoresResponse, error) {
+	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	var after storage.StoreID
@@ -88,7 +88,7 @@ func (s *service) listStores(ctx context.Context, _ *call, in *openfgav1.ListSto
 	out := &openfgav1.ListStoresResponse{Stores: []*openfgav1.Store{}}
 	for info, err := range s.engine.Stores(ctx, after) {
 		if err != nil {
-			return nil, fromEngine(err)
+			return nil, translateError(err)
 		}
 		if in.GetName() != "" && info.Name != in.GetName() {
 			continue
@@ -101,7 +101,7 @@ func (s *service) listStores(ctx context.Context, _ *call, in *openfgav1.ListSto
 		created := timestamppb.New(info.Created.Time())
 		out.Stores = append(out.Stores, &openfgav1.Store{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created})
 	}
-	return out, fromEngine(ctx.Err())
+	return out, translateError(ctx.Err())
 }
 
 // pageSize is how many are wanted; the form was checked.

@@ -53,4 +53,4 @@ func tokenDigest(raw []byte, of []string) (d [tokenDigestBytes]byte) {
 	return d
 }
 
-func badContinuation() error { return fail(codeContinuation, "Invalid continuation token") }
+func badContinuation() error { return failf(codeContinuation, "Invalid continuation token") }

@@ -14,8 +14,8 @@ import (
 )
 
 // write removes tuples first and adds then, all or nothing.
-func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) error {
-	if err := writeForm(in); err != nil {
+func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) error {
+	if err := validateWrite(in); err != nil {
 		return err
 	}
 	p, err := s.open(ctx, c, in.StoreID, in.ModelID, wire.ConsistencyUnspecified)
@@ -23,9 +23,9 @@ func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) err
 		return err
 	}
 	if len(in.Writes)+len(in.Deletes) == 0 {
-		return fail(codeEmptyWrite, "Invalid input. Make sure you provide at least one write, or at least one delete")
+		return failf(codeEmptyWrite, "Invalid input. Make sure you provide at least one write, or at least one delete")
 	}
-	if err := p.ownTuples(ctx, in.Deletes); err != nil {
+	if err := p.refuseNamespaceTuples(ctx, in.Deletes); err != nil {
 		return err
 	}
 	w := ostiary.WriteRequest{SchemaID: c.model}
@@ -36,31 +36,31 @@ func (s *service) write(ctx context.Context, c *call, in *wire.WriteRequest) err
 	if w.Remove, nameless, err = removals(in.Deletes); err != nil {
 		return err
 	}
-	if err := once(in.Deletes, in.Writes); err != nil {
+	if err := refuseDuplicates(in.Deletes, in.Writes); err != nil {
 		return err
 	}
 	if n := len(in.Writes) + len(in.Deletes); n > s.o.WriteTuples {
-		return fail(codeEntityLimit, "The number of write operations exceeds the allowed limit of %d", s.o.WriteTuples)
+		return failf(codeEntityLimit, "The number of write operations exceeds the allowed limit of %d", s.o.WriteTuples)
 	}
-	if w.OnDuplicate, err = policy("on_duplicate", in.OnDuplicate); err != nil {
+	if w.OnDuplicate, err = conflictAction("on_duplicate", in.OnDuplicate); err != nil {
 		return err
 	}
-	if w.OnMissing, err = policy("on_missing", in.OnMissing); err != nil {
+	if w.OnMissing, err = conflictAction("on_missing", in.OnMissing); err != nil {
 		return err
 	}
 	if nameless != nil && w.OnMissing == ostiary.Fail {
-		return missing(nameless.User, nameless.Relation, nameless.Object)
+		return missingTupleError(nameless.User, nameless.Relation, nameless.Object)
 	}
 	c.token, err = p.store.Write(ctx, w)
-	return writeFailure(err, &w)
+	return writeError(err, &w)
 }
 
-// ownTuples refuses to change what is of a namespace: that is written by what
+// refuseNamespaceTuples refuses to change what is of a namespace: that is written by what
 // wrote its schema, under rules (who owns an object, who may share it) that this
 // protocol does not know and would go around.
-func (p *place) ownTuples(ctx context.Context, deletes []wire.Key) error {
+func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) error {
 	if p.schema.Namespace != "" {
-		return notOwn(p.schema.Namespace)
+		return namespaceTuplesError(p.schema.Namespace)
 	}
 	for i := range deletes {
 		typ, _, _ := strings.Cut(deletes[i].Object, ":")
@@ -70,46 +70,46 @@ func (p *place) ownTuples(ctx context.Context, deletes []wire.Key) error {
 		}
 		switch _, err := p.store.CurrentSchema(ctx, namespace); {
 		case err == nil:
-			return notOwn(namespace)
+			return namespaceTuplesError(namespace)
 		case !errors.Is(err, ostiary.ErrNoSchema):
-			return fromEngine(err)
+			return translateError(err)
 		}
 	}
 	return nil
 }
 
-func notOwn(namespace string) error {
-	return fail(codeValidation, "the tuples of the namespace '%s' are written by what wrote its schema, not through this API", namespace)
+func namespaceTuplesError(namespace string) error {
+	return failf(codeValidation, "the tuples of the namespace '%s' are written by what wrote its schema, not through this API", namespace)
 }
 
 const tupleStateText = "tuple to be written already existed or the tuple to be deleted did not exist"
 
-func missing(user, relation, object string) error {
-	return fail(codeWriteFailed, "cannot delete a tuple which does not exist: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, relation, object)
+func missingTupleError(user, relation, object string) error {
+	return failf(codeWriteFailed, "cannot delete a tuple which does not exist: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, relation, object)
 }
 
-// writeFailure says why the engine refused a write.
-func writeFailure(err error, w *ostiary.WriteRequest) error {
+// writeError says why the engine refused a write.
+func writeError(err error, w *ostiary.WriteRequest) error {
 	if err == nil {
 		return nil
 	}
 	var t *ostiary.TupleError
 	if !errors.As(err, &t) {
-		return fromEngine(err)
+		return translateError(err)
 	}
 	user, object := t.Key.Subject.String(), t.Key.Object.String()
 	switch {
 	case errors.Is(err, ostiary.ErrTupleMissing):
-		return missing(user, t.Key.Relation, object)
+		return missingTupleError(user, t.Key.Relation, object)
 	case w.OnDuplicate == ostiary.Ignore:
 		// What is there has another condition: to ignore would be to lose it.
-		return fail(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
+		return failf(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
 			user, t.Key.Relation, object)
 	}
-	return fail(codeWriteFailed, "cannot write a tuple which already exists: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, t.Key.Relation, object)
+	return failf(codeWriteFailed, "cannot write a tuple which already exists: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, t.Key.Relation, object)
 }
 
-func (p *place) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
+func (p *target) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
@@ -117,18 +117,18 @@ func (p *place) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 	for i := range writes {
 		in := &writes[i]
 		if in.Condition != nil && in.Condition.Name == language.InlineCondition && !p.service.o.InlineExpressions {
-			return nil, fail(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
+			return nil, failf(codeValidation, "$expression requires the %q experimental feature flag", "inline_expressions")
 		}
-		t, err := tuple(p.schema, in)
+		t, err := parseTuple(p.schema, in)
 		if err != nil {
-			return nil, fail(codeValidation, "%v", err)
+			return nil, failf(codeValidation, "%v", err)
 		}
 		if t.Subject == (rel.Subject{Type: t.Object.Type, ID: t.Object.ID, Relation: t.Relation}) {
-			return nil, fail(codeValidation, "Invalid tuple '%s'. Reason: cannot write a tuple that is implicit", tupleText(in))
+			return nil, failf(codeValidation, "Invalid tuple '%s'. Reason: cannot write a tuple that is implicit", tupleText(in))
 		}
 		if in.Condition != nil {
 			if n, most := wire.ContextSize(in.Condition.Context), p.service.o.ConditionContextBytes; n > most {
-				return nil, fail(codeValidation, "Invalid tuple '%s'. Reason: condition context size limit exceeded: %d bytes exceeds %d bytes", tupleText(in), n, most)
+				return nil, failf(codeValidation, "Invalid tuple '%s'. Reason: condition context size limit exceeded: %d bytes exceeds %d bytes", tupleText(in), n, most)
 			}
 		}
 		out = append(out, t)
@@ -150,8 +150,8 @@ func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error
 			keys = append(keys, k)
 			continue
 		}
-		if !userForm(in.User) {
-			return nil, nil, fail(codeValidation, "Invalid tuple '%s'. Reason: the 'user' field is malformed", keyText(in))
+		if !looksLikeUser(in.User) {
+			return nil, nil, failf(codeValidation, "Invalid tuple '%s'. Reason: the 'user' field is malformed", keyText(in))
 		}
 		sub, noSubject := parseSubject(in.User)
 		o, noObject := parseObject("object", in.Object)
@@ -165,15 +165,15 @@ func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error
 	return keys, nameless, nil
 }
 
-// once refuses a request that names a tuple twice.
-func once(deletes []wire.Key, writes []wire.Tuple) error {
+// refuseDuplicates refuses a request that names a tuple twice.
+func refuseDuplicates(deletes []wire.Key, writes []wire.Tuple) error {
 	if len(deletes)+len(writes) < 2 {
 		return nil
 	}
 	seen := make(map[wire.Key]struct{}, len(deletes)+len(writes))
 	twice := func(k wire.Key) error {
 		if _, ok := seen[k]; ok {
-			return fail(codeDuplicateInWrite, "duplicate tuple in write: user: '%s', relation: '%s', object: '%s'", k.User, k.Relation, k.Object)
+			return failf(codeDuplicateInWrite, "duplicate tuple in write: user: '%s', relation: '%s', object: '%s'", k.User, k.Relation, k.Object)
 		}
 		seen[k] = struct{}{}
 		return nil
@@ -191,12 +191,12 @@ func once(deletes []wire.Key, writes []wire.Tuple) error {
 	return nil
 }
 
-func policy(field, s string) (ostiary.ConflictAction, error) {
+func conflictAction(field, s string) (ostiary.ConflictAction, error) {
 	switch s {
 	case "", "error":
 		return ostiary.Fail, nil
 	case "ignore":
 		return ostiary.Ignore, nil
 	}
-	return ostiary.Fail, fail(codeValidation, "invalid %s option: %s", field, s)
+	return ostiary.Fail, failf(codeValidation, "invalid %s option: %s", field, s)
 }

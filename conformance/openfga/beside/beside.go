@@ -1,6 +1,6 @@
-// Package beside runs the workloads of `ostiary bench` against ours and against
-// the real OpenFGA in one run: over HTTP and gRPC as processes, and embedded in
-// this one. Its tests are the runs; it measures nothing by itself.
+// Package beside runs the workloads of `ostiary bench` against Ostiary and
+// against OpenFGA in one run: over HTTP and gRPC as processes, and embedded in the
+// test's process. The runs are its tests; package bench does the measuring.
 package beside
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/openfga/openfga/pkg/server"
 )
 
-// inProcess calls OpenFGA's service without a wire. It has the calls that
-// bench.NewService uses; any other would be a nil pointer's.
+// inProcess calls OpenFGA's service without a socket. It has the calls that
+// bench.NewService makes; any other one panics.
 type inProcess struct {
 	openfgav1.OpenFGAServiceClient
 	server *server.Server

@@ -122,7 +122,7 @@ func versionOf(module string) string {
 	return ""
 }
 
-// show logs the table, and writes records and page where OSTIARY_BENCH says.
+// show logs the table, and writes records and page to the folder OSTIARY_BENCH.
 func show(t *testing.T, records []bench.Record) {
 	t.Helper()
 	var b strings.Builder

@@ -1,6 +1,6 @@
-// Package client is OpenFGA's service in process: the calls that OpenFGA's own
-// suites make, answered by the door's gRPC service, without a socket. Its main
-// type is Client. It translates nothing and knows no rule of the protocol.
+// Package client calls the gRPC service of door/openfga in process, without a
+// socket. Its main type is [Client], which has the calls that OpenFGA's own suites
+// make. It translates nothing and has no rule of the protocol.
 package client
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// conditionCostMax is the original's bound on a condition's cost.
+// conditionCostMax is OpenFGA's bound on the cost of a condition.
 const conditionCostMax = 100
 
-// Client answers the service's calls. It is safe for concurrent use.
+// Client makes the calls. It is safe for concurrent use.
 type Client struct {
 	engine *ostiary.Engine
 	server openfgav1.OpenFGAServiceServer
 }
 
-// New returns a client of an engine of its own, over the driver or, if that
-// is nil, in memory. The driver stays the caller's to close.
+// New returns a client of a new engine on a driver, or in memory if driver is
+// nil. The caller closes the driver after the client.
 func New(ctx context.Context, driver storage.Driver) (*Client, error) {
 	conditions := openfga.Conditions{Inner: cel.New(cel.Options{CostMax: conditionCostMax})}
 	engine, err := ostiary.Open(ctx, ostiary.Options{Driver: driver, Conditions: conditions})
@@ -44,57 +44,57 @@ func New(ctx context.Context, driver storage.Driver) (*Client, error) {
 // Close closes the engine.
 func (c *Client) Close() error { return c.engine.Close() }
 
-// CreateStore is the service's.
+// CreateStore makes the call of that name.
 func (c *Client) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest, _ ...grpc.CallOption) (*openfgav1.CreateStoreResponse, error) {
 	out, err := c.server.CreateStore(ctx, in)
 	return out, wire(err)
 }
 
-// WriteAuthorizationModel is the service's.
+// WriteAuthorizationModel makes the call of that name.
 func (c *Client) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest, _ ...grpc.CallOption) (*openfgav1.WriteAuthorizationModelResponse, error) {
 	out, err := c.server.WriteAuthorizationModel(ctx, in)
 	return out, wire(err)
 }
 
-// Write is the service's.
+// Write makes the call of that name.
 func (c *Client) Write(ctx context.Context, in *openfgav1.WriteRequest, _ ...grpc.CallOption) (*openfgav1.WriteResponse, error) {
 	out, err := c.server.Write(ctx, in)
 	return out, wire(err)
 }
 
-// Check is the service's.
+// Check makes the call of that name.
 func (c *Client) Check(ctx context.Context, in *openfgav1.CheckRequest, _ ...grpc.CallOption) (*openfgav1.CheckResponse, error) {
 	out, err := c.server.Check(ctx, in)
 	return out, wire(err)
 }
 
-// BatchCheck is the service's.
+// BatchCheck makes the call of that name.
 func (c *Client) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest, _ ...grpc.CallOption) (*openfgav1.BatchCheckResponse, error) {
 	out, err := c.server.BatchCheck(ctx, in)
 	return out, wire(err)
 }
 
-// ListObjects is the service's.
+// ListObjects makes the call of that name.
 func (c *Client) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest, _ ...grpc.CallOption) (*openfgav1.ListObjectsResponse, error) {
 	out, err := c.server.ListObjects(ctx, in)
 	return out, wire(err)
 }
 
-// ListUsers is the service's.
+// ListUsers makes the call of that name.
 func (c *Client) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest, _ ...grpc.CallOption) (*openfgav1.ListUsersResponse, error) {
 	out, err := c.server.ListUsers(ctx, in)
 	return out, wire(err)
 }
 
-// StreamedListObjects is the service's. An error comes with the stream, as it
-// does over the wire.
+// StreamedListObjects makes the call of that name. As over a socket, the stream
+// returns the call's error.
 func (c *Client) StreamedListObjects(ctx context.Context, in *openfgav1.StreamedListObjectsRequest, _ ...grpc.CallOption) (openfgav1.OpenFGAService_StreamedListObjectsClient, error) {
 	sent := &sentStream{ctx: ctx}
 	err := c.server.StreamedListObjects(in, sent)
 	return &stream{objects: sent.objects, err: wire(err)}, nil
 }
 
-// wire gives an error the form that it has behind a socket.
+// wire returns an error as it arrives over a socket.
 func wire(err error) error {
 	if err == nil {
 		return nil
@@ -116,7 +116,7 @@ func (s *sentStream) Send(o *openfgav1.StreamedListObjectsResponse) error {
 	return nil
 }
 
-// stream gives out what was sent, and then its error.
+// stream returns the objects that were sent, and then the error.
 type stream struct {
 	grpc.ClientStream
 	objects []*openfgav1.StreamedListObjectsResponse

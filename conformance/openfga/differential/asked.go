@@ -15,17 +15,19 @@ import (
 	"github.com/openfga/openfga/pkg/storage/memory"
 )
 
-// Answer is what a call gave: an error's code, or whether it is allowed, or a
-// sorted list.
+// Answer is the result of a call: an error's code, or a decision, or a list.
 type Answer struct {
-	Code    codes.Code
+	// Code is the code of an error, or 0.
+	Code codes.Code
+	// Allowed is the result of a check.
 	Allowed bool
-	List    []string
-	// Message is the error's, for people.
+	// List is the result of a list, sorted; nil for a check.
+	List []string
+	// Message is the text of the error, for people.
 	Message string
 }
 
-// Equal compares what a caller would act on.
+// Equal compares everything but the message.
 func (a Answer) Equal(b Answer) bool {
 	return a.Code == b.Code && a.Allowed == b.Allowed && slices.Equal(a.List, b.List)
 }
@@ -40,22 +42,27 @@ func (a Answer) String() string {
 	return fmt.Sprint(a.Allowed)
 }
 
-// Side is one of the two that are asked.
+// Side is one of the two services that are compared.
 type Side interface {
-	// Load makes a store of a world and returns its id and its model's.
+	// Load creates a store with a world's model and stored tuples.
 	Load(ctx context.Context, w *World) (Place, error)
-	// Put writes one tuple, Send a whole write.
+	// Put writes one tuple.
 	Put(ctx context.Context, p Place, t *openfgav1.TupleKey) error
+	// Send makes a write request, in which it sets the store and the model.
 	Send(ctx context.Context, p Place, req *openfgav1.WriteRequest) error
-	// Ask asks one question of a place.
+	// Ask asks a question, with the world's contextual tuples and context.
 	Ask(ctx context.Context, p Place, w *World, q Question) Answer
+	// Close stops the service.
 	Close()
 }
 
-// Place names a loaded world.
-type Place struct{ Store, Model string }
+// Place is a loaded world.
+type Place struct {
+	// Store and Model are the ids.
+	Store, Model string
+}
 
-// calls are the service's that both sides have.
+// calls are the calls of the service that both sides have.
 type calls interface {
 	CreateStore(context.Context, *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error)
 	WriteAuthorizationModel(context.Context, *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error)
@@ -65,7 +72,7 @@ type calls interface {
 	ListUsers(context.Context, *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error)
 }
 
-// side is a Side over the service's calls.
+// side makes a [Side] of the service's calls.
 type side struct {
 	calls
 	close func()
@@ -159,8 +166,8 @@ func listed(list []string, err error) Answer {
 	return Answer{List: list}
 }
 
-// code is an error's as it would be on the wire: what embedded OpenFGA gives
-// for a malformed request becomes a validation error there.
+// code returns the code of an error as it is over a socket: what embedded OpenFGA
+// returns for a malformed request is a validation error there.
 func code(err error) codes.Code {
 	if c := status.Code(err); c != codes.InvalidArgument {
 		return c

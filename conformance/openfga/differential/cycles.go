@@ -6,9 +6,9 @@ import (
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 )
 
-// dependencies is the graph of what a world's relations of objects read of
-// each other, by "type:id#relation". An edge is negative where it is read
-// under the subtracted side of an exclusion.
+// dependencies is the graph of the relations of objects in a world. Its nodes are
+// "type:id#relation", with an edge to each node that a node reads. An edge is
+// negative if it is below the subtracted side of an exclusion.
 type dependencies struct {
 	relations map[string]map[string]*openfgav1.Userset
 	tuples    map[string][]string
@@ -38,8 +38,8 @@ func dependenciesOf(w *World) *dependencies {
 	return d
 }
 
-// reachable fills edges from a node on and returns what it reaches, itself
-// included.
+// reachable returns the nodes that a node reaches, itself included. It adds their
+// edges.
 func (d *dependencies) reachable(node string) map[string]bool {
 	seen := map[string]bool{}
 	for open := []string{node}; len(open) > 0; {
@@ -56,7 +56,7 @@ func (d *dependencies) reachable(node string) map[string]bool {
 	return seen
 }
 
-// read lists what a node reads.
+// read returns the edges of a node.
 func (d *dependencies) read(node string) []dependency {
 	if e, ok := d.edges[node]; ok {
 		return e
@@ -99,8 +99,8 @@ func (d *dependencies) read(node string) []dependency {
 	return out
 }
 
-// subtractsCycle says whether a node reaches an exclusion whose subtracted
-// side reaches a cycle.
+// subtractsCycle reports whether a node reaches an exclusion whose subtracted side
+// reaches a cycle.
 func (d *dependencies) subtractsCycle(node string) bool {
 	for n := range d.reachable(node) {
 		for _, e := range d.read(n) {
@@ -112,7 +112,7 @@ func (d *dependencies) subtractsCycle(node string) bool {
 	return false
 }
 
-// reachesCycle says whether a node reaches a cycle.
+// reachesCycle reports whether a node reaches a cycle.
 func (d *dependencies) reachesCycle(node string) bool {
 	for n := range d.reachable(node) {
 		for _, e := range d.read(n) {

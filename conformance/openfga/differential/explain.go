@@ -12,41 +12,41 @@ import (
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
 )
 
-// Class is a reason for which an answer may differ. README.md says more of
+// Class is a reason for a difference between the two answers. README.md describes
 // each.
 type Class string
 
+// The classes. "They" are OpenFGA.
 const (
 	// Unexplained fails the run.
 	Unexplained Class = "unexplained"
-	// Unstable: their answer changes when they are asked again.
+	// Unstable: they answer differently when they are asked again.
 	Unstable Class = "their answer is not stable"
 	// OwnList: their list contradicts their own checks, which agree with ours.
 	OwnList Class = "their list contradicts their checks"
-	// SubtractedCycle: a cycle stands under the subtracted side of an exclusion;
-	// their check then denies everybody.
+	// SubtractedCycle: the subtracted side of an exclusion reaches a cycle, and their
+	// check denies every user.
 	SubtractedCycle Class = "cycle inside a subtracted set"
-	// IdleContext: they fail for missing context although they give our answer
-	// whatever the missing values are.
+	// IdleContext: they fail for missing context although they give our answer with
+	// every choice of the missing values.
 	IdleContext Class = "they fail for context that does not matter"
-	// LostToContext: they give another answer for missing context, without an
-	// error, although they give ours whatever the missing values are.
+	// LostToContext: with missing context they give another answer and no error,
+	// although they give ours with every choice of the missing values.
 	LostToContext Class = "they lose an answer to context that does not matter"
-	// IdleContextOurs: we fail for missing context although their answer is the
-	// same whatever the missing values are.
+	// IdleContextOurs: we fail for missing context although they give the same answer
+	// with every choice of the missing values.
 	IdleContextOurs Class = "ours fails for context that does not matter to them"
-	// OpenContext: they answer although their answer depends on the missing
-	// values; we fail.
+	// OpenContext: they answer although their answer depends on the missing values; we
+	// fail.
 	OpenContext Class = "they answer though missing context matters"
 	// RecursiveMix: their strategies for recursive relations follow a userset of
-	// another relation, or a parent of another type, as if they were of the
-	// recursive one.
+	// another relation, or a parent of another type, as if it belonged to the
+	// recursive relation.
 	RecursiveMix Class = "their recursion follows what is not recursive"
-	// ContextualTuples: they give our answer once the contextual tuples are
-	// stored ones.
+	// ContextualTuples: they give our answer if the contextual tuples are stored.
 	ContextualTuples Class = "their contextual tuples are not as stored ones"
-	// FilterRelation: their list of users holds plain objects although the
-	// filter asks for usersets; without them it is ours.
+	// FilterRelation: their list of users has plain objects although the filter asks
+	// for usersets. Without them it equals ours.
 	FilterRelation Class = "their list ignores its filter's relation"
 	// DepthCounted: they count computed relations as hops and reach their bound.
 	DepthCounted Class = "their depth bound counts computed relations"
@@ -55,7 +55,7 @@ const (
 const (
 	codeValidation = codes.Code(openfgav1.ErrorCode_validation_error)
 	codeTooComplex = codes.Code(openfgav1.ErrorCode_authorization_model_resolution_too_complex)
-	// repeats is how often they are asked again. Rare answers came once in 50.
+	// repeats is how often they are asked again. Rare answers came once in 50 times.
 	repeats = 200
 )
 
@@ -63,10 +63,10 @@ const (
 type pair struct {
 	w            *World
 	theirs, ours Side
-	at, of       Place // theirs, ours
+	at, of       Place // where the world is: theirs, ours
 }
 
-// explain says why a question's two answers differ.
+// explain returns the class of a difference, and a detail.
 func (p *pair) explain(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
 	class, why := p.reason(ctx, q, theirs, ours)
 	if class != Unexplained {
@@ -81,7 +81,7 @@ func (p *pair) explain(ctx context.Context, q Question, theirs, ours Answer) (Cl
 	return class, why
 }
 
-// reason is explain of two answers that are stable.
+// reason is like explain for answers that are stable.
 func (p *pair) reason(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
 	switch {
 	case theirs.Code == codeTooComplex && ours.Code == 0:
@@ -101,7 +101,7 @@ func (p *pair) reason(ctx context.Context, q Question, theirs, ours Answer) (Cla
 	return Unexplained, ""
 }
 
-// members explains two answers without errors.
+// members explains the difference of two answers without errors.
 func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Class, string) {
 	if q.Kind == Check {
 		if p.mixes(ctx, q, theirs) {
@@ -146,8 +146,8 @@ func (p *pair) members(ctx context.Context, q Question, theirs, ours Answer) (Cl
 	return class, ""
 }
 
-// mixes says whether ours gives their answer in the world as their recursive
-// strategy sees it.
+// mixes reports whether we give their answer in the world as their recursive
+// strategies see it.
 func (p *pair) mixes(ctx context.Context, q Question, theirs Answer) bool {
 	w := recursiveMix(p.w)
 	if w == nil {
@@ -157,7 +157,7 @@ func (p *pair) mixes(ctx context.Context, q Question, theirs Answer) bool {
 	return err == nil && p.ours.Ask(ctx, at, w, q).Equal(theirs)
 }
 
-// stores says whether they give our answer with all tuples stored.
+// stores reports whether they give our answer when all tuples are stored.
 func (p *pair) stores(ctx context.Context, q Question, ours Answer) bool {
 	if len(p.w.Contextual) == 0 {
 		return false
@@ -183,10 +183,10 @@ func difference(a, b []string) []string {
 	return out
 }
 
-// whatever asks them with each choice of the values that the request lacks,
-// and says whether the answer always is want; if not, one that is not. An
-// answer that differs counts as want where ours is want, and the difference
-// belongs to a class that has nothing to do with context.
+// whatever asks them with each choice of the values that the request lacks. It
+// reports whether the answer always is want, and if not, returns one that is
+// not. A different answer counts as want if ours is want and the difference has
+// another class, which does not depend on context.
 func (p *pair) whatever(ctx context.Context, q Question, want Answer) (bool, Answer) {
 	for _, x := range []float64{0, 9} {
 		for _, s := range []string{"a", "b"} {
@@ -210,20 +210,22 @@ func (p *pair) whatever(ctx context.Context, q Question, want Answer) (bool, Ans
 	return true, Answer{}
 }
 
-// lacks says whether the request leaves one of the two parameters open.
+// lacks reports whether the request lacks a value of the two parameters.
 func (p *pair) lacks() bool { return len(p.w.Context.GetFields()) < 2 }
 
-// Report counts what a run met.
+// Report counts questions and differences of a run.
 type Report struct {
+	// Worlds and Questions count what was asked, and ByKind the questions by call.
 	Worlds, Questions int
 	ByKind            map[Kind]int
-	// Allowed and Failed count their answers: true or a list with members, and
-	// errors.
+	// Allowed counts their answers that are true or a list with members, and Failed
+	// their errors.
 	Allowed, Failed int
-	Classes         map[Class]int
-	// Examples are one difference of each class.
+	// Classes counts the differences.
+	Classes map[Class]int
+	// Examples has one difference of each class.
 	Examples map[Class]string
-	// Each, if not nil, is told every difference.
+	// Each, if not nil, is called with every difference.
 	Each func(c Class, text string)
 }
 

@@ -39,7 +39,7 @@ func TestModels(t *testing.T) {
 		switch {
 		case (theirErr == nil) == (ourErr == nil):
 		case ourErr == nil && strings.Contains(theirErr.Error(), "no entrypoints defined"):
-			// Their search marks relations as seen for the branches beside, too,
+			// Their search marks relations as seen for the other branches, too,
 			// and so finds none in "a from p or a from p".
 			entrypoints++
 		default:

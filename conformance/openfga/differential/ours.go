@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/conformance/openfga/client"
 )
 
-// Ours starts the library.
+// Ours opens an engine in memory, behind the door.
 func Ours(ctx context.Context) (Side, error) {
 	c, err := client.New(ctx, nil)
 	if err != nil {
@@ -17,7 +17,7 @@ func Ours(ctx context.Context) (Side, error) {
 	return &side{ours{c}, func() { _ = c.Close() }}, nil
 }
 
-// ours drops the client's call options.
+// ours makes the calls without call options.
 type ours struct{ c *client.Client }
 
 func (o ours) CreateStore(ctx context.Context, r *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {

@@ -8,12 +8,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// recursiveMix is the world as their recursive strategies see it. Where a
-// relation names itself among its usersets ("r: [group#r, group#other]"), they
-// follow every userset of that type as if it were the relation itself. Where
-// it comes from parents of its own and of another type ("r from p", p: [group,
-// folder]), they go on from a folder by the folder's own p. It is nil where
-// neither changes anything.
+// recursiveMix returns the world as OpenFGA's recursive strategies see it, or nil
+// if that is the same world. If a relation has itself among its usersets ("r:
+// [group#r, group#other]"), they follow every userset of that type as if it were
+// the relation itself. If it comes from parents of its own and of another type
+// ("r from p", p: [group, folder]), they go on from a folder to the folder's own p.
 func recursiveMix(w *World) *World {
 	mixed := *w
 	mixed.Model = proto.Clone(w.Model).(*openfgav1.AuthorizationModel)
@@ -58,8 +57,8 @@ func recursiveMix(w *World) *World {
 	return &mixed
 }
 
-// mixParents lets the other parents of a recursive "r from p" hand r on by
-// their own p, and says whether there are any.
+// mixParents adds "r from p" to the parents of another type of a recursive "r from
+// p". It reports whether there are any.
 func mixParents(m *openfgav1.AuthorizationModel) (changed bool) {
 	types := map[string]*openfgav1.TypeDefinition{}
 	for _, d := range m.GetTypeDefinitions() {

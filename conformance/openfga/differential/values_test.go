@@ -91,9 +91,9 @@ func values(t *testing.T) []*structpb.Struct {
 // exactMax is where whole numbers stop being doubles.
 const exactMax = 1 << 53
 
-// extreme says whether v is a number, or the text of one, from exactMax on:
-// they clamp it to int64, or refuse a double that is not exact; ours takes
-// what the type can hold and refuses the rest.
+// extreme reports whether v is a number, or the text of one, from exactMax on.
+// They clamp it to int64, or refuse a double that is not exact. Ours accepts what
+// the type can hold and refuses the rest.
 func extreme(v *structpb.Struct) bool {
 	x := v.GetFields()["v"]
 	n := x.GetNumberValue()

@@ -1,7 +1,6 @@
-// Package differential asks the real OpenFGA, embedded in this process, and
-// the library the same questions on random worlds, and explains each
-// difference or fails. Its main type is World. It is a test's machinery only:
-// nothing imports it.
+// Package differential asks OpenFGA, embedded in this process, and the library
+// the same questions on random worlds. It explains each difference, or fails. Its
+// main types are [World] and [Report]. Only its own tests use it.
 package differential
 
 import (
@@ -18,35 +17,48 @@ import (
 	"github.com/openfga/openfga/pkg/typesystem"
 )
 
-// World is a model, what is stored, and what each question brings.
+// World is a model with tuples and questions.
 type World struct {
-	Seed       uint64
-	Model      *openfgav1.AuthorizationModel
-	Stored     []*openfgav1.TupleKey
+	// Seed is what the world was drawn from.
+	Seed uint64
+	// Model is the model of the store.
+	Model *openfgav1.AuthorizationModel
+	// Stored are the tuples of the store.
+	Stored []*openfgav1.TupleKey
+	// Contextual and Context come with each question.
 	Contextual []*openfgav1.TupleKey
 	Context    *structpb.Struct
-	Questions  []Question
+	// Questions are asked in this order.
+	Questions []Question
 }
 
-// Kind is which call a Question is of.
+// Kind is the call of a [Question].
 type Kind uint8
 
+// The kinds, named as the calls.
 const (
 	Check Kind = iota
 	ListObjects
 	ListUsers
 )
 
+// String returns the call's name.
 func (k Kind) String() string { return [...]string{"check", "list-objects", "list-users"}[k] }
 
-// Question is one call: Object and User for Check, Type and User for
-// ListObjects, Object and Type (with UserRelation) for ListUsers.
+// Question is one call. Check uses Object and User, ListObjects Type and User,
+// ListUsers Object, Type and UserRelation.
 type Question struct {
-	Kind         Kind
-	Object       string
-	Relation     string
-	User         string
-	Type         string
+	// Kind is the call.
+	Kind Kind
+	// Object is "type:id".
+	Object string
+	// Relation is what all calls ask for.
+	Relation string
+	// User is "type:id", "type:*" or "type:id#relation".
+	User string
+	// Type is the type of the objects or users to list.
+	Type string
+	// UserRelation makes the users to list usersets, if it is not "".
 	UserRelation string
 }
 
@@ -60,7 +72,7 @@ func (q Question) String() string {
 	return fmt.Sprintf("check %s %s %s", q.User, q.Relation, q.Object)
 }
 
-// String prints a world so that a reader can play it by hand.
+// String prints a world for a reader who repeats it by hand.
 func (w *World) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d\n", w.Seed)
@@ -80,7 +92,7 @@ func (w *World) String() string {
 	return b.String()
 }
 
-// rewriteText prints more than the DSL can: direct tuples anywhere.
+// rewriteText prints a rewrite. Unlike the DSL it prints direct tuples anywhere.
 func rewriteText(r *openfgav1.Userset, meta *openfgav1.RelationMetadata) string {
 	both := func(op string, children ...*openfgav1.Userset) string {
 		var parts []string
@@ -141,12 +153,13 @@ type generator struct {
 	types []string
 	// relations by type; tuplesets begin with 'p'.
 	relations map[string][]string
-	// direct says of the relation being built that it reads its own tuples.
+	// direct is set if the relation that is being built reads its own tuples.
 	direct bool
 	model  *openfgav1.AuthorizationModel
 }
 
-// Generate draws the world of a seed. Its model is one that OpenFGA accepts.
+// Generate draws the world of a seed, always the same one. OpenFGA accepts its
+// model.
 func Generate(seed uint64) *World {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x6f70656e666761))}
 	g.drawValid()
@@ -346,7 +359,7 @@ func (g *generator) drawTuple() *openfgav1.TupleKey {
 		t.User += "#" + ref.GetRelation()
 	}
 	if t.User == t.Object+"#"+t.Relation {
-		return nil // said already; the server refuses it
+		return nil // there already; the server refuses duplicates
 	}
 	if name := ref.GetCondition(); name != "" {
 		t.Condition = &openfgav1.RelationshipCondition{Name: name, Context: g.values(name)}

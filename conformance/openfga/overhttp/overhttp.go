@@ -1,7 +1,6 @@
-// Package overhttp is the protocol's service over HTTP: the calls that
-// OpenFGA's own suites make, sent to a running server's HTTP port and read
-// back. Its main type is Client. It keeps nothing, and judges nothing but the
-// form of what it is sent.
+// Package overhttp makes the calls of OpenFGA's own suites over HTTP, to a running
+// server. Its main type is [Client]. It checks the form of the responses and
+// keeps nothing.
 package overhttp
 
 import (
@@ -29,51 +28,51 @@ type Client struct {
 // New returns a client of the server at a base address, "http://host:port".
 func New(base string) *Client { return &Client{base} }
 
-// CreateStore is the service's.
+// CreateStore makes the call of that name.
 func (c *Client) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest, _ ...grpc.CallOption) (*openfgav1.CreateStoreResponse, error) {
 	out := &openfgav1.CreateStoreResponse{}
 	return out, c.call(ctx, "/stores", in, http.StatusCreated, out)
 }
 
-// WriteAuthorizationModel is the service's.
+// WriteAuthorizationModel makes the call of that name.
 func (c *Client) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest, _ ...grpc.CallOption) (*openfgav1.WriteAuthorizationModelResponse, error) {
 	out := &openfgav1.WriteAuthorizationModelResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/authorization-models", in, http.StatusCreated, out)
 }
 
-// Write is the service's.
+// Write makes the call of that name.
 func (c *Client) Write(ctx context.Context, in *openfgav1.WriteRequest, _ ...grpc.CallOption) (*openfgav1.WriteResponse, error) {
 	out := &openfgav1.WriteResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/write", in, http.StatusOK, out)
 }
 
-// Check is the service's.
+// Check makes the call of that name.
 func (c *Client) Check(ctx context.Context, in *openfgav1.CheckRequest, _ ...grpc.CallOption) (*openfgav1.CheckResponse, error) {
 	out := &openfgav1.CheckResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/check", in, http.StatusOK, out)
 }
 
-// BatchCheck is the service's.
+// BatchCheck makes the call of that name.
 func (c *Client) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest, _ ...grpc.CallOption) (*openfgav1.BatchCheckResponse, error) {
 	out := &openfgav1.BatchCheckResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/batch-check", in, http.StatusOK, out)
 }
 
-// ListUsers is the service's.
+// ListUsers makes the call of that name.
 func (c *Client) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest, _ ...grpc.CallOption) (*openfgav1.ListUsersResponse, error) {
 	out := &openfgav1.ListUsersResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/list-users", in, http.StatusOK, out)
 }
 
-// ListObjects is the service's.
+// ListObjects makes the call of that name.
 func (c *Client) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest, _ ...grpc.CallOption) (*openfgav1.ListObjectsResponse, error) {
 	out := &openfgav1.ListObjectsResponse{}
 	return out, c.call(ctx, "/stores/"+in.GetStoreId()+"/list-objects", in, http.StatusOK, out)
 }
 
-// call posts a message and reads the answer, which must be of the wanted
-// status and hold every field of the message, as the original's answers do.
-func (c *Client) call(ctx context.Context, path string, in proto.Message, want int, out proto.Message) error {
+// call posts a message and reads the response. The response must have the
+// expected status and, as OpenFGA's do, every field of its message.
+func (c *Client) call(ctx context.Context, path string, in proto.Message, expected int, out proto.Message) error {
 	res, err := c.post(ctx, path, in)
 	if err != nil {
 		return err
@@ -83,11 +82,11 @@ func (c *Client) call(ctx context.Context, path string, in proto.Message, want i
 	if err != nil {
 		return err
 	}
-	if res.StatusCode != want {
-		return failed(res.StatusCode, body)
+	if res.StatusCode != expected {
+		return protocolError(res.StatusCode, body)
 	}
 	if err := protojson.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("answer %s: %w", body, err)
+		return fmt.Errorf("response %s: %w", body, err)
 	}
 	return complete(body, out)
 }
@@ -105,8 +104,8 @@ func (c *Client) post(ctx context.Context, path string, in proto.Message) (*http
 	return http.DefaultClient.Do(req)
 }
 
-// complete compares an answer with what the original's gateway would write for
-// the message: names and defaults count, blanks and order do not.
+// complete compares a response with the JSON that OpenFGA's gateway writes for the
+// message. Names and defaults count, blanks and order do not.
 func complete(body []byte, m proto.Message) error {
 	theirs, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -121,7 +120,7 @@ func complete(body []byte, m proto.Message) error {
 		return err
 	}
 	if a != b {
-		return fmt.Errorf("the answer %s should be %s", a, b)
+		return fmt.Errorf("the response %s should be %s", a, b)
 	}
 	return nil
 }
@@ -135,8 +134,8 @@ func canonical(body []byte) (string, error) {
 	return string(out), err
 }
 
-// failed reads an error's body: a code by its name, and a text.
-func failed(httpStatus int, body []byte) error {
+// protocolError reads the body of an error, which has a code's name and a text.
+func protocolError(httpStatus int, body []byte) error {
 	var e struct{ Code, Message string }
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
 		return fmt.Errorf("HTTP %d: %s", httpStatus, body)
@@ -153,7 +152,7 @@ func failed(httpStatus int, body []byte) error {
 	} {
 		if number, ok := family.values[e.Code]; ok && number != 0 {
 			if family.http != httpStatus {
-				return fmt.Errorf("HTTP %d with code %s, which is HTTP %d's", httpStatus, e.Code, family.http)
+				return fmt.Errorf("HTTP %d with code %s, expected HTTP %d", httpStatus, e.Code, family.http)
 			}
 			return status.Error(codes.Code(number), e.Message)
 		}
@@ -164,10 +163,10 @@ func failed(httpStatus int, body []byte) error {
 	return fmt.Errorf("HTTP %d with unknown code: %s", httpStatus, body)
 }
 
-// StreamedListObjects is the service's.
+// StreamedListObjects makes the call of that name.
 //
-// Over HTTP a streamed error has lost its code. What the suites then see is the
-// code of the unary call with the same text.
+// Over HTTP the error of a stream has no code. The stream then returns the error of
+// the unary call, which must have the same text.
 func (c *Client) StreamedListObjects(ctx context.Context, in *openfgav1.StreamedListObjectsRequest, _ ...grpc.CallOption) (openfgav1.OpenFGAService_StreamedListObjectsClient, error) {
 	res, err := c.post(ctx, "/stores/"+in.GetStoreId()+"/streamed-list-objects", in)
 	if err != nil {
@@ -176,8 +175,8 @@ func (c *Client) StreamedListObjects(ctx context.Context, in *openfgav1.Streamed
 	return &stream{ctx: ctx, client: c, in: in, res: res, lines: bufio.NewReader(res.Body)}, nil
 }
 
-// stream is the answer to StreamedListObjects under way. Of grpc.ClientStream
-// it has only what the suites use.
+// stream is the response of StreamedListObjects. It has only those methods of
+// grpc.ClientStream that the suites call.
 type stream struct {
 	grpc.ClientStream
 	ctx    context.Context
@@ -207,7 +206,7 @@ func (s *stream) Recv() (*openfgav1.StreamedListObjectsResponse, error) {
 	}
 	switch {
 	case element.Error != nil:
-		return nil, s.failed(element.Error.Code, element.Error.Message)
+		return nil, s.unaryError(element.Error.Code, element.Error.Message)
 	case s.res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("HTTP %d: %s", s.res.StatusCode, line)
 	}
@@ -218,7 +217,8 @@ func (s *stream) Recv() (*openfgav1.StreamedListObjectsResponse, error) {
 	return out, nil
 }
 
-func (s *stream) failed(code int, text string) error {
+// unaryError returns the error of the unary call.
+func (s *stream) unaryError(code int, text string) error {
 	_, err := s.client.ListObjects(s.ctx, &openfgav1.ListObjectsRequest{
 		StoreId: s.in.GetStoreId(), AuthorizationModelId: s.in.GetAuthorizationModelId(),
 		Type: s.in.GetType(), Relation: s.in.GetRelation(), User: s.in.GetUser(),

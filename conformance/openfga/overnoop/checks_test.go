@@ -174,8 +174,7 @@ func over(v, base []float64) []float64 {
 }
 
 // processorTime is what a process's threads have used, in nanoseconds: finer
-// than the hundredths of a second that its stat tells, so that turns can be
-// short.
+// than the hundredths of a second in /proc/PID/stat, so that turns can be short.
 func processorTime(pid int) (nanos float64, err error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package overnoop measures what ostiary serve costs over a server that does
-// nothing: over HTTP one on net/http that reads the body and writes the same
-// bytes, over gRPC one on grpc-go that decodes the message and returns an
-// answer. The pairs take turns.
+// Package overnoop compares the cost of ostiary serve with that of a server that
+// does nothing. Over HTTP that server is one on net/http that reads the body and
+// writes the same bytes; over gRPC it is one on grpc-go that decodes the message
+// and returns a response. The pairs run in turns.
 package overnoop
 
 import (
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// nothing answers every check alike.
+// nothing returns the same response to every check.
 type nothing struct {
 	openfgav1.UnimplementedOpenFGAServiceServer
 }
@@ -78,7 +78,7 @@ func serveNothing(address string) error {
 	return s.Serve(l)
 }
 
-// deaf takes any decision for the right one.
+// deaf accepts any decision.
 type deaf struct{ *bench.GRPC }
 
 func (d deaf) Prepare(r bench.Request) (bench.Prepared, error) {
@@ -142,7 +142,7 @@ func TestOverNoop(t *testing.T) {
 		if err := r.OpenFGA(t.Context(), bench.OpenFGAOptions{Size: size, Cells: []string{"direct", "3-hop"}, Load: load}); err != nil {
 			t.Fatal(err)
 		}
-		slices.Reverse(sides) // nobody is always first
+		slices.Reverse(sides) // no side is always first
 		slices.Reverse(checks)
 	}
 	seen.show(t)
@@ -236,7 +236,7 @@ func nothingSide(t *testing.T, plain bool) bench.Side {
 	return bench.Side{Peer: name, Target: deaf{target}, PID: child.Process.Pid}
 }
 
-// results are the records of each cell, door and side.
+// results holds the records of each cell, door and side.
 type results map[[3]string][]bench.Record
 
 func (r results) take(record bench.Record) error {

@@ -16,26 +16,26 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Engine is what is measured. Each call does what an embedder would do with
-// strings at hand; a check says whether it is allowed, a list how long it is.
+// Engine is a service that is measured. Each call does what an embedder does who
+// has strings. A check returns the decision, and a list its length.
 type Engine interface {
 	Check(document, relation, user string) bool
 	Batch(questions []Question) int
 	List(relation, user string) int
-	// Write adds the tuples, Remove takes them away again.
+	// Write adds the tuples, and Remove removes them.
 	Write(tuples []rel.Tuple)
 	Remove(tuples []rel.Tuple)
 	Close()
 }
 
-// must is for a benchmark's own mistakes.
+// must panics on errors, which are mistakes of the benchmark.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// library is ours.
+// library is the engine of this project.
 type library struct {
 	ctx    context.Context
 	engine *ostiary.Engine
@@ -107,7 +107,7 @@ func (l *library) Remove(tuples []rel.Tuple) {
 
 func (l *library) Close() { must(l.engine.Close()) }
 
-// original is theirs.
+// original is OpenFGA.
 type original struct {
 	ctx          context.Context
 	server       *server.Server
@@ -129,8 +129,8 @@ func Original(ctx context.Context, d *Data) Engine {
 	})
 	must(err)
 	o.model = written.GetAuthorizationModelId()
-	// Its datastore looks through all tuples for each new one; the server's
-	// validation besides would only make the loading longer.
+	// The datastore scans all tuples for each new one. Writing through the server
+	// would add validation and take even longer.
 	must(data.Write(ctx, o.store, nil, tupleKeys(d.Tuples)))
 	return o
 }

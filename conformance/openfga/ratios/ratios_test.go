@@ -123,7 +123,7 @@ func compare(b *testing.B, c measured, s *sides) {
 	}
 	mine, mySpread := middle(ours)
 	own, ownSpread := middle(theirs)
-	b.ReportMetric(0, "ns/op") // a round says nothing
+	b.ReportMetric(0, "ns/op") // the time of a round has no meaning
 	b.ReportMetric(mine, "ours-ns")
 	b.ReportMetric(own, "theirs-ns")
 	b.ReportMetric(own/mine, "ratio")

@@ -1,7 +1,7 @@
-// Package ratios measures the library beside the real OpenFGA, both embedded
-// in one process and asked in turns, on the shape of data that OpenFGA's own
-// published figures have here: users in groups, groups on folders, documents
-// in folders, owners. Its main type is Shape. It is for benchmarks only.
+// Package ratios compares the speed of the library with OpenFGA's. Both are
+// embedded in one process and asked in turns. The data has users in groups, groups
+// on folders, documents in folders, and owners. Its main type is [Shape]. It is for
+// benchmarks only.
 package ratios
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// model is what both are asked about: owner is direct, viewer three hops.
+// model is the model of both: owner is direct, viewer is three hops away.
 const model = `model
   schema 1.1
 type user
@@ -28,7 +28,7 @@ type document
     define viewer: viewer from parent
 `
 
-// Shape says how much of each there is.
+// Shape has the numbers of users, groups and so on.
 type Shape struct {
 	Name                                       string
 	Users, Groups, Members, Folders, Documents int
@@ -60,7 +60,7 @@ type Data struct {
 	*rand.Rand
 }
 
-// Make draws the data; always the same of a shape.
+// Make draws the data, always the same for a shape.
 func (s Shape) Make() *Data {
 	d := &Data{members: map[int][]int{}, groups: map[int][]int{}, Rand: rand.New(rand.NewPCG(67, 113))}
 	for g := range s.Groups {

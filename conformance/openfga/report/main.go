@@ -1,8 +1,8 @@
-// Command report plays everything in this room and prints one line a suite:
-// how many tests passed, failed and were skipped, subtests included, and how
-// long it took; then what the differential found, and every failure's output.
-// Its arguments are go test's, before "./...". It exits with 1 where anything
-// failed or nothing ran.
+// Command report runs all tests of this module and prints one line for each
+// suite: how many tests passed, failed and were skipped, subtests included, and
+// how long it took. It then prints the report of the differential and the output
+// of each failure. Its arguments are those of go test, before "./...". It exits
+// with 1 if a test failed or none ran.
 //
 //	go run ./report -count=1
 package main
@@ -30,8 +30,8 @@ type suite struct {
 	name                    string
 	passed, failed, skipped int
 	seconds                 float64
-	// said is what the top-level test itself printed.
-	said strings.Builder
+	// output is the output of the top-level test itself.
+	output strings.Builder
 }
 
 // report gathers events.
@@ -73,7 +73,7 @@ func (r *report) take(e event) {
 		}
 		r.failing[key].WriteString(e.Output)
 		if !strings.Contains(e.Test, "/") && !strings.HasPrefix(e.Output, "=== ") && !strings.HasPrefix(e.Output, "--- ") {
-			s.said.WriteString(e.Output)
+			s.output.WriteString(e.Output)
 		}
 		return
 	case "pass":
@@ -94,7 +94,7 @@ func (r *report) take(e event) {
 	}
 }
 
-// print writes the table and says whether all is well.
+// print writes the table and reports whether all tests passed.
 func (r *report) print() bool {
 	var all suite
 	slices.SortFunc(r.suites, func(a, b *suite) int { return strings.Compare(a.name, b.name) })
@@ -105,8 +105,8 @@ func (r *report) print() bool {
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", all.passed, all.failed, all.skipped)
 	for _, s := range r.suites {
-		if s.said.Len() > 0 {
-			fmt.Fprintf(r.out, "\n%s said:\n%s", s.name, &s.said)
+		if s.output.Len() > 0 {
+			fmt.Fprintf(r.out, "\n%s output:\n%s", s.name, &s.output)
 		}
 	}
 	return all.failed == 0 && all.passed > 0 && !r.broken

@@ -33,8 +33,8 @@ func run(t *testing.T, wait time.Duration, dir, program string, args ...string) 
 	return out.String(), err
 }
 
-// install prepares a folder of .work once for what stands in files; where the
-// packages cannot be had, the test is skipped and says why.
+// install prepares a folder of .work once for the given files. If the packages
+// cannot be downloaded, it skips the test with the reason.
 func install(t *testing.T, name string, files []string, prepare func(dir string) (string, error)) string {
 	t.Helper()
 	defer servers.Lock(t, name)()
@@ -117,7 +117,7 @@ func TestJavaScriptSDK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A script finds its packages beside itself.
+	// A script finds its packages in its own folder.
 	if err := os.WriteFile(filepath.Join(dir, "flow.mjs"), script, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ type cliFlow struct {
 	program, url, store, model string
 }
 
-// says runs the program, which must succeed and print want, and returns what it
+// says runs the program, which must succeed and print want. It returns what it
 // printed without blanks after colons and commas.
 func (f *cliFlow) says(want string, args ...string) string {
 	f.Helper()

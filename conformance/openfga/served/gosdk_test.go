@@ -263,7 +263,7 @@ func (f *goFlow) assertions() {
 	}
 }
 
-// refusals are errors that the SDK tells apart by status and code.
+// refusals are errors, which the SDK distinguishes by status and code.
 func (f *goFlow) refusals() {
 	refused := func(what string, err error, status int, code openfga.ErrorCode) {
 		f.Helper()

@@ -17,7 +17,7 @@ import (
 )
 
 // request is one line of the comparison. In path and body, {store} and {model}
-// stand for ids of the server that is asked, {empty} for a store without a
+// are replaced by ids of the server, {empty} by the id of a store without a
 // model, {token:NAME} for the continuation token that the request of that name
 // got.
 type request struct {
@@ -26,7 +26,7 @@ type request struct {
 	contentType string
 }
 
-// answer is what is compared of one.
+// answer has the parts of a response that are compared.
 type answer struct {
 	status      int
 	contentType string
@@ -36,7 +36,7 @@ type answer struct {
 	raw         string
 }
 
-// side is one of the two servers, prepared.
+// side is one of the two servers, with a store.
 type side struct {
 	*servers.Server
 	words  *strings.Replacer
@@ -44,9 +44,9 @@ type side struct {
 }
 
 // TestSideBySide sends the same requests to the original and to ours, one after
-// the other, and compares status, headers, codes, texts and JSON. What differs
-// is in the table of differences with its reason; an entry of the table that
-// nothing needs any more is an error as well.
+// the other, and compares status, headers, codes, texts and JSON. Each difference
+// is in the table of differences with its reason. An entry of the table without a
+// difference is an error as well.
 func TestSideBySide(t *testing.T) {
 	t.Parallel()
 	theirs, ours := prepared(t, servers.Original(t)), prepared(t, servers.Alone(t))
@@ -79,7 +79,7 @@ func TestSideBySide(t *testing.T) {
 
 func clip(s string) string { return s[:min(len(s), 600)] }
 
-// prepared writes the flow's story to a server.
+// prepared creates the flow's store on a server.
 func prepared(t *testing.T, s *servers.Server) *side {
 	t.Helper()
 	x := &side{Server: s, words: strings.NewReplacer(), tokens: map[string]string{}}
@@ -157,9 +157,8 @@ var (
 	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 )
 
-// normalized reads a body, line by line if it is a stream, and takes out what
-// two servers cannot have in common: ids, times, tokens, the order of lists
-// that have none.
+// normalized reads a body, line by line if it is a stream. It removes what differs
+// between any two servers: ids, times, tokens, and the order of unordered lists.
 func normalized(body []byte) (all []any, token string) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -205,7 +204,7 @@ func plain(name string, v any) any {
 	return v
 }
 
-// What differs between two answers.
+// The kinds of differences between two answers.
 const (
 	inStatus  = "status"
 	inHeaders = "headers"
@@ -213,7 +212,7 @@ const (
 	inText    = "text"
 )
 
-// unlike says what differs first.
+// unlike returns the first kind of difference, "" for none.
 func (a answer) unlike(b answer) string {
 	switch {
 	case a.status != b.status:
@@ -228,7 +227,7 @@ func (a answer) unlike(b answer) string {
 	return inJSON
 }
 
-// silent leaves messages out, as long as there are some.
+// silent removes messages that are not empty.
 func silent(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

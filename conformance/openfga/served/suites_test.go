@@ -1,5 +1,5 @@
-// Package served plays suites, clients and single requests against running
-// servers: ours, and the original beside it. See the room's README.md.
+// Package served runs suites, clients and single requests against running
+// servers: ours and OpenFGA. See README.md in the folder above.
 package served
 
 import (
@@ -16,9 +16,8 @@ import (
 	"github.com/ostiary/ostiary/conformance/openfga/servers"
 )
 
-// server starts the server that suites and flows are played against: ours, or
-// the original with OSTIARY_AGAINST=openfga, which shows that a failure is not
-// the script's.
+// server starts the server for suites and flows: ours, or with
+// OSTIARY_AGAINST=openfga the original, to show that a script itself is right.
 func server(t *testing.T) *servers.Server {
 	t.Helper()
 	switch against := os.Getenv("OSTIARY_AGAINST"); against {

@@ -1,7 +1,7 @@
 // Package servers builds and starts the two servers that are compared, as
-// processes on loopback ports: the original, from its Go module, and ours. Its
-// main type is Server. It never installs anything outside this module's
-// ignored folder .work, and every process ends with the test that started it.
+// processes on loopback ports: OpenFGA, from its Go module, and ours. Its main
+// type is [Server]. It installs nothing outside this module's ignored folder
+// .work, and each process ends with the test that started it.
 package servers
 
 import (
@@ -27,18 +27,19 @@ import (
 type Server struct {
 	// Name is "openfga" or "ostiary".
 	Name string
-	// HTTP and GRPC are its addresses, as host:port.
+	// HTTP and GRPC are the addresses, as host:port.
 	HTTP, GRPC string
 	process    *exec.Cmd
 }
 
-// URL is the address of a path.
+// URL returns the address of a path.
 func (s *Server) URL(path string) string { return "http://" + s.HTTP + path }
 
-// readyWait is how long a server may take to answer.
+// readyWait bounds the time until a server answers.
 const readyWait = time.Minute
 
-// Original builds and starts OpenFGA, in memory, with more flags of its own.
+// Original builds and starts OpenFGA, in memory. flags are added to its command
+// line.
 func Original(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "openfga", HTTP: free(t), GRPC: free(t)}
@@ -49,8 +50,8 @@ func Original(t testing.TB, flags ...string) *Server {
 	return s
 }
 
-// Ours builds and starts ostiary serve, in memory unless the flags say
-// otherwise. OSTIARY_BIN names a program that is built already.
+// Ours builds and starts ostiary serve, in memory unless the flags
+// select a data folder. OSTIARY_BIN names a program that is built already.
 func Ours(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
@@ -58,8 +59,8 @@ func Ours(t testing.TB, flags ...string) *Server {
 	return s
 }
 
-// Alone starts ostiary serve with the OpenFGA door on ports of its own, where
-// it answers every path in OpenFGA's shape.
+// Alone builds and starts ostiary serve with the OpenFGA door on separate ports,
+// where it answers every path as OpenFGA does.
 func Alone(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	s := &Server{Name: "ostiary", HTTP: free(t), GRPC: free(t)}
@@ -84,7 +85,7 @@ func program(t testing.TB) string {
 	return built(t, "ostiary", "../..", "./cmd/ostiary")
 }
 
-// Floor builds ours and starts its server that does nothing, for comparison.
+// Floor builds ours and starts its server that does nothing, as a lower bound.
 func Floor(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Name: "floor", HTTP: free(t)}
@@ -92,7 +93,7 @@ func Floor(t testing.TB) *Server {
 	return s
 }
 
-// Work is the ignored folder that programs and their packages are put in.
+// Work returns the ignored folder for programs and their packages.
 func Work(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOMOD").Output()
@@ -106,7 +107,7 @@ func Work(t testing.TB) string {
 	return dir
 }
 
-// built builds a program of the module in a folder beside this one, which
+// built builds a program of the module in a sibling folder, which
 // costs little where it is up to date.
 func built(t testing.TB, name, module, pkg string) string {
 	t.Helper()
@@ -121,8 +122,8 @@ func built(t testing.TB, name, module, pkg string) string {
 	return file
 }
 
-// Lock keeps other processes from preparing the same thing at once; call what
-// it returns when done.
+// Lock keeps other processes from preparing the same thing at the same time. The
+// caller calls the returned function when it is done.
 func Lock(t testing.TB, name string) func() {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(Work(t), name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
@@ -135,7 +136,7 @@ func Lock(t testing.TB, name string) func() {
 	return func() { _ = f.Close() } // and with it the lock
 }
 
-// free finds a port that nobody listens on.
+// free returns a port that no process listens on.
 func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,7 +175,8 @@ func (s *Server) start(t testing.TB, program string, args []string) {
 	}
 }
 
-// stop ends the process as an operator would, and fails where it panicked.
+// stop ends the process as an operator does. It fails the test if the process
+// panicked.
 func (s *Server) stop(t testing.TB, ended chan error, said *bytes.Buffer) {
 	_ = s.process.Process.Signal(syscall.SIGTERM)
 	select {
@@ -199,7 +201,7 @@ func (s *Server) healthy() bool {
 	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte("SERVING"))
 }
 
-// Dial connects to the gRPC port.
+// Dial returns a connection to the gRPC port.
 func (s *Server) Dial(t testing.TB) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(s.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -214,5 +216,5 @@ func (s *Server) Dial(t testing.TB) *grpc.ClientConn {
 	return conn
 }
 
-// PID is the process's.
+// PID returns the id of the process.
 func (s *Server) PID() int { return s.process.Process.Pid }

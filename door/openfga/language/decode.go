@@ -66,7 +66,7 @@ func (d decoder) object(member func(name string) func()) {
 	}
 }
 
-// entries reads an object whose names are data, as value says.
+// entries reads an object whose names are data. value reads one value.
 func entries[V any](d decoder, to map[string]*V, value func(*V)) {
 	d.in.Object()
 	for name, ok := d.in.Entry(); ok; name, ok = d.in.Entry() {

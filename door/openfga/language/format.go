@@ -33,10 +33,10 @@ func FormatDSL(m *schema.Model) (string, error) {
 	}
 	back, _, err := Bounds{Types: len(m.Types), ModelBytes: SourceBytesMax}.ParseDSL([]byte(text))
 	if err != nil {
-		return "", inexpressible("", "", "what the DSL cannot say: "+clip(err.Error()))
+		return "", inexpressible("", "", "a part that the DSL cannot express: "+clip(err.Error()))
 	}
 	if !sameMeaning(m, back) {
-		return "", inexpressible("", "", "what the DSL would say otherwise")
+		return "", inexpressible("", "", "a part that the DSL expresses differently")
 	}
 	return text, nil
 }

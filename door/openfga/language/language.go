@@ -2,7 +2,7 @@
 // three forms: the DSL (".fga"), modular models ("fga.mod" and the files that it
 // lists) and JSON, schema 1.1 and 1.2. [ParseDSL], [ParseModules] and
 // [ParseJSON] return a [schema.Model]; [FormatDSL] and [FormatJSON] go back.
-// Errors are of type [*Error] and say where in the text they are.
+// Errors are of type [*Error] and have the position in the text.
 //
 // The package refuses what OpenFGA's server refuses in a model, as far as
 // [schema.Compile] does not do that already. It never evaluates a relation,
@@ -22,10 +22,12 @@ import (
 // package returns.
 const Dialect = "openfga"
 
-// LanguageDSL and LanguageJSON name the language of a model's text where a text
-// is stored beside its model.
+// The names of the languages of a model's text, for stores that keep the text
+// with the model.
 const (
-	LanguageDSL  = "openfga-dsl"
+	// LanguageDSL is the DSL.
+	LanguageDSL = "openfga-dsl"
+	// LanguageJSON is the canonical JSON.
 	LanguageJSON = "openfga-json"
 )
 

@@ -17,10 +17,10 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in testdata")
 
-// TestScripts plays testdata/*.txtar: model files and, in the file "want",
-// what reading them gives: the errors, or the model's DSL and JSON.
+// TestScripts runs testdata/*.txtar. Each has model files and, in the file
+// "want", the expected result: the errors, or the model's JSON and DSL.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -52,8 +52,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// play reads each model of the archive (a modular one if there is an
-// "fga.mod") and tells what it is.
+// play reads each model of the archive, or a modular one if there is an
+// "fga.mod", and returns the results.
 func play(archive *txtar.Archive) string {
 	var out strings.Builder
 	fsys := fstest.MapFS{}
@@ -62,7 +62,7 @@ func play(archive *txtar.Archive) string {
 	}
 	if fsys[ModFile] != nil {
 		m, text, err := ParseModules(fsys)
-		tell(&out, m, text, err)
+		report(&out, m, text, err)
 		return out.String()
 	}
 	for _, f := range archive.Files {
@@ -75,12 +75,12 @@ func play(archive *txtar.Archive) string {
 			read = ParseJSON
 		}
 		m, text, err := read(f.Data)
-		tell(&out, m, text, err)
+		report(&out, m, text, err)
 	}
 	return out.String()
 }
 
-func tell(out *strings.Builder, m *schema.Model, text []byte, err error) {
+func report(out *strings.Builder, m *schema.Model, text []byte, err error) {
 	if err == nil {
 		_, err = schema.Compile(m, cel.New(cel.Options{}))
 	}
@@ -125,7 +125,7 @@ func TestBounds(t *testing.T) {
 		}
 		return s
 	}
-	jsonDepth := func(n int) string { // an unknown field, so that only nesting speaks
+	jsonDepth := func(n int) string { // an unknown field, which is refused for its nesting alone
 		return `{"schema_version":"1.1","type_definitions":[{"type":"user"}],"x":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}"
 	}
 	union := func(n int) string { // n+1 operators deep
@@ -167,7 +167,7 @@ func TestBounds(t *testing.T) {
 		return err
 	}
 	small := Bounds{Types: 3, ModelBytes: 23}
-	for name, on := range map[string]error{ // what is within them fails otherwise
+	for name, on := range map[string]error{ // texts within these bounds fail for other reasons
 		"conditions": text(ParseDSL, conditions(ConditionsMax+1)),
 		"condition":  text(ParseDSL, condition(1)),
 		"weight":     text(ParseDSL, weight(NestingWeightMax/13+1)),
@@ -279,7 +279,7 @@ func TestErrorPlaces(t *testing.T) {
 	}
 }
 
-// TestInexpressible: what other dialects have and this one does not.
+// TestInexpressible formats models with parts that this dialect does not have.
 func TestInexpressible(t *testing.T) {
 	t.Parallel()
 	model := func(r schema.Rewrite) *schema.Model {
@@ -306,7 +306,7 @@ func TestInexpressible(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// JSON has words for this, the DSL has none.
+	// JSON can express this, the DSL cannot.
 	second := model(schema.Exclusion(schema.Computed("p"), schema.Direct()))
 	second.Types[0].Relations[1].Subjects = []schema.SubjectType{{Type: "d"}}
 	if _, err := FormatDSL(second); !errors.Is(err, ErrInexpressible) {
@@ -363,8 +363,8 @@ func seeds(f *testing.F, suffix string) (out [][]byte) {
 	return out
 }
 
-// roundTrip holds a model that was read against what its own JSON, the JSON
-// and the DSL printed from it give.
+// roundTrip compares a model with those read from its canonical JSON, and from
+// the JSON and the DSL printed from it.
 func roundTrip(t *testing.T, m *schema.Model, text []byte) {
 	t.Helper()
 	back, _, err := ParseJSON(text)
@@ -390,7 +390,8 @@ func roundTrip(t *testing.T, m *schema.Model, text []byte) {
 	if err != nil || !sameMeaning(m, again) {
 		t.Fatalf("its DSL gives %v\n%s", err, dsl)
 	}
-	// The text of a modular model says 1.2 but has no modules any more.
+	// The DSL of a modular model has version 1.2 but no modules, so it is printed as
+	// version 1.1 the second time.
 	dsl = strings.Replace(dsl, "schema 1.2", "schema 1.1", 1)
 	if dsl2, err := FormatDSL(again); err != nil || dsl2 != dsl {
 		t.Fatalf("printing twice differs: %v\n%s\n%s", err, dsl, dsl2)

@@ -15,7 +15,7 @@ type typeDefinition struct {
 	metadata  *metadata
 }
 
-// metadata holds what a type definition says besides its rewrites.
+// metadata holds the parts of a type definition other than its rewrites.
 type metadata struct {
 	relations map[string]*relationMetadata
 	module    string
@@ -47,7 +47,7 @@ const (
 	wildcardReference                      // "user:*"
 )
 
-// userset is a rewrite. Its fields other than op are set as op says.
+// userset is a rewrite. op selects which of its other fields are set.
 type userset struct {
 	op       usersetOp
 	computed *objectRelation // computedUserset, tupleToUserset

@@ -31,7 +31,7 @@ type translation struct {
 	in   *model
 	out  *schema.Model
 	errs []error
-	// typ and relation name what is being translated, for errors.
+	// typ and relation name the current part of the model, for errors.
 	typ, relation string
 }
 
@@ -165,7 +165,7 @@ func (t *translation) operands(u *userset) []schema.Rewrite {
 	var out []schema.Rewrite
 	if len(u.children) < 2 {
 		// OpenFGA refuses these only where it searches for an entrypoint.
-		t.fail(ErrRewrite, "a union or intersection of less than 2 operands")
+		t.fail(ErrRewrite, "a union or intersection of fewer than 2 operands")
 	}
 	for _, child := range u.children {
 		out = append(out, t.rewrite(child))
@@ -193,7 +193,7 @@ func (t *translation) conditions() {
 	for _, name := range slices.Sorted(maps.Keys(t.in.conditions)) {
 		c := t.in.conditions[name]
 		if c.name != name {
-			t.errs = append(t.errs, &Error{Kind: ErrCondition, Condition: name, Text: fmt.Sprintf("its name says %q", c.name)})
+			t.errs = append(t.errs, &Error{Kind: ErrCondition, Condition: name, Text: fmt.Sprintf("its name is %q", c.name)})
 			continue
 		}
 		def := expr.Definition{Name: name, Strict: true, Source: strings.TrimSpace(c.expression)}
@@ -214,7 +214,7 @@ func (t *translation) conditions() {
 // translate recurses at most depthMax deep.
 func (p *parameterType) translate(depthMax int) (expr.Type, error) {
 	if depthMax == 0 {
-		return expr.Type{}, fmt.Errorf("more than %d types in each other", TypeDepthMax)
+		return expr.Type{}, fmt.Errorf("more than %d nested types", TypeDepthMax)
 	}
 	kind, ok := parameterKind(p.kind)
 	if !ok {

@@ -15,42 +15,49 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Report is what a file's tests gave.
+// Report is the result of a file's tests.
 type Report struct {
-	Name  string
+	// Name is [File].Name.
+	Name string
+	// Tests has one report for each test, in their order.
 	Tests []TestReport
 }
 
-// Passed says whether every test passed.
+// Passed reports whether every test passed.
 func (r *Report) Passed() bool {
 	return !slices.ContainsFunc(r.Tests, func(t TestReport) bool { return len(t.Failures) > 0 })
 }
 
-// TestReport is what one test gave.
+// TestReport is the result of one test.
 type TestReport struct {
+	// Name and Description are those of the [Test].
 	Name, Description string
-	// Asked counts the questions: checks, list objects and list users.
+	// Checks, ListObjects and ListUsers count the questions of each kind.
 	Checks, ListObjects, ListUsers int
-	Failures                       []Failure
+	// Failures are the questions with an unexpected result, in their order.
+	Failures []Failure
 }
 
-// Asked is how many questions the test asked.
+// Asked returns how many questions the test asked.
 func (t *TestReport) Asked() int { return t.Checks + t.ListObjects + t.ListUsers }
 
-// Failure is an answer that is not the one wanted.
+// Failure is a question with an unexpected result.
 type Failure struct {
 	// Question is, for example, "check user:anne viewer document:1".
-	Question, Want, Got string
+	Question string
+	// Want and Got are the expected and the actual result, as text. Got may be an
+	// error.
+	Want, Got string
 }
 
-// Run asks every question of a file, each test in a store of its own on the
-// engine, which is deleted afterwards. fsys is the file's folder. The error is
-// of the file: a model or a tuple that is wrong; a question that fails is in
-// the report.
+// Run asks every question of a file. Each test runs in a new store of the engine,
+// which Run deletes afterwards. fsys is the folder of the file. Run fails if the
+// model or a tuple is wrong; a question with an unexpected result is in the
+// report.
 //
-// What stays undecided for lack of context, by an error of a condition or at a
-// bound, is a failure, as it is an error in OpenFGA; a cycle through exclusion
-// is no.
+// A result that is unknown because of missing context, an error of a condition or
+// a bound is a failure, since it is an error in OpenFGA. A result that is unknown
+// because of a cycle through an exclusion counts as denied.
 func Run(ctx context.Context, e *ostiary.Engine, f *File, fsys fs.FS) (*Report, error) {
 	model, _, err := f.ReadModel(fsys)
 	if err != nil {
@@ -62,7 +69,7 @@ func Run(ctx context.Context, e *ostiary.Engine, f *File, fsys fs.FS) (*Report, 
 	}
 	base := slices.Concat(f.Tuples, more)
 	report := &Report{Name: f.Name}
-	if len(f.Tests) == 0 { // the model and the tuples are to be right all the same
+	if len(f.Tests) == 0 { // check the model and the tuples
 		_, err := runTest(ctx, e, model, base, &Test{})
 		return report, err
 	}
@@ -81,7 +88,7 @@ func Run(ctx context.Context, e *ostiary.Engine, f *File, fsys fs.FS) (*Report, 
 	return report, nil
 }
 
-// running is one test.
+// running is a test that runs.
 type running struct {
 	ctx   context.Context
 	store *ostiary.Store
@@ -140,7 +147,7 @@ func (r *running) check(c *Check) {
 				switch {
 				case err != nil:
 					r.fail(question, want, errorText(err))
-				case fails(got.Reasons):
+				case failsInOpenFGA(got.Reasons):
 					r.fail(question, want, "error: "+got.Reasons.String())
 				case got.Allowed() != a.Want:
 					r.fail(question, want, got.Allowed())
@@ -150,9 +157,9 @@ func (r *running) check(c *Check) {
 	}
 }
 
-// fails says whether OpenFGA has an error where the answer is unknown for
-// these reasons.
-func fails(why *eval.Reasons) bool { return why != nil && !why.Cycle }
+// failsInOpenFGA reports whether OpenFGA returns an error where a result is
+// unknown for these reasons.
+func failsInOpenFGA(why *eval.Reasons) bool { return why != nil && !why.Cycle }
 
 func (r *running) listObjects(l *ListObjects) {
 	for _, a := range l.Assertions {
@@ -162,7 +169,7 @@ func (r *running) listObjects(l *ListObjects) {
 		var got []string
 		for {
 			page, err := r.store.ListObjects(r.ctx, request)
-			if err != nil || page.Bound != "" || fails(page.Reasons) {
+			if err != nil || page.Bound != "" || failsInOpenFGA(page.Reasons) {
 				r.fail(question, list(a.Want), cause(err, page.Bound, page.Reasons))
 				break
 			}
@@ -177,15 +184,16 @@ func (r *running) listObjects(l *ListObjects) {
 	}
 }
 
-// errorText leaves out the store, whose id nobody knows.
+// errorText returns an error's text without the store's id, which differs in each
+// run.
 func errorText(err error) string {
-	var e *ostiary.Error
-	if errors.As(err, &e) && e.Err != nil {
-		err = e.Err
+	if e, ok := errors.AsType[*ostiary.Error](err); ok {
+		return "error: " + e.Reason()
 	}
 	return "error: " + err.Error()
 }
 
+// cause returns the text of an error, of a bound that cut a list, or of reasons.
 func cause(err error, bound string, why *eval.Reasons) string {
 	switch {
 	case err != nil:
@@ -209,7 +217,7 @@ func (r *running) listUsers(l *ListUsers) {
 		var got []string
 		for {
 			page, err := r.store.ListSubjects(r.ctx, request)
-			if err != nil || page.Bound != "" || fails(page.Reasons) {
+			if err != nil || page.Bound != "" || failsInOpenFGA(page.Reasons) {
 				r.fail(question, list(a.Want), cause(err, page.Bound, page.Reasons))
 				break
 			}
@@ -227,7 +235,7 @@ func (r *running) listUsers(l *ListUsers) {
 	}
 }
 
-// compare holds sets against each other: no order is promised.
+// compare compares two lists as sets: lists have no order.
 func (r *running) compare(question string, want, got []string) {
 	w, g := slices.Compact(slices.Sorted(slices.Values(want))), slices.Sorted(slices.Values(got))
 	if !slices.Equal(w, g) {

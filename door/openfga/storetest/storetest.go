@@ -1,7 +1,8 @@
-// Package storetest reads and runs OpenFGA's store-test files (".fga.yaml"): a
-// model, tuples, and what check, list objects and list users should answer.
-// Its main types are File and Report. It opens only the files that a test file
-// names, through the file system that it is given.
+// Package storetest reads and runs OpenFGA's store-test files (".fga.yaml"). Such
+// a file has a model, tuples, and the expected results of check, list objects and
+// list users. [Parse] returns a [File], and [Run] runs it and returns a [Report].
+// The package opens only the files that a test file names, in the file system
+// that the caller passes.
 package storetest
 
 import (
@@ -22,75 +23,103 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Bounds on files. One more is refused with ErrBound.
+// Bounds on files. One more is refused with [ErrBound].
 const (
+	// FileBytesMax bounds a store-test file, in bytes.
 	FileBytesMax = 16 << 20
-	// QuestionsMax bounds the questions of a file, each user with each object.
+	// QuestionsMax bounds the checks of a file. A check of several users and objects
+	// counts once for each user with each object and each relation.
 	QuestionsMax = 100_000
-	// TuplesMax bounds the tuples of a file with those of the files it names.
+	// TuplesMax bounds the tuples that [ReadTuples] reads in one call.
 	TuplesMax = 200_000
 )
 
 var (
-	// ErrFile: the text is not a store-test file.
+	// ErrFile is a text that is not a store-test file.
 	ErrFile = errors.New("not a store-test file")
-	// ErrBound: a bound of this package was passed.
+	// ErrBound is a file beyond a bound of this package.
 	ErrBound = errors.New("store-test bound passed")
 )
 
 // File is a store-test file.
 type File struct {
+	// Name is the file's own name for itself, or "".
 	Name string
-	// Model is a DSL text; or else ModelFile names a file (".fga", ".json",
-	// "fga.mod") relative to this one.
-	Model, ModelFile string
-	Tuples           []rel.Tuple
-	TupleFiles       []string
-	Tests            []Test
+	// Model is a model in the DSL, or "" if ModelFile is set.
+	Model string
+	// ModelFile is the path of a model (".fga", ".json" or "fga.mod"), relative to
+	// the store-test file, or "" if Model is set.
+	ModelFile string
+	// Tuples are those that the file itself has, for all tests.
+	Tuples []rel.Tuple
+	// TupleFiles are paths of files with more tuples, relative to the store-test
+	// file. Package tuplefile reads them.
+	TupleFiles []string
+	// Tests are the tests in their order.
+	Tests []Test
 }
 
-// Test is one of a file's tests. Its tuples are added to the file's.
+// Test is one of a file's tests.
 type Test struct {
+	// Name and Description are for people, and may be "".
 	Name, Description string
-	Tuples            []rel.Tuple
-	TupleFiles        []string
-	Checks            []Check
-	ListObjects       []ListObjects
-	ListUsers         []ListUsers
+	// Tuples are added to those of the file, for this test.
+	Tuples []rel.Tuple
+	// TupleFiles are like [File].TupleFiles, for this test.
+	TupleFiles []string
+	// Checks, ListObjects and ListUsers are the questions, which are asked in this
+	// order.
+	Checks      []Check
+	ListObjects []ListObjects
+	ListUsers   []ListUsers
 }
 
-// Check asks for each user, each object and each relation.
+// Check checks each relation that it asserts for each user and each object.
 type Check struct {
-	Users      []rel.Subject
-	Objects    []rel.Object
-	Context    expr.Values
+	// Users has at least one user.
+	Users []rel.Subject
+	// Objects has at least one object.
+	Objects []rel.Object
+	// Context holds the values of conditions' parameters, or is nil.
+	Context expr.Values
+	// Assertions are the expected results, one for each relation.
 	Assertions []Assertion[bool]
 }
 
-// ListObjects asks for each relation.
+// ListObjects lists objects, once for each relation that it asserts.
 type ListObjects struct {
-	User       rel.Subject
-	Type       string
-	Context    expr.Values
+	// User is the subject that has the relation.
+	User rel.Subject
+	// Type is the type of the objects.
+	Type string
+	// Context holds the values of conditions' parameters, or is nil.
+	Context expr.Values
+	// Assertions are the expected objects, as "type:id", for each relation.
 	Assertions []Assertion[[]string]
 }
 
-// ListUsers asks for each relation.
+// ListUsers lists users, once for each relation that it asserts.
 type ListUsers struct {
+	// Object is the object on which the users have the relation.
 	Object rel.Object
-	// Type and Relation are the one user filter.
+	// Type and Relation are the user filter. Relation is "" for plain users.
 	Type, Relation string
-	Context        expr.Values
-	Assertions     []Assertion[[]string]
+	// Context holds the values of conditions' parameters, or is nil.
+	Context expr.Values
+	// Assertions are the expected users, as "type:id", "type:*" or
+	// "type:id#relation", for each relation.
+	Assertions []Assertion[[]string]
 }
 
-// Assertion is what a relation should give.
+// Assertion is the expected result for a relation.
 type Assertion[T any] struct {
+	// Relation is the name of the relation.
 	Relation string
-	Want     T
+	// Want is the expected result. A list has no order.
+	Want T
 }
 
-// fileText, testText and so on are the file's own form.
+// fileText, testText and the types below are the YAML form of a file.
 type fileText struct {
 	Name       string      `yaml:"name"`
 	Model      string      `yaml:"model"`
@@ -140,7 +169,8 @@ type userFilterText struct {
 	Relation string `yaml:"relation"`
 }
 
-// Parse reads a store-test file. A field that is not known is refused.
+// Parse reads a store-test file. It refuses unknown fields. It fails with
+// [ErrFile] or [ErrBound].
 func Parse(src []byte) (*File, error) {
 	if len(src) > FileBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, the maximum is %d", ErrBound, len(src), FileBytesMax)
@@ -164,7 +194,7 @@ func Parse(src []byte) (*File, error) {
 func (in *fileText) file() (*File, error) {
 	f := &File{Name: in.Name, Model: in.Model, ModelFile: in.ModelFile, TupleFiles: files(in.TupleFile, in.TupleFiles)}
 	if (f.Model == "") == (f.ModelFile == "") {
-		return nil, errors.New("it has one of model and model_file")
+		return nil, errors.New("expected exactly one of model and model_file")
 	}
 	var err error
 	if f.Tuples, err = tuples(in.Tuples); err != nil {
@@ -181,6 +211,7 @@ func (in *fileText) file() (*File, error) {
 	return f, nil
 }
 
+// files joins the two ways of naming one or several of something.
 func files(one string, several []string) []string {
 	if one == "" {
 		return several
@@ -242,7 +273,7 @@ func (in *testText) test(questions *int) (t *Test, err error) {
 func (in *testText) listUsers(t *Test) (err error) {
 	for _, l := range in.ListUsers {
 		if len(l.UserFilter) != 1 {
-			return fmt.Errorf("list_users has %d user filters in place of 1", len(l.UserFilter))
+			return fmt.Errorf("list_users has %d user filters, expected 1", len(l.UserFilter))
 		}
 		out := ListUsers{Type: l.UserFilter[0].Type, Relation: l.UserFilter[0].Relation}
 		if out.Object, err = rel.ParseObject(l.Object); err != nil {
@@ -253,7 +284,7 @@ func (in *testText) listUsers(t *Test) (err error) {
 		}
 		users := func(n *yaml.Node) (*yaml.Node, error) {
 			if n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[0].Value != "users" {
-				return nil, fmt.Errorf("line %d: an assertion of list_users is a mapping with users alone", n.Line)
+				return nil, fmt.Errorf("line %d: expected a mapping with users and nothing else as an assertion of list_users", n.Line)
 			}
 			return n.Content[1], nil
 		}
@@ -279,11 +310,11 @@ func parseAll[T any](texts []string, what string, parse func(string) (T, error))
 	return out, nil
 }
 
-// assertions reads a mapping in its order. inner, if set, takes each value to
-// the part that is wanted.
+// assertions reads a mapping from relations in its order. If inner is set, it
+// returns the part of each value that holds the expected result.
 func assertions[T any](n *yaml.Node, inner func(*yaml.Node) (*yaml.Node, error)) (out []Assertion[T], err error) {
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		return nil, fmt.Errorf("line %d: assertions are a mapping from relations", n.Line)
+		return nil, fmt.Errorf("line %d: expected a mapping from relations as assertions", n.Line)
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -305,7 +336,9 @@ func assertions[T any](n *yaml.Node, inner func(*yaml.Node) (*yaml.Node, error))
 	return out, nil
 }
 
-// ReadModel reads the file's model. The second result is its text.
+// ReadModel reads the file's model in fsys, the folder of the store-test file. It
+// returns the model and its text, for a modular model its canonical JSON. Errors
+// in the model are of type [*language.Error].
 func (f *File) ReadModel(fsys fs.FS) (*schema.Model, []byte, error) {
 	if f.Model != "" {
 		m, _, err := language.ParseDSL([]byte(f.Model))
@@ -313,7 +346,7 @@ func (f *File) ReadModel(fsys fs.FS) (*schema.Model, []byte, error) {
 	}
 	name := path.Clean(f.ModelFile)
 	if path.Base(name) == language.ModFile {
-		return language.ParseModules(below{fsys, path.Dir(name)})
+		return language.ParseModules(folder{fsys, path.Dir(name)})
 	}
 	text, err := read(fsys, name, language.SourceBytesMax+1)
 	if err != nil {
@@ -327,25 +360,30 @@ func (f *File) ReadModel(fsys fs.FS) (*schema.Model, []byte, error) {
 	return m, text, err
 }
 
-// below is a folder of a file system, which may, unlike fs.Sub's, be above it:
-// test files name "../model.fga" where the caller's file system admits it.
-type below struct {
+// folder is a folder of a file system. Unlike that of [fs.Sub], it may be above
+// the file system's root: store-test files name "../model.fga" where the caller's
+// file system admits it.
+type folder struct {
 	fsys fs.FS
 	dir  string
 }
 
-func (b below) Open(name string) (fs.File, error) { return b.fsys.Open(path.Join(b.dir, name)) }
+// Open opens a file of the folder.
+func (f folder) Open(name string) (fs.File, error) { return f.fsys.Open(path.Join(f.dir, name)) }
 
-func read(fsys fs.FS, name string, most int64) ([]byte, error) {
+// read reads at most bytesMax bytes of a file.
+func read(fsys fs.FS, name string, bytesMax int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
+	return io.ReadAll(io.LimitReader(f, bytesMax))
 }
 
-// ReadTuples reads the named tuple files, in their order.
+// ReadTuples reads the named tuple files in their order. The end of a name
+// gives the format. It fails with [ErrBound] beyond TuplesMax, or with the error of
+// package tuplefile.
 func ReadTuples(fsys fs.FS, names []string) ([]rel.Tuple, error) {
 	var out []rel.Tuple
 	for _, name := range names {

@@ -132,7 +132,7 @@ func TestTuplesBound(t *testing.T) {
 	}
 }
 
-// FuzzParse: any bytes are read or refused; what is read can be run.
+// FuzzParse parses any text. A file that parses can be run.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../../../examples/*.fga.yaml")
 	if err != nil {
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(src)
 		if err != nil || fmt.Sprintf("%+v", file) != fmt.Sprintf("%+v", again) {
-			t.Fatal("read twice, it differs", err)
+			t.Fatal("two readings differ", err)
 		}
 		e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: cel.New(cel.Options{})})
 		if err != nil {

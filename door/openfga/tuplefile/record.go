@@ -13,24 +13,30 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Record is a tuple as OpenFGA's JSON and YAML files hold it. Expires is this
-// project's addition.
+// Record is a tuple in OpenFGA's JSON and YAML files.
 type Record struct {
-	User      string           `json:"user" yaml:"user"`
-	Relation  string           `json:"relation" yaml:"relation"`
-	Object    string           `json:"object" yaml:"object"`
+	// User is "type:id", "type:*" or "type:id#relation".
+	User string `json:"user" yaml:"user"`
+	// Relation is the relation's name.
+	Relation string `json:"relation" yaml:"relation"`
+	// Object is "type:id".
+	Object string `json:"object" yaml:"object"`
+	// Condition is nil for a tuple without a condition.
 	Condition *RecordCondition `json:"condition,omitempty" yaml:"condition,omitempty"`
-	// Expires is RFC 3339; "" is never.
+	// Expires is when the tuple expires, in RFC 3339; "" is never. It is an addition
+	// of this project.
 	Expires string `json:"expires,omitempty" yaml:"expires,omitempty"`
 }
 
 // RecordCondition is a tuple's condition.
 type RecordCondition struct {
-	Name    string         `json:"name" yaml:"name"`
+	// Name is the condition's name in the model.
+	Name string `json:"name" yaml:"name"`
+	// Context holds values of the condition's parameters; nil is none.
 	Context map[string]any `json:"context,omitempty" yaml:"context,omitempty"`
 }
 
-// Tuple reads the record.
+// Tuple translates the record. It fails with [ErrTuple] or [rel.ErrName].
 func (r Record) Tuple() (rel.Tuple, error) {
 	t := rel.Tuple{Relation: r.Relation}
 	var err error
@@ -73,7 +79,8 @@ func formatExpires(t rel.Time) string {
 	return t.Time().Format(time.RFC3339Nano)
 }
 
-// RecordOf is the tuple as a record.
+// RecordOf returns a tuple as a record. It fails with [ErrTuple] if the tuple's
+// context is not JSON.
 func RecordOf(t rel.Tuple) (Record, error) {
 	r := Record{User: t.Subject.String(), Relation: t.Relation, Object: t.Object.String(), Expires: formatExpires(t.Expires)}
 	if t.Condition == "" {
@@ -91,31 +98,32 @@ func RecordOf(t rel.Tuple) (Record, error) {
 	return r, nil
 }
 
-// budget lets one record's bytes through, and the reader's look-ahead.
+// budget fails a record that is above RecordBytesMax. What the decoder reads
+// ahead counts for the record.
 type budget struct {
-	r    io.Reader
-	left int
+	r         io.Reader
+	remaining int
 }
 
+// Read reads no more than remains.
 func (b *budget) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
 	}
-	n, err := b.r.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.r.Read(p[:min(len(p), b.remaining)])
+	b.remaining -= n
 	return n, err
 }
 
-// readJSON reads a list of records, or one record after another. A field that
-// is not known is refused: a condition that is misspelt must not become a
-// tuple without one.
+// readJSON reads an array of records, or one record after another. It refuses an
+// unknown field: a misspelled condition must not make a tuple without one.
 func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
-		in := &budget{r: r, left: RecordBytesMax}
+		in := &budget{r: r, remaining: RecordBytesMax}
 		dec, list, err := startJSON(in)
 		n := 0
 		for err == nil && (!list || dec.More()) {
-			in.left = RecordBytesMax
+			in.remaining = RecordBytesMax
 			n++
 			var rec Record
 			if err = dec.Decode(&rec); err == io.EOF && !list {
@@ -131,10 +139,10 @@ func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
 				return
 			}
 		}
-		if err == nil { // the list's end, and nothing behind it
+		if err == nil { // the end of the array, and no data after it
 			if _, err = dec.Token(); err == nil {
 				if _, more := dec.Token(); more != io.EOF {
-					err = fmt.Errorf("%w: something stands behind the list", ErrTuple)
+					err = fmt.Errorf("%w: unexpected data after the list", ErrTuple)
 				}
 			}
 		}
@@ -144,7 +152,7 @@ func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	}
 }
 
-// startJSON looks whether the file is a list, and enters it.
+// startJSON reports whether the file is an array, and passes its bracket.
 func startJSON(in io.Reader) (dec *json.Decoder, list bool, err error) {
 	buf := bufio.NewReaderSize(in, 4096)
 	for {
@@ -169,6 +177,7 @@ func startJSON(in io.Reader) (dec *json.Decoder, list bool, err error) {
 	}
 }
 
+// recordError makes an error one of the kinds of this package.
 func recordError(err error) error {
 	if errors.Is(err, ErrTuple) || errors.Is(err, ErrBound) || errors.Is(err, rel.ErrName) {
 		return err
@@ -179,10 +188,13 @@ func recordError(err error) error {
 	return fmt.Errorf("%w: %w", ErrTuple, err)
 }
 
+// jsonWriter writes records with texts around them.
 type jsonWriter struct {
-	w                         io.Writer
+	w io.Writer
+	// open, between and end are written around the records; empty is a file without
+	// records.
 	open, between, end, empty string
-	n                         int
+	n                         int // records written so far
 }
 
 func (j *jsonWriter) Write(t rel.Tuple) error {
@@ -202,7 +214,7 @@ func (j *jsonWriter) Write(t rel.Tuple) error {
 	if err := enc.Encode(rec); err != nil {
 		return err
 	}
-	buf.Truncate(buf.Len() - 1) // the encoder's newline
+	buf.Truncate(buf.Len() - 1) // without the newline that the encoder adds
 	_, err = j.w.Write(buf.Bytes())
 	return err
 }

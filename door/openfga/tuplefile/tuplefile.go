@@ -1,7 +1,7 @@
-// Package tuplefile reads and writes files of tuples in the formats of
-// OpenFGA's command line: CSV with named columns, JSON, JSON lines and YAML.
-// Its main work is Read, a stream of rel.Tuple. It knows no schema: whether a
-// tuple is admitted is for the store to say.
+// Package tuplefile reads and writes files of tuples in the formats of OpenFGA's
+// command line: CSV with named columns, JSON, JSON lines and YAML. [Read] yields
+// the tuples of a file, and a [Writer] writes them. The package does not know the
+// schema: the store decides whether it admits a tuple.
 package tuplefile
 
 import (
@@ -18,14 +18,20 @@ import (
 // Format is a file's format.
 type Format string
 
+// The formats.
 const (
-	CSV   Format = "csv"
-	JSON  Format = "json"
+	// CSV is comma-separated values, with the names of the columns on the first
+	// line.
+	CSV Format = "csv"
+	// JSON is an array of records, or records one after another. See [Record].
+	JSON Format = "json"
+	// JSONL is one record on each line.
 	JSONL Format = "jsonl"
-	YAML  Format = "yaml"
+	// YAML is a sequence of records.
+	YAML Format = "yaml"
 )
 
-// Bounds. One byte more is refused with ErrBound.
+// Bounds on files. One byte more is refused with [ErrBound].
 const (
 	// RecordBytesMax bounds one tuple's text in CSV, JSON and JSON lines.
 	RecordBytesMax = 256 << 10
@@ -33,34 +39,40 @@ const (
 	YAMLBytesMax = 64 << 20
 )
 
+// Kinds of errors, for errors.Is.
 var (
-	// ErrFormat: the name of a file or format says none that is known.
+	// ErrFormat is the name of a file or format that this package does not know.
 	ErrFormat = errors.New("unknown tuple file format (csv, json, jsonl or yaml)")
-	// ErrTuple: the file holds something that is not a tuple.
+	// ErrTuple is something in a file that is not a tuple.
 	ErrTuple = errors.New("not a tuple")
-	// ErrBound: a bound of this package was passed.
+	// ErrBound is a file beyond a bound of this package.
 	ErrBound = errors.New("tuple file bound passed")
 )
 
-// Error is what is wrong in a file, and where.
+// Error is an error in a file, with its position.
 type Error struct {
-	// Line counts from 1; in JSON, YAML and JSON lines it is the number of the
-	// tuple.
+	// Line is the line in a CSV file, counted from 1. In the other formats it is the
+	// number of the tuple, counted from 1.
 	Line int
-	Err  error
+	// Err is the cause.
+	Err error
 }
 
+// Error returns the position and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("line or tuple %d: %v", e.Line, e.Err) }
 
-// Unwrap returns the cause: ErrTuple, ErrBound, rel.ErrName or a reader's.
+// Unwrap returns the cause, which is [ErrTuple], [ErrBound], [rel.ErrName] or the
+// error of the reader.
 func (e *Error) Unwrap() error { return e.Err }
 
-// FormatOf tells a file's format by the end of its name.
+// FormatOf returns the format of a file by the end of its name. It fails with
+// [ErrFormat].
 func FormatOf(name string) (Format, error) {
 	return ParseFormat(strings.TrimPrefix(path.Ext(name), "."))
 }
 
-// ParseFormat reads a format's name.
+// ParseFormat returns the format of a name, such as "csv" or "yml". It fails with
+// [ErrFormat].
 func ParseFormat(s string) (Format, error) {
 	switch f := Format(strings.ToLower(s)); f {
 	case CSV, JSON, JSONL, YAML:
@@ -71,9 +83,9 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("%w: %q", ErrFormat, s)
 }
 
-// Read yields the file's tuples in their order, each valid as a tuple. An
-// error ends the sequence; it is an *Error. A YAML file is read whole, the
-// others as they are needed. The sequence can be read once.
+// Read yields the tuples of a file in their order. Each passes
+// [rel.Tuple.Validate]. An error ends the sequence; it is an [*Error]. A YAML file
+// is read whole, the others piece by piece. The sequence can be read once.
 func Read(r io.Reader, f Format) iter.Seq2[rel.Tuple, error] {
 	switch f {
 	case CSV:
@@ -86,7 +98,7 @@ func Read(r io.Reader, f Format) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) { yield(rel.Tuple{}, &Error{1, ErrFormat}) }
 }
 
-// ReadAll collects what Read yields.
+// ReadAll returns all tuples of a file. It fails as [Read] does.
 func ReadAll(r io.Reader, f Format) ([]rel.Tuple, error) {
 	var out []rel.Tuple
 	for t, err := range Read(r, f) {
@@ -98,14 +110,16 @@ func ReadAll(r io.Reader, f Format) ([]rel.Tuple, error) {
 	return out, nil
 }
 
-// Writer writes tuples in one format. Close ends the file (not what it is
-// written to). It is not safe for concurrent use.
+// Writer writes tuples in one format. It is for one goroutine.
 type Writer interface {
+	// Write adds a tuple. It may buffer it, and report the error of an earlier one.
 	Write(t rel.Tuple) error
+	// Close writes what is buffered and the end of the file. It does not close the
+	// io.Writer below.
 	Close() error
 }
 
-// NewWriter starts a file.
+// NewWriter returns a writer of a new file. It fails with [ErrFormat].
 func NewWriter(w io.Writer, f Format) (Writer, error) {
 	switch f {
 	case CSV:

@@ -110,7 +110,7 @@ func TestRecordsRefused(t *testing.T) {
 		{JSON, `[{"user":"user:1","relation":"r","object":"doc:1","condtion":{"name":"c"}}]`, "condtion", ErrTuple},
 		{JSON, `[{"user":"user:1","relation":"r","object":"doc:1","condition":{}}]`, "without a name", ErrTuple},
 		{JSON, `[{"user":"user:1","relation":"r","object":"doc:1"}`, "unexpected", ErrTuple},
-		{JSON, `[] []`, "behind the list", ErrTuple},
+		{JSON, `[] []`, "data after the list", ErrTuple},
 		{JSON, `7`, "line or tuple 1", ErrTuple},
 		{JSON, strings.Repeat("[", 100_000), "line or tuple 1", ErrTuple},
 		{JSON, `[{"user":"user:1","relation":"r","object":"doc:1","condition":{"name":"c","context":{"a":` + strings.Repeat("[", 100_000) + `}}}]`, "", ErrTuple},

@@ -12,11 +12,13 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// nodesMax bounds the YAML values of one context, aliases written out.
+// nodesMax bounds the YAML values of one context. An alias counts as many as the
+// value that it refers to.
 const nodesMax = 10_000
 
-// ReadNode reads a tuple from a YAML mapping with Record's fields, for files
-// that hold tuples among other things.
+// ReadNode reads a tuple from a YAML mapping with the fields of [Record]. It is
+// for files that hold tuples among other things. It fails with [ErrTuple],
+// [ErrBound] or [rel.ErrName].
 func ReadNode(n *yaml.Node) (rel.Tuple, error) {
 	var rec struct {
 		User      string `yaml:"user"`
@@ -42,7 +44,7 @@ func ReadNode(n *yaml.Node) (rel.Tuple, error) {
 	return out.Tuple()
 }
 
-// strict decodes a mapping and refuses fields that are not known.
+// strict decodes a mapping and refuses unknown fields.
 func strict(n *yaml.Node, out any) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("%w: line %d: not a mapping", ErrTuple, n.Line)
@@ -68,37 +70,38 @@ func strict(n *yaml.Node, out any) error {
 	return nil
 }
 
-// Values reads a context: a mapping from names to values, in JSON's types and
-// with its numbers as written. No node is no context.
+// Values reads a context: a mapping from names to values. The values have the
+// types of encoding/json, with numbers as [json.Number]. A zero node and a null
+// are no context, nil. It fails with [ErrTuple] or [ErrBound].
 func Values(n *yaml.Node) (map[string]any, error) {
 	if n.IsZero() || n.ShortTag() == "!!null" {
 		return nil, nil
 	}
-	left := nodesMax
-	v, err := value(n, &left)
+	remaining := nodesMax
+	v, err := value(n, &remaining)
 	if err != nil {
 		return nil, err
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%w: line %d: a context is a mapping", ErrTuple, n.Line)
+		return nil, fmt.Errorf("%w: line %d: expected a mapping as context", ErrTuple, n.Line)
 	}
 	return m, nil
 }
 
-// value recurses as deep as the file nests, which the YAML parser bounds;
-// left bounds what aliases could make of it.
-func value(n *yaml.Node, left *int) (any, error) {
-	if *left--; *left < 0 {
+// value recurses as deep as the file nests, which the YAML parser bounds.
+// remaining bounds the number of values, which aliases could multiply.
+func value(n *yaml.Node, remaining *int) (any, error) {
+	if *remaining--; *remaining < 0 {
 		return nil, fmt.Errorf("%w: a context of more than %d values", ErrBound, nodesMax)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return value(n.Alias, left)
+		return value(n.Alias, remaining)
 	case yaml.SequenceNode:
 		list := make([]any, 0, len(n.Content))
 		for _, item := range n.Content {
-			v, err := value(item, left)
+			v, err := value(item, remaining)
 			if err != nil {
 				return nil, err
 			}
@@ -110,9 +113,9 @@ func value(n *yaml.Node, left *int) (any, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if _, twice := m[key.Value]; twice || key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
-				return nil, fmt.Errorf("%w: line %d: %q is no name, or there twice", ErrTuple, key.Line, clip(key.Value))
+				return nil, fmt.Errorf("%w: line %d: %q is not a name, or comes twice", ErrTuple, key.Line, clip(key.Value))
 			}
-			v, err := value(n.Content[i+1], left)
+			v, err := value(n.Content[i+1], remaining)
 			if err != nil {
 				return nil, err
 			}
@@ -126,14 +129,14 @@ func value(n *yaml.Node, left *int) (any, error) {
 }
 
 func scalar(n *yaml.Node) (any, error) {
-	if n.Style&^yaml.TaggedStyle == 0 && isNumber(n.Value) { // YAML knows no 1e700
+	if n.Style&^yaml.TaggedStyle == 0 && isNumber(n.Value) { // YAML's own reader refuses 1e700
 		return json.Number(n.Value), nil
 	}
 	switch n.ShortTag() {
 	case "!!null":
 		return nil, nil
 	case "!!int", "!!float", "!!bool":
-	default: // timestamps and the like are texts in JSON
+	default: // JSON has no timestamps and the like: they stay text
 		return n.Value, nil
 	}
 	var v any
@@ -143,7 +146,7 @@ func scalar(n *yaml.Node) (any, error) {
 	return v, nil
 }
 
-// isNumber says whether s is a number in JSON.
+// isNumber reports whether s is a JSON number.
 func isNumber(s string) bool {
 	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
 }
@@ -177,9 +180,10 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	}
 }
 
+// yamlWriter writes a sequence of records.
 type yamlWriter struct {
 	w io.Writer
-	n int
+	n int // records written so far
 }
 
 func (y *yamlWriter) Write(t rel.Tuple) error {
@@ -207,8 +211,8 @@ func (y *yamlWriter) Close() error {
 	return err
 }
 
-// yamlValue makes JSON's numbers plain scalars, and quotes what only looks like
-// one.
+// yamlValue makes numbers plain scalars, and quotes strings that look like
+// numbers.
 func yamlValue(v any) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -10,11 +10,11 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// Answers are written as the protocol's gateway writes them: every field, the
-// empty ones too, in the order of their numbers. Each function appends to dst
-// and returns it.
+// The Append functions write responses as the protocol's gateway does: every
+// field, also the empty ones, in the order of their numbers. Each appends to dst
+// and returns the extended slice.
 
-// AppendCheck writes Check's answer.
+// AppendCheck writes the response of Check.
 func AppendCheck(dst []byte, allowed bool) []byte {
 	if allowed {
 		return append(dst, `{"allowed":true,"resolution":""}`...)
@@ -22,18 +22,24 @@ func AppendCheck(dst []byte, allowed bool) []byte {
 	return append(dst, `{"allowed":false,"resolution":""}`...)
 }
 
-// BatchResult is the answer to one question of a batch: Allowed, or an error,
-// which is one of input (the name of an ErrorCode) or one inside (the name of
-// an InternalErrorCode).
+// BatchResult is the result of one item of a batch.
 type BatchResult struct {
-	CorrelationID             string
-	Allowed                   bool
-	InputError, InternalError string
-	Message                   string
+	// CorrelationID is that of the item.
+	CorrelationID string
+	// Allowed is the result if there is no error.
+	Allowed bool
+	// InputError is the name of an ErrorCode if the item failed because of the
+	// request, else "".
+	InputError string
+	// InternalError is the name of an InternalErrorCode if the item failed inside the
+	// server, else "".
+	InternalError string
+	// Message is the text of the error.
+	Message string
 }
 
-// AppendBatchCheck writes BatchCheck's answer: n results, whose correlation ids
-// differ.
+// AppendBatchCheck writes the response of BatchCheck: n results with different
+// correlation ids.
 func AppendBatchCheck(dst []byte, n int, result func(i int) BatchResult) []byte {
 	dst = append(dst, `{"result":{`...)
 	for i := range n {
@@ -62,7 +68,7 @@ func appendBatchError(dst []byte, head, code, message string) []byte {
 	return append(dst, `}}`...)
 }
 
-// AppendObjects writes ListObjects' answer: objects of one type.
+// AppendObjects writes the response of ListObjects: objects of one type.
 func AppendObjects(dst []byte, typ string, ids []string) []byte {
 	dst = append(dst, `{"objects":[`...)
 	head := append(jsonread.AppendText([]byte(`","`), typ), ':')
@@ -80,18 +86,24 @@ func AppendObjects(dst []byte, typ string, ids []string) []byte {
 	return append(dst, `]}`...)
 }
 
-// AppendStreamedObject writes one line of StreamedListObjects' answer.
+// AppendStreamedObject writes one line of the response of StreamedListObjects.
 func AppendStreamedObject(dst []byte, typ, id string) []byte {
 	dst = jsonread.AppendText(append(dst, `{"result":{"object":"`...), typ)
 	dst = jsonread.AppendText(append(dst, ':'), id)
 	return append(dst, "\"}}\n"...)
 }
 
-// User is a user of ListUsers' answer: an object, with Relation a userset, or,
-// with neither ID nor Relation, all users of Type.
-type User struct{ Type, ID, Relation string }
+// User is a user in the response of ListUsers.
+type User struct {
+	// Type is the user's type.
+	Type string
+	// ID is the user's id; "" means all users of the type.
+	ID string
+	// Relation makes the user a userset; "" is a plain user.
+	Relation string
+}
 
-// AppendUsers writes ListUsers' answer.
+// AppendUsers writes the response of ListUsers.
 func AppendUsers(dst []byte, users []User) []byte {
 	dst = append(dst, `{"users":[`...)
 	for i := range users {
@@ -133,13 +145,15 @@ func AppendTuple(dst []byte, t *Tuple) []byte {
 	return append(dst, `}}`...)
 }
 
-// ReadTuple is a tuple of Read's answer.
+// ReadTuple is a tuple in the response of Read.
 type ReadTuple struct {
 	Tuple
+	// Created is when the tuple was written.
 	Created time.Time
 }
 
-// AppendRead writes Read's answer.
+// AppendRead writes the response of Read. token is the continuation token, ""
+// after the last page.
 func AppendRead(dst []byte, tuples []ReadTuple, token string) []byte {
 	dst = append(dst, `{"tuples":[`...)
 	for i := range tuples {
@@ -154,18 +168,18 @@ func AppendRead(dst []byte, tuples []ReadTuple, token string) []byte {
 	return append(dst, '}')
 }
 
-// AppendWrite writes Write's answer.
+// AppendWrite writes the response of Write.
 func AppendWrite(dst []byte) []byte { return append(dst, `{}`...) }
 
-// AppendError writes an error of a call: the code's name and a text.
+// AppendError writes the error of a call: the name of its code and a text.
 func AppendError(dst []byte, code, message string) []byte {
 	dst = jsonread.AppendString(append(dst, `{"code":`...), code)
 	dst = jsonread.AppendString(append(dst, `,"message":`...), message)
 	return append(dst, '}')
 }
 
-// AppendTime writes a time as a message Timestamp: UTC with 0, 3, 6 or 9
-// digits of a second.
+// AppendTime writes a time as the message Timestamp: UTC with 0, 3, 6 or 9 digits
+// of a second.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	layout := "2006-01-02T15:04:05Z"
@@ -181,8 +195,8 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	return append(t.AppendFormat(append(dst, '"'), layout), '"')
 }
 
-// AppendValues writes a context, its names sorted. What is no decoded JSON
-// value, and a number that JSON cannot say, is written as null.
+// AppendValues writes a context with its names sorted. It writes null for a value
+// that is not one of decoded JSON, and for a number that JSON does not have.
 func AppendValues(dst []byte, values expr.Values) []byte {
 	names := make([]string, 0, len(values))
 	for name := range values {
@@ -223,8 +237,8 @@ func appendValue(dst []byte, v any) []byte {
 	return append(dst, "null"...)
 }
 
-// appendFloat writes the shortest number that reads back the same, large and
-// small ones with an exponent.
+// appendFloat writes the shortest number that reads back as f. Very large and very
+// small numbers have an exponent.
 func appendFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)

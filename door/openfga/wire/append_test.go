@@ -22,7 +22,7 @@ var texts = []string{"", "anne", "document:1", "é😀\u2028\ufffd", "a\"b\\c/d"
 
 func text(rng *rand.Rand) string { return texts[rng.IntN(len(texts))] }
 
-// means compares an answer with the message it stands for: protojson reads it
+// means compares a response with its message: protojson reads the response
 // back as that message, and writes the same fields itself.
 func means(t *testing.T, got []byte, want proto.Message) {
 	t.Helper()

@@ -5,15 +5,14 @@ import (
 	"unsafe"
 )
 
-// What follows reads the protobuf form of the frequent calls' messages where
-// it is as clients write it: nothing unknown, no context and no contextual
-// tuples. Of a field that comes twice the last counts, and messages are merged.
-// Whatever else a message holds, and whatever is wrong with it, is left to
-// protobuf's library, so that there is one judge of it.
+// The ParseProto methods read messages as clients usually write them: without
+// unknown fields, contexts and contextual tuples. As in protobuf, the last value
+// of a repeated scalar field counts, and repeated messages are merged. Protobuf's
+// library reads all other messages and alone decides which are malformed.
 
-// ParseProto reads the message's protobuf form, forgetting what r held but
-// keeping its memory; r's strings are views of data. Where it says false the
-// message has to be read by protobuf's library, and r is of no use.
+// ParseProto reads the protobuf form of the message. It forgets what r held but
+// keeps its memory. The strings of r are parts of data. It returns false if
+// protobuf's library must read the message instead; r is then of no use.
 func (r *CheckRequest) ParseProto(data []byte) bool {
 	*r = CheckRequest{Tuples: r.Tuples[:0]}
 	in := viewBinary(data)
@@ -37,7 +36,7 @@ func (r *CheckRequest) ParseProto(data []byte) bool {
 	return !in.bad
 }
 
-// ParseProto is CheckRequest's.
+// ParseProto is like [CheckRequest.ParseProto].
 func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
 	in := viewBinary(data)
@@ -59,7 +58,7 @@ func (r *BatchCheckRequest) ParseProto(data []byte) bool {
 	return !in.bad
 }
 
-// ParseProto is CheckRequest's.
+// ParseProto is like [CheckRequest.ParseProto].
 func (r *ListObjectsRequest) ParseProto(data []byte) bool {
 	*r = ListObjectsRequest{}
 	in := viewBinary(data)
@@ -84,24 +83,24 @@ func (r *ListObjectsRequest) ParseProto(data []byte) bool {
 	return !in.bad
 }
 
-// The two kinds of field that these messages have, in a tag's last three bits.
+// The wire types of fields that these messages have, in a tag's last three bits.
 const (
 	binaryVarint = 0
 	binaryBytes  = 2
 )
 
-// binary reads a message's fields one after the other.
+// binary reads the fields of a message one after another.
 type binary struct {
-	s   string
-	tag byte // of the field that comes next: its number and its kind
-	bad bool // the library's to read
+	s   string // what is not read yet
+	tag byte   // of the next field: its number and its wire type
+	bad bool   // protobuf's library must read the message
 }
 
 func viewBinary(data []byte) binary {
 	return binary{s: unsafe.String(unsafe.SliceData(data), len(data))}
 }
 
-// more reads the next field's tag, and is false at the end.
+// more reads the next field's tag. It returns false at the end.
 func (b *binary) more() bool {
 	if b.bad || len(b.s) == 0 {
 		return false
@@ -128,7 +127,7 @@ func (b *binary) small() int32 {
 
 func (b *binary) bool() bool { return b.small() != 0 }
 
-// bytes reads a field that begins with its length.
+// bytes reads a length and as many bytes.
 func (b *binary) bytes() string {
 	n := int(b.small())
 	if b.bad || n > len(b.s) {
@@ -166,7 +165,7 @@ func (b *binary) key(to *Key) {
 	b.bad = in.bad
 }
 
-// item reads a question of a batch.
+// item reads an item of a batch.
 func (b *binary) item(to *BatchItem) {
 	in := binary{s: b.bytes(), bad: b.bad}
 	for in.more() {

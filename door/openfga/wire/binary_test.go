@@ -13,7 +13,7 @@ import (
 )
 
 // byLibrary reads a message by protobuf's library, by hand a second time, and
-// compares what both made of it. It says whether the hand could read it.
+// compares what both made of it. It reports whether ParseProto could read it.
 func byLibrary[R any, M proto.Message, P interface {
 	*R
 	ParseProto([]byte) bool

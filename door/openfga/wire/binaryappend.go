@@ -2,15 +2,15 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// AppendCheckProto is AppendCheck in protobuf.
+// AppendCheckProto is like [AppendCheck], in protobuf.
 func AppendCheckProto(dst []byte, allowed bool) []byte {
 	if !allowed {
-		return dst // what is false is not written
+		return dst // protobuf leaves false out
 	}
 	return append(dst, 1<<3|binaryVarint, 1)
 }
 
-// AppendObjectsProto is AppendObjects in protobuf.
+// AppendObjectsProto is like [AppendObjects], in protobuf.
 func AppendObjectsProto(dst []byte, typ string, ids []string) []byte {
 	for _, id := range ids {
 		dst = append(dst, 1<<3|binaryBytes)
@@ -20,11 +20,10 @@ func AppendObjectsProto(dst []byte, typ string, ids []string) []byte {
 	return dst
 }
 
-// AppendBatchResultProto appends one item's answer to those of a batch. An
-// item that failed has its error as the protocol's CheckError, encoded; nil is
-// none.
+// AppendBatchResultProto appends one result to those of a batch. failure is the
+// encoded CheckError of an item that failed, else nil.
 func AppendBatchResultProto(dst []byte, correlation string, allowed bool, failure []byte) []byte {
-	result := 2 // a tag and a bool: that it is false is written
+	result := 2 // a tag and a bool, which is written even if false
 	if failure != nil {
 		result = 1 + protowire.SizeBytes(len(failure))
 	}

@@ -20,8 +20,8 @@ import (
 // call is one of the package's requests, read both ways.
 type call struct {
 	name string
-	// ours parses with a request that was used before, theirs is what the
-	// protocol's message says.
+	// ours parses with a request that was used before. theirs returns the request of
+	// the protocol's message.
 	ours   func(body []byte) (any, error)
 	empty  func() proto.Message
 	theirs func(m proto.Message) any
@@ -59,9 +59,9 @@ func callOf[R any, M proto.Message](name string, used *R, parse func(*R, []byte)
 	}
 }
 
-// accepts is what the original's gateway does with a body: JSON first, the
-// message then, nothing at all being an empty message. What follows the
-// message is refused here.
+// accepts reads a body as the original's gateway does: JSON first, then the
+// message, and an empty body is an empty message. Unlike the gateway it refuses
+// data after the message.
 func accepts(body []byte, m proto.Message) bool {
 	if len(bytes.Trim(body, " \t\r\n")) == 0 {
 		return true
@@ -69,7 +69,7 @@ func accepts(body []byte, m proto.Message) bool {
 	return json.Valid(body) && protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, m) == nil
 }
 
-// same compares a body's two readings and says whether both accept it.
+// same compares the two readings of a body and reports whether both accept it.
 func same(t *testing.T, c call, body []byte) bool {
 	t.Helper()
 	m := c.empty()
@@ -102,7 +102,8 @@ func same(t *testing.T, c call, body []byte) bool {
 
 func clip(b []byte) []byte { return b[:min(len(b), 4096)] }
 
-// alike prints alike what is alike: pointers followed, no lists for empty ones.
+// alike makes equal requests print equally: it follows pointers, and makes nil
+// and empty lists the same.
 func alike(v any) any {
 	rv := reflect.ValueOf(v)
 	switch rv.Kind() {
@@ -253,7 +254,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestViews shows what lives as long as the body and what does not.
+// TestViews shows which strings are parts of the body and which have their own
+// memory.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"tuple_key":{"user":"user:a","relation":"r","object":"d:1"},"contextual_tuples":{"tuple_keys":[{"user":"user:b"}]},"context":{"k":"v"}}`)

@@ -7,8 +7,8 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// FromProto takes the protocol's message, forgetting what r held but keeping
-// its memory. r holds strings of m, and nothing else of it.
+// FromProto copies the protocol's message into r. It forgets what r held but
+// keeps its memory. r shares strings with m, and nothing else.
 func (r *CheckRequest) FromProto(m *openfgav1.CheckRequest) {
 	*r = CheckRequest{
 		StoreID: m.GetStoreId(), ModelID: m.GetAuthorizationModelId(),
@@ -18,7 +18,7 @@ func (r *CheckRequest) FromProto(m *openfgav1.CheckRequest) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *BatchCheckRequest) FromProto(m *openfgav1.BatchCheckRequest) {
 	*r = BatchCheckRequest{
 		StoreID: m.GetStoreId(), ModelID: m.GetAuthorizationModelId(),
@@ -33,13 +33,14 @@ func (r *BatchCheckRequest) FromProto(m *openfgav1.BatchCheckRequest) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *ListObjectsRequest) FromProto(m *openfgav1.ListObjectsRequest) { r.fromProto(m) }
 
-// FromStreamed is FromProto for the streamed call, whose message is the same.
+// FromStreamed is like FromProto for the message of the streamed call, which has
+// the same fields.
 func (r *ListObjectsRequest) FromStreamed(m *openfgav1.StreamedListObjectsRequest) { r.fromProto(m) }
 
-// listObjects is what the two messages have in common.
+// listObjects has the methods that both messages have.
 type listObjects interface {
 	GetStoreId() string
 	GetAuthorizationModelId() string
@@ -60,7 +61,7 @@ func (r *ListObjectsRequest) fromProto(m listObjects) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *ListUsersRequest) FromProto(m *openfgav1.ListUsersRequest) {
 	*r = ListUsersRequest{
 		StoreID: m.GetStoreId(), ModelID: m.GetAuthorizationModelId(),
@@ -73,7 +74,7 @@ func (r *ListUsersRequest) FromProto(m *openfgav1.ListUsersRequest) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *WriteRequest) FromProto(m *openfgav1.WriteRequest) {
 	*r = WriteRequest{
 		StoreID: m.GetStoreId(), ModelID: m.GetAuthorizationModelId(),
@@ -86,7 +87,7 @@ func (r *WriteRequest) FromProto(m *openfgav1.WriteRequest) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *ReadRequest) FromProto(m *openfgav1.ReadRequest) {
 	*r = ReadRequest{
 		StoreID: m.GetStoreId(), HasKey: m.GetTupleKey() != nil, Key: keyOf(m.GetTupleKey()),
@@ -95,7 +96,7 @@ func (r *ReadRequest) FromProto(m *openfgav1.ReadRequest) {
 	}
 }
 
-// FromProto is CheckRequest's.
+// FromProto is like [CheckRequest.FromProto].
 func (r *ExpandRequest) FromProto(m *openfgav1.ExpandRequest) {
 	*r = ExpandRequest{
 		StoreID: m.GetStoreId(), ModelID: m.GetAuthorizationModelId(),
@@ -104,8 +105,8 @@ func (r *ExpandRequest) FromProto(m *openfgav1.ExpandRequest) {
 	}
 }
 
-// keyed is what the protocol's several messages for a tuple have in common.
-// All of them may be nil.
+// keyed has the methods that the protocol's several messages for a tuple share.
+// They work on nil messages.
 type keyed interface {
 	GetUser() string
 	GetRelation() string
@@ -121,7 +122,7 @@ func tuplesOf(out []Tuple, in []*openfgav1.TupleKey) []Tuple {
 	return out
 }
 
-// TupleOf is a tuple of the protocol's own message.
+// TupleOf returns a tuple of the protocol's message.
 func TupleOf(tk *openfgav1.TupleKey) Tuple {
 	t := Tuple{Key: keyOf(tk)}
 	if c := tk.GetCondition(); c != nil {

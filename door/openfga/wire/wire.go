@@ -1,138 +1,193 @@
-// Package wire reads the bodies of OpenFGA's frequent calls and writes their
-// answers, byte by byte: Check, BatchCheck, ListObjects, ListUsers, Write, Read
-// and Expand. Its main types are the request structs, one a call, which also
-// take a protobuf message, so that a request has one form whichever way it
-// came.
+// Package wire holds the requests of OpenFGA's data calls and reads and writes
+// their messages: Check, BatchCheck, ListObjects, ListUsers, Write, Read and
+// Expand. Its main types are the request structs, such as [CheckRequest]. Each is
+// filled from JSON (Parse) or from a protobuf message (FromProto), so that a
+// request has one form whichever way it came. The Append functions write the
+// responses.
 //
-// What it accepts is what the protocol's own libraries accept, with the same
-// meaning: the text is JSON (encoding/json) and a message (protojson, unknown
-// fields discarded), an empty body is an empty message. Two things are refused
-// beyond that: text after the message, and nesting beyond DepthMax.
+// Parse accepts what the protocol's own libraries accept, with the same meaning:
+// the text is JSON (encoding/json) and a message (protojson, unknown fields
+// discarded), and an empty body is an empty message. It refuses two things beyond
+// that: data after the message, and nesting beyond [DepthMax].
 //
-// The most frequent messages can be read from protobuf by hand, too, where they
-// hold nothing rare; for all else protobuf's library is the reader.
+// The most frequent messages are read from protobuf by hand too (ParseProto),
+// where they hold nothing rare; protobuf's library reads all others.
 //
-// It never judges what a request says, only whether it can be read.
+// The package checks only whether a message can be read, never its contents.
 package wire
 
 import "github.com/ostiary/ostiary/expr"
 
-// DepthMax bounds objects and lists in each other in a body. One more is
-// refused with ErrDepth.
+// DepthMax bounds objects and arrays inside each other in a body. One more is
+// refused with [ErrDepth].
 const DepthMax = 500
 
-// Key is a tuple without its condition; any field may be "".
-type Key struct{ User, Relation, Object string }
+// Key is a tuple without its condition.
+type Key struct {
+	// User, Relation and Object are the texts of the request. Any of them may be "".
+	User, Relation, Object string
+}
 
 // Tuple is a tuple of a request.
 type Tuple struct {
 	Key
-	// Condition is nil where the tuple has none.
+	// Condition is nil for a tuple without one.
 	Condition *Condition
 }
 
-// Condition names a tuple's condition. Context is nil where it has none.
+// Condition is the condition of a tuple.
 type Condition struct {
-	Name    string
+	// Name is the condition's name in the model.
+	Name string
+	// Context holds values of the condition's parameters; nil is none.
 	Context expr.Values
 }
 
-// Object is an object by its two parts.
-type Object struct{ Type, ID string }
+// Object is an object in two parts.
+type Object struct {
+	// Type and ID are the parts before and after the colon.
+	Type, ID string
+}
 
-// UserFilter says which users a list is to have. Relation is "" for plain ones.
-type UserFilter struct{ Type, Relation string }
+// UserFilter selects the users of a list.
+type UserFilter struct {
+	// Type is the type of the users.
+	Type string
+	// Relation makes them usersets of that relation; "" selects plain users.
+	Relation string
+}
 
-// Consistency values, as the protocol numbers them; a request may hold others.
+// The protocol's numbers of consistency preferences. A request may hold others.
 const (
 	ConsistencyUnspecified     int32 = 0
 	ConsistencyMinimizeLatency int32 = 100
 	ConsistencyHigher          int32 = 200
 )
 
-// CheckRequest asks one question. HasKey tells an empty tuple from none.
+// CheckRequest asks whether a user has a relation on an object.
 //
-// After Parse its ids and its key are views of the body, valid as long as that
-// is; tuples and context own their memory.
+// After Parse and ParseProto, its ids and its key are parts of the body, valid as
+// long as the body does not change. Tuples and context have their own memory.
 type CheckRequest struct {
-	StoreID, ModelID string
-	HasKey           bool
-	Key              Key
-	Tuples           []Tuple
-	Context          expr.Values
-	Consistency      int32
-	Trace            bool
+	// StoreID is the store of the body; the path of an HTTP request replaces it.
+	StoreID string
+	// ModelID is the model's id; "" means the newest model.
+	ModelID string
+	// HasKey is set if the request has a tuple key, which may be empty.
+	HasKey bool
+	// Key is the question: does User have Relation on Object?
+	Key Key
+	// Tuples are the contextual tuples.
+	Tuples []Tuple
+	// Context holds values of conditions' parameters; nil is none.
+	Context expr.Values
+	// Consistency is the number of a consistency preference.
+	Consistency int32
+	// Trace is accepted and ignored, as by OpenFGA.
+	Trace bool
 }
 
-// BatchCheckRequest asks many questions. After Parse its ids and its items'
-// ids and keys are views of the body, as CheckRequest's.
+// BatchCheckRequest asks many questions. After Parse and ParseProto, its ids and
+// the ids and keys of its items are parts of the body, as in [CheckRequest].
 type BatchCheckRequest struct {
+	// StoreID, ModelID and Consistency are as in [CheckRequest].
 	StoreID, ModelID string
-	Checks           []BatchItem
-	Consistency      int32
+	// Checks are the questions in their order.
+	Checks      []BatchItem
+	Consistency int32
 }
 
 // BatchItem is one question of a batch.
 type BatchItem struct {
+	// CorrelationID names the item in the response.
 	CorrelationID string
-	HasKey        bool
-	Key           Key
-	Tuples        []Tuple
-	Context       expr.Values
+	// HasKey, Key, Tuples and Context are as in [CheckRequest].
+	HasKey  bool
+	Key     Key
+	Tuples  []Tuple
+	Context expr.Values
 }
 
-// ListObjectsRequest asks which objects of a type a user has a relation on,
-// whole or streamed. It owns its memory.
+// ListObjectsRequest asks on which objects of a type a user has a relation. It
+// serves ListObjects and StreamedListObjects. It has its own memory.
 type ListObjectsRequest struct {
-	StoreID, ModelID     string
+	// StoreID and ModelID are as in [CheckRequest].
+	StoreID, ModelID string
+	// Type, Relation and User are the texts of the request.
 	Type, Relation, User string
-	Tuples               []Tuple
-	Context              expr.Values
-	Consistency          int32
-}
-
-// ListUsersRequest asks which users have a relation on an object. It owns its
-// memory.
-type ListUsersRequest struct {
-	StoreID, ModelID string
-	HasObject        bool
-	Object           Object
-	Relation         string
-	Filters          []UserFilter
-	Tuples           []Tuple
-	Context          expr.Values
-	Consistency      int32
-}
-
-// WriteRequest adds and removes tuples. HasWrites and HasDeletes tell an empty
-// part from none. It owns its memory.
-type WriteRequest struct {
-	StoreID, ModelID string
-	HasWrites        bool
-	Writes           []Tuple
-	OnDuplicate      string
-	HasDeletes       bool
-	Deletes          []Key
-	OnMissing        string
-}
-
-// ReadRequest asks for stored tuples. It owns its memory.
-type ReadRequest struct {
-	StoreID     string
-	HasKey      bool
-	Key         Key
-	HasPageSize bool
-	PageSize    int32
-	Token       string
+	// Tuples, Context and Consistency are as in [CheckRequest].
+	Tuples      []Tuple
+	Context     expr.Values
 	Consistency int32
 }
 
-// ExpandRequest asks for the users of a relation, one level deep. It owns its
+// ListUsersRequest asks which users have a relation on an object. It has its own
+// memory.
+type ListUsersRequest struct {
+	// StoreID and ModelID are as in [CheckRequest].
+	StoreID, ModelID string
+	// HasObject is set if the request has an object, which may be empty.
+	HasObject bool
+	// Object and Relation are what the users have.
+	Object   Object
+	Relation string
+	// Filters select the users. The protocol admits exactly one.
+	Filters []UserFilter
+	// Tuples, Context and Consistency are as in [CheckRequest].
+	Tuples      []Tuple
+	Context     expr.Values
+	Consistency int32
+}
+
+// WriteRequest adds and removes tuples. It has its own memory.
+type WriteRequest struct {
+	// StoreID and ModelID are as in [CheckRequest].
+	StoreID, ModelID string
+	// HasWrites is set if the request has a part of writes, which may be empty.
+	HasWrites bool
+	// Writes are the tuples to add.
+	Writes []Tuple
+	// OnDuplicate selects what happens to a tuple that exists: "error" or "" fails,
+	// "ignore" skips it.
+	OnDuplicate string
+	// HasDeletes is set if the request has a part of deletes, which may be empty.
+	HasDeletes bool
+	// Deletes are the tuples to remove.
+	Deletes []Key
+	// OnMissing selects what happens to a tuple to remove that does not exist: "error"
+	// or "" fails, "ignore" skips it.
+	OnMissing string
+}
+
+// ReadRequest asks for stored tuples. It has its own memory.
+type ReadRequest struct {
+	// StoreID is as in [CheckRequest].
+	StoreID string
+	// HasKey is set if the request has a tuple key; without one it reads all
+	// tuples.
+	HasKey bool
+	// Key selects tuples. An empty field selects all.
+	Key Key
+	// HasPageSize is set if the request has a page size.
+	HasPageSize bool
+	// PageSize is the maximum number of tuples in the response.
+	PageSize int32
+	// Token is the continuation token of the page before; "" starts.
+	Token string
+	// Consistency is as in [CheckRequest].
+	Consistency int32
+}
+
+// ExpandRequest asks for the users of a relation, one level deep. It has its own
 // memory.
 type ExpandRequest struct {
+	// StoreID and ModelID are as in [CheckRequest].
 	StoreID, ModelID string
-	HasKey           bool
+	// HasKey is set if the request has a tuple key, which may be empty.
+	HasKey bool
+	// Relation and Object are the texts of the key.
 	Relation, Object string
-	Tuples           []Tuple
-	Consistency      int32
+	// Tuples and Consistency are as in [CheckRequest].
+	Tuples      []Tuple
+	Consistency int32
 }

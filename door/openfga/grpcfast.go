@@ -25,32 +25,32 @@ func serviceDesc() *grpc.ServiceDesc {
 		m := &desc.Methods[i]
 		switch m.MethodName {
 		case "Check":
-			m.Handler = byHand[*openfgav1.CheckRequest, *openfgav1.CheckResponse](openfgav1.OpenFGAService_Check_FullMethodName, (*grpcServer).checkBytes)
+			m.Handler = fastHandler[*openfgav1.CheckRequest, *openfgav1.CheckResponse](openfgav1.OpenFGAService_Check_FullMethodName, (*grpcServer).checkBytes)
 		case "BatchCheck":
-			m.Handler = byHand[*openfgav1.BatchCheckRequest, *openfgav1.BatchCheckResponse](openfgav1.OpenFGAService_BatchCheck_FullMethodName, (*grpcServer).batchBytes)
+			m.Handler = fastHandler[*openfgav1.BatchCheckRequest, *openfgav1.BatchCheckResponse](openfgav1.OpenFGAService_BatchCheck_FullMethodName, (*grpcServer).batchBytes)
 		case "ListObjects":
-			m.Handler = byHand[*openfgav1.ListObjectsRequest, *openfgav1.ListObjectsResponse](openfgav1.OpenFGAService_ListObjects_FullMethodName, (*grpcServer).objectsBytes)
+			m.Handler = fastHandler[*openfgav1.ListObjectsRequest, *openfgav1.ListObjectsResponse](openfgav1.OpenFGAService_ListObjects_FullMethodName, (*grpcServer).objectsBytes)
 		}
 	}
 	return &desc
 }
 
-// readable is what wire's requests have in common. M is the protocol's message.
-type readable[M proto.Message, R any] interface {
+// fastRequest is what wire's requests have in common. M is the protocol's message.
+type fastRequest[M proto.Message, R any] interface {
 	*R
 	ParseProto(data []byte) bool
 	FromProto(M)
 }
 
-// incoming is a request on its way into wire's form.
-type incoming[M proto.Message, R any, P readable[M, R]] struct {
+// incomingRequest is a request on its way into wire's form.
+type incomingRequest[M proto.Message, R any, P fastRequest[M, R]] struct {
 	request R
 	message M // made where request cannot be read by hand
 	made    bool
 }
 
 // ReadProto reads the request.
-func (in *incoming[M, R, P]) ReadProto(data []byte) error {
+func (in *incomingRequest[M, R, P]) ReadProto(data []byte) error {
 	if P(&in.request).ParseProto(data) {
 		return nil
 	}
@@ -58,21 +58,21 @@ func (in *incoming[M, R, P]) ReadProto(data []byte) error {
 }
 
 // ProtoReflect is the protocol's message, which protobuf's library fills.
-func (in *incoming[M, R, P]) ProtoReflect() protoreflect.Message {
+func (in *incomingRequest[M, R, P]) ProtoReflect() protoreflect.Message {
 	if !in.made {
 		in.message, in.made = in.message.ProtoReflect().New().Interface().(M), true
 	}
 	return in.message.ProtoReflect()
 }
 
-// encoded is an answer on its way out. A is the protocol's message.
-type encoded[A proto.Message] struct{ bytes []byte }
+// encodedResponse is an answer on its way out. A is the protocol's message.
+type encodedResponse[A proto.Message] struct{ bytes []byte }
 
 // WriteProto is the answer.
-func (e *encoded[A]) WriteProto() []byte { return e.bytes }
+func (e *encodedResponse[A]) WriteProto() []byte { return e.bytes }
 
 // ProtoReflect is the protocol's message, for servers that know no other.
-func (e *encoded[A]) ProtoReflect() protoreflect.Message {
+func (e *encodedResponse[A]) ProtoReflect() protoreflect.Message {
 	var like A
 	m := like.ProtoReflect().New()
 	if err := proto.Unmarshal(e.bytes, m.Interface()); err != nil {
@@ -81,19 +81,19 @@ func (e *encoded[A]) ProtoReflect() protoreflect.Message {
 	return m
 }
 
-// handCall is a call in one piece of memory.
-type handCall[M, A proto.Message, R any, P readable[M, R]] struct {
-	incoming[M, R, P]
-	call   call
+// fastCall is a call in one piece of memory.
+type fastCall[M, A proto.Message, R any, P fastRequest[M, R]] struct {
+	incomingRequest[M, R, P]
+	call   headers
 	info   grpc.UnaryServerInfo
-	answer encoded[A]
+	answer encodedResponse[A]
 }
 
-// byHand makes a method of f, which answers with encoded bytes.
-func byHand[M, A proto.Message, R any, P readable[M, R]](name string, f func(*grpcServer, context.Context, *call, P) ([]byte, error)) grpc.MethodHandler {
+// fastHandler makes a method of f, which answers with encoded bytes.
+func fastHandler[M, A proto.Message, R any, P fastRequest[M, R]](name string, f func(*grpcServer, context.Context, *headers, P) ([]byte, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		x := &handCall[M, A, R, P]{}
-		if err := decode(&x.incoming); err != nil {
+		x := &fastCall[M, A, R, P]{}
+		if err := decode(&x.incomingRequest); err != nil {
 			return nil, err
 		}
 		if x.made {
@@ -106,28 +106,28 @@ func byHand[M, A proto.Message, R any, P readable[M, R]](name string, f func(*gr
 			return &x.answer, nil
 		}
 		if intercept == nil {
-			return handle(ctx, &x.incoming)
+			return handle(ctx, &x.incomingRequest)
 		}
 		x.info.Server, x.info.FullMethod = srv, name
-		return intercept(ctx, &x.incoming, &x.info, handle)
+		return intercept(ctx, &x.incomingRequest, &x.info, handle)
 	}
 }
 
-func (g *grpcServer) checkBytes(ctx context.Context, c *call, r *wire.CheckRequest) ([]byte, error) {
+func (g *grpcServer) checkBytes(ctx context.Context, c *headers, r *wire.CheckRequest) ([]byte, error) {
 	allowed, err := g.decide(ctx, c, r)
 	return wire.AppendCheckProto(nil, allowed), err
 }
 
-func (g *grpcServer) batchBytes(ctx context.Context, c *call, r *wire.BatchCheckRequest) ([]byte, error) {
-	m := g.s.many()
-	defer g.s.free(m)
+func (g *grpcServer) batchBytes(ctx context.Context, c *headers, r *wire.BatchCheckRequest) ([]byte, error) {
+	m := g.s.newBatch()
+	defer g.s.recycleBatch(m)
 	if err := g.decideAll(ctx, c, r, m); err != nil {
 		return nil, err
 	}
 	const each = 16 // bytes, with a short correlation id
-	out := make([]byte, 0, each*len(m.outcomes))
-	for i := range m.outcomes {
-		o := &m.outcomes[i]
+	out := make([]byte, 0, each*len(m.results))
+	for i := range m.results {
+		o := &m.results[i]
 		var failure []byte
 		if o.err != nil {
 			var err error
@@ -140,7 +140,7 @@ func (g *grpcServer) batchBytes(ctx context.Context, c *call, r *wire.BatchCheck
 	return out, nil
 }
 
-func (g *grpcServer) objectsBytes(ctx context.Context, c *call, r *wire.ListObjectsRequest) ([]byte, error) {
+func (g *grpcServer) objectsBytes(ctx context.Context, c *headers, r *wire.ListObjectsRequest) ([]byte, error) {
 	ids, err := g.objects(ctx, c, r)
 	size := 0
 	for _, id := range ids {

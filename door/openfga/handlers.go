@@ -14,56 +14,56 @@ import (
 // One operation a route: what of a message is in the path, in the query and in
 // the body. What the path says wins over the body.
 
-func createStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func createStore(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.CreateStoreRequest{}
 	if err := unmarshal(x.body, in); err != nil {
 		return dst, 0, err
 	}
-	return message(ctx, x, dst, http.StatusCreated, in, s.createStore)
+	return handleMessage(ctx, x, dst, http.StatusCreated, in, s.createStore)
 }
 
-func listStores(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	f := x.fields()
+func listStores(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
+	f := x.queryParams()
 	in := &openfgav1.ListStoresRequest{PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"), Name: f.text("name")}
 	if f.err != nil {
 		return dst, 0, f.err
 	}
-	return message(ctx, x, dst, http.StatusOK, in, s.listStores)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.listStores)
 }
 
-func getStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	return message(ctx, x, dst, http.StatusOK, &openfgav1.GetStoreRequest{StoreId: x.storeID()}, s.getStore)
+func getStore(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
+	return handleMessage(ctx, x, dst, http.StatusOK, &openfgav1.GetStoreRequest{StoreId: x.storeID()}, s.getStore)
 }
 
-func updateStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func updateStore(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.UpdateStoreRequest{}
 	if err := unmarshal(x.body, in); err != nil {
 		return dst, 0, err
 	}
 	in.StoreId = x.storeID()
-	return message(ctx, x, dst, http.StatusOK, in, s.updateStore)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.updateStore)
 }
 
-func deleteStore(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	return message(ctx, x, dst, http.StatusNoContent, &openfgav1.DeleteStoreRequest{StoreId: x.storeID()}, s.deleteStore)
+func deleteStore(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
+	return handleMessage(ctx, x, dst, http.StatusNoContent, &openfgav1.DeleteStoreRequest{StoreId: x.storeID()}, s.deleteStore)
 }
 
-func writeModel(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func writeModel(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.WriteAuthorizationModelRequest{}
 	if err := unmarshal(x.body, in); err != nil {
 		return dst, 0, err
 	}
 	in.StoreId = x.storeID()
-	return message(ctx, x, dst, http.StatusCreated, in, s.writeModel)
+	return handleMessage(ctx, x, dst, http.StatusCreated, in, s.writeModel)
 }
 
-func readModel(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func readModel(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.ReadAuthorizationModelRequest{StoreId: x.storeID(), Id: x.params.At(1)}
-	return message(ctx, x, dst, http.StatusOK, in, s.readModel)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readModel)
 }
 
-func readModels(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	f := x.fields()
+func readModels(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
+	f := x.queryParams()
 	in := &openfgav1.ReadAuthorizationModelsRequest{
 		StoreId: x.storeID(), PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"),
 	}
@@ -71,11 +71,11 @@ func readModels(ctx context.Context, s *service, x *exchange, dst []byte) ([]byt
 		x.store = "" // the original has not come to it
 		return dst, 0, f.err
 	}
-	return message(ctx, x, dst, http.StatusOK, in, s.readModels)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readModels)
 }
 
-func readChanges(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
-	f := x.fields()
+func readChanges(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
+	f := x.queryParams()
 	in := &openfgav1.ReadChangesRequest{
 		StoreId: x.storeID(), Type: f.text("type"), PageSize: f.pageSize(),
 		ContinuationToken: f.text("continuation_token"), StartTime: f.time("start_time"),
@@ -84,40 +84,40 @@ func readChanges(ctx context.Context, s *service, x *exchange, dst []byte) ([]by
 		x.store = "" // the original has not come to it
 		return dst, 0, f.err
 	}
-	return message(ctx, x, dst, http.StatusOK, in, s.readChanges)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readChanges)
 }
 
-func writeAssertions(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func writeAssertions(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.WriteAssertionsRequest{}
 	if err := unmarshal(x.body, in); err != nil {
 		return dst, 0, err
 	}
 	in.StoreId, in.AuthorizationModelId = x.storeID(), x.params.At(1)
-	return message(ctx, x, dst, http.StatusNoContent, in, s.writeAssertions)
+	return handleMessage(ctx, x, dst, http.StatusNoContent, in, s.writeAssertions)
 }
 
-func readAssertions(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func readAssertions(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.ReadAssertionsRequest{StoreId: x.storeID(), AuthorizationModelId: x.params.At(1)}
-	return message(ctx, x, dst, http.StatusOK, in, s.readAssertions)
+	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readAssertions)
 }
 
-func write(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func write(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	var in wire.WriteRequest
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	err := s.write(ctx, &x.call, &in)
+	err := s.write(ctx, &x.headers, &in)
 	return wire.AppendWrite(dst), http.StatusOK, err
 }
 
-func read(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func read(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	var in wire.ReadRequest
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	page, next, err := s.read(ctx, &x.call, &in)
+	page, next, err := s.read(ctx, &x.headers, &in)
 	if err != nil {
 		return dst, 0, err
 	}
@@ -126,7 +126,7 @@ func read(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int
 		t := &page.Tuples[i]
 		tuples[i].Created = t.Created
 		if tuples[i].Tuple, err = wireTuple(&t.Tuple); err != nil {
-			return dst, 0, fromEngine(err)
+			return dst, 0, translateError(err)
 		}
 	}
 	return wire.AppendRead(dst, tuples, next), http.StatusOK, nil
@@ -145,38 +145,38 @@ func wireTuple(t *rel.Tuple) (wire.Tuple, error) {
 	return out, json.Unmarshal([]byte(t.Context), &out.Condition.Context)
 }
 
-func check(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func check(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &x.check
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	allowed, err := s.check(ctx, &x.call, in)
+	allowed, err := s.check(ctx, &x.headers, in)
 	return wire.AppendCheck(dst, allowed && err == nil), http.StatusOK, err
 }
 
-func batchCheck(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func batchCheck(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &x.batch
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	m := s.many()
-	defer s.free(m)
-	if err := s.batchCheck(ctx, &x.call, in, m); err != nil {
+	m := s.newBatch()
+	defer s.recycleBatch(m)
+	if err := s.batchCheck(ctx, &x.headers, in, m); err != nil {
 		return dst, 0, err
 	}
-	return wire.AppendBatchCheck(dst, len(m.outcomes), func(i int) wire.BatchResult { return m.outcomes[i].result() }), http.StatusOK, nil
+	return wire.AppendBatchCheck(dst, len(m.results), func(i int) wire.BatchResult { return m.results[i].result() }), http.StatusOK, nil
 }
 
 // result is an item's answer as a body has it.
-func (o *outcome) result() wire.BatchResult {
+func (o *batchResult) result() wire.BatchResult {
 	r := wire.BatchResult{CorrelationID: o.correlation, Allowed: o.allowed}
 	if o.err == nil {
 		return r
 	}
 	r.Message = o.err.message
-	if n, input := o.err.input(); input {
+	if n, input := o.err.inputError(); input {
 		r.InputError = openfgav1.ErrorCode(n).String()
 	} else {
 		r.InternalError = openfgav1.InternalErrorCode(n).String()
@@ -184,13 +184,13 @@ func (o *outcome) result() wire.BatchResult {
 	return r
 }
 
-func expand(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func expand(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	var in wire.ExpandRequest
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	tree, err := s.expand(ctx, &x.call, &in)
+	tree, err := s.expand(ctx, &x.headers, &in)
 	if err != nil {
 		return dst, 0, err
 	}
@@ -198,23 +198,23 @@ func expand(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, i
 	return dst, http.StatusOK, err
 }
 
-func listObjects(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func listObjects(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	var in wire.ListObjectsRequest
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	ids, err := s.listObjects(ctx, &x.call, &in)
+	ids, err := s.listObjects(ctx, &x.headers, &in)
 	return wire.AppendObjects(dst, in.Type, ids), http.StatusOK, err
 }
 
-func listUsers(ctx context.Context, s *service, x *exchange, dst []byte) ([]byte, int, error) {
+func listUsers(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	var in wire.ListUsersRequest
-	if err := parsed(in.Parse(x.body)); err != nil {
+	if err := bodyError(in.Parse(x.body)); err != nil {
 		return dst, 0, err
 	}
 	in.StoreID = x.storeID()
-	users, err := s.listUsers(ctx, &x.call, &in)
+	users, err := s.listUsers(ctx, &x.headers, &in)
 	out := make([]wire.User, len(users))
 	for i, u := range users {
 		out[i] = wire.User{Type: u.Type, ID: u.ID, Relation: u.Relation}

@@ -16,47 +16,47 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// invalid is what is wrong with a request's names or tuples, before a call
+// nameError is what is wrong with a request's names or tuples, before a call
 // chooses its code for it: the protocol's calls differ in that.
-type invalid struct {
-	what what
+type nameError struct {
+	kind nameErrorKind
 	text string
 }
 
-type what uint8
+type nameErrorKind uint8
 
 const (
-	malformed    what = iota // a field's form
-	noType                   // a type that the model lacks
-	noRelation               // a relation that its type lacks
-	badTuple                 // a tuple that the model does not admit
-	badCondition             // a tuple whose condition the model does not admit
+	malformed    nameErrorKind = iota // a field's form
+	noType                            // a type that the model lacks
+	noRelation                        // a relation that its type lacks
+	badTuple                          // a tuple that the model does not admit
+	badCondition                      // a tuple whose condition the model does not admit
 )
 
-func (e *invalid) Error() string { return e.text }
+func (e *nameError) Error() string { return e.text }
 
-func wrong(w what, format string, args ...any) error {
-	return &invalid{w, fmt.Sprintf(format, args...)}
+func nameErrorf(w nameErrorKind, format string, args ...any) error {
+	return &nameError{w, fmt.Sprintf(format, args...)}
 }
 
-// listFailure says an *invalid with the codes of the lists, which tell kinds
+// listNameError says an *invalid with the codes of the lists, which tell kinds
 // apart; a check and a write have one code for all. Other errors stay.
-func listFailure(err error) error {
-	var e *invalid
+func listNameError(err error) error {
+	var e *nameError
 	if !errors.As(err, &e) {
-		return fromEngine(err)
+		return translateError(err)
 	}
-	return say([...]codes.Code{
+	return newFailure([...]codes.Code{
 		malformed: codeValidation, noType: codeTypeNotFound, noRelation: codeRelationNotFound,
 		badTuple: codeInvalidTuple, badCondition: codeValidation,
-	}[e.what], e.text)
+	}[e.kind], e.text)
 }
 
 // parseObject reads "type:id". The protocol's ids hold no further colon.
 func parseObject(field, s string) (rel.Object, error) {
 	typ, id, _ := strings.Cut(s, ":")
-	if typ == "" || id == "" || holds(typ, notInType) || holds(id, notInID) {
-		return rel.Object{}, wrong(malformed, "invalid '%s' field format", field)
+	if typ == "" || id == "" || containsAny(typ, notInType) || containsAny(id, notInID) {
+		return rel.Object{}, nameErrorf(malformed, "invalid '%s' field format", field)
 	}
 	return rel.Object{Type: typ, ID: id}, nil
 }
@@ -67,9 +67,9 @@ const (
 	notInRelation = "@:# "
 )
 
-// holds says whether a name has one of some ASCII bytes, or a control
+// containsAny says whether a name has one of some ASCII bytes, or a control
 // character.
-func holds(s, bytes string) bool {
+func containsAny(s, bytes string) bool {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c < ' ' || c == 0x7f:
@@ -90,25 +90,25 @@ func holds(s, bytes string) bool {
 // parseSubject reads a user: "type:id", "type:*" or "type:id#relation".
 func parseSubject(s string) (rel.Subject, error) {
 	object, relation, userset := strings.Cut(s, "#")
-	if userset && (relation == "" || holds(relation, notInRelation)) {
-		return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+	if userset && (relation == "" || containsAny(relation, notInRelation)) {
+		return rel.Subject{}, nameErrorf(malformed, "the 'user' field is malformed")
 	}
 	o, err := parseObject("user", object)
 	if err != nil {
-		if !userForm(s) {
-			return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+		if !looksLikeUser(s) {
+			return rel.Subject{}, nameErrorf(malformed, "the 'user' field is malformed")
 		}
-		return rel.Subject{}, wrong(malformed, "the 'user' field must be an object (e.g. document:1) or an 'object#relation' or a typed wildcard (e.g. group:*)")
+		return rel.Subject{}, nameErrorf(malformed, "the 'user' field must be an object (e.g. document:1) or an 'object#relation' or a typed wildcard (e.g. group:*)")
 	}
 	if userset && o.ID == rel.Wildcard {
-		return rel.Subject{}, wrong(malformed, "the 'user' field is malformed")
+		return rel.Subject{}, nameErrorf(malformed, "the 'user' field is malformed")
 	}
 	return rel.Subject{Type: o.Type, ID: o.ID, Relation: relation}, nil
 }
 
-// userForm is the weakest form of a user: a subject, or a word.
-func userForm(s string) bool {
-	if s != "" && !holds(s, notInID) {
+// looksLikeUser is the weakest form of a user: a subject, or a word.
+func looksLikeUser(s string) bool {
+	if s != "" && !containsAny(s, notInID) {
 		return true
 	}
 	object, _, _ := strings.Cut(s, "#")
@@ -119,11 +119,11 @@ func userForm(s string) bool {
 	return err == nil
 }
 
-// subject reads a user and finds its type and relation in the schema.
-func subject(s *schema.Schema, user string) (rel.Subject, error) {
+// parseKnownSubject reads a user and finds its type and relation in the schema.
+func parseKnownSubject(s *schema.Schema, user string) (rel.Subject, error) {
 	sub, err := parseSubject(user)
 	if err != nil && s.Namespace != "" {
-		sub, err = foreignSubject(user, err)
+		sub, err = parseNamespacedSubject(user, err)
 	}
 	if err != nil {
 		return sub, err
@@ -134,11 +134,11 @@ func subject(s *schema.Schema, user string) (rel.Subject, error) {
 	return sub, hasRelation(s, sub.Type, sub.Relation)
 }
 
-// foreignSubject reads a user of a schema with a namespace, which another
+// parseNamespacedSubject reads a user of a schema with a namespace, which another
 // dialect wrote (a policy of document access control): there an id may hold
 // colons, as a DID does, and the first one ends the type. What the protocol's
 // own models have is never read so.
-func foreignSubject(user string, malformed error) (rel.Subject, error) {
+func parseNamespacedSubject(user string, malformed error) (rel.Subject, error) {
 	sub, err := rel.ParseSubject(user)
 	if err != nil || sub.Validate() != nil {
 		return rel.Subject{}, malformed
@@ -146,8 +146,8 @@ func foreignSubject(user string, malformed error) (rel.Subject, error) {
 	return sub, nil
 }
 
-// foreignObject is foreignSubject for an object.
-func foreignObject(text string, malformed error) (rel.Object, error) {
+// parseNamespacedObject is foreignSubject for an object.
+func parseNamespacedObject(text string, malformed error) (rel.Object, error) {
 	o, err := rel.ParseObject(text)
 	if err != nil || o.Validate() != nil {
 		return rel.Object{}, malformed
@@ -157,7 +157,7 @@ func foreignObject(text string, malformed error) (rel.Object, error) {
 
 func hasType(s *schema.Schema, typ string) error {
 	if _, ok := s.Type(typ); !ok {
-		return wrong(noType, "type '%s' not found", typ)
+		return nameErrorf(noType, "type '%s' not found", typ)
 	}
 	return nil
 }
@@ -169,56 +169,56 @@ func hasRelation(s *schema.Schema, typ, relation string) error {
 	if err := hasType(s, typ); err != nil {
 		return err
 	}
-	return wrong(noRelation, "relation '%s#%s' not found", typ, relation)
+	return nameErrorf(noRelation, "relation '%s#%s' not found", typ, relation)
 }
 
-// question reads what a check asks, loosely: names that the schema has.
-func question(s *schema.Schema, key *wire.Key) (rel.Key, error) {
+// parseCheckKey reads what a check asks, loosely: names that the schema has.
+func parseCheckKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	if k, plain := plainKey(key); plain {
-		return k, known(s, &k)
+		return k, checkKnown(s, &k)
 	}
-	return anyQuestion(s, key)
+	return parseUnusualKey(s, key)
 }
 
-// anyQuestion is question for names of any kind.
-func anyQuestion(s *schema.Schema, key *wire.Key) (rel.Key, error) {
+// parseUnusualKey is question for names of any kind.
+func parseUnusualKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	var k rel.Key
 	var err error
-	if k.Subject, err = subject(s, key.User); err != nil {
+	if k.Subject, err = parseKnownSubject(s, key.User); err != nil {
 		return k, err
 	}
-	if k.Object, err = object(s, key.Object); err != nil {
+	if k.Object, err = parseKnownObject(s, key.Object); err != nil {
 		return k, err
 	}
-	if key.Relation == "" || holds(key.Relation, notInRelation) {
-		return k, wrong(malformed, "the 'relation' field is malformed")
+	if key.Relation == "" || containsAny(key.Relation, notInRelation) {
+		return k, nameErrorf(malformed, "the 'relation' field is malformed")
 	}
 	k.Relation = key.Relation
 	return k, hasRelation(s, k.Object.Type, k.Relation)
 }
 
-// object reads an object whose type the schema has.
-func object(s *schema.Schema, text string) (rel.Object, error) {
+// parseKnownObject reads an parseKnownObject whose type the schema has.
+func parseKnownObject(s *schema.Schema, text string) (rel.Object, error) {
 	o, err := parseObject("object", text)
 	if err != nil && s.Namespace != "" {
-		o, err = foreignObject(text, err)
+		o, err = parseNamespacedObject(text, err)
 	}
 	if err != nil {
 		return o, err
 	}
 	if o.ID == rel.Wildcard {
-		return o, wrong(malformed, "the 'object' field cannot reference a typed wildcard")
+		return o, nameErrorf(malformed, "the 'object' field cannot reference a typed wildcard")
 	}
 	return o, hasType(s, o.Type)
 }
 
-// tuple reads a tuple to be written, or a contextual one, strictly: the
+// parseTuple reads a parseTuple to be written, or a contextual one, strictly: the
 // schema's type restrictions must admit it.
-func tuple(s *schema.Schema, in *wire.Tuple) (rel.Tuple, error) {
-	refuse := func(w what, format string, args ...any) error {
-		return wrong(w, "Invalid tuple '%s'. Reason: %s", tupleText(in), fmt.Sprintf(format, args...))
+func parseTuple(s *schema.Schema, in *wire.Tuple) (rel.Tuple, error) {
+	refuse := func(w nameErrorKind, format string, args ...any) error {
+		return nameErrorf(w, "Invalid tuple '%s'. Reason: %s", tupleText(in), fmt.Sprintf(format, args...))
 	}
-	k, err := question(s, &in.Key)
+	k, err := parseCheckKey(s, &in.Key)
 	if err != nil {
 		return rel.Tuple{}, refuse(badTuple, "%v", err)
 	}
@@ -277,7 +277,7 @@ func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
 	if c == nil || len(c.Context) == 0 && c.Name != language.InlineCondition {
 		return "", nil
 	}
-	if err := printable(c.Context); err != nil {
+	if err := checkPrintable(c.Context); err != nil {
 		return "", err
 	}
 	condition := s.Conditions[c.Name]
@@ -299,20 +299,20 @@ func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
 	return rel.CanonicalValue(c.Context)
 }
 
-// printable refuses control characters in a context's keys and strings.
-func printable(values expr.Values) error {
+// checkPrintable refuses control characters in a context's keys and strings.
+func checkPrintable(values expr.Values) error {
 	for key, v := range values {
 		if strings.ContainsFunc(key, unicode.IsControl) {
 			return fmt.Errorf("context key %q contains forbidden characters", key)
 		}
-		if err := printableValue(v); err != nil {
+		if err := checkPrintableValue(v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func printableValue(v any) error {
+func checkPrintableValue(v any) error {
 	switch x := v.(type) {
 	case string:
 		if strings.ContainsFunc(x, unicode.IsControl) {
@@ -320,12 +320,12 @@ func printableValue(v any) error {
 		}
 	case []any:
 		for _, e := range x {
-			if err := printableValue(e); err != nil {
+			if err := checkPrintableValue(e); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
-		return printable(x)
+		return checkPrintable(x)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ var classes = func() (of [256]uint8) {
 	return of
 }()
 
-// consists says whether all bytes of s are of a class.
-func consists(s string, class uint8) bool {
+// allOfClass says whether all bytes of s are of a class.
+func allOfClass(s string, class uint8) bool {
 	for i := 0; i < len(s); i++ {
 		class &= classes[s[i]]
 	}
@@ -46,31 +46,31 @@ func consists(s string, class uint8) bool {
 // nothing.
 func plainKey(k *wire.Key) (key rel.Key, ok bool) {
 	if len(k.User) > userBytesMax || len(k.Object) > objectRunesMax || len(k.Relation) > relationRunesMax ||
-		k.Relation == "" || !consists(k.Relation, inWord) {
+		k.Relation == "" || !allOfClass(k.Relation, inWord) {
 		return key, false
 	}
-	colon, hash := dividers(k.Object)
+	colon, hash := separators(k.Object)
 	if colon <= 0 || hash != len(k.Object) || hash == colon+1 {
 		return key, false
 	}
 	key.Object, key.Relation = rel.Object{Type: k.Object[:colon], ID: k.Object[colon+1:]}, k.Relation
-	if colon, hash = dividers(k.User); colon <= 0 || hash <= colon+1 {
+	if colon, hash = separators(k.User); colon <= 0 || hash <= colon+1 {
 		return key, false
 	}
 	key.Subject.Type, key.Subject.ID = k.User[:colon], k.User[colon+1:hash]
 	if hash < len(k.User) {
 		key.Subject.Relation = k.User[hash+1:]
-		if key.Subject.Relation == "" || !consists(key.Subject.Relation, inWord) || key.Subject.ID == rel.Wildcard {
+		if key.Subject.Relation == "" || !allOfClass(key.Subject.Relation, inWord) || key.Subject.ID == rel.Wildcard {
 			return key, false
 		}
 	}
 	return key, key.Object.ID != rel.Wildcard
 }
 
-// dividers finds the colon and the number sign of a plain name, the latter at
+// separators finds the colon and the number sign of a plain name, the latter at
 // its end if it has none; colon is -1 where the name is not plain or has
 // another of them.
-func dividers(s string) (colon, hash int) {
+func separators(s string) (colon, hash int) {
 	colon, hash = -1, len(s)
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -86,8 +86,8 @@ func dividers(s string) (colon, hash int) {
 	return colon, hash
 }
 
-// known says whether the schema has what a key names.
-func known(s *schema.Schema, k *rel.Key) error {
+// checkKnown says whether the schema has what a key names.
+func checkKnown(s *schema.Schema, k *rel.Key) error {
 	if k.Subject.Relation == "" {
 		if err := hasType(s, k.Subject.Type); err != nil {
 			return err

@@ -1,0 +1,184 @@
+package openfga
+
+import (
+	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ostiary/ostiary/door/openfga/wire"
+)
+
+// The protocol states each field's form as a rule on its message. What follows
+// asks the rules of the frequent calls byte by byte; where one does not hold,
+// the message's own rules are asked, which word the error.
+
+// validateMessage asks a message's own rules.
+func validateMessage(m interface{ ValidateAll() error }) error {
+	if err := m.ValidateAll(); err != nil {
+		return newFailure(codes.InvalidArgument, err.Error())
+	}
+	return nil
+}
+
+// validID is that of store and model ids: 26 letters and digits, some letters
+// aside.
+func validID(s string) bool { return len(s) == 26 && allOfClass(s, inULID) }
+
+func validIDs(store, model string) bool { return validID(store) && (model == "" || validID(model)) }
+
+// validWord says whether a text has no blank and a number of characters in bounds.
+func validWord(s string, least, most int) bool {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == ' ' || '\t' <= c && c <= '\r' && c != '\v':
+			return false
+		case c < 0x80 || c >= 0xC0: // not the inside of a character
+			n++
+		}
+	}
+	return least <= n && n <= most
+}
+
+// validName is word without ':', '#' and '@'.
+func validName(s string, most int) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c == ':' || c == '#' || c == '@' {
+			return false
+		}
+	}
+	return validWord(s, 1, most)
+}
+
+const (
+	typeRunesMax     = 254
+	relationRunesMax = 50
+	objectRunesMax   = 256
+	userBytesMax     = 512
+	contextualMax    = 100
+)
+
+func validCheckKey(k *wire.Key) bool {
+	if _, plain := plainKey(k); plain {
+		return true
+	}
+	return validWord(k.User, 2, userBytesMax) && validName(k.Relation, relationRunesMax) && validWord(k.Object, 2, objectRunesMax)
+}
+
+func validTuples(tuples []wire.Tuple) bool {
+	for i := range tuples {
+		if !validStoredKey(&tuples[i].Key) || tuples[i].Condition != nil && !validWord(tuples[i].Condition.Name, 2, 256) {
+			return false
+		}
+	}
+	return true
+}
+
+// validStoredKey is a stored tuple's: its fields may be empty, and are then refused
+// in other words.
+func validStoredKey(k *wire.Key) bool {
+	return len(k.User) <= userBytesMax && (k.Relation == "" || validName(k.Relation, relationRunesMax)) &&
+		(k.Object == "" || validWord(k.Object, 2, objectRunesMax))
+}
+
+func validContextual(tuples []wire.Tuple) bool {
+	return len(tuples) <= contextualMax && validTuples(tuples)
+}
+
+func validConsistency(c int32) bool {
+	_, ok := openfgav1.ConsistencyPreference_name[c]
+	return ok
+}
+
+func validCorrelationID(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= 36
+}
+
+func validateCheck(r *wire.CheckRequest) error {
+	if validCheck(r) {
+		return nil
+	}
+	return validateMessage(checkMessage(r))
+}
+
+func validCheck(r *wire.CheckRequest) bool {
+	return validIDs(r.StoreID, r.ModelID) && r.HasKey && validCheckKey(&r.Key) &&
+		(len(r.Tuples) == 0 || validContextual(r.Tuples)) && (r.Consistency == 0 || validConsistency(r.Consistency))
+}
+
+func validateBatch(r *wire.BatchCheckRequest) error {
+	if validBatch(r) {
+		return nil
+	}
+	return validateMessage(batchMessage(r))
+}
+
+func validBatch(r *wire.BatchCheckRequest) bool {
+	ok := validIDs(r.StoreID, r.ModelID) && len(r.Checks) > 0 && validConsistency(r.Consistency)
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		ok = ok && c.HasKey && validCheckKey(&c.Key) && validContextual(c.Tuples) && validCorrelationID(c.CorrelationID)
+	}
+	return ok
+}
+
+func validateListObjects(r *wire.ListObjectsRequest, streamed bool) error {
+	switch {
+	case validListObjects(r):
+		return nil
+	case streamed:
+		return validateMessage(streamedMessage(r))
+	}
+	return validateMessage(objectsMessage(r))
+}
+
+func validListObjects(r *wire.ListObjectsRequest) bool {
+	return validIDs(r.StoreID, r.ModelID) && validName(r.Type, typeRunesMax) && validName(r.Relation, relationRunesMax) &&
+		1 <= len(r.User) && len(r.User) <= userBytesMax && validContextual(r.Tuples) && validConsistency(r.Consistency)
+}
+
+func validateListUsers(r *wire.ListUsersRequest) error {
+	if validListUsers(r) {
+		return nil
+	}
+	return validateMessage(usersMessage(r))
+}
+
+func validListUsers(r *wire.ListUsersRequest) bool {
+	ok := validIDs(r.StoreID, r.ModelID) && r.HasObject && validName(r.Object.Type, typeRunesMax) && validIDEnd(r.Object.ID) &&
+		validName(r.Relation, relationRunesMax) && len(r.Filters) == 1 && validContextual(r.Tuples) && validConsistency(r.Consistency)
+	return ok && validName(r.Filters[0].Type, typeRunesMax) && (r.Filters[0].Relation == "" || validName(r.Filters[0].Relation, relationRunesMax))
+}
+
+// validIDEnd is the rule of an id that stands alone: it looks at the end only.
+func validIDEnd(s string) bool {
+	if s == "" {
+		return false
+	}
+	switch s[len(s)-1] {
+	case '#', ':', ' ', '\t', '\n', '\f', '\r':
+		return false
+	}
+	return true
+}
+
+func validateWrite(r *wire.WriteRequest) error {
+	if validWrite(r) {
+		return nil
+	}
+	return validateMessage(writeMessage(r))
+}
+
+func validWrite(r *wire.WriteRequest) bool {
+	ok := validIDs(r.StoreID, r.ModelID) && (!r.HasWrites || len(r.Writes) > 0) && (!r.HasDeletes || len(r.Deletes) > 0) &&
+		validTuples(r.Writes)
+	for i := range r.Deletes {
+		ok = ok && validStoredKey(&r.Deletes[i])
+	}
+	return ok
+}
