@@ -15,14 +15,11 @@ import (
 // CreateStore implements [storage.Driver]. It adds the record of the store, its
 // aliases and its empty head.
 func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error {
-	done, err := d.begin(ctx)
+	done, err := d.beginCatalog(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	d.catalog.Lock()
-	defer d.catalog.Unlock()
-	defer d.catalogChanges.Add(1)
 	_, exists, err := d.store.Get(d.storeKey(info.ID), nil)
 	if err != nil {
 		return wrap("create", info.ID, err)
@@ -46,14 +43,11 @@ func (d *Driver) CreateStore(ctx context.Context, info storage.StoreInfo) error 
 
 // UpdateStore implements [storage.Driver].
 func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error {
-	done, err := d.begin(ctx)
+	done, err := d.beginCatalog(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	d.catalog.Lock()
-	defer d.catalog.Unlock()
-	defer d.catalogChanges.Add(1)
 	old, err := d.info(d.store, info.ID)
 	if err != nil {
 		return wrap("update", info.ID, err)
@@ -68,6 +62,21 @@ func (d *Driver) UpdateStore(ctx context.Context, info storage.StoreInfo) error 
 		return wrap("update", info.ID, err)
 	}
 	return wrap("update", info.ID, b.Commit())
+}
+
+// beginCatalog registers a call that changes stores or aliases, and waits for
+// other such calls. The caller must call done at the end.
+func (d *Driver) beginCatalog(ctx context.Context) (done func(), err error) {
+	end, err := d.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.catalog.Lock()
+	return func() {
+		d.catalogChanges.Add(1)
+		d.catalog.Unlock()
+		end()
+	}, nil
 }
 
 // putInfo writes the record of a store. It deletes the old aliases and adds the
@@ -137,14 +146,11 @@ func (d *Driver) info(r Reader, id storage.StoreID) (storage.StoreInfo, error) {
 // DeleteStore implements [storage.Driver]. It deletes the record, the aliases and
 // all data in one batch.
 func (d *Driver) DeleteStore(ctx context.Context, id storage.StoreID) error {
-	done, err := d.begin(ctx)
+	done, err := d.beginCatalog(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	d.catalog.Lock()
-	defer d.catalog.Unlock()
-	defer d.catalogChanges.Add(1)
 	lock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return err
