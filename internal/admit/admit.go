@@ -28,10 +28,10 @@ func Tuple(s *schema.Schema, t *rel.Tuple) error {
 		return err
 	}
 	if t.Object.ID == rel.Wildcard && !s.Options.StarIsOrdinary {
-		return fmt.Errorf("%w: %s: a wildcard is no object", errs.ErrInvalidTuple, t.Key())
+		return fmt.Errorf("%w: %s: the object is a wildcard, expected an id", errs.ErrInvalidTuple, t.Key())
 	}
 	if t.Subject.Relation == t.Relation && t.Subject.ID == t.Object.ID && t.Subject.Type == t.Object.Type {
-		return fmt.Errorf("%w: %s is true without being written", errs.ErrInvalidTuple, t.Key())
+		return fmt.Errorf("%w: %s: the object and the subject are the same userset, which is always true", errs.ErrInvalidTuple, t.Key())
 	}
 	if t.Context != "" {
 		return Context(s, t)
@@ -53,7 +53,7 @@ func Context(s *schema.Schema, t *rel.Tuple) error {
 			if p := &params[i]; p.Name == name {
 				known = true
 				if !conforms(v, p.Type) {
-					return fmt.Errorf("%w: %s: parameter %q of condition %s is no %s", errs.ErrInvalidTuple, t.Key(), name, t.Condition, p.Type)
+					return fmt.Errorf("%w: %s: parameter %q of condition %s: expected a value of type %s", errs.ErrInvalidTuple, t.Key(), name, t.Condition, p.Type)
 				}
 			}
 		}
@@ -70,10 +70,10 @@ func contextValues(t *rel.Tuple) (map[string]any, error) {
 	dec.UseNumber()
 	var values map[string]any
 	if err := dec.Decode(&values); err != nil || dec.More() || values == nil {
-		return nil, fmt.Errorf("%w: %s: context is not a JSON object", errs.ErrInvalidTuple, t.Key())
+		return nil, fmt.Errorf("%w: %s: invalid context: expected a JSON object", errs.ErrInvalidTuple, t.Key())
 	}
 	if text, err := rel.CanonicalValue(values); err != nil || text != t.Context {
-		return nil, fmt.Errorf("%w: %s: context is not canonical JSON", errs.ErrInvalidTuple, t.Key())
+		return nil, fmt.Errorf("%w: %s: invalid context: expected canonical JSON, as rel.CanonicalValue writes it", errs.ErrInvalidTuple, t.Key())
 	}
 	return values, nil
 }
@@ -98,10 +98,10 @@ func AttributeValue(def *schema.Type, a *rel.Attribute) (string, error) {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil || dec.More() {
-		return "", fmt.Errorf("%w: attribute %s of %s is no JSON value", errs.ErrInvalidTuple, a.Name, a.Object)
+		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected JSON", errs.ErrInvalidTuple, a.Name, a.Object)
 	}
 	if !conforms(v, typ) {
-		return "", fmt.Errorf("%w: attribute %s of %s is no %s", errs.ErrInvalidTuple, a.Name, a.Object, typ)
+		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected %s", errs.ErrInvalidTuple, a.Name, a.Object, typ)
 	}
 	return rel.CanonicalValue(v)
 }

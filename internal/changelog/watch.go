@@ -19,7 +19,7 @@ type WatchError struct {
 
 // Error returns the kind and the token.
 func (e *WatchError) Error() string {
-	return errs.ErrWatchBehind.Error() + ": resume after " + string(e.Resume)
+	return errs.ErrWatchBehind.Error() + ": resume after token " + string(e.Resume)
 }
 
 // Is reports whether target is ErrWatchBehind.

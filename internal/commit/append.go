@@ -22,7 +22,7 @@ func (g *group) append(ctx context.Context) error {
 	head, err := g.appendTo(ctx, g.queue.shared.runtime.Driver)
 	g.viewMade.Wait()
 	if err == nil && head.Hash != g.heads[len(g.heads)-1].Hash {
-		err = fmt.Errorf("%w: the driver's head is not the entry's", storage.ErrDamaged)
+		err = fmt.Errorf("%w: after an append, the head that the driver returned differs from the appended entry", storage.ErrDamaged)
 	}
 	if err != nil {
 		var conflict *storage.ConflictError

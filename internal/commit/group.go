@@ -241,7 +241,7 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 	}
 	r.DropIdle()
 	if now := r.Bytes() + g.memory + grows; now > limit {
-		return 0, fmt.Errorf("%w: %d of %d bytes", errs.ErrMemory, now, limit)
+		return 0, fmt.Errorf("%w: loaded stores use about %d bytes, expected less than %d", errs.ErrMemory, now, limit)
 	}
 	return grows, nil
 }

@@ -55,7 +55,8 @@ func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 		return ImportResult{}, errs.Wrap(op, q.timeline.ID, err)
 	}
 	if o.OnDuplicate > Replace {
-		return ImportResult{}, errs.Wrap(op, q.timeline.ID, fmt.Errorf("%w: unknown policy", errs.ErrInvalidRequest))
+		return ImportResult{}, errs.Wrap(op, q.timeline.ID,
+			fmt.Errorf("%w: OnDuplicate is %d, expected at most %d", errs.ErrInvalidRequest, o.OnDuplicate, Replace))
 	}
 	im := importer{queue: q, options: &o, request: WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
 	err := im.run(ctx, tuples)
@@ -192,7 +193,7 @@ func (im *importer) flush(ctx context.Context) error {
 
 // errChunkBefore means that a chunk was not written because the chunk before it
 // failed.
-var errChunkBefore = errors.New("the entry before it was not written")
+var errChunkBefore = errors.New("the previous entry of the import was not written")
 
 // build validates a chunk and returns its changes. It adds the tuples to the
 // draft at once, so that a key that the chunk has twice is a duplicate.

@@ -48,7 +48,7 @@ func (q *Queue) Prepare(ctx context.Context, r *WriteRequest) (*Pending, error) 
 
 func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) {
 	if _, ok := q.shared.runtime.Driver.(storage.Joiner); !ok {
-		return nil, fmt.Errorf("%w: it joins none", errs.ErrTransaction)
+		return nil, fmt.Errorf("%w: expected a driver that implements storage.Joiner", errs.ErrTransaction)
 	}
 	if err := Validate(q.shared.runtime, r); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
 	}
 	defer p.end()
 	if !committed {
-		return "", errs.Wrap(op, id, fmt.Errorf("%w: its transaction was not committed", errs.ErrPending))
+		return "", errs.Wrap(op, id, fmt.Errorf("%w: the log does not contain it, so its transaction was not committed", errs.ErrPending))
 	}
 	if len(p.group.entries) > 0 {
 		if err := p.group.publish(); err != nil {

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -364,7 +365,7 @@ func (q *Queue) retry(ctx context.Context, writers []*writer) {
 	for try := 0; len(writers) > 0; try++ {
 		base, err := q.base(ctx)
 		if err == nil && try > conflictsMax {
-			err = errs.ErrConflict
+			err = fmt.Errorf("%w: in each of %d attempts", errs.ErrConflict, try)
 		}
 		if err != nil {
 			finishAll(writers, err)

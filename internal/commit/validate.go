@@ -24,7 +24,7 @@ func Validate(rt *snapshot.Runtime, r *WriteRequest) error {
 		return err
 	}
 	if r.OnDuplicate > Replace || r.OnMissing > Replace {
-		return fmt.Errorf("%w: unknown policy", errs.ErrInvalidRequest)
+		return fmt.Errorf("%w: OnDuplicate is %d and OnMissing is %d, expected at most %d", errs.ErrInvalidRequest, r.OnDuplicate, r.OnMissing, Replace)
 	}
 	for i := range r.Add {
 		if err := r.Add[i].Validate(); err != nil {
@@ -84,7 +84,7 @@ func (r *WriteRequest) prepareSchemas(rt *snapshot.Runtime) error {
 	}
 	for i, id := range r.RemoveSchemas {
 		if slices.Contains(r.RemoveSchemas[:i], id) {
-			return fmt.Errorf("%w: schema %s is removed twice", errs.ErrInvalidRequest, id)
+			return fmt.Errorf("%w: RemoveSchemas contains schema %q twice", errs.ErrInvalidRequest, id)
 		}
 	}
 	return nil
@@ -94,18 +94,18 @@ func validFilter(f *storage.Filter) error {
 	switch f.Target {
 	case storage.FilterTuples:
 		if f.Tuple == (rel.Filter{}) {
-			return fmt.Errorf("%w: a filter that selects every tuple", errs.ErrInvalidRequest)
+			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every tuple", errs.ErrInvalidRequest)
 		}
 	case storage.FilterAttributes:
 		if f.ObjectType == "" && f.ObjectID == "" && f.Name == "" {
-			return fmt.Errorf("%w: a filter that selects every attribute", errs.ErrInvalidRequest)
+			return fmt.Errorf("%w: a filter has no condition, expected one that does not select every attribute", errs.ErrInvalidRequest)
 		}
 	case storage.FilterDocuments:
 		if err := document.ValidKey(f.DocumentKind, "key"); err != nil {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: filter without target", errs.ErrInvalidRequest)
+		return fmt.Errorf("%w: unknown target %d of a filter", errs.ErrInvalidRequest, f.Target)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *WriteRequest) validDocuments(bytesMax int) error {
 	}
 	for i := range r.Secrets {
 		if len(r.Secrets[i].Secondary) > 0 {
-			return fmt.Errorf("%w: a secret has no secondary keys", errs.ErrInvalidRequest)
+			return fmt.Errorf("%w: secret %s/%s has secondary keys, expected none", errs.ErrInvalidRequest, r.Secrets[i].Kind, r.Secrets[i].Key)
 		}
 	}
 	for _, list := range [...][]document.Key{r.RemoveDocuments, r.RemoveSecrets} {
@@ -173,7 +173,7 @@ func validDocument(d *document.Document, bytesMax int) error {
 // names twice.
 func (r *WriteRequest) checkRepeats() error {
 	if k, twice := r.repeatedKey(); twice {
-		return fmt.Errorf("%w: %s comes twice", errs.ErrInvalidRequest, k)
+		return fmt.Errorf("%w: the write contains tuple %s twice", errs.ErrInvalidRequest, k)
 	}
 	if len(r.SetAttributes)+len(r.RemoveAttributes) > 1 {
 		seen := make(map[rel.Attribute]struct{}, len(r.SetAttributes))
@@ -181,7 +181,7 @@ func (r *WriteRequest) checkRepeats() error {
 			for _, a := range list {
 				a.Value = ""
 				if _, ok := seen[a]; ok {
-					return fmt.Errorf("%w: attribute %s of %s comes twice", errs.ErrInvalidRequest, a.Name, a.Object)
+					return fmt.Errorf("%w: the write contains attribute %s of %s twice", errs.ErrInvalidRequest, a.Name, a.Object)
 				}
 				seen[a] = struct{}{}
 			}
@@ -201,7 +201,7 @@ func repeatedDocument(put []document.Document, remove []document.Key) error {
 	seen := make(map[document.Key]struct{}, len(keys))
 	for _, k := range keys {
 		if _, ok := seen[k]; ok {
-			return fmt.Errorf("%w: document %s/%s comes twice", errs.ErrInvalidRequest, k.Kind, k.Key)
+			return fmt.Errorf("%w: the write contains document %s/%s twice", errs.ErrInvalidRequest, k.Kind, k.Key)
 		}
 		seen[k] = struct{}{}
 	}

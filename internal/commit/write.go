@@ -328,7 +328,7 @@ func (g *group) attribute(ctx context.Context, a *rel.Attribute, schemaID string
 	}
 	def, ok := b.Schema.Type(a.Object.Type)
 	if !ok {
-		return rel.Attribute{}, fmt.Errorf("%w: no type %q", errs.ErrInvalidTuple, a.Object.Type)
+		return rel.Attribute{}, fmt.Errorf("%w: the schema has no type %q", errs.ErrInvalidTuple, a.Object.Type)
 	}
 	value, err := admit.AttributeValue(def, a)
 	if err != nil {
@@ -342,11 +342,11 @@ func (g *group) checkPreconditions(ps []Precondition) error {
 	for i := range ps {
 		p := &ps[i]
 		if g.selects(p.Filter) == p.Absent {
-			found := "no tuple matches"
+			found := "no tuple matches its filter"
 			if p.Absent {
-				found = "a tuple matches"
+				found = "a tuple matches its filter"
 			}
-			return fmt.Errorf("%w: %d: %s", errs.ErrPrecondition, i, found)
+			return fmt.Errorf("%w: number %d: %s", errs.ErrPrecondition, i, found)
 		}
 	}
 	return nil

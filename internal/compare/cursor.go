@@ -38,7 +38,7 @@ func appendPosition(earlier snapshot.TokenParts, p position) []byte {
 // parsePosition decodes what [appendPosition] returns. Anything else is
 // [errs.ErrCursor].
 func parsePosition(b []byte) (earlier snapshot.TokenParts, p position, err error) {
-	malformed := fmt.Errorf("%w: malformed", errs.ErrCursor)
+	malformed := fmt.Errorf("%w: malformed text", errs.ErrCursor)
 	if len(b) < snapshot.TokenBytes {
 		return earlier, p, malformed
 	}

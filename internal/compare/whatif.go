@@ -270,7 +270,7 @@ func (p *proposal) check(ctx context.Context, r *query.CheckRequest, after bool)
 
 func (p *proposal) evaluate(ctx context.Context, r *query.CheckRequest, after bool) (eval.Answer, error) {
 	if r.Consistency != (snapshot.Consistency{}) {
-		return eval.Answer{}, fmt.Errorf("%w: a question of a what-if chooses its own revision", errs.ErrInvalidRequest)
+		return eval.Answer{}, fmt.Errorf("%w: a question of a what-if sets Consistency, expected it only for the whole request", errs.ErrInvalidRequest)
 	}
 	if err := query.ValidQuestion(&r.Object, &r.Subject); err != nil {
 		return eval.Answer{}, err

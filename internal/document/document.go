@@ -48,10 +48,10 @@ func (d Document) String() string { return d.Kind + "/" + d.Key + " [body not sh
 // ValidKey returns an error if a kind or key is empty, reserved or too long.
 func ValidKey(kind, key string) error {
 	if kind == "" || key == "" {
-		return fmt.Errorf("%w: a document needs a kind and a key", errs.ErrInvalidRequest)
+		return fmt.Errorf("%w: document %q/%q has an empty kind or key", errs.ErrInvalidRequest, kind, key)
 	}
 	if strings.HasPrefix(kind, snapshot.SchemaKind) {
-		return fmt.Errorf("%w: documents of kind %q are the engine's", errs.ErrInvalidRequest, kind)
+		return fmt.Errorf("%w: kind %q of a document is reserved for the engine", errs.ErrInvalidRequest, kind)
 	}
 	return errs.CheckBound("DocumentKeyBytesMax", max(len(kind), len(key)), limits.DocumentKeyBytesMax)
 }
@@ -166,11 +166,11 @@ func (s *Sealer) Seal(incarnation storage.Incarnation, secrets []Document) ([]st
 func (s *Sealer) open(incarnation storage.Incarnation, k Key, body []byte) ([]byte, error) {
 	n := s.cipher.NonceSize()
 	if len(body) < 1+n || body[0] != secretVersion {
-		return nil, fmt.Errorf("%w: secret %s/%s", errs.ErrFormat, k.Kind, k.Key)
+		return nil, fmt.Errorf("%w: stored secret %s/%s has an unknown version", errs.ErrFormat, k.Kind, k.Key)
 	}
 	plain, err := s.cipher.Open(nil, body[1:1+n], body[1+n:], label(incarnation, k))
 	if err != nil { // its text adds nothing
-		return nil, fmt.Errorf("%w: secret %s/%s", errs.ErrNoSecretKey, k.Kind, k.Key)
+		return nil, fmt.Errorf("%w: cannot decrypt secret %s/%s", errs.ErrNoSecretKey, k.Kind, k.Key)
 	}
 	return plain, nil
 }

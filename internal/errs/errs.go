@@ -70,7 +70,7 @@ var (
 	// store returns it as well.
 	ErrNoStore = errors.New("no such store")
 	// ErrStoreExists means that another store has the id or one of the aliases.
-	ErrStoreExists = errors.New("store or alias exists already")
+	ErrStoreExists = errors.New("store or alias already exists")
 	// ErrNoSchema means that the store has no schema, or none with the id or in
 	// the namespace.
 	ErrNoSchema = errors.New("no such schema")
@@ -85,7 +85,7 @@ var (
 	ErrInvalidRequest = errors.New("invalid request")
 	// ErrTupleExists means that a write adds a key that exists, under OnDuplicate
 	// Fail. The cause is a [TupleError].
-	ErrTupleExists = errors.New("tuple exists already")
+	ErrTupleExists = errors.New("tuple already exists")
 	// ErrTupleMissing means that a write removes a key that does not exist, under
 	// OnMissing Fail. The cause is a [TupleError].
 	ErrTupleMissing = errors.New("no such tuple")
@@ -93,11 +93,11 @@ var (
 	ErrPrecondition = errors.New("precondition does not hold")
 	// ErrConflict means that other processes wrote to the store before each of many
 	// attempts. The write had no effect and can be repeated.
-	ErrConflict = errors.New("other writers won")
+	ErrConflict = errors.New("conflict with writes of other processes")
 	// ErrUncertain means that the driver failed during an append, and that the log
 	// could not be read afterwards. The write is applied as a whole or not at all;
 	// a later read shows which.
-	ErrUncertain = errors.New("the outcome of the write is not known")
+	ErrUncertain = errors.New("outcome of the write is unknown")
 	// ErrNoType means that the schema lacks a type that the request names.
 	ErrNoType = errors.New("type not in the schema")
 	// ErrNoRelation means that the type lacks a relation that the request names.
@@ -106,43 +106,43 @@ var (
 	ErrNoDocument = errors.New("no such document")
 	// ErrNoSecretKey means that Options.SecretKey is not set, or is not the key
 	// that encrypted the secret.
-	ErrNoSecretKey = errors.New("no key for secrets, or another one")
+	ErrNoSecretKey = errors.New("missing or wrong key for secrets")
 	// ErrToken means that a token is malformed or does not belong to this store and
 	// its history.
-	ErrToken = errors.New("token is not one of this store")
+	ErrToken = errors.New("invalid token")
 	// ErrCursor means that a cursor is malformed or belongs to another request or
 	// store.
-	ErrCursor = errors.New("cursor is not one of this question")
+	ErrCursor = errors.New("invalid cursor")
 	// ErrTooOld means that the revision is below the window, or that its log
 	// entries were trimmed.
 	ErrTooOld = errors.New("revision is no longer kept")
 	// ErrFuture means that the revision did not arrive here within the waiting time.
-	ErrFuture = errors.New("revision has not arrived yet")
+	ErrFuture = errors.New("revision is not available yet")
 	// ErrBound means that the request exceeds a bound; [BoundError] names it.
-	ErrBound = errors.New("bound passed")
+	ErrBound = errors.New("bound exceeded")
 	// ErrMemory means that the write would exceed Options.MemoryMax.
-	ErrMemory = errors.New("memory budget reached")
+	ErrMemory = errors.New("memory budget exceeded")
 	// ErrLoading means that the caller's context ended while the store was loading.
 	// The load goes on, so the call can be repeated.
 	ErrLoading = errors.New("store is loading")
 	// ErrBusy means that a prepared write holds the store's write lock.
-	ErrBusy = errors.New("store is held by a prepared write")
+	ErrBusy = errors.New("store is locked by a prepared write")
 	// ErrPending means that a prepared write is already finished or has expired.
-	ErrPending = errors.New("prepared write is over")
+	ErrPending = errors.New("prepared write is already finished")
 	// ErrTransaction means that the driver cannot join the transaction.
-	ErrTransaction = errors.New("transaction is not one of this driver's")
+	ErrTransaction = errors.New("driver cannot join the transaction")
 	// ErrWatchBehind means that a watcher was too slow; WatchError has the token to
 	// resume from.
 	ErrWatchBehind = errors.New("watcher fell behind")
 	// ErrDamaged means that stored data is damaged.
 	ErrDamaged = errors.New("data is damaged")
 	// ErrFormat means that stored data has a newer or unknown format.
-	ErrFormat = errors.New("unknown format")
+	ErrFormat = errors.New("unknown data format")
 	// ErrLocked means that another process uses the data.
 	ErrLocked = errors.New("data is in use by another process")
 	// ErrCanceled means that the caller's context ended. errors.Is also matches the
 	// context's own error.
-	ErrCanceled = errors.New("the caller gave up")
+	ErrCanceled = errors.New("request canceled")
 	// ErrStorage means that the driver failed in a way that has no kind here.
 	ErrStorage = errors.New("storage failed")
 	// ErrClosed means that the engine is closed.
@@ -162,7 +162,7 @@ type BoundError struct {
 
 // Error returns the name, the bound and the value.
 func (e *BoundError) Error() string {
-	return fmt.Sprintf("bound %s is %d, here are %d", e.Name, e.Max, e.Got)
+	return fmt.Sprintf("bound %s exceeded: got %d, expected at most %d", e.Name, e.Got, e.Max)
 }
 
 // Is reports whether target is [ErrBound].

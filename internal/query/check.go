@@ -166,7 +166,7 @@ type batch struct {
 
 func (b *batch) check(ctx context.Context, r *CheckRequest) (eval.Answer, error) {
 	if r.Consistency != (snapshot.Consistency{}) {
-		return eval.Answer{}, fmt.Errorf("%w: a request among many chooses no revision", errs.ErrInvalidRequest)
+		return eval.Answer{}, fmt.Errorf("%w: a request of a batch sets Consistency, expected it only for the whole batch", errs.ErrInvalidRequest)
 	}
 	if err := ValidQuestion(&r.Object, &r.Subject); err != nil {
 		return eval.Answer{}, err

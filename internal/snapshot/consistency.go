@@ -53,7 +53,8 @@ func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: i
 // FullyConsistent asks the driver for the newest revision and waits for it.
 func FullyConsistent() Consistency { return Consistency{mode: atHead} }
 
-// choose is At for every mode except newest.
+// choose returns the view that c chooses. It handles every mode except newest,
+// which [Timeline.At] handles.
 func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 	switch c.mode {
 	case atHead:
@@ -73,7 +74,7 @@ func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 		}
 		return t.atRevision(ctx, r)
 	}
-	return nil, fmt.Errorf("%w: unknown At", errs.ErrInvalidRequest)
+	return nil, fmt.Errorf("%w: unknown consistency mode %d", errs.ErrInvalidRequest, c.mode)
 }
 
 // AtToken checks that the token belongs to the store's history. It returns the
@@ -90,7 +91,7 @@ func (t *Timeline) AtToken(ctx context.Context, p TokenParts, exactly bool) (*Vi
 // view that is at least as new.
 func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
 	if p.Incarnation != t.Incarnation {
-		return nil, fmt.Errorf("%w: it is of another store or incarnation", errs.ErrToken)
+		return nil, fmt.Errorf("%w: it belongs to another store, or to a deleted store of the same id", errs.ErrToken)
 	}
 	v, err := t.Await(ctx, p.Revision)
 	if err != nil {
@@ -106,7 +107,7 @@ func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
 		return nil, err
 	}
 	if mark != p.mark {
-		return nil, fmt.Errorf("%w: it is of another history", errs.ErrToken)
+		return nil, fmt.Errorf("%w: it belongs to another history of the store, for example from before a restored backup", errs.ErrToken)
 	}
 	return v, nil
 }
@@ -200,7 +201,7 @@ func (t *Timeline) RevisionAt(ctx context.Context, when rel.Time) (storage.Revis
 		}
 	}
 	if low < oldest && oldest > 1 {
-		return 0, fmt.Errorf("%w: the log begins after that time", errs.ErrTooOld)
+		return 0, fmt.Errorf("%w: the log begins after the requested time", errs.ErrTooOld)
 	}
 	return low, nil
 }
@@ -209,7 +210,7 @@ func (t *Timeline) entryTime(ctx context.Context, r storage.Revision) (rel.Time,
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, r) {
 		return e.Time, err
 	}
-	return 0, fmt.Errorf("%w: no entry %d", errs.ErrTooOld, r)
+	return 0, fmt.Errorf("%w: the log has no entry %d", errs.ErrTooOld, r)
 }
 
 // catchUp brings the newest view to the driver's head, because another process

@@ -42,17 +42,17 @@ type cursorParts struct {
 // readCursor reads a cursor that [Timeline.Cursor] made for the digest.
 func readCursor(text string, d Digest) (c cursorParts, err error) {
 	if len(text) > limits.CursorBytesMax {
-		return c, fmt.Errorf("%w: longer than %d bytes", errs.ErrCursor, limits.CursorBytesMax)
+		return c, fmt.Errorf("%w: it has %d bytes, expected at most %d", errs.ErrCursor, len(text), limits.CursorBytesMax)
 	}
 	if len(text) < len(cursorPrefix) || text[:len(cursorPrefix)] != cursorPrefix {
-		return c, fmt.Errorf("%w: of no known version", errs.ErrCursor)
+		return c, fmt.Errorf("%w: expected text that begins with %q", errs.ErrCursor, cursorPrefix)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text[len(cursorPrefix):])
 	if err != nil || len(raw) < cursorFixed || raw[TokenBytes] > 1 {
-		return c, fmt.Errorf("%w: malformed", errs.ErrCursor)
+		return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
 	}
 	if Digest(raw[TokenBytes+1:cursorFixed]) != d {
-		return c, fmt.Errorf("%w: it belongs to another", errs.ErrCursor)
+		return c, fmt.Errorf("%w: it belongs to another request", errs.ErrCursor)
 	}
 	return cursorParts{ParseTokenParts(raw), raw[TokenBytes] == 1, raw[cursorFixed:]}, nil
 }

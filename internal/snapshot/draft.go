@@ -73,7 +73,7 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 			d.Batch.RemoveAttributes(f.ObjectType, f.ObjectID, f.Name)
 		}
 	default:
-		return fmt.Errorf("%w: kind of change %d", storage.ErrFormat, c.Kind)
+		return fmt.Errorf("%w: unknown kind of change %d", storage.ErrFormat, c.Kind)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (t *Timeline) Follow(ctx context.Context) (*View, error) {
 }
 
 // errOtherHistory means that the log does not continue the view in memory.
-var errOtherHistory = errors.New("the log does not continue this history")
+var errOtherHistory = errors.New("log does not continue the history in memory")
 
 // replay applies the log after v and publishes the views; the write lock is
 // held.

@@ -119,7 +119,7 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 	}
 	defer st.Close()
 	if st.Oldest > r {
-		return nil, fmt.Errorf("%w: the past is complete from revision %d on", errs.ErrTooOld, st.Oldest)
+		return nil, fmt.Errorf("%w: the oldest readable revision is %d", errs.ErrTooOld, st.Oldest)
 	}
 	u := undo{timeline: t, batch: v.schemas.lineage.From(v.Graph), to: r, head: storage.Head{Revision: r}}
 	if err := u.removeAdded(ctx, st.Head.Revision); err != nil {
@@ -176,7 +176,7 @@ func (u *undo) removeAdded(ctx context.Context, through storage.Revision) error 
 		case e.Revision == u.to+1:
 			u.head.Hash = e.Previous
 			if e.Time < oldest {
-				return fmt.Errorf("%w: revision %d ended before the window", errs.ErrTooOld, u.to)
+				return fmt.Errorf("%w: revision %d is older than the window", errs.ErrTooOld, u.to)
 			}
 		}
 		for i := range e.Changes {

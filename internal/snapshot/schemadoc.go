@@ -42,10 +42,11 @@ const schemaDocumentVersion = 1
 func readSchemaDocument(body []byte) (SchemaSource, error) {
 	var doc schemaDocument
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&doc); err != nil {
-		return SchemaSource{}, fmt.Errorf("%w: schema document: %v", storage.ErrDamaged, err)
+		return SchemaSource{}, fmt.Errorf("%w: invalid schema document: %v", storage.ErrDamaged, err)
 	}
 	if doc.Version != schemaDocumentVersion || doc.Model == nil {
-		return SchemaSource{}, fmt.Errorf("%w: schema document of version %d", storage.ErrFormat, doc.Version)
+		return SchemaSource{}, fmt.Errorf("%w: schema document of version %d, expected version %d with a model",
+			storage.ErrFormat, doc.Version, schemaDocumentVersion)
 	}
 	return SchemaSource{Model: doc.Model, Dialect: doc.Dialect, Source: doc.Source}, nil
 }
@@ -65,10 +66,10 @@ type PreparedSchema struct {
 // PrepareSchema checks and compiles a schema. It stores nothing.
 func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
 	if src.Model == nil {
-		return PreparedSchema{}, fmt.Errorf("%w: no model", errs.ErrInvalidRequest)
+		return PreparedSchema{}, fmt.Errorf("%w: the request has no model", errs.ErrInvalidRequest)
 	}
 	if ns := src.Model.Namespace; strings.ContainsAny(ns, "/:#@ ") || len(ns) > rel.TypeBytesMax {
-		return PreparedSchema{}, fmt.Errorf("%w: namespace %q", rel.ErrName, ns)
+		return PreparedSchema{}, fmt.Errorf("%w: invalid namespace %q", rel.ErrName, ns)
 	}
 	// Compile bounds the depth and size of the model before json.Marshal walks it.
 	if _, err := schema.Compile(src.Model, r.Conditions); err != nil {

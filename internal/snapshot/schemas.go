@@ -180,7 +180,7 @@ func (t *Timeline) bind(ctx context.Context, v *View, b *currentSchema, typ, id 
 		return t.SchemaByID(ctx, v, id)
 	}
 	if b == nil {
-		return nil, fmt.Errorf("%w: none for type %q", errs.ErrNoSchema, typ)
+		return nil, fmt.Errorf("%w: no current schema defines type %q", errs.ErrNoSchema, typ)
 	}
 	if r := b.bound.Load(); r != nil {
 		return r, nil

@@ -22,7 +22,7 @@ type Published struct {
 
 // ErrReload ends a [Subscription] because the store was loaded again. Entries
 // may be missing, so the subscriber has to read the log.
-var ErrReload = errors.New("the store was loaded again")
+var ErrReload = errors.New("store was dropped from memory and loaded again")
 
 // Subscription is a bounded buffer of published entries between the writers of
 // a store and one subscriber. Writers never wait for it: one that is full ends
@@ -49,8 +49,8 @@ type subscriptions struct {
 	all   map[*Subscription]struct{}
 	// pending are entries that deliver has not handed out yet; delivering is true
 	// while its goroutine runs. A new subscription may get entries that are older
-	// than itself, which its subscriber skips. One that fails meanwhile may lose
-	// entries that nobody would have read.
+	// than itself, which its subscriber skips. A subscription that fails before the
+	// delivery may lose entries, which its subscriber does not read any more.
 	pending    []Published
 	delivering bool
 }

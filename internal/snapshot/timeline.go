@@ -36,7 +36,7 @@ type Timeline struct {
 	mu        sync.Mutex
 	loading   *loading      // nil while no load is in progress
 	closed    error         // why the timeline was closed; nil while it is open
-	published chan struct{} // closed by the next publication; nil while nobody waits
+	published chan struct{} // closed by the next publication; nil while no caller waits
 	bytes     int64         // what this timeline adds to Runtime.bytes
 
 	expiring   atomic.Bool   // a tuple with an expiry was loaded or written
@@ -231,7 +231,7 @@ func (t *Timeline) runLoad(l *loading) {
 }
 
 // errIncarnation is an ErrNoStore that closes the timeline.
-var errIncarnation = fmt.Errorf("%w: it was deleted and created again", errs.ErrNoStore)
+var errIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
 
 // loadView reads the store's state. It waits until fewer than Bounds.Loads loads
 // are in progress.

@@ -102,10 +102,10 @@ func (p TokenParts) text() Token {
 // It does not allocate for a valid token.
 func ReadToken(t Token) (p TokenParts, err error) {
 	if len(t) > limits.TokenBytesMax {
-		return p, fmt.Errorf("%w: longer than %d bytes", errs.ErrToken, limits.TokenBytesMax)
+		return p, fmt.Errorf("%w: it has %d bytes, expected at most %d", errs.ErrToken, len(t), limits.TokenBytesMax)
 	}
 	if len(t) < len(tokenPrefix) || t[:len(tokenPrefix)] != tokenPrefix {
-		return p, fmt.Errorf("%w: of no known version", errs.ErrToken)
+		return p, fmt.Errorf("%w %q: expected text that begins with %q", errs.ErrToken, t, tokenPrefix)
 	}
 	var in, again [tokenText]byte
 	var raw [TokenBytes]byte
@@ -120,7 +120,7 @@ func ReadToken(t Token) (p TokenParts, err error) {
 			}
 		}
 	}
-	return TokenParts{}, fmt.Errorf("%w: malformed", errs.ErrToken)
+	return TokenParts{}, fmt.Errorf("%w %q: malformed text", errs.ErrToken, t)
 }
 
 // Revision returns the revision that a token names. It does not check that a

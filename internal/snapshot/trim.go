@@ -59,7 +59,7 @@ func (t *Timeline) Trim(ctx context.Context, log, rows storage.Revision) error {
 		return err
 	}
 	if rows > v.Head.Revision {
-		return fmt.Errorf("%w: revision %d", errs.ErrFuture, rows)
+		return fmt.Errorf("%w: cannot trim before revision %d, which is later than the newest one", errs.ErrFuture, rows)
 	}
 	return t.Runtime.Driver.Trim(ctx, t.ID, min(log, rows), rows)
 }
