@@ -12,6 +12,9 @@ type (
 	BoundError = errs.BoundError
 	// TupleError is an [ErrTupleExists] or [ErrTupleMissing] that names the tuple.
 	TupleError = errs.TupleError
+	// ImportError is the error of one tuple of an import. It has the number of the
+	// tuple.
+	ImportError = errs.ImportError
 )
 
 // The kinds of errors.

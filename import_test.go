@@ -46,19 +46,19 @@ func TestImport(t *testing.T) {
 		var seen []int
 		o.Progress = func(n int) { seen = append(seen, n) }
 		done := must(s.Import(ctx, numbered(t, 950), o))(t)
-		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || len(seen) != 10 || seen[9] != 950 {
+		if done.Read != 950 || done.Written != 950 || done.Token != must(s.Head(ctx))(t) || len(seen) != 10 || seen[9] != 950 {
 			t.Errorf("%+v, progress %v", done, seen)
 		}
 		// The same import again finds every key.
 		o.Progress = nil
 		done, err := s.Import(ctx, numbered(t, 950), o)
 		wantKind(t, err, ostiary.ErrTupleExists)
-		if done.Read != 0 || done.Token != "" {
+		if done.Read != 0 || done.Written != 0 || done.Token != "" {
 			t.Errorf("the refused import returned %+v, want the zero result", done)
 		}
 		o.OnDuplicate = ostiary.Ignore
 		done = must(s.Import(ctx, numbered(t, 950), o))(t)
-		if done.Read != 950 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
+		if done.Read != 950 || done.Written != 0 || done.Token != must(s.Head(ctx))(t) || must(done.Token.Revision())(t) != 11 {
 			t.Errorf("the repeated import returned %+v, want 950 tuples at the head, revision 11", done)
 		}
 		// A key occurs twice in one entry, or the schema refuses a tuple: that entry
@@ -68,6 +68,9 @@ func TestImport(t *testing.T) {
 			_, err := s.Import(ctx, numbered(t, 0, last...), o)
 			if !errors.Is(err, ostiary.ErrTupleExists) && !errors.Is(err, ostiary.ErrInvalidTuple) {
 				t.Error(err)
+			}
+			if refused, ok := errors.AsType[*ostiary.ImportError](err); !ok || refused.Tuple != 2 {
+				t.Errorf("got %v, expected an error of tuple 2", err)
 			}
 			want(t, s, "folder:1#viewer@user:x", "false")
 		}
@@ -80,7 +83,7 @@ func TestImport(t *testing.T) {
 			}
 			yield(rel.Tuple{}, broken)
 		}, o)
-		if !errors.Is(err, broken) || done.Read != 200 {
+		if !errors.Is(err, broken) || !errors.Is(err, ostiary.ErrInvalidRequest) || errors.Is(err, ostiary.ErrStorage) || done.Read != 200 {
 			t.Errorf("%v, %+v", err, done)
 		}
 		for range 2 {

@@ -299,11 +299,11 @@ func (b *Binding) rebound(r Reader) *Binding {
 func (b *Binding) relation(typ, name string) (schema.RelationID, error) {
 	t, ok := b.typeNumbers.find(typ)
 	if !ok {
-		return schema.None, &NameError{ErrNoType, typ, ""}
+		return schema.None, &NameError{Err: ErrNoType, Type: typ, Schema: b.s}
 	}
 	id, ok := b.types[t].relations.find(name)
 	if !ok {
-		return schema.None, &NameError{ErrNoRelation, typ, name}
+		return schema.None, &NameError{Err: ErrNoRelation, Type: typ, Relation: name, Schema: b.s}
 	}
 	return schema.RelationID(id), nil
 }
@@ -351,13 +351,22 @@ type NameError struct {
 	// Type and Relation are the names that were not found. Relation is "" if
 	// the type is not in the schema.
 	Type, Relation string
+	// Schema is the schema that lacks the name. Error suggests one of its names. It
+	// may be nil.
+	Schema *schema.Schema
 }
 
+// Error names the type or the relation, and suggests a similar name if the schema
+// has one.
 func (e *NameError) Error() string {
-	if e.Relation == "" {
-		return e.Err.Error() + ": " + e.Type
+	text := e.Err.Error() + ": " + e.Type
+	if e.Relation != "" {
+		text += "#" + e.Relation
 	}
-	return e.Err.Error() + ": " + e.Type + "#" + e.Relation
+	if e.Schema != nil {
+		text += e.Schema.Suggestion(e.Type, e.Relation)
+	}
+	return text
 }
 
 // Unwrap returns Err.

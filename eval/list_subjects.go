@@ -155,7 +155,7 @@ type subjectWalk struct {
 func (w *subjectWalk) resolveSubjectKind(b *Binding, lq *ListSubjectsQuestion) error {
 	t := b.typeNamed(lq.SubjectType)
 	if t == schema.None {
-		return &NameError{ErrNoType, lq.SubjectType, ""}
+		return &NameError{Err: ErrNoType, Type: lq.SubjectType, Schema: b.s}
 	}
 	w.subjectKind, w.wildcardKind = b.s.Types[t].Plain, schema.None
 	if lq.SubjectRelation == "" {

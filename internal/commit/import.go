@@ -32,6 +32,9 @@ type ImportOptions struct {
 type ImportResult struct {
 	// Read is the number of tuples that are durable or were ignored as duplicates.
 	Read int
+	// Written is the number of those tuples that changed the store: new ones, and
+	// existing ones that [Replace] changed.
+	Written int
 	// Token is that of the last entry, or "" if there is none.
 	Token snapshot.Token
 }
@@ -59,8 +62,12 @@ func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 			fmt.Errorf("%w: OnDuplicate is %d, expected at most %d", errs.ErrInvalidRequest, o.OnDuplicate, Replace))
 	}
 	im := importer{queue: q, options: &o, request: WriteRequest{OnDuplicate: o.OnDuplicate, SchemaID: o.SchemaID}, chunk: new(chunk)}
-	err := im.run(ctx, tuples)
-	return im.result, errs.Wrap(op, q.timeline.ID, err)
+	err := errs.Wrap(op, q.timeline.ID, im.run(ctx, tuples))
+	var e *errs.Error
+	if im.sequenceFailed && errors.As(err, &e) && e.Kind == errs.ErrStorage {
+		e.Kind = errs.ErrInvalidRequest // the caller's sequence failed, not the driver
+	}
+	return im.result, err
 }
 
 // importer is an import in progress. It works on three chunks at a time: one is
@@ -73,6 +80,8 @@ type importer struct {
 	chunk   *chunk       // being read
 	taken   int          // tuples of the chunks before
 	result  ImportResult
+	// sequenceFailed is true after an error of the caller's sequence.
+	sequenceFailed bool
 
 	older, newer *chunk   // in the queue; nil if there are none
 	recycled     []*chunk // their memory is reused
@@ -89,6 +98,7 @@ type chunk struct {
 	group   *group // the group that validated it last
 	shape   tupleShape
 	changes []storage.Change
+	added   int        // tuples that changes adds
 	written chan error // receives the outcome
 }
 
@@ -102,11 +112,11 @@ func (im *importer) run(ctx context.Context, tuples iter.Seq2[rel.Tuple, error])
 	}()
 	for t, err := range tuples {
 		c := im.chunk
-		if err == nil {
+		if im.sequenceFailed = err != nil; err == nil {
 			err = t.Validate()
 		}
 		if err != nil {
-			return fmt.Errorf("tuple %d: %w", im.taken+len(c.tuples)+1, err)
+			return &errs.ImportError{Tuple: im.taken + len(c.tuples) + 1, Err: err}
 		}
 		size := tupleSize(&t)
 		if len(c.tuples) >= im.options.EntryTuples || len(c.tuples) > 0 && c.bytes+size > importEntryBytes {
@@ -138,6 +148,7 @@ func (im *importer) wait() error {
 		return err
 	}
 	im.result.Read += len(c.tuples)
+	im.result.Written += c.added
 	im.result.Token = im.queue.timeline.Token(c.writer.head)
 	if im.options.Progress != nil {
 		im.options.Progress(im.result.Read)
@@ -202,7 +213,7 @@ func (im *importer) build(ctx context.Context, g *group, c *chunk) ([]storage.Ch
 		return nil, errChunkBefore
 	}
 	out := slices.Grow(c.changes[:0], len(c.tuples))
-	g.applied, c.shape = true, tupleShape{}
+	g.applied, c.shape, c.added = true, tupleShape{}, 0
 	good, rejected := im.admitted(ctx, g, c)
 	done, size := 0, len(c.tuples) // size is how many tuples are added at once
 	for done < good {
@@ -214,19 +225,21 @@ func (im *importer) build(ctx context.Context, g *group, c *chunk) ([]storage.Ch
 			c := &out[len(out)-1]
 			c.Kind, c.Fresh, c.Tuple = storage.TupleAdd, true, run[i]
 		}
-		done, size = done+n, 2*size
+		done, size, c.added = done+n, 2*size, c.added+n
 		if err == nil && n < len(run) { // the next tuple is a duplicate
+			before := len(out)
 			if out, err = im.addDuplicate(g, &run[n], out); err == nil {
 				done++
+				c.added += min(len(out)-before, 1)
 			}
 			size = 1 // duplicates are often neighbors
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tuple %d: %w", c.first+done+1, err)
+			return nil, &errs.ImportError{Tuple: c.first + done + 1, Err: err}
 		}
 	}
 	if rejected != nil {
-		return nil, fmt.Errorf("tuple %d: %w", c.first+good+1, rejected)
+		return nil, &errs.ImportError{Tuple: c.first + good + 1, Err: rejected}
 	}
 	c.changes = out
 	return out, nil

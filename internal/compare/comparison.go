@@ -98,21 +98,21 @@ func setOf(ids []string) map[string]bool {
 func (c *comparison) resolve() error {
 	s, p := c.after.schema.Schema, &c.permission
 	if _, ok := s.Type(p.ObjectType); !ok {
-		return &eval.NameError{Err: eval.ErrNoType, Type: p.ObjectType}
+		return &eval.NameError{Err: eval.ErrNoType, Type: p.ObjectType, Schema: s}
 	}
 	relation, ok := s.Relation(p.ObjectType, p.Relation)
 	if !ok {
-		return &eval.NameError{Err: eval.ErrNoRelation, Type: p.ObjectType, Relation: p.Relation}
+		return &eval.NameError{Err: eval.ErrNoRelation, Type: p.ObjectType, Relation: p.Relation, Schema: s}
 	}
 	c.relation = relation
 	if _, ok := s.Type(p.SubjectType); !ok {
-		return &eval.NameError{Err: eval.ErrNoType, Type: p.SubjectType}
+		return &eval.NameError{Err: eval.ErrNoType, Type: p.SubjectType, Schema: s}
 	}
 	if p.SubjectRelation == "" {
 		return nil
 	}
 	if _, ok := s.Relation(p.SubjectType, p.SubjectRelation); !ok {
-		return &eval.NameError{Err: eval.ErrNoRelation, Type: p.SubjectType, Relation: p.SubjectRelation}
+		return &eval.NameError{Err: eval.ErrNoRelation, Type: p.SubjectType, Relation: p.SubjectRelation, Schema: s}
 	}
 	return nil
 }

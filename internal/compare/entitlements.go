@@ -217,7 +217,7 @@ func (x *entitlements) useType(typ string) error {
 	}
 	t, ok := x.schema.Schema.Type(typ)
 	if !ok {
-		x.err = &eval.NameError{Err: eval.ErrNoType, Type: typ}
+		x.err = &eval.NameError{Err: eval.ErrNoType, Type: typ, Schema: x.schema.Schema}
 		return x.err
 	}
 	if r.Relations == nil {

@@ -180,7 +180,7 @@ func newProposal(ctx context.Context, t *snapshot.Timeline, v *snapshot.View, r 
 		}
 		def, ok := s.Schema.Type(a.Object.Type)
 		if !ok {
-			return nil, &eval.NameError{Err: eval.ErrNoType, Type: a.Object.Type}
+			return nil, &eval.NameError{Err: eval.ErrNoType, Type: a.Object.Type, Schema: s.Schema}
 		}
 		if a.Value, err = admit.AttributeValue(def, &a); err != nil {
 			return nil, err

@@ -182,6 +182,20 @@ func (e *TupleError) Error() string { return e.Kind.Error() + ": " + e.Key.Strin
 // Unwrap returns the kind.
 func (e *TupleError) Unwrap() error { return e.Kind }
 
+// ImportError is the error of one tuple of an import.
+type ImportError struct {
+	// Tuple is the number of the tuple in the import, from 1.
+	Tuple int
+	// Err is the cause.
+	Err error
+}
+
+// Error returns the number and the cause.
+func (e *ImportError) Error() string { return fmt.Sprintf("tuple %d: %v", e.Tuple, e.Err) }
+
+// Unwrap returns the cause.
+func (e *ImportError) Unwrap() error { return e.Err }
+
 // CheckBound returns a [BoundError] if got exceeds limit, otherwise nil.
 func CheckBound(name string, got, limit int) error {
 	if got <= limit {

@@ -22,9 +22,10 @@ const module = "github.com/ostiary/ostiary"
 const rooms = `
 rel:
 internal/btree:
+internal/nearest:
 expr: rel
 expr/cel: expr rel
-schema: expr rel
+schema: expr rel internal/nearest
 graph: rel internal/btree
 graph/graphtest: graph rel
 storage: rel

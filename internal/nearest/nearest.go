@@ -1,0 +1,64 @@
+// Package nearest finds the name that a misspelt one probably means. Its only
+// function is [Name]. It never looks a name up: callers know what exists.
+package nearest
+
+import "iter"
+
+const (
+	// nameBytesMax bounds the names that are compared, in bytes. Longer ones have no
+	// suggestion.
+	nameBytesMax = 64
+	// knownMax bounds how many known names are compared.
+	knownMax = 1000
+)
+
+// Name returns the known name that is nearest to name, or "" if none is near. A
+// known name is near if at most two edits lead to it (one edit for names of up to
+// four bytes) and if both begin with the same byte. An edit inserts, deletes or
+// replaces a byte, or swaps two neighbors. The first of equally near names counts.
+func Name(name string, known iter.Seq[string]) string {
+	if len(name) == 0 || len(name) > nameBytesMax {
+		return ""
+	}
+	edits := 2
+	if len(name) <= 4 {
+		edits = 1
+	}
+	found, compared := "", 0
+	for k := range known {
+		if compared++; compared > knownMax {
+			break
+		}
+		if k == "" || len(k) > nameBytesMax || k[0] != name[0] || max(len(k), len(name))-min(len(k), len(name)) > edits {
+			continue
+		}
+		if d := distance(name, k); d > 0 && d <= edits {
+			found, edits = k, d-1
+		}
+	}
+	return found
+}
+
+// distance returns the number of edits from a to b (optimal string alignment).
+func distance(a, b string) int {
+	var rows [3][nameBytesMax + 1]int
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
