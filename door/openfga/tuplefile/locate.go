@@ -52,7 +52,7 @@ func locateYAML(r io.Reader, n int) (line, column int) {
 
 func locateJSON(r io.Reader, n int) (line, column int) {
 	lines := &lineReader{r: r}
-	in := &budget{r: lines, left: RecordBytesMax}
+	in := &budget{r: lines, remaining: RecordBytesMax}
 	buf := bufio.NewReader(in)
 	base, list := int64(0), false // base is the number of blanks before the first value
 	for {
@@ -78,7 +78,7 @@ func locateJSON(r io.Reader, n int) (line, column int) {
 			return 0, 0
 		}
 		var raw json.RawMessage
-		in.left = RecordBytesMax
+		in.remaining = RecordBytesMax
 		lines.drop(base + dec.InputOffset())
 		err := dec.Decode(&raw)
 		var syntax *json.SyntaxError
