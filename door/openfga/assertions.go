@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// assertionsKind is the kind of the documents that hold a model's assertions,
-// as the protocol's JSON; their key is the model's id.
+// assertionsKind is the kind of the documents that hold the assertions of a model,
+// in the protocol's JSON. The key of a document is the id of the model.
 const assertionsKind = "openfga.assertions"
 
 func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
@@ -47,8 +47,7 @@ func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1
 	return &openfgav1.WriteAssertionsResponse{}, nil
 }
 
-// assertion checks what an assertion names, as a check's question and as
-// contextual tuples.
+// assertion checks the names of an assertion and of its contextual tuples.
 func (p *target) assertion(a *openfgav1.Assertion) error {
 	k := a.GetTupleKey()
 	if _, err := parseCheckKey(p.schema, &wire.Key{User: k.GetUser(), Relation: k.GetRelation(), Object: k.GetObject()}); err != nil {

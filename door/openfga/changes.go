@@ -15,14 +15,14 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// place in the log: behind the entry of the token, and behind that many
-// changes of the entry that follows.
+// logPosition is a position in the log of changes.
 type logPosition struct {
-	after ostiary.Token
-	skip  uint64
-	typ   string
+	after ostiary.Token // the last entry that was read whole
+	skip  uint64        // changes that were read of the entry after it
+	typ   string        // the object type that the list is limited to, or ""
 }
 
+// token returns the continuation token of a position.
 func (p logPosition) token(store string) string {
 	b := binary.AppendUvarint(nil, p.skip)
 	b = binary.AppendUvarint(b, uint64(len(p.typ)))
@@ -30,6 +30,7 @@ func (p logPosition) token(store string) string {
 	return sealToken(changesToken, b, store)
 }
 
+// parseLogPosition reads what [logPosition.token] returned for the same store.
 func parseLogPosition(token, store string) (p logPosition, err error) {
 	b, err := openToken(changesToken, token, store)
 	if err != nil {
@@ -47,7 +48,8 @@ func parseLogPosition(token, store string) (p logPosition, err error) {
 	return logPosition{ostiary.Token(b[size:]), skip, string(b[:size])}, nil
 }
 
-// readChanges gives a page of the log's tuples, each with what happened to it.
+// readChanges handles ReadChanges. It returns a page of the changes of tuples in the
+// log.
 func (s *service) readChanges(ctx context.Context, _ *headers, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
@@ -87,18 +89,19 @@ func (s *service) readChanges(ctx context.Context, _ *headers, in *openfgav1.Rea
 	return out, nil
 }
 
-// changesWalk gathers changes from a place in the log.
+// changesWalk collects changes from a position in the log on.
 type changesWalk struct {
 	store   *ostiary.Store
-	typ     string
-	limit   int
-	since   time.Time
-	horizon time.Time
+	typ     string    // the object type to limit the changes to, or ""
+	limit   int       // changes in the page
+	since   time.Time // the start, if there is no position
+	horizon time.Time // younger changes are hidden, if it is set
 
 	position logPosition
 	out      []*openfgav1.TupleChange
 }
 
+// run collects changes until the page is full or the log ends.
 func (w *changesWalk) run(ctx context.Context) error {
 	for {
 		r := ostiary.ChangesRequest{After: w.position.after, Limit: w.limit}
@@ -118,7 +121,7 @@ func (w *changesWalk) run(ctx context.Context) error {
 			}
 		}
 		if w.position.skip == 0 && page.Next != "" {
-			w.position.after = page.Next // behind entries without a change of the type, too
+			w.position.after = page.Next // skips entries without a change of the type, too
 		}
 		if !page.More {
 			return nil
@@ -126,14 +129,14 @@ func (w *changesWalk) run(ctx context.Context) error {
 	}
 }
 
-// entry takes what the page has room for; false where it is full, or the
-// horizon is reached.
+// entry adds the changes of an entry to the page. It returns false if the page is
+// full or the horizon is reached.
 func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before []ostiary.ChangeEntry) (more bool, err error) {
 	if !w.horizon.IsZero() && e.Time.After(w.horizon) {
 		return false, nil
 	}
 	if w.position.after == "" && len(before) == 0 && w.position.skip == 0 {
-		// Nothing before it is wanted, whatever it is.
+		// The list starts at this entry: set the position right before it.
 		w.position.after, err = w.store.TokenAt(ctx, e.Revision-1)
 		if err != nil {
 			return false, err
@@ -157,12 +160,12 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 	return len(w.out) < w.limit, nil
 }
 
-// changes yields the tuples of an entry that was written as tuples or as a
-// filter that removed them.
+// changes yields the tuples that an entry added or removed, also those that it
+// removed by a filter.
 func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(*openfgav1.TupleChange, error) bool) {
 	return func(yield func(*openfgav1.TupleChange, error) bool) {
 		at := timestamppb.New(e.Time)
-		give := func(t *rel.Tuple, op openfgav1.TupleOperation) bool {
+		emit := func(t *rel.Tuple, op openfgav1.TupleOperation) bool {
 			k, err := tupleMessage(t)
 			return yield(&openfgav1.TupleChange{TupleKey: k, Operation: op, Timestamp: at}, err)
 		}
@@ -170,12 +173,12 @@ func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(
 			change := &e.Changes[i]
 			switch {
 			case change.Kind == storage.TupleAdd:
-				if !give(&change.Tuple, openfgav1.TupleOperation_TUPLE_OPERATION_WRITE) {
+				if !emit(&change.Tuple, openfgav1.TupleOperation_TUPLE_OPERATION_WRITE) {
 					return
 				}
 			case change.Kind == storage.TupleRemove:
 				gone := rel.Tuple{Object: change.Tuple.Object, Relation: change.Tuple.Relation, Subject: change.Tuple.Subject}
-				if !give(&gone, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+				if !emit(&gone, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
 					return
 				}
 			case change.Kind == storage.RemoveByFilter && change.Filter.Target == storage.FilterTuples:
@@ -184,7 +187,7 @@ func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(
 						yield(nil, err)
 						return
 					}
-					if !give(&t, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+					if !emit(&t, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
 						return
 					}
 				}
@@ -193,11 +196,11 @@ func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(
 	}
 }
 
-// filteredPage is how many tuples are read at once.
+// filteredPage is the number of tuples that are read at once.
 const filteredPage = 1000
 
-// filtered yields what a filter removed: what it selects just before. That is
-// known as long as the past is kept.
+// filtered yields the tuples that a filter removed at a revision: those that it
+// selects at the revision before. It fails if that is no longer kept.
 func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Filter) func(func(rel.Tuple, error) bool) {
 	return func(yield func(rel.Tuple, error) bool) {
 		if w.typ != "" {
@@ -207,7 +210,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		for {
 			page, err := w.store.Read(ctx, req)
 			if errors.Is(err, ostiary.ErrTooOld) {
-				err = failf(codePrecondition, "revision %d removed tuples by a filter, and the past that tells which is no longer kept; start behind it with start_time", r)
+				err = failf(codePrecondition, "revision %d removed tuples by a filter, and the past that lists them is no longer kept; start after it with start_time", r)
 			}
 			if err != nil {
 				yield(rel.Tuple{}, err)

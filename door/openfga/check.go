@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 )
 
-// check answers one question. It keeps nothing of the request.
+// check handles Check. It keeps no part of the request.
 func (s *service) check(ctx context.Context, c *headers, in *wire.CheckRequest) (allowed bool, err error) {
 	if err := validateCheck(in); err != nil {
 		return false, err
@@ -33,7 +33,7 @@ func (s *service) check(ctx context.Context, c *headers, in *wire.CheckRequest) 
 	return res.Allowed(), unknownError(res.Reasons)
 }
 
-// checkRequest translates a check. Its errors are the protocol's.
+// checkRequest translates a check. Its errors are of type *failure.
 func (p *target) checkRequest(key *wire.Key, tuples []wire.Tuple, context expr.Values) (q ostiary.CheckRequest, err error) {
 	k, err := parseCheckKey(p.schema, key)
 	if err != nil {
@@ -46,26 +46,26 @@ func (p *target) checkRequest(key *wire.Key, tuples []wire.Tuple, context expr.V
 	if err != nil {
 		var e *nameError
 		if errors.As(err, &e) {
-			return q, failf(codeInvalidTuple, "%v", err) // whatever is wrong with it
+			return q, failf(codeInvalidTuple, "%v", err) // one code for all errors in a contextual tuple
 		}
 		return q, translateError(err)
 	}
 	return ostiary.CheckRequest{Object: k.Object, Relation: k.Relation, Subject: k.Subject, QueryOptions: options}, nil
 }
 
-// batchResult is the answer to one item of a batch.
+// batchResult is the result of one item of a batch.
 type batchResult struct {
 	correlation string
 	allowed     bool
 	err         *failure
 }
 
-// batch is a batch under way, in memory that the next one uses again. Its
-// answers are valid until it is freed.
+// batch holds the requests and results of a batch check. Its memory is reused: the
+// results are valid until [service.recycleBatch].
 type batch struct {
 	results   []batchResult
 	requests  []ostiary.CheckRequest
-	positions []int // of each request in outcomes
+	positions []int // of each request in results
 	seen      map[string]struct{}
 }
 
@@ -76,7 +76,7 @@ func (s *service) newBatch() *batch {
 	return &batch{seen: map[string]struct{}{}}
 }
 
-// recycleBatch keeps a batch's memory, but nothing of the request.
+// recycleBatch clears a batch and keeps its memory for another one.
 func (s *service) recycleBatch(m *batch) {
 	if cap(m.results) > checksKeptMax {
 		return
@@ -88,8 +88,8 @@ func (s *service) recycleBatch(m *batch) {
 	s.batches.Put(m)
 }
 
-// batchCheck answers many questions at one revision, in their order. An
-// item's own error fails no other.
+// batchCheck handles BatchCheck. All checks read the same revision, and the results
+// have the order of the items. An error of one item does not fail the others.
 func (s *service) batchCheck(ctx context.Context, c *headers, in *wire.BatchCheckRequest, m *batch) error {
 	if err := validateBatch(in); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *service) batchCheck(ctx context.Context, c *headers, in *wire.BatchChec
 			o.err = toFailure(err)
 			continue
 		}
-		q.Consistency = ostiary.Consistency{} // that of the whole
+		q.Consistency = ostiary.Consistency{} // the batch has one for all
 		m.requests, m.positions = append(m.requests, q), append(m.positions, i)
 	}
 	return p.checkBatch(ctx, m)
@@ -141,7 +141,8 @@ func (p *target) checkBatch(ctx context.Context, m *batch) error {
 	return nil
 }
 
-// inputError says whether an item's error is the asker's fault, and its number.
+// inputError returns the protocol's number of an error. ok is true if the request
+// caused the error, false if it is internal.
 func (f *failure) inputError() (number int32, ok bool) {
 	n := f.number()
 	return n, n < 4000 || n >= 5000

@@ -10,9 +10,9 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// What requests and answers say beside the protocol's messages, as HTTP
-// headers and as gRPC metadata. The revision and what cut a list short are
-// additions: no client of the original sends or expects them.
+// The headers of requests and responses, in HTTP and as gRPC metadata. Revision
+// and truncated are additions to the protocol: clients of OpenFGA neither send nor
+// expect them.
 const (
 	headerStore     = "Openfga-Store-Id"
 	headerModel     = "Openfga-Authorization-Model-Id"
@@ -25,9 +25,9 @@ const (
 	metadataTruncated = "ostiary-truncated"
 )
 
-// New returns the door over an engine: OpenFGA's HTTP and gRPC API. It starts
-// nothing and closes nothing. The implementation of its gRPC service may also
-// be called in process.
+// New returns the door of an engine: OpenFGA's HTTP and gRPC API. It starts no
+// goroutines and does not close the engine. A program may also call the
+// implementation of the gRPC service directly. New fails if engine is nil.
 func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 	if engine == nil {
 		return nil, errors.New("openfga: no engine")
@@ -72,7 +72,7 @@ func (h *httpServer) routes() []door.Route {
 	}
 }
 
-// refusalFailure says a server's refusalFailure in the protocol's words.
+// refusalFailure translates a refusal of the server.
 func refusalFailure(why *door.Refusal) *failure {
 	code := codeInternal
 	switch why.Reason {
@@ -100,8 +100,8 @@ func (h *httpServer) refuse(w http.ResponseWriter, _ *http.Request, why *door.Re
 	h.writeError(w, refusalFailure(why))
 }
 
-// missing answers what no route does. A method that a path does not have is
-// unimplemented, and not found.
+// missing responds to a request without a route. As in OpenFGA, a wrong method is
+// 404 "unimplemented".
 func (h *httpServer) missing(w http.ResponseWriter, _ *http.Request, methods []string) {
 	if methods == nil {
 		h.writeError(w, newFailure(codeNoEndpoint, "Not Found"))

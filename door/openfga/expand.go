@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/eval"
 )
 
-// expand shows one level of who has a relation. Conditions are not evaluated:
-// a tuple stands there whatever they would say.
+// expand handles Expand. It returns one level of who has a relation. It does not
+// evaluate conditions: a tuple is shown whatever its condition.
 func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest) (*openfgav1.UsersetTree, error) {
 	if err := validateMessage(expandMessage(in)); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest
 	if err != nil {
 		return nil, failf(codeValidation, "%v", err)
 	}
-	options.Bounds = eval.Bounds{} // depth is of questions, not of one level
+	options.Bounds = eval.Bounds{} // the bound on depth is for checks, not for one level
 	e, err := p.store.Expand(ctx, ostiary.ExpandRequest{Object: o, Relation: in.Relation, Levels: 1, QueryOptions: options})
 	if err != nil {
 		return nil, revisionError(err)
@@ -50,8 +50,8 @@ func (s *service) expand(ctx context.Context, c *headers, in *wire.ExpandRequest
 	return &openfgav1.UsersetTree{Root: root}, c.setRevision(ctx, p.store, e.Revision)
 }
 
-// treeNode translates a part of a rewrite into n, which has its name. It
-// recurses as deep as the rewrite, which the schema bounds.
+// treeNode translates a part of a rewrite into n, whose name is set. It recurses as
+// deep as the rewrite, which the schema bounds.
 func treeNode(n *openfgav1.UsersetTree_Node, t *eval.Tree) {
 	leaf := func(l *openfgav1.UsersetTree_Leaf) {
 		n.Value = &openfgav1.UsersetTree_Node_Leaf{Leaf: l}
@@ -91,7 +91,7 @@ func treeNodes(name string, children []*eval.Tree) *openfgav1.UsersetTree_Nodes 
 	return out
 }
 
-// leafUsers are the subjects of a node's tuples, sorted.
+// leafUsers returns the subjects of a node's tuples, sorted.
 func leafUsers(t *eval.Tree) []string {
 	users := make([]string, len(t.Leaves))
 	for i := range t.Leaves {

@@ -15,8 +15,8 @@ import (
 	"github.com/ostiary/ostiary/eval"
 )
 
-// The protocol's codes that the service answers with, by short names. As a
-// gRPC status they are their numbers.
+// The protocol's error codes that the service returns, by short names. Their
+// numbers are the gRPC status codes.
 const (
 	codeValidation        = codes.Code(openfgav1.ErrorCode_validation_error)
 	codeModelNotFound     = codes.Code(openfgav1.ErrorCode_authorization_model_not_found)
@@ -49,21 +49,21 @@ const (
 	codeUnauthenticated   = codes.Code(openfgav1.AuthErrorCode_unauthenticated)
 )
 
-// failure is an error of the protocol. Its code is one of the above, or one of
-// gRPC's own: InvalidArgument for a field's form, Aborted for a conflict.
+// failure is an error of the protocol. Its code is one of the above or a code of
+// gRPC: InvalidArgument for the form of a field, Aborted for a conflict.
 type failure struct {
 	code    codes.Code
 	message string
-	// cause is what the caller is not told: what should not have happened.
+	// cause is an internal error, which is logged but not sent, or nil.
 	cause error
 }
 
 func (f *failure) Error() string { return f.message }
 
-// Unwrap returns what the caller is not told, if that is so.
+// Unwrap returns the internal error, or nil.
 func (f *failure) Unwrap() error { return f.cause }
 
-// GRPCStatus makes it a gRPC error.
+// GRPCStatus returns the gRPC status. Package status calls it.
 func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
 
 func newFailure(c codes.Code, message string) *failure { return &failure{code: c, message: message} }
@@ -72,17 +72,16 @@ func failf(c codes.Code, format string, args ...any) error {
 	return newFailure(c, fmt.Sprintf(format, args...))
 }
 
-// errorKind is how an engine's errorKind of error is said. An empty message is the
-// error's own text.
+// errorKind maps a kind of the engine's errors to a code and a message. If the
+// message is "", the text of the error is used.
 type errorKind struct {
 	kind    error
 	code    codes.Code
 	message string
 }
 
-// errorKinds maps the engine's errorKinds of errors to codes, the first match counting:
-// the one table of it. What is not here is an internal error, whose text stays
-// inside.
+// errorKinds is the table of the engine's kinds of errors. The first match counts.
+// An error without a match is internal, and its text is not sent.
 func errorKinds() []errorKind {
 	return []errorKind{
 		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
@@ -113,10 +112,10 @@ func errorKinds() []errorKind {
 	}
 }
 
-// internalMessage is all that is said of what should not have happened.
+// internalMessage is the message of every internal error.
 const internalMessage = "Internal Server Error"
 
-// toFailure turns any error into one of the protocol; nil stays nil.
+// toFailure translates any error. It returns nil for nil.
 func toFailure(err error) *failure {
 	if err == nil {
 		return nil
@@ -140,7 +139,7 @@ func toFailure(err error) *failure {
 	return &failure{codeInternal, internalMessage, err}
 }
 
-// translateError is toFailure as an error.
+// translateError is like toFailure, and returns a nil error for nil.
 func translateError(err error) error {
 	if err == nil {
 		return nil
@@ -148,8 +147,8 @@ func translateError(err error) error {
 	return toFailure(err)
 }
 
-// reason is an engine error's text without the operation and the store, which
-// the caller knows.
+// reason returns the text of an error without the operation and the store, which
+// the client knows.
 func reason(err error) string {
 	if e, ok := errors.AsType[*ostiary.Error](err); ok {
 		return e.Reason()
@@ -157,11 +156,12 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// tooComplexMessage is the message of an evaluation that reached a bound.
 const tooComplexMessage = "Authorization Model resolution required too many rewrite rules to be resolved: the bound %s is reached"
 
-// unknownError says how the service answers where the engine could not decide:
-// with an error, or nil where it answers "not allowed" (a cycle through an
-// exclusion).
+// unknownError returns the error for an unknown result with these reasons. It
+// returns nil if there are none, or if the service answers "not allowed": for a
+// cycle through an exclusion.
 func unknownError(r *eval.Reasons) error {
 	switch {
 	case r == nil:
@@ -176,7 +176,7 @@ func unknownError(r *eval.Reasons) error {
 	return nil
 }
 
-// listError is undecided for a list, which a bound may also have listError short.
+// listError is like unknownError for a list, which a bound may also have cut.
 func listError(bound string, r *eval.Reasons) error {
 	if bound != "" {
 		return failf(codeTooComplex, tooComplexMessage, bound)
@@ -184,7 +184,7 @@ func listError(bound string, r *eval.Reasons) error {
 	return unknownError(r)
 }
 
-// number is the protocol's number of a code: gRPC's own codes have one each.
+// number returns the protocol's number of the code. Each code of gRPC has one.
 func (f *failure) number() int32 {
 	if f.code >= 1000 {
 		return int32(f.code)
@@ -216,15 +216,15 @@ func (f *failure) number() int32 {
 	return int32(codeInternal)
 }
 
-// httpError is how an error looks over HTTP.
+// httpError is an error as it is sent over HTTP.
 type httpError struct {
 	status  int
-	family  codes.Code // the code that streams tell, which lose the name
+	family  codes.Code // the code in streams, which do not have the name
 	name    string
 	message string
 }
 
-// httpError says an error over HTTP.
+// httpError returns the error as it is sent over HTTP.
 func (f *failure) httpError() httpError {
 	n := f.number()
 	message := lastCause(f.message)
@@ -243,7 +243,7 @@ func (f *failure) httpError() httpError {
 	return httpError{http.StatusNotFound, codes.NotFound, openfgav1.NotFoundErrorCode(n).String(), message}
 }
 
-// lastCause is what stands last in a chain of causes about fields.
+// lastCause returns the last part of a message that is a chain of causes.
 func lastCause(message string) string {
 	if i := strings.LastIndex(message, "| caused by:"); i >= 0 {
 		message = message[i+len("| caused by:"):]
@@ -251,8 +251,8 @@ func lastCause(message string) string {
 	return strings.TrimSpace(message)
 }
 
-// fieldCode finds the code of an error about a field's form, whose text is
-// "invalid Message.Field: reason".
+// fieldCode returns the code of an error about the form of a field, whose message
+// is "invalid Message.Field: reason".
 func fieldCode(message string) int32 {
 	where, reason, ok := strings.Cut(lastCause(message), ": ")
 	_, field, dotted := strings.Cut(where, ".")
@@ -270,7 +270,7 @@ func fieldCode(message string) int32 {
 	return int32(codeValidation)
 }
 
-// fieldCodes are the fields whose rules have codes of their own over HTTP.
+// fieldCodes returns the fields whose rules have their own codes over HTTP.
 func fieldCodes() []struct {
 	field, reason string
 	code          openfgav1.ErrorCode

@@ -14,15 +14,15 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// grpcServer is the protocol's gRPC service. Each method turns its message
-// into the request that HTTP makes of a body, and the answer back.
+// grpcServer is the protocol's gRPC service. Each method translates its message into
+// a request of package wire or passes it on, and translates the result back.
 type grpcServer struct {
 	openfgav1.UnimplementedOpenFGAServiceServer
 	s    *service
-	last atomic.Pointer[responseMetadata]
+	last atomic.Pointer[responseMetadata] // of the last response, for reuse
 }
 
-// newHeaders reads what a request's metadata says.
+// newHeaders reads the metadata of a request to a store.
 func newHeaders(ctx context.Context, store string) headers {
 	var c headers
 	c.setStore(store)
@@ -32,15 +32,15 @@ func newHeaders(ctx context.Context, store string) headers {
 	return c
 }
 
-// responseMetadata is what an answer says besides its message, as it is sent. Answers share
-// it until something changes, so nobody may change it.
+// responseMetadata is the metadata of responses. Responses with the same values share
+// one, which is not changed any more.
 type responseMetadata struct {
 	store, model, revision string
 	md                     metadata.MD
 }
 
-// sendMetadata sends what an answer says besides its message. Called in process,
-// nobody receives it. It returns err.
+// sendMetadata sends the metadata of a response and reports err, which it returns.
+// In a call without a server the metadata is dropped.
 func (g *grpcServer) sendMetadata(ctx context.Context, c *headers, err error) error {
 	last := g.last.Load()
 	if last == nil || c.truncated != "" || last.store != c.store || last.model != c.model || last.revision != string(c.token) {
@@ -53,6 +53,7 @@ func (g *grpcServer) sendMetadata(ctx context.Context, c *headers, err error) er
 	return g.s.report(err)
 }
 
+// metadata returns the headers as metadata of a response.
 func (c *headers) metadata() *responseMetadata {
 	out := &responseMetadata{strings.Clone(c.store), c.model, string(c.token), metadata.MD{}}
 	for _, h := range [...]struct{ name, value string }{
@@ -65,7 +66,7 @@ func (c *headers) metadata() *responseMetadata {
 	return out
 }
 
-// unary runs one of the methods that speak in messages.
+// unary runs a call that takes and returns the protocol's messages.
 func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(context.Context, *headers, In) (Out, error)) (Out, error) {
 	store := ""
 	if in, ok := any(in).(interface{ GetStoreId() string }); ok {
@@ -193,7 +194,7 @@ func (o *batchResult) message() *openfgav1.BatchCheckSingleResult {
 	return &openfgav1.BatchCheckSingleResult{CheckResult: &openfgav1.BatchCheckSingleResult_Error{Error: o.failure()}}
 }
 
-// failure is an item's error.
+// failure translates the error of an item.
 func (o *batchResult) failure() *openfgav1.CheckError {
 	e := &openfgav1.CheckError{Message: o.err.message}
 	if n, input := o.err.inputError(); input {
@@ -231,8 +232,7 @@ func (g *grpcServer) objects(ctx context.Context, c *headers, r *wire.ListObject
 	return ids, g.sendMetadata(ctx, c, err)
 }
 
-// objectNames writes "type:id" for each id, all of them into one piece of
-// memory.
+// objectNames returns "type:id" for each id. All of them share one allocation.
 func objectNames(typ string, ids []string) []string {
 	size := 0
 	for _, id := range ids {
@@ -255,15 +255,15 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ListObjectsRequest
 	r.FromStreamed(in)
-	begun := false
-	tell := func() { // what the answer says besides itself, before its first object or its error
-		if !begun {
+	sent := false
+	sendOnce := func() { // before the first object or the error
+		if !sent {
 			_ = g.sendMetadata(ctx, &c, nil)
-			begun = true
+			sent = true
 		}
 	}
 	err := g.s.streamObjects(ctx, &c, &r, func(ids []string) error {
-		tell()
+		sendOnce()
 		for _, id := range ids {
 			if err := stream.Send(&openfgav1.StreamedListObjectsResponse{Object: r.Type + ":" + id}); err != nil {
 				return err
@@ -271,7 +271,7 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 		}
 		return nil
 	})
-	tell()
+	sendOnce()
 	return g.s.report(err)
 }
 

@@ -12,12 +12,13 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// The frequent calls read their messages and write their answers by hand,
-// where the gRPC server asks messages for that (door.ProtoReader): protobuf's
-// reflection costs as much as a check. With any other server, and for messages
-// that hold what is rare, the protocol's own are used.
+// The frequent calls read their requests and write their responses without
+// protobuf's reflection, which costs as much as a check. This needs a gRPC server
+// that supports it ([door.ProtoReader]). Other servers, and rare messages, use the
+// generated messages.
 
-// serviceDesc is the protocol's service, its frequent calls by hand.
+// serviceDesc returns the protocol's service with fast handlers for the frequent
+// calls.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := openfgav1.OpenFGAService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
@@ -35,21 +36,22 @@ func serviceDesc() *grpc.ServiceDesc {
 	return &desc
 }
 
-// fastRequest is what wire's requests have in common. M is the protocol's message.
+// fastRequest has the methods that wire's requests share. M is the generated
+// message.
 type fastRequest[M proto.Message, R any] interface {
 	*R
 	ParseProto(data []byte) bool
 	FromProto(M)
 }
 
-// incomingRequest is a request on its way into wire's form.
+// incomingRequest is a request that is being decoded into wire's form.
 type incomingRequest[M proto.Message, R any, P fastRequest[M, R]] struct {
 	request R
-	message M // made where request cannot be read by hand
+	message M // used if request cannot be read by hand
 	made    bool
 }
 
-// ReadProto reads the request.
+// ReadProto decodes the request. It implements [door.ProtoReader].
 func (in *incomingRequest[M, R, P]) ReadProto(data []byte) error {
 	if P(&in.request).ParseProto(data) {
 		return nil
@@ -57,7 +59,7 @@ func (in *incomingRequest[M, R, P]) ReadProto(data []byte) error {
 	return proto.Unmarshal(data, in)
 }
 
-// ProtoReflect is the protocol's message, which protobuf's library fills.
+// ProtoReflect returns the generated message, which protobuf's library fills.
 func (in *incomingRequest[M, R, P]) ProtoReflect() protoreflect.Message {
 	if !in.made {
 		in.message, in.made = in.message.ProtoReflect().New().Interface().(M), true
@@ -65,23 +67,24 @@ func (in *incomingRequest[M, R, P]) ProtoReflect() protoreflect.Message {
 	return in.message.ProtoReflect()
 }
 
-// encodedResponse is an answer on its way out. A is the protocol's message.
+// encodedResponse is a response in protobuf. A is the generated message.
 type encodedResponse[A proto.Message] struct{ bytes []byte }
 
-// WriteProto is the answer.
+// WriteProto returns the bytes of the response.
 func (e *encodedResponse[A]) WriteProto() []byte { return e.bytes }
 
-// ProtoReflect is the protocol's message, for servers that know no other.
+// ProtoReflect returns the generated message, for servers that do not use
+// WriteProto.
 func (e *encodedResponse[A]) ProtoReflect() protoreflect.Message {
 	var like A
 	m := like.ProtoReflect().New()
 	if err := proto.Unmarshal(e.bytes, m.Interface()); err != nil {
-		panic(err) // we wrote it
+		panic(err) // this package encoded it
 	}
 	return m
 }
 
-// fastCall is a call in one piece of memory.
+// fastCall is a request and its response in one allocation.
 type fastCall[M, A proto.Message, R any, P fastRequest[M, R]] struct {
 	incomingRequest[M, R, P]
 	call   headers
@@ -89,7 +92,7 @@ type fastCall[M, A proto.Message, R any, P fastRequest[M, R]] struct {
 	answer encodedResponse[A]
 }
 
-// fastHandler makes a method of f, which answers with encoded bytes.
+// fastHandler returns the gRPC handler of f, which returns an encoded response.
 func fastHandler[M, A proto.Message, R any, P fastRequest[M, R]](name string, f func(*grpcServer, context.Context, *headers, P) ([]byte, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		x := &fastCall[M, A, R, P]{}
@@ -124,8 +127,8 @@ func (g *grpcServer) batchBytes(ctx context.Context, c *headers, r *wire.BatchCh
 	if err := g.decideAll(ctx, c, r, m); err != nil {
 		return nil, err
 	}
-	const each = 16 // bytes, with a short correlation id
-	out := make([]byte, 0, each*len(m.results))
+	const resultBytes = 16 // of one result with a short correlation id
+	out := make([]byte, 0, resultBytes*len(m.results))
 	for i := range m.results {
 		o := &m.results[i]
 		var failure []byte

@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// One operation a route: what of a message is in the path, in the query and in
-// the body. What the path says wins over the body.
+// The functions here are the handlers of the routes. Each reads its request from the
+// path, the query and the body. The path overrides the body.
 
 func createStore(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, int, error) {
 	in := &openfgav1.CreateStoreRequest{}
@@ -68,7 +68,7 @@ func readModels(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]
 		StoreId: x.storeID(), PageSize: f.pageSize(), ContinuationToken: f.text("continuation_token"),
 	}
 	if f.err != nil {
-		x.store = "" // the original has not come to it
+		x.store = "" // OpenFGA has not read the path yet
 		return dst, 0, f.err
 	}
 	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readModels)
@@ -81,7 +81,7 @@ func readChanges(ctx context.Context, s *service, x *httpRequest, dst []byte) ([
 		ContinuationToken: f.text("continuation_token"), StartTime: f.time("start_time"),
 	}
 	if f.err != nil {
-		x.store = "" // the original has not come to it
+		x.store = "" // OpenFGA has not read the path yet
 		return dst, 0, f.err
 	}
 	return handleMessage(ctx, x, dst, http.StatusOK, in, s.readChanges)
@@ -132,7 +132,7 @@ func read(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]byte, 
 	return wire.AppendRead(dst, tuples, next), http.StatusOK, nil
 }
 
-// wireTuple translates a stored tuple back.
+// wireTuple translates a stored tuple.
 func wireTuple(t *rel.Tuple) (wire.Tuple, error) {
 	out := wire.Tuple{Key: wire.Key{User: t.Subject.String(), Relation: t.Relation, Object: t.Object.String()}}
 	if t.Condition == "" {
@@ -169,7 +169,7 @@ func batchCheck(ctx context.Context, s *service, x *httpRequest, dst []byte) ([]
 	return wire.AppendBatchCheck(dst, len(m.results), func(i int) wire.BatchResult { return m.results[i].result() }), http.StatusOK, nil
 }
 
-// result is an item's answer as a body has it.
+// result returns the result of an item for a response in JSON.
 func (o *batchResult) result() wire.BatchResult {
 	r := wire.BatchResult{CorrelationID: o.correlation, Allowed: o.allowed}
 	if o.err == nil {

@@ -23,20 +23,20 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// httpServer answers the protocol over HTTP.
+// httpServer handles HTTP requests.
 type httpServer struct {
 	s           *service
 	contentType []string
-	requests    sync.Pool // of *exchange
+	requests    sync.Pool // of *httpRequest
 }
 
-// httpRequest is a request as operations see it: bytes in, bytes out. Its memory
-// is used again for other requests.
+// httpRequest is a request as handlers see it: a body in, a response out. Its memory
+// is reused for other requests.
 type httpRequest struct {
 	headers
 	params   door.Params
 	query    string
-	body     []byte // valid until the answer is written
+	body     []byte // valid until the response is written
 	response []byte
 
 	// The requests of the most frequent calls keep their memory.
@@ -44,20 +44,20 @@ type httpRequest struct {
 	batch wire.BatchCheckRequest
 }
 
-// storeID is the path's first parameter, which the answer then names. It is
-// asked for when the rest of the request could be read: an answer that says
-// why not names no store, in the original either.
+// storeID returns the store id of the path, and adds it to the response's headers.
+// Handlers call it after they have read the rest of the request: as in OpenFGA, the
+// response to a malformed request has no store.
 func (x *httpRequest) storeID() string {
 	id := x.params.At(0)
 	x.setStore(id)
 	return id
 }
 
-// handler appends an answer to dst and returns it with its status.
-type handler func(ctx context.Context, s *service, x *httpRequest, dst []byte) (answer []byte, status int, err error)
+// handler appends the body of a response to dst and returns it with its status.
+type handler func(ctx context.Context, s *service, x *httpRequest, dst []byte) (body []byte, status int, err error)
 
-// serve makes an operation a route's function.
-func (h *httpServer) serve(op handler) func(http.ResponseWriter, *http.Request, door.Params) {
+// serve returns the function of a route with this handler.
+func (h *httpServer) serve(handle handler) func(http.ResponseWriter, *http.Request, door.Params) {
 	return func(w http.ResponseWriter, r *http.Request, p door.Params) {
 		x := h.newRequest()
 		defer h.recycle(x)
@@ -70,9 +70,9 @@ func (h *httpServer) serve(op handler) func(http.ResponseWriter, *http.Request, 
 			defer body.Free()
 			x.body = body.Bytes
 		}
-		answer, status, err := op(r.Context(), h.s, x, x.response[:0])
-		if answer != nil {
-			x.response = answer
+		response, status, err := handle(r.Context(), h.s, x, x.response[:0])
+		if response != nil {
+			x.response = response
 		}
 		if err != nil {
 			x.writeTo(w.Header(), 0)
@@ -81,11 +81,11 @@ func (h *httpServer) serve(op handler) func(http.ResponseWriter, *http.Request, 
 		}
 		if status == http.StatusNoContent {
 			x.writeTo(w.Header(), 0)
-			w.Header()["Content-Type"] = h.contentType // as the original, of nothing
+			w.Header()["Content-Type"] = h.contentType // as OpenFGA does, although there is no body
 			w.WriteHeader(status)
 			return
 		}
-		h.respond(w, &x.headers, status, answer)
+		h.respond(w, &x.headers, status, response)
 	}
 }
 
@@ -96,14 +96,14 @@ func (h *httpServer) newRequest() *httpRequest {
 	return &httpRequest{response: make([]byte, 0, 1024)}
 }
 
-// responseKeptMax is the largest answer whose memory is kept, in bytes, and
+// responseKeptMax is the largest response whose memory is kept, in bytes, and
 // checksKeptMax the largest batch, in items.
 const (
 	responseKeptMax = 256 << 10
 	checksKeptMax   = 1000
 )
 
-// recycle keeps an exchange's memory, but nothing of the request.
+// recycle clears a request and keeps its memory for another one.
 func (h *httpServer) recycle(x *httpRequest) {
 	if cap(x.response) > responseKeptMax || cap(x.batch.Checks) > checksKeptMax {
 		return
@@ -118,7 +118,7 @@ func (h *httpServer) recycle(x *httpRequest) {
 	h.requests.Put(x)
 }
 
-// revisionOf reads the header of a request.
+// revisionOf returns the request's header with a revision, or "".
 func revisionOf(r *http.Request) string {
 	if v := r.Header[headerRevision]; len(v) > 0 {
 		return v[0]
@@ -126,10 +126,10 @@ func revisionOf(r *http.Request) string {
 	return ""
 }
 
-// writeTo writes what an answer says besides its body, and the body's length if
-// that is above 0.
+// writeTo sets the headers of a response, and the length of its body if that is
+// above 0.
 func (c *headers) writeTo(h http.Header, length int) {
-	values := new([5]string) // one piece of memory for all, which h keeps
+	values := new([5]string) // one allocation for all values
 	n := 0
 	set := func(name, value string) {
 		if value != "" {
@@ -147,7 +147,9 @@ func (c *headers) writeTo(h http.Header, length int) {
 	}
 }
 
-func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (*door.Body, bool) {
+// body reads the body of a request. If it cannot, it writes an error and ok is
+// false.
+func (h *httpServer) body(w http.ResponseWriter, r *http.Request) (_ *door.Body, ok bool) {
 	body, err := door.ReadBody(r)
 	if err == nil {
 		return body, true
@@ -166,19 +168,19 @@ func (h *httpServer) respond(w http.ResponseWriter, c *headers, status int, body
 	c.writeTo(header, len(body))
 	header["Content-Type"] = h.contentType
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone is nobody to tell
+	_, _ = w.Write(body) // it fails if the client has gone
 }
 
 func (h *httpServer) writeError(w http.ResponseWriter, f *failure) {
-	form := f.httpError()
-	h.respond(w, &headers{}, form.status, wire.AppendError(nil, form.name, form.message))
+	e := f.httpError()
+	h.respond(w, &headers{}, e.status, wire.AppendError(nil, e.name, e.message))
 }
 
-// streamChunk is how many lines are written at once.
+// streamChunk is the number of lines that are written at once.
 const streamChunk = 1000
 
-// stream answers StreamedListObjects: a line an object. An error before the
-// first line is the status; all errors lose their name, as in the original.
+// stream handles StreamedListObjects: it writes one line for each object. An error
+// before the first line sets the status. As in OpenFGA, errors have no name here.
 func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Params) {
 	body, ok := h.body(w, r)
 	if !ok {
@@ -187,14 +189,14 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 	defer body.Free()
 	var in wire.ListObjectsRequest
 	if err := in.Parse(body.Bytes); err != nil {
-		h.writeError(w, bodyFailure(err))
+		h.writeError(w, toFailure(bodyError(err)))
 		return
 	}
 	in.StoreID = p.At(0)
 	out := objectStream{h: h, w: w, typ: in.Type}
-	out.call.revision = revisionOf(r)
-	out.call.setStore(in.StoreID)
-	err := h.s.streamObjects(r.Context(), &out.call, &in, func(ids []string) error {
+	out.headers.revision = revisionOf(r)
+	out.headers.setStore(in.StoreID)
+	err := h.s.streamObjects(r.Context(), &out.headers, &in, func(ids []string) error {
 		if err := out.objects(ids); err != nil {
 			return err
 		}
@@ -205,26 +207,28 @@ func (h *httpServer) stream(w http.ResponseWriter, r *http.Request, p door.Param
 	}
 }
 
-// objectStream writes a stream.
+// objectStream writes the response of StreamedListObjects.
 type objectStream struct {
 	h       *httpServer
 	w       http.ResponseWriter
-	call    headers
+	headers headers
 	typ     string
 	started bool
 	buf     []byte
 }
 
+// begin writes the status and the headers, once.
 func (l *objectStream) begin(status int) {
 	if l.started {
 		return
 	}
 	l.started = true
-	l.call.writeTo(l.w.Header(), 0)
+	l.headers.writeTo(l.w.Header(), 0)
 	l.w.Header()["Content-Type"] = l.h.contentType
 	l.w.WriteHeader(status)
 }
 
+// objects writes a line for each object.
 func (l *objectStream) objects(ids []string) error {
 	l.begin(http.StatusOK)
 	control := http.NewResponseController(l.w)
@@ -236,7 +240,7 @@ func (l *objectStream) objects(ids []string) error {
 		if _, err := l.w.Write(l.buf); err != nil {
 			return err
 		}
-		_ = control.Flush() // without it the lines come later
+		_ = control.Flush() // else the lines wait in a buffer
 	}
 	return nil
 }
@@ -248,8 +252,7 @@ func (l *objectStream) fail(f httpError) {
 	_, _ = l.w.Write(append(l.buf, ",\"details\":[]}}\n"...))
 }
 
-// streamStatus is the status of a stream that ends before it begins: that of
-// the code that streams tell.
+// streamStatus returns the status of a stream that fails before its first line.
 func (f httpError) streamStatus() int {
 	if f.status == http.StatusUnprocessableEntity {
 		return http.StatusTooManyRequests
@@ -257,38 +260,33 @@ func (f httpError) streamStatus() int {
 	return f.status
 }
 
-// bodyFailure says why a body cannot be read.
-func bodyFailure(err error) *failure {
-	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
-	return newFailure(codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON"))
-}
-
-// bodyError makes a reading's error one of the protocol.
+// bodyError translates an error of package wire about a body. It returns nil for nil.
 func bodyError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return bodyFailure(err)
+	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
+	return newFailure(codeValidation, strings.ReplaceAll(text, "unexpected EOF", "malformed JSON"))
 }
 
 // unmarshal reads a body as a message.
 func unmarshal(body []byte, m proto.Message) error { return bodyError(wire.Unmarshal(body, m)) }
 
-// marshal appends a message as the protocol's gateway writes it: every field,
-// the empty ones too.
+// marshal appends a message as the protocol's gateway writes it: with every field,
+// also the empty ones.
 func marshal(dst []byte, m proto.Message) ([]byte, error) {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return nil, translateError(err)
 	}
 	buf := bytes.NewBuffer(dst)
-	if err := json.Compact(buf, text); err != nil { // protojson adds blanks by chance
+	if err := json.Compact(buf, text); err != nil { // protojson adds random blanks
 		return nil, translateError(err)
 	}
 	return buf.Bytes(), nil
 }
 
-// handleMessage is an operation of the calls that speak in messages.
+// handleMessage runs a call that takes and returns the protocol's messages.
 func handleMessage[In, Out proto.Message](ctx context.Context, x *httpRequest, dst []byte, status int, in In, f func(context.Context, *headers, In) (Out, error)) ([]byte, int, error) {
 	out, err := f(ctx, &x.headers, in)
 	if err != nil || status == http.StatusNoContent {
@@ -298,11 +296,11 @@ func handleMessage[In, Out proto.Message](ctx context.Context, x *httpRequest, d
 	return dst, status, err
 }
 
-// queryParams are a query's values. A name that is given twice, and a value that is
-// not of its type, are errors; other names are ignored.
+// queryParams are the parameters of a URL's query. A parameter that comes twice, or
+// that has a wrong type, is an error. Unknown parameters are ignored.
 type queryParams struct {
 	values url.Values
-	err    error
+	err    error // the first error
 }
 
 func (x *httpRequest) queryParams() queryParams {

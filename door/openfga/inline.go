@@ -19,13 +19,16 @@ import (
 // inlineProgramsMax bounds the compiled inline expressions kept per schema.
 const inlineProgramsMax = 1000
 
-// Conditions is an expr.Compiler around another one that also compiles
-// "$expression", the condition that a tuple brings with it. An engine whose
-// conditions are made without it takes these tuples for ones whose condition
-// is false.
-type Conditions struct{ Inner expr.Compiler }
+// Conditions is an [expr.Compiler] that also compiles "$expression", the condition
+// whose expression each tuple brings along: the stored context of the tuple has
+// "expression" and, optionally, "parameters" with their types. In an engine without
+// it, the condition of such a tuple is false.
+type Conditions struct {
+	// Inner compiles all conditions, and the expressions of tuples.
+	Inner expr.Compiler
+}
 
-// Compile is expr.Compiler's.
+// Compile implements [expr.Compiler].
 func (c Conditions) Compile(def expr.Definition) (expr.Program, error) {
 	if def.Name == language.InlineCondition {
 		return &inline{compiler: c.Inner, programs: map[string]expr.Program{}}, nil
@@ -33,7 +36,7 @@ func (c Conditions) Compile(def expr.Definition) (expr.Program, error) {
 	return c.Inner.Compile(def)
 }
 
-// usesInline says whether a model restricts by "$expression".
+// usesInline reports whether a model has a type restriction with "$expression".
 func usesInline(m *schema.Model) bool {
 	for _, t := range m.Types {
 		for _, r := range t.Relations {
@@ -45,8 +48,8 @@ func usesInline(m *schema.Model) bool {
 	return false
 }
 
-// addInline defines "$expression" in a model. The schema knows it by what a
-// tuple of it may store; compiled by itself it is false.
+// addInline defines the condition "$expression" in a model, with the parameters that
+// a tuple may store. Its expression is "false", for engines without [Conditions].
 func addInline(m *schema.Model) {
 	for _, d := range m.Conditions {
 		if d.Name == language.InlineCondition {
@@ -59,7 +62,7 @@ func addInline(m *schema.Model) {
 	}})
 }
 
-// inline is the program of "$expression". Safe for concurrent use.
+// inline is the program of "$expression". It is safe for concurrent use.
 type inline struct {
 	compiler expr.Compiler
 
@@ -67,7 +70,8 @@ type inline struct {
 	programs map[string]expr.Program // by definition, as JSON
 }
 
-// Eval is expr.Program's: only the request's values are the expression's.
+// Eval implements [expr.Program]. It evaluates the expression of the stored values
+// on the values of the request.
 func (p *inline) Eval(stored, request expr.Values, now rel.Time) expr.Result {
 	program, err := p.program(stored)
 	if err != nil {
@@ -76,14 +80,15 @@ func (p *inline) Eval(stored, request expr.Values, now rel.Time) expr.Result {
 	return program.Eval(nil, request, now)
 }
 
-// withoutParams is an expression without parameters: values that are meant
-// for other tuples do not disturb it.
+// withoutParams is the program of an expression without parameters. It ignores the
+// request's values, which are for other tuples.
 type withoutParams struct{ expr.Program }
 
 func (p withoutParams) Eval(expr.Values, expr.Values, rel.Time) expr.Result {
 	return p.Program.Eval(nil, nil, 0)
 }
 
+// program returns the compiled expression of a stored context.
 func (p *inline) program(stored expr.Values) (expr.Program, error) {
 	def, err := inlineDefinition(stored)
 	if err != nil {
@@ -112,8 +117,8 @@ func (p *inline) program(stored expr.Values) (expr.Program, error) {
 	return program, nil
 }
 
-// inlineDefinition reads a tuple's stored context. Names that it does not
-// declare are strings.
+// inlineDefinition reads a stored context. Parameters that it does not declare are
+// strings.
 func inlineDefinition(stored expr.Values) (expr.Definition, error) {
 	def := expr.Definition{Name: language.InlineCondition, Strict: true}
 	def.Source, _ = stored["expression"].(string)
@@ -145,7 +150,7 @@ func inlineDefinition(stored expr.Values) (expr.Definition, error) {
 	return def, nil
 }
 
-// inlineType reads "string", "list<int>" and the like.
+// inlineType parses a type such as "string" or "list<int>".
 func inlineType(text string) (expr.Type, error) {
 	return inlineTypeWithin(text, language.TypeDepthMax)
 }
@@ -166,7 +171,7 @@ func inlineTypeWithin(text string, depth int) (expr.Type, error) {
 	return expr.Type{Kind: kind, Elem: &elem}, err
 }
 
-// identifiers lists the free names of an expression, sorted.
+// identifiers returns the free names of an expression, sorted.
 func identifiers(source string) ([]string, error) {
 	env, err := cel.NewEnv()
 	if err != nil {
@@ -186,8 +191,8 @@ func identifiers(source string) ([]string, error) {
 	return names, nil
 }
 
-// addFreeNames adds the names that e reads and that no comprehension around binds.
-// The parser bounds the depth.
+// addFreeNames adds the names in e that no surrounding comprehension binds. The
+// parser bounds the depth.
 func addFreeNames(e ast.Expr, bound []string, seen map[string]bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

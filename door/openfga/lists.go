@@ -11,10 +11,12 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// What cut a list short, in the header Ostiary-Truncated.
+// truncatedResults is the value of the header Ostiary-Truncated for a list that
+// reached Options.ListResults.
 const truncatedResults = "max-results"
 
-// listObjects lists the ids of at most Options.ListResults objects.
+// listObjects handles ListObjects. It returns the ids of at most
+// Options.ListResults objects.
 func (s *service) listObjects(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (ids []string, err error) {
 	if err := validateListObjects(in, false); err != nil {
 		return nil, err
@@ -46,8 +48,9 @@ func (s *service) listObjects(ctx context.Context, c *headers, in *wire.ListObje
 	}
 }
 
-// streamObjects yields the ids of all objects. An error of yield ends it. Only
-// the search counts in Options.ListTime, not the time that yield takes.
+// streamObjects handles StreamedListObjects. It calls yield with the ids of all
+// objects, page by page, and returns an error of yield. Options.ListTime bounds the
+// search only, not the time in yield.
 func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListObjectsRequest, yield func(ids []string) error) error {
 	if err := validateListObjects(in, true); err != nil {
 		return err
@@ -56,15 +59,15 @@ func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListOb
 	if err != nil {
 		return err
 	}
-	for left := s.o.ListTime; ; {
-		begun := time.Now()
-		search, cancel := context.WithTimeout(ctx, left)
+	for remaining := s.o.ListTime; ; {
+		started := time.Now()
+		search, cancel := context.WithTimeout(ctx, remaining)
 		list, err := p.objectsPage(search, &req)
 		cancel()
 		if err != nil {
 			return err
 		}
-		left -= time.Since(begun)
+		remaining -= time.Since(started)
 		if err := yield(list.IDs); err != nil {
 			return err
 		}
@@ -75,12 +78,12 @@ func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListOb
 	}
 }
 
-// objectsPage asks for a page. A bound that cut the search, or a candidate that
-// cannot be decided, is an error.
+// objectsPage lists a page of objects. It fails if a bound cut the search, or if a
+// candidate is unknown.
 func (p *target) objectsPage(ctx context.Context, req *ostiary.ListObjectsRequest) (ostiary.ObjectList, error) {
 	list, err := p.store.ListObjects(ctx, *req)
 	if pageTooLarge(err) {
-		req.Limit = 0 // the engine's own; the rest comes with further pages
+		req.Limit = 0 // the engine's own limit; the rest comes with further pages
 		list, err = p.store.ListObjects(ctx, *req)
 	}
 	if err != nil {
@@ -92,13 +95,14 @@ func (p *target) objectsPage(ctx context.Context, req *ostiary.ListObjectsReques
 	return list, p.headers.setRevision(ctx, p.store, list.Revision)
 }
 
-// pageTooLarge says whether a list was refused because the door's limit is
-// above the engine's of one page.
+// pageTooLarge reports whether the engine refused a list because the limit of the
+// door is above the engine's maximum page.
 func pageTooLarge(err error) bool {
 	var b *ostiary.BoundError
 	return errors.As(err, &b) && b.Name == "ListItems"
 }
 
+// objectsRequest translates a list of objects.
 func (s *service) objectsRequest(ctx context.Context, c *headers, in *wire.ListObjectsRequest) (p target, req ostiary.ListObjectsRequest, err error) {
 	if p, err = s.open(ctx, c, in.StoreID, in.ModelID, in.Consistency); err != nil {
 		return p, req, err
@@ -116,7 +120,7 @@ func (s *service) objectsRequest(ctx context.Context, c *headers, in *wire.ListO
 	return p, req, nil
 }
 
-// listUsers lists at most Options.ListResults users.
+// listUsers handles ListUsers. It returns at most Options.ListResults users.
 func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersRequest) ([]rel.Subject, error) {
 	if err := validateListUsers(in); err != nil {
 		return nil, err
@@ -131,7 +135,7 @@ func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersR
 	if err != nil {
 		return nil, listNameError(err)
 	}
-	filter := in.Filters[0] // its form says that there is one
+	filter := in.Filters[0] // validateListUsers checks that there is exactly one
 	if err := p.hasFilter(filter); err != nil {
 		return nil, listNameError(err)
 	}
@@ -139,7 +143,7 @@ func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersR
 		return nil, listNameError(err)
 	}
 	o := rel.Object{Type: in.Object.Type, ID: in.Object.ID}
-	if o.Validate() != nil { // no tuple can name it; the protocol does not look
+	if o.Validate() != nil { // no tuple can name it, and the protocol does not check it
 		return nil, nil
 	}
 	return p.users(ctx, ostiary.ListSubjectsRequest{
@@ -148,6 +152,7 @@ func (s *service) listUsers(ctx context.Context, c *headers, in *wire.ListUsersR
 	})
 }
 
+// hasFilter checks that the model has what a user filter names.
 func (p *target) hasFilter(f wire.UserFilter) error {
 	if f.Relation == "" {
 		return hasType(p.schema, f.Type)
@@ -155,8 +160,9 @@ func (p *target) hasFilter(f wire.UserFilter) error {
 	return hasRelation(p.schema, f.Type, f.Relation)
 }
 
-// users goes on while pages are full of those whom a wildcard leaves out, who
-// count in the engine's limit, but are not in the protocol's list.
+// users lists users page by page. A page can be full of users that a wildcard
+// excludes: they count for the engine's limit, but the protocol's list leaves them
+// out.
 func (p *target) users(ctx context.Context, req ostiary.ListSubjectsRequest) (out []rel.Subject, err error) {
 	for {
 		list, err := p.store.ListSubjects(ctx, req)

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// defaultSchemaVersion is that of a request that names none.
+// defaultSchemaVersion is the schema version of a request without one.
 const defaultSchemaVersion = "1.1"
 
 func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
@@ -45,8 +45,8 @@ func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.Writ
 	return &openfgav1.WriteAuthorizationModelResponse{AuthorizationModelId: info.ID}, nil
 }
 
-// shallow refuses a model that nests deeper than any that can be taken, before
-// its rules are asked: their errors repeat themselves level by level.
+// shallow refuses a model that nests too deep, before its rules run: the text of
+// their errors grows with each level.
 func shallow(in *openfgav1.WriteAuthorizationModelRequest) error {
 	for _, d := range in.GetTypeDefinitions() {
 		for name, r := range d.GetRelations() {
@@ -58,26 +58,27 @@ func shallow(in *openfgav1.WriteAuthorizationModelRequest) error {
 	for name, c := range in.GetConditions() {
 		for _, p := range c.GetParameters() {
 			if !typesWithin(p, language.TypeDepthMax) {
-				return failf(codeInvalidModel, "condition %s: more than %d types in each other", clip(name), language.TypeDepthMax)
+				return failf(codeInvalidModel, "condition %s: more than %d nested types", clip(name), language.TypeDepthMax)
 			}
 		}
 	}
 	return nil
 }
 
-func typesWithin(t *openfgav1.ConditionParamTypeRef, most int) bool {
-	if most == 0 {
+// typesWithin reports whether a type has at most depthMax types inside each other.
+func typesWithin(t *openfgav1.ConditionParamTypeRef, depthMax int) bool {
+	if depthMax == 0 {
 		return false
 	}
 	for _, g := range t.GetGenericTypes() {
-		if !typesWithin(g, most-1) {
+		if !typesWithin(g, depthMax-1) {
 			return false
 		}
 	}
 	return true
 }
 
-// source translates a model, and keeps it as it is for reading back.
+// source translates a model. The source keeps its JSON, for reading it back.
 func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSource, err error) {
 	if n := len(m.GetTypeDefinitions()); n > s.o.Model.TypesMax() {
 		return src, failf(codeEntityLimit, "The number of type definitions in an authorization model exceeds the allowed limit of %d", s.o.Model.TypesMax())
@@ -116,8 +117,8 @@ func (s *service) readModel(ctx context.Context, _ *headers, in *openfgav1.ReadA
 	return &openfgav1.ReadAuthorizationModelResponse{AuthorizationModel: m}, nil
 }
 
-// model reads a model back: as it was written where that is known, else as
-// what it means.
+// model reads a model back: as it was written if it was written in JSON, else
+// translated from the schema.
 func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.AuthorizationModel, error) {
 	sc, err := st.Schema(ctx, id)
 	if errors.Is(err, ostiary.ErrNoSchema) {
@@ -133,7 +134,7 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 		m, err = Message(sc.Model)
 	}
 	if err != nil {
-		return nil, failf(codeInvalidModel, "model %s cannot be said in this protocol: %v", id, err)
+		return nil, failf(codeInvalidModel, "model %s cannot be expressed in this protocol: %v", id, err)
 	}
 	m.Id = sc.ID
 	return m, nil
@@ -151,7 +152,7 @@ func (s *service) readModels(ctx context.Context, _ *headers, in *openfgav1.Read
 	if err != nil {
 		return nil, translateError(err)
 	}
-	// Those of a namespace are another door's, and are asked by its words.
+	// Models of a namespace belong to another door.
 	list = slices.DeleteFunc(list, func(i ostiary.SchemaInfo) bool { return i.Namespace != "" })
 	if token := in.GetContinuationToken(); token != "" {
 		last, err := openToken(modelsToken, token, in.GetStoreId())

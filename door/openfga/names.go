@@ -16,8 +16,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// nameError is what is wrong with a request's names or tuples, before a call
-// chooses its code for it: the protocol's calls differ in that.
+// nameError is an error in the names or tuples of a request. Each call chooses the
+// code for it.
 type nameError struct {
 	kind nameErrorKind
 	text string
@@ -26,7 +26,7 @@ type nameError struct {
 type nameErrorKind uint8
 
 const (
-	malformed    nameErrorKind = iota // a field's form
+	malformed    nameErrorKind = iota // the form of a field
 	noType                            // a type that the model lacks
 	noRelation                        // a relation that its type lacks
 	badTuple                          // a tuple that the model does not admit
@@ -39,8 +39,8 @@ func nameErrorf(w nameErrorKind, format string, args ...any) error {
 	return &nameError{w, fmt.Sprintf(format, args...)}
 }
 
-// listNameError says an *invalid with the codes of the lists, which tell kinds
-// apart; a check and a write have one code for all. Other errors stay.
+// listNameError translates an error for the list calls, which have a code for each
+// kind of *nameError. (Check and Write have one code for all kinds.)
 func listNameError(err error) error {
 	var e *nameError
 	if !errors.As(err, &e) {
@@ -52,7 +52,7 @@ func listNameError(err error) error {
 	}[e.kind], e.text)
 }
 
-// parseObject reads "type:id". The protocol's ids hold no further colon.
+// parseObject parses "type:id". In this protocol an id has no colon.
 func parseObject(field, s string) (rel.Object, error) {
 	typ, id, _ := strings.Cut(s, ":")
 	if typ == "" || id == "" || containsAny(typ, notInType) || containsAny(id, notInID) {
@@ -61,13 +61,14 @@ func parseObject(field, s string) (rel.Object, error) {
 	return rel.Object{Type: typ, ID: id}, nil
 }
 
+// Bytes that a type, an id and a relation cannot have.
 const (
 	notInType     = "# "
 	notInID       = ":# "
 	notInRelation = "@:# "
 )
 
-// containsAny says whether a name has one of some ASCII bytes, or a control
+// containsAny reports whether a name has one of these ASCII bytes, or a control
 // character.
 func containsAny(s, bytes string) bool {
 	for i := 0; i < len(s); i++ {
@@ -75,8 +76,8 @@ func containsAny(s, bytes string) bool {
 		case c < ' ' || c == 0x7f:
 			return true
 		case c >= 0x80:
-			// C1 control characters are two bytes, and nothing else begins so and
-			// ends below 0xA0.
+			// C1 control characters are two bytes. No other character begins with this
+			// byte and ends below 0xA0.
 			if c == 0xC2 && i+1 < len(s) && s[i+1] < 0xA0 {
 				return true
 			}
@@ -87,7 +88,7 @@ func containsAny(s, bytes string) bool {
 	return false
 }
 
-// parseSubject reads a user: "type:id", "type:*" or "type:id#relation".
+// parseSubject parses a user: "type:id", "type:*" or "type:id#relation".
 func parseSubject(s string) (rel.Subject, error) {
 	object, relation, userset := strings.Cut(s, "#")
 	if userset && (relation == "" || containsAny(relation, notInRelation)) {
@@ -106,7 +107,7 @@ func parseSubject(s string) (rel.Subject, error) {
 	return rel.Subject{Type: o.Type, ID: o.ID, Relation: relation}, nil
 }
 
-// looksLikeUser is the weakest form of a user: a subject, or a word.
+// looksLikeUser reports whether s is a subject, or a word without separators.
 func looksLikeUser(s string) bool {
 	if s != "" && !containsAny(s, notInID) {
 		return true
@@ -119,7 +120,7 @@ func looksLikeUser(s string) bool {
 	return err == nil
 }
 
-// parseKnownSubject reads a user and finds its type and relation in the schema.
+// parseKnownSubject parses a user whose type and relation the schema has.
 func parseKnownSubject(s *schema.Schema, user string) (rel.Subject, error) {
 	sub, err := parseSubject(user)
 	if err != nil && s.Namespace != "" {
@@ -134,10 +135,10 @@ func parseKnownSubject(s *schema.Schema, user string) (rel.Subject, error) {
 	return sub, hasRelation(s, sub.Type, sub.Relation)
 }
 
-// parseNamespacedSubject reads a user of a schema with a namespace, which another
-// dialect wrote (a policy of document access control): there an id may hold
-// colons, as a DID does, and the first one ends the type. What the protocol's
-// own models have is never read so.
+// parseNamespacedSubject parses a user of a schema with a namespace. Another dialect
+// wrote such a schema, for example a policy of document access control. Its ids may
+// have colons, as DIDs do; the first colon ends the type. Users of the protocol's
+// own models are never parsed this way.
 func parseNamespacedSubject(user string, malformed error) (rel.Subject, error) {
 	sub, err := rel.ParseSubject(user)
 	if err != nil || sub.Validate() != nil {
@@ -146,7 +147,7 @@ func parseNamespacedSubject(user string, malformed error) (rel.Subject, error) {
 	return sub, nil
 }
 
-// parseNamespacedObject is foreignSubject for an object.
+// parseNamespacedObject is like parseNamespacedSubject for an object.
 func parseNamespacedObject(text string, malformed error) (rel.Object, error) {
 	o, err := rel.ParseObject(text)
 	if err != nil || o.Validate() != nil {
@@ -172,7 +173,8 @@ func hasRelation(s *schema.Schema, typ, relation string) error {
 	return nameErrorf(noRelation, "relation '%s#%s' not found", typ, relation)
 }
 
-// parseCheckKey reads what a check asks, loosely: names that the schema has.
+// parseCheckKey parses the key of a check. The schema must have its types and
+// relations, but need not admit it as a tuple.
 func parseCheckKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	if k, plain := plainKey(key); plain {
 		return k, checkKnown(s, &k)
@@ -180,7 +182,7 @@ func parseCheckKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	return parseUnusualKey(s, key)
 }
 
-// parseUnusualKey is question for names of any kind.
+// parseUnusualKey is like parseCheckKey, also for names that are not plain.
 func parseUnusualKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	var k rel.Key
 	var err error
@@ -197,7 +199,7 @@ func parseUnusualKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	return k, hasRelation(s, k.Object.Type, k.Relation)
 }
 
-// parseKnownObject reads an parseKnownObject whose type the schema has.
+// parseKnownObject parses an object whose type the schema has.
 func parseKnownObject(s *schema.Schema, text string) (rel.Object, error) {
 	o, err := parseObject("object", text)
 	if err != nil && s.Namespace != "" {
@@ -212,8 +214,7 @@ func parseKnownObject(s *schema.Schema, text string) (rel.Object, error) {
 	return o, hasType(s, o.Type)
 }
 
-// parseTuple reads a parseTuple to be written, or a contextual one, strictly: the
-// schema's type restrictions must admit it.
+// parseTuple parses a tuple to write, or a contextual one. The schema must admit it.
 func parseTuple(s *schema.Schema, in *wire.Tuple) (rel.Tuple, error) {
 	refuse := func(w nameErrorKind, format string, args ...any) error {
 		return nameErrorf(w, "Invalid tuple '%s'. Reason: %s", tupleText(in), fmt.Sprintf(format, args...))
@@ -241,6 +242,7 @@ func parseTuple(s *schema.Schema, in *wire.Tuple) (rel.Tuple, error) {
 	return t, nil
 }
 
+// kindText names the kind of a subject in an error.
 func kindText(s rel.Subject) string {
 	switch {
 	case s.Relation != "":
@@ -261,7 +263,7 @@ func conditionMismatch(s *schema.Schema, name string) string {
 	return "invalid condition for type restriction"
 }
 
-// tupleText shows a tuple in an error.
+// tupleText prints a tuple for an error.
 func tupleText(t *wire.Tuple) string {
 	s := keyText(&t.Key)
 	if t.Condition != nil {
@@ -272,7 +274,7 @@ func tupleText(t *wire.Tuple) string {
 
 func keyText(k *wire.Key) string { return k.Object + "#" + k.Relation + "@" + k.User }
 
-// storedContext checks a tuple's own parameters and gives them as text.
+// storedContext checks the context of a tuple's condition and returns it as text.
 func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
 	if c == nil || len(c.Context) == 0 && c.Name != language.InlineCondition {
 		return "", nil
@@ -292,14 +294,14 @@ func storedContext(s *schema.Schema, c *wire.Condition) (string, error) {
 			return "", fmt.Errorf("found invalid context parameter: %s", name)
 		}
 	}
-	// The program converts values to its parameters' types before all else.
+	// The program first converts the values to the types of its parameters.
 	if res := condition.Program.Eval(c.Context, nil, 0); errors.Is(res.Err, expr.ErrType) {
 		return "", res.Err
 	}
 	return rel.CanonicalValue(c.Context)
 }
 
-// checkPrintable refuses control characters in a context's keys and strings.
+// checkPrintable refuses control characters in the keys and strings of a context.
 func checkPrintable(values expr.Values) error {
 	for key, v := range values {
 		if strings.ContainsFunc(key, unicode.IsControl) {

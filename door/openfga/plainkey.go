@@ -6,17 +6,18 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Nearly all names are plain: printable ASCII. Those are read here, in one walk
-// over each; the rules byte by byte, and their errors, are elsewhere
-// (formcheck.go, validate.go), and read the same in what both accept.
+// Nearly all names are plain, that is printable ASCII. This file parses keys of
+// plain names in one pass. rules.go and names.go handle all names, with errors;
+// where both accept a key, they return the same.
 
-// What a byte may stand in.
+// Classes of bytes: what a byte may be part of.
 const (
 	inULID uint8 = 1 << iota
 	inName       // a type or an id
 	inWord       // a relation
 )
 
+// classes maps each byte to its classes.
 var classes = func() (of [256]uint8) {
 	for c := byte('!'); c <= '~'; c++ {
 		switch c {
@@ -34,7 +35,7 @@ var classes = func() (of [256]uint8) {
 	return of
 }()
 
-// allOfClass says whether all bytes of s are of a class.
+// allOfClass reports whether all bytes of s belong to a class.
 func allOfClass(s string, class uint8) bool {
 	for i := 0; i < len(s); i++ {
 		class &= classes[s[i]]
@@ -42,8 +43,8 @@ func allOfClass(s string, class uint8) bool {
 	return class != 0
 }
 
-// plainKey reads a key of plain names whose form is right. Of another it says
-// nothing.
+// plainKey parses a key of plain names that the protocol's rules accept. For any
+// other key ok is false, and the key may still be valid.
 func plainKey(k *wire.Key) (key rel.Key, ok bool) {
 	if len(k.User) > userBytesMax || len(k.Object) > objectRunesMax || len(k.Relation) > relationRunesMax ||
 		k.Relation == "" || !allOfClass(k.Relation, inWord) {
@@ -67,9 +68,9 @@ func plainKey(k *wire.Key) (key rel.Key, ok bool) {
 	return key, key.Object.ID != rel.Wildcard
 }
 
-// separators finds the colon and the number sign of a plain name, the latter at
-// its end if it has none; colon is -1 where the name is not plain or has
-// another of them.
+// separators returns the positions of the colon and the number sign of a plain
+// name. Without a number sign, hash is the length of the name. colon is -1 if the
+// name has no colon, is not plain, or has a second separator.
 func separators(s string) (colon, hash int) {
 	colon, hash = -1, len(s)
 	for i := 0; i < len(s); i++ {
@@ -86,7 +87,7 @@ func separators(s string) (colon, hash int) {
 	return colon, hash
 }
 
-// checkKnown says whether the schema has what a key names.
+// checkKnown checks that the schema has the types and relations of a key.
 func checkKnown(s *schema.Schema, k *rel.Key) error {
 	if k.Subject.Relation == "" {
 		if err := hasType(s, k.Subject.Type); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// read gives a page of the stored tuples. What the original refuses, reading
-// by the user alone, is answered here.
+// read handles Read. It returns a page of stored tuples and the token of the next
+// page. Unlike OpenFGA it also reads by the user alone.
 func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (page ostiary.TuplePage, next string, err error) {
 	if err := validateMessage(readRequestMessage(in)); err != nil {
 		return page, "", err
@@ -24,7 +24,7 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 	if err != nil {
 		return page, "", err
 	}
-	filter, none, err := readFilter(in)
+	filter, empty, err := readFilter(in)
 	if err != nil {
 		return page, "", err
 	}
@@ -40,7 +40,7 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 		}
 		req.Cursor = string(cursor)
 	}
-	if none {
+	if empty {
 		return page, "", nil
 	}
 	if page, err = st.Read(ctx, req); err != nil {
@@ -55,9 +55,8 @@ func (s *service) read(ctx context.Context, c *headers, in *wire.ReadRequest) (p
 	return page, next, c.setRevision(ctx, st, page.Revision)
 }
 
-// readFilter translates what tuples are wanted. none says that no tuple can
-// be.
-func readFilter(in *wire.ReadRequest) (f rel.Filter, none bool, err error) {
+// readFilter translates the selection of tuples. empty is true if no tuple can match.
+func readFilter(in *wire.ReadRequest) (f rel.Filter, empty bool, err error) {
 	if !in.HasKey {
 		return f, false, nil
 	}
@@ -84,7 +83,7 @@ func readFilter(in *wire.ReadRequest) (f rel.Filter, none bool, err error) {
 	return f, false, nil
 }
 
-// tupleMessage translates a stored tuple back.
+// tupleMessage translates a stored tuple into the protocol's message.
 func tupleMessage(t *rel.Tuple) (*openfgav1.TupleKey, error) {
 	k := &openfgav1.TupleKey{User: t.Subject.String(), Relation: t.Relation, Object: t.Object.String()}
 	if t.Condition == "" {

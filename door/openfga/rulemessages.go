@@ -7,8 +7,8 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// What follows turns requests into the protocol's messages for the sake of the
-// messages' own rules, which say nothing of contexts: these are left out.
+// The functions here turn requests into the protocol's messages, whose rules then
+// check them. No rule is about contexts, so these are left out.
 
 func checkMessage(r *wire.CheckRequest) *openfgav1.CheckRequest {
 	return &openfgav1.CheckRequest{

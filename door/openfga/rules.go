@@ -7,11 +7,12 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// The protocol states each field's form as a rule on its message. What follows
-// asks the rules of the frequent calls byte by byte; where one does not hold,
-// the message's own rules are asked, which word the error.
+// The protocol's generated messages have rules on the form of each field. For the
+// frequent calls, the functions here check the same rules byte by byte, without
+// building the message. Where a rule does not hold, they build the message and run
+// its own rules, which return the protocol's error text.
 
-// validateMessage asks a message's own rules.
+// validateMessage runs a message's own rules.
 func validateMessage(m interface{ ValidateAll() error }) error {
 	if err := m.ValidateAll(); err != nil {
 		return newFailure(codes.InvalidArgument, err.Error())
@@ -19,27 +20,27 @@ func validateMessage(m interface{ ValidateAll() error }) error {
 	return nil
 }
 
-// validID is that of store and model ids: 26 letters and digits, some letters
-// aside.
+// validID reports whether s has the form of a store or model id: 26 digits and
+// letters other than I, L, O and U.
 func validID(s string) bool { return len(s) == 26 && allOfClass(s, inULID) }
 
 func validIDs(store, model string) bool { return validID(store) && (model == "" || validID(model)) }
 
-// validWord says whether a text has no blank and a number of characters in bounds.
+// validWord reports whether s has no blanks, and from least to most characters.
 func validWord(s string, least, most int) bool {
 	n := 0
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == ' ' || '\t' <= c && c <= '\r' && c != '\v':
 			return false
-		case c < 0x80 || c >= 0xC0: // not the inside of a character
+		case c < 0x80 || c >= 0xC0: // the first byte of a character
 			n++
 		}
 	}
 	return least <= n && n <= most
 }
 
-// validName is word without ':', '#' and '@'.
+// validName is like validWord, but also refuses ':', '#' and '@'.
 func validName(s string, most int) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c == ':' || c == '#' || c == '@' {
@@ -49,6 +50,7 @@ func validName(s string, most int) bool {
 	return validWord(s, 1, most)
 }
 
+// The protocol's limits on fields.
 const (
 	typeRunesMax     = 254
 	relationRunesMax = 50
@@ -73,8 +75,8 @@ func validTuples(tuples []wire.Tuple) bool {
 	return true
 }
 
-// validStoredKey is a stored tuple's: its fields may be empty, and are then refused
-// in other words.
+// validStoredKey reports whether a key has the form of a tuple in a write. Its fields
+// may be empty here: the write refuses these with another error.
 func validStoredKey(k *wire.Key) bool {
 	return len(k.User) <= userBytesMax && (k.Relation == "" || validName(k.Relation, relationRunesMax)) &&
 		(k.Object == "" || validWord(k.Object, 2, objectRunesMax))
@@ -155,7 +157,8 @@ func validListUsers(r *wire.ListUsersRequest) bool {
 	return ok && validName(r.Filters[0].Type, typeRunesMax) && (r.Filters[0].Relation == "" || validName(r.Filters[0].Relation, relationRunesMax))
 }
 
-// validIDEnd is the rule of an id that stands alone: it looks at the end only.
+// validIDEnd checks the rule on ids that are fields: it is about the last character
+// only.
 func validIDEnd(s string) bool {
 	if s == "" {
 		return false

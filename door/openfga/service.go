@@ -17,40 +17,41 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Options are the door's limits: those that OpenFGA's server has settings for.
-// The zero value is its defaults.
+// Options are the door's limits, those that OpenFGA's server has settings for. The
+// zero value holds OpenFGA's defaults.
 type Options struct {
-	// WriteTuples is how many tuples one write may name, removed ones included.
-	// Default 100.
+	// WriteTuples is the maximum number of tuples in one write, removed ones
+	// included. Default 100.
 	WriteTuples int
-	// BatchChecks is how many questions one batch may have. Default 50.
+	// BatchChecks is the maximum number of checks in one batch. Default 50.
 	BatchChecks int
-	// ListResults is how many objects or users a list may have; one that goes on
-	// says so in the header Ostiary-Truncated. Streams have no such limit.
-	// Default 1,000.
+	// ListResults is the maximum number of objects or users in a list. A list that
+	// was cut has the header Ostiary-Truncated. Streams have no such limit. Default
+	// 1,000.
 	ListResults int
-	// ListTime is how long a list may take. Default 3 s.
+	// ListTime is the maximum duration of a list; a longer one is an error. Default
+	// 3 s.
 	ListTime time.Duration
-	// Depth is how many relations a question may follow one after the other;
-	// beyond it is an error. Default 25.
+	// Depth is how many relations a question may follow one after another; a deeper
+	// one is an error. Default 25.
 	Depth int
-	// ConditionContextBytes bounds the context that a tuple's condition stores.
-	// Default 32 KiB.
+	// ConditionContextBytes bounds the context that a tuple's condition stores, in
+	// the protocol's binary encoding. Default 32 KiB.
 	ConditionContextBytes int
 	// Model bounds the types and the size of a model.
 	Model language.Bounds
-	// ChangesPage is the largest page of changes. Default 100.
+	// ChangesPage is the maximum number of changes in a page. Default 100.
 	ChangesPage int
-	// ChangesHorizon hides the changes that are younger. Default 0: none.
+	// ChangesHorizon hides changes that are younger than this. Default 0: none.
 	ChangesHorizon time.Duration
-	// AssertionBytes bounds a model's assertions. Default 64,000.
+	// AssertionBytes bounds the assertions of a model, in the protocol's binary
+	// encoding. Default 64,000.
 	AssertionBytes int
-	// InlineExpressions admits the condition "$expression", which is OpenFGA's
-	// experiment of that name. The engine's conditions must then be made with
-	// Conditions.
+	// InlineExpressions admits the condition "$expression", OpenFGA's experiment of
+	// that name. The engine must then use [Conditions].
 	InlineExpressions bool
-	// Report, if set, is called with each error that the caller is told nothing
-	// about, but that it happened: for the log. It is called concurrently.
+	// Report, if not nil, is called with each internal error, whose details the
+	// response does not contain. It is for the log, and is called concurrently.
 	Report func(error)
 }
 
@@ -72,15 +73,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// service answers the protocol's calls: one method each, whichever way they
-// came. Safe for concurrent use.
+// service handles the protocol's calls, one method each, for HTTP and gRPC. It is
+// safe for concurrent use.
 type service struct {
 	engine  *ostiary.Engine
 	o       Options
-	batches sync.Pool // of *many
+	batches sync.Pool // of *batch
 }
 
-// report tells of what the caller is not told. It returns err.
+// report calls [Options].Report for an internal error. It returns err.
 func (s *service) report(err error) error {
 	var f *failure
 	if err != nil && s.o.Report != nil && errors.As(err, &f) && f.cause != nil {
@@ -89,23 +90,24 @@ func (s *service) report(err error) error {
 	return err
 }
 
-// headers is what a request says beside its message, and what its answer does.
+// headers are the HTTP headers, or the gRPC metadata, of a request and its
+// response.
 type headers struct {
-	// revision is the token that the answer must not be older than; "" asks for
-	// none.
+	// revision comes from the request: the result must not be older than this token.
+	// "" means any age.
 	revision string
 
-	// store and model are those that were asked; model is the one found where
-	// the request names none.
+	// The others go into the response. store and model are the ids that were used.
+	// model is the newest one if the request names none.
 	store, model string
-	// token is the revision that was answered at or written.
+	// token is the revision that was read or written.
 	token ostiary.Token
-	// truncated names the limit that cut a list: "max-results"; "" is none.
+	// truncated is the limit that cut a list, "max-results", or "".
 	truncated string
 }
 
-// setStore notes which store a request names, whether there is such a store or
-// not, as the original does. What a header cannot say is left out.
+// setStore sets the store that a request names. As in OpenFGA, the store need not
+// exist. An id with characters that a header cannot have is left out.
 func (c *headers) setStore(store string) {
 	for i := 0; i < len(store); i++ {
 		if store[i] < ' ' || store[i] > '~' {
@@ -115,29 +117,29 @@ func (c *headers) setStore(store string) {
 	c.store = store
 }
 
-// setRevision notes the revision that an answer is of.
+// setRevision sets the revision that a result was read at.
 func (c *headers) setRevision(ctx context.Context, s *ostiary.Store, r storage.Revision) error {
 	t, err := s.TokenAt(ctx, r)
 	c.token = t
 	return translateError(err)
 }
 
-// store finds a store by its id, whose form was checked.
+// store finds a store by its id. The caller has checked the form of the id.
 func (s *service) store(ctx context.Context, id string) (*ostiary.Store, error) {
 	parsed, err := storage.ParseStoreID(id)
-	if err != nil { // of the right letters, but beyond 128 bits
+	if err != nil { // the right letters, but more than 128 bits
 		return nil, failf(codeStoreNotFound, "Store ID not found")
 	}
 	st, err := s.engine.Store(ctx, parsed)
 	return st, translateError(err)
 }
 
-// consistency chooses the revision of a read.
+// consistency translates the consistency preference of a read.
 func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store, consistency int32) (ostiary.Consistency, error) {
 	token := ostiary.Token(c.revision)
 	switch {
 	case consistency == wire.ConsistencyHigher && token != "":
-		// What is newest is not older than the token, if that is one at all.
+		// The newest revision is not older than a valid token. This checks the token.
 		if _, err := st.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: 1}); err != nil {
 			return ostiary.Consistency{}, revisionError(err)
 		}
@@ -150,7 +152,8 @@ func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store
 	return ostiary.MinimizeLatency(), nil
 }
 
-// revisionError says that the error is about the header that names a revision.
+// revisionError translates an error of a read. An invalid token is an error of the
+// header that has it.
 func revisionError(err error) error {
 	if errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld) {
 		return failf(codeValidation, "invalid %s: %s", headerRevision, reason(err))
@@ -158,7 +161,7 @@ func revisionError(err error) error {
 	return translateError(err)
 }
 
-// target is what a question is asked of.
+// target is the store and the model that a call works on.
 type target struct {
 	service     *service
 	headers     *headers
@@ -167,7 +170,8 @@ type target struct {
 	consistency ostiary.Consistency
 }
 
-// open finds the store and the model, the newest if no id is given.
+// open finds the store and the model, the newest one if model is "". It sets the
+// headers of the response.
 func (s *service) open(ctx context.Context, c *headers, store, model string, consistency int32) (p target, err error) {
 	st, err := s.store(ctx, store)
 	if err != nil {
@@ -188,7 +192,7 @@ func (s *service) open(ctx context.Context, c *headers, store, model string, con
 	return target{s, c, st, compiled, at}, err
 }
 
-// noModel is also what the protocol says of a store that is not there.
+// noModel is the error for a missing model, and also for a missing store.
 func noModel(store, model string) error {
 	if model == "" {
 		return failf(codeLatestNotFound, "No authorization models found for store '%s'", store)
@@ -196,8 +200,9 @@ func noModel(store, model string) error {
 	return failf(codeModelNotFound, "Authorization Model '%s' not found", model)
 }
 
-// namespaceHint tells whom names no model how the models of namespaces, such as the
-// policies of document access control, are asked; nil where there are none.
+// namespaceHint returns an error for a request without a model id to a store that
+// has models in namespaces only, such as the policies of document access control.
+// The error explains how to name them. It returns nil for other stores.
 func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 	if model != "" {
 		return nil
@@ -206,11 +211,12 @@ func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 	if err != nil || len(infos) == 0 || infos[0].Namespace == "" {
 		return nil
 	}
-	return failf(codeLatestNotFound, "No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: "+
-		"the newest is '%s', of '%s'", st.ID(), infos[0].ID, infos[0].Namespace)
+	return failf(codeLatestNotFound, "No authorization models found for store '%s' outside of namespaces; name a model by its authorization_model_id: "+
+		"the newest is '%s', of namespace '%s'", st.ID(), infos[0].ID, infos[0].Namespace)
 }
 
-// queryOptions translates what questions share. An error is *invalid.
+// queryOptions translates the context and the contextual tuples of a question. Its
+// errors are of type *nameError.
 func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
 	options := ostiary.QueryOptions{SchemaID: p.headers.model, Consistency: p.consistency, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// pageDefault is the length of a page that names none.
+// pageDefault is the size of a page if the request has none.
 const pageDefault = 50
 
 func (s *service) createStore(ctx context.Context, _ *headers, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
@@ -39,8 +39,8 @@ func (s *service) getStore(ctx context.Context, _ *headers, in *openfgav1.GetSto
 	return &openfgav1.GetStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
-// updateStore renames a store, which the original has a route for, but does
-// not do.
+// updateStore handles UpdateStore: it renames a store. OpenFGA has the route, but
+// answers "unimplemented".
 func (s *service) updateStore(ctx context.Context, _ *headers, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *service) updateStore(ctx context.Context, _ *headers, in *openfgav1.Upd
 	return &openfgav1.UpdateStoreResponse{Id: info.ID.String(), Name: in.GetName(), CreatedAt: created, UpdatedAt: created}, nil
 }
 
-// deleteStore is content where there is no such store, as the original.
+// deleteStore handles DeleteStore. As in OpenFGA, a missing store is no error.
 func (s *service) deleteStore(ctx context.Context, _ *headers, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *service) listStores(ctx context.Context, _ *headers, in *openfgav1.List
 	return out, translateError(ctx.Err())
 }
 
-// pageSize is how many are wanted; the form was checked.
+// pageSize returns the size of a page, whose form the caller has checked.
 func pageSize(n int32) int {
 	if n <= 0 {
 		return pageDefault

@@ -6,10 +6,11 @@ import (
 	"encoding/binary"
 )
 
-// A continuation token is URL-safe base64 of a kind, a position, and a digest
-// of both with the list that it belongs to. The digest keeps a token from
-// being used on another list or altered by accident; it is no secret, and a
-// position says nothing that the list would not. Any text is survived.
+// tokenKind is the list that a continuation token belongs to. A token is URL-safe
+// base64 of its kind, a position, and a digest of both together with the list. The
+// digest refuses tokens of other lists, and those that were altered by accident. It
+// is not secret: a position contains nothing that the list does not show. Any text
+// may be passed to openToken.
 type tokenKind byte
 
 const (
@@ -21,14 +22,15 @@ const (
 
 const tokenDigestBytes = 8
 
-// sealToken writes a position in the list that of names.
+// sealToken returns the token of a position in the list that of identifies.
 func sealToken(k tokenKind, position []byte, of ...string) string {
 	raw := append([]byte{byte(k)}, position...)
 	d := tokenDigest(raw, of)
 	return base64.RawURLEncoding.EncodeToString(append(raw, d[:]...))
 }
 
-// openToken reads what sealToken wrote for the same list.
+// openToken returns the position of a token. It fails if sealToken did not make the
+// token for the same list.
 func openToken(k tokenKind, text string, of ...string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < 1+tokenDigestBytes || raw[0] != byte(k) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// write removes tuples first and adds then, all or nothing.
+// write handles Write. It removes tuples first, then adds tuples, all or nothing.
 func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) error {
 	if err := validateWrite(in); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	if w.Add, err = p.additions(in.Writes); err != nil {
 		return err
 	}
-	var nameless *wire.Key
-	if w.Remove, nameless, err = removals(in.Deletes); err != nil {
+	var impossible *wire.Key
+	if w.Remove, impossible, err = removals(in.Deletes); err != nil {
 		return err
 	}
 	if err := refuseDuplicates(in.Deletes, in.Writes); err != nil {
@@ -48,16 +48,16 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	if w.OnMissing, err = conflictAction("on_missing", in.OnMissing); err != nil {
 		return err
 	}
-	if nameless != nil && w.OnMissing == ostiary.Fail {
-		return missingTupleError(nameless.User, nameless.Relation, nameless.Object)
+	if impossible != nil && w.OnMissing == ostiary.Fail {
+		return missingTupleError(impossible.User, impossible.Relation, impossible.Object)
 	}
 	c.token, err = p.store.Write(ctx, w)
 	return writeError(err, &w)
 }
 
-// refuseNamespaceTuples refuses to change what is of a namespace: that is written by what
-// wrote its schema, under rules (who owns an object, who may share it) that this
-// protocol does not know and would go around.
+// refuseNamespaceTuples refuses to change tuples of a namespace. The API that wrote
+// the namespace's schema writes its tuples too, under rules (who owns an object, who
+// may share it) that this protocol does not have and would bypass.
 func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) error {
 	if p.schema.Namespace != "" {
 		return namespaceTuplesError(p.schema.Namespace)
@@ -79,7 +79,7 @@ func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) 
 }
 
 func namespaceTuplesError(namespace string) error {
-	return failf(codeValidation, "the tuples of the namespace '%s' are written by what wrote its schema, not through this API", namespace)
+	return failf(codeValidation, "the tuples of the namespace '%s' cannot be written through this API, only through the one that wrote its schema", namespace)
 }
 
 const tupleStateText = "tuple to be written already existed or the tuple to be deleted did not exist"
@@ -88,7 +88,7 @@ func missingTupleError(user, relation, object string) error {
 	return failf(codeWriteFailed, "cannot delete a tuple which does not exist: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, relation, object)
 }
 
-// writeError says why the engine refused a write.
+// writeError translates the error of a write.
 func writeError(err error, w *ostiary.WriteRequest) error {
 	if err == nil {
 		return nil
@@ -102,13 +102,14 @@ func writeError(err error, w *ostiary.WriteRequest) error {
 	case errors.Is(err, ostiary.ErrTupleMissing):
 		return missingTupleError(user, t.Key.Relation, object)
 	case w.OnDuplicate == ostiary.Ignore:
-		// What is there has another condition: to ignore would be to lose it.
+		// The existing tuple has another condition, which ignoring would lose.
 		return failf(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
 			user, t.Key.Relation, object)
 	}
 	return failf(codeWriteFailed, "cannot write a tuple which already exists: user: '%s', relation: '%s', object: '%s': "+tupleStateText, user, t.Key.Relation, object)
 }
 
+// additions translates the tuples to add.
 func (p *target) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 	if len(writes) == 0 {
 		return nil, nil
@@ -136,10 +137,11 @@ func (p *target) additions(writes []wire.Tuple) ([]rel.Tuple, error) {
 	return out, nil
 }
 
-// removals reads keys by their form alone: what a model no longer admits can
-// still be removed. The protocol looks at the user's form only; nameless is a
-// key that, for its object or relation, no tuple can have.
-func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error) {
+// removals translates the keys to remove. It checks their form only: tuples that
+// the model no longer admits can still be removed. The protocol checks only the form
+// of the user. impossible is a key that no tuple can have because of its object or
+// relation, or nil.
+func removals(deletes []wire.Key) (keys []rel.Key, impossible *wire.Key, err error) {
 	if len(deletes) == 0 {
 		return nil, nil, nil
 	}
@@ -157,15 +159,15 @@ func removals(deletes []wire.Key) (keys []rel.Key, nameless *wire.Key, err error
 		o, noObject := parseObject("object", in.Object)
 		k := rel.Key{Object: o, Relation: in.Relation, Subject: sub}
 		if noSubject != nil || noObject != nil || k.Validate() != nil {
-			nameless = in
+			impossible = in
 			continue
 		}
 		keys = append(keys, k)
 	}
-	return keys, nameless, nil
+	return keys, impossible, nil
 }
 
-// refuseDuplicates refuses a request that names a tuple twice.
+// refuseDuplicates fails if a request names a tuple twice.
 func refuseDuplicates(deletes []wire.Key, writes []wire.Tuple) error {
 	if len(deletes)+len(writes) < 2 {
 		return nil
@@ -191,6 +193,7 @@ func refuseDuplicates(deletes []wire.Key, writes []wire.Tuple) error {
 	return nil
 }
 
+// conflictAction translates on_duplicate and on_missing.
 func conflictAction(field, s string) (ostiary.ConflictAction, error) {
 	switch s {
 	case "", "error":
