@@ -16,3 +16,4 @@ for text in sys.stdin:
         if context:
             out["context"] = json.loads(context)
     print(json.dumps({"tuple": out}))
+print(json.dumps({"end": {}}))

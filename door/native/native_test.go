@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga/language"
+	permify "github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -39,7 +40,16 @@ func open(t testing.TB, o ostiary.Options) *world {
 	t.Cleanup(func() { e.Close() })
 	w := &world{engine: e}
 	parse := func(text []byte) (*schema.Model, error) { m, _, err := language.ParseDSL(text); return m, err }
-	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{{Name: language.LanguageDSL, Parse: parse, Format: language.FormatDSL}}})
+	parsePermify := func(text []byte) (*schema.Model, error) {
+		parsed, err := permify.Parse(string(text))
+		if err != nil {
+			return nil, err
+		}
+		return parsed.Model()
+	}
+	w.door, err = native.New(e, native.Options{Dialects: []native.Dialect{
+		{Name: language.LanguageDSL, Parse: parse, Format: language.FormatDSL},
+		{Name: permify.Dialect, Parse: parsePermify, Format: permify.Format}}})
 	if err != nil {
 		t.Fatal(err)
 	}

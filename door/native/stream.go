@@ -18,7 +18,7 @@ import (
 // A stream of a store's data has one JSON value on each line: {"tuple": ...},
 // {"attribute": ...} and, as the last line, {"end": {"tuples": n, "attributes":
 // n, ...}}. A stream without the last line is incomplete. An export that fails
-// midway ends with {"error": ...} instead, and an import rejects such a stream.
+// midway ends with {"error": ...} instead. An import fails for both streams.
 
 // lineBytesMax bounds a line, in bytes. The largest tuple fits.
 const lineBytesMax = 1 << 20
@@ -207,13 +207,16 @@ type importer struct {
 }
 
 // tuples yields the stream's tuples. It collects and writes the attributes on
-// the way.
+// the way. It yields an error if the stream has no end line.
 func (in *importer) tuples() iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		for {
 			text, err := in.line()
 			if err == io.EOF {
-				return
+				if in.ended {
+					return
+				}
+				err = &problem{status: http.StatusBadRequest, Code: "incomplete", Message: in.where("the stream ends without an end line")}
 			}
 			var t rel.Tuple
 			var isTuple bool

@@ -2,6 +2,7 @@ package native_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -184,9 +185,9 @@ func TestStreams(t *testing.T) {
 	if copied := w.send(t, "GET", "/stores/copy/export", "").Body.String(); lines(copied) != lines(text) {
 		t.Errorf("%s\n%s", text, copied)
 	}
-	cut := text[:strings.LastIndex(strings.TrimRight(text, "\n"), "\n")] // no end
-	if strings.Contains(cut, `"end"`) {
-		t.Error("the cut stream has an end")
+	// An upload that breaks off is incomplete, wherever it does.
+	for _, cut := range []string{"", lines(text), lines(lines(text))} {
+		w.refused(t, "POST", "/stores/copy/import?on_duplicate=ignore", cut, 400, "incomplete")
 	}
 	long := `{"tuple":{"object":"document:1","relation":"owner","subject":"user:` + strings.Repeat("x", 1<<20) + `"}}`
 	w.refused(t, "POST", "/stores/copy/import", long, 413, "bound")
@@ -195,35 +196,103 @@ func TestStreams(t *testing.T) {
 	w.refused(t, "GET", "/stores/copy/export?token=x", "", 400, "token")
 }
 
-// broken is a ResponseWriter whose client disconnects midway.
-type broken struct {
+// breakingWriter is a ResponseWriter that calls after once, when at least limit
+// bytes were written.
+type breakingWriter struct {
 	header http.Header
-	left   int
+	limit  int
+	// after returns the error of this write and of all later ones.
+	after func() error
+
+	text      bytes.Buffer
+	broken    bool
+	err       error
+	deadlines int
 }
 
-func (b *broken) Header() http.Header { return b.header }
-func (b *broken) WriteHeader(int)     {}
-func (b *broken) Write(p []byte) (int, error) {
-	if b.left -= len(p); b.left < 0 {
-		return 0, io.ErrClosedPipe
+func (b *breakingWriter) Header() http.Header { return b.header }
+func (b *breakingWriter) WriteHeader(int)     {}
+func (b *breakingWriter) Write(p []byte) (int, error) {
+	if !b.broken && b.text.Len()+len(p) > b.limit {
+		b.broken, b.err = true, b.after()
 	}
-	return len(p), nil
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.text.Write(p)
 }
 
-// TestExportBroken checks that an export ends when its client disconnects.
+// SetWriteDeadline counts the deadlines, one for 1,000 lines.
+func (b *breakingWriter) SetWriteDeadline(time.Time) error {
+	b.deadlines++
+	return nil
+}
+
+// lastLine returns the last line that was written.
+func (b *breakingWriter) lastLine() string {
+	lines := strings.Split(strings.TrimRight(b.text.String(), "\n"), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestExportBroken checks that an export which breaks midway ends with an error
+// line and without an end line, and that an import rejects what it wrote.
 func TestExportBroken(t *testing.T) {
 	t.Parallel()
 	w := open(t, ostiary.Options{})
-	path := w.acme(t)
-	for i := range 40 {
-		var tuples []string
-		for j := range 100 {
-			tuples = append(tuples, fmt.Sprintf("user:u%d owner document:d%d-%d", j, i, j))
+	w.do(t, "POST", "/stores", `{"name":"bank","aliases":{"native":"bank"}}`)
+	w.do(t, "POST", "/stores/bank/schemas", bankSchema)
+	w.do(t, "POST", "/stores", `{"name":"copy","aliases":{"native":"copy"}}`)
+	w.do(t, "POST", "/stores/copy/schemas", bankSchema)
+	for i := range 2 {
+		var tuples, attributes []string
+		for j := range 5000 {
+			tuples = append(tuples, fmt.Sprintf(`{"object":"account:%d","relation":"owner","subject":"user:u%d"}`, i, j))
+			attributes = append(attributes, fmt.Sprintf(`{"object":"account:%d-%d","name":"balance","value":%d}`, i, j, j))
 		}
-		w.add(t, path, tuples...)
+		w.do(t, "POST", "/stores/bank/write", `{"add":[`+strings.Join(tuples, ",")+`],"set_attributes":[`+strings.Join(attributes, ",")+`]}`)
 	}
-	w.ServeHTTP(&broken{http.Header{}, 100_000}, httptest.NewRequest("GET", "/ostiary/v1"+path+"/export", nil))
+	export := func(limit int, after func(cancel context.CancelFunc) error) *breakingWriter {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		out := &breakingWriter{header: http.Header{}, limit: limit, after: func() error { return after(cancel) }}
+		w.ServeHTTP(out, httptest.NewRequestWithContext(ctx, "GET", "/ostiary/v1/stores/bank/export", nil))
+		return out
+	}
+	nothing := func(context.CancelFunc) error { return nil }
+	whole := export(1<<30, nothing)
+	if got := whole.lastLine(); !strings.HasPrefix(got, `{"end":{"tuples":10000,"attributes":10000,`) || whole.deadlines != 20 {
+		t.Fatalf("%d deadlines, last line %s", whole.deadlines, got)
+	}
+	if got := w.do(t, "POST", "/stores/copy/import", whole.text.String()); fmt.Sprint(got["read"], got["attributes"]) != "10000 10000" {
+		t.Error("the import of an export:", got)
+	}
+	// The client disconnects: the door stops at once.
+	gone := export(100_000, func(context.CancelFunc) error { return io.ErrClosedPipe })
+	if strings.Contains(gone.text.String(), `"end"`) || gone.deadlines > 3 {
+		t.Errorf("after its client left, an export renewed its deadline %d times", gone.deadlines)
+	}
+	// The request is canceled while tuples are written.
+	canceled := export(100_000, func(cancel context.CancelFunc) error { cancel(); return nil })
+	// The store is deleted while attributes are written.
+	deleted := export(strings.Index(whole.text.String(), `{"attribute"`)+100_000, func(context.CancelFunc) error {
+		w.do(t, "DELETE", "/stores/bank", "")
+		return nil
+	})
+	for name, test := range map[string]struct {
+		out  *breakingWriter
+		code string
+	}{"canceled": {canceled, "canceled"}, "deleted": {deleted, "no_store"}} {
+		last := decode(t, []byte(test.out.lastLine()))
+		problem, ok := last["error"].(map[string]any)
+		if !ok || problem["code"] != test.code || strings.Contains(test.out.text.String(), `"end"`) {
+			t.Errorf("%s: the last line is %v", name, last)
+		}
+		w.refused(t, "POST", "/stores/copy/import?on_duplicate=ignore", test.out.text.String(), 400, "malformed")
+	}
 }
+
+// bankSchema is a schema with an attribute, as the body of a request.
+const bankSchema = `{"dialect":"permify","source":"entity user {}\nentity account {\n relation owner @user\n attribute balance integer\n}"}`
 
 // TestHostile checks that tokens and cursors of another store, of another
 // request, and invalid ones are rejected and change nothing.
