@@ -68,14 +68,14 @@ func TestThroughDoors(t *testing.T) {
 	d.want(d.own, "/ostiary/v1/stores/"+d.store+"/explain", "allowed", true,
 		`{"object":"%[1]s/note:%[2]s","relation":"read","subject":"%[1]s/actor:%[3]s"}`, id, note, bob)
 	// What is registered and shared is not changed past the policy's rules.
-	refused := fmt.Sprintf("the tuples of the namespace '%s' are written by what wrote its schema, not through this API", id)
+	refused := fmt.Sprintf("the tuples of the namespace '%s' cannot be written through this API, only through the one that wrote its schema", id)
 	for _, change := range []string{"writes", "deletes"} {
 		d.want(d.fga, "/stores/"+d.store+"/write", "message", refused,
 			`{"%[4]s":{"tuple_keys":[{"user":"%[1]s/actor:mallory","relation":"owner","object":"%[1]s/note:%[2]s"}]},"authorization_model_id":%[3]q}`, id, note, d.model, change)
 	}
 	// Without the policy's model, OpenFGA's door says how to name it.
 	d.want(d.fga, "/stores/"+d.store+"/check", "message",
-		fmt.Sprintf("No authorization models found for store '%s', but of namespaces, which are asked by their authorization_model_id: the newest is '%s', of '%s'", d.store, d.model, id),
+		fmt.Sprintf("No authorization models found for store '%s' outside of namespaces; name a model by its authorization_model_id: the newest is '%s', of namespace '%s'", d.store, d.model, id),
 		`{"tuple_key":{"user":"%[1]s/actor:%[2]s","relation":"read","object":"%[1]s/note:1"}}`, id, bob)
 	// Nor are they where the store has a model of OpenFGA's besides.
 	post(t, d.fga, "/stores/"+d.store+"/authorization-models", `{"schema_version":"1.1","type_definitions":[{"type":"user"}]}`)
