@@ -27,7 +27,7 @@ type Error struct {
 	// Store is the store of the call. It is the zero id where the call concerns
 	// no single store.
 	Store storage.StoreID
-	// Err is the cause. It is nil where the kind says everything.
+	// Err is the cause. It is nil if the kind is the whole message.
 	Err error
 }
 

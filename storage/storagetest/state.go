@@ -12,7 +12,7 @@ import (
 
 func stateCases() []testcase {
 	return []testcase{
-		{"state/every kind", "Each kind of change changes the state as its comment says.", stateKinds},
+		{"state/every kind", "Each kind of change has the effect on the state that its comment documents.", stateKinds},
 		{"state/names are bytes", "Names are bytes: different names never identify the same row, attribute, document or secret.", stateBytes},
 		{"state/replace", "TupleAdd of a live key replaces the row, which becomes a removed row; TupleRemove of a key that is not live does nothing.", stateReplace},
 		{"state/rows", "Rows returns the live rows in the order of the keys, and the zero row for a key that is not live.", stateRows},
