@@ -28,8 +28,8 @@ const Name = "authzen"
 // Options are the settings of the door. The zero value is useful.
 type Options struct {
 	// Store is the id or the alias of the store for paths that name none. The
-	// default is the store with the alias "default" or, if there is none, the
-	// only store.
+	// default is the store with the alias "default". Without such a store, a path
+	// must name one.
 	Store string
 	// URL is the base URL in the metadata document, without a slash at the end:
 	// "https://pdp.example.com". It is needed behind a proxy. The default is the
@@ -66,6 +66,9 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	return d, nil
 }
 
+// defaultAlias is the alias of the store for paths that name none.
+const defaultAlias = "default"
+
 // wellKnown is the path of the metadata document.
 const wellKnown = "/.well-known/authzen-configuration"
 
@@ -86,24 +89,13 @@ func (s *service) store(ctx context.Context, name string) (*ostiary.Store, error
 	if name != "" {
 		return s.named(ctx, name)
 	}
-	st, err := s.engine.StoreByAlias(ctx, Name, "default")
-	if !errors.Is(err, ostiary.ErrNoStore) {
-		return st, err
+	st, err := s.engine.StoreByAlias(ctx, Name, defaultAlias)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		// The only store is never the default: after a store is deleted and another
+		// one is created, that one would answer silently.
+		return nil, &requestError{http.StatusBadRequest, "the path names no store: use /authzen/{store}/access/v1/…, or start the server with --authzen-store"}
 	}
-	var only *storage.StoreInfo
-	for info, err := range s.engine.Stores(ctx, storage.StoreID{}) {
-		if err != nil {
-			return nil, err
-		}
-		if only != nil {
-			return nil, &requestError{http.StatusBadRequest, "there are several stores: name one in the path, /authzen/{store}/access/v1/…"}
-		}
-		only = &info
-	}
-	if only == nil {
-		return nil, &requestError{http.StatusNotFound, "there is no store"}
-	}
-	return s.engine.Store(ctx, only.ID)
+	return st, err
 }
 
 // named returns a store by its id or its alias.

@@ -30,11 +30,17 @@ type world struct {
 	router *door.Router
 }
 
-// open opens a world.
+// open opens a world. Paths without a store use its store.
 func open(t testing.TB, archive *txtar.Archive) *world {
 	t.Helper()
+	return openBounded(t, archive, ostiary.Bounds{})
+}
+
+// openBounded is like open, for an engine with bounds.
+func openBounded(t testing.TB, archive *txtar.Archive, bounds ostiary.Bounds) *world {
+	t.Helper()
 	ctx := context.Background()
-	e, err := ostiary.Open(ctx, ostiary.Options{Conditions: cel.New(cel.Options{})})
+	e, err := ostiary.Open(ctx, ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +50,7 @@ func open(t testing.TB, archive *txtar.Archive) *world {
 		t.Fatal(err)
 	}
 	w.fill(t, w.store, archive)
-	if w.door, err = authzen.New(e, authzen.Options{}); err != nil {
+	if w.door, err = authzen.New(e, authzen.Options{Store: w.store.ID().String()}); err != nil {
 		t.Fatal(err)
 	}
 	if w.router, err = door.NewRouter(w.door.Routes); err != nil {

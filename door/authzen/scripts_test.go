@@ -3,6 +3,7 @@ package authzen_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary"
@@ -24,31 +25,66 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestStores checks which store a path without one uses.
+// TestSearchScripts plays the scripts about searches that do not end with a
+// complete list: some candidates are undecided, or the engine reaches a bound.
+func TestSearchScripts(t *testing.T) {
+	t.Parallel()
+	for glob, bounds := range map[string]ostiary.Bounds{"search": {Depth: 3}, "bound": {Nodes: 2}} {
+		doortest.Run(t, "testdata/search/"+glob+".http", func(t testing.TB) *door.Door {
+			return openBounded(t, readFile(t, "testdata/search/data.txt"), bounds).door
+		})
+	}
+}
+
+// TestStores checks which store a path without one uses: the configured one or
+// the one with the alias "default", and never the only one that exists.
 func TestStores(t *testing.T) {
 	t.Parallel()
+	ctx := context.Background()
 	w := open(t, readFile(t, "testdata/certification.txt"))
-	evaluate := func() int {
+	id := w.store.ID()
+	configured, unset := w.router, routerOf(t, w.engine, authzen.Options{})
+	evaluate := func(r *door.Router, status int, text string) {
+		t.Helper()
+		w.router = r
 		rec := send(t, w, "/access/v1/evaluation", `{"subject":{"type":"user","id":"alice"},"action":{"name":"read"},"resource":{"type":"record","id":"record-1"}}`)
-		return rec.Code
+		if rec.Code != status || !strings.Contains(rec.Body.String(), text) {
+			t.Errorf("%d %s, want %d %s", rec.Code, rec.Body, status, text)
+		}
 	}
-	if got := evaluate(); got != http.StatusOK {
-		t.Error(got)
+	const noStore = "the path names no store"
+	evaluate(configured, http.StatusOK, `{"decision":true}`)
+	evaluate(unset, http.StatusBadRequest, noStore)
+	if err := w.engine.UpdateStore(ctx, id, "first", map[string]string{authzen.Name: "default"}); err != nil {
+		t.Fatal(err)
 	}
-	second, err := w.engine.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "second"})
+	evaluate(unset, http.StatusOK, `{"decision":true}`)
+	// After a delete and a create, the other store is not asked.
+	if err := w.engine.DeleteStore(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	second, err := w.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "second"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := evaluate(); got != http.StatusBadRequest {
-		t.Errorf("with two stores: %d", got)
-	}
-	if err := w.engine.UpdateStore(context.Background(), second.ID(), "second", map[string]string{authzen.Name: "default"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := evaluate(); got != http.StatusBadRequest {
-		t.Errorf("the default store has no schema: %d", got)
-	}
+	w.fill(t, second, readFile(t, "testdata/certification.txt"))
+	evaluate(configured, http.StatusNotFound, "no such store")
+	evaluate(unset, http.StatusBadRequest, noStore)
 	if _, err := authzen.New(w.engine, authzen.Options{URL: "https://pdp.example.com/"}); err == nil {
 		t.Error("a URL with a slash at the end is accepted")
 	}
+}
+
+// routerOf returns the routes of a door.
+func routerOf(t testing.TB, e *ostiary.Engine, o authzen.Options) *door.Router {
+	t.Helper()
+	d, err := authzen.New(e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := door.NewRouter(d.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

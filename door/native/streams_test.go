@@ -263,7 +263,7 @@ func TestExportBroken(t *testing.T) {
 	if got := whole.lastLine(); !strings.HasPrefix(got, `{"end":{"tuples":10000,"attributes":10000,`) || whole.deadlines != 20 {
 		t.Fatalf("%d deadlines, last line %s", whole.deadlines, got)
 	}
-	if got := w.do(t, "POST", "/stores/copy/import", whole.text.String()); fmt.Sprint(got["read"], got["attributes"]) != "10000 10000" {
+	if got := w.do(t, "POST", "/stores/copy/import", whole.text.String()); fmt.Sprintf("%v %v", got["read"], got["attributes"]) != "10000 10000" {
 		t.Error("the import of an export:", got)
 	}
 	// The client disconnects: the door stops at once.
