@@ -36,8 +36,19 @@ func writeHolder(dir string, ports map[string]string) error {
 	return os.Rename(name+".new", name)
 }
 
-// removeHolder removes the file that writeHolder wrote.
-func removeHolder(dir string) { os.Remove(filepath.Join(dir, holderName)) }
+// removeHolder removes the file that writeHolder wrote. It does not remove the file
+// of another process, which is there if the folder was replaced.
+func removeHolder(dir string) {
+	name := filepath.Join(dir, holderName)
+	text, err := readFile(name, holderBytesMax)
+	if err != nil {
+		return
+	}
+	var h holder
+	if json.Unmarshal(text, &h) == nil && h.PID == os.Getpid() {
+		os.Remove(name)
+	}
+}
 
 // alive reports whether a process with this id exists.
 func alive(pid int) bool {

@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"served": served, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "marker": marker, "code": code,
+			"served": served, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "blank": blank, "marker": marker, "code": code,
 		},
 	})
 }
@@ -70,6 +70,20 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 			text[len(text)/2] ^= 0x10
 		}
 		ts.Check(os.WriteFile(f, text, 0o600))
+	}
+}
+
+// blank replaces the content of every file that matches a pattern with zeros.
+func blank(ts *testscript.TestScript, neg bool, args []string) {
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no file matches %s", args[0])
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		ts.Check(err)
+		ts.Check(os.WriteFile(f, make([]byte, info.Size()), 0o600))
 	}
 }
 

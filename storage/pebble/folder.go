@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -141,20 +142,53 @@ func (f folder) create() error {
 	return nil
 }
 
-// lock locks the folder for this process. It fails with ErrLocked if another
-// process has locked it.
-func (f folder) lock() (io.Closer, error) {
-	l, err := f.fs.Lock(f.path(lockName))
+// lock locks the folder for this process, until the result is closed. It fails with
+// ErrLocked if another process has locked it. It locks the folder itself, and the
+// file LOCK: a file can be deleted, but older versions look at nothing else.
+func (f folder) lock() (_ io.Closer, err error) {
+	var l folderLock
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if f.onDisk() {
+		if l.dir, err = os.Open(f.dir); err != nil {
+			return nil, err
+		}
+		if err := flock(l.dir); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, f.dir, err)
+		}
+	}
+	l.file, err = f.fs.Lock(f.path(lockName))
 	var number syscall.Errno
 	switch {
 	case err == nil:
-		return l, nil
+		return &l, nil
 	case errors.As(err, &number) && number != syscall.EAGAIN && number != syscall.EACCES:
 		return nil, err
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, f.dir, err)
+}
+
+// folderLock holds the locks of a folder.
+type folderLock struct {
+	dir  *os.File  // the locked folder; nil if it is not on disk
+	file io.Closer // the locked file LOCK; nil if it is not locked
+}
+
+// Close unlocks the folder.
+func (l *folderLock) Close() error {
+	var err error
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	if l.dir != nil {
+		err = errors.Join(err, l.dir.Close())
+	}
+	return err
 }
 
 func markerSum(text string) uint32 {

@@ -17,8 +17,9 @@ import (
 // until the folder is opened again, and Pebble's recovery determines what is on
 // disk.
 type guard struct {
-	failed     atomic.Pointer[error] // the failed write; nil if there is none
-	compactErr atomic.Pointer[error] // why Pebble cannot compact; nil if it can
+	failed     atomic.Pointer[error]     // the failed write; nil if there is none
+	compactErr atomic.Pointer[error]     // why Pebble cannot compact; nil if it can
+	folder     atomic.Pointer[originals] // nil: the folder is being opened or closed, or not on disk
 	logf       func(format string, args ...any)
 
 	mu      sync.Mutex
@@ -41,7 +42,7 @@ func (g *guard) checkRead() error {
 
 // checkWrite returns why the driver must not write; nil if it may.
 func (g *guard) checkWrite() error {
-	if err := g.checkRead(); err != nil {
+	if err := g.checkFolder(); err != nil {
 		return err
 	}
 	if err := g.compactErr.Load(); err != nil {
@@ -50,9 +51,23 @@ func (g *guard) checkWrite() error {
 	return nil
 }
 
+// checkFolder is like checkRead. It also fails, and makes all later calls fail, if
+// the folder is no longer the one that was opened.
+func (g *guard) checkFolder() error {
+	if o := g.folder.Load(); o != nil && g.failed.Load() == nil {
+		if err := o.check(); err != nil {
+			g.fail(err)
+		}
+	}
+	return g.checkRead()
+}
+
 // fail makes all later calls fail. Only the first cause is kept.
 func (g *guard) fail(cause error) {
-	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	err := cause
+	if !errors.Is(cause, ErrFailed) {
+		err = fmt.Errorf("%w: %w", ErrFailed, cause)
+	}
 	if g.failed.CompareAndSwap(nil, &err) {
 		g.log("%v", []any{err})
 	}

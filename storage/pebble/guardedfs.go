@@ -25,8 +25,7 @@ type guardedFS struct {
 }
 
 // change calls do, which changes a file. If do fails, change reports that to the
-// guard and returns nil. After a failure it does not call do. A missing file is
-// not a failure: change returns that error.
+// guard and returns nil. After a failure it does not call do.
 func (f *guardedFS) change(name string, do func() error) error {
 	if !strings.HasPrefix(name, f.dir) {
 		return do()
@@ -34,19 +33,28 @@ func (f *guardedFS) change(name string, do func() error) error {
 	if f.guard.checkRead() != nil {
 		return nil
 	}
-	err := do()
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := do(); err != nil {
+		f.guard.fail(err)
 	}
-	f.guard.fail(err)
 	return nil
 }
 
-// file is like change for an operation that opens a file. If the operation fails,
+// changeName is like change for an operation that creates, renames or removes a
+// name. It does not call do in a folder that was replaced.
+func (f *guardedFS) changeName(name string, do func() error) error {
+	return f.change(name, func() error {
+		if err := f.guard.checkFolder(); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// file is like changeName for an operation that opens a file. If the operation fails,
 // file returns a missingFile.
 func (f *guardedFS) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var file vfs.File
-	err := f.change(name, func() (err error) {
+	err := f.changeName(name, func() (err error) {
 		file, err = open()
 		return err
 	})
@@ -92,23 +100,34 @@ func (f *guardedFS) OpenDir(name string) (vfs.File, error) {
 }
 
 func (f *guardedFS) Link(old, name string) error {
-	return f.change(name, func() error { return f.FS.Link(old, name) })
+	return f.changeName(name, func() error { return f.FS.Link(old, name) })
 }
 
-func (f *guardedFS) Remove(name string) error {
-	return f.change(name, func() error { return f.FS.Remove(name) })
+// Remove returns the error if the file is missing already. Pebble ignores it.
+func (f *guardedFS) Remove(name string) (missing error) {
+	err := f.changeName(name, func() error {
+		err := f.FS.Remove(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing, err = err, nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return missing
 }
 
 func (f *guardedFS) RemoveAll(name string) error {
-	return f.change(name, func() error { return f.FS.RemoveAll(name) })
+	return f.changeName(name, func() error { return f.FS.RemoveAll(name) })
 }
 
 func (f *guardedFS) Rename(old, name string) error {
-	return f.change(name, func() error { return f.FS.Rename(old, name) })
+	return f.changeName(name, func() error { return f.FS.Rename(old, name) })
 }
 
 func (f *guardedFS) MkdirAll(name string, perm fs.FileMode) error {
-	return f.change(name, func() error { return f.FS.MkdirAll(name, perm) })
+	return f.changeName(name, func() error { return f.FS.MkdirAll(name, perm) })
 }
 
 // Unwrap returns the file system below.

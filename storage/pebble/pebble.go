@@ -74,7 +74,8 @@ var (
 //     format; Open does not change it;
 //   - [storage.ErrLocked] if the folder is in use;
 //   - [storage.ErrDamaged] if files are cut or altered. Damage that Open does not
-//     read is found when it is read.
+//     read is found when it is read. Open repairs a damaged OPTIONS file of Pebble,
+//     which holds no data, and keeps it under another name.
 //
 // If the folder was not closed, for example because of a crash, Open cannot
 // notice that the end of the write-ahead log is missing.
@@ -124,7 +125,11 @@ func open(dir string, opts Options) (_ *Driver, err error) {
 
 // openPebble opens the database in a folder that is locked and has the marker m.
 func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Driver, error) {
-	db, err := pebble.Open(f.path(pebbleName), pebbleOptions(&guardedFS{f.fs, g, f.path(pebbleName)}, m, g, opts))
+	settings := pebbleOptions(&guardedFS{f.fs, g, f.path(pebbleName)}, m, g, opts)
+	if err := f.replaceSettings(settings, g); err != nil {
+		return nil, err
+	}
+	db, err := pebble.Open(f.path(pebbleName), settings)
 	if failure := g.checkRead(); err != nil || failure != nil {
 		if err == nil {
 			db.Close()
@@ -155,6 +160,11 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 			return fail(err)
 		}
 	}
+	files, err := f.identify() // after the last write of the marker
+	if err != nil {
+		return fail(err)
+	}
+	g.folder.Store(files)
 	if err := g.checkRead(); err != nil { // a write failed, and Pebble did not notice
 		return fail(err)
 	}
@@ -176,12 +186,15 @@ func New(db *pebble.DB, prefix []byte) (*Driver, error) {
 }
 
 // Failed returns nil, or the error that wraps [ErrFailed] and that every call
-// returns since a write to the folder failed. It is cheap enough for frequent
-// health checks.
-func (d *Driver) Failed() error { return d.guard.checkRead() }
+// returns since a write to the folder failed, or [ErrReplaced] if the folder was
+// removed or replaced. It takes a few microseconds, so it can serve frequent health
+// checks.
+func (d *Driver) Failed() error { return d.guard.checkFolder() }
 
 func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options {
 	o := &pebble.Options{
+		Comparer:                    pebble.DefaultComparer,
+		Merger:                      pebble.DefaultMerger,
 		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,
 		ErrorIfNotExists:            m.state != creating,
@@ -263,6 +276,7 @@ func writeWitness(f folder, s *store) error {
 	if err := s.guard.checkRead(); err != nil {
 		return err
 	}
+	s.guard.folder.Store(nil) // write replaces the marker
 	return f.write(marker{closed, witness})
 }
 
