@@ -18,8 +18,8 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// sink takes an answer's head and counts its bytes: a ResponseWriter that costs
-// nothing, so that what is measured is the door.
+// sink is a ResponseWriter that counts bytes and costs nearly nothing, so that a
+// benchmark measures the door.
 type sink struct {
 	header http.Header
 	status int
@@ -33,8 +33,8 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// benched is a door over a store of a few thousand tuples: documents in
-// folders that groups may view.
+// benched is a door with a store of a few thousand tuples: documents in folders that
+// groups may view.
 type benched struct {
 	d     *door.Door
 	s     *service
@@ -88,7 +88,7 @@ func newBenched(b *testing.B) *benched {
 	return x
 }
 
-// route finds a route by its operation's name.
+// route finds a route by the name of its call.
 func (x *benched) route(b *testing.B, name string) *door.Route {
 	b.Helper()
 	for i := range x.d.Routes {
@@ -100,7 +100,7 @@ func (x *benched) route(b *testing.B, name string) *door.Route {
 	return nil
 }
 
-// field makes a call once and returns a field of its answer.
+// field makes a call and returns a field of its response.
 func (x *benched) field(b *testing.B, method, path, body, field string) string {
 	b.Helper()
 	router, err := door.NewRouter(x.d.Routes)
@@ -123,8 +123,8 @@ func (x *benched) field(b *testing.B, method, path, body, field string) string {
 	return string(value)
 }
 
-// BenchmarkHTTPDoor calls routes without a network: what a call costs in the
-// door and the engine, beside a handler that reads the body and writes the same
+// BenchmarkHTTPDoor calls routes without a network. It measures the door and the
+// engine, and for comparison a handler that reads the body and writes the same
 // bytes ("noop").
 func BenchmarkHTTPDoor(b *testing.B) {
 	x := newBenched(b)
@@ -202,8 +202,8 @@ func BenchmarkGRPCDoor(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used, collection of garbage included:
-// it says the same on a busy machine.
+// processorTime returns the processor time of this process, garbage collection
+// included. Unlike the clock it does not depend on the load of the machine.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ostiary/ostiary/expr/cel"
 )
 
-// engine opens one in memory for a test.
+// engine opens an engine in memory for a test.
 func engine(t testing.TB) *ostiary.Engine {
 	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{CostMax: 100})}})
@@ -35,7 +35,7 @@ func open(t testing.TB, o openfga.Options) *door.Door {
 	return d
 }
 
-// TestScripts plays what clients send, and what they must get.
+// TestScripts runs the scripts of requests and expected responses.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, glob := range []string{"testdata/same_*.http", "testdata/ours_*.http"} {
@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptsSmall plays scripts against a door with small limits.
+// TestScriptsSmall runs scripts against a door with small limits.
 func TestScriptsSmall(t *testing.T) {
 	t.Parallel()
 	doortest.Run(t, "testdata/small_*.http", func(t testing.TB) *door.Door {
@@ -54,8 +54,7 @@ func TestScriptsSmall(t *testing.T) {
 	})
 }
 
-// TestScriptsInline plays scripts against a door that admits conditions which
-// tuples bring with them.
+// TestScriptsInline runs scripts against a door with the condition "$expression".
 func TestScriptsInline(t *testing.T) {
 	t.Parallel()
 	doortest.Run(t, "testdata/inline_*.http", func(t testing.TB) *door.Door {

@@ -10,7 +10,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 )
 
-// The service may be called without a server: in a program's tests, say.
+// A program, for example a test, may call the service without a server.
 func ExampleNew() {
 	ctx := context.Background()
 	engine, err := ostiary.Open(ctx, ostiary.Options{})

@@ -58,6 +58,7 @@ type failure struct {
 	cause error
 }
 
+// Error returns the message.
 func (f *failure) Error() string { return f.message }
 
 // Unwrap returns the internal error, or nil.

@@ -77,50 +77,62 @@ func unary[In, Out any](ctx context.Context, g *grpcServer, in In, f func(contex
 	return out, g.sendMetadata(ctx, &c, err)
 }
 
+// CreateStore handles the call of that name.
 func (g *grpcServer) CreateStore(ctx context.Context, in *openfgav1.CreateStoreRequest) (*openfgav1.CreateStoreResponse, error) {
 	return unary(ctx, g, in, g.s.createStore)
 }
 
+// UpdateStore handles the call of that name.
 func (g *grpcServer) UpdateStore(ctx context.Context, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
 	return unary(ctx, g, in, g.s.updateStore)
 }
 
+// DeleteStore handles the call of that name.
 func (g *grpcServer) DeleteStore(ctx context.Context, in *openfgav1.DeleteStoreRequest) (*openfgav1.DeleteStoreResponse, error) {
 	return unary(ctx, g, in, g.s.deleteStore)
 }
 
+// GetStore handles the call of that name.
 func (g *grpcServer) GetStore(ctx context.Context, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
 	return unary(ctx, g, in, g.s.getStore)
 }
 
+// ListStores handles the call of that name.
 func (g *grpcServer) ListStores(ctx context.Context, in *openfgav1.ListStoresRequest) (*openfgav1.ListStoresResponse, error) {
 	return unary(ctx, g, in, g.s.listStores)
 }
 
+// WriteAuthorizationModel handles the call of that name.
 func (g *grpcServer) WriteAuthorizationModel(ctx context.Context, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
 	return unary(ctx, g, in, g.s.writeModel)
 }
 
+// ReadAuthorizationModel handles the call of that name.
 func (g *grpcServer) ReadAuthorizationModel(ctx context.Context, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
 	return unary(ctx, g, in, g.s.readModel)
 }
 
+// ReadAuthorizationModels handles the call of that name.
 func (g *grpcServer) ReadAuthorizationModels(ctx context.Context, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
 	return unary(ctx, g, in, g.s.readModels)
 }
 
+// ReadChanges handles the call of that name.
 func (g *grpcServer) ReadChanges(ctx context.Context, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
 	return unary(ctx, g, in, g.s.readChanges)
 }
 
+// WriteAssertions handles the call of that name.
 func (g *grpcServer) WriteAssertions(ctx context.Context, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
 	return unary(ctx, g, in, g.s.writeAssertions)
 }
 
+// ReadAssertions handles the call of that name.
 func (g *grpcServer) ReadAssertions(ctx context.Context, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
 	return unary(ctx, g, in, g.s.readAssertions)
 }
 
+// Write handles the call of that name.
 func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*openfgav1.WriteResponse, error) {
 	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.WriteRequest
@@ -132,6 +144,7 @@ func (g *grpcServer) Write(ctx context.Context, in *openfgav1.WriteRequest) (*op
 	return &openfgav1.WriteResponse{}, nil
 }
 
+// Read handles the call of that name.
 func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*openfgav1.ReadResponse, error) {
 	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ReadRequest
@@ -151,6 +164,7 @@ func (g *grpcServer) Read(ctx context.Context, in *openfgav1.ReadRequest) (*open
 	return out, nil
 }
 
+// Check handles the call of that name.
 func (g *grpcServer) Check(ctx context.Context, in *openfgav1.CheckRequest) (*openfgav1.CheckResponse, error) {
 	var r wire.CheckRequest
 	r.FromProto(in)
@@ -167,6 +181,7 @@ func (g *grpcServer) decide(ctx context.Context, c *headers, r *wire.CheckReques
 	return allowed, g.sendMetadata(ctx, c, err)
 }
 
+// BatchCheck handles the call of that name.
 func (g *grpcServer) BatchCheck(ctx context.Context, in *openfgav1.BatchCheckRequest) (*openfgav1.BatchCheckResponse, error) {
 	var r wire.BatchCheckRequest
 	r.FromProto(in)
@@ -205,6 +220,7 @@ func (o *batchResult) failure() *openfgav1.CheckError {
 	return e
 }
 
+// Expand handles the call of that name.
 func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*openfgav1.ExpandResponse, error) {
 	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ExpandRequest
@@ -216,6 +232,7 @@ func (g *grpcServer) Expand(ctx context.Context, in *openfgav1.ExpandRequest) (*
 	return &openfgav1.ExpandResponse{Tree: tree}, nil
 }
 
+// ListObjects handles the call of that name.
 func (g *grpcServer) ListObjects(ctx context.Context, in *openfgav1.ListObjectsRequest) (*openfgav1.ListObjectsResponse, error) {
 	var r wire.ListObjectsRequest
 	r.FromProto(in)
@@ -250,6 +267,7 @@ func objectNames(typ string, ids []string) []string {
 	return names
 }
 
+// StreamedListObjects handles the call of that name.
 func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsRequest, stream openfgav1.OpenFGAService_StreamedListObjectsServer) error {
 	ctx := stream.Context()
 	c := newHeaders(ctx, in.GetStoreId())
@@ -275,6 +293,7 @@ func (g *grpcServer) StreamedListObjects(in *openfgav1.StreamedListObjectsReques
 	return g.s.report(err)
 }
 
+// ListUsers handles the call of that name.
 func (g *grpcServer) ListUsers(ctx context.Context, in *openfgav1.ListUsersRequest) (*openfgav1.ListUsersResponse, error) {
 	c := newHeaders(ctx, in.GetStoreId())
 	var r wire.ListUsersRequest

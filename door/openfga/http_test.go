@@ -11,8 +11,8 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// TestBodyTooLarge: a body at the bound that the server sets is read, one byte
-// more is refused in the protocol's shape.
+// TestBodyTooLarge sends a body at the server's bound, which is read, and one byte
+// more, which is refused with an error of the protocol.
 func TestBodyTooLarge(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -38,8 +38,9 @@ func TestBodyTooLarge(t *testing.T) {
 	}
 }
 
-// TestStreamToNobody: a stream whose reader is gone ends, and writes nothing.
-func TestStreamToNobody(t *testing.T) {
+// TestStreamToGoneClient checks that a stream ends when its client is gone, and
+// writes nothing.
+func TestStreamToGoneClient(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
 	addTuples(t, st, "document:1#viewer@user:a")
@@ -59,7 +60,7 @@ func TestStreamToNobody(t *testing.T) {
 	}
 }
 
-// deaf is a ResponseWriter whose client is gone.
+// deaf is a ResponseWriter whose client is gone: it fails all writes.
 type deaf struct {
 	header         http.Header
 	status, writes int
@@ -69,8 +70,8 @@ func (d *deaf) Header() http.Header       { return d.header }
 func (d *deaf) WriteHeader(n int)         { d.status = n }
 func (d *deaf) Write([]byte) (int, error) { d.writes++; return 0, http.ErrAbortHandler }
 
-// FuzzQuery gives queries: a value is there or an error is, and what is there
-// is what net/url reads.
+// FuzzQuery parses queries. A parameter has the value that net/url returns, or there
+// is an error.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{"", "page_size=1", "page_size=", "page_size=1&page_size=2", "page_size=99999999999", "start_time=2001-01-01T00:00:00Z", "start_time=x", "name=%zz", "name=a%26b&;", "name=a;b"} {
 		f.Add(s)

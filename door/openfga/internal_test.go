@@ -42,7 +42,7 @@ type document
     define viewer: [user, user:*, group#member]
 `
 
-// testService is a service over a store of its own that has testModel.
+// testService returns a service with a new store that has testModel.
 func testService(t testing.TB, eo ostiary.Options, o Options) (*service, *ostiary.Store) {
 	t.Helper()
 	eo.Conditions = Conditions{Inner: cel.New(cel.Options{})}
@@ -80,7 +80,7 @@ func addTuples(t testing.TB, st *ostiary.Store, texts ...string) {
 	}
 }
 
-// wantCode fails the test if err is not of the code.
+// wantCode fails the test if err does not have the code.
 func wantCode(t testing.TB, err error, want codes.Code) {
 	t.Helper()
 	if err == nil {
@@ -92,8 +92,8 @@ func wantCode(t testing.TB, err error, want codes.Code) {
 	}
 }
 
-// pieces are what names are made of where forms are compared: every byte that
-// some rule looks for, characters of 2 to 4 bytes, and lengths at bounds.
+// pieces are the parts of random names: every byte that a rule is about, characters
+// of 2 to 4 bytes, and lengths at bounds.
 func pieces() []string {
 	return []string{"", "a", "b1", ":", "#", "@", "*", " ", "\t", "\n", "\v", "\f", "\r", "\u0085", "\u00a0", "é", "漢", "😀", "\x7f", "-", "_", "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 		"01arz3ndektsv4rrffq69g5fav", "01ARZ3NDEKTSV4RRFFQ69G5FAI", strings.Repeat("x", 36), strings.Repeat("x", 50), strings.Repeat("x", 254), strings.Repeat("é", 128), strings.Repeat("x", 256), strings.Repeat("x", 511)}
@@ -110,7 +110,8 @@ func (m maker) text() string {
 	return s
 }
 
-// good is usually a text that fits, so that rules behind the first are reached.
+// good usually returns s, and sometimes a random text: with few errors, all rules
+// are reached.
 func (m maker) good(s string) string {
 	if m.IntN(8) == 0 {
 		return m.text()
@@ -141,7 +142,7 @@ func (m maker) tuples() (out []wire.Tuple) {
 
 func (m maker) consistency() int32 { return []int32{0, 100, 200, 7, -1}[m.IntN(5)*m.IntN(2)] }
 
-// TestFormsAreTheRules compares the byte loops with the protocol's own rules.
+// TestFormsAreTheRules compares the rules in rules.go with the messages' own rules.
 func TestFormsAreTheRules(t *testing.T) {
 	t.Parallel()
 	m := maker{rand.New(rand.NewPCG(1, 2))}
@@ -149,7 +150,7 @@ func TestFormsAreTheRules(t *testing.T) {
 	compare := func(name string, fast bool, message interface{ ValidateAll() error }, request any) {
 		err := message.ValidateAll()
 		if fast != (err == nil) {
-			t.Errorf("%s: byte loops say %v, the rules %v: %+v", name, fast, err, request)
+			t.Errorf("%s: accepted by rules.go: %v; the message's rules: %v: %+v", name, fast, err, request)
 		}
 		if err == nil {
 			ok++
@@ -185,11 +186,11 @@ func TestFormsAreTheRules(t *testing.T) {
 		compare("write", validWrite(&write), writeMessage(&write), write)
 	}
 	if ok < 500 || refused < 500 {
-		t.Errorf("%d fit, %d do not: the test says little", ok, refused)
+		t.Errorf("%d fit, %d do not: too few to prove much", ok, refused)
 	}
 }
 
-// FuzzWord compares the building blocks of forms with the rules.
+// FuzzWord compares the functions on single fields with the rules.
 func FuzzWord(f *testing.F) {
 	for _, p := range pieces() {
 		f.Add(p, p+"a")
@@ -208,54 +209,8 @@ func FuzzWord(f *testing.F) {
 	})
 }
 
-// FuzzToken gives texts as tokens of every kind: they are survived, and none
-// but the door's own is taken.
-func FuzzToken(f *testing.F) {
-	f.Add("", "store", []byte("position"))
-	f.Add(sealToken(changesToken, []byte{1, 2, 3}, "store"), "store", []byte{0xff})
-	f.Add(logPosition{after: "o1.x", skip: 7, typ: "document"}.token("store"), "store", []byte{})
-	f.Fuzz(func(t *testing.T, text, of string, position []byte) {
-		for k := storesToken; k <= changesToken; k++ {
-			if got, err := openToken(k, text, of); err == nil && sealToken(k, got, of) != text {
-				t.Errorf("kind %d: %q is taken, and written as %q", k, text, sealToken(k, got, of))
-			}
-			sealed := sealToken(k, position, of)
-			if got, err := openToken(k, sealed, of); err != nil || !bytes.Equal(got, position) {
-				t.Errorf("kind %d: %q comes back as %q, %v", k, position, got, err)
-			}
-			if _, err := openToken(k, sealed, of+"x"); err == nil {
-				t.Errorf("kind %d: taken for another list", k)
-			}
-			if _, err := openToken(k%changesToken+1, sealed, of); err == nil {
-				t.Errorf("kind %d: taken for another kind", k)
-			}
-		}
-		_, _ = parseLogPosition(text, of)
-		_, _ = parseLogPosition(sealToken(changesToken, position, of), of)
-		place := logPosition{after: ostiary.Token(text), skip: uint64(len(text)), typ: of}
-		if got, err := parseLogPosition(place.token(of), of); err != nil || got != place {
-			t.Errorf("%+v comes back as %+v, %v", place, got, err)
-		}
-	})
-}
-
-// TestTokenBitFlips turns each bit of a token: none is taken.
-func TestTokenBitFlips(t *testing.T) {
-	t.Parallel()
-	token := []byte(logPosition{after: "o1.AAAA", skip: 3, typ: "document"}.token("store"))
-	for i := range token {
-		for bit := range 8 {
-			flipped := bytes.Clone(token)
-			flipped[i] ^= 1 << bit
-			if _, err := parseLogPosition(string(flipped), "store"); err == nil {
-				t.Errorf("byte %d, bit %d: %q is taken", i, bit, flipped)
-			}
-		}
-	}
-}
-
-// FuzzBody gives bodies to the calls that speak in messages: what is taken is
-// what encoding/json and protojson take, and is written and read back.
+// FuzzBody reads bodies as messages. It accepts what encoding/json and protojson
+// accept, and reads back what it writes.
 func FuzzBody(f *testing.F) {
 	for _, s := range []string{``, ` `, `{}`, `null`, `{"name":"a"}`, `{"name":"a","name":"b"}`, `{"name":1}`, `{"name":"a"} x`, `{"type_definitions":[{"type":"user"}]}`,
 		`{"typeDefinitions":[{"type":"user"}],"x":[[1]]}`, `{"schema_version":"\ud800"}`, `{"conditions":{"c":{"parameters":{"x":{"type_name":"TYPE_NAME_INT"}}}}}`} {
@@ -290,8 +245,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// TestChangesOfAFilter: what a filter removed is told tuple by tuple, over
-// pages, as long as the past is kept.
+// TestChangesOfAFilter lists the tuples that a filter removed, one by one and over
+// pages, while the past is kept.
 func TestChangesOfAFilter(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -316,7 +271,7 @@ func TestChangesOfAFilter(t *testing.T) {
 	}
 }
 
-// TestChangesOfAFilterTooOld: where the past is gone, the changes say so.
+// TestChangesOfAFilterTooOld checks the error if the past is no longer kept.
 func TestChangesOfAFilterTooOld(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -363,7 +318,7 @@ func allChanges(t *testing.T, s *service, st *ostiary.Store, typ string, size in
 	return nil
 }
 
-// TestChangesHorizon: what is younger is hidden, and told later.
+// TestChangesHorizon checks that younger changes are hidden, and listed later.
 func TestChangesHorizon(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Add(-2 * time.Hour)
@@ -384,9 +339,8 @@ func TestChangesHorizon(t *testing.T) {
 	}
 }
 
-// TestOtherModels: a model that came as DSL is read as what it means; one that
-// the protocol has no words for is an error that says so, and one of a
-// namespace is not this protocol's.
+// TestOtherModels reads a model that was written in the DSL. A model that the
+// protocol cannot express is an error, and a model of a namespace is not listed.
 func TestOtherModels(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -420,8 +374,8 @@ func TestOtherModels(t *testing.T) {
 	wantCode(t, err, codeInvalidModel)
 }
 
-// TestCallersEnd: a caller that gives up and time that is up are told apart,
-// whatever was asked.
+// TestCallersEnd checks that every call distinguishes a canceled request from an
+// expired deadline.
 func TestCallersEnd(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -462,7 +416,7 @@ func TestCallersEnd(t *testing.T) {
 	}
 }
 
-// TestRefusals: what a server refuses on the door's behalf, in its words.
+// TestRefusals checks the protocol's errors for requests that the server refuses.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[door.Reason]struct {
@@ -480,8 +434,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFailures: every kind of the engine's errors has a code, whose HTTP form
-// has the protocol's name; what is inside stays inside.
+// TestFailures checks that every kind of the engine's errors has a code with a name
+// of the protocol, and that the text of an internal error is not sent.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, k := range errorKinds() {
@@ -511,8 +465,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestListsBeyondAPage: a door's limit may be above what the engine lists at
-// once, and a stream goes on over pages.
+// TestListsBeyondAPage checks lists and streams that take several of the engine's
+// pages.
 func TestListsBeyondAPage(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{Bounds: ostiary.Bounds{ListItems: 3}}, Options{ListResults: 8})
@@ -547,8 +501,8 @@ func TestListsBeyondAPage(t *testing.T) {
 	}
 }
 
-// TestDeepModels: a message over gRPC may nest 10,000 deep. What is deeper than
-// a model can be is refused before anything walks it with care.
+// TestDeepModels writes models that nest too deep. A message over gRPC may nest
+// 10,000 deep; it must be refused before a function recurses into it.
 func TestDeepModels(t *testing.T) {
 	t.Parallel()
 	s, st := testService(t, ostiary.Options{}, Options{})
@@ -586,8 +540,8 @@ func TestDeepModels(t *testing.T) {
 	}
 }
 
-// TestInlineWithoutItsCompiler: an engine that does not know "$expression"
-// takes a tuple that brings one for a tuple whose condition is false.
+// TestInlineWithoutItsCompiler checks that in an engine without [Conditions] the
+// condition of a tuple with "$expression" is false.
 func TestInlineWithoutItsCompiler(t *testing.T) {
 	t.Parallel()
 	m, _, err := language.ParseDSL([]byte(testModel))

@@ -33,6 +33,7 @@ const (
 	badCondition                      // a tuple whose condition the model does not admit
 )
 
+// Error returns the text.
 func (e *nameError) Error() string { return e.text }
 
 func nameErrorf(w nameErrorKind, format string, args ...any) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// FuzzPlainKey compares the quick reading of names with the one that takes any:
-// what the quick one takes has the right form and is read the same.
+// FuzzPlainKey compares plainKey with the parser for all keys: what plainKey accepts
+// has the right form and parses to the same key.
 func FuzzPlainKey(f *testing.F) {
 	s, err := schema.Compile(&schema.Model{Types: []schema.TypeDef{
 		{Name: "user"},

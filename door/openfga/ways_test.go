@@ -24,7 +24,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/language"
 )
 
-// ways is a door with a store, asked over HTTP and by its gRPC service.
+// ways is a door with a store, called over HTTP and through its gRPC service.
 type ways struct {
 	t      testing.TB
 	router *door.Router
@@ -78,7 +78,7 @@ condition cheap(price: int, limit: int) {
 }
 `
 
-// post sends a message over HTTP and reads the answer into out; it returns the
+// post sends a message over HTTP and reads the response into out. It returns the
 // protocol's name of an error, and its text.
 func (w *ways) post(path string, in, out proto.Message) (code, message string) {
 	w.t.Helper()
@@ -119,9 +119,9 @@ func (w *ways) post(path string, in, out proto.Message) (code, message string) {
 	return "", ""
 }
 
-// hand calls a method as a server does: one that asks messages to read and
-// write themselves, and one that does not. It compares with what the method
-// says when it is called in process.
+// hand calls a method as two kinds of servers do: one that lets messages read and
+// write themselves, and one that does not. It compares the results with a call in
+// process.
 func (w *ways) hand(name string, in, out proto.Message, failure error) {
 	w.t.Helper()
 	data, err := proto.Marshal(in)
@@ -153,7 +153,7 @@ func (w *ways) hand(name string, in, out proto.Message, failure error) {
 	}
 }
 
-// same compares an answer by gRPC with the one over HTTP.
+// same compares a response over gRPC with the one over HTTP.
 func (w *ways) same(path string, in proto.Message, out proto.Message, err error, http proto.Message) {
 	w.t.Helper()
 	switch path {
@@ -170,7 +170,7 @@ func (w *ways) same(path string, in proto.Message, out proto.Message, err error,
 		if code != "" || !proto.Equal(out, http) {
 			w.t.Errorf("%s %v: gRPC %v, HTTP %s %s %v", path, in, out, code, message, http)
 		}
-	case st.Code() == codes.InvalidArgument: // a field's form, which HTTP says by the last cause
+	case st.Code() == codes.InvalidArgument: // the form of a field, for which HTTP sends the last cause
 		if code == "" || !strings.HasSuffix(st.Message(), message) {
 			w.t.Errorf("%s %v: gRPC %v, HTTP %s %s", path, in, err, code, message)
 		}
@@ -181,7 +181,7 @@ func (w *ways) same(path string, in proto.Message, out proto.Message, err error,
 	}
 }
 
-// TestBothWaysAgree: one request has one meaning, whichever way it comes.
+// TestBothWaysAgree checks that a request has the same result over HTTP and gRPC.
 func TestBothWaysAgree(t *testing.T) {
 	t.Parallel()
 	const seed = 7

@@ -200,6 +200,7 @@ type recordLimiter struct {
 	eof       bool
 }
 
+// Read reads no more than remains of the record.
 func (l *recordLimiter) Read(p []byte) (int, error) {
 	if l.remaining <= 0 {
 		return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)

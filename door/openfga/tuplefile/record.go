@@ -197,6 +197,7 @@ type jsonWriter struct {
 	n                         int // records written so far
 }
 
+// Write adds a record.
 func (j *jsonWriter) Write(t rel.Tuple) error {
 	rec, err := RecordOf(t)
 	if err != nil {
@@ -219,6 +220,7 @@ func (j *jsonWriter) Write(t rel.Tuple) error {
 	return err
 }
 
+// Close writes the end of the file.
 func (j *jsonWriter) Close() error {
 	end := j.end
 	if j.n == 0 {

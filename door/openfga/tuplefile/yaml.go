@@ -186,6 +186,7 @@ type yamlWriter struct {
 	n int // records written so far
 }
 
+// Write adds a record.
 func (y *yamlWriter) Write(t rel.Tuple) error {
 	rec, err := RecordOf(t)
 	if err != nil {
@@ -203,6 +204,7 @@ func (y *yamlWriter) Write(t rel.Tuple) error {
 	return err
 }
 
+// Close writes an empty sequence if there are no records.
 func (y *yamlWriter) Close() error {
 	if y.n > 0 {
 		return nil
