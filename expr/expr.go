@@ -7,6 +7,7 @@
 package expr
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ostiary/ostiary/rel"
@@ -125,7 +126,8 @@ type Result struct {
 	// Err is the error that stopped the evaluation: [ErrType], [ErrCost] or an
 	// error of the expression, for example a division by zero.
 	Err error
-	// Cost is the cost of the evaluation, in units of the compiler.
+	// Cost is the cost of the evaluation, in units of the compiler: about one for
+	// each step. It includes the cost of converting values.
 	Cost uint64
 }
 
@@ -138,6 +140,22 @@ type Program interface {
 	Eval(stored, request Values, now rel.Time) Result
 }
 
+// Preparer is an optional interface of a [Program]. A caller that evaluates a
+// program for many tuples of one request prepares it once.
+type Preparer interface {
+	// Prepare returns the program with the values of a request. Evaluations end
+	// with the error of ctx soon after ctx has ended.
+	Prepare(ctx context.Context, request Values) Prepared
+}
+
+// Prepared is a [Program] with the values of one request. It converts these
+// values once, however many tuples are evaluated. It is not safe for
+// concurrent use.
+type Prepared interface {
+	// Eval evaluates the condition; see [Program].
+	Eval(stored Values, now rel.Time) Result
+}
+
 // Compiler compiles conditions. It is safe for concurrent use.
 type Compiler interface {
 	// Compile compiles def. Errors wrap [ErrCompile].
@@ -148,7 +166,8 @@ type Compiler interface {
 var (
 	// ErrCompile is wrapped by every error about a [Definition].
 	ErrCompile = errors.New("invalid condition")
-	// ErrCost means that the evaluation stopped at its cost limit.
+	// ErrCost means that the evaluation stopped at its cost limit, or that a
+	// function was not called because of its cost.
 	ErrCost = errors.New("condition cost bound reached")
 	// ErrType means that the value of a parameter does not have the type of the
 	// parameter.

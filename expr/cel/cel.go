@@ -6,14 +6,16 @@
 package cel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
 	"github.com/ostiary/ostiary/expr"
@@ -31,6 +33,14 @@ type Options struct {
 	// ParamsMax is the maximum number of parameters of a condition. 0 means
 	// ParamsMaxDefault.
 	ParamsMax int
+	// RegexSizeMax is the maximum size of a regular expression, in bytes of its
+	// text and in instructions: "a{1,30}" has about 60 of them. A call of matches
+	// with a larger one is [expr.ErrCost]. 0 means RegexSizeMaxDefault.
+	RegexSizeMax int
+	// RegexInputMax is the maximum length in bytes of a string that a regular
+	// expression is matched against. A call of matches with a longer one is
+	// [expr.ErrCost]. 0 means RegexInputMaxDefault.
+	RegexInputMax int
 }
 
 // The defaults of [Options].
@@ -38,6 +48,8 @@ const (
 	CostMaxDefault        = 10_000   // cost units
 	SourceBytesMaxDefault = 16 << 10 // bytes
 	ParamsMaxDefault      = 100      // parameters
+	RegexSizeMaxDefault   = 5_000    // bytes and instructions
+	RegexInputMaxDefault  = 64 << 10 // bytes
 )
 
 // Compiler compiles conditions. It is safe for concurrent use.
@@ -53,6 +65,12 @@ func New(o Options) *Compiler {
 	}
 	if o.ParamsMax == 0 {
 		o.ParamsMax = ParamsMaxDefault
+	}
+	if o.RegexSizeMax == 0 {
+		o.RegexSizeMax = RegexSizeMaxDefault
+	}
+	if o.RegexInputMax == 0 {
+		o.RegexInputMax = RegexInputMaxDefault
 	}
 	return &Compiler{o}
 }
@@ -99,26 +117,44 @@ func (c *Compiler) Compile(def expr.Definition) (p expr.Program, err error) {
 	return c.program(env, ast, def)
 }
 
+// interruptEvery is the number of iterations of comprehensions after which an
+// evaluation looks whether its context has ended.
+const interruptEvery = 64
+
 func (c *Compiler) program(env *cel.Env, ast *cel.Ast, def expr.Definition) (expr.Program, error) {
-	whole, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(c.limits.CostMax))
+	m := &meter{costMax: c.limits.CostMax, regexSizeMax: c.limits.RegexSizeMax, regexInputMax: c.limits.RegexInputMax}
+	charged := []cel.ProgramOption{cel.CustomDecoratorV2(m.decorate), cel.CostTracking(m), cel.CostLimit(m.costMax), cel.InterruptCheckFrequency(interruptEvery)}
+	whole, err := env.Program(ast, append(charged, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
-	partial, err := env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(c.limits.CostMax))
+	partial, err := env.Program(ast, append(charged, cel.EvalOptions(cel.OptPartialEval))...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", expr.ErrCompile, err)
 	}
-	return &program{env: env, ast: ast, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict}, nil
+	return &program{ast: ast, whole: whole, partial: partial, params: slices.Clone(def.Params), strict: def.Strict,
+		costMax: m.costMax, iterates: iterates(ast)}, nil
+}
+
+// iterates reports whether an expression has a comprehension, such as
+// list.all(…).
+func iterates(a *cel.Ast) bool {
+	found := false
+	ast.PostOrderVisit(a.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.ComprehensionKind
+	}))
+	return found
 }
 
 // program is the expr.Program of a condition.
 type program struct {
-	env     *cel.Env
-	ast     *cel.Ast
-	whole   cel.Program  // for evaluations in which every parameter has a value
-	partial cel.Program  // for evaluations in which parameters are missing
-	params  []expr.Param // the parameters of the condition
-	strict  bool         // see expr.Definition.Strict
+	ast      *cel.Ast
+	whole    cel.Program  // for evaluations in which every parameter has a value
+	partial  cel.Program  // for evaluations in which parameters are missing
+	params   []expr.Param // the parameters of the condition
+	strict   bool         // see expr.Definition.Strict
+	costMax  uint64       // see Options.CostMax
+	iterates bool         // true if the expression has a comprehension
 }
 
 // CheckedExpr returns the type-checked expression, for protocols that show it.
@@ -126,43 +162,107 @@ func (p *program) CheckedExpr() (*exprpb.CheckedExpr, error) { return cel.AstToC
 
 // Eval implements [expr.Program]. It ignores the time: CEL expressions cannot read
 // a clock.
-func (p *program) Eval(stored, request expr.Values, _ rel.Time) (res expr.Result) {
+func (p *program) Eval(stored, request expr.Values, now rel.Time) expr.Result {
+	return p.Prepare(context.Background(), request).Eval(stored, now)
+}
+
+// Prepare implements [expr.Preparer].
+func (p *program) Prepare(ctx context.Context, request expr.Values) expr.Prepared {
+	return &prepared{program: p, ctx: ctx, request: request}
+}
+
+// prepared is a program with the values of a request.
+type prepared struct {
+	*program
+	ctx     context.Context
+	request expr.Values
+	// converted holds the request's values of the parameters, in their order;
+	// nil until one is needed.
+	converted []conversion
+}
+
+// conversion is a value that was converted, or the error.
+type conversion struct {
+	done  bool
+	value any
+	err   error
+}
+
+// Eval implements [expr.Prepared].
+func (p *prepared) Eval(stored expr.Values, _ rel.Time) (res expr.Result) {
 	defer func() {
 		if r := recover(); r != nil {
 			res = expr.Result{Value: expr.Unknown, Err: fmt.Errorf("condition failed: %v", r)}
 		}
 	}()
-	if p.strict && len(p.params) == 0 && len(stored)+len(request) > 0 {
+	if p.strict && len(p.params) == 0 && len(stored)+len(p.request) > 0 {
 		return expr.Result{Value: expr.Unknown, Err: fmt.Errorf("%w: no parameters defined for the condition", expr.ErrType)}
 	}
 	vars := make(map[string]any, len(p.params))
 	var absent []*cel.AttributePatternType
-	for _, param := range p.params {
-		v, ok := stored[param.Name]
-		if !ok {
-			v, ok = request[param.Name]
-		}
-		if !ok {
+	var cost uint64
+	for i, param := range p.params {
+		v, found, err := p.value(i, stored, &cost)
+		switch {
+		case err != nil:
+			return expr.Result{Value: expr.Unknown, Err: fmt.Errorf("%w: parameter %q: %v", expr.ErrType, param.Name, err), Cost: cost}
+		case !found:
 			absent = append(absent, cel.AttributePattern(param.Name))
-			continue
+		default:
+			vars[param.Name] = v
 		}
-		converted, err := convert(param.Type, v)
-		if err != nil {
-			return expr.Result{Value: expr.Unknown, Err: fmt.Errorf("%w: parameter %q: %v", expr.ErrType, param.Name, err)}
-		}
-		vars[param.Name] = converted
 	}
 	if absent == nil {
-		return result(p.whole.Eval(vars))
+		return p.run(p.whole, vars, cost)
 	}
 	if p.strict {
-		return expr.Result{Value: expr.Unknown, Missing: p.absent(vars)}
+		return expr.Result{Value: expr.Unknown, Missing: p.absent(vars), Cost: cost}
 	}
 	activation, err := cel.PartialVars(vars, absent...)
 	if err != nil {
-		return expr.Result{Value: expr.Unknown, Err: err}
+		return expr.Result{Value: expr.Unknown, Err: err, Cost: cost}
 	}
-	return result(p.partial.Eval(activation))
+	return p.run(p.partial, activation, cost)
+}
+
+// value returns the converted value of the i-th parameter, and false if it has
+// none. It adds the cost of a conversion to cost.
+func (p *prepared) value(i int, stored expr.Values, cost *uint64) (any, bool, error) {
+	param := &p.params[i]
+	if v, ok := stored[param.Name]; ok {
+		*cost += conversionCost(v)
+		converted, err := convert(param.Type, v)
+		return converted, true, err
+	}
+	v, ok := p.request[param.Name]
+	if !ok {
+		return nil, false, nil
+	}
+	if p.converted == nil {
+		p.converted = make([]conversion, len(p.params))
+	}
+	c := &p.converted[i]
+	if !c.done {
+		*cost += conversionCost(v)
+		c.value, c.err = convert(param.Type, v)
+		c.done = true
+	}
+	return c.value, true, c.err
+}
+
+// run evaluates a program. cost is what the values have cost.
+func (p *prepared) run(program cel.Program, vars any, cost uint64) expr.Result {
+	var res expr.Result
+	if p.iterates && p.ctx.Done() != nil {
+		res = result(program.ContextEval(p.ctx, vars))
+	} else {
+		res = result(program.Eval(vars))
+	}
+	if errors.Is(res.Err, expr.ErrCost) {
+		res.Cost = max(res.Cost, p.costMax) // CEL does not report the cost of an evaluation that was stopped
+	}
+	res.Cost += cost
+	return res
 }
 
 // absent returns the sorted names of the parameters that vars lacks.
@@ -202,12 +302,19 @@ func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 	switch {
 	case err == nil:
 		res.Err = fmt.Errorf("the result of the condition is %v, expected a bool", out)
-	case strings.Contains(err.Error(), "cost limit exceeded"):
+	case isCostError(err):
 		res.Err = fmt.Errorf("%w: %v", expr.ErrCost, err)
 	default:
 		res.Err = err
 	}
 	return res
+}
+
+// isCostError reports whether err means that an evaluation was stopped because
+// of its cost.
+func isCostError(err error) bool {
+	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	return ok && stopped.Cause == interpreter.CostLimitExceeded
 }
 
 // missing returns the sorted names of the parameters that u depends on.

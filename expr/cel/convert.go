@@ -61,6 +61,34 @@ func convert(t expr.Type, v any) (any, error) {
 	return nil, wrongType(t, v)
 }
 
+// conversionCost returns the cost of converting a value: one unit for each value
+// in it, and more for long texts.
+func conversionCost(v any) uint64 {
+	switch x := v.(type) {
+	case string:
+		return 1 + uint64(len(x))/conversionBytes
+	case json.Number:
+		return 1 + uint64(len(x))/conversionBytes
+	case []any:
+		cost := uint64(1)
+		for _, e := range x {
+			cost += conversionCost(e)
+		}
+		return cost
+	case map[string]any:
+		cost := uint64(1)
+		for _, e := range x {
+			cost += conversionCost(e)
+		}
+		return cost
+	}
+	return 1
+}
+
+// conversionBytes is the number of bytes of a text that are converted for one
+// unit of cost.
+const conversionBytes = 64
+
 func wrongType(t expr.Type, v any) error { return fmt.Errorf("value of type %T, expected %s", v, t) }
 
 // collection converts a list or a map.
@@ -121,8 +149,10 @@ func whole(v any) (*big.Int, error) {
 	if !ok {
 		return nil, fmt.Errorf("value of type %T, expected a number", v)
 	}
-	if i, ok := new(big.Int).SetString(s, 10); ok && len(s) < 64 {
-		return i, nil
+	if len(s) < 64 { // longer texts take long to read as an integer
+		if i, ok := new(big.Int).SetString(s, 10); ok {
+			return i, nil
+		}
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || f != math.Trunc(f) {

@@ -55,11 +55,14 @@ func inCIDR() cel.EnvOption {
 	return cel.Lib(ipLibrary{})
 }
 
+// inCIDROverload is the name of the one form of in_cidr.
+const inCIDROverload = "ipaddress_in_cidr"
+
 type ipLibrary struct{}
 
 func (ipLibrary) CompileOptions() []cel.EnvOption {
 	return []cel.EnvOption{
-		cel.Function("in_cidr", cel.MemberOverload("ipaddress_in_cidr",
+		cel.Function("in_cidr", cel.MemberOverload(inCIDROverload,
 			[]*cel.Type{ipType, cel.StringType}, cel.BoolType, cel.BinaryBinding(contains))),
 		cel.Function("ipaddress", cel.Overload("string_to_ipaddress",
 			[]*cel.Type{cel.StringType}, ipType, cel.UnaryBinding(func(v ref.Val) ref.Val {
