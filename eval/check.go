@@ -65,9 +65,9 @@ func (b *Binding) usesSearch(q *query) bool {
 }
 
 // unrecoverable reports whether a search stopped for a reason that equations
-// cannot help with: the question's own bound of nodes, or an error.
+// cannot help with: one of the question's own bounds, or an error.
 func (q *query) unrecoverable() bool {
-	return q.stopped && (q.nodesLimit == q.nodesMax || q.err != nil)
+	return q.stopped && (q.nodesLimit == q.nodesMax || q.err != nil || q.exhausted())
 }
 
 // resetNodes starts the count of visited nodes again, for another way of
@@ -80,7 +80,7 @@ func (q *query) boundReasons() *Reasons {
 	if !q.stopped {
 		return nil
 	}
-	return &Reasons{Bound: BoundNodes}
+	return &Reasons{Bound: q.boundReached()}
 }
 
 // firstNode finds an object's node of the first of kinds that has one; 0 if
@@ -113,7 +113,8 @@ func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) An
 		a = Answer{Decision: expr.True}
 	}
 	q.resetNodes()
-	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions}
+	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions,
+		q.stats.ConditionCost - before.ConditionCost}
 	return a
 }
 
@@ -154,7 +155,7 @@ func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Ob
 	if !ok {
 		a = own.solveAll(id, n, object)
 	}
-	q.stats, q.err = own.stats, own.err
+	q.stats, q.err, q.prepared = own.stats, own.err, own.prepared
 	return a.Decision, a.Reasons
 }
 
@@ -186,7 +187,7 @@ func (q *query) solveAll(id schema.RelationID, n graph.Node, object rel.Object) 
 	case q.failed() != nil:
 		return Answer{}
 	case !s.complete:
-		return Answer{Decision: expr.Unknown, Reasons: &Reasons{Bound: BoundNodes}}
+		return Answer{Decision: expr.Unknown, Reasons: &Reasons{Bound: q.boundReached()}}
 	case s.truth(s.root()) != expr.Unknown:
 		return Answer{Decision: s.truth(s.root())}
 	}

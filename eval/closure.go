@@ -195,6 +195,7 @@ func (w *search) intersect(p *pendingList, l graph.List, c *closure) {
 	s := w.q.scratch
 	if c.n <= l.Len() {
 		w.q.stats.Probes += c.n
+		w.q.tick(c.n)
 		for _, n := range s.members[c.first : c.first+c.n] {
 			if e, ok := l.Find(n); ok && w.addCommon(p, c, e) {
 				return
@@ -203,6 +204,10 @@ func (w *search) intersect(p *pendingList, l graph.List, c *closure) {
 		return
 	}
 	for i := range l.Chunks() {
+		if !w.q.tick(len(l.Chunk(i))) {
+			w.stop()
+			return
+		}
 		for _, e := range l.Chunk(i) {
 			w.q.stats.Probes++
 			if s.seen.has(c.id, memberUnit, e.Node()) && w.addCommon(p, c, e) {

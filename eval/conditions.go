@@ -2,6 +2,8 @@ package eval
 
 import (
 	"encoding/json"
+	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,9 +13,77 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
+// preparedCondition is a condition or a rule with the values of the question's
+// context.
+type preparedCondition struct {
+	// of is the *schema.Condition or *schema.Rule.
+	of any
+	// program is nil if the condition cannot be prepared.
+	program expr.Prepared
+}
+
+// preparedMax bounds the conditions that a question keeps. The values of the
+// context are converted again for each evaluation of any others.
+const preparedMax = 64
+
+// errConditionCost is the error of a condition that is not evaluated because
+// the question has reached its bound of costs, or has failed.
+var errConditionCost = errors.New("not evaluated: the bound on " + BoundConditionCost + " is reached")
+
+// evaluate evaluates a condition or a rule, which has the program p. It looks
+// for the end of the context before each evaluation, because one may take long.
+// Once the question has failed or is exhausted, nothing is evaluated; nor does
+// the evaluation that exhausts it have a result.
+func (q *query) evaluate(of any, p expr.Program, stored, request expr.Values) expr.Result {
+	if q.err == nil {
+		q.err = q.ctx.Err()
+	}
+	if q.err != nil || q.exhausted() {
+		return expr.Result{Value: expr.Unknown, Err: errConditionCost}
+	}
+	q.stats.Conditions++
+	var res expr.Result
+	if prepared := q.prepareCondition(of, p, request); prepared != nil {
+		res = prepared.Eval(stored, q.env.Now)
+	} else {
+		res = p.Eval(stored, request, q.env.Now)
+	}
+	q.stats.ConditionCost += ConditionCostBase + int(min(res.Cost, math.MaxInt32))
+	if q.exhausted() {
+		return expr.Result{Value: expr.Unknown, Err: errConditionCost}
+	}
+	if res.Err != nil {
+		q.err = q.ctx.Err() // the end of the context interrupts an evaluation
+	}
+	return res
+}
+
+// prepareCondition returns the prepared program of a condition or a rule; nil
+// if it has none.
+func (q *query) prepareCondition(of any, p expr.Program, request expr.Values) expr.Prepared {
+	for i := range q.prepared {
+		if q.prepared[i].of == of {
+			return q.prepared[i].program
+		}
+	}
+	if len(q.prepared) >= preparedMax {
+		return nil
+	}
+	c := preparedCondition{of: of}
+	if preparer, ok := p.(expr.Preparer); ok {
+		c.program = preparer.Prepare(q.ctx, request)
+	}
+	q.prepared = append(q.prepared, c)
+	return c.program
+}
+
 // conditionReasons returns why a condition's result is unknown.
 func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons {
 	r := &Reasons{}
+	if res.Err == errConditionCost {
+		r.Bound = BoundConditionCost
+		return r
+	}
 	for _, m := range res.Missing {
 		r.merge(&Reasons{Missing: []string{m}})
 	}
@@ -75,8 +145,7 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 			absent[a.Param] = t.Name + "." + a.Attribute
 		}
 	}
-	q.stats.Conditions++
-	res := rule.Condition.Program.Eval(stored, request, q.env.Now)
+	res := q.evaluate(rule, rule.Condition.Program, stored, request)
 	if res.Value != expr.Unknown {
 		return res.Value, nil
 	}
@@ -96,6 +165,7 @@ func (q *query) rule(rule *schema.Rule, t *schema.Type, n graph.Node, objectID s
 func (q *query) attributeValue(t *schema.Type, n graph.Node, name string) (any, bool, error) {
 	if n != 0 {
 		if text, ok := q.r.Attribute(n, name); ok {
+			q.stats.ConditionCost += len(text) / attributeBytes
 			v, err := decode(text)
 			return v, err == nil, err
 		}
@@ -105,6 +175,10 @@ func (q *query) attributeValue(t *schema.Type, n graph.Node, name string) (any, 
 	}
 	return nil, false, nil
 }
+
+// attributeBytes is the number of bytes of an attribute that are decoded for
+// one unit of cost.
+const attributeBytes = 64
 
 // decode reads canonical JSON. Numbers keep all their digits.
 func decode(text string) (any, error) {

@@ -48,6 +48,11 @@ type Bounds struct {
 	// Nodes is the greatest number of nodes that a question may visit. 0 or
 	// less means [NodesDefault].
 	Nodes int
+	// ConditionCost is the greatest cost of all evaluations of conditions and
+	// rules of a question, in units of about a microsecond or less. Each
+	// evaluation costs [ConditionCostBase] more than its expr.Result says. 0 or
+	// less means [ConditionCostDefault].
+	ConditionCost int
 }
 
 const (
@@ -55,6 +60,10 @@ const (
 	DepthDefault = 25
 	// NodesDefault is the default of [Bounds.Nodes].
 	NodesDefault = 5_000_000
+	// ConditionCostDefault is the default of [Bounds.ConditionCost].
+	ConditionCostDefault = 20_000_000
+	// ConditionCostBase is the cost of an evaluation apart from its steps.
+	ConditionCostBase = 10
 )
 
 // Answer is a decision with its reasons and its cost.
@@ -77,6 +86,9 @@ type Stats struct {
 	// Probes counts searches for one node in one list. Nodes counts visited
 	// nodes. Conditions counts evaluated conditions and rules.
 	Probes, Nodes, Conditions int
+	// ConditionCost is the cost of those evaluations; see
+	// [Bounds.ConditionCost].
+	ConditionCost int
 }
 
 // Reasons explain why an answer is unknown. They do not depend on the order of
@@ -89,8 +101,8 @@ type Reasons struct {
 	// Cycle is true if the answer depends on its own negation. It is set only
 	// where there is no other reason.
 	Cycle bool
-	// Bound names the bound that was reached, [BoundDepth] or [BoundNodes]; ""
-	// if none was.
+	// Bound names the bound that was reached, for example [BoundDepth]; "" if
+	// none was.
 	Bound string
 }
 
@@ -99,6 +111,8 @@ const (
 	BoundDepth = "depth"
 	// BoundNodes names [Bounds.Nodes].
 	BoundNodes = "nodes"
+	// BoundConditionCost names [Bounds.ConditionCost].
+	BoundConditionCost = "condition cost"
 )
 
 // ConditionError is an error in the evaluation of a condition, a rule or an

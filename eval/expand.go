@@ -148,7 +148,7 @@ type unexpanded struct {
 // visit counts a node. It returns false if the tree must end here.
 func (x *expander) visit() bool {
 	if x.bound == "" && !x.q.visit(1) && x.q.err == nil {
-		x.bound = BoundNodes
+		x.bound = x.q.boundReached()
 	}
 	return x.bound == "" && x.q.err == nil
 }
@@ -271,6 +271,9 @@ func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n gra
 // leaf adds one tuple, if it counts.
 func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e graph.Edge, to schema.RelationID) {
 	v := x.q.tuple(by, from, e)
+	if x.q.exhausted() {
+		x.bound = x.q.boundReached()
+	}
 	if !v.counts {
 		return
 	}

@@ -154,6 +154,9 @@ func (f *fixpoint) components(index, low, next []int32) bool {
 		}
 		path = append(path, int32(root))
 		for len(path) > 0 {
+			if !f.s.q.tick(1) {
+				return false
+			}
 			v := path[len(path)-1]
 			if index[v] == 0 {
 				counter++
@@ -205,7 +208,7 @@ func (f *fixpoint) solveComponent(gates []int32) bool {
 	}
 	f.leastHigh(gates)
 	f.leastLow(gates)
-	for changed := negative; changed; {
+	for changed := negative; changed && f.s.q.err == nil; {
 		if !f.s.q.visit(len(gates)) {
 			f.s.complete = false
 			return false
@@ -213,7 +216,7 @@ func (f *fixpoint) solveComponent(gates []int32) bool {
 		f.leastHigh(gates)
 		changed = f.leastLow(gates)
 	}
-	return true
+	return f.s.q.err == nil
 }
 
 // inComponent reports whether a gate is in the current component.
@@ -257,6 +260,10 @@ func (f *fixpoint) least(gates []int32, high bool) {
 		h, g := f.heap.pop()
 		if f.value[g] {
 			continue
+		}
+		if !s.q.tick(1) {
+			f.heap = f.heap[:0]
+			return // the question has failed, so the values do not matter
 		}
 		f.value[g] = true
 		if !high {

@@ -153,6 +153,9 @@ func (w *objectWalk) page(p Page) (ObjectList, error) {
 	if n := len(l.IDs); n > 0 {
 		l.Next = PositionOf(l.IDs[n-1])
 	}
+	if l.Bound == "" && w.q.exhausted() {
+		l.Bound = w.q.boundReached()
+	}
 	l.Stats = w.q.stats
 	return l, w.q.failed()
 }
@@ -190,6 +193,9 @@ func (f *listEntries) after(p Position) []orderedID {
 func (w *objectWalk) checkUncertain(l *ObjectList, f listEntries, p Page) {
 	cut := pageCutter{page: p}
 	for _, e := range f.entries {
+		if w.q.err != nil || w.q.exhausted() {
+			break
+		}
 		id := f.ids[e.index]
 		if p.UnknownPerPage && (cut.more || (Position{e.hash, id}).Compare(p.After) <= 0) {
 			continue

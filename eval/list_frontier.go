@@ -57,8 +57,8 @@ func (w *listWalk) visit(n int) bool {
 	if w.bound == "" && w.q.visit(n) {
 		return true
 	}
-	if w.q.err == nil {
-		w.bound = BoundNodes
+	if w.q.err == nil && w.bound == "" {
+		w.bound = w.q.boundReached()
 	}
 	return false
 }

@@ -81,6 +81,9 @@ func (w *objectWalk) scan(v *graph.View, p Page) (ObjectList, error) {
 		s.list.Next = PositionOf(s.list.IDs[n-1])
 	}
 	s.list.More = s.cut.more
+	if s.list.Bound == "" && w.q.exhausted() {
+		s.list.Bound = w.q.boundReached()
+	}
 	w.q.stats.Nodes += s.visited
 	s.list.Stats = w.q.stats
 	return s.list, w.q.failed()
@@ -117,7 +120,7 @@ func (s *objectScan) run(short bool) {
 			}
 		}
 		s.visit(n, "", false)
-		if s.list.Bound != "" || s.w.q.err != nil || short && s.cut.more {
+		if s.list.Bound != "" || s.w.q.err != nil || s.w.q.exhausted() || short && s.cut.more {
 			return
 		}
 	}
@@ -130,7 +133,7 @@ func (s *objectScan) run(short bool) {
 func (s *objectScan) visitContextual() {
 	c := s.contextual[0]
 	s.contextual = s.contextual[1:]
-	if s.list.Bound == "" && s.w.q.err == nil {
+	if s.list.Bound == "" && s.w.q.err == nil && !s.w.q.exhausted() {
 		s.visit(c.node, c.position.ID, true)
 	}
 }
@@ -144,10 +147,8 @@ func (s *objectScan) visit(n graph.Node, id string, there bool) {
 		s.list.Bound = BoundNodes
 		return
 	}
-	if s.visited&1023 == 0 {
-		if q.err = q.ctx.Err(); q.err != nil {
-			return
-		}
+	if !q.tick(1) {
+		return
 	}
 	truth := expr.Unknown
 	if s.confirmer != nil && n != 0 {

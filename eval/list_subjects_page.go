@@ -44,6 +44,9 @@ func (w *subjectWalk) page(lq *ListSubjectsQuestion) (SubjectList, error) {
 		p.candidates(entries)
 	}
 	p.list.More, p.list.Next = p.cut.more, p.cut.last
+	if p.list.Bound == "" && w.q.exhausted() {
+		p.list.Bound = w.q.boundReached()
+	}
 	p.list.Stats = w.q.stats
 	if err != nil {
 		return p.list, err
@@ -51,8 +54,11 @@ func (w *subjectWalk) page(lq *ListSubjectsQuestion) (SubjectList, error) {
 	return p.list, w.q.failed()
 }
 
-// full reports whether the rest of the list does not matter.
-func (p *subjectPage) full() bool { return p.lq.UnknownPerPage && p.cut.more }
+// full reports whether the rest of the list does not matter, or cannot be
+// decided because the question has failed or is exhausted.
+func (p *subjectPage) full() bool {
+	return p.lq.UnknownPerPage && p.cut.more || p.w.q.err != nil || p.w.q.exhausted()
+}
 
 // candidates takes the candidates alone.
 func (p *subjectPage) candidates(entries []orderedID) {

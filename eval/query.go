@@ -48,9 +48,13 @@ type query struct {
 	// keeps the read.
 	prefetched uint32
 
-	// depthMax and nodesMax are the question's bounds with their defaults
-	// applied.
-	depthMax, nodesMax int
+	// depthMax, nodesMax and conditionCostMax are the question's bounds with
+	// their defaults applied.
+	depthMax, nodesMax, conditionCostMax int
+	// work counts steps that are not visited nodes; see tick.
+	work int
+	// prepared are the conditions that the question has evaluated.
+	prepared []preparedCondition
 	// visited counts nodes since the last resetNodes.
 	visited int
 	// nodesLimit bounds visited. It is nodesMax, or nestedNodesMax once a
@@ -108,6 +112,9 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 		q.nodesMax = NodesDefault
 	}
 	q.nodesLimit = q.nodesMax
+	if q.conditionCostMax = env.Bounds.ConditionCost; q.conditionCostMax <= 0 {
+		q.conditionCostMax = ConditionCostDefault
+	}
 	q.view, q.prober, q.objectNode = nil, nil, 0
 	switch p := r.(type) {
 	case *graph.View:
@@ -305,22 +312,50 @@ func (q *query) find(n, x graph.Node, k graph.Kind) (graph.Edge, bool) {
 // listLong is the length from which find compares the lists of both ends.
 const listLong = 64
 
-// visit counts n nodes. It returns false if the question must stop, at the
-// bound of nodes or because of an error, which it puts into q.err. It looks
-// for errors once in 4096 nodes.
+// visit counts n nodes. It returns false if the question must stop: at a bound,
+// which boundReached names, or because of an error, which it puts into q.err.
+// It looks for errors once in 4096 nodes.
 func (q *query) visit(n int) bool {
 	before := q.visited
 	q.visited += n
 	q.stats.Nodes += n
-	if q.visited > q.nodesLimit {
+	if q.visited > q.nodesLimit || q.exhausted() {
 		return false
 	}
 	if before>>12 != q.visited>>12 {
-		if q.err = q.ctx.Err(); q.err == nil {
-			q.err = q.r.Err()
-		}
+		q.look()
 	}
 	return q.err == nil
+}
+
+// tick counts n steps of work that visit no node. It returns false if the
+// question has failed, for which it looks once in 4096 steps.
+func (q *query) tick(n int) bool {
+	before := q.work
+	q.work += n
+	if before>>12 != q.work>>12 {
+		q.look()
+	}
+	return q.err == nil
+}
+
+// look puts the error of the context or the Reader into q.err.
+func (q *query) look() {
+	if q.err = q.ctx.Err(); q.err == nil {
+		q.err = q.r.Err()
+	}
+}
+
+// exhausted reports whether the question has used up what it may use in total.
+// Nothing can then be decided any more, unlike at a bound of depth or nodes.
+func (q *query) exhausted() bool { return q.stats.ConditionCost > q.conditionCostMax }
+
+// boundReached names the bound because of which visit returned false.
+func (q *query) boundReached() string {
+	if q.exhausted() {
+		return BoundConditionCost
+	}
+	return BoundNodes
 }
 
 // tupleResult is how a tuple counts, apart from its subject.
@@ -367,8 +402,7 @@ func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) tupleRe
 	if v.detail.Condition == "" || c == nil {
 		return v
 	}
-	q.stats.Conditions++
-	v.result = c.Program.Eval(v.detail.Values, q.env.Context, q.env.Now)
+	v.result = q.evaluate(c, c.Program, v.detail.Values, q.env.Context)
 	v.truth = v.result.Value
 	return v
 }

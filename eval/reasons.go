@@ -36,7 +36,7 @@ func (s *system) reasons() *Reasons {
 			}
 		}
 	}
-	if len(why.Missing) > 0 || len(why.Errors) > 0 {
+	if len(why.Missing) > 0 || len(why.Errors) > 0 || why.Bound != "" {
 		return why
 	}
 	if s.solve(math.MaxInt32) && s.truth(s.root()) != expr.Unknown {

@@ -49,6 +49,7 @@ type serveFlags struct {
 	requests         int64
 	streams          int64
 	memory           int64
+	bounds           ostiary.Bounds
 	window           time.Duration
 	record           int
 	background       time.Duration
@@ -100,6 +101,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.IntVar(&f.headerBytes, "header-bytes", server.HeaderBytesDefault, "maximum total size of a request's headers in bytes")
 	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "maximum number of concurrent requests, except streams")
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, a tenth as many more for the public health watch")
+	f.addBounds(s)
 	s.Int64Var(&f.memory, "memory-bytes", 0, "memory budget of all loaded stores in bytes; a write that would exceed it is refused; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
@@ -116,10 +118,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	f.bounds.DepthMax = depthMax
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
-		Bounds: ostiary.Bounds{DepthMax: depthMax}}
+		Bounds: f.bounds}
 	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
 		if err != nil {

@@ -21,6 +21,10 @@ type Bounds struct {
 	// Nodes is the default, and the largest, number of nodes that a question may
 	// visit; see eval.Bounds. Default eval.NodesDefault.
 	Nodes int
+	// ConditionCost is the default, and the largest, cost of all conditions of a
+	// question; see eval.Bounds. A question that reaches it is answered with
+	// unknown, and a list ends there. Default eval.ConditionCostDefault.
+	ConditionCost int
 	// DepthMax is the largest Depth that a question may ask for. The default, and
 	// the least value, is Depth.
 	DepthMax int
@@ -129,6 +133,7 @@ func (b Bounds) WithDefaults() Bounds {
 	SetDefault(&b.Depth, eval.DepthDefault)
 	b.DepthMax = max(b.DepthMax, b.Depth)
 	SetDefault(&b.Nodes, eval.NodesDefault)
+	SetDefault(&b.ConditionCost, eval.ConditionCostDefault)
 	for _, f := range [...]struct {
 		field *int
 		value int
@@ -160,6 +165,9 @@ func (b *Bounds) Query(q eval.Bounds) eval.Bounds {
 	q.Depth = min(q.Depth, b.DepthMax)
 	if q.Nodes <= 0 || q.Nodes > b.Nodes {
 		q.Nodes = b.Nodes
+	}
+	if q.ConditionCost <= 0 || q.ConditionCost > b.ConditionCost {
+		q.ConditionCost = b.ConditionCost
 	}
 	return q
 }
