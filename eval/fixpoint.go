@@ -208,7 +208,7 @@ func (f *fixpoint) solveComponent(gates []int32) bool {
 	}
 	f.leastHigh(gates)
 	f.leastLow(gates)
-	for changed := negative; changed && f.s.q.err == nil; {
+	for changed := negative; changed; {
 		if !f.s.q.visit(len(gates)) {
 			f.s.complete = false
 			return false

@@ -130,7 +130,7 @@ func (m *meter) checkPattern(arg interpreter.InterpretableV2) error {
 	return m.pattern(string(text)).err
 }
 
-// stop ends the evaluation. The text says which bound is exceeded.
+// stop ends the evaluation. The error names the bound that is exceeded.
 func stop(format string, args ...any) {
 	panic(interpreter.EvalCancelledError{Message: fmt.Sprintf(format, args...), Cause: interpreter.CostLimitExceeded})
 }

@@ -142,7 +142,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 // TestSameResults compares the functions that are charged before they run with
-// what CEL says about them.
+// the results that CEL defines.
 func TestSameResults(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]expr.Tristate{
