@@ -37,6 +37,9 @@ func (a *app) checkCommand() *cobra.Command {
 				return r.check(cmd.Context(), t, &flags)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				if err := requireSubjectType(cmd.Context(), s, &flags, t.Subject.Type); err != nil {
+					return err
+				}
 				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
 				if err != nil {
 					return err

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga"
@@ -25,12 +27,18 @@ var (
 	errNoStore  = errors.New("no store")
 	errWhich    = errors.New("several stores")
 	errUsage    = errors.New("invalid usage")
+	// errPartial means that some results are errors. The command has printed all
+	// results.
+	errPartial = errors.New("some results are errors")
 )
 
 // withEngine opens the data folder, runs f, and closes the folder. With create, a
 // missing folder is created; otherwise it is errNoFolder.
 func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) error {
-	return a.withData(ctx, create, ostiary.Options{}, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
+	// No other process can write to an open folder, so waiting for a revision is
+	// useless.
+	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}
+	return a.withData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
 // conditions returns the compiler of conditions that this program's doors share.
@@ -48,7 +56,7 @@ func (a *app) withData(ctx context.Context, create bool, options ostiary.Options
 		if err := requireFolder(a.data, create); err != nil {
 			return err
 		}
-		if driver, err = pebble.Open(a.data, pebble.Options{}); err != nil {
+		if driver, err = a.openDriver(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, driver.Close()) }()
@@ -65,6 +73,26 @@ func (a *app) withData(ctx context.Context, create bool, options ostiary.Options
 		}
 	}
 	return f(e, driver)
+}
+
+// lockPoll is the longest pause between two attempts to open a locked folder.
+const lockPoll = 20 * time.Millisecond
+
+// openDriver opens the data folder. If another command has it open, it waits for
+// up to --lock-wait. It does not wait for a server, which keeps the folder open.
+func (a *app) openDriver(ctx context.Context) (*pebble.Driver, error) {
+	end := time.Now().Add(a.lockWait)
+	for {
+		d, err := pebble.Open(a.data, pebble.Options{})
+		if err == nil || !isLocked(err) || serverOf(a.data) != nil || time.Now().After(end) {
+			return d, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-time.After(rand.N(lockPoll)): // random, so that no command waits longer than others
+		}
+	}
 }
 
 // requireFolder returns errNoFolder if dir is missing or empty. Without it, a

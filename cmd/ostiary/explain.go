@@ -34,6 +34,9 @@ func (a *app) explainCommand() *cobra.Command {
 				return a.explainRemote(cmd.Context(), t, &flags, steps)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				if err := requireSubjectType(cmd.Context(), s, &flags, t.Subject.Type); err != nil {
+					return err
+				}
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
@@ -69,6 +72,9 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags,
 	}
 	if steps > 0 {
 		in["steps"] = steps
+	}
+	if err := a.requireSubjectTypes(ctx, flags, t.Subject.Type); err != nil {
+		return err
 	}
 	text, err := a.native(ctx, http.MethodPost, "/explain", in)
 	if err != nil {

@@ -60,16 +60,21 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
+// serverOf returns the server that has a folder open, or nil if none does.
+func serverOf(dir string) *holder {
+	text, err := readFile(filepath.Join(dir, holderName), holderBytesMax)
+	var h holder
+	if err != nil || json.Unmarshal(text, &h) != nil || h.PID <= 0 || !alive(h.PID) {
+		return nil
+	}
+	return &h
+}
+
 // lockHint returns advice on what to do about a locked folder.
 func lockHint(dir string) string {
-	const unknown = "another process has the folder open; stop that process, or send the command to it with --server"
-	text, err := readFile(filepath.Join(dir, holderName), holderBytesMax)
-	if err != nil {
-		return unknown
-	}
-	var h holder
-	if err := json.Unmarshal(text, &h); err != nil || h.PID <= 0 || !alive(h.PID) {
-		return unknown
+	h := serverOf(dir)
+	if h == nil {
+		return "another process has the folder open; stop that process, or wait longer with --lock-wait"
 	}
 	s := fmt.Sprintf("a server has the folder open (process %d); stop it", h.PID)
 	if at := h.Ports["http"]; at != "" {

@@ -63,6 +63,7 @@ func (a *app) tupleImport() *cobra.Command {
 
 func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error {
 	out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
+	out.Changed = &done.Written
 	at := ""
 	if done.Token != "" {
 		revision, err := done.Token.Revision()
@@ -72,7 +73,15 @@ func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error
 		out.Revision, at = uint64(revision), fmt.Sprintf(", revision %d", revision)
 	}
 	return a.print(out, func(w io.Writer) {
-		fmt.Fprintf(w, "imported %s%s%s\n", plural(done.Read, "tuple"), rate(done.Read, took), at)
+		effect := ""
+		switch done.Written {
+		case done.Read:
+		case 0:
+			effect = ", nothing changed"
+		default:
+			effect = fmt.Sprintf(", %d new or changed", done.Written)
+		}
+		fmt.Fprintf(w, "imported %s%s%s%s\n", plural(done.Read, "tuple"), effect, rate(done.Read, took), at)
 	})
 }
 
@@ -123,10 +132,43 @@ func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error
 		in = io.TeeReader(in, bar)
 	}
 	done, err := into(tuplefile.Read(in, format))
+	if err != nil {
+		err = locateTuple(flags.file, format, err)
+	}
 	if err != nil && done.Read > 0 {
 		err = fmt.Errorf("%w (imported before the error: %s)", err, plural(done.Read, "tuple"))
 	}
 	return done, err
+}
+
+// locateTuple adds the file, line and column of a tuple to an error about it. It
+// returns other errors unchanged.
+func locateTuple(file string, format tuplefile.Format, err error) error {
+	number, line, column, cause := 0, 0, 0, error(nil)
+	if at, ok := errors.AsType[*ostiary.ImportError](err); ok {
+		number, cause = at.Tuple, at.Err
+	}
+	if at, ok := errors.AsType[*tuplefile.Error](err); ok {
+		if cause = at.Err; format == tuplefile.CSV {
+			number, line, column = 0, at.Line, 1
+		} else {
+			number = at.Line
+		}
+	}
+	if cause == nil {
+		return err
+	}
+	if f, openErr := os.Open(file); number > 0 && file != "-" && openErr == nil {
+		defer f.Close()
+		line, column = tuplefile.Locate(f, format, number)
+	}
+	switch {
+	case file == "-" && number > 0:
+		return &locatedError{fmt.Sprintf("tuple %d of the standard input: %v", number, cause), err}
+	case file == "-":
+		file = "standard input"
+	}
+	return &locatedError{place(file, line, column) + cause.Error(), err}
 }
 
 func formatOf(file, format string) (tuplefile.Format, error) {

@@ -61,6 +61,9 @@ func (a *app) listObjects() *cobra.Command {
 			}
 			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, QueryOptions: query}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				if err := requireSubjectType(cmd.Context(), s, &flags.queryFlags, subject.Type); err != nil {
+					return err
+				}
 				var out listJSON
 				for {
 					page, err := s.ListObjects(cmd.Context(), r)

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,11 +35,14 @@ var errDenied = errors.New("denied")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv, environ: os.Environ()}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
+
+// lockWaitDefault is the default of --lock-wait.
+const lockWaitDefault = 5 * time.Second
 
 // app is one run of the program: its streams, its environment and the flags
 // that every command shares.
@@ -46,11 +50,13 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	lookup   func(string) (string, bool)
+	environ  []string // the variables to search for misspelt names
 
 	// The persistent flags.
 	data, store   string
 	server, token string
 	model, tuples string
+	lockWait      time.Duration
 	json          bool
 }
 
@@ -61,14 +67,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errDenied):
 		return exitDenied
 	}
-	a.reportError(err)
+	a.reportError(cmd, usageError(root, err))
 	return exitError
 }
 
@@ -80,12 +86,21 @@ func (a *app) root() *cobra.Command {
 			"Exit codes: 0 success, or allowed; 1 a check is denied or a store test failed; 2 an error.\n" +
 			"An environment variable can set every flag: OSTIARY_DATA sets --data, OSTIARY_ON_DUPLICATE sets --on-duplicate.",
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.environment(cmd.Flags()) },
+		DisableSuggestions: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.environment(cmd.Flags()); err != nil {
+				return err
+			}
+			a.warnUnknownVariables(cmd.Root())
+			return nil
+		},
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty store that is not kept`)
 	f.StringVar(&a.store, "store", "", "name or id of the store; required if there are several")
+	f.DurationVar(&a.lockWait, "lock-wait", lockWaitDefault, "how long to wait for another command that has the folder open")
 	f.StringVar(&a.model, "model", "", "with --data memory: a model file to write first")
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: a tuple file to import first")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder, in OpenFGA's API")
@@ -93,6 +108,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
+	nameArguments(root)
 	return root
 }
 
@@ -114,19 +130,22 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
+// envPrefix is the start of the names of the program's variables.
+const envPrefix = "OSTIARY_"
+
 // envName returns the environment variable that sets a flag.
 func envName(flag string) string {
-	return "OSTIARY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // group returns a command that only has subcommands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return fmt.Errorf("%q needs a command; see --help", cmd.CommandPath())
+		return fmt.Errorf("%w: %q needs a command; see --help", errUsage, cmd.CommandPath())
 	}}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q; see --help", args[0], cmd.CommandPath())
+			return unknownCommand(cmd, args[0])
 		}
 		return nil
 	}

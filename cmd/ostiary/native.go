@@ -94,6 +94,7 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 type folderError struct{ *remoteError }
 
 func (e *folderError) Error() string { return e.Message }
+func (e *folderError) Unwrap() error { return e.remoteError }
 
 // serveNative serves a request with the native door over e.
 func serveNative(e *ostiary.Engine, w http.ResponseWriter, r *http.Request) error {

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -45,31 +52,65 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// reportError prints err to stderr, with --json as an object.
-func (a *app) reportError(err error) {
+// reportError prints err, which cmd returned, to stderr. With --json it is an
+// object.
+func (a *app) reportError(cmd *cobra.Command, err error) {
 	text := err.Error()
 	var at *ostiary.Error
 	if errors.As(err, &at) && strings.HasPrefix(text, "ostiary: ") {
 		text = strings.TrimPrefix(text, "ostiary: ")
 	}
-	if h := a.hint(err); h != "" {
+	if h := a.hint(cmd, err); h != "" {
 		text += "\n" + h
 	}
 	if !a.json {
 		fmt.Fprintf(a.err, "ostiary: %s\n", text)
 		return
 	}
-	kind := ""
+	writeJSON(a.err, map[string]any{"error": map[string]string{"kind": errorKind(err), "message": text}})
+}
+
+// errorKind returns the kind of an error for programs: the text of a kind of the
+// library, of package acp or of this package, the code of a server's response, or
+// one of "file", "connection", "interrupted" and "error".
+func errorKind(err error) string {
 	if k := acpKind(err); k != nil {
-		kind = k.Error()
-	} else if at != nil {
-		kind = at.Kind.Error()
+		return k.Error()
 	}
-	writeJSON(a.err, map[string]any{"error": map[string]string{"kind": kind, "message": text}})
+	if at, ok := errors.AsType[*ostiary.Error](err); ok {
+		return at.Kind.Error()
+	}
+	if at, ok := errors.AsType[*remoteError](err); ok && at.Code != "" {
+		return at.Code
+	}
+	for _, k := range [...]error{errUsage, errNoFolder, errNoStore, errWhich, errBound, errPartial, errUnsupported, errNoCollection,
+		ostiary.ErrLocked, ostiary.ErrFormat, ostiary.ErrDamaged, ostiary.ErrInvalidName, ostiary.ErrInvalidSchema} {
+		if errors.Is(err, k) || k == ostiary.ErrLocked && isLocked(err) || k == ostiary.ErrFormat && isFormat(err) ||
+			k == ostiary.ErrDamaged && isDamaged(err) || k == ostiary.ErrInvalidName && errors.Is(err, rel.ErrName) || k == ostiary.ErrInvalidSchema && isModelError(err) {
+			return k.Error()
+		}
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return "file"
+	}
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return "connection"
+	}
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return "error"
+}
+
+// isModelError reports whether err is about a model.
+func isModelError(err error) bool {
+	found := false
+	leaves(err, func(error) { found = true })
+	return found
 }
 
 // hint returns advice on what to do about err, or "".
-func (a *app) hint(err error) string {
+func (a *app) hint(cmd *cobra.Command, err error) string {
 	switch {
 	case isLocked(err):
 		return lockHint(a.data)
@@ -77,10 +118,23 @@ func (a *app) hint(err error) string {
 		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):
 		return "the folder is damaged; restore it from a backup"
-	case errors.Is(err, ostiary.ErrNoSchema):
+	case errors.Is(err, ostiary.ErrNoSchema) && changed(cmd, "at"):
+		return "the store had no schema at the point that --at names"
+	case errors.Is(err, ostiary.ErrNoSchema) && !changed(cmd, "schema"):
 		return `write one with "ostiary schema write FILE"`
+	case errors.Is(err, acp.ErrUnauthenticated) && !changed(cmd, "as"):
+		return "name the actor with --as DID"
+	}
+	if at, ok := errors.AsType[*remoteError](err); ok && at.Code == "not_recorded" {
+		return "a server records decisions if it runs with --record-decisions; name it with --server"
 	}
 	return ""
+}
+
+// changed reports whether the command line or the environment sets a flag of cmd.
+func changed(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f != nil && f.Changed
 }
 
 // The three functions below accept two forms of an error: the storage package's,

@@ -20,7 +20,8 @@ func (a *app) entitlementsCommand() *cobra.Command {
 	var permissions bool
 	cmd := &cobra.Command{Use: "entitlements USER OBJECT…", Short: "Show every relation that a subject has on some objects", Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := rel.ParseSubject(args[0]); err != nil {
+			subject, err := rel.ParseSubject(args[0])
+			if err != nil {
 				return err
 			}
 			in, err := flags.nativeQuestion(map[string]any{"subject": args[0], "objects": args[1:], "permissions": permissions})
@@ -29,6 +30,9 @@ func (a *app) entitlementsCommand() *cobra.Command {
 			}
 			if relations != nil {
 				in["relations"] = relations
+			}
+			if err := a.requireSubjectTypes(cmd.Context(), &flags, subject.Type); err != nil {
+				return err
 			}
 			text, err := a.native(cmd.Context(), http.MethodPost, "/entitlements", in)
 			if err != nil {
@@ -42,7 +46,16 @@ func (a *app) entitlementsCommand() *cobra.Command {
 					Error     *struct{ Message string }
 				}
 			}
-			return a.printNative(text, &out, func(w io.Writer) {
+			if err := json.Unmarshal(text, &out); err != nil {
+				return err
+			}
+			failed := 0
+			for _, o := range out.Objects {
+				if o.Error != nil {
+					failed++
+				}
+			}
+			return a.printPartial(failed, len(out.Objects), text, &out, func(w io.Writer) {
 				for _, o := range out.Objects {
 					line := strings.Join(o.Relations, " ")
 					for _, u := range o.Undecided {
@@ -62,6 +75,15 @@ func (a *app) entitlementsCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&relations, "relation", nil, "show only this relation; may be repeated")
 	cmd.Flags().BoolVar(&permissions, "permissions", false, "show only computed relations")
 	return cmd
+}
+
+// printPartial prints a response of the native API like printNative, and returns
+// errPartial if some of its results are errors.
+func (a *app) printPartial(failed, all int, text []byte, out any, human func(io.Writer)) error {
+	if err := a.printNative(text, out, human); err != nil || failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %d", errPartial, failed, all)
 }
 
 // permissionChange is one change in the output of diff and watch.

@@ -66,6 +66,9 @@ func parseAt(s string) (ostiary.Consistency, error) {
 		return ostiary.AtRevision(storage.Revision(n)), nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		if t.After(time.Now()) {
+			return ostiary.Consistency{}, fmt.Errorf("%w: invalid --at %q: the time is in the future", errUsage, s)
+		}
 		return ostiary.AtTime(t), nil
 	}
 	token := ostiary.Token(s)

@@ -287,7 +287,7 @@ func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.Imp
 	}
 	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
 		n, token, err := r.importTuples(ctx, tuples, flags.duplicate, flags.schema)
-		return ostiary.ImportResult{Read: n, Token: token}, err
+		return ostiary.ImportResult{Read: n, Written: n, Token: token}, err
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -168,6 +169,9 @@ func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options,
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, Engine: e, AccessLog: f.accessLog}
+	if err := f.checkAddresses(); err != nil {
+		return o, nil, err
+	}
 	if o.Doors, err = pickDoors(all, f.doors); err != nil {
 		return o, nil, err
 	}
@@ -187,6 +191,16 @@ func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options,
 		}
 		return keys()
 	}, nil
+}
+
+// checkAddresses fails if the address of a listener is not HOST:PORT or off.
+func (f *serveFlags) checkAddresses() error {
+	for _, at := range [...]struct{ flag, address string }{{"http", f.http}, {"grpc", f.grpc}, {"metrics", f.metrics}} {
+		if _, port, err := net.SplitHostPort(at.address); at.address != off && (err != nil || port == "") {
+			return fmt.Errorf("%w: invalid --%s %q: expected HOST:PORT, for example 127.0.0.1:8080, or off", errUsage, at.flag, at.address)
+		}
+	}
+	return nil
 }
 
 func address(s string) string {

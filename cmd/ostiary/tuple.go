@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -22,7 +23,10 @@ func (a *app) tupleCommand() *cobra.Command {
 type writtenJSON struct {
 	Token    string `json:"token"`
 	Revision uint64 `json:"revision"`
-	Tuples   int    `json:"tuples,omitempty"`
+	// Tuples is the number of tuples that an import read or a deletion by a filter
+	// selected. Changed is the number of tuples that the store got or lost.
+	Tuples  int  `json:"tuples,omitempty"`
+	Changed *int `json:"changed,omitempty"`
 }
 
 // printWritten prints a write's result with the revision of token.
@@ -32,6 +36,37 @@ func (a *app) printWritten(what string, token ostiary.Token) error {
 		return err
 	}
 	return a.printRevision(what, token, uint64(revision))
+}
+
+// write applies w and prints what it did: did, or unchanged if the store already
+// was as requested.
+func (a *app) write(ctx context.Context, s *ostiary.Store, w ostiary.WriteRequest, did, unchanged string) error {
+	before, err := s.Head(ctx)
+	if err != nil {
+		return err
+	}
+	token, err := s.Write(ctx, w)
+	if err != nil {
+		return err
+	}
+	if token == before {
+		did = unchanged
+	}
+	return a.printWritten(did, token)
+}
+
+// countTuples returns the number of tuples that match a filter.
+func countTuples(ctx context.Context, s *ostiary.Store, f rel.Filter) (n int, err error) {
+	for r := (ostiary.ReadRequest{Filter: f, Limit: 1000}); ; {
+		page, err := s.Read(ctx, r)
+		if err != nil {
+			return n, err
+		}
+		n += len(page.Tuples)
+		if r.Cursor = page.Next; page.Next == "" {
+			return n, nil
+		}
+	}
 }
 
 // printRevision prints a write's result. Revision 0 means that the server does not
@@ -93,11 +128,8 @@ func (a *app) tupleWrite() *cobra.Command {
 				return r.writeTuple(cmd.Context(), t, duplicate, schemaID)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				token, err := s.Write(cmd.Context(), ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID})
-				if err != nil {
-					return err
-				}
-				return a.printWritten("wrote "+t.String(), token)
+				w := ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID}
+				return a.write(cmd.Context(), s, w, "wrote "+t.String(), "unchanged, the tuple exists: "+t.String())
 			})
 		}}
 	f := cmd.Flags()
@@ -144,11 +176,14 @@ func (a *app) tupleDelete() *cobra.Command {
 				return r.deleteTuple(cmd.Context(), w)
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				token, err := s.Write(cmd.Context(), w)
-				if err != nil {
-					return err
+				if len(w.RemoveMatching) > 0 {
+					n, err := countTuples(cmd.Context(), s, w.RemoveMatching[0].Tuple)
+					if err != nil {
+						return err
+					}
+					what = fmt.Sprintf("deleted %s that match the filter", plural(n, "tuple"))
 				}
-				return a.printWritten(what, token)
+				return a.write(cmd.Context(), s, w, what, "unchanged, no such tuple")
 			})
 		}}
 	filter.add(cmd)

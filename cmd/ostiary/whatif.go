@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,23 +22,34 @@ type whatIfFlags struct {
 	add, remove             []string
 	unchanged               bool
 	recorded                int
+
+	// subjectTypes are the types of the subjects of the checks.
+	subjectTypes []string
 }
 
 func (a *app) whatIfCommand() *cobra.Command {
 	var f whatIfFlags
 	cmd := &cobra.Command{Use: "what-if", Short: "Show which decisions a proposed schema or change would alter", Args: cobra.NoArgs,
 		Long: "Run checks on the store as it is, and as it would be under a proposal: another schema, added or removed tuples. Nothing is written.\n" +
-			"The output shows the decisions that would change: + becomes allowed, - becomes denied, ? changes otherwise.",
+			"The output shows the decisions that would change: + becomes allowed, - becomes denied, ? changes otherwise, ! is an error.\n" +
+			"The exit code is 2 if a check is an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, err := f.request()
 			if err != nil {
+				return err
+			}
+			if err := a.requireSubjectTypes(cmd.Context(), &queryFlags{at: f.at}, f.subjectTypes...); err != nil {
 				return err
 			}
 			text, err := a.native(cmd.Context(), http.MethodPost, "/what-if", in)
 			if err != nil {
 				return err
 			}
-			return a.printWhatIf(text)
+			out, err := parseWhatIf(text, f.unchanged)
+			if err != nil {
+				return err
+			}
+			return a.printWhatIf(out)
 		}}
 	s := cmd.Flags()
 	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT"; may be repeated`)
@@ -54,7 +66,7 @@ func (a *app) whatIfCommand() *cobra.Command {
 
 // request returns the flags as a request body of the native API.
 func (f *whatIfFlags) request() (map[string]any, error) {
-	in := map[string]any{"unchanged": f.unchanged}
+	in := map[string]any{"unchanged": true} // unchanged items may be errors
 	questions, err := f.checks()
 	if err != nil {
 		return nil, err
@@ -126,7 +138,12 @@ func (f *whatIfFlags) checks() ([]map[string]any, error) {
 			return nil, err
 		}
 	}
-	return triples(lines)
+	found, err := triples(lines)
+	for _, q := range found {
+		typ, _, _ := strings.Cut(q["subject"].(string), ":")
+		f.subjectTypes = append(f.subjectTypes, typ)
+	}
+	return found, err
 }
 
 // triples parses texts of the form "USER RELATION OBJECT".
@@ -164,31 +181,93 @@ func (s whatIfSide) String() string {
 	return "denied"
 }
 
-func (a *app) printWhatIf(text []byte) error {
-	var out struct {
-		Items []struct {
-			Object, Relation, Subject string
-			Before, After             whatIfSide
-		}
-		Questions, Asked, Gained, Lost, Other int
-		Partial                               string
+// whatIfResult is the native API's response to a what-if.
+type whatIfResult struct {
+	// Items are the checks to show. Each keeps its JSON for --json.
+	Items     []json.RawMessage `json:"items"`
+	Questions int               `json:"questions"`
+	Asked     int               `json:"asked"`
+	Gained    int               `json:"gained"`
+	Lost      int               `json:"lost"`
+	Other     int               `json:"other"`
+	// Failed counts the checks that are errors before or after the proposal.
+	Failed   int    `json:"failed"`
+	Partial  string `json:"partial,omitempty"`
+	Revision uint64 `json:"revision"`
+	Token    string `json:"token"`
+
+	lines []whatIfItem
+}
+
+// whatIfItem is one check of a what-if.
+type whatIfItem struct {
+	Object, Relation, Subject string
+	Before, After             whatIfSide
+}
+
+// String formats the item as a line: + if the check becomes allowed, - if it
+// becomes denied, ! if it is an error, = if it stays the same, and ? otherwise.
+func (i *whatIfItem) String() string {
+	sign := "?"
+	switch {
+	case i.failed():
+		sign = "!"
+	case i.Before.String() == i.After.String():
+		sign = "="
+	case i.After.Allowed:
+		sign = "+"
+	case i.Before.Allowed:
+		sign = "-"
 	}
-	return a.printNative(text, &out, func(w io.Writer) {
-		for _, i := range out.Items {
-			sign := "?"
-			switch {
-			case i.Before.String() == i.After.String():
-				sign = "="
-			case i.After.Allowed:
-				sign = "+"
-			case i.Before.Allowed:
-				sign = "-"
-			}
-			fmt.Fprintf(w, "%s %s %s %s\t%s, was %s\n", sign, i.Subject, i.Relation, i.Object, i.After, i.Before)
+	line := fmt.Sprintf("%s %s %s %s\t%s", sign, i.Subject, i.Relation, i.Object, i.After)
+	if sign != "!" || i.Before.String() != i.After.String() {
+		line += ", was " + i.Before.String()
+	}
+	return line + "\n"
+}
+
+func (i *whatIfItem) failed() bool { return i.Before.Error != nil || i.After.Error != nil }
+
+// parseWhatIf parses a response that has all items. It counts the errors, and
+// keeps only the items to show: errors, changes and, with unchanged, all others.
+func parseWhatIf(text []byte, unchanged bool) (*whatIfResult, error) {
+	out := &whatIfResult{}
+	if err := json.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("the response is not valid in the native API: %w", err)
+	}
+	shown := []json.RawMessage{}
+	for _, raw := range out.Items {
+		var item whatIfItem
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil, err
 		}
-		fmt.Fprintf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise\n", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
+		if item.failed() {
+			out.Failed++
+		} else if !unchanged && item.Before.String() == item.After.String() {
+			continue
+		}
+		shown, out.lines = append(shown, raw), append(out.lines, item)
+	}
+	out.Items = shown
+	return out, nil
+}
+
+func (a *app) printWhatIf(out *whatIfResult) error {
+	err := a.print(out, func(w io.Writer) {
+		for i := range out.lines {
+			fmt.Fprint(w, out.lines[i].String())
+		}
+		fmt.Fprintf(w, "%d of %d asked: %d gained, %d lost, %d changed otherwise", out.Asked, out.Questions, out.Gained, out.Lost, out.Other)
+		if out.Failed > 0 {
+			fmt.Fprintf(w, ", %d failed", out.Failed)
+		}
+		fmt.Fprintln(w)
 		if out.Partial != "" {
 			fmt.Fprintf(w, "incomplete: the bound on %s was reached\n", out.Partial)
 		}
 	})
+	if err == nil && out.Failed > 0 {
+		err = fmt.Errorf("%w: %d of %d", errPartial, out.Failed, out.Asked)
+	}
+	return err
 }

@@ -120,6 +120,7 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 	if err != nil || v.Head.Revision >= r {
 		return v, err
 	}
+	caller, newest := ctx, v.Head.Revision
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.Runtime.Bounds.FutureWait)
@@ -140,7 +141,11 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 		case <-published:
 		case <-poll.C: // another process may have written
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: revision %d: %w", errs.ErrFuture, r, ctx.Err())
+			err := fmt.Errorf("%w: revision %d, the newest is %d", errs.ErrFuture, r, newest)
+			if caller.Err() != nil {
+				err = fmt.Errorf("%w: %w", err, caller.Err())
+			}
+			return nil, err
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary/internal/nearest"
+)
+
+// suggestion returns the part of an error text that suggests one of known for a
+// misspelt name, or "".
+func suggestion(name string, known []string) string {
+	if found := nearest.Name(name, slices.Values(known)); found != "" {
+		return fmt.Sprintf(" (did you mean %q?)", found)
+	}
+	return ""
+}
+
+// unknownCommand returns the error for a name that is no subcommand of cmd.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	return fmt.Errorf("%w: unknown command %q for %q%s; see --help", errUsage, name, cmd.CommandPath(), suggestion(name, known))
+}
+
+// flagError adds a suggestion to the error for an unknown flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	text := suggestion(unknown.GetSpecifiedName(), known)
+	return fmt.Errorf("%w: %w%s", errUsage, err, strings.ReplaceAll(text, `mean "`, `mean "--`))
+}
+
+// nameArguments makes every command name its arguments in the error for a wrong
+// number of them.
+func nameArguments(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		nameArguments(sub)
+	}
+	check := cmd.Args
+	if check == nil || cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) == nil {
+			return nil
+		}
+		path, _, _ := strings.Cut(cmd.CommandPath(), " "+cmd.Name())
+		return fmt.Errorf("%w: got %s, expected: %s %s", errUsage, plural(len(args), "argument"), path, cmd.Use)
+	}
+}
+
+// usageError returns the error for an unknown command in place of cobra's, and
+// err otherwise.
+func usageError(root *cobra.Command, err error) error {
+	rest, ok := strings.CutPrefix(err.Error(), "unknown command \"")
+	if name, _, found := strings.Cut(rest, "\""); ok && found && !errors.Is(err, errUsage) {
+		return unknownCommand(root, name)
+	}
+	return err
+}
+
+// warnUnknownVariables warns of variables that begin with OSTIARY_ but set no
+// flag of any command.
+func (a *app) warnUnknownVariables(root *cobra.Command) {
+	known := []string{envKeys}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		add := func(f *pflag.Flag) { known = append(known, envName(f.Name)) }
+		cmd.Flags().VisitAll(add)
+		cmd.PersistentFlags().VisitAll(add)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	for i, variable := range a.environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || value == "" {
+			continue
+		}
+		if len(known) == 1 {
+			walk(root)
+		}
+		if !slices.Contains(known, name) && !slices.Contains(a.environ[:i], variable) {
+			a.note("warning: the variable %s sets no flag%s", name, suggestion(name, known))
+		}
+	}
+}
