@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -51,6 +52,8 @@ type Refusal struct {
 	// value. Bound is "" if the reason involves no bound.
 	Bound string
 	Limit int64
+	// Time is the value of a bound that is a duration. Limit is 0 then.
+	Time time.Duration
 }
 
 // Error returns the reason as a sentence.
@@ -59,7 +62,11 @@ func (r *Refusal) Error() string {
 	if s == "" {
 		s = "refused"
 	}
-	if r.Bound != "" {
+	switch {
+	case r.Bound == "":
+	case r.Time != 0:
+		s += ": the bound " + r.Bound + " is " + r.Time.String()
+	default:
 		s += ": the bound " + r.Bound + " is " + strconv.FormatInt(r.Limit, 10)
 	}
 	return s

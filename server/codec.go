@@ -2,17 +2,19 @@ package server
 
 import (
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
+	protocodec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary/door"
 )
 
 // codec is gRPC's codec for protobuf, except for messages that decode or encode
-// themselves ([door.ProtoReader], [door.ProtoWriter]).
+// themselves ([door.ProtoReader], [door.ProtoWriter]) and for the response that
+// a [call] has encoded already.
 type codec struct{ encoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
 
 // Unmarshal decodes a request into v.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -24,8 +26,28 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // Marshal encodes the response v.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if m, ok := v.(door.ProtoWriter); ok {
-		return mem.BufferSlice{mem.SliceBuffer(m.WriteProto())}, nil
+	if sent, ok := v.(*call); ok {
+		return sent.take(), nil
 	}
-	return c.CodecV2.Marshal(v)
+	data, err := c.encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(data)}, nil
+}
+
+// encode returns the response v as bytes.
+func (c codec) encode(v any) ([]byte, error) {
+	switch m := v.(type) {
+	case door.ProtoWriter:
+		return m.WriteProto(), nil
+	case proto.Message:
+		return proto.Marshal(m)
+	}
+	data, err := c.CodecV2.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Free()
+	return data.Materialize(), nil
 }

@@ -1,54 +1,307 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"net"
+	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// connections counts the open connections of all HTTP ports. gRPC ports need no
-// count, because a graceful stop of grpc-go waits for its own connections.
-type connections struct{ count atomic.Int64 }
+const (
+	// evictedShare: when a bound on connections is reached, the oldest 1/32 of the
+	// idle connections are closed together, so that a flood of new connections
+	// does not search all connections for each of them.
+	evictedShare = 32
+	// untrustedShare: ConnectionsMax divided by it bounds the idle connections
+	// that have not yet sent an accepted request.
+	untrustedShare = 8
+	untrustedMax   = 1024 // bounds them as well
+)
 
-// open returns how many connections are open now.
-func (c *connections) open() int64 { return c.count.Load() }
+// connections are the open connections of all ports. They are bounded in total,
+// per remote address, and as long as no request on them was accepted. When a
+// bound is reached, idle connections are closed to make room: first those
+// without an accepted request, then the others, the longest idle first. If there
+// is no idle connection, the new one is refused.
+//
+// Its methods may be called concurrently.
+type connections struct {
+	max, perAddress, untrustedMax int // the bounds
 
-// listener returns a listener that counts the connections accepted by l.
-func (c *connections) listener(l net.Listener) net.Listener { return countingListener{l, c} }
+	unsent  unsentBytes  // of all connections
+	refused atomic.Int64 // new connections that were closed at once
+	evicted atomic.Int64 // idle connections that were closed to make room
 
-type countingListener struct {
+	mu        sync.Mutex
+	all       map[*conn]struct{}
+	byAddress map[netip.Addr]int
+	untrusted int
+	http      int // how many of them are on HTTP ports
+}
+
+func newConnections(o *Options) *connections {
+	return &connections{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress,
+		untrustedMax: min(max(o.ConnectionsMax/untrustedShare, 1), untrustedMax),
+		unsent:       unsentBytes{max: o.UnsentBytesTotal, perConnection: o.UnsentBytesPerConnection},
+		all:          map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
+}
+
+// openHTTP returns how many connections of HTTP ports are open. gRPC ports need
+// no such count, because a graceful stop of grpc-go waits for its own
+// connections.
+func (c *connections) openHTTP() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.http
+}
+
+// open returns how many connections are open.
+func (c *connections) open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all)
+}
+
+// listener returns a listener that accepts the connections of l within the
+// bounds. isHTTP is true for HTTP ports.
+func (c *connections) listener(l net.Listener, isHTTP bool) net.Listener {
+	return boundedListener{l, c, isHTTP}
+}
+
+type boundedListener struct {
 	net.Listener
 	connections *connections
+	http        bool
 }
 
-// Accept waits for the next connection and counts it until it is closed.
-func (l countingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// Accept waits for the next connection that the bounds allow. It closes those
+// that they do not allow.
+func (l boundedListener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: raw, all: l.connections, http: l.http, wake: make(chan struct{})}
+		c.remote = remoteAddress{raw.RemoteAddr(), c}
+		if tcp, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
+			c.address = tcp.AddrPort().Addr().Unmap()
+		}
+		c.idleSince.Store(time.Now().UnixNano())
+		if l.connections.add(c) {
+			return c, nil
+		}
+		l.connections.refused.Add(1)
+		raw.Close()
 	}
-	l.connections.count.Add(1)
-	return &countedConn{Conn: conn, connections: l.connections}, nil
 }
 
-// countedConn is a connection that leaves the count when it is closed.
-type countedConn struct {
+// add adds a new connection, and closes idle ones if that is needed. It reports
+// whether the bounds allow the connection.
+func (c *connections) add(n *conn) bool {
+	c.mu.Lock()
+	var closing []*conn
+	defer func() {
+		c.mu.Unlock()
+		for _, old := range closing {
+			old.Close()
+		}
+	}()
+	if c.untrusted >= c.untrustedMax {
+		closing = c.evict(func(old *conn) bool { return !old.trusted.Load() })
+	}
+	if c.byAddress[n.address] >= c.perAddress {
+		closing = append(closing, c.evict(func(old *conn) bool { return old.address == n.address })...)
+	}
+	if len(c.all) >= c.max {
+		closing = append(closing, c.evict(func(*conn) bool { return true })...)
+	}
+	if len(c.all) >= c.max || c.byAddress[n.address] >= c.perAddress || c.untrusted >= c.untrustedMax {
+		return false
+	}
+	c.all[n] = struct{}{}
+	c.byAddress[n.address]++
+	c.untrusted++
+	if n.http {
+		c.http++
+	}
+	return true
+}
+
+// evict removes the longest idle of the connections that match and returns them.
+// The caller holds mu and closes them.
+func (c *connections) evict(match func(*conn) bool) (closing []*conn) {
+	type idle struct {
+		*conn
+		trusted bool
+		since   int64
+	}
+	var candidates []idle
+	for old := range c.all {
+		if old.busy.Load() == 0 && match(old) {
+			candidates = append(candidates, idle{old, old.trusted.Load(), old.idleSince.Load()})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b idle) int {
+		if a.trusted != b.trusted {
+			if b.trusted {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.since, b.since)
+	})
+	if len(candidates) > 0 {
+		candidates = candidates[:max(len(candidates)/evictedShare, 1)]
+	}
+	for _, old := range candidates {
+		c.removeLocked(old.conn)
+		closing = append(closing, old.conn)
+	}
+	c.evicted.Add(int64(len(closing)))
+	return closing
+}
+
+// remove removes a connection. It does nothing if the connection was removed
+// before.
+func (c *connections) remove(old *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removeLocked(old)
+}
+
+func (c *connections) removeLocked(old *conn) {
+	if _, open := c.all[old]; !open {
+		return
+	}
+	delete(c.all, old)
+	if c.byAddress[old.address]--; c.byAddress[old.address] == 0 {
+		delete(c.byAddress, old.address)
+	}
+	if !old.trusted.Load() {
+		c.untrusted--
+	}
+	if old.http {
+		c.http--
+	}
+}
+
+// stalled returns the connection with the most unsent bytes among those that
+// have sent nothing for at least d, or nil if there is none.
+func (c *connections) stalled(d time.Duration) (found *conn) {
+	before, most := time.Now().Add(-d).UnixNano(), int64(0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for old := range c.all {
+		if n := old.unsentSince(before); n > most {
+			found, most = old, n
+		}
+	}
+	return found
+}
+
+// conn is one connection of any port, with what its requests use together.
+type conn struct {
 	net.Conn
-	connections *connections
-	closed      sync.Once
+	all     *connections
+	remote  remoteAddress
+	address netip.Addr // the remote address, without the port
+	http    bool
+
+	// trusted is true once a request on the connection was accepted.
+	trusted   atomic.Bool
+	busy      atomic.Int32 // requests in flight
+	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
+	public    atomic.Int32 // gRPC calls of public methods in flight
+	bodies    int64        // charged to the bodies budget, which guards it
+
+	closed sync.Once
+	mu     sync.Mutex
+	gone   bool          // Close was called
+	unsent int64         // response bytes that gRPC holds for the connection
+	sentAt int64         // when unsent last decreased, or became positive
+	wake   chan struct{} // closed and replaced when unsent decreases
+}
+
+// newDetached returns a connection that no client has.
+func newDetached(all *connections) *conn {
+	end, _ := net.Pipe()
+	return &conn{Conn: end, all: all, wake: make(chan struct{})}
+}
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// withConn is [http.Server.ConnContext].
+func withConn(ctx context.Context, raw net.Conn) context.Context {
+	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
+		return context.WithValue(ctx, connKey{}, address.conn)
+	}
+	return ctx
+}
+
+// connOf returns the connection of a request, or otherwise if it has none.
+func connOf(r *http.Request, otherwise *conn) *conn {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		return c
+	}
+	return otherwise
+}
+
+// remoteAddress is the address of a connection's client. It leads from the peer
+// of a gRPC call to the connection.
+type remoteAddress struct {
+	net.Addr
+	conn *conn
+}
+
+// RemoteAddr returns the client's address.
+func (c *conn) RemoteAddr() net.Addr { return &c.remote }
+
+// begin marks the connection as busy with one more request.
+func (c *conn) begin() {
+	c.busy.Add(1)
+}
+
+// end ends a request that begin began.
+func (c *conn) end() {
+	if c.busy.Add(-1) == 0 {
+		c.idleSince.Store(time.Now().UnixNano())
+	}
+}
+
+// trust marks the connection as one on which a request was accepted.
+func (c *conn) trust() {
+	if c.trusted.Load() {
+		return
+	}
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if _, open := c.all.all[c]; open && !c.trusted.Load() {
+		c.all.untrusted--
+		c.trusted.Store(true)
+	}
 }
 
 // Close closes the connection. It may be called several times.
-func (c *countedConn) Close() error {
-	c.closed.Do(func() { c.connections.count.Add(-1) })
+func (c *conn) Close() error {
+	c.closed.Do(func() {
+		c.all.remove(c)
+		c.dropUnsent()
+	})
 	return c.Conn.Close()
 }
 
 // CloseWrite closes the sending side. net/http looks for this method: with it,
 // a client can still read a response whose request body was not read to its end.
-func (c *countedConn) CloseWrite() error {
-	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return conn.CloseWrite()
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return c.Close()
 }

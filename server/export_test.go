@@ -2,3 +2,9 @@ package server
 
 // EndStreams ends all streams, as a stop does after half of StopTimeout.
 func (s *Server) EndStreams() { s.shared.endStreams() }
+
+// Connections returns how many connections are open.
+func (s *Server) Connections() int { return s.connections.open() }
+
+// ConnectionsFor is connectionsFor.
+func ConnectionsFor(files int) int { return connectionsFor(files) }

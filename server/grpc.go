@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/ostiary/ostiary/door"
 )
@@ -26,12 +26,20 @@ const (
 	// goroutine is a sixth of the cost of a small call. When all are busy, calls
 	// get new goroutines.
 	grpcWorkersPerProcessor = 32
-	// grpcStreamsPerConnection bounds the calls in flight on one connection.
-	// RequestsMax and StreamsMax bound those of all connections.
-	grpcStreamsPerConnection = 10_000
-	// publicStreamsDivisor: StreamsMax divided by it bounds the streams of callers
-	// without a key, if keys are set. Only health's Watch is such a stream.
-	publicStreamsDivisor = 10
+	// publicDivisor: RequestsMax and StreamsMax divided by it bound the calls and
+	// streams of callers without a key, if keys are set. Such calls are health's.
+	publicDivisor = 10
+	// publicPerConnection bounds them on each connection.
+	publicPerConnection = 16
+	// publicMessageMax bounds the messages of callers without a key, in bytes.
+	publicMessageMax = 16 << 10
+
+	// grpcWindow is how much of a message gRPC accepts before the server reads the
+	// message's length, in bytes. It is the smallest window that gRPC has.
+	grpcWindow = 64 << 10
+	// grpcReadBuffer is the read buffer of each connection, in bytes. Write
+	// buffers are shared by all connections.
+	grpcReadBuffer = 8 << 10
 
 	grpcPingAfter       = time.Minute      // the server pings a connection that is silent for so long
 	grpcPingTimeout     = 20 * time.Second // and closes it if no answer comes within this time
@@ -41,48 +49,58 @@ const (
 // method is one gRPC method with what its calls need.
 type method struct {
 	door   *servedDoor
+	full   string  // "/package.Service/Method"
 	series *series // the metrics of the method
 	public bool    // needs no key
+	// stream is true unless a call has one request and one response.
+	stream bool
+	// clientStreams is true if a call may have several requests.
+	clientStreams bool
 }
 
-// interceptor guards one gRPC port. Every call of every service passes its
-// unary or its stream method.
+// interceptor guards one gRPC port. Every call of every service passes its tap,
+// and then its unary or its stream handler. It is the [grpc.ServiceRegistrar] of
+// the port, and registers services with these handlers.
 type interceptor struct {
 	*shared
-	methods map[string]*method // by full name, "/package.Service/Method"
+	server  *grpc.Server
+	methods map[string]*method // by full name
+	owner   *servedDoor        // the door whose services are registered now
+	public  []string           // its public methods
 }
 
 // newGRPC returns a gRPC server with the services of doors, reflection and
 // health. It returns an error if two doors have the same service.
 func (s *Server) newGRPC(doors []*servedDoor) (*grpc.Server, error) {
 	i := &interceptor{shared: s.shared, methods: map[string]*method{}}
-	server := grpc.NewServer(s.grpcOptions(i)...)
+	i.server = grpc.NewServer(s.grpcOptions(i)...)
 	for _, d := range doors {
 		for _, service := range d.Services {
-			if _, exists := server.GetServiceInfo()[service.Desc.ServiceName]; exists {
+			if _, exists := i.server.GetServiceInfo()[service.Desc.ServiceName]; exists {
 				return nil, fmt.Errorf("two doors have the gRPC service %s", service.Desc.ServiceName)
 			}
-			server.RegisterService(service.Desc, service.Impl)
-			i.addService(d, service.Desc, service.Public)
+			i.owner, i.public = d, service.Public
+			i.RegisterService(service.Desc, service.Impl)
 		}
 	}
-	own := &servedDoor{Door: &door.Door{Name: "server"}} // the label of the server's own services
-	healthpb.RegisterHealthServer(server, s.health)
-	i.addService(own, &healthpb.Health_ServiceDesc, []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName,
-		healthpb.Health_List_FullMethodName})
-	i.addReflection(own, server)
-	return server, nil
+	i.owner = &servedDoor{Door: &door.Door{Name: "server"}} // the label of the server's own services
+	i.public = []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName}
+	healthpb.RegisterHealthServer(i, s.health)
+	reflection.Register(i)
+	return i.server, nil
 }
 
 // grpcOptions returns the settings of a gRPC server that i guards.
 func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 	o := &s.opts
 	options := []grpc.ServerOption{
-		grpc.UnaryInterceptor(i.unary), grpc.StreamInterceptor(i.stream), grpc.ForceServerCodecV2(newCodec()),
+		grpc.InTapHandle(i.tap), grpc.ForceServerCodecV2(i.codec),
 		grpc.NumStreamWorkers(uint32(grpcWorkersPerProcessor * runtime.GOMAXPROCS(0))),
 
 		grpc.MaxRecvMsgSize(int(o.BodyBytes)), grpc.MaxHeaderListSize(uint32(o.HeaderBytes)),
-		grpc.MaxConcurrentStreams(grpcStreamsPerConnection), grpc.ConnectionTimeout(o.HeaderTimeout),
+		grpc.MaxConcurrentStreams(uint32(o.StreamsPerConnection)), grpc.ConnectionTimeout(o.HeaderTimeout),
+		grpc.InitialWindowSize(grpcWindow), grpc.InitialConnWindowSize(grpcWindow),
+		grpc.ReadBufferSize(grpcReadBuffer), grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: grpcPingAfter, Timeout: grpcPingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPingIntervalMin, PermitWithoutStream: true}),
 	}
@@ -92,132 +110,120 @@ func (s *Server) grpcOptions(i *interceptor) []grpc.ServerOption {
 	return options
 }
 
-// addService adds the methods of a service. public lists the full names of the
-// methods that need no key.
-func (i *interceptor) addService(d *servedDoor, desc *grpc.ServiceDesc, public []string) {
-	service := desc.ServiceName[strings.LastIndexByte(desc.ServiceName, '.')+1:]
-	add := func(name string) {
-		full := "/" + desc.ServiceName + "/" + name
-		i.methods[full] = &method{door: d, series: i.metrics.series(d.Name, "grpc", service+"."+name), public: slices.Contains(public, full)}
-	}
+// RegisterService registers a service whose calls i guards. All its methods
+// become streams for grpc-go, which reads the message of any other method before
+// it calls the server.
+func (i *interceptor) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	guarded := *desc
+	guarded.Methods, guarded.Streams = nil, make([]grpc.StreamDesc, 0, len(desc.Methods)+len(desc.Streams))
 	for _, m := range desc.Methods {
-		add(m.MethodName)
+		guarded.Streams = append(guarded.Streams, grpc.StreamDesc{StreamName: m.MethodName, ServerStreams: true,
+			Handler: i.unary(i.addMethod(desc, m.MethodName, false, false), m.Handler)})
 	}
-	for _, stream := range desc.Streams {
-		add(stream.StreamName)
+	for _, s := range desc.Streams {
+		handle := i.stream(i.addMethod(desc, s.StreamName, true, s.ClientStreams), s.Handler)
+		guarded.Streams = append(guarded.Streams, grpc.StreamDesc{StreamName: s.StreamName, ServerStreams: s.ServerStreams,
+			ClientStreams: s.ClientStreams, Handler: handle})
 	}
+	i.server.RegisterService(&guarded, impl)
 }
 
-// addReflection registers gRPC's reflection services and adds their methods.
-func (i *interceptor) addReflection(own *servedDoor, server *grpc.Server) {
-	before := server.GetServiceInfo()
-	reflection.Register(server)
-	for name, info := range server.GetServiceInfo() {
-		if _, existed := before[name]; existed {
-			continue
-		}
-		for _, m := range info.Methods {
-			i.methods["/"+name+"/"+m.Name] = &method{door: own, series: i.metrics.series(own.Name, "grpc", m.Name)}
-		}
-	}
+// GetServiceInfo returns the registered services, for reflection.
+func (i *interceptor) GetServiceInfo() map[string]grpc.ServiceInfo { return i.server.GetServiceInfo() }
+
+func (i *interceptor) addMethod(desc *grpc.ServiceDesc, name string, stream, clientStreams bool) *method {
+	service := desc.ServiceName[strings.LastIndexByte(desc.ServiceName, '.')+1:]
+	m := &method{door: i.owner, full: "/" + desc.ServiceName + "/" + name, stream: stream, clientStreams: clientStreams,
+		series: i.metrics.series(i.owner.Name, "grpc", service+"."+name)}
+	m.public = slices.Contains(i.public, m.full)
+	i.methods[m.full] = m
+	return m
 }
 
-// unary guards, bounds and counts a call with one request and one response.
-func (i *interceptor) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
+// keyOfCall is the context key of the *hashedKey that the tap has found.
+type keyOfCall struct{}
+
+// tap authenticates a call when its headers have arrived, before gRPC accepts
+// any part of a message.
+func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	m := i.methods[info.FullMethodName]
+	if i.keys == nil || m == nil || m.public {
+		return ctx, nil
+	}
+	key, why := i.keys.check(info.Header["authorization"])
+	if why == 0 {
+		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
+	}
 	start := time.Now()
-	m := i.methods[info.FullMethod]
-	if m == nil {
-		return nil, i.refuse(nil, false, &door.Refusal{Reason: door.Failed})
-	}
-	defer i.end(m, info.FullMethod, start, false, &err)
-	ctx, why := i.authenticate(ctx, m)
-	if why != nil {
-		return nil, i.refuse(m.door, false, why)
-	}
-	if why := i.requests.acquire(); why != nil {
-		return nil, i.refuse(m.door, false, why)
-	}
-	defer i.requests.release()
-	if i.requestTimeout > 0 {
-		deadline := start.Add(i.requestTimeout)
-		if client, ok := ctx.Deadline(); !ok || deadline.Before(client) {
-			limited := &lazyDeadline{Context: ctx, deadline: deadline}
-			defer limited.release()
-			ctx = limited
+	err := i.refuse(m, &door.Refusal{Reason: why})
+	i.end(m, start, &err)
+	return nil, err
+}
+
+// unary returns the handler of a method with one request and one response. It
+// counts the call and then reads the request.
+func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
+	return func(srv any, ss grpc.ServerStream) (err error) {
+		start := time.Now()
+		defer i.end(m, start, &err)
+		c := &call{interceptor: i, method: m, ServerStream: ss}
+		if why := c.admit(); why != nil {
+			return i.refuse(m, why)
 		}
+		defer c.release()
+		out, err := handle(srv, &c.ctx, c.decode, pass)
+		if err != nil {
+			return err
+		}
+		return c.SendMsg(out)
 	}
+}
+
+// pass is an interceptor that does nothing.
+func pass(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	return handle(ctx, request)
 }
 
-// stream guards, bounds and counts a call with streams.
-func (i *interceptor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	start := time.Now()
-	m := i.methods[info.FullMethod]
-	if m == nil {
-		return i.refuse(nil, true, &door.Refusal{Reason: door.Failed})
+// stream returns the handler of a method with streams.
+func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, ss grpc.ServerStream) (err error) {
+		start := time.Now()
+		defer i.end(m, start, &err)
+		c := &call{interceptor: i, method: m, ServerStream: ss}
+		if why := c.admit(); why != nil {
+			return i.refuse(m, why)
+		}
+		defer c.release()
+		defer c.endable()()
+		err = handle(srv, c)
+		if c.key != nil && c.key.removed.Err() != nil {
+			err = i.refuse(m, &door.Refusal{Reason: door.BadCredentials})
+		}
+		return err
 	}
-	defer i.end(m, info.FullMethod, start, true, &err)
-	ctx, why := i.authenticate(ss.Context(), m)
-	if why != nil {
-		return i.refuse(m.door, true, why)
-	}
-	limit := &i.streams
-	if m.public && i.keys != nil {
-		limit = &i.publicStreams
-	}
-	if why := limit.acquire(); why != nil {
-		return i.refuse(m.door, true, why)
-	}
-	defer limit.release()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(i.ending, cancel)()
-	return handle(srv, &endingStream{ss, ctx})
 }
 
-// endingStream is a stream whose context ends when the server stops.
-type endingStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context returns the stream's context.
-func (s *endingStream) Context() context.Context { return s.ctx }
-
-// authenticate returns ctx with the caller of a call, or why the call is
-// refused.
-func (i *interceptor) authenticate(ctx context.Context, m *method) (context.Context, *door.Refusal) {
-	if i.keys == nil || m.public {
-		return ctx, nil
-	}
-	caller, why := i.keys.check(metadata.ValueFromIncomingContext(ctx, "authorization"))
-	if why != 0 {
-		return nil, &door.Refusal{Reason: why}
-	}
-	return door.WithCaller(ctx, caller), nil
-}
-
-// refuse returns why as an error in the shape of a door. d may be nil.
-func (i *interceptor) refuse(d *servedDoor, stream bool, why *door.Refusal) error {
+// refuse returns why as an error in the shape of the method's door.
+func (i *interceptor) refuse(m *method, why *door.Refusal) error {
 	i.metrics.refused(why.Reason)
 	if i.log.Enabled(context.Background(), slog.LevelDebug) {
 		i.log.Debug("refused", "why", why.Error())
 	}
 	switch {
-	case d != nil && stream && d.RefuseStream != nil:
-		return d.RefuseStream(why)
-	case d != nil && d.RefuseRPC != nil:
-		return d.RefuseRPC(why)
+	case m.stream && m.door.RefuseStream != nil:
+		return m.door.RefuseStream(why)
+	case m.door.RefuseRPC != nil:
+		return m.door.RefuseRPC(why)
 	}
 	return status.Error(why.Code(), why.Error())
 }
 
 // end counts and logs a call. It must be deferred, because it also turns a panic
 // of the handler into the door's refusal.
-func (i *interceptor) end(m *method, name string, start time.Time, stream bool, err *error) {
+func (i *interceptor) end(m *method, start time.Time, err *error) {
 	if p := recover(); p != nil {
-		logPanic(i.log, p, m.door.Name, name, "")
-		*err = i.refuse(m.door, stream, &door.Refusal{Reason: door.Failed})
+		logPanic(i.log, p, m.door.Name, m.full, "")
+		*err = i.refuse(m, &door.Refusal{Reason: door.Failed})
 	}
 	took := time.Since(start)
 	code := status.Code(*err)

@@ -48,7 +48,7 @@ func TestRPC(t *testing.T) {
 	if got, err := call("Echo", strings.Repeat("x", 997)); err != nil || len(got) != 997 {
 		t.Error(len(got), err)
 	}
-	if _, err := call("Echo", strings.Repeat("x", 998)); status.Code(err) != codes.ResourceExhausted {
+	if _, err := call("Echo", strings.Repeat("x", 998)); status.Code(err) != codes.Code(1000+uint32(door.TooLarge)) || !strings.Contains(err.Error(), "BodyBytes is 1000") {
 		t.Error(err)
 	}
 	if got, err := call("Own", "hello"); err != nil || got != "hello" {
@@ -126,7 +126,7 @@ func streams(t testing.TB, r *running, n, conns int) (all []grpc.ClientStream) {
 // streams are open, and that its stop ends each of them without an error.
 func TestTenThousandStreams(t *testing.T) {
 	r := start(t, server.Options{StreamsMax: 10_000, StopTimeout: 50 * time.Second})
-	all := streams(t, r, 10_000, 4)
+	all := streams(t, r, 10_000, 12)
 	if got := r.metric(t, "ostiary_streams_in_flight"); strings.TrimSpace(got) != "ostiary_streams_in_flight 10000" {
 		t.Error(got)
 	}

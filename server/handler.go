@@ -33,6 +33,13 @@ type shared struct {
 	// publicStreams bounds the gRPC streams of callers without a key, if keys are
 	// set, so that such callers cannot take all of streams.
 	publicStreams limiter
+	// publicRequests is the same for calls that are not streams.
+	publicRequests limiter
+	bodies         bodiesBudget
+	// detached is the connection of requests that came without one, in tests of
+	// [Server.Handler].
+	detached *conn
+	codec    codec
 
 	draining atomic.Bool           // a stop has begun
 	failure  atomic.Pointer[error] // the error of Options.Probe, if any
@@ -54,7 +61,9 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m match
 	h.router.match(r, &m)
-	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, start: time.Now()}
+	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now()}
+	req.conn.begin()
+	defer req.conn.end()
 	req.setID(r)
 	if h.draining.Load() {
 		w.Header().Set("Connection", "close")

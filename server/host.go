@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 // A server without keys and without Options.Anonymous trusts every program on
@@ -34,6 +36,26 @@ func localHost(host string) bool {
 		return true // the common cases, without parsing an address
 	}
 	return loopbackHost(name)
+}
+
+// localPages returns next without the requests that a web page of another
+// machine could send through a browser on this machine.
+func (s *Server) localPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var reason door.Reason
+		switch {
+		case !localHost(r.Host):
+			reason = door.ForeignName
+		case s.shared.cors.foreignOrigin(r):
+			reason = door.ForeignPage
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		why := &door.Refusal{Reason: reason}
+		s.metrics.refused(reason)
+		http.Error(w, "metrics without --metrics-exposed are for this machine: "+why.Error(), why.Status())
+	})
 }
 
 // loopbackAddress reports whether only this machine can reach a "host:port"

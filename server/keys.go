@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/door"
@@ -51,13 +53,17 @@ func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 // Keys are the preshared keys that a server accepts. They are kept only as
 // hashes. Keys may be used concurrently.
 type Keys struct {
-	list atomic.Pointer[[]hashedKey]
+	list atomic.Pointer[[]*hashedKey]
+	mu   sync.Mutex // guards Replace
 }
 
 // hashedKey is one accepted key.
 type hashedKey struct {
 	sum    [sha256.Size]byte
 	caller door.Caller
+	// removed ends when remove is called, because the key is no longer accepted.
+	removed context.Context
+	remove  context.CancelFunc
 }
 
 // NewKeys returns a set of keys. It returns [ErrNoKeys] for an empty list, and
@@ -70,7 +76,8 @@ func NewKeys(keys []Key) (*Keys, error) {
 	return k, nil
 }
 
-// Replace replaces all keys, from the next request on. It returns an error for
+// Replace replaces all keys, from the next request on. It ends the streams of
+// callers whose key is not among the new ones. It returns an error for
 // an empty list, for more than 1000 keys, and for a secret of an invalid form;
 // then the old keys stay.
 func (k *Keys) Replace(keys []Key) error {
@@ -80,15 +87,33 @@ func (k *Keys) Replace(keys []Key) error {
 	if len(keys) > keysMax {
 		return fmt.Errorf("too many preshared keys: got %d, the bound is %d", len(keys), keysMax)
 	}
-	list := make([]hashedKey, 0, len(keys))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := map[hashedKeyID]*hashedKey{}
+	if list := k.list.Load(); list != nil {
+		for _, key := range *list {
+			old[key.id()] = key
+		}
+	}
+	list := make([]*hashedKey, 0, len(keys))
 	for i, key := range keys {
 		s := string(key.Secret)
 		if s == "" || len(s) > credentialBytesMax || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return fmt.Errorf("invalid preshared key %d of %d: expected 1 to %d printable ASCII characters without spaces", i+1, len(keys), credentialBytesMax)
 		}
-		list = append(list, hashedKey{sha256.Sum256([]byte(s)), door.Caller{Method: methodPreshared, ID: key.Name}})
+		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}}
+		if same := old[hashed.id()]; same != nil {
+			hashed = same
+			delete(old, hashed.id())
+		} else {
+			hashed.removed, hashed.remove = context.WithCancel(context.Background())
+		}
+		list = append(list, hashed)
 	}
 	k.list.Store(&list)
+	for _, key := range old {
+		key.remove()
+	}
 	return nil
 }
 
@@ -100,24 +125,33 @@ func (k *Keys) Len() int {
 	return 0
 }
 
-// check returns the caller who sent an Authorization header with these values,
+// hashedKeyID identifies a key with its name: a key with another name is
+// another key.
+type hashedKeyID struct {
+	sum  [sha256.Size]byte
+	name string
+}
+
+func (k *hashedKey) id() hashedKeyID { return hashedKeyID{k.sum, k.caller.ID} }
+
+// check returns the key of the caller who sent an Authorization header with these values,
 // or the reason to refuse the request. It compares with all keys in constant
 // time, so its time does not depend on how a wrong key differs.
-func (k *Keys) check(values []string) (door.Caller, door.Reason) {
+func (k *Keys) check(values []string) (*hashedKey, door.Reason) {
 	switch len(values) {
 	case 0:
-		return door.Caller{}, door.NoCredentials
+		return nil, door.NoCredentials
 	case 1:
 	default:
-		return door.Caller{}, door.BadCredentials // ambiguous
+		return nil, door.BadCredentials // ambiguous
 	}
 	const scheme = "Bearer "
 	v := values[0]
 	if v == "" {
-		return door.Caller{}, door.NoCredentials
+		return nil, door.NoCredentials
 	}
 	if len(v) <= len(scheme) || len(v) > len(scheme)+credentialBytesMax || !strings.EqualFold(v[:len(scheme)], scheme) {
-		return door.Caller{}, door.BadCredentials
+		return nil, door.BadCredentials
 	}
 	sum := sha256.Sum256([]byte(v[len(scheme):]))
 	list := *k.list.Load()
@@ -128,9 +162,9 @@ func (k *Keys) check(values []string) (door.Caller, door.Reason) {
 		}
 	}
 	if found < 0 {
-		return door.Caller{}, door.BadCredentials
+		return nil, door.BadCredentials
 	}
-	return list[found].caller, 0
+	return list[found], 0
 }
 
 // ParseKeys parses a file of keys. Each line has the form KEY or NAME KEY. Blank

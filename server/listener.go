@@ -47,9 +47,7 @@ func (l *listener) listen(c *connections) error {
 	if l.net, err = net.Listen("tcp", l.address); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
-	if l.http != nil {
-		l.net = c.listener(l.net)
-	}
+	l.net = c.listener(l.net, l.http != nil)
 	if l.tls != nil {
 		l.net = l.tls.listener(l.net)
 	}

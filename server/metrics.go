@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc/codes"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -90,10 +89,10 @@ type metrics struct {
 	refusals [door.ForeignName + 1]atomic.Uint64 // by door.Reason
 
 	duration, requests, refusal, requestsInFlight, streamsInFlight *prometheus.Desc
+	connectionsOpen, connectionsClosed, bodyBytes, unsentBytes     *prometheus.Desc
 	engineBytes, engineStores, serving                             *prometheus.Desc
 
-	shared *shared         // set by handler
-	engine *ostiary.Engine // may be nil
+	server *Server // set by handler
 }
 
 func newMetrics() *metrics {
@@ -101,14 +100,18 @@ func newMetrics() *metrics {
 		return prometheus.NewDesc("ostiary_"+name, help, labels, nil)
 	}
 	return &metrics{
-		duration:         desc("request_duration_seconds", "Time from the headers of a request to the end of its response.", "door", "transport", "route"),
-		requests:         desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
-		refusal:          desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
-		requestsInFlight: desc("requests_in_flight", "Requests in flight, without streams."),
-		streamsInFlight:  desc("streams_in_flight", "Streams in flight."),
-		engineBytes:      desc("engine_bytes", "Estimated memory of the loaded stores."),
-		engineStores:     desc("engine_stores_loaded", "Stores in memory."),
-		serving:          desc("serving", "1 while health reports SERVING, otherwise 0."),
+		duration:          desc("request_duration_seconds", "Time from the headers of a request to the end of its response.", "door", "transport", "route"),
+		requests:          desc("requests_total", "Requests by outcome.", "door", "transport", "route", "outcome"),
+		refusal:           desc("refusals_total", "Requests that the server refused before they reached a door.", "reason"),
+		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
+		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
+		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
+		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused) and idle ones (evicted).", "why"),
+		bodyBytes:         desc("body_bytes_in_flight", "Charged bytes of request bodies in flight."),
+		unsentBytes:       desc("unsent_bytes", "Response bytes that wait for slow clients."),
+		engineBytes:       desc("engine_bytes", "Estimated memory of the loaded stores."),
+		engineStores:      desc("engine_stores_loaded", "Stores in memory."),
+		serving:           desc("serving", "1 while health reports SERVING, otherwise 0."),
 	}
 }
 
@@ -133,8 +136,8 @@ func (m *metrics) refused(why door.Reason) {
 
 // handler returns a handler for GET /metrics. It returns an error if one of the
 // additional collectors conflicts with another metric.
-func (m *metrics) handler(s *shared, engine *ostiary.Engine, more []prometheus.Collector) (http.Handler, error) {
-	m.shared, m.engine = s, engine
+func (m *metrics) handler(s *Server, more []prometheus.Collector) (http.Handler, error) {
+	m.server = s
 	registry := prometheus.NewRegistry()
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -156,7 +159,8 @@ func (m *metrics) handler(s *shared, engine *ostiary.Engine, more []prometheus.C
 
 // Describe sends the descriptions of all metrics.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight, m.engineBytes, m.engineStores, m.serving} {
+	for _, d := range []*prometheus.Desc{m.duration, m.requests, m.refusal, m.requestsInFlight, m.streamsInFlight,
+		m.connectionsOpen, m.connectionsClosed, m.bodyBytes, m.unsentBytes, m.engineBytes, m.engineStores, m.serving} {
 		to <- d
 	}
 }
@@ -174,16 +178,29 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
-	gauge(m.requestsInFlight, float64(m.shared.requests.inFlight.Load()))
-	gauge(m.streamsInFlight, float64(m.shared.streams.inFlight.Load()+m.shared.publicStreams.inFlight.Load()))
+	s := m.server.shared
+	gauge(m.requestsInFlight, float64(s.requests.inFlight.Load()+s.publicRequests.inFlight.Load()))
+	gauge(m.streamsInFlight, float64(s.streams.inFlight.Load()+s.publicStreams.inFlight.Load()))
+	m.collectConnections(to, gauge)
 	serving := 1.0
-	if !m.shared.healthy() {
+	if !s.healthy() {
 		serving = 0
 	}
 	gauge(m.serving, serving)
-	if m.engine != nil {
-		gauge(m.engineBytes, float64(m.engine.Bytes()))
-		gauge(m.engineStores, float64(m.engine.Loaded()))
+	if engine := m.server.opts.Engine; engine != nil {
+		gauge(m.engineBytes, float64(engine.Bytes()))
+		gauge(m.engineStores, float64(engine.Loaded()))
+	}
+}
+
+// collectConnections sends the metrics of connections.
+func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
+	c := m.server.connections
+	gauge(m.connectionsOpen, float64(c.open()))
+	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()))
+	gauge(m.unsentBytes, float64(c.unsent.total.Load()))
+	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load()} {
+		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)
 	}
 }
 

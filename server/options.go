@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"time"
 
@@ -33,6 +34,20 @@ const (
 	RequestsMaxDefault = 4096
 	// StreamsMaxDefault is the default of Options.StreamsMax.
 	StreamsMaxDefault = 20_000
+	// StreamsPerConnectionDefault is the default of Options.StreamsPerConnection.
+	StreamsPerConnectionDefault = 1000
+	// ConnectionsMaxDefault is the default of Options.ConnectionsMax.
+	ConnectionsMaxDefault = 16_384
+	// BodyBytesTotalDefault is the default of Options.BodyBytesTotal.
+	BodyBytesTotalDefault = 64 << 20
+	// BodyBytesPerConnectionDefault is the default of
+	// Options.BodyBytesPerConnection.
+	BodyBytesPerConnectionDefault = 16 << 20
+	// UnsentBytesTotalDefault is the default of Options.UnsentBytesTotal.
+	UnsentBytesTotalDefault = 64 << 20
+	// UnsentBytesPerConnectionDefault is the default of
+	// Options.UnsentBytesPerConnection.
+	UnsentBytesPerConnectionDefault = 8 << 20
 )
 
 // ErrExposed is returned by [New] for an address that other machines can reach
@@ -96,11 +111,44 @@ type Options struct {
 	// HeaderBytes bounds the headers of a request. 0 means HeaderBytesDefault.
 	HeaderBytes int
 	// RequestsMax bounds the requests in flight on all ports, without streams. 0
-	// means RequestsMaxDefault.
+	// means RequestsMaxDefault. With Keys, a tenth as many calls without a key are
+	// allowed in addition, on public gRPC methods.
 	RequestsMax int64
 	// StreamsMax bounds the streams in flight on all ports. 0 means
 	// StreamsMaxDefault.
 	StreamsMax int64
+	// StreamsPerConnection bounds the calls and streams in flight on one HTTP/2
+	// connection; on HTTP ports they are at most 250. 0 means
+	// StreamsPerConnectionDefault.
+	StreamsPerConnection int
+
+	// ConnectionsMax bounds the open connections of all ports. When it is reached,
+	// the longest idle connections are closed, or else new ones are refused. 0
+	// means ConnectionsMaxDefault. [New] lowers the bound if the process may not
+	// open enough files: a quarter of them, and at least 96, stay for storage.
+	ConnectionsMax int
+	// ConnectionsPerAddress bounds the connections from one remote address in the
+	// same way. 0, and more than ConnectionsMax, mean three quarters of
+	// ConnectionsMax.
+	ConnectionsPerAddress int
+	// BodyBytesTotal bounds the bytes of request bodies and gRPC messages of more
+	// than 16 KiB that are in flight, without those of HTTP streams. A body is
+	// counted before it is read, with the length that the client announces. 0
+	// means BodyBytesTotalDefault; the bound is at least BodyBytesPerConnection.
+	BodyBytesTotal int64
+	// BodyBytesPerConnection bounds them on one connection. 0 means
+	// BodyBytesPerConnectionDefault; the bound is at least twice BodyBytes.
+	BodyBytesPerConnection int64
+	// UnsentBytesTotal bounds the bytes of responses that wait because clients do
+	// not read them: all gRPC responses, and writes of more than 16 KiB over HTTP.
+	// Beyond it, the connection that holds most is closed if it has sent nothing
+	// for a second; otherwise the response is refused. 0 means
+	// UnsentBytesTotalDefault.
+	UnsentBytesTotal int64
+	// UnsentBytesPerConnection bounds them on one gRPC connection. Further
+	// responses wait for TransferTime; then the connection is closed. 0 means
+	// UnsentBytesPerConnectionDefault.
+	UnsentBytesPerConnection int64
 
 	// Engine adds its figures to the metrics. It may be nil.
 	Engine *ostiary.Engine
@@ -150,23 +198,55 @@ func withDefaults(o Options) Options {
 			*d.value = d.fallback
 		}
 	}
-	if o.BodyBytes <= 0 {
-		o.BodyBytes = door.BodyBytesMax
-	}
-	if o.HeaderBytes <= 0 {
-		o.HeaderBytes = HeaderBytesDefault
-	}
-	if o.RequestsMax <= 0 {
-		o.RequestsMax = RequestsMaxDefault
-	}
-	if o.StreamsMax <= 0 {
-		o.StreamsMax = StreamsMaxDefault
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	orDefault(&o.BodyBytes, door.BodyBytesMax)
+	orDefault(&o.HeaderBytes, HeaderBytesDefault)
+	orDefault(&o.RequestsMax, RequestsMaxDefault)
+	orDefault(&o.StreamsMax, StreamsMaxDefault)
+	orDefault(&o.StreamsPerConnection, StreamsPerConnectionDefault)
+	files := raiseFiles()
+	if o.ConnectionsMax <= 0 {
+		o.ConnectionsMax = ConnectionsMaxDefault
+	} else if most := connectionsFor(files); o.ConnectionsMax > most {
+		o.Log.Warn("ConnectionsMax is lowered: the process may not open enough files", "files", files, "from", o.ConnectionsMax, "to", most)
+	}
+	o.ConnectionsMax = min(o.ConnectionsMax, connectionsFor(files))
+	if o.ConnectionsPerAddress <= 0 || o.ConnectionsPerAddress > o.ConnectionsMax {
+		o.ConnectionsPerAddress = max(o.ConnectionsMax*3/4, 1)
+	}
+	orDefault(&o.BodyBytesTotal, BodyBytesTotalDefault)
+	orDefault(&o.BodyBytesPerConnection, BodyBytesPerConnectionDefault)
+	orDefault(&o.UnsentBytesTotal, UnsentBytesTotalDefault)
+	orDefault(&o.UnsentBytesPerConnection, UnsentBytesPerConnectionDefault)
+	o.BodyBytesPerConnection = max(o.BodyBytesPerConnection, 2*o.BodyBytes)
+	o.BodyBytesTotal = max(o.BodyBytesTotal, o.BodyBytesPerConnection)
 	return o
 }
+
+func orDefault[N int | int64](value *N, fallback N) {
+	if *value <= 0 {
+		*value = fallback
+	}
+}
+
+// connectionsFor returns how many connections a process may have that may open
+// so many files. The others are for storage and logs. 0 files mean that the
+// number is not known.
+func connectionsFor(files int) int {
+	if files <= 0 {
+		return math.MaxInt
+	}
+	return max(files-max(files/filesReservedShare, filesReservedMin), 1)
+}
+
+const (
+	// filesReservedShare: the number of files that the process may open, divided
+	// by it, is kept for storage and logs.
+	filesReservedShare = 4
+	filesReservedMin   = 96
+)
 
 // checkExposure returns an error if a port would be open to other machines by
 // omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed].

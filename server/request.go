@@ -26,8 +26,11 @@ type request struct {
 	http.ResponseWriter
 	*shared
 	ctx     lazyDeadline // the context of the handler
-	door    *servedDoor  // nil: refusals have the server's own shape
-	series  *series      // the metrics of the route
+	conn    *conn
+	charge  charge      // of the body
+	door    *servedDoor // nil: refusals have the server's own shape
+	series  *series     // the metrics of the route
+	key     *hashedKey  // nil without keys, and on public routes
 	start   time.Time
 	status  int       // 0 until the status is written
 	streams bool      // the response may last, see door.Route.Streams
@@ -41,12 +44,16 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
 	ctx := r.Context()
 	if q.keys != nil && !route.Public {
-		caller, why := q.keys.check(r.Header["Authorization"])
+		key, why := q.keys.check(r.Header["Authorization"])
 		if why != 0 {
 			q.refuse(r, &door.Refusal{Reason: why})
 			return
 		}
-		ctx = door.WithCaller(ctx, caller)
+		q.key = key
+		ctx = door.WithCaller(ctx, key.caller)
+	}
+	if q.keys == nil || q.key != nil {
+		q.conn.trust()
 	}
 	limit := &q.shared.requests
 	if route.Streams {
@@ -57,6 +64,8 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	defer limit.release()
+	q.charge = q.bodies.newCharge(q.conn)
+	defer q.charge.release()
 	if !q.boundBody(r, route) {
 		return
 	}
@@ -73,8 +82,9 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	route.Serve(q, r.WithContext(&q.ctx), p)
 }
 
-// boundBody keeps the body within its bound: it refuses a request that announces
-// a larger body, and cuts a body of unknown length at the bound. It reports
+// boundBody keeps the body within its bounds: it refuses a request that announces
+// a larger body, and cuts a body of unknown length at the bound. It charges the
+// body, unless the request is a stream, which does not keep its body. It reports
 // whether the request may go on.
 func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 	limit := route.BodyMax
@@ -82,12 +92,20 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 		limit = q.bodyBytes
 	}
 	if r.ContentLength > limit {
-		q.Header().Set("Connection", "close") // the body stays unread
 		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
 		return false
 	}
-	if r.ContentLength < 0 {
+	switch {
+	case r.ContentLength < 0:
+		if !q.streams {
+			r.Body = &chargedBody{ReadCloser: r.Body, charge: &q.charge, paid: bodyFree}
+		}
 		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
+	case r.ContentLength > bodyFree && !q.streams:
+		if why := q.charge.add(r.ContentLength); why != nil {
+			q.refuse(r, why)
+			return false
+		}
 	}
 	return true
 }
@@ -208,12 +226,38 @@ func (q *request) Write(p []byte) (int, error) {
 	if q.streams {
 		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
 	}
+	if len(p) > bodyFree {
+		return q.writeLarge(p)
+	}
 	return q.ResponseWriter.Write(p)
 }
 
-// WriteString writes s without copying it.
+// writeLarge writes p in parts, and counts what is not yet written as unsent. If
+// too much waits for slow clients, it aborts the response.
+func (q *request) writeLarge(p []byte) (written int, err error) {
+	left := int64(len(p))
+	if why := q.conn.all.unsent.reserve(q.conn, left); why != nil {
+		q.metrics.refused(why.Reason)
+		panic(http.ErrAbortHandler)
+	}
+	q.conn.hold(left)
+	defer func() { q.conn.sent(left) }()
+	for len(p) > 0 && err == nil {
+		var n int
+		n, err = q.ResponseWriter.Write(p[:min(len(p), writePart)])
+		p, written = p[n:], written+n
+		q.conn.sent(int64(n))
+		left -= int64(n)
+	}
+	return written, err
+}
+
+// writePart is the size of the parts in which a large response is written.
+const writePart = 64 << 10
+
+// WriteString writes s, a short one without copying it.
 func (q *request) WriteString(s string) (int, error) {
-	if q.streams {
+	if q.streams || len(s) > bodyFree {
 		return q.Write([]byte(s))
 	}
 	q.beginBody()

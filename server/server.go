@@ -22,7 +22,7 @@ type Server struct {
 	// listeners are all ports: those of Options.ports in their order, then the
 	// metrics port.
 	listeners   []*listener
-	connections connections
+	connections *connections
 	serving     sync.WaitGroup // the goroutines that serve the listeners
 	failed      chan error     // the first error of a listener
 	stopOnce    sync.Once
@@ -42,7 +42,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1)}
+	s.connections = newConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
+	s.shared.detached = newDetached(s.connections)
 	if err := s.build(); err != nil {
 		s.shared.endStreams()
 		return nil, err
@@ -55,9 +57,12 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		keys: o.Keys, cors: allowed, log: o.Log, accessLog: o.AccessLog, metrics: m, probe: o.Probe,
 		localOnly:      o.Keys == nil && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
-		requests:      limiter{name: "RequestsMax", max: o.RequestsMax},
-		streams:       limiter{name: "StreamsMax", max: o.StreamsMax},
-		publicStreams: limiter{name: "PublicStreamsMax", max: max(o.StreamsMax/publicStreamsDivisor, 1)},
+		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
+		streams:        limiter{name: "StreamsMax", max: o.StreamsMax},
+		publicStreams:  limiter{name: "PublicStreamsMax", max: max(o.StreamsMax/publicDivisor, 1)},
+		publicRequests: limiter{name: "PublicRequestsMax", max: max(o.RequestsMax/publicDivisor, 1)},
+		bodies:         bodiesBudget{max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
+		codec:          newCodec(),
 	}
 	s.ending, s.endStreams = context.WithCancel(context.Background())
 	return s
@@ -87,9 +92,12 @@ func (s *Server) build() error {
 	if s.opts.Metrics == "" {
 		return nil
 	}
-	exposition, err := s.metrics.handler(s.shared, s.opts.Engine, s.opts.Collectors)
+	exposition, err := s.metrics.handler(s, s.opts.Collectors)
 	if err != nil {
 		return err
+	}
+	if !s.opts.MetricsExposed {
+		exposition = s.localPages(exposition)
 	}
 	s.listeners = append(s.listeners, &listener{name: "metrics", address: s.opts.Metrics, http: s.newHTTP(exposition)})
 	return nil
@@ -99,7 +107,7 @@ func (s *Server) build() error {
 // ends. If it returns an error, no port is left open. It is called once.
 func (s *Server) Start() error {
 	for i, l := range s.listeners {
-		if err := l.listen(&s.connections); err != nil {
+		if err := l.listen(s.connections); err != nil {
 			for _, open := range s.listeners[:i] {
 				open.net.Close()
 			}
@@ -160,9 +168,17 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		MaxHeaderBytes:    o.HeaderBytes,
 		// net/http logs the mistakes of clients: failed handshakes, broken requests.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: http2StreamsMax},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: min(o.StreamsPerConnection, http2StreamsMax),
+			MaxReceiveBufferPerConnection: http2ConnectionBuffer, MaxReceiveBufferPerStream: http2StreamBuffer},
+		ConnContext: withConn,
 	}
 }
 
-// http2StreamsMax bounds the requests in flight on one HTTP/2 connection.
-const http2StreamsMax = 250
+const (
+	// http2StreamsMax bounds the requests in flight on one HTTP/2 connection.
+	http2StreamsMax = 250
+	// http2ConnectionBuffer and http2StreamBuffer bound the bytes of bodies that
+	// the server accepts on HTTP/2 before a handler reads them.
+	http2ConnectionBuffer = 256 << 10
+	http2StreamBuffer     = 64 << 10
+)

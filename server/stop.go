@@ -96,7 +96,7 @@ func (s *Server) drain() {
 	defer end.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for s.connections.open() > 0 {
+	for s.connections.openHTTP() > 0 {
 		select {
 		case <-end.C:
 			return

@@ -9,7 +9,7 @@ import (
 
 // beginStream prepares a stream: it replaces the connection's deadlines by a
 // deadline for each read and each write ([request.Write]), and returns a context
-// that the server's stop cancels. release frees the context's resources.
+// that the server's stop and the removal of the caller's key cancel. release frees the context's resources.
 func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
 	control := http.NewResponseController(q.ResponseWriter)
 	if r.ContentLength == 0 {
@@ -18,9 +18,17 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		r.Body = &streamBody{r.Body, control, q.transferTime}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(q.ending, cancel)
+	stopEnding := context.AfterFunc(q.ending, cancel)
+	stopRemoved := func() bool { return true }
+	if q.key != nil {
+		stopRemoved = context.AfterFunc(q.key.removed, func() {
+			cancel()
+			control.SetReadDeadline(time.Now()) // ends a read that waits
+		})
+	}
 	return ctx, func() {
-		stop()
+		stopEnding()
+		stopRemoved()
 		cancel()
 	}
 }

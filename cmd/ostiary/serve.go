@@ -49,6 +49,7 @@ type serveFlags struct {
 	headerBytes      int
 	requests         int64
 	streams          int64
+	wire             wireFlags
 	memory           int64
 	bounds           ostiary.Bounds
 	window           time.Duration
@@ -103,6 +104,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "maximum number of concurrent requests, except streams")
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, a tenth as many more for the public health watch")
 	f.addBounds(s)
+	f.wire.add(cmd)
 	s.Int64Var(&f.memory, "memory-bytes", 0, "memory budget of all loaded stores in bytes; a write that would exceed it is refused; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
@@ -172,6 +174,7 @@ func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options,
 	if err := f.checkAddresses(); err != nil {
 		return o, nil, err
 	}
+	f.wire.set(&o)
 	if o.Doors, err = pickDoors(all, f.doors); err != nil {
 		return o, nil, err
 	}

@@ -1,0 +1,305 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// call is one gRPC call in flight. It is also the stream that the handlers of
+// streams get.
+type call struct {
+	*interceptor
+	grpc.ServerStream
+	method *method
+	conn   *conn
+	key    *hashedKey // nil without keys, and for public methods
+	// ctx is the context of the handler.
+	ctx   lazyDeadline
+	limit *limiter // whose place the call has, or nil
+	// charge is what the received message counts. It is released when the next
+	// message is read, or at the end of the call.
+	charge   charge
+	header   [5]byte // of a message: a flag and the length
+	received bool    // a message was received
+	out      outgoing
+	taken    bool // out was handed to gRPC
+}
+
+// transportStream has the methods of grpc-go's own stream that read a message in
+// two steps. The server uses them to learn the length of a message before gRPC
+// accepts it.
+type transportStream interface {
+	// ReadMessageHeader reads the 5 bytes before a message. It returns [io.EOF]
+	// if the client sends no further message.
+	ReadMessageHeader(header []byte) error
+	// Read lets the client send n bytes and reads them.
+	Read(n int) (mem.BufferSlice, error)
+	// WriteStatus ends the stream. Reads that wait return an error then.
+	WriteStatus(*status.Status) error
+}
+
+// admit finds out who calls, and acquires a place within the bounds. Unless it
+// returns a refusal, the caller must call release.
+func (c *call) admit() *door.Refusal {
+	ctx := c.ServerStream.Context()
+	c.ctx.Context, c.conn = ctx, c.detached
+	if p, ok := peer.FromContext(ctx); ok {
+		if address, ok := p.Addr.(*remoteAddress); ok {
+			c.conn = address.conn
+		}
+	}
+	c.charge = c.bodies.newCharge(c.conn)
+	limit := &c.requests
+	if c.method.stream {
+		limit = &c.streams
+	}
+	if c.keys != nil {
+		if c.method.public {
+			return c.admitPublic()
+		}
+		if c.key, _ = ctx.Value(keyOfCall{}).(*hashedKey); c.key == nil {
+			return &door.Refusal{Reason: door.BadCredentials}
+		}
+	}
+	if why := limit.acquire(); why != nil {
+		return why
+	}
+	c.limit = limit
+	c.conn.trust()
+	c.conn.begin()
+	return nil
+}
+
+// admitPublic is admit for a caller without a key on a server with keys.
+func (c *call) admitPublic() *door.Refusal {
+	if c.conn.public.Add(1) > publicPerConnection {
+		c.conn.public.Add(-1)
+		return &door.Refusal{Reason: door.TooMany, Bound: "PublicCallsPerConnection", Limit: publicPerConnection}
+	}
+	limit := &c.publicRequests
+	if c.method.stream {
+		limit = &c.publicStreams
+	}
+	if why := limit.acquire(); why != nil {
+		c.conn.public.Add(-1)
+		return why
+	}
+	c.limit = limit
+	c.conn.begin()
+	return nil
+}
+
+// release ends the call.
+func (c *call) release() {
+	c.ctx.release()
+	c.charge.release()
+	c.leave()
+	if c.keys != nil && c.method.public {
+		c.conn.public.Add(-1)
+	}
+	c.conn.end()
+}
+
+// leave gives the call's place to others.
+func (c *call) leave() {
+	if c.limit != nil {
+		c.limit.release()
+		c.limit = nil
+	}
+}
+
+// endable gives a stream a context that ends when the server stops or the
+// caller's key is removed. In the latter case the stream itself ends as well.
+// The returned function frees the resources.
+func (c *call) endable() (release func()) {
+	ctx, cancel := context.WithCancel(c.ctx.Context)
+	c.ctx.Context = ctx
+	stopEnding := context.AfterFunc(c.ending, cancel)
+	stopRemoved := func() bool { return true }
+	if c.key != nil {
+		stopRemoved = context.AfterFunc(c.key.removed, func() {
+			cancel()
+			c.abort(&door.Refusal{Reason: door.BadCredentials})
+		})
+	}
+	return func() {
+		stopEnding()
+		stopRemoved()
+		cancel()
+	}
+}
+
+// Context returns the stream's context.
+func (c *call) Context() context.Context { return &c.ctx }
+
+// transport returns grpc-go's own stream.
+func (c *call) transport() transportStream {
+	t, _ := grpc.ServerTransportStreamFromContext(c.ServerStream.Context()).(transportStream)
+	return t
+}
+
+// abort ends the call with a refusal, whatever its handler waits for.
+func (c *call) abort(why *door.Refusal) {
+	if t := c.transport(); t != nil {
+		t.WriteStatus(status.Convert(c.refuse(c.method, why)))
+	}
+}
+
+// decode receives the request of a call with one request. Then it starts the
+// request's deadline.
+func (c *call) decode(v any) error {
+	if err := c.RecvMsg(v); err != nil {
+		return err
+	}
+	if c.requestTimeout <= 0 {
+		return nil
+	}
+	deadline := time.Now().Add(c.requestTimeout)
+	if client, ok := c.ctx.Context.Deadline(); !ok || deadline.Before(client) {
+		c.ctx.deadline = deadline
+	}
+	return nil
+}
+
+// RecvMsg receives a message. Its length is charged before gRPC accepts it. From
+// its first byte on, a message has TransferTime; the only message of a client
+// has it from the call's headers on.
+func (c *call) RecvMsg(v any) error {
+	t := c.transport()
+	if t == nil {
+		return c.ServerStream.RecvMsg(v) // grpc-go has changed, see TestReceive
+	}
+	c.charge.release()
+	var timer *time.Timer
+	if !c.method.clientStreams {
+		timer = time.AfterFunc(c.transferTime, c.expire)
+		defer timer.Stop()
+	}
+	if err := t.ReadMessageHeader(c.header[:]); err != nil {
+		if err == io.EOF && !c.method.clientStreams && !c.received {
+			return status.Error(codes.Internal, "cardinality violation: received no request message from non-client-streaming RPC")
+		}
+		return receiveError(err)
+	}
+	n, err := c.announced()
+	if err != nil {
+		return err
+	}
+	if timer == nil {
+		timer = time.AfterFunc(c.transferTime, c.expire)
+		defer timer.Stop()
+	}
+	data, err := t.Read(n)
+	if err != nil {
+		return receiveError(noEOF(err))
+	}
+	defer data.Free()
+	if err := c.codec.Unmarshal(data, v); err != nil {
+		return status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
+	}
+	c.received = true
+	if c.method.clientStreams {
+		return nil
+	}
+	switch err := t.ReadMessageHeader(c.header[:]); err {
+	case nil:
+		return status.Error(codes.Internal, "cardinality violation: expected <EOF> for non client-streaming RPCs, but received another message")
+	case io.EOF:
+		return nil
+	default:
+		return receiveError(err)
+	}
+}
+
+// announced checks the header of a message, charges its length and returns it.
+func (c *call) announced() (int, error) {
+	if c.header[0] != 0 {
+		return 0, status.Error(codes.Unimplemented, "grpc: Decompressor is not installed for the message's grpc-encoding")
+	}
+	n, bound := int64(binary.BigEndian.Uint32(c.header[1:])), c.bodyBytes
+	if c.keys != nil && c.method.public {
+		bound = min(bound, publicMessageMax)
+	}
+	if n > min(bound, math.MaxInt32) {
+		return 0, c.refuse(c.method, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: bound})
+	}
+	if n > bodyFree {
+		if why := c.charge.add(n); why != nil {
+			return 0, c.refuse(c.method, why)
+		}
+	}
+	return int(n), nil
+}
+
+// expire ends a call whose message takes too long.
+func (c *call) expire() {
+	c.abort(&door.Refusal{Reason: door.TimedOut, Bound: "TransferTime", Time: c.transferTime})
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// receiveError returns an error of reading as the error of a call.
+func receiveError(err error) error {
+	if err == io.EOF {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// SendMsg sends a response. It waits while the connection holds too many unsent
+// bytes, at most for TransferTime; then it closes the connection.
+func (c *call) SendMsg(v any) error {
+	data, err := c.codec.encode(v)
+	if err != nil {
+		return status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
+	}
+	c.out, c.taken = newOutgoing(c.conn, data), false
+	size := c.out.size()
+	unsent := &c.conn.all.unsent
+	if why := unsent.reserve(c.conn, size); why != nil {
+		return c.refuse(c.method, why)
+	}
+	defer func() {
+		if !c.taken {
+			unsent.release(size)
+		}
+	}()
+	if !c.conn.roomy() {
+		if !c.method.stream {
+			c.leave() // the call is done and only waits for its client
+		}
+		if !c.conn.await(c.ServerStream.Context(), c.transferTime) {
+			return c.refuse(c.method, &door.Refusal{Reason: door.TimedOut, Bound: "UnsentBytesPerConnection", Limit: unsent.perConnection})
+		}
+	}
+	return c.ServerStream.SendMsg(c)
+}
+
+// take hands the response to gRPC.
+func (c *call) take() mem.BufferSlice {
+	c.taken = true
+	return c.out.buffers()
+}

@@ -1,0 +1,321 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/ostiary/ostiary/server"
+)
+
+// rawRPC is a gRPC connection that a test writes frame by frame.
+type rawRPC struct {
+	net.Conn
+	*http2.Framer
+	buffer  bytes.Buffer
+	headers *hpack.Encoder
+	next    uint32 // the next stream
+}
+
+// rawRPC opens a connection to the gRPC port. settings are the client's.
+func (r *running) rawRPC(t testing.TB, settings ...http2.Setting) *rawRPC {
+	t.Helper()
+	return dialRaw(t, r.at["grpc"], settings...)
+}
+
+func dialRaw(t testing.TB, address string, settings ...http2.Setting) *rawRPC {
+	t.Helper()
+	raw, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	raw.SetDeadline(time.Now().Add(time.Minute))
+	c := &rawRPC{Conn: raw, Framer: http2.NewFramer(raw, raw), next: 1}
+	c.headers = hpack.NewEncoder(&c.buffer)
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	io.WriteString(raw, http2.ClientPreface)
+	if err := c.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// open begins a call and returns its stream.
+func (c *rawRPC) open(t testing.TB, method, key string) uint32 {
+	t.Helper()
+	c.buffer.Reset()
+	fields := []string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "localhost", "content-type", "application/grpc", "te", "trailers"}
+	if key != "" {
+		fields = append(fields, "authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		c.headers.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	id := c.next
+	c.next += 2
+	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.buffer.Bytes(), EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// announce begins a message of n bytes with the first of them.
+func (c *rawRPC) announce(t testing.TB, stream uint32, n int, part []byte) {
+	t.Helper()
+	data := binary.BigEndian.AppendUint32([]byte{0}, uint32(n))
+	if err := c.WriteData(stream, false, append(data, part...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await reads frames until so many streams have ended, and returns the value of
+// grpc-message for each of them.
+func (c *rawRPC) await(t testing.TB, n int) (ended map[uint32]string) {
+	t.Helper()
+	ended = map[uint32]string{}
+	for len(ended) < n {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatalf("%d of %d streams have ended: %v", len(ended), n, err)
+		}
+		if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+			for _, f := range h.Fields {
+				if f.Name == "grpc-message" {
+					ended[h.StreamID] = f.Value
+				}
+			}
+		}
+	}
+	return ended
+}
+
+// TestHeldBackMessages checks that a client without a key cannot make the server
+// wait for its messages: a call that needs a key is refused by its headers, and
+// messages of public methods are small.
+func TestHeldBackMessages(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{Keys: keys(t, server.Key{Secret: "k"})})
+	for method, want := range map[string]string{"/test.Echo/Echo": "credentials are required", "/test.Echo/Stream": "credentials are required",
+		"/test.Echo/Open": "the bound BodyBytes is 16384"} {
+		c := r.rawRPC(t)
+		for range 10 {
+			c.announce(t, c.open(t, method, ""), 4<<20, nil)
+		}
+		for _, message := range c.await(t, 10) {
+			if !strings.Contains(message, want) {
+				t.Errorf("%s: %q, want %q", method, message, want)
+			}
+		}
+	}
+}
+
+// TestBodyBytes checks the bound of gRPC messages on one connection: at the
+// bound a message is accepted, one byte above it is not.
+func TestBodyBytes(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{BodyBytes: 100_000, BodyBytesPerConnection: 200_000})
+	c := r.rawRPC(t)
+	c.announce(t, c.open(t, "/test.Echo/Echo", ""), 100_000, nil)
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 100000") })
+	c.announce(t, c.open(t, "/test.Echo/Echo", ""), 100_000, nil)
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 200000") })
+	over := c.open(t, "/test.Echo/Echo", "")
+	c.announce(t, over, 16<<10+1, nil)
+	if got := c.await(t, 1)[over]; !strings.Contains(got, "the bound BodyBytesPerConnection is 200000") {
+		t.Errorf("%q", got)
+	}
+	c.Close()
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 0") })
+}
+
+// TestBodyBytesTotal checks the bound over all connections, over gRPC and HTTP.
+// A client that holds a body back loses its connection when others need the
+// room.
+func TestBodyBytesTotal(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{BodyBytes: 100_000, BodyBytesPerConnection: 200_000, BodyBytesTotal: 200_000, TransferTime: time.Minute})
+	c, conn := r.rawRPC(t), r.connect(t)
+	c.announce(t, c.open(t, "/test.Echo/Echo", ""), 100_000, nil)
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 100000") })
+	io.WriteString(conn, "POST /echo/large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nbegin")
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 200000") })
+	status, _, body := r.ask(t, "POST", "/echo/large", strings.Repeat("x", 20_000))
+	if status != 200 && !strings.Contains(body, "the bound BodyBytesTotal is 200000") {
+		t.Error(status, body)
+	}
+	wait(t, func() bool { // once the two are older than a second
+		status, _, _ := r.ask(t, "POST", "/echo/large", strings.Repeat("x", 90_000))
+		return status == 200
+	})
+	for {
+		if _, err := c.ReadFrame(); err != nil {
+			break // the connection with the oldest message was closed
+		}
+	}
+}
+
+// TestReceive checks that a message must arrive within TransferTime.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{TransferTime: 50 * time.Millisecond})
+	for _, method := range []string{"/test.Echo/Echo", "/test.Echo/Stream"} {
+		c := r.rawRPC(t)
+		none, part := c.open(t, method, ""), c.open(t, method, "")
+		c.announce(t, part, 50_000, []byte("part"))
+		for id, got := range c.await(t, 2) {
+			if !strings.Contains(got, "the bound TransferTime is 50ms") {
+				t.Errorf("%s, stream %d of %d and %d: %q", method, id, none, part, got)
+			}
+		}
+	}
+}
+
+// TestUnsentBytes checks the bound of responses that a client does not read: the
+// connection is closed after TransferTime.
+func TestUnsentBytes(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{TransferTime: 300 * time.Millisecond, UnsentBytesPerConnection: 500_000})
+	c := r.rawRPC(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	message := append([]byte{0x0a, 0xd0, 0x0f}, bytes.Repeat([]byte("x"), 2000)...) // a string of 2,000 bytes
+	go func() {
+		for range 400 {
+			c.buffer.Reset()
+			id := c.open(t, "/test.Echo/Echo", "")
+			data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+			if c.WriteData(id, true, data) != nil {
+				return
+			}
+		}
+	}()
+	for {
+		if _, err := c.ReadFrame(); err != nil {
+			break
+		}
+	}
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_unsent_bytes"), " 0\n") })
+	if status, _, body := r.ask(t, "POST", "/echo", "still"); status != 200 || body != "still" {
+		t.Error(status, body)
+	}
+}
+
+// TestConnections checks the bound on connections: idle ones are closed for new
+// ones, those without an accepted request first.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{ConnectionsMax: 100})
+	kept := r.connect(t)
+	io.WriteString(kept, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := kept.Read(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 {
+		port := []string{"http", "grpc", "metrics"}[i%3]
+		conn, err := net.Dial("tcp", r.at[port])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if status, _, body := r.ask(t, "POST", "/echo", "still"); status != 200 || body != "still" {
+		t.Error(status, body)
+	}
+	io.WriteString(kept, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := kept.Read(make([]byte, 1000)); err != nil {
+		t.Error("a connection with an accepted request was closed before idle ones:", err)
+	}
+	if n := r.Connections(); n > 100 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// TestConnectionsBusy checks that a new connection is refused if no other is
+// idle, at the bound and one above it.
+func TestConnectionsBusy(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{ConnectionsMax: 40, ConnectionsPerAddress: 40})
+	for i := range 40 {
+		conn := r.connect(t)
+		io.WriteString(conn, "GET /echo/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if _, err := conn.Read(make([]byte, 1000)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	conn := r.connect(t)
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("one connection more is accepted")
+	}
+}
+
+// TestConnectionsFor checks how many connections fit a limit on files.
+func TestConnectionsFor(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[int]int{256: 160, 512: 384, 1024: 768, 20_000: 15_000} {
+		if got := server.ConnectionsFor(files); got != want {
+			t.Errorf("%d files: %d connections, want %d", files, got, want)
+		}
+	}
+}
+
+// TestMetricsHost checks that /metrics refuses web pages of other machines, as
+// the doors do.
+func TestMetricsHost(t *testing.T) {
+	t.Parallel()
+	for _, o := range []server.Options{{}, {Keys: keys(t, server.Key{Secret: "k"})}} {
+		r := start(t, o)
+		for _, c := range []struct{ headers, want string }{
+			{"Host: localhost\r\n", "200"}, {"Host: evil.example\r\n", "403"}, {"Host: localhost\r\nOrigin: https://evil.example\r\n", "403"},
+		} {
+			conn, err := net.Dial("tcp", r.at["metrics"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(conn, "GET /metrics HTTP/1.1\r\n"+c.headers+"Connection: close\r\n\r\n")
+			text, _ := io.ReadAll(conn)
+			conn.Close()
+			if !strings.HasPrefix(string(text), "HTTP/1.1 "+c.want) {
+				t.Errorf("%q: %.60q, want %s", c.headers, text, c.want)
+			}
+		}
+	}
+}
+
+// TestRemovedKey checks that a key that is removed ends its streams, and that
+// the streams of other keys go on.
+func TestRemovedKey(t *testing.T) {
+	t.Parallel()
+	k := keys(t, server.Key{Secret: "old"}, server.Key{Secret: "kept"})
+	r := start(t, server.Options{Keys: k})
+	http := map[string]net.Conn{}
+	rpc := map[string]*rawRPC{}
+	for _, key := range []string{"old", "kept"} {
+		http[key] = r.connect(t)
+		io.WriteString(http[key], "GET /echo/stream HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+key+"\r\n\r\n")
+		if _, err := http[key].Read(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		rpc[key] = r.rawRPC(t)
+		id := rpc[key].open(t, "/test.Echo/Stream", key)
+		if err := rpc[key].WriteData(id, true, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_streams_in_flight"), " 4") })
+	if err := k.Replace([]server.Key{{Secret: "new"}, {Secret: "kept"}}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(http["old"]); err != nil || !strings.Contains(string(text), "end") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if got := rpc["old"].await(t, 1)[1]; !strings.Contains(got, "the credentials are not accepted") {
+		t.Errorf("%q", got)
+	}
+	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_streams_in_flight"), " 2") })
+}
