@@ -1,7 +1,6 @@
 package tuplefile
 
 import (
-	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -138,6 +137,9 @@ func (c *csvReader) tuple(fields int) (rel.Tuple, error) {
 		Subject:   rel.Subject{Type: c.field(userType), ID: c.field(userID), Relation: c.field(userRelation)},
 		Condition: c.field(conditionName),
 	}
+	if t.Subject.Relation == "" { // OpenFGA's command writes the relation into the column of the id
+		t.Subject.ID, t.Subject.Relation, _ = strings.Cut(t.Subject.ID, "#")
+	}
 	if text := c.field(conditionContext); text != "" {
 		context, err := rel.Canonical([]byte(text))
 		if err != nil {
@@ -218,45 +220,4 @@ func (l *recordLimiter) Read(p []byte) (int, error) {
 // endsAt reports whether the file ends at an offset without a line feed.
 func (l *recordLimiter) endsAt(offset int64) bool {
 	return l.eof && offset == l.total && l.last != '\n'
-}
-
-// csvWriter writes a file with all columns.
-type csvWriter struct {
-	w      *csv.Writer
-	header bool // the header is written
-	fields [columns]string
-}
-
-// csvBufferBytes is how much is written at once.
-const csvBufferBytes = 64 << 10
-
-func newCSVWriter(w io.Writer) *csvWriter {
-	return &csvWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBufferBytes))}
-}
-
-// Write adds a tuple. It may report the error of an earlier one.
-func (c *csvWriter) Write(t rel.Tuple) error {
-	if err := c.begin(); err != nil {
-		return err
-	}
-	c.fields = [...]string{t.Subject.Type, t.Subject.ID, t.Subject.Relation, t.Relation, t.Object.Type, t.Object.ID, t.Condition, t.Context, formatExpires(t.Expires)}
-	return c.w.Write(c.fields[:])
-}
-
-func (c *csvWriter) begin() error {
-	if c.header {
-		return nil
-	}
-	c.header = true
-	names := columnNames()
-	return c.w.Write(names[:])
-}
-
-// Close writes what is buffered. A file without tuples has its header.
-func (c *csvWriter) Close() error {
-	if err := c.begin(); err != nil {
-		return err
-	}
-	c.w.Flush()
-	return c.w.Error()
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Locate returns the line and column, counted from 1, at which tuple n of a file
@@ -43,8 +41,12 @@ func locateCSV(r io.Reader, n int) (line, column int) {
 }
 
 func locateYAML(r io.Reader, n int) (line, column int) {
-	var records []yaml.Node
-	if err := yaml.NewDecoder(io.LimitReader(r, YAMLBytesMax)).Decode(&records); err != nil || n > len(records) {
+	text, err := io.ReadAll(io.LimitReader(r, YAMLBytesMax))
+	if err != nil {
+		return 0, 0
+	}
+	records, err := recordNodes(text)
+	if err != nil || n > len(records) {
 		return 0, 0
 	}
 	return records[n-1].Line, records[n-1].Column

@@ -1,13 +1,11 @@
 package tuplefile
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"time"
 
 	"github.com/ostiary/ostiary/rel"
@@ -113,68 +111,6 @@ func (b *budget) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.remaining)])
 	b.remaining -= n
 	return n, err
-}
-
-// readJSON reads an array of records, or one record after another. It refuses an
-// unknown field: a misspelled condition must not make a tuple without one.
-func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
-	return func(yield func(rel.Tuple, error) bool) {
-		in := &budget{r: r, remaining: RecordBytesMax}
-		dec, list, err := startJSON(in)
-		n := 0
-		for err == nil && (!list || dec.More()) {
-			in.remaining = RecordBytesMax
-			n++
-			var rec Record
-			if err = dec.Decode(&rec); err == io.EOF && !list {
-				return
-			} else if err != nil {
-				break
-			}
-			var t rel.Tuple
-			if t, err = rec.Tuple(); err != nil {
-				break
-			}
-			if !yield(t, nil) {
-				return
-			}
-		}
-		if err == nil { // the end of the array, and no data after it
-			if _, err = dec.Token(); err == nil {
-				if _, more := dec.Token(); more != io.EOF {
-					err = fmt.Errorf("%w: unexpected data after the list", ErrTuple)
-				}
-			}
-		}
-		if err != nil && !(err == io.EOF && n == 0 && !list) {
-			yield(rel.Tuple{}, &Error{max(n, 1), recordError(err)})
-		}
-	}
-}
-
-// startJSON reports whether the file is an array, and passes its bracket.
-func startJSON(in io.Reader) (dec *json.Decoder, list bool, err error) {
-	buf := bufio.NewReaderSize(in, 4096)
-	for {
-		c, err := buf.ReadByte()
-		if err == io.EOF {
-			return json.NewDecoder(buf), false, nil
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
-			continue
-		}
-		buf.UnreadByte()
-		dec := json.NewDecoder(buf)
-		dec.UseNumber()
-		dec.DisallowUnknownFields()
-		if c == '[' {
-			_, err = dec.Token()
-		}
-		return dec, c == '[', err
-	}
 }
 
 // recordError makes an error one of the kinds of this package.

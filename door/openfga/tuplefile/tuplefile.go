@@ -21,13 +21,15 @@ type Format string
 // The formats.
 const (
 	// CSV is comma-separated values, with the names of the columns on the first
-	// line.
+	// line. A file has the column expires only if a tuple expires.
 	CSV Format = "csv"
-	// JSON is an array of records, or records one after another. See [Record].
+	// JSON is an array of records, records one after another, or responses of
+	// OpenFGA's Read. See [Record].
 	JSON Format = "json"
 	// JSONL is one record on each line.
 	JSONL Format = "jsonl"
-	// YAML is a sequence of records.
+	// YAML is a sequence of records, a response of OpenFGA's Read, or an exported
+	// store.
 	YAML Format = "yaml"
 )
 

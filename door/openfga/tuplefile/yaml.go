@@ -157,18 +157,16 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 		if err == nil && len(text) > YAMLBytesMax {
 			err = fmt.Errorf("%w: a YAML file above %d bytes", ErrBound, YAMLBytesMax)
 		}
-		var records []yaml.Node
+		var records []*yaml.Node
 		if err == nil {
-			if err = yaml.NewDecoder(bytes.NewReader(text)).Decode(&records); err == io.EOF {
-				err = nil // an empty file
-			}
+			records, err = recordNodes(text)
 		}
 		if err != nil {
 			yield(rel.Tuple{}, &Error{1, recordError(err)})
 			return
 		}
 		for i := range records {
-			t, err := ReadNode(&records[i])
+			t, err := ReadNode(records[i])
 			if err != nil {
 				yield(rel.Tuple{}, &Error{i + 1, recordError(err)})
 				return
@@ -178,6 +176,64 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 			}
 		}
 	}
+}
+
+// recordNodes returns the nodes of the records in a file: those of a sequence, or
+// those in the field tuples of a response of OpenFGA's Read or of an exported
+// store.
+func recordNodes(text []byte) ([]*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&document); err == io.EOF {
+		return nil, nil // an empty file
+	} else if err != nil {
+		return nil, err
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return sequence(root)
+	}
+	var records []*yaml.Node
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		name, v := root.Content[i].Value, root.Content[i+1]
+		empty := v.ShortTag() == "!!null" || v.Kind == yaml.ScalarNode && v.Value == "" || len(v.Content) == 0 && v.Kind != yaml.ScalarNode
+		switch name {
+		case "tuples":
+			var err error
+			if records, err = sequence(v); err != nil {
+				return nil, err
+			}
+		case "name", "model", "model_file", "tests":
+		case "continuation_token":
+			if !empty {
+				return nil, fmt.Errorf("%w: line %d: the page has a continuation_token: more tuples follow it, which are not in the file", ErrTuple, v.Line)
+			}
+		case "tuple_file", "tuple_files":
+			if !empty {
+				return nil, fmt.Errorf("%w: line %d: the file names other files of tuples: import each of them", ErrTuple, v.Line)
+			}
+		default:
+			return nil, fmt.Errorf("%w: line %d: no field is called %q: expected a list of tuples, or a mapping with the field tuples", ErrTuple, v.Line, clip(name))
+		}
+	}
+	return records, nil
+}
+
+// sequence returns the records of a sequence, which may be null. A record with a
+// timestamp is in a field key.
+func sequence(n *yaml.Node) ([]*yaml.Node, error) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return nil, nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, fmt.Errorf("%w: line %d: expected a list of tuples", ErrTuple, n.Line)
+	}
+	out := make([]*yaml.Node, len(n.Content))
+	for i, item := range n.Content {
+		if out[i] = item; item.Kind == yaml.MappingNode && len(item.Content) == 4 && item.Content[0].Value == "key" && item.Content[2].Value == "timestamp" {
+			out[i] = item.Content[1]
+		}
+	}
+	return out, nil
 }
 
 // yamlWriter writes a sequence of records.

@@ -1,0 +1,216 @@
+package tuplefile
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// jsonForm is how a JSON file holds its tuples.
+type jsonForm int
+
+const (
+	recordsForm jsonForm = iota // one record after another
+	listForm                    // an array of records
+	pagesForm                   // one response of OpenFGA's Read after another
+)
+
+// jsonReader reads a JSON file. It refuses unknown fields: a misspelled condition
+// must not make a tuple without one.
+type jsonReader struct {
+	in    *budget
+	dec   *json.Decoder
+	n     int // the number of the current tuple, counted from 1
+	yield func(rel.Tuple, error) bool
+}
+
+// errStop means that the caller wants no more tuples.
+var errStop = errors.New("the caller wants no more tuples")
+
+func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		j := &jsonReader{in: &budget{r: r, remaining: RecordBytesMax}, yield: yield}
+		if err := j.read(); err != nil && err != errStop {
+			yield(rel.Tuple{}, &Error{max(j.n, 1), recordError(err)})
+		}
+	}
+}
+
+func (j *jsonReader) read() error {
+	buf := bufio.NewReaderSize(j.in, 4096)
+	form, err := formOf(buf)
+	if err != nil {
+		return err
+	}
+	j.dec = json.NewDecoder(buf)
+	j.dec.UseNumber()
+	j.dec.DisallowUnknownFields()
+	switch form {
+	case listForm:
+		if err := j.list(j.record); err != nil {
+			return err
+		}
+		if _, more := j.dec.Token(); more != io.EOF {
+			return fmt.Errorf("%w: unexpected data after the list", ErrTuple)
+		}
+		return nil
+	case pagesForm:
+		return j.pages()
+	}
+	for {
+		if err := j.record(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// pagePattern matches the beginning of a response of OpenFGA's Read.
+var pagePattern = regexp.MustCompile(`^\{\s*"(tuples|continuation_token)"`)
+
+// formOf returns the form of a file. It consumes white space.
+func formOf(buf *bufio.Reader) (jsonForm, error) {
+	for {
+		c, err := buf.ReadByte()
+		if err == io.EOF {
+			return recordsForm, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
+			continue
+		}
+		buf.UnreadByte()
+		if c == '[' {
+			return listForm, nil
+		}
+		start, err := buf.Peek(256)
+		if pagePattern.Match(start) {
+			return pagesForm, nil
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		return recordsForm, err
+	}
+}
+
+// record reads one record. It returns io.EOF at the end of the file.
+func (j *jsonReader) record() error {
+	var rec Record
+	if err := j.decode(&rec); err != nil {
+		return err
+	}
+	return j.pass(rec)
+}
+
+// decode reads the value of the next tuple.
+func (j *jsonReader) decode(value any) error {
+	j.in.remaining = RecordBytesMax
+	j.n++
+	return j.dec.Decode(value)
+}
+
+// pass yields a record's tuple. It returns errStop if the caller wants no more.
+func (j *jsonReader) pass(rec Record) error {
+	t, err := rec.Tuple()
+	if err != nil {
+		return err
+	}
+	if !j.yield(t, nil) {
+		return errStop
+	}
+	return nil
+}
+
+// list reads an array; item reads one value of it.
+func (j *jsonReader) list(item func() error) error {
+	open, err := j.dec.Token()
+	if err != nil || open == nil { // null
+		return err
+	}
+	if open != json.Delim('[') {
+		return fmt.Errorf("%w: expected a list", ErrTuple)
+	}
+	for j.dec.More() {
+		if err := item(); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	_, err = j.dec.Token()
+	return err
+}
+
+// pages reads responses of OpenFGA's Read. The last one must have no continuation
+// token: otherwise the file holds only a part of the tuples.
+func (j *jsonReader) pages() error {
+	next := ""
+	for {
+		j.in.remaining = RecordBytesMax
+		open, err := j.dec.Token()
+		if err == io.EOF && next != "" {
+			return fmt.Errorf("%w: the last page has a continuation_token: more tuples follow it, which are not in the file", ErrTuple)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if open != json.Delim('{') {
+			return fmt.Errorf("%w: expected a page with the fields tuples and continuation_token", ErrTuple)
+		}
+		if next, err = j.page(); err != nil {
+			return err
+		}
+	}
+}
+
+// page reads a response after its bracket, and returns its continuation token.
+func (j *jsonReader) page() (next string, err error) {
+	for j.dec.More() {
+		name, err := j.dec.Token()
+		if err != nil {
+			return "", err
+		}
+		switch name {
+		case "tuples":
+			err = j.list(j.row)
+		case "continuation_token":
+			err = j.dec.Decode(&next)
+		default:
+			err = fmt.Errorf("%w: unknown field %q in a page: expected tuples and continuation_token", ErrTuple, clip(fmt.Sprint(name)))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	_, err = j.dec.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return next, err
+}
+
+// row reads one tuple of a response.
+func (j *jsonReader) row() error {
+	var row struct {
+		Key       Record `json:"key"`
+		Timestamp string `json:"timestamp"`
+	}
+	if err := j.decode(&row); err != nil {
+		return err
+	}
+	return j.pass(row.Key)
+}
