@@ -93,6 +93,16 @@ func (e *Engine) Bytes() int64 { return e.runtime.Bytes() }
 // Loaded returns the number of stores in memory.
 func (e *Engine) Loaded() int { return len(e.runtime.Loaded()) }
 
+// LoadedStores returns the ids of the stores in memory, in no particular order.
+func (e *Engine) LoadedStores() []storage.StoreID {
+	timelines := e.runtime.Loaded()
+	ids := make([]storage.StoreID, len(timelines))
+	for i, t := range timelines {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
 // collectEvery collects all loaded stores and drops idle ones until the engine
 // is closed.
 func (e *Engine) collectEvery(interval time.Duration) {

@@ -55,6 +55,14 @@ func (s *Store) Head(ctx context.Context) (Token, error) {
 	return s.timeline.Token(v.Head), nil
 }
 
+// Load loads the store and waits until it is loaded. It does nothing if the store
+// is loaded already. If ctx ends first, it fails with [ErrLoading], and the load
+// continues. Unlike requests, it does not observe Bounds.LoadWait.
+func (s *Store) Load(ctx context.Context) error {
+	_, err := s.timeline.Load(ctx)
+	return errs.Wrap("load", s.ID(), err)
+}
+
 // TokenAt returns the token of a revision that the store has, for example that
 // of a [CheckResult].
 func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {

@@ -10,8 +10,11 @@ import (
 	"github.com/ostiary/ostiary/door"
 )
 
-// pathHealth is the path of health on every HTTP port.
-const pathHealth = "/healthz"
+// The paths of health on every HTTP port.
+const (
+	pathHealth = "/healthz" // whether the process works
+	pathReady  = "/readyz"  // whether it works and Options.Preload is done
+)
 
 // shared is the state that all ports of a server use.
 type shared struct {
@@ -42,6 +45,7 @@ type shared struct {
 	codec    codec
 
 	draining atomic.Bool           // a stop has begun
+	loaded   atomic.Bool           // Options.Preload is done
 	failure  atomic.Pointer[error] // the error of Options.Probe, if any
 	probe    func() error          // Options.Probe
 	// ending is canceled by endStreams, when a stop ends all streams.
@@ -72,7 +76,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !m.canonical:
 		req.refuse(r, &door.Refusal{Reason: door.BadPath})
 	case m.path == pathHealth && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		h.serveHealth(w)
+		serveHealth(w, h.healthy())
+	case m.path == pathReady && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		serveHealth(w, h.ready())
 	case h.cors != nil && h.cors.apply(w, r):
 	case h.localOnly && h.cors.foreignOrigin(r):
 		req.door = nil // the page does not learn which door has the path

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,6 +155,10 @@ type Options struct {
 	Engine *ostiary.Engine
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector
+	// Preload loads the stores that requests will need. Health on /readyz and over
+	// gRPC reports NOT_SERVING until it returns; requests are accepted meanwhile. Its
+	// context ends when the server stops. Nil loads nothing.
+	Preload func(context.Context)
 	// Probe returns the reason why the process can no longer work (a failed disk,
 	// for example), or nil. When it returns an error, health reports NOT_SERVING
 	// and [Server.Run] returns that error. It must not block and is called

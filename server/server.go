@@ -25,6 +25,7 @@ type Server struct {
 	connections *connections
 	serving     sync.WaitGroup // the goroutines that serve the listeners
 	failed      chan error     // the first error of a listener
+	stopPreload context.CancelFunc
 	stopOnce    sync.Once
 	stopErr     error // the result of Stop
 }
@@ -45,6 +46,7 @@ func New(o Options) (*Server, error) {
 	s.connections = newConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)
+	s.stopPreload = func() {}
 	if err := s.build(); err != nil {
 		s.shared.endStreams()
 		return nil, err
@@ -122,7 +124,7 @@ func (s *Server) Start() error {
 			}
 		})
 	}
-	s.setServing(true)
+	s.preload()
 	return nil
 }
 

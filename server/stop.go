@@ -68,6 +68,7 @@ func (s *Server) Stop() error {
 func (s *Server) stop() error {
 	s.shared.draining.Store(true)
 	s.health.Shutdown()
+	s.stopPreload()
 	s.drain()
 	timeout := max(s.opts.StopTimeout, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

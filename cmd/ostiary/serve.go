@@ -28,6 +28,9 @@ const off = "off"
 // engine's default depth.
 const depthMax = 1000
 
+// loadWaitDefault is the default of --load-wait.
+const loadWaitDefault = time.Second
+
 // serveFlags are the settings of the command serve.
 type serveFlags struct {
 	config              string
@@ -53,6 +56,7 @@ type serveFlags struct {
 	memory           int64
 	bounds           ostiary.Bounds
 	window           time.Duration
+	preload          []string
 	record           int
 	background       time.Duration
 	logFormat, level string
@@ -107,6 +111,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	f.wire.add(cmd)
 	s.Int64Var(&f.memory, "memory-bytes", 0, "memory budget of all loaded stores in bytes; a write that would exceed it is refused; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
+	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names")
+	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
 	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed and idle stores are unloaded; 0 means never")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -132,6 +138,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return err
 		}
 		o.Log = log
+		stores, err := a.storesToPreload(ctx, e, f.preload)
+		if err != nil {
+			return err
+		}
+		if len(stores) > 0 {
+			o.Preload = func(ctx context.Context) { preload(ctx, e, stores, f.memory, log) }
+		}
 		if driver != nil {
 			o.Probe = driver.Failed
 			o.Collectors = append(o.Collectors, newFolderFigures(driver))
@@ -147,6 +160,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		defer a.governHeap()()
 		if driver != nil {
 			defer removeHolder(a.data)
+			defer a.recordRecent(e, log)()
 		}
 		if err := a.announce(s, driver != nil); err != nil {
 			return errors.Join(err, s.Stop())

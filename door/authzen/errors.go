@@ -75,6 +75,9 @@ func reason(err error) string {
 // writeError writes err as the response.
 func writeError(w http.ResponseWriter, err error) {
 	status, text := describe(err)
+	if status == http.StatusServiceUnavailable {
+		door.SetRetryAfter(w.Header())
+	}
 	writeText(w, status, text)
 }
 

@@ -150,7 +150,7 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	w.Header()["Content-Type"] = jsonType
 	if p.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+		door.SetRetryAfter(w.Header())
 	}
 	w.WriteHeader(p.status)
 	w.Write(out)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/eval"
 )
 
@@ -65,7 +66,12 @@ func (f *failure) Error() string { return f.message }
 func (f *failure) Unwrap() error { return f.cause }
 
 // GRPCStatus returns the gRPC status. Package status calls it.
-func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
+func (f *failure) GRPCStatus() *status.Status {
+	if f.code == codes.Unavailable {
+		return door.UnavailableStatus(f.message)
+	}
+	return status.New(f.code, f.message)
+}
 
 func newFailure(c codes.Code, message string) *failure { return &failure{code: c, message: message} }
 
@@ -85,6 +91,9 @@ type errorKind struct {
 // An error without a match is internal, and its text is not sent.
 func errorKinds() []errorKind {
 	return []errorKind{
+		// The cause of ErrLoading may be the deadline, so it comes first. OpenFGA has
+		// no such error. The code is gRPC's own, because clients repeat UNAVAILABLE.
+		{ostiary.ErrLoading, codes.Unavailable, "the store is loading; try again"},
 		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
 		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
 		{context.Canceled, codeCancelled, "Request Cancelled"},
@@ -106,7 +115,6 @@ func errorKinds() []errorKind {
 		{ostiary.ErrConflict, codes.Aborted, ""},
 		{ostiary.ErrBusy, codes.Aborted, ""},
 		{ostiary.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
-		{ostiary.ErrLoading, codeUnavailable, "the store is being loaded; try again"},
 		{ostiary.ErrClosed, codeUnavailable, "the server is shutting down"},
 		{ostiary.ErrDamaged, codeDataLoss, "stored data is damaged"},
 		{ostiary.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
@@ -230,6 +238,8 @@ func (f *failure) httpError() httpError {
 	n := f.number()
 	message := lastCause(f.message)
 	switch {
+	case f.code == codes.Unavailable:
+		return httpError{http.StatusServiceUnavailable, codes.Unavailable, openfgav1.InternalErrorCode(n).String(), message}
 	case n == int32(codes.Aborted):
 		return httpError{http.StatusConflict, codes.Aborted, codes.Aborted.String(), message}
 	case n < 2000:

@@ -31,7 +31,16 @@ func (f *failure) Error() string { return f.message }
 func (f *failure) Unwrap() error { return f.cause }
 
 // GRPCStatus returns the failure as a gRPC status. The gRPC server calls it.
-func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.message) }
+// A client should repeat a request for a store that is loading.
+func (f *failure) GRPCStatus() *status.Status {
+	if f.loading() {
+		return door.UnavailableStatus(f.message)
+	}
+	return status.New(f.code, f.message)
+}
+
+// loading reports whether the request failed because its store is loading.
+func (f *failure) loading() bool { return errors.Is(f.cause, ostiary.ErrLoading) }
 
 // codeError returns a failure with an error code's name as its message.
 func codeError(c basev1.ErrorCode) *failure {
@@ -115,7 +124,8 @@ func translateError(err error) error {
 	if errors.As(err, &e) {
 		return &failure{codes.InvalidArgument, e.Error(), err}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	// The cause of ErrLoading may be the deadline.
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ostiary.ErrLoading) {
 		return &failure{codes.DeadlineExceeded, "the request took too long", err}
 	}
 	for i := range errorKinds {

@@ -154,6 +154,9 @@ func serveError(w http.ResponseWriter, err error) {
 	if errors.As(err, &why) {
 		status = why.Status()
 	}
+	if f.loading() {
+		door.SetRetryAfter(w.Header())
+	}
 	writeError(w, status, f)
 }
 

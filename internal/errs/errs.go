@@ -122,8 +122,9 @@ var (
 	ErrBound = errors.New("bound exceeded")
 	// ErrMemory means that the write would exceed Options.MemoryMax.
 	ErrMemory = errors.New("memory budget exceeded")
-	// ErrLoading means that the caller's context ended while the store was loading.
-	// The load goes on, so the call can be repeated.
+	// ErrLoading means that the store was still loading when the caller's context
+	// ended or Bounds.LoadWait had passed. The load continues, so the call can be
+	// repeated.
 	ErrLoading = errors.New("store is loading")
 	// ErrBusy means that a prepared write holds the store's write lock.
 	ErrBusy = errors.New("store is locked by a prepared write")

@@ -90,6 +90,10 @@ type Bounds struct {
 	PastViews int
 	// Loads is how many stores may load at the same time. Default 8.
 	Loads int
+	// LoadWait is how long a request waits while its store is loading; then it fails
+	// with ErrLoading, and the load continues. 0 or less means until the context of
+	// the request ends.
+	LoadWait time.Duration
 	// FutureWait is how long a request without a deadline waits for a revision
 	// that has not arrived. Default 5 s.
 	FutureWait time.Duration

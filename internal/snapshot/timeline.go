@@ -172,9 +172,21 @@ type loading struct {
 	err  error // set before done is closed
 }
 
-// load waits until the store is loaded, and starts a load if there is none. The
-// load continues if ctx ends.
+// load is like [Timeline.Load], but waits for Bounds.LoadWait at most.
 func (t *Timeline) load(ctx context.Context) (*View, error) {
+	wait := t.Runtime.Bounds.LoadWait
+	if wait <= 0 {
+		return t.Load(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("not loaded after %v, see LoadWait", wait))
+	defer cancel()
+	return t.Load(ctx)
+}
+
+// Load waits until the store is loaded, and returns the newest view. It starts a
+// load if none is in progress. If ctx ends first, it fails with ErrLoading, and
+// the load continues.
+func (t *Timeline) Load(ctx context.Context) (*View, error) {
 	for {
 		t.mu.Lock()
 		if v := t.newest.Load(); v != nil || t.closed != nil {
@@ -202,7 +214,7 @@ func (t *Timeline) load(ctx context.Context) (*View, error) {
 				return v, nil
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", errs.ErrLoading, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", errs.ErrLoading, context.Cause(ctx))
 		}
 	}
 }
