@@ -48,6 +48,13 @@ func (a *app) changesCommand() *cobra.Command {
 				return err
 			}
 			start.request.Types = types
+			if r := a.remote(); r != nil {
+				last, err := a.showChanges(cmd.Context(), remoteLog{r}, start, limit)
+				if err != nil || !follow {
+					return err
+				}
+				return remoteLog{r}.follow(cmd.Context(), ostiary.WatchRequest{After: last, Types: types})
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				last, err := a.showChanges(cmd.Context(), s, start, limit)
 				if err != nil || !follow {
@@ -89,9 +96,14 @@ func parseFrom(s string) (from changesFrom, err error) {
 	return from, nil
 }
 
+// logReader reads the log of a store, on a folder or on a server.
+type logReader interface {
+	Changes(context.Context, ostiary.ChangesRequest) (ostiary.ChangePage, error)
+}
+
 // showChanges prints the existing entries. It returns the token after the last
 // one, from which the caller can follow the log.
-func (a *app) showChanges(ctx context.Context, s *ostiary.Store, from changesFrom, limit int) (ostiary.Token, error) {
+func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, limit int) (ostiary.Token, error) {
 	shown := 0
 	for {
 		page, err := s.Changes(ctx, from.request)

@@ -20,12 +20,13 @@ const (
 type holder struct {
 	PID   int               `json:"pid"`
 	Ports map[string]string `json:"ports"`
+	TLS   bool              `json:"tls,omitempty"`
 }
 
 // writeHolder records this process and its ports in the folder, so that a command
 // that finds the folder locked can name the server.
-func writeHolder(dir string, ports map[string]string) error {
-	text, err := json.Marshal(holder{os.Getpid(), ports})
+func writeHolder(dir string, ports map[string]string, tls bool) error {
+	text, err := json.Marshal(holder{os.Getpid(), ports, tls})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,14 @@ func lockHint(dir string) string {
 	}
 	s := fmt.Sprintf("a server has the folder open (process %d); stop it", h.PID)
 	if at := h.Ports["http"]; at != "" {
-		s += ", or send the command to it: --server http://" + at
+		scheme := "http"
+		if h.TLS {
+			scheme = "https"
+		}
+		s += ", or send the command to it: --server " + scheme + "://" + at
+		if h.TLS {
+			s += " (with --ca-cert FILE if its certificate has a private issuer)"
+		}
 	}
 	return s
 }

@@ -63,7 +63,9 @@ func (a *app) tupleImport() *cobra.Command {
 
 func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error {
 	out := writtenJSON{Token: string(done.Token), Tuples: done.Read}
-	out.Changed = &done.Written
+	if done.Written != writtenUnknown {
+		out.Changed = &done.Written
+	}
 	at := ""
 	if done.Token != "" {
 		revision, err := done.Token.Revision()
@@ -75,7 +77,7 @@ func (a *app) printImported(done ostiary.ImportResult, took time.Duration) error
 	return a.print(out, func(w io.Writer) {
 		effect := ""
 		switch done.Written {
-		case done.Read:
+		case done.Read, writtenUnknown:
 		case 0:
 			effect = ", nothing changed"
 		default:
@@ -209,24 +211,31 @@ func (a *app) tupleExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r := a.remote(); r != nil {
+				return a.export(file, kind, r.nativeExport(cmd.Context(), at))
+			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				tuples := s.Export(cmd.Context(), when)
-				if file == "-" {
-					_, err := export(a.out, kind, tuples)
-					return err
-				}
-				n, err := exportFile(file, kind, tuples)
-				if err != nil {
-					return err
-				}
-				return a.print(map[string]any{"tuples": n, "file": file}, func(w io.Writer) {
-					fmt.Fprintf(w, "exported %s to %s\n", plural(n, "tuple"), file)
-				})
+				return a.export(file, kind, s.Export(cmd.Context(), when))
 			})
 		}}
 	cmd.Flags().StringVar(&format, "format", "", "csv, json, jsonl or yaml; default: by the file name, or csv")
 	cmd.Flags().StringVar(&at, "at", "", "export an earlier point: a revision, a token, or a time (RFC 3339)")
 	return cmd
+}
+
+// export writes the tuples to a file, or to the standard output for "-".
+func (a *app) export(file string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) error {
+	if file == "-" {
+		_, err := exportTo(a.out, format, tuples)
+		return err
+	}
+	n, err := exportFile(file, format, tuples)
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]any{"tuples": n, "file": file}, func(w io.Writer) {
+		fmt.Fprintf(w, "exported %s to %s\n", plural(n, "tuple"), file)
+	})
 }
 
 // exportFile writes the tuples to a temporary file and renames it, so that a
@@ -245,13 +254,14 @@ func exportFile(name string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple
 			os.Remove(temp)
 		}
 	}()
-	if n, err = export(f, format, tuples); err != nil {
+	if n, err = exportTo(f, format, tuples); err != nil {
 		return n, err
 	}
 	return n, f.Sync()
 }
 
-func export(w io.Writer, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
+// exportTo writes the tuples and returns their number.
+func exportTo(w io.Writer, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
 	out, err := tuplefile.NewWriter(w, format)
 	if err != nil {
 		return 0, err

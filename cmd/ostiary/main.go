@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +56,7 @@ type app struct {
 	// The persistent flags.
 	data, store   string
 	server, token string
+	caCert        string
 	model, tuples string
 	lockWait      time.Duration
 	json          bool
@@ -74,6 +76,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.Is(err, errDenied):
 		return exitDenied
 	}
+	a.json = a.json || slices.Contains(args, "--json") // cobra may fail before it parses the flags
 	a.reportError(cmd, usageError(root, err))
 	return exitError
 }
@@ -103,8 +106,9 @@ func (a *app) root() *cobra.Command {
 	f.DurationVar(&a.lockWait, "lock-wait", lockWaitDefault, "how long to wait for another command that has the folder open")
 	f.StringVar(&a.model, "model", "", "with --data memory: a model file to write first")
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: a tuple file to import first")
-	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder, in OpenFGA's API")
+	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder: http://HOST:PORT or https://HOST:PORT")
 	f.StringVar(&a.token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
+	f.StringVar(&a.caCert, "ca-cert", "", "with --server https://…: PEM file of certificates to trust in addition to the system's")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())

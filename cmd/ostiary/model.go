@@ -133,9 +133,11 @@ func counts(m *schema.Model) string {
 	return fmt.Sprintf("%s, %s, %s", plural(len(m.Types), "type"), plural(relations, "relation"), plural(len(m.Conditions), "condition"))
 }
 
-func plural(n int, word string) string {
+func plural(n int, word string) string { return pluralOf(n, word, word+"s") }
+
+func pluralOf(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + word
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, word)
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -19,8 +20,12 @@ import (
 // server; otherwise they call the native door on the folder's engine, without a
 // network. Both ways give the same results.
 
-// nativePath is the prefix of the native API's paths about a store.
-const nativePath = "/ostiary/v1/stores/"
+const (
+	// nativePrefix is the start of the native API's paths.
+	nativePrefix = "/ostiary/v1"
+	// nativePath is the start of the native API's paths about a store.
+	nativePath = nativePrefix + "/stores/"
+)
 
 // native sends a request about a store and returns the response body.
 func (a *app) native(ctx context.Context, method, path string, in any) ([]byte, error) {
@@ -46,7 +51,7 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 		}
 		resp, err := r.send(ctx, method, nativePath+s.ID+path, in)
 		if err != nil {
-			return nil, err
+			return nil, nativeMissing(err)
 		}
 		return resp.Body, nil
 	}
@@ -88,6 +93,16 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 		err = json.Unmarshal(text, refused)
 	}
 	return nil, errors.Join(err, &folderError{refused})
+}
+
+// nativeMissing explains the error of a server without the native API. It returns
+// other errors unchanged.
+func nativeMissing(err error) error {
+	refused, ok := errors.AsType[*remoteError](err)
+	if ok && refused.Status == http.StatusNotFound && (refused.Code == "" || refused.Code == "undefined_endpoint") {
+		return fmt.Errorf("this needs the native API, which only ostiary serve has: %w", err)
+	}
+	return err
 }
 
 // folderError is an error response of the native door on the folder's engine.
@@ -214,6 +229,9 @@ func nativeTuples(tuples []rel.Tuple) []map[string]any {
 		}
 		if t.Context != "" {
 			m["context"] = json.RawMessage(t.Context)
+		}
+		if t.Expires != 0 {
+			m["expires"] = t.Expires.Time().Format(time.RFC3339Nano)
 		}
 		out = append(out, m)
 	}

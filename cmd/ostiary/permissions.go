@@ -266,6 +266,19 @@ func (a *app) watchCommand() *cobra.Command {
 
 // showEvents prints each update of an event stream as it arrives.
 func (a *app) showEvents(body io.Reader, relation string) error {
+	return eachEvent(body, func(data []byte) error {
+		var update struct{ Changes []permissionChange }
+		return a.printNative(data, &update, func(w io.Writer) {
+			for i := range update.Changes {
+				update.Changes[i].print(w, relation)
+			}
+		})
+	})
+}
+
+// eachEvent calls f with the data of each event of a stream. An event named
+// "error" ends the stream with its error.
+func eachEvent(body io.Reader, f func(data []byte) error) error {
 	in := bufio.NewScanner(body)
 	in.Buffer(nil, responseBytesMax)
 	name := ""
@@ -285,12 +298,7 @@ func (a *app) showEvents(body io.Reader, relation string) error {
 			}
 			return e
 		}
-		var update struct{ Changes []permissionChange }
-		if err := a.printNative([]byte(data), &update, func(w io.Writer) {
-			for i := range update.Changes {
-				update.Changes[i].print(w, relation)
-			}
-		}); err != nil {
+		if err := f([]byte(data)); err != nil {
 			return err
 		}
 	}

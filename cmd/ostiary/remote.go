@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,20 +25,21 @@ const (
 	headerCut        = "Ostiary-Truncated"
 )
 
-// errUnsupported means that OpenFGA's API cannot express a command or flag.
+// errUnsupported means that a command does not work with --server.
 var errUnsupported = errors.New("not supported with --server")
 
-// unsupported returns the error for a command or flag that OpenFGA's API cannot
-// express.
+// unsupported returns the error for a command that needs a folder.
 func unsupported(what string) error {
-	return fmt.Errorf("%w: OpenFGA's API has no %s", errUnsupported, what)
+	return fmt.Errorf("%w: %s works on a folder", errUnsupported, what)
 }
 
-// remote is a server that speaks OpenFGA's API over HTTP.
+// remote is a server with OpenFGA's API over HTTP. For what that API cannot express
+// the methods use the native API, which only ostiary serve has.
 type remote struct {
 	a    *app
 	base string
 	http *http.Client
+	err  error // of --ca-cert; every request fails with it
 }
 
 // remote returns the server that --server names, or nil.
@@ -44,14 +47,44 @@ func (a *app) remote() *remote {
 	if a.server == "" {
 		return nil
 	}
-	return &remote{a: a, base: strings.TrimRight(a.server, "/"), http: &http.Client{}}
+	r := &remote{a: a, base: strings.TrimRight(a.server, "/"), http: &http.Client{}}
+	if a.caCert != "" {
+		r.http.Transport, r.err = trusting(a.caCert)
+	}
+	return r
 }
+
+// certificatesBytesMax bounds the file of --ca-cert, in bytes.
+const certificatesBytesMax = 1 << 20
+
+// trusting returns a transport that also trusts the certificates of a PEM file.
+func trusting(file string) (http.RoundTripper, error) {
+	text, err := readFile(file, certificatesBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%w: --ca-cert %s: expected certificates in PEM format", errUsage, file)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// stream is a request body that is sent as it is: lines of JSON.
+type stream struct{ io.Reader }
 
 // remoteError is an error response of a server.
 type remoteError struct {
 	Status  int
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Read is the number of imported tuples, for an error of an import.
+	Read int `json:"read"`
 }
 
 func (e *remoteError) Error() string {
@@ -64,8 +97,14 @@ func (e *remoteError) Error() string {
 // send sends a request and returns the response, whose body the caller closes. A
 // status of 300 or more is a *remoteError.
 func (r *remote) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
 	var body io.Reader
-	if in != nil {
+	contentType := "application/json"
+	if s, ok := in.(stream); ok {
+		body, contentType = s, "application/x-ndjson"
+	} else if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
 			return nil, err
@@ -77,7 +116,7 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 		return nil, fmt.Errorf("%w: invalid --server %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, r.base)
 	}
 	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", contentType)
 	}
 	if r.a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.a.token)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,19 +18,8 @@ import (
 // writeMax is the number of tuples that OpenFGA's servers accept in one write.
 const writeMax = 100
 
-// recordOf returns a tuple in OpenFGA's form, which has no expiry.
-func recordOf(t rel.Tuple) (tuplefile.Record, error) {
-	if t.Expires != 0 {
-		return tuplefile.Record{}, unsupported("expiry of tuples")
-	}
-	return tuplefile.RecordOf(t)
-}
-
 // question adds the flags that check, list and expand share to a request body.
 func (f *queryFlags) question(in map[string]any) (map[string]any, error) {
-	if f.at != "" {
-		return nil, unsupported("--at")
-	}
 	ask, err := f.options()
 	if err != nil {
 		return nil, err
@@ -44,7 +32,7 @@ func (f *queryFlags) question(in map[string]any) (map[string]any, error) {
 	}
 	var tuples []tuplefile.Record
 	for _, t := range ask.Tuples {
-		record, err := recordOf(t)
+		record, err := tuplefile.RecordOf(t)
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +45,9 @@ func (f *queryFlags) question(in map[string]any) (map[string]any, error) {
 }
 
 func (r *remote) check(ctx context.Context, t rel.Tuple, flags *queryFlags) error {
+	if flags.at != "" {
+		return r.nativeCheck(ctx, t, flags)
+	}
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{
 		"user": t.Subject.String(), "relation": t.Relation, "object": t.Object.String()}})
 	if err != nil {
@@ -80,8 +71,8 @@ func (r *remote) check(ctx context.Context, t rel.Tuple, flags *queryFlags) erro
 // listObjects reads the streamed list, because it has no limit on the number of
 // objects.
 func (r *remote) listObjects(ctx context.Context, subject rel.Subject, relation, typ string, flags *listFlags) error {
-	if flags.limit > 0 || flags.cursor != "" {
-		return unsupported("pages of lists")
+	if flags.limit > 0 || flags.cursor != "" || flags.at != "" {
+		return r.nativeList(ctx, "/list-objects", map[string]any{"subject": subject.String(), "relation": relation, "type": typ}, "", flags)
 	}
 	in, err := flags.question(map[string]any{"user": subject.String(), "relation": relation, "type": typ})
 	if err != nil {
@@ -130,8 +121,12 @@ func (l *listJSON) cut(resp *http.Response) {
 }
 
 func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relation string, object rel.Object, flags *listFlags) error {
-	if flags.limit > 0 || flags.cursor != "" {
-		return unsupported("pages of lists")
+	if flags.limit > 0 || flags.cursor != "" || flags.at != "" {
+		in := map[string]any{"object": object.String(), "relation": relation, "subject_type": typ}
+		if subjectRelation != "" {
+			in["subject_relation"] = subjectRelation
+		}
+		return r.nativeList(ctx, "/list-subjects", in, typ, flags)
 	}
 	filter := map[string]string{"type": typ}
 	if subjectRelation != "" {
@@ -172,17 +167,15 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 	return r.a.printList(&out, out.Subjects)
 }
 
-// expand prints the tree in OpenFGA's form.
+// expand prints the tree in OpenFGA's form, or in the native API's form for flags
+// that OpenFGA's API cannot express.
 func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *queryFlags) error {
-	if levels > 1 {
-		return unsupported("--levels")
+	if levels > 1 || flags.at != "" || flags.context != "" {
+		return r.nativeExpand(ctx, relation, object, levels, flags)
 	}
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{"relation": relation, "object": object.String()}})
 	if err != nil {
 		return err
-	}
-	if in["context"] != nil {
-		return unsupported("context for expand")
 	}
 	path, err := r.path(ctx, "/expand")
 	if err != nil {
@@ -194,12 +187,7 @@ func (r *remote) expand(ctx context.Context, relation string, object rel.Object,
 	if _, err := r.call(ctx, http.MethodPost, path, in, &got); err != nil {
 		return err
 	}
-	return r.a.print(map[string]any{"tree": got.Tree}, func(w io.Writer) {
-		var text bytes.Buffer
-		if json.Indent(&text, got.Tree, "", "  ") == nil {
-			fmt.Fprintln(w, text.String())
-		}
-	})
+	return r.printTree(got.Tree)
 }
 
 // remoteWrite is the body of a write request.
@@ -228,25 +216,15 @@ func (r *remote) write(ctx context.Context, path string, w remoteWrite) (ostiary
 	return token, revision, nil
 }
 
-// remote returns --on-duplicate in OpenFGA's terms.
-func (d duplicateFlag) remote() (string, error) {
-	switch policy, err := d.policy(); {
-	case err != nil:
-		return "", err
-	case policy == ostiary.Replace:
-		return "", unsupported("--on-duplicate replace")
-	case policy == ostiary.Ignore:
-		return "ignore", nil
-	}
-	return "", nil
-}
-
 func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicateFlag, schemaID string) error {
-	policy, err := duplicate.remote()
+	action, err := duplicate.policy()
 	if err != nil {
 		return err
 	}
-	record, err := recordOf(t)
+	if t.Expires != 0 || action == ostiary.Replace {
+		return r.nativeWriteTuple(ctx, t, action, schemaID)
+	}
+	record, err := tuplefile.RecordOf(t)
 	if err != nil {
 		return err
 	}
@@ -254,7 +232,7 @@ func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicat
 	if err != nil {
 		return err
 	}
-	token, revision, err := r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{[]tuplefile.Record{record}, policy}})
+	token, revision, err := r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{[]tuplefile.Record{record}, nativeConflict(action)}})
 	if err != nil {
 		return err
 	}
@@ -263,7 +241,7 @@ func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicat
 
 func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error {
 	if len(w.RemoveMatching) > 0 {
-		return unsupported("deletion by a filter")
+		return r.nativeDelete(ctx, w.RemoveMatching[0].Tuple)
 	}
 	k := w.Remove[0]
 	out := &remoteRemovals{Keys: []tuplefile.Record{{User: k.Subject.String(), Relation: k.Relation, Object: k.Object.String()}}}
@@ -283,7 +261,16 @@ func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error 
 
 func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.ImportResult, error) {
 	if flags.entry != 0 {
-		return ostiary.ImportResult{}, unsupported("--entry")
+		return ostiary.ImportResult{}, fmt.Errorf("%w: --entry cannot be combined with --server", errUsage)
+	}
+	stream, err := r.hasNative(ctx)
+	if err != nil {
+		return ostiary.ImportResult{}, err
+	}
+	if stream {
+		return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
+			return r.nativeImport(ctx, tuples, flags)
+		})
 	}
 	return r.a.importInto(flags, func(tuples iter.Seq2[rel.Tuple, error]) (ostiary.ImportResult, error) {
 		n, token, err := r.importTuples(ctx, tuples, flags.duplicate, flags.schema)
@@ -294,9 +281,12 @@ func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.Imp
 // importTuples writes the tuples in groups of writeMax. Each group is atomic; the
 // import as a whole is not.
 func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], duplicate duplicateFlag, schemaID string) (n int, token ostiary.Token, err error) {
-	policy, err := duplicate.remote()
+	action, err := duplicate.policy()
 	if err != nil {
 		return 0, "", err
+	}
+	if action == ostiary.Replace {
+		return 0, "", fmt.Errorf("%w: OpenFGA's API has no --on-duplicate replace", errUsage)
 	}
 	path, err := r.path(ctx, "/write")
 	if err != nil {
@@ -307,7 +297,7 @@ func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 		if len(group) == 0 {
 			return nil
 		}
-		if token, _, err = r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{group, policy}}); err != nil {
+		if token, _, err = r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{group, nativeConflict(action)}}); err != nil {
 			return err
 		}
 		n, group = n+len(group), group[:0]
@@ -317,7 +307,10 @@ func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 		if err != nil {
 			return n, token, err
 		}
-		record, err := recordOf(t)
+		if t.Expires != 0 {
+			return n, token, fmt.Errorf("%s: OpenFGA's API has no expiry of tuples", t.Key())
+		}
+		record, err := tuplefile.RecordOf(t)
 		if err != nil {
 			return n, token, err
 		}
@@ -330,15 +323,13 @@ func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 	return n, token, flush()
 }
 
-func (r *remote) readTuples(ctx context.Context, f filterFlags, limit int, cursor, at string) error {
-	if at != "" {
-		return unsupported("--at")
+func (r *remote) readTuples(ctx context.Context, f filterFlags, selected rel.Filter, limit int, cursor, at string) error {
+	subjectType := f.user != "" && (!strings.Contains(f.user, ":") || strings.HasSuffix(f.user, ":"))
+	if at != "" || subjectType || strings.HasPrefix(cursor, "c1.") {
+		return r.nativeRead(ctx, selected, limit, cursor, at)
 	}
 	in := map[string]any{"page_size": min(max(limit, 1), pageMax), "continuation_token": cursor}
 	if f != (filterFlags{}) {
-		if strings.Contains(f.user, "#") && !strings.Contains(f.user, ":") || f.user != "" && !strings.Contains(f.user, ":") {
-			return unsupported("filter by subject type")
-		}
 		key := map[string]string{"object": f.object, "relation": f.relation, "user": f.user}
 		if f.object != "" && !strings.Contains(f.object, ":") {
 			key["object"] += ":"

@@ -16,7 +16,7 @@ import (
 
 func (r *remote) createStore(ctx context.Context, name, id string) error {
 	if id != "" {
-		return unsupported("choice of a store's id")
+		return r.nativeCreateStore(ctx, name, id)
 	}
 	var s remoteStore
 	if _, err := r.call(ctx, http.MethodPost, "/stores", map[string]string{"name": name}, &s); err != nil {

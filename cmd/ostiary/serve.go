@@ -162,7 +162,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			defer removeHolder(a.data)
 			defer a.recordRecent(e, log)()
 		}
-		if err := a.announce(s, driver != nil); err != nil {
+		if err := a.announce(s, driver != nil, f.tlsCert != ""); err != nil {
 			return errors.Join(err, s.Stop())
 		}
 		// A second interrupt stops the process immediately.
@@ -278,7 +278,7 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 
 // announce prints the server's addresses to stdout. With folder it also writes
 // them to the data folder, for commands that find the folder locked.
-func (a *app) announce(s *server.Server, folder bool) error {
+func (a *app) announce(s *server.Server, folder, tls bool) error {
 	where := map[string]string{}
 	var lines []string
 	for _, at := range s.Addresses() {
@@ -286,7 +286,7 @@ func (a *app) announce(s *server.Server, folder bool) error {
 		lines = append(lines, at.Name+" "+at.Addr.String())
 	}
 	if folder {
-		if err := writeHolder(a.data, where); err != nil {
+		if err := writeHolder(a.data, where, tls); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +29,7 @@ func storeOf(info storage.StoreInfo) storeJSON {
 
 func (a *app) storeCommand() *cobra.Command {
 	return group("store", "Create, list and delete stores",
-		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeDelete())
+		a.storeCreate(), a.storeList(), a.storeGet(), a.storeRename(), a.storeAlias(), a.storeDelete())
 }
 
 func (a *app) storeCreate() *cobra.Command {
@@ -153,6 +155,47 @@ func (a *app) storeRename() *cobra.Command {
 
 func (a *app) printRenamed(out storeJSON) error {
 	return a.print(out, func(w io.Writer) { fmt.Fprintf(w, "store %s has the new name %s\n", out.ID, out.Name) })
+}
+
+func (a *app) storeAlias() *cobra.Command {
+	return &cobra.Command{Use: "alias STORE DOOR [ALIAS]", Short: "Set or remove the alias of a store for a door", Args: cobra.RangeArgs(2, 3),
+		Long: "Set the alias of a store for a door: the name by which clients of the door address the store, for example the tenant id of Permify's\n" +
+			"clients (door permify). Without ALIAS the command removes the alias.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			door, alias := args[1], ""
+			if len(args) == 3 {
+				alias = args[2]
+			}
+			if r := a.remote(); r != nil {
+				return r.aliasStore(cmd.Context(), args[0], door, alias)
+			}
+			return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
+				info := s.Info()
+				if err := e.UpdateStore(cmd.Context(), info.ID, info.Name, withAlias(info.Aliases, door, alias)); err != nil {
+					return err
+				}
+				return a.printAliases(storeOf(s.Info()))
+			})
+		}}
+}
+
+// withAlias returns a copy of aliases with one changed, or removed if alias is "".
+func withAlias(aliases map[string]string, door, alias string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, aliases)
+	if out[door] = alias; alias == "" {
+		delete(out, door)
+	}
+	return out
+}
+
+func (a *app) printAliases(out storeJSON) error {
+	return a.print(out, func(w io.Writer) {
+		fmt.Fprintf(w, "store %s, id %s, has %s\n", out.Name, out.ID, pluralOf(len(out.Aliases), "alias", "aliases"))
+		for _, door := range slices.Sorted(maps.Keys(out.Aliases)) {
+			fmt.Fprintf(w, "%s\t%s\n", door, out.Aliases[door])
+		}
+	})
 }
 
 func (a *app) storeDelete() *cobra.Command {

@@ -236,6 +236,12 @@ type storedJSON struct {
 	Created string `json:"created,omitempty"`
 }
 
+// storedOf returns a tuple in the form of the output, without Created.
+func storedOf(t rel.Tuple) (storedJSON, error) {
+	record, err := tuplefile.RecordOf(t)
+	return storedJSON{Record: record}, err
+}
+
 func (a *app) tupleRead() *cobra.Command {
 	var filter filterFlags
 	var limit int
@@ -250,7 +256,7 @@ func (a *app) tupleRead() *cobra.Command {
 			return err
 		}
 		if r := a.remote(); r != nil {
-			return r.readTuples(cmd.Context(), filter, limit, cursor, at)
+			return r.readTuples(cmd.Context(), filter, selected, limit, cursor, at)
 		}
 		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, Consistency: when})
@@ -259,11 +265,12 @@ func (a *app) tupleRead() *cobra.Command {
 			}
 			out := readJSON{Tuples: []storedJSON{}, Next: page.Next, Revision: uint64(page.Revision)}
 			for _, t := range page.Tuples {
-				record, err := tuplefile.RecordOf(t.Tuple)
+				stored, err := storedOf(t.Tuple)
 				if err != nil {
 					return err
 				}
-				out.Tuples = append(out.Tuples, storedJSON{record, stamp(t.Created)})
+				stored.Created = stamp(t.Created)
+				out.Tuples = append(out.Tuples, stored)
 			}
 			return a.printRead(out)
 		})
