@@ -222,3 +222,71 @@ func TestContextConverted(t *testing.T) {
 		t.Errorf("with a deadline: %d ids, %v", len(l.IDs), err)
 	}
 }
+
+// TestExpandSize expands a relation at the bounds on entries and on bytes, and
+// one beyond each. Beyond it the relation is cut and the bound has a name.
+func TestExpandSize(t *testing.T) {
+	t.Parallel()
+	b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
+		for i := range 10 {
+			tuple("doc:1#viewer@user:%d", i)
+		}
+	})
+	const entries = 1 + 1 + 10 // the relation, its rewrite and its tuples
+	bytes := len("doc1viewer") + len("doc1") + 10*len("doc1vieweruser0")
+	root := func(bounds Bounds) *Tree {
+		tree, err := b.Expand(context.Background(), v, rel.Object{Type: "doc", ID: "1"}, "viewer", 1, &Env{Bounds: bounds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	bytes += len(root(Bounds{}).Children[0].Rewrite)
+	for name, c := range map[string]struct {
+		bounds Bounds
+		bound  string
+	}{
+		"entries":     {Bounds{ExpandEntries: entries}, ""},
+		"entries - 1": {Bounds{ExpandEntries: entries - 1}, BoundExpandEntries},
+		"bytes":       {Bounds{ExpandBytes: bytes}, ""},
+		"bytes - 1":   {Bounds{ExpandBytes: bytes - 1}, BoundExpandBytes},
+	} {
+		tree := root(c.bounds)
+		if tree.Bound != c.bound || tree.Cut != (c.bound != "") || tree.Cut == (len(tree.Children) == 1) {
+			t.Errorf("%s: bound %q, cut %v, %d children; want bound %q", name, tree.Bound, tree.Cut, len(tree.Children), c.bound)
+		}
+	}
+	if tree := root(Bounds{ExpandEntries: 1}); tree.Bound != BoundExpandEntries {
+		t.Errorf("one entry: bound %q", tree.Bound)
+	}
+}
+
+// TestExpandEnds ends the context while a tree grows.
+func TestExpandEnds(t *testing.T) {
+	t.Parallel()
+	b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
+		for i := range 20_000 {
+			tuple("doc:1#viewer@user:%d", i)
+		}
+	})
+	for _, calls := range []int{1, 2, 3} { // before, during, and at the end
+		ctx := &countdown{Context: context.Background(), calls: calls}
+		tree, err := b.Expand(ctx, v, rel.Object{Type: "doc", ID: "1"}, "viewer", 1, &Env{Bounds: Bounds{ExpandEntries: 30_000}})
+		if !errors.Is(err, context.Canceled) || calls == 2 && len(tree.Children) == 1 && len(tree.Children[0].Leaves) > 10_000 {
+			t.Errorf("after %d calls: %v", calls, err)
+		}
+	}
+}
+
+// countdown is a context that is canceled after a number of calls of Err.
+type countdown struct {
+	context.Context
+	calls int
+}
+
+func (c *countdown) Err() error {
+	if c.calls--; c.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}

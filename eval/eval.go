@@ -53,6 +53,13 @@ type Bounds struct {
 	// evaluation costs [ConditionCostBase] more than its expr.Result says. 0 or
 	// less means [ConditionCostDefault].
 	ConditionCost int
+	// ExpandEntries is the greatest number of nodes and tuples in a tree of
+	// [Binding.Expand]. 0 or less means [ExpandEntriesDefault].
+	ExpandEntries int
+	// ExpandBytes is the greatest size in bytes of the objects, subjects,
+	// contexts and rewrites in such a tree. 0 or less means
+	// [ExpandBytesDefault].
+	ExpandBytes int
 }
 
 const (
@@ -62,6 +69,10 @@ const (
 	NodesDefault = 5_000_000
 	// ConditionCostDefault is the default of [Bounds.ConditionCost].
 	ConditionCostDefault = 20_000_000
+	// ExpandEntriesDefault is the default of [Bounds.ExpandEntries].
+	ExpandEntriesDefault = 20_000
+	// ExpandBytesDefault is the default of [Bounds.ExpandBytes].
+	ExpandBytesDefault = 2 << 20
 	// ConditionCostBase is the cost of an evaluation apart from its steps.
 	ConditionCostBase = 10
 )
@@ -113,6 +124,10 @@ const (
 	BoundNodes = "nodes"
 	// BoundConditionCost names [Bounds.ConditionCost].
 	BoundConditionCost = "condition cost"
+	// BoundExpandEntries names [Bounds.ExpandEntries].
+	BoundExpandEntries = "expand entries"
+	// BoundExpandBytes names [Bounds.ExpandBytes].
+	BoundExpandBytes = "expand bytes"
 )
 
 // ConditionError is an error in the evaluation of a condition, a rule or an

@@ -85,8 +85,9 @@ type Leaf struct {
 
 // Expand shows who has a relation on an object, levels deep. Level 1 (or less)
 // is the relation's own rewrite and tuples; each computed relation, userset
-// and arrow leads one level further. The errors are those of Check. The bound
-// on nodes cuts the tree, and [Tree.Bound] then names it.
+// and arrow leads one level further. The errors are those of Check. A bound on
+// nodes, on entries, on bytes or on conditions cuts the tree, and [Tree.Bound]
+// then names it.
 //
 // [Tree.Member] derives the answers of check from a tree without Cut.
 func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*Tree, error) {
@@ -105,6 +106,12 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 		return nil, err
 	}
 	x := expander{object: object, seen: map[stateKey]bool{}, levels: max(1, levels)}
+	if x.entriesMax = env.Bounds.ExpandEntries; x.entriesMax <= 0 {
+		x.entriesMax = ExpandEntriesDefault
+	}
+	if x.bytesMax = env.Bounds.ExpandBytes; x.bytesMax <= 0 {
+		x.bytesMax = ExpandBytesDefault
+	}
 	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
 	root := x.relation(id, x.q.anchor(object))
 	for level := 0; level < x.levels && len(x.pending) > 0 && x.bound == ""; level++ {
@@ -118,6 +125,9 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 		t.tree.Cut = true
 	}
 	root.Bound = x.bound
+	if x.q.err == nil {
+		x.q.look()
+	}
 	return root, x.q.failed()
 }
 
@@ -136,6 +146,22 @@ type expander struct {
 	pending []unexpanded
 	// bound names the bound that was reached; "" if none was.
 	bound string
+	// entries and bytes are the size of the tree, and entriesMax and bytesMax
+	// its bounds.
+	entries, bytes, entriesMax, bytesMax int
+}
+
+// add counts an entry with that many bytes of text.
+func (x *expander) add(bytes int) {
+	x.entries++
+	x.bytes += bytes
+	switch {
+	case x.bound != "":
+	case x.entries > x.entriesMax:
+		x.bound = BoundExpandEntries
+	case x.bytes > x.bytesMax:
+		x.bound = BoundExpandBytes
+	}
 }
 
 // unexpanded is a relation in the tree that has no child yet, and the node of
@@ -166,6 +192,7 @@ func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
 	n = x.q.canonical(n)
 	t := &Tree{Kind: TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), id: id}
 	x.pending = append(x.pending, unexpanded{t, n})
+	x.add(len(t.Object.Type) + len(t.Object.ID) + len(t.Relation))
 	return t
 }
 
@@ -201,6 +228,7 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 	}
 	b := x.q.b
 	t := &Tree{Kind: treeKinds[e.Op], Object: of.Object, Rewrite: b.text(e), id: of.id}
+	x.add(len(t.Object.Type) + len(t.Object.ID) + len(t.Rewrite))
 	typ := &b.s.Types[b.s.Relations[of.id].Type]
 	switch e.Op {
 	case schema.OpDirect:
@@ -260,12 +288,29 @@ func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n gra
 					return
 				}
 				x.leaf(t, by, from, edge, to)
+				if x.bound != "" {
+					return
+				}
 			}
 		}
 	}
-	slices.SortFunc(t.Leaves[first:], func(a, b Leaf) int {
-		return PositionOf(a.Tuple.Subject.ID).Compare(PositionOf(b.Tuple.Subject.ID))
-	})
+	sortLeaves(t.Leaves[first:])
+}
+
+// sortLeaves puts leaves of one type restriction into the order of lists.
+func sortLeaves(leaves []Leaf) {
+	type positioned struct {
+		at   Position
+		leaf Leaf
+	}
+	sorted := make([]positioned, len(leaves))
+	for i := range leaves {
+		sorted[i] = positioned{PositionOf(leaves[i].Tuple.Subject.ID), leaves[i]}
+	}
+	slices.SortFunc(sorted, func(a, b positioned) int { return a.at.Compare(b.at) })
+	for i := range sorted {
+		leaves[i] = sorted[i].leaf
+	}
 }
 
 // leaf adds one tuple, if it counts.
@@ -285,4 +330,6 @@ func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e grap
 		l.Tree = x.relation(to, e.Node())
 	}
 	t.Leaves = append(t.Leaves, l)
+	x.add(len(key.Object.Type) + len(key.Object.ID) + len(key.Relation) + len(key.Subject.Type) + len(key.Subject.ID) +
+		len(key.Subject.Relation) + len(l.Tuple.Condition) + len(l.Tuple.Context))
 }

@@ -25,6 +25,12 @@ type Bounds struct {
 	// question; see eval.Bounds. A question that reaches it is answered with
 	// unknown, and a list ends there. Default eval.ConditionCostDefault.
 	ConditionCost int
+	// ExpandEntries and ExpandBytes are the default, and the largest, size of the
+	// tree of an Expand; see eval.Bounds. A larger tree is cut and names the
+	// bound. Default eval.ExpandEntriesDefault and eval.ExpandBytesDefault.
+	ExpandEntries int
+	// ExpandBytes is described at ExpandEntries.
+	ExpandBytes int
 	// DepthMax is the largest Depth that a question may ask for. The default, and
 	// the least value, is Depth.
 	DepthMax int
@@ -138,6 +144,8 @@ func (b Bounds) WithDefaults() Bounds {
 	b.DepthMax = max(b.DepthMax, b.Depth)
 	SetDefault(&b.Nodes, eval.NodesDefault)
 	SetDefault(&b.ConditionCost, eval.ConditionCostDefault)
+	SetDefault(&b.ExpandEntries, eval.ExpandEntriesDefault)
+	SetDefault(&b.ExpandBytes, eval.ExpandBytesDefault)
 	for _, f := range [...]struct {
 		field *int
 		value int
@@ -167,11 +175,13 @@ func (b *Bounds) Query(q eval.Bounds) eval.Bounds {
 		q.Depth = b.Depth
 	}
 	q.Depth = min(q.Depth, b.DepthMax)
-	if q.Nodes <= 0 || q.Nodes > b.Nodes {
-		q.Nodes = b.Nodes
-	}
-	if q.ConditionCost <= 0 || q.ConditionCost > b.ConditionCost {
-		q.ConditionCost = b.ConditionCost
+	for _, f := range [...]struct {
+		field   *int
+		largest int
+	}{{&q.Nodes, b.Nodes}, {&q.ConditionCost, b.ConditionCost}, {&q.ExpandEntries, b.ExpandEntries}, {&q.ExpandBytes, b.ExpandBytes}} {
+		if *f.field <= 0 || *f.field > f.largest {
+			*f.field = f.largest
+		}
 	}
 	return q
 }

@@ -88,7 +88,7 @@ func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, err
 	}
 	env := &a.shared.plain
 	timed := hasInput || b.Timed || t.HasExpiring()
-	if timed || r.Bounds.Depth|r.Bounds.Nodes != 0 {
+	if timed || r.Bounds != (eval.Bounds{}) {
 		env = a.shared.envs.Get().(*eval.Env)
 		*env = r.env(&a.shared.runtime.Bounds, 0)
 		if timed { // reading the clock takes a large part of a check's time

@@ -85,8 +85,9 @@ func (d *Digester) Filter(f rel.Filter) {
 
 // Bounds adds the bounds of a question.
 func (d *Digester) Bounds(b eval.Bounds) {
-	d.Number(b.Depth)
-	d.Number(b.Nodes)
+	for _, n := range [...]int{b.Depth, b.Nodes, b.ConditionCost, b.ExpandEntries, b.ExpandBytes} {
+		d.Number(n)
+	}
 }
 
 // Values adds a request's context, in the order of its names.
