@@ -37,8 +37,8 @@ type Options struct {
 	// it, without a lock. Events of several goroutines may arrive in a different
 	// order than the changes were made; Event.Token gives that order.
 	Event func(Event)
-	// BatchMax is the largest number of operations in a [Batch], and of objects in
-	// [Engine.CheckMany]. The default is 100,000. An Engine that is passed in has
+	// BatchMax is the largest number of operations in a [Batch], of objects in
+	// [Engine.CheckMany], and of objects and actors in [Engine.Catalogue]. The default is 100,000. An Engine that is passed in has
 	// smaller bounds of its own. A log entry holds at most 16 MiB, which is about
 	// 60,000 registrations.
 	BatchMax int
@@ -121,7 +121,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		r.engine, r.owned = own, true
 	}
 	if err := r.openStore(ctx, e.opts.Name); err != nil {
-		return failed("start", errors.Join(err, r.close()))
+		return failed("start", errors.Join(withKind(err), withKind(r.close())))
 	}
 	e.run.Store(r)
 	return nil
@@ -226,19 +226,22 @@ const (
 
 // record is the stored form of a [PolicyRecord].
 type record struct {
-	Version  int               `json:"version"`
-	Creator  string            `json:"creator"`
-	Dialect  Dialect           `json:"dialect"`
-	Source   string            `json:"source"`
-	Metadata map[string]string `json:"metadata,omitempty"`
-	Created  time.Time         `json:"created"`
-	Modified time.Time         `json:"modified"`
+	Version int     `json:"version"`
+	Creator string  `json:"creator"`
+	Dialect Dialect `json:"dialect"`
+	Source  string  `json:"source"`
+	// Specification is empty in records that older versions wrote: it is then the
+	// text's own.
+	Specification string            `json:"specification,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+	Created       time.Time         `json:"created"`
+	Modified      time.Time         `json:"modified"`
 }
 
 const recordVersion = 1
 
 func (p *PolicyRecord) document() (ostiary.Document, error) {
-	body, err := json.Marshal(record{recordVersion, p.Creator, p.Dialect, p.Source, p.Metadata, p.Created, p.Modified})
+	body, err := json.Marshal(record{recordVersion, p.Creator, p.Dialect, p.Source, p.Specification, p.Metadata, p.Created, p.Modified})
 	return ostiary.Document{Kind: policyKind, Key: p.ID, Body: body}, err
 }
 
@@ -279,7 +282,7 @@ func readRecord(id string, body []byte) (*PolicyRecord, error) {
 	if err := json.Unmarshal(body, &x); err != nil || x.Version != recordVersion {
 		return nil, fmt.Errorf("%w: policy %s: unsupported record version %d: %w", ErrInternal, id, x.Version, errorOr(err, ostiary.ErrFormat))
 	}
-	p, err := ParsePolicy(x.Source, x.Dialect)
+	p, err := parsePolicy(x.Source, x.Dialect, x.Specification)
 	if err != nil {
 		return nil, fmt.Errorf("%w: policy %s is stored but cannot be parsed: %w", ErrInternal, id, err)
 	}

@@ -313,18 +313,6 @@ func TestLifecycle(t *testing.T) {
 	must(0, e.Close())(t)
 }
 
-// TestCanceled: a context that ended is an error, never a decision.
-func TestCanceled(t *testing.T) {
-	t.Parallel()
-	e := open(t, acp.Options{})
-	id := must(e.AddPolicy(context.Background(), alice, notes))(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err := e.Check(ctx, alice, "read", doc(id, "1"))
-	wantKind(t, err, context.Canceled)
-	wantKind(t, e.Register(ctx, alice, doc(id, "1")), context.Canceled)
-}
-
 // TestDeleteLargePolicy: more resources than one entry can empty; and an event
 // hook may call the engine.
 func TestDeleteLargePolicy(t *testing.T) {

@@ -110,7 +110,7 @@ func (p *Policy) direct(x *Relation) schema.RelationDef {
 // it. With the defra specification, everyone who may write may also read.
 func (p *Policy) permission(res *Resource, x *Permission) schema.Rewrite {
 	r := p.rewrite(res, x.parsed)
-	if p.Specification == specDefra && x.Name == "read" {
+	if p.writersRead(x) {
 		r = union(schema.Computed("write"), r)
 	}
 	if p.Dialect == DialectList {

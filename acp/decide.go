@@ -2,6 +2,7 @@ package acp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -27,27 +28,63 @@ const (
 // String returns "deny", "allow" or "public".
 func (a Access) String() string { return [...]string{"deny", "allow", "public"}[min(a, 2)] }
 
+// target is an object with the tables of its policy and resource.
+type target struct {
+	r   *running
+	t   *table
+	res *resourceTable
+	// object is the object in the store's form.
+	object rel.Object
+}
+
+// target finds an object's policy and resource, and checks its id. It fails with
+// [ErrNotFound] or [ErrInvalidID].
+func (e *Engine) target(ctx context.Context, o Object) (target, error) {
+	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	if err != nil {
+		return target{}, err
+	}
+	object, err := res.object(o.ID)
+	return target{r, t, res, object}, err
+}
+
+// check reports whether an actor has a permission on the object.
+func (x *target) check(ctx context.Context, actor, permission string) (bool, error) {
+	name, err := x.res.name(permission)
+	if err != nil {
+		return false, err
+	}
+	return x.ask(ctx, actor, name)
+}
+
+// ask reports whether an actor has a relation of the store on the object.
+func (x *target) ask(ctx context.Context, actor, relation string) (bool, error) {
+	return decided(x.r.store.Check(ctx, ostiary.CheckRequest{Object: x.object, Relation: relation,
+		Subject: rel.Subject{Type: x.t.actor, ID: actorID(actor)}}))
+}
+
+// name returns the store's name of a permission, or [ErrPermissionNotFound].
+func (res *resourceTable) name(permission string) (string, error) {
+	name, ok := res.ask[permission]
+	if !ok {
+		return "", fmt.Errorf("%w: %q", ErrPermissionNotFound, permission)
+	}
+	return name, nil
+}
+
 // Check reports whether an actor has a permission or a relation on an object. An
 // empty actor is a caller without identity, which has only what all actors have.
 // An unregistered object is denied; [Engine.Access] distinguishes it. An unknown
-// policy, resource or permission is an [ErrNotFound]; a bound that is reached
-// before there is a decision is an [ErrUndecided].
+// policy, resource or permission is an [ErrNotFound], an id that cannot be
+// registered an [ErrInvalidID]; a bound that is reached before there is a decision
+// is an [ErrUndecided].
 func (e *Engine) Check(ctx context.Context, actor, permission string, o Object) (bool, error) {
-	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	x, err := e.target(ctx, o)
 	if err != nil {
 		return false, failed("check", err)
 	}
-	allowed, err := r.check(ctx, t, res, actor, permission, o.ID)
+	allowed, err := x.check(ctx, actor, permission)
 	return allowed, failed("check", err)
-}
-
-func (r *running) check(ctx context.Context, t *table, res *resourceTable, actor, permission, id string) (bool, error) {
-	name, ok := res.ask[permission]
-	if !ok {
-		return false, fmt.Errorf("%w: %q", ErrPermissionNotFound, permission)
-	}
-	return decided(r.store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
-		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}))
 }
 
 // decided turns a three-valued result into a decision. A cycle through an
@@ -65,24 +102,66 @@ func decided(a ostiary.CheckResult, err error) (bool, error) {
 // Access decides for one document as a database needs it: public, allowed or
 // denied. It fails as [Engine.Check] does.
 func (e *Engine) Access(ctx context.Context, actor, permission string, o Object) (Access, error) {
-	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	x, err := e.target(ctx, o)
 	if err != nil {
 		return Deny, failed("access", err)
 	}
-	allowed, err := r.check(ctx, t, res, actor, permission, o.ID)
+	allowed, err := x.check(ctx, actor, permission)
 	if err != nil {
 		return Deny, failed("access", err)
 	}
 	if allowed {
 		return Allow, nil
 	}
-	a, err := res.denied(ctx, o.ID)
+	a, err := x.res.denied(ctx, x.object.ID)
 	return a, failed("access", err)
 }
 
-// denied returns Deny for a registered object, else Public.
-func (res *resourceTable) denied(ctx context.Context, id string) (Access, error) {
-	_, registered, err := res.owners.First(ctx, id)
+// AccessAny is like [Engine.Access] for an actor that needs one of several
+// permissions. DefraDB, for example, lets everyone read a document who may read,
+// update or delete it. The permissions are evaluated in their order until one is
+// granted. An unknown permission is an error even if another one is granted; an
+// empty list is an [ErrInput].
+func (e *Engine) AccessAny(ctx context.Context, actor string, permissions []string, o Object) (Access, error) {
+	x, err := e.target(ctx, o)
+	if err != nil {
+		return Deny, failed("access", err)
+	}
+	a, err := x.accessAny(ctx, actor, permissions)
+	return a, failed("access", err)
+}
+
+func (x *target) accessAny(ctx context.Context, actor string, permissions []string) (Access, error) {
+	if len(permissions) == 0 {
+		return Deny, fmt.Errorf("%w: expected at least one permission", ErrInput)
+	}
+	for _, p := range permissions {
+		if _, err := x.res.name(p); err != nil {
+			return Deny, err
+		}
+	}
+	var undecided error
+	for _, p := range permissions {
+		allowed, err := x.check(ctx, actor, p)
+		switch {
+		case allowed:
+			return Allow, nil
+		case errors.Is(err, ErrUndecided):
+			undecided = err // another permission may still be granted
+		case err != nil:
+			return Deny, err
+		}
+	}
+	if undecided != nil {
+		return Deny, undecided
+	}
+	return x.res.denied(ctx, x.object.ID)
+}
+
+// denied returns Deny for a registered object, else Public. stored is the stored
+// form of the object's id.
+func (res *resourceTable) denied(ctx context.Context, stored string) (Access, error) {
+	_, registered, err := res.owners.First(ctx, stored)
 	if err != nil || registered {
 		return Deny, err
 	}
@@ -92,23 +171,28 @@ func (res *resourceTable) denied(ctx context.Context, id string) (Access, error)
 // CheckMany decides like [Engine.Access] for many objects of one resource, for
 // example to filter a listing. The decisions are in the order of ids, and all
 // permissions are evaluated at one revision. An object that is not registered
-// when the call ends is public.
+// when the call ends is public. One id that cannot be registered fails the call
+// with [ErrInvalidID].
 func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resource string, ids []string) ([]Access, error) {
 	const op = "check many"
 	r, t, res, err := e.resource(ctx, policy, resource)
 	if err != nil {
 		return nil, failed(op, err)
 	}
-	name, ok := res.ask[permission]
-	if !ok {
-		return nil, failed(op, fmt.Errorf("%w: %q", ErrPermissionNotFound, permission))
+	name, err := res.name(permission)
+	if err != nil {
+		return nil, failed(op, err)
 	}
 	if len(ids) > e.opts.BatchMax {
 		return nil, failed(op, fmt.Errorf("%w: %d objects, BatchMax is %d", ErrBound, len(ids), e.opts.BatchMax))
 	}
 	requests := make([]ostiary.CheckRequest, len(ids))
 	for i, id := range ids {
-		requests[i] = ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: id}, Relation: name,
+		object, err := res.object(id)
+		if err != nil {
+			return nil, failed(op, fmt.Errorf("object %d: %w", i, err))
+		}
+		requests[i] = ostiary.CheckRequest{Object: object, Relation: name,
 			Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
 	}
 	answers, err := r.store.CheckBatch(ctx, requests, ostiary.MinimizeLatency())
@@ -121,10 +205,10 @@ func (e *Engine) CheckMany(ctx context.Context, actor, permission, policy, resou
 		if allowed {
 			out[i] = Allow
 		} else if err == nil {
-			out[i], err = res.denied(ctx, ids[i])
+			out[i], err = res.denied(ctx, requests[i].Object.ID)
 		}
 		if err != nil {
-			return nil, failed(op, fmt.Errorf("object %q: %w", ids[i], err))
+			return nil, failed(op, fmt.Errorf("object %q: %w", ids[i], withKind(err)))
 		}
 	}
 	return out, nil
@@ -149,9 +233,9 @@ func (e *Engine) readable(ctx context.Context, actor, permission, policy, resour
 	if err != nil {
 		return err
 	}
-	name, ok := res.ask[permission]
-	if !ok {
-		return fmt.Errorf("%w: %q", ErrPermissionNotFound, permission)
+	name, err := res.name(permission)
+	if err != nil {
+		return err
 	}
 	q := ostiary.ListObjectsRequest{Type: res.typ, Relation: name, Limit: readablePage,
 		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}
@@ -167,7 +251,7 @@ func (e *Engine) readable(ctx context.Context, actor, permission, policy, resour
 			return fmt.Errorf("%w: bound %s reached", ErrUndecided, page.Reasons.Bound)
 		}
 		for _, id := range page.IDs {
-			if !yield(id, nil) {
+			if !yield(ParseStoredID(id), nil) {
 				return nil
 			}
 		}
@@ -201,16 +285,15 @@ func (e *Engine) VerifyAccess(ctx context.Context, actor string, operations []Op
 // that manages it. For an unregistered object it returns false.
 func (e *Engine) MayManage(ctx context.Context, actor, relation string, o Object) (bool, error) {
 	const op = "check management authority"
-	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	x, err := e.target(ctx, o)
 	if err != nil {
 		return false, failed(op, err)
 	}
-	name, ok := res.manage[relation]
+	name, ok := x.res.manage[relation]
 	if !ok {
 		return false, failed(op, fmt.Errorf("%w: %q", ErrRelationNotFound, relation))
 	}
-	allowed, err := decided(r.store.Check(ctx, ostiary.CheckRequest{Object: rel.Object{Type: res.typ, ID: o.ID}, Relation: name,
-		Subject: rel.Subject{Type: t.actor, ID: actorID(actor)}}))
+	allowed, err := x.ask(ctx, actor, name)
 	return allowed, failed(op, err)
 }
 
@@ -231,7 +314,7 @@ func (e *Engine) ValidateResource(ctx context.Context, policy, resource string, 
 		if p == nil {
 			return failed(op, fmt.Errorf("%w: resource %q has no permission %q", ErrRequiredPermission, resource, name))
 		}
-		if t.record.Dialect == DialectMap && !p.parsed.ownerStays() {
+		if t.record.Dialect == DialectMap && !t.record.ownerStays(res.def, p) {
 			return failed(op, fmt.Errorf("%w: permission %q of resource %q can exclude the owner: %s",
 				ErrRequiredPermission, name, resource, p.Expression))
 		}

@@ -18,23 +18,18 @@ func (r *policyReader) policy(root *yaml.Node) {
 		"name":        r.textTo(&p.Name, "name"),
 		"description": r.textTo(&p.Description, "description"),
 		"meta":        r.meta,
-		"spec":        r.textTo(&spec, "spec"),
 		"actor":       r.actor,
 		"resources":   func(n *yaml.Node) { resources = n },
 	}
 	if p.Dialect == DialectMap {
 		fields["doc"] = fields["description"]
 		fields["attributes"] = r.meta
+	} else {
+		fields["spec"] = r.textTo(&spec, "spec")
 	}
 	p.Actor.Name = actorName
 	r.fields(root, "the policy", fields)
-	if strings.EqualFold(strings.TrimSpace(spec), specDefra) {
-		p.Specification = specDefra
-	} else {
-		if p.Specification = specNone; spec != "" && !strings.EqualFold(spec, specNone) {
-			r.warn(root.Line, root.Column, "unknown specification %q is treated as %q", spec, specNone)
-		}
-	}
+	r.specification(root, spec)
 	if p.Name == "" {
 		r.fail(root, ErrMissing, "the policy has no name")
 	}
@@ -44,6 +39,28 @@ func (r *policyReader) policy(root *yaml.Node) {
 		r.mappedResources(resources)
 	default:
 		r.items(resources, "resources", r.listedResource)
+	}
+}
+
+// specification sets the policy's specification from the text's own, and from the
+// one that the caller requires.
+func (r *policyReader) specification(root *yaml.Node, own string) {
+	p := r.p
+	if p.Specification = specNone; strings.EqualFold(strings.TrimSpace(own), specDefra) {
+		p.Specification = specDefra
+	} else if own != "" && !strings.EqualFold(own, specNone) {
+		r.warn(root.Line, root.Column, "unknown specification %q is treated as %q", own, specNone)
+	}
+	switch r.required {
+	case "":
+	case specDefra:
+		p.Specification = specDefra
+	case specNone:
+		if p.Specification != specNone {
+			r.fail(root, ErrSpecification, "the policy has %q, expected %q", p.Specification, specNone)
+		}
+	default:
+		r.fail(nil, ErrSpecification, "unknown specification %q: expected %q or %q", r.required, specNone, specDefra)
 	}
 }
 

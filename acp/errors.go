@@ -1,12 +1,14 @@
 package acp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // The general kinds of errors. [errors.Is] finds them in every error that this
@@ -27,6 +29,9 @@ var (
 	ErrUndecided = errors.New("undecided")
 	// ErrInternal means that the store failed. The store's error is in the chain.
 	ErrInternal = errors.New("internal error")
+	// ErrCanceled means that the caller's context ended before the call did. The
+	// context's own error is in the chain.
+	ErrCanceled = errors.New("canceled")
 	// ErrState means that the engine is not started, or that it is started already.
 	ErrState = errors.New("wrong state")
 )
@@ -63,8 +68,8 @@ var (
 	ErrUndefined = fmt.Errorf("%w: undefined name", ErrInvalidPolicy)
 	// ErrExpression means that a permission's expression has a syntax error.
 	ErrExpression = fmt.Errorf("%w: invalid expression", ErrInvalidPolicy)
-	// ErrSpecification means that the policy does not meet its specification, or has
-	// another one than the caller demands.
+	// ErrSpecification means that the policy does not meet its specification, or that
+	// PolicySource.Specification does not permit the text's own.
 	ErrSpecification = fmt.Errorf("%w: specification not met", ErrInvalidPolicy)
 
 	// ErrEdit means that an edit would remove a resource, or change the
@@ -76,9 +81,10 @@ var (
 	// ErrInvalidDID means that an identity is not a DID, or a did:key without a
 	// valid key.
 	ErrInvalidDID = fmt.Errorf("%w: invalid DID", ErrInput)
-	// ErrInvalidID means that an object's id is empty, too long, or contains a '#',
-	// a blank, a control character or invalid UTF-8.
+	// ErrInvalidID means that an object's id is empty or too long; see [StoredID].
 	ErrInvalidID = fmt.Errorf("%w: invalid object id", ErrInput)
+	// ErrInvalidTime means that a registration cannot have the given time.
+	ErrInvalidTime = fmt.Errorf("%w: invalid time", ErrInput)
 	// ErrRestriction means that the relation's types do not admit the subject.
 	ErrRestriction = fmt.Errorf("%w: subject not admitted by the relation's types", ErrInput)
 	// ErrTheorem means that a theorem has a syntax error. It comes in a
@@ -142,7 +148,6 @@ type PolicyError struct {
 }
 
 // Error returns the place, the kind and the text.
-
 func (e *PolicyError) Error() string {
 	var b strings.Builder
 	if e.Line > 0 {
@@ -158,8 +163,8 @@ func (e *PolicyError) Error() string {
 // Unwrap returns the kind.
 func (e *PolicyError) Unwrap() error { return e.Kind }
 
-// failed wraps err in an [Error] for the call op, unless it already is one. An
-// error of the store gets a kind of this package and remains in the chain.
+// failed wraps err in an [Error] for the call op, unless it already is one. It adds
+// the kind as withKind does.
 func failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -168,16 +173,34 @@ func failed(op string, err error) error {
 	if errors.As(err, &done) {
 		return err
 	}
-	var below *ostiary.Error
-	if errors.As(err, &below) && !known(err) {
-		err = fmt.Errorf("%w: %w", kindOf(below), err)
+	return &Error{op, withKind(err)}
+}
+
+// withKind gives a kind of this package to an error of the store or of a context.
+// The error remains in the chain. Its text does not name the store, whose id is
+// internal to this package. Other errors are returned as they are.
+func withKind(err error) error {
+	if err == nil || known(err) {
+		return err
 	}
-	return &Error{op, err}
+	var below *ostiary.Error
+	if errors.As(err, &below) {
+		unnamed := *below
+		unnamed.Store = storage.StoreID{}
+		if below.Kind == ostiary.ErrNoStore {
+			unnamed.Err = nil // its text names the store too
+		}
+		return fmt.Errorf("%w: %w", kindOf(below), &unnamed)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrCanceled, err)
+	}
+	return err
 }
 
 // known reports whether an error has a kind of this package.
 func known(err error) bool {
-	for _, k := range [...]error{ErrInput, ErrUnauthenticated, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrUndecided, ErrInternal, ErrState} {
+	for _, k := range [...]error{ErrInput, ErrUnauthenticated, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrUndecided, ErrInternal, ErrCanceled, ErrState} {
 		if errors.Is(err, k) {
 			return true
 		}
@@ -194,6 +217,8 @@ func kindOf(err error) error {
 		return ErrInvalidID
 	case errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrNoStore):
 		return ErrClosed
+	case errors.Is(err, ostiary.ErrCanceled), errors.Is(err, ostiary.ErrLoading):
+		return ErrCanceled
 	}
 	return ErrInternal
 }

@@ -17,6 +17,9 @@ const (
 	exprIntersect               // &
 )
 
+// signs are the operators as [expression.String] writes them.
+var signs = [...]string{exprUnion: " + ", exprExclude: " - ", exprIntersect: " & "}
+
 // expression is a node of a permission's expression.
 type expression struct {
 	op           exprOp
@@ -225,12 +228,11 @@ func (e *expression) String() string {
 	case exprArrow:
 		return e.name + "->" + e.target
 	}
-	sign := map[exprOp]string{exprUnion: " + ", exprExclude: " - ", exprIntersect: " & "}[e.op]
 	right := e.right.String()
 	if e.right.op >= exprUnion {
 		right = "(" + right + ")"
 	}
-	return e.left.String() + sign + right
+	return e.left.String() + signs[e.op] + right
 }
 
 // ownerStays reports whether an expression always includes the owner, regardless

@@ -61,10 +61,10 @@ func TestStampKeys(t *testing.T) {
 	for _, r := range []string{"", "d", "do", "doc", "docs", "\x01", "\x02d"} {
 		for _, id := range []string{"1", "s1", "c1", "\x011", "ocs1"} {
 			o := Object{"p", r, id}
-			if old, ok := seen[stampKey(o)]; ok {
+			if old, ok := seen[stampKey(o, o.ID)]; ok {
 				t.Errorf("%q and %q", old, o)
 			}
-			seen[stampKey(o)] = o
+			seen[stampKey(o, o.ID)] = o
 		}
 	}
 }

@@ -53,27 +53,46 @@ func (e *Engine) Transfer(ctx context.Context, actor string, o Object, to string
 	return failed("transfer", e.change(ctx, true, transfer(actor, o, to)))
 }
 
-// Root can correct the registration of every object. It is a value and not a
-// name, so that no caller can claim to be root; pass it only to trusted code.
+// Root is the authority of the database itself: it corrects registrations, creates
+// policies, and deletes those of any creator. It is a value and not a name, so that
+// no caller can claim to be root; pass it only to trusted code.
 type Root struct{ e *Engine }
 
-// Root returns the authority to correct registrations.
+// Root returns the authority of the database itself.
 func (e *Engine) Root() Root { return Root{e} }
 
 // AmendRegistration changes the owner of an object. at is stored as the time
-// since when the new owner has owned it.
+// since when the new owner has owned it; the zero time and a time in the future are
+// an [ErrInvalidTime]. An object that is not registered is an [ErrObjectNotFound]
+// and an [ErrInput].
 func (r Root) AmendRegistration(ctx context.Context, o Object, to string, at time.Time) error {
-	return failed("amend registration", r.e.change(ctx, true, amend(o, to, at)))
+	const op = "amend registration"
+	if err := checkTime(at); err != nil {
+		return failed(op, err)
+	}
+	if now := r.e.opts.Clock(); at.After(now) {
+		return failed(op, fmt.Errorf("%w: %s is in the future: expected at most %s", ErrInvalidTime,
+			at.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano)))
+	}
+	return failed(op, r.e.change(ctx, true, amend(o, to, at)))
 }
 
 // RevealRegistration registers an object to an actor. at is stored as the time of
-// the registration.
+// the registration; the zero time is an [ErrInvalidTime].
 func (r Root) RevealRegistration(ctx context.Context, actor string, o Object, at time.Time) error {
+	const op = "reveal registration"
 	if err := r.e.authenticate(actor); err != nil {
-		return failed("reveal registration", err)
+		return failed(op, err)
 	}
-	return failed("reveal registration", r.e.change(ctx, false, register(actor, o), func(_ context.Context, p *plan) error {
-		return p.stamp(o, actor, at)
+	if err := checkTime(at); err != nil {
+		return failed(op, err)
+	}
+	return failed(op, r.e.change(ctx, false, register(actor, o), func(ctx context.Context, p *plan) error {
+		s, err := p.object(ctx, o)
+		if err != nil {
+			return err
+		}
+		return p.stamp(s, actor, at)
 	}))
 }
 
@@ -84,23 +103,34 @@ type stampRecord struct {
 	At    time.Time `json:"at"`
 }
 
-// stampKey returns the document key of an object's registration time. The length
-// of the resource's name keeps resource and id apart. The key begins with the
-// policy's id, so that deleting the policy removes it by prefix.
-func stampKey(o Object) string {
+// stampKey returns the document key of an object's registration time. stored is
+// the stored form of the object's id. The length of the resource's name keeps
+// resource and id apart. The key begins with the policy's id, so that deleting the
+// policy removes it by prefix.
+func stampKey(o Object, stored string) string {
 	b := binary.AppendUvarint([]byte(o.Policy), uint64(len(o.Resource)))
-	return string(append(append(b, o.Resource...), o.ID...))
+	return string(append(append(b, o.Resource...), stored...))
 }
 
 // stamp stores at as the registration time of owner.
-func (p *plan) stamp(o Object, owner string, at time.Time) error {
-	if len(stampKey(o)) > ostiary.DocumentKeyBytesMax {
-		return fmt.Errorf("%w: %d bytes, expected at most %d in a registration with its own time", ErrInvalidID, len(o.ID),
-			ostiary.DocumentKeyBytesMax-len(stampKey(o))+len(o.ID))
+func (p *plan) stamp(s *objectState, owner string, at time.Time) error {
+	key := stampKey(s.of, s.object.ID)
+	if n := len(s.object.ID); len(key) > ostiary.DocumentKeyBytesMax {
+		return fmt.Errorf("%w: the stored form has %d bytes, expected at most %d in a registration with its own time",
+			ErrInvalidID, n, ostiary.DocumentKeyBytesMax-len(key)+n)
 	}
 	body, err := json.Marshal(stampRecord{owner, at.UTC()})
-	p.w.Documents = append(p.w.Documents, ostiary.Document{Kind: registrationKind, Key: stampKey(o), Body: body})
+	p.w.Documents = append(p.w.Documents, ostiary.Document{Kind: registrationKind, Key: key, Body: body})
 	return err
+}
+
+// checkTime fails with [ErrInvalidTime] unless at can be the time of a
+// registration.
+func checkTime(at time.Time) error {
+	if y := at.UTC().Year(); at.IsZero() || y < 1 || y > 9999 {
+		return fmt.Errorf("%w: %s: expected a time in the years 1 to 9999 that is not the zero time", ErrInvalidTime, at.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // Registration is the registration of an object.
@@ -121,15 +151,12 @@ func (e *Engine) Registration(ctx context.Context, o Object) (Registration, erro
 }
 
 func (e *Engine) registration(ctx context.Context, o Object) (Registration, error) {
-	r, t, res, err := e.resource(ctx, o.Policy, o.Resource)
+	x, err := e.target(ctx, o)
 	if err != nil {
 		return Registration{}, err
 	}
-	if err := validID(o.ID); err != nil {
-		return Registration{}, err
-	}
-	page, err := r.store.Read(ctx, ostiary.ReadRequest{Limit: 1, Filter: rel.Filter{
-		ObjectType: res.typ, ObjectID: o.ID, Relation: ownerRelation, SubjectType: t.actor}})
+	page, err := x.r.store.Read(ctx, ostiary.ReadRequest{Limit: 1, Filter: rel.Filter{
+		ObjectType: x.object.Type, ObjectID: x.object.ID, Relation: ownerRelation, SubjectType: x.t.actor}})
 	if err != nil {
 		return Registration{}, err
 	}
@@ -137,13 +164,14 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 		return Registration{}, fmt.Errorf("%w: %s", ErrObjectNotFound, o)
 	}
 	reg := Registration{Owner: page.Tuples[0].Subject.ID, Since: page.Tuples[0].Created}
-	if _, reg.Archived, err = res.archived.First(ctx, o.ID); err != nil {
+	if _, reg.Archived, err = x.res.archived.First(ctx, x.object.ID); err != nil {
 		return reg, err
 	}
-	if len(stampKey(o)) > ostiary.DocumentKeyBytesMax {
+	key := stampKey(o, x.object.ID)
+	if len(key) > ostiary.DocumentKeyBytesMax {
 		return reg, nil
 	}
-	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: registrationKind, Key: stampKey(o)})
+	doc, err := x.r.store.Document(ctx, ostiary.DocumentKey{Kind: registrationKind, Key: key})
 	if errors.Is(err, ostiary.ErrNoDocument) {
 		return reg, nil
 	}
@@ -159,11 +187,12 @@ func (e *Engine) registration(ctx context.Context, o Object) (Registration, erro
 
 // Owner returns the DID of an object's owner. registered is false, and did empty,
 // if the object is not registered. An archived object has an owner. An unknown
-// policy or resource is an [ErrNotFound].
+// policy or resource is an [ErrNotFound], an id that cannot be registered an
+// [ErrInvalidID].
 func (e *Engine) Owner(ctx context.Context, o Object) (did string, registered bool, err error) {
-	_, _, res, err := e.resource(ctx, o.Policy, o.Resource)
+	x, err := e.target(ctx, o)
 	if err == nil {
-		did, registered, err = res.owners.First(ctx, o.ID)
+		did, registered, err = x.res.owners.First(ctx, x.object.ID)
 	}
 	if err != nil {
 		return "", false, failed("owner", err)

@@ -147,7 +147,7 @@ func (e *Engine) plan(ctx context.Context, r *running, ops []operation, optimist
 		case optimistic:
 			return e.plan(ctx, r, ops, false)
 		default:
-			return nil, fmt.Errorf("operation %d: %w", i, err)
+			return nil, fmt.Errorf("operation %d: %w", i, withKind(err))
 		}
 	}
 	return p, nil
@@ -166,8 +166,8 @@ func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
 		return s, err
 	}
 	var ok bool
-	if s.owner, ok, err = s.res.owners.First(ctx, o.ID); err == nil && ok {
-		_, s.archived, err = s.res.archived.First(ctx, o.ID)
+	if s.owner, ok, err = s.res.owners.First(ctx, s.object.ID); err == nil && ok {
+		_, s.archived, err = s.res.archived.First(ctx, s.object.ID)
 	}
 	return s, err
 }
@@ -189,7 +189,8 @@ func (p *plan) assumeNew(ctx context.Context, o Object) (s *objectState, known b
 	if res == nil {
 		return nil, false, fmt.Errorf("%w: %q", ErrResourceNotFound, o.Resource)
 	}
-	if err := validID(o.ID); err != nil {
+	object, err := res.object(o.ID)
+	if err != nil {
 		return nil, false, err
 	}
 	s = &p.first
@@ -204,7 +205,7 @@ func (p *plan) assumeNew(ctx context.Context, o Object) (s *objectState, known b
 		}
 		p.objects[o] = s
 	}
-	*s = objectState{of: o, t: t, res: res, object: res.object(o.ID)}
+	*s = objectState{of: o, t: t, res: res, object: object}
 	return s, false, nil
 }
 
@@ -390,6 +391,9 @@ func unrelate(actor string, x Relationship, found *bool) operation {
 // checks the actor's authority.
 func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (*objectState, rel.Subject, error) {
 	s, err := p.object(ctx, x.Object)
+	if errors.Is(err, ErrResourceNotFound) {
+		return nil, rel.Subject{}, unknownName(ErrResourceNotFound, x.Object.Resource)
+	}
 	if err != nil {
 		return nil, rel.Subject{}, err
 	}
@@ -397,7 +401,7 @@ func (p *plan) relationship(ctx context.Context, actor string, x Relationship) (
 		return nil, rel.Subject{}, ErrOwnerRelation
 	}
 	if s.res.def.relation(x.Relation) == nil {
-		return nil, rel.Subject{}, fmt.Errorf("%w: %q", ErrRelationNotFound, x.Relation)
+		return nil, rel.Subject{}, unknownName(ErrRelationNotFound, x.Relation)
 	}
 	if s.owner == "" {
 		return nil, rel.Subject{}, fmt.Errorf("%w: %s", ErrObjectNotFound, x.Object)
@@ -469,7 +473,7 @@ func archive(actor string, o Object, removed *int) operation {
 	}
 }
 
-// unarchive takes the mark off.
+// unarchive removes the mark of an archived object. See [Engine.Unarchive].
 func unarchive(actor string, o Object, modified *bool) operation {
 	return func(ctx context.Context, p *plan) error {
 		*modified = false
@@ -507,7 +511,7 @@ func transfer(actor string, o Object, to string) operation {
 		if err := p.e.dids.validate(to); err != nil {
 			return err
 		}
-		if key := stampKey(o); s.owner != to && len(key) <= ostiary.DocumentKeyBytesMax {
+		if key := stampKey(o, s.object.ID); s.owner != to && len(key) <= ostiary.DocumentKeyBytesMax {
 			// A registration time that Root set belongs to the old owner.
 			p.w.RemoveDocuments = append(p.w.RemoveDocuments, ostiary.DocumentKey{Kind: registrationKind, Key: key})
 		}
@@ -542,7 +546,7 @@ func amend(o Object, to string, at time.Time) operation {
 		}
 		switch {
 		case s.owner == "":
-			return fmt.Errorf("%w: %s", ErrObjectNotFound, o)
+			return fmt.Errorf("%w: %w: %s", ErrInput, ErrObjectNotFound, o)
 		case s.archived:
 			return fmt.Errorf("%w: %s", ErrArchived, o)
 		}
@@ -553,6 +557,6 @@ func amend(o Object, to string, at time.Time) operation {
 			return err
 		}
 		p.guard(s)
-		return p.stamp(o, to, at)
+		return p.stamp(s, to, at)
 	}
 }

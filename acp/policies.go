@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,9 @@ type PolicySource struct {
 	Text string
 	// Dialect is the language of Text. The default finds it from the text.
 	Dialect Dialect
-	// Specification, if not empty, must equal the policy's own: "none" or "defra".
+	// Specification, if not empty, is the specification that the policy must have.
+	// "defra" is applied to a text that has none; "none" refuses a text that has
+	// "defra".
 	Specification string
 	// Metadata is stored with the policy, in addition to the metadata in its text.
 	Metadata map[string]string
@@ -46,9 +49,13 @@ func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, e
 // CreatePolicy creates a policy. Creating the same text twice makes two policies,
 // isolated from each other.
 //
-// Each call advances the policy counter, on which the policy's id depends, even if
-// the policy is refused or creator is empty; acp_core does the same. Only a
-// creator that is not a DID is refused before that.
+// The policy's id depends on the policy's number; see [Policy.ID]. A collection
+// numbers its policies from 1, and from 2 if the first one is in the map dialect, as
+// the engines of both dialects do. A refused text consumes a number too, also if
+// creator is empty. In the map dialect this holds only if the text could be parsed:
+// an [ErrSyntax], [ErrField] or [ErrBound] consumes none. A text that is not YAML
+// has the dialect of PolicySource, else that of the newest policy, else the list
+// dialect. A creator that is not a DID is refused before a number is consumed.
 func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySource) (*PolicyRecord, error) {
 	const op = "create policy"
 	r := e.run.Load()
@@ -60,56 +67,74 @@ func (e *Engine) CreatePolicy(ctx context.Context, creator string, src PolicySou
 			return nil, failed(op, err)
 		}
 	}
-	rec, token, err := e.createPolicy(ctx, r, creator, src)
+	return e.createPolicy(ctx, r, creator, creator == "", src)
+}
+
+// createPolicy creates a policy and reports the event. creator is "" for the root,
+// and for a caller without identity, which is refused.
+func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, anonymous bool, src PolicySource) (*PolicyRecord, error) {
+	rec, token, err := e.writePolicy(ctx, r, creator, anonymous, src)
 	if err != nil {
-		return nil, failed(op, err)
+		return nil, failed("create policy", err)
 	}
 	e.notify(token, []Event{{Kind: PolicyCreated, Actor: creator, Policy: rec.ID}})
 	return rec, nil
 }
 
-// createPolicy advances the policy counter, in the entry that creates the policy,
-// or in an entry of its own if the policy is refused.
-func (e *Engine) createPolicy(ctx context.Context, r *running, creator string, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
+// CreatePolicy is like [Engine.CreatePolicy] for a policy of the root. Its
+// PolicyRecord.Creator is empty, and only the root can edit it.
+func (r Root) CreatePolicy(ctx context.Context, src PolicySource) (*PolicyRecord, error) {
+	from := r.e.run.Load()
+	if from == nil {
+		return nil, failed("create policy", ErrClosed)
+	}
+	return r.e.createPolicy(ctx, from, "", false, src)
+}
+
+// writePolicy advances the policy counter, in the entry that creates the policy, or
+// in an entry of its own if the policy is refused.
+func (e *Engine) writePolicy(ctx context.Context, r *running, creator string, anonymous bool, src PolicySource) (*PolicyRecord, ostiary.Token, error) {
 	e.creation.Lock()
 	defer e.creation.Unlock()
-	counter, err := r.counter(ctx)
+	state, err := r.collection(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	counter++
-	rec, w, err := e.newPolicy(creator, src, counter)
+	p, err := parsePolicy(src.Text, src.Dialect, src.Specification)
+	counted := state.advance(p.Dialect, err)
+	if anonymous {
+		err = ErrUnauthenticated
+	}
+	var rec *PolicyRecord
+	var w ostiary.WriteRequest
+	if err == nil {
+		rec, w, err = e.newPolicy(creator, p, src, state)
+	}
 	if err == nil {
 		var token ostiary.Token
 		if token, err = r.store.Write(ctx, w); err == nil {
 			return rec, token, nil
 		}
 	}
-	_, counterErr := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{stateDocument(counter)}})
-	return nil, "", errors.Join(err, counterErr)
+	if counted {
+		_, counterErr := r.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{state.document()}})
+		err = errors.Join(withKind(err), withKind(counterErr))
+	}
+	return nil, "", err
 }
 
-// newPolicy returns the write that creates a policy.
-func (e *Engine) newPolicy(creator string, src PolicySource, counter uint64) (*PolicyRecord, ostiary.WriteRequest, error) {
-	if creator == "" {
-		return nil, ostiary.WriteRequest{}, ErrUnauthenticated
-	}
-	p, err := ParsePolicy(src.Text, src.Dialect)
-	if err != nil {
-		return nil, ostiary.WriteRequest{}, err
-	}
-	if err := src.checkSpecification(p); err != nil {
-		return nil, ostiary.WriteRequest{}, err
-	}
+// newPolicy returns the write that creates a parsed policy.
+func (e *Engine) newPolicy(creator string, p *Policy, src PolicySource, state collection) (*PolicyRecord, ostiary.WriteRequest, error) {
 	now := e.opts.Clock().UTC()
-	rec := &PolicyRecord{ID: p.ID(counter), Policy: *p, Source: src.Text, Creator: creator,
+	rec := &PolicyRecord{ID: p.ID(state.Counter), Policy: *p, Source: src.Text, Creator: creator,
 		Metadata: maps.Clone(src.Metadata), Created: now, Modified: now}
 	doc, err := rec.document()
 	if err != nil {
 		return nil, ostiary.WriteRequest{}, err
 	}
+	state.Map = p.Dialect == DialectMap
 	return rec, ostiary.WriteRequest{Schemas: []ostiary.SchemaSource{rec.schema()},
-		Documents: []ostiary.Document{doc, stateDocument(counter)}}, nil
+		Documents: []ostiary.Document{doc, state.document()}}, nil
 }
 
 // schema returns the schema that the policy is compiled into.
@@ -117,36 +142,49 @@ func (p *PolicyRecord) schema() ostiary.SchemaSource {
 	return ostiary.SchemaSource{Model: p.model(p.ID), Dialect: "acp-" + p.Dialect.String(), Source: []byte(p.Source)}
 }
 
-// checkSpecification fails with [ErrSpecification] if the source demands another
-// specification than the policy has.
-func (src *PolicySource) checkSpecification(p *Policy) error {
-	if src.Specification != "" && src.Specification != p.Specification {
-		return fmt.Errorf("%w: the policy has %q, expected %q", ErrSpecification, p.Specification, src.Specification)
-	}
-	return nil
-}
-
 // collection is the document that stores the policy counter.
 type collection struct {
+	// Counter is the last number that a policy or a refused text consumed.
 	Counter uint64 `json:"counter"`
+	// Map is true if the newest policy is in the map dialect.
+	Map bool `json:"map,omitempty"`
 }
 
-func stateDocument(counter uint64) ostiary.Document {
-	body, _ := json.Marshal(collection{counter}) // a number always marshals
+// firstMapNumber is the number of the first policy of a collection, if it is in the
+// map dialect.
+const firstMapNumber = 2
+
+// advance consumes a number for a text of a dialect, which is DialectAuto if the
+// text is not YAML; then the dialect of the newest policy decides. err is the error
+// of the parser. advance reports whether the number is consumed even if the policy
+// is refused.
+func (c *collection) advance(d Dialect, err error) bool {
+	mapped := d == DialectMap || d == DialectAuto && c.Map
+	if mapped && (errors.Is(err, ErrSyntax) || errors.Is(err, ErrField) || errors.Is(err, ErrBound)) {
+		return false
+	}
+	c.Counter++
+	if mapped {
+		c.Counter = max(c.Counter, firstMapNumber)
+	}
+	return true
+}
+
+func (c collection) document() ostiary.Document {
+	body, _ := json.Marshal(c) // a number and a bool always marshal
 	return ostiary.Document{Kind: stateKind, Key: stateKey, Body: body}
 }
 
-// counter returns how many policies were created, refused ones included.
-func (r *running) counter(ctx context.Context) (uint64, error) {
+// collection reads the policy counter. A new collection has the zero value.
+func (r *running) collection(ctx context.Context) (c collection, err error) {
 	doc, err := r.store.Document(ctx, ostiary.DocumentKey{Kind: stateKind, Key: stateKey})
 	if errors.Is(err, ostiary.ErrNoDocument) {
-		return 0, nil
+		return c, nil
 	}
-	var c collection
 	if err == nil {
 		err = json.Unmarshal(doc.Body, &c)
 	}
-	return c.Counter, err
+	return c, err
 }
 
 // Policy returns a policy, or [ErrPolicyNotFound]. Its slices and maps are shared
@@ -203,11 +241,11 @@ func (e *Engine) Policies(ctx context.Context) iter.Seq2[*PolicyRecord, error] {
 // [Engine.CreatePolicy]; Policy.Warnings lists what is accepted but probably a
 // mistake.
 func ValidatePolicy(src PolicySource) (*Policy, error) {
-	p, err := ParsePolicy(src.Text, src.Dialect)
-	if err == nil {
-		err = src.checkSpecification(p)
+	p, err := parsePolicy(src.Text, src.Dialect, src.Specification)
+	if err != nil {
+		return nil, failed("validate policy", err)
 	}
-	return p, failed("validate policy", err)
+	return p, nil
 }
 
 // EditPolicy replaces the text of a policy and keeps its id. Only the creator can
@@ -215,16 +253,25 @@ func ValidatePolicy(src PolicySource) (*Policy, error) {
 // number. The new text cannot remove a resource or change the specification, the
 // dialect or the actor's name ([ErrEdit]).
 func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySource) (removed int, err error) {
-	const op = "edit policy"
+	if err := e.authenticate(actor); err != nil {
+		return 0, failed("edit policy", err)
+	}
+	return e.editPolicy(ctx, actor, id, src)
+}
+
+// EditPolicy is like [Engine.EditPolicy] for a policy that the root created.
+func (r Root) EditPolicy(ctx context.Context, id string, src PolicySource) (removed int, err error) {
+	return r.e.editPolicy(ctx, "", id, src)
+}
+
+// editPolicy replaces the text of a policy. actor is "" for the root.
+func (e *Engine) editPolicy(ctx context.Context, actor, id string, src PolicySource) (removed int, err error) {
 	err = e.changePolicy(ctx, actor, id, PolicyEdited, func(r *running, t *table) (ostiary.WriteRequest, error) {
 		dialect := src.Dialect
 		if dialect == DialectAuto {
 			dialect = t.record.Dialect
 		}
-		p, err := ParsePolicy(src.Text, dialect)
-		if err == nil {
-			err = src.checkSpecification(p)
-		}
+		p, err := parsePolicy(src.Text, dialect, src.Specification)
 		if err == nil {
 			err = checkEdit(&t.record.Policy, p)
 		}
@@ -247,7 +294,7 @@ func (e *Engine) EditPolicy(ctx context.Context, actor, id string, src PolicySou
 	if err != nil {
 		removed = 0
 	}
-	return removed, failed(op, err)
+	return removed, failed("edit policy", err)
 }
 
 // checkEdit fails with [ErrEdit] if old cannot be replaced by edited.
@@ -298,6 +345,20 @@ func (r *running) removedRelations(ctx context.Context, t *table, p *Policy) (fi
 
 // EditPolicyMetadata replaces PolicyRecord.Metadata. Only the creator can do that.
 func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metadata map[string]string) error {
+	if err := e.authenticate(actor); err != nil {
+		return failed("edit policy metadata", err)
+	}
+	return e.editMetadata(ctx, actor, id, metadata)
+}
+
+// EditPolicyMetadata is like [Engine.EditPolicyMetadata] for a policy that the root
+// created.
+func (r Root) EditPolicyMetadata(ctx context.Context, id string, metadata map[string]string) error {
+	return r.e.editMetadata(ctx, "", id, metadata)
+}
+
+// editMetadata replaces a policy's metadata. actor is "" for the root.
+func (e *Engine) editMetadata(ctx context.Context, actor, id string, metadata map[string]string) error {
 	return failed("edit policy metadata", e.changePolicy(ctx, actor, id, PolicyEdited, func(_ *running, t *table) (ostiary.WriteRequest, error) {
 		rec := *t.record
 		rec.Metadata, rec.Modified = maps.Clone(metadata), e.opts.Clock().UTC()
@@ -310,7 +371,19 @@ func (e *Engine) EditPolicyMetadata(ctx context.Context, actor, id string, metad
 // creator can do that. The first log entry removes the policy itself. A policy
 // with more than deletedAtOnce resources needs more entries to remove the rest.
 func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
-	const op = "delete policy"
+	if err := e.authenticate(actor); err != nil {
+		return failed("delete policy", err)
+	}
+	return e.deletePolicy(ctx, actor, id)
+}
+
+// DeletePolicy is like [Engine.DeletePolicy] for a policy of any creator.
+func (r Root) DeletePolicy(ctx context.Context, id string) error {
+	return r.e.deletePolicy(ctx, "", id)
+}
+
+// deletePolicy removes a policy. actor is "" for the root.
+func (e *Engine) deletePolicy(ctx context.Context, actor, id string) error {
 	var rest []storage.Filter
 	var from *running
 	err := e.changePolicy(ctx, actor, id, PolicyDeleted, func(r *running, t *table) (ostiary.WriteRequest, error) {
@@ -335,22 +408,20 @@ func (e *Engine) DeletePolicy(ctx context.Context, actor, id string) error {
 		_, err = from.store.Write(ctx, ostiary.WriteRequest{RemoveMatching: rest[:n]})
 		rest = rest[n:]
 	}
-	return failed(op, err)
+	return failed("delete policy", err)
 }
 
 // deletedAtOnce is the number of resources whose relationships one log entry of a
 // deletion removes.
 const deletedAtOnce = storage.FiltersMax - 1
 
-// changePolicy writes a change that only the policy's creator can make. It holds
+// changePolicy writes a change that only the policy's creator can make. The root,
+// for which actor is "", can also delete the policies of others. changePolicy holds
 // the authority lock, since the change may revoke authority.
 func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventKind, change func(*running, *table) (ostiary.WriteRequest, error)) error {
 	r := e.run.Load()
 	if r == nil {
 		return ErrClosed
-	}
-	if err := e.authenticate(actor); err != nil {
-		return err
 	}
 	token, err := func() (ostiary.Token, error) {
 		e.authority.Lock()
@@ -359,8 +430,8 @@ func (e *Engine) changePolicy(ctx context.Context, actor, id string, kind EventK
 		if err != nil {
 			return "", err
 		}
-		if t.record.Creator != actor {
-			return "", fmt.Errorf("%w: %s did not create the policy", ErrUnauthorized, actor)
+		if t.record.Creator != actor && !(actor == "" && kind == PolicyDeleted) {
+			return "", fmt.Errorf("%w: %s did not create the policy", ErrUnauthorized, cmp.Or(actor, "the root"))
 		}
 		w, err := change(r, t)
 		if err != nil {

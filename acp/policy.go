@@ -34,7 +34,8 @@ type Policy struct {
 	Name, Description string
 	// Dialect is the language that the policy is written in.
 	Dialect Dialect
-	// Specification is "none" or "defra".
+	// Specification is "none" or "defra". In the map dialect a text cannot have one;
+	// PolicySource.Specification can.
 	Specification string
 	// Meta is the metadata in the policy's text.
 	Meta map[string]string
@@ -122,7 +123,7 @@ type PolicyRecord struct {
 	Policy
 	// Source is the policy's text.
 	Source string
-	// Creator is the creator's DID.
+	// Creator is the creator's DID, or "" for a policy that [Root] created.
 	Creator string
 	// Metadata is PolicySource.Metadata; see Engine.EditPolicyMetadata.
 	Metadata map[string]string
@@ -139,7 +140,8 @@ const (
 	specNone, specDefra = "none", "defra"
 )
 
-// ID returns the policy's id as the counter-th policy of a store, counted from 1.
+// ID returns the policy's id as the policy with the number counter of a collection.
+// [Engine.CreatePolicy] documents the numbers.
 // Descriptions, types, manages and metadata do not influence the id.
 func (p *Policy) ID(counter uint64) string {
 	h := sha256.New()

@@ -28,10 +28,21 @@ const (
 // ParsePolicy parses a policy in YAML or JSON. It fails with joined
 // [*PolicyError] values, or with [ErrBound] if the text is too long.
 func ParsePolicy(text string, d Dialect) (*Policy, error) {
-	if len(text) > PolicyBytesMax {
-		return nil, fmt.Errorf("%w: the policy has %d bytes, PolicyBytesMax is %d", ErrBound, len(text), PolicyBytesMax)
+	p, err := parsePolicy(text, d, "")
+	if err != nil {
+		return nil, err
 	}
-	r := &policyReader{p: &Policy{Dialect: d}}
+	return p, nil
+}
+
+// parsePolicy is like [ParsePolicy] for a policy that must have a specification;
+// see PolicySource.Specification. If it fails, it returns a policy that has only
+// its dialect, which is DialectAuto if the text is not YAML.
+func parsePolicy(text string, d Dialect, specification string) (*Policy, error) {
+	r := &policyReader{p: &Policy{Dialect: d}, required: specification}
+	if len(text) > PolicyBytesMax {
+		return r.p, fmt.Errorf("%w: the policy has %d bytes, PolicyBytesMax is %d", ErrBound, len(text), PolicyBytesMax)
+	}
 	root, err := r.document(text)
 	if err == nil {
 		r.policy(root)
@@ -42,7 +53,7 @@ func ParsePolicy(text string, d Dialect) (*Policy, error) {
 		r.errs = append(r.errs, err)
 	}
 	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+		return &Policy{Dialect: r.p.Dialect}, errors.Join(r.errs...)
 	}
 	return r.p, nil
 }
@@ -51,6 +62,8 @@ func ParsePolicy(text string, d Dialect) (*Policy, error) {
 type policyReader struct {
 	p    *Policy
 	errs []error
+	// required is the specification that the policy must have, or "".
+	required string
 }
 
 func (r *policyReader) fail(n *yaml.Node, kind error, format string, args ...any) {

@@ -53,7 +53,8 @@ func (x *Relationship) validate(e *Engine, requester string) error {
 }
 
 // RelationshipFilter selects relationships of a policy. An empty field selects
-// everything.
+// everything. A filter with a resource or relation that the policy lacks, or with
+// an id or a subject that no relationship can have, is an [ErrInput].
 type RelationshipFilter struct {
 	// Resource, ID and Relation select the object and the relation.
 	Resource, ID, Relation string
@@ -82,12 +83,9 @@ func (e *Engine) filter(ctx context.Context, policy string, f RelationshipFilter
 	if err != nil {
 		return err
 	}
-	base := rel.Filter{ObjectID: f.ID, Relation: f.Relation}
-	if err := t.filterSubject(&base, f.Subject); err != nil {
+	base, err := e.storedFilter(t, f)
+	if err != nil {
 		return err
-	}
-	if f.Resource != "" && t.resources[f.Resource] == nil {
-		return fmt.Errorf("%w: %q", ErrResourceNotFound, f.Resource)
 	}
 	for i := range t.record.Resources {
 		res := t.resources[t.record.Resources[i].Name]
@@ -102,7 +100,7 @@ func (e *Engine) filter(ctx context.Context, policy string, f RelationshipFilter
 			if tuple.Relation != ownerRelation && res.def.relation(tuple.Relation) == nil {
 				continue // a relation of the engine, not of the policy
 			}
-			x := Relationship{Object{policy, res.def.Name, tuple.Object.ID}, tuple.Relation, t.outside(tuple.Subject)}
+			x := Relationship{Object{policy, res.def.Name, ParseStoredID(tuple.Object.ID)}, tuple.Relation, t.outside(tuple.Subject)}
 			if !yield(x) {
 				return nil
 			}
@@ -111,17 +109,45 @@ func (e *Engine) filter(ctx context.Context, policy string, f RelationshipFilter
 	return nil
 }
 
-func (t *table) filterSubject(f *rel.Filter, s Subject) error {
-	switch {
-	case s == (Subject{}):
-	case s.Actor != "":
-		f.SubjectType, f.SubjectID, f.SubjectPlain = t.actor, s.Actor, true
-	default:
-		to := t.resources[s.Resource]
-		if to == nil {
-			return fmt.Errorf("%w: %q", ErrResourceNotFound, s.Resource)
-		}
-		f.SubjectType, f.SubjectID, f.SubjectRelation, f.SubjectPlain = to.typ, s.ID, s.Relation, s.Relation == ""
+// storedFilter translates a filter into the store's form, without the object's
+// type.
+func (e *Engine) storedFilter(t *table, f RelationshipFilter) (out rel.Filter, err error) {
+	if f.Resource != "" && t.resources[f.Resource] == nil {
+		return out, unknownName(ErrResourceNotFound, f.Resource)
 	}
-	return nil
+	if f.Relation != "" && !t.hasRelation(f.Resource, f.Relation) {
+		return out, unknownName(ErrRelationNotFound, f.Relation)
+	}
+	out.Relation = f.Relation
+	if f.ID != "" {
+		if out.ObjectID, err = StoredID(f.ID); err != nil {
+			return out, err
+		}
+	}
+	return out, e.filterSubject(t, &out, f.Subject)
+}
+
+// hasRelation reports whether a resource has a relation. An empty resource means any
+// resource of the policy.
+func (t *table) hasRelation(resource, relation string) bool {
+	for name, res := range t.resources {
+		if _, ok := res.manage[relation]; ok && (resource == "" || resource == name) {
+			return true
+		}
+	}
+	return false
+}
+
+// filterSubject adds a subject to a filter. The zero Subject selects every subject.
+func (e *Engine) filterSubject(t *table, f *rel.Filter, s Subject) error {
+	if s == (Subject{}) {
+		return nil
+	}
+	if s.Actor == "" {
+		object, err := t.subjectObject(s)
+		f.SubjectType, f.SubjectID, f.SubjectRelation, f.SubjectPlain = object.Type, object.ID, s.Relation, s.Relation == ""
+		return err
+	}
+	f.SubjectType, f.SubjectID, f.SubjectPlain = t.actor, s.Actor, true
+	return e.validActor(s)
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the expected answers of the scripts anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected answers in the scripts")
 
 // TestScripts plays testdata/*.txt: records of a command (with a text below
 // it), a line of dashes, and what it answers. Each script runs twice: in one
@@ -115,11 +117,11 @@ var kinds = []struct {
 	{acp.ErrName, "name"}, {acp.ErrDuplicate, "duplicate"}, {acp.ErrReserved, "reserved"}, {acp.ErrUndefined, "undefined"},
 	{acp.ErrExpression, "expression"}, {acp.ErrSpecification, "specification"}, {acp.ErrEdit, "edit"},
 	{acp.ErrRequiredPermission, "required permission"}, {acp.ErrInvalidDID, "DID"}, {acp.ErrInvalidID, "id"},
-	{acp.ErrRestriction, "restriction"}, {acp.ErrTheorem, "theorem"}, {acp.ErrBound, "bound"}, {acp.ErrBatch, "batch"},
+	{acp.ErrInvalidTime, "time"}, {acp.ErrRestriction, "restriction"}, {acp.ErrTheorem, "theorem"}, {acp.ErrBound, "bound"}, {acp.ErrBatch, "batch"},
 	{acp.ErrRegistered, "registered"}, {acp.ErrArchived, "archived"}, {acp.ErrOwnerRelation, "owner relation"},
 	{acp.ErrInput, "BAD_INPUT"}, {acp.ErrUnauthenticated, "UNAUTHENTICATED"}, {acp.ErrUnauthorized, "UNAUTHORIZED"},
 	{acp.ErrForbidden, "OPERATION_FORBIDDEN"}, {acp.ErrNotFound, "NOT_FOUND"}, {acp.ErrUndecided, "UNDECIDED"},
-	{acp.ErrState, "STATE"}, {acp.ErrInternal, "INTERNAL"},
+	{acp.ErrState, "STATE"}, {acp.ErrCanceled, "CANCELED"}, {acp.ErrInternal, "INTERNAL"},
 }
 
 func kindNames(err error) string {
@@ -142,8 +144,12 @@ func answer[T any](v T, err error) string {
 
 func done(err error) string { return answer("ok", err) }
 
+// object reads resource:id. An id in Go's quotes may have any bytes.
 func (p *player) object(s string) acp.Object {
 	resource, id, _ := strings.Cut(s, ":")
+	if text, err := strconv.Unquote(id); err == nil {
+		id = text
+	}
 	return acp.Object{Policy: p.policy, Resource: resource, ID: id}
 }
 
@@ -152,7 +158,10 @@ func (p *player) subject(s string) acp.Subject {
 	if _, ok := people[s]; ok || strings.HasPrefix(s, "did:") || !strings.Contains(s, ":") {
 		return acp.ActorSubject(did(s))
 	}
-	object, relation, _ := strings.Cut(s, "#")
+	object, relation := s, ""
+	if i := strings.LastIndexByte(s, '#'); i >= 0 && !strings.HasSuffix(s, `"`) {
+		object, relation = s[:i], s[i+1:]
+	}
 	o := p.object(object)
 	return acp.Subject{Resource: o.Resource, ID: o.ID, Relation: relation}
 }
@@ -171,7 +180,7 @@ func (p *player) run(command string) string {
 		if len(f) > 2 {
 			src.Specification = f[2]
 		}
-		rec, err := e.CreatePolicy(p.ctx, did(f[1]), src)
+		rec, err := p.create(f[1], src)
 		if err != nil {
 			return kindNames(err)
 		}
@@ -186,14 +195,27 @@ func (p *player) run(command string) string {
 		}
 		return "ok"
 	case "edit":
-		return answer(e.EditPolicy(p.ctx, did(f[1]), p.policy, acp.PolicySource{Text: text}))
+		src := acp.PolicySource{Text: text}
+		if len(f) > 2 {
+			src.Specification = f[2]
+		}
+		if f[1] == "root" {
+			return answer(e.Root().EditPolicy(p.ctx, p.policy, src))
+		}
+		return answer(e.EditPolicy(p.ctx, did(f[1]), p.policy, src))
 	case "metadata":
+		if f[1] == "root" {
+			return done(e.Root().EditPolicyMetadata(p.ctx, p.policy, map[string]string{f[2]: f[3]}))
+		}
 		return done(e.EditPolicyMetadata(p.ctx, did(f[1]), p.policy, map[string]string{f[2]: f[3]}))
 	case "get":
 		return p.get()
 	case "policies":
 		return p.list()
 	case "delete-policy":
+		if f[1] == "root" {
+			return done(e.Root().DeletePolicy(p.ctx, p.policy))
+		}
 		return done(e.DeletePolicy(p.ctx, did(f[1]), p.policy))
 	case "register":
 		return done(e.Register(p.ctx, did(f[1]), p.object(f[2])))
@@ -204,9 +226,21 @@ func (p *player) run(command string) string {
 	case "transfer":
 		return done(e.Transfer(p.ctx, did(f[1]), p.object(f[2]), did(f[3])))
 	case "amend":
-		return done(e.Root().AmendRegistration(p.ctx, p.object(f[1]), did(f[2]), p.now.AddDate(-1, 0, 0)))
+		return done(e.Root().AmendRegistration(p.ctx, p.object(f[1]), did(f[2]), p.time(f[3:], p.now.AddDate(-1, 0, 0))))
 	case "reveal":
-		return done(e.Root().RevealRegistration(p.ctx, did(f[1]), p.object(f[2]), p.now.AddDate(-2, 0, 0)))
+		return done(e.Root().RevealRegistration(p.ctx, did(f[1]), p.object(f[2]), p.time(f[3:], p.now.AddDate(-2, 0, 0))))
+	case "any":
+		return answer(e.AccessAny(p.ctx, did(f[1]), f[3:], p.object(f[2])))
+	case "effective":
+		rec, err := e.Policy(p.ctx, p.policy)
+		if err != nil {
+			return kindNames(err)
+		}
+		return answer(rec.EffectiveExpression(f[1], f[2]))
+	case "catalogue":
+		return p.catalogue()
+	case "many":
+		return answer(e.CheckMany(p.ctx, did(f[1]), f[2], p.policy, f[3], p.ids(f[4:])))
 	case "registration":
 		r, err := e.Registration(p.ctx, p.object(f[1]))
 		return answer(fmt.Sprintf("%s archived=%t since %s", nameOf(r.Owner), r.Archived, r.Since.Format("2006-01-02")), err)
@@ -246,6 +280,53 @@ func (p *player) run(command string) string {
 		return "ok"
 	}
 	return "unknown command"
+}
+
+// create creates a policy as the root or as a person.
+func (p *player) create(who string, src acp.PolicySource) (*acp.PolicyRecord, error) {
+	if who == "root" {
+		return p.engine.Root().CreatePolicy(p.ctx, src)
+	}
+	return p.engine.CreatePolicy(p.ctx, did(who), src)
+}
+
+// time returns the zero time for "zero", tomorrow for "tomorrow", now for "now", and
+// otherwise for an absent argument.
+func (p *player) time(args []string, otherwise time.Time) time.Time {
+	switch {
+	case len(args) == 0:
+		return otherwise
+	case args[0] == "tomorrow":
+		return p.now.AddDate(0, 0, 1)
+	case args[0] == "now":
+		return p.now
+	}
+	return time.Time{}
+}
+
+// ids reads ids, which may be in quotes.
+func (p *player) ids(texts []string) (out []string) {
+	for _, s := range texts {
+		out = append(out, p.object(":"+s).ID)
+	}
+	return out
+}
+
+func (p *player) catalogue() string {
+	c, err := p.engine.Catalogue(p.ctx, p.policy)
+	if err != nil {
+		return kindNames(err)
+	}
+	var actors []string
+	for _, a := range c.Actors {
+		actors = append(actors, nameOf(a))
+	}
+	out := []string{c.ActorResource + " " + strings.Join(actors, " ")}
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		r := c.Resources[name]
+		out = append(out, fmt.Sprintf("%s: permissions %q, relations %q, objects %q", name, r.Permissions, r.Relations, r.Objects))
+	}
+	return strings.Join(out, "\n")
 }
 
 // check asks Check and Access, which must agree.
@@ -310,6 +391,9 @@ func (p *player) readable(f []string) string {
 	for id, err := range p.engine.Readable(p.ctx, did(f[1]), f[2], p.policy, f[3]) {
 		if err != nil {
 			return kindNames(err)
+		}
+		if strings.ContainsFunc(id, func(r rune) bool { return !strconv.IsGraphic(r) || r == ' ' }) {
+			id = strconv.Quote(id)
 		}
 		ids = append(ids, id)
 	}

@@ -127,7 +127,7 @@ func (e *Engine) EvaluateTheorem(ctx context.Context, policy, text string) (*The
 		ok, err := e.MayManage(ctx, c.Actor, c.Relation, c.Object)
 		out.Delegations = append(out.Delegations, out.verdict(c, ok, err))
 	}
-	return out, ctx.Err()
+	return out, failed(op, ctx.Err())
 }
 
 func (r *TheoremResult) verdict(c Claim, ok bool, err error) ClaimResult {

@@ -2,7 +2,6 @@ package acp
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/ostiary/ostiary/rel"
 )
@@ -13,13 +12,14 @@ type Object struct {
 	Policy string
 	// Resource is the object's resource in that policy.
 	Resource string
-	// ID is the object's id, unique in its resource.
+	// ID is the object's id, unique in its resource. It may have any bytes; see
+	// [StoredID] for its length.
 	ID string
 }
 
-// String returns "resource:id".
-
-func (o Object) String() string { return o.Resource + ":" + o.ID }
+// String returns "resource:id". An id that is not plain is in quotes; see
+// [StoredID].
+func (o Object) String() string { return o.Resource + ":" + shownID(o.ID) }
 
 // AllActors is the target of a relationship with all actors, including those
 // without an identity.
@@ -38,15 +38,14 @@ type Subject struct {
 }
 
 // String returns the actor, "resource:id", or "resource:id#relation".
-
 func (s Subject) String() string {
 	switch {
 	case s.Actor != "":
 		return s.Actor
 	case s.Relation != "":
-		return s.Resource + ":" + s.ID + "#" + s.Relation
+		return s.Resource + ":" + shownID(s.ID) + "#" + s.Relation
 	}
-	return s.Resource + ":" + s.ID
+	return s.Resource + ":" + shownID(s.ID)
 }
 
 // ActorSubject returns the subject for a DID or [AllActors].
@@ -63,7 +62,6 @@ type Relationship struct {
 }
 
 // String returns "resource:id#relation@subject".
-
 func (r Relationship) String() string {
 	return r.Object.String() + "#" + r.Relation + "@" + r.Subject.String()
 }
@@ -81,51 +79,28 @@ func actorID(actor string) string {
 	return actor
 }
 
-// validID fails with [ErrInvalidID] unless id can be an object's id.
-func validID(id string) error {
-	switch {
-	case id == "" || id == rel.Wildcard:
-		return fmt.Errorf("%w: %q: expected a non-empty id other than *", ErrInvalidID, id)
-	case len(id) > rel.IDBytesMax:
-		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrInvalidID, len(id), rel.IDBytesMax)
-	case strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c == '#' || c == 0x7f || c == 0xfffd }):
-		return fmt.Errorf("%w: %q contains a blank, a control character, a # or invalid UTF-8", ErrInvalidID, id)
-	}
-	return nil
+// object returns the object with this id in the store's form. It fails as
+// [StoredID] does.
+func (r *resourceTable) object(id string) (rel.Object, error) {
+	stored, err := StoredID(id)
+	return rel.Object{Type: r.typ, ID: stored}, err
 }
-
-// object returns the object with this id in the store's form.
-func (r *resourceTable) object(id string) rel.Object { return rel.Object{Type: r.typ, ID: id} }
 
 // subject translates a subject into the store's form. It fails with
 // [ErrRestriction] if the relation's types do not admit the subject.
 func (e *Engine) subject(t *table, r *resourceTable, relation string, s Subject) (rel.Subject, error) {
 	out, want := rel.Subject{}, SubjectType{s.Resource, s.Relation}
 	if s.Actor != "" {
-		if s.Resource != "" || s.ID != "" || s.Relation != "" {
-			return out, fmt.Errorf("%w: subject has both an actor and an object: expected one of them", ErrInput)
-		}
-		if s.Actor != AllActors {
-			if err := e.dids.validate(s.Actor); err != nil {
-				return out, err
-			}
+		if err := e.validActor(s); err != nil {
+			return out, err
 		}
 		out, want = rel.Subject{Type: t.actor, ID: s.Actor}, SubjectType{t.record.Actor.Name, ""}
 	} else {
-		if err := validID(s.ID); err != nil {
+		object, err := t.subjectObject(s)
+		if err != nil {
 			return out, err
 		}
-		if s.Resource == t.record.Actor.Name {
-			return out, fmt.Errorf("%w: actors are given by their DID", ErrInput)
-		}
-		to := t.resources[s.Resource]
-		if to == nil {
-			return out, fmt.Errorf("%w: %q", ErrResourceNotFound, s.Resource)
-		}
-		if s.Relation != "" && to.ask[s.Relation] != s.Relation {
-			return out, fmt.Errorf("%w: %q", ErrRelationNotFound, s.Relation)
-		}
-		out = rel.Subject{Type: to.typ, ID: s.ID, Relation: s.Relation}
+		out = rel.Subject{Type: object.Type, ID: object.ID, Relation: s.Relation}
 	}
 	for _, admitted := range r.admits[relation] {
 		if admitted == want {
@@ -135,10 +110,45 @@ func (e *Engine) subject(t *table, r *resourceTable, relation string, s Subject)
 	return out, fmt.Errorf("%w: %s does not accept %s", ErrRestriction, relation, want)
 }
 
+// validActor checks a subject that is an actor, or all actors. It fails with
+// [ErrInput] if the subject has an object too, and with [ErrInvalidDID].
+func (e *Engine) validActor(s Subject) error {
+	if s.Resource != "" || s.ID != "" || s.Relation != "" {
+		return fmt.Errorf("%w: subject has both an actor and an object: expected one of them", ErrInput)
+	}
+	if s.Actor == AllActors {
+		return nil
+	}
+	return e.dids.validate(s.Actor)
+}
+
+// subjectObject returns the object of a subject that is an object or a subject set,
+// in the store's form. It fails with [ErrInput] if the subject's id, resource or
+// relation is not one of the policy.
+func (t *table) subjectObject(s Subject) (rel.Object, error) {
+	if s.Resource == t.record.Actor.Name {
+		return rel.Object{}, fmt.Errorf("%w: subject %s: expected the DID of an actor", ErrInput, s)
+	}
+	to := t.resources[s.Resource]
+	if to == nil {
+		return rel.Object{}, unknownName(ErrResourceNotFound, s.Resource)
+	}
+	if s.Relation != "" && to.ask[s.Relation] != s.Relation {
+		return rel.Object{}, unknownName(ErrRelationNotFound, s.Relation)
+	}
+	return to.object(s.ID)
+}
+
+// unknownName returns the error of a relationship that names a resource or relation
+// which the policy lacks: bad input, and also not found.
+func unknownName(kind error, name string) error {
+	return fmt.Errorf("%w: %w: %q", ErrInput, kind, name)
+}
+
 // outside translates a stored subject back.
 func (t *table) outside(s rel.Subject) Subject {
 	if s.Type == t.actor {
 		return Subject{Actor: s.ID}
 	}
-	return Subject{Resource: t.resourceName(s.Type), ID: s.ID, Relation: s.Relation}
+	return Subject{Resource: t.resourceName(s.Type), ID: ParseStoredID(s.ID), Relation: s.Relation}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func (a *app) acpCommand() *cobra.Command {
 	cmd := group("acp", "Document access control: policies, objects, relationships, checks, theorems",
 		a.acpPolicyCommand(f), a.acpObjectCommand(f), a.acpRelationshipCommand(f), a.acpCheckCommand(f), a.acpReadableCommand(f), a.acpTheoremCommand(f))
 	cmd.Long = "Document access control with the policies of acp_core and DefraDB, on a data folder.\n\n" +
-		"An object is resource:id. A subject is a DID, * for everybody, resource:id, or resource:id#relation."
+		"An object is resource:id. An id with a blank, a # or a control character is in quotes, with Go's escapes: doc:\"a b\". A subject is a DID, * for everybody, resource:id, or resource:id#relation."
 	p := cmd.PersistentFlags()
 	p.StringVar(&f.collection, "collection", "default", "name of the collection of policies")
 	p.StringVar(&f.policy, "policy", "", "id of the policy, or a prefix of it; required if there are several")
@@ -92,6 +93,9 @@ func acpObject(policy, text string) (acp.Object, error) {
 	if !ok {
 		return acp.Object{}, fmt.Errorf("%w: invalid object %q: expected resource:id", errUsage, text)
 	}
+	if s, err := strconv.Unquote(id); err == nil { // as Object.String prints an id that is not plain
+		id = s
+	}
 	return acp.Object{Policy: policy, Resource: resource, ID: id}, nil
 }
 
@@ -100,7 +104,10 @@ func acpSubject(text string) (acp.Subject, error) {
 	if text == acp.AllActors || strings.HasPrefix(text, "did:") {
 		return acp.ActorSubject(text), nil
 	}
-	object, relation, set := strings.Cut(text, "#")
+	object, relation, set := text, "", false
+	if i := strings.LastIndexByte(text, '#'); i >= 0 && !strings.HasSuffix(text, `"`) {
+		object, relation, set = text[:i], text[i+1:], true
+	}
 	o, err := acpObject("", object)
 	if err != nil || set && relation == "" {
 		return acp.Subject{}, fmt.Errorf("%w: invalid subject %q: expected a DID, *, resource:id or resource:id#relation", errUsage, text)
@@ -267,7 +274,7 @@ func (a *app) acpReadableCommand(f *acpFlags) *cobra.Command {
 				}
 				return a.print(map[string]any{"ids": ids}, func(w io.Writer) {
 					for _, id := range ids {
-						fmt.Fprintln(w, id)
+						fmt.Fprintln(w, strings.TrimPrefix(acp.Object{ID: id}.String(), ":")) // quoted unless it is plain
 					}
 				})
 			})

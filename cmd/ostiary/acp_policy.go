@@ -36,7 +36,7 @@ func (a *app) acpCreateCommand(f *acpFlags) *cobra.Command {
 			return a.printValue("id", rec.ID)
 		})
 	}}
-	cmd.Flags().StringVar(&src.Specification, "spec", "", "required spec of the policy: none or defra")
+	cmd.Flags().StringVar(&src.Specification, "spec", "", "spec that the policy must have: defra is added to a text without one, none refuses defra")
 	cmd.Flags().StringToStringVar(&src.Metadata, "metadata", nil, "NAME=VALUE to store with the policy; may be repeated")
 	return cmd
 }
@@ -143,7 +143,7 @@ func (a *app) acpValidateCommand() *cobra.Command {
 			}
 			return a.printValue("valid", true)
 		}}
-	cmd.Flags().StringVar(&spec, "spec", "", "required spec of the policy: none or defra")
+	cmd.Flags().StringVar(&spec, "spec", "", "spec that the policy must have: defra is added to a text without one, none refuses defra")
 	return cmd
 }
 
