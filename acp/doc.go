@@ -19,8 +19,8 @@
 //     intersected one.
 //   - A cycle through an exclusion is undecided, and therefore denied. acp_core
 //     allows "a - a".
-//   - Only a policy's creator can delete it. In acp_core everyone can, even
-//     without an identity.
+//   - Only a policy's creator and the [Root] can delete it. In acp_core everyone
+//     can, even without an identity.
 //   - Only the owner can archive an archived object again. acp_core reports
 //     success to everyone.
 //   - An archived object cannot be shared.
@@ -38,6 +38,10 @@
 //   - Deleting a relationship that the relation's types do not admit is an error.
 //     acp_core reports "not found".
 //   - A subject set cannot be made a member of itself, which would mean nothing.
+//   - An object's id may contain invalid UTF-8, which acp_core cannot store. Its
+//     length is bounded; see [StoredID].
+//   - A specification that the caller of [Engine.CreatePolicy] requires is applied in
+//     the map dialect too, which had no such call.
 //   - Every change is one atomic entry of the log. acp_core transfers and archives
 //     in several writes.
 //

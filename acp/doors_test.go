@@ -77,6 +77,15 @@ func TestThroughDoors(t *testing.T) {
 	d.want(d.fga, "/stores/"+d.store+"/check", "message",
 		fmt.Sprintf("No authorization models found for store '%s' outside of namespaces; name a model by its authorization_model_id: the newest is '%s', of namespace '%s'", d.store, d.model, id),
 		`{"tuple_key":{"user":"%[1]s/actor:%[2]s","relation":"read","object":"%[1]s/note:1"}}`, id, bob)
+	// A client of another door writes an id that is not plain in its stored form.
+	const odd = "a b#\xff"
+	must(0, e.Register(ctx, alice, doc(id, odd)))(t)
+	must(e.Relate(ctx, alice, doc(id, odd), "reader", bob))(t)
+	stored := must(acp.StoredID(odd))(t)
+	d.check(bob, "read", stored, true)
+	d.check(carol, "read", stored, false)
+	d.want(d.fga, "/stores/"+d.store+"/list-objects", "objects", []any{id + "/note:" + stored},
+		`{"user":"%s/actor:%s","relation":"reader","type":"%s/note","authorization_model_id":%q}`, id, bob, id, d.model)
 	// Nor are they where the store has a model of OpenFGA's besides.
 	post(t, d.fga, "/stores/"+d.store+"/authorization-models", `{"schema_version":"1.1","type_definitions":[{"type":"user"}]}`)
 	d.want(d.fga, "/stores/"+d.store+"/write", "message", refused,
