@@ -69,6 +69,8 @@ const (
 	DocumentKeyBytesMax = limits.DocumentKeyBytesMax
 	// SecondaryKeysMax is the largest number of secondary keys of a document.
 	SecondaryKeysMax = limits.SecondaryKeysMax
+	// ScopeIDsMax is the largest number of ids in the Scope of a list.
+	ScopeIDsMax = limits.ScopeIDsMax
 	// AttributeValueBytesMax is the largest size of an attribute's value.
 	AttributeValueBytesMax = limits.AttributeValueBytesMax
 )

@@ -20,6 +20,13 @@ type ListObjectsQuestion struct {
 	Relation string
 	// Subject is the subject, as in [Question].
 	Subject rel.Subject
+	// Scope restricts the search for objects. While the search looks for
+	// candidates, a tuple or an attribute of an object counts only if Scope has
+	// no entry for the object's type, or if the entry has the object's id. Each
+	// operand of an intersection or an exclusion can make an object a candidate.
+	// The list has the candidates for which check is true, and that check sees
+	// everything. Nil means no restriction.
+	Scope map[string][]string
 	// Page selects a part of the list.
 	Page
 }
@@ -117,8 +124,10 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	}
 	w := objectWalk{target: target}
 	w.q.start(ctx, b, r, lq.Subject, env)
-	w.plan = b.listPlan(planKey{target: target, kind: w.q.kind})
-	if v := w.scanView(); v != nil {
+	w.plan = b.listPlan(planKey{target: target, kind: w.q.kind, scoped: lq.Scope != nil})
+	if lq.Scope != nil {
+		w.restrict(lq.Scope)
+	} else if v := w.scanView(); v != nil {
 		return w.scan(v, lq.Page)
 	}
 	err = w.run()

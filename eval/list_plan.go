@@ -96,16 +96,19 @@ type planner struct {
 	// allOperands is true if all operands are followed, including the
 	// subtracted ones and every operand of an intersection.
 	allOperands bool
+	// unreachable is true if relations that cannot hold the subject are followed
+	// as well.
+	unreachable bool
 	// plan is the result.
 	plan *listPlan
 }
 
 // planFor reads the schema backwards from target. With allOperands it includes
 // everything that membership in target depends on, also where that cannot make
-// a member.
-func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, allOperands bool) *listPlan {
+// a member; with unreachable, relations that cannot hold the subject as well.
+func (b *Binding) planFor(target schema.RelationID, kind schema.KindID, allOperands, unreachable bool) *listPlan {
 	p := b.planner(kind)
-	p.allOperands = allOperands
+	p.allOperands, p.unreachable = allOperands, unreachable
 	if _, ok := p.number(target); ok {
 		p.plan.relations[0].target = certainTarget
 	}
@@ -164,7 +167,7 @@ func (p *planner) reaches(id schema.RelationID) bool { return p.b.s.Relations[id
 // relation cannot hold the subject.
 func (p *planner) number(id schema.RelationID) (int32, bool) {
 	i, ok := p.plan.index[id]
-	if ok || !p.reaches(id) {
+	if ok || !p.unreachable && !p.reaches(id) {
 		return i, ok
 	}
 	i = int32(len(p.plan.relations))
@@ -339,6 +342,9 @@ type planKey struct {
 	anyRelation bool
 	// allOperands is as in planner.
 	allOperands bool
+	// scoped is true for a list with [ListObjectsQuestion.Scope]. Its plan does
+	// not depend on which operand is the cheapest.
+	scoped bool
 }
 
 // listPlan returns the plan of a relation, or of a part of its rewrite.
@@ -353,7 +359,7 @@ func (b *Binding) listPlan(key planKey) *listPlan {
 	if key.part != nil {
 		p = b.planOf(key.part, key.kind)
 	} else {
-		p = b.planFor(key.target, key.kind, key.allOperands)
+		p = b.planFor(key.target, key.kind, key.allOperands || key.scoped, key.scoped)
 	}
 	if !key.anyRelation {
 		p = p.reduced()

@@ -28,6 +28,11 @@ type objectWalk struct {
 	// depends on. See [planKey].
 	anyRelation, allOperands bool
 
+	// scope has the ids of the objects whose tuples and attributes count, for
+	// each type that is restricted; nil without restriction. See
+	// [ListObjectsQuestion.Scope].
+	scope map[schema.TypeID]map[string]bool
+
 	// ownObject is true if the subject's own object is found and has no node;
 	// ownObjectUncertain is true if it must be checked.
 	ownObject bool
@@ -42,6 +47,26 @@ type objectWalk struct {
 // compactMin is the least length of a node list from which repetitions are
 // removed during a walk.
 const compactMin = 1 << 14
+
+// restrict sets the scope.
+func (w *objectWalk) restrict(scope map[string][]string) {
+	w.scope = map[schema.TypeID]map[string]bool{}
+	for name, ids := range scope {
+		if t, ok := w.q.b.s.Type(name); ok {
+			set := make(map[string]bool, len(ids))
+			for _, id := range ids {
+				set[id] = true
+			}
+			w.scope[t.ID] = set
+		}
+	}
+}
+
+// inScope reports whether the tuples and attributes of an object count.
+func (w *objectWalk) inScope(t schema.TypeID, id string) bool {
+	ids, restricted := w.scope[t]
+	return !restricted || ids[id]
+}
 
 // run walks until nothing new is found. Where it ends early, w.bound or the
 // error is set.
@@ -110,9 +135,11 @@ func (w *objectWalk) startAtValues() error {
 			if !w.visit(1) {
 				break
 			}
-			w.startAtValue(e, t, n)
+			if w.scope == nil || w.inScope(t.ID, w.q.r.ID(n)) {
+				w.startAtValue(e, t, n)
+			}
 		}
-		if w.q.kind != schema.None && w.q.subject.Type == t.Name {
+		if w.q.kind != schema.None && w.q.subject.Type == t.Name && w.inScope(t.ID, w.q.subject.ID) {
 			w.startAtValue(e, t, w.q.anchor(w.q.subject.Object()))
 		}
 	}
@@ -171,6 +198,10 @@ func (w *objectWalk) followTuples(n graph.Node, k graph.Kind, by *schema.Restric
 		return
 	}
 	l := w.q.r.Reverse(n, k)
+	ids, restricted := map[string]bool(nil), false
+	if w.scope != nil {
+		ids, restricted = w.scope[w.q.b.typeOf(k)]
+	}
 	for c := range l.Chunks() {
 		edges := l.Chunk(c)
 		if !w.visit(len(edges)) {
@@ -179,6 +210,9 @@ func (w *objectWalk) followTuples(n graph.Node, k graph.Kind, by *schema.Restric
 		for _, e := range edges {
 			s := to
 			s.node = e.Node()
+			if restricted && !ids[w.q.r.ID(s.node)] {
+				continue
+			}
 			if e.Detailed() || !by.Bare {
 				switch w.q.edge(by, s.node, graph.EdgeTo(n, e.Detailed())) {
 				case expr.False:

@@ -8,7 +8,6 @@ import (
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -77,11 +76,7 @@ func validLookupEntity(r *basev1.PermissionLookupEntityRequest) error {
 			return patternError("PermissionLookupEntityRequest.Permissions", namePattern)
 		}
 	}
-	for typ, ids := range r.Scope {
-		if typ != r.EntityType {
-			return &failure{code: codeOf(basev1.ErrorCode_ERROR_CODE_NOT_IMPLEMENTED),
-				message: "a scope of another type than entity_type is not supported"}
-		}
+	for _, ids := range r.Scope {
 		if err := checkFilterIDs("PermissionLookupEntityRequest.Scope", ids.GetData()); err != nil {
 			return err
 		}
@@ -156,12 +151,16 @@ func (l *lookup) entities(ctx context.Context, r *basev1.PermissionLookupEntityR
 	if err != nil {
 		return nil, "", err
 	}
-	if scope, ok := r.Scope[r.EntityType]; ok {
-		return l.entitiesInScope(ctx, r, relation, scope.GetData(), limit, token)
+	var scope map[string][]string
+	if len(r.Scope) > 0 {
+		scope = make(map[string][]string, len(r.Scope))
+		for typ, ids := range r.Scope {
+			scope[typ] = ids.GetData()
+		}
 	}
 	return collectIDs(limit, token, func(limit int, cursor string) ([]string, string, error) {
 		list, err := l.store.ListObjects(ctx, ostiary.ListObjectsRequest{Type: r.EntityType, Relation: relation,
-			Subject: subject(r.Subject), Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
+			Subject: subject(r.Subject), Scope: scope, Limit: limit, Cursor: cursor, UnknownPerPage: true, QueryOptions: l.options})
 		if err != nil {
 			return nil, "", translateError(err)
 		}
@@ -200,66 +199,6 @@ func incompleteError(bound string, unknown int, reasons *eval.Reasons) error {
 		return unknownError(reasons)
 	}
 	return nil
-}
-
-// entitiesInScope is like entities, but considers only the ids in scope. It
-// checks each of them, in alphabetical order.
-func (l *lookup) entitiesInScope(ctx context.Context, r *basev1.PermissionLookupEntityRequest, relation string, scope []string, limit int, token string) ([]string, string, error) {
-	key := tokenKey("scope", r.TenantId, r.EntityType, relation, subject(r.Subject).String(), l.options.SchemaID)
-	start, err := parsePosition(token, key)
-	if err != nil {
-		return nil, "", err
-	}
-	if token != "" {
-		l.options.Consistency = ostiary.AtExactly(ostiary.Token(start.revision))
-	}
-	rest := slices.Compact(slices.Sorted(slices.Values(scope)))
-	if i, found := slices.BinarySearch(rest, start.last); found {
-		rest = rest[i+1:]
-	} else {
-		rest = rest[i:]
-	}
-	var ids []string
-	for len(rest) > 0 {
-		n := min(len(rest), listPage)
-		found, revision, err := l.allowedOf(ctx, r, relation, rest[:n])
-		if err != nil {
-			return nil, "", err
-		}
-		rest = rest[n:]
-		ids = append(ids, found...)
-		if len(ids) > limit || len(ids) == limit && len(rest) > 0 {
-			ids = ids[:limit]
-			return ids, (&position{revision, ids[limit-1], 0, ""}).token(key), nil
-		}
-		l.options.Consistency = ostiary.AtExactly(ostiary.Token(revision))
-	}
-	return ids, "", nil
-}
-
-// allowedOf returns the ids on which the subject has the relation, in their
-// order, and the token of the revision that was read.
-func (l *lookup) allowedOf(ctx context.Context, r *basev1.PermissionLookupEntityRequest, relation string, ids []string) ([]string, string, error) {
-	questions := make([]eval.Question, len(ids))
-	for i, id := range ids {
-		questions[i] = eval.Question{Object: rel.Object{Type: r.EntityType, ID: id}, Relation: relation, Subject: subject(r.Subject)}
-	}
-	results, err := l.store.CheckBatch(ctx, appendRequests(nil, questions, l.options), l.options.Consistency)
-	if err != nil {
-		return nil, "", translateError(err)
-	}
-	var allowed []string
-	for i := range results {
-		d, err := itemDecision(&results[i])
-		if err != nil {
-			return nil, "", err
-		}
-		if d.allowed {
-			allowed = append(allowed, ids[i])
-		}
-	}
-	revision, err := l.store.TokenAt(ctx, results[0].Revision)
-	return allowed, string(revision), translateError(err)
 }
 
 // LookupEntityStream implements Permission.LookupEntityStream: it sends what

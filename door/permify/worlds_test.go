@@ -49,6 +49,8 @@ type naive struct {
 	flags              map[string]bool           // "doc:1$on"
 	numbers            map[string]int            // "doc:1$n"
 	objects            map[string]map[string]int // by type
+	// scopes counts the lookups with a scope, to use each of worldScopes.
+	scopes int
 }
 
 // makeWorld returns a random world.
@@ -292,30 +294,92 @@ func (w *naive) checkName(t *testing.T, c *clients, typ, name string, context *b
 func (w *naive) checkEntities(t *testing.T, c *clients, typ, name string, s *basev1.Subject, context *basev1.Context, want []string) {
 	r := &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 25}, EntityType: typ,
 		Permission: name, Subject: s, Context: context, PageSize: 2}
+	got := w.lookup(t, c, r)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s has %s on %v, want %v\n%s", subject(s), name, got, want, w)
+	}
+	scope := worldScopes[w.scopes%len(worldScopes)]
+	w.scopes++
+	r.Scope = map[string]*basev1.StringArrayValue{}
+	for typ, ids := range scope {
+		r.Scope[typ] = &basev1.StringArrayValue{Data: ids}
+	}
+	want = slices.DeleteFunc(slices.Clone(want), func(id string) bool {
+		return !w.isCandidate(subject(s).String(), typ+":"+id, name, scope, map[string]bool{})
+	})
+	if got := w.lookup(t, c, r); !slices.Equal(got, want) {
+		t.Fatalf("in the scope %v %s has %s on %v, want %v\n%s", scope, subject(s), name, got, want, w)
+	}
+}
+
+// lookup returns the entities of all pages, sorted.
+func (w *naive) lookup(t *testing.T, c *clients, r *basev1.PermissionLookupEntityRequest) []string {
+	t.Helper()
 	var got []string
 	for {
 		out, err := c.permit.LookupEntity(t.Context(), r)
 		if err != nil {
-			t.Fatalf("%s of %s: %v\n%s", name, subject(s), err, w)
+			t.Fatalf("%s of %s: %v\n%s", r.Permission, subject(r.Subject), err, w)
 		}
 		got = append(got, out.EntityIds...)
 		if r.ContinuousToken = out.ContinuousToken; r.ContinuousToken == "" {
-			break
+			slices.Sort(got)
+			return got
 		}
 	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Fatalf("%s has %s on %v, want %v\n%s", subject(s), name, got, want, w)
+}
+
+// worldScopes are the scopes of lookups.
+var worldScopes = []map[string][]string{
+	{"doc": {"0", "3"}}, {"folder": {"1", "2"}}, {"group": {"1"}}, {"folder": {"0", "1"}, "group": {"2", "3"}}, {"user": {"1"}},
+	{"doc": {"1", "2"}, "group": {"0", "2"}}, {"folder": {}}, {"group": {}, "user": {}}, {"doc": {}}, {"nothing": {"1"}},
+}
+
+// isCandidate reports whether the search for entities reaches an object: by any
+// operand of an operator, and only by tuples and attributes of objects in the
+// scope. open is as in holds.
+func (w *naive) isCandidate(u, object, name string, scope map[string][]string, open map[string]bool) bool {
+	key := object + "#" + name
+	if u == key {
+		return true
 	}
-	r.PageSize, r.Scope = 0, map[string]*basev1.StringArrayValue{typ: {Data: []string{"0", "3"}}}
-	out, err := c.permit.LookupEntity(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
+	if open[key] {
+		return false
 	}
-	want = slices.DeleteFunc(slices.Clone(want), func(id string) bool { return id != "0" && id != "3" })
-	if !slices.Equal(out.EntityIds, want) {
-		t.Fatalf("in its scope %s has %s on %v, want %v\n%s", subject(s), name, out.EntityIds, want, w)
+	open[key] = true
+	defer delete(open, key)
+	typ, id, _ := strings.Cut(object, ":")
+	ids, restricted := scope[typ]
+	inScope := !restricted || slices.Contains(ids, id)
+	st := w.schema.Entity(typ).Statement(name)
+	switch {
+	case st == nil:
+		return false
+	case st.Kind == language.Attribute:
+		return inScope && w.flags[object+"$"+name]
+	case st.Kind == language.Permission:
+		return w.isCandidateBy(u, object, st.Expr, inScope, scope, open)
 	}
+	return inScope && slices.ContainsFunc(w.relations[key], func(s string) bool {
+		o, r, isUserset := strings.Cut(s, "#")
+		return s == u || isUserset && w.isCandidate(u, o, r, scope, open)
+	})
+}
+
+// isCandidateBy is isCandidate for an expression on an object.
+func (w *naive) isCandidateBy(u, object string, e *language.Expr, inScope bool, scope map[string][]string, open map[string]bool) bool {
+	switch {
+	case e.Args != nil:
+		return inScope
+	case e.Left != nil:
+		return w.isCandidateBy(u, object, e.Left, inScope, scope, open) || w.isCandidateBy(u, object, e.Right, inScope, scope, open)
+	case len(e.Path) == 1:
+		return w.isCandidate(u, object, e.Path[0], scope, open)
+	}
+	return inScope && slices.ContainsFunc(w.relations[object+"#"+e.Path[0]], func(s string) bool {
+		o, _, _ := strings.Cut(s, "#")
+		return w.isCandidate(u, o, e.Path[1], scope, open)
+	})
 }
 
 // checkSubjects compares lookups of subjects. They list the users that have the

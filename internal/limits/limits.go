@@ -127,6 +127,8 @@ const (
 	SecondaryKeysMax = 100
 	// AttributeValueBytesMax is the largest size of an attribute's value.
 	AttributeValueBytesMax = 32 << 10
+	// ScopeIDsMax is the largest number of ids in the Scope of a list.
+	ScopeIDsMax = 100_000
 	// PageDefault is the limit of a page whose request has none.
 	PageDefault = 100
 )

@@ -79,9 +79,32 @@ func fill(v reflect.Value) {
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("x"), reflect.ValueOf("x"))
+		element := reflect.ValueOf("x")
+		if v.Type().Elem().Kind() == reflect.Slice {
+			element = reflect.ValueOf([]string{"x"})
+		}
+		v.SetMapIndex(reflect.ValueOf("x"), element)
 	default:
 		panic(v.Type())
+	}
+}
+
+// TestDigestOfScope checks that scopes with another meaning have another
+// digest, and that the order and repetition of ids do not matter.
+func TestDigestOfScope(t *testing.T) {
+	t.Parallel()
+	type scope = map[string][]string
+	sum := func(s scope) snapshot.Digest { r := ListObjectsRequest{Scope: s}; return r.digest() }
+	seen := map[snapshot.Digest]int{}
+	for i, s := range []scope{nil, {}, {"a": nil}, {"a": {"1"}}, {"a": {"1", "2"}}, {"a": {"12"}}, {"b": {"1"}}, {"a": {"1"}, "b": nil}, {"a": nil, "b": {"1"}}, {"a": {"b", "1"}}} {
+		d := sum(s)
+		if other, ok := seen[d]; ok {
+			t.Errorf("scope %d has the digest of scope %d", i, other)
+		}
+		seen[d] = i
+	}
+	if sum(scope{"a": {"1", "2"}}) != sum(scope{"a": {"2", "1", "2"}}) {
+		t.Error("the digest depends on the order of ids")
 	}
 }
 

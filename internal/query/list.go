@@ -2,10 +2,13 @@ package query
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -19,6 +22,10 @@ type ListObjectsRequest struct {
 	Relation string
 	// Subject is a plain subject, a userset or a wildcard.
 	Subject rel.Subject
+	// Scope restricts the search to tuples and attributes of some objects, by
+	// their types; see eval.ListObjectsQuestion. It has at most ScopeIDsMax ids.
+	// Nil means no restriction.
+	Scope map[string][]string
 	// Limit is the largest number of ids; 0 means Bounds.ListItems.
 	Limit int
 	// UnknownPerPage ends the search at the end of the page. The Unknown,
@@ -106,6 +113,14 @@ func (r *ListObjectsRequest) digest() snapshot.Digest {
 	var d snapshot.Digester
 	d.Text("objects", r.Type, r.Relation)
 	d.Subject(r.Subject)
+	d.Flag(r.Scope != nil)
+	d.Number(len(r.Scope))
+	for _, typ := range slices.Sorted(maps.Keys(r.Scope)) {
+		ids := slices.Compact(slices.Sorted(slices.Values(r.Scope[typ])))
+		d.Text(typ)
+		d.Number(len(ids))
+		d.Text(ids...)
+	}
 	r.QueryOptions.digest(&d)
 	return d.Sum()
 }
@@ -124,6 +139,13 @@ func (r *ListSubjectsRequest) digest() snapshot.Digest {
 func (a *Answerer) ListObjects(ctx context.Context, r *ListObjectsRequest) (ObjectList, error) {
 	const op = "list objects"
 	id := a.timeline.ID
+	ids := 0
+	for _, list := range r.Scope {
+		ids += len(list)
+	}
+	if err := errs.CheckBound("ScopeIDsMax", ids, limits.ScopeIDsMax); err != nil {
+		return ObjectList{}, errs.Wrap(op, id, err)
+	}
 	p, err := a.page(ctx, pageRequest{options: &r.QueryOptions, typ: r.Type, limit: r.Limit, unknownPerPage: r.UnknownPerPage, cursor: r.Cursor}, r.digest)
 	if err != nil {
 		return ObjectList{}, errs.Wrap(op, id, err)
@@ -132,7 +154,7 @@ func (a *Answerer) ListObjects(ctx context.Context, r *ListObjectsRequest) (Obje
 		return ObjectList{}, errs.Wrap(op, id, err)
 	}
 	l, err := p.schema.Binding.ListObjects(ctx, p.view.Graph, eval.ListObjectsQuestion{
-		Type: r.Type, Relation: r.Relation, Subject: r.Subject, Page: p.page}, &p.env)
+		Type: r.Type, Relation: r.Relation, Subject: r.Subject, Scope: r.Scope, Page: p.page}, &p.env)
 	if err != nil {
 		return ObjectList{}, errs.Wrap(op, id, err)
 	}
