@@ -246,6 +246,11 @@ func TestMoreBounds(t *testing.T) {
 			_, err := s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: object, Name: "name", Value: `"` + strings.Repeat("x", n-2) + `"`}}})
 			return err
 		}},
+		{"ScopeIDsMax", ostiary.ScopeIDsMax, func(n int) error {
+			_, err := s.ListObjects(ctx, ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"},
+				Scope: map[string][]string{"document": repeat(n-1, "x"), "user": {"y"}}})
+			return err
+		}},
 		{"ContextAttributes", 2, func(n int) error {
 			_, err := s.Check(ctx, ostiary.CheckRequest{Object: object, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"},
 				QueryOptions: ostiary.QueryOptions{Attributes: repeat(n, rel.Attribute{Object: object, Name: "name", Value: `"x"`})}})

@@ -13,9 +13,6 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// defaultSchemaVersion is the schema version of a request without one.
-const defaultSchemaVersion = "1.1"
-
 func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.WriteAuthorizationModelRequest) (*openfgav1.WriteAuthorizationModelResponse, error) {
 	if err := shallow(in); err != nil {
 		return nil, err
@@ -29,9 +26,6 @@ func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.Writ
 	}
 	m := &openfgav1.AuthorizationModel{
 		SchemaVersion: in.GetSchemaVersion(), TypeDefinitions: in.GetTypeDefinitions(), Conditions: in.GetConditions(),
-	}
-	if m.SchemaVersion == "" {
-		m.SchemaVersion = defaultSchemaVersion
 	}
 	src, err := s.source(m)
 	if err != nil {

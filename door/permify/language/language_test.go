@@ -284,6 +284,60 @@ func checkRoundTrip(t *testing.T, m *schema.Model) {
 	}
 }
 
+// TestFormatCalls checks that the arguments of a call follow the parameters of
+// its own rule, and that such a call needs all of them.
+func TestFormatCalls(t *testing.T) {
+	t.Parallel()
+	const text = `entity user {}
+
+entity doc {
+    attribute a integer
+    attribute b string
+    permission p = first(a)
+    permission q = second(b, a)
+    permission r = third(a)
+}
+
+rule first(x integer) {
+x > 1
+}
+
+rule second(y string, z integer) {
+y == "y" && z > 1
+}
+
+rule third(x integer) {
+x > context.data.least
+}
+`
+	parsed, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := parsed.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Format(m); err != nil || got != text {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for i, want := range []string{"a call of rule first without argument x", "a call of rule second without argument y", "a call of rule third without argument x"} {
+		m, err := parsed.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := &m.Types[1]
+		for j := range doc.Relations {
+			if call := doc.Relations[j].Rewrite.Rule; call != nil && call.Name == m.Conditions[i].Name {
+				call.Args = slices.DeleteFunc(slices.Clone(call.Args), func(a schema.RuleArg) bool { return a.Param == m.Conditions[i].Params[1].Name }) // the first one is the context
+			}
+		}
+		if got, err := Format(m); !errors.Is(err, ErrInexpressible) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s\n%s", err, want, got)
+		}
+	}
+}
+
 // TestFormatRefuses checks that the error names what the language cannot
 // express.
 func TestFormatRefuses(t *testing.T) {
