@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -89,7 +90,11 @@ func (r *Refusal) Code() codes.Code {
 }
 
 // Is reports whether target is a Refusal with the same reason, for [errors.Is].
+// A Refusal with the reason [TimedOut] is also [context.DeadlineExceeded].
 func (r *Refusal) Is(target error) bool {
+	if r.Reason == TimedOut && target == context.DeadlineExceeded {
+		return true
+	}
 	var other *Refusal
 	return errors.As(target, &other) && other.Reason == r.Reason
 }

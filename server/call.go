@@ -166,10 +166,7 @@ func (c *call) decode(v any) error {
 	if c.requestTimeout <= 0 {
 		return nil
 	}
-	deadline := time.Now().Add(c.requestTimeout)
-	if client, ok := c.ctx.Context.Deadline(); !ok || deadline.Before(client) {
-		c.ctx.deadline = deadline
-	}
+	c.ctx.setDeadline(time.Now(), c.requestTimeout)
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 // lazyDeadline is a context with a deadline that starts a timer only if Done is
@@ -17,6 +19,7 @@ import (
 type lazyDeadline struct {
 	context.Context           // the parent
 	deadline        time.Time // zero: only the parent ends the context
+	passed          error     // of Err, once the deadline has passed
 
 	// released is set before the timer is canceled. Contexts derived from this one
 	// panic if Done is closed while Err is still nil.
@@ -35,7 +38,9 @@ func (l *lazyDeadline) Deadline() (time.Time, bool) {
 	return l.deadline, true
 }
 
-// Err returns why the context ended, or nil. It compares the deadline with the
+// Err returns why the context ended, or nil. Its error for a deadline that has
+// passed is a *[door.Refusal] that names the bound RequestTimeout, and for
+// errors.Is also [context.DeadlineExceeded]. It compares the deadline with the
 // clock and needs no timer.
 func (l *lazyDeadline) Err() error {
 	err := l.Context.Err()
@@ -47,7 +52,7 @@ func (l *lazyDeadline) Err() error {
 	case l.deadline.IsZero() || time.Now().Before(l.deadline):
 		return nil
 	}
-	return context.DeadlineExceeded
+	return l.passed
 }
 
 // Done returns a channel that is closed when the context ends. The first call
@@ -73,6 +78,15 @@ func (l *lazyDeadline) timed() context.Context {
 		l.timer, l.cancel = context.WithDeadline(l.Context, l.deadline)
 	}
 	return l.timer
+}
+
+// setDeadline sets the deadline to start plus timeout, unless the parent's is
+// earlier.
+func (l *lazyDeadline) setDeadline(start time.Time, timeout time.Duration) {
+	deadline := start.Add(timeout)
+	if parent, ok := l.Context.Deadline(); !ok || deadline.Before(parent) {
+		l.deadline, l.passed = deadline, &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: timeout}
+	}
 }
 
 // release ends the context and its timer.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,8 +28,9 @@ func TestReleasedDeadline(t *testing.T) {
 // TestPassedDeadline checks Err and Done of a deadline that has passed.
 func TestPassedDeadline(t *testing.T) {
 	t.Parallel()
-	l := &lazyDeadline{Context: context.Background(), deadline: time.Now().Add(-time.Nanosecond)}
-	if l.Err() != context.DeadlineExceeded {
+	l := &lazyDeadline{Context: context.Background()}
+	l.setDeadline(time.Now().Add(-time.Second), time.Millisecond)
+	if err := l.Err(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the bound RequestTimeout is 1ms") {
 		t.Error(l.Err())
 	}
 	<-l.Done()

@@ -107,7 +107,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for _, how := range []string{"poll", "wait"} {
-		if _, _, got := r.ask(t, "GET", "/echo/wait/"+how, ""); got != "context deadline exceeded true" {
+		if _, _, got := r.ask(t, "GET", "/echo/wait/"+how, ""); got != "the request took too long: the bound RequestTimeout is 20ms true" {
 			t.Error(how, got)
 		}
 	}

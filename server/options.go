@@ -243,7 +243,21 @@ func connectionsFor(files int) int {
 	if files <= 0 {
 		return math.MaxInt
 	}
-	return max(files-max(files/filesReservedShare, filesReservedMin), 1)
+	return max(files-filesReserved(files), 1)
+}
+
+func filesReserved(files int) int { return max(files/filesReservedShare, filesReservedMin) }
+
+// FilesForStorage returns how many files the storage may keep open, so that a
+// server with as many connections as it allows does not run out of files. 0
+// means that the number is not known. It raises the number of files that the
+// process may open to the system's bound.
+func FilesForStorage() int {
+	files := raiseFiles()
+	if files <= 0 {
+		return 0
+	}
+	return min(filesReserved(files)-filesOther, filesStorageMax)
 }
 
 const (
@@ -251,6 +265,9 @@ const (
 	// by it, is kept for storage and logs.
 	filesReservedShare = 4
 	filesReservedMin   = 96
+	// filesOther are for logs, listeners, write-ahead logs and compactions.
+	filesOther      = 40
+	filesStorageMax = 1000
 )
 
 // checkExposure returns an error if a port would be open to other machines by

@@ -27,10 +27,11 @@ type request struct {
 	*shared
 	ctx     lazyDeadline // the context of the handler
 	conn    *conn
-	charge  charge      // of the body
-	door    *servedDoor // nil: refusals have the server's own shape
-	series  *series     // the metrics of the route
-	key     *hashedKey  // nil without keys, and on public routes
+	charge  charge       // of the body
+	door    *servedDoor  // nil: refusals have the server's own shape
+	series  *series      // the metrics of the route
+	body    *trackedBody // nil for a body that net/http reads to its end itself
+	key     *hashedKey   // nil without keys, and on public routes
 	start   time.Time
 	status  int       // 0 until the status is written
 	streams bool      // the response may last, see door.Route.Streams
@@ -41,6 +42,7 @@ type request struct {
 // the handler of route.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.streams = route.Streams
+	q.keepBody(r)
 	defer q.end(r)
 	ctx := r.Context()
 	if q.keys != nil && !route.Public {
@@ -76,7 +78,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.ctx.Context, release = q.beginStream(ctx, r)
 		defer release()
 	case q.requestTimeout > 0:
-		q.ctx.deadline = q.start.Add(q.requestTimeout)
+		q.ctx.setDeadline(q.start, q.requestTimeout)
 	}
 	defer q.ctx.release()
 	route.Serve(q, r.WithContext(&q.ctx), p)
@@ -92,6 +94,7 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 		limit = q.bodyBytes
 	}
 	if r.ContentLength > limit {
+		q.Header().Set("Connection", "close")
 		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
 		return false
 	}
@@ -119,6 +122,9 @@ func (q *request) end(r *http.Request) {
 		// The handler wrote nothing, for example because the body broke off. net/http
 		// would send 200, which a client could take for a successful write.
 		q.refuse(r, &door.Refusal{Reason: door.Failed})
+	}
+	if q.status >= 400 {
+		q.drain()
 	}
 	took := time.Since(q.start)
 	q.series.observe(took, outcomeOfStatus(q.status))

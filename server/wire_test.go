@@ -319,3 +319,28 @@ func TestRemovedKey(t *testing.T) {
 	}
 	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_streams_in_flight"), " 2") })
 }
+
+// TestLargeBody checks that a client that sends its whole body before it reads
+// sees the refusal of a body above the bound, whether it announces the length or
+// sends chunks.
+func TestLargeBody(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{BodyBytes: 100_000, Keys: keys(t, server.Key{Secret: "k"})})
+	body := strings.Repeat("x", 4<<20)
+	for _, c := range []struct{ key, length, body, want string }{
+		{"k", "Content-Length: 4194304", body, "HTTP/1.1 413"},
+		{"k", "Transfer-Encoding: chunked", "400000\r\n" + body + "\r\n0\r\n\r\n", "HTTP/1.1 413"},
+		{"wrong", "Content-Length: 4194304", body, "HTTP/1.1 401"},
+	} {
+		conn := r.connect(t)
+		conn.SetDeadline(time.Now().Add(time.Minute))
+		_, err := io.WriteString(conn, "POST /echo/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+c.key+"\r\n"+c.length+"\r\n\r\n"+c.body)
+		if err != nil {
+			t.Errorf("%s: the body cannot be sent: %v", c.length, err)
+		}
+		text, err := io.ReadAll(conn)
+		if !strings.HasPrefix(string(text), c.want) || strings.Contains(c.want, "413") && !strings.Contains(string(text), "the bound BodyBytes is 100000") {
+			t.Errorf("%s: %q, %v", c.length, text, err)
+		}
+	}
+}

@@ -50,6 +50,9 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 // contain a key.
 func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 	if f.keysFile != "" {
+		if err := checkKeysMode(f.keysFile); err != nil {
+			return nil, err
+		}
 		text, err := readFile(f.keysFile, keysBytesMax+1)
 		if err != nil {
 			return nil, err

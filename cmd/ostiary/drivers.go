@@ -14,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -56,6 +57,7 @@ func (a *app) withData(ctx context.Context, create bool, options ostiary.Options
 		if err := requireFolder(a.data, create); err != nil {
 			return err
 		}
+		restrictNewFiles()
 		if driver, err = a.openDriver(ctx); err != nil {
 			return err
 		}
@@ -83,7 +85,7 @@ const lockPoll = 20 * time.Millisecond
 func (a *app) openDriver(ctx context.Context) (*pebble.Driver, error) {
 	end := time.Now().Add(a.lockWait)
 	for {
-		d, err := pebble.Open(a.data, pebble.Options{})
+		d, err := pebble.Open(a.data, pebble.Options{FilesMax: server.FilesForStorage()})
 		if err == nil || !isLocked(err) || serverOf(a.data) != nil || time.Now().After(end) {
 			return d, err
 		}

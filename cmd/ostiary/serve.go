@@ -146,6 +146,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			o.Preload = func(ctx context.Context) { preload(ctx, e, stores, f.memory, log) }
 		}
 		if driver != nil {
+			warnFolderMode(log, a.data)
 			o.Probe = driver.Failed
 			o.Collectors = append(o.Collectors, newFolderFigures(driver))
 		}

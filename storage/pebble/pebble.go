@@ -40,6 +40,9 @@ type Options struct {
 	// then lose the newest entries, but never a part of an entry. By default every
 	// Append waits for the disk.
 	NoSync bool
+	// FilesMax bounds the sorted files that are open at a time. The default is
+	// 1000, and the smallest value is 16.
+	FilesMax int
 	// Logf receives the log messages of Pebble. The default is to drop them.
 	Logf func(format string, args ...any)
 }
@@ -47,6 +50,8 @@ type Options struct {
 const (
 	cacheBytesDefault    = 32 << 20
 	memTableBytesDefault = 32 << 20
+	filesMaxDefault      = 1000
+	filesMin             = 16
 	// pebbleFormat is the format of Pebble's files. It is fixed, so that a newer
 	// version of Pebble does not change the format of existing folders.
 	pebbleFormat = pebble.FormatWALSyncChunks
@@ -201,6 +206,7 @@ func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options 
 		CacheSize:                   orDefault(opts.CacheBytes, cacheBytesDefault),
 		MemTableSize:                uint64(orDefault(opts.MemTableBytes, memTableBytesDefault)),
 		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                max(int(orDefault(int64(opts.FilesMax), filesMaxDefault)), filesMin),
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// drainMin is the size from which the server reads the rest of a body that
+	// its handler did not read, in bytes. net/http reads smaller ones itself.
+	drainMin = 256 << 10
+	// drainBytesMax and drainTime bound that reading.
+	drainBytesMax = 16 << 20
+	drainTime     = 5 * time.Second
+)
+
+// keepBody prepares the request so that a response can be sent while the client
+// still sends a large body: many clients read no response before they have sent
+// the body, and a connection that is closed earlier loses it.
+func (q *request) keepBody(r *http.Request) {
+	small := 0 <= r.ContentLength && r.ContentLength <= drainMin
+	if small || r.ProtoMajor != 1 || r.Header["Expect"] != nil {
+		return
+	}
+	if http.NewResponseController(q.ResponseWriter).EnableFullDuplex() == nil {
+		q.body = &trackedBody{ReadCloser: r.Body}
+		r.Body = q.body
+	}
+}
+
+// drain sends the response and then reads what is left of the body, within
+// drainBytesMax and drainTime.
+func (q *request) drain() {
+	if q.body == nil || q.body.ended {
+		return
+	}
+	control := http.NewResponseController(q.ResponseWriter)
+	if control.Flush() != nil {
+		return
+	}
+	control.SetReadDeadline(time.Now().Add(drainTime))
+	io.CopyN(io.Discard, q.body, drainBytesMax)
+}
+
+// trackedBody is a request's body that remembers whether it was read to its end.
+type trackedBody struct {
+	io.ReadCloser
+	ended bool
+}
+
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
+	return n, err
+}
