@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle faults fuzz soak-kill again bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle faults fuzz soak-kill again connections bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -64,6 +64,11 @@ soak-kill:
 TIMES ?= 100
 again:
 	$(GO) test ./door/permify ./door/openfga ./door/authzen ./door/native -run 'TestScripts' -count=$(TIMES) -timeout 1h
+
+# connections opens 10,000 connections to a server. It needs more than 10,000
+# file descriptors (ulimit -n) in two processes.
+connections:
+	OSTIARY_STREAMS=1 $(GO) test ./server -run TestTenThousandConnections -count=1 -timeout 10m -v
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel

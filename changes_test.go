@@ -3,10 +3,12 @@ package ostiary_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -62,4 +64,40 @@ func TestChangesAfterRevision(t *testing.T) {
 			t.Errorf("after 4 of a log that begins with 5: %+v", page)
 		}
 	})
+}
+
+// TestChangesPageBound reads pages whose entries have 100,000 changes together,
+// which is the bound of a page, and one change fewer. An entry is never divided.
+func TestChangesPageBound(t *testing.T) {
+	t.Parallel()
+	const bound = 100_000
+	for _, c := range []struct {
+		first   int // the number of changes of the first entry
+		entries int // the number of entries on the first page
+	}{
+		{bound - 1, 2}, {bound, 1},
+	} {
+		ctx := context.Background()
+		s := newStore(t, newEngine(t, ostiary.Options{}), documents())
+		owners := func(yield func(rel.Tuple, error) bool) {
+			for i := range c.first {
+				if !yield(rel.Tuple{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: strconv.Itoa(i)}}, nil) {
+					return
+				}
+			}
+		}
+		must(s.Import(ctx, owners, ostiary.ImportOptions{EntryTuples: bound}))(t)
+		for _, user := range []string{"a", "b"} {
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:"+user)}))(t)
+		}
+		const schemaRevision = 1
+		page := must(s.Changes(ctx, ostiary.ChangesRequest{AfterRevision: schemaRevision}))(t)
+		if len(page.Entries) != c.entries || len(page.Entries[0].Changes) != c.first || !page.More {
+			t.Errorf("after %d changes: %d entries, more: %v; expected %d entries and more", c.first, len(page.Entries), page.More, c.entries)
+		}
+		next := must(s.Changes(ctx, ostiary.ChangesRequest{After: page.Next}))(t)
+		if len(next.Entries) != 3-c.entries || next.More {
+			t.Errorf("the second page after %d changes: %d entries, more: %v; expected %d entries and no more", c.first, len(next.Entries), next.More, 3-c.entries)
+		}
+	}
 }

@@ -76,6 +76,24 @@ func TestPrepare(t *testing.T) {
 			want(t, s, "document:1#owner@user:aborted", "false")
 			want(t, s, "document:1#owner@user:forgotten", "false")
 
+			// A write that changes nothing adds nothing to the transaction. Publish returns
+			// the token of the head and releases the lock, also if another process has
+			// written in the meantime.
+			p = must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:next"), OnDuplicate: ostiary.Ignore}))(t)
+			tx = m.begin(x)
+			must(struct{}{}, p.AppendTo(ctx, tx))(t)
+			must(struct{}{}, m.commit(tx))(t)
+			head := must(s.Head(ctx))(t)
+			elsewhere := newEngine(t, ostiary.Options{Driver: x.driver})
+			must(must(elsewhere.Store(ctx, s.ID()))(t).Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:elsewhere")}))(t)
+			if token, err := p.Publish(ctx); err != nil || token != head {
+				t.Errorf("Publish of a write that changes nothing: %v, %v; expected the head %v", token, err, head)
+			}
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:unlocked")}))(t)
+			if after, before := must(must(s.Head(ctx))(t).Revision())(t), must(head.Revision())(t); after != before+2 {
+				t.Errorf("revision %d after two writes, expected %d", after, before+2)
+			}
+
 			// A write that was committed but not published is visible after the next
 			// write, which first waits HoldTime.
 			_, tx = prepare("unpublished")

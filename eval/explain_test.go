@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/ostiary/ostiary/expr"
@@ -93,6 +94,9 @@ func proofFault(s *Step, q Question, path map[string]bool) string {
 	case StepExclusion:
 		if s.Decision == expr.True && (len(s.Steps) != 2 || s.Steps[0].Decision != expr.True || s.Steps[1].Decision != expr.False) {
 			return s.line() + " is not base without the other"
+		}
+		if s.Decision == expr.Unknown && !slices.ContainsFunc(s.Steps, func(side *Step) bool { return side.Decision == expr.Unknown }) {
+			return s.line() + " is unknown without an unknown side"
 		}
 	}
 	decided := s.Kind != StepExclusion && s.Kind != StepSeen && s.Kind != StepUnreachable && s.Kind != StepTuple &&

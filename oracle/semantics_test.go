@@ -11,8 +11,8 @@ import (
 func scripts(t testing.TB, dir string) map[string]Script {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts in testdata/%s: %v", dir, err)
 	}
 	all := map[string]Script{}
 	for _, path := range paths {

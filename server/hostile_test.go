@@ -123,7 +123,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestTenThousandConnections opens 10,000 connections with one HTTP stream each
 // to a server in another process. It needs 10,000 file descriptors in both
-// processes and runs only with OSTIARY_STREAMS=1.
+// processes and runs only with OSTIARY_STREAMS=1, as "make connections" does.
 func TestTenThousandConnections(t *testing.T) {
 	if os.Getenv("OSTIARY_STREAMS") == "" {
 		t.Skip("OSTIARY_STREAMS=1 runs it")

@@ -175,8 +175,8 @@ func TestParseRefuses(t *testing.T) {
 // FuzzParse checks that parse reads back what String prints.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.http")
-	if err != nil {
-		f.Fatal(err)
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no scripts in testdata: %v", err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

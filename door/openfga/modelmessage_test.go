@@ -42,8 +42,8 @@ func firstViolation(err error) string {
 // how the protocol's own library reads it.
 func FuzzModelJSON(f *testing.F) {
 	files, err := filepath.Glob("language/testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no scripts in language/testdata: %v", err)
 	}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)

@@ -50,8 +50,8 @@ func TestEveryCallHasAScript(t *testing.T) {
 	}
 	used := map[string]bool{"Watch.Watch": true} // an endless stream; see TestWatchOverREST
 	scripts, err := filepath.Glob("testdata/*.http")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts in testdata: %v", err)
 	}
 	for _, name := range scripts {
 		text, err := os.ReadFile(name)

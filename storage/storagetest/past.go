@@ -85,10 +85,13 @@ func pastTrim(k *kit) {
 	oldest(1, 0)
 	k.ok(k.Trim(k.ctx, l.ID, 5, 4))
 	oldest(5, 4)
+	n := 0
 	for _, err := range k.Entries(k.ctx, l.ID, 4) {
 		k.is(err, storage.ErrTrimmed)
+		n++
 	}
-	n := 0
+	k.check(n == 1, "Entries yields %d errors for a trimmed revision, want 1; none hides the gap", n)
+	n = 0
 	for e, err := range k.Entries(k.ctx, l.ID, 5) {
 		k.ok(err)
 		k.check(e.Revision == storage.Revision(5+n), "Entries yields entry %d, want %d", e.Revision, 5+n)

@@ -346,8 +346,8 @@ func FuzzJSON(f *testing.F) {
 // seeds are the models of the scripts.
 func seeds(f *testing.F, suffix string) (out [][]byte) {
 	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no scripts in testdata: %v", err)
 	}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
