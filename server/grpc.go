@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -156,7 +157,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	}
 	start := time.Now()
 	err := i.refuse(m, &door.Refusal{Reason: why})
-	i.end(m, start, &err)
+	i.end(ctx, m, start, &err)
 	return nil, err
 }
 
@@ -165,7 +166,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		start := time.Now()
-		defer i.end(m, start, &err)
+		defer i.end(ss.Context(), m, start, &err)
 		c := &call{interceptor: i, method: m, ServerStream: ss}
 		if why := c.admit(); why != nil {
 			return i.refuse(m, why)
@@ -188,7 +189,7 @@ func pass(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc
 func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		start := time.Now()
-		defer i.end(m, start, &err)
+		defer i.end(ss.Context(), m, start, &err)
 		c := &call{interceptor: i, method: m, ServerStream: ss}
 		if why := c.admit(); why != nil {
 			return i.refuse(m, why)
@@ -220,7 +221,7 @@ func (i *interceptor) refuse(m *method, why *door.Refusal) error {
 
 // end counts and logs a call. It must be deferred, because it also turns a panic
 // of the handler into the door's refusal.
-func (i *interceptor) end(m *method, start time.Time, err *error) {
+func (i *interceptor) end(ctx context.Context, m *method, start time.Time, err *error) {
 	if p := recover(); p != nil {
 		logPanic(i.log, p, m.door.Name, m.full, "")
 		*err = i.refuse(m, &door.Refusal{Reason: door.Failed})
@@ -229,7 +230,12 @@ func (i *interceptor) end(m *method, start time.Time, err *error) {
 	code := status.Code(*err)
 	m.series.observe(took, outcomeOfCode(code))
 	if i.accessLog {
+		key, _ := ctx.Value(keyOfCall{}).(*hashedKey)
+		remote := ""
+		if p, ok := peer.FromContext(ctx); ok {
+			remote = p.Addr.String()
+		}
 		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", m.door.Name), slog.String("route", m.series.route),
-			slog.String("method", "GRPC"), slog.String("status", code.String()), slog.Duration("took", took))
+			slog.String("method", "GRPC"), slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key)), slog.String("remote", remote))
 	}
 }

@@ -130,8 +130,25 @@ func (q *request) end(r *http.Request) {
 	q.series.observe(took, outcomeOfStatus(q.status))
 	if q.accessLog {
 		q.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", q.door.Name), slog.String("route", q.series.route),
-			slog.String("method", r.Method), slog.Int("status", q.status), slog.Duration("took", took), slog.String("id", q.id[0]))
+			slog.String("method", r.Method), slog.Int("status", q.status), millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.id[0]))
 	}
+}
+
+// millis is the duration of a request in the access log, in milliseconds.
+func millis(took time.Duration) slog.Attr {
+	return slog.Float64("duration_ms", float64(took.Microseconds())/1000)
+}
+
+// callerText names the caller in the access log: the name of the key, "preshared"
+// for a key without a name, and "anonymous" for a request without a valid key.
+func callerText(key *hashedKey) string {
+	switch {
+	case key == nil:
+		return "anonymous"
+	case key.caller.ID == "":
+		return key.caller.Method
+	}
+	return key.caller.ID
 }
 
 // recovered handles a panic of a handler: it logs the panic once, without

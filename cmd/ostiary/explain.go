@@ -54,7 +54,7 @@ func (a *app) explainCommand() *cobra.Command {
 					if !full && x.Because != nil {
 						x.Because = compact(x.Because)[0]
 					}
-					fmt.Fprint(w, x.Explanation.String())
+					fmt.Fprint(w, colorMarks(x.Explanation.String(), a.colored()))
 				})
 			})
 		}}
@@ -81,7 +81,7 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags,
 		return err
 	}
 	var out struct{ Text string }
-	return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, out.Text) })
+	return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, colorMarks(out.Text, a.colored())) })
 }
 
 // compact shortens an explanation. It removes true steps that only lead to the

@@ -99,6 +99,8 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = versionText(version())
+	root.SetVersionTemplate("ostiary {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty store that is not kept`)
@@ -113,6 +115,10 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
 	nameArguments(root)
+	a.addCompletion(root)
+	root.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.storeNames(cmd), cobra.ShellCompDirectiveNoFileComp
+	})
 	return root
 }
 

@@ -8,11 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
@@ -35,6 +37,29 @@ func writeJSON(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(value)
+}
+
+// The escape sequences of a terminal for colors.
+const (
+	colorGreen = "\x1b[32m"
+	colorRed   = "\x1b[31m"
+	colorOff   = "\x1b[0m"
+)
+
+// colored reports whether the output may have colors: it is a terminal, and the
+// variable NO_COLOR is not set.
+func (a *app) colored() bool {
+	f, ok := a.out.(*os.File)
+	noColor, _ := a.lookup("NO_COLOR")
+	return ok && noColor == "" && !a.json && term.IsTerminal(int(f.Fd()))
+}
+
+// colorMarks colors the marks of an explanation if color is true.
+func colorMarks(text string, color bool) string {
+	if !color {
+		return text
+	}
+	return strings.NewReplacer("✓", colorGreen+"✓"+colorOff, "✗", colorRed+"✗"+colorOff).Replace(text)
 }
 
 // note prints a remark to stderr. It prints nothing with --json.

@@ -96,7 +96,7 @@ type permissionChange struct {
 
 // print writes one line: + for a gain, - for a loss, and ? if the decision before
 // or after is unknown.
-func (c *permissionChange) print(w io.Writer, relation string) {
+func (c *permissionChange) print(w io.Writer, relation string, color bool) {
 	sign := "?"
 	switch {
 	case c.After == "true":
@@ -114,6 +114,9 @@ func (c *permissionChange) print(w io.Writer, relation string) {
 	}
 	if sign == "?" {
 		line += fmt.Sprintf(" (%s, was %s)", c.After, c.Before)
+	}
+	if begin := map[string]string{"+": colorGreen, "-": colorRed}[sign]; color && begin != "" {
+		line = begin + line + colorOff
 	}
 	fmt.Fprintln(w, line)
 }
@@ -214,7 +217,7 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 		}
 		if err := a.printNative(text, &page, func(w io.Writer) {
 			for i := range page.Changes {
-				page.Changes[i].print(w, relation)
+				page.Changes[i].print(w, relation, a.colored())
 			}
 		}); err != nil {
 			return err
@@ -270,7 +273,7 @@ func (a *app) showEvents(body io.Reader, relation string) error {
 		var update struct{ Changes []permissionChange }
 		return a.printNative(data, &update, func(w io.Writer) {
 			for i := range update.Changes {
-				update.Changes[i].print(w, relation)
+				update.Changes[i].print(w, relation, a.colored())
 			}
 		})
 	})

@@ -25,16 +25,16 @@ func (r *remote) createStore(ctx context.Context, name, id string) error {
 	return r.a.printCreated(s.json())
 }
 
-func (r *remote) listStores(ctx context.Context) error {
+func (r *remote) listStores(ctx context.Context) ([]storeJSON, error) {
 	found, err := r.stores(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stores := []storeJSON{}
 	for _, s := range found {
 		stores = append(stores, s.json())
 	}
-	return r.a.printStores(stores)
+	return stores, nil
 }
 
 func (r *remote) getStore(ctx context.Context, args []string) error {

@@ -103,13 +103,13 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.DurationVar(&f.idleTimeout, "idle-timeout", server.IdleTimeoutDefault, "maximum idle time of a connection between requests")
 	s.DurationVar(&f.drainTime, "drain-time", server.DrainTimeDefault, "how long a stopping server reports that it is not ready while it still accepts requests; 0 skips this phase")
 	s.DurationVar(&f.stopTimeout, "stop-timeout", server.StopTimeoutDefault, "how long a stopping server waits for running requests")
-	s.Int64Var(&f.bodyBytes, "body-bytes", 4<<20, "maximum size of a request body or gRPC message in bytes, for routes without their own limit")
-	s.IntVar(&f.headerBytes, "header-bytes", server.HeaderBytesDefault, "maximum total size of a request's headers in bytes")
+	bytesVar(s, &f.bodyBytes, "body-bytes", 4<<20, "maximum size of a request body or gRPC message, for routes without their own limit")
+	bytesVar(s, &f.headerBytes, "header-bytes", server.HeaderBytesDefault, "maximum total size of a request's headers")
 	s.Int64Var(&f.requests, "requests-max", server.RequestsMaxDefault, "maximum number of concurrent requests, except streams")
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, a tenth as many more for the public health watch")
 	f.addBounds(s)
 	f.wire.add(cmd)
-	s.Int64Var(&f.memory, "memory-bytes", 0, "memory budget of all loaded stores in bytes; a write that would exceed it is refused; 0 means no limit")
+	bytesVar(s, &f.memory, "memory-bytes", 0, "memory budget of all loaded stores, for example 1GiB; a write that would exceed it is refused; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
 	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names")
 	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
@@ -132,7 +132,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.bounds}
-	return a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
+	err = a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
 		o, reload, err := a.serverOptions(f, e)
 		if err != nil {
 			return err
@@ -166,6 +166,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if err := a.announce(s, driver != nil, f.tlsCert != ""); err != nil {
 			return errors.Join(err, s.Stop())
 		}
+		logStart(log, a.data, &o, s)
 		// A second interrupt stops the process immediately.
 		defer context.AfterFunc(ctx, func() {
 			log.Info("stopping")
@@ -173,6 +174,28 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		})()
 		return s.Wait(ctx)
 	})
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// logStart logs what the server serves: version, data folder, doors, addresses,
+// authentication and TLS.
+func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server) {
+	var doors []string
+	for _, d := range o.Doors {
+		doors = append(doors, d.Name)
+	}
+	auth := authPreshared
+	if o.Keys == nil {
+		auth = "off"
+	}
+	attrs := []any{"version", version()["version"], "data", data, "doors", strings.Join(doors, ","), "auth", auth, "tls", o.TLS != nil}
+	for _, at := range s.Addresses() {
+		attrs = append(attrs, strings.ReplaceAll(at.Name, " ", "_"), at.Addr.String())
+	}
+	log.Info("serving", attrs...)
 }
 
 // serverOptions converts the flags to the server's options. reload reads the

@@ -64,20 +64,30 @@ func (a *app) printCreated(out storeJSON) error {
 
 func (a *app) storeList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List the stores", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if r := a.remote(); r != nil {
-			return r.listStores(cmd.Context())
+		stores, err := a.allStores(cmd.Context())
+		if err != nil {
+			return err
 		}
-		return a.withEngine(cmd.Context(), false, func(e *ostiary.Engine) error {
-			stores := []storeJSON{}
-			for info, err := range e.Stores(cmd.Context(), storage.StoreID{}) {
-				if err != nil {
-					return err
-				}
-				stores = append(stores, storeOf(info))
-			}
-			return a.printStores(stores)
-		})
+		return a.printStores(stores)
 	}}
+}
+
+// allStores returns the stores of the server or of the folder.
+func (a *app) allStores(ctx context.Context) ([]storeJSON, error) {
+	if r := a.remote(); r != nil {
+		return r.listStores(ctx)
+	}
+	stores := []storeJSON{}
+	err := a.withEngine(ctx, false, func(e *ostiary.Engine) error {
+		for info, err := range e.Stores(ctx, storage.StoreID{}) {
+			if err != nil {
+				return err
+			}
+			stores = append(stores, storeOf(info))
+		}
+		return nil
+	})
+	return stores, err
 }
 
 func (a *app) printStores(stores []storeJSON) error {

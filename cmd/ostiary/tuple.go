@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -116,8 +117,8 @@ func (a *app) tupleWrite() *cobra.Command {
 				}
 			}
 			if expires != "" {
-				if t.Expires, err = rel.ParseExpiry(expires); err != nil {
-					return fmt.Errorf("%w: --expires: %w", errUsage, err)
+				if t.Expires, err = parseExpires(expires, time.Now()); err != nil {
+					return err
 				}
 			}
 			policy, err := duplicate.policy()
@@ -135,7 +136,7 @@ func (a *app) tupleWrite() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
 	f.StringVar(&context, "context", "", "parameters to store with the condition, a JSON object")
-	f.StringVar(&expires, "expires", "", "when the tuple expires (RFC 3339)")
+	f.StringVar(&expires, "expires", "", "when the tuple expires: a time (RFC 3339), or a duration from now such as 1h or 7d")
 	f.StringVar(&schemaID, "schema", "", "id of the schema that must admit the tuple; default: the current one")
 	duplicate.add(cmd)
 	return cmd

@@ -11,17 +11,26 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		out := map[string]string{"version": "unknown", "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-		if info, ok := debug.ReadBuildInfo(); ok {
-			out["version"] = info.Main.Version
-			for _, s := range info.Settings {
-				if s.Key == "vcs.revision" {
-					out["commit"] = s.Value
-				}
+		out := version()
+		return a.print(out, func(w io.Writer) { fmt.Fprintln(w, "ostiary "+versionText(out)) })
+	}}
+}
+
+// version returns the program's version, its commit if that is known, and the
+// version and platform of Go.
+func version() map[string]string {
+	out := map[string]string{"version": "unknown", "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		out["version"] = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				out["commit"] = s.Value
 			}
 		}
-		return a.print(out, func(w io.Writer) {
-			fmt.Fprintf(w, "ostiary %s (%s, %s)\n", out["version"], out["go"], out["platform"])
-		})
-	}}
+	}
+	return out
+}
+
+func versionText(v map[string]string) string {
+	return fmt.Sprintf("%s (%s, %s)", v["version"], v["go"], v["platform"])
 }

@@ -19,10 +19,10 @@ func (f *wireFlags) add(cmd *cobra.Command) {
 	s.IntVar(&f.streamsPerConnection, "streams-per-connection", server.StreamsPerConnectionDefault, "maximum number of concurrent requests and streams on one HTTP/2 connection")
 	s.IntVar(&f.connections, "connections-max", 0, "maximum number of open connections; 0 means 16384, or fewer if the process may not open so many files")
 	s.IntVar(&f.connectionsPerAddress, "connections-per-address", 0, "maximum number of open connections from one address; 0 means three quarters of --connections-max")
-	s.Int64Var(&f.bodyBytesTotal, "body-bytes-total", server.BodyBytesTotalDefault, "maximum total size of the request bodies in flight that are larger than 16 KiB; a body counts before it is read")
-	s.Int64Var(&f.bodyBytesPerConnection, "body-bytes-per-connection", server.BodyBytesPerConnectionDefault, "the same for one connection; at least twice --body-bytes")
-	s.Int64Var(&f.unsentBytesTotal, "unsent-bytes-total", server.UnsentBytesTotalDefault, "maximum total size of responses that wait for slow clients")
-	s.Int64Var(&f.unsentBytesPerConnection, "unsent-bytes-per-connection", server.UnsentBytesPerConnectionDefault, "the same for one gRPC connection")
+	bytesVar(s, &f.bodyBytesTotal, "body-bytes-total", server.BodyBytesTotalDefault, "maximum total size of the request bodies in flight that are larger than 16 KiB; a body counts before it is read")
+	bytesVar(s, &f.bodyBytesPerConnection, "body-bytes-per-connection", server.BodyBytesPerConnectionDefault, "the same for one connection; at least twice --body-bytes")
+	bytesVar(s, &f.unsentBytesTotal, "unsent-bytes-total", server.UnsentBytesTotalDefault, "maximum total size of responses that wait for slow clients")
+	bytesVar(s, &f.unsentBytesPerConnection, "unsent-bytes-per-connection", server.UnsentBytesPerConnectionDefault, "the same for one gRPC connection")
 }
 
 func (f *wireFlags) set(o *server.Options) {
