@@ -40,6 +40,7 @@
 //   - A subject set cannot be made a member of itself, which would mean nothing.
 //   - An object's id may contain invalid UTF-8, which acp_core cannot store. Its
 //     length is bounded; see [StoredID].
+//   - [Root.AmendRegistration] refuses a time in the future.
 //   - A specification that the caller of [Engine.CreatePolicy] requires is applied in
 //     the map dialect too, which had no such call.
 //   - Every change is one atomic entry of the log. acp_core transfers and archives

@@ -239,6 +239,7 @@ func (d *duel) unrelate(actor string) {
 // questions asks everything.
 func (d *duel) questions() {
 	ctx := context.Background()
+	d.catalogue()
 	for i := range d.w.resources {
 		r := &d.w.resources[i]
 		for id := 1; id <= 3; id++ {
@@ -260,6 +261,24 @@ func (d *duel) questions() {
 				}
 			}
 		}
+	}
+}
+
+// catalogue compares the names, objects and actors of the policy.
+func (d *duel) catalogue() {
+	d.t.Helper()
+	ours, err := d.ours.Catalogue(context.Background(), d.policy)
+	r, err2 := d.theirs.e.GetPolicyCatalogue(context.Background(), &types.GetPolicyCatalogueRequest{PolicyId: d.policy})
+	if err != nil || err2 != nil {
+		d.t.Errorf("catalogue: ours %v, theirs %v", err, err2)
+		return
+	}
+	sorted := func(list []string) string { return fmt.Sprint(slices.Sorted(slices.Values(list))) }
+	d.same("actors", ours.ActorResource+sorted(ours.Actors), r.Catalogue.ActorResourceName+sorted(r.Catalogue.Actors), nil, nil)
+	for name, theirs := range r.Catalogue.ResourceCatalogue {
+		x := ours.Resources[name]
+		d.same("catalogue of "+name, sorted(x.Permissions)+sorted(x.Relations)+sorted(x.Objects),
+			sorted(theirs.Permissions)+sorted(theirs.Relations)+sorted(theirs.ObjectIds), nil, nil)
 	}
 }
 

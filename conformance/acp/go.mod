@@ -3,6 +3,7 @@ module github.com/ostiary/ostiary/conformance/acp
 go 1.26.8
 
 require (
+	github.com/cosmos/gogoproto v1.7.2
 	github.com/ostiary/ostiary v0.0.0-00010101000000-000000000000
 	github.com/sourcenetwork/acp_core v0.8.1
 )
@@ -26,7 +27,6 @@ require (
 	github.com/cockroachdb/redact v1.1.6 // indirect
 	github.com/cockroachdb/tokenbucket v0.0.0-20250429170803-42689b6311bb // indirect
 	github.com/cosmos/cosmos-db v1.1.3 // indirect
-	github.com/cosmos/gogoproto v1.7.2 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/gabriel-vasile/mimetype v1.4.11 // indirect
