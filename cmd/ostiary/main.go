@@ -112,7 +112,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
 	f.StringVar(&a.caCert, "ca-cert", "", "with --server https://…: PEM file of certificates to trust in addition to the system's")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
-	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.checkCommand(), a.listCommand(),
+	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
 	nameArguments(root)
 	a.addCompletion(root)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/door/openfga/storetest"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -23,7 +24,8 @@ type modelSource struct {
 }
 
 // readModel reads a model from a ".json" file, from a folder with "fga.mod", from
-// "fga.mod" itself, or from any other file as DSL.
+// "fga.mod" itself, from a ".yaml" file of an exported store or a store test, or
+// from any other file as DSL.
 func readModel(name string) (*modelSource, error) {
 	m := &modelSource{name: name}
 	info, err := os.Stat(name)
@@ -51,9 +53,26 @@ func readModel(name string) (*modelSource, error) {
 		m.Model, m.Source, err = language.ParseJSON(text)
 		return m, m.locate(err)
 	}
+	if ext := strings.ToLower(filepath.Ext(name)); ext == ".yaml" || ext == ".yml" {
+		return m, m.locate(m.readStore(text))
+	}
 	m.Dialect, m.Source, m.text = language.LanguageDSL, text, text
 	m.Model, _, err = language.ParseDSL(text)
 	return m, m.locate(err)
+}
+
+// readStore reads the model of an exported store or a store test.
+func (m *modelSource) readStore(text []byte) error {
+	file, err := storetest.Parse(text)
+	if err != nil {
+		return err
+	}
+	if m.Model, _, err = file.ReadModel(folderFS(filepath.Dir(m.name))); err != nil {
+		return err
+	}
+	m.Dialect = language.LanguageJSON
+	m.Source, err = language.FormatJSON(m.Model)
+	return err
 }
 
 // readFile reads at most limit bytes of a file.

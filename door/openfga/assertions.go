@@ -12,9 +12,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// assertionsKind is the kind of the documents that hold the assertions of a model,
+// AssertionsKind is the kind of the documents that hold the assertions of a model,
 // in the protocol's JSON. The key of a document is the id of the model.
-const assertionsKind = "openfga.assertions"
+const AssertionsKind = "openfga.assertions"
 
 func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
 	if err := validateMessage(in); err != nil {
@@ -40,7 +40,7 @@ func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1
 	if err != nil {
 		return nil, translateError(err)
 	}
-	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: assertionsKind, Key: c.model, Body: body}}})
+	c.token, err = p.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: AssertionsKind, Key: c.model, Body: body}}})
 	if err != nil {
 		return nil, translateError(err)
 	}
@@ -72,7 +72,7 @@ func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.
 		return nil, err
 	}
 	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}
-	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: assertionsKind, Key: c.model})
+	d, err := p.store.Document(ctx, ostiary.DocumentKey{Kind: AssertionsKind, Key: c.model})
 	if errors.Is(err, ostiary.ErrNoDocument) {
 		return out, nil
 	}

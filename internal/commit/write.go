@@ -116,7 +116,7 @@ func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (sn
 		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
 	head, err := q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
-		return g.putSchemas(nil, []snapshot.PreparedSchema{p}), nil
+		return g.putSchemas(nil, []snapshot.PreparedSchema{p})
 	}}, 1)
 	if err != nil {
 		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
@@ -241,7 +241,10 @@ func (g *group) changes(ctx context.Context, r *WriteRequest, secrets []storage.
 	if out, err = g.removeSchemas(out, r.RemoveSchemas); err != nil {
 		return nil, err
 	}
-	return r.documentChanges(g.putSchemas(out, r.prepared), secrets), nil
+	if out, err = g.putSchemas(out, r.prepared); err != nil {
+		return nil, err
+	}
+	return r.documentChanges(out, secrets), nil
 }
 
 // removal is the change that removes a key.
@@ -394,9 +397,13 @@ func (g *group) isLive(k rel.Key) bool {
 	return ok && !t.Expired(g.now)
 }
 
-// putSchemas appends the changes that store schemas.
-func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSchema) []storage.Change {
+// putSchemas appends the changes that store schemas. It fails if an id exists:
+// schemas are immutable.
+func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSchema) ([]storage.Change, error) {
 	for _, p := range schemas {
+		if g.draft.HasSchema(p.ID) {
+			return nil, fmt.Errorf("%w: a schema with the id %q already exists", errs.ErrInvalidRequest, p.ID)
+		}
 		if g.compiled == nil {
 			g.compiled = map[string]*schema.Schema{}
 		}
@@ -404,7 +411,7 @@ func (g *group) putSchemas(out []storage.Change, schemas []snapshot.PreparedSche
 		out = append(out, storage.Change{Kind: storage.DocumentPut, Document: storage.Document{
 			Kind: snapshot.SchemaKind, Key: p.ID, Secondary: []string{p.Namespace}, Body: p.Body}})
 	}
-	return out
+	return out, nil
 }
 
 // removeSchemas appends the changes that remove schemas.

@@ -27,6 +27,10 @@ type SchemaSource struct {
 	Dialect string
 	// Source is the text that the model was made from. The engine only stores it.
 	Source []byte
+	// WithID is the id that a write gives the schema, a ULID, for copies that keep
+	// their ids. The write fails if the store has it already. The default "" makes a
+	// new id. It is "" in a schema that is read.
+	WithID string
 }
 
 // schemaDocument is the JSON form of a schema on disk.
@@ -53,7 +57,7 @@ func readSchemaDocument(body []byte) (SchemaSource, error) {
 
 // PreparedSchema is a schema that is checked, compiled and ready to be stored.
 type PreparedSchema struct {
-	// ID is the new id of the schema.
+	// ID is the id of the schema.
 	ID string
 	// Namespace is the namespace of the model.
 	Namespace string
@@ -70,6 +74,9 @@ func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
 	}
 	if ns := src.Model.Namespace; strings.ContainsAny(ns, "/:#@ ") || len(ns) > rel.TypeBytesMax {
 		return PreparedSchema{}, fmt.Errorf("%w: invalid namespace %q", rel.ErrName, ns)
+	}
+	if _, err := storage.ParseStoreID(src.WithID); src.WithID != "" && err != nil {
+		return PreparedSchema{}, fmt.Errorf("%w: invalid schema id %q: expected a ULID", errs.ErrInvalidRequest, src.WithID)
 	}
 	// Compile bounds the depth and size of the model before json.Marshal walks it.
 	if _, err := schema.Compile(src.Model, r.Conditions); err != nil {
@@ -92,7 +99,11 @@ func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
 	if err != nil {
 		return PreparedSchema{}, err
 	}
-	return PreparedSchema{storage.NewID(r.Now()).String(), stored.Model.Namespace, body, compiled}, nil
+	id := src.WithID
+	if id == "" {
+		id = storage.NewID(r.Now()).String()
+	}
+	return PreparedSchema{id, stored.Model.Namespace, body, compiled}, nil
 }
 
 // schemaKey names a schema among those of all stores.

@@ -74,10 +74,12 @@ func (s *Server) ours(t testing.TB, flags []string) {
 	if !strings.Contains(strings.Join(flags, " "), "--data") {
 		args = append(args, "--data", "memory")
 	}
-	s.start(t, program(t), append(args, flags...))
+	s.start(t, Program(t), append(args, flags...))
 }
 
-func program(t testing.TB) string {
+// Program builds ostiary and returns the path of the program. OSTIARY_BIN names one
+// that is built already.
+func Program(t testing.TB) string {
 	t.Helper()
 	if file := os.Getenv("OSTIARY_BIN"); file != "" {
 		return file
@@ -89,7 +91,7 @@ func program(t testing.TB) string {
 func Floor(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Name: "floor", HTTP: free(t)}
-	s.start(t, program(t), []string{"bench", "floor", "--http", s.HTTP})
+	s.start(t, Program(t), []string{"bench", "floor", "--http", s.HTTP})
 	return s
 }
 
