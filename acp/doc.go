@@ -40,6 +40,9 @@
 //   - A subject set cannot be made a member of itself, which would mean nothing.
 //   - An object's id may contain invalid UTF-8, which acp_core cannot store. Its
 //     length is bounded; see [StoredID].
+//   - A filter of relationships that can select nothing, because a name or the
+//     subject is wrong, is an error. acp_core finds nothing for some of them, and
+//     refuses every filter by a subject set.
 //   - [Root.AmendRegistration] refuses a time in the future.
 //   - A specification that the caller of [Engine.CreatePolicy] requires is applied in
 //     the map dialect too, which had no such call.
