@@ -58,6 +58,7 @@ func (r *Runner) OpenFGA(ctx context.Context, o OpenFGAOptions) error {
 }
 
 func (r *Runner) cells(ctx context.Context, d *data, o *OpenFGAOptions) error {
+	r.expect(len(o.Cells) * len(r.Sides))
 	for _, cell := range o.Cells {
 		for i := range r.Sides {
 			s := &r.Sides[i]

@@ -33,6 +33,29 @@ type Runner struct {
 	// Progress, if not nil, receives the progress of the current step: its title,
 	// the finished part, and the total, which is 0 if it is unknown.
 	Progress func(title string, done, total int)
+
+	// cellCount is the number of cells that the workload measures, 0 if it is unknown,
+	// and cell the number of the current one. They began at began.
+	cellCount, cell int
+	began           time.Time
+}
+
+// expect sets the number of cells that the workload measures.
+func (r *Runner) expect(cells int) { r.cellCount, r.cell, r.began = cells, 0, time.Now() }
+
+// nextCell returns the title of the next cell, with its number and the remaining
+// time if they are known.
+func (r *Runner) nextCell(title string) string {
+	r.cell++
+	if r.cellCount == 0 {
+		return title
+	}
+	head := fmt.Sprintf("cell %d of %d", r.cell, r.cellCount)
+	if finished := r.cell - 1; finished > 0 {
+		remaining := time.Since(r.began) / time.Duration(finished) * time.Duration(r.cellCount-finished)
+		head += fmt.Sprintf(", about %d s left", int(remaining.Seconds()+0.5))
+	}
+	return head + ": " + title
 }
 
 func (r *Runner) progress(title string, total int) func(int) {
@@ -69,7 +92,7 @@ func (r *Runner) teardown(ctx context.Context) error {
 
 // measure runs a load on a side and emits the record.
 func (r *Runner) measure(ctx context.Context, s *Side, record Record, load Load, send Send) error {
-	title := fmt.Sprintf("%s: %s, %s", s.Peer, record.Cell, s.Target.Door())
+	title := r.nextCell(fmt.Sprintf("%s: %s, %s", s.Peer, record.Cell, s.Target.Door()))
 	load.Progress = r.progress(title, load.Requests)
 	// The warm-up must not count for the processor times.
 	if err := load.warm(ctx, send); err != nil {

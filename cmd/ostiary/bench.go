@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/bench"
@@ -219,54 +218,4 @@ func (a *app) measured(ctx context.Context, f *benchFlags, run func(context.Cont
 		err = errors.Join(err, a.print(records, func(w io.Writer) { report.Text(w, records) }))
 	}
 	return err
-}
-
-// progress returns a function that shows a progress bar, and a function that
-// removes it. show is nil if stderr is not a terminal.
-func (a *app) progress() (show func(title string, done, total int), end func()) {
-	if !a.terminal() {
-		return nil, func() {}
-	}
-	bars := make(chan func(), 64)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		for f := range bars {
-			f()
-		}
-	}()
-	var bar *progressbar.ProgressBar
-	title := ""
-	show = func(t string, done, total int) {
-		update := func() {
-			if t != title {
-				if bar != nil {
-					bar.Clear()
-				}
-				if total == 0 {
-					total = -1
-				}
-				title, bar = t, progressbar.NewOptions(total, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(t),
-					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
-			}
-			bar.Set(done)
-		}
-		if done == 0 {
-			bars <- update
-			return
-		}
-		// The load must not wait for the bar, so an update is dropped if the queue is
-		// full.
-		select {
-		case bars <- update:
-		default:
-		}
-	}
-	return show, func() {
-		close(bars)
-		<-finished
-		if bar != nil {
-			bar.Clear()
-		}
-	}
 }

@@ -43,10 +43,9 @@ func (a *app) benchACP() *cobra.Command {
 					}
 				}
 				o.Stores = []bench.ACPStore{{Name: "memory"}, {Name: "pebble, unsynced", Open: disk(true)}, {Name: "pebble, synced", Open: disk(false)}}
-				r := &bench.Runner{Emit: emit}
-				var end func()
-				r.Progress, end = a.progress()
-				defer end()
+				line := a.progress()
+				defer line.end()
+				r := &bench.Runner{Emit: emit, Progress: line.show}
 				return errors.Join(r.ACP(ctx, o), emitAll(emit, bench.ACPPublished()))
 			})
 			return errors.Join(err, os.RemoveAll(dir))

@@ -41,9 +41,9 @@ func (a *app) onSides(ctx context.Context, f *benchFlags, model string, tuples b
 			return fmt.Errorf("--target %s: %w", target, err)
 		}
 	}
-	show, end := a.progress()
-	defer end()
-	return run(&bench.Runner{Sides: s.list, Emit: emit, Progress: show})
+	line := a.progress()
+	defer line.end()
+	return run(&bench.Runner{Sides: s.list, Emit: emit, Progress: line.show})
 }
 
 func (s *sides) close() error {
@@ -188,14 +188,9 @@ func (s *sides) fill(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	show, done := s.app.progress()
-	defer done()
-	report := func(n int) {
-		if show != nil {
-			show("filling the folder", n, s.size)
-		}
-	}
-	_, err = bench.Fill(ctx, e, s.model, s.tuples, report)
+	line := s.app.progress()
+	defer line.end()
+	_, err = bench.Fill(ctx, e, s.model, s.tuples, func(n int) { line.show("filling the folder", n, s.size) })
 	return errors.Join(err, end())
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -127,11 +126,9 @@ func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error
 		in = f
 	}
 	if size >= barBytesMin && a.terminal() {
-		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(a.err), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetDescription("importing"), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
-		defer bar.Finish()
-		in = io.TeeReader(in, bar)
+		line := a.progress()
+		defer line.end()
+		in = line.reader(in, "importing "+flags.file, size)
 	}
 	done, err := into(tuplefile.Read(in, format))
 	if err != nil {

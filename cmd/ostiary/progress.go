@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// progressEvery is the shortest pause between two updates of a progress line.
+const progressEvery = 100 * time.Millisecond
+
+// progressLine shows the progress of long work on the last line of a terminal. It
+// has one line at a time: a new title replaces the line before. A nil
+// *progressLine shows nothing. It is safe for concurrent use.
+type progressLine struct {
+	w   io.Writer
+	now func() time.Time
+
+	mu      sync.Mutex
+	title   string
+	updated time.Time
+	columns int // of the line on the terminal
+}
+
+// progress returns a progress line, or nil if stderr is not a terminal.
+func (a *app) progress() *progressLine {
+	if !a.terminal() {
+		return nil
+	}
+	return &progressLine{w: a.err, now: time.Now}
+}
+
+// show updates the line. A total of 0 means that it is unknown. Callers that do
+// work do not wait: an update is dropped if another one is in progress or if the
+// last one is recent, except for a new title.
+func (p *progressLine) show(title string, done, total int) {
+	if p == nil || !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	now := p.now()
+	if title == p.title && now.Sub(p.updated) < progressEvery {
+		return
+	}
+	p.title, p.updated = title, now
+	text := title
+	if total > 0 {
+		text += fmt.Sprintf(", %d %%", min(100, done*100/total))
+	} else if done > 0 {
+		text += fmt.Sprintf(", %d done", done)
+	}
+	p.write(text)
+}
+
+// end removes the line.
+func (p *progressLine) end() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.columns > 0 {
+		p.write("")
+		fmt.Fprint(p.w, "\r")
+	}
+}
+
+// write replaces the text on the terminal.
+func (p *progressLine) write(text string) {
+	columns := len([]rune(text))
+	fmt.Fprint(p.w, "\r"+text+strings.Repeat(" ", max(0, p.columns-columns)))
+	p.columns = columns
+}
+
+// reader returns a reader of r that shows how much of size bytes was read.
+func (p *progressLine) reader(r io.Reader, title string, size int64) io.Reader {
+	if p == nil {
+		return r
+	}
+	return &progressReader{r, p, title, 0, size}
+}
+
+type progressReader struct {
+	io.Reader
+	line       *progressLine
+	title      string
+	read, size int64
+}
+
+func (r *progressReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.read += int64(n)
+	r.line.show(r.title, int(r.read>>10), int(r.size>>10))
+	return n, err
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProgressLine checks that there is one line at a time, that updates of one
+// title are rare, and that nothing remains at the end.
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	p := &progressLine{w: &out, now: func() time.Time { return now }}
+	p.show("loading ostiary", 0, 200)
+	p.show("loading ostiary", 100, 200) // too soon
+	now = now.Add(progressEvery)
+	p.show("loading ostiary", 150, 200)
+	p.show("cell 1 of 2: x", 0, 0)
+	p.end()
+	if got, want := out.String(), "\rloading ostiary, 0 %\rloading ostiary, 75 %\rcell 1 of 2: x"+strings.Repeat(" ", 7)+"\r"+strings.Repeat(" ", 14)+"\r"; got != want {
+		t.Errorf("got %q, expected %q", got, want)
+	}
+	var none *progressLine
+	none.show("x", 1, 2)
+	none.end()
+	if text, err := io.ReadAll(none.reader(strings.NewReader("text"), "x", 4)); err != nil || string(text) != "text" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	out.Reset()
+	if _, err := io.ReadAll((&progressLine{w: &out, now: time.Now}).reader(strings.NewReader(strings.Repeat("x", 4096)), "importing", 4096)); err != nil || !strings.Contains(out.String(), "importing, ") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
