@@ -63,6 +63,17 @@ func (s *Store) Load(ctx context.Context) error {
 	return errs.Wrap("load", s.ID(), err)
 }
 
+// Resolve returns the token of the revision that a request with c reads. It
+// waits for that revision and fails as the request would, for example with
+// [ErrToken] for a token of another store.
+func (s *Store) Resolve(ctx context.Context, c Consistency) (Token, error) {
+	v, err := s.timeline.At(ctx, c)
+	if err != nil {
+		return "", errs.Wrap("resolve", s.ID(), err)
+	}
+	return s.timeline.Token(v.Head), nil
+}
+
 // TokenAt returns the token of a revision that the store has, for example that
 // of a [CheckResult].
 func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -175,6 +176,9 @@ func (a *app) storeAlias() *cobra.Command {
 			door, alias := args[1], ""
 			if len(args) == 3 {
 				alias = args[2]
+				if err := native.CheckAlias(door, alias); err != nil {
+					return fmt.Errorf("%w: %w", errUsage, err)
+				}
 			}
 			if r := a.remote(); r != nil {
 				return r.aliasStore(cmd.Context(), args[0], door, alias)

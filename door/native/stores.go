@@ -1,9 +1,13 @@
 package native
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -133,10 +137,39 @@ func (c *call) readStore(create bool) (w ostiary.CreateStoreRequest, hasName boo
 	return w, hasName, r.End()
 }
 
+// CheckAlias returns an error if no path can name a store by an alias of a door.
+// The aliases of some doors, such as Permify's, may have the form of a store's
+// id. A door whose paths also take ids would read such an alias as an id.
+func CheckAlias(door, alias string) error {
+	if alias == "." || alias == ".." || strings.ContainsAny(alias, "/\\\x00") {
+		return invalidRequest(fmt.Sprintf("invalid alias %.100q of door %.100q: expected text without a slash, a backslash and NUL, and neither \".\" nor \"..\"", alias, door))
+	}
+	if _, err := storage.ParseStoreID(alias); err == nil && (door == Name || door == "authzen") {
+		return invalidRequest(fmt.Sprintf("invalid alias %q of door %q: expected no text in the form of a store's id", alias, door))
+	}
+	return nil
+}
+
+// checkAliases checks the aliases that old does not have.
+func checkAliases(aliases, old map[string]string) error {
+	for _, door := range slices.Sorted(maps.Keys(aliases)) {
+		if old[door] == aliases[door] {
+			continue
+		}
+		if err := CheckAlias(door, aliases[door]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // createStore serves CreateStore.
 func (c *call) createStore() error {
 	w, _, err := c.readStore(true)
 	if err != nil {
+		return err
+	}
+	if err := checkAliases(w.Aliases, nil); err != nil {
 		return err
 	}
 	s, err := c.engine.CreateStore(c.ctx, w)
@@ -176,6 +209,9 @@ func (c *call) updateStore() error {
 		info.Name = w.Name
 	}
 	if w.Aliases != nil {
+		if err := checkAliases(w.Aliases, info.Aliases); err != nil {
+			return err
+		}
 		info.Aliases = w.Aliases
 	}
 	if err := c.engine.UpdateStore(c.ctx, info.ID, info.Name, info.Aliases); err != nil {

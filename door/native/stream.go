@@ -56,9 +56,9 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	// This read checks the token before the response begins, while an error can
-	// still be an error response.
-	if _, err := c.store.ReadAttributes(c.ctx, ostiary.ReadAttributesRequest{Limit: 1, Consistency: ostiary.AtExactly(token)}); err != nil {
+	// Check the token before the response begins, while an error can still be an
+	// error response.
+	if _, err := c.store.Resolve(c.ctx, ostiary.AtExactly(token)); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

@@ -24,6 +24,9 @@ func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRevision(ctx, c, p.store); err != nil {
+		return nil, err
+	}
 	size := 0
 	for _, a := range in.GetAssertions() {
 		size += proto.Size(a)
@@ -69,6 +72,9 @@ func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.
 	}
 	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkRevision(ctx, c, p.store); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}

@@ -50,14 +50,14 @@ func parseLogPosition(token, store string) (p logPosition, err error) {
 
 // readChanges handles ReadChanges. It returns a page of the changes of tuples in the
 // log.
-func (s *service) readChanges(ctx context.Context, _ *headers, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
+func (s *service) readChanges(ctx context.Context, c *headers, in *openfgav1.ReadChangesRequest) (*openfgav1.ReadChangesResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
 	if size := in.GetPageSize(); size != nil && (size.GetValue() < 1 || int(size.GetValue()) > s.o.ChangesPage) {
 		return nil, failf(codes.InvalidArgument, "invalid ReadChangesRequest.PageSize: value must be inside range [1, %d]", s.o.ChangesPage)
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.Writ
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,11 @@ func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSou
 	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text}, nil
 }
 
-func (s *service) readModel(ctx context.Context, _ *headers, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
+func (s *service) readModel(ctx context.Context, c *headers, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
 			return nil, noModel(in.GetStoreId(), in.GetId())
@@ -134,11 +134,11 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 	return m, nil
 }
 
-func (s *service) readModels(ctx context.Context, _ *headers, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
+func (s *service) readModels(ctx context.Context, c *headers, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}

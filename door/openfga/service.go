@@ -139,17 +139,36 @@ func (s *service) consistency(ctx context.Context, c *headers, st *ostiary.Store
 	token := ostiary.Token(c.revision)
 	switch {
 	case consistency == wire.ConsistencyHigher && token != "":
-		// The newest revision is not older than a valid token. This checks the token.
-		if _, err := st.Changes(ctx, ostiary.ChangesRequest{After: token, Limit: 1}); err != nil {
-			return ostiary.Consistency{}, revisionError(err)
-		}
-		return ostiary.FullyConsistent(), nil
+		// The newest revision is not older than a valid token.
+		return ostiary.FullyConsistent(), checkRevision(ctx, c, st)
 	case consistency == wire.ConsistencyHigher:
 		return ostiary.FullyConsistent(), nil
 	case token != "":
 		return ostiary.AtLeast(token), nil
 	}
 	return ostiary.MinimizeLatency(), nil
+}
+
+// checkRevision fails if the request has a token that is not one of the store. It
+// waits for the token's revision. Calls that choose no revision use it.
+func checkRevision(ctx context.Context, c *headers, st *ostiary.Store) error {
+	if c.revision == "" {
+		return nil
+	}
+	if _, err := st.Resolve(ctx, ostiary.AtLeast(ostiary.Token(c.revision))); err != nil {
+		return revisionError(err)
+	}
+	return nil
+}
+
+// storeAt is [service.store] for a call that chooses no revision. It checks the
+// request's token.
+func (s *service) storeAt(ctx context.Context, c *headers, id string) (*ostiary.Store, error) {
+	st, err := s.store(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return st, checkRevision(ctx, c, st)
 }
 
 // revisionError translates an error of a read. An invalid token is an error of the

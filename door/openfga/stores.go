@@ -26,11 +26,11 @@ func (s *service) createStore(ctx context.Context, _ *headers, in *openfgav1.Cre
 	return &openfgav1.CreateStoreResponse{Id: info.ID.String(), Name: info.Name, CreatedAt: created, UpdatedAt: created}, nil
 }
 
-func (s *service) getStore(ctx context.Context, _ *headers, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
+func (s *service) getStore(ctx context.Context, c *headers, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +41,11 @@ func (s *service) getStore(ctx context.Context, _ *headers, in *openfgav1.GetSto
 
 // updateStore handles UpdateStore: it renames a store. OpenFGA has the route, but
 // answers "unimplemented".
-func (s *service) updateStore(ctx context.Context, _ *headers, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
+func (s *service) updateStore(ctx context.Context, c *headers, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
 	if err := validateMessage(in); err != nil {
 		return nil, err
 	}
-	st, err := s.store(ctx, in.GetStoreId())
+	st, err := s.storeAt(ctx, c, in.GetStoreId())
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	if err != nil {
 		return err
 	}
+	if err := checkRevision(ctx, c, p.store); err != nil {
+		return err
+	}
 	if len(in.Writes)+len(in.Deletes) == 0 {
 		return failf(codeEmptyWrite, "Invalid input. Make sure you provide at least one write, or at least one delete")
 	}
