@@ -88,3 +88,10 @@ proto:
 
 proto-check:
 	cd door/permify/basev1/generate && $(GO) run . -check
+
+# attack attacks the program on loopback and prints a table: memory before, at
+# its peak and after REST, and what a neighbor notices.
+.PHONY: attack
+REST ?= 60s
+attack: build
+	OSTIARY_ATTACK=$(CURDIR)/$(BIN) OSTIARY_ATTACK_REST=$(REST) $(GO) test ./server -run TestAttacks -count=1 -timeout 1h -v
