@@ -60,13 +60,14 @@ func ReadBody(r *http.Request) (*Body, error) {
 	}
 }
 
-// grow returns a copy of a full buffer with twice the capacity. The capacity
-// does not exceed the announced length plus one byte, which is needed to detect
-// the end.
+// grow returns a copy of a full buffer with more capacity: the announced length
+// plus one byte, which is needed to detect the end, or else twice as much. The
+// server has charged an announced length to its budget by then, and a buffer
+// that grows in several steps would leave as much garbage again.
 func grow(b []byte, announced int64) []byte {
 	size := 2 * int64(cap(b))
 	if announced > int64(cap(b)) {
-		size = min(size, announced+1)
+		size = announced + 1
 	}
 	return append(make([]byte, 0, size), b...)
 }

@@ -45,7 +45,9 @@ func (a *app) governHeap() (stop func()) {
 		tick := time.NewTicker(heapLookEvery)
 		defer tick.Stop()
 		figure := []metrics.Sample{{Name: heapLiveFigure}}
+		var idle heapReturn
 		for set := 0; ; {
+			idle.look()
 			metrics.Read(figure)
 			if figure[0].Value.Kind() != metrics.KindUint64 {
 				return // this version of Go does not have the metric
