@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/eval"
-	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -41,23 +40,12 @@ type ListObjectsRequest struct {
 // ObjectList is a page of the objects whose check is true. The order is the same
 // on every node and after a restart (eval.OrderHash).
 type ObjectList struct {
-	// IDs are the ids of the objects.
-	IDs []string
+	// ObjectList is the evaluator's page. Next replaces its position.
+	eval.ObjectList
 	// Next is the cursor of the next page; "" on the last one.
 	Next string
-	// Unknown are the first objects whose check is unknown.
-	Unknown []string
-	// UnknownCount is the number of all such objects.
-	UnknownCount int
-	// Reasons explains why they are unknown; nil if there are none.
-	Reasons *eval.Reasons
-	// Bound names the bound that ended the search; "" means that the list is
-	// complete.
-	Bound string
 	// Revision is that of the view that was read.
 	Revision storage.Revision
-	// Stats counts the work.
-	Stats eval.Stats
 }
 
 // ListSubjectsRequest asks who has Relation on Object: the plain subjects of
@@ -87,26 +75,12 @@ type ListSubjectsRequest struct {
 // SubjectList is a page of the subjects whose check is true, in the order of
 // [ObjectList].
 type SubjectList struct {
-	// IDs are the ids of the subjects.
-	IDs []string
-	// Wildcard is the decision for a subject that no tuple names.
-	Wildcard expr.Tristate
-	// Excluded are the subjects whose check is false although Wildcard is true.
-	Excluded []string
+	// SubjectList is the evaluator's page. Next replaces its position.
+	eval.SubjectList
 	// Next is as in [ObjectList].
 	Next string
-	// Unknown are the first subjects whose check is unknown.
-	Unknown []string
-	// UnknownCount is the number of all such subjects.
-	UnknownCount int
-	// Reasons is as in [ObjectList].
-	Reasons *eval.Reasons
-	// Bound is as in [ObjectList].
-	Bound string
 	// Revision is as in [ObjectList].
 	Revision storage.Revision
-	// Stats is as in [ObjectList].
-	Stats eval.Stats
 }
 
 func (r *ListObjectsRequest) digest() snapshot.Digest {
@@ -158,12 +132,11 @@ func (a *Answerer) ListObjects(ctx context.Context, r *ListObjectsRequest) (Obje
 	if err != nil {
 		return ObjectList{}, errs.Wrap(op, id, err)
 	}
-	next := ""
+	out := ObjectList{ObjectList: l, Revision: p.view.Head.Revision}
 	if l.More {
-		next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+		out.Next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
 	}
-	return ObjectList{IDs: l.IDs, Next: next, Unknown: l.Unknown, UnknownCount: l.UnknownCount,
-		Reasons: l.Reasons, Bound: l.Bound, Revision: p.view.Head.Revision, Stats: l.Stats}, nil
+	return out, nil
 }
 
 // ListSubjects returns a page of the subjects whose check is true.
@@ -183,13 +156,11 @@ func (a *Answerer) ListSubjects(ctx context.Context, r *ListSubjectsRequest) (Su
 	if err != nil {
 		return SubjectList{}, errs.Wrap(op, id, err)
 	}
-	next := ""
+	out := SubjectList{SubjectList: l, Revision: p.view.Head.Revision}
 	if l.More {
-		next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
+		out.Next = a.timeline.Cursor(p.view, r.digest(), []byte(l.Next.ID))
 	}
-	return SubjectList{IDs: l.IDs, Wildcard: l.Wildcard, Excluded: l.Excluded, Next: next,
-		Unknown: l.Unknown, UnknownCount: l.UnknownCount, Reasons: l.Reasons, Bound: l.Bound,
-		Revision: p.view.Head.Revision, Stats: l.Stats}, nil
+	return out, nil
 }
 
 // pageRequest is what both kinds of lists have in common.
