@@ -25,6 +25,9 @@ func (a *app) acpCreateCommand(f *acpFlags) *cobra.Command {
 			return err
 		}
 		src.Text = string(text)
+		if f.actor == "" { // before the command creates a folder and a collection
+			return acp.ErrUnauthenticated
+		}
 		return a.withACP(cmd.Context(), f, true, func(e *acp.Engine) error {
 			rec, err := e.CreatePolicy(cmd.Context(), f.actor, src)
 			if err != nil {

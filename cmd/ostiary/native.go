@@ -49,6 +49,9 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 		if err != nil {
 			return nil, err
 		}
+		if err := r.requireRevision(ctx, s.ID, in); err != nil {
+			return nil, err
+		}
 		resp, err := r.send(ctx, method, nativePath+s.ID+path, in)
 		if err != nil {
 			return nil, nativeMissing(err)

@@ -55,6 +55,26 @@ func (r *remote) nativeCall(ctx context.Context, path string, in, out any) error
 	return nil
 }
 
+// requireRevision fails with [ostiary.ErrFuture] if the request in is about a
+// revision that the store does not have yet. The server would wait for it until
+// the request times out.
+func (r *remote) requireRevision(ctx context.Context, store string, in any) error {
+	body, _ := in.(map[string]any)
+	at, _ := body["at"].(map[string]any)
+	number, ok := at["revision"].(json.Number)
+	if !ok {
+		return nil
+	}
+	var now struct{ Revision uint64 }
+	if _, err := r.call(ctx, http.MethodGet, nativePath+store, nil, &now); err != nil {
+		return nativeMissing(err)
+	}
+	if n, err := strconv.ParseUint(number.String(), 10, 64); err != nil || n > now.Revision {
+		return &ostiary.Error{Op: "query", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision %s, the newest is %d", ostiary.ErrFuture, number, now.Revision)}
+	}
+	return nil
+}
+
 func (r *remote) nativeCheck(ctx context.Context, t rel.Tuple, flags *queryFlags) error {
 	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String()})
 	if err != nil {
