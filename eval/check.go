@@ -33,6 +33,9 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 		route := q.b.route(int32(id), q.kind)
 		out := q.searchObject(route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
+			if q.memory.reserved != 0 {
+				q.finish()
+			}
 			return Answer{out.truth, q.boundReasons(), q.stats}, q.failed()
 		}
 	}
@@ -44,6 +47,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if truth == expr.Unknown && q.certainAllow(id, n, question.Object) {
 		truth, reasons = expr.True, nil
 	}
+	q.finish()
 	return Answer{truth, reasons, q.stats}, q.failed()
 }
 
@@ -107,12 +111,13 @@ func (b *Binding) reader(r Reader, env *Env) (Reader, error) {
 // node of the object, or 0 if it has none. The caller checks q.failed before
 // it uses the answer.
 func (q *query) member(id schema.RelationID, n graph.Node, object rel.Object) Answer {
-	before := q.stats
+	before, used := q.stats, q.memory.used
 	a := q.decide(id, n, object)
 	if a.Decision == expr.Unknown && q.certainAllow(id, n, object) {
 		a = Answer{Decision: expr.True}
 	}
 	q.resetNodes()
+	q.memory.used = used
 	a.Stats = Stats{q.stats.Probes - before.Probes, q.stats.Nodes - before.Nodes, q.stats.Conditions - before.Conditions,
 		q.stats.ConditionCost - before.ConditionCost}
 	return a
@@ -155,7 +160,7 @@ func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Ob
 	if !ok {
 		a = own.solveAll(id, n, object)
 	}
-	q.stats, q.err, q.prepared = own.stats, own.err, own.prepared
+	q.takeOver(own)
 	return a.Decision, a.Reasons
 }
 
@@ -169,7 +174,8 @@ func (q *query) solveMixed(id schema.RelationID, n graph.Node, object rel.Object
 	q.resetNodes()
 	s := q.newSystem(id, n, object.ID)
 	s.mixed = true
-	defer s.release()
+	used := q.memory.used
+	defer func() { s.release(); q.memory.used = used }()
 	ok := s.build() && s.solve(q.depthMax) && s.truth(s.root()) != expr.Unknown
 	q.releaseScratch()
 	if !ok {

@@ -328,6 +328,7 @@ func (w *closureWalk) read(x graph.Node, kind graph.Kind, by *schema.Restriction
 func (w *closureWalk) add(unit int32, n graph.Node, hops int32) {
 	s := w.q.scratch
 	if s.seen.addAt(w.c.id, unit, n, hops) {
+		w.q.hold(1, bytesPerState)
 		s.queue = append(s.queue, reached{unit, n, hops})
 	}
 }

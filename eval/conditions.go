@@ -2,7 +2,6 @@ package eval
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -26,9 +25,16 @@ type preparedCondition struct {
 // context are converted again for each evaluation of any others.
 const preparedMax = 64
 
-// errConditionCost is the error of a condition that is not evaluated because
-// the question has reached its bound of costs, or has failed.
-var errConditionCost = errors.New("not evaluated: the bound on " + BoundConditionCost + " is reached")
+// errBound is the error of a condition that is not evaluated because the
+// question has reached a bound, or has failed.
+type errBound string
+
+func (e errBound) Error() string { return "not evaluated: the bound on " + string(e) + " is reached" }
+
+// notEvaluated is the result of a condition that is not evaluated.
+func (q *query) notEvaluated() expr.Result {
+	return expr.Result{Value: expr.Unknown, Err: errBound(q.boundReached())}
+}
 
 // evaluate evaluates a condition or a rule, which has the program p. It looks
 // for the end of the context before each evaluation, because one may take long.
@@ -39,7 +45,7 @@ func (q *query) evaluate(of any, p expr.Program, stored, request expr.Values) ex
 		q.err = q.ctx.Err()
 	}
 	if q.err != nil || q.exhausted() {
-		return expr.Result{Value: expr.Unknown, Err: errConditionCost}
+		return q.notEvaluated()
 	}
 	q.stats.Conditions++
 	var res expr.Result
@@ -50,7 +56,7 @@ func (q *query) evaluate(of any, p expr.Program, stored, request expr.Values) ex
 	}
 	q.stats.ConditionCost += ConditionCostBase + int(min(res.Cost, math.MaxInt32))
 	if q.exhausted() {
-		return expr.Result{Value: expr.Unknown, Err: errConditionCost}
+		return q.notEvaluated()
 	}
 	if res.Err != nil {
 		q.err = q.ctx.Err() // the end of the context interrupts an evaluation
@@ -80,8 +86,8 @@ func (q *query) prepareCondition(of any, p expr.Program, request expr.Values) ex
 // conditionReasons returns why a condition's result is unknown.
 func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons {
 	r := &Reasons{}
-	if res.Err == errConditionCost {
-		r.Bound = BoundConditionCost
+	if bound, ok := res.Err.(errBound); ok {
+		r.Bound = string(bound)
 		return r
 	}
 	for _, m := range res.Missing {

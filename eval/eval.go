@@ -37,6 +37,9 @@ type Env struct {
 	Attributes []rel.Attribute
 	// Bounds limit the work of the question.
 	Bounds Bounds
+	// Memory is the budget that this question shares with others; nil if it
+	// shares none.
+	Memory *MemoryBudget
 }
 
 // Bounds limit the work of a question. Where a bound is reached, the answer is
@@ -50,9 +53,13 @@ type Bounds struct {
 	Nodes int
 	// ConditionCost is the greatest cost of all evaluations of conditions and
 	// rules of a question, in units of about a microsecond or less. Each
-	// evaluation costs [ConditionCostBase] more than its expr.Result says. 0 or
+	// evaluation costs [ConditionCostBase] and the Cost of its expr.Result. 0 or
 	// less means [ConditionCostDefault].
 	ConditionCost int
+	// Memory is the greatest amount of memory in bytes that a question may use.
+	// It is estimated from the number of states, gates and candidates. 0 or less
+	// means [MemoryDefault].
+	Memory int
 	// ExpandEntries is the greatest number of nodes and tuples in a tree of
 	// [Binding.Expand]. 0 or less means [ExpandEntriesDefault].
 	ExpandEntries int
@@ -69,6 +76,8 @@ const (
 	NodesDefault = 5_000_000
 	// ConditionCostDefault is the default of [Bounds.ConditionCost].
 	ConditionCostDefault = 20_000_000
+	// MemoryDefault is the default of [Bounds.Memory].
+	MemoryDefault = 256 << 20
 	// ExpandEntriesDefault is the default of [Bounds.ExpandEntries].
 	ExpandEntriesDefault = 20_000
 	// ExpandBytesDefault is the default of [Bounds.ExpandBytes].
@@ -124,6 +133,10 @@ const (
 	BoundNodes = "nodes"
 	// BoundConditionCost names [Bounds.ConditionCost].
 	BoundConditionCost = "condition cost"
+	// BoundMemory names [Bounds.Memory].
+	BoundMemory = "memory"
+	// BoundMemoryTotal names the size of [Env.Memory].
+	BoundMemoryTotal = "memory of all questions"
 	// BoundExpandEntries names [Bounds.ExpandEntries].
 	BoundExpandEntries = "expand entries"
 	// BoundExpandBytes names [Bounds.ExpandBytes].

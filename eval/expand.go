@@ -113,6 +113,7 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 		x.bytesMax = ExpandBytesDefault
 	}
 	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
+	defer x.q.finish()
 	root := x.relation(id, x.q.anchor(object))
 	for level := 0; level < x.levels && len(x.pending) > 0 && x.bound == ""; level++ {
 		todo := x.pending

@@ -157,6 +157,7 @@ func (b *Binding) Explain(ctx context.Context, r Reader, question Question, env 
 	b = b.rebound(o)
 	var q query
 	q.start(ctx, b, o, question.Subject, env)
+	defer q.finish()
 	n := q.anchor(question.Object)
 	x.Answer = q.member(id, n, question.Object)
 	if err := q.failed(); err != nil {

@@ -124,6 +124,7 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	}
 	w := objectWalk{target: target}
 	w.q.start(ctx, b, r, lq.Subject, env)
+	defer w.q.finish()
 	w.plan = b.listPlan(planKey{target: target, kind: w.q.kind, scoped: lq.Scope != nil})
 	if lq.Scope != nil {
 		w.restrict(lq.Scope)

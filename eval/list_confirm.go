@@ -268,7 +268,7 @@ func (w *objectWalk) confirmLeaf(c *confirmer, l *confirmLeaf, e *schema.Expr) b
 	}
 	err := own.run()
 	defer own.releaseScratch()
-	q.stats, q.err = own.q.stats, own.q.err
+	q.takeOver(&own.q)
 	c.nodesLeft -= own.q.visited
 	switch {
 	case err != nil:

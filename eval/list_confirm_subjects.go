@@ -52,7 +52,7 @@ func (w *subjectWalk) confirmLeaf(c *confirmer, l *confirmLeaf, e *schema.Expr) 
 	own.q.nodesMax, own.q.nodesLimit, own.q.visited = c.nodesLeft, c.nodesLeft, 0
 	own.read(e, step{relation: int32(own.target), node: own.anchor})
 	own.levels(own.expand)
-	w.q.stats, w.q.err = own.q.stats, own.q.err
+	w.q.takeOver(&own.q)
 	c.nodesLeft -= own.q.visited
 	l.others = own.wildcardReached
 	if own.bound != "" || own.anybody {

@@ -68,13 +68,21 @@ func (w *listWalk) visit(n int) bool {
 func (w *listWalk) firstTime(s step) bool {
 	key := uint64(s.relation)<<32 | uint64(s.node)<<1
 	if s.uncertain {
-		return !w.seen.has(key) && w.seen.add(key|1)
+		if w.seen.has(key) {
+			return false
+		}
+		key |= 1
 	}
-	return w.seen.add(key)
+	isNew := w.seen.add(key)
+	if isNew {
+		w.q.hold(1, bytesPerStep)
+	}
+	return isNew
 }
 
 // addNames appends the ids of nodes to w.ids. Node 0 has the id own.
 func (w *listWalk) addNames(nodes []graph.Node, own string) {
+	w.q.hold(len(nodes), bytesPerEntry)
 	w.ids = slices.Grow(w.ids, len(nodes)+1)
 	for _, n := range nodes {
 		id := own

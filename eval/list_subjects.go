@@ -113,6 +113,7 @@ func (b *Binding) ListSubjects(ctx context.Context, r Reader, lq ListSubjectsQue
 		return SubjectList{}, nil
 	}
 	w.q.start(ctx, b, r, rel.Subject{Type: lq.SubjectType, ID: rel.Wildcard, Relation: lq.SubjectRelation}, env)
+	defer w.q.finish()
 	w.listScratch = borrowList()
 	defer w.releaseScratch()
 	w.run()
@@ -241,6 +242,7 @@ func (w *subjectWalk) rewriteLeads(e *schema.Expr) bool {
 
 // candidate adds a candidate.
 func (w *subjectWalk) candidate(n graph.Node, uncertain bool) {
+	w.q.hold(1, bytesPerCandidate)
 	if uncertain {
 		w.uncertain = append(w.uncertain, n)
 	} else {

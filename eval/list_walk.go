@@ -257,11 +257,13 @@ func (w *objectWalk) record(s step) {
 	case s.node == 0:
 		w.ownObject, w.ownObjectUncertain = true, s.uncertain && (!w.ownObject || w.ownObjectUncertain)
 	case s.uncertain:
+		w.q.hold(1, bytesPerCandidate)
 		w.uncertain = append(w.uncertain, s.node)
 		if len(w.uncertain) >= w.uncertainCompactAt {
 			w.uncertain, w.uncertainCompactAt = uniqueNodes(w.uncertain)
 		}
 	default:
+		w.q.hold(1, bytesPerCandidate)
 		w.certain = append(w.certain, s.node)
 		if len(w.certain) >= w.certainCompactAt {
 			w.certain, w.certainCompactAt = uniqueNodes(w.certain)

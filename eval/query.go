@@ -53,6 +53,8 @@ type query struct {
 	depthMax, nodesMax, conditionCostMax int
 	// work counts steps that are not visited nodes; see tick.
 	work int
+	// memory counts the memory of the question.
+	memory memoryUse
 	// prepared are the conditions that the question has evaluated.
 	prepared []preparedCondition
 	// visited counts nodes since the last resetNodes.
@@ -114,6 +116,12 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	q.nodesLimit = q.nodesMax
 	if q.conditionCostMax = env.Bounds.ConditionCost; q.conditionCostMax <= 0 {
 		q.conditionCostMax = ConditionCostDefault
+	}
+	if q.memory.max == 0 { // a list asks several questions with one query
+		if q.memory.max = env.Bounds.Memory; q.memory.max <= 0 {
+			q.memory.max = MemoryDefault
+		}
+		q.memory.granted = min(memoryFree, q.memory.max)
 	}
 	q.view, q.prober, q.objectNode = nil, nil, 0
 	switch p := r.(type) {
@@ -348,11 +356,16 @@ func (q *query) look() {
 
 // exhausted reports whether the question has used up what it may use in total.
 // Nothing can then be decided any more, unlike at a bound of depth or nodes.
-func (q *query) exhausted() bool { return q.stats.ConditionCost > q.conditionCostMax }
+func (q *query) exhausted() bool {
+	return q.stats.ConditionCost > q.conditionCostMax || q.memory.bound != ""
+}
 
 // boundReached names the bound because of which visit returned false.
 func (q *query) boundReached() string {
-	if q.exhausted() {
+	switch {
+	case q.memory.bound != "":
+		return q.memory.bound
+	case q.exhausted():
 		return BoundConditionCost
 	}
 	return BoundNodes

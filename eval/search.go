@@ -202,7 +202,11 @@ func (w *search) push(p pendingList) {
 // visit records a state and reports whether it is new.
 func (w *search) visit(unit int32, n graph.Node) bool {
 	if w.buffer.overflowed {
-		return w.q.scratch.seen.add(w.id, unit, n)
+		isNew := w.q.scratch.seen.add(w.id, unit, n)
+		if isNew {
+			w.q.hold(1, bytesPerState)
+		}
+		return isNew
 	}
 	k := memoKey{unit, n}
 	for i := range w.buffer.nStates {

@@ -42,6 +42,8 @@ type system struct {
 	// mixed is true if operands outside of cycles are decided by a search and
 	// become constants, instead of gates.
 	mixed bool
+	// nodesOutside counts the nodes that those searches have visited.
+	nodesOutside int
 
 	// solution holds the gates' values after solve.
 	solution
@@ -129,7 +131,7 @@ const (
 func (q *query) newSystem(rel schema.RelationID, n graph.Node, objectID string) *system {
 	q.objectID = objectID
 	s := systems.Get().(*system)
-	s.q, s.object, s.complete, s.mixed = q, objectID, true, false
+	s.q, s.object, s.complete, s.mixed, s.nodesOutside = q, objectID, true, false, 0
 	s.gates = append(s.gates,
 		gate{op: gateConst, value: expr.True, state: schema.None},
 		gate{op: gateConst, value: expr.False, state: schema.None})
@@ -172,6 +174,7 @@ func (s *system) stateIndex(rel schema.RelationID, n graph.Node) int32 {
 	if i, ok := s.index[k]; ok {
 		return i
 	}
+	s.q.hold(1, bytesPerRelation)
 	i := int32(len(s.states))
 	s.index[k] = i
 	s.states = append(s.states, state{k, int32(len(s.gates))})
@@ -207,12 +210,14 @@ func (s *system) build() bool {
 
 // setArcs sets the arcs of a gate.
 func (s *system) setArcs(g int32, arcs []arc) {
+	s.q.hold(len(arcs), bytesPerArc)
 	s.gates[g].first, s.gates[g].count = int32(len(s.arcs)), int32(len(arcs))
 	s.arcs = append(s.arcs, arcs...)
 }
 
 // newGate adds a gate without arcs.
 func (s *system) newGate(op gateOp, st int32, e *schema.Expr) int32 {
+	s.q.hold(1, bytesPerGate)
 	s.gates = append(s.gates, gate{op: op, state: st, expr: e})
 	return int32(len(s.gates) - 1)
 }
@@ -258,6 +263,15 @@ func (s *system) expr(st int32, e *schema.Expr) int32 {
 	return s.operator(st, e)
 }
 
+const (
+	// nodesOutsideMin and nodesOutsidePerState bound the nodes that searches of
+	// operands outside of cycles visit. The searches share nothing, so they may
+	// visit the same nodes once for each state, while gates exist once. Beyond
+	// the bound, the operands become gates.
+	nodesOutsideMin      = 1 << 16
+	nodesOutsidePerState = 16
+)
+
 // searchOutside searches an operand that is outside of its relation's cycle.
 // The outcome is Unknown if it is not outside, or the search cannot decide.
 func (s *system) searchOutside(e *schema.Expr, n graph.Node) outcome {
@@ -265,8 +279,11 @@ func (s *system) searchOutside(e *schema.Expr, n graph.Node) outcome {
 	if !ok || !s.q.b.units[unit].outsideCycle {
 		return outcome{truth: expr.Unknown}
 	}
+	before := s.q.visited
 	out := s.q.searchOperand(unit, n)
 	s.complete = s.complete && !s.q.stopped
+	s.nodesOutside += s.q.visited - before
+	s.mixed = s.nodesOutside < nodesOutsideMin+nodesOutsidePerState*len(s.states)
 	return out
 }
 

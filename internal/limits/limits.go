@@ -25,6 +25,13 @@ type Bounds struct {
 	// question; see eval.Bounds. A question that reaches it is answered with
 	// unknown, and a list ends there. Default eval.ConditionCostDefault.
 	ConditionCost int
+	// QuestionMemory is the default, and the largest, amount of memory in bytes
+	// that a question may use; see eval.Bounds. Default eval.MemoryDefault.
+	QuestionMemory int
+	// QuestionsMemory is the amount of memory in bytes that all questions of the
+	// engine may use together. A question that finds none waits, until its
+	// deadline at most, and is then answered with unknown. Default 1 GiB.
+	QuestionsMemory int
 	// ExpandEntries and ExpandBytes are the default, and the largest, size of the
 	// tree of an Expand; see eval.Bounds. A larger tree is cut and names the
 	// bound. Default eval.ExpandEntriesDefault and eval.ExpandBytesDefault.
@@ -146,6 +153,8 @@ func (b Bounds) WithDefaults() Bounds {
 	b.DepthMax = max(b.DepthMax, b.Depth)
 	SetDefault(&b.Nodes, eval.NodesDefault)
 	SetDefault(&b.ConditionCost, eval.ConditionCostDefault)
+	SetDefault(&b.QuestionMemory, eval.MemoryDefault)
+	SetDefault(&b.QuestionsMemory, 1<<30)
 	SetDefault(&b.ExpandEntries, eval.ExpandEntriesDefault)
 	SetDefault(&b.ExpandBytes, eval.ExpandBytesDefault)
 	for _, f := range [...]struct {
@@ -180,7 +189,8 @@ func (b *Bounds) Query(q eval.Bounds) eval.Bounds {
 	for _, f := range [...]struct {
 		field   *int
 		largest int
-	}{{&q.Nodes, b.Nodes}, {&q.ConditionCost, b.ConditionCost}, {&q.ExpandEntries, b.ExpandEntries}, {&q.ExpandBytes, b.ExpandBytes}} {
+	}{{&q.Nodes, b.Nodes}, {&q.ConditionCost, b.ConditionCost}, {&q.Memory, b.QuestionMemory},
+		{&q.ExpandEntries, b.ExpandEntries}, {&q.ExpandBytes, b.ExpandBytes}} {
 		if *f.field <= 0 || *f.field > f.largest {
 			*f.field = f.largest
 		}

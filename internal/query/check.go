@@ -90,7 +90,7 @@ func (a *Answerer) Check(ctx context.Context, r *CheckRequest) (CheckResult, err
 	timed := hasInput || b.Timed || t.HasExpiring()
 	if timed || r.Bounds != (eval.Bounds{}) {
 		env = a.shared.envs.Get().(*eval.Env)
-		*env = r.env(&a.shared.runtime.Bounds, 0)
+		*env = r.env(a.shared.runtime, 0)
 		if timed { // reading the clock takes a large part of a check's time
 			env.Now = t.Now(v)
 		}
@@ -182,7 +182,7 @@ func (b *batch) check(ctx context.Context, r *CheckRequest) (eval.Answer, error)
 		if err := ValidInput(bounds, schema, &r.QueryOptions); err != nil {
 			return eval.Answer{}, err
 		}
-		*b.env = r.env(bounds, b.env.Now)
+		*b.env = r.env(b.answerer.shared.runtime, b.env.Now)
 		b.last, b.schema = r, schema
 	}
 	return schema.Binding.Check(ctx, b.view.Graph, r.Question(), b.env)

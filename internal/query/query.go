@@ -62,7 +62,7 @@ type Shared struct {
 // NewShared returns what the answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o RecordingOptions) *Shared {
 	s := &Shared{runtime: r, recorder: newRecorder(o)}
-	s.plain.Bounds = r.Bounds.Query(eval.Bounds{})
+	s.plain.Bounds, s.plain.Memory = r.Bounds.Query(eval.Bounds{}), r.QuestionsMemory
 	s.envs.New = func() any { return new(eval.Env) }
 	return s
 }
@@ -85,13 +85,13 @@ func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
 }
 
 // env returns the environment of a question at the time now.
-func (o *QueryOptions) env(b *limits.Bounds, now rel.Time) eval.Env {
-	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: b.Query(o.Bounds)}
+func (o *QueryOptions) env(r *snapshot.Runtime, now rel.Time) eval.Env {
+	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: r.Bounds.Query(o.Bounds), Memory: r.QuestionsMemory}
 }
 
 // Env returns the environment that the evaluator answers a question on v in.
 func Env(t *snapshot.Timeline, v *snapshot.View, o *QueryOptions) eval.Env {
-	return o.env(&t.Runtime.Bounds, t.Now(v))
+	return o.env(t.Runtime, t.Now(v))
 }
 
 // prepare chooses the view of a question about an object, finds the schema and

@@ -85,7 +85,7 @@ func (d *Digester) Filter(f rel.Filter) {
 
 // Bounds adds the bounds of a question.
 func (d *Digester) Bounds(b eval.Bounds) {
-	for _, n := range [...]int{b.Depth, b.Nodes, b.ConditionCost, b.ExpandEntries, b.ExpandBytes} {
+	for _, n := range [...]int{b.Depth, b.Nodes, b.ConditionCost, b.Memory, b.ExpandEntries, b.ExpandBytes} {
 		d.Number(n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/rel"
@@ -43,6 +44,9 @@ type Runtime struct {
 	bytes   atomic.Int64  // estimated size of the newest views
 	loads   chan struct{} // one element for each load in progress
 
+	// QuestionsMemory is the memory that all questions may use together.
+	QuestionsMemory *eval.MemoryBudget
+
 	mu     sync.Mutex
 	loaded map[*Timeline]struct{} // timelines that hold a view
 
@@ -58,6 +62,7 @@ type Runtime struct {
 // NewRuntime returns a runtime with the configuration. It starts no goroutine.
 func NewRuntime(c Config) *Runtime {
 	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads)}
+	r.QuestionsMemory = eval.NewMemoryBudget(c.Bounds.QuestionsMemory)
 	r.schemas.max = c.Bounds.SchemasCached
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
