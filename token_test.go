@@ -37,6 +37,11 @@ func TestTwins(t *testing.T) {
 			}
 			_, err := b.Changes(ctx, ostiary.ChangesRequest{After: ta})
 			wantKind(t, err, ostiary.ErrToken)
+			_, err = b.Resolve(ctx, ostiary.AtLeast(ta))
+			wantKind(t, err, ostiary.ErrToken)
+			if got := must(b.Resolve(ctx, ostiary.AtExactly(tb)))(t); got != tb {
+				t.Errorf("the token %s is resolved to %s", tb, got)
+			}
 			for _, err := range b.Watch(ctx, ostiary.WatchRequest{After: ta}) {
 				wantKind(t, err, ostiary.ErrToken)
 			}
