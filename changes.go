@@ -24,13 +24,23 @@ func (s *Store) Watch(ctx context.Context, r WatchRequest) iter.Seq2[ChangeEntry
 // Types of the log.
 type (
 	// ChangesRequest asks for a part of a store's log.
+	//
+	// It has the fields After, AfterRevision, Since, Limit, Types.
 	ChangesRequest = changelog.Request
 	// ChangeEntry is an entry of the log, without secrets.
+	//
+	// It has the fields Revision, Time, Token, Changes.
 	ChangeEntry = changelog.Entry
 	// ChangePage is a page of the log.
+	//
+	// It has the fields Entries, Next, More.
 	ChangePage = changelog.Page
 	// WatchRequest asks for entries as they are published.
+	//
+	// It has the fields After, Types.
 	WatchRequest = changelog.WatchRequest
 	// WatchError is an [ErrWatchBehind] that has the token to resume from.
+	//
+	// It has the fields Resume, and the methods Error, Is.
 	WatchError = changelog.WatchError
 )

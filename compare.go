@@ -11,34 +11,64 @@ import (
 type (
 	// PermissionSelector selects the memberships that [Store.Difference] compares
 	// and [Store.WatchPermission] watches.
+	//
+	// It has the fields ObjectType, Relation, SubjectType, SubjectRelation,
+	// Objects, Subjects.
 	PermissionSelector = compare.PermissionSelector
 	// PermissionChange is a pair of object and subject whose decision changed.
+	//
+	// It has the fields Object, Subject, Before, After, Reasons, AllOthers,
+	// Except, ExceptCount, and the methods Gained, Lost.
 	PermissionChange = compare.PermissionChange
 
 	// DifferenceRequest is the request of [Store.Difference].
+	//
+	// It has the fields those of [PermissionSelector], From, To, SchemaID,
+	// Context, Bounds, Limit, Cursor.
 	DifferenceRequest = compare.DifferenceRequest
 	// DifferenceResult is a page of changes.
+	//
+	// It has the fields Changes, Next, UnknownCount, From, To, Checked.
 	DifferenceResult = compare.DifferenceResult
 
 	// WatchPermissionRequest is the request of [Store.WatchPermission].
+	//
+	// It has the fields those of [PermissionSelector], After, Context, Bounds.
 	WatchPermissionRequest = compare.WatchPermissionRequest
 	// PermissionUpdate holds the changes since the previous update.
+	//
+	// It has the fields Revision, Time, Token, Changes, UnknownCount.
 	PermissionUpdate = compare.PermissionUpdate
 
 	// WhatIfRequest is the request of [Store.WhatIf].
+	//
+	// It has the fields Questions, Consistency, Model, SchemaID, Changes.
 	WhatIfRequest = compare.WhatIfRequest
 	// WhatIfResult is what a proposal would change, for each question.
+	//
+	// It has the fields Items, Gained, Lost, Other, Partial, Revision, Token.
 	WhatIfResult = compare.WhatIfResult
 	// WhatIfItem holds the two answers to one question.
+	//
+	// It has the fields Before, After, and the methods Changed.
 	WhatIfItem = compare.WhatIfItem
 
 	// EntitlementsRequest is the request of [Store.Entitlements].
+	//
+	// It has the fields Subject, Objects, Relations, Permissions, those of
+	// [QueryOptions].
 	EntitlementsRequest = compare.EntitlementsRequest
 	// EntitlementsResult holds what a subject may do.
+	//
+	// It has the fields Objects, Revision, Token, Stats.
 	EntitlementsResult = compare.EntitlementsResult
 	// ObjectEntitlements holds a subject's relations on one object.
+	//
+	// It has the fields Object, Relations, Unknown, Err.
 	ObjectEntitlements = compare.ObjectEntitlements
 	// UnknownRelation is a relation for which a check is unknown.
+	//
+	// It has the fields Relation, Reasons.
 	UnknownRelation = compare.UnknownRelation
 )
 

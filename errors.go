@@ -7,13 +7,22 @@ type (
 	// Error is the type of every error of this package: Op is the call, Kind is one
 	// of the Err variables, Store is the store, and Err is the cause. Callers test
 	// the kind with errors.Is; they never compare texts.
+	//
+	// It has the fields Op, Kind, Store, Err, and the methods Error, Reason,
+	// Unwrap.
 	Error = errs.Error
 	// BoundError is an [ErrBound] that names the bound.
+	//
+	// It has the fields Name, Max, Got, and the methods Error, Is.
 	BoundError = errs.BoundError
 	// TupleError is an [ErrTupleExists] or [ErrTupleMissing] that names the tuple.
+	//
+	// It has the fields Kind, Key, and the methods Error, Unwrap.
 	TupleError = errs.TupleError
 	// ImportError is the error of one tuple of an import. It has the number of the
 	// tuple.
+	//
+	// It has the fields Tuple, Err, and the methods Error, Unwrap.
 	ImportError = errs.ImportError
 )
 

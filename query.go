@@ -98,39 +98,82 @@ type (
 	// QueryOptions is what all questions have in common: the revision, the schema,
 	// the context, contextual tuples and attributes, and bounds. The zero value reads
 	// the newest view under the current schema.
+	//
+	// It has the fields Consistency, SchemaID, Context, Tuples, Attributes,
+	// Bounds.
 	QueryOptions = query.QueryOptions
 	// CheckRequest asks whether Subject has Relation on Object.
+	//
+	// It has the fields Object, Relation, Subject, those of [QueryOptions], and
+	// the methods Question.
 	CheckRequest = query.CheckRequest
 	// CheckResult has the Decision, and the Reasons of an unknown one.
+	//
+	// It has the fields Decision, Reasons, Stats, Revision, Err, and the methods
+	// Allowed, String.
 	CheckResult = query.CheckResult
 	// ExplainRequest is a check whose answer is explained.
+	//
+	// It has the fields those of [CheckRequest], Options.
 	ExplainRequest = query.ExplainRequest
 	// Explanation is a decision and why it is so.
+	//
+	// It has the fields those of [Explanation], Revision, Token, Schema, Asked.
 	Explanation = query.Explanation
 	// ExpandRequest asks who has Relation on Object.
+	//
+	// It has the fields Object, Relation, Levels, those of [QueryOptions].
 	ExpandRequest = query.ExpandRequest
 	// Expansion is a tree of usersets and subjects.
+	//
+	// It has the fields Revision, and the methods MarshalJSON, Member, String.
 	Expansion = query.Expansion
 	// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
+	//
+	// It has the fields Type, Relation, Subject, Scope, Limit, UnknownPerPage,
+	// Cursor, those of [QueryOptions].
 	ListObjectsRequest = query.ListObjectsRequest
 	// ObjectList is a page of objects.
+	//
+	// It has the fields IDs, Next, Unknown, UnknownCount, Reasons, Bound,
+	// Revision, Stats.
 	ObjectList = query.ObjectList
 	// ListSubjectsRequest asks for the subjects that have Relation on Object.
+	//
+	// It has the fields Object, Relation, SubjectType, SubjectRelation, Named,
+	// Limit, UnknownPerPage, Cursor, those of [QueryOptions].
 	ListSubjectsRequest = query.ListSubjectsRequest
 	// SubjectList is a page of subjects.
+	//
+	// It has the fields IDs, Wildcard, Excluded, Next, Unknown, UnknownCount,
+	// Reasons, Bound, Revision, Stats.
 	SubjectList = query.SubjectList
 	// SubjectLookup answers [Store.FirstSubject] for many objects.
+	//
+	// It has the methods First.
 	SubjectLookup = query.SubjectLookup
 	// ReadRequest asks for the tuples that a filter selects.
+	//
+	// It has the fields Filter, Limit, Cursor, Consistency.
 	ReadRequest = query.ReadRequest
 	// StoredTuple is a tuple and the time when it was written.
+	//
+	// It has the fields those of [Tuple], Created.
 	StoredTuple = query.StoredTuple
 	// TuplePage is a page of tuples.
+	//
+	// It has the fields Tuples, Next, Revision.
 	TuplePage = query.TuplePage
 	// ReadAttributesRequest asks for attributes.
+	//
+	// It has the fields ObjectType, ObjectID, Name, Limit, Cursor, Consistency.
 	ReadAttributesRequest = query.ReadAttributesRequest
 	// AttributePage is a page of attributes.
+	//
+	// It has the fields Attributes, Next, Revision.
 	AttributePage = query.AttributePage
 	// RecordedDecision is a remembered decision.
+	//
+	// It has the fields Time, Question, Decision, Revision.
 	RecordedDecision = query.RecordedDecision
 )

@@ -14,28 +14,52 @@ import (
 // Types of other packages that callers have to name.
 type (
 	// Object is a type and an id, for example document:1.
+	//
+	// It has the fields Type, ID, and the methods AsSubject, String, Validate.
 	Object = rel.Object
 	// Subject is an object, a userset (group:1#member) or a wildcard (user:*).
+	//
+	// It has the fields Type, ID, Relation, and the methods IsWildcard, Object,
+	// String, Validate.
 	Subject = rel.Subject
 	// Tuple states that a subject has a relation on an object.
+	//
+	// It has the fields Object, Relation, Subject, Condition, Context, Expires,
+	// and the methods Expired, Key, String, Validate.
 	Tuple = rel.Tuple
 	// Key is a tuple without its condition, context and expiry.
+	//
+	// It has the fields Object, Relation, Subject, and the methods String,
+	// Validate.
 	Key = rel.Key
 	// Filter selects tuples.
+	//
+	// It has the fields ObjectType, ObjectID, Relation, SubjectType, SubjectID,
+	// SubjectRelation, SubjectPlain, and the methods Match.
 	Filter = rel.Filter
 	// Attribute is a named value of an object.
+	//
+	// It has the fields Object, Name, Value.
 	Attribute = rel.Attribute
 	// Tristate is [False], [True] or [Unknown].
+	//
+	// It has the methods Not, String.
 	Tristate = expr.Tristate
 	// Values are the parameters of conditions, by their names.
 	Values = expr.Values
 	// Reasons explain why an answer is unknown.
+	//
+	// It has the fields Missing, Errors, Cycle, Bound, and the methods String.
 	Reasons = eval.Reasons
 	// Model is a schema before it is compiled.
+	//
+	// It has the fields Namespace, Options, Types, Conditions.
 	Model = schema.Model
 	// Driver keeps the data of an engine.
 	Driver = storage.Driver
 	// StoreID names a store.
+	//
+	// It has the methods String.
 	StoreID = storage.StoreID
 	// Revision is a place in the log of a store.
 	Revision = storage.Revision
@@ -55,13 +79,19 @@ const (
 type (
 	// Token names a revision of one store as opaque text. Writes and answers return
 	// tokens; [AtLeast] and [AtExactly] take them.
+	//
+	// It has the methods Revision.
 	Token = snapshot.Token
 	// Consistency chooses the revision that a request reads. The zero value is
 	// [MinimizeLatency].
 	Consistency = snapshot.Consistency
 	// SchemaInfo describes a schema without its content.
+	//
+	// It has the fields ID, Namespace, Created, Revision.
 	SchemaInfo = snapshot.SchemaInfo
 	// SchemaSource is a model, with the text that it was made from.
+	//
+	// It has the fields Model, Dialect, Source, WithID.
 	SchemaSource = snapshot.SchemaSource
 )
 

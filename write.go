@@ -53,20 +53,36 @@ func (s *Store) Secret(ctx context.Context, k DocumentKey) (Document, error) {
 type (
 	// WriteRequest is one atomic change of a store: Add and Remove tuples, set and
 	// remove attributes, documents, secrets and schemas.
+	//
+	// It has the fields Add, Remove, RemoveMatching, SetAttributes,
+	// RemoveAttributes, Documents, RemoveDocuments, Secrets, RemoveSecrets,
+	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, SchemaID.
 	WriteRequest = commit.WriteRequest
 	// ConflictAction is [Fail], [Ignore] or [Replace].
 	ConflictAction = commit.ConflictAction
 	// Precondition requires that a tuple exists, or that none does.
+	//
+	// It has the fields Filter, Absent.
 	Precondition = commit.Precondition
 	// ImportOptions are the settings of [Store.Import].
+	//
+	// It has the fields SchemaID, OnDuplicate, EntryTuples, Progress.
 	ImportOptions = commit.ImportOptions
 	// ImportResult is what [Store.Import] did.
+	//
+	// It has the fields Read, Written, Token.
 	ImportResult = commit.ImportResult
 	// Pending is a write inside the caller's own database transaction.
+	//
+	// It has the methods Abort, AppendTo, Publish.
 	Pending = commit.Pending
 	// Document is a record with a kind and a key.
+	//
+	// It has the fields Kind, Key, Secondary, Body, and the methods String.
 	Document = document.Document
 	// DocumentKey names a document or secret.
+	//
+	// It has the fields Kind, Key.
 	DocumentKey = document.Key
 )
 

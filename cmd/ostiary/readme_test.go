@@ -52,6 +52,34 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// TestReadmeProgram compares the program in README.md with examples/quickstart,
+// and the output that README.md describes with the program's.
+func TestReadmeProgram(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../../examples/quickstart/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(string(source), "\npackage main\n")
+	block := regexp.MustCompile("(?s)```go\npackage main\n(.*?)```").FindSubmatch(page)
+	if block == nil || string(block[1]) != want {
+		t.Error("the program in README.md differs from examples/quickstart/main.go")
+	}
+	out, err := exec.Command("go", "run", "../../examples/quickstart").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); !strings.Contains(string(page), "`"+line+"`") {
+			t.Errorf("README.md does not show the output %q", line)
+		}
+	}
+}
+
 // runShell runs commands in one shell and returns the output of each. The shell
 // waits until a command in the background, a server, has printed a line.
 func runShell(t *testing.T, dir, address string, commands []string) []string {
