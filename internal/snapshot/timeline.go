@@ -214,7 +214,8 @@ func (t *Timeline) Load(ctx context.Context) (*View, error) {
 				return v, nil
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", errs.ErrLoading, context.Cause(ctx))
+			// The cause is text only: doors must not take the error for a passed deadline.
+			return nil, fmt.Errorf("%w: %v", errs.ErrLoading, context.Cause(ctx))
 		}
 	}
 }
