@@ -70,6 +70,16 @@
 // a solved system (explain_proof.go), over data that was narrowed to what
 // concerns the subject (explain_narrow.go).
 //
+// # Bounds
+//
+// [Bounds] limit a question. Depth and nodes limit one evaluation, so a list may
+// still decide its other candidates. The cost of conditions and the memory are
+// limits for the whole question: once one is reached, the question is exhausted
+// and stops. Memory is estimated (memory.go); large questions reserve it from a
+// [MemoryBudget] that all questions share. The context is looked at every 4096
+// nodes or steps, and before each condition. A single condition is bounded by
+// its compiler.
+//
 // # Data
 //
 // reader.go defines what the evaluator needs of data. A graph.View satisfies it;
