@@ -42,6 +42,9 @@ type Record struct {
 	Kind Kind `json:"kind"`
 	// Source is where quoted figures were published.
 	Source string `json:"source,omitempty"`
+	// Scope is what the times include, if that is not the request of the cell alone.
+	// Records with different scopes are not compared.
+	Scope string `json:"scope,omitempty"`
 	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp".
 	Workload string `json:"workload"`
 	// Cell is the kind of request within the workload: "direct", "list 1000".

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Result is the result of a run.
 type Result struct {
 	latencies *hdrhistogram.Histogram // nanoseconds
+	few       []float64               // all times, as long as there are at most fewMax
 	sum, sum2 float64                 // of the latencies and of their squares
 	min, max  float64                 // nanoseconds
 	// N is the number of successful requests.
@@ -158,9 +160,25 @@ func (r *Result) add(d time.Duration, err error) {
 	r.sum += x
 	r.sum2 += x * x
 	r.min, r.max = min(r.min, x), max(r.max, x)
+	if len(r.few) <= fewMax {
+		r.few = append(r.few, x)
+	}
 	// A latency beyond the histogram's end counts as its end. Min, max, mean and
 	// deviation are exact.
 	_ = r.latencies.RecordValue(min(max(int64(d), latencyMin), latencyMax))
+}
+
+// fewMax is the number of requests up to which the median is exact. A histogram
+// gives the lower of the two times in the middle.
+const fewMax = 1000
+
+// median returns the exact median, or that of the histogram above fewMax.
+func (r *Result) median() float64 {
+	if r.N > fewMax || len(r.few) != r.N {
+		return float64(r.latencies.ValueAtQuantile(50))
+	}
+	slices.Sort(r.few)
+	return (r.few[(r.N-1)/2] + r.few[r.N/2]) / 2
 }
 
 // nameOf returns the name by which err is counted.
@@ -177,6 +195,9 @@ func nameOf(err error) string {
 
 func (r *Result) merge(o *Result) {
 	r.latencies.Merge(o.latencies)
+	if len(r.few) <= fewMax {
+		r.few = append(r.few, o.few...)
+	}
 	r.N += o.N
 	r.sum += o.sum
 	r.sum2 += o.sum2
@@ -210,6 +231,8 @@ func (r *Result) Fill(record *Record) {
 		switch p {
 		case 0:
 			return r.min
+		case .5:
+			return min(r.max, r.median())
 		case 1:
 			return r.max
 		}

@@ -131,3 +131,24 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The median of an even number of requests is between the two in the middle.
+func TestMedianOfFewRequests(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]float64{1: 1, 2: 20.5, 3: 40, 4: 60} { // in ms
+		took := []time.Duration{1, 40, 80, 120}
+		load := bench.Load{Requests: n, Duration: -1}
+		result, err := load.Run(context.Background(), func(_ context.Context, _, i int) error {
+			time.Sleep(took[i] * time.Millisecond)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r bench.Record
+		result.Fill(&r)
+		if r.Median < want*1e6 || r.Median <= r.Min && n > 1 || r.Median >= r.Max && n > 1 {
+			t.Errorf("%d requests: median %.1f ms, min %.1f ms, max %.1f ms; want at least %.1f ms", n, r.Median/1e6, r.Min/1e6, r.Max/1e6, want)
+		}
+	}
+}

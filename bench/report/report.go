@@ -104,22 +104,38 @@ type column struct {
 	of    func(*bench.Record) string // "" if the record has no such figure
 }
 
+// columns are the columns of the tables. What a server can do comes before the
+// times of a single request.
 var columns = []column{
 	{"size", func(r *bench.Record) string { return Count(float64(r.Size)) }},
-	{"n", func(r *bench.Record) string { return fmt.Sprint(r.N) }},
-	{"failed", failures},
-	{"mean", func(r *bench.Record) string { return Nanos(r.Mean) }},
-	{"median", func(r *bench.Record) string { return Nanos(r.Median) }},
-	{"sd", func(r *bench.Record) string { return Nanos(r.SD) }},
-	{"min", func(r *bench.Record) string { return Nanos(r.Min) }},
-	{"max", func(r *bench.Record) string { return Nanos(r.Max) }},
-	{"p90", func(r *bench.Record) string { return Nanos(r.P90) }},
-	{"p99", func(r *bench.Record) string { return Nanos(r.P99) }},
-	{"p99.9", func(r *bench.Record) string { return Nanos(r.P999) }},
 	{"per s", func(r *bench.Record) string { return Count(r.Throughput) }},
 	{"server CPU", func(r *bench.Record) string { return Nanos(r.ServerCPU) }},
 	{"generator CPU", func(r *bench.Record) string { return Nanos(r.GeneratorCPU) }},
+	{"median", func(r *bench.Record) string { return Nanos(r.Median) }},
+	{"mean", func(r *bench.Record) string { return Nanos(r.Mean) }},
+	{"p90", func(r *bench.Record) string { return percentile(r, r.P90, 10) }},
+	{"p99", func(r *bench.Record) string { return percentile(r, r.P99, 100) }},
+	{"p99.9", func(r *bench.Record) string { return percentile(r, r.P999, 1000) }},
+	{"min", func(r *bench.Record) string { return Nanos(r.Min) }},
+	{"max", func(r *bench.Record) string { return Nanos(r.Max) }},
+	{"sd", func(r *bench.Record) string { return Nanos(r.SD) }},
+	{"n", func(r *bench.Record) string {
+		if r.N == 0 && r.Kind == bench.Quoted {
+			return "" // the source does not say
+		}
+		return fmt.Sprint(r.N)
+	}},
+	{"failed", failures},
 	{"resident", func(r *bench.Record) string { return bytesOf(r.Resident) }},
+}
+
+// percentile formats a percentile, which needs at least least requests: with fewer
+// it is the maximum.
+func percentile(r *bench.Record, ns float64, least int) string {
+	if r.Kind == bench.Measured && r.N < least {
+		return ""
+	}
+	return Nanos(ns)
 }
 
 // columnsOf returns the columns for which at least one record has a figure.

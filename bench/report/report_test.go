@@ -44,7 +44,7 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"Ours &amp; theirs", "&lt;script&gt;", "1 status 500, 3 timeout", "canonical/lxd#14557", "<svg", "median by number of tuples", "latency by percentile"} {
+	for _, want := range []string{"Ours &amp; theirs", "&lt;script&gt;", "1 status 500, 3 timeout", "canonical/lxd#14557", "<svg", "median by size of the store", "latency by percentile"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/bench"
@@ -15,10 +16,11 @@ const (
 	barRow     = 32 // a bar with the line of text above it
 	barHeight  = 11
 	barsRight  = 70 // space for the value after the longest bar
-	plotHeight = 270
+	plotHeight = 290
 	plotLeft   = 58
 	plotRight  = 24
-	plotBottom = 30
+	plotTop    = 20
+	plotBottom = 44 // the ticks and the label of the axis
 )
 
 // series is the line of one side in a plot.
@@ -29,9 +31,6 @@ type series struct {
 
 // point is a point of a series, in the units of its data.
 type point struct{ x, y float64 }
-
-// colorClass returns the CSS class with the color of the i-th side.
-func colorClass(i int) string { return fmt.Sprintf("s%d", i%8) }
 
 // logScale maps values from low to high logarithmically to lengths from from to to.
 type logScale struct{ low, high, from, to float64 }
@@ -69,44 +68,62 @@ func (s logScale) ticks() []float64 {
 	return out
 }
 
-// bars draws the median of each record of a cell, on a logarithmic scale that
-// starts at the power of ten below the smallest median.
-func bars(b *strings.Builder, c cell, color func(*bench.Record) string) {
-	var values []float64
-	var shown []bench.Record
-	for _, r := range c.records {
-		if r.Median > 0 {
-			shown, values = append(shown, r), append(values, r.Median)
-		}
+// linearScale maps values from 0 to high linearly to lengths from 0 to to.
+type linearScale struct{ high, step, to float64 }
+
+// newLinearScale returns a scale with three to six round steps, which ends at or
+// above the largest value.
+func newLinearScale(values []float64, to float64) (linearScale, bool) {
+	largest := 0.0
+	for _, v := range values {
+		largest = math.Max(largest, v)
 	}
-	scale, ok := newLogScale(values, 1, chartWidth-barsRight)
+	if largest == 0 {
+		return linearScale{}, false
+	}
+	step := math.Pow(10, math.Floor(math.Log10(largest)))
+	switch {
+	case largest/step < 1.5:
+		step /= 4
+	case largest/step < 3:
+		step /= 2
+	case largest/step > 6:
+		step *= 2
+	}
+	return linearScale{math.Ceil(largest/step-1e-9) * step, step, to}, true
+}
+
+// at returns the length of v.
+func (s linearScale) at(v float64) float64 { return s.to * v / s.high }
+
+// bars draws the times of a chart's records, on a linear scale that starts at 0.
+func bars(b *strings.Builder, c *chart, p *palette) {
+	var values []float64
+	for i := range c.records {
+		values = append(values, c.of(&c.records[i]))
+	}
+	scale, ok := newLinearScale(values, chartWidth-barsRight)
 	if !ok {
 		return
 	}
-	height := len(shown)*barRow + 20
-	fmt.Fprintf(b, `<svg viewBox="0 0 %d %d" role="img" aria-label="median of %s">`, chartWidth, height, html.EscapeString(c.name))
-	for _, v := range scale.ticks() {
-		x, anchor := scale.at(v), "middle"
-		if v == scale.low {
-			anchor = "start"
+	height := len(c.records)*barRow + 36
+	fmt.Fprintf(b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, height, html.EscapeString(c.title()))
+	for v := 0.0; v <= scale.high*1.001; v += scale.step {
+		x, anchor, text := scale.at(v), "middle", Nanos(v)
+		if v == 0 {
+			anchor, text = "start", "0"
 		}
 		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="0" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="%s">%s</text>`,
-			x, x, height-16, x, height-4, anchor, Nanos(v))
+			x, x, height-32, x, height-20, anchor, text)
 	}
-	for i := range shown {
-		r := &shown[i]
-		y, x := i*barRow, scale.at(r.Median)
+	fmt.Fprintf(b, `<text class="tick" x="0" y="%d">%s time of a request, linear; shorter is faster</text>`, height-5, c.name)
+	for i := range c.records {
+		r := &c.records[i]
+		y, x := i*barRow, scale.at(values[i])
 		label := sideOf(r)
-		if r.Size > 0 {
-			label += ", " + Count(float64(r.Size))
-		}
-		class := color(r)
-		if r.Kind == bench.Quoted {
-			class += " quoted"
-		}
-		fmt.Fprintf(b, `<text class="label" x="3" y="%d">%s</text><rect class="%s" x="0" y="%d" width="%.1f" height="%d"><title>%s: median %s, p99 %s</title></rect><text class="value" x="%.1f" y="%d">%s</text>`,
-			y+12, html.EscapeString(clip(label, 70)), class, y+16, math.Max(2, x), barHeight,
-			html.EscapeString(label), Nanos(r.Median), Nanos(r.P99), x+5, y+16+barHeight-1, Nanos(r.Median))
+		fmt.Fprintf(b, `<text class="label" x="3" y="%d">%s</text><rect class="%s" x="0" y="%d" width="%.1f" height="%d"><title>%s: %s %s</title></rect><text class="value" x="%.1f" y="%d">%s</text>`,
+			y+12, html.EscapeString(clip(label, 70)), p.color(r), y+16, math.Max(1, x), barHeight,
+			html.EscapeString(label), c.name, Nanos(values[i]), math.Max(1, x)+5, y+16+barHeight-1, Nanos(values[i]))
 	}
 	b.WriteString("</svg>\n")
 }
@@ -121,14 +138,16 @@ func clip(s string, n int) string {
 
 // distribution draws the latency by percentile. The percentiles 0, 90, 99 and 99.9
 // have equal distances, so that the slow tail is visible.
-func distribution(b *strings.Builder, c cell, color func(*bench.Record) string) {
+//
+// It draws the records of one size.
+func distribution(b *strings.Builder, c cell, p *palette, size int) {
 	tail := func(at float64) float64 { return -math.Log10(math.Max(1e-4, 1-at)) }
 	var lines []series
 	var classes []string
 	var values []float64
 	for i := range c.records {
 		r := &c.records[i]
-		if len(r.Distribution) < 3 || r.N < 20 {
+		if len(r.Distribution) < 3 || r.N < 20 || r.Size != 0 && r.Size != size {
 			continue
 		}
 		l := series{name: sideOf(r)}
@@ -140,10 +159,10 @@ func distribution(b *strings.Builder, c cell, color func(*bench.Record) string) 
 				values = append(values, q.Nanos)
 			}
 		}
-		lines, classes = append(lines, l), append(classes, color(r))
+		lines, classes = append(lines, l), append(classes, p.line(r))
 	}
 	x := func(v float64) float64 { return plotLeft + v/4*(chartWidth-plotLeft-plotRight) }
-	plot(b, "latency distribution of "+c.name, lines, classes, values, x, []tick{{0, "0 %"}, {1, "90 %"}, {2, "99 %"}, {3, "99.9 %"}, {4, "99.99 %"}})
+	plot(b, "latency distribution of "+c.name, "fraction of the requests that were faster", lines, classes, values, x, []tick{{0, "0 %"}, {1, "90 %"}, {2, "99 %"}, {3, "99.9 %"}, {4, "99.99 %"}})
 }
 
 // tick is a labeled position on an axis.
@@ -152,45 +171,49 @@ type tick struct {
 	text string
 }
 
-// growth draws the median by the size of the store. It draws nothing if no side
-// has several sizes.
-func growth(b *strings.Builder, c cell, color func(*bench.Record) string) {
+// growth draws the times by the size of the store, and returns the name of the
+// figure. It draws nothing if no side has several sizes.
+func growth(b *strings.Builder, c cell, p *palette) string {
 	var lines []series
 	var classes []string
 	var values, sizes []float64
+	sized := slices.DeleteFunc(slices.Clone(c.records), func(r bench.Record) bool { return r.Size <= 0 || r.Scope != "" })
+	figure := statisticOf(sized)
 	index := map[string]int{}
-	for i := range c.records {
-		r := &c.records[i]
-		if r.Kind != bench.Measured || r.Size <= 0 || r.Median <= 0 {
+	for i := range sized {
+		r := &sized[i]
+		v := figure.of(r)
+		if v == 0 {
 			continue
 		}
 		at, ok := index[sideOf(r)]
 		if !ok {
 			at = len(lines)
 			index[sideOf(r)] = at
-			lines, classes = append(lines, series{name: sideOf(r)}), append(classes, color(r))
+			lines, classes = append(lines, series{name: sideOf(r)}), append(classes, p.line(r))
 		}
-		lines[at].points = append(lines[at].points, point{float64(r.Size), r.Median})
-		values, sizes = append(values, r.Median), append(sizes, float64(r.Size))
+		lines[at].points = append(lines[at].points, point{float64(r.Size), v})
+		values, sizes = append(values, v), append(sizes, float64(r.Size))
 	}
 	if len(sizes) == len(lines) {
-		return
+		return figure.name
 	}
 	scale, ok := newLogScale(sizes, plotLeft, chartWidth-plotRight)
 	if !ok {
-		return
+		return figure.name
 	}
 	var ticks []tick
 	for _, v := range scale.ticks() {
 		ticks = append(ticks, tick{v, Count(v)})
 	}
-	plot(b, "median of "+c.name+" by size of the store", lines, classes, values, scale.at, ticks)
+	plot(b, figure.name+" of "+c.name+" by size of the store", "size of the store, logarithmic", lines, classes, values, scale.at, ticks)
+	return figure.name
 }
 
 // plot draws lines with a logarithmic vertical axis of times. x maps the data to
-// the horizontal axis.
-func plot(b *strings.Builder, title string, lines []series, classes []string, values []float64, x func(float64) float64, ticks []tick) {
-	y, ok := newLogScale(values, plotHeight-plotBottom, 10)
+// the horizontal axis, whose label is axis.
+func plot(b *strings.Builder, title, axis string, lines []series, classes []string, values []float64, x func(float64) float64, ticks []tick) {
+	y, ok := newLogScale(values, plotHeight-plotBottom, plotTop)
 	if !ok {
 		return
 	}
@@ -199,8 +222,10 @@ func plot(b *strings.Builder, title string, lines []series, classes []string, va
 		fmt.Fprintf(b, `<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`,
 			plotLeft, y.at(v), chartWidth-plotRight, y.at(v), plotLeft-6, y.at(v)+4, Nanos(v))
 	}
+	fmt.Fprintf(b, `<text class="tick" x="0" y="10">time of a request, logarithmic: each line is ten times the one below</text><text class="tick" x="%d" y="%d" text-anchor="end">%s</text>`,
+		chartWidth-plotRight, plotHeight-4, axis)
 	for _, t := range ticks {
-		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
+		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="20" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
 			x(t.at), x(t.at), plotHeight-plotBottom, x(t.at), plotHeight-plotBottom+16, t.text)
 	}
 	for i, l := range lines {
@@ -213,6 +238,9 @@ func plot(b *strings.Builder, title string, lines []series, classes []string, va
 			fmt.Fprintf(&path, "%s%.1f %.1f", verb, x(p.x), y.at(p.y))
 		}
 		fmt.Fprintf(b, `<path class="%s line" d="%s"><title>%s</title></path>`, classes[i], path.String(), html.EscapeString(l.name))
+		for _, p := range l.points {
+			fmt.Fprintf(b, `<circle class="%s" cx="%.1f" cy="%.1f" r="2"/>`, classes[i], x(p.x), y.at(p.y))
+		}
 	}
 	b.WriteString("</svg>\n")
 }
