@@ -1,0 +1,83 @@
+package authzen_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/ostiary/ostiary"
+)
+
+// TestErrors checks that an error of any call is an error response, never a
+// denial, an empty list or a part of one.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	w := open(t, readFile(t, "testdata/certification.txt"))
+	empty, err := w.engine.CreateStore(context.Background(), ostiary.CreateStoreRequest{Name: "empty"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const subject, action, resource = `"subject":{"type":"user","id":"alice"}`, `"action":{"name":"read"}`, `"resource":{"type":"record","id":"record-1"}`
+	calls := map[string]string{
+		"evaluation":      `{` + subject + `,` + action + `,` + resource + `}`,
+		"evaluations":     `{` + subject + `,` + action + `,"evaluations":[{` + resource + `}]}`,
+		"evaluations ":    `{` + subject + `,` + action + `,` + resource + `}`,
+		"evaluations  ":   `{` + subject + `,` + action + `,"evaluations":[{` + resource + `}],"options":{"evaluations_semantic":"deny_on_first_deny"}}`,
+		"search/subject":  `{"subject":{"type":"user"},` + action + `,` + resource + `}`,
+		"search/resource": `{` + subject + `,` + action + `,"resource":{"type":"record"}}`,
+		"search/action":   `{` + subject + `,` + resource + `}`,
+	}
+	long := `{"context":{"a":"` + strings.Repeat("x", 1<<20) + `"},`
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, body := range calls {
+		path := "/access/v1/" + strings.TrimSpace(name)
+		search, batch := strings.HasPrefix(name, "search"), strings.Contains(body, `"evaluations"`)
+		want := func(path, body string, status int) {
+			t.Helper()
+			rec := send(t, w, path, body)
+			if rec.Code != status || strings.HasPrefix(rec.Body.String(), "{") != (status == http.StatusOK) {
+				t.Errorf("%s %.200s: %d %.200s, want %d", path, body, rec.Code, rec.Body, status)
+			}
+		}
+		want(path, body, http.StatusOK)
+		want(path, body+" more", http.StatusBadRequest)
+		want(path, body[:len(body)-1], http.StatusBadRequest)
+		want("/authzen/none"+path, body, http.StatusNotFound)
+		if search {
+			want(path, `{"page":{"limit":"many"},`+body[1:], http.StatusBadRequest)
+			want(path, `{"page":{"token":"x"},`+body[1:], http.StatusBadRequest)
+		}
+		for _, member := range []string{subject, action, resource, `"subject":{"type":"user"}`, `"resource":{"type":"record"}`} {
+			if rest := strings.Replace(body, member+",", "", 1); rest != body && !batch {
+				want(path, rest, http.StatusBadRequest)
+			}
+		}
+		if batch {
+			// The error of an item is a denial that contains the error.
+			rec := send(t, w, path, long+body[1:])
+			if got := rec.Body.String(); rec.Code != http.StatusOK || !strings.Contains(got, `{"decision":false,"context":{"error":{"status":400,`) {
+				t.Errorf("an evaluation with a context that is too long: %d %s", rec.Code, got)
+			}
+		} else {
+			want(path, long+body[1:], http.StatusBadRequest)
+			want("/authzen/"+empty.ID().String()+path, body, http.StatusBadRequest)
+		}
+		r := httptest.NewRequestWithContext(canceled, "POST", path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		if w.ServeHTTP(rec, r); rec.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s, canceled: %d %s", path, rec.Code, rec.Body)
+		}
+		r = httptest.NewRequest("POST", path, iotest.ErrReader(errors.New("broken")))
+		r.Header.Set("Content-Type", "application/json")
+		rec = httptest.NewRecorder()
+		if w.ServeHTTP(rec, r); rec.Code/100 == 2 {
+			t.Errorf("%s, a broken body: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+}
