@@ -19,6 +19,7 @@ import (
 // everyDoor has all doors on one engine, without a network.
 type everyDoor struct {
 	t     *testing.T
+	doors []*door.Door
 	ports map[string]*door.Router
 	id    string
 }
@@ -34,7 +35,7 @@ func openEveryDoor(t *testing.T) *everyDoor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &everyDoor{t: t, ports: map[string]*door.Router{}}
+	x := &everyDoor{t: t, doors: doors, ports: map[string]*door.Router{}}
 	for _, d := range doors {
 		if x.ports[d.Name], err = door.NewRouter(d.Routes); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
@@ -92,7 +93,7 @@ func appendError(out []byte, status int, text string) []byte {
 	out = append(out, `{"decision":false,"context":{"error":{"status":`...)
 	out = strconv.AppendInt(out, int64(status), 10)
 	out = append(out, `,"message":`...)
-	return append(jsonread.AppendString(out, text), "}}}"...)
+	return append(jsonread.AppendString(out, door.ShortText(text)), "}}}"...)
 }
 
 // The values of evaluations_semantic.

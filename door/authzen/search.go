@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
@@ -188,7 +189,7 @@ func (c *call) writeUnknownName(err error) error {
 		return err
 	}
 	c.out = append(c.out, `{"results":[],"context":{"error":{"status":404,"message":`...)
-	c.out = append(jsonread.AppendString(c.out, errorText(err)), "}}}"...)
+	c.out = append(jsonread.AppendString(c.out, door.ShortText(errorText(err))), "}}}"...)
 	return nil
 }
 

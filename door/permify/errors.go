@@ -34,9 +34,9 @@ func (f *failure) Unwrap() error { return f.cause }
 // A client should repeat a request for a store that is loading.
 func (f *failure) GRPCStatus() *status.Status {
 	if f.loading() {
-		return door.UnavailableStatus(f.message)
+		return door.UnavailableStatus(door.ShortText(f.message))
 	}
-	return status.New(f.code, f.message)
+	return status.New(f.code, door.ShortText(f.message))
 }
 
 // loading reports whether the request failed because its store is loading.

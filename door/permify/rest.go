@@ -172,7 +172,7 @@ func appendError(b []byte, f *failure) []byte {
 		code = codes.Unknown
 	}
 	b = strconv.AppendInt(append(b, `{"code":`...), int64(code), 10)
-	b = appendText(append(b, `,"message":`...), f.message)
+	b = appendText(append(b, `,"message":`...), door.ShortText(f.message))
 	return append(b, `,"details":[]}`...)
 }
 

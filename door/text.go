@@ -1,0 +1,26 @@
+package door
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// textMax is the length up to which an error text stays whole, in bytes, and
+// textKept is what remains of the beginning of a longer one.
+const (
+	textMax  = 8 << 10
+	textKept = 1 << 10
+)
+
+// ShortText returns an error text for a response. It cuts a very long one, which
+// quotes the request: no response repeats megabytes of it.
+func ShortText(s string) string {
+	if len(s) <= textMax {
+		return s
+	}
+	end := textKept
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d bytes in all)", s[:end], len(s))
+}
