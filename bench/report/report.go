@@ -121,7 +121,7 @@ var columns = []column{
 	{"sd", func(r *bench.Record) string { return Nanos(r.SD) }},
 	{"n", func(r *bench.Record) string {
 		if r.N == 0 && r.Kind == bench.Quoted {
-			return "" // the source does not say
+			return "" // the source gives no number
 		}
 		return fmt.Sprint(r.N)
 	}},

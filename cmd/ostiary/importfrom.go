@@ -81,7 +81,8 @@ func (a *app) importCommand() *cobra.Command {
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, from)
 			}
-			source := &remote{a: &app{token: key}, base: strings.TrimRight(from, "/"), http: &http.Client{Timeout: sourceTimeout}}
+			source := (&app{server: from, token: key, caCert: a.caCert}).remote()
+			source.http.Timeout = sourceTimeout
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
 				return a.move(cmd.Context(), e, source, args)
 			})
