@@ -30,7 +30,7 @@ type Bounds struct {
 	QuestionMemory int
 	// QuestionsMemory is the amount of memory in bytes that all questions of the
 	// engine may use together. A question that finds none waits, until its
-	// deadline at most, and is then answered with unknown. Default 1 GiB.
+	// deadline at most, and is then answered with unknown. Default 512 MiB.
 	QuestionsMemory int
 	// ExpandEntries and ExpandBytes are the default, and the largest, size of the
 	// tree of an Expand; see eval.Bounds. A larger tree is cut and names the
@@ -154,7 +154,7 @@ func (b Bounds) WithDefaults() Bounds {
 	SetDefault(&b.Nodes, eval.NodesDefault)
 	SetDefault(&b.ConditionCost, eval.ConditionCostDefault)
 	SetDefault(&b.QuestionMemory, eval.MemoryDefault)
-	SetDefault(&b.QuestionsMemory, 1<<30)
+	SetDefault(&b.QuestionsMemory, 512<<20)
 	SetDefault(&b.ExpandEntries, eval.ExpandEntriesDefault)
 	SetDefault(&b.ExpandBytes, eval.ExpandBytesDefault)
 	for _, f := range [...]struct {
