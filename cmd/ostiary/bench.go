@@ -48,7 +48,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.peer.Version, "peer-version", "", "version of the server at the URLs")
 	s.StringVar(&f.peer.Store, "peer-store", "", "storage of the server at the URLs")
 	s.IntVar(&f.peer.PID, "peer-pid", 0, "process id of the server at the URLs, to measure its processor time and memory")
-	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor, a server that does nothing and gets the same requests as serve")
+	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor: a server that gets the same requests as serve and answers with fixed responses")
 	f.addOutput(cmd)
 }
 

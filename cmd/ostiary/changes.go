@@ -64,7 +64,7 @@ func (a *app) changesCommand() *cobra.Command {
 			})
 		}}
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "start at a revision or a time (RFC 3339), or after a token; default: the first entry")
+	f.StringVar(&from, "from", "", "first entry to show: from revision N (included), from a time (RFC 3339, included), or after a token; default: the first entry of the log")
 	f.StringSliceVar(&types, "type", nil, "show only changes of objects of this type; may be repeated")
 	f.IntVar(&limit, "limit", 0, "maximum number of entries; default: all")
 	f.BoolVar(&follow, "follow", false, "wait for new entries")

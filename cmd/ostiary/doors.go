@@ -40,7 +40,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.IntVar(&f.openfga.ListResults, "openfga-list-results", 1000, "maximum number of results of an OpenFGA list, except streamed lists")
 	s.StringVar(&f.authzenStore, "authzen-store", "", "id or alias of the store for AuthZEN paths that name none")
 	s.StringVar(&f.authzenURL, "authzen-url", "", "base URL of the server in AuthZEN metadata, for example https://pdp.example.com")
-	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate exactly at the revision of a Permify snap token, instead of at least as fresh")
+	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 

@@ -103,7 +103,7 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("ostiary {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
-	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty store that is not kept`)
+	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty folder in memory, which is lost when the command ends`)
 	f.StringVar(&a.store, "store", "", "name or id of the store; required if there are several")
 	f.DurationVar(&a.lockWait, "lock-wait", lockWaitDefault, "how long to wait for another command that has the folder open")
 	f.StringVar(&a.model, "model", "", "with --data memory: a model file to write first")

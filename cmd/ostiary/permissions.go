@@ -172,8 +172,8 @@ func (a *app) diffCommand() *cobra.Command {
 		}}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "0", "the earlier revision, token or time")
-	f.StringVar(&to, "to", "", "the later revision, token or time; default: the newest revision")
+	f.StringVar(&from, "from", "0", "show what changed after this revision, token or time")
+	f.StringVar(&to, "to", "", "show what changed up to this revision, token or time (included); default: the newest revision")
 	f.StringVar(&schema, "schema", "", "id of the schema to use for both; default: the schema that was current at each")
 	f.StringVar(&context, "context", "", "parameters for conditions, a JSON object, or @FILE")
 	f.IntVar(&limit, "limit", 0, "maximum number of changes; default: all")
@@ -263,7 +263,7 @@ func (a *app) watchCommand() *cobra.Command {
 			return err
 		}}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&from, "from", "", "start after this token; default: the newest revision")
+	cmd.Flags().StringVar(&from, "from", "", "show what changes after the revision of this token; default: after the newest revision")
 	return cmd
 }
 
