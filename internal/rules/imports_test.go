@@ -184,3 +184,28 @@ func TestNoInit(t *testing.T) {
 		}
 	})
 }
+
+// TestRoomsInArchitecture checks that the table of rooms in ARCHITECTURE.md
+// names every package that contains Go files, or a folder above it.
+func TestRoomsInArchitecture(t *testing.T) {
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Rooms")
+	table, _, _ = strings.Cut(table, "\n## ")
+	missing := map[string]bool{}
+	sources(t, func(room, _ string) {
+		for folder := room; folder != "."; folder = path.Dir(folder) {
+			if strings.Contains(table, "`"+folder+"`") {
+				return
+			}
+		}
+		missing[room] = room != "."
+	})
+	for room, is := range missing {
+		if is {
+			t.Errorf("the table of rooms in ARCHITECTURE.md has no row for %s", room)
+		}
+	}
+}
