@@ -46,11 +46,12 @@ func (c *kindCache) key(g *Graph, k KindName, id string, locked bool) (nodeKey, 
 	return nodeKey{kind: known.kind, typ: known.typ, id: id}, nil
 }
 
-// AddAbsent adds tuples in order. It stops at the first whose key already
-// exists after the batch's changes, which stays as it is, and at the first for
-// which [Batch.Add] would fail. It returns the number of tuples that it added.
-// It is quicker than [Batch.Get] and Add for each, since it looks up many names
-// at a time.
+// AddAbsent adds tuples in order. It stops at the first tuple with a key that
+// already exists in the view or in the batch, and leaves the existing tuple
+// unchanged. It also stops at the first tuple for which [Batch.Add] would fail.
+// It returns the number of tuples that it added. It is faster than calling
+// [Batch.Get] and [Batch.Add] for each tuple, since it looks up many names at a
+// time.
 func (b *Batch) AddAbsent(tuples []rel.Tuple) (n int, err error) {
 	for n < len(tuples) {
 		part := tuples[n:min(n+prefetchCount, len(tuples))]

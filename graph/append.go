@@ -41,9 +41,9 @@ func appendEdits(l List, edits []edit) (List, bool) {
 	return List{l.first, m}, true
 }
 
-// grow makes the memory behind the last chunk m's own, with room for n edges or
-// as many as a chunk may still take. If the last chunk is full, a new, empty
-// one follows it.
+// grow copies the last chunk into memory that only m uses. The copy has room
+// for n more edges, or for as many as fit in a chunk. If the last chunk is
+// full, grow adds an empty chunk after it.
 func (m *chunkedList) grow(n int) {
 	if len(m.last) >= chunkMax {
 		rest := make([][]Edge, len(m.rest)+1)

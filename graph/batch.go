@@ -19,11 +19,11 @@ type Batch struct {
 	base     *View // start, or the result of the last View
 	detached bool  // made by From, so Publish fails
 
-	pending    *pending                  // changes since base; nil if there are none
+	pending    *pending                  // changes since base; nil without changes
 	values     btree.Map[uint64, string] // attributes, with the changes since base
 	extraBytes int64                     // change of View.extraBytes since base
-	owners     []Node                    // plain nodes whose attributes changed since base
-	prefetched uint32                    // what prefetch read, so that the compiler keeps the reads
+	owners     []Node                    // nodes of plain objects with changed attributes since base
+	prefetched uint32                    // sum of what prefetch read; without a use, the compiler would remove the reads
 }
 
 // change is what a batch does to one tuple.
@@ -34,7 +34,7 @@ type change struct {
 	had     bool // base has the tuple, with the edge before
 	before  Edge
 	present bool    // the tuple exists after the change
-	detail  *Detail // after the change; nil for none
+	detail  *Detail // after the change; nil if the object has no attributes
 }
 
 // Begin starts a batch on the newest view.
@@ -121,8 +121,8 @@ func (b *Batch) Has(k rel.Key) bool {
 	return ok
 }
 
-// Get returns the tuple with a key as it is after the batch's changes, and
-// false if there is none.
+// Get returns the tuple with a key, including the batch's changes. It returns
+// false if no such tuple exists.
 func (b *Batch) Get(k rel.Key) (rel.Tuple, bool) {
 	c, ok := b.findNodes(k)
 	if !ok {
@@ -191,9 +191,9 @@ func (b *Batch) ensurePending() *pending {
 	return b.pending
 }
 
-// changeOf returns the batch's change to the tuple with c's nodes. If there is
-// none yet, it records one that changes nothing. The pointer is valid until the
-// next call.
+// changeOf returns the batch's change to the tuple with c's nodes. If the tuple
+// has no change yet, changeOf records one that changes nothing. The pointer is
+// valid until the next call.
 func (b *Batch) changeOf(c change) *change {
 	p := b.ensurePending()
 	if at := p.find(c.object, c.subject); at != nil {
@@ -275,9 +275,9 @@ func (b *Batch) View() *View {
 }
 
 // Publish makes the batch's view the newest and returns it. It fails with
-// [ErrStale] if the newest view is not the one that the batch started on, or if
-// the batch was made by [Graph.From]. After a success, the batch can be used
-// further, on the new view.
+// [ErrStale] if the batch started on a view that is no longer the newest, or if
+// [Graph.From] made the batch. After a success, the batch can be used further,
+// on the new view.
 func (b *Batch) Publish() (*View, error) {
 	v := b.View()
 	if b.detached || !b.g.newest.CompareAndSwap(b.start, v) {
@@ -408,7 +408,7 @@ func (b *Batch) recount(v *View, edits []edit) {
 			nodes = append(nodes, e.node)
 		}
 	}
-	if len(b.owners) > 0 { // otherwise the nodes are sorted, as the edits are
+	if len(b.owners) > 0 { // the edits are not grouped by node: sort the nodes like the edits
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)
 	}

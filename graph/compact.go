@@ -1,10 +1,10 @@
 package graph
 
 // Compact copies v into a new lineage that contains only what v contains. Nodes
-// and names of attributes get new numbers; kinds keep theirs, so that what was
-// compiled for the old lineage can be used with the new one. Compact needs the
-// memory of both, and 12 bytes for each tuple in addition. The old lineage may
-// be written to meanwhile.
+// and names of attributes get new numbers. Kinds keep their numbers, so schemas
+// that were compiled for the old lineage remain valid for the new one. While it
+// runs, Compact needs the memory of both lineages and 12 more bytes for each
+// tuple. Other goroutines may write to the old lineage while Compact runs.
 func Compact(v *View) (*Graph, error) {
 	g := New(v.g.opts)
 	for _, k := range v.kinds[1:] {

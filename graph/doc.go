@@ -1,9 +1,9 @@
 // Package graph keeps the tuples and attributes of one store in memory. A
-// [View] is an immutable snapshot of them. It answers, for any object or
-// userset, which subjects its tuples name and in whose tuples it is named, at
-// the cost of a few memory reads. The package knows neither schemas nor
-// rewrites, and it does not evaluate conditions: package eval does that while
-// it walks the graph.
+// [View] is an immutable snapshot of them. For any object or userset, it
+// returns the subjects of its tuples, and the tuples that have it as their
+// subject, at the cost of a few memory reads. The package knows neither
+// schemas nor rewrites, and it does not evaluate conditions: package eval does
+// that while it walks the graph.
 //
 // # Names, kinds and nodes
 //

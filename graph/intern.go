@@ -55,8 +55,9 @@ func (s *symbols) lookup(g *Graph, typ uint32, id string) []uint32 {
 	return s.lookupHashed(g, g.nameHash(typ, id), typ, id)
 }
 
-// lookupTwo is like lookup for two objects, but begins each step for both
-// before the next one, so that both wait for memory at the same time.
+// lookupTwo is like lookup for two objects, but does each step for both
+// objects before the next step. So the two reads of a step wait for memory at
+// the same time.
 func (s *symbols) lookupTwo(g *Graph, typA uint32, a string, typB uint32, b string) (recA, recB []uint32) {
 	hashA, hashB := g.nameHash(typA, a), g.nameHash(typB, b)
 	offA := g.nameIndex[hashA>>(64-shardBits)].findNear(uint32(hashA))
@@ -222,8 +223,8 @@ func (s *symbols) nodeOf(rec []uint32, k Kind) (Node, bool) {
 	return 0, false
 }
 
-// node returns the node of a kind and an id, a new one if the lineage has none.
-// The caller holds g.mu.
+// node returns the node of a kind and an id. It adds the node if the lineage
+// does not have it. The caller holds g.mu.
 func (g *Graph) node(k Kind, id string) (Node, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -271,8 +272,8 @@ func (g *Graph) findOrAddNode(n *nodeKey) (Node, error) {
 	return node, err
 }
 
-// nodeOfName returns the node of kind k of the object whose name record is at
-// off, a new one if necessary.
+// nodeOfName returns the node of kind k of the object with the name record at
+// off. It adds the node if it does not exist.
 func (g *Graph) nodeOfName(k Kind, off uint32, rec []uint32) (Node, error) {
 	if n, ok := g.symbols.nodeOf(rec, k); ok {
 		return n, nil

@@ -53,8 +53,9 @@ type Graph struct {
 	pendingPool sync.Pool // of *pending, empty
 }
 
-// nameShards is the number of tables that hold the names. There are many, so
-// that growing one of them moves few names, but not too many for small stores.
+// nameShards is the number of tables that hold the names. A higher number
+// means that growing one table moves fewer names, but costs small stores more
+// memory.
 const (
 	shardBits  = 6
 	nameShards = 1 << shardBits

@@ -31,7 +31,7 @@ type Loader struct {
 	tuples     int                            // number of pairs
 	details    []btree.Entry[uint64, *Detail] // by pair(object's node, subject's node)
 	err        error                          // the first error; it stays
-	prefetched uint32                         // what prefetch read, so that the compiler keeps the reads
+	prefetched uint32                         // sum of what prefetch read; without a use, the compiler would remove the reads
 }
 
 // loadPair is a tuple as two nodes.

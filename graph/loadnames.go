@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// loadedNames is, by type, what a load knows of the names that it adds.
+// loadedNames records, for one type, the names that a load has added so far.
 //
 // The tuples of a store mostly come in order of their objects. As long as this
 // is true for a type, and the type has no subjects, an id that differs from the
@@ -28,7 +28,7 @@ type namesState uint8
 
 const (
 	namesNone    namesState = iota // no name yet
-	namesOrdered                   // the names came in order, and none of them is in the index
+	namesOrdered                   // the names came in order and are not in the index yet
 	namesIndexed                   // all names are in the index, as outside of a load
 )
 
@@ -72,8 +72,8 @@ func (g *Graph) inOrder(typ uint32) bool {
 	return g.loading != nil && g.loading.ofType(typ).state != namesIndexed
 }
 
-// indexType puts the names of a type into the index, which is necessary before
-// the first search for one of them. The caller holds g.mu.
+// indexType puts the names of a type into the index. It must run before the
+// first search for one of these names. The caller holds g.mu.
 func (g *Graph) indexType(typ uint32) {
 	a := g.loading.ofType(typ)
 	names := a.names
@@ -108,7 +108,7 @@ func (g *Graph) indexAll() {
 const indexAtOnce = 10_000
 
 // indexNames puts all names of the types that of selects into the index. None
-// of them is there yet. There are about names of them.
+// of them is in the index yet. names is their approximate number.
 func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 	if names < indexAtOnce {
 		g.eachName(of, 0, len(g.symbols.blocks), func(h uint64, off uint32) {
@@ -148,9 +148,9 @@ func (g *Graph) indexNames(names int, of func(typ uint32) bool) {
 	})
 }
 
-// eachName calls do for the names of the types that of selects whose first node
-// is in the blocks from up to, but not including, to. Every name has exactly
-// one first node.
+// eachName calls do for the names of the types that of selects. It visits only
+// names with a first node in the blocks from (inclusive) to to (exclusive).
+// Every name has exactly one first node.
 func (g *Graph) eachName(of func(typ uint32) bool, from, to int, do func(hash uint64, off uint32)) {
 	s := &g.symbols
 	for b := max(from, 1); b < to; b++ {

@@ -16,8 +16,8 @@ type Ordered struct {
 	v           *View
 	rank        func(id string) uint64
 	main, tail  []uint64 // see nameOrder
-	prefetched  int      // entries of main whose memory was read ahead
-	prefetchSum uint32   // what that read, so that the compiler keeps the reads
+	prefetched  int      // number of entries of main that were read ahead
+	prefetchSum uint32   // sum of the memory read ahead; without a use, the compiler would remove the reads
 }
 
 // prefetchMax is the number of names that are read ahead together.
@@ -122,7 +122,7 @@ func (o *nameOrder) extended(g *Graph, typ uint32, rank func(string) uint64) *na
 }
 
 // firstOfKind returns the first node at or after n that belongs to a block of
-// kind k, or a node at or after end if there is none before it.
+// kind k, or a node at or after end if no node before end does.
 func (s *symbols) firstOfKind(k Kind, n, end Node) Node {
 	for n < end && s.blocks[n>>blockBits] != k {
 		n = (n>>blockBits + 1) << blockBits

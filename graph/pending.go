@@ -42,7 +42,7 @@ func (p *pending) home(object, subject Node) int {
 	return int((pair(uint32(object), uint32(subject)) * oddA) >> 32 & uint64(len(p.slots)-1))
 }
 
-// add adds a change of a pair that has none yet.
+// add adds the first change of a pair.
 func (p *pending) add(c change) *change {
 	p.changes = append(p.changes, c)
 	switch n := len(p.changes); {

@@ -8,8 +8,9 @@ import (
 )
 
 // Position is a tuple's place in the order of [View.Tuples]. The zero Position
-// comes before all tuples. It means the same in every view of a lineage,
-// whether the view has the tuple or not, and nothing in another lineage.
+// comes before all tuples. It is valid for every view of the same lineage,
+// even if the view does not have the tuple. It is not valid for another
+// lineage.
 type Position struct{ Object, Subject Node }
 
 // Position returns the place of a key, and false if the lineage never had its

@@ -15,7 +15,7 @@ package graph
 // node; 0 is none. Relations such as parent or owner look like this, and they
 // hold most tuples of many stores.
 type segment struct {
-	words []Edge // also offsets and headers, so that a list is a subslice
+	words []Edge // lists, and also offsets and headers, so that each list is a subslice of words
 	long  *[]List
 }
 
@@ -284,8 +284,8 @@ func (e *encoder) addList(s side, l List) {
 // caller appends the edges to e.data.
 func (e *encoder) beginGroup(s side, n int) {
 	h := s.header(n)
-	// The second group of a node never has the header of its first, so it makes
-	// the segment mixed as well.
+	// The two groups of a node always have different headers, so a second group
+	// makes the segment mixed, too.
 	if n != 1 || e.sharedHeader != 0 && e.sharedHeader != h {
 		e.mixed = true
 	}

@@ -48,10 +48,10 @@ func (p *probe) next() uint32 {
 }
 
 // findNear returns the first reference of a tag within the first four slots of
-// its search. 0 means that the search must go on there; it does not mean that
-// there is no reference. It has no branches that depend on the table's content,
-// so the processor can start the following reads before this one has arrived
-// from memory.
+// its search. 0 means that the caller must continue the search after these
+// slots, not that no reference exists. It has no branches that depend on the
+// table's content, so the processor can start the following reads before this
+// one has arrived from memory.
 func (t *table) findNear(tag uint32) uint32 {
 	p := t.slots.Load()
 	if p == nil {

@@ -10,8 +10,8 @@ import (
 // otherwise, allocate nothing. Returned strings and lists point into the view's
 // memory and keep it alive.
 //
-// Kinds and nodes are those of the view's lineage. A method that is given a
-// number unknown to the view treats it as a node without lists, name or kind.
+// Kinds and nodes are those of the view's lineage. If a node number is not in
+// the view, the methods treat it as a node without lists, name or kind.
 type View struct {
 	g *Graph
 	symbols
@@ -103,9 +103,9 @@ func (v *View) Node(k Kind, id string) (Node, bool) {
 	return v.nodeOf(v.lookup(v.g, v.kinds[k].typ, id), k)
 }
 
-// Sibling returns another node of n's object, the one of kind k: for example
-// "doc:1#editor", or "doc:1" itself, for "doc:1#viewer". It returns false if
-// the object has no such node, as with every kind of another type.
+// Sibling returns the node of kind k that belongs to the same object as n. For
+// "doc:1#viewer", this can be "doc:1#editor" or the object "doc:1". It returns
+// false if the object has no such node, or if k is a kind of another type.
 func (v *View) Sibling(n Node, k Kind) (Node, bool) {
 	if k == 0 {
 		return 0, false
@@ -236,7 +236,7 @@ func (v *View) Probe(object, subject Node) (Edge, bool) {
 	return v.probe(object, v.kindOf(object), subject, v.kindOf(subject))
 }
 
-const shortList = 16 // searching it costs less than finding another list
+const shortList = 16 // searching this list costs less than finding another one
 
 func (v *View) probe(o Node, ko Kind, s Node, ks Kind) (Edge, bool) {
 	f := v.Forward(o, ks)

@@ -212,8 +212,8 @@ func (s Shape) listFolder(n, i, j int) rel.Object {
 }
 
 // listRound yields the j-th document of every long list and, for every tenth j,
-// one document of every short list. In this way the documents of a list are far
-// from each other among all documents, as if they were written one by one.
+// one document of every short list. So the documents of one list are spread
+// among all documents, as if users had written them one by one.
 func (s Shape) listRound(j int, yield func(rel.Tuple) bool) bool {
 	const every = listLong / listShort
 	for i := range s.Lists {
@@ -237,8 +237,8 @@ func (s Shape) listRound(j int, yield func(rel.Tuple) bool) bool {
 //
 // The fan-out cases are: FanUser and FanDocument, which is shared with Fan
 // groups; MirrorUser, who is in Fan groups, and MirrorDocument, which is shared
-// with 5. The user views the document only if it is the allowed one, through
-// the one group that they have in common.
+// with 5. The user may view the document only if allowed is true; then the user
+// and the document share exactly one group.
 func (s Shape) FanUser() rel.Object { return rel.Object{Type: "user", ID: "fan"} }
 
 // FanDocument returns a document that is shared with Fan groups. If allowed is

@@ -94,7 +94,7 @@ func (g *group) verifyLog(ctx context.Context, cause error) error {
 			return fmt.Errorf("%w: %w", errs.ErrUncertain, cause)
 		}
 		if e.Writer == first.Writer && e.Sequence == first.Sequence {
-			return nil // an append is atomic, so all entries are there
+			return nil // an append is atomic, so the log has all entries of the group
 		}
 		break
 	}

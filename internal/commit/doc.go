@@ -1,7 +1,7 @@
 // Package commit is the write path of a store. [Queue] is its main type: it
 // validates writes against the newest view, appends them to the log in groups,
-// and publishes the view that they lead to. [WriteRequest] is what a write
-// changes, [Pending] is a write inside the caller's own transaction. The package
+// and publishes the resulting view. [WriteRequest] is what a write changes,
+// [Pending] is a write inside the caller's own transaction. The package
 // evaluates no question.
 //
 // A write passes these states. Each line names the function that moves it on:

@@ -18,7 +18,7 @@ import (
 type group struct {
 	queue    *Queue
 	writers  []*writer // all that the group has to finish
-	accepted []*writer // those that passed the validation
+	accepted []*writer // writers that passed the validation
 	draft    snapshot.Draft
 	now      rel.Time // the time of the validation
 	// compiled are schemas that the current writer puts, by id.
@@ -33,14 +33,14 @@ type group struct {
 	reusable bool
 
 	slabs   []*slab // memory of the writers' changes
-	bytes   *[]byte // memory of the encoded entries; nil while there are none
+	bytes   *[]byte // memory of the encoded entries; nil before the first entry
 	entries []storage.Entry
 	sealed  []storage.Sealed
 	heads   []storage.Head // after each entry
-	memory  int64          // estimated size of what the entries add
+	memory  int64          // estimated bytes that the entries add to memory
 
 	viewMade snapshot.Latch // opens when view is set
-	view     *snapshot.View // what the entries lead to
+	view     *snapshot.View // the view after the entries
 	finished snapshot.Latch // opens when all writers are done and the memory is released
 
 	one oneWriter
@@ -87,7 +87,7 @@ func (g *group) add(writers []*writer) {
 	g.validateAll(writers)
 }
 
-// takeMore adds waiting writers, as long as they fit.
+// takeMore adds waiting writers until the group is full.
 func (g *group) takeMore() {
 	n := len(g.writers)
 	g.writers = g.queue.take(g.writers)
@@ -210,8 +210,8 @@ func (g *group) seal(e *storage.Entry) sealedEntry {
 	return sealedEntry{Bytes: b, Hash: sha256.Sum256(b)}
 }
 
-// rebuild makes the draft of the accepted entries again, after another entry was
-// applied to it, perhaps in part.
+// rebuild makes a new draft from the accepted entries. It is called after a
+// rejected entry changed the draft, possibly in part.
 func (g *group) rebuild() {
 	g.draft.Reset()
 	for i := range g.entries {
@@ -270,8 +270,8 @@ func (g *group) finish(ctx context.Context, err error) (again []*writer) {
 		g.queue.stale = true
 		return g.accepted
 	case len(g.accepted) > 1 && isEntryError(err):
-		// One entry is the cause. Each writer is tried alone, so that the others do
-		// not fail.
+		// One entry caused the error. Append each writer's entry separately, so that
+		// the other writers do not fail.
 		for i := range g.accepted {
 			g.queue.retry(ctx, g.accepted[i:i+1])
 		}

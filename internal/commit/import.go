@@ -28,14 +28,14 @@ type ImportOptions struct {
 	Progress func(tuples int)
 }
 
-// ImportResult is what an import did. It is valid even if there is an error.
+// ImportResult counts what an import wrote. It is valid even if the import returns an error.
 type ImportResult struct {
 	// Read is the number of tuples that are durable or were ignored as duplicates.
 	Read int
 	// Written is the number of those tuples that changed the store: new ones, and
 	// existing ones that [Replace] changed.
 	Written int
-	// Token is that of the last entry, or "" if there is none.
+	// Token is the token of the last entry, or "" if the import wrote no entry.
 	Token snapshot.Token
 }
 
@@ -70,9 +70,9 @@ func (q *Queue) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 	return im.result, err
 }
 
-// importer is an import in progress. It works on three chunks at a time: one is
-// appended, the next one is validated on the view that the first leads to, and
-// a third one is read.
+// importer is an import in progress. It works on three chunks at a time: it
+// appends one, validates the next one on the view that includes the first, and
+// reads a third.
 type importer struct {
 	queue   *Queue
 	options *ImportOptions
@@ -83,7 +83,7 @@ type importer struct {
 	// sequenceFailed is true after an error of the caller's sequence.
 	sequenceFailed bool
 
-	older, newer *chunk   // in the queue; nil if there are none
+	older, newer *chunk   // in the queue; nil if the queue has none
 	recycled     []*chunk // their memory is reused
 }
 
@@ -94,7 +94,7 @@ type chunk struct {
 	first  int // number of tuples before the chunk
 
 	writer  writer
-	before  *chunk // the chunk before, while it is in the queue
+	before  *chunk // the previous chunk, while it is in the queue
 	group   *group // the group that validated it last
 	shape   tupleShape
 	changes []storage.Change
@@ -196,7 +196,7 @@ func (im *importer) flush(ctx context.Context) error {
 	}
 	go func() {
 		_, err := im.queue.wait(ctx, &c.writer)
-		c.before = nil // otherwise all chunks would stay reachable
+		c.before = nil // otherwise each chunk would keep all earlier chunks in memory
 		c.written <- err
 	}()
 	return nil
@@ -206,8 +206,9 @@ func (im *importer) flush(ctx context.Context) error {
 // failed.
 var errChunkBefore = errors.New("the previous entry of the import was not written")
 
-// build validates a chunk and returns its changes. It adds the tuples to the
-// draft at once, so that a key that the chunk has twice is a duplicate.
+// build validates a chunk and returns its changes. It adds each tuple to the
+// draft immediately, so a second tuple with the same key in the chunk counts
+// as a duplicate.
 func (im *importer) build(ctx context.Context, g *group, c *chunk) ([]storage.Change, error) {
 	if c.before != nil && g.hasFailed(&c.before.writer) {
 		return nil, errChunkBefore

@@ -60,7 +60,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	waiting []*writer
-	led     bool     // there is a leader
+	led     bool     // true while a writer leads
 	pending *Pending // the prepared write that holds the write lock, or nil
 }
 
@@ -172,7 +172,7 @@ func (q *Queue) withdraw(w *writer, why error) bool {
 	return true
 }
 
-// remove removes a writer from the queue if it is there; q.mu is held.
+// remove removes a writer from the queue if the queue contains it. The caller holds q.mu.
 func (q *Queue) remove(w *writer) bool {
 	i := slices.Index(q.waiting, w)
 	if i >= 0 {
@@ -237,7 +237,7 @@ func (q *Queue) lead(ctx context.Context, leader *writer) {
 	q.timeline.Lock.Unlock()
 	q.passLead(nil)
 	var few [8]*writer
-	writers := append(few[:0], g.writers...) // g drops its own list when it is finished
+	writers := append(few[:0], g.writers...) // copy the list: g drops it when it is finished
 	q.flush(ctx, g)
 	for _, w := range writers {
 		if w != leader {
@@ -302,9 +302,10 @@ func (q *Queue) previous() *group {
 	return q.appending
 }
 
-// gather takes waiting writers and validates them; the write lock is held. If a
-// group is being appended, they are validated on the view that it leads to, and
-// again if that view is not published.
+// gather takes waiting writers from the queue and validates them. The caller
+// holds the write lock. While a group is being appended, gather validates on
+// the view that the group will publish; if the append fails, the writers are
+// validated again.
 func (q *Queue) gather(ctx context.Context) *group {
 	var writers []*writer
 	if before := q.previous(); before != nil {
@@ -316,7 +317,7 @@ func (q *Queue) gather(ctx context.Context) *group {
 		before.finished.Wait()
 		if q.timeline.Loaded() == before.view && !q.stale {
 			g.memory -= before.memory
-			g.retryRejected() // what they lacked may have been in the group before
+			g.retryRejected() // the previous group may have written what these writers require
 			g.takeMore()
 			return g
 		}
@@ -359,8 +360,8 @@ func (q *Queue) withAppendTime(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(context.WithoutCancel(ctx), q.shared.runtime.Bounds.AppendTime)
 }
 
-// retry validates and appends writers until all of them are done. Nothing else
-// is appended meanwhile.
+// retry validates and appends writers until all of them are done. No other
+// group is appended while it runs.
 func (q *Queue) retry(ctx context.Context, writers []*writer) {
 	for try := 0; len(writers) > 0; try++ {
 		base, err := q.base(ctx)

@@ -61,8 +61,8 @@ type WriteRequest struct {
 	prepared []snapshot.PreparedSchema // of Schemas, set by Validate
 }
 
-// ConflictAction is what a write does if a key exists that it adds, or is absent
-// that it removes.
+// ConflictAction decides what a write does if a key that it adds already exists,
+// or if a key that it removes is absent.
 type ConflictAction uint8
 
 const (
