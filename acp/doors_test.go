@@ -68,7 +68,7 @@ func TestThroughDoors(t *testing.T) {
 	d.want(d.own, "/ostiary/v1/stores/"+d.store+"/explain", "allowed", true,
 		`{"object":"%[1]s/note:%[2]s","relation":"read","subject":"%[1]s/actor:%[3]s"}`, id, note, bob)
 	// What is registered and shared is not changed past the policy's rules.
-	refused := fmt.Sprintf("the tuples of the namespace '%s' cannot be written through this API, only through the one that wrote its schema", id)
+	refused := fmt.Sprintf("the tuples of namespace '%s' cannot be written through this API: use the API that wrote the namespace's schema", id)
 	for _, change := range []string{"writes", "deletes"} {
 		d.want(d.fga, "/stores/"+d.store+"/write", "message", refused,
 			`{"%[4]s":{"tuple_keys":[{"user":"%[1]s/actor:mallory","relation":"owner","object":"%[1]s/note:%[2]s"}]},"authorization_model_id":%[3]q}`, id, note, d.model, change)

@@ -57,7 +57,7 @@ var (
 	// ErrField means that a field is unknown or repeated.
 	ErrField = fmt.Errorf("%w: unknown or repeated field", ErrInvalidPolicy)
 	// ErrMissing means that a required field or relation is missing.
-	ErrMissing = fmt.Errorf("%w: something required is missing", ErrInvalidPolicy)
+	ErrMissing = fmt.Errorf("%w: required element is missing", ErrInvalidPolicy)
 	// ErrName means that a name is too long or has a forbidden character.
 	ErrName = fmt.Errorf("%w: invalid name", ErrInvalidPolicy)
 	// ErrDuplicate means that two elements have the same name.
@@ -114,11 +114,11 @@ var (
 	// ErrTokenMalformed means that the token is not a JWT of the expected form.
 	ErrTokenMalformed = fmt.Errorf("%w: malformed", ErrToken)
 	// ErrTokenSignature means that the signature does not match the token.
-	ErrTokenSignature = fmt.Errorf("%w: signature", ErrToken)
+	ErrTokenSignature = fmt.Errorf("%w: wrong signature", ErrToken)
 	// ErrTokenTime means that the token has expired or is not valid yet.
 	ErrTokenTime = fmt.Errorf("%w: expired, or not valid yet", ErrToken)
 	// ErrTokenAudience means that the token is for another server.
-	ErrTokenAudience = fmt.Errorf("%w: audience", ErrToken)
+	ErrTokenAudience = fmt.Errorf("%w: wrong audience", ErrToken)
 	// ErrTokenIdentity means that subject, issuer, key and algorithm do not match.
 	ErrTokenIdentity = fmt.Errorf("%w: subject, issuer and key do not agree", ErrToken)
 )

@@ -349,7 +349,7 @@ func relate(actor string, x Relationship, existed *bool) operation {
 			*existed = true
 			return nil
 		case changed:
-			return fmt.Errorf("%w: an earlier operation deletes %s", ErrBatch, x)
+			return fmt.Errorf("%w: %s cannot be set after an earlier operation deleted it", ErrBatch, x)
 		}
 		p.guard(s)
 		p.add(s, x.Relation, subject)
@@ -377,7 +377,7 @@ func unrelate(actor string, x Relationship, found *bool) operation {
 		case !exists:
 			return nil
 		case changed:
-			return fmt.Errorf("%w: an earlier operation sets %s", ErrBatch, x)
+			return fmt.Errorf("%w: %s cannot be deleted after an earlier operation set it", ErrBatch, x)
 		}
 		*found = true
 		p.guard(s)
@@ -448,7 +448,7 @@ func archive(actor string, o Object, removed *int) operation {
 			return err
 		}
 		if len(s.tuples) > 0 || s.shrunk {
-			return fmt.Errorf("%w: an earlier operation changes %s, which is then archived", ErrBatch, o)
+			return fmt.Errorf("%w: %s cannot be archived after an earlier operation changed it", ErrBatch, o)
 		}
 		p.guard(s)
 		*removed = 1
@@ -485,7 +485,7 @@ func unarchive(actor string, o Object, modified *bool) operation {
 			return err
 		}
 		if len(s.tuples) > 0 {
-			return fmt.Errorf("%w: %s was archived before", ErrBatch, o)
+			return fmt.Errorf("%w: %s cannot be unarchived after an earlier operation archived it", ErrBatch, o)
 		}
 		p.guard(s)
 		p.remove(s, archivedRelation, s.actorSubject(s.owner))
@@ -525,7 +525,7 @@ func (p *plan) setOwner(s *objectState, o Object, to string, ev Event) error {
 		return nil
 	}
 	if s.fresh || s.shrunk {
-		return fmt.Errorf("%w: an earlier operation changes %s, which then gets another owner", ErrBatch, o)
+		return fmt.Errorf("%w: the owner of %s cannot be changed after an earlier operation changed the object", ErrBatch, o)
 	}
 	p.guard(s)
 	p.remove(s, ownerRelation, s.actorSubject(s.owner))

@@ -21,7 +21,7 @@ import (
 const Version = 1
 
 // ErrVersion is returned by [Read] for a record of another version.
-var ErrVersion = errors.New("record of another version")
+var ErrVersion = errors.New("unsupported record version")
 
 // Kind is the origin of a record's figures.
 type Kind string

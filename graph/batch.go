@@ -408,7 +408,7 @@ func (b *Batch) recount(v *View, edits []edit) {
 			nodes = append(nodes, e.node)
 		}
 	}
-	if len(b.owners) > 0 { // the edits are not grouped by node: sort the nodes like the edits
+	if len(b.owners) > 0 { // the owners and the nodes of the edits are two lists in order; merge them
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)
 	}

@@ -109,8 +109,8 @@ const (
 	benchEach     = 4 // for each subject and each of true, false and unknown
 )
 
-// drawQuestions draws subjects and then, for each, about equally many questions
-// that are true, false and unknown, as far as there are such.
+// drawQuestions draws subjects. For each subject it draws about the same number
+// of true, false and unknown questions, as far as the world has them.
 func (b *Bench) drawQuestions() {
 	r := rand.New(rand.NewPCG(b.Seed, 0x9d))
 	subjects := Subjects(b.Seed, &b.World, benchSubjects)

@@ -11,11 +11,11 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Conditions compiles the conditions of worlds: a language so small that a
-// million worlds are quick. An expression is a disjunction ("||") of
-// conjunctions ("&&") of tests. A test is a bool parameter, "x < 5" for an int
-// or `s == "text"` for a string, each perhaps with "!" before it. Missing
-// parameters are unknown, by Kleene's logic.
+// Conditions compiles the conditions of worlds. Their language is small, so
+// that a test of a million worlds is fast. An expression is a disjunction
+// ("||") of conjunctions ("&&") of tests. A test is a bool parameter, "x < 5"
+// for an int or `s == "text"` for a string, each perhaps with "!" before it.
+// Missing parameters are unknown, by Kleene's logic.
 type Conditions struct{}
 
 // literal is one test of one parameter.
@@ -93,7 +93,7 @@ func (p program) Eval(stored, request expr.Values, _ rel.Time) expr.Result {
 		}
 		r.Value = max(r.Value, all)
 	}
-	if r.Value != expr.Unknown { // what is missing does not matter
+	if r.Value != expr.Unknown { // missing parameters do not change this result
 		return expr.Result{Value: r.Value}
 	}
 	slices.Sort(r.Missing)

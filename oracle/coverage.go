@@ -50,7 +50,7 @@ const (
 	featureZero
 	featureFails
 	featureVersions   // asked of a store with several schemas
-	featureNamespaces // asked there in another namespace than the world's
+	featureNamespaces // asked in a namespace other than the world's
 	featureCount
 )
 
@@ -129,7 +129,7 @@ func (c *Coverage) Holes() []string {
 	return holes
 }
 
-// survey holds what the questions of one world count as.
+// survey holds the counts of the questions of one world.
 type survey struct {
 	features [featureCount]bool
 	// rewrites has, for each relation, a bit for each row that its meaning

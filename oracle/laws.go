@@ -44,7 +44,7 @@ type Failure struct {
 	Law string
 	// Question is the question with the wrong answer; it may be zero.
 	Question Question
-	Text     string // what was expected and what was found
+	Text     string // the expected and the actual result
 }
 
 // Error returns the law, the question and the text.

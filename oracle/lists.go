@@ -135,9 +135,10 @@ func (b *Bench) comparePages(lq eval.ListObjectsQuestion, want, unknown []string
 	return ""
 }
 
-// listable returns the objects that a list may contain: those that a tuple or
-// an attribute mentions and, if the question's subject is a userset of the same
-// relation, the subject's own object, since a userset is a member of itself.
+// listable returns the objects that a list may contain: every object that a
+// tuple or an attribute mentions. If the question's subject is a userset of the
+// same relation, the list may also contain the object of the userset, since a
+// userset is a member of itself.
 func (o *Oracle) listable(q Question) []rel.Object {
 	all := slices.Clone(o.objects)
 	own := q.Subject.Object()
@@ -149,7 +150,7 @@ func (o *Oracle) listable(q Question) []rel.Object {
 
 // optionalID returns the id of the subject's own object if nothing mentions it
 // and the subject is not the userset that the question is about; otherwise "".
-// Whether a list contains that object is not specified.
+// A list may, but need not, contain this object.
 func (o *Oracle) optionalID(q Question) string {
 	own := q.Subject.Object()
 	if o.mentioned[own] || own.Type != q.Object.Type || q.Subject.Relation == q.Relation {

@@ -33,7 +33,7 @@ func permissiveModel(m *schema.Model, h History) *schema.Model {
 	return p
 }
 
-// admitTuple adds what is necessary to admit t.
+// admitTuple adds the types, relations and restrictions that the model needs to admit t.
 func admitTuple(p *schema.Model, t rel.Tuple) {
 	st := schema.SubjectType{Type: t.Subject.Type, Relation: t.Subject.Relation, Condition: t.Condition,
 		Wildcard: t.Subject.IsWildcard() && !p.Options.StarIsOrdinary}

@@ -131,8 +131,8 @@ func nodesLaw(b *Bench) *Failure {
 	return nil
 }
 
-// missingFromList describes what a list lacks although it claims to be
-// complete; "" if nothing.
+// missingFromList describes the entries that are missing from a list marked as
+// complete. It returns "" if none is missing.
 func (b *Bench) missingFromList(q Question, l *eval.ObjectList) string {
 	if l.Bound != "" || l.UnknownCount > 0 || b.Oracle.optionalID(q) != "" {
 		return ""

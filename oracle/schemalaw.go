@@ -20,9 +20,9 @@ import (
 const otherNamespace = "next"
 
 // schemasLaw: a store with several schemas answers each question by the schema
-// that the question names or, if it names none, by the one that is current in
-// the type's namespace at the revision. The order of the questions does not
-// matter.
+// that the question names. If the question names no schema, the store uses the
+// one that is current in the type's namespace at the revision. The order of
+// the questions does not matter.
 func schemasLaw(b *Bench) *Failure {
 	if len(b.Questions) == 0 || !b.admissible() || !b.wellTyped() || len(b.World.Stored) > wideMin {
 		return nil
@@ -203,7 +203,7 @@ func (t *schemasTrial) reopen(e *ostiary.Engine) error {
 }
 
 // writeSchemas writes the data under a schema that admits all of it, and then
-// the schemas of the benches, that of later last.
+// the schemas of the benches. The schema of later is the last one.
 func (t *schemasTrial) writeSchemas(s *ostiary.Store) error {
 	ctx := context.Background()
 	changes := difference(State{}, t.stored)

@@ -271,7 +271,7 @@ func writes(changes []storage.Change) []ostiary.WriteRequest {
 	return all
 }
 
-// compareStores compares both stores with what is expected.
+// compareStores compares both stores with their expected content.
 func (t *storeTrial) compareStores(e *ostiary.Engine) error {
 	ctx := context.Background()
 	s, err := e.Store(ctx, t.ids[0])
@@ -339,7 +339,8 @@ func (t *storeTrial) compareChecks(s *ostiary.Store, at ostiary.Consistency, tab
 	if err != nil {
 		return fmt.Errorf("%s: batch: %w", what, err)
 	}
-	// Requests that share no input take another path than those that do.
+	// Requests with shared input and requests without it take different paths through the
+	// engine.
 	among, err := s.CheckBatch(ctx, separate, at)
 	if err != nil {
 		return fmt.Errorf("%s: batch without shared input: %w", what, err)
@@ -409,10 +410,9 @@ func (t *storeTrial) compareList(s *ostiary.Store, a ostiary.QueryOptions, table
 	return nil
 }
 
-// unspecifiedIDs returns the ids of a type's objects that expired tuples of the
-// history mention, and nothing else in the oracle's world. Whether a list
-// contains them is not specified: the rows exist until they are collected, and
-// a removal does not see them.
+// unspecifiedIDs returns the ids of a type's objects that only expired tuples
+// of the history mention. A list may, but need not, contain them: an expired
+// row exists until it is collected, and a removal ignores it.
 func (t *storeTrial) unspecifiedIDs(o *Oracle, typ string) map[string]bool {
 	ids := map[string]bool{}
 	set := func(to bool, objects ...rel.Object) {

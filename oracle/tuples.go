@@ -87,9 +87,9 @@ func (g *generator) tuples() {
 }
 
 // widen repeats one tuple for very many subjects, or on very many objects. It
-// uses many subjects only if their type has no relations, since the oracle
-// starts over for each subject that it is asked about and each relation of each
-// object.
+// uses many subjects only if their type has no relations. Otherwise the oracle
+// would take too long: it computes everything again for each subject, and for
+// each relation of each object.
 func (g *generator) widen(keys map[rel.Key]bool) {
 	like := pick(g, g.w.Stored...)
 	subjects := like.Subject.Relation == "" && like.Subject.ID != rel.Wildcard

@@ -25,8 +25,9 @@ func Random(seed uint64) World {
 	return g.w
 }
 
-// generator generates one world. It draws first which features the world may
-// use, so that each mix of features is frequent, and simple worlds are too.
+// generator generates one world. First it draws the set of features that the
+// world may use. So every mix of features is frequent, and so are simple
+// worlds.
 type generator struct {
 	r *rand.Rand
 	w World
@@ -289,8 +290,8 @@ func (g *generator) rewrite(s scope, depth int) schema.Rewrite {
 	return schema.Computed(s.types[0].Relations[len(s.types[0].Relations)-1].Name)
 }
 
-// arrow draws an arrow. It returns false if there is no relation to follow or
-// nothing to find there.
+// arrow draws an arrow. It returns false if the type has no relation to
+// follow, or if the types that it leads to have no relation.
 func (g *generator) arrow(s scope, depth int) (schema.Rewrite, bool) {
 	var first []schema.RelationDef
 	for _, t := range s.types {

@@ -14,7 +14,7 @@ var (
 	ErrModel = errors.New("invalid model")
 	// ErrBound is wrapped if a model exceeds a limit of this package. It wraps
 	// ErrModel.
-	ErrBound = fmt.Errorf("%w: bound passed", ErrModel)
+	ErrBound = fmt.Errorf("%w: bound exceeded", ErrModel)
 	// ErrNoCompiler is returned if a model has conditions and Compile was called
 	// without an expr.Compiler. It wraps ErrModel.
 	ErrNoCompiler = fmt.Errorf("%w: the model has conditions, but no compiler for them is configured", ErrModel)

@@ -176,7 +176,7 @@ func operandsText(n int) string {
 func (c *compilation) arrow(e *Expr, r *Rewrite, t *Type) {
 	first, ok := t.relations[r.Relation]
 	if !ok {
-		c.fail(ReasonUndefinedRelation, "relation %q, the first of an arrow, is not defined on type %q", r.Relation, t.Name)
+		c.fail(ReasonUndefinedRelation, "the arrow's first relation %q is not defined on type %q", r.Relation, t.Name)
 		return
 	}
 	e.Relation = first

@@ -90,13 +90,13 @@ func sizeGuess(e *Entry) int {
 func follows(head Head, first, e *Entry) error {
 	switch {
 	case e.Revision != head.Revision+1:
-		return fmt.Errorf("%w: revision %d follows revision %d", ErrEntry, e.Revision, head.Revision)
+		return fmt.Errorf("%w: revision %d after revision %d, expected the next revision", ErrEntry, e.Revision, head.Revision)
 	case e.Previous != head.Hash:
-		return fmt.Errorf("%w: revision %d has the hash of another predecessor", ErrEntry, e.Revision)
+		return fmt.Errorf("%w: field Previous of revision %d is not the hash of its predecessor", ErrEntry, e.Revision)
 	case e.Time < head.Time:
 		return fmt.Errorf("%w: the time of revision %d is earlier than its predecessor's", ErrEntry, e.Revision)
 	case e.Incarnation != first.Incarnation:
-		return fmt.Errorf("%w: revision %d has another incarnation", ErrEntry, e.Revision)
+		return fmt.Errorf("%w: the incarnation of revision %d differs from the incarnation of its predecessor", ErrEntry, e.Revision)
 	case len(e.Changes) > ChangesMax:
 		return tooLarge("ChangesMax", ChangesMax, len(e.Changes))
 	}
@@ -109,7 +109,7 @@ func validChanges(e *Entry) error {
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		if c.Kind < TupleAdd || c.Kind > RemoveByFilter {
-			return fmt.Errorf("%w: change of kind %d", ErrFormat, c.Kind)
+			return fmt.Errorf("%w: unknown kind of change %d", ErrFormat, c.Kind)
 		}
 		if c.Kind != RemoveByFilter {
 			continue
@@ -118,7 +118,7 @@ func validChanges(e *Entry) error {
 			return tooLarge("FiltersMax", FiltersMax, filters)
 		}
 		if t := c.Filter.Target; t < FilterTuples || t > FilterDocuments {
-			return fmt.Errorf("%w: filter target %d", ErrFormat, t)
+			return fmt.Errorf("%w: unknown filter target %d", ErrFormat, t)
 		}
 		if c.Filter.Target == FilterDocuments && c.Filter.DocumentKind == "" {
 			return fmt.Errorf("%w: a filter of documents must have a kind", ErrEntry)

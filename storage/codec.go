@@ -40,7 +40,7 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.Changes)))
 	from := len(dst)
 	for i := range e.Changes {
-		if i == changesSampled { // assume the same average length, and allocate once
+		if i == changesSampled { // assume that all have the same average length, and allocate once
 			dst = slices.Grow(dst, min((len(dst)-from)/changesSampled*(len(e.Changes)-i)*9/8, EntryBytesMax))
 		}
 		dst = appendChange(dst, &e.Changes[i])

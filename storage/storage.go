@@ -84,10 +84,10 @@ type Change struct {
 	// Attribute, Document and Filter are used.
 	Kind ChangeKind
 	// Fresh is a hint on a TupleAdd: the tuple is not in the state, so the driver
-	// need not search for a row to replace. The caller must be certain of this, from
-	// its view at the head after which it appends and from the earlier changes of
-	// the call. If the hint is wrong, the replaced row is missing from the past.
-	// Fresh is not part of the entry: it is neither hashed nor stored.
+	// need not search for a row to replace. The caller may set it only if neither
+	// its view at the head nor an earlier change of the same call has the tuple. If
+	// the hint is wrong, the replaced row is missing from the past. Fresh is not
+	// part of the entry: it is neither hashed nor stored.
 	Fresh bool
 	// Tuple is the tuple of TupleAdd. TupleRemove uses its key only.
 	Tuple rel.Tuple
@@ -109,8 +109,8 @@ type Document struct {
 	Kind string
 	// Key identifies the document within its kind.
 	Key string
-	// Secondary are further keys. [Driver.DocumentsBy] finds the document by them.
-	// Several documents may have the same one.
+	// Secondary are additional keys, which [Driver.DocumentsBy] finds the document
+	// by. Several documents may have the same secondary key.
 	Secondary []string
 	// Body is the content. For a secret it is the ciphertext.
 	Body []byte
@@ -226,8 +226,8 @@ type State struct {
 // LoadOptions select the rows that [Driver.Load] yields. The zero value selects
 // the live rows.
 type LoadOptions struct {
-	// RemovedAfter also selects removed rows: those whose Removed is higher. nil
-	// selects none.
+	// RemovedAfter also selects removed rows with a Removed above *RemovedAfter.
+	// nil selects no removed rows.
 	RemovedAfter *Revision
 	// RemovedOnly leaves out the live rows. It is ignored if RemovedAfter is nil.
 	RemovedOnly bool

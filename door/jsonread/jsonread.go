@@ -292,7 +292,7 @@ func (r *Reader) Field() bool {
 		return false
 	}
 	if !plain {
-		r.Fail("a member's name with escapes")
+		r.Fail("unexpected escape in the name of a member")
 		return false
 	}
 	if f.count > MembersMax {

@@ -23,7 +23,7 @@ func (r *Reader) text() (raw span, plain bool) {
 		case c == '"':
 			raw = span{from, int32(r.i)}
 			if !ascii && !utf8.Valid(r.b[raw.from:raw.to]) {
-				r.Fail("text that is not UTF-8")
+				r.Fail("invalid UTF-8")
 				return span{}, false
 			}
 			r.i++
@@ -32,7 +32,7 @@ func (r *Reader) text() (raw span, plain bool) {
 			plain = false
 			r.i += 2
 		case c < ' ':
-			r.Fail("a control character in a string")
+			r.Fail("unescaped control character in a string")
 			return span{}, false
 		default:
 			if c >= utf8.RuneSelf {
@@ -42,7 +42,7 @@ func (r *Reader) text() (raw span, plain bool) {
 		}
 	}
 	r.i = len(r.b)
-	r.Fail("a string without end")
+	r.Fail("string without a closing quotation mark")
 	return span{}, false
 }
 
@@ -118,7 +118,7 @@ func (r *Reader) unescape(raw span) string {
 			c, n = unicodeEscape(in[i:])
 		}
 		if c < 0 {
-			r.Fail("a malformed escape in a string")
+			r.Fail("malformed escape in a string")
 			return ""
 		}
 		out = utf8.AppendRune(out, c)
@@ -237,7 +237,7 @@ func (r *Reader) Float() float64 {
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		r.Fail("a number out of range")
+		r.Fail("number out of range")
 		return 0
 	}
 	return f

@@ -210,7 +210,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 		for {
 			page, err := w.store.Read(ctx, req)
 			if errors.Is(err, ostiary.ErrTooOld) {
-				err = failf(codePrecondition, "revision %d removed tuples by a filter, and the past that lists them is no longer kept; start after it with start_time", r)
+				err = failf(codePrecondition, "the changes of revision %d cannot be listed: it removed tuples by a filter, and the earlier revision with these tuples is no longer kept; use start_time to start after it", r)
 			}
 			if err != nil {
 				yield(rel.Tuple{}, err)

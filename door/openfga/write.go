@@ -82,7 +82,7 @@ func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) 
 }
 
 func namespaceTuplesError(namespace string) error {
-	return failf(codeValidation, "the tuples of the namespace '%s' cannot be written through this API, only through the one that wrote its schema", namespace)
+	return failf(codeValidation, "the tuples of namespace '%s' cannot be written through this API: use the API that wrote the namespace's schema", namespace)
 }
 
 const tupleStateText = "tuple to be written already existed or the tuple to be deleted did not exist"

@@ -18,10 +18,10 @@ import (
 
 // meter charges the calls of one condition. CEL itself charges a call after it
 // has returned. For most functions that is enough, because the sizes of their
-// arguments bound their time. The functions in before take longer than that:
-// meter computes their cost from their arguments first, and a call whose cost
-// alone exceeds the limit of an evaluation is not made. Each cost unit takes at
-// most about a microsecond.
+// arguments bound their time. The functions in before can take longer. So meter
+// computes their cost from the arguments before the call, and rejects a call
+// that alone exceeds the limit of an evaluation. Each cost unit takes at most
+// about a microsecond.
 //
 // A meter is safe for concurrent use.
 type meter struct {

@@ -161,9 +161,10 @@ func (c *comparison) attributeDiffers(a rel.Attribute) bool {
 	return values[0] != values[1]
 }
 
-// walk finds the objects of the permission that the relations starts of object o
-// lead to, and records for each that group reaches it. It subtracts the usersets
-// that it visits from left, and fails with [errs.ErrBound] if left is too small.
+// walk follows the relations starts of object o to the objects of the
+// permission. For each of these objects it records that group reaches it. It
+// subtracts the usersets that it visits from left, and fails with
+// [errs.ErrBound] if left is too small.
 func (c *comparison) walk(o rel.Object, starts []schema.RelationID, group changeGroup, left *int) error {
 	r := newReach(c.after.schema, *left, c.before.view.Graph, c.after.view.Graph)
 	n := r.node(o)

@@ -16,10 +16,10 @@ import (
 // the pairs of object and subject whose decision can differ, and asks the
 // evaluator about each pair in both snapshots.
 //
-// A decision can differ only because of a changed tuple: one that exists in one
-// snapshot only, or that counts in one snapshot only. Two things must then hold.
-// The tuple's userset (its object and relation) leads to the object of the pair,
-// over tuples of either snapshot. And the subject of the pair is a member of the
+// A decision can differ only because of a changed tuple: a tuple that exists, or
+// that counts, in only one of the two snapshots. Two things must then hold. The
+// tuple's userset (its object and relation) leads to the object of the pair, over
+// tuples of either snapshot. And the subject of the pair is a member of the
 // tuple's subject, in a snapshot that contains the tuple. So the comparison walks
 // from each changed tuple to the affected objects, lists the members of the
 // tuple's subject, and asks about these pairs.

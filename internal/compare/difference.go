@@ -112,8 +112,8 @@ type PermissionChange struct {
 	// Subject is the wildcard then. A subject that a tuple names has an entry of
 	// its own if its decision changed.
 	AllOthers bool
-	// Except names, if AllOthers is true, subjects to which the change does not
-	// apply: their change is another one, or they have none. At most 100 are named.
+	// Except names, if AllOthers is true, subjects with another change, or with no
+	// change. At most 100 are named.
 	Except []string
 	// ExceptCount counts all subjects to which the change does not apply.
 	ExceptCount int

@@ -47,10 +47,10 @@ type EntitlementsResult struct {
 type ObjectEntitlements struct {
 	// Object is the object that was asked about.
 	Object rel.Object
-	// Relations are those for which a check is true, in the order of the request,
-	// or in the schema's order if the request names none.
+	// Relations are the relations that the subject has. They are in the order of
+	// the request, or in the schema's order if the request names no relations.
 	Relations []string
-	// Unknown are those for which a check is unknown, in the same order.
+	// Unknown are the relations with an unknown decision, in the same order.
 	Unknown []UnknownRelation
 	// Err is the reason why the object could not be asked about: the schema lacks
 	// its type, or a relation that the request names.
@@ -95,8 +95,8 @@ func (c *Comparer) entitlements(ctx context.Context, r *EntitlementsRequest) (En
 	return out, nil
 }
 
-// entitlements answers one request. It asks the evaluator only where a decision
-// does not follow from what it already knows; see [entitlements.infer].
+// entitlements answers one request. It asks the evaluator only if a decision
+// does not follow from earlier decisions; see [entitlements.infer].
 type entitlements struct {
 	timeline      *snapshot.Timeline
 	ctx           context.Context
@@ -110,8 +110,9 @@ type entitlements struct {
 	typeState
 }
 
-// typeState is what all objects of one type share. It is kept until an object of
-// another type comes, because the objects of most requests have one type.
+// typeState is the state that all objects of one type share. It is reused until
+// the next object has another type, because most requests contain objects of one
+// type only.
 type typeState struct {
 	typ    string
 	schema *snapshot.BoundSchema
@@ -297,9 +298,9 @@ func (x *entitlements) infer(i int, id string) (decision expr.Tristate, ok bool)
 	return expr.False, false
 }
 
-// relationNames returns the names of a type's relations in the schema's order, or
-// if permissions is true only of those that no tuple may name, unless there are
-// none.
+// relationNames returns the names of a type's relations in the schema's order. If
+// permissions is true, it returns only the relations that no tuple may name, or
+// all relations if tuples may name each of them.
 func relationNames(s *schema.Schema, t *schema.Type, permissions bool) []string {
 	var all, computed []string
 	for _, id := range s.RelationsOf(t) {

@@ -78,7 +78,7 @@ func (h *hub) leave() {
 	defer h.mu.Unlock()
 	if h.watches--; h.watches == 0 {
 		h.stop()
-		h.latest = nil // frees the views that it holds
+		h.latest = nil // frees the views that the step holds
 	}
 }
 

@@ -168,9 +168,9 @@ func (c *comparison) listSubjects(ctx context.Context, o rel.Object, candidates 
 	return x, nil
 }
 
-// listMoment lists the subjects of an object in one snapshot. It returns the
-// decision for all subjects that the list does not name, and the decisions of
-// those that it names.
+// listMoment lists the subjects of an object in one snapshot. It returns one
+// common decision for all subjects that the list does not name, and the
+// decision of each subject that it names.
 func (c *comparison) listMoment(ctx context.Context, m *moment, x *listedSubjects, candidates map[string]struct{}) (others expr.Tristate, named map[string]expr.Tristate, err error) {
 	l, err := c.list(ctx, m, eval.ListSubjectsQuestion{Object: x.others.Object, Relation: c.permission.Relation})
 	if err != nil {

@@ -32,8 +32,8 @@ type WatchPermissionRequest struct {
 	Bounds eval.Bounds
 }
 
-// PermissionUpdate holds what a permission gained and lost since the previous
-// update, or since After.
+// PermissionUpdate lists who gained and who lost a permission since the
+// previous update, or since After for the first update.
 type PermissionUpdate struct {
 	// Revision is the revision that the update leads to, Time its commit time.
 	Revision storage.Revision

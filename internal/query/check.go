@@ -30,7 +30,7 @@ func (r *CheckRequest) Question() eval.Question {
 	return eval.Question{Object: r.Object, Relation: r.Relation, Subject: r.Subject}
 }
 
-// CheckResult is an answer and the revision that it holds at.
+// CheckResult is a decision and the revision at which it was made.
 type CheckResult struct {
 	// Answer has the decision, the reasons of an unknown one, and the work done.
 	eval.Answer

@@ -18,7 +18,7 @@ type ExplainRequest struct {
 	Options eval.ExplainOptions
 }
 
-// Explanation is a decision and why it is so. The same question at the same
+// Explanation is a decision and its reasons. The same question at the same
 // revision, schema and time has the same explanation.
 type Explanation struct {
 	eval.Explanation

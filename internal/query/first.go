@@ -33,9 +33,10 @@ func (a *Answerer) SubjectLookup(objectType, relation, subjectType string) *Subj
 	return &SubjectLookup{timeline: a.timeline, object: graph.KindName{Type: objectType, Relation: relation}, subject: graph.KindName{Type: subjectType}}
 }
 
-// First returns the id of one subject for the object with the id, always the
-// same one at a revision. It returns false if there is none. It reads the stored
-// tuples of the newest view, without the schema; expired tuples are omitted.
+// First returns the id of one subject for the object with the given id. At one
+// revision it always returns the same subject. It returns false if the object
+// has no subject. It reads the stored tuples of the newest view, without the
+// schema; expired tuples are omitted.
 func (l *SubjectLookup) First(ctx context.Context, id string) (string, bool, error) {
 	v, err := l.timeline.Newest(ctx)
 	if err != nil {

@@ -55,11 +55,11 @@ type Shared struct {
 	// depend on the time. It is only read.
 	plain eval.Env
 	envs  sync.Pool // of *eval.Env, for all other checks
-	// recorder remembers decisions; nil if there is nothing to remember.
+	// recorder records decisions for a later WhatIf; nil if recording is off.
 	recorder *recorder
 }
 
-// NewShared returns what the answerers of an engine share.
+// NewShared returns the state that all answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o RecordingOptions) *Shared {
 	s := &Shared{runtime: r, recorder: newRecorder(o)}
 	s.plain.Bounds, s.plain.Memory = r.Bounds.Query(eval.Bounds{}), r.QuestionsMemory

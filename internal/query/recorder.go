@@ -14,8 +14,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// RecordingOptions choose how many decisions the engine remembers, so that a
-// WhatIf can ask them again. The zero value remembers none.
+// RecordingOptions set how many decisions the engine records, so that a WhatIf
+// can evaluate them again. The zero value turns recording off.
 type RecordingOptions struct {
 	// Decisions is how many of the newest decisions of all stores are remembered.
 	// Default 0: none, which makes recording free.

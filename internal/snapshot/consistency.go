@@ -91,7 +91,7 @@ func (t *Timeline) AtToken(ctx context.Context, p TokenParts, exactly bool) (*Vi
 // view that is at least as new.
 func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
 	if p.Incarnation != t.Incarnation {
-		return nil, fmt.Errorf("%w: it belongs to another store, or to a deleted store of the same id", errs.ErrToken)
+		return nil, fmt.Errorf("%w: the token belongs to another store, or to a deleted store with the same id", errs.ErrToken)
 	}
 	v, err := t.Await(ctx, p.Revision)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *Timeline) Confirm(ctx context.Context, p TokenParts) (*View, error) {
 		return nil, err
 	}
 	if mark != p.mark {
-		return nil, fmt.Errorf("%w: it belongs to another history of the store, for example from before a restored backup", errs.ErrToken)
+		return nil, fmt.Errorf("%w: the token belongs to another history of the store, for example to the one before a backup was restored", errs.ErrToken)
 	}
 	return v, nil
 }

@@ -13,8 +13,8 @@ import (
 // and a position in the order of the results. It pins the revision: all pages
 // read the view of the first one, also after a restart, as long as the revision
 // is kept. The flag is View.Past, so that later pages use the same kind of time
-// as the first one. A text that is no cursor of the store and the request fails
-// with ErrCursor.
+// as the first one. Text that is not a cursor of the same store and request
+// fails with ErrCursor.
 const cursorPrefix = "c1."
 
 // cursorFixed is the size of everything before the position.
@@ -42,7 +42,7 @@ type cursorParts struct {
 // readCursor reads a cursor that [Timeline.Cursor] made for the digest.
 func readCursor(text string, d Digest) (c cursorParts, err error) {
 	if len(text) > limits.CursorBytesMax {
-		return c, fmt.Errorf("%w: it has %d bytes, expected at most %d", errs.ErrCursor, len(text), limits.CursorBytesMax)
+		return c, fmt.Errorf("%w: the cursor has %d bytes, expected at most %d", errs.ErrCursor, len(text), limits.CursorBytesMax)
 	}
 	if len(text) < len(cursorPrefix) || text[:len(cursorPrefix)] != cursorPrefix {
 		return c, fmt.Errorf("%w: expected text that begins with %q", errs.ErrCursor, cursorPrefix)
@@ -52,7 +52,7 @@ func readCursor(text string, d Digest) (c cursorParts, err error) {
 		return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
 	}
 	if Digest(raw[TokenBytes+1:cursorFixed]) != d {
-		return c, fmt.Errorf("%w: it belongs to another request", errs.ErrCursor)
+		return c, fmt.Errorf("%w: the cursor belongs to another request", errs.ErrCursor)
 	}
 	return cursorParts{ParseTokenParts(raw), raw[TokenBytes] == 1, raw[cursorFixed:]}, nil
 }

@@ -20,8 +20,8 @@ type Draft struct {
 	schemas  *schemaSet // after the changes
 }
 
-// Draft returns a draft on base, which is the newest view, or will be when the
-// group that makes it is published.
+// Draft returns a draft on base. base is the newest view, or the view that a
+// group is about to publish.
 func (t *Timeline) Draft(base *View) Draft {
 	return Draft{Batch: base.schemas.lineage.BeginOn(base.Graph), timeline: t, base: base, schemas: base.schemas}
 }

@@ -109,9 +109,10 @@ func (t *Timeline) PastView(ctx context.Context, v *View, r storage.Revision) (*
 	}
 }
 
-// buildPast undoes the changes after r on v: it removes what was added and puts
-// back what was removed. A key that changed several times ends as the row that
-// existed at r, if there is one. The driver's state may be newer than v.
+// buildPast undoes the changes after r on v: it removes the rows that were
+// added and restores the rows that were removed. If a key changed several
+// times, the result has the row that existed at r, or no row if none existed.
+// The driver's state may be newer than v.
 func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (*View, error) {
 	st, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{RemovedAfter: &r, RemovedOnly: true})
 	if err != nil {

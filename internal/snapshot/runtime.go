@@ -31,7 +31,7 @@ type Config struct {
 	// LogWindow is how long log entries are kept; 0 or less keeps all of them.
 	LogWindow time.Duration
 	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores;
-	// 0 or less means that there is none.
+	// 0 or less means no limit.
 	MemoryMax int64
 }
 

@@ -149,8 +149,8 @@ func (set *schemaSet) without(id string) *schemaSet {
 	return next
 }
 
-// SchemaFor returns the description of the current schema for a type, and false
-// if there is none.
+// SchemaFor returns the description of the current schema for a type. It
+// returns false if no current schema has the type.
 func (v *View) SchemaFor(typ string) (SchemaInfo, bool) {
 	b := v.schemas.find(typ)
 	if b == nil {
@@ -159,8 +159,8 @@ func (v *View) SchemaFor(typ string) (SchemaInfo, bool) {
 	return b.info, true
 }
 
-// CurrentSchema returns the description of a namespace's current schema, and
-// false if there is none.
+// CurrentSchema returns the description of a namespace's current schema. It
+// returns false if the namespace has no schema.
 func (v *View) CurrentSchema(namespace string) (SchemaInfo, bool) {
 	b := v.schemas.current[namespace]
 	if b == nil {
@@ -173,8 +173,8 @@ func (v *View) CurrentSchema(namespace string) (SchemaInfo, bool) {
 // were written. The caller must not change the slice.
 func (v *View) Schemas() []SchemaInfo { return v.schemas.rows }
 
-// bind is Schema where b, the current schema for the type, is nil, is not bound
-// or may not be the one with the id.
+// bind is the slow path of Schema. It is called if b, the current schema for
+// the type, is nil, is not bound yet, or possibly has another id.
 func (t *Timeline) bind(ctx context.Context, v *View, b *currentSchema, typ, id string) (*BoundSchema, error) {
 	if id != "" && (b == nil || b.info.ID != id) {
 		return t.SchemaByID(ctx, v, id)

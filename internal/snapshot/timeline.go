@@ -37,7 +37,7 @@ type Timeline struct {
 	loading   *loading      // nil while no load is in progress
 	closed    error         // why the timeline was closed; nil while it is open
 	published chan struct{} // closed by the next publication; nil while no caller waits
-	bytes     int64         // what this timeline adds to Runtime.bytes
+	bytes     int64         // number of bytes that this timeline adds to Runtime.bytes
 
 	expiring   atomic.Bool   // a tuple with an expiry was loaded or written
 	compacting chan struct{} // holds one element during a compaction

@@ -12,8 +12,9 @@ import (
 )
 
 // Token names a revision of one store as opaque text. Writes and answers return
-// tokens; [Consistency] takes them. A text that is no token of the store, or of
-// another history of it, fails with ErrToken.
+// tokens; [Consistency] takes them. A call fails with ErrToken if the text is
+// not a token, or if the token belongs to another store or to another history
+// of the store.
 type Token string
 
 // tokenPrefix is the version of the text.
@@ -102,7 +103,7 @@ func (p TokenParts) text() Token {
 // It does not allocate for a valid token.
 func ReadToken(t Token) (p TokenParts, err error) {
 	if len(t) > limits.TokenBytesMax {
-		return p, fmt.Errorf("%w: it has %d bytes, expected at most %d", errs.ErrToken, len(t), limits.TokenBytesMax)
+		return p, fmt.Errorf("%w: the token has %d bytes, expected at most %d", errs.ErrToken, len(t), limits.TokenBytesMax)
 	}
 	if len(t) < len(tokenPrefix) || t[:len(tokenPrefix)] != tokenPrefix {
 		return p, fmt.Errorf("%w %q: expected text that begins with %q", errs.ErrToken, t, tokenPrefix)

@@ -15,7 +15,7 @@ import (
 type View struct {
 	// Head is the place of the view in the log.
 	Head storage.Head
-	// Graph holds the tuples and attributes.
+	// Graph holds the tuples and the attributes of the revision.
 	Graph *graph.View
 	// Past is true if the request chose the revision. Questions on such a view are
 	// asked at its commit time, not at the current time.
@@ -75,7 +75,7 @@ func (t *Timeline) Schema(ctx context.Context, v *View, typ, id string) (*BoundS
 
 // find returns the current schema for a type: that of the type's namespace
 // ("namespace/type"), otherwise that of the default namespace. It returns nil
-// if there is none.
+// if neither has the type.
 func (set *schemaSet) find(typ string) *currentSchema {
 	if set.only != nil {
 		return set.only

@@ -114,7 +114,7 @@ func (d *Driver) stage(ctx context.Context, b Batch, id storage.StoreID, after s
 		return h, nil
 	}
 	if entries[0].Incarnation != h.incarnation {
-		return head{}, fmt.Errorf("%w: they have another incarnation than the store", storage.ErrEntry)
+		return head{}, fmt.Errorf("%w: the incarnation of the entries differs from the incarnation of the store", storage.ErrEntry)
 	}
 	var err error
 	if sealed == nil {

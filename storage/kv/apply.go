@@ -106,8 +106,8 @@ const (
 	documents
 )
 
-// collect distributes the changes to the plans. It writes secrets at once: they
-// have no rows, so the writer need not know what they replace.
+// collect distributes the changes to the plans. It writes secrets immediately:
+// secrets have no rows, so the writer need not read the old value.
 func (w *writer) collect() error {
 	for i := range w.plans {
 		p := &w.plans[i]
@@ -122,7 +122,7 @@ func (w *writer) collect() error {
 	order := int32(0)
 	for i := range w.entries {
 		for j := range w.entries[i].Changes {
-			if order == keysSampled { // assume the same average length, and allocate once
+			if order == keysSampled { // assume that all have the same average length, and allocate once
 				w.keys = slices.Grow(w.keys, min(len(w.keys)/keysSampled*(n-keysSampled)*9/8, storage.EntryBytesMax))
 			}
 			if err := w.add(&w.entries[i].Changes[j], int32(i), order); err != nil {

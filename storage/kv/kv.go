@@ -234,7 +234,7 @@ func (d *Driver) checkUnused() error {
 	return nil
 }
 
-// Format returns [FormatVersion]. There is no older layout yet.
+// Format returns [FormatVersion], since no older layout exists.
 func (d *Driver) Format(ctx context.Context) (int, error) {
 	done, err := d.begin(ctx)
 	if err != nil {

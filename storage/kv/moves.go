@@ -103,8 +103,8 @@ func (m *moveLog) joinedHeads() map[storage.StoreID]storage.Head {
 	return out
 }
 
-// since returns the stores that moved after the move with a number, the newest
-// first, and the next mark.
+// since returns the stores with a move after the move of the given number,
+// newest first, and the next mark.
 func (m *moveLog) since(number uint64) (ids []storage.StoreID, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -173,7 +173,7 @@ type lookup struct {
 	hints bool     // whether Change.Fresh may be used
 	it    Iterator // nil: get the keys one by one
 	at    []byte   // current key of it; nil: it was not moved yet
-	end   bool     // it is at its end
+	end   bool     // the iterator is at its end
 	key   []byte   // buffer for a full key
 	value []byte   // buffer for a value
 }

@@ -195,9 +195,9 @@ func (d *Driver) Store(ctx context.Context, id storage.StoreID) (storage.StoreIn
 }
 
 // CatalogChanges returns a number that changes whenever a store is created,
-// updated or deleted. As long as it is the same, a caller may use what it has
-// read about stores and aliases. All changes go through this Driver, because no
-// other one uses the prefix.
+// updated or deleted. While the number stays the same, a caller may use stores
+// and aliases that it has read before. The number covers all changes, because
+// no other Driver uses the prefix.
 func (d *Driver) CatalogChanges() uint64 { return d.catalogChanges.Load() }
 
 // StoreByAlias implements [storage.Driver].

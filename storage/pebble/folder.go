@@ -39,7 +39,8 @@ const (
 	creating folderState = "creating" // no write was acknowledged yet
 	opened   folderState = "open"     // in use, or not closed
 	// closed means that Close wrote a random word, the witness, to the data as the
-	// last record, and then to the marker. Files that were cut since lack it.
+	// last record, and then to the marker. If the files are truncated afterwards,
+	// the data no longer contains the witness.
 	closed folderState = "closed"
 )
 

@@ -17,7 +17,7 @@ import (
 // until the folder is opened again, and Pebble's recovery determines what is on
 // disk.
 type guard struct {
-	failed     atomic.Pointer[error]     // the failed write; nil if there is none
+	failed     atomic.Pointer[error]     // the failed write; nil while all writes succeed
 	compactErr atomic.Pointer[error]     // why Pebble cannot compact; nil if it can
 	folder     atomic.Pointer[originals] // nil: the folder is being opened or closed, or not on disk
 	logf       func(format string, args ...any)

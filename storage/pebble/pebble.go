@@ -190,10 +190,11 @@ func New(db *pebble.DB, prefix []byte) (*Driver, error) {
 	return &Driver{under, db, vfs.Default, g}, nil
 }
 
-// Failed returns nil, or the error that wraps [ErrFailed] and that every call
-// returns since a write to the folder failed, or [ErrReplaced] if the folder was
-// removed or replaced. It takes a few microseconds, so it can serve frequent health
-// checks.
+// Failed returns nil while the driver works. After a write to the folder failed, or
+// after the folder was removed or replaced, it returns the error that every other
+// call returns. The error wraps [ErrFailed], and also [ErrReplaced] if the folder
+// was removed or replaced. It takes a few microseconds, so it can serve frequent
+// health checks.
 func (d *Driver) Failed() error { return d.guard.checkFolder() }
 
 func pebbleOptions(fs vfs.FS, m marker, g *guard, opts Options) *pebble.Options {
@@ -249,7 +250,7 @@ func checkWitness(s *store, m marker) error {
 		return err
 	}
 	if !found || string(v) != m.witness {
-		return fmt.Errorf("%w: the newest data is missing: the folder was closed with data that is no longer there", storage.ErrDamaged)
+		return fmt.Errorf("%w: the newest data is missing: the last record that Close wrote is not in the folder", storage.ErrDamaged)
 	}
 	return nil
 }

@@ -18,9 +18,10 @@ const (
 	damagedPrefix = "damaged-"
 )
 
-// replaceSettings renames OPTIONS files that Pebble would reject. They hold only
-// settings, which are fixed for a data folder, and Pebble writes a new one when it
-// opens the folder. Other damage is left to Pebble.
+// replaceSettings renames OPTIONS files that Pebble would reject. These files
+// contain only settings, which are fixed for a data folder, and Pebble writes a
+// new file when it opens the folder. replaceSettings does not repair any other
+// damage; Pebble reports it.
 func (f folder) replaceSettings(o *pebble.Options, g *guard) error {
 	dir := f.path(pebbleName)
 	for {
@@ -38,7 +39,7 @@ func (f folder) replaceSettings(o *pebble.Options, g *guard) error {
 		}
 		name := f.fs.PathBase(found.OptionsFilename)
 		if err := f.fs.Rename(found.OptionsFilename, f.fs.PathJoin(dir, damagedPrefix+name)); err != nil {
-			return fmt.Errorf("%w: the file %s (%w) cannot be replaced: %w; no data is in it: remove it and open the folder again", storage.ErrDamaged, name, damage, err)
+			return fmt.Errorf("%w: the file %s (%w) cannot be replaced: %w; the file contains no data: remove it and open the folder again", storage.ErrDamaged, name, damage, err)
 		}
 		g.log("the file %s was damaged (%v); it is kept as %s, and a new one is written", []any{name, damage, damagedPrefix + name})
 	}

@@ -82,8 +82,8 @@ func raceManyStores(k *kit) {
 	}
 }
 
-// raceLoad always writes the same value to two tuples, so a State with half of an
-// entry has different values.
+// raceLoad always writes the same value to two tuples. So if a State contains
+// only half of an entry, the two values differ.
 func raceLoad(k *kit) {
 	l := k.store()
 	stop := make(chan struct{})

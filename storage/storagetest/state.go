@@ -71,7 +71,7 @@ func stateBytes(k *kit) {
 		}
 		k.check(slices.Equal(keys, []string{a}), "DocumentsBy(%q) yields %q", a, keys)
 	}
-	// Removing a tuple does not remove another one.
+	// The removal of one tuple leaves the other tuples unchanged.
 	for i, a := range awkward() {
 		k.append(l, filterTuples(rel.Filter{ObjectID: a}))
 		k.check(len(k.tuples(l, storage.LoadOptions{})) == 6*len(awkward())-i-1, "a filter on object id %q removed other rows", a)
@@ -155,8 +155,8 @@ func stateFresh(k *kit) {
 	}
 }
 
-// stateRandom appends random entries with few keys, so that they often have the
-// same.
+// stateRandom appends random entries. It uses few keys, so many entries change
+// the same key.
 func stateRandom(k *kit) {
 	const seed = 20250101
 	k.Logf("seed %d", seed)

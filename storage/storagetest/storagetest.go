@@ -173,7 +173,7 @@ func (l *Log) Append(ctx context.Context, d storage.Driver, changes ...storage.C
 	return err
 }
 
-// append is like [Log.Append] and requires that it succeeds.
+// append is like [Log.Append], but fails the test if the append fails.
 func (k *kit) append(l *Log, changes ...storage.Change) {
 	k.Helper()
 	k.ok(l.Append(k.ctx, k.Driver, changes...))

@@ -19,7 +19,7 @@ var (
 	ErrVersion = errors.New("unsupported schema version")
 	// ErrBound is a text or model beyond one of the bounds of this package. It is
 	// also a [schema.ErrBound].
-	ErrBound = errors.New("bound passed")
+	ErrBound = errors.New("bound exceeded")
 	// ErrForm is a name, number or length that the protocol does not allow.
 	ErrForm = errors.New("not allowed by the protocol")
 	// ErrReserved is a type or relation named "self" or "this".

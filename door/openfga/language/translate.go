@@ -165,7 +165,7 @@ func (t *translation) operands(u *userset) []schema.Rewrite {
 	var out []schema.Rewrite
 	if len(u.children) < 2 {
 		// OpenFGA refuses these only where it searches for an entrypoint.
-		t.fail(ErrRewrite, "a union or intersection of fewer than 2 operands")
+		t.fail(ErrRewrite, "a union or intersection has fewer than 2 operands")
 	}
 	for _, child := range u.children {
 		out = append(out, t.rewrite(child))

@@ -38,7 +38,7 @@ var (
 	// ErrFile is a text that is not a store-test file.
 	ErrFile = errors.New("not a store-test file")
 	// ErrBound is a file beyond a bound of this package.
-	ErrBound = errors.New("store-test bound passed")
+	ErrBound = errors.New("store-test bound exceeded")
 )
 
 // File is a store-test file.
@@ -298,7 +298,7 @@ func (in *testText) listUsers(t *Test) (err error) {
 
 func parseAll[T any](texts []string, what string, parse func(string) (T, error)) (out []T, err error) {
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("a check without %s", what)
+		return nil, fmt.Errorf("a check has no %s", what)
 	}
 	for _, s := range texts {
 		v, err := parse(s)

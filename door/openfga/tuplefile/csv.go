@@ -89,7 +89,7 @@ func (c *csvReader) header() error {
 			return fmt.Errorf("%w: no column is called %q; the columns are %s", ErrTuple, clip(field), strings.Join(names[:], ","))
 		}
 		if c.index[column] >= 0 {
-			return fmt.Errorf("%w: column %q is there twice", ErrTuple, names[column])
+			return fmt.Errorf("%w: duplicate column %q", ErrTuple, names[column])
 		}
 		c.index[column] = i
 	}
@@ -99,7 +99,7 @@ func (c *csvReader) header() error {
 		}
 	}
 	if c.index[conditionContext] >= 0 && c.index[conditionName] < 0 {
-		return fmt.Errorf("%w: column condition_context needs condition_name", ErrTuple)
+		return fmt.Errorf("%w: column condition_context requires column condition_name", ErrTuple)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (c *csvReader) tuple(fields int) (rel.Tuple, error) {
 		return rel.Tuple{}, err
 	}
 	if len(c.fields) != fields {
-		return rel.Tuple{}, fmt.Errorf("%w: %d fields, the header has %d", ErrTuple, len(c.fields), fields)
+		return rel.Tuple{}, fmt.Errorf("%w: %d fields, expected %d as in the header", ErrTuple, len(c.fields), fields)
 	}
 	t := rel.Tuple{
 		Object:    rel.Object{Type: c.field(objectType), ID: c.field(objectID)},
@@ -146,7 +146,7 @@ func (c *csvReader) tuple(fields int) (rel.Tuple, error) {
 			return t, err
 		}
 		if t.Condition == "" {
-			return t, fmt.Errorf("%w: a condition_context without condition_name", ErrTuple)
+			return t, fmt.Errorf("%w: condition_context requires condition_name", ErrTuple)
 		}
 		if context != "" && context[0] != '{' {
 			return t, fmt.Errorf("%w: condition_context is not a JSON object", ErrTuple)
@@ -183,7 +183,7 @@ func (c *csvReader) record() error {
 		n-- // the line feed
 	}
 	if n > RecordBytesMax {
-		return fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
+		return fmt.Errorf("%w: a record has more than %d bytes", ErrBound, RecordBytesMax)
 	}
 	c.fields = fields
 	return nil
@@ -205,7 +205,7 @@ type recordLimiter struct {
 // Read reads no more than remains of the record.
 func (l *recordLimiter) Read(p []byte) (int, error) {
 	if l.remaining <= 0 {
-		return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
+		return 0, fmt.Errorf("%w: a record has more than %d bytes", ErrBound, RecordBytesMax)
 	}
 	n, err := l.r.Read(p[:min(len(p), l.remaining)])
 	l.remaining -= n

@@ -30,8 +30,8 @@ type jsonReader struct {
 	yield func(rel.Tuple, error) bool
 }
 
-// errStop means that the caller wants no more tuples.
-var errStop = errors.New("the caller wants no more tuples")
+// errStop means that caller stopped the iteration.
+var errStop = errors.New("caller stopped the iteration")
 
 func readJSON(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {

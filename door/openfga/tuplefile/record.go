@@ -50,7 +50,7 @@ func (r Record) Tuple() (rel.Tuple, error) {
 			return t, err
 		}
 		if c.Name == "" {
-			return t, fmt.Errorf("%w: a condition without a name", ErrTuple)
+			return t, fmt.Errorf("%w: a condition has no name", ErrTuple)
 		}
 	}
 	if t.Expires, err = parseExpires(r.Expires); err != nil {
@@ -106,7 +106,7 @@ type budget struct {
 // Read reads no more than remains.
 func (b *budget) Read(p []byte) (int, error) {
 	if b.remaining <= 0 {
-		return 0, fmt.Errorf("%w: a record above %d bytes", ErrBound, RecordBytesMax)
+		return 0, fmt.Errorf("%w: a record has more than %d bytes", ErrBound, RecordBytesMax)
 	}
 	n, err := b.r.Read(p[:min(len(p), b.remaining)])
 	b.remaining -= n

@@ -48,7 +48,7 @@ var (
 	// ErrTuple is something in a file that is not a tuple.
 	ErrTuple = errors.New("not a tuple")
 	// ErrBound is a file beyond a bound of this package.
-	ErrBound = errors.New("tuple file bound passed")
+	ErrBound = errors.New("tuple file bound exceeded")
 )
 
 // Error is an error in a file, with its position.

@@ -53,14 +53,14 @@ func strict(n *yaml.Node, out any) error {
 		switch key := n.Content[i].Value; key {
 		case "user", "relation", "object", "condition", "expires":
 		default:
-			return fmt.Errorf("%w: line %d: no field is called %q", ErrTuple, n.Content[i].Line, clip(key))
+			return fmt.Errorf("%w: line %d: unknown field %q", ErrTuple, n.Content[i].Line, clip(key))
 		}
 		if n.Content[i].Value != "condition" || n.Content[i+1].Kind != yaml.MappingNode {
 			continue
 		}
 		for j := 0; j+1 < len(n.Content[i+1].Content); j += 2 {
 			if key := n.Content[i+1].Content[j]; key.Value != "name" && key.Value != "context" {
-				return fmt.Errorf("%w: line %d: a condition has no field %q", ErrTuple, key.Line, clip(key.Value))
+				return fmt.Errorf("%w: line %d: unknown field %q in a condition", ErrTuple, key.Line, clip(key.Value))
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func Values(n *yaml.Node) (map[string]any, error) {
 // remaining bounds the number of values, which aliases could multiply.
 func value(n *yaml.Node, remaining *int) (any, error) {
 	if *remaining--; *remaining < 0 {
-		return nil, fmt.Errorf("%w: a context of more than %d values", ErrBound, nodesMax)
+		return nil, fmt.Errorf("%w: a context has more than %d values", ErrBound, nodesMax)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -113,7 +113,7 @@ func value(n *yaml.Node, remaining *int) (any, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if _, twice := m[key.Value]; twice || key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
-				return nil, fmt.Errorf("%w: line %d: %q is not a name, or comes twice", ErrTuple, key.Line, clip(key.Value))
+				return nil, fmt.Errorf("%w: line %d: invalid or duplicate name %q", ErrTuple, key.Line, clip(key.Value))
 			}
 			v, err := value(n.Content[i+1], remaining)
 			if err != nil {
@@ -125,7 +125,7 @@ func value(n *yaml.Node, remaining *int) (any, error) {
 	case yaml.ScalarNode:
 		return scalar(n)
 	}
-	return nil, fmt.Errorf("%w: line %d: not a value", ErrTuple, n.Line)
+	return nil, fmt.Errorf("%w: line %d: expected a value", ErrTuple, n.Line)
 }
 
 func scalar(n *yaml.Node) (any, error) {
@@ -155,7 +155,7 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
 		text, err := io.ReadAll(io.LimitReader(r, YAMLBytesMax+1))
 		if err == nil && len(text) > YAMLBytesMax {
-			err = fmt.Errorf("%w: a YAML file above %d bytes", ErrBound, YAMLBytesMax)
+			err = fmt.Errorf("%w: a YAML file has more than %d bytes", ErrBound, YAMLBytesMax)
 		}
 		var records []*yaml.Node
 		if err == nil {
@@ -212,7 +212,7 @@ func recordNodes(text []byte) ([]*yaml.Node, error) {
 				return nil, fmt.Errorf("%w: line %d: the file names other files of tuples: import each of them", ErrTuple, v.Line)
 			}
 		default:
-			return nil, fmt.Errorf("%w: line %d: no field is called %q: expected a list of tuples, or a mapping with the field tuples", ErrTuple, v.Line, clip(name))
+			return nil, fmt.Errorf("%w: line %d: unknown field %q: expected a list of tuples, or a mapping with the field tuples", ErrTuple, v.Line, clip(name))
 		}
 	}
 	return records, nil

@@ -83,7 +83,7 @@ func (p *formatter) typeRefs(t *schema.TypeDef, r *schema.RelationDef) []TypeRef
 	var out []TypeRef
 	for _, s := range r.Subjects {
 		if s.Wildcard || s.Condition != "" {
-			p.fail("%s#%s admits %s", t.Name, r.Name, s)
+			p.fail("%s#%s has subjects of the kind %s", t.Name, r.Name, s)
 		}
 		ref := TypeRef{Entity: p.name(s.Type)}
 		if s.Relation != "" {
@@ -117,7 +117,7 @@ func (p *formatter) expression(r *schema.Rewrite) *Expr {
 	case schema.OpRule:
 		return p.call(r.Rule)
 	}
-	p.fail("a relation that is assignable and computed")
+	p.fail("a relation that is both assignable and computed")
 	return &Expr{}
 }
 
@@ -151,7 +151,7 @@ func (p *formatter) call(c *schema.RuleCall) *Expr {
 			e.Args = append(e.Args, given[param.Name])
 		}
 		if renamed && matchedByName(e.Args, d.Params) {
-			p.fail("a call of rule %s with the parameters' names as arguments in another order", c.Name)
+			p.fail("a call of rule %s with the names of the parameters as arguments, but in another order", c.Name)
 		}
 	}
 	if len(e.Args) == 0 {

@@ -349,11 +349,11 @@ func TestFormatRefuses(t *testing.T) {
 		return &schema.Model{Types: []schema.TypeDef{{Name: "u", Relations: []schema.RelationDef{r}}}}
 	}
 	for want, m := range map[string]*schema.Model{
-		`the name "a1"`:       with(func(r *schema.RelationDef) { r.Name = "a1" }),
-		"u#a admits u:*":      with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Wildcard: true}} }),
-		"u#a admits u with c": with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Condition: "c"}} }),
-		"a relation that is assignable and computed": with(func(r *schema.RelationDef) { r.Rewrite = schema.Union(schema.Direct(), schema.Computed("a")) }),
-		`the name "and"`: with(func(r *schema.RelationDef) { r.Name = "and" }),
+		`the name "a1"`:                                   with(func(r *schema.RelationDef) { r.Name = "a1" }),
+		"u#a has subjects of the kind u:*":                with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Wildcard: true}} }),
+		"u#a has subjects of the kind u with c":           with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Condition: "c"}} }),
+		"a relation that is both assignable and computed": with(func(r *schema.RelationDef) { r.Rewrite = schema.Union(schema.Direct(), schema.Computed("a")) }),
+		`the name "and"`:                                  with(func(r *schema.RelationDef) { r.Name = "and" }),
 	} {
 		if _, err := Format(m); !errors.Is(err, ErrInexpressible) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
