@@ -15,7 +15,7 @@ type Catalogue struct {
 	// Actors are the DIDs of owners and of actors in relationships, sorted. All actors
 	// ("*") are not among them.
 	Actors []string
-	// Resources holds what belongs to each resource, by its name.
+	// Resources maps the name of each resource to its part of the catalogue.
 	Resources map[string]ResourceCatalogue
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// Names that a policy's schema has besides the policy's own. They contain "~",
-// which no name in a policy can.
+// Names that the compiler adds to a policy's schema. They contain "~", which a
+// name in a policy cannot contain.
 const (
 	// managePrefix and a relation's name make the name of the permission to manage
 	// that relation.

@@ -30,8 +30,8 @@ func (p *Policy) EffectiveExpression(resource, permission string) (string, error
 	return text, nil
 }
 
-// writersRead reports whether a permission is the one to read of a policy in which
-// everyone who may write may also read.
+// writersRead reports whether a permission is the read permission of a policy in
+// which everyone who may write may also read.
 func (p *Policy) writersRead(x *Permission) bool {
 	return p.Specification == specDefra && x.Name == "read"
 }

@@ -172,8 +172,9 @@ func (p *plan) object(ctx context.Context, o Object) (*objectState, error) {
 	return s, err
 }
 
-// assumeNew returns the state of an object. If the plan has none (known is false),
-// it adds the state of an unregistered object without a lookup.
+// assumeNew returns the state of an object. If the plan does not have the state
+// yet (known is false), assumeNew assumes without a lookup that the object is not
+// registered.
 func (p *plan) assumeNew(ctx context.Context, o Object) (s *objectState, known bool, err error) {
 	if p.first.t != nil && p.first.of == o {
 		return &p.first, true, nil

@@ -51,7 +51,7 @@ func (e *Engine) AddPolicy(ctx context.Context, creator, text string) (string, e
 //
 // The policy's id depends on the policy's number; see [Policy.ID]. A collection
 // numbers its policies from 1, and from 2 if the first one is in the map dialect, as
-// the engines of both dialects do. A refused text consumes a number too, also if
+// the engines of both dialects do. A refused text consumes a number, too, even if
 // creator is empty. In the map dialect this holds only if the text could be parsed:
 // an [ErrSyntax], [ErrField] or [ErrBound] consumes none. A text that is not YAML
 // has the dialect of PolicySource, else that of the newest policy, else the list
@@ -315,9 +315,9 @@ func checkEdit(old, edited *Policy) error {
 	return nil
 }
 
-// removedRelations returns filters for the relationships of relations that an edit
-// removes, and for those whose subject set uses such a relation. n is the number
-// of relationships that they select.
+// removedRelations returns filters for the relationships that an edit removes: the
+// relationships of a removed relation, and those with a subject set of a removed
+// relation. n is the number of relationships that the filters select.
 func (r *running) removedRelations(ctx context.Context, t *table, p *Policy) (filters []storage.Filter, n int, err error) {
 	for _, res := range t.resources {
 		edited := p.resource(res.def.Name)

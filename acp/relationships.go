@@ -41,7 +41,7 @@ func (e *Engine) DeleteRelationship(ctx context.Context, requester string, x Rel
 	return found, failed(op, err)
 }
 
-// validate checks what does not depend on stored data.
+// validate checks the parts of a relationship that do not depend on stored data.
 func (x *Relationship) validate(e *Engine, requester string) error {
 	if err := e.authenticate(requester); err != nil {
 		return err

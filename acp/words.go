@@ -6,7 +6,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// Object is something that access is controlled to, such as a document.
+// Object is a protected thing, such as a document.
 type Object struct {
 	// Policy is the id of the policy that governs the object.
 	Policy string

@@ -102,7 +102,7 @@ type Record struct {
 	Commit string `json:"commit,omitempty"`
 	// When is the time of the measurement.
 	When time.Time `json:"when,omitzero"`
-	// Notes hold what a reader needs to know besides the figures.
+	// Notes explain the figures to a reader.
 	Notes string `json:"notes,omitempty"`
 }
 

@@ -16,9 +16,9 @@ const (
 )
 
 // HoldHeap gives this process a live heap and a garbage collector setting like
-// those of a server with data, until release is called. A floor without it has
-// almost no live heap and collects its garbage many times as often as the server
-// that it is compared with. HoldHeap keeps the collector's setting if the
+// those of a server with data, until release is called. Without it, a floor has
+// almost no live heap, and its garbage collector runs many times as often as
+// that of the compared server. HoldHeap keeps the collector's setting if the
 // environment sets GOGC.
 func HoldHeap() (release func()) {
 	held := make([]byte, HeldHeapBytes)

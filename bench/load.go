@@ -18,9 +18,9 @@ import (
 // next request when it has the last response, for two seconds.
 type Load struct {
 	// Rate, if positive, makes an open loop: this many requests are due per
-	// second, independent of the responses. The time of a request starts when it
-	// is due, so that a stall of the server counts for all requests that were due
-	// in the meantime (no coordinated omission).
+	// second, independent of the responses. The latency of a request is measured
+	// from the time when it is due, so a stall of the server counts for all
+	// requests that become due during the stall (no coordinated omission).
 	Rate float64
 	// RateEnd, if positive, changes the rate linearly from Rate to RateEnd.
 	RateEnd float64

@@ -178,8 +178,8 @@ func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *Flo
 	return nil
 }
 
-// watchers opens many connections that watch changes, and measures the time from
-// the start of a write until each of them has read the change.
+// watchers opens many connections that watch changes. It measures the time from
+// the start of a write until each connection has read the change.
 func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup

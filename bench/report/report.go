@@ -101,7 +101,7 @@ func failures(r *bench.Record) string {
 // column is a column of figures in a table.
 type column struct {
 	title string
-	of    func(*bench.Record) string // "" if the record has no such figure
+	of    func(*bench.Record) string // "" if the record does not have the figure
 }
 
 // columns are the columns of the tables. What a server can do comes before the

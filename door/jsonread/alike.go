@@ -11,7 +11,7 @@ import (
 // [Alike.Begin], read the value and call [Alike.Note] after each of the two
 // strings, call [Alike.End]. The zero Alike remembers nothing.
 type Alike struct {
-	from, to int     // the value's position; to is 0 for none
+	from, to int     // the value's position; to is 0 if no value is remembered
 	vary     [2]span // between the quotes of the two strings
 	noted    int     // strings noted so far
 }
@@ -43,9 +43,9 @@ func (a *Alike) End(r *Reader) {
 	}
 }
 
-// Again reads the next value if it equals the one that a remembers but for the
-// two strings, and if these are ASCII without escapes. It returns the two strings
-// in their order. Otherwise it reads nothing and ok is false.
+// Again reads the next value if it differs from the value that a remembers only
+// in the two strings, and if both strings are ASCII without escapes. It returns
+// the two strings in their order. Otherwise it reads nothing and ok is false.
 func (r *Reader) Again(a *Alike) (one, two string, ok bool) {
 	if a.to == 0 || r.err != nil {
 		return "", "", false

@@ -1,8 +1,8 @@
 // Package jsonread reads JSON strictly and without reflection. Names are
-// compared byte by byte. A name that an object has twice is refused, and so are
-// text that is not UTF-8, half a surrogate pair, and data after the value: two
-// readers of one request then cannot understand two things. Its main type is
-// [Reader]; [AppendString] writes strings. The package never guesses a type.
+// compared byte by byte. It refuses duplicate names in an object, text that is
+// not UTF-8, half a surrogate pair, and data after the value. So two programs
+// cannot read the same request differently. Its main type is [Reader];
+// [AppendString] writes strings. The package never guesses a type.
 package jsonread
 
 import (
@@ -130,8 +130,8 @@ func (r *Reader) checkLength() {
 }
 
 // ShareText makes all strings parts of one copy of the text, however long it
-// is, until the next [Reader.Reset]. It is for callers that keep no string for
-// longer than the rest.
+// is, until the next [Reader.Reset]. Use it if all strings of the text are
+// kept equally long.
 func (r *Reader) ShareText() { r.shared = true }
 
 // BorrowText makes strings without escapes parts of the text itself until the
@@ -281,7 +281,8 @@ func (r *Reader) Item() bool { return r.next(true, ']') }
 
 // Field reports whether the open object has another member. [Reader.Name]
 // returns its name, and the caller reads its value next. A name with escapes is
-// refused: known names need none, so it is another name or a trick.
+// refused. Known names contain no escapes, so such a name is unknown, or an
+// attempt to hide a known name.
 func (r *Reader) Field() bool {
 	if !r.next(false, '}') {
 		return false

@@ -30,7 +30,7 @@ func (p logPosition) token(store string) string {
 	return sealToken(changesToken, b, store)
 }
 
-// parseLogPosition reads what [logPosition.token] returned for the same store.
+// parseLogPosition parses a token that [logPosition.token] returned for the same store.
 func parseLogPosition(token, store string) (p logPosition, err error) {
 	b, err := openToken(changesToken, token, store)
 	if err != nil {
@@ -94,8 +94,8 @@ type changesWalk struct {
 	store   *ostiary.Store
 	typ     string    // the object type to limit the changes to, or ""
 	limit   int       // changes in the page
-	since   time.Time // the start, if there is no position
-	horizon time.Time // younger changes are hidden, if it is set
+	since   time.Time // the start, if the request has no position
+	horizon time.Time // if set, changes younger than this are hidden
 
 	position logPosition
 	out      []*openfgav1.TupleChange
@@ -160,8 +160,8 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 	return len(w.out) < w.limit, nil
 }
 
-// changes yields the tuples that an entry added or removed, also those that it
-// removed by a filter.
+// changes yields the tuples that an entry added or removed, including tuples
+// that it removed by a filter.
 func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(*openfgav1.TupleChange, error) bool) {
 	return func(yield func(*openfgav1.TupleChange, error) bool) {
 		at := timestamppb.New(e.Time)
@@ -199,8 +199,9 @@ func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(
 // filteredPage is the number of tuples that are read at once.
 const filteredPage = 1000
 
-// filtered yields the tuples that a filter removed at a revision: those that it
-// selects at the revision before. It fails if that is no longer kept.
+// filtered yields the tuples that a filter removed at a revision. To find them,
+// it applies the filter to the previous revision, and fails if that revision is
+// no longer kept.
 func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Filter) func(func(rel.Tuple, error) bool) {
 	return func(yield func(rel.Tuple, error) bool) {
 		if w.typ != "" {

@@ -81,7 +81,7 @@ func (h *httpServer) serve(handle handler) func(http.ResponseWriter, *http.Reque
 		}
 		if status == http.StatusNoContent {
 			x.writeTo(w.Header(), 0)
-			w.Header()["Content-Type"] = h.contentType // as OpenFGA does, although there is no body
+			w.Header()["Content-Type"] = h.contentType // as OpenFGA does, although the response has no body
 			w.WriteHeader(status)
 			return
 		}

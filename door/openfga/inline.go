@@ -19,10 +19,10 @@ import (
 // inlineProgramsMax bounds the compiled inline expressions kept per schema.
 const inlineProgramsMax = 1000
 
-// Conditions is an [expr.Compiler] that also compiles "$expression", the condition
-// whose expression each tuple brings along: the stored context of the tuple has
-// "expression" and, optionally, "parameters" with their types. In an engine without
-// it, the condition of such a tuple is false.
+// Conditions is an [expr.Compiler] that also compiles the condition "$expression".
+// Each tuple with this condition has its own expression: the stored context of the
+// tuple contains "expression" and, optionally, "parameters" with their types. In an
+// engine without it, the condition of such a tuple is false.
 type Conditions struct {
 	// Inner compiles all conditions, and the expressions of tuples.
 	Inner expr.Compiler

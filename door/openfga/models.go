@@ -146,7 +146,7 @@ func (s *service) readModels(ctx context.Context, c *headers, in *openfgav1.Read
 	if err != nil {
 		return nil, translateError(err)
 	}
-	// Models of a namespace belong to another door.
+	// Models of a namespace were written through another door.
 	list = slices.DeleteFunc(list, func(i ostiary.SchemaInfo) bool { return i.Namespace != "" })
 	if token := in.GetContinuationToken(); token != "" {
 		last, err := openToken(modelsToken, token, in.GetStoreId())

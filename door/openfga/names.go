@@ -200,7 +200,7 @@ func parseUnusualKey(s *schema.Schema, key *wire.Key) (rel.Key, error) {
 	return k, hasRelation(s, k.Object.Type, k.Relation)
 }
 
-// parseKnownObject parses an object whose type the schema has.
+// parseKnownObject parses an object. It fails if the schema does not have the object's type.
 func parseKnownObject(s *schema.Schema, text string) (rel.Object, error) {
 	o, err := parseObject("object", text)
 	if err != nil && s.Namespace != "" {

@@ -7,8 +7,9 @@ import (
 	"github.com/ostiary/ostiary/door/openfga/wire"
 )
 
-// The functions here turn requests into the protocol's messages, whose rules then
-// check them. No rule is about contexts, so these are left out.
+// The functions here convert requests to the protocol's messages. The caller then
+// runs the rules of the messages. No rule checks contexts, so the messages omit
+// them.
 
 func checkMessage(r *wire.CheckRequest) *openfgav1.CheckRequest {
 	return &openfgav1.CheckRequest{

@@ -9,8 +9,8 @@ import (
 
 // The protocol's generated messages have rules on the form of each field. For the
 // frequent calls, the functions here check the same rules byte by byte, without
-// building the message. Where a rule does not hold, they build the message and run
-// its own rules, which return the protocol's error text.
+// building the message. If a request breaks a rule, they build the message and run
+// its generated rules, which return the protocol's error text.
 
 // validateMessage runs a message's own rules.
 func validateMessage(m interface{ ValidateAll() error }) error {

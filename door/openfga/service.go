@@ -17,8 +17,8 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Options are the door's limits, those that OpenFGA's server has settings for. The
-// zero value holds OpenFGA's defaults.
+// Options are the limits of the door, one for each limit in the settings of
+// OpenFGA's server. The zero value means OpenFGA's defaults.
 type Options struct {
 	// WriteTuples is the maximum number of tuples in one write, removed ones
 	// included. Default 100.
@@ -50,8 +50,9 @@ type Options struct {
 	// InlineExpressions admits the condition "$expression", OpenFGA's experiment of
 	// that name. The engine must then use [Conditions].
 	InlineExpressions bool
-	// Report, if not nil, is called with each internal error, whose details the
-	// response does not contain. It is for the log, and is called concurrently.
+	// Report, if not nil, is called with each internal error, for example to log
+	// it. The response does not contain the details of such an error. Report is
+	// called concurrently.
 	Report func(error)
 }
 

@@ -8,9 +8,9 @@ import (
 
 // tokenKind is the list that a continuation token belongs to. A token is URL-safe
 // base64 of its kind, a position, and a digest of both together with the list. The
-// digest refuses tokens of other lists, and those that were altered by accident. It
-// is not secret: a position contains nothing that the list does not show. Any text
-// may be passed to openToken.
+// digest detects tokens of other lists and accidental changes. It is not secret: a
+// position contains nothing that the list does not show. Any text may be passed to
+// openToken.
 type tokenKind byte
 
 const (

@@ -58,9 +58,10 @@ func (s *service) write(ctx context.Context, c *headers, in *wire.WriteRequest) 
 	return writeError(err, &w)
 }
 
-// refuseNamespaceTuples refuses to change tuples of a namespace. The API that wrote
-// the namespace's schema writes its tuples too, under rules (who owns an object, who
-// may share it) that this protocol does not have and would bypass.
+// refuseNamespaceTuples refuses to change tuples of a namespace. Only the API that
+// wrote the namespace's schema may write its tuples. That API has rules, such as who
+// owns an object and who may share it, and a write through this protocol would
+// bypass them.
 func (p *target) refuseNamespaceTuples(ctx context.Context, deletes []wire.Key) error {
 	if p.schema.Namespace != "" {
 		return namespaceTuplesError(p.schema.Namespace)
@@ -105,7 +106,8 @@ func writeError(err error, w *ostiary.WriteRequest) error {
 	case errors.Is(err, ostiary.ErrTupleMissing):
 		return missingTupleError(user, t.Key.Relation, object)
 	case w.OnDuplicate == ostiary.Ignore:
-		// The existing tuple has another condition, which ignoring would lose.
+		// The existing tuple has another condition. To ignore the write would hide that the new
+		// condition is not stored.
 		return failf(codes.Aborted, "transactional write failed due to conflict: attempted to write a tuple which already exists with a different condition: user: '%s', relation: '%s', object: '%s'",
 			user, t.Key.Relation, object)
 	}

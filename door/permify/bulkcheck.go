@@ -55,7 +55,7 @@ func (b *bulkCheckRequest) validate() error {
 	}
 	for i := range b.items {
 		q := b.item(i)
-		q.context = nil // it is checked once, below
+		q.context = nil // the metadata is validated once, below
 		if err := q.validate(); err != nil {
 			return itemError(err, "PermissionBulkCheckRequest.Items", i)
 		}

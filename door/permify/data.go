@@ -250,7 +250,7 @@ func tupleFilters(f *basev1.TupleFilter) ([]rel.Filter, error) {
 	return out, nil
 }
 
-// idsOrAny returns ids, or one empty id, which matches any, if there are none.
+// idsOrAny returns ids. If ids is empty, it returns one empty id, which matches every id.
 func idsOrAny(ids []string) []string {
 	if len(ids) == 0 {
 		return []string{""}

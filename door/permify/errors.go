@@ -79,7 +79,7 @@ func codeOf(c basev1.ErrorCode) codes.Code {
 var errorKinds = []struct {
 	// kind is the engine's error, for errors.Is.
 	kind error
-	// code is the error code of the protocol; 0 if there is none.
+	// code is the error code of the protocol, or 0 if the protocol has no code for the error.
 	code basev1.ErrorCode
 	// textCode is the gRPC code if there is no error code. The message is then
 	// the error's text.

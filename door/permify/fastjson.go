@@ -159,7 +159,7 @@ type bulkCheckCall struct {
 // bulkCheckCalls recycles bulkCheckCalls.
 var bulkCheckCalls = sync.Pool{New: func() any { return new(bulkCheckCall) }}
 
-// free recycles the call. It clears what the call refers to.
+// free recycles the call. It clears all references of the call first.
 func (c *bulkCheckCall) free() {
 	clear(c.items)
 	clear(c.results)

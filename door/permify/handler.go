@@ -94,7 +94,7 @@ func streaming[In any, I message[In], O proto.Message](call func(context.Context
 // lineWriter writes the responses of a stream.
 type lineWriter struct {
 	w http.ResponseWriter
-	// flush sends what was written to the client.
+	// flush sends the written bytes to the client.
 	flush func() error
 	// begun is true once the status and the headers are written.
 	begun bool

@@ -201,11 +201,11 @@ func incompleteError(bound string, unknown int, reasons *eval.Reasons) error {
 	return nil
 }
 
-// LookupEntityStream implements Permission.LookupEntityStream: it sends what
-// LookupEntity finds, in the engine's order, and ends after page_size entities
-// if the request sets a page_size. The last entity of each internal page
-// carries the token to continue after it. The stream ends early if send fails
-// or ctx is done.
+// LookupEntityStream implements Permission.LookupEntityStream: it sends the
+// entities that LookupEntity finds, in the engine's order, and ends after
+// page_size entities if the request sets a page_size. The last entity of each
+// internal page carries the token to continue after it. The stream ends early
+// if send fails or ctx is done.
 func (s *service) LookupEntityStream(ctx context.Context, r *basev1.PermissionLookupEntityRequest, send func(*basev1.PermissionLookupEntityStreamResponse) error) error {
 	if err := validLookupEntity(r); err != nil {
 		return err

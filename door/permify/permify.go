@@ -86,7 +86,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 
 // service implements every call once, for REST and gRPC.
 type service struct {
-	// engine holds the tenants' stores.
+	// engine has one store for each tenant.
 	engine *ostiary.Engine
 	// opts are the door's settings.
 	opts Options
@@ -95,8 +95,8 @@ type service struct {
 	defaultTenantReady atomic.Bool
 }
 
-// store returns a tenant's store. It fails with TENANT_NOT_FOUND if there is no
-// such tenant.
+// store returns a tenant's store. It fails with TENANT_NOT_FOUND if the tenant
+// does not exist.
 func (s *service) store(ctx context.Context, tenant string) (*ostiary.Store, error) {
 	if err := s.ensureDefaultTenant(ctx); err != nil {
 		return nil, err

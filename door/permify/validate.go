@@ -86,7 +86,7 @@ func checkSubject(field string, s *basev1.Subject) error {
 	return checkSubjectParts(s.Type, s.Id, s.Relation)
 }
 
-// noRelation is a subject's relation that means the subject has none.
+// noRelation is the value of a subject's relation if the subject is a plain entity.
 const noRelation = "..."
 
 // checkSubjectParts checks the parts of a subject.

@@ -10,8 +10,8 @@ import (
 )
 
 // sameMeaning reports whether two models are equal. It ignores modules and
-// files, and the position of "this" in a union or intersection, where the DSL
-// always has it first.
+// files, and the position of "this" in a union or intersection, because the
+// DSL always puts it first.
 func sameMeaning(a, b *schema.Model) bool { return describe(a) == describe(b) }
 
 // describe prints a model unambiguously, for sameMeaning.

@@ -11,9 +11,9 @@ import (
 // computed relations alone. OpenFGA's server refuses them; [schema.Compile] does
 // not.
 //
-// OpenFGA also refuses some models for a lack of entrypoints that have one: where
-// both operands of an intersection or exclusion lead through the same relation,
-// it takes the second for a loop. They are accepted here.
+// OpenFGA also refuses some models for missing entrypoints although they have
+// one: if both operands of an intersection or exclusion lead through the same
+// relation, OpenFGA treats the second as a loop. These models are accepted here.
 func (t *translation) cycles() {
 	for i := range t.out.Types {
 		typ := &t.out.Types[i]

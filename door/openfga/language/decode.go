@@ -9,9 +9,9 @@ import (
 	"github.com/ostiary/ostiary/door/jsonread"
 )
 
-// decoder reads a model's JSON form as the protocol's own library does: a
-// member that it does not know is ignored, a null is a member that is not
-// there, and a known member may come once.
+// decoder reads a model's JSON form with the rules of the protocol's own
+// library: unknown members are ignored, a member with the value null counts as
+// absent, and a known member must not occur twice.
 type decoder struct{ in *jsonread.Reader }
 
 // decode reads a model. Its error is an [*Error].
@@ -39,7 +39,7 @@ func jsonError(src []byte, err error) *Error {
 }
 
 // object reads an object. member returns the function that reads the value of
-// the member of that name, or nil for a name that the protocol does not know.
+// the member with the given name, or nil if the protocol has no such member.
 func (d decoder) object(member func(name string) func()) {
 	seen := map[string]bool{}
 	d.in.Object()

@@ -24,7 +24,7 @@ type dslText struct {
 // parseDSL parses a text. Its errors are [*Error], joined if there are several.
 func parseDSL(src string) (text *dslText, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the generated parser indexes what a broken text lacks
+		if r := recover(); r != nil { // for a malformed text, the generated parser can index out of range
 			text, err = nil, &Error{Kind: ErrSyntax, Text: "the text is not a model"}
 		}
 	}()
@@ -147,7 +147,8 @@ func (t *dslText) relation(def *typeDefinition, c grammar.IRelationDeclarationCo
 }
 
 // definition reads a rewrite whose first operand may be a list of type
-// restrictions, which it adds to meta. It recurses as deep as parentheses nest.
+// restrictions, which it adds to meta. Its recursion is as deep as the nesting
+// of the parentheses.
 func definition(c grammar.IRelationDefContext, meta *relationMetadata) *userset {
 	switch {
 	case c.RelationDefDirectAssignment() != nil:

@@ -119,8 +119,8 @@ func withFile(err error, file string) error {
 	return err
 }
 
-// locate sets the position, where it is unknown, to the place in src that
-// defines the part of the model. It reports whether there is one.
+// locate sets the error's position, if it is unknown, to the place in src that
+// defines the part of the model. It returns false if src does not define it.
 func (e *Error) locate(src []byte) bool {
 	if e.Line > 0 || e.Type == "" && e.Condition == "" {
 		return false
@@ -131,9 +131,9 @@ func (e *Error) locate(src []byte) bool {
 
 // Locate finds the place where a DSL text defines a relation of a type, a type
 // (relation is "") or a condition (typ is ""). It returns the line and column of
-// the name, counted from 1, or 0, 0 if there is none. It serves to add positions
-// to errors, those of [schema.Compile] included. It looks at the first words of
-// each line and does not parse the text.
+// the name, counted from 1, or 0, 0 if the text has no such definition. Use it
+// to add positions to errors, for example of [schema.Compile]. It looks at the
+// first words of each line and does not parse the text.
 func Locate(src []byte, typ, relation, condition string) (line, column int) {
 	inside := false
 	for i, text := range bytes.Split(src, []byte("\n")) {

@@ -50,9 +50,10 @@ const (
 	ConditionsMax = 25
 	// NestingMax bounds parentheses inside parentheses in a DSL text.
 	NestingMax = 25
-	// NestingWeightMax bounds the sum, over a DSL text, of the squared depths of
-	// those parentheses that open where another one just did. They cost the parser
-	// most.
+	// NestingWeightMax bounds the weight of consecutive opening parentheses such
+	// as "(((" in a DSL text, which cost the parser most. The weight is the sum of
+	// the squared depths of all parentheses that directly follow another opening
+	// one.
 	NestingWeightMax = 20_000
 	// JSONNestingMax bounds objects and arrays inside each other in a JSON model.
 	JSONNestingMax = 500

@@ -4,7 +4,7 @@ package language
 // modular models are read into it as well. Pointers are nil where the JSON form
 // has no such member.
 type model struct {
-	version    string // "1.1", "1.2", or what the text has in its place
+	version    string // "1.1", "1.2", or the unsupported version in the text
 	types      []*typeDefinition
 	conditions map[string]*condition
 }
@@ -52,15 +52,16 @@ type userset struct {
 	op       usersetOp
 	computed *objectRelation // computedUserset, tupleToUserset
 	tupleset *objectRelation // tupleToUserset
-	// children are the operands of union and intersection. The two of difference
-	// are its base and what it subtracts, nil where the JSON form lacks them.
+	// children are the operands of union and intersection. A difference has two:
+	// the base, and the operand to subtract. Each is nil if the JSON form lacks
+	// it.
 	children []*userset
 }
 
 type usersetOp uint8
 
 const (
-	noUserset usersetOp = iota // an object without a known member
+	noUserset usersetOp = iota // an object without any member of the protocol
 	thisUserset
 	computedUserset
 	tupleToUserset

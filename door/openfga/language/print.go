@@ -66,7 +66,8 @@ func printRelation(t *typeDefinition, name string) (string, error) {
 }
 
 // directLeads reports whether the direct part of a rewrite can be printed first,
-// the only place for it in the DSL. A union or intersection may move it there.
+// because the DSL allows it only there. In a union or intersection, the printer
+// may move it to the front.
 func directLeads(u *userset) bool {
 	switch {
 	case u.op == thisUserset:

@@ -55,8 +55,8 @@ type Failure struct {
 // model or a tuple is wrong; a question with an unexpected result is in the
 // report.
 //
-// A result that is unknown because of missing context, an error of a condition or
-// a bound is a failure, since it is an error in OpenFGA. A result that is unknown
+// An unknown result (because of missing context, an error of a condition, or a
+// bound) is a failure, since it is an error in OpenFGA. A result that is unknown
 // because of a cycle through an exclusion counts as denied.
 func Run(ctx context.Context, e *ostiary.Engine, f *File, fsys fs.FS) (*Report, error) {
 	model, _, err := f.ReadModel(fsys)

@@ -43,14 +43,14 @@ var (
 
 // File is a store-test file.
 type File struct {
-	// Name is the file's own name for itself, or "".
+	// Name is the name in the file, or "" if the file has none.
 	Name string
 	// Model is a model in the DSL, or "" if ModelFile is set.
 	Model string
 	// ModelFile is the path of a model (".fga", ".json" or "fga.mod"), relative to
 	// the store-test file, or "" if Model is set.
 	ModelFile string
-	// Tuples are those that the file itself has, for all tests.
+	// Tuples are the tuples in the file itself. They apply to all tests.
 	Tuples []rel.Tuple
 	// TupleFiles are paths of files with more tuples, relative to the store-test
 	// file. Package tuplefile reads them.

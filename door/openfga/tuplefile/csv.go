@@ -49,7 +49,7 @@ func readCSV(r io.Reader) iter.Seq2[rel.Tuple, error] {
 		c := &csvReader{in: in, r: csv.NewReader(in)}
 		c.r.FieldsPerRecord, c.r.ReuseRecord = -1, true
 		if err := c.header(); err != nil {
-			if err != io.EOF { // an empty file holds no tuple
+			if err != io.EOF { // an empty file is valid and has no tuples
 				yield(rel.Tuple{}, &Error{1, recordError(err)})
 			}
 			return

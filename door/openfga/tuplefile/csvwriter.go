@@ -13,8 +13,8 @@ import (
 
 // csvWriter writes a CSV file. The file has the column expires only if a tuple
 // expires, because OpenFGA's command refuses a column that it does not know. So
-// the rows before the first tuple that expires go to a temporary file: the header
-// is not known before.
+// the writer does not know the header before the first tuple that expires, and
+// stores all earlier rows in a temporary file.
 type csvWriter struct {
 	w      *bufio.Writer
 	rows   *csv.Writer // writes to early, or with expiring to w

@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// jsonForm is how a JSON file holds its tuples.
+// jsonForm is the layout of the tuples in a JSON file.
 type jsonForm int
 
 const (

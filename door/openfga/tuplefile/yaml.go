@@ -136,7 +136,7 @@ func scalar(n *yaml.Node) (any, error) {
 	case "!!null":
 		return nil, nil
 	case "!!int", "!!float", "!!bool":
-	default: // JSON has no timestamps and the like: they stay text
+	default: // JSON has no timestamps or other special types: their values stay text
 		return n.Value, nil
 	}
 	var v any
@@ -178,9 +178,9 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 	}
 }
 
-// recordNodes returns the nodes of the records in a file: those of a sequence, or
-// those in the field tuples of a response of OpenFGA's Read or of an exported
-// store.
+// recordNodes returns the nodes of the records in a file. The file is either a
+// sequence of records, or a mapping with the records in its field tuples, such as
+// a response of OpenFGA's Read or an exported store.
 func recordNodes(text []byte) ([]*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&document); err == io.EOF {

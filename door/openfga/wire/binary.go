@@ -91,7 +91,7 @@ const (
 
 // binary reads the fields of a message one after another.
 type binary struct {
-	s   string // what is not read yet
+	s   string // the unread rest of the message
 	tag byte   // of the next field: its number and its wire type
 	bad bool   // protobuf's library must read the message
 }

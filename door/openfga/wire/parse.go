@@ -171,8 +171,8 @@ func (r *ListUsersRequest) Parse(body []byte) error {
 	return nil
 }
 
-// Parse is like [CheckRequest.Parse]. Each string of r has its own memory, since
-// the tuples are stored and outlive the body.
+// Parse is like [CheckRequest.Parse]. Each string of r is a copy, since the
+// tuples are stored and outlive the body.
 func (r *WriteRequest) Parse(body []byte) error {
 	*r = WriteRequest{}
 	var in jsonread.Reader

@@ -15,7 +15,7 @@ func readString(in *jsonread.Reader, to *string) {
 	}
 }
 
-// readOwn is like readString. The string has its own memory.
+// readOwn is like readString, but returns a copy that is independent of the body.
 func readOwn(in *jsonread.Reader, to *string) {
 	if !in.Null() {
 		*to = strings.Clone(in.String())

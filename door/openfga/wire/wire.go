@@ -1,8 +1,8 @@
 // Package wire holds the requests of OpenFGA's data calls and reads and writes
 // their messages: Check, BatchCheck, ListObjects, ListUsers, Write, Read and
-// Expand. Its main types are the request structs, such as [CheckRequest]. Each is
-// filled from JSON (Parse) or from a protobuf message (FromProto), so that a
-// request has one form whichever way it came. The Append functions write the
+// Expand. Its main types are the request structs, such as [CheckRequest]. Parse
+// fills a request from JSON and FromProto fills it from a protobuf message, so
+// both encodings lead to the same struct. The Append functions write the
 // responses.
 //
 // Parse accepts what the protocol's own libraries accept, with the same meaning:
@@ -67,7 +67,7 @@ const (
 // CheckRequest asks whether a user has a relation on an object.
 //
 // After Parse and ParseProto, its ids and its key are parts of the body, valid as
-// long as the body does not change. Tuples and context have their own memory.
+// long as the body does not change. Tuples and context are copies.
 type CheckRequest struct {
 	// StoreID is the store of the body; the path of an HTTP request replaces it.
 	StoreID string
@@ -121,14 +121,14 @@ type ListObjectsRequest struct {
 	Consistency int32
 }
 
-// ListUsersRequest asks which users have a relation on an object. It has its own
-// memory.
+// ListUsersRequest asks which users have a relation on an object. Its strings
+// are copies, independent of the body.
 type ListUsersRequest struct {
 	// StoreID and ModelID are as in [CheckRequest].
 	StoreID, ModelID string
 	// HasObject is set if the request has an object, which may be empty.
 	HasObject bool
-	// Object and Relation are what the users have.
+	// Object and Relation select the users: those who have Relation on Object.
 	Object   Object
 	Relation string
 	// Filters select the users. The protocol admits exactly one.
@@ -139,7 +139,7 @@ type ListUsersRequest struct {
 	Consistency int32
 }
 
-// WriteRequest adds and removes tuples. It has its own memory.
+// WriteRequest adds and removes tuples. Its strings are copies, independent of the body.
 type WriteRequest struct {
 	// StoreID and ModelID are as in [CheckRequest].
 	StoreID, ModelID string
@@ -159,7 +159,7 @@ type WriteRequest struct {
 	OnMissing string
 }
 
-// ReadRequest asks for stored tuples. It has its own memory.
+// ReadRequest asks for stored tuples. Its strings are copies, independent of the body.
 type ReadRequest struct {
 	// StoreID is as in [CheckRequest].
 	StoreID string
@@ -178,8 +178,8 @@ type ReadRequest struct {
 	Consistency int32
 }
 
-// ExpandRequest asks for the users of a relation, one level deep. It has its own
-// memory.
+// ExpandRequest asks for the users of a relation, one level deep. Its strings
+// are copies, independent of the body.
 type ExpandRequest struct {
 	// StoreID and ModelID are as in [CheckRequest].
 	StoreID, ModelID string

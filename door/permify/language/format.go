@@ -126,7 +126,7 @@ func (p *formatter) expression(r *schema.Rewrite) *Expr {
 func (p *formatter) call(c *schema.RuleCall) *Expr {
 	e := &Expr{Path: []string{p.name(c.Name)}, Args: []string{}}
 	given := map[string]string{}
-	renamed := false // whether an argument has another name than its parameter
+	renamed := false // true if the name of an argument differs from the name of its parameter
 	for _, a := range c.Args {
 		if a.Context == ContextParam && a.Param == ContextParam {
 			continue

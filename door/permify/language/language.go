@@ -190,7 +190,7 @@ type Param struct {
 	Position
 }
 
-// Entity returns the entity of that name, or nil if there is none.
+// Entity returns the entity with the given name, or nil if the schema has none.
 func (s *Schema) Entity(name string) *Entity {
 	for _, e := range s.Entities {
 		if e.Name == name {
@@ -200,7 +200,7 @@ func (s *Schema) Entity(name string) *Entity {
 	return nil
 }
 
-// Rule returns the rule of that name, or nil if there is none.
+// Rule returns the rule with the given name, or nil if the schema has none.
 func (s *Schema) Rule(name string) *Rule {
 	for _, r := range s.Rules {
 		if r.Name == name {
@@ -210,8 +210,8 @@ func (s *Schema) Rule(name string) *Rule {
 	return nil
 }
 
-// Statement returns the entity's statement of that name, or nil if there is
-// none.
+// Statement returns the entity's statement with the given name, or nil if the
+// entity has none.
 func (e *Entity) Statement(name string) *Statement {
 	for i := range e.Statements {
 		if e.Statements[i].Name == name {

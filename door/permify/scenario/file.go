@@ -57,7 +57,7 @@ type Context struct {
 	// File.Relationships and File.Attributes.
 	Tuples     []string `yaml:"tuples"`
 	Attributes []string `yaml:"attributes"`
-	// Data is what rules read as context.data.
+	// Data holds the values that rules read as context.data.
 	Data map[string]any `yaml:"data"`
 }
 
