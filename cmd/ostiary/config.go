@@ -24,7 +24,7 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("--config: %w", err)
 	}
 	defer f.Close()
 	settings := map[string]yaml.Node{}

@@ -131,7 +131,11 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 // findStore finds a store by id or name. The empty name is the only store.
 func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
-		return e.Store(ctx, id)
+		s, err := e.Store(ctx, id)
+		if errors.Is(err, ostiary.ErrNoStore) {
+			err = noStoreWithID(name, err)
+		}
+		return s, err
 	}
 	var found []storage.StoreInfo
 	for info, err := range e.Stores(ctx, storage.StoreID{}) {
@@ -146,19 +150,53 @@ func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.St
 	case len(found) == 1:
 		return e.Store(ctx, found[0].ID)
 	case len(found) > 1:
-		const namesMax = 10
-		var names []string
-		for _, info := range found[:min(len(found), namesMax)] {
-			names = append(names, fmt.Sprintf("%s (%s)", info.ID, info.Name))
+		var infos []storeLabel
+		for _, info := range found {
+			infos = append(infos, storeLabel{info.ID.String(), info.Name})
 		}
-		if len(found) > namesMax {
-			names = append(names, "…")
-		}
-		return nil, fmt.Errorf("%w: select one with --store: %s", errWhich, strings.Join(names, ", "))
+		return nil, severalStores(name, infos)
 	case name == "":
 		return nil, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}
 	return nil, fmt.Errorf("%w has the name %q", errNoStore, name)
+}
+
+// clearError is an error with a text of its own in place of the text of its cause.
+type clearError struct {
+	text  string
+	cause error // the error that [errors.Is] finds
+}
+
+func (e *clearError) Error() string { return e.text }
+func (e *clearError) Unwrap() error { return e.cause }
+
+// noStoreWithID returns the error for an unknown id of a store.
+func noStoreWithID(id string, cause error) error {
+	return &clearError{fmt.Sprintf("no store has the id %s; \"ostiary store list\" shows the stores", id), cause}
+}
+
+// storeLabel is the id and the name of a store in an error text.
+type storeLabel struct{ id, name string }
+
+// severalStores returns the error for a name that several stores have. The empty
+// name means that the command line names no store. The error lists up to 10 stores.
+func severalStores(name string, found []storeLabel) error {
+	const storesMax = 10
+	var shown []string
+	for _, s := range found[:min(len(found), storesMax)] {
+		if name == "" {
+			shown = append(shown, fmt.Sprintf("%s (%s)", s.id, s.name))
+		} else {
+			shown = append(shown, "--store "+s.id)
+		}
+	}
+	if len(found) > storesMax {
+		shown = append(shown, "…")
+	}
+	if name == "" {
+		return fmt.Errorf("%w: select one with --store: %s", errWhich, strings.Join(shown, ", "))
+	}
+	return &clearError{fmt.Sprintf("%d stores have the name %q: select one by its id: %s", len(found), name, strings.Join(shown, " or ")), errWhich}
 }
 
 // fillMemory creates a store and fills it from --model and --tuples.

@@ -84,7 +84,7 @@ func parseContext(s string) (expr.Values, error) {
 	if name, ok := strings.CutPrefix(s, "@"); ok {
 		text, err := readFile(name, contextBytesMax+1)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--context: %w", err)
 		}
 		if len(text) > contextBytesMax {
 			return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, name, contextBytesMax)

@@ -94,6 +94,22 @@ func (e *remoteError) Error() string {
 	return fmt.Sprintf("server error %s: %s", e.Code, e.Message)
 }
 
+// parse reads the code and the message of a response body. The body is the error
+// itself or, from a stream, an object with the error in the field "error".
+func (e *remoteError) parse(body []byte) {
+	if json.Unmarshal(body, e) != nil {
+		e.Code = ""
+	}
+	var stream struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if e.Code == "" && json.Unmarshal(body, &stream) == nil && stream.Error.Message != "" {
+		e.Code, e.Message = "error", stream.Error.Message
+	}
+}
+
 // send sends a request and returns the response, whose body the caller closes. A
 // status of 300 or more is a *remoteError.
 func (r *remote) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
@@ -131,9 +147,7 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	defer resp.Body.Close()
 	e := &remoteError{Status: resp.StatusCode}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
-		if json.Unmarshal(text, e) != nil {
-			e.Code = ""
-		}
+		e.parse(text)
 	}
 	return nil, e
 }
@@ -199,6 +213,9 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	if _, err := storage.ParseStoreID(name); err == nil {
 		var s remoteStore
 		_, err := r.call(ctx, http.MethodGet, "/stores/"+name, nil, &s)
+		if at, ok := errors.AsType[*remoteError](err); ok && at.Status == http.StatusNotFound {
+			err = noStoreWithID(name, err)
+		}
 		return s, err
 	}
 	found, err := r.stores(ctx, name)
@@ -208,7 +225,11 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return remoteStore{}, fmt.Errorf("%w: select one by id with --store", errWhich)
+		var infos []storeLabel
+		for _, s := range found {
+			infos = append(infos, storeLabel{s.ID, s.Name})
+		}
+		return remoteStore{}, severalStores(name, infos)
 	case name == "":
 		return remoteStore{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}

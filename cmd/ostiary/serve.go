@@ -242,6 +242,9 @@ func (f *serveFlags) checkAddresses() error {
 			return fmt.Errorf("%w: invalid --%s %q: expected HOST:PORT, for example 127.0.0.1:8080, or off", errUsage, at.flag, at.address)
 		}
 	}
+	if f.http == off && f.grpc == off && f.metrics == off && len(f.dedicated) == 0 {
+		return fmt.Errorf("%w: nothing to serve: expected an address for --http or --grpc, or a --door", errUsage)
+	}
 	return nil
 }
 

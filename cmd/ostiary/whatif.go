@@ -78,6 +78,8 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 		in["recorded"] = map[string]any{"minutes": f.recorded}
 	case len(questions) == 0:
 		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", errUsage)
+	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
+		return nil, fmt.Errorf("%w: nothing is proposed: expected --proposed, --schema, --add or --remove", errUsage)
 	default:
 		in["questions"] = questions
 	}
