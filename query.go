@@ -118,7 +118,9 @@ type (
 	ExplainRequest = query.ExplainRequest
 	// Explanation is a decision and why it is so.
 	//
-	// It has the fields those of [Explanation], Revision, Token, Schema, Asked.
+	// It has the fields Question, Answer, Now, Because, Memberships, LeftOut,
+	// Revision, Token, Schema, Asked, and the methods AppendJSON, MarshalJSON,
+	// String.
 	Explanation = query.Explanation
 	// ExpandRequest asks who has Relation on Object.
 	//
@@ -135,8 +137,8 @@ type (
 	ListObjectsRequest = query.ListObjectsRequest
 	// ObjectList is a page of objects.
 	//
-	// It has the fields IDs, Next, Unknown, UnknownCount, Reasons, Bound,
-	// Revision, Stats.
+	// It has the fields IDs, More, Unknown, UnknownCount, Reasons, Bound, Stats,
+	// Next, Revision.
 	ObjectList = query.ObjectList
 	// ListSubjectsRequest asks for the subjects that have Relation on Object.
 	//
@@ -145,8 +147,8 @@ type (
 	ListSubjectsRequest = query.ListSubjectsRequest
 	// SubjectList is a page of subjects.
 	//
-	// It has the fields IDs, Wildcard, Excluded, Next, Unknown, UnknownCount,
-	// Reasons, Bound, Revision, Stats.
+	// It has the fields IDs, Wildcard, Excluded, More, Unknown, UnknownCount,
+	// Reasons, Bound, Stats, Next, Revision.
 	SubjectList = query.SubjectList
 	// SubjectLookup answers [Store.FirstSubject] for many objects.
 	//

@@ -102,10 +102,14 @@ func fieldsOf(typ types.Type, scope *types.Scope) (fields []string) {
 		case !field.Exported():
 		case !field.Embedded():
 			fields = append(fields, field.Name())
-		case scope.Lookup(field.Name()) != nil:
+		case listed(field, scope):
 			fields = append(fields, "those of ["+field.Name()+"]")
 		default:
-			fields = append(fields, fieldsOf(field.Type(), scope)...)
+			for _, name := range fieldsOf(field.Type(), scope) {
+				if _, index, _ := types.LookupFieldOrMethod(typ, true, field.Pkg(), name); len(index) == 2 {
+					fields = append(fields, name) // not hidden by a field of the same name
+				}
+			}
 		}
 	}
 	return fields
@@ -115,7 +119,14 @@ func fieldsOf(typ types.Type, scope *types.Scope) (fields []string) {
 // type that the scope documents itself.
 func promotedByScope(typ types.Type, index int, scope *types.Scope) bool {
 	s, ok := typ.Underlying().(*types.Struct)
-	return ok && scope.Lookup(s.Field(index).Name()) != nil
+	return ok && listed(s.Field(index), scope)
+}
+
+// listed reports whether the scope has the type of an embedded field under its
+// own name.
+func listed(field *types.Var, scope *types.Scope) bool {
+	object := scope.Lookup(field.Name())
+	return object != nil && types.Identical(types.Unalias(object.Type()), types.Unalias(field.Type()))
 }
 
 // rewriteAliases writes the paragraphs of edits, by alias, into a file.

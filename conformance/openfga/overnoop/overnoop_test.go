@@ -88,7 +88,7 @@ func (d deaf) Prepare(r bench.Request) (bench.Prepared, error) {
 
 type deafPrepared struct{ bench.Prepared }
 
-func (p deafPrepared) Ask(ctx context.Context, client int) error {
+func (p deafPrepared) Send(ctx context.Context, client int) error {
 	err := p.Prepared.Send(ctx, client)
 	var f *bench.Failure
 	if errors.As(err, &f) && f.What == "wrong answer" {
