@@ -143,7 +143,9 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 		case <-ctx.Done():
 			err := fmt.Errorf("%w: revision %d, the newest is %d", errs.ErrFuture, r, newest)
 			if caller.Err() != nil {
-				err = fmt.Errorf("%w: %w", err, caller.Err())
+				// The cause is text only: doors must not take the error for a passed
+				// deadline.
+				err = fmt.Errorf("%w: %v", err, context.Cause(caller))
 			}
 			return nil, err
 		}
