@@ -65,6 +65,18 @@ door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
 bench: . acp door/openfga door/openfga/language eval graph/graphtest rel storage
 bench/report: bench
+policy/value:
+policy/status: policy/value
+policy/content: policy/status
+policy/function: policy/content policy/status policy/value
+policy: policy/content policy/function policy/status policy/value
+policy/language: policy policy/function policy/status policy/value
+policy/message: policy policy/content policy/status policy/value
+policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
+oracle/policies: policy policy/content policy/function policy/status policy/value
+door/xacml: . door door/jsonread policy policy/domain policy/language policy/message policy/status policy/value
+door/onap: . door door/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
+door/onap/tosca: door/jsonread
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
