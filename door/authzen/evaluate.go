@@ -7,9 +7,9 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // serveEvaluation serves the access evaluation API.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // permissionChangeJSON is one gain or loss of a permission.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // appendJSON appends a value as JSON.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/schema"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 

@@ -2,7 +2,7 @@ package native
 
 import (
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )

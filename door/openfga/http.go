@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/door/openfga/wire"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // httpServer handles HTTP requests.

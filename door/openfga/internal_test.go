@@ -21,11 +21,11 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"

@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 

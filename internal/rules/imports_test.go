@@ -23,6 +23,7 @@ const rooms = `
 rel:
 internal/btree:
 internal/nearest:
+internal/jsonread:
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
@@ -48,18 +49,17 @@ oracle: . eval storage storage/memory storage/kv storage/pebble graph schema exp
 oracle/faults:
 door:
 acp: . eval storage schema expr rel
-door/openfga: . door door/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
-door/openfga/language: door/jsonread schema expr
-door/openfga/wire: door/jsonread expr
-door/permify: . door door/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
+door/openfga/language: internal/jsonread schema expr
+door/openfga/wire: internal/jsonread expr
+door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
 door/permify/basev1:
 door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door
-door/jsonread:
-door/native: . door door/jsonread eval expr rel schema storage
-door/authzen: . door door/jsonread eval expr rel schema storage
+door/native: . door internal/jsonread eval expr rel schema storage
+door/authzen: . door internal/jsonread eval expr rel schema storage
 server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
@@ -74,9 +74,9 @@ policy/language: policy policy/function policy/status policy/value
 policy/message: policy policy/content policy/status policy/value
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
-door/xacml: . door door/jsonread policy policy/domain policy/language policy/message policy/status policy/value
-door/onap: . door door/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
-door/onap/tosca: door/jsonread
+door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value
+door/onap: . door internal/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
+door/onap/tosca: internal/jsonread
 cmd/ostiary: *
 examples/*: *
 internal/testrun:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // encoder writes a model's canonical JSON: the protocol's order of members, map

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // The Append functions write responses as the protocol's gateway does: every

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ostiary/ostiary/door/jsonread"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // readString reads a string or null, which leaves to as it is.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/door/jsonread"
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 type person struct {
