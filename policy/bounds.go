@@ -1,0 +1,70 @@
+package policy
+
+import "github.com/ostiary/ostiary/policy/status"
+
+// Bounds limit what one compilation and one request may cost. A field of 0 has
+// its default. A policy that exceeds a bound is rejected. A request that reaches
+// one is Indeterminate with a processing-error that names the bound.
+type Bounds struct {
+	// PolicyDepth is how deep policy sets and references may be nested, with the
+	// policy at the end. Default [PolicyDepthDefault].
+	PolicyDepth int
+	// ExpressionDepth is how deep the expression of a condition, a variable or an
+	// assignment may be nested, with the definitions of its variables. Default
+	// [ExpressionDepthDefault].
+	ExpressionDepth int
+	// Decisions is the number of decisions that one request may ask for with
+	// repeated categories and references. Default [DecisionsDefault].
+	Decisions int
+	// Steps is the number of steps of all decisions of one request. A policy, a
+	// rule, a match, a compared value and a function call are one step each.
+	// Default [StepsDefault].
+	Steps int
+	// Duties is the number of arguments of all obligations and advice of one
+	// decision, where one without arguments counts as one. Default
+	// [DutiesDefault].
+	Duties int
+}
+
+// The defaults of [Bounds].
+const (
+	PolicyDepthDefault     = 64
+	ExpressionDepthDefault = 128
+	DecisionsDefault       = 1_000
+	StepsDefault           = 5_000_000
+	DutiesDefault          = 10_000
+)
+
+// The names of the bounds, as errors mention them.
+const (
+	BoundPolicyDepth     = "policy depth"     // see Bounds.PolicyDepth
+	BoundExpressionDepth = "expression depth" // see Bounds.ExpressionDepth
+	BoundDecisions       = "decisions"        // see Bounds.Decisions
+	BoundSteps           = "steps"            // see Bounds.Steps
+	BoundDuties          = "duties"           // see Bounds.Duties
+	BoundTime            = "time"             // the deadline of the request
+)
+
+// withDefaults returns the bounds with the default in each field that is 0.
+func (b Bounds) withDefaults() Bounds {
+	for _, f := range [...]struct {
+		field    *int
+		standard int
+	}{
+		{&b.PolicyDepth, PolicyDepthDefault},
+		{&b.ExpressionDepth, ExpressionDepthDefault},
+		{&b.Decisions, DecisionsDefault},
+		{&b.Steps, StepsDefault},
+		{&b.Duties, DutiesDefault},
+	} {
+		if *f.field <= 0 {
+			*f.field = f.standard
+		}
+	}
+	return b
+}
+
+// reached returns the status of a request that reaches a bound.
+func reached(bound, message string) *status.Error {
+	return &status.Error{Code: status.ProcessingError, Message: message, Bound: bound}
+}
