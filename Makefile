@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle faults fuzz soak-kill again connections bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle faults mutants fuzz soak-kill again connections bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -45,6 +45,15 @@ oracle:
 FAULT ?= all
 faults:
 	OSTIARY_FAULTS=$(FAULT) $(GO) test ./oracle/faults -run TestCaught -count=1 -timeout 2h -v
+
+# mutants changes the code of PACKAGES in small ways, one change at a time, and
+# fails if the tests notice too few of the changes. It tries MUTANTS changes in
+# each package, chosen by SEED; 0 tries all, which takes hours. The default of
+# PACKAGES is those that differ from the revision BASE.
+MUTANTS ?= 60
+BASE ?= main
+mutants:
+	$(GO) run ./internal/mutants -n $(MUTANTS) -seed $(or $(SEED),1) -base $(BASE) $(PACKAGES)
 
 fuzz:
 	@for p in $$($(GO) list ./...); do \

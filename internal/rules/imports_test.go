@@ -80,6 +80,7 @@ door/onap/tosca: internal/jsonread
 cmd/ostiary: *
 examples/*: *
 internal/testrun:
+internal/mutants: oracle/faults
 internal/rules/onecheck: . rel schema
 `
 

@@ -126,13 +126,20 @@ func (f *Fault) Overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return WriteOverlay(root, dir, files)
+}
+
+// WriteOverlay writes files, by path relative to root, and an overlay for "go
+// build -overlay" that replaces them into dir. It returns the overlay's path.
+// root is the repository's absolute path.
+func WriteOverlay(root, dir string, files map[string]string) (string, error) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for path, text := range files {
-		patched := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
-		if err := os.WriteFile(patched, []byte(text), 0o644); err != nil {
+		changed := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
+		if err := os.WriteFile(changed, []byte(text), 0o644); err != nil {
 			return "", err
 		}
-		overlay.Replace[filepath.Join(root, filepath.FromSlash(path))] = patched
+		overlay.Replace[filepath.Join(root, filepath.FromSlash(path))] = changed
 	}
 	text, err := json.Marshal(overlay)
 	if err != nil {

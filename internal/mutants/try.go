@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/ostiary/ostiary/oracle/faults"
+)
+
+// outcome is what became of a mutant.
+type outcome int
+
+const (
+	survived outcome = iota
+	killed
+	uncompilable
+)
+
+// row counts the mutants of one package.
+type row struct {
+	room string
+	// all counts every mutant of the package. The other numbers count those that
+	// were tried.
+	all, killed, survived, equivalent, uncompilable int
+}
+
+// share returns the percentage of the mutants that were killed, among those that
+// compile and are not equivalent.
+func (r row) share() float64 {
+	if r.killed+r.survived == 0 {
+		return 100
+	}
+	return 100 * float64(r.killed) / float64(r.killed+r.survived)
+}
+
+// try runs the tests on a sample of the mutants of p, and prints a survivor as
+// soon as it finds one. Mutants in known are skipped. It fails if the tests fail
+// without a mutant.
+func try(o options, root string, p pkg, all []Mutant, known map[string]string, print io.Writer) (row, error) {
+	r := row{room: p.room, all: len(all)}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir)
+	if out, why := runTests(root, "", "./"+p.room, o.timeout); out != survived {
+		return r, fmt.Errorf("%s: the tests fail without a mutant:\n%s", p.room, why)
+	}
+	for _, i := range order(o.seed, p.room, len(all)) {
+		m := &all[i]
+		if o.sample > 0 && r.killed+r.survived == o.sample {
+			break
+		}
+		if !o.only.MatchString(m.ID) {
+			continue
+		}
+		if _, ok := known[p.room+" "+m.ID]; ok {
+			r.equivalent++
+			continue
+		}
+		if err := r.try(o, root, dir, p, m, print); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// try runs the tests on one mutant and counts the outcome.
+func (r *row) try(o options, root, dir string, p pkg, m *Mutant, print io.Writer) error {
+	text, err := os.ReadFile(filepath.Join(p.dir, m.File))
+	if err != nil {
+		return err
+	}
+	overlay, err := faults.WriteOverlay(root, dir, map[string]string{path.Join(p.room, m.File): m.apply(text)})
+	if err != nil {
+		return err
+	}
+	for _, tests := range p.tests() {
+		switch out, _ := runTests(root, overlay, tests, o.timeout); out {
+		case killed:
+			r.killed++
+			return nil
+		case uncompilable:
+			r.uncompilable++
+			return nil
+		}
+	}
+	r.survived++
+	fmt.Fprintf(print, "%-8s %s/%s:%d\n\t%s %s\n", "survived", p.room, m.File, m.Line, p.room, m.ID)
+	return nil
+}
+
+// order returns the numbers below n in an order that depends on the seed and the
+// room.
+func order(seed uint64, room string, n int) []int {
+	h := fnv.New64a()
+	h.Write([]byte(room))
+	return rand.New(rand.NewPCG(seed, h.Sum64())).Perm(n)
+}
+
+// memoryMaxKilobytes bounds the address space of the tests of a mutant, which may
+// allocate without end.
+const memoryMaxKilobytes = 12 << 20
+
+// didNotBuild matches the output of go test for a program that does not compile.
+var didNotBuild = regexp.MustCompile(`(?m)^FAIL\t.*\[(build|setup) failed\]$`)
+
+// runTests runs the tests of a package. It returns survived if they pass, and
+// their output. overlay is the path of an overlay, or "" for none.
+func runTests(root, overlay, tests string, timeout time.Duration) (outcome, string) {
+	// The time includes the build. If go test itself cannot stop the tests, the
+	// context stops it.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+	defer cancel()
+	const script = `ulimit -v "$1" 2>/dev/null; shift; exec "$@"`
+	c := exec.CommandContext(ctx, "sh", "-c", script, "sh", fmt.Sprint(memoryMaxKilobytes),
+		"go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-short", "-failfast", "-timeout", timeout.String(), tests)
+	var out bytes.Buffer
+	c.Dir, c.Stdout, c.Stderr, c.WaitDelay = root, &out, &out, time.Second
+	switch err := c.Run(); {
+	case err == nil:
+		return survived, out.String()
+	case didNotBuild.Match(out.Bytes()):
+		return uncompilable, out.String()
+	}
+	return killed, out.String()
+}
