@@ -74,6 +74,15 @@ func (s *Store) Resolve(ctx context.Context, c Consistency) (Token, error) {
 	return s.timeline.Token(v.Head), nil
 }
 
+// Hold returns a Consistency that reads the view that c chooses now, at the time
+// of this call, so that several questions are answered at one revision and one
+// time. It keeps the view in memory as long as it is referenced. A question to
+// another store fails with [ErrInvalidRequest].
+func (s *Store) Hold(ctx context.Context, c Consistency) (Consistency, error) {
+	held, err := s.timeline.Hold(ctx, c)
+	return held, errs.Wrap("hold", s.ID(), err)
+}
+
 // TokenAt returns the token of a revision that the store has, for example that
 // of a [CheckResult].
 func (s *Store) TokenAt(ctx context.Context, r storage.Revision) (Token, error) {

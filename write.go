@@ -56,7 +56,8 @@ type (
 	//
 	// It has the fields Add, Remove, RemoveMatching, SetAttributes,
 	// RemoveAttributes, Documents, RemoveDocuments, Secrets, RemoveSecrets,
-	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, SchemaID.
+	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, After,
+	// SchemaID.
 	WriteRequest = commit.WriteRequest
 	// ConflictAction is [Fail], [Ignore] or [Replace].
 	ConflictAction = commit.ConflictAction

@@ -25,8 +25,9 @@ type Door struct {
 	Name string
 	// Prefixes are the paths that belong to this door if several doors share a
 	// port, for example "/stores". Each begins with a slash and does not end
-	// with one. A path belongs to the longest prefix of whole segments. ""
-	// matches every path that no other door claims.
+	// with one. A segment in braces matches any segment: "/stores/{store}/x". A path
+	// belongs to the longest prefix of whole segments. "" matches every path that
+	// no other door claims.
 	Prefixes []string
 	// Routes are all HTTP routes of the door. Each is below one of Prefixes.
 	Routes []Route

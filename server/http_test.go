@@ -23,7 +23,7 @@ func TestRouting(t *testing.T) {
 		d := &door.Door{Name: name, Prefixes: prefixes}
 		for _, p := range prefixes {
 			d.Routes = append(d.Routes, door.Route{Method: "GET", Pattern: p + "/{x}", Name: name + p, Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
-				io.WriteString(w, name+" "+p.At(0))
+				io.WriteString(w, name+" "+p.Named("x"))
 			}})
 		}
 		d.Missing = func(w http.ResponseWriter, r *http.Request, methods []string) {
@@ -32,7 +32,7 @@ func TestRouting(t *testing.T) {
 		}
 		return d
 	}
-	r := start(t, server.Options{Doors: []*door.Door{say("a", "/stores", "/v1/a"), say("b", "/v1", "/stores/deep/er")}})
+	r := start(t, server.Options{Doors: []*door.Door{say("a", "/stores", "/v1/a"), say("b", "/v1", "/stores/deep/er"), say("c", "/stores/{store}/x", "/stores/deep/{any}/y")}})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -42,6 +42,14 @@ func TestRouting(t *testing.T) {
 		{"GET", "/stores/deep", 200, "a deep"},
 		{"GET", "/stores/deep/er", 404, "b has none []"},
 		{"GET", "/stores/deep/er/x", 200, "b x"},
+		{"GET", "/stores/1/x/7", 200, "c 7"},
+		{"GET", "/stores/1/x", 404, "c has none []"},
+		{"GET", "/stores/1/xy", 404, "a has none []"},
+		{"GET", "/stores/deep/x/7", 200, "c 7"},
+		{"GET", "/stores/deep/er/y", 404, "c has none []"},
+		{"GET", "/stores/deep/er/y/7", 200, "c 7"},
+		{"GET", "/stores/deep/other/y/7", 200, "c 7"},
+		{"GET", "/stores//x/7", 400, ""},
 		{"GET", "/v1/x", 200, "b x"},
 		{"GET", "/v1/a", 404, "a has none []"},
 		{"GET", "/v1/a/x%20y", 200, "a x y"},

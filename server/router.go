@@ -72,6 +72,7 @@ type router struct {
 type node struct {
 	segment  string
 	children []*node
+	any      *node       // child of a parameter, which matches any segment; nil if there is none
 	door     *servedDoor // nil if no prefix ends here
 }
 
@@ -118,12 +119,7 @@ func (rt *router) add(prefix string, d *servedDoor) error {
 	for rest := prefix; rest != ""; {
 		var segment string
 		segment, rest = cutSegment(rest)
-		child := n.child(segment)
-		if child == nil {
-			child = &node{segment: segment}
-			n.children = append(n.children, child)
-		}
-		n = child
+		n = n.grow(segment)
 	}
 	if n.door != nil {
 		return fmt.Errorf("doors %s and %s both have the prefix %q", n.door.Name, d.Name, prefix)
@@ -131,6 +127,23 @@ func (rt *router) add(prefix string, d *servedDoor) error {
 	n.door = d
 	rt.prefixes = append(rt.prefixes, doorPrefix{prefix, d.Name})
 	return nil
+}
+
+// grow returns the child of a segment of a prefix. It adds the child if there is
+// none.
+func (n *node) grow(segment string) *node {
+	if segment[0] == '{' {
+		if n.any == nil {
+			n.any = &node{segment: segment}
+		}
+		return n.any
+	}
+	child := n.child(segment)
+	if child == nil {
+		child = &node{segment: segment}
+		n.children = append(n.children, child)
+	}
+	return child
 }
 
 // cutSegment splits a path with a leading slash behind its first segment.
@@ -165,19 +178,28 @@ func (rt *router) match(r *http.Request, m *match) {
 
 // findDoor returns the door with the longest matching prefix, or nil.
 func (rt *router) findDoor(path string) *servedDoor {
-	n := &rt.root
-	found := n.door
-	for path != "" && path[0] == '/' && n.children != nil {
-		var segment string
-		segment, path = cutSegment(path)
-		if n = n.child(segment); n == nil {
-			break
+	found, _ := rt.root.longest(path, 0)
+	return found
+}
+
+// longest returns the door with the longest prefix below n that path matches,
+// and the depth at which the prefix ends. depth is that of n. Of two prefixes of
+// the same length, the one with the fixed segment wins.
+func (n *node) longest(path string, depth int) (*servedDoor, int) {
+	found, at := n.door, depth
+	if path == "" || path[0] != '/' || n.children == nil && n.any == nil {
+		return found, at
+	}
+	segment, rest := cutSegment(path)
+	for _, child := range [2]*node{n.child(segment), n.any} {
+		if child == nil || segment == "" {
+			continue
 		}
-		if n.door != nil {
-			found = n.door
+		if d, deeper := child.longest(rest, depth+1); d != nil && (found == nil || deeper > at) {
+			found, at = d, deeper
 		}
 	}
-	return found
+	return found, at
 }
 
 // notFound answers a request whose path belongs to no door. The body lists the

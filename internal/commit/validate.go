@@ -26,6 +26,11 @@ func Validate(rt *snapshot.Runtime, r *WriteRequest) error {
 	if r.OnDuplicate > Replace || r.OnMissing > Replace {
 		return fmt.Errorf("%w: OnDuplicate is %d and OnMissing is %d, expected at most %d", errs.ErrInvalidRequest, r.OnDuplicate, r.OnMissing, Replace)
 	}
+	if r.After != "" {
+		if _, err := snapshot.ReadToken(r.After); err != nil {
+			return err
+		}
+	}
 	for i := range r.Add {
 		if err := r.Add[i].Validate(); err != nil {
 			return err

@@ -54,6 +54,9 @@ type WriteRequest struct {
 	OnMissing ConflictAction
 	// Preconditions must all hold in the state before the write.
 	Preconditions []Precondition
+	// After, if not "", is the token of the revision that the write must follow. If
+	// the store has changed since, the write fails with ErrPrecondition.
+	After snapshot.Token
 	// SchemaID names the schema that admits what is added; "" means the current one
 	// of each type's namespace.
 	SchemaID string
@@ -212,7 +215,7 @@ func (x *write) reset() {
 
 // changes validates a write on the draft and returns its changes.
 func (g *group) changes(ctx context.Context, r *WriteRequest, secrets []storage.Document) ([]storage.Change, error) {
-	if err := g.checkPreconditions(r.Preconditions); err != nil {
+	if err := g.checkPreconditions(r.After, r.Preconditions); err != nil {
 		return nil, err
 	}
 	out := g.space(len(r.Add) + len(r.Remove) + len(r.RemoveMatching) +
@@ -340,8 +343,14 @@ func (g *group) attribute(ctx context.Context, a *rel.Attribute, schemaID string
 	return rel.Attribute{Object: a.Object, Name: a.Name, Value: value}, nil
 }
 
-// checkPreconditions returns ErrPrecondition if one does not hold on the draft.
-func (g *group) checkPreconditions(ps []Precondition) error {
+// checkPreconditions returns ErrPrecondition if one does not hold on the draft,
+// or if the next entry does not follow the revision of after.
+func (g *group) checkPreconditions(after snapshot.Token, ps []Precondition) error {
+	if after != "" {
+		if head := g.head(); g.queue.timeline.Token(head) != after {
+			return fmt.Errorf("%w: the store changed: its newest revision is %d, which is not the one of the token %q", errs.ErrPrecondition, head.Revision, after)
+		}
+	}
 	for i := range ps {
 		p := &ps[i]
 		if g.selects(p.Filter) == p.Absent {

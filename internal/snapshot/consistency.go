@@ -17,6 +17,9 @@ type Consistency struct {
 	mode  mode
 	token Token // of atLeast and atExactly
 	value int64 // the revision of atRevision, the rel.Time of atTime
+	// view and timeline are those of held.
+	view     *View
+	timeline *Timeline
 }
 
 type mode uint8
@@ -28,6 +31,7 @@ const (
 	atRevision
 	atTime
 	atHead
+	held
 )
 
 // MinimizeLatency reads the newest view in memory, without waiting. On one node
@@ -53,10 +57,28 @@ func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: i
 // FullyConsistent asks the driver for the newest revision and waits for it.
 func FullyConsistent() Consistency { return Consistency{mode: atHead} }
 
+// Hold returns a Consistency that reads the view that c chooses now, at the time
+// of this call. Questions with it are answered as one: at the same revision and
+// the same time. It keeps the view in memory.
+func (t *Timeline) Hold(ctx context.Context, c Consistency) (Consistency, error) {
+	v, err := t.At(ctx, c)
+	if err != nil {
+		return Consistency{}, err
+	}
+	p := *v
+	p.at = t.Now(v)
+	return Consistency{mode: held, view: &p, timeline: t}, nil
+}
+
 // choose returns the view that c chooses. It handles every mode except newest,
 // which [Timeline.At] handles.
 func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 	switch c.mode {
+	case held:
+		if c.timeline != t {
+			return nil, fmt.Errorf("%w: the Consistency holds a view of another store", errs.ErrInvalidRequest)
+		}
+		return c.view, nil
 	case atHead:
 		return t.atHead(ctx)
 	case atLeast, atExactly:

@@ -21,6 +21,8 @@ type View struct {
 	// asked at its commit time, not at the current time.
 	Past    bool
 	schemas *schemaSet
+	// at is the time at which questions on the view are asked, if it is not 0.
+	at rel.Time
 }
 
 // At returns the view that c chooses.
@@ -48,9 +50,13 @@ func (t *Timeline) Use() {
 	}
 }
 
-// Now returns the time that questions on v are asked at: the commit time of a
-// view whose revision the request chose, otherwise the current time.
+// Now returns the time that questions on v are asked at: the time of
+// [Timeline.Hold] for its view, the commit time of a view whose revision the
+// request chose, otherwise the current time.
 func (t *Timeline) Now(v *View) rel.Time {
+	if v.at != 0 {
+		return v.at
+	}
 	if v.Past {
 		return v.Head.Time
 	}
