@@ -35,6 +35,7 @@ type call struct {
 	received bool    // a message was received
 	out      outgoing
 	taken    bool // out was handed to gRPC
+	held     held // what a stream keeps for its client
 }
 
 // transportStream has the methods of grpc-go's own stream that read a message in
@@ -125,7 +126,14 @@ func (c *call) leave() {
 // The returned function frees the resources.
 func (c *call) endable() (release func()) {
 	ctx, cancel := context.WithCancel(c.ctx.Context)
-	c.ctx.Context = ctx
+	c.held = held{conn: c.conn}
+	c.ctx.Context = door.WithHold(ctx, func(bytes int64) error {
+		if why := c.held.set(c.ServerStream.Context(), bytes, c.transferTime); why != nil {
+			c.metrics.refused(why.Reason)
+			return why
+		}
+		return nil
+	})
 	stopEnding := context.AfterFunc(c.ending, cancel)
 	stopRemoved := func() bool { return true }
 	if c.key != nil {
@@ -138,6 +146,7 @@ func (c *call) endable() (release func()) {
 		stopEnding()
 		stopRemoved()
 		cancel()
+		c.held.release()
 	}
 }
 
@@ -284,12 +293,12 @@ func (c *call) SendMsg(v any) error {
 			unsent.release(size)
 		}
 	}()
-	if !c.conn.roomy() {
+	if !c.conn.roomy(c.held.bytes) {
 		if !c.method.stream {
 			c.leave() // the call is done and only waits for its client
 		}
-		if !c.conn.await(c.ServerStream.Context(), c.transferTime) {
-			return c.refuse(c.method, &door.Refusal{Reason: door.TimedOut, Bound: "UnsentBytesPerConnection", Limit: unsent.perConnection})
+		if !c.conn.await(c.ServerStream.Context(), c.held.bytes, c.transferTime) {
+			return c.refuse(c.method, unsent.slow())
 		}
 	}
 	return c.ServerStream.SendMsg(c)

@@ -94,6 +94,7 @@ func (l boundedListener) Accept() (net.Conn, error) {
 		}
 		c.idleSince.Store(time.Now().UnixNano())
 		if l.connections.add(c) {
+			boundSocket(raw)
 			return c, nil
 		}
 		l.connections.refused.Add(1)
@@ -223,9 +224,11 @@ type conn struct {
 	closed sync.Once
 	mu     sync.Mutex
 	gone   bool          // Close was called
-	unsent int64         // response bytes that gRPC holds for the connection
+	unsent int64         // response bytes that wait for the client
 	sentAt int64         // when unsent last decreased, or became positive
-	wake   chan struct{} // closed and replaced when unsent decreases
+	wake   chan struct{} // closed and replaced when unsent decreases and a response waits
+
+	waiting atomic.Int32 // responses that wait until unsent decreases
 }
 
 // newDetached returns a connection that no client has.

@@ -66,6 +66,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m match
 	h.router.match(r, &m)
 	req := &request{ResponseWriter: w, shared: h.shared, door: m.door, conn: connOf(r, h.detached), start: time.Now()}
+	req.ctx.Context = r.Context()
 	req.conn.begin()
 	defer req.conn.end()
 	req.setID(r)

@@ -141,13 +141,12 @@ type Options struct {
 	// BodyBytesPerConnectionDefault; the bound is at least twice BodyBytes.
 	BodyBytesPerConnection int64
 	// UnsentBytesTotal bounds the bytes of responses that wait because clients do
-	// not read them: all gRPC responses, and writes of more than 16 KiB over HTTP.
-	// Beyond it, the connection that holds most is closed if it has sent nothing
+	// not read them: all gRPC responses, writes of more than 16 KiB over HTTP (4 KiB
+	// in streams), and what streams declare with door.Hold. Beyond it, the connection that holds most is closed if it has sent nothing
 	// for a second; otherwise the response is refused. 0 means
 	// UnsentBytesTotalDefault.
 	UnsentBytesTotal int64
-	// UnsentBytesPerConnection bounds them on one gRPC connection. Further
-	// responses wait for TransferTime; then the connection is closed. 0 means
+	// UnsentBytesPerConnection bounds them on one connection. Further responses wait for TransferTime; then the connection is closed. 0 means
 	// UnsentBytesPerConnectionDefault.
 	UnsentBytesPerConnection int64
 

@@ -33,7 +33,9 @@ type request struct {
 	body    *trackedBody // nil for a body that net/http reads to its end itself
 	key     *hashedKey   // nil without keys, and on public routes
 	start   time.Time
-	status  int       // 0 until the status is written
+	held    held      // what a stream keeps for its client
+	status  int       // 0 until the handler sets it
+	begun   bool      // the status was passed on, with the first part of the body
 	streams bool      // the response may last, see door.Route.Streams
 	id      [1]string // the value of X-Request-Id, in the form of a header
 }
@@ -123,6 +125,7 @@ func (q *request) end(r *http.Request) {
 		// would send 200, which a client could take for a successful write.
 		q.refuse(r, &door.Refusal{Reason: door.Failed})
 	}
+	q.begin()
 	if q.status >= 400 {
 		q.drain()
 	}
@@ -159,11 +162,18 @@ func (q *request) recovered(r *http.Request, p any) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	logPanic(q.log, p, q.door.Name, q.series.route, q.id[0])
-	if q.status != 0 {
+	why := &door.Refusal{Reason: door.Failed}
+	if unsent, refused := p.(unsentRefusal); refused {
+		why = unsent.Refusal
+	} else {
+		logPanic(q.log, p, q.door.Name, q.series.route, q.id[0])
+	}
+	if q.begun {
 		panic(http.ErrAbortHandler)
 	}
-	q.refuse(r, &door.Refusal{Reason: door.Failed})
+	q.status = 0
+	q.Header().Del("Content-Length")
+	q.refuse(r, why)
 }
 
 // logPanic logs a panic with its stack. It logs the panic's value only if it is
@@ -194,6 +204,7 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	default:
 		q.door.Refuse(q, r, why)
 	}
+	q.begin()
 }
 
 // setID sets the request's id: the client's own if it has a valid form,
@@ -235,35 +246,80 @@ func newID() string {
 // Unwrap returns the underlying writer, for [http.ResponseController].
 func (q *request) Unwrap() http.ResponseWriter { return q.ResponseWriter }
 
-// WriteHeader records and writes the status.
+// WriteHeader records the status. It is written with the first part of the body,
+// so that a response can still be refused when its body turns out to be too
+// large for the bounds.
 func (q *request) WriteHeader(status int) {
-	if q.status == 0 && status >= 200 {
+	if status < 200 {
+		q.ResponseWriter.WriteHeader(status)
+	} else if q.status == 0 {
 		q.status = status
 	}
-	q.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes p. In a stream, each Write has its own deadline.
+// begin writes the status, once.
+func (q *request) begin() {
+	if q.status == 0 {
+		q.status = http.StatusOK
+	}
+	if !q.begun {
+		q.begun = true
+		q.ResponseWriter.WriteHeader(q.status)
+	}
+}
+
+// Write writes p. In a stream, each Write has its own deadline. Beyond the bounds
+// of unsent responses, a stream gets the refusal as an error; any other response
+// is replaced by the refusal.
 func (q *request) Write(p []byte) (int, error) {
-	q.beginBody()
+	free := bodyFree
+	if q.streams {
+		free = streamFree
+	}
+	if len(p) > free {
+		if why := q.reserve(int64(len(p))); why != nil {
+			if !q.streams {
+				panic(unsentRefusal{why})
+			}
+			q.metrics.refused(why.Reason)
+			return 0, why
+		}
+	}
+	q.begin()
 	if q.streams {
 		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
 	}
-	if len(p) > bodyFree {
+	if len(p) > free {
 		return q.writeLarge(p)
 	}
 	return q.ResponseWriter.Write(p)
 }
 
-// writeLarge writes p in parts, and counts what is not yet written as unsent. If
-// too much waits for slow clients, it aborts the response.
+// streamFree is the size up to which the write of a stream is not counted, in
+// bytes. net/http has a buffer of this size for each connection.
+const streamFree = 4 << 10
+
+// unsentRefusal is the panic of a response that the bounds of unsent responses
+// do not allow.
+type unsentRefusal struct{ *door.Refusal }
+
+// reserve counts n bytes of the response as unsent. It waits while other
+// responses of the connection exceed its bound.
+func (q *request) reserve(n int64) *door.Refusal {
+	unsent := &q.conn.all.unsent
+	if !q.conn.await(q.ctx.Context, q.held.bytes, q.transferTime) {
+		return unsent.slow()
+	}
+	if why := unsent.reserve(q.conn, n); why != nil {
+		return why
+	}
+	q.conn.hold(n)
+	return nil
+}
+
+// writeLarge writes p, which reserve has counted, in parts.
 func (q *request) writeLarge(p []byte) (written int, err error) {
 	left := int64(len(p))
-	if why := q.conn.all.unsent.reserve(q.conn, left); why != nil {
-		q.metrics.refused(why.Reason)
-		panic(http.ErrAbortHandler)
-	}
-	q.conn.hold(left)
 	defer func() { q.conn.sent(left) }()
 	for len(p) > 0 && err == nil {
 		var n int
@@ -283,21 +339,14 @@ func (q *request) WriteString(s string) (int, error) {
 	if q.streams || len(s) > bodyFree {
 		return q.Write([]byte(s))
 	}
-	q.beginBody()
+	q.begin()
 	return io.WriteString(q.ResponseWriter, s)
 }
 
 // Flush sends what was written so far.
 func (q *request) Flush() {
-	q.beginBody()
+	q.begin()
 	if f, ok := q.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
-	}
-}
-
-// beginBody records the status that net/http sends if the handler set none.
-func (q *request) beginBody() {
-	if q.status == 0 {
-		q.status = http.StatusOK
 	}
 }

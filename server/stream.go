@@ -5,11 +5,14 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 // beginStream prepares a stream: it replaces the connection's deadlines by a
 // deadline for each read and each write ([request.Write]), and returns a context
-// that the server's stop and the removal of the caller's key cancel. release frees the context's resources.
+// that the server's stop and the removal of the caller's key cancel, and in which
+// [door.Hold] works. release frees the context's resources.
 func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
 	control := http.NewResponseController(q.ResponseWriter)
 	if r.ContentLength == 0 {
@@ -18,6 +21,14 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		r.Body = &streamBody{r.Body, control, q.transferTime}
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	q.held = held{conn: q.conn}
+	held := door.WithHold(ctx, func(bytes int64) error {
+		if why := q.held.set(ctx, bytes, q.transferTime); why != nil {
+			q.metrics.refused(why.Reason)
+			return why
+		}
+		return nil
+	})
 	stopEnding := context.AfterFunc(q.ending, cancel)
 	stopRemoved := func() bool { return true }
 	if q.key != nil {
@@ -26,10 +37,11 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 			control.SetReadDeadline(time.Now()) // ends a read that waits
 		})
 	}
-	return ctx, func() {
+	return held, func() {
 		stopEnding()
 		stopRemoved()
 		cancel()
+		q.held.release()
 	}
 }
 

@@ -23,7 +23,8 @@ const (
 	stalledAfter = time.Second
 )
 
-// unsentBytes counts the response bytes that wait for slow clients.
+// unsentBytes counts the response bytes that wait for slow clients: responses that
+// gRPC holds, large writes over HTTP, and what streams declare with [door.Hold].
 type unsentBytes struct {
 	max, perConnection int64 // the bounds Options.UnsentBytesTotal and -PerConnection
 	total              atomic.Int64
@@ -48,18 +49,20 @@ func (u *unsentBytes) reserve(c *conn, n int64) *door.Refusal {
 // release takes n bytes out of the total.
 func (u *unsentBytes) release(n int64) { u.total.Add(-n) }
 
-// await waits until c holds fewer unsent bytes than its bound. It closes the
-// connection if that takes longer than timeout. It reports whether the response
-// may be sent.
-func (c *conn) await(ctx context.Context, timeout time.Duration) bool {
-	if c.roomy() {
+// await waits until c holds fewer unsent bytes than its bound, without own, the
+// bytes of the response that waits. It closes the connection if that takes longer
+// than timeout. It reports whether the response may be sent.
+func (c *conn) await(ctx context.Context, own int64, timeout time.Duration) bool {
+	if c.roomy(own) {
 		return true
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
 	for {
 		c.mu.Lock()
-		wake, fits, gone := c.wake, c.unsent < c.all.unsent.perConnection, c.gone
+		wake, fits, gone := c.wake, c.unsent-own < c.all.unsent.perConnection, c.gone
 		c.mu.Unlock()
 		switch {
 		case gone:
@@ -78,14 +81,15 @@ func (c *conn) await(ctx context.Context, timeout time.Duration) bool {
 	}
 }
 
-func (c *conn) roomy() bool {
+// roomy reports whether c holds fewer unsent bytes than its bound, without own.
+func (c *conn) roomy(own int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unsent < c.all.unsent.perConnection && !c.gone
+	return c.unsent-own < c.all.unsent.perConnection && !c.gone
 }
 
 // hold counts n bytes, which reserve has counted in the total, as unsent bytes
-// of the connection, until Put.
+// of the connection, until sent.
 func (c *conn) hold(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,11 +110,10 @@ func (c *conn) sent(n int64) {
 	if c.gone {
 		return // dropUnsent has released all
 	}
-	full := c.unsent >= c.all.unsent.perConnection
 	c.unsent -= n
 	c.sentAt = time.Now().UnixNano()
 	c.all.unsent.release(n)
-	if full {
+	if c.waiting.Load() > 0 {
 		close(c.wake)
 		c.wake = make(chan struct{})
 	}

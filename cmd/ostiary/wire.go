@@ -22,7 +22,7 @@ func (f *wireFlags) add(cmd *cobra.Command) {
 	bytesVar(s, &f.bodyBytesTotal, "body-bytes-total", server.BodyBytesTotalDefault, "maximum total size of the request bodies in flight that are larger than 16 KiB; a body counts before it is read")
 	bytesVar(s, &f.bodyBytesPerConnection, "body-bytes-per-connection", server.BodyBytesPerConnectionDefault, "maximum total size, on one connection, of the request bodies in flight that are larger than 16 KiB; at least twice --body-bytes")
 	bytesVar(s, &f.unsentBytesTotal, "unsent-bytes-total", server.UnsentBytesTotalDefault, "maximum total size of responses that wait for slow clients")
-	bytesVar(s, &f.unsentBytesPerConnection, "unsent-bytes-per-connection", server.UnsentBytesPerConnectionDefault, "maximum total size, on one gRPC connection, of responses that wait for a slow client")
+	bytesVar(s, &f.unsentBytesPerConnection, "unsent-bytes-per-connection", server.UnsentBytesPerConnectionDefault, "maximum total size, on one connection, of responses that wait for a slow client")
 }
 
 func (f *wireFlags) set(o *server.Options) {

@@ -133,6 +133,10 @@ func toFailure(err error) *failure {
 	if errors.As(err, &f) {
 		return f
 	}
+	var refused *door.Refusal
+	if errors.As(err, &refused) {
+		return refusalFailure(refused)
+	}
 	for _, k := range errorKinds() {
 		if errors.Is(err, k.kind) {
 			f := &failure{code: k.code, message: k.message}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/openfga/wire"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
@@ -68,6 +69,9 @@ func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListOb
 			return err
 		}
 		remaining -= time.Since(started)
+		if err := door.Hold(ctx, len(list.IDs)*bytesPerID); err != nil {
+			return err
+		}
 		if err := yield(list.IDs); err != nil {
 			return err
 		}
@@ -77,6 +81,10 @@ func (s *service) streamObjects(ctx context.Context, c *headers, in *wire.ListOb
 		req.Cursor = list.Next
 	}
 }
+
+// bytesPerID is what a page of a list keeps for each id, in bytes. The text of the
+// id belongs to the store.
+const bytesPerID = 16
 
 // objectsPage lists a page of objects. It fails if a bound cut the search, or if a
 // candidate is unknown.

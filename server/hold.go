@@ -1,0 +1,50 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// held are the unsent bytes that a stream keeps for its client between its
+// writes. See [door.Hold].
+type held struct {
+	conn  *conn
+	bytes int64
+}
+
+// set replaces the number of bytes. If the connection has too many unsent bytes,
+// set waits for at most timeout; then it closes the connection. It returns a
+// refusal if a bound does not allow the bytes, and then keeps the old number.
+func (h *held) set(ctx context.Context, bytes int64, timeout time.Duration) *door.Refusal {
+	more, unsent := bytes-h.bytes, &h.conn.all.unsent
+	switch {
+	case more < 0:
+		h.conn.sent(-more)
+	case more > 0:
+		if !h.conn.await(ctx, h.bytes, timeout) {
+			return unsent.slow()
+		}
+		if why := unsent.reserve(h.conn, more); why != nil {
+			return why
+		}
+		h.conn.hold(more)
+	}
+	h.bytes = bytes
+	return nil
+}
+
+// release takes all bytes back.
+func (h *held) release() {
+	if h.bytes > 0 {
+		h.conn.sent(h.bytes)
+		h.bytes = 0
+	}
+}
+
+// slow returns the refusal of a response that has waited too long for its
+// connection.
+func (u *unsentBytes) slow() *door.Refusal {
+	return &door.Refusal{Reason: door.TimedOut, Bound: "UnsentBytesPerConnection", Limit: u.perConnection}
+}
