@@ -110,3 +110,8 @@ var (
 	// ErrClosed means that the engine is closed.
 	ErrClosed = errs.ErrClosed
 )
+
+// Reason returns the text of an error without the operation and the store, which
+// the caller knows, if err is or wraps an [Error]. Otherwise it returns the whole
+// text.
+func Reason(err error) string { return errs.Reason(err) }

@@ -259,6 +259,12 @@ func (r *running) ask(t testing.TB, method, path, body string, headers ...string
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
+	return fetch(t, req)
+}
+
+// fetch sends a request and returns the status, headers and body of the response.
+func fetch(t testing.TB, req *http.Request) (int, http.Header, string) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -274,17 +280,13 @@ func (r *running) ask(t testing.TB, method, path, body string, headers ...string
 // metric returns the lines of /metrics with a prefix.
 func (r *running) metric(t testing.TB, prefix string) string {
 	t.Helper()
-	resp, err := http.Get("http://" + r.at["metrics"] + "/metrics")
+	req, err := http.NewRequest(http.MethodGet, "http://"+r.at["metrics"]+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, text := fetch(t, req)
 	var out strings.Builder
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, prefix) {
 			out.WriteString(line)
 		}

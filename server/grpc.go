@@ -161,9 +161,9 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 	return nil, err
 }
 
-// unary returns the handler of a method with one request and one response. It
-// counts the call and then reads the request.
-func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
+// counted returns the handler of a method. It counts the call, admits it, and
+// runs serve.
+func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		start := time.Now()
 		defer i.end(ss.Context(), m, start, &err)
@@ -172,12 +172,20 @@ func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHan
 			return i.refuse(m, why)
 		}
 		defer c.release()
+		return serve(srv, c)
+	}
+}
+
+// unary returns the handler of a method with one request and one response. It
+// counts the call and then reads the request.
+func (i *interceptor) unary(m *method, handle grpc.MethodHandler) grpc.StreamHandler {
+	return i.counted(m, func(srv any, c *call) error {
 		out, err := handle(srv, &c.ctx, c.decode, pass)
 		if err != nil {
 			return err
 		}
 		return c.SendMsg(out)
-	}
+	})
 }
 
 // pass is an interceptor that does nothing.
@@ -187,21 +195,14 @@ func pass(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc
 
 // stream returns the handler of a method with streams.
 func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHandler {
-	return func(srv any, ss grpc.ServerStream) (err error) {
-		start := time.Now()
-		defer i.end(ss.Context(), m, start, &err)
-		c := &call{interceptor: i, method: m, ServerStream: ss}
-		if why := c.admit(); why != nil {
-			return i.refuse(m, why)
-		}
-		defer c.release()
+	return i.counted(m, func(srv any, c *call) error {
 		defer c.endable()()
-		err = handle(srv, c)
+		err := handle(srv, c)
 		if c.key != nil && c.key.removed.Err() != nil {
 			err = i.refuse(m, &door.Refusal{Reason: door.BadCredentials})
 		}
 		return err
-	}
+	})
 }
 
 // refuse returns why as an error in the shape of the method's door.

@@ -29,17 +29,8 @@ func (a *app) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query, err := flags.options()
-			if err != nil {
-				return err
-			}
-			if r := a.remote(); r != nil {
-				return r.check(cmd.Context(), t, &flags)
-			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				if err := requireSubjectType(cmd.Context(), s, &flags, t.Subject.Type); err != nil {
-					return err
-				}
+			remote := func(r *remote) error { return r.check(cmd.Context(), t, &flags) }
+			return a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
 				if err != nil {
 					return err

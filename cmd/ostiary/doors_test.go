@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -92,19 +91,15 @@ type refusalCount struct {
 
 func (c *refusalCount) grew(t *testing.T) int {
 	t.Helper()
-	resp, err := http.Get("http://" + c.address + "/metrics")
+	r, err := http.NewRequest(http.MethodGet, "http://"+c.address+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, text := fetch(t, r)
 	sum := 0
-	for _, m := range regexp.MustCompile(`(?m)^ostiary_refusals_total\{reason="(?:no|bad)_credentials"\} (\d+)$`).FindAllSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ostiary_refusals_total\{reason="(?:no|bad)_credentials"\} (\d+)$`).FindAllStringSubmatch(text, -1) {
 		n := 0
-		fmt.Sscan(string(m[1]), &n)
+		fmt.Sscan(m[1], &n)
 		sum += n
 	}
 	grew := sum - c.last

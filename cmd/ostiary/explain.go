@@ -26,17 +26,8 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query, err := flags.options()
-			if err != nil {
-				return err
-			}
-			if a.server != "" {
-				return a.explainRemote(cmd.Context(), t, &flags, steps)
-			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				if err := requireSubjectType(cmd.Context(), s, &flags, t.Subject.Type); err != nil {
-					return err
-				}
+			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps) }
+			return a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
@@ -119,14 +110,8 @@ func (a *app) expandCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query, err := flags.options()
-			if err != nil {
-				return err
-			}
-			if r := a.remote(); r != nil {
-				return r.expand(cmd.Context(), args[0], object, levels, &flags)
-			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+			remote := func(r *remote) error { return r.expand(cmd.Context(), args[0], object, levels, &flags) }
+			return a.ask(cmd.Context(), &flags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
 				if err != nil {
 					return err

@@ -26,6 +26,17 @@ func (f *listFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "cursor that a list with --limit printed; continues that list")
 }
 
+// eachPage reads pages into out, from the cursor of the flags, until the list
+// ends or a bound cuts it; with --limit it reads one. read adds the page at a
+// cursor to out and returns the cursor of the next page.
+func (f *listFlags) eachPage(out *listJSON, read func(cursor string) (string, error)) (err error) {
+	for out.Next = f.cursor; ; {
+		if out.Next, err = read(out.Next); err != nil || out.Next == "" || f.limit > 0 || out.Incomplete != "" {
+			return err
+		}
+	}
+}
+
 // listJSON is the JSON form of a list.
 type listJSON struct {
 	Objects  []string `json:"objects,omitempty"`
@@ -52,32 +63,24 @@ func (a *app) listObjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query, err := flags.options()
-			if err != nil {
-				return err
-			}
-			if r := a.remote(); r != nil {
-				return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags)
-			}
-			r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, Cursor: flags.cursor, QueryOptions: query}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				if err := requireSubjectType(cmd.Context(), s, &flags.queryFlags, subject.Type); err != nil {
-					return err
-				}
+			remote := func(r *remote) error { return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags) }
+			return a.ask(cmd.Context(), &flags.queryFlags, subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+				r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, QueryOptions: query}
+				name := func(id string) string { return r.Type + ":" + id }
 				var out listJSON
-				for {
+				err := flags.eachPage(&out, func(cursor string) (string, error) {
+					r.Cursor = cursor
 					page, err := s.ListObjects(cmd.Context(), r)
 					if err != nil {
-						return err
+						return "", err
 					}
-					name := func(id string) string { return r.Type + ":" + id }
 					out.Objects = append(out.Objects, named(page.IDs, name)...)
 					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
-					if r.Cursor = page.Next; r.Cursor == "" || flags.limit > 0 || page.Bound != "" {
-						break
-					}
+					return page.Next, nil
+				})
+				if err != nil {
+					return err
 				}
-				out.Next = r.Cursor
 				return a.printList(&out, out.Objects)
 			})
 		}}
@@ -110,23 +113,18 @@ func (a *app) listSubjects() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query, err := flags.options()
-			if err != nil {
-				return err
-			}
 			typ, relation, _ := strings.Cut(args[0], "#")
-			if r := a.remote(); r != nil {
-				return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags)
-			}
-			r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
-				Limit: flags.limit, Cursor: flags.cursor, QueryOptions: query}
-			name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+			remote := func(r *remote) error { return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags) }
+			return a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+				r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
+					Limit: flags.limit, QueryOptions: query}
+				name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
 				var out listJSON
-				for {
+				err := flags.eachPage(&out, func(cursor string) (string, error) {
+					r.Cursor = cursor
 					page, err := s.ListSubjects(cmd.Context(), r)
 					if err != nil {
-						return err
+						return "", err
 					}
 					if page.Wildcard == expr.True && relation == "" && len(out.Subjects) == 0 {
 						out.Subjects = append(out.Subjects, typ+":"+rel.Wildcard)
@@ -134,11 +132,11 @@ func (a *app) listSubjects() *cobra.Command {
 					out.Subjects = append(out.Subjects, named(page.IDs, name)...)
 					out.Excluded = append(out.Excluded, named(page.Excluded, name)...)
 					out.add(named(page.Unknown, name), page.UnknownCount, page.Reasons, page.Bound, uint64(page.Revision))
-					if r.Cursor = page.Next; r.Cursor == "" || flags.limit > 0 || page.Bound != "" {
-						break
-					}
+					return page.Next, nil
+				})
+				if err != nil {
+					return err
 				}
-				out.Next = r.Cursor
 				return a.printList(&out, out.Subjects)
 			})
 		}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,6 +55,27 @@ func (f *queryFlags) options() (a ostiary.QueryOptions, err error) {
 		a.Tuples = append(a.Tuples, t)
 	}
 	return a, nil
+}
+
+// ask passes a question to the server of --server, or to the store in the
+// folder. There it also checks that the schema has the subject's type, if typ is
+// not "".
+func (a *app) ask(ctx context.Context, f *queryFlags, typ string, remote func(*remote) error, local func(*ostiary.Store, ostiary.QueryOptions) error) error {
+	query, err := f.options()
+	if err != nil {
+		return err
+	}
+	if r := a.remote(); r != nil {
+		return remote(r)
+	}
+	return a.withStore(ctx, func(s *ostiary.Store) error {
+		if typ != "" {
+			if err := requireSubjectType(ctx, s, f, typ); err != nil {
+				return err
+			}
+		}
+		return local(s, query)
+	})
 }
 
 // parseAt parses a revision, a time (RFC 3339) or a token. The empty string is

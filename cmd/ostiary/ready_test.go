@@ -126,6 +126,13 @@ func (s *loadingServer) send(t *testing.T, method, path, body string) (int, stri
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	resp, text := fetch(t, r)
+	return resp.StatusCode, resp.Header.Get("Retry-After"), text
+}
+
+// fetch sends a request and returns the response with its body.
+func fetch(t *testing.T, r *http.Request) (*http.Response, string) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +142,7 @@ func (s *loadingServer) send(t *testing.T, method, path, body string) (int, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, resp.Header.Get("Retry-After"), string(text)
+	return resp, string(text)
 }
 
 // healthOf returns gRPC's health of a service; "" is the whole server.

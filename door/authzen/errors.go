@@ -57,19 +57,10 @@ func describe(err error) (status int, text string) {
 	}
 	for _, s := range statuses {
 		if errors.Is(err, s.kind) {
-			return s.status, reason(err)
+			return s.status, ostiary.Reason(err)
 		}
 	}
 	return http.StatusInternalServerError, "the server failed"
-}
-
-// reason returns the text of err without the engine's prefix, which names the
-// operation and the store.
-func reason(err error) string {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok {
-		return e.Reason()
-	}
-	return err.Error()
 }
 
 // writeError writes err as the response.

@@ -100,7 +100,7 @@ func describe(err error) *problem {
 		if errors.Is(err, k.kind) {
 			p := &problem{status: k.status, Code: k.code, Message: k.kind.Error()}
 			if !k.hidden {
-				p.Message = reason(err)
+				p.Message = ostiary.Reason(err)
 			}
 			p.detail(err)
 			return p
@@ -119,15 +119,6 @@ func (p *problem) detail(err error) {
 	if errors.As(err, &behind) {
 		p.Resume = string(behind.Resume)
 	}
-}
-
-// reason returns the text of err without the engine's prefix, which names the
-// operation and the store.
-func reason(err error) string {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok {
-		return e.Reason()
-	}
-	return err.Error()
 }
 
 // invalidRequest returns the error for a request that is malformed.

@@ -72,7 +72,7 @@ const levelsMax = 100
 // tree.
 func (c *call) expand() error {
 	var q ostiary.ExpandRequest
-	var p presentFields
+	p := presentFields{subject: true} // an expand has no subject
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -88,10 +88,7 @@ func (c *call) expand() error {
 			}
 		}
 	}
-	if !p.object || !p.relation {
-		r.Fail("expected object and relation")
-	}
-	if err := r.End(); err != nil {
+	if err := p.end(r, "expected object and relation"); err != nil {
 		return err
 	}
 	x, err := c.store.Expand(c.ctx, q)

@@ -74,6 +74,14 @@ func (p presentFields) require(r *jsonread.Reader) {
 	}
 }
 
+// end ends a request's body. It fails with why if one of the members is missing.
+func (p presentFields) end(r *jsonread.Reader, why string) error {
+	if p != (presentFields{true, true, true}) {
+		r.Fail(why)
+	}
+	return r.End()
+}
+
 // readTuple reads a tuple. If keyOnly is true, it may only have object,
 // relation and subject.
 func readTuple(r *jsonread.Reader, keyOnly bool) (t rel.Tuple) {

@@ -311,10 +311,7 @@ func (c *call) listObjects() error {
 			}
 		}
 	}
-	if p != (presentFields{true, true, true}) {
-		r.Fail("expected type, relation and subject")
-	}
-	if err := r.End(); err != nil {
+	if err := p.end(r, "expected type, relation and subject"); err != nil {
 		return err
 	}
 	l, err := c.store.ListObjects(c.ctx, q)
@@ -348,10 +345,7 @@ func (c *call) listSubjects() error {
 			}
 		}
 	}
-	if p != (presentFields{true, true, true}) {
-		r.Fail("expected object, relation and subject_type")
-	}
-	if err := r.End(); err != nil {
+	if err := p.end(r, "expected object, relation and subject_type"); err != nil {
 		return err
 	}
 	l, err := c.store.ListSubjects(c.ctx, q)

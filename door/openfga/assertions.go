@@ -16,15 +16,24 @@ import (
 // in the protocol's JSON. The key of a document is the id of the model.
 const AssertionsKind = "openfga.assertions"
 
-func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
+// openAssertions opens the model that a request about assertions names, after
+// it has checked the request and its revision.
+func (s *service) openAssertions(ctx context.Context, c *headers, in interface {
+	storeRequest
+	GetAuthorizationModelId() string
+}) (p target, err error) {
 	if err := validateMessage(in); err != nil {
-		return nil, err
+		return p, err
 	}
-	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
+	if p, err = s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified); err != nil {
+		return p, err
+	}
+	return p, checkRevision(ctx, c, p.store)
+}
+
+func (s *service) writeAssertions(ctx context.Context, c *headers, in *openfgav1.WriteAssertionsRequest) (*openfgav1.WriteAssertionsResponse, error) {
+	p, err := s.openAssertions(ctx, c, in)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkRevision(ctx, c, p.store); err != nil {
 		return nil, err
 	}
 	size := 0
@@ -67,14 +76,8 @@ func (p *target) assertion(a *openfgav1.Assertion) error {
 }
 
 func (s *service) readAssertions(ctx context.Context, c *headers, in *openfgav1.ReadAssertionsRequest) (*openfgav1.ReadAssertionsResponse, error) {
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	p, err := s.open(ctx, c, in.GetStoreId(), in.GetAuthorizationModelId(), wire.ConsistencyUnspecified)
+	p, err := s.openAssertions(ctx, c, in)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkRevision(ctx, c, p.store); err != nil {
 		return nil, err
 	}
 	out := &openfgav1.ReadAssertionsResponse{AuthorizationModelId: c.model}

@@ -142,7 +142,7 @@ func toFailure(err error) *failure {
 			f := &failure{code: k.code, message: k.message}
 			switch {
 			case k.message == "":
-				f.message = reason(err)
+				f.message = ostiary.Reason(err)
 			case k.code == codeInternal || k.code == codeDataLoss:
 				f.cause = err
 			}
@@ -158,15 +158,6 @@ func translateError(err error) error {
 		return nil
 	}
 	return toFailure(err)
-}
-
-// reason returns the text of an error without the operation and the store, which
-// the client knows.
-func reason(err error) string {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok {
-		return e.Reason()
-	}
-	return err.Error()
 }
 
 // tooComplexMessage is the message of an evaluation that reached a bound.

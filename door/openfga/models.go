@@ -17,10 +17,7 @@ func (s *service) writeModel(ctx context.Context, c *headers, in *openfgav1.Writ
 	if err := shallow(in); err != nil {
 		return nil, err
 	}
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	st, err := s.storeAt(ctx, c, in.GetStoreId())
+	st, err := s.storeOf(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +91,7 @@ func (s *service) source(m *openfgav1.AuthorizationModel) (src ostiary.SchemaSou
 }
 
 func (s *service) readModel(ctx context.Context, c *headers, in *openfgav1.ReadAuthorizationModelRequest) (*openfgav1.ReadAuthorizationModelResponse, error) {
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	st, err := s.storeAt(ctx, c, in.GetStoreId())
+	st, err := s.storeOf(ctx, c, in)
 	if err != nil {
 		if toFailure(err).code == codeStoreNotFound {
 			return nil, noModel(in.GetStoreId(), in.GetId())
@@ -135,10 +129,7 @@ func model(ctx context.Context, st *ostiary.Store, id string) (*openfgav1.Author
 }
 
 func (s *service) readModels(ctx context.Context, c *headers, in *openfgav1.ReadAuthorizationModelsRequest) (*openfgav1.ReadAuthorizationModelsResponse, error) {
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	st, err := s.storeAt(ctx, c, in.GetStoreId())
+	st, err := s.storeOf(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}

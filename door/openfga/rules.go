@@ -12,8 +12,11 @@ import (
 // building the message. If a request breaks a rule, they build the message and run
 // its generated rules, which return the protocol's error text.
 
+// validatable is a message with rules of its own.
+type validatable interface{ ValidateAll() error }
+
 // validateMessage runs a message's own rules.
-func validateMessage(m interface{ ValidateAll() error }) error {
+func validateMessage(m validatable) error {
 	if err := m.ValidateAll(); err != nil {
 		return newFailure(codes.InvalidArgument, err.Error())
 	}

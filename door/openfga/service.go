@@ -172,11 +172,26 @@ func (s *service) storeAt(ctx context.Context, c *headers, id string) (*ostiary.
 	return st, checkRevision(ctx, c, st)
 }
 
+// storeRequest is a request that names a store.
+type storeRequest interface {
+	validatable
+	GetStoreId() string
+}
+
+// storeOf is [service.storeAt] for a request. It checks the rules of the request
+// first.
+func (s *service) storeOf(ctx context.Context, c *headers, in storeRequest) (*ostiary.Store, error) {
+	if err := validateMessage(in); err != nil {
+		return nil, err
+	}
+	return s.storeAt(ctx, c, in.GetStoreId())
+}
+
 // revisionError translates an error of a read. An invalid token is an error of the
 // header that has it.
 func revisionError(err error) error {
 	if errors.Is(err, ostiary.ErrToken) || errors.Is(err, ostiary.ErrTooOld) {
-		return failf(codeValidation, "invalid %s: %s", headerRevision, reason(err))
+		return failf(codeValidation, "invalid %s: %s", headerRevision, ostiary.Reason(err))
 	}
 	return translateError(err)
 }

@@ -27,10 +27,7 @@ func (s *service) createStore(ctx context.Context, _ *headers, in *openfgav1.Cre
 }
 
 func (s *service) getStore(ctx context.Context, c *headers, in *openfgav1.GetStoreRequest) (*openfgav1.GetStoreResponse, error) {
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	st, err := s.storeAt(ctx, c, in.GetStoreId())
+	st, err := s.storeOf(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +39,7 @@ func (s *service) getStore(ctx context.Context, c *headers, in *openfgav1.GetSto
 // updateStore handles UpdateStore: it renames a store. OpenFGA has the route, but
 // answers "unimplemented".
 func (s *service) updateStore(ctx context.Context, c *headers, in *openfgav1.UpdateStoreRequest) (*openfgav1.UpdateStoreResponse, error) {
-	if err := validateMessage(in); err != nil {
-		return nil, err
-	}
-	st, err := s.storeAt(ctx, c, in.GetStoreId())
+	st, err := s.storeOf(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}

@@ -90,13 +90,26 @@ func (q *checkRequest) readJSON(r *jsonread.Reader) {
 			seen |= subject
 		case "page_size": // not a field of a check; ignored, as the original does
 			r.Skip()
-		case "tenant_id": // ignored: the tenant comes from the path
-			_ = r.String()
 		default:
-			r.Unknown()
+			skipTenant(r)
 		}
 	}
-	if seen != metadata|entity|subject {
+	requirePlain(r, seen == metadata|entity|subject)
+}
+
+// skipTenant ignores the field tenant_id, because the tenant comes from the
+// path. Any other field is unknown.
+func skipTenant(r *jsonread.Reader) {
+	if string(r.Name()) == "tenant_id" {
+		_ = r.String()
+	} else {
+		r.Unknown()
+	}
+}
+
+// requirePlain fails if a request is not in plain form.
+func requirePlain(r *jsonread.Reader, plain bool) {
+	if !plain {
 		r.Fail("not in plain form")
 	}
 }
@@ -227,15 +240,11 @@ func (b *bulkCheckRequest) readJSON(r *jsonread.Reader) {
 				}
 				b.items = append(b.items, items.next(r))
 			}
-		case "tenant_id": // ignored: the tenant comes from the path
-			_ = r.String()
 		default:
-			r.Unknown()
+			skipTenant(r)
 		}
 	}
-	if !metadata {
-		r.Fail("not in plain form")
-	}
+	requirePlain(r, metadata)
 }
 
 // tripleReader reads the items of a bulk check, or the tuples of a write. Both
@@ -335,17 +344,13 @@ func (c *writeRequest) readJSON(r *jsonread.Reader) {
 			}
 		case "attributes":
 			for r.Array(); r.Item(); {
-				r.Fail("not in plain form")
+				requirePlain(r, false)
 			}
-		case "tenant_id": // ignored: the tenant comes from the path
-			_ = r.String()
 		default:
-			r.Unknown()
+			skipTenant(r)
 		}
 	}
-	if !metadata {
-		r.Fail("not in plain form")
-	}
+	requirePlain(r, metadata)
 }
 
 // lookupEntityEndpoint serves Permission.LookupEntity.

@@ -153,10 +153,10 @@ func (w *naive) add(line string) {
 	see(object)
 }
 
-// holds reports whether u has a name on an object. open are the callers'
-// questions: an answer that depends on itself is false. The schemas of these
-// worlds have no exclusion within a cycle.
-func (w *naive) holds(u, object, name string, open map[string]bool) bool {
+// visit evaluates f for a name on an object. u has the name if it is that
+// userset. open are the callers' questions: an answer that depends on itself is
+// false, as is an answer about an unknown name.
+func (w *naive) visit(u, object, name string, open map[string]bool, f func(key, typ, id string, st *language.Statement) bool) bool {
 	key := object + "#" + name
 	if u == key {
 		return true
@@ -166,25 +166,26 @@ func (w *naive) holds(u, object, name string, open map[string]bool) bool {
 	}
 	open[key] = true
 	defer delete(open, key)
-	typ, _, _ := strings.Cut(object, ":")
+	typ, id, _ := strings.Cut(object, ":")
 	st := w.schema.Entity(typ).Statement(name)
-	switch {
-	case st == nil:
-		return false
-	case st.Kind == language.Attribute:
-		return w.flags[object+"$"+name]
-	case st.Kind == language.Permission:
-		return w.expr(u, object, st.Expr, open)
-	}
-	for _, s := range w.relations[key] {
-		if s == u {
-			return true
+	return st != nil && f(key, typ, id, st)
+}
+
+// holds reports whether u has a name on an object. open is as in visit. The
+// schemas of these worlds have no exclusion within a cycle.
+func (w *naive) holds(u, object, name string, open map[string]bool) bool {
+	return w.visit(u, object, name, open, func(key, _, _ string, st *language.Statement) bool {
+		switch st.Kind {
+		case language.Attribute:
+			return w.flags[object+"$"+name]
+		case language.Permission:
+			return w.expr(u, object, st.Expr, open)
 		}
-		if o, r, ok := strings.Cut(s, "#"); ok && w.holds(u, o, r, open) {
-			return true
-		}
-	}
-	return false
+		return slices.ContainsFunc(w.relations[key], func(s string) bool {
+			o, r, isUserset := strings.Cut(s, "#")
+			return s == u || isUserset && w.holds(u, o, r, open)
+		})
+	})
 }
 
 // expr evaluates an expression for u on an object.
@@ -337,32 +338,21 @@ var worldScopes = []map[string][]string{
 
 // isCandidate reports whether the search for entities reaches an object: by any
 // operand of an operator, and only by tuples and attributes of objects in the
-// scope. open is as in holds.
+// scope. open is as in visit.
 func (w *naive) isCandidate(u, object, name string, scope map[string][]string, open map[string]bool) bool {
-	key := object + "#" + name
-	if u == key {
-		return true
-	}
-	if open[key] {
-		return false
-	}
-	open[key] = true
-	defer delete(open, key)
-	typ, id, _ := strings.Cut(object, ":")
-	ids, restricted := scope[typ]
-	inScope := !restricted || slices.Contains(ids, id)
-	st := w.schema.Entity(typ).Statement(name)
-	switch {
-	case st == nil:
-		return false
-	case st.Kind == language.Attribute:
-		return inScope && w.flags[object+"$"+name]
-	case st.Kind == language.Permission:
-		return w.isCandidateBy(u, object, st.Expr, inScope, scope, open)
-	}
-	return inScope && slices.ContainsFunc(w.relations[key], func(s string) bool {
-		o, r, isUserset := strings.Cut(s, "#")
-		return s == u || isUserset && w.isCandidate(u, o, r, scope, open)
+	return w.visit(u, object, name, open, func(key, typ, id string, st *language.Statement) bool {
+		ids, restricted := scope[typ]
+		inScope := !restricted || slices.Contains(ids, id)
+		switch st.Kind {
+		case language.Attribute:
+			return inScope && w.flags[object+"$"+name]
+		case language.Permission:
+			return w.isCandidateBy(u, object, st.Expr, inScope, scope, open)
+		}
+		return inScope && slices.ContainsFunc(w.relations[key], func(s string) bool {
+			o, r, isUserset := strings.Cut(s, "#")
+			return s == u || isUserset && w.isCandidate(u, o, r, scope, open)
+		})
 	})
 }
 

@@ -56,6 +56,15 @@ func (e *Error) Reason() string {
 	return e.Kind.Error()
 }
 
+// Reason returns the text of err without the operation and the store, if err is
+// or wraps an [Error]. Otherwise it returns the whole text.
+func Reason(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason()
+	}
+	return err.Error()
+}
+
 // Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {

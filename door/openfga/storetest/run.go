@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -186,12 +185,7 @@ func (r *running) listObjects(l *ListObjects) {
 
 // errorText returns an error's text without the store's id, which differs in each
 // run.
-func errorText(err error) string {
-	if e, ok := errors.AsType[*ostiary.Error](err); ok {
-		return "error: " + e.Reason()
-	}
-	return "error: " + err.Error()
-}
+func errorText(err error) string { return "error: " + ostiary.Reason(err) }
 
 // cause returns the text of an error, of a bound that cut a list, or of reasons.
 func cause(err error, bound string, why *eval.Reasons) string {
