@@ -169,7 +169,7 @@ func TestWatchPermissionEnds(t *testing.T) {
 }
 
 // BenchmarkWatchPermission measures how long a change takes to reach 1,000 watches
-// of a permission (told-µs), and how long the write takes (write-µs).
+// of a permission (delivered-µs), and how long the write takes (write-µs).
 func BenchmarkWatchPermission(b *testing.B) {
 	for _, watchers := range []int{0, 1000} {
 		b.Run(fmt.Sprint(watchers, " watchers"), func(b *testing.B) {
@@ -180,7 +180,7 @@ func BenchmarkWatchPermission(b *testing.B) {
 			p := viewers
 			p.Objects = []string{"watched"}
 			var seen atomic.Int64
-			var told sync.WaitGroup
+			var waiting sync.WaitGroup
 			var ended sync.WaitGroup
 			for range watchers {
 				ended.Go(func() {
@@ -190,22 +190,22 @@ func BenchmarkWatchPermission(b *testing.B) {
 						}
 						for range u.Changes {
 							seen.Add(1)
-							told.Done()
+							waiting.Done()
 						}
 					}
 				})
 			}
-			var writing, telling []time.Duration
+			var writing, delivering []time.Duration
 			for i := 0; b.Loop(); i++ {
-				told.Add(watchers)
+				waiting.Add(watchers)
 				start := time.Now()
 				must(s.Write(ctx, ostiary.WriteRequest{Add: tups(b, fmt.Sprintf("group:watched#member@user:new%d", i))}))(b)
 				writing = append(writing, time.Since(start))
-				told.Wait()
-				telling = append(telling, time.Since(start))
+				waiting.Wait()
+				delivering = append(delivering, time.Since(start))
 			}
 			b.ReportMetric(float64(median(writing).Microseconds()), "write-µs")
-			b.ReportMetric(float64(median(telling).Microseconds()), "told-µs")
+			b.ReportMetric(float64(median(delivering).Microseconds()), "delivered-µs")
 			cancel()
 			ended.Wait()
 		})

@@ -154,11 +154,11 @@ func TestJoinedTransaction(t *testing.T) {
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			told := 0
-			c.open.Event = func(acp.Event) { told++ }
+			events := 0
+			c.open.Event = func(acp.Event) { events++ }
 			e := open(t, c.open)
 			id := must(e.AddPolicy(ctx, alice, notes))(t)
-			told = 0
+			events = 0
 			create := func(key string) (*acp.Pending, any) {
 				b := e.Batch()
 				b.Register(alice, doc(id, key))
@@ -175,8 +175,8 @@ func TestJoinedTransaction(t *testing.T) {
 			}
 			must(0, c.commit(tx))(t)
 			must(0, p.Publish(ctx))(t)
-			if !must(e.Check(ctx, bob, "read", doc(id, "1")))(t) || !c.has("1") || told != 2 {
-				t.Error("not both", told)
+			if !must(e.Check(ctx, bob, "read", doc(id, "1")))(t) || !c.has("1") || events != 2 {
+				t.Error("expected the registration and 2 events, got events:", events)
 			}
 
 			p, _ = create("2")

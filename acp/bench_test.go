@@ -162,7 +162,7 @@ func registerAll(b *testing.B, inMem, sync bool, scale int, register func(*testi
 
 // BenchmarkACPRegisterSynced registers 8192 documents on Pebble so that each
 // call returns when the disk has it: in one batch, from 64 callers, and one by
-// one, beside the disk's bare fdatasync of the same run.
+// one, compared with a bare fdatasync of the disk in the same run.
 func BenchmarkACPRegisterSynced(b *testing.B) {
 	const scale = 8192
 	for _, c := range []struct {

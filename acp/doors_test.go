@@ -73,7 +73,7 @@ func TestThroughDoors(t *testing.T) {
 		d.want(d.fga, "/stores/"+d.store+"/write", "message", refused,
 			`{"%[4]s":{"tuple_keys":[{"user":"%[1]s/actor:mallory","relation":"owner","object":"%[1]s/note:%[2]s"}]},"authorization_model_id":%[3]q}`, id, note, d.model, change)
 	}
-	// Without the policy's model, OpenFGA's door says how to name it.
+	// Without the policy's model, the error of OpenFGA's door explains how to name it.
 	d.want(d.fga, "/stores/"+d.store+"/check", "message",
 		fmt.Sprintf("No authorization models found for store '%s' outside of namespaces; name a model by its authorization_model_id: the newest is '%s', of namespace '%s'", d.store, d.model, id),
 		`{"tuple_key":{"user":"%[1]s/actor:%[2]s","relation":"read","object":"%[1]s/note:1"}}`, id, bob)
@@ -98,7 +98,7 @@ type doors struct {
 	zen, fga, own        *door.Door
 }
 
-// check asks every door whether somebody has a relation on a note.
+// check asks every door whether a subject has a relation on a note.
 func (d *doors) check(who, relation, note string, want bool) {
 	d.t.Helper()
 	d.want(d.zen, "/access/v1/evaluation", "decision", want,

@@ -134,7 +134,7 @@ func TestDepthBound(t *testing.T) {
 			t.Errorf("depth %d: %v %v", i, access, err)
 		}
 		if _, err := e.MayManage(ctx, bob, "member", group(i)); err != nil {
-			t.Error(err) // hangs on the owner alone
+			t.Error(err) // depends on the owner only
 		}
 	}
 	if deepest != eval.DepthDefault {

@@ -53,8 +53,9 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// TestStampKeys: what is kept beside a registration has a key that tells
-// resource and id apart, wherever one ends and the other begins.
+// TestStampKeys tests the keys of the data that is kept for a registration: two
+// objects never have the same key, even if their resources and ids form the same
+// text when joined.
 func TestStampKeys(t *testing.T) {
 	t.Parallel()
 	seen := map[string]Object{}

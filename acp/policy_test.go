@@ -124,7 +124,8 @@ func TestPolicyErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings: what is accepted as the original accepts it, and told.
+// TestWarnings tests that texts which the original accepts are accepted here, with
+// a warning.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	p, err := acp.ParsePolicy(`

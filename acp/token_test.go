@@ -160,9 +160,9 @@ func TestDIDs(t *testing.T) {
 	}
 }
 
-// TestCurve compares the test for points with what a signature's verification
-// says: the standard library refuses to sign for keys that are none, and each
-// public key of a seed is one.
+// TestCurve compares the test for points with the verification of
+// a signature. The standard library refuses to verify with a key that is no point
+// of the curve. The public key of every seed is a point.
 func TestCurve(t *testing.T) {
 	t.Parallel()
 	const seed = 1

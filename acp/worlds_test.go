@@ -21,7 +21,7 @@ import (
 // TestWorlds makes random policies in both dialects, random registrations and
 // relationships, and holds every decision, Access, CheckMany and Readable
 // against the naive evaluator; on some worlds all of its laws besides.
-// OSTIARY_ACP_WORLDS (default 150) says how many, OSTIARY_SEED (1) the first.
+// OSTIARY_ACP_WORLDS (default 150) is the number of worlds, OSTIARY_SEED (1) the seed of the first.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	count, seed := number("OSTIARY_ACP_WORLDS", 150), number("OSTIARY_SEED", 1)
@@ -35,7 +35,7 @@ func TestWorlds(t *testing.T) {
 	}
 	t.Logf("%d worlds, %d decisions, %d allowed", count, asked, allowed)
 	if allowed < asked/50 || asked < 50*count {
-		t.Error("the worlds say little")
+		t.Error("too few worlds with answers of each kind")
 	}
 }
 
@@ -205,7 +205,7 @@ func compareWorld(t *testing.T, e *acp.Engine, truth *oracle.Oracle, policy, act
 	}
 	name := actor
 	if actor == "" {
-		name = "~" // nobody in particular
+		name = "~" // no user
 	}
 	for i, id := range ids {
 		o := acp.Object{Policy: policy, Resource: resource, ID: id}

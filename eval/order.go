@@ -37,7 +37,7 @@ const (
 )
 
 // OrderHash returns the hash by which lists are ordered. It is part of the
-// meaning of an answer: the same on every node, in every process and in every
+// meaning of an answer: the same on every machine, in every process and in every
 // release.
 //
 // The hash starts as orderSeed xor (length × orderLast). For each word of

@@ -197,11 +197,11 @@ func (c *checker) counts() error {
 			}
 		}
 	}
-	beside := int64(0)
-	v.details.Ascend(0, func(_ uint64, d *Detail) bool { beside += d.bytes(); return true })
+	extra := int64(0)
+	v.details.Ascend(0, func(_ uint64, d *Detail) bool { extra += d.bytes(); return true })
 	v.values.Ascend(0, func(_ uint64, s string) bool {
 		attributes++
-		beside += attributeBytes + int64(len(s))
+		extra += attributeBytes + int64(len(s))
 		return true
 	})
 	for _, p := range []struct {
@@ -215,7 +215,7 @@ func (c *checker) counts() error {
 		{"live names", v.liveNames, len(c.names)},
 		{"attributes", v.values.Len(), attributes},
 		{"bytes of segments", int(v.segmentBytes), int(segments)},
-		{"bytes beside", int(v.extraBytes), int(beside)},
+		{"bytes of details and attributes", int(v.extraBytes), int(extra)},
 	} {
 		if p.got != p.want {
 			return fmt.Errorf("G6: %s are %d, the walk finds %d", p.what, p.got, p.want)

@@ -76,7 +76,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A kind or node number that a view does not have stands for one without name
+// A kind or node number that a view does not have means one without a name
 // and lists.
 func TestUnknownNumbers(t *testing.T) {
 	t.Parallel()

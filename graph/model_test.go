@@ -321,20 +321,20 @@ func (w world) sameOrder(t *testing.T, v *View, m model) {
 	rank := func(id string) uint64 { return uint64(len(id))<<40 | uint64(id[0]&1) }
 	for _, typ := range []string{"doc", "group", "user", "nothing"} {
 		attributes := w.IntN(2) == 0
-		told := map[string]bool{}
+		expected := map[string]bool{}
 		for k := range m.tuples {
 			for _, o := range []rel.Object{k.Object, k.Subject.Object()} {
 				if o.Type == typ && (o != k.Subject.Object() || !k.Subject.IsWildcard()) {
-					told[o.ID] = true
+					expected[o.ID] = true
 				}
 			}
 		}
 		for k := range m.attrs {
 			if attributes && k.Object.Type == typ {
-				told[k.Object.ID] = true
+				expected[k.Object.ID] = true
 			}
 		}
-		want := slices.SortedFunc(maps.Keys(told), func(a, b string) int {
+		want := slices.SortedFunc(maps.Keys(expected), func(a, b string) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 		})
 		var got []string

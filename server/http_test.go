@@ -19,7 +19,7 @@ import (
 // serves every path.
 func TestRouting(t *testing.T) {
 	t.Parallel()
-	say := func(name string, prefixes ...string) *door.Door {
+	named := func(name string, prefixes ...string) *door.Door {
 		d := &door.Door{Name: name, Prefixes: prefixes}
 		for _, p := range prefixes {
 			d.Routes = append(d.Routes, door.Route{Method: "GET", Pattern: p + "/{x}", Name: name + p, Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
@@ -32,7 +32,7 @@ func TestRouting(t *testing.T) {
 		}
 		return d
 	}
-	r := start(t, server.Options{Doors: []*door.Door{say("a", "/stores", "/v1/a"), say("b", "/v1", "/stores/deep/er"), say("c", "/stores/{store}/x", "/stores/deep/{any}/y")}})
+	r := start(t, server.Options{Doors: []*door.Door{named("a", "/stores", "/v1/a"), named("b", "/v1", "/stores/deep/er"), named("c", "/stores/{store}/x", "/stores/deep/{any}/y")}})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -74,13 +74,13 @@ func TestRouting(t *testing.T) {
 	if _, h, _ := r.ask(t, "GET", "/v1/x", "", "X-Request-Id", "not sane"); h.Get("X-Request-Id") == "not sane" {
 		t.Error(h)
 	}
-	alone := start(t, server.Options{Dedicated: []server.DedicatedDoor{{Door: say("b", "/v1"), HTTP: "127.0.0.1:0"}}})
+	alone := start(t, server.Options{Dedicated: []server.DedicatedDoor{{Door: named("b", "/v1"), HTTP: "127.0.0.1:0"}}})
 	alone.at["http"] = alone.at["b http"]
 	if status, _, body := alone.ask(t, "GET", "/stores/x", ""); status != 404 || body != "b has none []" {
 		t.Error(status, body)
 	}
 	for _, bad := range [][]*door.Door{
-		{say("a", "/x"), say("b", "/x")}, {say("a", "/x/")}, {say("a", "x")}, {say("a", "/x//y")},
+		{named("a", "/x"), named("b", "/x")}, {named("a", "/x/")}, {named("a", "x")}, {named("a", "/x//y")},
 		{{Name: "a", Prefixes: []string{"/x"}, Routes: []door.Route{{Method: "GET", Pattern: "/xy", Serve: func(http.ResponseWriter, *http.Request, door.Params) {}}}}},
 	} {
 		if _, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: bad}); err == nil {

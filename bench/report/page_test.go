@@ -64,7 +64,7 @@ func TestChartsAreSeparate(t *testing.T) {
 		t.Errorf("bars: %s", got)
 	}
 	if !strings.Contains(text, "the whole request to LXD") {
-		t.Error("the page does not say what the quoted chart times")
+		t.Error("the page does not explain what the quoted chart times")
 	}
 }
 

@@ -25,9 +25,9 @@ func setting(name string, otherwise int) int {
 
 // TestDifferential asks both the same in random worlds: policies, their ids,
 // registrations, relationships, transfers, archives, and then every permission
-// of every object for every actor. OSTIARY_WORLDS (default 300) says how many,
-// OSTIARY_SEED (1) the first. Each difference belongs to a class whose reason
-// is looked for in the world, or fails.
+// of every object for every actor. OSTIARY_WORLDS (default 300) is the number of
+// worlds, OSTIARY_SEED (1) the seed of the first. Each difference must belong to a
+// known class, whose reason the test finds in the world.
 func TestDifferential(t *testing.T) {
 	classes := map[string]int{}
 	asked := 0
@@ -118,7 +118,7 @@ func play(t *testing.T, seed uint64) *duel {
 	d.schema = compiled.Compiled
 	for range 60 {
 		if d.step(); d.over {
-			d.classes["a world ends: they could not tell who may"]++
+			d.classes["a world ends: they could not decide who may"]++
 			return d
 		}
 	}
@@ -230,7 +230,7 @@ func (d *duel) unrelate(actor string) {
 	r, err2 := d.theirs.e.DeleteRelationship(asThem, &types.DeleteRelationshipRequest{PolicyId: d.policy, Relationship: relationship(x)})
 	if err != nil && err2 == nil && !r.GetRecordFound() {
 		d.asked++
-		d.classes["deleting what could not be there: they find nothing, we say why"]++
+		d.classes["deleting what could not be there: they find nothing, ours is an error with the reason"]++
 		return
 	}
 	d.over = !d.manage("delete "+x.String()+" by "+actor, x.Relation, x.Object, found, r.GetRecordFound(), err, err2)
@@ -283,7 +283,7 @@ func (d *duel) catalogue() {
 }
 
 // manage compares an answer, or a change, that rests on the authority over a
-// relation. It says whether the two still hold the same.
+// relation. It reports whether the two still hold the same.
 func (d *duel) manage(what, relation string, o acp.Object, ours, theirs bool, err, err2 error) bool {
 	d.t.Helper()
 	if kind := theirKind(err2); err2 != nil && kind != "ok" {
@@ -388,7 +388,7 @@ func (d *duel) underArrow(r *schema.Relation) bool {
 	return d.arrows(r, func(left, _ string) bool { return d.everybody[typ+" "+left] })
 }
 
-// arrowToNothing says whether an arrow's left side admits something that has
+// arrowToNothing reports whether an arrow's left side admits something that has
 // not its target (actors among them).
 func (d *duel) arrowToNothing(r *schema.Relation) bool {
 	typ := strings.TrimPrefix(d.schema.Types[r.Type].Name, d.policy+"/")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTexts: which policies both accept, and give the same id. Where they
-// differ, the last column says why we want it so; "" is no difference.
+// differ, the last column gives the reason; "" is no difference.
 func TestTexts(t *testing.T) {
 	doc := func(relation, expr string) string {
 		return "name: p\nresources:\n- name: d\n  relations:\n" + relation + "  permissions:\n  - name: q\n    expr: " + expr + "\n"

@@ -153,9 +153,9 @@ func BenchmarkExplain(b *testing.B) {
 }
 
 // BenchmarkWatchers measures how long a change takes to reach 1,000 clients
-// that watch the log or a permission over HTTP. told-µs is the median time from
-// the start of the write until the last client has read the change, write-µs
-// the time of the write itself.
+// that watch the log or a permission over HTTP. delivered-µs is the median time
+// from the start of the write until the last client has read the change.
+// write-µs is the median time of the write itself.
 func BenchmarkWatchers(b *testing.B) {
 	for _, path := range []string{"/watch", "/watch-permission?object_type=document&relation=viewer&subject_type=user&object=watched"} {
 		name, _, _ := strings.Cut(path[1:], "?")
@@ -165,30 +165,30 @@ func BenchmarkWatchers(b *testing.B) {
 			defer server.Close()
 			store := w.acme(b)
 			w.add(b, store, "group:g#member viewer document:watched")
-			var told sync.WaitGroup
+			var waiting sync.WaitGroup
 			for range 1000 {
 				s := watch(b, server, store+path)
 				go func() {
 					for s.in.Scan() {
 						if strings.HasPrefix(s.in.Text(), "data: ") {
-							told.Done()
+							waiting.Done()
 						}
 					}
 				}()
 			}
-			var writing, telling []time.Duration
+			var writing, delivering []time.Duration
 			for i := 0; b.Loop(); i++ {
-				told.Add(1000)
+				waiting.Add(1000)
 				start := time.Now()
 				w.add(b, store, fmt.Sprintf("user:u%d member group:g", i))
 				writing = append(writing, time.Since(start))
-				told.Wait()
-				telling = append(telling, time.Since(start))
+				waiting.Wait()
+				delivering = append(delivering, time.Since(start))
 			}
 			slices.Sort(writing)
-			slices.Sort(telling)
+			slices.Sort(delivering)
 			b.ReportMetric(float64(writing[len(writing)/2].Microseconds()), "write-µs")
-			b.ReportMetric(float64(telling[len(telling)/2].Microseconds()), "told-µs")
+			b.ReportMetric(float64(delivering[len(delivering)/2].Microseconds()), "delivered-µs")
 			server.CloseClientConnections()
 		})
 	}

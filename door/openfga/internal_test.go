@@ -448,15 +448,15 @@ func TestFailures(t *testing.T) {
 	if f := toFailure(secret); f.code != codeInternal || strings.Contains(f.message, "password") || !errors.Is(f, secret) {
 		t.Error(f)
 	}
-	var told []error
-	s := &service{o: Options{Report: func(err error) { told = append(told, err) }}}
+	var reported []error
+	s := &service{o: Options{Report: func(err error) { reported = append(reported, err) }}}
 	for _, err := range []error{translateError(secret), failf(codeValidation, "x"), translateError(ostiary.ErrNoStore), translateError(ostiary.ErrDamaged), nil} {
 		if got := s.report(err); got != err {
 			t.Errorf("%v is reported and becomes %v", err, got)
 		}
 	}
-	if len(told) != 2 || told[0] != secret || !errors.Is(told[1], ostiary.ErrDamaged) {
-		t.Errorf("reported: %v", told)
+	if len(reported) != 2 || reported[0] != secret || !errors.Is(reported[1], ostiary.ErrDamaged) {
+		t.Errorf("reported: %v", reported)
 	}
 	for c := range codes.Code(17) {
 		if form := newFailure(c, "x").httpError(); c != codes.OK && (form.status < 400 || form.name == "") {

@@ -120,9 +120,9 @@ func TestModelRules(t *testing.T) {
 		case rule == nil && !isForm:
 			fit++
 		case rule == nil || !isForm || !errors.As(err, &ours):
-			t.Fatalf("%s: %v, the protocol's rules say %v", text, err, rule)
+			t.Fatalf("%s: %v, the protocol's rules return %v", text, err, rule)
 		case ours.Text != clip(firstViolation(rule)):
-			t.Fatalf("%s: %q, the protocol's rules say %q", text, ours.Text, firstViolation(rule))
+			t.Fatalf("%s: %q, the protocol's rules return %q", text, ours.Text, firstViolation(rule))
 		default:
 			refused++
 		}

@@ -135,7 +135,7 @@ func FuzzValue(f *testing.F) {
 		dec.UseNumber()
 		var want any
 		if err := dec.Decode(&want); err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q: %#v, the library says %#v, %v", text, got, want, err)
+			t.Fatalf("%q: %#v, the library returns %#v, %v", text, got, want, err)
 		}
 		again := jsonread.New(text)
 		if again.Skip(); again.End() != nil {

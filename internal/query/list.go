@@ -38,7 +38,7 @@ type ListObjectsRequest struct {
 }
 
 // ObjectList is a page of the objects whose check is true. The order is the same
-// on every node and after a restart (eval.OrderHash).
+// in every process and after a restart (eval.OrderHash).
 type ObjectList struct {
 	// ObjectList is the evaluator's page. Next replaces its position.
 	eval.ObjectList

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // golden compares text with a file of testdata.
 func golden(t *testing.T, file, got string) {

@@ -85,8 +85,8 @@ func executed(once, often map[string]int) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// counts runs a call as often as times says, and returns how often each block of
-// code was executed.
+// counts runs a call the given number of times, and returns how often each block
+// of code was executed.
 func counts(t *testing.T, binary, dir, call string, times int) map[string]int {
 	t.Helper()
 	n := strconv.Itoa(times)

@@ -17,7 +17,7 @@ import (
 
 const module = "github.com/ostiary/ostiary"
 
-// rooms says which of the project's own packages each room may import, tests
+// rooms lists which of the project's own packages each room may import, tests
 // aside. "." is the root package; a room that is not listed may not exist.
 const rooms = `
 rel:

@@ -144,12 +144,12 @@ func TestCLI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.store = field(f.says(`"name":"cli flow"`, "store", "create", "--name", "cli flow"), "id")
-	f.says(f.store, "store", "list")
-	f.says(`"name":"cli flow"`, "store", "get", "--store-id", f.store)
-	f.model = field(f.says("authorization_model_id", "model", "write", "--store-id", f.store, "--file", model, "--format", "json"), "authorization_model_id")
-	f.says("define viewer: ([user, user with in_hours] or owner or viewer from parent) but not blocked", "model", "get", "--store-id", f.store, "--model-id", f.model, "--format", "fga")
-	f.says(f.model, "model", "list", "--store-id", f.store)
+	f.store = field(f.expect(`"name":"cli flow"`, "store", "create", "--name", "cli flow"), "id")
+	f.expect(f.store, "store", "list")
+	f.expect(`"name":"cli flow"`, "store", "get", "--store-id", f.store)
+	f.model = field(f.expect("authorization_model_id", "model", "write", "--store-id", f.store, "--file", model, "--format", "json"), "authorization_model_id")
+	f.expect("define viewer: ([user, user with in_hours] or owner or viewer from parent) but not blocked", "model", "get", "--store-id", f.store, "--model-id", f.model, "--format", "fga")
+	f.expect(f.model, "model", "list", "--store-id", f.store)
 
 	f.tuple("successful", "write", "user:anne", "member", "group:eng")
 	f.tuple("successful", "write", "group:eng#member", "viewer", "folder:plans")
@@ -173,7 +173,7 @@ func TestCLI(t *testing.T) {
 	f.refuses("validation_error", "query", "check", "--store-id", f.store, "user:a", "nonsense", "document:roadmap")
 	f.tuple("", "delete", "user:anne", "member", "group:eng")
 	f.query(`"allowed":false`, "check", "user:anne", "viewer", "document:roadmap")
-	f.says("", "store", "delete", "--store-id", f.store, "--force")
+	f.expect("", "store", "delete", "--store-id", f.store, "--force")
 	f.refuses("store_id_not_found", "store", "get", "--store-id", f.store)
 }
 
@@ -182,9 +182,10 @@ type cliFlow struct {
 	program, url, store, model string
 }
 
-// says runs the program, which must succeed and print want. It returns what it
-// printed without blanks after colons and commas.
-func (f *cliFlow) says(want string, args ...string) string {
+// expect runs fga with args. The test fails if fga fails or if its output does
+// not contain want. expect returns the output without the blanks after colons and
+// commas.
+func (f *cliFlow) expect(want string, args ...string) string {
 	f.Helper()
 	out, err := f.run(args)
 	if err != nil || !strings.Contains(out, want) {
@@ -193,6 +194,8 @@ func (f *cliFlow) says(want string, args ...string) string {
 	return out
 }
 
+// refuses runs fga with args. The test fails unless fga fails and its output
+// contains want.
 func (f *cliFlow) refuses(want string, args ...string) {
 	f.Helper()
 	if out, err := f.run(args); err == nil || !strings.Contains(out, want) {
@@ -206,7 +209,7 @@ func (f *cliFlow) run(args []string) (string, error) {
 	return compact(out), err
 }
 
-// compact takes indentation out of JSON, for the sake of comparing.
+// compact removes the indentation of JSON, so that outputs can be compared.
 func compact(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
@@ -220,12 +223,12 @@ func compact(s string) string {
 
 func (f *cliFlow) tuple(want string, args ...string) {
 	f.Helper()
-	f.says(want, append([]string{"tuple", args[0], "--store-id", f.store}, args[1:]...)...)
+	f.expect(want, append([]string{"tuple", args[0], "--store-id", f.store}, args[1:]...)...)
 }
 
 func (f *cliFlow) query(want string, args ...string) {
 	f.Helper()
-	f.says(want, append([]string{"query", args[0], "--store-id", f.store}, args[1:]...)...)
+	f.expect(want, append([]string{"query", args[0], "--store-id", f.store}, args[1:]...)...)
 }
 
 // field finds the first field of a name in JSON.

@@ -34,7 +34,7 @@ func differences() []difference {
 		at(inText, `body: nesting 20000`, "another bound, another name"),
 		at(inText, `(contextual|list objects, contextual).*|batch, a bad contextual tuple`, "a bad contextual tuple is named as o#r@u; theirs as %!s(<nil>) in checks, as a protobuf text elsewhere"),
 		at(inText, `(check|list objects|stream|list users|write), (no context|context of another type|a fraction for an int)|batch`, "what is missing, or of the wrong type, is said in the engine's words"),
-		at(inText, `model, .*`, "what is wrong with a model is said in our words"),
+		at(inText, `model, .*`, "the error of a model has our own text"),
 		// The order is not defined.
 		at(inJSON, `read, page of .*|tuples [12]`, "tuples are listed in the order of their keys, theirs in that of their writing"),
 	}

@@ -59,7 +59,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is BenchmarkRead's for answers.
+// BenchmarkAppend is like BenchmarkRead, for responses.
 func BenchmarkAppend(b *testing.B) {
 	buf := make([]byte, 0, 64<<10)
 	ids := make([]string, 1000)

@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name, from, to string
 		passed         bool
-		says           string
+		text           string
 	}{
 		{"unchanged", "", "", true, ""},
 		{"a wrong decision", "view: true", "view: false", false, "check doc:1 view user:anne: want denied, got allowed"},
@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 					text += a.Question + ": want " + a.Want + ", got " + a.Got + "\n"
 				}
 			}
-			if r.Passed() != c.passed || !strings.Contains(text, c.says) {
+			if r.Passed() != c.passed || !strings.Contains(text, c.text) {
 				t.Errorf("passed %v: %s", r.Passed(), text)
 			}
 		})
