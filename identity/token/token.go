@@ -1,0 +1,155 @@
+// Package token reads and writes the tokens of OpenStack Keystone: Fernet
+// tokens, byte-compatible with Keystone's, and signed JSON Web Tokens. Its main
+// types are [Payload], [Fernet] and [Signed]. It also keeps the key repository
+// of Fernet keys, which Keystone can share.
+//
+// A token names a user and a scope. It contains neither roles nor a catalog:
+// they are computed whenever a token is validated. This package decides nothing
+// about a token apart from its authenticity: expiry, revocation, and whether the
+// user exists, are checked elsewhere.
+package token
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrInvalid is the cause of every failed [Fernet.Decode] and [Signed.Decode]:
+// the text is not a token, or no key made it. The error never contains the
+// token.
+var ErrInvalid = errors.New("invalid token")
+
+// TextMax is the largest number of bytes of a token. Longer texts are not read.
+const TextMax = 8 << 10
+
+// SystemAll is the only system scope.
+const SystemAll = "all"
+
+// Payload is the content of a token. Which fields are set follows from the scope
+// and from the methods; see [Payload.Version].
+type Payload struct {
+	// UserID is the id of the user.
+	UserID string
+	// Methods are the methods of authentication, in the order of [Methods].
+	Methods []string
+	// ProjectID is the project that the token is scoped to; "" if there is none.
+	ProjectID string
+	// DomainID is the domain that the token is scoped to; "" if there is none.
+	DomainID string
+	// System is [SystemAll] for a token with system scope; otherwise "".
+	System string
+	// TrustID is the trust that the token was made with; "" if there is none.
+	TrustID string
+	// GroupIDs are the groups of a federated user.
+	GroupIDs []string
+	// IdentityProvider is the identity provider of a federated user.
+	IdentityProvider string
+	// Protocol is the protocol of a federated user.
+	Protocol string
+	// AccessTokenID is the OAuth 1 access token that the token was made with.
+	AccessTokenID string
+	// ApplicationCredentialID is the application credential that the token was
+	// made with.
+	ApplicationCredentialID string
+	// Thumbprint is the thumbprint of the client's certificate (OAuth 2 with
+	// mutual TLS).
+	Thumbprint string
+	// Expires is the end of the token's life. Fernet tokens keep microseconds.
+	Expires time.Time
+	// AuditIDs are the token's own audit id and, if it was made from another
+	// token, the audit id of the first token of the chain. Each is 16 bytes in
+	// unpadded base64url.
+	AuditIDs []string
+}
+
+// Version is the number of a payload's form in a Fernet token.
+type Version int
+
+// The versions.
+const (
+	Unscoped Version = iota
+	DomainScoped
+	ProjectScoped
+	TrustScoped
+	FederatedUnscoped
+	FederatedProject
+	FederatedDomain
+	OAuth1
+	SystemScoped
+	ApplicationCredential
+	OAuth2Certificate
+)
+
+// Version returns the form of the payload. Keystone chooses the form in the same
+// order.
+func (p *Payload) Version() Version {
+	switch {
+	case p.AccessTokenID != "":
+		return OAuth1
+	case p.TrustID != "":
+		return TrustScoped
+	case p.IdentityProvider != "":
+		return p.federatedVersion()
+	case p.ApplicationCredentialID != "":
+		return ApplicationCredential
+	case p.Thumbprint != "":
+		return OAuth2Certificate
+	case p.ProjectID != "":
+		return ProjectScoped
+	case p.DomainID != "":
+		return DomainScoped
+	case p.System != "":
+		return SystemScoped
+	}
+	return Unscoped
+}
+
+func (p *Payload) federatedVersion() Version {
+	switch {
+	case p.ProjectID != "":
+		return FederatedProject
+	case p.DomainID != "":
+		return FederatedDomain
+	}
+	return FederatedUnscoped
+}
+
+// Methods is the ordered list of authentication methods of a deployment
+// ([auth] methods in Keystone). A Fernet token stores methods as a bit mask of
+// this order, so all servers that share keys need the same list.
+type Methods []string
+
+// DefaultMethods returns Keystone's default list.
+func DefaultMethods() Methods {
+	return Methods{"external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"}
+}
+
+// mask returns the bit mask of names. It fails if the list does not contain a
+// name.
+func (m Methods) mask(names []string) (mask uint64, err error) {
+	for _, name := range names {
+		i := slices.Index(m, name)
+		if i < 0 || i > 62 {
+			return 0, fmt.Errorf("unknown authentication method %q: expected one of %q", name, []string(m))
+		}
+		mask |= 1 << i
+	}
+	return mask, nil
+}
+
+// names returns the methods of a bit mask. It fails if the mask has a bit
+// without a method.
+func (m Methods) names(mask uint64) (names []string, err error) {
+	for i, name := range m {
+		if mask&(1<<i) != 0 {
+			names = append(names, name)
+			mask &^= 1 << i
+		}
+	}
+	if mask != 0 {
+		return nil, fmt.Errorf("%w: unknown bits %b of methods", ErrInvalid, mask)
+	}
+	return names, nil
+}

@@ -1,0 +1,373 @@
+package token
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// vector is a token that Keystone 30.0.0 made.
+type vector struct {
+	Name, Token     string
+	Version         Version
+	Expires         time.Time
+	AuditIDs        []string `json:"audit_ids"`
+	UserID          string   `json:"user_id"`
+	Methods         []string
+	System          string
+	ProjectID       string                `json:"project_id"`
+	DomainID        string                `json:"domain_id"`
+	TrustID         string                `json:"trust_id"`
+	Groups          []struct{ ID string } `json:"federated_group_ids"`
+	Provider        string                `json:"identity_provider_id"`
+	Protocol        string                `json:"protocol_id"`
+	AccessTokenID   string                `json:"access_token_id"`
+	AppCredentialID string                `json:"app_cred_id"`
+	Thumbprint      string
+}
+
+func (v vector) payload() *Payload {
+	p := &Payload{UserID: v.UserID, Methods: v.Methods, ProjectID: v.ProjectID, DomainID: v.DomainID, System: v.System,
+		TrustID: v.TrustID, IdentityProvider: v.Provider, Protocol: v.Protocol, AccessTokenID: v.AccessTokenID,
+		ApplicationCredentialID: v.AppCredentialID, Thumbprint: v.Thumbprint, Expires: v.Expires, AuditIDs: v.AuditIDs}
+	for _, g := range v.Groups {
+		p.GroupIDs = append(p.GroupIDs, g.ID)
+	}
+	slices.SortFunc(p.Methods, func(a, b string) int {
+		return slices.Index(DefaultMethods(), a) - slices.Index(DefaultMethods(), b)
+	})
+	return p
+}
+
+func vectors(t testing.TB) (*Fernet, []vector) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/keystone.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Key    string
+		Tokens []vector
+	}
+	if err := json.Unmarshal(text, &file); err != nil || len(file.Tokens) < 14 {
+		t.Fatal(err, len(file.Tokens))
+	}
+	key, err := ParseKey(file.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Fernet{Keys: []Key{key}}, file.Tokens
+}
+
+// TestKeystonesTokens decodes tokens of every version that Keystone made, and
+// compares the bytes that it encrypted with ours.
+func TestKeystonesTokens(t *testing.T) {
+	f, all := vectors(t)
+	versions := map[Version]bool{}
+	for _, v := range all {
+		versions[v.Version] = true
+		t.Run(v.Name, func(t *testing.T) {
+			want := v.payload()
+			got, issued, err := f.Decode(v.Token)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
+			}
+			if got.Version() != v.Version || issued.Year() != 2026 {
+				t.Errorf("version %d of %v, want %d", got.Version(), issued, v.Version)
+			}
+			theirs, _, err := Open(f.Keys, v.Token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, err := pack(want, DefaultMethods())
+			if err != nil || !slices.Equal(ours, theirs) {
+				t.Errorf("%v\nours   %x\ntheirs %x", err, ours, theirs)
+			}
+			text, err := f.Encode(want, issued)
+			if err != nil || len(text) != len(v.Token) || strings.Contains(text, "=") {
+				t.Errorf("a token of %d characters, want %d: %v", len(text), len(v.Token), err)
+			}
+		})
+	}
+	if len(versions) != int(OAuth2Certificate)+1 {
+		t.Errorf("tokens of %d versions, want %d", len(versions), OAuth2Certificate+1)
+	}
+}
+
+// TestForgedFernet alters each byte of a token, cuts it at each length, and uses
+// another key. None is accepted.
+func TestForgedFernet(t *testing.T) {
+	f, all := vectors(t)
+	raw, err := base64.RawURLEncoding.DecodeString(all[0].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, f *Fernet, raw []byte) {
+		t.Helper()
+		if _, _, err := f.Decode(base64.RawURLEncoding.EncodeToString(raw)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range raw {
+		for _, bit := range []byte{1, 0x80} {
+			altered := slices.Clone(raw)
+			altered[i] ^= bit
+			refused("altered", f, altered)
+		}
+		refused("cut", f, raw[:i])
+	}
+	refused("of another key", &Fernet{Keys: []Key{NewKey()}}, raw)
+	refused("longer", f, append(slices.Clone(raw), make([]byte, 16)...))
+	for _, text := range []string{"", "gAAAA", "x y", strings.Repeat("A", TextMax+1), all[0].Token + "!"} {
+		if _, _, err := f.Decode(text); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
+
+// TestBadPayload seals contents that are no payload with a good key.
+func TestBadPayload(t *testing.T) {
+	f, _ := vectors(t)
+	good, err := pack(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Unix(1e9, 0)}, DefaultMethods())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Decode(Seal(f.Keys[0], good, time.Unix(1, 0))); err != nil {
+		t.Fatal("the control is refused:", err)
+	}
+	version := func(v byte) []byte { b := slices.Clone(good); b[1] = v; return b }
+	for name, data := range map[string][]byte{
+		"empty": {}, "no array": {1}, "an unknown version": version(11), "another version": version(2),
+		"more bytes": append(slices.Clone(good), 0), "a large array": {0xdd, 0xff, 0xff, 0xff, 0xff}, "cut": good[:len(good)-1],
+	} {
+		if _, _, err := f.Decode(Seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	methods := append([]byte{0x95, 0, 0x92, 0xc2, 0xa1, 'u', 0xcd, 0x01, 0}, good[7:]...)
+	if _, _, err := f.Decode(Seal(f.Keys[0], methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
+		t.Error("unknown method:", err)
+	}
+}
+
+func TestBadInputOfEncode(t *testing.T) {
+	f, _ := vectors(t)
+	for name, p := range map[string]*Payload{
+		"method": {UserID: "u", Methods: []string{"magic"}},
+		"audit":  {UserID: "u", Methods: []string{"password"}, AuditIDs: []string{"short"}},
+	} {
+		if _, err := f.Encode(p, time.Now()); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := (&Fernet{}).Encode(&Payload{}, time.Now()); err == nil {
+		t.Error("encoded without a key")
+	}
+}
+
+func TestSigned(t *testing.T) {
+	curve := func(c elliptic.Curve) crypto.Signer { k, _ := ecdsa.GenerateKey(c, rand.Reader); return k }
+	_, edwards, _ := ed25519.GenerateKey(rand.Reader)
+	keys := map[string]crypto.Signer{"ES256": curve(elliptic.P256()), "ES384": curve(elliptic.P384()), "ES512": curve(elliptic.P521()), "EdDSA": edwards}
+	_, all := vectors(t)
+	issued := time.Unix(1_790_000_000, 0).UTC()
+	for algorithm, key := range keys {
+		s := &Signed{Key: key, Algorithm: algorithm, Public: []crypto.PublicKey{curve(elliptic.P256()).Public(), key.Public()}, Accepted: []string{algorithm}}
+		for _, v := range all {
+			want := v.payload()
+			want.Expires = want.Expires.Truncate(time.Second)
+			text, err := s.Encode(want, issued)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, at, err := s.Decode(text)
+			if err != nil || !at.Equal(issued) || !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: %v, %v\ngot  %+v\nwant %+v", algorithm, err, at, got, want)
+			}
+			for name, other := range map[string]*Signed{
+				"another key":            {Public: []crypto.PublicKey{curve(elliptic.P256()).Public()}, Accepted: s.Accepted},
+				"no key":                 {Accepted: s.Accepted},
+				"an algorithm not named": {Public: s.Public, Accepted: []string{"PS256"}},
+			} {
+				if _, _, err := other.Decode(text); !errors.Is(err, ErrInvalid) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+}
+
+// TestSignedRefusesForgeries tries the usual forgeries of JSON Web Tokens.
+func TestSignedRefusesForgeries(t *testing.T) {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s := &Signed{Key: key, Public: []crypto.PublicKey{key.Public()}}
+	good, err := s.Encode(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Now()}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Decode(good); err != nil {
+		t.Fatal(err)
+	}
+	part := strings.Split(good, ".")
+	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	for name, text := range map[string]string{
+		"none":           encode(`{"alg":"none"}`) + "." + part[1] + ".",
+		"a shared key":   encode(`{"alg":"HS256"}`) + "." + part[1] + "." + part[2],
+		"other claims":   part[0] + "." + encode(`{"sub":"admin","iat":1,"exp":9999999999}`) + "." + part[2],
+		"no signature":   part[0] + "." + part[1] + ".",
+		"two parts":      part[0] + "." + part[1],
+		"empty":          "",
+		"longer":         good + strings.Repeat("A", TextMax),
+		"a Fernet token": "gAAAAABrAyK0",
+	} {
+		if _, _, err := s.Decode(text); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := (&Signed{Key: key, Algorithm: "none"}).Encode(&Payload{}, time.Now()); err == nil {
+		t.Error("signed with the algorithm none")
+	}
+	if _, err := (&Signed{}).Encode(&Payload{}, time.Now()); err == nil {
+		t.Error("signed without a key")
+	}
+}
+
+func TestKeysDoNotPrint(t *testing.T) {
+	k := NewKey()
+	for _, text := range []string{k.String(), k.GoString()} {
+		if text != "[redacted]" {
+			t.Error(text)
+		}
+	}
+	for _, text := range []string{"", "secret", k.Encode() + "AAAA"} {
+		if _, err := ParseKey(text); err == nil || len(text) > 0 && strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if again, err := ParseKey(k.Encode() + "\n"); err != nil || again != k {
+		t.Error(err)
+	}
+}
+
+// TestRepository rotates a folder of keys, and checks which tokens are still
+// read after each rotation.
+func TestRepository(t *testing.T) {
+	r := Repository{Folder: filepath.Join(t.TempDir(), "keys")}
+	if _, err := r.Load(); err == nil {
+		t.Error("loaded a folder that does not exist")
+	}
+	if err := errors.Join(r.Setup(), r.Setup()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.Folder, "README"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := func() *Fernet {
+		t.Helper()
+		keys, err := r.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Fernet{Keys: keys}
+	}
+	before := load()
+	text, err := before.Encode(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Now()}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantKeys := []int{3, 3, 3}
+	for i, readable := range []bool{true, false, false} {
+		staged := load().Keys[len(load().Keys)-1]
+		if err := r.Rotate(); err != nil {
+			t.Fatal(err)
+		}
+		f := load()
+		if f.Keys[0] != staged {
+			t.Errorf("rotation %d: the staged key is not the primary key", i+1)
+		}
+		if _, _, err := f.Decode(text); (err == nil) != readable || len(f.Keys) != wantKeys[i] {
+			t.Errorf("rotation %d: %d keys, token: %v", i+1, len(f.Keys), err)
+		}
+	}
+	for _, e := range must(os.ReadDir(r.Folder)) {
+		if info := must(e.Info()); info.Mode().Perm() != 0o600 || e.Name() != "README" && info.Size() != 44 {
+			t.Errorf("%s: mode %v, %d bytes", e.Name(), info.Mode(), info.Size())
+		}
+	}
+	if err := os.WriteFile(filepath.Join(r.Folder, "99"), []byte("not a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Load(); err == nil || !strings.Contains(err.Error(), "99") {
+		t.Error("loaded a file that is no key:", err)
+	}
+}
+
+func TestRotateNeedsAStagedKey(t *testing.T) {
+	r := Repository{Folder: t.TempDir()}
+	if err := r.Rotate(); !errors.Is(err, errNoKeys) {
+		t.Error(err)
+	}
+	if _, err := r.Load(); !errors.Is(err, errNoKeys) {
+		t.Error(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func FuzzUnpack(f *testing.F) {
+	fernet, all := vectors(f)
+	for _, v := range all {
+		data, _, err := Open(fernet.Keys, v.Token)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := unpack(data, DefaultMethods())
+		if err != nil {
+			return
+		}
+		again, err := pack(p, DefaultMethods())
+		if err != nil {
+			return // for example an audit id of another length
+		}
+		q, err := unpack(again, DefaultMethods())
+		if err != nil || !reflect.DeepEqual(p, q) {
+			t.Errorf("%v\n%+v\n%+v", err, p, q)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	f, all := vectors(b)
+	for _, v := range all {
+		if v.Version == ProjectScoped {
+			b.Run(v.Name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, _, err := f.Decode(v.Token); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
