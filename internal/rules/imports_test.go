@@ -24,6 +24,7 @@ rel:
 internal/btree:
 internal/nearest:
 internal/jsonread:
+internal/xmlread:
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
@@ -70,8 +71,8 @@ policy/status: policy/value
 policy/content: policy/status
 policy/function: policy/content policy/status policy/value
 policy: policy/content policy/function policy/status policy/value
-policy/language: policy policy/function policy/status policy/value
-policy/message: policy policy/content policy/status policy/value
+policy/language: policy policy/function policy/status policy/value internal/jsonread internal/xmlread
+policy/message: policy policy/content policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value

@@ -347,6 +347,7 @@ func (r *Reader) endTag() {
 // pop closes the innermost element.
 func (r *Reader) pop() {
 	last := len(r.open) - 1
+	r.closed = r.open[last].at
 	r.bindings, r.open, r.empty = r.bindings[:r.open[last].bindings], r.open[:last], false
 }
 

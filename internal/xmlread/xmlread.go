@@ -15,7 +15,7 @@ import (
 // Bounds on a text. One more is refused. The caller bounds the length of the
 // text.
 const (
-	DepthMax          = 128      // nested elements
+	DepthMax          = 256      // nested elements
 	AttributesMax     = 64       // attributes of an element, with its namespace declarations
 	AttributeBytesMax = 64 << 10 // length of the value of an attribute
 	NamespacesMax     = 128      // namespace declarations in scope
@@ -30,7 +30,9 @@ type Error struct {
 }
 
 // Error returns the position and the text.
-func (e *Error) Error() string { return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
+}
 
 // Attribute is an attribute of an element. Namespace declarations are no
 // attributes.
@@ -74,6 +76,7 @@ type Reader struct {
 	attrs    []Attribute
 	empty    bool // the innermost element is an empty-element tag
 	rooted   bool
+	closed   int // offset of the element that was closed last
 
 	// lineAt and line are the start of a line and its number, from which positions
 	// are counted.
@@ -243,3 +246,7 @@ func cut[S ~string | ~[]byte](text S) string {
 	}
 	return string(text[:n]) + "…"
 }
+
+// Closed returns the position of the element that was closed last, in bytes from
+// the start of the text.
+func (r *Reader) Closed() int { return r.closed }

@@ -1,0 +1,185 @@
+package language_test
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/language"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in the scripts")
+
+// script plays a txtar file whose files come in pairs: a text, and what play
+// returns for it. The name of the second one is the kind of the result.
+func script(t *testing.T, file string, play func(text []byte) (kind, result string)) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(archive.Files) == 0 || len(archive.Files)%2 != 0 {
+		t.Fatalf("%s has %d files: expected pairs", file, len(archive.Files))
+	}
+	for i := 0; i < len(archive.Files); i += 2 {
+		in, want := archive.Files[i], &archive.Files[i+1]
+		text := strings.TrimSuffix(strings.ReplaceAll(string(in.Data), "$X", language.Namespace), "\n")
+		kind, result := play([]byte(text))
+		if result = strings.ReplaceAll(result, language.Namespace, "$X"); !strings.HasSuffix(result, "\n") {
+			result += "\n"
+		}
+		switch {
+		case *rewrite:
+			want.Name, want.Data = kind, []byte(result)
+		case want.Name != kind || string(want.Data) != result:
+			t.Errorf("%s: %s\ngot %s:\n%s\nexpected %s:\n%s", file, in.Name, kind, result, want.Name, want.Data)
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, txtar.Format(archive), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRefusedXML(t *testing.T) {
+	t.Parallel()
+	script(t, "testdata/refused_xml.txtar", func(text []byte) (string, string) {
+		e, err := language.ParseXML(text, "policy.xml")
+		if err == nil {
+			return "accepted", "a policy"
+		}
+		if e != nil {
+			t.Errorf("ParseXML returned a policy and %v", err)
+		}
+		var at *policy.Error
+		if !errors.As(err, &at) || at.Position.Line < 1 || at.Position.Column < 1 {
+			t.Errorf("%v has no position", err)
+		}
+		return "error", err.Error()
+	})
+}
+
+func TestXMLRoundTrip(t *testing.T) {
+	t.Parallel()
+	script(t, "testdata/accepted_xml.txtar", func(text []byte) (string, string) {
+		e, err := language.ParseXML(text, "")
+		if err != nil {
+			return "error", err.Error()
+		}
+		return "printed", string(reprint(t, e))
+	})
+}
+
+// reprint prints a policy as XML and checks that an equal tree is read from it.
+func reprint(t *testing.T, e policy.Element) []byte {
+	t.Helper()
+	text, err := language.PrintXML(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := language.ParseXML(text, "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if !equal(e, again) {
+		t.Errorf("the printed policy differs from the tree:\n%s", text)
+	}
+	return text
+}
+
+// equal compares two trees without their positions.
+func equal(a, b any) bool { return reflect.DeepEqual(withoutPositions(a), withoutPositions(b)) }
+
+// withoutPositions returns a copy of a tree with zero positions.
+func withoutPositions(tree any) any { return unplaced(reflect.ValueOf(tree)).Interface() }
+
+func unplaced(v reflect.Value) reflect.Value {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || v.Elem().Kind() != reflect.Struct {
+			return v
+		}
+		out := reflect.New(v.Type().Elem())
+		out.Elem().Set(unplaced(v.Elem()))
+		return out
+	case reflect.Interface:
+		if v.IsNil() {
+			return v
+		}
+		return unplaced(v.Elem())
+	case reflect.Slice:
+		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			out.Index(i).Set(unplaced(v.Index(i)))
+		}
+		return out
+	case reflect.Struct:
+		out := reflect.New(v.Type()).Elem()
+		out.Set(v)
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch {
+			case field.Type == reflect.TypeFor[policy.Position]():
+				out.Field(i).SetZero()
+			case field.IsExported():
+				out.Field(i).Set(unplaced(v.Field(i)))
+			}
+		}
+		return out
+	}
+	return v
+}
+
+// conformance returns the folder of the conformance data of XACML 3.0, or skips
+// the test if there is none.
+func conformance(t testing.TB) string {
+	t.Helper()
+	folder := os.Getenv("OSTIARY_XACML_CONFORMANCE")
+	if folder == "" {
+		folder = "../../../shared/xacml-conformance"
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Skipf("no conformance data: set OSTIARY_XACML_CONFORMANCE to their folder (%v)", err)
+	}
+	return folder
+}
+
+// TestConformancePolicies reads and prints every policy of the conformance data.
+func TestConformancePolicies(t *testing.T) {
+	t.Parallel()
+	policies, refused := 0, 0
+	err := filepath.WalkDir(conformance(t), func(file string, d fs.DirEntry, err error) error {
+		folder := filepath.Base(filepath.Dir(file))
+		if err != nil || !strings.HasSuffix(file, ".xml") || d.Name() != "Policy.xml" && folder != "Policies" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		e, err := language.ParseXML(text, file)
+		if err != nil {
+			t.Errorf("%v", err)
+			refused++
+			return nil
+		}
+		policies++
+		reprint(t, e)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d policies read and printed", policies); policies == 0 {
+		t.Error("the folder has no policies")
+	}
+}
