@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"sync"
+
+	"github.com/ostiary/ostiary/policy/function"
+	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
+)
+
+// Plan is a compiled tree of policies. It is immutable, and may decide any number
+// of requests concurrently. [Compile] makes it.
+type Plan struct {
+	root      *node
+	slots     *slots
+	functions *function.Set
+	bounds    Bounds
+	// nodes has what was compiled for each policy and policy set, so that a later
+	// compilation can use it again.
+	nodes map[Element]*node
+	// runs has the states of evaluations for reuse. Plans that follow each other
+	// have the same pool.
+	runs *sync.Pool
+}
+
+// node is a compiled policy or policy set.
+type node struct {
+	id        PolicyVersion
+	position  Position
+	target    target
+	algorithm algorithm
+	children  []*node      // members of a policy set
+	rules     []rule       // rules of a policy
+	variables []expression // definitions of a policy, by number
+	duties    [2][]duty    // obligations and advice, by effect: Permit, Deny
+	index     *index       // finds the children that can apply; nil if all must be tried
+	depth     int          // number of nodes on the longest path to a policy
+	// targets are conditions without which the target does not match. See guard.
+	targets []guard
+	// children's guards together; nil if there is none. Without one of its keys, no
+	// child applies.
+	derived guard
+}
+
+// len returns the number of rules or members.
+func (n *node) len() int {
+	if n.id.Set {
+		return len(n.children)
+	}
+	return len(n.rules)
+}
+
+// rule is a compiled rule.
+type rule struct {
+	id        string
+	position  Position
+	effect    Effect
+	target    target
+	condition expression // nil means true
+	duties    []duty     // obligations and advice for the effect
+	targets   []guard    // see node.targets
+}
+
+// target is a compiled Target: a conjunction of disjunctions of conjunctions.
+type target [][][]match
+
+// match compares a literal with the values of a bag.
+type match struct {
+	literal value.Value
+	// key is the key of the literal if values match that have the same key.
+	// Otherwise test is called.
+	key   value.Key
+	equal bool
+	text  bool // equal, and the values are strings
+	test  function.Test
+	bag   bagExpression
+}
+
+// bagExpression is an expression whose value is a bag of attribute values: a
+// designator or a selector.
+type bagExpression interface {
+	expression
+	bag(r *run) ([]value.Value, *status.Error)
+}
+
+// expression is a compiled expression.
+type expression interface {
+	// eval returns the value. It fails if the expression is Indeterminate.
+	eval(r *run) (function.Operand, *status.Error)
+}
+
+// duty is a compiled obligation or piece of advice.
+type duty struct {
+	id          string
+	advice      bool
+	assignments []assignment
+}
+
+// assignment computes arguments of a duty.
+type assignment struct {
+	argument   Argument // everything but the value
+	expression expression
+}
+
+// slots numbers the attributes that the policies of a plan designate, so that an
+// evaluation finds the values of each attribute at most once. A slots is
+// immutable once its plan is compiled.
+type slots struct {
+	list       []slot
+	categories map[string]map[string][]int32 // slots by category and id
+}
+
+// slot is an attribute: category, id, type and issuer.
+type slot struct {
+	designator Designator // without MustBePresent and Position
+	clock      bool       // the time of the request, if the request has none
+}
+
+// find returns the number of the slot of an attribute.
+func (s *slots) find(d *Designator) (int32, bool) {
+	for _, n := range s.categories[d.Category][d.ID] {
+		if is := &s.list[n].designator; is.Type == d.Type && is.Issuer == d.Issuer {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// isClock reports whether a designator names an attribute that the decision
+// point supplies if the request does not (section 10.2.5).
+func isClock(d *Designator) bool {
+	if d.Category != CategoryEnvironment || d.Issuer != "" {
+		return false
+	}
+	switch d.ID {
+	case AttributeCurrentTime:
+		return d.Type == value.Time
+	case AttributeCurrentDate:
+		return d.Type == value.Date
+	case AttributeCurrentDateTime:
+		return d.Type == value.DateTime
+	}
+	return false
+}
