@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -160,29 +161,81 @@ func TestWriteTotal(t *testing.T) {
 	r.unsent(t, 0)
 }
 
+// dialHTTP2 returns an HTTP/2 connection over TLS. It repeats no request on
+// another connection.
+func (r *running) dialHTTP2(t testing.TB) *http2.ClientConn {
+	t.Helper()
+	raw, err := tls.Dial("tcp", r.at["http"], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	client, err := (&http2.Transport{}).NewClientConn(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// holdHTTP2 opens a stream that holds n bytes. It returns the response's body and
+// its first line, which is "" if there is no response.
+func (r *running) holdHTTP2(t testing.TB, client *http2.ClientConn, n int) (body io.ReadCloser, line string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", fmt.Sprintf("https://%s/hold/%d", r.at["http"], n), nil)
+	if err != nil {
+		t.Error(err)
+	}
+	resp, err := client.RoundTrip(req)
+	if err != nil {
+		return io.NopCloser(strings.NewReader("")), ""
+	}
+	line, _ = bufio.NewReader(resp.Body).ReadString('\n')
+	return resp.Body, strings.TrimSpace(line)
+}
+
+// certificate returns a certificate for localhost.
+func certificate(t testing.TB) *server.Certificate {
+	t.Helper()
+	cert, key := certify(t, t.TempDir(), "hold", 1)
+	c, err := server.NewCertificate(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestIdleHTTP2 checks that TransferTime does not end a stream over HTTP/2 that
+// has nothing to write. Another client, which does not read, shows that the time
+// has passed.
+func TestIdleHTTP2(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{Doors: []*door.Door{holdDoor(), echoDoor()}, TransferTime: 100 * time.Millisecond, TLS: certificate(t)})
+	if _, line := r.holdHTTP2(t, r.dialHTTP2(t), 1); line != "held" {
+		t.Fatal(line)
+	}
+	flood, err := tls.Dial("tcp", r.at["http"], &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer flood.Close()
+	io.WriteString(flood, "GET /echo/flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	wait(t, func() bool {
+		return strings.Contains(r.metric(t, `ostiary_requests_total{door="echo",outcome="ok",route="Flood"`), " 1")
+	})
+	r.unsent(t, 1) // the first stream is open
+}
+
 // TestHoldPerConnection checks the bound on one HTTP/2 connection: a stream waits
 // while the others hold the bound, and is refused after TransferTime.
 func TestHoldPerConnection(t *testing.T) {
 	t.Parallel()
-	cert, key := certify(t, t.TempDir(), "hold", 1)
-	certificate, err := server.NewCertificate(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		transfer time.Duration
 		want     string
 	}{{time.Minute, "held"}, {200 * time.Millisecond, ""}} {
-		r := start(t, server.Options{Doors: []*door.Door{holdDoor()}, UnsentBytesPerConnection: 100_000, TransferTime: c.transfer, TLS: certificate})
-		client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-		open := func(n int) (io.ReadCloser, string) {
-			resp, err := client.Get(fmt.Sprintf("https://%s/hold/%d", r.at["http"], n))
-			if err != nil {
-				return io.NopCloser(strings.NewReader("")), ""
-			}
-			line, _ := bufio.NewReader(resp.Body).ReadString('\n')
-			return resp.Body, strings.TrimSpace(line)
-		}
+		r := start(t, server.Options{Doors: []*door.Door{holdDoor()}, UnsentBytesPerConnection: 100_000, TransferTime: c.transfer, TLS: certificate(t)})
+		client := r.dialHTTP2(t)
+		open := func(n int) (io.ReadCloser, string) { return r.holdHTTP2(t, client, n) }
 		first, line := open(100_000)
 		if line != "held" {
 			t.Fatal(line)
@@ -199,7 +252,8 @@ func TestHoldPerConnection(t *testing.T) {
 		if got := <-second; got != c.want {
 			t.Errorf("after %v: %q, want %q", c.transfer, got, c.want)
 		}
-		client.CloseIdleConnections()
+		client.Close()
+		r.unsent(t, 0)
 	}
 }
 

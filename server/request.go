@@ -37,6 +37,7 @@ type request struct {
 	status  int       // 0 until the handler sets it
 	begun   bool      // the status was passed on, with the first part of the body
 	streams bool      // the response may last, see door.Route.Streams
+	http2   bool      // a stream over HTTP/2
 	id      [1]string // the value of X-Request-Id, in the form of a header
 }
 
@@ -287,7 +288,8 @@ func (q *request) Write(p []byte) (int, error) {
 	}
 	q.begin()
 	if q.streams {
-		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
+		q.boundWrite()
+		defer q.endWrite()
 	}
 	if len(p) > free {
 		return q.writeLarge(p)
@@ -346,6 +348,10 @@ func (q *request) WriteString(s string) (int, error) {
 // Flush sends what was written so far.
 func (q *request) Flush() {
 	q.begin()
+	if q.streams {
+		q.boundWrite()
+		defer q.endWrite()
+	}
 	if f, ok := q.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}

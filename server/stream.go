@@ -21,7 +21,7 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		r.Body = &streamBody{r.Body, control, q.transferTime}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	q.held = held{conn: q.conn}
+	q.held, q.http2 = held{conn: q.conn}, r.ProtoMajor == 2
 	held := door.WithHold(ctx, func(bytes int64) error {
 		if why := q.held.set(ctx, bytes, q.transferTime); why != nil {
 			q.metrics.refused(why.Reason)
@@ -42,6 +42,20 @@ func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.C
 		stopRemoved()
 		cancel()
 		q.held.release()
+		q.boundWrite() // of what is still in buffers
+	}
+}
+
+// boundWrite gives the next write of a stream TransferTime.
+func (q *request) boundWrite() {
+	http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now().Add(q.transferTime))
+}
+
+// endWrite ends the deadline of boundWrite: over HTTP/2, a deadline that passes
+// between two writes would end the stream.
+func (q *request) endWrite() {
+	if q.http2 {
+		http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Time{})
 	}
 }
 
