@@ -69,7 +69,8 @@ bench/report: bench
 policy/value:
 policy/status: policy/value
 policy/content: policy/status
-policy/function: policy/content policy/status policy/value
+policy/pattern: policy/status
+policy/function: policy/content policy/pattern policy/status policy/value
 policy: policy/content policy/function policy/status policy/value
 policy/language: policy policy/function policy/status policy/value internal/jsonread internal/xmlread
 policy/message: policy policy/content policy/status policy/value internal/jsonread internal/xmlread

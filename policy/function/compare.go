@@ -19,7 +19,9 @@ func (e *Env) zone() *time.Location {
 func (b *builder) equality() {
 	for _, t := range value.Types() {
 		if t.HasEquality() {
-			b.test(version(t, v1)+t.String()+"-equal", t, t, equal)
+			for _, namespace := range bagVersions(t) {
+				b.test(namespace+t.String()+"-equal", t, t, equal)
+			}
 		}
 	}
 	b.test(v3+"string-equal-ignore-case", value.String, value.String,
@@ -30,15 +32,6 @@ func (b *builder) equality() {
 
 func equal(env *Env, a, b value.Value) (bool, error) {
 	return value.EqualIn(a, b, env.zone()), nil
-}
-
-// version returns the namespace of a function that exists for several types: 3.0
-// for the durations, whose types changed in 3.0, otherwise usual.
-func version(t value.Type, usual string) string {
-	if t == value.DayTimeDuration || t == value.YearMonthDuration {
-		return v3
-	}
-	return usual
 }
 
 // comparison adds type-greater-than and its kin (appendices A.3.6 to A.3.8).

@@ -19,6 +19,15 @@ var standard = sync.OnceValue(func() *Set {
 	b := &builder{set: map[string]*Function{}}
 	b.equality()
 	b.comparison()
+	b.logic()
+	b.arithmetic()
+	b.text()
+	b.conversion()
+	b.bags()
+	b.dates()
+	b.matching()
+	b.patterns()
+	b.higherOrder()
 	return &Set{byID: b.set}
 })
 
