@@ -93,6 +93,7 @@ func newCompiler(o CompileOptions) *compiler {
 		c.nodes = make(map[Element]*node, len(p.nodes)+1)
 	} else {
 		c.nodes = map[Element]*node{}
+		c.slots = slotsBuilder{&slots{categories: map[string]map[string][]int32{}}, true}
 	}
 	return c
 }

@@ -267,10 +267,8 @@ type slotsBuilder struct {
 
 // number returns the slot of an attribute, and makes one if there is none.
 func (b *slotsBuilder) number(d *Designator) int32 {
-	if b.slots != nil {
-		if n, ok := b.find(d); ok {
-			return n
-		}
+	if n, ok := b.find(d); ok {
+		return n
 	}
 	b.own()
 	is := *d
@@ -292,11 +290,8 @@ func (b *slotsBuilder) own() {
 		return
 	}
 	old := b.slots
-	b.owned, b.slots = true, &slots{categories: map[string]map[string][]int32{}}
-	if old == nil {
-		return
-	}
-	b.list = slices.Clone(old.list)
+	b.owned = true
+	b.slots = &slots{list: slices.Clone(old.list), categories: make(map[string]map[string][]int32, len(old.categories))}
 	for category, ids := range old.categories {
 		mine := make(map[string][]int32, len(ids))
 		for id, numbers := range ids {
