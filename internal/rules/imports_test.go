@@ -79,6 +79,7 @@ oracle/policies: policy policy/content policy/function policy/status policy/valu
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value
 door/onap: . door internal/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
 door/onap/tosca: internal/jsonread
+identity: . eval internal/btree schema storage identity/password identity/token
 identity/password:
 identity/token:
 cmd/ostiary: *

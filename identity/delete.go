@@ -1,0 +1,203 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Delete removes a record with everything that belongs to it: the grants on it
+// and to it, memberships, and the password of a user. A domain is removed with
+// its users, groups and projects. Delete fails with NotFound, and with Forbidden
+// if the record is immutable or in use.
+func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		x, err := d.get(k, id)
+		if err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		if x.Immutable() {
+			return ostiary.WriteRequest{}, immutable("delete", x)
+		}
+		r := &removal{service: s, directory: d, ctx: ctx}
+		r.remove(x)
+		return r.write, r.err
+	})
+	return err
+}
+
+// removal collects what a Delete removes. Its methods do nothing after the first
+// error.
+type removal struct {
+	service   *Service
+	directory *directory
+	ctx       context.Context
+	write     ostiary.WriteRequest
+	err       error
+}
+
+func (r *removal) remove(x *Record) {
+	if r.err != nil {
+		return
+	}
+	r.write.RemoveDocuments = append(r.write.RemoveDocuments, x.key())
+	switch x.Kind {
+	case User:
+		r.user(x)
+	case Group:
+		r.group(x)
+	case Project:
+		r.project(x)
+	case Role:
+		r.role(x)
+	case Region:
+		r.region(x)
+	case Catalog:
+		r.endpoints(x)
+	}
+}
+
+func (r *removal) user(x *Record) {
+	if x.Password != nil {
+		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: secretKind, Key: x.ID})
+	}
+	r.matching(ostiary.Filter{SubjectType: userType, SubjectID: x.ID})
+}
+
+// group removes memberships and grants. The tokens of all members become
+// invalid, because a token may owe its roles to the group.
+func (r *removal) group(x *Record) {
+	users, err := r.service.membersOf(r.ctx, x.ID)
+	r.fail(err)
+	for _, u := range users {
+		r.service.revoke(r.directory, &r.write, Revocation{UserID: u})
+	}
+	r.matching(ostiary.Filter{ObjectType: groupType, ObjectID: x.ID})
+	r.matching(ostiary.Filter{SubjectType: groupType, SubjectID: x.ID})
+}
+
+func (r *removal) project(x *Record) {
+	if x.IsDomain {
+		r.domain(x)
+	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !slices.Contains(r.write.RemoveDocuments, child.key()) {
+		r.fail(failf(Forbidden, "Cannot delete project %s since it is not a leaf in the hierarchy: %s is below it.", x.ID, child.ID))
+	}
+	r.bindings(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
+	r.matching(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
+}
+
+// domain removes what belongs to a domain, children before their parents.
+func (r *removal) domain(x *Record) {
+	if !x.Disabled {
+		r.fail(failf(Forbidden, "Cannot delete a domain that is enabled, please disable it first."))
+		return
+	}
+	var projects []*Record
+	for _, k := range []Kind{User, Group, Project, Role} {
+		t := r.directory.tables[k]
+		t.byID.Ascend("", func(_ string, y *Record) bool {
+			switch {
+			case y.Domain != x.ID:
+			case k == Project:
+				projects = append(projects, y)
+			default:
+				r.remove(y)
+			}
+			return r.err == nil
+		})
+	}
+	slices.SortFunc(projects, func(a, b *Record) int { return r.directory.depth(b) - r.directory.depth(a) })
+	for _, p := range projects {
+		r.remove(p)
+	}
+}
+
+// role removes the grants of a role and what it implies or is implied by.
+func (r *removal) role(x *Record) {
+	r.bindings(ostiary.Filter{ObjectType: bindingType, Relation: bindingRole, SubjectType: roleType, SubjectID: x.ID})
+	r.matching(ostiary.Filter{SubjectType: roleType, SubjectID: x.ID})
+	r.matching(ostiary.Filter{ObjectType: roleType, ObjectID: x.ID})
+}
+
+// bindings removes the bindings that the selected tuples name.
+func (r *removal) bindings(f ostiary.Filter) {
+	tuples, err := r.service.read(r.ctx, f)
+	r.fail(err)
+	for _, t := range tuples {
+		id := t.Object.ID
+		if t.Object.Type == projectType {
+			if t.Subject.Type != bindingType {
+				continue
+			}
+			id = t.Subject.ID
+		}
+		of, err := r.service.read(r.ctx, ostiary.Filter{ObjectType: bindingType, ObjectID: id})
+		r.fail(err)
+		for _, x := range of {
+			r.tuple(x.Key())
+		}
+		b := parseBinding(id)
+		r.tuple(b.structure()[0].Key())
+	}
+}
+
+func (r *removal) region(x *Record) {
+	if child := first(r.directory, Region, func(y *Record) bool { return y.Parent == x.ID }); child != nil {
+		r.fail(failf(Forbidden, "Unable to delete region %.255s because region %.255s is below it.", x.ID, child.ID))
+	}
+	if e := first(r.directory, Endpoint, func(y *Record) bool { return y.Members.Text("region_id") == x.ID }); e != nil {
+		r.fail(failf(Forbidden, "Unable to delete region %.255s because it or its child regions have associated endpoints.", x.ID))
+	}
+}
+
+func (r *removal) endpoints(x *Record) {
+	t := r.directory.tables[Endpoint]
+	t.byID.Ascend("", func(_ string, e *Record) bool {
+		if e.Parent == x.ID {
+			r.remove(e)
+		}
+		return true
+	})
+}
+
+// first returns the first record of a kind that satisfies match, or nil.
+func first(d *directory, k Kind, match func(*Record) bool) (found *Record) {
+	t := d.tables[k]
+	t.byID.Ascend("", func(_ string, x *Record) bool {
+		if match(x) {
+			found = x
+		}
+		return found == nil
+	})
+	return found
+}
+
+// tuple removes one tuple, once.
+func (r *removal) tuple(k ostiary.Key) {
+	r.write.OnMissing = ostiary.Ignore
+	if !slices.Contains(r.write.Remove, k) {
+		r.write.Remove = append(r.write.Remove, k)
+	}
+}
+
+func (r *removal) matching(f ostiary.Filter) {
+	r.write.RemoveMatching = append(r.write.RemoveMatching, storage.Filter{Target: storage.FilterTuples, Tuple: f})
+}
+
+func (r *removal) fail(err error) { r.err = errors.Join(r.err, err) }
+
+// revoke adds an event to a write, and removes events that no longer matter.
+func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
+	now := s.now()
+	e.RevokedAt = now
+	if e.IssuedBefore.IsZero() {
+		e.IssuedBefore = now
+	}
+	w.Documents = append(w.Documents, e.document())
+	if len(w.RemoveDocuments) == 0 {
+		w.RemoveDocuments = d.revocations.expired(now.Add(-s.options.TokenLife - revocationMargin))
+	}
+}

@@ -1,0 +1,123 @@
+package identity
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/btree"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// directory is all records at one revision. It never changes.
+type directory struct {
+	revision storage.Revision
+	token    ostiary.Token // of revision; "" for an empty store
+	tables   map[Kind]table
+	// revocations are the events that make tokens invalid.
+	revocations revocations
+}
+
+// table is the records of one kind, by id and by name.
+type table struct {
+	byID   btree.Map[string, *Record]
+	byName btree.Map[string, string] // ids by nameKey
+}
+
+// nameKey is the key of a record's name. Domains and global roles have no domain.
+func nameKey(domain, name string) string { return domain + "\x00" + name }
+
+// edit returns a copy that may be changed without changing d.
+func (d *directory) edit() *directory {
+	c := &directory{revision: d.revision, token: d.token, tables: make(map[Kind]table, len(kinds)), revocations: d.revocations.edit()}
+	for _, k := range kinds {
+		t := d.tables[k]
+		c.tables[k] = table{t.byID.Edit(), t.byName.Edit()}
+	}
+	return c
+}
+
+// apply applies the documents of a log entry to d, which must be a copy that
+// edit returned. Other changes are in the graph.
+func (d *directory) apply(changes []storage.Change) error {
+	for _, c := range changes {
+		var err error
+		switch c.Kind {
+		case storage.DocumentPut:
+			err = d.put(c.Document)
+		case storage.DocumentRemove:
+			d.remove(c.Document)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// documentPrefix is the beginning of the kinds of this package's documents.
+const documentPrefix = "identity/"
+
+func (d *directory) put(doc storage.Document) error {
+	k, ours := strings.CutPrefix(doc.Kind, documentPrefix)
+	if !ours {
+		return nil
+	}
+	if k == revocationKind {
+		return d.revocations.put(doc.Key, doc.Body)
+	}
+	r := &Record{Kind: Kind(k)}
+	if err := json.Unmarshal(doc.Body, r); err != nil {
+		return fmt.Errorf("document %s/%s: %w", doc.Kind, doc.Key, err)
+	}
+	d.drop(r.Kind, r.ID)
+	t := d.tables[r.Kind]
+	t.byID.Set(r.ID, r)
+	if r.named() {
+		t.byName.Set(nameKey(r.Domain, r.Name), r.ID)
+	}
+	d.tables[r.Kind] = t
+	return nil
+}
+
+func (d *directory) remove(doc storage.Document) {
+	switch k, ours := strings.CutPrefix(doc.Kind, documentPrefix); {
+	case !ours:
+	case k == revocationKind:
+		d.revocations.remove(doc.Key)
+	default:
+		d.drop(Kind(k), doc.Key)
+	}
+}
+
+// drop removes a record from the tables, if it exists.
+func (d *directory) drop(k Kind, id string) {
+	t := d.tables[k]
+	if old, ok := t.byID.Delete(id); ok && old.named() {
+		t.byName.Delete(nameKey(old.Domain, old.Name))
+	}
+	d.tables[k] = t
+}
+
+// named returns whether the name of the record is unique within its domain.
+func (r *Record) named() bool {
+	return r.Name != "" && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role)
+}
+
+// get returns a record. It fails with NotFound.
+func (d *directory) get(k Kind, id string) (*Record, error) {
+	t := d.tables[k]
+	if r, ok := t.byID.Get(id); ok {
+		return r, nil
+	}
+	return nil, missing(k, id)
+}
+
+// find returns the record with a name, or nil.
+func (d *directory) find(k Kind, domain, name string) *Record {
+	t := d.tables[k]
+	id, _ := t.byName.Get(nameKey(domain, name))
+	r, _ := t.byID.Get(id)
+	return r
+}

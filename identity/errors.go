@@ -1,0 +1,47 @@
+package identity
+
+import "fmt"
+
+// Reason classifies an [Error] for machines.
+type Reason uint8
+
+// The reasons.
+const (
+	NotFound     Reason = iota + 1 // a record does not exist
+	Conflict                       // a name or an id is in use
+	Forbidden                      // the state of a record forbids the change
+	Invalid                        // a value is malformed
+	Unauthorized                   // a login fails; the text is for logs only
+	PasswordAge                    // the password has expired, or must be changed
+)
+
+// Error is the error of every method of [Service] that fails because of its
+// input. Failures of the store are other errors.
+type Error struct {
+	Reason Reason // the class of the error
+	Text   string // for people; it contains no secret
+	// Field is the member of a record that is malformed, if Reason is Invalid and
+	// one member is the cause; otherwise "".
+	Field string
+	// UserID is the user whose password has expired, if Reason is PasswordAge.
+	UserID string
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// Is returns whether target is an [Error] with the same reason.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Reason == e.Reason
+}
+
+func failf(r Reason, format string, args ...any) *Error {
+	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// missing returns the error of a record that does not exist. The text is that of
+// Keystone.
+func missing(k Kind, id string) *Error {
+	return failf(NotFound, "Could not find %s: %.255s.", k, id)
+}

@@ -1,0 +1,422 @@
+package identity
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
+)
+
+// revocationMargin is how much longer than a token an event is kept.
+const revocationMargin = 30 * time.Minute
+
+// Grant gives a role to a user or a group, on a project, a domain or the system.
+type Grant struct {
+	// UserID is the user; "" for a grant to a group.
+	UserID string
+	// GroupID is the group; "" for a grant to a user.
+	GroupID string
+	// Target is the id of the project or domain, or [System].
+	Target string
+	// RoleID is the role.
+	RoleID string
+	// Inherited makes the grant hold on all projects below the target, instead of
+	// on the target itself.
+	Inherited bool
+}
+
+func (g Grant) binding() binding { return binding{g.Target, g.RoleID, g.Inherited} }
+
+// tuple returns the tuple that is the grant.
+func (g Grant) tuple() ostiary.Tuple {
+	s := plain(userType, g.UserID)
+	if g.GroupID != "" {
+		s = ostiary.Subject{Type: groupType, ID: g.GroupID, Relation: memberRelation}
+	}
+	return tuple(object(bindingType, g.binding().id()), subjectRelation, s)
+}
+
+// grantOf is the inverse of tuple.
+func grantOf(t ostiary.Tuple) Grant {
+	b := parseBinding(t.Object.ID)
+	g := Grant{Target: b.target, RoleID: b.role, Inherited: b.inherited}
+	if t.Subject.Type == groupType {
+		g.GroupID = t.Subject.ID
+	} else {
+		g.UserID = t.Subject.ID
+	}
+	return g
+}
+
+// check validates the records of a grant. A role of a domain can be granted in
+// this domain only.
+func (d *directory) checkGrant(g Grant) error {
+	role, err := d.get(Role, g.RoleID)
+	if err != nil {
+		return err
+	}
+	if g.GroupID != "" {
+		_, err = d.get(Group, g.GroupID)
+	} else {
+		_, err = d.get(User, g.UserID)
+	}
+	if err != nil {
+		return err
+	}
+	if g.Target == System {
+		if role.Domain != "" {
+			return failf(Invalid, "role %s belongs to a domain and cannot be granted on the system", role.ID)
+		}
+		return nil
+	}
+	target, err := d.get(Project, g.Target)
+	if err != nil {
+		return err
+	}
+	if owner := target.owner(); role.Domain != "" && role.Domain != owner {
+		return failf(Forbidden, "role %s of domain %s cannot be granted on %s, which is in domain %s", role.ID, role.Domain, target.ID, owner)
+	}
+	return nil
+}
+
+// owner returns the domain that a project is in; a domain is in itself.
+func (r *Record) owner() string {
+	if r.IsDomain {
+		return r.ID
+	}
+	return r.Domain
+}
+
+// Grant adds a grant. It does nothing if the grant exists. It fails with
+// NotFound, Invalid or Forbidden.
+func (s *Service) Grant(ctx context.Context, g Grant) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		add := append(g.binding().structure(), g.tuple())
+		return ostiary.WriteRequest{Add: add, OnDuplicate: ostiary.Ignore}, d.checkGrant(g)
+	})
+	return err
+}
+
+// Revoke removes a grant. Tokens stay valid and lose the role. It fails with
+// NotFound if there is no such grant.
+func (s *Service) Revoke(ctx context.Context, g Grant) error {
+	return s.removeTuple(ctx, g.tuple(), "role assignment with role", g.RoleID, nil)
+}
+
+// removeTuple removes a tuple that must exist. more adds changes to the write.
+func (s *Service) removeTuple(ctx context.Context, t ostiary.Tuple, what Kind, id string, more func(*directory, *ostiary.WriteRequest)) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		w := ostiary.WriteRequest{Remove: []ostiary.Key{t.Key()}}
+		found, err := s.has(ctx, t)
+		if err == nil && !found {
+			err = missing(what, id)
+		}
+		if more != nil {
+			more(d, &w)
+		}
+		return w, err
+	})
+	return err
+}
+
+// Granted returns whether a grant exists.
+func (s *Service) Granted(ctx context.Context, g Grant) (bool, error) { return s.has(ctx, g.tuple()) }
+
+// Grants returns the grants of a user, of a group, or on a target. Empty
+// arguments select all. They are in no particular order.
+func (s *Service) Grants(ctx context.Context, user, group, target, role string) ([]Grant, error) {
+	f := ostiary.Filter{ObjectType: bindingType, Relation: subjectRelation}
+	switch {
+	case user != "":
+		f.SubjectType, f.SubjectID = userType, user
+	case group != "":
+		f.SubjectType, f.SubjectID, f.SubjectRelation = groupType, group, memberRelation
+	case target != "":
+		return s.grantsOn(ctx, target, role)
+	}
+	tuples, err := s.read(ctx, f)
+	var grants []Grant
+	for _, t := range tuples {
+		if g := grantOf(t); (target == "" || g.Target == target) && (role == "" || g.RoleID == role) {
+			grants = append(grants, g)
+		}
+	}
+	return grants, err
+}
+
+// grantsOn returns the grants on one target.
+func (s *Service) grantsOn(ctx context.Context, target, role string) (grants []Grant, err error) {
+	bindings, err := s.read(ctx, ostiary.Filter{ObjectType: projectType, ObjectID: target})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range bindings {
+		if t.Subject.Type != bindingType || role != "" && parseBinding(t.Subject.ID).role != role {
+			continue
+		}
+		tuples, err := s.read(ctx, ostiary.Filter{ObjectType: bindingType, ObjectID: t.Subject.ID, Relation: subjectRelation})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tuples {
+			grants = append(grants, grantOf(t))
+		}
+	}
+	return grants, nil
+}
+
+// EffectiveRoles returns the ids of the roles that a user has on a project, a
+// domain or the system: granted directly or to a group, inherited, and implied.
+// Roles of a domain are replaced by the roles that they imply. The order is
+// ascending.
+func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]string, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}
+	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType, at)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, id := range bindings {
+		role := parseBinding(id).role
+		if found[role] {
+			continue
+		}
+		a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: plain(userType, user), QueryOptions: at})
+		if err != nil {
+			return nil, err
+		}
+		if a.Decision == ostiary.True {
+			found[role] = true
+		}
+	}
+	return s.withImplied(ctx, d, found, at)
+}
+
+// withImplied returns the ids of the roles and of all roles that they imply,
+// without roles of domains and roles that do not exist.
+func (s *Service) withImplied(ctx context.Context, d *directory, roles map[string]bool, at ostiary.QueryOptions) ([]string, error) {
+	all := map[string]bool{}
+	for id := range roles {
+		all[id] = true
+		implied, err := s.subjects(ctx, roleType, id, impliedRelation, roleType, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range implied {
+			all[i] = true
+		}
+	}
+	var ids []string
+	for id := range all {
+		if r, err := d.get(Role, id); err == nil && r.Domain == "" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Targets returns the ids of the enabled projects and domains on which a user
+// has a role. System is among them if the user has a role there.
+func (s *Service) Targets(ctx context.Context, user string) ([]string, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: plain(userType, user),
+		QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}}
+	for {
+		page, err := s.store.ListObjects(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range page.IDs {
+			if x, err := d.get(Project, id); id == System || err == nil && d.usable(x) {
+				ids = append(ids, id)
+			}
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			slices.Sort(ids)
+			return ids, nil
+		}
+	}
+}
+
+// usable returns whether a project and its domain are enabled.
+func (d *directory) usable(x *Record) bool {
+	if x.Disabled || x.IsDomain {
+		return !x.Disabled
+	}
+	domain, err := d.get(Project, x.Domain)
+	return err == nil && !domain.Disabled
+}
+
+// Imply makes a role imply another one. It fails with NotFound, with Forbidden if
+// a global role would imply a role of a domain, and with Conflict if it already
+// does.
+func (s *Service) Imply(ctx context.Context, prior, implied string) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		w := ostiary.WriteRequest{Add: []ostiary.Tuple{implication(prior, implied)}}
+		p, err := d.get(Role, prior)
+		if err != nil {
+			return w, err
+		}
+		i, err := d.get(Role, implied)
+		if err != nil {
+			return w, err
+		}
+		if i.Domain != "" && i.Domain != p.Domain {
+			return w, failf(Forbidden, "role %s cannot imply role %s of domain %s", prior, implied, i.Domain)
+		}
+		if found, err := s.has(ctx, w.Add[0]); err != nil || found {
+			return w, failf(Conflict, "Conflict occurred attempting to store implied_role - role %s already implies %s.", prior, implied)
+		}
+		return w, nil
+	})
+	return err
+}
+
+func implication(prior, implied string) ostiary.Tuple {
+	return tuple(object(roleType, prior), impliesRelation, plain(roleType, implied))
+}
+
+// NotImply removes an implication. It fails with NotFound.
+func (s *Service) NotImply(ctx context.Context, prior, implied string) error {
+	return s.removeTuple(ctx, implication(prior, implied), "implied role", implied, nil)
+}
+
+// Implied returns the ids of the roles that a role implies directly.
+func (s *Service) Implied(ctx context.Context, prior string) ([]string, error) {
+	return s.subjectIDs(ctx, ostiary.Filter{ObjectType: roleType, ObjectID: prior, Relation: impliesRelation})
+}
+
+// AddMember adds a user to a group. It does nothing if the user is a member.
+func (s *Service) AddMember(ctx context.Context, group, user string) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		w := ostiary.WriteRequest{Add: []ostiary.Tuple{membership(group, user)}, OnDuplicate: ostiary.Ignore}
+		if _, err := d.get(Group, group); err != nil {
+			return w, err
+		}
+		_, err := d.get(User, user)
+		return w, err
+	})
+	return err
+}
+
+func membership(group, user string) ostiary.Tuple {
+	return tuple(object(groupType, group), memberRelation, plain(userType, user))
+}
+
+// RemoveMember removes a user from a group, and makes the user's tokens invalid.
+// It fails with NotFound.
+func (s *Service) RemoveMember(ctx context.Context, group, user string) error {
+	return s.removeTuple(ctx, membership(group, user), User, user, func(d *directory, w *ostiary.WriteRequest) {
+		s.revoke(d, w, Revocation{UserID: user})
+	})
+}
+
+// Member returns whether a user is in a group.
+func (s *Service) Member(ctx context.Context, group, user string) (bool, error) {
+	return s.has(ctx, membership(group, user))
+}
+
+// membersOf returns the ids of the users of a group.
+func (s *Service) membersOf(ctx context.Context, group string) ([]string, error) {
+	return s.subjectIDs(ctx, ostiary.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
+}
+
+// Members returns the users of a group, in the order of their ids.
+func (s *Service) Members(ctx context.Context, group string) ([]*Record, error) {
+	ids, err := s.membersOf(ctx, group)
+	return s.records(ctx, User, ids, err)
+}
+
+// GroupsOf returns the groups of a user, in the order of their ids.
+func (s *Service) GroupsOf(ctx context.Context, user string) ([]*Record, error) {
+	tuples, err := s.read(ctx, ostiary.Filter{ObjectType: groupType, Relation: memberRelation, SubjectType: userType, SubjectID: user})
+	var ids []string
+	for _, t := range tuples {
+		ids = append(ids, t.Object.ID)
+	}
+	return s.records(ctx, Group, ids, err)
+}
+
+// records returns the records with the ids that exist, in the order of the ids.
+func (s *Service) records(ctx context.Context, k Kind, ids []string, err error) (records []*Record, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if r, err := d.get(k, id); err == nil {
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}
+
+// subjects returns all subjects of a type that have a relation on an object.
+func (s *Service) subjects(ctx context.Context, objectType, id, relation, subjectType string, o ostiary.QueryOptions) (ids []string, err error) {
+	r := ostiary.ListSubjectsRequest{Object: object(objectType, id), Relation: relation, SubjectType: subjectType, QueryOptions: o}
+	for {
+		page, err := s.store.ListSubjects(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if ids = append(ids, page.IDs...); page.Next == "" {
+			return ids, incomplete(page.Reasons)
+		}
+		r.Cursor = page.Next
+	}
+}
+
+// incomplete returns an error if a list may lack entries.
+func incomplete(r *eval.Reasons) error {
+	if r == nil {
+		return nil
+	}
+	return failf(Forbidden, "cannot find all role assignments: %s", r)
+}
+
+// has returns whether a tuple is stored.
+func (s *Service) has(ctx context.Context, t ostiary.Tuple) (bool, error) {
+	found, err := s.read(ctx, ostiary.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
+		SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation})
+	return len(found) > 0, err
+}
+
+// read returns all stored tuples that a filter selects.
+func (s *Service) read(ctx context.Context, f ostiary.Filter) (tuples []ostiary.Tuple, err error) {
+	r := ostiary.ReadRequest{Filter: f}
+	for {
+		page, err := s.store.Read(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page.Tuples {
+			tuples = append(tuples, row.Tuple)
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			return tuples, nil
+		}
+	}
+}
+
+func (s *Service) subjectIDs(ctx context.Context, f ostiary.Filter) (ids []string, err error) {
+	tuples, err := s.read(ctx, f)
+	for _, t := range tuples {
+		ids = append(ids, t.Subject.ID)
+	}
+	return ids, err
+}

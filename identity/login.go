@@ -1,0 +1,247 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// Methods of authentication that [Service] offers.
+const (
+	MethodPassword = "password"
+	MethodToken    = "token"
+)
+
+// unauthorized is the error of every login that fails because of what the caller
+// sent. Its text is for logs; a door shows the same text for all of them.
+func unauthorized(text string) error { return &Error{Reason: Unauthorized, Text: text} }
+
+// Login verifies a user's password. name and domain identify the user if id is
+// "". It fails with Unauthorized, in the same time whether the user exists or
+// not, and with PasswordAge.
+func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*Record, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	user := d.find(User, domain, name)
+	if id != "" {
+		user, _ = d.get(User, id)
+	}
+	hash := s.decoy()
+	if user != nil && user.Password != nil {
+		stored, err := s.store.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: user.ID})
+		if err != nil {
+			return nil, err
+		}
+		hash = string(stored.Body)
+	}
+	ok, err := password.Verify(secret, hash)
+	switch {
+	case user == nil:
+		return nil, unauthorized("no such user")
+	case user.Password == nil:
+		return nil, unauthorized("user " + user.ID + " has no password")
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, unauthorized("wrong password of user " + user.ID)
+	case !d.active(user):
+		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
+	case user.Password.Expires != nil && !s.now().Before(*user.Password.Expires):
+		return nil, &Error{Reason: PasswordAge, UserID: user.ID, Text: "The password is expired and needs to be changed for user: " + user.ID + "."}
+	}
+	return user, nil
+}
+
+// active returns whether a user and its domain are enabled.
+func (d *directory) active(user *Record) bool {
+	domain, err := d.get(Project, user.Domain)
+	return err == nil && !user.Disabled && !domain.Disabled
+}
+
+// decoy returns a hash that no password has, with the cost of a real one, so
+// that a login of a user that does not exist takes as long as another one.
+func (s *Service) decoy() string {
+	s.decoyOnce.Do(func() {
+		var b [32]byte
+		rand.Read(b[:]) // never fails
+		text := base64.RawURLEncoding.EncodeToString(b[:])
+		s.decoyHash, _ = s.hash(&text) // the password is short
+	})
+	return s.decoyHash
+}
+
+// decoyState is the hash of decoy, made on first use.
+type decoyState struct {
+	decoyOnce sync.Once
+	decoyHash string
+}
+
+// Scope is what a token is for. At most one field is set; the zero Scope is
+// unscoped.
+type Scope struct {
+	ProjectID string // a project
+	DomainID  string // a domain
+	System    bool   // the whole system
+}
+
+// target returns the object that the scope's roles are granted on; "" for an
+// unscoped token.
+func (s Scope) target() string {
+	switch {
+	case s.System:
+		return System
+	case s.ProjectID != "":
+		return s.ProjectID
+	}
+	return s.DomainID
+}
+
+// Token is a token with everything that follows from it now.
+type Token struct {
+	Payload *token.Payload
+	Issued  time.Time // time of issue, in whole seconds
+	User    *Record   // the user
+	Domain  *Record   // the user's domain
+	Scope   Scope     // what the token is for
+	Target  *Record   // the project or domain of the scope; nil for the system and without a scope
+	// TargetDomain is the domain of Target if Target is a project.
+	TargetDomain *Record
+	Roles        []*Record // roles on the target, in the order of their ids
+}
+
+// Issue makes a token for a user who has logged in. methods are the methods of
+// the login. from is the token that the login used, or nil: the new token does
+// not live longer than it, and belongs to its chain. Issue fails with
+// Unauthorized if the user has no role in the scope.
+func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods []string, from *Token) (*Token, error) {
+	now := s.now()
+	p := &token.Payload{UserID: user, Methods: methods, ProjectID: scope.ProjectID, DomainID: scope.DomainID,
+		Expires: now.Add(s.options.TokenLife).Truncate(time.Second), AuditIDs: []string{newAuditID()}}
+	if scope.System {
+		p.System = token.SystemAll
+	}
+	if from != nil {
+		if from.Payload.Expires.Before(p.Expires) {
+			p.Expires = from.Payload.Expires
+		}
+		p.AuditIDs = append(p.AuditIDs, from.Payload.AuditIDs[len(from.Payload.AuditIDs)-1])
+		p.Methods = append([]string{MethodToken}, slices.DeleteFunc(slices.Clone(from.Payload.Methods), func(m string) bool { return m == MethodToken })...)
+	}
+	t, err := s.expand(ctx, p, now.Truncate(time.Second))
+	if errors.Is(err, &Error{Reason: NotFound}) {
+		return nil, unauthorized(err.Error())
+	}
+	return t, err
+}
+
+func newAuditID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Validate returns what follows from a decoded token. It fails with NotFound if
+// the token is expired or revoked, or if its user or its scope is gone or
+// disabled, or if the user has no role in the scope any more. graceful is how
+// long an expired token is still accepted.
+func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Time, graceful time.Duration) (*Token, error) {
+	if !s.now().Before(p.Expires.Add(graceful)) {
+		return nil, failf(NotFound, "Failed to validate token")
+	}
+	return s.expand(ctx, p, issued)
+}
+
+// expand finds the records and the roles of a token.
+func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time) (*Token, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d.revocations.revoked(p, issued) {
+		return nil, failf(NotFound, "Failed to validate token")
+	}
+	t := &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != ""}}
+	if t.User, err = d.get(User, p.UserID); err != nil {
+		return nil, err
+	}
+	if !d.active(t.User) {
+		return nil, failf(NotFound, "Unable to validate token because user %s or its domain is disabled", p.UserID)
+	}
+	if t.Domain, err = d.get(Project, t.User.Domain); err != nil {
+		return nil, err
+	}
+	return t, s.expandScope(ctx, d, t)
+}
+
+func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err error) {
+	target := t.Scope.target()
+	if target == "" {
+		return nil
+	}
+	if !t.Scope.System {
+		if t.Target, err = d.get(Project, target); err != nil {
+			return err
+		}
+		if t.Target.IsDomain != (t.Scope.DomainID != "") {
+			return missing(Project, target)
+		}
+		if !d.usable(t.Target) {
+			return failf(NotFound, "Unable to validate token because project %s is disabled", target)
+		}
+		if t.TargetDomain, err = d.get(Project, t.Target.owner()); err != nil {
+			return err
+		}
+	}
+	ids, err := s.EffectiveRoles(ctx, t.User.ID, target)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if r, err := d.get(Role, id); err == nil {
+			t.Roles = append(t.Roles, r)
+		}
+	}
+	if len(t.Roles) == 0 {
+		return failf(NotFound, "Could not find token: user %s has no role in the scope.", t.User.ID)
+	}
+	return nil
+}
+
+// RevokeToken makes a token invalid, and every token that was made from it.
+func (s *Service) RevokeToken(ctx context.Context, p *token.Payload) error {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		var w ostiary.WriteRequest
+		e := Revocation{AuditID: p.AuditIDs[0]}
+		if len(p.AuditIDs) == 1 { // the first token of its chain
+			e = Revocation{ChainID: p.AuditIDs[0]}
+		}
+		s.revoke(d, &w, e)
+		return w, nil
+	})
+	return err
+}
+
+// Revocations returns the events since a time, in the order of their times.
+func (s *Service) Revocations(ctx context.Context, since time.Time) (events []*Revocation, err error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.revocations.events.Ascend("", func(_ string, e *Revocation) bool {
+		if !e.RevokedAt.Before(since) {
+			events = append(events, e)
+		}
+		return true
+	})
+	return events, nil
+}

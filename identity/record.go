@@ -1,0 +1,81 @@
+package identity
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Kind is the kind of a record. The texts are Keystone's.
+type Kind string
+
+// The kinds. A domain is a project whose member is_domain is true.
+const (
+	User     Kind = "user"
+	Group    Kind = "group"
+	Project  Kind = "project"
+	Role     Kind = "role"
+	Region   Kind = "region"
+	Catalog  Kind = "service"
+	Endpoint Kind = "endpoint"
+)
+
+// kinds lists all kinds of records.
+var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint}
+
+// DefaultDomain is the id of the domain that records belong to if they name
+// none.
+const DefaultDomain = "default"
+
+// System is the id of the target of grants on the whole deployment.
+const System = "~system"
+
+// Record is a record of a deployment. It never changes: an update makes a new
+// record.
+type Record struct {
+	Kind Kind   `json:"-"`  // kind of the record
+	ID   string `json:"id"` // unique within the kind
+	// Name is unique within the domain, and within the whole deployment for domains
+	// and for roles without a domain. Records of some kinds have none, and names of
+	// services may repeat.
+	Name string `json:"name,omitempty"`
+	// Domain is the id of the domain that the record belongs to; "" if there is
+	// none.
+	Domain string `json:"domain,omitempty"`
+	// Parent is the parent of a project or a region, and the service of an endpoint;
+	// "" if there is none.
+	Parent string `json:"parent,omitempty"`
+	// IsDomain is true for a domain.
+	IsDomain bool `json:"isDomain,omitempty"`
+	// Disabled is true if the record is not enabled.
+	Disabled bool `json:"disabled,omitempty"`
+	// Members are all other members, in the order in which a response shows them.
+	Members Members `json:"members,omitempty"`
+	// Password describes the password of a user; nil if the user has none.
+	Password *Password `json:"password,omitempty"`
+}
+
+// Password describes a password. The hash itself is a secret of the store.
+type Password struct {
+	Changed time.Time  `json:"changed"`           // time at which it was set
+	Expires *time.Time `json:"expires,omitempty"` // end of its validity; nil if it does not expire
+	// ByOwner is true if the user set it, and false if somebody else did.
+	ByOwner bool `json:"byOwner,omitempty"`
+}
+
+// body returns the document of the record.
+func (r *Record) body() []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // all members are valid JSON
+	}
+	return text
+}
+
+// newID returns a random id of 32 hexadecimal digits.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

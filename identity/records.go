@@ -1,0 +1,351 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/password"
+)
+
+// nameMax is the largest number of characters of a name, by kind.
+var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255}
+
+// depthMax is the largest number of projects in a branch below a domain.
+const depthMax = 5
+
+// Get returns a record. It fails with NotFound.
+func (s *Service) Get(ctx context.Context, k Kind, id string) (*Record, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.get(k, id)
+}
+
+// Find returns the record of a kind with a name. domain is the id of the domain
+// that the record belongs to; "" finds domains and global roles. It fails with
+// NotFound.
+func (s *Service) Find(ctx context.Context, k Kind, domain, name string) (*Record, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r := d.find(k, domain, name); r != nil {
+		return r, nil
+	}
+	return nil, missing(k, name)
+}
+
+// ListRequest selects a page of records.
+type ListRequest struct {
+	Kind Kind // kind of the records
+	// After is the id that the page follows; "" begins at the first record.
+	After string
+	// Limit is the largest number of records; 0 means no limit.
+	Limit int
+	// Match selects records; nil selects all. It must not change the record.
+	Match func(*Record) bool
+}
+
+// List returns the selected records in the order of their ids. more is true if
+// there are further ones.
+func (s *Service) List(ctx context.Context, r ListRequest) (records []*Record, more bool, err error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	from := r.After
+	if from != "" {
+		from += "\x00" // the next possible id
+	}
+	t := d.tables[r.Kind]
+	t.byID.Ascend(from, func(_ string, x *Record) bool {
+		if r.Match != nil && !r.Match(x) {
+			return true
+		}
+		if more = r.Limit > 0 && len(records) == r.Limit; more {
+			return false
+		}
+		records = append(records, x)
+		return ctx.Err() == nil
+	})
+	return records, more, ctx.Err()
+}
+
+// Create adds a record. It chooses the id if r.ID is "", and sets r.Domain to the
+// parent's domain or to [DefaultDomain] if a user, group or project names none.
+// secret is the password of a user; nil for none. Create fails with Invalid,
+// Conflict, Forbidden or NotFound.
+func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record, error) {
+	if r.ID == "" {
+		r.ID = newID()
+	}
+	hash, err := s.hash(secret)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		x := r
+		if err := d.place(&x); err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		if _, err := d.get(r.Kind, r.ID); err == nil {
+			return ostiary.WriteRequest{}, duplicate(&x, "ID", r.ID)
+		}
+		w := ostiary.WriteRequest{}
+		if err := d.check(&x); err != nil {
+			return w, err
+		}
+		if hash != "" {
+			x.Password = &Password{Changed: s.now()}
+			w.Secrets = []ostiary.Document{x.secret(hash)}
+		}
+		w.Documents = []ostiary.Document{x.document()}
+		if x.Kind == Project && x.Parent != "" {
+			w.Add = []ostiary.Tuple{tuple(object(projectType, x.ID), parentRelation, plain(projectType, x.Parent))}
+		}
+		return w, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.get(r.Kind, r.ID)
+}
+
+// Update changes a record. change gets a copy, and is called again if the store
+// changes meanwhile. secret is a new password, which makes all tokens of the user
+// invalid; nil keeps the password. byOwner is true if the user sets it. Update
+// fails as Create, and with the error of change.
+func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string, byOwner bool, change func(*Record) error) (*Record, error) {
+	hash, err := s.hash(secret)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		old, err := d.get(k, id)
+		if err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		x := *old
+		if err := change(&x); err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		if err := d.checkUpdate(old, &x); err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		w := ostiary.WriteRequest{}
+		if hash != "" {
+			x.Password = &Password{Changed: s.now(), ByOwner: byOwner}
+			w.Secrets = []ostiary.Document{x.secret(hash)}
+		}
+		w.Documents = []ostiary.Document{x.document()}
+		if k == User && (hash != "" || x.Disabled && !old.Disabled) {
+			s.revoke(d, &w, Revocation{UserID: id})
+		}
+		return w, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.get(k, id)
+}
+
+// hash returns the hash of a password, or "" without one.
+func (s *Service) hash(secret *string) (string, error) {
+	if secret == nil {
+		return "", nil
+	}
+	rounds := s.options.Rounds
+	if rounds == 0 {
+		rounds = password.RoundsDefault
+	}
+	hash, err := password.Hash(*secret, rounds)
+	if err != nil {
+		return "", &Error{Reason: Invalid, Field: "password", Text: err.Error()}
+	}
+	return hash, nil
+}
+
+// secretKind is the kind of the secrets that hold the hashes of passwords.
+const secretKind = documentPrefix + "password"
+
+// secret returns the secret with the hash of the user's password.
+func (r *Record) secret(hash string) ostiary.Document {
+	return ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(hash)}
+}
+
+// place sets the domain of a new record that names none.
+func (d *directory) place(x *Record) error {
+	switch x.Kind {
+	case User, Group:
+		if x.Domain == "" {
+			x.Domain = DefaultDomain
+		}
+	case Project:
+		return d.placeProject(x)
+	}
+	return nil
+}
+
+func (d *directory) placeProject(x *Record) error {
+	if x.IsDomain {
+		if x.Domain != "" || x.Parent != "" {
+			return failf(Invalid, "a domain cannot have a parent or belong to a domain")
+		}
+		return nil
+	}
+	if x.Domain == "" {
+		x.Domain = DefaultDomain
+	}
+	if x.Parent == "" {
+		x.Parent = x.Domain
+	}
+	parent, err := d.get(Project, x.Parent)
+	if err != nil {
+		return err
+	}
+	domain := parent.Domain
+	if parent.IsDomain {
+		domain = parent.ID
+	}
+	if domain != x.Domain {
+		return &Error{Reason: Invalid, Field: "parent_id", Text: "the parent " + x.Parent + " is in another domain than the project"}
+	}
+	if d.depth(parent) >= depthMax {
+		return failf(Forbidden, "Max hierarchy depth reached for %s branch.", x.Parent)
+	}
+	return nil
+}
+
+// depth returns the number of projects from r up to its domain.
+func (d *directory) depth(r *Record) (n int) {
+	for ; r != nil && !r.IsDomain && n <= depthMax; n++ {
+		r, _ = d.get(Project, r.Parent)
+	}
+	return n
+}
+
+// check validates what every stored record must satisfy.
+func (d *directory) check(x *Record) error {
+	if longest, limited := nameMax[x.Kind]; limited && x.Kind != Endpoint && x.Kind != Catalog {
+		if x.Name = strings.TrimSpace(x.Name); x.Name == "" || utf8.RuneCountInString(x.Name) > longest {
+			return &Error{Reason: Invalid, Field: "name", Text: "the name must have 1 to " + strconv.Itoa(longest) + " characters"}
+		}
+	}
+	if x.named() {
+		if other := d.find(x.Kind, x.Domain, x.Name); other != nil && other.ID != x.ID {
+			return duplicate(x, "name", x.Name)
+		}
+	}
+	if x.Domain != "" {
+		if r, err := d.get(Project, x.Domain); err != nil || !r.IsDomain {
+			return failf(NotFound, "Could not find domain: %.255s.", x.Domain)
+		}
+	}
+	switch x.Kind {
+	case Region:
+		return d.checkRegion(x)
+	case Endpoint:
+		return d.checkEndpoint(x)
+	}
+	return nil
+}
+
+// checkRegion refuses a parent that does not exist, and a region below itself.
+func (d *directory) checkRegion(x *Record) error {
+	seen := map[string]bool{x.ID: true}
+	for id := x.Parent; id != ""; {
+		if seen[id] {
+			return failf(Invalid, "region %.255q would be below itself", x.ID)
+		}
+		seen[id] = true
+		parent, err := d.get(Region, id)
+		if err != nil {
+			return err
+		}
+		id = parent.Parent
+	}
+	return nil
+}
+
+func (d *directory) checkEndpoint(x *Record) error {
+	if _, err := d.get(Catalog, x.Parent); err != nil {
+		return &Error{Reason: Invalid, Field: "service_id", Text: err.Error()}
+	}
+	if region := x.Members.Text("region_id"); region != "" {
+		if _, err := d.get(Region, region); err != nil {
+			return &Error{Reason: Invalid, Field: "region_id", Text: err.Error()}
+		}
+	}
+	return nil
+}
+
+// duplicate returns the error of a name or an id that is in use.
+func duplicate(x *Record, what, value string) error {
+	kind := string(x.Kind)
+	if x.IsDomain {
+		kind = "domain"
+	}
+	if x.Domain == "" {
+		return failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry found with %s %s.", kind, what, value)
+	}
+	return failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry found with %s %s at domain ID %s.", kind, what, value, x.Domain)
+}
+
+// checkUpdate validates a change of a record.
+func (d *directory) checkUpdate(old, x *Record) error {
+	switch {
+	case x.ID != old.ID:
+		return &Error{Reason: Invalid, Field: "id", Text: "Cannot change " + string(old.Kind) + " ID"}
+	case x.Domain != old.Domain:
+		return &Error{Reason: Invalid, Field: "domain_id", Text: "Cannot change Domain ID"}
+	case x.IsDomain != old.IsDomain:
+		return &Error{Reason: Invalid, Field: "is_domain", Text: "cannot change is_domain of " + old.ID}
+	case x.Kind == Project && x.Parent != old.Parent:
+		return failf(Forbidden, "Update of `parent_id` is not allowed.")
+	}
+	if old.Immutable() && (x.Immutable() || !old.sameBut(x, "options")) {
+		return immutable("update", old)
+	}
+	if x.Kind == Project && !x.IsDomain && x.Disabled && !old.Disabled {
+		if child := d.child(x.ID, func(c *Record) bool { return !c.Disabled }); child != nil {
+			return failf(Forbidden, "Cannot disable project %s since its subtree contains enabled projects.", x.ID)
+		}
+	}
+	return d.check(x)
+}
+
+// child returns a project directly below the project that satisfies match, or nil.
+func (d *directory) child(id string, match func(*Record) bool) (found *Record) {
+	t := d.tables[Project]
+	t.byID.Ascend("", func(_ string, c *Record) bool {
+		if c.Parent == id && match(c) {
+			found = c
+		}
+		return found == nil
+	})
+	return found
+}
+
+// Immutable returns whether the option "immutable" of the record is true.
+func (r *Record) Immutable() bool {
+	value, _ := r.Members.Get("options")
+	var options struct{ Immutable bool }
+	return len(value) > 0 && json.Unmarshal(value, &options) == nil && options.Immutable
+}
+
+// sameBut returns whether the records differ at most in one member.
+func (r *Record) sameBut(x *Record, member string) bool {
+	a, b := *r, *x
+	a.Members, b.Members = a.Members.Without(member), b.Members.Without(member)
+	return bytes.Equal(a.body(), b.body())
+}
+
+func immutable(verb string, r *Record) error {
+	return failf(Forbidden, "Unable to %s immutable %s resource: `%s. Set resource option \"immutable\" to false first.", verb, r.Kind, r.ID)
+}

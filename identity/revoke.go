@@ -1,0 +1,123 @@
+package identity
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/btree"
+)
+
+// revocationKind is the kind of the documents of revocation events, after
+// documentPrefix.
+const revocationKind = "revocation"
+
+// Revocation is an event that makes tokens invalid: those that were issued at
+// IssuedBefore or earlier, and to which the one id that is set belongs.
+type Revocation struct {
+	// AuditID is the audit id of one token.
+	AuditID string `json:"audit_id,omitempty"`
+	// ChainID is the audit id of the first token of a chain: all tokens that were
+	// made from it.
+	ChainID string `json:"audit_chain_id,omitempty"`
+	// UserID is a user: all of the user's tokens.
+	UserID string `json:"user_id,omitempty"`
+	// TrustID is a trust: all tokens that were made with it.
+	TrustID string `json:"OS-TRUST:trust_id,omitempty"`
+	// IssuedBefore is the latest time of issue of the tokens, inclusive, in whole
+	// seconds.
+	IssuedBefore time.Time `json:"issued_before"`
+	// RevokedAt is the time of the event.
+	RevokedAt time.Time `json:"revoked_at"`
+}
+
+// subject returns the key of the id that the event is about.
+func (r *Revocation) subject() string {
+	switch {
+	case r.AuditID != "":
+		return "audit " + r.AuditID
+	case r.ChainID != "":
+		return "chain " + r.ChainID
+	case r.TrustID != "":
+		return "trust " + r.TrustID
+	}
+	return "user " + r.UserID
+}
+
+// revocations are the events that still matter, so that a token is compared with
+// four of them at most, however many there are.
+type revocations struct {
+	events btree.Map[string, *Revocation] // by key of their document
+	latest btree.Map[string, int64]       // IssuedBefore in Unix seconds, by subject
+}
+
+func (r *revocations) edit() revocations {
+	return revocations{r.events.Edit(), r.latest.Edit()}
+}
+
+func (r *revocations) put(key string, body []byte) error {
+	e := new(Revocation)
+	if err := json.Unmarshal(body, e); err != nil {
+		return fmt.Errorf("revocation event %s: %w", key, err)
+	}
+	r.events.Set(key, e)
+	before := e.IssuedBefore.Unix()
+	if old, ok := r.latest.Get(e.subject()); !ok || before > old {
+		r.latest.Set(e.subject(), before)
+	}
+	return nil
+}
+
+// remove removes an event, which only happens when all its tokens have expired.
+func (r *revocations) remove(key string) {
+	if e, ok := r.events.Delete(key); ok {
+		if latest, _ := r.latest.Get(e.subject()); latest == e.IssuedBefore.Unix() {
+			r.latest.Delete(e.subject())
+		}
+	}
+}
+
+// revoked returns whether an event covers a token.
+func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
+	if r.latest.Len() == 0 {
+		return false
+	}
+	covers := func(kind, id string) bool {
+		latest, ok := r.latest.Get(kind + " " + id)
+		return ok && id != "" && issued.Unix() <= latest
+	}
+	if covers("user", p.UserID) || covers("trust", p.TrustID) {
+		return true
+	}
+	if len(p.AuditIDs) == 0 {
+		return false
+	}
+	return covers("audit", p.AuditIDs[0]) || covers("chain", p.AuditIDs[len(p.AuditIDs)-1])
+}
+
+// expiredMax bounds the events that one write removes.
+const expiredMax = 100
+
+// expired returns the keys of events that no token can match any more: tokens of
+// that age have expired.
+func (r *revocations) expired(before time.Time) (keys []ostiary.DocumentKey) {
+	r.events.Ascend("", func(key string, e *Revocation) bool {
+		if e.RevokedAt.Before(before) {
+			keys = append(keys, ostiary.DocumentKey{Kind: documentPrefix + revocationKind, Key: key})
+		}
+		return len(keys) < expiredMax
+	})
+	return keys
+}
+
+// document returns the document of an event. Keys are in the order of time.
+func (r *Revocation) document() ostiary.Document {
+	body, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and times
+	}
+	key := fmt.Sprintf("%016x-%s", r.RevokedAt.UnixMicro(), newID())
+	return ostiary.Document{Kind: documentPrefix + revocationKind, Key: key, Secondary: []string{bucket(key)}, Body: body}
+}

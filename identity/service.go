@@ -1,0 +1,194 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Options are the settings of a [Service]. The zero value is useful.
+type Options struct {
+	// Clock returns the current time. The default is [time.Now].
+	Clock func() time.Time
+	// TokenLife is the life of a token. The default is one hour.
+	TokenLife time.Duration
+	// Rounds are the rounds of new bcrypt hashes. The default is
+	// password.RoundsDefault.
+	Rounds int
+}
+
+// Service is one deployment: the records, grants and passwords of one store. Its
+// methods may be called concurrently. It starts no goroutine.
+//
+// Reads use a directory in memory, which a read brings up to date if the store
+// has changed since. Writes of one Service are made one after another; if
+// another process writes in between, a write is validated again.
+type Service struct {
+	store   *ostiary.Store
+	options Options
+	current atomic.Pointer[directory]
+	// following serializes bringing the directory up to date.
+	following sync.Mutex
+	// writing serializes writes from their validation until they are durable.
+	writing sync.Mutex
+	decoyState
+}
+
+// Open returns the service of a store. It installs the schema of assignments if
+// the store has none, and reads all records.
+func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.TokenLife <= 0 {
+		o.TokenLife = time.Hour
+	}
+	s := &Service{store: store, options: o}
+	if err := s.installSchema(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.load(ctx)
+}
+
+// installSchema writes the schema of assignments unless the store has it.
+func (s *Service) installSchema(ctx context.Context) error {
+	_, err := s.store.CurrentSchema(ctx, "")
+	if errors.Is(err, ostiary.ErrNoSchema) {
+		_, _, err = s.store.WriteSchema(ctx, ostiary.SchemaSource{Model: Model(), Dialect: "identity"})
+	}
+	return err
+}
+
+// buckets is the number of secondary keys that a kind's documents share, so that
+// a bucket of a million records is far below the bound of a page.
+const buckets = 1024
+
+// bucket returns the secondary key of a document.
+func bucket(key string) string {
+	h := sha256.Sum256([]byte(key))
+	return bucketName((int(h[0])<<8 | int(h[1])) % buckets)
+}
+
+func bucketName(i int) string { return fmt.Sprintf("bucket%04d", i) }
+
+// load reads all records. Changes that other processes make meanwhile are in the
+// log after the first revision, so they are applied again.
+func (s *Service) load(ctx context.Context) error {
+	head, err := s.store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	d := (&directory{tables: map[Kind]table{}}).edit()
+	if d.token, d.revision, err = head, 0, nil; head != "" {
+		if d.revision, err = head.Revision(); err != nil {
+			return err
+		}
+	}
+	for _, kind := range append([]Kind{revocationKind}, kinds...) {
+		for i := range buckets {
+			documents, err := s.store.DocumentsBy(ctx, documentPrefix+string(kind), bucketName(i))
+			if err != nil {
+				return err
+			}
+			for _, doc := range documents {
+				if err := d.put(storage.Document{Kind: doc.Kind, Key: doc.Key, Body: doc.Body}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	s.current.Store(d)
+	return nil
+}
+
+// at returns a directory that contains every write that was acknowledged before
+// the call.
+func (s *Service) at(ctx context.Context) (*directory, error) {
+	head, err := s.store.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d := s.current.Load(); d.token == head {
+		return d, nil
+	}
+	return s.follow(ctx)
+}
+
+// follow applies the entries of the log that the directory lacks.
+func (s *Service) follow(ctx context.Context) (*directory, error) {
+	s.following.Lock()
+	defer s.following.Unlock()
+	d := s.current.Load().edit()
+	for {
+		page, err := s.store.Changes(ctx, ostiary.ChangesRequest{After: d.token, Limit: followLimit})
+		if errors.Is(err, ostiary.ErrTooOld) { // the log was trimmed
+			err = s.load(ctx)
+			return s.current.Load(), err
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			if err := d.apply(e.Changes); err != nil {
+				return nil, err
+			}
+			d.token, d.revision = e.Token, e.Revision
+		}
+		if !page.More {
+			s.current.Store(d)
+			return d, nil
+		}
+	}
+}
+
+// followLimit is the number of log entries that are read at once.
+const followLimit = 1000
+
+// attemptsMax is the number of times that a write is validated because other
+// processes write in between.
+const attemptsMax = 100
+
+// write validates and makes one change. prepare validates on the directory, and
+// returns the change; it is called again if the store has changed meanwhile.
+// write returns the directory with the change.
+func (s *Service) write(ctx context.Context, prepare func(*directory) (ostiary.WriteRequest, error)) (*directory, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for range attemptsMax {
+		d, err := s.at(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r, err := prepare(d)
+		if err != nil {
+			return nil, err
+		}
+		r.After = d.token
+		if _, err = s.store.Write(ctx, r); err == nil {
+			return s.follow(ctx)
+		}
+		if d.token == "" || !errors.Is(err, ostiary.ErrPrecondition) {
+			return nil, err
+		}
+	}
+	return nil, failf(Conflict, "other processes changed the store %d times in a row", attemptsMax)
+}
+
+// now returns the current time in UTC.
+func (s *Service) now() time.Time { return s.options.Clock().UTC() }
+
+// document returns the document of a record.
+func (r *Record) document() ostiary.Document {
+	return ostiary.Document{Kind: documentPrefix + string(r.Kind), Key: r.ID, Secondary: []string{bucket(r.ID)}, Body: r.body()}
+}
+
+func (r *Record) key() ostiary.DocumentKey {
+	return ostiary.DocumentKey{Kind: documentPrefix + string(r.Kind), Key: r.ID}
+}
