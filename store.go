@@ -52,7 +52,8 @@ func (s *Store) Head(ctx context.Context) (Token, error) {
 	if err != nil {
 		return "", errs.Wrap("head", s.ID(), err)
 	}
-	return s.timeline.Token(v.Head), nil
+	t, err := s.timeline.TokenAt(ctx, v.Head.Revision)
+	return t, errs.Wrap("head", s.ID(), err)
 }
 
 // Load loads the store and waits until it is loaded. It does nothing if the store

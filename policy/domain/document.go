@@ -1,0 +1,192 @@
+package domain
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/language"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// The kinds and keys of the documents of a domain. A policy is a document of
+// policyKind whose key is the name of the policy.
+const (
+	settingsKind = "xacml.domain"
+	settingsKey  = "settings"
+	policyKind   = "xacml.policy"
+	rootKind     = "xacml.root"
+	rootKey      = "root"
+)
+
+// documentVersion is the version of the bodies that this package writes.
+const documentVersion = 1
+
+// Language is a language of policies.
+type Language string
+
+// The languages.
+const (
+	XML Language = "xml" // XACML 3.0
+)
+
+// parse reads a policy. source names the text in errors.
+func (l Language) parse(text []byte, source string) (policy.Element, error) {
+	switch l {
+	case XML:
+		return language.ParseXML(text, source)
+	}
+	return nil, fmt.Errorf("unknown language %q: expected %q", string(l), XML)
+}
+
+// settings is the document that makes a store a policy domain. It is written
+// once and never changes.
+type settings struct {
+	Version int `json:"v"`
+	// Relations is the id of the relation store, and Incarnation its incarnation in
+	// hexadecimal. Both are "" if the domain has none.
+	Relations   string `json:"relations,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+}
+
+// newSettings returns the settings of a domain that may ask relations, which is
+// nil for none.
+func newSettings(relations *ostiary.Store) settings {
+	s := settings{Version: documentVersion}
+	if relations != nil {
+		info := relations.Info()
+		s.Relations, s.Incarnation = info.ID.String(), hex.EncodeToString(info.Incarnation[:])
+	}
+	return s
+}
+
+func (s settings) document() ostiary.Document {
+	body, _ := json.Marshal(s) // strings and a number always marshal
+	return ostiary.Document{Kind: settingsKind, Key: settingsKey, Body: body}
+}
+
+func readSettings(body []byte) (s settings, err error) {
+	if err := json.Unmarshal(body, &s); err != nil || s.Version != documentVersion {
+		return s, fmt.Errorf("%w: settings of version %d, expected %d", ostiary.ErrFormat, s.Version, documentVersion)
+	}
+	return s, nil
+}
+
+// Source is the text of a policy.
+type Source struct {
+	// Language is the language of Text.
+	Language Language
+	// Text is the policy.
+	Text []byte
+}
+
+// header is the first line of the document of a policy. The text follows it.
+type header struct {
+	Version  int              `json:"v"`
+	Language Language         `json:"language"`
+	Revision storage.Revision `json:"revision"`
+}
+
+// body returns the document's body of a policy that is written at a revision.
+func (s Source) body(at storage.Revision) []byte {
+	b, _ := json.Marshal(header{documentVersion, s.Language, at}) // always marshals
+	b = append(b, '\n')
+	return append(b, s.Text...)
+}
+
+// readSource reads what [Source.body] wrote. The text is a part of body.
+func readSource(body []byte) (Source, storage.Revision, error) {
+	line, text, ok := bytes.Cut(body, []byte{'\n'})
+	var h header
+	if err := json.Unmarshal(line, &h); err != nil || !ok || h.Version != documentVersion {
+		return Source{}, 0, fmt.Errorf("%w: policy document of version %d, expected %d", ostiary.ErrFormat, h.Version, documentVersion)
+	}
+	return Source{h.Language, text}, h.Revision, nil
+}
+
+// buckets is the number of secondary keys among which the policies are divided,
+// because one read of documents is bounded.
+const buckets = 256
+
+// bucket returns the secondary key of the policies that share a bucket with a
+// name.
+func bucket(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return bucketKey(int(h.Sum32() % buckets))
+}
+
+func bucketKey(i int) string { return fmt.Sprintf("bucket %02x", i) }
+
+// policyDocument returns the document of a named policy.
+func policyDocument(name string, s Source, at storage.Revision) ostiary.Document {
+	return ostiary.Document{Kind: policyKind, Key: name, Secondary: []string{bucket(name)}, Body: s.body(at)}
+}
+
+// rootDocument returns the document of the root.
+func rootDocument(s Source, at storage.Revision) ostiary.Document {
+	return ostiary.Document{Kind: rootKind, Key: rootKey, Body: s.body(at)}
+}
+
+// Stored is a policy of a domain, without its text.
+type Stored struct {
+	// Name is the name in the domain. It is not the PolicyId. It is "" for the root.
+	Name string
+	// Language is the language of the text.
+	Language Language
+	// Revision is the revision of the domain that stored the policy.
+	Revision storage.Revision
+	// ID and Version are the PolicyId or PolicySetId, and the Version.
+	ID, Version string
+	// Set is true for a policy set.
+	Set bool
+
+	element policy.Element
+	bytes   int
+	// references are the ids of the policies and policy sets that the policy refers
+	// to.
+	references []string
+}
+
+// addReferences collects the ids that an element refers to.
+func (p *Stored) addReferences(e policy.Element) {
+	switch e := e.(type) {
+	case *policy.Reference:
+		p.references = append(p.references, e.ID)
+	case *policy.PolicySet:
+		for _, child := range e.Children {
+			p.addReferences(child)
+		}
+	}
+}
+
+// parseStored reads a policy. Its errors are an *[InvalidError].
+func parseStored(name string, s Source, at storage.Revision) (*Stored, error) {
+	source := name
+	if name == "" {
+		source = rootKey
+	}
+	e, err := s.Language.parse(s.Text, source)
+	if err != nil {
+		return nil, invalid(name, err)
+	}
+	p := &Stored{Name: name, Language: s.Language, Revision: at, element: e, bytes: len(s.Text)}
+	switch e := e.(type) {
+	case *policy.Policy:
+		p.ID, p.Version = e.ID, e.Version
+	case *policy.PolicySet:
+		p.ID, p.Version, p.Set = e.ID, e.Version, true
+	case *policy.Reference:
+		p.ID, p.Version, p.Set = e.ID, e.Version, e.Set
+		if name != "" {
+			return nil, invalid(name, errors.New("the text is a reference: expected a Policy or a PolicySet"))
+		}
+	}
+	p.addReferences(e)
+	return p, nil
+}

@@ -1,0 +1,127 @@
+package domain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// PinOptions choose what [Domain.Pin] pins. The zero value is the newest revision
+// of the policies and of the relation store.
+type PinOptions struct {
+	// Revision is the revision of the policies; 0 means the newest.
+	Revision storage.Revision
+	// Relations chooses the revision of the relation store.
+	Relations ostiary.Consistency
+}
+
+// Pinned decides at one revision of the policies, and at one revision and one
+// time of the relation store, which is pinned by the first question. It belongs to
+// one request and must not be used concurrently.
+type Pinned struct {
+	domain *Domain
+	at     *revision
+	asker  asker
+}
+
+// Pin pins the revisions of a request. The policies contain every change that was
+// acknowledged before the call.
+func (d *Domain) Pin(ctx context.Context, o PinOptions) (*Pinned, error) {
+	r, err := d.newest(ctx)
+	if err == nil && o.Revision != 0 && o.Revision != r.number {
+		r, err = d.atRevision(ctx, o.Revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Pinned{domain: d, at: r, asker: asker{domain: d, chosen: o.Relations, left: d.options.Questions}}, nil
+}
+
+// Revision returns the number of the pinned revision of the policies.
+func (p *Pinned) Revision() storage.Revision { return p.at.number }
+
+// Token returns the token of the pinned revision of the policies.
+func (p *Pinned) Token() ostiary.Token { return p.at.token }
+
+// RelationsToken returns the token of the pinned revision of the relation store.
+// It returns "" if no question was asked.
+func (p *Pinned) RelationsToken(ctx context.Context) (ostiary.Token, error) {
+	if !p.asker.pinned {
+		return "", nil
+	}
+	return p.domain.relations.Resolve(ctx, p.asker.held)
+}
+
+// HasRoot reports whether the pinned revision has a root.
+func (p *Pinned) HasRoot() bool { return p.at.root != nil }
+
+// Decide decides a request. Without a root no policy applies, so every decision is
+// NotApplicable. Stored policies that cannot be compiled make every decision
+// Indeterminate. Decide fails with [ErrReserved] if the request has an attribute
+// in the namespace of [StoredAttribute]. trace is nil if the decision is not
+// traced.
+func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Trace) ([]policy.Result, error) {
+	if err := checkReserved(r); err != nil {
+		return nil, err
+	}
+	if p.at.broken != nil {
+		return []policy.Result{{Decision: policy.Indeterminate, Status: &status.Error{Code: status.ProcessingError,
+			Message: "the stored policies cannot be compiled: " + p.at.broken.Error()}}}, nil
+	}
+	if p.at.root == nil {
+		return []policy.Result{{Decision: policy.NotApplicable}}, nil
+	}
+	o := policy.Options{Now: p.domain.options.Clock, Zone: p.domain.options.Zone, Bounds: p.domain.options.Bounds, Trace: trace}
+	if p.domain.hasRelations() {
+		p.asker.ctx = ctx
+		o.Attributes, o.Related = &p.asker, p.asker.related
+	}
+	return p.at.plan.Decide(ctx, r, o), nil
+}
+
+// Decide pins the newest revisions and decides a request.
+func (d *Domain) Decide(ctx context.Context, r *policy.Request) ([]policy.Result, error) {
+	p, err := d.Pin(ctx, PinOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return p.Decide(ctx, r, nil)
+}
+
+// hasRelations reports whether the domain was made with a relation store, even if
+// that store was deleted.
+func (d *Domain) hasRelations() bool { return d.relations != nil || d.unbound != nil }
+
+// checkReserved fails if a request has an attribute that only the store may have:
+// otherwise a client could replace the data of the store by its own.
+func checkReserved(r *policy.Request) error {
+	for i := range r.Categories {
+		for j := range r.Categories[i].Attributes {
+			if id := r.Categories[i].Attributes[j].ID; strings.HasPrefix(id, StoredAttribute) {
+				return fmt.Errorf("%w: %s: expected an id that does not begin with %q", ErrReserved, quote(id), StoredAttribute)
+			}
+		}
+	}
+	return nil
+}
+
+// failed returns the status of a question to the relation store that has no
+// answer.
+func failed(err error) *status.Error {
+	s := &status.Error{Code: status.ProcessingError, Message: err.Error()}
+	var own *ostiary.Error
+	if errors.As(err, &own) {
+		s.Message = own.Reason()
+	}
+	var bound *ostiary.BoundError
+	if errors.As(err, &bound) {
+		s.Bound = bound.Name
+	}
+	return s
+}

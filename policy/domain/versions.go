@@ -1,0 +1,224 @@
+package domain
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Version is one version of a policy or of the root.
+type Version struct {
+	// Revision is the revision of the domain that made the version, and Time its
+	// commit time.
+	Revision storage.Revision
+	Time     time.Time
+	// Removed is true if the policy was removed at the revision. Source is empty
+	// then.
+	Removed bool
+	// Source is the text.
+	Source Source
+}
+
+// VersionsMax is the largest number of versions that [Domain.Versions] returns.
+const VersionsMax = 1_000
+
+// Versions returns the newest versions of a policy, at most limit, the newest
+// first. name is "" for the root; a limit of 0 means [VersionsMax]. It reads the
+// log of the store, so it omits versions whose entries were trimmed. It fails
+// with [ErrNoPolicy] if the log has no version.
+func (d *Domain) Versions(ctx context.Context, name string, limit int) ([]Version, error) {
+	if limit <= 0 || limit > VersionsMax {
+		limit = VersionsMax
+	}
+	var out []Version
+	for v, err := range d.history(ctx, name) {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, v); len(out) >= 2*limit {
+			out = slices.Delete(out, 0, len(out)-limit)
+		}
+	}
+	if len(out) == 0 {
+		return nil, noPolicy(name)
+	}
+	slices.Reverse(out)
+	return out[:min(limit, len(out))], nil
+}
+
+// Version returns the version of a policy that was in force at a revision. name
+// is "" for the root. It fails with [ErrNoPolicy] if there was none.
+func (d *Domain) Version(ctx context.Context, name string, at storage.Revision) (Version, error) {
+	var found Version
+	for v, err := range d.history(ctx, name) {
+		if err != nil {
+			return Version{}, err
+		}
+		if v.Revision > at {
+			break
+		}
+		found = v
+	}
+	if found.Revision == 0 || found.Removed {
+		return Version{}, fmt.Errorf("%w at revision %d", noPolicy(name), at)
+	}
+	return found, nil
+}
+
+// history yields the versions of a policy from the log, the oldest first.
+func (d *Domain) history(ctx context.Context, name string) iter.Seq2[Version, error] {
+	kind, key := policyKind, name
+	if name == "" {
+		kind, key = rootKind, rootKey
+	}
+	return func(yield func(Version, error) bool) {
+		live := false
+		for e, err := range d.entries(ctx, 0) {
+			if err != nil {
+				yield(Version{}, err)
+				return
+			}
+			for i := range e.Changes {
+				v, ok, err := version(&e.Changes[i], kind, key)
+				if err != nil {
+					yield(Version{}, err)
+					return
+				}
+				if !ok || v.Removed && !live {
+					continue
+				}
+				v.Revision, v.Time, live = e.Revision, e.Time, !v.Removed
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// version returns the version of a document that a change makes. ok is false if
+// the change does not concern the document.
+func version(c *storage.Change, kind, key string) (v Version, ok bool, err error) {
+	switch c.Kind {
+	case storage.DocumentPut:
+		if ok = c.Document.Kind == kind && c.Document.Key == key; ok {
+			v.Source, _, err = readSource(c.Document.Body)
+		}
+	case storage.DocumentRemove:
+		v.Removed, ok = true, c.Document.Kind == kind && c.Document.Key == key
+	case storage.RemoveByFilter:
+		f := &c.Filter
+		v.Removed = true
+		ok = f.Target == storage.FilterDocuments && f.DocumentKind == kind && len(key) >= len(f.DocumentKeyPrefix) && key[:len(f.DocumentKeyPrefix)] == f.DocumentKeyPrefix
+	}
+	return v, ok, err
+}
+
+// entries yields the entries of the log after a revision.
+func (d *Domain) entries(ctx context.Context, after storage.Revision) iter.Seq2[ostiary.ChangeEntry, error] {
+	return func(yield func(ostiary.ChangeEntry, error) bool) {
+		request := ostiary.ChangesRequest{AfterRevision: after, Limit: entriesPage}
+		for more := true; more; {
+			page, err := d.store.Changes(ctx, request)
+			if err != nil {
+				yield(ostiary.ChangeEntry{}, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			request, more = ostiary.ChangesRequest{After: page.Next, Limit: entriesPage}, page.More
+		}
+	}
+}
+
+// pastMax is the number of past revisions that a domain keeps compiled.
+const pastMax = 4
+
+// pastRevisions keeps the past revisions that were pinned last.
+type pastRevisions struct {
+	mu    sync.Mutex
+	order list.List // of *revision, the last used first
+}
+
+// get returns the revision with a number, or nil.
+func (p *pastRevisions) get(n storage.Revision) *revision {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := p.order.Front(); e != nil; e = e.Next() {
+		if r := e.Value.(*revision); r.number == n {
+			p.order.MoveToFront(e)
+			return r
+		}
+	}
+	return nil
+}
+
+// put adds a revision.
+func (p *pastRevisions) put(r *revision) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.order.PushFront(r)
+	for p.order.Len() > pastMax {
+		p.order.Remove(p.order.Back())
+	}
+}
+
+// atRevision returns a revision that is not newer than the newest one. It builds
+// a past one from the log.
+func (d *Domain) atRevision(ctx context.Context, n storage.Revision) (*revision, error) {
+	newest, err := d.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n == newest.number {
+		return newest, nil
+	}
+	if _, err := d.store.Resolve(ctx, ostiary.AtRevision(n)); err != nil {
+		return nil, err
+	}
+	if r := d.past.get(n); r != nil {
+		return r, nil
+	}
+	if err := d.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer d.unlock()
+	if r := d.past.get(n); r != nil {
+		return r, nil
+	}
+	start, err := d.store.TokenAt(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := d.follow(ctx, &revision{token: start}, func(r storage.Revision) bool { return r > n })
+	if err != nil {
+		return nil, err
+	}
+	r.share(newest)
+	r.broken = d.compile(r, newest)
+	d.past.put(r)
+	return r, nil
+}
+
+// share replaces the policies of r that other has with the same revision by those
+// of other, so that the compiler reuses what it compiled for them.
+func (r *revision) share(other *revision) {
+	for i, p := range r.policies {
+		if at, found := other.find(p.Name); found && other.policies[at].Revision == p.Revision {
+			r.policies[i] = other.policies[at]
+		}
+	}
+	if r.root != nil && other.root != nil && r.root.Revision == other.root.Revision {
+		r.root = other.root
+	}
+}
