@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
@@ -211,7 +212,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	driver := memory.New()
-	r, e := registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
+	r, e := registryOn(t, ostiary.Options{Driver: driver, Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}, domain.Options{})
 	d := defaultDomain(t, r)
 	root := set("root", "a")
 	type step struct {
@@ -264,8 +265,8 @@ func TestHistory(t *testing.T) {
 	if _, err := d.Versions(ctx, "none", 0); !errors.Is(err, domain.ErrNoPolicy) {
 		t.Error(err)
 	}
-	if _, err := d.Pin(ctx, domain.PinOptions{Revision: at[5].Revision + 1}); err == nil {
-		t.Error("a revision of the future is pinned")
+	if _, err := d.Pin(ctx, domain.PinOptions{Revision: at[5].Revision + 1}); !errors.Is(err, ostiary.ErrFuture) {
+		t.Errorf("a revision of the future: %v", err)
 	}
 	e.Close()
 	r, _ = registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
