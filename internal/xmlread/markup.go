@@ -16,10 +16,10 @@ func (r *Reader) Root() bool {
 	if r.err == nil && r.i >= len(r.b) {
 		r.FailAt(r.i, "expected an element")
 	}
-	if r.err == nil && r.b[r.i] != '<' {
+	if r.err == nil && (r.b[r.i] != '<' || r.at("<![CDATA[")) {
 		r.FailAt(r.i, "unexpected text before the root element")
 	}
-	return r.err == nil && r.startTag()
+	return r.err == nil && r.startTag() && r.known()
 }
 
 // Child goes to the next child of the innermost open element. At the end of that
@@ -43,7 +43,7 @@ func (r *Reader) Child() bool {
 	case r.at("</"):
 		r.endTag()
 	default:
-		return r.startTag()
+		return r.startTag() && r.known()
 	}
 	return false
 }
@@ -282,7 +282,7 @@ func (r *Reader) declare(at int, prefix, uri string) {
 		r.FailAt(at, "duplicate namespace declaration")
 	case uri == "" && prefix != "":
 		r.FailAt(at, "prefix %s has an empty namespace", cut(prefix))
-	case prefix == "xmlns" || uri == xmlnsSpace || (prefix == "xml") != (uri == xmlSpace):
+	case prefix == "xmlns" || uri == xmlnsSpace || (prefix == "xml") != (uri == XMLSpace):
 		r.FailAt(at, "prefix %s may not have the namespace %q", cut(prefix), cut(uri))
 	case len(r.bindings) == NamespacesMax:
 		r.FailBound(at, "namespaces in scope", NamespacesMax)
@@ -318,7 +318,7 @@ func (r *Reader) lookup(at int, prefix []byte) string {
 		}
 	}
 	if string(prefix) == "xml" {
-		return xmlSpace
+		return XMLSpace
 	}
 	if len(prefix) > 0 {
 		r.FailAt(at, "undeclared prefix %s", cut(prefix))

@@ -76,7 +76,9 @@ type Reader struct {
 	attrs    []Attribute
 	empty    bool // the innermost element is an empty-element tag
 	rooted   bool
-	closed   int // offset of the element that was closed last
+	// vocabulary is the namespace of all elements; "" is any.
+	vocabulary string
+	closed     int // offset of the element that was closed last
 
 	// lineAt and line are the start of a line and its number, from which positions
 	// are counted.
@@ -94,10 +96,7 @@ type element struct {
 // binding is a namespace declaration.
 type binding struct{ prefix, uri string }
 
-const (
-	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
-	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
-)
+const xmlnsSpace = "http://www.w3.org/2000/xmlns/"
 
 // New returns a reader of b, which must not change while it is read.
 func New(b []byte) *Reader {
@@ -106,7 +105,8 @@ func New(b []byte) *Reader {
 	return r
 }
 
-// Reset makes r a reader of b and keeps its memory.
+// Reset makes r a reader of b and keeps its memory. It forgets the
+// vocabulary.
 func (r *Reader) Reset(b []byte) {
 	*r = Reader{b: b, open: r.open[:0], bindings: r.bindings[:0], attrs: r.attrs[:0], line: 1}
 	r.checkCharacters()
@@ -246,7 +246,3 @@ func cut[S ~string | ~[]byte](text S) string {
 	}
 	return string(text[:n]) + "…"
 }
-
-// Closed returns the position of the element that was closed last, in bytes from
-// the start of the text.
-func (r *Reader) Closed() int { return r.closed }

@@ -11,10 +11,6 @@ import (
 // Namespace is the XML namespace of XACML 3.0.
 const Namespace = "urn:oasis:names:tc:xacml:3.0:core:schema:wd-17"
 
-// schemaInstance is the namespace of attributes such as xsi:schemaLocation,
-// which any element may have.
-const schemaInstance = "http://www.w3.org/2001/XMLSchema-instance"
-
 // ParseXML reads a Policy or a PolicySet of XACML 3.0. source names the text in
 // positions and errors, for example by the name of a file. The text must match
 // XACML's schema (with any prefix), but for these:
@@ -33,8 +29,8 @@ func ParseXML(text []byte, source string) (policy.Element, error) {
 	}
 	p := xmlParser{Reader: xmlread.New(text), source: source}
 	var root policy.Element
+	p.SetVocabulary(Namespace)
 	if p.Root() {
-		p.vocabulary()
 		switch string(p.Name()) {
 		case "Policy":
 			root = p.policy()
@@ -57,54 +53,6 @@ type xmlParser struct {
 	source string
 }
 
-// field is an attribute of an element, and where its value goes.
-type field struct {
-	name     string
-	to       *string
-	optional bool
-	verbatim bool // the type is xs:string, whose white space counts; that of others is removed at both ends
-}
-
-// fields reads the attributes of the innermost element.
-func (p *xmlParser) fields(all ...field) {
-	var seen uint
-	for _, a := range p.Attributes() {
-		i := 0
-		for i < len(all) && (all[i].name != a.Name || a.Space != "") {
-			i++
-		}
-		switch {
-		case i < len(all):
-			seen |= 1 << i
-			if *all[i].to = a.Value; !all[i].verbatim {
-				*all[i].to = strings.TrimSpace(a.Value)
-			}
-		case a.Space != schemaInstance || a.Name != "schemaLocation":
-			p.FailAt(a.Offset, "unexpected attribute %s of element %s", short(a.Name), p.shown())
-		}
-	}
-	for i, f := range all {
-		if seen>>i&1 == 0 && !f.optional {
-			p.Fail("element %s has no attribute %s", p.shown(), f.name)
-		}
-	}
-}
-
-// child goes to the next child element, which must be of XACML's namespace.
-func (p *xmlParser) child() bool {
-	if !p.Child() {
-		return false
-	}
-	p.vocabulary()
-	return true
-}
-
-func (p *xmlParser) vocabulary() {
-	if space := p.Space(); space != Namespace {
-		p.Fail("unexpected namespace %q of element %s: expected %q", short(space), p.shown(), Namespace)
-	}
-}
-
 // shown returns the name of the innermost element for an error.
 func (p *xmlParser) shown() string { return short(string(p.Name())) }
 
@@ -114,71 +62,19 @@ func (p *xmlParser) position() policy.Position {
 	return policy.Position{Source: p.source, Line: line, Column: column}
 }
 
-// order is the sequence of children that XACML's schema demands of an element:
-// names that may come in any order among themselves are in one string.
-type order struct {
-	p     *xmlParser
-	steps []string
-	at    int    // the step that the last child was in
-	last  string // name of the last child
-}
-
-// next goes to the next child, and returns its name; "" at the end. A child out
-// of order is an error.
-func (o *order) next() string {
-	if !o.p.child() {
-		return ""
-	}
-	name := o.p.Name()
-	for i := o.at; i < len(o.steps); i++ {
-		found, many := contains(o.steps[i], name)
-		if found == "" {
-			continue
-		}
-		if i == o.at && o.last != "" && !many {
-			o.p.Fail("unexpected second element %s", found)
-		}
-		o.at, o.last = i, found
-		return found
-	}
-	expected := "the end of the element"
-	if names := strings.ReplaceAll(strings.Join(o.steps[o.at:], ", "), "*", ""); names != "" {
-		expected = strings.ReplaceAll(strings.ReplaceAll(names, ",", ""), " ", ", ")
-	}
-	o.p.Fail("unexpected element %s: expected %s", o.p.shown(), expected)
-	return ""
-}
-
-// contains finds a name in a step: "Target", or "Policy* PolicySet*" for names
-// that may be repeated.
-func contains(step string, name []byte) (found string, many bool) {
-	for rest := step; rest != ""; {
-		var one string
-		one, rest, _ = strings.Cut(rest, " ")
-		if one, many = strings.CutSuffix(one, "*"); one == string(name) {
-			return one, many
-		}
-	}
-	return "", false
-}
-
-// children returns the children of the innermost element, in the order that the
-// schema demands.
-func (p *xmlParser) children(steps ...string) *order { return &order{p: p, steps: steps} }
-
 func (p *xmlParser) policySet() *policy.PolicySet {
 	out := &policy.PolicySet{Position: p.position()}
 	var delegation string
-	p.fields(field{name: "PolicySetId", to: &out.ID}, field{name: "Version", to: &out.Version},
-		field{name: "PolicyCombiningAlgId", to: &out.Algorithm}, field{name: "MaxDelegationDepth", to: &delegation, optional: true})
+	p.Fields(xmlread.Field{Name: "PolicySetId", To: &out.ID}, xmlread.Field{Name: "Version", To: &out.Version},
+		xmlread.Field{Name: "PolicyCombiningAlgId", To: &out.Algorithm}, xmlread.Field{Name: "MaxDelegationDepth", To: &delegation, Optional: true})
 	p.checkDelegation(delegation)
 	targeted := false
-	for children := p.children("Description", "PolicyIssuer", "PolicySetDefaults", "Target",
+	for children := p.Sequence("Description", "PolicyIssuer", "PolicySetDefaults", "Target",
 		"PolicySet* Policy* PolicySetIdReference* PolicyIdReference* CombinerParameters* PolicyCombinerParameters* PolicySetCombinerParameters*",
 		"ObligationExpressions", "AdviceExpressions"); ; {
-		switch name := children.next(); name {
+		switch name := children.Next(); name {
 		case "":
-			p.demand(targeted, "PolicySet", "Target")
+			p.Demand(targeted, "PolicySet", "Target")
 			return out
 		case "Target":
 			targeted, out.Target = true, p.target()
@@ -197,15 +93,15 @@ func (p *xmlParser) policySet() *policy.PolicySet {
 func (p *xmlParser) policy() *policy.Policy {
 	out := &policy.Policy{Position: p.position()}
 	var delegation string
-	p.fields(field{name: "PolicyId", to: &out.ID}, field{name: "Version", to: &out.Version},
-		field{name: "RuleCombiningAlgId", to: &out.Algorithm}, field{name: "MaxDelegationDepth", to: &delegation, optional: true})
+	p.Fields(xmlread.Field{Name: "PolicyId", To: &out.ID}, xmlread.Field{Name: "Version", To: &out.Version},
+		xmlread.Field{Name: "RuleCombiningAlgId", To: &out.Algorithm}, xmlread.Field{Name: "MaxDelegationDepth", To: &delegation, Optional: true})
 	p.checkDelegation(delegation)
 	targeted := false
-	for children := p.children("Description", "PolicyIssuer", "PolicyDefaults", "Target",
+	for children := p.Sequence("Description", "PolicyIssuer", "PolicyDefaults", "Target",
 		"Rule* VariableDefinition* CombinerParameters* RuleCombinerParameters*", "ObligationExpressions", "AdviceExpressions"); ; {
-		switch name := children.next(); name {
+		switch name := children.Next(); name {
 		case "":
-			p.demand(targeted, "Policy", "Target")
+			p.Demand(targeted, "Policy", "Target")
 			return out
 		case "Target":
 			targeted, out.Target = true, p.target()
@@ -237,14 +133,6 @@ func (p *xmlParser) header(name string, description, xpath *string, obligations,
 	}
 }
 
-// demand makes the parser fail if a mandatory child is missing. The element has
-// been closed.
-func (p *xmlParser) demand(ok bool, element, child string) {
-	if !ok {
-		p.FailAt(p.Closed(), "element %s has no element %s", element, child)
-	}
-}
-
 func (p *xmlParser) checkDelegation(depth string) {
 	if depth == "" {
 		return
@@ -256,26 +144,27 @@ func (p *xmlParser) checkDelegation(depth string) {
 
 // text reads an element that has text and no attributes.
 func (p *xmlParser) text() string {
-	p.fields()
+	p.Fields()
 	return p.Text()
 }
 
 func (p *xmlParser) defaults() (xpath string) {
-	p.fields()
+	p.Fields()
 	found := false
-	for children := p.children("XPathVersion"); children.next() != ""; found = true {
+	for children := p.Sequence("XPathVersion"); children.Next() != ""; found = true {
 		xpath = strings.TrimSpace(p.text())
 	}
-	p.demand(found, "PolicyDefaults", "XPathVersion")
+	p.Demand(found, "PolicyDefaults", "XPathVersion")
 	return xpath
 }
 
 func (p *xmlParser) reference(set bool) *policy.Reference {
 	out := &policy.Reference{Set: set, Position: p.position()}
-	p.fields(field{name: "Version", to: &out.Version, optional: true}, field{name: "EarliestVersion", to: &out.Earliest, optional: true},
-		field{name: "LatestVersion", to: &out.Latest, optional: true})
+	p.Fields(xmlread.Field{Name: "Version", To: &out.Version, Optional: true}, xmlread.Field{Name: "EarliestVersion", To: &out.Earliest, Optional: true},
+		xmlread.Field{Name: "LatestVersion", To: &out.Latest, Optional: true})
+	at := p.Offset()
 	if out.ID = strings.TrimSpace(p.Text()); out.ID == "" {
-		p.FailAt(p.Closed(), "empty reference: expected the id of a policy or policy set")
+		p.FailAt(at, "empty reference: expected the id of a policy or policy set")
 	}
 	return out
 }
@@ -283,10 +172,10 @@ func (p *xmlParser) reference(set bool) *policy.Reference {
 func (p *xmlParser) rule() policy.Rule {
 	out := policy.Rule{Position: p.position()}
 	var effect string
-	p.fields(field{name: "RuleId", to: &out.ID, verbatim: true}, field{name: "Effect", to: &effect})
+	p.Fields(xmlread.Field{Name: "RuleId", To: &out.ID, Verbatim: true}, xmlread.Field{Name: "Effect", To: &effect})
 	out.Effect = p.effect(effect)
-	for children := p.children("Description", "Target", "Condition", "ObligationExpressions", "AdviceExpressions"); ; {
-		switch children.next() {
+	for children := p.Sequence("Description", "Target", "Condition", "ObligationExpressions", "AdviceExpressions"); ; {
+		switch children.Next() {
 		case "":
 			return out
 		case "Description":
@@ -294,7 +183,7 @@ func (p *xmlParser) rule() policy.Rule {
 		case "Target":
 			out.Target = p.target()
 		case "Condition":
-			p.fields()
+			p.Fields()
 			out.Condition = p.only("Condition")
 		case "ObligationExpressions":
 			out.Obligations = p.obligations()
@@ -317,7 +206,7 @@ func (p *xmlParser) effect(text string) policy.Effect {
 
 func (p *xmlParser) variable() policy.Variable {
 	out := policy.Variable{Position: p.position()}
-	p.fields(field{name: "VariableId", to: &out.ID, verbatim: true})
+	p.Fields(xmlread.Field{Name: "VariableId", To: &out.ID, Verbatim: true})
 	out.Expression = p.only("VariableDefinition")
 	return out
 }
@@ -332,25 +221,25 @@ func (p *xmlParser) advice() []policy.Obligation {
 
 // duties reads the obligations or the advice of an element.
 func (p *xmlParser) duties(list, element, id, on string) (out []policy.Obligation) {
-	p.fields()
-	for children := p.children(element + "*"); children.next() != ""; {
+	p.Fields()
+	for children := p.Sequence(element + "*"); children.Next() != ""; {
 		one := policy.Obligation{Position: p.position()}
 		var effect string
-		p.fields(field{name: id, to: &one.ID}, field{name: on, to: &effect})
+		p.Fields(xmlread.Field{Name: id, To: &one.ID}, xmlread.Field{Name: on, To: &effect})
 		one.On = p.effect(effect)
-		for inner := p.children("AttributeAssignmentExpression*"); inner.next() != ""; {
+		for inner := p.Sequence("AttributeAssignmentExpression*"); inner.Next() != ""; {
 			one.Assignments = append(one.Assignments, p.assignment())
 		}
 		out = append(out, one)
 	}
-	p.demand(len(out) > 0, list, element)
+	p.Demand(len(out) > 0, list, element)
 	return out
 }
 
 func (p *xmlParser) assignment() policy.Assignment {
 	out := policy.Assignment{Position: p.position()}
-	p.fields(field{name: "AttributeId", to: &out.ID}, field{name: "Category", to: &out.Category, optional: true},
-		field{name: "Issuer", to: &out.Issuer, optional: true, verbatim: true})
+	p.Fields(xmlread.Field{Name: "AttributeId", To: &out.ID}, xmlread.Field{Name: "Category", To: &out.Category, Optional: true},
+		xmlread.Field{Name: "Issuer", To: &out.Issuer, Optional: true, Verbatim: true})
 	out.Expression = p.only("AttributeAssignmentExpression")
 	return out
 }

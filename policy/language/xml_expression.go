@@ -4,45 +4,46 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/value"
 )
 
 func (p *xmlParser) target() policy.Target {
-	p.fields()
+	p.Fields()
 	var out policy.Target
-	for children := p.children("AnyOf*"); children.next() != ""; {
+	for children := p.Sequence("AnyOf*"); children.Next() != ""; {
 		out = append(out, p.anyOf())
 	}
 	return out
 }
 
 func (p *xmlParser) anyOf() (out policy.AnyOf) {
-	p.fields()
-	for children := p.children("AllOf*"); children.next() != ""; {
+	p.Fields()
+	for children := p.Sequence("AllOf*"); children.Next() != ""; {
 		out = append(out, p.allOf())
 	}
-	p.demand(len(out) > 0, "AnyOf", "AllOf")
+	p.Demand(len(out) > 0, "AnyOf", "AllOf")
 	return out
 }
 
 func (p *xmlParser) allOf() (out policy.AllOf) {
-	p.fields()
-	for children := p.children("Match*"); children.next() != ""; {
+	p.Fields()
+	for children := p.Sequence("Match*"); children.Next() != ""; {
 		out = append(out, p.match())
 	}
-	p.demand(len(out) > 0, "AllOf", "Match")
+	p.Demand(len(out) > 0, "AllOf", "Match")
 	return out
 }
 
 func (p *xmlParser) match() policy.Match {
 	out := policy.Match{Position: p.position()}
-	p.fields(field{name: "MatchId", to: &out.Function})
-	for children := p.children("AttributeValue", "AttributeDesignator AttributeSelector"); ; {
-		switch children.next() {
+	p.Fields(xmlread.Field{Name: "MatchId", To: &out.Function})
+	for children := p.Sequence("AttributeValue", "AttributeDesignator AttributeSelector"); ; {
+		switch children.Next() {
 		case "":
-			p.demand(out.Literal.Type() != 0, "Match", "AttributeValue")
-			p.demand(out.Bag != nil, "Match", "AttributeDesignator or AttributeSelector")
+			p.Demand(out.Literal.Type() != 0, "Match", "AttributeValue")
+			p.Demand(out.Bag != nil, "Match", "AttributeDesignator or AttributeSelector")
 			return out
 		case "AttributeValue":
 			out.Literal = p.literal()
@@ -57,13 +58,13 @@ func (p *xmlParser) match() policy.Match {
 // only reads the single expression in an element, and closes the element.
 func (p *xmlParser) only(element string) policy.Expression {
 	var out policy.Expression
-	for p.child() {
+	for p.Child() {
 		if out != nil {
 			p.Fail("unexpected second expression in element %s", element)
 		}
 		out = p.expression()
 	}
-	p.demand(out != nil, element, "with an expression")
+	p.Demand(out != nil, element, "with an expression")
 	return out
 }
 
@@ -82,30 +83,23 @@ func (p *xmlParser) expression() policy.Expression {
 		return p.selector()
 	case "VariableReference":
 		out := &policy.VariableReference{Position: at}
-		p.fields(field{name: "VariableId", to: &out.ID, verbatim: true})
-		p.none()
+		p.Fields(xmlread.Field{Name: "VariableId", To: &out.ID, Verbatim: true})
+		p.Nothing()
 		return out
 	case "Function":
 		out := &policy.FunctionReference{Position: at}
-		p.fields(field{name: "FunctionId", to: &out.ID})
-		p.none()
+		p.Fields(xmlread.Field{Name: "FunctionId", To: &out.ID})
+		p.Nothing()
 		return out
 	}
 	p.Fail("unexpected element %s: expected an expression", p.shown())
 	return nil
 }
 
-// none reads an element without children to its end.
-func (p *xmlParser) none() {
-	for p.Child() {
-		p.Fail("unexpected element %s", p.shown())
-	}
-}
-
 func (p *xmlParser) apply() *policy.Apply {
 	out := &policy.Apply{Position: p.position()}
-	p.fields(field{name: "FunctionId", to: &out.Function})
-	for first := true; p.child(); first = false {
+	p.Fields(xmlread.Field{Name: "FunctionId", To: &out.Function})
+	for first := true; p.Child(); first = false {
 		if first && string(p.Name()) == "Description" {
 			out.Description = p.text()
 			continue
@@ -118,7 +112,7 @@ func (p *xmlParser) apply() *policy.Apply {
 // literal reads an AttributeValue. It returns the zero Value after an error.
 func (p *xmlParser) literal() value.Value {
 	var uri, category string
-	p.fields(field{name: "DataType", to: &uri}, field{name: "XPathCategory", to: &category, optional: true})
+	p.Fields(xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "XPathCategory", To: &category, Optional: true})
 	at, spaces := p.Offset(), map[string]string(nil)
 	t := p.dataType(uri)
 	switch {
@@ -156,20 +150,20 @@ func prefixes(spaces map[string]string, path string) map[string]string {
 func (p *xmlParser) designator() *policy.Designator {
 	out := &policy.Designator{Position: p.position()}
 	var uri, present string
-	p.fields(field{name: "Category", to: &out.Category}, field{name: "AttributeId", to: &out.ID}, field{name: "DataType", to: &uri},
-		field{name: "MustBePresent", to: &present}, field{name: "Issuer", to: &out.Issuer, optional: true, verbatim: true})
+	p.Fields(xmlread.Field{Name: "Category", To: &out.Category}, xmlread.Field{Name: "AttributeId", To: &out.ID}, xmlread.Field{Name: "DataType", To: &uri},
+		xmlread.Field{Name: "MustBePresent", To: &present}, xmlread.Field{Name: "Issuer", To: &out.Issuer, Optional: true, Verbatim: true})
 	out.Type, out.MustBePresent = p.dataType(uri), p.boolean("MustBePresent", present)
-	p.none()
+	p.Nothing()
 	return out
 }
 
 func (p *xmlParser) selector() *policy.Selector {
 	out := &policy.Selector{Position: p.position()}
 	var uri, present string
-	p.fields(field{name: "Category", to: &out.Category}, field{name: "ContextSelectorId", to: &out.ContextSelector, optional: true},
-		field{name: "Path", to: &out.Path, verbatim: true}, field{name: "DataType", to: &uri}, field{name: "MustBePresent", to: &present})
+	p.Fields(xmlread.Field{Name: "Category", To: &out.Category}, xmlread.Field{Name: "ContextSelectorId", To: &out.ContextSelector, Optional: true},
+		xmlread.Field{Name: "Path", To: &out.Path, Verbatim: true}, xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "MustBePresent", To: &present})
 	out.Type, out.MustBePresent = p.dataType(uri), p.boolean("MustBePresent", present)
 	out.Namespaces = prefixes(p.Namespaces(), out.Path)
-	p.none()
+	p.Nothing()
 	return out
 }
