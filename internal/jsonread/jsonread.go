@@ -38,6 +38,9 @@ type Error struct {
 	Path string
 	// Text is the error, for people.
 	Text string
+	// Bound names the bound that was exceeded, for example "JSON depth"; "" if none
+	// was.
+	Bound string
 }
 
 // Error returns the path, or the offset where there is no path, and the text.
@@ -159,8 +162,20 @@ func (r *Reader) End() error {
 // stays.
 func (r *Reader) Fail(text string) {
 	if r.err == nil {
-		r.err = &Error{r.i, r.path(), text}
+		r.fail(text, "")
 	}
+}
+
+// FailBound makes r fail at its position because a bound is exceeded. An earlier
+// error stays.
+func (r *Reader) FailBound(bound string, largest int) {
+	if r.err == nil {
+		r.fail(fmt.Sprintf("the text exceeds the bound %q: expected at most %d", bound, largest), bound)
+	}
+}
+
+func (r *Reader) fail(text, bound string) {
+	r.err = &Error{Offset: r.i, Path: r.path(), Text: text, Bound: bound}
 }
 
 // Unknown makes r fail because of the member that [Reader.Name] names.
@@ -220,7 +235,7 @@ func (r *Reader) open(c byte, text string) {
 		return
 	}
 	if !r.push(frame{array: c == '[', names: int32(r.named)}) {
-		r.Fail("more than " + strconv.Itoa(r.depth) + " nested objects and arrays")
+		r.fail("more than "+strconv.Itoa(r.depth)+" nested objects and arrays", "JSON depth")
 		return
 	}
 	r.i++
@@ -297,7 +312,7 @@ func (r *Reader) Field() bool {
 		return false
 	}
 	if f.count > MembersMax {
-		r.Fail("more than " + strconv.Itoa(MembersMax) + " members")
+		r.fail("more than "+strconv.Itoa(MembersMax)+" members", "JSON members")
 		return false
 	}
 	f.name = raw

@@ -72,8 +72,9 @@ policy/content: policy/status
 policy/pattern: policy/status
 policy/function: policy/content policy/pattern policy/status policy/value
 policy: policy/content policy/function policy/status policy/value
-policy/language: policy policy/function policy/status policy/value internal/jsonread internal/xmlread
-policy/message: policy policy/content policy/status policy/value internal/jsonread internal/xmlread
+policy/literal: policy/value internal/jsonread internal/xmlread
+policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/xmlread
+policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value

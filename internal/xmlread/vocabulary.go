@@ -113,7 +113,14 @@ func (s *Sequence) Next() string {
 
 // expected lists the names that may come next.
 func (s *Sequence) expected() string {
-	names := strings.Fields(strings.ReplaceAll(strings.Join(s.steps[s.at:], " "), "*", ""))
+	from := s.at
+	if from < len(s.steps) && s.steps[from] == s.last {
+		from++
+	}
+	names := strings.Fields(strings.ReplaceAll(strings.Join(s.steps[from:], " "), "*", ""))
+	if len(names) == 0 {
+		return "the end of the element"
+	}
 	return strings.Join(names, ", ")
 }
 

@@ -5,11 +5,12 @@ import (
 
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/literal"
 	"github.com/ostiary/ostiary/policy/value"
 )
 
 // Namespace is the XML namespace of XACML 3.0.
-const Namespace = "urn:oasis:names:tc:xacml:3.0:core:schema:wd-17"
+const Namespace = literal.Namespace
 
 // ParseXML reads a Policy or a PolicySet of XACML 3.0. source names the text in
 // positions and errors, for example by the name of a file. The text must match
@@ -242,14 +243,6 @@ func (p *xmlParser) assignment() policy.Assignment {
 		xmlread.Field{Name: "Issuer", To: &out.Issuer, Optional: true, Verbatim: true})
 	out.Expression = p.only("AttributeAssignmentExpression")
 	return out
-}
-
-func (p *xmlParser) boolean(name, text string) bool {
-	v, err := value.Parse(value.Boolean, text)
-	if err != nil {
-		p.Fail("invalid %s: %v", name, err)
-	}
-	return v.Bool()
 }
 
 func (p *xmlParser) dataType(uri string) value.Type {

@@ -1,12 +1,9 @@
 package language
 
 import (
-	"maps"
-	"strings"
-
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/value"
+	"github.com/ostiary/ostiary/policy/literal"
 )
 
 func (p *xmlParser) target() policy.Target {
@@ -46,7 +43,7 @@ func (p *xmlParser) match() policy.Match {
 			p.Demand(out.Bag != nil, "Match", "AttributeDesignator or AttributeSelector")
 			return out
 		case "AttributeValue":
-			out.Literal = p.literal()
+			out.Literal = literal.ReadXML(p.Reader)
 		case "AttributeDesignator":
 			out.Bag = p.designator()
 		case "AttributeSelector":
@@ -76,7 +73,7 @@ func (p *xmlParser) expression() policy.Expression {
 	case "Apply":
 		return p.apply()
 	case "AttributeValue":
-		return &policy.Literal{Value: p.literal(), Position: at}
+		return &policy.Literal{Value: literal.ReadXML(p.Reader), Position: at}
 	case "AttributeDesignator":
 		return p.designator()
 	case "AttributeSelector":
@@ -109,50 +106,12 @@ func (p *xmlParser) apply() *policy.Apply {
 	return out
 }
 
-// literal reads an AttributeValue. It returns the zero Value after an error.
-func (p *xmlParser) literal() value.Value {
-	var uri, category string
-	p.Fields(xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "XPathCategory", To: &category, Optional: true})
-	at, spaces := p.Offset(), map[string]string(nil)
-	t := p.dataType(uri)
-	switch {
-	case t == value.XPathExpression && category == "":
-		p.Fail("element AttributeValue has no attribute XPathCategory: an xpathExpression needs one")
-	case t == value.XPathExpression:
-		spaces = p.Namespaces()
-	case category != "":
-		p.Fail("unexpected attribute XPathCategory: only an xpathExpression has one")
-	}
-	text := p.Text()
-	if p.Failed() {
-		return value.Value{}
-	}
-	if t == value.XPathExpression {
-		return value.NewXPath(value.XPath{Category: category, Path: text, Namespaces: prefixes(spaces, text)})
-	}
-	v, err := value.Parse(t, text)
-	if err != nil {
-		p.FailAt(at, "%v", err)
-	}
-	return v
-}
-
-// prefixes returns the namespaces that an expression of XPath 1.0 can use: those
-// whose prefix and a colon are in it.
-func prefixes(spaces map[string]string, path string) map[string]string {
-	maps.DeleteFunc(spaces, func(prefix, _ string) bool { return prefix == "" || !strings.Contains(path, prefix+":") })
-	if len(spaces) == 0 {
-		return nil
-	}
-	return spaces
-}
-
 func (p *xmlParser) designator() *policy.Designator {
 	out := &policy.Designator{Position: p.position()}
 	var uri, present string
 	p.Fields(xmlread.Field{Name: "Category", To: &out.Category}, xmlread.Field{Name: "AttributeId", To: &out.ID}, xmlread.Field{Name: "DataType", To: &uri},
 		xmlread.Field{Name: "MustBePresent", To: &present}, xmlread.Field{Name: "Issuer", To: &out.Issuer, Optional: true, Verbatim: true})
-	out.Type, out.MustBePresent = p.dataType(uri), p.boolean("MustBePresent", present)
+	out.Type, out.MustBePresent = p.dataType(uri), literal.ReadXMLBoolean(p.Reader, "MustBePresent", present)
 	p.Nothing()
 	return out
 }
@@ -162,8 +121,8 @@ func (p *xmlParser) selector() *policy.Selector {
 	var uri, present string
 	p.Fields(xmlread.Field{Name: "Category", To: &out.Category}, xmlread.Field{Name: "ContextSelectorId", To: &out.ContextSelector, Optional: true},
 		xmlread.Field{Name: "Path", To: &out.Path, Verbatim: true}, xmlread.Field{Name: "DataType", To: &uri}, xmlread.Field{Name: "MustBePresent", To: &present})
-	out.Type, out.MustBePresent = p.dataType(uri), p.boolean("MustBePresent", present)
-	out.Namespaces = prefixes(p.Namespaces(), out.Path)
+	out.Type, out.MustBePresent = p.dataType(uri), literal.ReadXMLBoolean(p.Reader, "MustBePresent", present)
+	out.Namespaces = literal.Prefixes(p.Namespaces(), out.Path)
 	p.Nothing()
 	return out
 }

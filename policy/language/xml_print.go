@@ -3,12 +3,11 @@ package language
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary/internal/xmlread"
 	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/literal"
 	"github.com/ostiary/ostiary/policy/value"
 )
 
@@ -255,8 +254,10 @@ func (p *xmlPrinter) expression(e policy.Expression) {
 		p.empty("AttributeDesignator", pair{"Category", e.Category, false}, pair{"AttributeId", e.ID, false}, pair{"DataType", p.uri(e.Type), false},
 			pair{"Issuer", e.Issuer, true}, pair{"MustBePresent", fmt.Sprint(e.MustBePresent), false})
 	case *policy.Selector:
-		p.empty("AttributeSelector", append([]pair{{"Category", e.Category, false}, {"ContextSelectorId", e.ContextSelector, true}, {"Path", e.Path, false},
-			{"DataType", p.uri(e.Type), false}, {"MustBePresent", fmt.Sprint(e.MustBePresent), false}}, p.declarations(e.Namespaces)...)...)
+		p.checkNamespaces(e.Namespaces)
+		p.tag("AttributeSelector", pair{"Category", e.Category, false}, pair{"ContextSelectorId", e.ContextSelector, true}, pair{"Path", e.Path, false},
+			pair{"DataType", p.uri(e.Type), false}, pair{"MustBePresent", fmt.Sprint(e.MustBePresent), false})
+		p.out = append(literal.AppendXMLNamespaces(p.out, e.Namespaces), "/>\n"...)
 	case *policy.VariableReference:
 		p.empty("VariableReference", pair{"VariableId", e.ID, false})
 	case *policy.FunctionReference:
@@ -274,11 +275,15 @@ func (p *xmlPrinter) expression(e policy.Expression) {
 }
 
 func (p *xmlPrinter) literal(v value.Value) {
-	pairs := []pair{{"DataType", p.uri(v.Type()), false}}
-	if x, ok := v.XPath(); ok {
-		pairs = append(append(pairs, pair{"XPathCategory", x.Category, false}), p.declarations(x.Namespaces)...)
-	}
-	p.text("AttributeValue", v.Text(), pairs...)
+	p.uri(v.Type())
+	x, _ := v.XPath()
+	p.check(x.Category)
+	p.checkNamespaces(x.Namespaces)
+	p.tag("AttributeValue")
+	p.out = literal.AppendXMLAttributes(p.out, v)
+	p.check(v.Text())
+	p.out = xmlread.AppendText(append(p.out, '>'), v.Text())
+	p.out = append(p.out, "</AttributeValue>\n"...)
 }
 
 func (p *xmlPrinter) uri(t value.Type) string {
@@ -288,14 +293,12 @@ func (p *xmlPrinter) uri(t value.Type) string {
 	return t.URI()
 }
 
-// declarations returns the namespace declarations of an element.
-func (p *xmlPrinter) declarations(spaces map[string]string) []pair {
-	var out []pair
-	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
-		if !xmlread.IsName(prefix) || spaces[prefix] == "" {
-			p.fail(fmt.Errorf("invalid namespace prefix %q with the namespace %q: expected a name and a URI", short(prefix), short(spaces[prefix])))
+// checkNamespaces checks that namespaces can be declared.
+func (p *xmlPrinter) checkNamespaces(spaces map[string]string) {
+	for prefix, uri := range spaces {
+		if !xmlread.IsName(prefix) || uri == "" || strings.HasPrefix(prefix, "xml") {
+			p.fail(fmt.Errorf("invalid namespace prefix %q with the namespace %q: expected a name that does not begin with xml, and a URI", short(prefix), short(uri)))
 		}
-		out = append(out, pair{"xmlns:" + prefix, spaces[prefix], false})
+		p.check(uri)
 	}
-	return out
 }

@@ -1,0 +1,28 @@
+package message
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+
+	"github.com/ostiary/ostiary/policy/content"
+)
+
+// parseContent reads the XML content of a category.
+func parseContent(text []byte) (*content.Node, error) {
+	return nil, errors.New("a request with Content is not supported yet")
+}
+
+// parseJSONContent reads the content of a category from JSON, where it is XML or
+// the base64 form of XML (section 4.2.3 of the JSON profile).
+func parseJSONContent(text string) (*content.Node, error) {
+	xml := bytes.TrimSpace([]byte(text))
+	if !bytes.HasPrefix(bytes.TrimPrefix(xml, []byte("\uFEFF")), []byte("<")) {
+		decoded, err := base64.StdEncoding.DecodeString(string(xml))
+		if err != nil {
+			return nil, errors.New("expected XML, or XML in base64")
+		}
+		xml = decoded
+	}
+	return parseContent(xml)
+}
