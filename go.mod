@@ -5,7 +5,6 @@ go 1.26.8
 require (
 	filippo.io/edwards25519 v1.2.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
-	github.com/antchfx/xmlquery v1.5.2
 	github.com/antlr4-go/antlr/v4 v4.13.1
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
@@ -28,11 +27,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require (
-	github.com/antchfx/xpath v1.3.9 // indirect
-	github.com/golang/groupcache v0.0.0-20210331224755-41bb18bfe9da // indirect
-	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
-)
+require github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -28,6 +28,7 @@ var standard = sync.OnceValue(func() *Set {
 	b.matching()
 	b.patterns()
 	b.higherOrder()
+	b.xpath()
 	return &Set{byID: b.set}
 })
 

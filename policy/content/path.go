@@ -1,0 +1,130 @@
+package content
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ostiary/ostiary/policy/status"
+)
+
+// The bounds of XPath expressions.
+const (
+	// PathBytesMax is the bound "XPath bytes": the length of an expression.
+	PathBytesMax = 4096
+	// PathNestingMax is the bound "XPath nesting": the number of expressions inside
+	// each other.
+	PathNestingMax = 100
+	// StepsMax is the bound "XPath steps": how many nodes an evaluation may visit.
+	// Every 16 bytes of text that it makes or compares count as a node, too.
+	StepsMax = 1 << 20
+	// TextBytesMax is the bound "XPath text bytes": the length of a text that an
+	// expression makes.
+	TextBytesMax = 4 << 20
+)
+
+// Path is a compiled XPath 1.0 expression. It is immutable and may be used
+// concurrently. It supports all of XPath 1.0 but variables and the namespace
+// axis.
+type Path struct {
+	text string
+	root expression
+}
+
+// Compile compiles an expression whose prefixes are those of namespaces. A name
+// without a prefix has no namespace. Its error is a *status.Error with the code
+// syntax-error, also if a bound is reached.
+func Compile(text string, namespaces map[string]string) (*Path, error) {
+	if len(text) > PathBytesMax {
+		return nil, bound("XPath bytes", PathBytesMax)
+	}
+	tokens, err := lex(text)
+	if err != nil {
+		return nil, err
+	}
+	p := pathParser{text: text, tokens: tokens, namespaces: inherited(namespaces)}
+	root, err := p.expression(0)
+	if err != nil {
+		return nil, err
+	}
+	if p.peek().kind != endToken {
+		return nil, p.fail("the end of the expression")
+	}
+	return &Path{text: text, root: root}, nil
+}
+
+// String returns the text of the expression.
+func (p *Path) String() string { return p.text }
+
+// Nodes evaluates the expression at a node and returns the nodes that it
+// selects, in document order and each once. Its error is a *status.Error: a
+// syntax-error if the result is not a set of nodes, and a processing-error if a
+// bound is reached or ctx ends; a nil ctx does not end.
+func (p *Path) Nodes(ctx context.Context, at *Node) ([]*Node, error) {
+	result, err := p.evaluate(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	nodes, ok := result.([]*Node)
+	if !ok {
+		return nil, syntaxError("the result of the XPath expression %q is no set of nodes", p.text)
+	}
+	return nodes, nil
+}
+
+// evaluate returns a []*Node, string, float64 or bool.
+func (p *Path) evaluate(ctx context.Context, at *Node) (any, error) {
+	return p.root.evaluate(&focus{node: at, position: 1, size: 1, run: &run{context: ctx}})
+}
+
+// focus is what an expression is evaluated at (section 1).
+type focus struct {
+	node     *Node
+	position int // from 1
+	size     int
+	run      *run
+}
+
+// run is one evaluation.
+type run struct {
+	context context.Context
+	steps   int
+}
+
+// contextEvery is the number of steps between two looks at the context.
+const contextEvery = 1 << 12
+
+// count counts steps. It fails if there were too many, or if the context ends.
+func (r *run) count(steps int) error {
+	before := r.steps
+	r.steps += steps
+	if r.steps > StepsMax {
+		return stopped("XPath steps", StepsMax)
+	}
+	if r.context != nil && before/contextEvery != r.steps/contextEvery && r.context.Err() != nil {
+		return &status.Error{Code: status.ProcessingError, Message: fmt.Sprintf("the evaluation was stopped: %v", r.context.Err())}
+	}
+	return nil
+}
+
+// stopped returns the error of an evaluation that reached a bound.
+func stopped(name string, most int) error {
+	return &status.Error{
+		Code:    status.ProcessingError,
+		Message: fmt.Sprintf("the bound %s is reached: expected at most %d", name, most),
+		Bound:   name,
+	}
+}
+
+// value returns the string-value of a node and counts its length.
+func (r *run) value(n *Node) (string, error) {
+	v := n.Value()
+	return v, r.count(1 + len(v)/16)
+}
+
+func invalidPath(text string, at int, expected string) error {
+	shown := text
+	if len(shown) > 100 {
+		shown = shown[:100]
+	}
+	return syntaxError("invalid XPath expression %q, at byte %d: expected %s", shown, at+1, expected)
+}
