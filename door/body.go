@@ -18,16 +18,54 @@ type Body struct {
 	Bytes []byte
 }
 
-// bodies recycles buffers of at most bodyKeptMax bytes.
+// bodies recycles buffers of at most bodySmallMax bytes.
 var bodies = sync.Pool{New: func() any { return &Body{Bytes: make([]byte, 0, 4096)} }}
+
+// largeBodies recycles larger buffers, by their class. A server that gets many
+// large bodies would otherwise hold several times their size as garbage.
+var largeBodies [classes]sync.Pool
 
 // bodyTrusted bounds the memory that is allocated for an announced length
 // before any content arrives, in bytes. Without it, a client could make the
 // server allocate memory with a header alone.
 const bodyTrusted = 64 << 10
 
-// bodyKeptMax is the capacity of the largest buffer that is recycled, in bytes.
-const bodyKeptMax = 256 << 10
+// bodySmallMax is the capacity of the largest buffer that bodies recycles, in
+// bytes.
+const bodySmallMax = 256 << 10
+
+const (
+	// classSlack is what a buffer has more than its class: one byte is needed to
+	// detect the end of a body, and most large bodies have a round bound.
+	classSlack = 512
+	// classShift: the smallest class has 1<<classShift bytes, bodySmallMax.
+	classShift = 18
+	// classes is the number of classes, four for each doubling, up to 28 MiB.
+	classes = 28
+)
+
+// bodyClass returns the least class of buffers with at least n bytes, and their
+// capacity. The class is -1 if there is none, and the capacity then n.
+func bodyClass(n int64) (class int, capacity int64) {
+	for class = range classes {
+		capacity = int64(4+class%4)<<(classShift-2+class/4) + classSlack
+		if capacity >= n {
+			return class, capacity
+		}
+	}
+	return -1, n
+}
+
+// largeBuffer returns an empty buffer of at least n bytes.
+func largeBuffer(n int64) []byte {
+	class, capacity := bodyClass(n)
+	if class >= 0 {
+		if b, ok := largeBodies[class].Get().(*Body); ok {
+			return b.Bytes[:0]
+		}
+	}
+	return make([]byte, 0, capacity)
+}
 
 // ReadBody reads a request's body completely. It returns a *[Refusal] with the
 // reason [TooLarge] if the body exceeds the bound that the server or the route
@@ -69,12 +107,19 @@ func grow(b []byte, announced int64) []byte {
 	if announced > int64(cap(b)) {
 		size = announced + 1
 	}
-	return append(make([]byte, 0, size), b...)
+	if size <= bodySmallMax {
+		return append(make([]byte, 0, size), b...)
+	}
+	grown := append(largeBuffer(size), b...)
+	(&Body{Bytes: b}).Free()
+	return grown
 }
 
 // Free recycles the buffer. The Body must not be used afterwards.
 func (b *Body) Free() {
-	if cap(b.Bytes) <= bodyKeptMax {
+	if cap(b.Bytes) <= bodySmallMax {
 		bodies.Put(b)
+	} else if class, capacity := bodyClass(int64(cap(b.Bytes))); class >= 0 && capacity == int64(cap(b.Bytes)) {
+		largeBodies[class].Put(b)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // and however they come in.
 func TestReadBody(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 1, 4095, 4096, 4097, 64<<10 - 1, 64 << 10, 64<<10 + 1, 300_000, door.BodyBytesMax} {
+	for _, n := range []int{0, 1, 4095, 4096, 4097, 64<<10 - 1, 64 << 10, 64<<10 + 1, 256 << 10, 256<<10 + 511, 256<<10 + 512, 300_000, door.BodyBytesMax, 29 << 20} {
 		want := bytes.Repeat([]byte("0123456789abcdef"), n/16+1)[:n]
 		for _, announced := range []int64{-1, int64(n)} {
 			for name, in := range map[string]io.Reader{"whole": bytes.NewReader(want), "halves": iotest.HalfReader(bytes.NewReader(want)),

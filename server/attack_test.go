@@ -3,11 +3,14 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,19 +32,27 @@ type attack struct {
 	name  string
 	limit int  // of files, 0 for the system's
 	tls   bool // over TLS
-	run   func(t *testing.T, v *victim) (answer string)
+	run   func(v *victim, t *testing.T) (answer string)
 }
 
 var attacks = []attack{
-	{"200 gRPC messages held back, no key", 0, false, func(t *testing.T, v *victim) string { return v.holdBack(t, 1, 200, "") }},
-	{"20 connections of these", 0, false, func(t *testing.T, v *victim) string { return v.holdBack(t, 20, 200, "") }},
-	{"200 gRPC messages held back, with a key", 0, false, func(t *testing.T, v *victim) string { return v.holdBack(t, 1, 200, attackKey) }},
-	{"200 HTTP bodies held back, with a key", 0, false, func(t *testing.T, v *victim) string { return v.slowBodies(t) }},
-	{"1,400 idle connections, 1,024 files", 1024, false, func(t *testing.T, v *victim) string { return v.idle(t) }},
-	{"6,000 gRPC answers that are not read", 0, false, func(t *testing.T, v *victim) string { return v.unread(t) }},
-	{"300 HTTP streams that are not read", 0, false, func(t *testing.T, v *victim) string { return v.stalled(t) }},
-	{"100,000 streams reset at once, over TLS", 0, true, func(t *testing.T, v *victim) string { return v.resets(t) }},
+	{"200 gRPC messages held back, no key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, "") }},
+	{"20 connections of these, which connect again", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 20, 200, "") }},
+	{"200 gRPC messages held back, with a key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, attackKey) }},
+	{"200 HTTP bodies held back, with a key", 0, false, (*victim).slowBodies},
+	{"400 HTTP bodies held back, 50 each second", 0, false, (*victim).bodiesInTurns},
+	{"1,400 idle connections, 1,024 files", 1024, false, (*victim).idle},
+	{"1,400 idle connections, 256 files", 256, false, (*victim).idle},
+	{"1,000 slow heads", 0, false, (*victim).slowHeads},
+	{"6,000 gRPC answers that are not read", 0, false, (*victim).unread},
+	{"300 HTTP streams that are not read", 0, false, (*victim).stalled},
+	{"300 gRPC watches that are not read", 0, false, (*victim).watches},
+	{"100,000 streams reset at once, over TLS", 0, true, (*victim).resets},
 }
+
+// addressSpace is the memory that a victim may reserve, in KiB. Go reserves more
+// than it uses: 600 MB of it are used by an idle server.
+const addressSpace = 4 << 20
 
 const (
 	attackKey   = "attack-test-key"
@@ -50,8 +62,10 @@ const (
 
 // TestAttacks attacks the program that OSTIARY_ATTACK names, and prints a table:
 // resident memory before, at its peak and some time later, and the 99th
-// percentile of a neighbor's checks in quiet and under attack.
-// OSTIARY_ATTACK_REST is that time, by default a minute. "make attack" runs it.
+// percentile of a neighbor's checks in quiet and under attack. The server, the
+// attacker and the neighbor are three processes; the attacker has the lowest
+// priority, because it would be on another machine. The server runs
+// under ulimit -v. OSTIARY_ATTACK_REST is that time, by default a minute. "make attack" runs it.
 func TestAttacks(t *testing.T) {
 	program := os.Getenv("OSTIARY_ATTACK")
 	if program == "" {
@@ -65,23 +79,86 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	fmt.Println("| attack | MB before | peak | later | p99 in quiet | under attack | neighbor's errors | answer |\n|---|---|---|---|---|---|---|---|")
-	for _, a := range attacks {
+	for i, a := range attacks {
 		if only := os.Getenv("OSTIARY_ATTACK_ONLY"); only != "" && !strings.Contains(a.name, only) {
 			continue
 		}
-		t.Run(a.name, func(t *testing.T) { a.play(t, program, rest) })
+		t.Run(a.name, func(t *testing.T) { a.play(t, i, program, rest) })
 	}
 }
 
-func (a *attack) play(t *testing.T, program string, rest time.Duration) {
+// TestAttacker is the attacker's process. It runs the attack that
+// OSTIARY_ATTACKER names, as TestAttacks asks, prints the answer, and ends when
+// its input does.
+func TestAttacker(t *testing.T) {
+	text := os.Getenv("OSTIARY_ATTACKER")
+	if text == "" {
+		t.Skip("TestAttacks runs it")
+	}
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{http: o.HTTP, grpc: o.GRPC, store: o.Store, url: o.URL, client: attackClient(), until: time.Now().Add(attackTime)}
+	fmt.Printf("\nANSWER %s\n", strings.ReplaceAll(attacks[o.Attack].run(v, t), "\n", " "))
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// order is what an attacker attacks.
+type order struct {
+	Attack                 int
+	HTTP, GRPC, Store, URL string
+}
+
+// attackTime is how long attacks last that repeat.
+const attackTime = 6 * time.Second
+
+// attacker runs an attack in another process and returns its answer. The process
+// keeps its connections until stop is called.
+func (v *victim) attacker(t *testing.T, attack int) (answer string, stop func()) {
+	o, _ := json.Marshal(order{attack, v.http, v.grpc, v.store, v.url})
+	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$")
+	cmd.Env = append(os.Environ(), "OSTIARY_ATTACKER="+string(o))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Error(err)
+		return "", func() {}
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return "", func() {}
+	}
+	stop = func() {
+		in.Close()
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+	}
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadString('\n')
+		if text, ok := strings.CutPrefix(line, "ANSWER "); ok {
+			return strings.TrimSpace(text), stop
+		}
+		if err != nil {
+			t.Error("the attacker ended without an answer")
+			return "", stop
+		}
+	}
+}
+
+func (a *attack) play(t *testing.T, number int, program string, rest time.Duration) {
 	v := launchVictim(t, program, a.limit, a.tls)
 	quiet, _ := v.neighbor(t, 2*time.Second, nil)
 	before := v.resident(t)
 	peak, done := before, make(chan struct{})
-	answer := make(chan string, 1)
+	answer, stop := "", func() {}
 	go func() {
 		defer close(done)
-		answer <- a.run(t, v)
+		answer, stop = v.attacker(t, number)
 	}()
 	sampled := make(chan int)
 	go func() {
@@ -97,12 +174,14 @@ func (a *attack) play(t *testing.T, program string, rest time.Duration) {
 	}()
 	attacked, errors := v.neighbor(t, 5*time.Second, done)
 	peak = max(peak, <-sampled)
-	got := <-answer
-	for _, c := range v.open {
-		c.Close()
+	<-done
+	stop()
+	if a.limit > 0 {
+		status, text := v.post(t, "/stores/"+v.store+"/write", `{"writes":{"tuple_keys":[{"user":"user:carl","relation":"viewer","object":"doc:1"}]}}`)
+		answer = fmt.Sprintf("%s; then a write: %d %s", answer, status, text)
 	}
 	time.Sleep(rest)
-	fmt.Printf("| %s | %d | %d | %d | %v | %v | %d | %s |\n", a.name, before, peak, v.resident(t), quiet, attacked, errors, got)
+	fmt.Printf("| %s | %d | %d | %d | %v | %v | %d | %s |\n", a.name, before, peak, v.resident(t), quiet, attacked, errors, answer)
 }
 
 // victim is a server in another process.
@@ -112,6 +191,13 @@ type victim struct {
 	client             *http.Client
 	open               []net.Conn // closed after the attack
 	url, cert, keyFile string
+	until              time.Time // the end of attacks that repeat
+}
+
+// attackClient returns a client for plain text and TLS.
+func attackClient() *http.Client {
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
 func launchVictim(t *testing.T, program string, limit int, overTLS bool) *victim {
@@ -123,16 +209,15 @@ func launchVictim(t *testing.T, program string, limit int, overTLS bool) *victim
 	}
 	args := []string{"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "off",
 		"--auth-keys-file", v.keyFile, "--log-level", "error", "--json"}
-	transport := &http.Transport{MaxIdleConnsPerHost: 2}
 	if overTLS {
 		cert, key := certify(t, dir, "attack", 1)
 		args = append(args, "--tls-cert", cert, "--tls-key", key)
-		transport.TLSClientConfig, v.url = &tls.Config{InsecureSkipVerify: true}, "https://"
+		v.url = "https://"
 	}
-	v.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	shell := `exec "$0" "$@"`
+	v.client = attackClient()
+	shell := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, addressSpace)
 	if limit > 0 {
-		shell = fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)
+		shell = fmt.Sprintf(`ulimit -n %d; %s`, limit, shell)
 	}
 	cmd := exec.Command("bash", append([]string{"-c", shell, program}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -244,122 +329,135 @@ func (v *victim) resident(t *testing.T) int {
 	return 0
 }
 
-// raw opens a gRPC connection that the attack closes at its end.
+// raw opens a gRPC connection.
 func (v *victim) raw(t *testing.T, settings ...http2.Setting) *rawRPC {
-	c := dialRaw(t, v.grpc, settings...)
-	v.open = append(v.open, c.Conn)
-	return c
+	return dialRaw(t, v.grpc, settings...)
 }
 
-// messages reads frames in another goroutine. It counts the values of
-// grpc-message, and signals each window update.
-func (c *rawRPC) messages(done <-chan struct{}) <-chan map[string]int {
-	out := make(chan map[string]int, 1)
-	go func() {
-		counts := map[string]int{}
-		for {
-			frame, err := c.ReadFrame()
-			if err != nil {
-				select {
-				case <-done:
-				default:
-					counts["closed"]++
-				}
-				out <- counts
+// holdBack announces messages of 4 MiB and holds the last byte of each back. It
+// does so on each of the connections, and connects again if the server closes
+// one.
+func (v *victim) holdBack(t *testing.T, conns, streams int, key string) string {
+	results := make([]map[string]int, conns)
+	var all sync.WaitGroup
+	for i := range conns {
+		all.Go(func() {
+			results[i] = map[string]int{}
+			for time.Now().Before(v.until) {
+				c := v.raw(t)
+				c.SetDeadline(v.until)
+				go v.announceAll(t, c, streams, key)
+				c.count(results[i], v.until)
+			}
+		})
+	}
+	all.Wait()
+	return mostFrequent(results)
+}
+
+// announceAll announces messages and sends all but the last byte of each.
+func (v *victim) announceAll(t *testing.T, c *rawRPC, streams int, key string) {
+	part := make([]byte, 16_000)
+	var ids []uint32
+	for range streams {
+		id, err := c.begin("/openfga.v1.OpenFGAService/Check", key)
+		if err != nil || c.WriteData(id, false, binary.BigEndian.AppendUint32([]byte{0}, 4<<20)) != nil {
+			return
+		}
+		ids = append(ids, id)
+	}
+	time.Sleep(200 * time.Millisecond) // let the server open the windows
+	for sent := 0; sent+len(part) < 4<<20; sent += len(part) {
+		for _, id := range ids {
+			if c.WriteData(id, false, part) != nil {
 				return
 			}
-			if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
-				for _, f := range h.Fields {
-					if f.Name == "grpc-message" {
-						counts[f.Value]++
-					}
+		}
+	}
+}
+
+// count reads frames until the connection ends, and counts the values of
+// grpc-message.
+func (c *rawRPC) count(counts map[string]int, until time.Time) {
+	for {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			if time.Now().Before(until) {
+				counts["closed"]++
+			}
+			return
+		}
+		if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+			for _, f := range h.Fields {
+				if f.Name == "grpc-message" {
+					counts[f.Value]++
 				}
 			}
 		}
-	}()
-	return out
-}
-
-// holdBack announces messages of 4 MiB and holds the last byte of each back.
-func (v *victim) holdBack(t *testing.T, conns, streams int, key string) string {
-	done := make(chan struct{})
-	var results []<-chan map[string]int
-	part := make([]byte, 16_000)
-	for range conns {
-		c := v.raw(t)
-		c.SetDeadline(time.Now().Add(8 * time.Second))
-		results = append(results, c.messages(done))
-		go func() {
-			var ids []uint32
-			for range streams {
-				id := c.open(t, "/openfga.v1.OpenFGAService/Check", key)
-				c.announce(t, id, 4<<20, nil)
-				ids = append(ids, id)
-			}
-			time.Sleep(200 * time.Millisecond) // let the server open the windows
-			for sent := 0; sent+len(part) < 4<<20; sent += len(part) {
-				for _, id := range ids {
-					if c.WriteData(id, false, part) != nil {
-						return
-					}
-				}
-			}
-		}()
 	}
-	return summary(results, done)
 }
 
-// summary waits for the attack's end and returns the most frequent answer.
-func summary(results []<-chan map[string]int, done chan struct{}) string {
-	time.Sleep(6 * time.Second)
-	close(done)
+// mostFrequent adds counts and returns the three largest as text.
+func mostFrequent(results []map[string]int) string {
 	all := map[string]int{}
 	for _, r := range results {
-		select {
-		case counts := <-r:
-			for text, n := range counts {
-				all[text] += n
-			}
-		case <-time.After(3 * time.Second):
+		for text, n := range r {
+			all[text] += n
 		}
 	}
-	var out []string
-	for text, n := range all {
-		out = append(out, fmt.Sprintf("%d × %s", n, text))
+	texts := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(all[b]-all[a], strings.Compare(a, b)) })
+	for i, text := range texts {
+		texts[i] = fmt.Sprintf("%d × %s", all[text], text)
 	}
-	slices.Sort(out)
-	return strings.Join(out, "; ")
+	return strings.Join(texts[:min(len(texts), 3)], "; ")
 }
 
 // slowBodies sends 200 HTTP bodies of 4 MiB without their last byte.
 func (v *victim) slowBodies(t *testing.T) string {
-	body := append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), 4<<20-7)...)
-	answers := make(chan string, 200)
-	for range 200 {
-		conn, err := net.Dial("tcp", v.http)
-		if err != nil {
-			return err.Error()
-		}
-		v.open = append(v.open, conn)
-		conn.SetDeadline(time.Now().Add(6 * time.Second))
-		go func() {
-			fmt.Fprintf(conn, "POST /stores/%s/check HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", v.store, attackKey, len(body)+1)
-			conn.Write(body)
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				answers <- "none"
-				return
-			}
-			text, _ := io.ReadAll(resp.Body)
-			answers <- fmt.Sprint(resp.StatusCode, " ", string(text))
-		}()
+	answers := make([]map[string]int, 200)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = map[string]int{v.slowBody(): 1} })
 	}
-	counts := map[string]int{}
-	for range 200 {
-		counts[<-answers]++
-	}
-	return fmt.Sprint(counts)
+	all.Wait()
+	return mostFrequent(answers)
 }
+
+// bodiesInTurns sends 50 of them each second, so that the server closes
+// connections for others again and again.
+func (v *victim) bodiesInTurns(t *testing.T) string {
+	answers := make([]map[string]int, 400)
+	var all sync.WaitGroup
+	v.until = time.Now().Add(9 * time.Second)
+	for i := range answers {
+		all.Go(func() { answers[i] = map[string]int{v.slowBody(): 1} })
+		time.Sleep(20 * time.Millisecond)
+	}
+	all.Wait()
+	return mostFrequent(answers)
+}
+
+// slowBody sends one body without its last byte and returns the answer.
+func (v *victim) slowBody() string {
+	conn, err := net.Dial("tcp", v.http)
+	if err != nil {
+		return err.Error()
+	}
+	conn.SetDeadline(v.until)
+	fmt.Fprintf(conn, "POST /stores/%s/check HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"x\":\"", v.store, attackKey, 4<<20)
+	conn.Write(fourMiB[:4<<20-7])
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return "no answer"
+		}
+		return "closed"
+	}
+	text, _ := io.ReadAll(resp.Body)
+	return fmt.Sprint(resp.StatusCode, " ", string(text))
+}
+
+var fourMiB = bytes.Repeat([]byte("x"), 4<<20)
 
 // idle opens connections that send nothing.
 func (v *victim) idle(t *testing.T) string {
@@ -373,35 +471,72 @@ func (v *victim) idle(t *testing.T) string {
 		v.open = append(v.open, conn)
 	}
 	time.Sleep(2 * time.Second)
-	status, text := v.post(t, "/stores/"+v.store+"/write", `{"writes":{"tuple_keys":[{"user":"user:carl","relation":"viewer","object":"doc:1"}]}}`)
-	return fmt.Sprintf("%d refused, then a write: %d %s", refused, status, text)
+	closed := 0
+	for _, c := range v.open {
+		c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if _, err := io.Copy(io.Discard, c); err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			closed++
+		}
+	}
+	return fmt.Sprintf("%d refused, %d closed", refused, closed)
+}
+
+// slowHeads sends a byte of a request's head each 100 ms.
+func (v *victim) slowHeads(t *testing.T) string {
+	const head = "GET /healthz HTTP/1.1\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"
+	for range 1000 {
+		if conn, err := net.Dial("tcp", v.http); err == nil {
+			v.open = append(v.open, conn)
+		}
+	}
+	lost := 0
+	for i := 0; time.Now().Before(v.until.Add(6 * time.Second)); i++ {
+		lost = 0
+		for _, conn := range v.open {
+			if _, err := io.WriteString(conn, head[i%len(head):][:1]); err != nil {
+				lost++
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return fmt.Sprintf("%d of %d closed after --header-timeout", lost, len(v.open))
+}
+
+// rpcMessage returns a protobuf message of string fields, with gRPC's header.
+func rpcMessage(fields ...string) []byte {
+	var message []byte
+	for i, text := range fields {
+		if text != "" {
+			message = append(message, byte((i+1)<<3|2), byte(len(text)))
+			message = append(message, text...)
+		}
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
 // unread asks for large answers over gRPC with a window of 0 bytes.
 func (v *victim) unread(t *testing.T) string {
-	done := make(chan struct{})
 	c := v.raw(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	c.SetDeadline(time.Now().Add(8 * time.Second))
-	results := []<-chan map[string]int{c.messages(done)}
-	var message []byte
-	for field, text := range []string{v.store, "", "doc", "viewer", "user:anne"} { // a ListObjectsRequest
-		if text != "" {
-			message = append(message, byte((field+1)<<3|2), byte(len(text)))
-			message = append(message, text...)
-		}
-	}
-	data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	c.SetDeadline(v.until)
+	data := rpcMessage(v.store, "", "doc", "viewer", "user:anne") // a ListObjectsRequest
 	go func() {
 		for range 6000 {
-			if c.WriteData(c.open(t, "/openfga.v1.OpenFGAService/ListObjects", attackKey), true, data) != nil {
+			id, err := c.begin("/openfga.v1.OpenFGAService/ListObjects", attackKey)
+			if err != nil || c.WriteData(id, true, data) != nil {
 				return
 			}
 		}
 	}()
-	return summary(results, done)
+	counts := map[string]int{}
+	c.count(counts, v.until)
+	if len(counts) == 0 {
+		return "none"
+	}
+	return mostFrequent([]map[string]int{counts})
 }
 
-// stalled opens streams over HTTP and reads nothing.
+// stalled opens streams over HTTP and reads nothing. At the end it reads what it
+// has got.
 func (v *victim) stalled(t *testing.T) string {
 	for range 300 {
 		conn, err := net.Dial("tcp", v.http)
@@ -411,19 +546,78 @@ func (v *victim) stalled(t *testing.T) string {
 		conn.(*net.TCPConn).SetReadBuffer(1024)
 		v.open = append(v.open, conn)
 		body := `{"type":"doc","relation":"viewer","user":"user:anne"}`
-		fmt.Fprintf(conn, "POST /stores/%s/streamed-list-objects HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", v.store, attackKey, len(body), body)
+		fmt.Fprintf(conn, "POST /stores/%s/streamed-list-objects HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", v.store, attackKey, len(body), body)
 	}
 	time.Sleep(5 * time.Second)
-	return "none"
+	counts := map[string]int{}
+	for _, conn := range v.open {
+		conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		text, err := io.ReadAll(conn)
+		switch {
+		case bytes.Contains(text, []byte("UnsentBytes")):
+			counts["UnsentBytesTotal"]++
+		case err != nil:
+			counts["closed"]++
+		default:
+			counts["whole after 5 s"]++
+		}
+	}
+	return mostFrequent([]map[string]int{counts})
 }
 
-// resets opens streams over TLS and resets each at once.
+// watches opens watches over Permify's gRPC service, writes, and reads nothing.
+func (v *victim) watches(t *testing.T) string {
+	c := v.raw(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	c.SetDeadline(v.until)
+	data := rpcMessage(v.store)
+	for range 300 {
+		id, err := c.begin("/base.v1.Watch/Watch", attackKey)
+		if err != nil || c.WriteData(id, true, data) != nil {
+			return "closed"
+		}
+	}
+	counts, done := map[string]int{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		c.count(counts, v.until)
+	}()
+	written := 0
+	for i := 0; time.Now().Before(v.until); i++ {
+		var keys []string
+		for j := range 100 {
+			keys = append(keys, fmt.Sprintf(`{"user":"user:watched","relation":"viewer","object":"doc:watched-document-with-a-long-name-%d-%d"}`, i, j))
+		}
+		if status, _ := v.post(t, "/stores/"+v.store+"/write", `{"writes":{"tuple_keys":[`+strings.Join(keys, ",")+`]}}`); status == 200 {
+			written++
+		}
+	}
+	<-done
+	return fmt.Sprintf("%d writes of 100 tuples; %s", written, mostFrequent([]map[string]int{counts}))
+}
+
+// resets opens streams over TLS and resets each at once. It connects again if
+// the server closes the connection.
 func (v *victim) resets(t *testing.T) string {
+	opened, closed := 0, 0
+	for opened < 100_000 {
+		n, err := v.resetMany(100_000 - opened)
+		if opened += n; err != nil {
+			closed++
+		}
+		if n == 0 && err != nil {
+			return fmt.Sprint(opened, " accepted: ", err)
+		}
+	}
+	return fmt.Sprintf("%d opened, the connection was closed %d times", opened, closed)
+}
+
+// resetMany opens up to n streams on one connection.
+func (v *victim) resetMany(n int) (opened int, err error) {
 	raw, err := tls.Dial("tcp", v.http, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
-		return err.Error()
+		return 0, err
 	}
-	v.open = append(v.open, raw)
+	defer raw.Close()
 	raw.SetDeadline(time.Now().Add(20 * time.Second))
 	io.WriteString(raw, http2.ClientPreface)
 	f := http2.NewFramer(raw, raw)
@@ -431,16 +625,18 @@ func (v *victim) resets(t *testing.T) string {
 	go io.Copy(io.Discard, raw)
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for i := range 100_000 {
+	for i := range n {
 		block.Reset()
 		for _, field := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/stores"}, {":authority", "localhost"}} {
 			encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 		}
 		id := uint32(2*i + 1)
-		if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}) != nil ||
-			f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
-			return fmt.Sprintf("closed after %d", i)
+		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+			return i, err
+		}
+		if err := f.WriteRSTStream(id, http2.ErrCodeCancel); err != nil {
+			return i, err
 		}
 	}
-	return "all accepted"
+	return n, nil
 }

@@ -16,8 +16,9 @@ const bodyFree = 16 << 10
 // in total and per connection. A body is charged before it is read, with the
 // length that the client announces, or else with each part. If the total is
 // exhausted, the connection with the oldest charge is closed if the charge is
-// older than a second: its client has announced a body and holds it back.
-// Otherwise the new body is refused.
+// older than a second: its client has announced a body and holds it back. The
+// new body waits until the memory of the old one is free. If there is no such
+// connection, the new body is refused.
 //
 // It may be used concurrently.
 type bodiesBudget struct {
@@ -25,8 +26,13 @@ type bodiesBudget struct {
 
 	mu             sync.Mutex
 	total          int64
+	closing        int64         // the part of total whose connections were closed
+	freed          chan struct{} // closed when a charge ends; nil if no body waits
 	oldest, newest *charge
 }
+
+// bodyWait is how long a new body waits for the memory of a closed connection.
+const bodyWait = time.Second
 
 // charge is what one request has charged.
 type charge struct {
@@ -34,6 +40,7 @@ type charge struct {
 	conn       *conn
 	bytes      int64
 	used       bool // add was called
+	closing    bool // the connection was closed to make room
 	since      time.Time
 	prev, next *charge // older and newer charges
 }
@@ -57,13 +64,8 @@ func (ch *charge) add(n int64) *door.Refusal {
 	if ch.conn.bodies+n > b.perConnection {
 		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesPerConnection", Limit: b.perConnection}
 	}
-	for b.total+n > b.max {
-		old := b.oldest
-		if old == nil || old.conn == ch.conn || time.Since(old.since) < stalledAfter {
-			return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesTotal", Limit: b.max}
-		}
-		b.drop(old.conn)
-		go old.conn.Close()
+	if b.total+n > b.max && !b.makeRoom(ch.conn, n) {
+		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesTotal", Limit: b.max}
 	}
 	if ch.bytes == 0 {
 		ch.since = time.Now()
@@ -76,6 +78,9 @@ func (ch *charge) add(n int64) *door.Refusal {
 		b.newest = ch
 	}
 	ch.bytes += n
+	if ch.closing {
+		b.closing += n
+	}
 	ch.conn.bodies += n
 	b.total += n
 	return nil
@@ -91,15 +96,57 @@ func (ch *charge) release() {
 	ch.budget.unlink(ch)
 }
 
-// drop releases all charges of a connection. The caller holds mu.
-func (b *bodiesBudget) drop(c *conn) {
-	for ch := b.oldest; ch != nil; {
-		next := ch.next
-		if ch.conn == c {
-			b.unlink(ch)
+// makeRoom waits until n more bytes fit, and closes connections that hold a body
+// back. It reports whether the bytes fit. The caller holds mu, which makeRoom
+// releases while it waits.
+func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
+	timeout := time.NewTimer(bodyWait)
+	defer timeout.Stop()
+	for b.total+n > b.max {
+		if b.total-b.closing+n > b.max {
+			old := b.oldestOpen()
+			if old == nil || old.conn == own || time.Since(old.since) < stalledAfter {
+				return false
+			}
+			b.close(old.conn)
+			continue
 		}
-		ch = next
+		if b.freed == nil {
+			b.freed = make(chan struct{})
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+			b.mu.Lock()
+		case <-timeout.C:
+			b.mu.Lock()
+			return b.total+n <= b.max
+		}
 	}
+	return true
+}
+
+// oldestOpen returns the oldest charge whose connection was not closed, or nil.
+// The caller holds mu.
+func (b *bodiesBudget) oldestOpen() *charge {
+	ch := b.oldest
+	for ch != nil && ch.closing {
+		ch = ch.next
+	}
+	return ch
+}
+
+// close closes a connection. Its charges end with their requests. The caller
+// holds mu.
+func (b *bodiesBudget) close(c *conn) {
+	for ch := b.oldest; ch != nil; ch = ch.next {
+		if ch.conn == c && !ch.closing {
+			ch.closing = true
+			b.closing += ch.bytes
+		}
+	}
+	go c.Close()
 }
 
 // unlink removes a charge from the list and from the sums. The caller holds mu.
@@ -117,9 +164,16 @@ func (b *bodiesBudget) unlink(ch *charge) {
 	} else {
 		b.newest = ch.prev
 	}
+	if ch.closing {
+		b.closing -= ch.bytes
+	}
 	b.total -= ch.bytes
 	ch.conn.bodies -= ch.bytes
-	ch.bytes, ch.prev, ch.next = 0, nil, nil
+	ch.bytes, ch.prev, ch.next, ch.closing = 0, nil, nil, false
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
 }
 
 // chargedBody is a request body of unknown length. Each part is charged before

@@ -56,10 +56,8 @@ type transportStream interface {
 func (c *call) admit() *door.Refusal {
 	ctx := c.ServerStream.Context()
 	c.ctx.Context, c.conn = ctx, c.detached
-	if p, ok := peer.FromContext(ctx); ok {
-		if address, ok := p.Addr.(*remoteAddress); ok {
-			c.conn = address.conn
-		}
+	if conn := callConn(ctx); conn != nil {
+		c.conn = conn
 	}
 	c.charge = c.bodies.newCharge(c.conn)
 	limit := &c.requests
@@ -80,6 +78,16 @@ func (c *call) admit() *door.Refusal {
 	c.limit = limit
 	c.conn.trust()
 	c.conn.begin()
+	return nil
+}
+
+// callConn returns the connection of a call, or nil if it has none.
+func callConn(ctx context.Context) *conn {
+	if p, ok := peer.FromContext(ctx); ok {
+		if address, ok := p.Addr.(*remoteAddress); ok {
+			return address.conn
+		}
+	}
 	return nil
 }
 

@@ -36,6 +36,10 @@ type connections struct {
 	unsent  unsentBytes  // of all connections
 	refused atomic.Int64 // new connections that were closed at once
 	evicted atomic.Int64 // idle connections that were closed to make room
+	// unauthenticated are connections that were closed because too many of their
+	// refusals waited. waiting is how many wait on all connections.
+	unauthenticated atomic.Int64
+	waiting         atomic.Int32
 
 	mu        sync.Mutex
 	all       map[*conn]struct{}
@@ -216,6 +220,8 @@ type conn struct {
 
 	// trusted is true once a request on the connection was accepted.
 	trusted   atomic.Bool
+	refusals  atomic.Int32 // requests without accepted credentials before that
+	delayed   atomic.Int32 // refusals that wait, see delay
 	busy      atomic.Int32 // requests in flight
 	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
 	public    atomic.Int32 // gRPC calls of public methods in flight
@@ -234,7 +240,9 @@ type conn struct {
 // newDetached returns a connection that no client has.
 func newDetached(all *connections) *conn {
 	end, _ := net.Pipe()
-	return &conn{Conn: end, all: all, wake: make(chan struct{})}
+	c := &conn{Conn: end, all: all, wake: make(chan struct{})}
+	c.trusted.Store(true)
+	return c
 }
 
 // connKey is the context key of a request's connection.

@@ -156,6 +156,9 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
 	}
 	start := time.Now()
+	if c := callConn(ctx); c != nil {
+		i.delayRefusal(ctx, c)
+	}
 	err := i.refuse(m, &door.Refusal{Reason: why})
 	i.end(ctx, m, start, &err)
 	return nil, err

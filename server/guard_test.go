@@ -25,6 +25,7 @@ func TestGuard(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{Keys: keys(t, server.Key{Name: "ops", Secret: secret}, server.Key{Secret: "other"}), RequestTimeout: 1})
 	good := []string{"Authorization", "Bearer " + secret}
+	r.ask(t, "GET", "/echo/caller", "", good...) // else the refusals on the connection are delayed
 	for _, route := range echoDoor().Routes {
 		path := strings.NewReplacer("{how}", "poll", "{when}", "early").Replace(route.Pattern)
 		for _, bad := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", secret}, {"Authorization", "Basic " + secret},

@@ -48,6 +48,9 @@ type shared struct {
 	loaded   atomic.Bool           // Options.Preload is done
 	failure  atomic.Pointer[error] // the error of Options.Probe, if any
 	probe    func() error          // Options.Probe
+	// stopping is canceled when a stop begins.
+	stopping  context.Context
+	beginStop context.CancelFunc
 	// ending is canceled by endStreams, when a stop ends all streams.
 	ending     context.Context
 	endStreams context.CancelFunc

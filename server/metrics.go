@@ -106,7 +106,7 @@ func newMetrics() *metrics {
 		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
 		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
 		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
-		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused) and idle ones (evicted).", "why"),
+		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused), idle ones (evicted), and those with too many requests without a key at once (unauthenticated).", "why"),
 		bodyBytes:         desc("body_bytes_in_flight", "Charged bytes of request bodies in flight."),
 		unsentBytes:       desc("unsent_bytes", "Response bytes that wait for slow clients."),
 		engineBytes:       desc("engine_bytes", "Estimated memory of the loaded stores."),
@@ -199,7 +199,7 @@ func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*pr
 	gauge(m.connectionsOpen, float64(c.open()))
 	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()))
 	gauge(m.unsentBytes, float64(c.unsent.total.Load()))
-	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load()} {
+	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load(), "unauthenticated": c.unauthenticated.Load()} {
 		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)
 	}
 }

@@ -196,6 +196,7 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	}
 	if why.Reason == door.NoCredentials || why.Reason == door.BadCredentials {
 		q.Header().Set("WWW-Authenticate", "Bearer")
+		q.delayRefusal(r.Context(), q.conn)
 	}
 	switch {
 	case q.door == nil:

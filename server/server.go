@@ -66,6 +66,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		bodies:         bodiesBudget{max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
 		codec:          newCodec(),
 	}
+	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.ending, s.endStreams = context.WithCancel(context.Background())
 	return s
 }

@@ -67,6 +67,7 @@ func (s *Server) Stop() error {
 
 func (s *Server) stop() error {
 	s.shared.draining.Store(true)
+	s.shared.beginStop()
 	s.health.Shutdown()
 	s.stopPreload()
 	s.drain()

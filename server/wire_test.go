@@ -51,6 +51,15 @@ func dialRaw(t testing.TB, address string, settings ...http2.Setting) *rawRPC {
 // open begins a call and returns its stream.
 func (c *rawRPC) open(t testing.TB, method, key string) uint32 {
 	t.Helper()
+	id, err := c.begin(method, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// begin is open for a connection that the server may close.
+func (c *rawRPC) begin(method, key string) (uint32, error) {
 	c.buffer.Reset()
 	fields := []string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "localhost", "content-type", "application/grpc", "te", "trailers"}
 	if key != "" {
@@ -61,10 +70,7 @@ func (c *rawRPC) open(t testing.TB, method, key string) uint32 {
 	}
 	id := c.next
 	c.next += 2
-	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.buffer.Bytes(), EndHeaders: true}); err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return id, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.buffer.Bytes(), EndHeaders: true})
 }
 
 // announce begins a message of n bytes with the first of them.

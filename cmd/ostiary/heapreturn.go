@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -39,6 +40,7 @@ func (h *heapReturn) returned(cycles uint64) { h.cycles, h.busy = cycles, false 
 // look returns memory to the system if that is due.
 func (h *heapReturn) look() {
 	if h.due(heapCycles(), time.Now()) {
+		runtime.GC() // the first collection moves pooled buffers aside, the next frees them
 		debug.FreeOSMemory()
 		h.returned(heapCycles())
 	}
