@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -93,7 +94,7 @@ func newCompiler(o CompileOptions) *compiler {
 		c.nodes = make(map[Element]*node, len(p.nodes)+1)
 	} else {
 		c.nodes = map[Element]*node{}
-		c.slots = slotsBuilder{&slots{categories: map[string]map[string][]int32{}}, true}
+		c.slots = slotsBuilder{&slots{seed: maphash.MakeSeed(), categories: map[string]map[string][]int32{}}, true}
 	}
 	return c
 }
@@ -189,7 +190,7 @@ func (c *compiler) policy(p *Policy, old *node) *node {
 	if len(c.errors) > before {
 		return nil
 	}
-	n.complete()
+	n.complete(c.slots.seed)
 	return n
 }
 
@@ -210,7 +211,7 @@ func (c *compiler) policySet(s *PolicySet, old *node) *node {
 		c.add(s.Position, "%s contains more levels than the bound %q allows: expected at most %d", describe(s), BoundPolicyDepth, c.bounds.PolicyDepth)
 		return nil
 	}
-	n.complete()
+	n.complete(c.slots.seed)
 	return n
 }
 
@@ -242,16 +243,6 @@ func (c *compiler) members(s *PolicySet) (children []*node, depth int) {
 		}
 	}
 	return children, depth
-}
-
-// complete makes what follows from the target and the children of a node.
-func (n *node) complete() {
-	n.targets = n.target.guards()
-	for i := range n.rules {
-		n.rules[i].targets = n.rules[i].target.guards()
-	}
-	n.makeIndex()
-	n.derive()
 }
 
 // version checks a version.

@@ -291,7 +291,7 @@ func (b *slotsBuilder) own() {
 	}
 	old := b.slots
 	b.owned = true
-	b.slots = &slots{list: slices.Clone(old.list), categories: make(map[string]map[string][]int32, len(old.categories))}
+	b.slots = &slots{seed: old.seed, list: slices.Clone(old.list), categories: make(map[string]map[string][]int32, len(old.categories))}
 	for category, ids := range old.categories {
 		mine := make(map[string][]int32, len(ids))
 		for id, numbers := range ids {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"github.com/ostiary/ostiary/policy/value"
@@ -19,11 +20,17 @@ type guard []guardKey
 
 // guardKey is a match for equality: the slot has a value with the key.
 type guardKey struct {
-	slot int32
+	indexKey
 	// required is true if an empty bag is an error, so that the child must be
 	// evaluated then.
 	required bool
-	key      value.Key
+	hash     uint64 // of the indexKey
+}
+
+// indexKey is a key of a slot.
+type indexKey struct {
+	slot int32
+	key  value.Key
 }
 
 const (
@@ -37,19 +44,13 @@ const (
 // index finds the children of a node that can apply to a request.
 type index struct {
 	places []place
-	// keys numbers the pairs of slot and key. The children with pair n are
-	// postings[starts[n]:starts[n+1]], in order.
-	keys     map[indexKey]int32
+	// The children with key n of the table are postings[starts[n]:starts[n+1]], in
+	// order.
+	keys     *table[indexKey]
 	starts   []int32
 	postings []int32
 	// always are the children without a guard, in order.
 	always []int32
-}
-
-// indexKey is a key of a slot.
-type indexKey struct {
-	slot int32
-	key  value.Key
 }
 
 // place is a slot that an index looks at.
@@ -89,7 +90,8 @@ func (x *index) find(r *run) []int32 {
 			add(p.required)
 		}
 		for j := range values {
-			add(x.list(indexKey{p.slot, values[j].Key()}))
+			k := indexKey{p.slot, values[j].Key()}
+			add(x.list(maphash.Comparable(r.plan.slots.seed, k), &k))
 		}
 	}
 	if len(r.found) == base {
@@ -103,9 +105,9 @@ func (x *index) find(r *run) []int32 {
 }
 
 // list returns the children with a key.
-func (x *index) list(k indexKey) []int32 {
-	n, ok := x.keys[k]
-	if !ok {
+func (x *index) list(hash uint64, k *indexKey) []int32 {
+	n := x.keys.find(hash, k)
+	if n < 0 {
 		return nil
 	}
 	return x.postings[x.starts[n]:x.starts[n+1]]
@@ -122,17 +124,16 @@ func newIndex(count int, choices func(child int) []guard) *index {
 	if len(always)*2 > count {
 		return nil
 	}
-	x := &index{keys: make(map[indexKey]int32, count), always: always}
-	x.number(chosen)
-	x.post(chosen)
+	x := &index{always: always}
+	x.post(chosen, x.number(chosen))
 	return x
 }
 
-// chooseGuards chooses a guard for each child, the one that the fewest children
-// share, and returns the children that have none.
+// chooseGuards chooses a guard for each child, one whose keys probably find the
+// fewest children, and returns the children that have none.
 func chooseGuards(count int, choices func(child int) []guard) (chosen []guard, always []int32) {
 	chosen = make([]guard, count)
-	var uses map[indexKey]int // how many guards have a key; made when a child has a choice
+	var uses usage
 	for i := range chosen {
 		guards := choices(i)
 		switch {
@@ -142,73 +143,123 @@ func chooseGuards(count int, choices func(child int) []guard) (chosen []guard, a
 		case len(guards) > 1 && uses == nil:
 			uses = countUses(count, choices)
 		}
-		chosen[i] = slices.MinFunc(guards, func(a, b guard) int { return a.cost(uses) - b.cost(uses) })
+		chosen[i] = uses.cheapest(guards)
 	}
 	return chosen, always
 }
 
-// countUses counts how many guards of all children have each key.
-func countUses(count int, choices func(child int) []guard) map[indexKey]int {
-	uses := make(map[indexKey]int, count)
+// usage counts, by slot, the keys of guards.
+type usage map[int32]*slotUsage
+
+// slotUsage counts the keys of a slot.
+type slotUsage struct {
+	keys int
+	// seen has a bit for each hash of a key, modulo its size. The number of bits
+	// that are set estimates the number of different keys.
+	seen      [64]uint64
+	different int // bits that are set in seen
+}
+
+// countUses counts the keys in the guards of all children.
+func countUses(count int, choices func(child int) []guard) usage {
+	uses := usage{}
 	for i := range count {
 		for _, g := range choices(i) {
-			for _, k := range g {
-				uses[indexKey{k.slot, k.key}]++
+			for j := range g {
+				uses.add(&g[j])
 			}
 		}
 	}
 	return uses
 }
 
-// cost returns how many children share the keys of the guard.
-func (g guard) cost(uses map[indexKey]int) int {
-	sum := 0
-	for _, k := range g {
-		sum += uses[indexKey{k.slot, k.key}]
+func (u usage) add(k *guardKey) {
+	s := u[k.slot]
+	if s == nil {
+		s = &slotUsage{}
+		u[k.slot] = s
 	}
-	return sum
+	s.keys++
+	if word, bit := &s.seen[k.hash>>6%64], uint64(1)<<(k.hash%64); *word&bit == 0 {
+		*word |= bit
+		s.different++
+	}
 }
 
-// number numbers the pairs of slot and key, and reserves the room of their lists.
-func (x *index) number(chosen []guard) {
-	var sizes []int32
-	for _, g := range chosen {
-		for _, k := range g {
-			pair := indexKey{k.slot, k.key}
-			n, ok := x.keys[pair]
-			if !ok {
-				n = int32(len(sizes))
-				x.keys[pair] = n
-				sizes = append(sizes, 0)
-			}
-			sizes[n]++
+// cheapest returns the guard whose keys probably find the fewest children.
+func (u usage) cheapest(guards []guard) guard {
+	best, least := guards[0], 0
+	if len(guards) == 1 {
+		return best
+	}
+	for i, g := range guards {
+		cost := 0
+		for j := range g {
+			s := u[g[j].slot]
+			cost += s.keys * 64 / s.different
+		}
+		if i == 0 || cost < least {
+			best, least = g, cost
 		}
 	}
-	x.starts = make([]int32, len(sizes)+1)
-	for n, size := range sizes {
-		x.starts[n+1] = x.starts[n] + size
+	return best
+}
+
+// number numbers the keys, and reserves the room of their lists. It returns the
+// numbers in the order of the guards.
+func (x *index) number(chosen []guard) (numbers []int32) {
+	count := 0
+	for _, g := range chosen {
+		count += len(g)
 	}
-	x.postings = make([]int32, x.starts[len(sizes)])
+	x.keys = newTable[indexKey](count)
+	numbers = make([]int32, 0, count)
+	x.starts = make([]int32, 1, count+1)
+	for _, g := range chosen {
+		for j := range g {
+			n, isNew := x.keys.add(g[j].hash, g[j].indexKey)
+			if isNew {
+				x.starts = append(x.starts, 0)
+			}
+			x.starts[n+1]++
+			numbers = append(numbers, int32(n))
+		}
+	}
+	for n := 1; n < len(x.starts); n++ {
+		x.starts[n] += x.starts[n-1]
+	}
+	x.postings = make([]int32, count)
+	return numbers
 }
 
 // post puts the children into the lists of their keys and slots.
-func (x *index) post(chosen []guard) {
+func (x *index) post(chosen []guard, numbers []int32) {
 	next := slices.Clone(x.starts)
-	places := map[int32]int{}
+	var last *place
 	for i, g := range chosen {
-		for _, k := range g {
-			n := x.keys[indexKey{k.slot, k.key}]
+		for j := range g {
+			n := numbers[0]
+			numbers = numbers[1:]
 			x.postings[next[n]] = int32(i)
 			next[n]++
-			at, ok := places[k.slot]
-			if !ok {
-				at = len(x.places)
-				places[k.slot] = at
-				x.places = append(x.places, place{slot: k.slot})
+			if last == nil || last.slot != g[j].slot {
+				last = x.place(g[j].slot)
 			}
-			x.places[at].add(int32(i), k.required)
+			last.add(int32(i), g[j].required)
 		}
 	}
+}
+
+// place returns the place of a slot, and adds it if it is new. The result is
+// valid until the next one is added.
+func (x *index) place(slot int32) *place {
+	for i := range x.places {
+		if x.places[i].slot == slot {
+			return &x.places[i]
+		}
+	}
+	x.places = append(x.places, place{slot: slot})
+	return &x.places[len(x.places)-1]
 }
 
 // add adds a child to the lists of a place, once.
@@ -223,10 +274,10 @@ func (p *place) add(child int32, required bool) {
 
 // guards returns the guards of a target: one for each disjunction of which each
 // part has a match for equality.
-func (t target) guards() []guard {
+func (t target) guards(seed maphash.Seed) []guard {
 	var out []guard
 	for _, any := range t {
-		if g := anyOfGuard(any); g != nil {
+		if g := anyOfGuard(any, seed); g != nil {
 			out = append(out, g)
 		}
 	}
@@ -234,72 +285,77 @@ func (t target) guards() []guard {
 }
 
 // anyOfGuard returns the guard of a disjunction, or nil if it has none.
-func anyOfGuard(parts [][]match) guard {
+func anyOfGuard(parts [][]match, seed maphash.Seed) guard {
 	var g guard
 	for _, part := range parts {
-		i := slices.IndexFunc(part, func(m match) bool { _, ok := m.guardKey(); return ok })
+		i := slices.IndexFunc(part, func(m match) bool { return m.isGuard() })
 		if i < 0 {
 			return nil
 		}
-		k, _ := part[i].guardKey()
-		g = append(g, k)
+		d := part[i].bag.(*designator)
+		k := indexKey{slot: d.slot, key: part[i].key}
+		g = append(g, guardKey{indexKey: k, required: d.missing != nil, hash: maphash.Comparable(seed, k)})
 	}
 	return g
 }
 
-// guardKey returns the key of a match for equality with an attribute.
-func (m *match) guardKey() (guardKey, bool) {
-	d, ok := m.bag.(*designator)
-	if !ok || !m.equal {
-		return guardKey{}, false
-	}
-	return guardKey{slot: d.slot, required: d.missing != nil, key: m.key}, true
+// isGuard reports whether the match compares an attribute for equality.
+func (m *match) isGuard() bool {
+	_, ok := m.bag.(*designator)
+	return ok && m.equal
 }
 
 // guards returns the guards of a node as a child. Only those of the target may
 // be used for only-one-applicable, which asks for targets and not for values.
 func (n *node) guards(targetsOnly bool) []guard {
-	if targetsOnly || n.derived == nil {
-		return n.targets
+	if targetsOnly {
+		return n.choices[:n.targets]
 	}
-	return append(slices.Clip(n.targets), n.derived)
+	return n.choices
 }
 
-// makeIndex makes the index over the children of the node.
-func (n *node) makeIndex() {
+// childGuards returns the guards of a rule or member.
+func (n *node) childGuards(i int) []guard {
+	if n.id.Set {
+		return n.children[i].guards(n.algorithm == onlyOneApplicable)
+	}
+	return n.rules[i].guards
+}
+
+// complete makes what follows from the target and the children of a node: the
+// guards and the index.
+func (n *node) complete(seed maphash.Seed) {
+	for i := range n.rules {
+		n.rules[i].guards = n.rules[i].target.guards(seed)
+	}
 	n.index = nil
-	switch {
-	case n.algorithm == onPermitApplySecond:
-	case n.id.Set:
-		targetsOnly := n.algorithm == onlyOneApplicable
-		n.index = newIndex(len(n.children), func(i int) []guard { return n.children[i].guards(targetsOnly) })
-	default:
-		n.index = newIndex(len(n.rules), func(i int) []guard { return n.rules[i].targets })
+	if n.algorithm != onPermitApplySecond {
+		n.index = newIndex(n.len(), n.childGuards)
+	}
+	n.choices = n.target.guards(seed)
+	n.targets = len(n.choices)
+	if d := n.derived(); d != nil {
+		n.choices = append(n.choices, d)
 	}
 }
 
-// derive joins the guards of all children: if the node is not one that decides
-// without applicable children, it applies only if a child does.
-func (n *node) derive() {
-	n.derived = nil
+// derived joins the guards of all children: unless the algorithm decides without
+// applicable children, the node applies only if a child does. It returns nil if a
+// child has no guard, or if there are too many.
+func (n *node) derived() guard {
 	if n.algorithm == denyUnlessPermit || n.algorithm == permitUnlessDeny || n.len() > guardKeysMax {
-		return
+		return nil
 	}
-	var all guard
+	all := guard{}
 	for i := range n.len() {
-		var choices []guard
-		if n.id.Set {
-			choices = n.children[i].guards(n.algorithm == onlyOneApplicable)
-		} else {
-			choices = n.rules[i].targets
-		}
+		choices := n.childGuards(i)
 		if len(choices) == 0 {
-			return
+			return nil
 		}
 		all = append(all, slices.MinFunc(choices, func(a, b guard) int { return len(a) - len(b) })...)
 		if len(all) > guardKeysMax {
-			return
+			return nil
 		}
 	}
-	n.derived = all
+	return all
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"hash/maphash"
 	"sync"
 
 	"github.com/ostiary/ostiary/policy/function"
@@ -35,11 +36,10 @@ type node struct {
 	duties    [2][]duty    // obligations and advice, by effect: Permit, Deny
 	index     *index       // finds the children that can apply; nil if all must be tried
 	depth     int          // number of nodes on the longest path to a policy
-	// targets are conditions without which the target does not match. See guard.
-	targets []guard
-	// children's guards together; nil if there is none. Without one of its keys, no
-	// child applies.
-	derived guard
+	// choices are the guards of the node as a child, of which the first are those
+	// of its target. See guard.
+	choices []guard
+	targets int // number of guards of the target
 }
 
 // len returns the number of rules or members.
@@ -58,7 +58,7 @@ type rule struct {
 	target    target
 	condition expression // nil means true
 	duties    []duty     // obligations and advice for the effect
-	targets   []guard    // see node.targets
+	guards    []guard    // see guard
 }
 
 // target is a compiled Target: a conjunction of disjunctions of conjunctions.
@@ -106,6 +106,7 @@ type assignment struct {
 // evaluation finds the values of each attribute at most once. A slots is
 // immutable once its plan is compiled.
 type slots struct {
+	seed       maphash.Seed // of the hashes in indexes
 	list       []slot
 	categories map[string]map[string][]int32 // slots by category and id
 }
