@@ -30,20 +30,18 @@ type CompileOptions struct {
 // has everything that is wrong. Neither root nor library may change afterwards.
 func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
 	c := newCompiler(o)
-	c.library = c.newLibrary(library)
-	for _, e := range library {
-		c.element(e)
-	}
-	n := c.element(root)
+	c.loadLibrary(library)
+	n := c.element(root, c.oldRoot())
 	if len(c.errors) == 0 {
 		c.checkTwice(n)
 	}
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	p := &Plan{root: n, slots: c.slots.slots, functions: c.functions, bounds: c.bounds, nodes: c.nodes}
+	p := &Plan{root: n, library: c.library, slots: c.slots.slots, functions: c.functions, bounds: c.bounds,
+		slotsAtFirst: len(c.slots.list), size: c.size}
 	if c.previous != nil {
-		p.runs = c.previous.runs
+		p.runs, p.slotsAtFirst = c.previous.runs, c.previous.slotsAtFirst
 	} else {
 		p.runs = &sync.Pool{New: newRun}
 	}
@@ -54,7 +52,7 @@ func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
 // references. The error is of type [Errors].
 func Check(e Element, o CompileOptions) error {
 	c := newCompiler(o)
-	c.element(e)
+	c.element(e, nil)
 	return c.err()
 }
 
@@ -67,17 +65,22 @@ type compiler struct {
 	rules     map[string]algorithm // combining algorithms for rules, by id
 	policies  map[string]algorithm // combining algorithms for policies, by id
 	slots     slotsBuilder
-	previous  *Plan
 	library   *library // nil if references are not resolved
-	// nodes are the compiled elements. An element is nil while it is compiled, and
-	// if it is wrong.
+	// nodes are the elements that this compilation compiled. An element is nil
+	// while it is compiled, and if it is wrong.
 	nodes map[Element]*node
 	path  []Element // the elements that are being compiled, the root first
+	size  int       // number of policies and sets under the root
+
+	previous *Plan
+	// before has the nodes of the previous plan by tree. It is made when the trees
+	// of both plans cannot be compared place by place.
+	before map[Element]*node
 }
 
 func newCompiler(o CompileOptions) *compiler {
 	c := &compiler{functions: o.Functions, standard: function.Standard(), bounds: o.Bounds.withDefaults(),
-		rules: map[string]algorithm{}, policies: map[string]algorithm{}}
+		rules: map[string]algorithm{}, policies: map[string]algorithm{}, nodes: map[Element]*node{}}
 	if c.functions == nil {
 		c.functions = c.standard
 	}
@@ -88,40 +91,68 @@ func newCompiler(o CompileOptions) *compiler {
 			c.policies[a.id] = a.algorithm
 		}
 	}
-	if p := o.Previous; p != nil && p.functions == c.functions && p.bounds == c.bounds {
+	if p := o.Previous; p != nil && p.functions == c.functions && p.bounds == c.bounds && !p.slots.outgrown(p.slotsAtFirst) {
 		c.previous = p
 		c.slots.slots = p.slots
-		c.nodes = make(map[Element]*node, len(p.nodes)+1)
 	} else {
-		c.nodes = map[Element]*node{}
 		c.slots = slotsBuilder{&slots{seed: maphash.MakeSeed(), categories: map[string]map[string][]int32{}}, true}
 	}
 	return c
 }
 
+// oldRoot returns the root of the previous plan, or nil if there is none.
+func (c *compiler) oldRoot() *node {
+	if c.previous == nil {
+		return nil
+	}
+	return c.previous.root
+}
+
 // element returns the compiled form of a policy, a policy set, or what a
-// reference refers to. It returns nil if it is wrong, or if it is a reference
-// that is not resolved.
-func (c *compiler) element(e Element) *node {
+// reference refers to. like is what the previous plan has at the same place, or
+// nil. The result is nil if the element is wrong, or if it is a reference that is
+// not resolved.
+func (c *compiler) element(e Element, like *node) *node {
 	switch e := e.(type) {
 	case *Reference:
-		return c.reference(e)
+		if e != nil {
+			return c.reference(e)
+		}
 	case *Policy:
 		if e != nil {
-			return c.once(e, e.Position, func(old *node) *node { return c.policy(e, old) })
+			if old := c.old(e, like); old != nil {
+				return old
+			}
+			return c.once(e, e.Position, func() *node { return c.policy(e) })
 		}
 	case *PolicySet:
 		if e != nil {
-			return c.once(e, e.Position, func(old *node) *node { return c.policySet(e, old) })
+			return c.once(e, e.Position, func() *node { return c.policySet(e, c.old(e, like), like) })
 		}
 	}
 	c.add(Position{}, "an element is missing: expected a policy, a policy set or a reference")
 	return nil
 }
 
-// once compiles an element unless that has been done. old is what the previous
-// plan has for it, or nil.
-func (c *compiler) once(e Element, at Position, compile func(old *node) *node) *node {
+// old returns the node of the previous plan for the same tree, or nil if there is
+// none. like is what that plan has at the same place: if it has the same name,
+// but is another tree, the element was changed.
+func (c *compiler) old(e Element, like *node) *node {
+	switch {
+	case c.previous == nil:
+		return nil
+	case like != nil && like.tree == e:
+		return like
+	case like != nil && like.id == nameOf(e):
+		return nil
+	case c.before == nil:
+		c.before = c.previous.nodes()
+	}
+	return c.before[e]
+}
+
+// once compiles an element unless that has been done.
+func (c *compiler) once(e Element, at Position, compile func() *node) *node {
 	if n, ok := c.nodes[e]; ok {
 		if n == nil && slices.Contains(c.path, e) {
 			c.add(at, "policy sets contain each other: %s: expected no loop", c.loop(e))
@@ -132,13 +163,9 @@ func (c *compiler) once(e Element, at Position, compile func(old *node) *node) *
 		c.add(at, "%s is nested deeper than the bound %q allows: expected at most %d levels", describe(e), BoundPolicyDepth, c.bounds.PolicyDepth)
 		return nil
 	}
-	var old *node
-	if c.previous != nil {
-		old = c.previous.nodes[e]
-	}
 	c.nodes[e] = nil
 	c.path = append(c.path, e)
-	n := compile(old)
+	n := compile()
 	c.path = c.path[:len(c.path)-1]
 	c.nodes[e] = n
 	return n
@@ -148,7 +175,7 @@ func (c *compiler) once(e Element, at Position, compile func(old *node) *node) *
 // again.
 func (c *compiler) loop(e Element) string {
 	var ids []string
-	for _, on := range append(c.path[slices.Index(c.path, e):len(c.path):len(c.path)], e) {
+	for _, on := range append(slices.Clone(c.path[slices.Index(c.path, e):]), e) {
 		ids = append(ids, nameOf(on).ID)
 	}
 	return strings.Join(ids, " -> ")
@@ -175,15 +202,12 @@ func describe(e Element) string {
 }
 
 // policy compiles a policy.
-func (c *compiler) policy(p *Policy, old *node) *node {
-	if old != nil {
-		return old
-	}
+func (c *compiler) policy(p *Policy) *node {
 	before := len(c.errors)
 	c.version(p.Version, p.Position)
 	e := newExpressions(c, p.Variables)
-	n := &node{id: nameOf(p), position: p.Position, depth: 1, target: e.target(p.Target),
-		algorithm: c.algorithm(c.rules, p.Algorithm, "rules", p.Position)}
+	n := c.newNode(p, p.Position)
+	n.target, n.algorithm = e.target(p.Target), c.algorithm(c.rules, p.Algorithm, "rules", p.Position)
 	n.variables = e.definitions()
 	n.duties = e.allDuties(p.Obligations, p.Advice)
 	n.rules = e.allRules(p.Rules)
@@ -194,12 +218,19 @@ func (c *compiler) policy(p *Policy, old *node) *node {
 	return n
 }
 
-// policySet compiles a policy set and its members. What was compiled before is
-// used again, if the members are the same.
-func (c *compiler) policySet(s *PolicySet, old *node) *node {
+// newNode returns a node without content.
+func (c *compiler) newNode(e Element, at Position) *node {
+	name := nameOf(e)
+	return &node{tree: e, id: name, hash: maphash.Comparable(c.slots.seed, name), position: at, depth: 1}
+}
+
+// policySet compiles a policy set and its members. old is what the previous plan
+// has for the same tree, and like what it has at the same place; either may be
+// nil. If the members of old are the same, it is used again.
+func (c *compiler) policySet(s *PolicySet, old, like *node) *node {
 	before := len(c.errors)
 	n := c.setAlone(s, old)
-	children, depth := c.members(s)
+	children, depth := c.members(s, like)
 	if len(c.errors) > before {
 		return nil
 	}
@@ -223,8 +254,8 @@ func (c *compiler) setAlone(s *PolicySet, old *node) *node {
 	}
 	c.version(s.Version, s.Position)
 	e := newExpressions(c, nil)
-	n := &node{id: nameOf(s), position: s.Position, target: e.target(s.Target),
-		algorithm: c.algorithm(c.policies, s.Algorithm, "policies", s.Position)}
+	n := c.newNode(s, s.Position)
+	n.target, n.algorithm = e.target(s.Target), c.algorithm(c.policies, s.Algorithm, "policies", s.Position)
 	n.duties = e.allDuties(s.Obligations, s.Advice)
 	if n.algorithm == onPermitApplySecond && len(s.Children) != 2 && len(s.Children) != 3 {
 		c.add(s.Position, "%s has %d members: expected 2 or 3 for %s", describe(s), len(s.Children), s.Algorithm)
@@ -232,12 +263,17 @@ func (c *compiler) setAlone(s *PolicySet, old *node) *node {
 	return n
 }
 
-// members compiles the members of a policy set. It also returns the number of
-// levels with the set itself.
-func (c *compiler) members(s *PolicySet) (children []*node, depth int) {
+// members compiles the members of a policy set. like is what the previous plan
+// has at its place, or nil. It also returns the number of levels with the set
+// itself.
+func (c *compiler) members(s *PolicySet, like *node) (children []*node, depth int) {
 	children, depth = make([]*node, 0, len(s.Children)), 1
-	for _, child := range s.Children {
-		if n := c.element(child); n != nil {
+	for i, child := range s.Children {
+		var likeChild *node
+		if like != nil && i < len(like.children) {
+			likeChild = like.children[i]
+		}
+		if n := c.element(child, likeChild); n != nil {
 			children = append(children, n)
 			depth = max(depth, n.depth+1)
 		}
@@ -265,23 +301,33 @@ func (c *compiler) algorithm(known map[string]algorithm, id, what string, at Pos
 // checkTwice checks that no two different policies under the root have the same
 // id and version.
 func (c *compiler) checkTwice(root *node) {
-	seen := make(map[PolicyVersion]*node, len(c.nodes))
-	var visit func(n *node)
-	visit = func(n *node) {
-		other, ok := seen[n.id]
-		switch {
-		case !ok:
-			seen[n.id] = n
-		case other == n:
-			return
-		default:
-			c.add(n.position, "id %s with version %s is defined twice, also at %s: expected distinct ids or versions",
-				quote(n.id.ID), n.id.Version, other.position)
-			return
-		}
-		for _, child := range n.children {
-			visit(child)
-		}
+	expected := len(c.nodes)
+	if c.previous != nil {
+		expected += c.previous.size
 	}
-	visit(root)
+	t := &twice{compiler: c, names: newTable[PolicyVersion](expected)}
+	t.visit(root)
+	c.size = len(t.nodes)
+}
+
+// twice finds policies with the same name.
+type twice struct {
+	*compiler
+	names *table[PolicyVersion]
+	nodes []*node // by number of the name
+}
+
+func (t *twice) visit(n *node) {
+	number, isNew := t.names.add(n.hash, n.id)
+	if !isNew {
+		if other := t.nodes[number]; other.tree != n.tree {
+			t.add(n.position, "id %s with version %s is defined twice, also at %s: expected distinct ids or versions",
+				quote(n.id.ID), n.id.Version, other.position)
+		}
+		return
+	}
+	t.nodes = append(t.nodes, n)
+	for _, child := range n.children {
+		t.visit(child)
+	}
 }

@@ -2,9 +2,19 @@ package policy
 
 import "slices"
 
-// library finds policies and policy sets by id.
+// library finds policies and policy sets by id. It is immutable once it is
+// loaded.
 type library struct {
-	byID map[libraryKey][]Element // newest version first
+	elements []Element
+	nodes    []*node // by number of the element
+	byID     *libraryNames
+}
+
+// libraryNames are the names of the elements of a library. Libraries whose
+// elements have the same names in the same order share them.
+type libraryNames struct {
+	first map[libraryKey]int32 // the element with the newest version
+	next  []int32              // the next older version of an element; -1 if there is none
 }
 
 // libraryKey is an id of a policy or of a policy set, which do not share ids.
@@ -13,39 +23,73 @@ type libraryKey struct {
 	id  string
 }
 
-// newLibrary returns the library of the elements. It reports references and
-// elements that come twice.
-func (c *compiler) newLibrary(elements []Element) *library {
-	l := &library{byID: make(map[libraryKey][]Element, len(elements))}
+// loadLibrary compiles the elements of the library.
+func (c *compiler) loadLibrary(elements []Element) {
+	l := &library{elements: elements, nodes: make([]*node, len(elements))}
+	c.library = l
 	for _, e := range elements {
-		name := nameOf(e)
-		if ref, ok := e.(*Reference); ok {
+		if ref, ok := e.(*Reference); ok && ref != nil {
 			c.add(ref.Position, "a reference to %s is a member of the library: expected a policy or a policy set", quote(ref.ID))
+			return
+		}
+	}
+	if c.previous != nil && sameNames(c.previous.library.elements, elements) {
+		l.byID = c.previous.library.byID
+	} else {
+		l.byID = c.newNames(elements)
+	}
+	for i := range elements {
+		c.libraryNode(i)
+	}
+}
+
+// libraryNode returns the compiled form of an element of the library.
+func (c *compiler) libraryNode(at int) *node {
+	l := c.library
+	if l.nodes[at] == nil {
+		var like *node
+		if c.previous != nil && at < len(c.previous.library.nodes) {
+			like = c.previous.library.nodes[at]
+		}
+		l.nodes[at] = c.element(l.elements[at], like)
+	}
+	return l.nodes[at]
+}
+
+// sameNames reports whether elements have the same names in the same order.
+func sameNames(a, b []Element) bool {
+	return slices.EqualFunc(a, b, func(x, y Element) bool { return x == y || nameOf(x) == nameOf(y) })
+}
+
+// newNames returns the names of the elements. It reports those that come twice.
+func (c *compiler) newNames(elements []Element) *libraryNames {
+	l := &libraryNames{first: make(map[libraryKey]int32, len(elements)), next: make([]int32, len(elements))}
+	for i, e := range elements {
+		name := nameOf(e)
+		key := libraryKey{name.Set, name.ID}
+		l.next[i] = -1
+		at, ok := l.first[key]
+		if !ok {
+			l.first[key] = int32(i)
 			continue
 		}
-		key := libraryKey{name.Set, name.ID}
-		l.byID[key] = append(l.byID[key], e)
-	}
-	for _, versions := range l.byID {
-		if len(versions) > 1 {
-			c.sortVersions(versions)
+		last := int32(-1) // the oldest of the versions that are newer
+		for at >= 0 && compareVersions(nameOf(elements[at]).Version, name.Version) > 0 {
+			last, at = at, l.next[at]
+		}
+		if at >= 0 && compareVersions(nameOf(elements[at]).Version, name.Version) == 0 {
+			c.add(positionOf(e), "%s with version %s is twice in the library, also at %s: expected distinct ids or versions",
+				describe(e), name.Version, positionOf(elements[at]))
+			continue
+		}
+		l.next[i] = at
+		if last < 0 {
+			l.first[key] = int32(i)
+		} else {
+			l.next[last] = int32(i)
 		}
 	}
 	return l
-}
-
-// sortVersions sorts elements with the same id, the newest first, and reports
-// versions that come twice.
-func (c *compiler) sortVersions(versions []Element) {
-	slices.SortStableFunc(versions, func(a, b Element) int {
-		return compareVersions(nameOf(b).Version, nameOf(a).Version)
-	})
-	for i := 1; i < len(versions); i++ {
-		if a, b := nameOf(versions[i-1]), nameOf(versions[i]); compareVersions(a.Version, b.Version) == 0 {
-			c.add(positionOf(versions[i]), "%s with version %s is twice in the library, also at %s: expected distinct ids or versions",
-				describe(versions[i]), b.Version, positionOf(versions[i-1]))
-		}
-	}
 }
 
 // positionOf returns the place of an element.
@@ -61,13 +105,13 @@ func positionOf(e Element) Position {
 	return Position{}
 }
 
-// reference compiles what a reference refers to.
+// reference returns the compiled form of what a reference refers to.
 func (c *compiler) reference(ref *Reference) *node {
-	if ref == nil || !c.patterns(ref) || c.library == nil {
+	if !c.patterns(ref) || c.library == nil {
 		return nil
 	}
-	if target := c.find(ref); target != nil {
-		return c.element(target)
+	if at := c.find(ref); at >= 0 {
+		return c.libraryNode(int(at))
 	}
 	return nil
 }
@@ -99,24 +143,27 @@ func (ref *Reference) contradicts() bool {
 	return isVersion(ref.Earliest) && ref.Latest != "" && compareVersions(ref.Earliest, ref.Latest) > 0
 }
 
-// find returns the newest element that matches a reference, or nil after it
-// reported that there is none.
-func (c *compiler) find(ref *Reference) Element {
-	versions := c.library.byID[libraryKey{ref.Set, ref.ID}]
-	for _, e := range versions {
-		if v := nameOf(e).Version; isVersion(v) && ref.matches(v) {
-			return e
+// find returns the number of the newest element that matches a reference, or -1
+// after it reported that there is none.
+func (c *compiler) find(ref *Reference) int32 {
+	names := c.library.byID
+	first, ok := names.first[libraryKey{ref.Set, ref.ID}]
+	if ok {
+		for at := first; at >= 0; at = names.next[at] {
+			if ref.matches(nameOf(c.library.elements[at]).Version) {
+				return at
+			}
 		}
 	}
 	kind := "policy"
 	if ref.Set {
 		kind = "policy set"
 	}
-	if len(versions) == 0 {
-		c.add(ref.Position, "reference to an unknown %s %s: expected one that is loaded", kind, quote(ref.ID))
-	} else {
+	if ok {
 		c.add(ref.Position, "no version of the %s %s fits the reference: the newest one is %s, expected version %q, earliest %q, latest %q",
-			kind, quote(ref.ID), nameOf(versions[0]).Version, ref.Version, ref.Earliest, ref.Latest)
+			kind, quote(ref.ID), nameOf(c.library.elements[first]).Version, ref.Version, ref.Earliest, ref.Latest)
+	} else {
+		c.add(ref.Position, "reference to an unknown %s %s: expected one that is loaded", kind, quote(ref.ID))
 	}
-	return nil
+	return -1
 }

@@ -13,20 +13,44 @@ import (
 // of requests concurrently. [Compile] makes it.
 type Plan struct {
 	root      *node
+	library   *library
 	slots     *slots
 	functions *function.Set
 	bounds    Bounds
-	// nodes has what was compiled for each policy and policy set, so that a later
-	// compilation can use it again.
-	nodes map[Element]*node
 	// runs has the states of evaluations for reuse. Plans that follow each other
 	// have the same pool.
 	runs *sync.Pool
+	size int // number of policies and sets under the root
+	// slotsAtFirst is the number of slots of the first of the plans that follow
+	// each other.
+	slotsAtFirst int
+}
+
+// nodes returns the nodes of the plan by their trees.
+func (p *Plan) nodes() map[Element]*node {
+	out := make(map[Element]*node, p.size)
+	var visit func(n *node)
+	visit = func(n *node) {
+		if _, ok := out[n.tree]; ok {
+			return
+		}
+		out[n.tree] = n
+		for _, child := range n.children {
+			visit(child)
+		}
+	}
+	visit(p.root)
+	for _, n := range p.library.nodes {
+		visit(n)
+	}
+	return out
 }
 
 // node is a compiled policy or policy set.
 type node struct {
+	tree      Element // what the node was compiled from
 	id        PolicyVersion
+	hash      uint64 // of id
 	position  Position
 	target    target
 	algorithm algorithm
@@ -126,6 +150,10 @@ func (s *slots) find(d *Designator) (int32, bool) {
 	}
 	return 0, false
 }
+
+// outgrown reports whether so many slots were added to the first ones that they
+// should be numbered again: policies that used them may be gone.
+func (s *slots) outgrown(first int) bool { return len(s.list) > 2*first+1000 }
 
 // isClock reports whether a designator names an attribute that the decision
 // point supplies if the request does not (section 10.2.5).
