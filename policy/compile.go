@@ -95,7 +95,7 @@ func newCompiler(o CompileOptions) *compiler {
 		c.previous = p
 		c.slots.slots = p.slots
 	} else {
-		c.slots = slotsBuilder{&slots{seed: maphash.MakeSeed(), categories: map[string]map[string][]int32{}}, true}
+		c.slots = slotsBuilder{&slots{seed: maphash.MakeSeed(), categories: map[string]map[string][]int32{}, selectors: map[string]int32{}}, true}
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -274,7 +275,7 @@ func (b *slotsBuilder) number(d *Designator) int32 {
 	is := *d
 	is.MustBePresent, is.Position = false, Position{}
 	n := int32(len(b.list))
-	b.list = append(b.list, slot{is, isClock(d)})
+	b.list = append(b.list, slot{designator: is, clock: isClock(d)})
 	ids := b.categories[d.Category]
 	if ids == nil {
 		ids = map[string][]int32{}
@@ -291,7 +292,8 @@ func (b *slotsBuilder) own() {
 	}
 	old := b.slots
 	b.owned = true
-	b.slots = &slots{seed: old.seed, list: slices.Clone(old.list), categories: make(map[string]map[string][]int32, len(old.categories))}
+	b.slots = &slots{seed: old.seed, list: slices.Clone(old.list), selectors: maps.Clone(old.selectors),
+		categories: make(map[string]map[string][]int32, len(old.categories))}
 	for category, ids := range old.categories {
 		mine := make(map[string][]int32, len(ids))
 		for id, numbers := range ids {

@@ -126,18 +126,21 @@ type assignment struct {
 	expression expression
 }
 
-// slots numbers the attributes that the policies of a plan designate, so that an
-// evaluation finds the values of each attribute at most once. A slots is
+// slots numbers the attributes that the policies of a plan designate or select,
+// so that an evaluation finds the values of each at most once. A slots is
 // immutable once its plan is compiled.
 type slots struct {
 	seed       maphash.Seed // of the hashes in indexes
 	list       []slot
-	categories map[string]map[string][]int32 // slots by category and id
+	categories map[string]map[string][]int32 // slots of attributes by category and id
+	selectors  map[string]int32              // slots of selectors by key
 }
 
-// slot is an attribute: category, id, type and issuer.
+// slot is an attribute (category, id, type and issuer) or what a selector selects
+// (category, type and selection).
 type slot struct {
 	designator Designator // without MustBePresent and Position
+	selection  *selection // nil for an attribute
 	clock      bool       // the time of the request, if the request has none
 }
 

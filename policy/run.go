@@ -226,12 +226,15 @@ func (r *run) resolve(n int32) ([]value.Value, *status.Error) {
 	s := &r.slots[n]
 	s.known = true
 	switch {
+	case slot.selection != nil:
+		values, err := r.selectValues(n)
+		r.slots[n].values, r.slots[n].err = values, err
+		return values, err
 	case slot.clock && r.options.Now != nil:
 		s.own = append(s.own[:0], r.clock(slot.designator.Type))
 		s.values = s.own
 	case r.options.Attributes != nil:
 		values, err := r.options.Attributes.Attribute(r.ctx, &slot.designator, r.decision())
-		s = &r.slots[n]
 		s.values, s.err = checkSource(values, err, &slot.designator)
 	}
 	return s.values, s.err
