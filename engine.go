@@ -84,7 +84,8 @@ func (e *Engine) Close() error {
 }
 
 // DropIdle drops from memory the stores that were not used since the last call,
-// and returns their number. They are loaded again when they are used.
+// except those of [Store.Keep], and returns their number. They are loaded again
+// when they are used.
 func (e *Engine) DropIdle() int { return e.runtime.DropIdle() }
 
 // Bytes returns the estimated memory of the newest views of all loaded stores.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,6 +65,22 @@ func TestIdleStoresAreDropped(t *testing.T) {
 		x.engine.DropIdle()
 		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:2#owner@user:a")}))(t)
 		want(t, s, "document:2#owner@user:a", "true")
+	})
+}
+
+func TestKeptStoresAreNotDropped(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d disk) {
+		x := start(t, d, ostiary.Options{})
+		kept, other := newStore(t, x.engine, documents()), newStore(t, x.engine, documents())
+		kept.Keep()
+		x.engine.DropIdle()
+		if n := x.engine.DropIdle(); n != 1 {
+			t.Errorf("dropped %d stores, want 1", n)
+		}
+		if got := x.engine.LoadedStores(); !slices.Equal(got, []storage.StoreID{kept.ID()}) {
+			t.Errorf("loaded %v, want only the kept store %v, not %v", got, kept.ID(), other.ID())
+		}
 	})
 }
 

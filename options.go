@@ -30,7 +30,7 @@ type Options struct {
 	Clock func() time.Time
 	// MemoryMax is the memory budget in bytes for all loaded stores. A write that
 	// adds data beyond it fails with [ErrMemory]; stores that are not used are
-	// dropped first. Loading a store never fails. Default 0: no budget.
+	// dropped first, except those of [Store.Keep]. Loading a store never fails. Default 0: no budget.
 	MemoryMax int64
 	// SecretKey encrypts secrets with AES-256-GCM. Nil rejects secrets with
 	// [ErrNoSecretKey].

@@ -64,6 +64,10 @@ func (s *Store) Load(ctx context.Context) error {
 	return errs.Wrap("load", s.ID(), err)
 }
 
+// Keep makes the store stay in memory until the engine is closed, once it is
+// loaded: [Engine.DropIdle] and a reached [Options].MemoryMax do not drop it.
+func (s *Store) Keep() { s.timeline.Keep() }
+
 // Resolve returns the token of the revision that a request with c reads. It
 // waits for that revision and fails as the request would, for example with
 // [ErrToken] for a token of another store.

@@ -42,9 +42,9 @@ func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 }
 
 // listen opens the port.
-func (l *listener) listen(c *connections) error {
+func (l *listener) listen(open func(name, address string) (net.Listener, error), c *connections) error {
 	var err error
-	if l.net, err = net.Listen("tcp", l.address); err != nil {
+	if l.net, err = open(l.name, l.address); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
 	l.net = c.listener(l.net, l.http != nil)

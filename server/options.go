@@ -163,6 +163,10 @@ type Options struct {
 	// and [Server.Run] returns that error. It must not block and is called
 	// concurrently. It may be nil.
 	Probe func() error
+	// Listen opens the port with a name (as in [Address].Name) on an address. A
+	// program may return ports that it has opened before. Nil means net.Listen with
+	// the network "tcp".
+	Listen func(name, address string) (net.Listener, error)
 	// Log receives the server's log; nil means slog.Default().
 	Log *slog.Logger
 	// AccessLog logs each request at level info.
@@ -201,6 +205,9 @@ func withDefaults(o Options) Options {
 		if *d.value == 0 {
 			*d.value = d.fallback
 		}
+	}
+	if o.Listen == nil {
+		o.Listen = func(_, address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -269,9 +276,10 @@ const (
 	filesStorageMax = 1000
 )
 
-// checkExposure returns an error if a port would be open to other machines by
-// omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed].
-func (o *Options) checkExposure() error {
+// CheckExposure returns an error if a port would be open to other machines by
+// omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed]. [New] calls
+// it; a program may call it earlier, before it opens anything.
+func (o *Options) CheckExposure() error {
 	if o.Keys != nil && o.Keys.Len() == 0 {
 		return ErrNoKeys
 	}

@@ -35,7 +35,7 @@ type Server struct {
 // errors for invalid CORS origins and for doors that cannot share a port.
 func New(o Options) (*Server, error) {
 	o = withDefaults(o)
-	if err := o.checkExposure(); err != nil {
+	if err := o.CheckExposure(); err != nil {
 		return nil, err
 	}
 	allowed, err := newCORS(o.CORS)
@@ -110,7 +110,7 @@ func (s *Server) build() error {
 // ends. If it returns an error, no port is left open. It is called once.
 func (s *Server) Start() error {
 	for i, l := range s.listeners {
-		if err := l.listen(s.connections); err != nil {
+		if err := l.listen(s.opts.Listen, s.connections); err != nil {
 			for _, open := range s.listeners[:i] {
 				open.net.Close()
 			}

@@ -37,6 +37,9 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	if k, err = server.NewKeys(list); errors.Is(err, server.ErrNoKeys) {
 		return nil, nil, fmt.Errorf("%w: set one with --auth-keys-file or %s", err, envKeys)
 	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.keysSource(set), err)
+	}
 	return k, func() error {
 		list, err := a.readKeys(f)
 		if err != nil {
@@ -46,22 +49,23 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	}, err
 }
 
+// keysSource names where the keys come from.
+func (f *serveFlags) keysSource(environment bool) string {
+	switch {
+	case f.keysFile == "":
+		return envKeys
+	case environment:
+		return "--auth-keys-file " + f.keysFile + " and " + envKeys
+	}
+	return "--auth-keys-file " + f.keysFile
+}
+
 // readKeys reads the keys of the file and of the environment. Its errors never
 // contain a key.
 func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 	if f.keysFile != "" {
-		if err := checkKeysMode(f.keysFile); err != nil {
-			return nil, err
-		}
-		text, err := readFile(f.keysFile, keysBytesMax+1)
-		if err != nil {
-			return nil, err
-		}
-		if len(text) > keysBytesMax {
-			return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, f.keysFile, keysBytesMax)
-		}
-		if list, err = server.ParseKeys(string(text)); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.keysFile, err)
+		if list, err = readKeysFile(f.keysFile); err != nil {
+			return nil, fmt.Errorf("--auth-keys-file %s: %w", f.keysFile, err)
 		}
 	}
 	value, _ := a.lookup(envKeys)
@@ -71,6 +75,21 @@ func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 		}
 	}
 	return list, nil
+}
+
+// readKeysFile reads a file of keys.
+func readKeysFile(name string) ([]server.Key, error) {
+	if err := checkKeysMode(name); err != nil {
+		return nil, err
+	}
+	text, err := readFile(name, keysBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > keysBytesMax {
+		return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, name, keysBytesMax)
+	}
+	return server.ParseKeys(string(text))
 }
 
 // explainExposed adds the flags that resolve [server.ErrExposed].

@@ -30,7 +30,7 @@ func (a *app) checkCommand() *cobra.Command {
 				return err
 			}
 			remote := func(r *remote) error { return r.check(cmd.Context(), t, &flags) }
-			return a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
 				if err != nil {
 					return err
@@ -40,6 +40,7 @@ func (a *app) checkCommand() *cobra.Command {
 				}
 				return a.printDecision(decisionOf(got.Decision, got.Reasons, got.Revision))
 			})
+			return a.hintSwapped(cmd.Context(), flags.schema, t, err)
 		}}
 	flags.add(cmd)
 	return cmd

@@ -49,6 +49,9 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 			continue
 		}
 		if err := flags.Set(name, value); err != nil {
+			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+				return valueError(file+": "+name, invalid)
+			}
 			return fmt.Errorf("%w: %s: %s: %w", errUsage, file, name, err)
 		}
 	}

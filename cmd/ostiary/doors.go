@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,9 +89,12 @@ func findDoor(all []*door.Door, name string) (*door.Door, error) {
 
 // dedicatedDoors parses the values of --door, NAME=http://ADDRESS and NAME=grpc://ADDRESS.
 func dedicatedDoors(all []*door.Door, flags []string) (dedicated []server.DedicatedDoor, err error) {
-	for _, f := range flags {
-		name, where, _ := strings.Cut(f, "=")
-		d, err := findDoor(all, name)
+	ports, err := parseDedicated(flags)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ports {
+		d, err := findDoor(all, p.door)
 		if err != nil {
 			return nil, err
 		}
@@ -101,16 +105,48 @@ func dedicatedDoors(all []*door.Door, flags []string) (dedicated []server.Dedica
 		if i == len(dedicated) {
 			dedicated = append(dedicated, server.DedicatedDoor{Door: d})
 		}
-		at := &dedicated[i].HTTP
-		address, ok := strings.CutPrefix(where, "http://")
-		if !ok {
-			address, ok = strings.CutPrefix(where, "grpc://")
-			at = &dedicated[i].GRPC
+		if p.protocol == "http" {
+			dedicated[i].HTTP = p.address
+		} else {
+			dedicated[i].GRPC = p.address
 		}
-		if !ok || address == "" || *at != "" {
-			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://ADDRESS or NAME=grpc://ADDRESS, each at most once", errUsage, f)
-		}
-		*at = address
 	}
 	return dedicated, nil
+}
+
+// dedicatedPort is a port that a flag of serve asks for.
+type dedicatedPort struct {
+	door     string // "" for the port of all doors
+	protocol string // http, grpc or metrics
+	address  string
+}
+
+// name returns the port's name as in [server.Address].
+func (p dedicatedPort) name() string {
+	if p.door == "" {
+		return p.protocol
+	}
+	return p.door + " " + p.protocol
+}
+
+// flag returns the flag that asks for the port.
+func (p dedicatedPort) flag() string {
+	if p.door == "" {
+		return "--" + p.protocol + " " + p.address
+	}
+	return "--door " + p.door + "=" + p.protocol + "://" + p.address
+}
+
+// parseDedicated parses the values of --door.
+func parseDedicated(flags []string) (ports []dedicatedPort, err error) {
+	for _, f := range flags {
+		name, where, _ := strings.Cut(f, "=")
+		protocol, address, ok := strings.Cut(where, "://")
+		again := slices.ContainsFunc(ports, func(p dedicatedPort) bool { return p.door == name && p.protocol == protocol })
+		if !ok || protocol != "http" && protocol != "grpc" || address == "" || again {
+			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://ADDRESS or NAME=grpc://ADDRESS, each at most once", errUsage, f)
+		}
+		ports = append(ports, dedicatedPort{name, protocol, address})
+	}
+	return ports, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -15,7 +14,6 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -126,77 +124,6 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 		}
 		return f(s)
 	})
-}
-
-// findStore finds a store by id or name. The empty name is the only store.
-func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.Store, error) {
-	if id, err := storage.ParseStoreID(name); err == nil {
-		s, err := e.Store(ctx, id)
-		if errors.Is(err, ostiary.ErrNoStore) {
-			err = noStoreWithID(name, err)
-		}
-		return s, err
-	}
-	var found []storage.StoreInfo
-	for info, err := range e.Stores(ctx, storage.StoreID{}) {
-		if err != nil {
-			return nil, err
-		}
-		if name == "" || info.Name == name {
-			found = append(found, info)
-		}
-	}
-	switch {
-	case len(found) == 1:
-		return e.Store(ctx, found[0].ID)
-	case len(found) > 1:
-		var infos []storeLabel
-		for _, info := range found {
-			infos = append(infos, storeLabel{info.ID.String(), info.Name})
-		}
-		return nil, severalStores(name, infos)
-	case name == "":
-		return nil, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
-	}
-	return nil, fmt.Errorf("%w has the name %q", errNoStore, name)
-}
-
-// clearError is an error with a text of its own in place of the text of its cause.
-type clearError struct {
-	text  string
-	cause error // the error that [errors.Is] finds
-}
-
-func (e *clearError) Error() string { return e.text }
-func (e *clearError) Unwrap() error { return e.cause }
-
-// noStoreWithID returns the error for an unknown id of a store.
-func noStoreWithID(id string, cause error) error {
-	return &clearError{fmt.Sprintf("no store has the id %s; \"ostiary store list\" shows the stores", id), cause}
-}
-
-// storeLabel is the id and the name of a store in an error text.
-type storeLabel struct{ id, name string }
-
-// severalStores returns the error for a name that several stores have. The empty
-// name means that the command line names no store. The error lists up to 10 stores.
-func severalStores(name string, found []storeLabel) error {
-	const storesMax = 10
-	var shown []string
-	for _, s := range found[:min(len(found), storesMax)] {
-		if name == "" {
-			shown = append(shown, fmt.Sprintf("%s (%s)", s.id, s.name))
-		} else {
-			shown = append(shown, "--store "+s.id)
-		}
-	}
-	if len(found) > storesMax {
-		shown = append(shown, "…")
-	}
-	if name == "" {
-		return fmt.Errorf("%w: select one with --store: %s", errWhich, strings.Join(shown, ", "))
-	}
-	return &clearError{fmt.Sprintf("%d stores have the name %q: select one by its id: %s", len(found), name, strings.Join(shown, " or ")), errWhich}
 }
 
 // fillMemory creates a store and fills it from --model and --tuples.

@@ -27,7 +27,7 @@ func (a *app) explainCommand() *cobra.Command {
 				return err
 			}
 			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps) }
-			return a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
@@ -48,6 +48,7 @@ func (a *app) explainCommand() *cobra.Command {
 					fmt.Fprint(w, colorMarks(x.Explanation.String(), a.colored()))
 				})
 			})
+			return a.hintSwapped(cmd.Context(), flags.schema, t, err)
 		}}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")

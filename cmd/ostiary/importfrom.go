@@ -82,7 +82,7 @@ func (a *app) importCommand() *cobra.Command {
 				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, from)
 			}
 			source := (&app{server: from, token: key, caCert: a.caCert}).remote()
-			source.http.Timeout = sourceTimeout
+			source.flag, source.http.Timeout = "--from", sourceTimeout
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
 				return a.move(cmd.Context(), e, source, args)
 			})

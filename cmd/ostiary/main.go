@@ -133,7 +133,10 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 		name := envName(f.Name)
 		if value, ok := a.lookup(name); ok && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+				if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+					err = valueError(name, invalid)
+				}
+				errs = append(errs, err)
 			}
 		}
 	})

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"served": served, "certificate": certificate, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "flip": flip, "blank": blank, "marker": marker, "code": code,
+			"served": served, "certificate": certificate, "many": many, "terminate": terminate, "hangup": hangup, "await": await, "ask": ask, "hostile": hostile, "hold": hold, "occupy": occupy, "flip": flip, "blank": blank, "marker": marker, "code": code,
 		},
 	})
 }
@@ -54,6 +56,14 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	d, err := pebble.Open(ts.MkAbs(args[0]), pebble.Options{})
 	ts.Check(err)
 	ts.Defer(func() { d.Close() })
+}
+
+// occupy listens on a free port until the script ends, and sets PORT to it.
+func occupy(ts *testscript.TestScript, neg bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
 // flip changes one bit in the middle of every file that matches a pattern.

@@ -85,14 +85,22 @@ func (a *app) reportError(cmd *cobra.Command, err error) {
 	if errors.As(err, &at) && strings.HasPrefix(text, "ostiary: ") {
 		text = strings.TrimPrefix(text, "ostiary: ")
 	}
-	if h := a.hint(cmd, err); h != "" {
-		text += "\n" + h
-	}
-	if !a.json {
-		fmt.Fprintf(a.err, "ostiary: %s\n", text)
+	out := errorJSON{errorKind(err), text, a.hint(cmd, err)}
+	if a.json {
+		writeJSON(a.err, map[string]any{"error": out})
 		return
 	}
-	writeJSON(a.err, map[string]any{"error": map[string]string{"kind": errorKind(err), "message": text}})
+	fmt.Fprintf(a.err, "ostiary: %s\n", text)
+	if out.Hint != "" {
+		fmt.Fprintln(a.err, out.Hint)
+	}
+}
+
+// errorJSON is the JSON form of an error.
+type errorJSON struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // what to do about the error
 }
 
 // errorKind returns the kind of an error for programs: the text of a kind of the
@@ -117,6 +125,9 @@ func errorKind(err error) string {
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return "file"
+	}
+	if _, ok := errors.AsType[*connectionError](err); ok {
+		return "connection"
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return "connection"
@@ -150,10 +161,19 @@ func (a *app) hint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, acp.ErrUnauthenticated) && !changed(cmd, "as"):
 		return "name the actor with --as DID"
 	}
-	if at, ok := errors.AsType[*remoteError](err); ok && at.Code == "not_recorded" {
-		return "a server records decisions if it runs with --record-decisions; name it with --server"
+	if swapped, ok := errors.AsType[*swappedError](err); ok {
+		return swapped.hint
 	}
-	return ""
+	at, _ := errors.AsType[*remoteError](err)
+	switch {
+	case at != nil && at.Code == "not_recorded":
+		return "a server records decisions if it runs with --record-decisions; name it with --server"
+	case cmd.Flags().Lookup("on-duplicate") != nil && (errors.Is(err, ostiary.ErrTupleExists) || at.is("tuple_exists", "cannot write a tuple which already exists")):
+		return "to skip tuples that already exist, use --on-duplicate ignore"
+	case cmd.Flags().Lookup("on-missing") != nil && (errors.Is(err, ostiary.ErrTupleMissing) || at.is("tuple_missing", "cannot delete a tuple which does not exist")):
+		return "to accept that the tuple does not exist, use --on-missing ignore"
+	}
+	return argumentsHint(cmd, err)
 }
 
 // changed reports whether the command line or the environment sets a flag of cmd.

@@ -37,7 +37,8 @@ const (
 
 // storesToPreload returns the stores that --preload selects. A name without a
 // store is an error. A store of the list of recent ones may be deleted by now, and
-// is left out.
+// is left out. Stores that are named stay loaded; recent ones are unloaded when
+// they are idle.
 func (a *app) storesToPreload(ctx context.Context, e *ostiary.Engine, names []string) (stores []*ostiary.Store, err error) {
 	switch {
 	case len(names) == 1 && names[0] == preloadNone:
@@ -62,6 +63,7 @@ func (a *app) storesToPreload(ctx context.Context, e *ostiary.Engine, names []st
 		if err != nil {
 			return nil, fmt.Errorf("--preload %s: %w", name, err)
 		}
+		s.Keep()
 		stores = append(stores, s)
 	}
 	return stores, nil

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary"
@@ -38,6 +39,7 @@ func unsupported(what string) error {
 type remote struct {
 	a    *app
 	base string
+	flag string // the flag that names the server: --server or --from
 	http *http.Client
 	err  error // of --ca-cert; every request fails with it
 }
@@ -47,7 +49,7 @@ func (a *app) remote() *remote {
 	if a.server == "" {
 		return nil
 	}
-	r := &remote{a: a, base: strings.TrimRight(a.server, "/"), http: &http.Client{}}
+	r := &remote{a: a, base: strings.TrimRight(a.server, "/"), flag: "--server", http: &http.Client{}}
 	if a.caCert != "" {
 		r.http.Transport, r.err = trusting(a.caCert)
 	}
@@ -85,13 +87,24 @@ type remoteError struct {
 	Message string `json:"message"`
 	// Read is the number of imported tuples, for an error of an import.
 	Read int `json:"read"`
+
+	from *remote // the server; nil for the native door on the folder's engine
 }
 
 func (e *remoteError) Error() string {
 	if e.Code == "" {
-		return fmt.Sprintf("the server responded with status %d", e.Status)
+		return e.foreign()
+	}
+	if hint := e.from.pathHint(); hint != "" && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest) {
+		return fmt.Sprintf("server error %s: %s; %s", e.Code, e.Message, hint)
 	}
 	return fmt.Sprintf("server error %s: %s", e.Code, e.Message)
+}
+
+// is reports whether the error has a code of the native API, or a message of
+// OpenFGA's API that contains a text. A nil error has neither.
+func (e *remoteError) is(code, message string) bool {
+	return e != nil && (e.Code == code || strings.Contains(e.Message, message))
 }
 
 // parse reads the code and the message of a response body. The body is the error
@@ -129,7 +142,7 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%w: invalid --server %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, r.base)
+		return nil, fmt.Errorf("%w: invalid %s %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, r.flag, r.base)
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", contentType)
@@ -139,15 +152,17 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	resp, err := r.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, r.explain(err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	e := &remoteError{Status: resp.StatusCode}
+	e := &remoteError{Status: resp.StatusCode, from: r}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
-		e.parse(text)
+		if e.parse(text); e.Code == "" && bytes.Contains(text, []byte(plainToTLS)) {
+			return nil, &connectionError{fmt.Sprintf("the server on %s uses TLS: expected %s https://%s", req.URL.Host, r.flag, req.URL.Host), e}
+		}
 	}
 	return nil, e
 }
@@ -208,32 +223,38 @@ func (r *remote) stores(ctx context.Context, name string) (all []remoteStore, er
 	}
 }
 
+// labelsOf returns the labels of stores.
+func labelsOf(stores []remoteStore) (out []storeLabel) {
+	for _, s := range stores {
+		out = append(out, storeLabel{s.ID, s.Name})
+	}
+	return out
+}
+
 // find finds a store by id or name. The empty name is the only store.
 func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	if _, err := storage.ParseStoreID(name); err == nil {
 		var s remoteStore
 		_, err := r.call(ctx, http.MethodGet, "/stores/"+name, nil, &s)
-		if at, ok := errors.AsType[*remoteError](err); ok && at.Status == http.StatusNotFound {
-			err = noStoreWithID(name, err)
+		if at, ok := errors.AsType[*remoteError](err); ok && at.Status == http.StatusNotFound && at.Code != "" {
+			known, _ := r.stores(ctx, "") // without them, the error lists no stores
+			err = noStoreWithID(name, labelsOf(known), err)
 		}
 		return s, err
 	}
-	found, err := r.stores(ctx, name)
-	switch {
-	case err != nil:
-		return remoteStore{}, err
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		var infos []storeLabel
-		for _, s := range found {
-			infos = append(infos, storeLabel{s.ID, s.Name})
-		}
-		return remoteStore{}, severalStores(name, infos)
-	case name == "":
-		return remoteStore{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
+	stores, err := r.stores(ctx, name)
+	if err == nil && name != "" && len(stores) == 0 {
+		stores, err = r.stores(ctx, "") // for the suggestion of a name
 	}
-	return remoteStore{}, fmt.Errorf("%w has the name %q", errNoStore, name)
+	if err != nil {
+		return remoteStore{}, err
+	}
+	found, err := selectStore(name, labelsOf(stores))
+	if err != nil {
+		return remoteStore{}, err
+	}
+	i := slices.IndexFunc(stores, func(s remoteStore) bool { return s.ID == found.id })
+	return stores[i], nil
 }
 
 // path finds the store that --store names and returns the path of a route below

@@ -232,11 +232,12 @@ func (r *remote) writeTuple(ctx context.Context, t rel.Tuple, duplicate duplicat
 	if err != nil {
 		return err
 	}
+	before := r.headBefore(ctx, action)
 	token, revision, err := r.write(ctx, path, remoteWrite{Schema: schemaID, Writes: &remoteWrites{[]tuplefile.Record{record}, nativeConflict(action)}})
 	if err != nil {
 		return err
 	}
-	return r.a.printRevision("wrote "+t.String(), token, revision)
+	return r.a.printRevision(didWrite(before, revision, "wrote "+t.String(), unchangedTuple(t)), token, revision)
 }
 
 func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error {
@@ -252,11 +253,40 @@ func (r *remote) deleteTuple(ctx context.Context, w ostiary.WriteRequest) error 
 	if err != nil {
 		return err
 	}
+	before := r.headBefore(ctx, w.OnMissing)
 	token, revision, err := r.write(ctx, path, remoteWrite{Deletes: out})
 	if err != nil {
 		return err
 	}
-	return r.a.printRevision("deleted "+k.String(), token, revision)
+	return r.a.printRevision(didWrite(before, revision, "deleted "+k.String(), unchangedMissing), token, revision)
+}
+
+// headBefore returns the revision before a write that may change nothing. It
+// returns 0 for a write that changes something or fails, and if the server does not
+// report revisions.
+func (r *remote) headBefore(ctx context.Context, action ostiary.ConflictAction) uint64 {
+	if action == ostiary.Fail {
+		return 0
+	}
+	path, err := r.path(ctx, "/read")
+	if err != nil {
+		return 0 // the write fails with the same error
+	}
+	h, err := r.call(ctx, http.MethodPost, path, map[string]any{"page_size": 1, "consistency": "HIGHER_CONSISTENCY"}, nil)
+	if err != nil {
+		return 0
+	}
+	_, revision := revisionOf(h)
+	return revision
+}
+
+// didWrite returns unchanged if a write led to the revision before it, and did
+// otherwise.
+func didWrite(before, after uint64, did, unchanged string) string {
+	if before != 0 && before == after {
+		return unchanged
+	}
+	return did
 }
 
 func (r *remote) importFile(ctx context.Context, flags importFlags) (ostiary.ImportResult, error) {

@@ -175,7 +175,12 @@ func (r *remote) nativeWriteTuple(ctx context.Context, t rel.Tuple, action ostia
 	if schemaID != "" {
 		in["schema"] = schemaID
 	}
-	return r.nativeWrite(ctx, in, "wrote "+t.String())
+	before := r.headBefore(ctx, action)
+	var got writtenJSON
+	if err := r.nativeCall(ctx, "/write", in, &got); err != nil {
+		return err
+	}
+	return r.a.printRevision(didWrite(before, got.Revision, "wrote "+t.String(), unchangedTuple(t)), ostiary.Token(got.Token), got.Revision)
 }
 
 // nativeFilter returns a filter for tuples in the native API's form.
@@ -194,8 +199,28 @@ func nativeFilter(f rel.Filter) map[string]any {
 }
 
 func (r *remote) nativeDelete(ctx context.Context, f rel.Filter) error {
-	return r.nativeWrite(ctx, map[string]any{"remove_matching": []any{map[string]any{"tuples": nativeFilter(f)}}},
-		"deleted the tuples that match the filter")
+	n, err := r.nativeCount(ctx, f)
+	if err != nil {
+		return err
+	}
+	return r.nativeWrite(ctx, map[string]any{"remove_matching": []any{map[string]any{"tuples": nativeFilter(f)}}}, deletedMatching(n))
+}
+
+// nativeCount returns the number of tuples that match a filter.
+func (r *remote) nativeCount(ctx context.Context, f rel.Filter) (n int, err error) {
+	for in := map[string]any{"filter": nativeFilter(f), "limit": 1000}; ; {
+		var page struct {
+			Tuples []struct{}
+			Next   string
+		}
+		if err := r.nativeCall(ctx, "/read", in, &page); err != nil {
+			return n, err
+		}
+		n += len(page.Tuples)
+		if in["cursor"] = page.Next; page.Next == "" {
+			return n, nil
+		}
+	}
 }
 
 // nativeTuple is a tuple in the native API.
@@ -303,13 +328,18 @@ func (r *remote) nativeImport(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 		return importRefusal(err)
 	}
 	var got struct {
-		Read  int
-		Token string
+		Read    int
+		Written *int
+		Token   string
 	}
 	if err := json.Unmarshal(text, &got); err != nil {
 		return ostiary.ImportResult{}, err
 	}
-	return ostiary.ImportResult{Read: got.Read, Written: writtenUnknown, Token: ostiary.Token(got.Token)}, nil
+	done := ostiary.ImportResult{Read: got.Read, Written: writtenUnknown, Token: ostiary.Token(got.Token)}
+	if got.Written != nil {
+		done.Written = *got.Written
+	}
+	return done, nil
 }
 
 // writtenUnknown is the number of changed tuples of an import whose server does

@@ -15,6 +15,9 @@ import (
 )
 
 func (r *remote) createStore(ctx context.Context, name, id string) error {
+	if known, err := r.stores(ctx, name); err == nil { // a caller may create stores without the right to list them
+		defer r.a.warnNamesake(name, labelsOf(known))
+	}
 	if id != "" {
 		return r.nativeCreateStore(ctx, name, id)
 	}

@@ -109,13 +109,13 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, health watches without a key have a separate limit, a tenth of this one")
 	f.addBounds(s)
 	f.wire.add(cmd)
-	bytesVar(s, &f.memory, "memory-bytes", 0, "memory budget of all loaded stores, for example 1GiB; a write that would exceed it is refused; 0 means no limit")
+	bytesVar(s, &f.memory, "memory-bytes", 0, "memory for the data of all loaded stores, for example 1GiB; when it is reached, idle stores are unloaded and then writes are refused, but loads are not; questions and connections need more memory; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
-	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names")
+	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names; stores that are named stay in memory, recent ones are unloaded when they are idle")
 	s.Lookup("preload").DefValue = preloadRecent // without the brackets of a list
 	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
 	s.DurationVar(&f.window, "window", ostiary.WindowDefault, "how long past revisions can be queried; negative means forever")
-	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed and idle stores are unloaded; 0 means never")
+	s.DurationVar(&f.background, "background", time.Minute, "interval at which expired tuples are removed, and stores without a request since the last time are unloaded; 0 means never")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	s.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	s.BoolVar(&f.accessLog, "access-log", false, "log each request")
@@ -133,12 +133,21 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.bounds}
+	o, reload, err := a.serverOptions(f)
+	if err != nil {
+		return err
+	}
+	o.Log = log
+	open, err := a.openServerPorts(f, &o)
+	if err != nil {
+		return err
+	}
+	defer open.close()
+	o.Listen = open.take
 	err = a.withData(ctx, true, options, func(e *ostiary.Engine, driver *pebble.Driver) error {
-		o, reload, err := a.serverOptions(f, e)
-		if err != nil {
+		if err := f.openDoors(&o, e); err != nil {
 			return err
 		}
-		o.Log = log
 		stores, err := a.storesToPreload(ctx, e, f.preload)
 		if err != nil {
 			return err
@@ -199,33 +208,56 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 	log.Info("serving", attrs...)
 }
 
-// serverOptions converts the flags to the server's options. reload reads the
-// certificate and the keys again.
-func (a *app) serverOptions(f *serveFlags, e *ostiary.Engine) (o server.Options, reload func() error, err error) {
+// openServerPorts opens the ports of a server. If another server has the folder
+// open, the error of a port in use names that server.
+func (a *app) openServerPorts(f *serveFlags, o *server.Options) (*ports, error) {
+	dedicated, err := parseDedicated(f.dedicated)
+	if err != nil {
+		return nil, err
+	}
+	open, err := openPorts(o, dedicated)
+	if errors.Is(err, syscall.EADDRINUSE) && a.data != inMemory {
+		if h := serverOf(a.data); h != nil {
+			return nil, fmt.Errorf("%w; a server (process %d) already serves the folder %s", err, h.PID, a.data)
+		}
+	}
+	return open, err
+}
+
+// openDoors sets the doors of o, which answer from e.
+func (f *serveFlags) openDoors(o *server.Options, e *ostiary.Engine) error {
 	all, err := allDoors(e, &f.door)
 	if err != nil {
-		return o, nil, err
+		return err
 	}
+	o.Engine = e
+	if o.Doors, err = pickDoors(all, f.doors); err != nil {
+		return err
+	}
+	o.Dedicated, err = dedicatedDoors(all, f.dedicated)
+	return err
+}
+
+// serverOptions converts the flags to the server's options, without the doors.
+// reload reads the certificate and the keys again.
+func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() error, err error) {
 	o = server.Options{HTTP: address(f.http), GRPC: address(f.grpc), Metrics: address(f.metrics), MetricsExposed: f.metricsExposed,
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
-		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, Engine: e, AccessLog: f.accessLog}
+		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
 	if err := f.checkAddresses(); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)
-	if o.Doors, err = pickDoors(all, f.doors); err != nil {
-		return o, nil, err
-	}
-	if o.Dedicated, err = dedicatedDoors(all, f.dedicated); err != nil {
-		return o, nil, err
-	}
 	var certificate, keys func() error
 	if o.TLS, certificate, err = f.certificate(); err != nil {
 		return o, nil, err
 	}
 	if o.Keys, keys, err = a.keys(f); err != nil {
 		return o, nil, err
+	}
+	if err := o.CheckExposure(); err != nil {
+		return o, nil, explainExposed(err)
 	}
 	return o, func() error {
 		if err := certificate(); err != nil {

@@ -48,10 +48,15 @@ func (a *app) storeCreate() *cobra.Command {
 				return r.createStore(cmd.Context(), args[0], id)
 			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
+				known, err := storeLabels(cmd.Context(), e)
+				if err != nil {
+					return err
+				}
 				s, err := e.CreateStore(cmd.Context(), create)
 				if err != nil {
 					return err
 				}
+				a.warnNamesake(args[0], known)
 				return a.printCreated(storeOf(s.Info()))
 			})
 		}}

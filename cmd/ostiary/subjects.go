@@ -35,19 +35,29 @@ func (a *app) requireSubjectTypes(ctx context.Context, flags *queryFlags, types 
 	if flags.at != "" {
 		return nil
 	}
-	id := "current"
-	if flags.schema != "" {
-		id = url.PathEscape(flags.schema)
-	}
-	text, err := a.native(ctx, http.MethodGet, "/schemas/"+id, nil)
+	m, err := a.nativeModel(ctx, flags.schema)
 	if err != nil {
 		return nil // the query fails with the same error
 	}
+	return requireTypes(m, types)
+}
+
+// nativeModel returns the model of a schema over the native API; "" is the current
+// schema.
+func (a *app) nativeModel(ctx context.Context, schemaID string) (*schema.Model, error) {
+	id := "current"
+	if schemaID != "" {
+		id = url.PathEscape(schemaID)
+	}
+	text, err := a.native(ctx, http.MethodGet, "/schemas/"+id, nil)
+	if err != nil {
+		return nil, err
+	}
 	var out struct{ Model *schema.Model }
 	if err := json.Unmarshal(text, &out); err != nil || out.Model == nil {
-		return fmt.Errorf("the response is not valid in the native API: %w", err)
+		return nil, fmt.Errorf("the response is not valid in the native API: %w", err)
 	}
-	return requireTypes(out.Model, types)
+	return out.Model, nil
 }
 
 // requireTypes fails if m lacks one of the types. It accepts every type if m has a

@@ -126,12 +126,14 @@ func (a *app) tupleWrite() *cobra.Command {
 				return err
 			}
 			if r := a.remote(); r != nil {
-				return r.writeTuple(cmd.Context(), t, duplicate, schemaID)
+				err = r.writeTuple(cmd.Context(), t, duplicate, schemaID)
+			} else {
+				err = a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+					w := ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID}
+					return a.write(cmd.Context(), s, w, "wrote "+t.String(), unchangedTuple(t))
+				})
 			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				w := ostiary.WriteRequest{Add: []rel.Tuple{t}, OnDuplicate: policy, SchemaID: schemaID}
-				return a.write(cmd.Context(), s, w, "wrote "+t.String(), "unchanged, the tuple exists: "+t.String())
-			})
+			return a.hintSwapped(cmd.Context(), schemaID, t, err)
 		}}
 	f := cmd.Flags()
 	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
@@ -142,31 +144,29 @@ func (a *app) tupleWrite() *cobra.Command {
 	return cmd
 }
 
+// deletedMatching is the result of a deletion of n tuples by a filter.
+func deletedMatching(n int) string {
+	if n == 1 {
+		return "deleted 1 tuple that matches the filter"
+	}
+	return fmt.Sprintf("deleted %d tuples that match the filter", n)
+}
+
+// unchangedMissing is the result of a deletion of a tuple that does not exist.
+const unchangedMissing = "unchanged, no such tuple"
+
+// unchangedTuple is the result of a write of a tuple that exists.
+func unchangedTuple(t rel.Tuple) string { return "unchanged, the tuple exists: " + t.String() }
+
 func (a *app) tupleDelete() *cobra.Command {
 	var filter filterFlags
 	var missing string
 	var yes bool
 	cmd := &cobra.Command{Use: "delete USER RELATION OBJECT | delete --yes --user … --relation … --object …", Short: "Delete a tuple, or all tuples that match a filter",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w := ostiary.WriteRequest{}
-			what := ""
-			switch selected, err := filter.parse(); {
-			case err != nil:
+			w, err := deletion(args, &filter, yes)
+			if err != nil {
 				return err
-			case len(args) == 3 && selected == rel.Filter{}:
-				t, err := parseTriple(args)
-				if err != nil {
-					return err
-				}
-				w.Remove, what = []rel.Key{t.Key()}, "deleted "+t.Key().String()
-			case len(args) == 0 && selected != rel.Filter{}:
-				if !yes {
-					return fmt.Errorf("%w: this deletes every tuple that matches the filter; confirm with --yes", errUsage)
-				}
-				w.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: selected}}
-				what = "deleted the tuples that match the filter"
-			default:
-				return fmt.Errorf("%w: expected USER RELATION OBJECT, or a filter (--user, --relation, --object)", errUsage)
 			}
 			if missing == "ignore" {
 				w.OnMissing = ostiary.Ignore
@@ -174,23 +174,52 @@ func (a *app) tupleDelete() *cobra.Command {
 				return fmt.Errorf("%w: invalid --on-missing %q: expected error or ignore", errUsage, missing)
 			}
 			if r := a.remote(); r != nil {
-				return r.deleteTuple(cmd.Context(), w)
+				err = r.deleteTuple(cmd.Context(), w)
+			} else {
+				err = a.withStore(cmd.Context(), func(s *ostiary.Store) error { return a.deleteTuples(cmd.Context(), s, w) })
 			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				if len(w.RemoveMatching) > 0 {
-					n, err := countTuples(cmd.Context(), s, w.RemoveMatching[0].Tuple)
-					if err != nil {
-						return err
-					}
-					what = fmt.Sprintf("deleted %s that match the filter", plural(n, "tuple"))
-				}
-				return a.write(cmd.Context(), s, w, what, "unchanged, no such tuple")
-			})
+			if len(w.Remove) == 1 {
+				err = a.hintSwapped(cmd.Context(), "", rel.Tuple{Object: w.Remove[0].Object, Relation: w.Remove[0].Relation, Subject: w.Remove[0].Subject}, err)
+			}
+			return err
 		}}
 	filter.add(cmd)
 	cmd.Flags().StringVar(&missing, "on-missing", "error", "what to do if the tuple does not exist: error or ignore")
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion by a filter")
 	return cmd
+}
+
+// deletion returns the write that deletes the tuple of the arguments, or the tuples
+// that match a filter.
+func deletion(args []string, filter *filterFlags, yes bool) (w ostiary.WriteRequest, err error) {
+	selected, err := filter.parse()
+	if err != nil {
+		return w, err
+	}
+	switch {
+	case len(args) == 3 && selected == rel.Filter{}:
+		t, err := parseTriple(args)
+		w.Remove = []rel.Key{t.Key()}
+		return w, err
+	case len(args) == 0 && selected != rel.Filter{} && !yes:
+		return w, fmt.Errorf("%w: this deletes every tuple that matches the filter; confirm with --yes", errUsage)
+	case len(args) == 0 && selected != rel.Filter{}:
+		w.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: selected}}
+		return w, nil
+	}
+	return w, fmt.Errorf("%w: expected USER RELATION OBJECT, or a filter (--user, --relation, --object)", errUsage)
+}
+
+// deleteTuples applies a write of [deletion] and prints what it deleted.
+func (a *app) deleteTuples(ctx context.Context, s *ostiary.Store, w ostiary.WriteRequest) error {
+	if len(w.RemoveMatching) == 0 {
+		return a.write(ctx, s, w, "deleted "+w.Remove[0].String(), unchangedMissing)
+	}
+	n, err := countTuples(ctx, s, w.RemoveMatching[0].Tuple)
+	if err != nil {
+		return err
+	}
+	return a.write(ctx, s, w, deletedMatching(n), unchangedMissing)
 }
 
 // filterFlags select tuples by subject, relation and object.

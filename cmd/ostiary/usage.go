@@ -32,6 +32,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 // flagError adds a suggestion to the error for an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return valueError("--"+invalid.GetFlag().Name, invalid)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return fmt.Errorf("%w: %w", errUsage, err)
@@ -40,6 +43,19 @@ func flagError(cmd *cobra.Command, err error) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	text := suggestion(unknown.GetSpecifiedName(), known)
 	return fmt.Errorf("%w: %w%s", errUsage, err, strings.ReplaceAll(text, `mean "`, `mean "--`))
+}
+
+// valueError returns the error for an invalid value of a flag or variable with a
+// name.
+func valueError(name string, invalid *pflag.InvalidValueError) error {
+	expected := map[string]string{
+		"duration": "a duration, for example 30s or 1h30m", "bool": "true or false",
+		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number that is not negative", "float64": "a number",
+	}[invalid.GetFlag().Value.Type()]
+	if expected == "" { // the error of the program's own types is complete
+		return fmt.Errorf("%w: %s: %w", errUsage, name, errors.Unwrap(invalid))
+	}
+	return fmt.Errorf("%w: %s: invalid value %q: expected %s", errUsage, name, invalid.GetValue(), expected)
 }
 
 // nameArguments makes every command name its arguments in the error for a wrong

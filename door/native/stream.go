@@ -159,11 +159,11 @@ func (c *call) importStream(w http.ResponseWriter) error {
 	if in.token != "" {
 		token = in.token
 	}
-	return c.imported(w, result.Read, in.set, token)
+	return c.imported(w, &result, in.set, token)
 }
 
 // imported writes the response of an import.
-func (c *call) imported(w http.ResponseWriter, read, set int, token ostiary.Token) error {
+func (c *call) imported(w http.ResponseWriter, result *ostiary.ImportResult, set int, token ostiary.Token) error {
 	if token == "" {
 		head, err := c.store.Head(c.ctx)
 		if err != nil {
@@ -177,9 +177,10 @@ func (c *call) imported(w http.ResponseWriter, read, set int, token ostiary.Toke
 	}
 	if err := c.setJSON(struct {
 		Read       int `json:"read"`
+		Written    int `json:"written"`
 		Attributes int `json:"attributes"`
 		writeResultJSON
-	}{read, set, writeResultJSON{string(token), uint64(revision)}}); err != nil {
+	}{result.Read, result.Written, set, writeResultJSON{string(token), uint64(revision)}}); err != nil {
 		return err
 	}
 	c.reply(w, nil)

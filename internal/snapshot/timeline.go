@@ -27,6 +27,7 @@ type Timeline struct {
 
 	newest atomic.Pointer[View] // nil while the store is not loaded
 	used   atomic.Bool          // set by readers, cleared by Runtime.DropIdle
+	kept   atomic.Bool          // see Keep
 
 	marks         markRing
 	headToken     atomic.Pointer[headToken]
@@ -139,9 +140,13 @@ func (t *Timeline) nextPublication() <-chan struct{} {
 	return t.published
 }
 
-// drop forgets the view, unless a writer is active. It returns whether it did.
+// Keep makes the view stay in memory while the store is not used.
+func (t *Timeline) Keep() { t.kept.Store(true) }
+
+// drop forgets the view, unless it is kept or a writer is active. It returns
+// whether it did.
 func (t *Timeline) drop() bool {
-	if !t.Lock.TryLock() {
+	if t.kept.Load() || !t.Lock.TryLock() {
 		return false
 	}
 	defer t.Lock.Unlock()

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// storesShownMax is the largest number of stores that an error text lists.
+const storesShownMax = 10
+
+// storeLabel is the id and the name of a store in an error text.
+type storeLabel struct{ id, name string }
+
+func (s storeLabel) String() string { return s.id + " (" + s.name + ")" }
+
+// findStore finds a store by id or name. The empty name is the only store.
+func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.Store, error) {
+	if id, err := storage.ParseStoreID(name); err == nil {
+		s, err := e.Store(ctx, id)
+		if errors.Is(err, ostiary.ErrNoStore) {
+			known, _ := storeLabels(ctx, e) // without them, the error lists no stores
+			err = noStoreWithID(name, known, err)
+		}
+		return s, err
+	}
+	known, err := storeLabels(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	found, err := selectStore(name, known)
+	if err != nil {
+		return nil, err
+	}
+	id, err := storage.ParseStoreID(found.id)
+	if err != nil {
+		return nil, err
+	}
+	return e.Store(ctx, id)
+}
+
+// storeLabels returns all stores of an engine.
+func storeLabels(ctx context.Context, e *ostiary.Engine) (out []storeLabel, err error) {
+	for info, err := range e.Stores(ctx, storage.StoreID{}) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storeLabel{info.ID.String(), info.Name})
+	}
+	return out, nil
+}
+
+// selectStore returns the only store with a name. The empty name is the only
+// store of known.
+func selectStore(name string, known []storeLabel) (storeLabel, error) {
+	found := known
+	if name != "" {
+		found = namesakes(name, known)
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return storeLabel{}, severalStores(name, found)
+	case name == "":
+		return storeLabel{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
+	}
+	return storeLabel{}, noStoreNamed(name, known)
+}
+
+// namesakes returns the stores with a name.
+func namesakes(name string, known []storeLabel) (out []storeLabel) {
+	for _, s := range known {
+		if s.name == name {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// noStoreNamed returns the error for a name that none of the known stores has.
+func noStoreNamed(name string, known []storeLabel) error {
+	var names []string
+	for _, s := range known {
+		names = append(names, s.name)
+	}
+	return fmt.Errorf("%w has the name %q%s; %s", errNoStore, name, suggestion(name, names), listStores(known))
+}
+
+// noStoreWithID returns the error for an id that none of the known stores has.
+func noStoreWithID(id string, known []storeLabel, cause error) error {
+	var ids []string
+	for _, s := range known {
+		ids = append(ids, s.id)
+	}
+	return &clearError{fmt.Sprintf("no store has the id %s%s; %s", id, suggestion(id, ids), listStores(known)), cause}
+}
+
+// listStores returns the part of an error text that lists stores, up to
+// storesShownMax of them.
+func listStores(known []storeLabel) string {
+	if len(known) == 0 {
+		return "there is no store yet: create one with \"ostiary store create NAME\""
+	}
+	var shown []string
+	for _, s := range known[:min(len(known), storesShownMax)] {
+		shown = append(shown, s.String())
+	}
+	if len(known) > storesShownMax {
+		return "some stores: " + strings.Join(shown, ", ") + "; \"ostiary store list\" shows all"
+	}
+	return "the stores: " + strings.Join(shown, ", ")
+}
+
+// severalStores returns the error for a name that several stores have. The empty
+// name means that the command line names no store.
+func severalStores(name string, found []storeLabel) error {
+	var shown []string
+	for _, s := range found[:min(len(found), storesShownMax)] {
+		if name == "" {
+			shown = append(shown, s.String())
+		} else {
+			shown = append(shown, "--store "+s.id)
+		}
+	}
+	if len(found) > storesShownMax {
+		shown = append(shown, "…")
+	}
+	if name == "" {
+		return fmt.Errorf("%w: select one with --store: %s", errWhich, strings.Join(shown, ", "))
+	}
+	return &clearError{fmt.Sprintf("%d stores have the name %q: select one by its id: %s", len(found), name, strings.Join(shown, " or ")), errWhich}
+}
+
+// warnNamesake prints a warning if one of the known stores has the name of a new
+// store.
+func (a *app) warnNamesake(name string, known []storeLabel) {
+	if same := namesakes(name, known); len(same) > 0 {
+		a.note("warning: %s already had the name %q (%s): commands need the id of one of them", plural(len(same), "store"), name, same[0].id)
+	}
+}
+
+// clearError is an error with a text of its own in place of the text of its cause.
+type clearError struct {
+	text  string
+	cause error // the error that [errors.Is] finds
+}
+
+func (e *clearError) Error() string { return e.text }
+func (e *clearError) Unwrap() error { return e.cause }
