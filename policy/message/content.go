@@ -6,12 +6,8 @@ import (
 	"errors"
 
 	"github.com/ostiary/ostiary/policy/content"
+	"github.com/ostiary/ostiary/policy/status"
 )
-
-// parseContent reads the XML content of a category.
-func parseContent(text []byte) (*content.Node, error) {
-	return nil, errors.New("a request with Content is not supported yet")
-}
 
 // parseJSONContent reads the content of a category from JSON, where it is XML or
 // the base64 form of XML (section 4.2.3 of the JSON profile).
@@ -24,5 +20,15 @@ func parseJSONContent(text string) (*content.Node, error) {
 		}
 		xml = decoded
 	}
-	return parseContent(xml)
+	return content.Parse(xml)
+}
+
+// boundOf returns the name of the bound that content exceeds; "" if err has
+// another reason.
+func boundOf(err error) string {
+	var s *status.Error
+	if errors.As(err, &s) {
+		return s.Bound
+	}
+	return ""
 }

@@ -37,7 +37,7 @@ func ReadJSON(body []byte) (*policy.Request, error) {
 	r.Reset(nil)
 	jsonReaders.Put(r)
 	if err != nil {
-		return nil, failure("request", err)
+		return nil, failure("request", err, p.request.bound)
 	}
 	return &p.request.Request, nil
 }
@@ -147,6 +147,7 @@ func (p *jsonRequest) content(out *policy.Category) {
 	var err error
 	if out.Content, err = parseJSONContent(text); err != nil {
 		p.Fail("invalid Content: " + err.Error())
+		p.request.bound = boundOf(err)
 	}
 }
 

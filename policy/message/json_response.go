@@ -28,7 +28,7 @@ func ParseJSONResponse(body []byte) ([]policy.Result, error) {
 		p.Fail("an object without results: expected Response with at least one")
 	}
 	if err := p.End(); err != nil {
-		return nil, failure("response", err)
+		return nil, failure("response", err, "")
 	}
 	return out, nil
 }

@@ -78,6 +78,7 @@ type request struct {
 	attributes []policy.Attribute // of all categories, in order
 	values     []value.Value      // of all attributes, in order
 	references int                // ids in References
+	bound      string             // name of the bound that a Content exceeds
 }
 
 func newRequest() *request {
@@ -123,9 +124,9 @@ func (q *request) duplicateID() string {
 }
 
 // failure returns the error of a reader as a status. message is "request" or
-// "response".
-func failure(message string, err error) *status.Error {
-	out := &status.Error{Code: status.SyntaxError, Message: fmt.Sprintf("invalid %s: %v", message, err)}
+// "response"; bound is the bound that a Content exceeds.
+func failure(message string, err error, bound string) *status.Error {
+	out := &status.Error{Code: status.SyntaxError, Message: fmt.Sprintf("invalid %s: %v", message, err), Bound: bound}
 	var fromXML *xmlread.Error
 	var fromJSON *jsonread.Error
 	switch {

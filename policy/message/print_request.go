@@ -14,6 +14,11 @@ func PrintXMLRequest(q *policy.Request) []byte {
 	for i := range q.Categories {
 		c := &q.Categories[i]
 		dst = appendXMLCategoryTag(dst, c)
+		if c.Content != nil {
+			// The default namespace must not be that of XACML inside.
+			dst = append(dst, `<x:Content xmlns:x="`+Namespace+`" xmlns="">`...)
+			dst = append(c.Content.AppendXML(dst), "</x:Content>"...)
+		}
 		dst = appendXMLAttributes(dst, c)
 	}
 	if len(q.References) > 0 {
@@ -48,6 +53,9 @@ func PrintJSONRequest(q *policy.Request) []byte {
 		}
 		c := &q.Categories[i]
 		dst = appendJSONCategory(append(dst, '{'), c)
+		if c.Content != nil {
+			dst = jsonread.AppendString(append(dst, `,"Content":`...), string(c.Content.AppendXML(nil)))
+		}
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')

@@ -26,7 +26,7 @@ func ReadXML(body []byte) (*policy.Request, error) {
 	r.Reset(nil)
 	xmlReaders.Put(r)
 	if err != nil {
-		return nil, failure("request", err)
+		return nil, failure("request", err, p.request.bound)
 	}
 	return &p.request.Request, nil
 }
@@ -124,8 +124,9 @@ func (p *xmlRequest) content() *content.Node {
 			return nil
 		}
 		var err error
-		if out, err = parseContent(fragment); err != nil {
+		if out, err = content.Parse(fragment); err != nil {
 			p.FailAt(at, "invalid Content: %v", err)
+			p.request.bound = boundOf(err)
 		}
 	}
 	p.Demand(out != nil, "Content", "as its child")

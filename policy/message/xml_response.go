@@ -30,7 +30,7 @@ func ParseXMLResponse(body []byte) ([]policy.Result, error) {
 		p.Demand(len(out) > 0, "Response", "Result")
 	}
 	if err := p.End(); err != nil {
-		return nil, failure("response", err)
+		return nil, failure("response", err, "")
 	}
 	return out, nil
 }

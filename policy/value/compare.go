@@ -17,8 +17,7 @@ type Key struct {
 }
 
 // Key returns the key of the value: two values of a type with an equality have
-// the same key if and only if they are [Equal]. A NaN, which equals nothing, has
-// the zero Key, which must not be looked up. Values of the types without an
+// the same key if and only if they are [Equal]. Values of the types without an
 // equality have the same key if their texts are the same; an xpathExpression
 // counts category and namespaces as text.
 //
@@ -51,7 +50,7 @@ func (v Value) KeyIn(zone *time.Location) Key {
 func doubleKey(f float64) Key {
 	switch {
 	case math.IsNaN(f):
-		return Key{}
+		f = math.NaN() // there are several
 	case f == 0:
 		f = 0 // -0 equals 0
 	}
@@ -61,7 +60,8 @@ func doubleKey(f float64) Key {
 // Equal reports whether two values are equal as XACML's type-equal function
 // defines it (appendix A.3.1). Values of different types are not equal. The
 // types without such a function (ipAddress, dnsName, xpathExpression) are equal
-// if their texts are. A date or time without a zone is one of UTC; see [EqualIn].
+// if their texts are. NaN equals NaN, as the conformance data of XACML 3.0
+// demand. A date or time without a zone is one of UTC; see [EqualIn].
 func Equal(a, b Value) bool { return EqualIn(a, b, time.UTC) }
 
 // EqualIn is like [Equal], but a date or time without a zone is one of the given
@@ -77,7 +77,8 @@ func EqualIn(a, b Value, zone *time.Location) bool {
 		return a.number == b.number && (a.more == nil) == (b.more == nil) &&
 			(a.more == nil || a.more.integer.Cmp(b.more.integer) == 0)
 	case Double:
-		return a.Double() == b.Double()
+		x, y := a.Double(), b.Double()
+		return x == y || math.IsNaN(x) && math.IsNaN(y)
 	case Time, Date, DateTime:
 		return a.nanos == b.nanos && a.instant(zone) == b.instant(zone)
 	case HexBinary, Base64Binary, X500Name, RFC822Name, XPathExpression:
