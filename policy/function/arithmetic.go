@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"sync"
 
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -120,10 +121,14 @@ func notByZero(divide func(z, x, y *big.Int) *big.Int) operation {
 	}
 }
 
+// beyond is the smallest integer with too many digits.
+var beyond = sync.OnceValue(func() *big.Int {
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(value.IntegerDigitsMax), nil)
+})
+
 // bounded returns an integer, or an error if it has more digits than allowed.
 func bounded(i *big.Int) (value.Value, error) {
-	const bitsPerDigit = 3.3219280948873626
-	if float64(i.BitLen()) > value.IntegerDigitsMax*bitsPerDigit {
+	if i.CmpAbs(beyond()) >= 0 {
 		return value.Value{}, tooMany("integer digits", value.IntegerDigitsMax)
 	}
 	return value.NewBigInteger(i), nil

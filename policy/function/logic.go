@@ -34,13 +34,13 @@ func decideBy(decisive bool) func(Arguments) (Operand, error) {
 		for i := range args.Len() {
 			arg, err := args.Argument(i)
 			if err == nil && arg.Value.Bool() == decisive {
-				return arg, nil
+				return boolean(decisive), nil
 			}
 			if first == nil {
 				first = err
 			}
 		}
-		return Single(value.NewBoolean(!decisive)), first
+		return boolean(!decisive), first
 	}
 }
 
@@ -72,9 +72,9 @@ func nOf(args Arguments) (Operand, error) {
 	}
 	switch {
 	case missing == 0:
-		return Single(value.NewBoolean(true)), nil
+		return boolean(true), nil
 	case missing > possible:
-		return Single(value.NewBoolean(false)), nil
+		return boolean(false), nil
 	}
 	return Operand{}, first
 }

@@ -63,15 +63,15 @@ func (s Signature) Check(args []Shape) error {
 	least, most := len(s.Params)-s.Optional, len(s.Params)
 	switch {
 	case len(args) < least && (s.Repeat > 0 || s.Optional > 0):
-		return fmt.Errorf("%d arguments: expected at least %d", len(args), least)
+		return fmt.Errorf("number of arguments %d: expected at least %d", len(args), least)
 	case len(args) > most && s.Repeat == 0, len(args) < least:
-		return fmt.Errorf("%d arguments: expected %d", len(args), most)
+		return fmt.Errorf("number of arguments %d: expected %d", len(args), most)
 	case len(args) > most && (len(args)-most)%s.Repeat != 0:
-		return fmt.Errorf("%d arguments: expected %d and a multiple of %d more", len(args), most, s.Repeat)
+		return fmt.Errorf("number of arguments %d: expected %d and a multiple of %d more", len(args), most, s.Repeat)
 	}
 	for i, arg := range args {
 		if want := s.Param(i); arg != want {
-			return fmt.Errorf("argument %d is a %s: expected a %s", i+1, arg, want)
+			return fmt.Errorf("argument %d has the type %s: expected %s", i+1, arg, want)
 		}
 	}
 	return nil

@@ -29,6 +29,9 @@ func parseIPAddress(text string) (Value, error) {
 		}
 		canonical, rest = canonical+"/"+mask, rest2
 	}
+	if rest == ":" {
+		rest = "" // the ports after the colon are optional
+	}
 	ports, ok := parsePorts(rest)
 	if !ok {
 		return Value{}, errAddress
@@ -56,7 +59,7 @@ func cutAddress(text string, six bool) (canonical, rest string, ok bool) {
 // parsePorts reads ":" and the ports "80", "-80", "80-" or "80-90", and returns
 // their canonical form. Nothing is any port.
 func parsePorts(text string) (canonical string, ok bool) {
-	if text == "" || text == ":" {
+	if text == "" {
 		return "", true
 	}
 	text, ok = strings.CutPrefix(text, ":")

@@ -113,8 +113,9 @@ func (v Value) Text() string {
 }
 
 // Canonical returns the canonical lexical form: values that are [Equal] have
-// the same one. Those of strings and URIs, which have no other form, are their
-// text. A date or time without a zone keeps none.
+// the same one, if both have a zone or none of them. Those of strings and URIs,
+// which have no other form, are their text. A time of day is written in UTC, and
+// so forgets whether UTC has another day, which matters for its order.
 func (v Value) Canonical() string {
 	switch v.typ {
 	case Boolean:

@@ -47,7 +47,7 @@ func TestForms(t *testing.T) {
 		{RFC822Name, "Anne.Smith@EXAMPLE.com", "Anne.Smith@example.com"}, {RFC822Name, `"a b"@x.org`, `"a b"@x.org`}, {RFC822Name, "a@[10.0.0.1]", "a@[10.0.0.1]"},
 		{RFC822Name, "anne", ""}, {RFC822Name, "@x", ""}, {RFC822Name, "a@", ""}, {RFC822Name, "a@b@c", ""}, {RFC822Name, "a b@c", ""}, {RFC822Name, "a@.c", ""}, {RFC822Name, "a..b@c", ""},
 		{IPAddress, "10.1.2.3", "10.1.2.3"}, {IPAddress, "10.1.2.3/255.0.255.0:80-90", "10.1.2.3/255.0.255.0:80-90"}, {IPAddress, "10.1.2.3:-80", "10.1.2.3:-80"},
-		{IPAddress, "10.1.2.3:80-", "10.1.2.3:80-"}, {IPAddress, "[2001:DB8::0]:443", "[2001:db8::]:443"}, {IPAddress, "[::1]/[ffff::]", "[::1]/[ffff::]"},
+		{IPAddress, "10.1.2.3:80-", "10.1.2.3:80-"}, {IPAddress, "10.1.2.3:", "10.1.2.3"}, {DNSName, "a:", ""}, {IPAddress, "[2001:DB8::0]:443", "[2001:db8::]:443"}, {IPAddress, "[::1]/[ffff::]", "[::1]/[ffff::]"},
 		{IPAddress, "::1", ""}, {IPAddress, "10.1.2", ""}, {IPAddress, "10.1.2.256", ""}, {IPAddress, "10.1.2.3:65536", ""}, {IPAddress, "10.1.2.3:9-8", ""}, {IPAddress, "10.1.2.3:-", ""},
 		{IPAddress, "[::1%eth0]", ""}, {IPAddress, "[10.1.2.3]", ""}, {IPAddress, "10.1.2.3/[::]", ""}, {IPAddress, "[::1", ""}, {IPAddress, "", ""},
 		{DNSName, "Example.COM:80", "example.com:80"}, {DNSName, "*.example.com", "*.example.com"}, {DNSName, "a.*.com", ""}, {DNSName, "a..b", ""}, {DNSName, "-a.b", ""},
