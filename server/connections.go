@@ -196,6 +196,41 @@ func (c *connections) removeLocked(old *conn) {
 	}
 }
 
+// closeQuiet closes the connections of HTTP ports on which no request is in
+// flight or on its way. It keeps those that were not quiet before, at the last
+// call, because a request may be between two steps of net/http. It returns the
+// connections that are quiet now and how many are left.
+func (c *connections) closeQuiet(before map[*conn]bool) (quiet map[*conn]bool, left int) {
+	quiet = map[*conn]bool{}
+	var closing []*conn
+	since := time.Now().Add(-headGrace).UnixNano()
+	c.mu.Lock()
+	for old := range c.all {
+		if !old.http {
+			continue
+		}
+		left++
+		if at := old.arrived.Load(); old.busy.Load() > 0 || at > since || readable(old.Conn) {
+			continue
+		}
+		if before[old] {
+			closing = append(closing, old)
+			left--
+		} else {
+			quiet[old] = true
+		}
+	}
+	c.mu.Unlock()
+	for _, old := range closing {
+		old.Close()
+	}
+	return quiet, left
+}
+
+// headGrace is how long a stopping server waits for the rest of a request's
+// head.
+const headGrace = time.Second
+
 // stalled returns the connection with the most unsent bytes among those that
 // have sent nothing for at least d, or nil if there is none.
 func (c *connections) stalled(d time.Duration) (found *conn) {
@@ -223,6 +258,7 @@ type conn struct {
 	refusals  atomic.Int32 // requests without accepted credentials before that
 	delayed   atomic.Int32 // refusals that wait, see delay
 	busy      atomic.Int32 // requests in flight
+	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
 	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
 	public    atomic.Int32 // gRPC calls of public methods in flight
 	bodies    int64        // charged to the bodies budget, which guards it
@@ -274,6 +310,15 @@ type remoteAddress struct {
 // RemoteAddr returns the client's address.
 func (c *conn) RemoteAddr() net.Addr { return &c.remote }
 
+// Read reads from the client.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.busy.Load() == 0 {
+		c.arrived.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
 // begin marks the connection as busy with one more request.
 func (c *conn) begin() {
 	c.busy.Add(1)
@@ -282,6 +327,7 @@ func (c *conn) begin() {
 // end ends a request that begin began.
 func (c *conn) end() {
 	if c.busy.Add(-1) == 0 {
+		c.arrived.Store(0)
 		c.idleSince.Store(time.Now().UnixNano())
 	}
 }

@@ -120,7 +120,7 @@ func (s *Server) Start() error {
 	}
 	for _, l := range s.listeners {
 		s.serving.Go(func() {
-			if err := l.serve(); err != nil {
+			if err := l.serve(); err != nil && s.shared.stopping.Err() == nil {
 				s.fail(err)
 			}
 		})

@@ -76,6 +76,7 @@ func (s *Server) stop() error {
 	defer cancel()
 	endStreams := time.AfterFunc(timeout/2, s.shared.endStreams)
 	defer endStreams.Stop()
+	s.closeQuiet(ctx)
 	errs := make([]error, len(s.listeners))
 	var shutdowns sync.WaitGroup
 	for i, l := range s.listeners {
@@ -85,6 +86,28 @@ func (s *Server) stop() error {
 	s.shared.endStreams()
 	s.serving.Wait()
 	return cmp.Or(errs...)
+}
+
+// closeQuiet closes the HTTP ports, and each connection on them when no request
+// is on its way, until ctx ends. [http.Server.Shutdown] would close connections
+// whose request has arrived but was not read.
+func (s *Server) closeQuiet(ctx context.Context) {
+	for _, l := range s.listeners {
+		if l.http != nil {
+			_ = l.net.Close() // Shutdown returns the error
+		}
+	}
+	tick := time.NewTicker(drainTick)
+	defer tick.Stop()
+	quiet, left := s.connections.closeQuiet(nil)
+	for left > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			quiet, left = s.connections.closeQuiet(quiet)
+		}
+	}
 }
 
 // drain waits until all HTTP connections are closed, at most for

@@ -138,6 +138,53 @@ func TestStopWithNewConnections(t *testing.T) {
 	}
 }
 
+// TestStopWithRequestsOnTheirWay checks that a stop answers every request that
+// has arrived on an open connection when it begins, without a drain and with a
+// short one, over plain text and TLS.
+func TestStopWithRequestsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	for _, drain := range []time.Duration{-1, time.Millisecond} {
+		for _, certificate := range []*server.Certificate{nil, certificate(t)} {
+			r := start(t, server.Options{DrainTime: drain, TLS: certificate})
+			const request = "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			conns, in := make([]net.Conn, 100), make([]*bufio.Reader, 100)
+			for i := range conns {
+				conns[i] = r.connect(t)
+				if certificate != nil {
+					conns[i] = tls.Client(conns[i], &tls.Config{InsecureSkipVerify: true})
+				}
+				conns[i].SetDeadline(time.Now().Add(time.Minute))
+				in[i] = bufio.NewReader(conns[i])
+				io.WriteString(conns[i], request)
+				resp, err := http.ReadResponse(in[i], nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, resp.Body)
+			}
+			stopped := make(chan error, 1)
+			for i, c := range conns {
+				io.WriteString(c, request) // it is in the server's buffer now
+				if i == len(conns)-1 {
+					go func() { stopped <- r.stop() }()
+				}
+			}
+			lost := 0
+			for i := range conns {
+				if resp, err := http.ReadResponse(in[i], nil); err != nil || resp.StatusCode != 200 {
+					lost++
+				}
+			}
+			if lost > 0 {
+				t.Errorf("drain %v, TLS %v: %d of %d requests were dropped", drain, certificate != nil, lost, len(conns))
+			}
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestStopBound checks that a request that lasts longer than StopTimeout is cut
 // off, and that Stop returns ErrStopped.
 func TestStopBound(t *testing.T) {
