@@ -1,6 +1,9 @@
 package value
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // TestForms lists texts with their canonical form; "" means that the text is
 // not a value of the type.
@@ -63,5 +66,18 @@ func TestForms(t *testing.T) {
 		case err == nil && v.Type() != c.typ:
 			t.Errorf("%s %q has type %s", c.typ, c.text, v.Type())
 		}
+	}
+}
+
+// TestNaNEqualsNaN is what the conformance data demand of double-equal, against
+// the arithmetic of floating point.
+func TestNaNEqualsNaN(t *testing.T) {
+	t.Parallel()
+	nan, other := NewDouble(math.NaN()), NewDouble(math.Float64frombits(math.Float64bits(math.NaN())^1))
+	if !Equal(nan, other) || nan.Key() != other.Key() || Equal(nan, NewDouble(0)) {
+		t.Errorf("NaN: equal %t, keys %v and %v", Equal(nan, other), nan.Key(), other.Key())
+	}
+	if minus, zero := NewDouble(math.Copysign(0, -1)), NewDouble(0); !Equal(minus, zero) || minus.Key() != zero.Key() {
+		t.Errorf("-0 and 0: keys %v and %v", minus.Key(), zero.Key())
 	}
 }
