@@ -144,8 +144,7 @@ func distinct(values []value.Value, zone *time.Location) []value.Value {
 	seen := make(map[value.Key]bool, len(values))
 	kept := make([]value.Value, 0, len(values))
 	for _, v := range values {
-		key := v.KeyIn(zone)
-		if key == (value.Key{}) || !seen[key] {
+		if key := v.KeyIn(zone); !seen[key] {
 			kept = append(kept, v)
 			seen[key] = true
 		}
@@ -175,8 +174,7 @@ func (f *finder) has(v value.Value) bool {
 			f.keys[v.KeyIn(f.zone)] = true
 		}
 	}
-	key := v.KeyIn(f.zone)
-	return key != (value.Key{}) && f.keys[key]
+	return f.keys[v.KeyIn(f.zone)]
 }
 
 func (f *finder) hasAny(values []value.Value) bool {
