@@ -76,6 +76,7 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 	if o.Load.Timeout == 0 {
 		o.Load.Timeout = -1
 	}
+	r.expect(len(o.Stores) * len(o.Scales) * acpCells)
 	for _, s := range o.Stores {
 		for _, scale := range o.Scales {
 			if err := r.acpScale(ctx, &o, s, scale); err != nil {
@@ -85,6 +86,9 @@ func (r *Runner) ACP(ctx context.Context, o ACPOptions) error {
 	}
 	return nil
 }
+
+// acpCells is the number of cells of each store and scale.
+const acpCells = 4
 
 // documents is an acp engine with acpPolicy and two actors.
 type documents struct {
@@ -109,7 +113,9 @@ func (r *Runner) acpScale(ctx context.Context, o *ACPOptions, s ACPStore, scale 
 	side := Side{Peer: "ostiary acp", Store: s.Name, Target: Nothing{}}
 	// Only register is timed, not the reset before each run.
 	registered := newResult()
+	progress := r.progress(r.nextCell(fmt.Sprintf("%s: register %d documents, %s", side.Peer, scale, s.Name)), o.Runs)
 	for i := range o.Runs {
+		progress(i)
 		if i > 0 {
 			if err := d.reset(ctx); err != nil {
 				return err

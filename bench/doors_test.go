@@ -66,8 +66,8 @@ func runOn(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nothing.Close() })
-	got := map[string]int{}
-	r := &bench.Runner{Sides: []bench.Side{{Peer: "ostiary", Target: target}, {Peer: "floor", Target: nothing}}, Emit: func(r bench.Record) error {
+	got, titles := map[string]int{}, cellTitles{}
+	r := &bench.Runner{Progress: titles.add, Sides: []bench.Side{{Peer: "ostiary", Target: target}, {Peer: "floor", Target: nothing}}, Emit: func(r bench.Record) error {
 		got[r.Peer]++
 		if r.Failed() != 0 || r.N == 0 {
 			t.Errorf("%s, %s: %d good, failures %v, %s", r.Peer, r.Cell, r.N, r.Failures, r.Notes)
@@ -77,6 +77,7 @@ func runOn(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) 
 	if err := run(r); err != nil {
 		t.Fatal(err)
 	}
+	titles.check(t)
 	if got["ostiary"] != cells || got["floor"] == 0 {
 		t.Errorf("%v records, want %d", got, cells)
 	}

@@ -47,7 +47,14 @@ type listing struct {
 }
 
 func (r *Runner) listings(ctx context.Context, o *LXDOptions) error {
-	for _, l := range lxdListings() {
+	listings, measured := lxdListings(), 0
+	for _, l := range listings {
+		if l.calls != nil {
+			measured += len(r.Sides)
+		}
+	}
+	r.expect(measured)
+	for _, l := range listings {
 		for i := range r.Sides {
 			s := &r.Sides[i]
 			if l.calls == nil { // there is nothing to measure

@@ -44,6 +44,7 @@ func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 	if o.Load.Clients == 0 && o.Load.Rate == 0 {
 		o.Load = Load{Clients: 8, Duration: 3 * time.Second, WarmUp: 300 * time.Millisecond}
 	}
+	r.expect(nativeCellCount(r.Sides))
 	var n *native
 	for i := range r.Sides {
 		s := &r.Sides[i]
@@ -69,6 +70,26 @@ func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 		}
 	}
 	return nil
+}
+
+// nativeRequestCells is the number of cells with requests on each side.
+const nativeRequestCells = 6
+
+// isFloor reports whether a side is the floor of the side before it.
+func isFloor(s *Side) bool {
+	_, ok := s.Target.(*FloorTarget)
+	return ok
+}
+
+// nativeCellCount returns the number of cells of the workload native: those with
+// requests, and one with watchers on each server.
+func nativeCellCount(sides []Side) (n int) {
+	for i := range sides {
+		if n += nativeRequestCells; !isFloor(&sides[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // native is a server with the data of the workload.
@@ -185,6 +206,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer cancel()
+	progress := r.progress(r.nextCell(fmt.Sprintf("%s: changes to %d watchers", s.Peer, o.Watchers)), o.Writes)
 	seen := make(chan time.Time, o.Watchers)
 	ready := make(chan error, o.Watchers)
 	for range o.Watchers {
@@ -200,6 +222,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	server, own := s.used(), ownTime()
 	for i := range o.Writes {
 		start := time.Now()
+		progress(i)
 		pair := write[i%2]
 		if err := n.main.call(ctx, http.MethodPost, n.main.path("write"), n.main.write(pair.Write, pair.Remove), nil); err != nil {
 			return err

@@ -62,6 +62,7 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 	if o.Load.Clients == 0 && o.Load.Rate == 0 {
 		o.Load = Load{Clients: 8, Duration: 3 * time.Second, WarmUp: 300 * time.Millisecond}
 	}
+	r.expect(permifyCellCount(r.Sides, &o))
 	var last *permify
 	for i := range r.Sides {
 		s := &r.Sides[i]
@@ -83,6 +84,29 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 	}
 	return nil
 }
+
+// permifyCellCount returns the number of cells of the workload permify: the checks,
+// and on each server the writes and the ramp.
+func permifyCellCount(sides []Side, o *PermifyOptions) (n int) {
+	for i := range sides {
+		n += permifyCells
+		if isFloor(&sides[i]) {
+			continue
+		}
+		if n++; o.PeakRate > 0 {
+			n += permifyRampCells
+		}
+	}
+	return n
+}
+
+const (
+	// permifyCells is the number of cells of checks.
+	permifyCells = 2
+	// permifyRampCells is the number of cells of the ramp: its three stages, and the
+	// steady rate after it.
+	permifyRampCells = 4
+)
 
 // permifyFloor sends the requests of the previous side to its floor.
 func (r *Runner) permifyFloor(ctx context.Context, s *Side, p *permify, floor *FloorTarget, o *PermifyOptions) error {
@@ -141,6 +165,7 @@ func (r *Runner) permifySide(ctx context.Context, s *Side, p *permify, o *Permif
 func (r *Runner) permifyRamp(ctx context.Context, s *Side, p *permify, o *PermifyOptions, record func(string) Record) error {
 	send := turns(p.check())
 	for _, stage := range []Load{{Rate: 10, RateEnd: 100, Duration: 5 * time.Second}, {Rate: 100, RateEnd: 1000, Duration: 15 * time.Second}} {
+		r.progress(r.nextCell(fmt.Sprintf("%s: %.0f to %.0f requests/s", s.Peer, stage.Rate, stage.RateEnd)), 0)
 		if _, err := stage.Run(ctx, send); err != nil {
 			return err
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,19 +48,58 @@ func TestLXDModelHasItsShape(t *testing.T) {
 func run(t *testing.T, f func(*bench.Runner) error) []bench.Record {
 	t.Helper()
 	var records []bench.Record
+	cells := cellTitles{}
 	r := &bench.Runner{
-		Sides: []bench.Side{{Peer: "ostiary", Store: "memory", Target: embedded(t)}},
-		Emit:  func(r bench.Record) error { records = append(records, r); return nil },
+		Progress: cells.add,
+		Sides:    []bench.Side{{Peer: "ostiary", Store: "memory", Target: embedded(t)}},
+		Emit:     func(r bench.Record) error { records = append(records, r); return nil },
 	}
 	if err := f(r); err != nil {
 		t.Fatal(err)
 	}
+	cells.check(t)
 	for _, r := range records {
 		if r.Failed() != 0 || r.N == 0 && !strings.HasPrefix(r.Notes, "no calls") {
 			t.Errorf("%s, %s: %d good, failures %v, %s", r.Workload, r.Cell, r.N, r.Failures, r.Notes)
 		}
 	}
 	return records
+}
+
+// cellTitles are the numbers in the progress of a workload: "cell 3 of 8". The key
+// is the number of a cell, the value the number of all cells.
+type cellTitles struct {
+	mu    sync.Mutex
+	total map[int]int
+	other []string // titles of cells without a number
+}
+
+func (c *cellTitles) add(title string, _, _ int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var cell, of int
+	if n, _ := fmt.Sscanf(title, "cell %d of %d", &cell, &of); n == 2 {
+		if c.total == nil {
+			c.total = map[int]int{}
+		}
+		c.total[cell] = of
+	} else if !strings.HasPrefix(title, "loading ") {
+		c.other = append(c.other, title)
+	}
+}
+
+// check fails unless every cell has a number, and the last one is the number of
+// all cells.
+func (c *cellTitles) check(t *testing.T) {
+	t.Helper()
+	if len(c.total) == 0 || len(c.other) > 0 {
+		t.Errorf("%d cells with a number; without one: %q", len(c.total), c.other)
+	}
+	for cell, of := range c.total {
+		if of != len(c.total) {
+			t.Errorf("cell %d of %d, but there are %d cells", cell, of, len(c.total))
+		}
+	}
 }
 
 func TestLXDOnTheLibrary(t *testing.T) {

@@ -122,8 +122,21 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 		if err != nil {
 			return err
 		}
+		a.load(ctx, s)
 		return f(s)
 	})
+}
+
+// load loads a store and shows on a terminal that it does, since a store of ten
+// million tuples takes seconds. It ignores errors: the command fails with the same
+// error.
+func (a *app) load(ctx context.Context, s *ostiary.Store) {
+	line := a.progress()
+	if line == nil {
+		return
+	}
+	defer line.wait("loading store " + s.Info().Name)()
+	_ = s.Load(ctx)
 }
 
 // fillMemory creates a store and fills it from --model and --tuples.

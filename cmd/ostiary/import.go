@@ -226,7 +226,9 @@ func (a *app) export(file string, format tuplefile.Format, tuples iter.Seq2[rel.
 		_, err := exportTo(a.out, format, tuples)
 		return err
 	}
-	n, err := exportFile(file, format, tuples)
+	line := a.progress()
+	n, err := exportFile(file, format, line.count(tuples, "exporting"))
+	line.end()
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -276,8 +275,8 @@ func (m *mover) copyAssertions(ctx context.Context) error {
 // copyTuples copies the pages of tuples after the one where an earlier run
 // stopped.
 func (m *mover) copyTuples(ctx context.Context) error {
-	show := m.a.counter("importing " + m.from.Name)
-	defer show.close()
+	line := m.a.progress()
+	defer line.end()
 	for !m.state.Done {
 		tuples, err := m.pages(ctx)
 		if err != nil {
@@ -286,7 +285,7 @@ func (m *mover) copyTuples(ctx context.Context) error {
 		if err := m.add(ctx, tuples); err != nil {
 			return err
 		}
-		show.set(m.state.Tuples)
+		line.show("importing "+m.from.Name, m.state.Tuples, 0)
 	}
 	return nil
 }
@@ -382,36 +381,4 @@ func isRefused(err error) bool {
 		}
 	}
 	return false
-}
-
-// counter shows a number on a terminal while it grows.
-type counter struct {
-	w    io.Writer // nil: not a terminal
-	what string
-	last time.Time
-}
-
-func (a *app) counter(what string) *counter {
-	c := &counter{what: what}
-	if a.terminal() {
-		c.w = a.err
-	}
-	return c
-}
-
-const counterEvery = 200 * time.Millisecond
-
-func (c *counter) set(tuples int) {
-	if c.w == nil || time.Since(c.last) < counterEvery {
-		return
-	}
-	c.last = time.Now()
-	fmt.Fprintf(c.w, "\r\x1b[K%s: %s", c.what, plural(tuples, "tuple"))
-}
-
-// close removes the line.
-func (c *counter) close() {
-	if c.w != nil && !c.last.IsZero() {
-		fmt.Fprint(c.w, "\r\x1b[K")
-	}
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ostiary/ostiary/rel"
 )
 
 // progressEvery is the shortest pause between two updates of a progress line.
@@ -72,6 +75,56 @@ func (p *progressLine) write(text string) {
 	columns := len([]rune(text))
 	fmt.Fprint(p.w, "\r"+text+strings.Repeat(" ", max(0, p.columns-columns)))
 	p.columns = columns
+}
+
+// waitUpdate is the interval at which [progressLine.wait] updates the line. Work
+// that is shorter shows nothing.
+const waitUpdate = time.Second
+
+// wait shows the title, and for how long the work takes already, until the caller
+// calls end.
+func (p *progressLine) wait(title string) (end func()) {
+	if p == nil {
+		return func() {}
+	}
+	tick := time.NewTicker(waitUpdate)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for seconds := 1; ; seconds++ {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				p.show(fmt.Sprintf("%s, %d s", title, seconds), 0, 0)
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(stop)
+		<-done
+		p.end()
+	}
+}
+
+// count returns a sequence that shows how many tuples were read.
+func (p *progressLine) count(tuples iter.Seq2[rel.Tuple, error], title string) iter.Seq2[rel.Tuple, error] {
+	if p == nil {
+		return tuples
+	}
+	return func(yield func(rel.Tuple, error) bool) {
+		n := 0
+		for t, err := range tuples {
+			if err == nil {
+				n++
+				p.show(title, n, 0)
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
 }
 
 // reader returns a reader of r that shows how much of size bytes was read.

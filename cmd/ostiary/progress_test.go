@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ostiary/ostiary/rel"
 )
 
 // TestProgressLine checks that there is one line at a time, that updates of one
@@ -30,6 +32,17 @@ func TestProgressLine(t *testing.T) {
 	if text, err := io.ReadAll(none.reader(strings.NewReader("text"), "x", 4)); err != nil || string(text) != "text" {
 		t.Errorf("got %q, %v", text, err)
 	}
+	out.Reset()
+	counted := &progressLine{w: &out, now: func() time.Time { return now }}
+	for range counted.count(func(yield func(rel.Tuple, error) bool) {
+		_ = yield(rel.Tuple{}, nil) && yield(rel.Tuple{}, io.ErrUnexpectedEOF)
+	}, "exporting") {
+	}
+	if counted.end(); out.String() != "\rexporting, 1 done\r"+strings.Repeat(" ", 17)+"\r" {
+		t.Errorf("got %q", out.String())
+	}
+	counted.wait("loading")() // shorter than one update
+	none.wait("loading")()
 	out.Reset()
 	if _, err := io.ReadAll((&progressLine{w: &out, now: time.Now}).reader(strings.NewReader(strings.Repeat("x", 4096)), "importing", 4096)); err != nil || !strings.Contains(out.String(), "importing, ") {
 		t.Errorf("got %q, %v", out.String(), err)
