@@ -81,3 +81,34 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRetryAfter checks that a response that the client should repeat later has
+// the time to wait.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	w := open(t, readFile(t, "testdata/certification.txt"))
+	const body = `{"subject":{"type":"user","id":"alice"},"action":{"name":"read"},"resource":{"type":"record","id":"record-1"}}`
+	if rec := send(t, w, "/access/v1/evaluation", body); rec.Code != http.StatusOK || rec.Header().Get("Retry-After") != "" {
+		t.Errorf("%d %v", rec.Code, rec.Header())
+	}
+	if err := w.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rec := send(t, w, "/access/v1/evaluation", body); rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" {
+		t.Errorf("closed: %d %v", rec.Code, rec.Header())
+	}
+}
+
+// TestEvaluationsMax sends as many evaluations as the door accepts, and one more.
+func TestEvaluationsMax(t *testing.T) {
+	t.Parallel()
+	w := open(t, readFile(t, "testdata/certification.txt"))
+	const max = 100_000
+	for n, refused := range map[int]bool{max: false, max + 1: true} {
+		items := strings.TrimSuffix(strings.Repeat("{},", n), ",")
+		rec := send(t, w, "/access/v1/evaluations", `{"evaluations":[`+items+`]}`)
+		if got := strings.Contains(rec.Body.String(), "more than 100000 evaluations"); got != refused || refused && rec.Code != http.StatusBadRequest {
+			t.Errorf("%d evaluations: %d %.200s", n, rec.Code, rec.Body)
+		}
+	}
+}

@@ -25,11 +25,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestSearchScripts plays the scripts about searches that do not end with a
-// complete list: some candidates are undecided, or the engine reaches a bound.
+// TestSearchScripts plays the scripts about searches and evaluations that do not
+// end with a complete answer: some candidates are undecided, or the engine
+// reaches a bound.
 func TestSearchScripts(t *testing.T) {
 	t.Parallel()
-	for glob, bounds := range map[string]ostiary.Bounds{"search": {Depth: 3}, "bound": {Nodes: 2}} {
+	for glob, bounds := range map[string]ostiary.Bounds{"search": {Depth: 3}, "undecided": {Depth: 3}, "bound": {Nodes: 2}} {
 		doortest.Run(t, "testdata/search/"+glob+".http", func(t testing.TB) *door.Door {
 			return openBounded(t, readFile(t, "testdata/search/data.txt"), bounds).door
 		})

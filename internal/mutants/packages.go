@@ -32,9 +32,13 @@ graph: eval .
 eval: . oracle
 storage/kv: storage/memory storage/pebble
 internal: .
+internal/jsonread: door/native door/openfga
+door: cmd/ostiary
 door/openfga/language: door/openfga
 door/openfga/wire: door/openfga
 door/permify/language: door/permify
+acp: cmd/ostiary
+server: cmd/ostiary
 `
 
 // tests returns the packages whose tests test p, its own first.
