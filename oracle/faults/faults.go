@@ -1,6 +1,7 @@
-// Package faults holds the seeded faults: small mistakes that an engineer
-// could make in the evaluator, the graph or the storage, and that the laws of
-// package oracle must catch.
+// Package faults holds the seeded faults: small mistakes that an engineer could
+// make. The laws of package oracle must catch those in the evaluator, the graph
+// and the storage. The scripts of each door, of the server and of acp must catch
+// those of the folder doors.
 //
 // Each fault is a patch file in this folder. A [Fault] is one such file, read;
 // [Fault.Overlay] writes what "go build -overlay" needs to compile the engine
@@ -17,7 +18,7 @@
 // The replaced lines are whole lines and must occur exactly once in the file.
 // Several edits of one file apply in order.
 //
-// TestPatchesCompile fails if a change of the engine touches lines that a patch
+// TestPatchesCompile fails if a change of the code touches lines that a patch
 // replaces. Adjust the patch so that it makes the same mistake in the new code,
 // and check it by "make faults FAULT=its-name".
 package faults

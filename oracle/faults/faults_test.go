@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -13,38 +14,58 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
+const module = "github.com/ostiary/ostiary"
+
+// The folders of faults, and the number of faults that were seeded first in each.
+// There may be more, never fewer.
 const (
-	module = "github.com/ostiary/ostiary"
-	// faultsMin is the number of faults that were seeded first. There may be
-	// more, never fewer.
-	faultsMin = 38
+	engineFaults    = "."
+	engineFaultsMin = 38
+	doorFaults      = "doors"
+	doorFaultsMin   = 50
 )
 
-func load(t *testing.T) (root string, all []Fault) {
+func load(t *testing.T, dir string, atLeast int) (root string, all []Fault) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err = Load("."); err != nil {
+	if all, err = Load(dir); err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < faultsMin {
-		t.Errorf("%d faults, expected at least %d", len(all), faultsMin)
+	if len(all) < atLeast {
+		t.Errorf("%s: %d faults, expected at least %d", dir, len(all), atLeast)
 	}
 	return root, all
 }
 
+// selected returns the faults that OSTIARY_FAULTS names: "all", or one of them.
+// It skips the test if the variable is not set, because catching a fault takes
+// seconds to minutes.
+func selected(t *testing.T, all []Fault) []Fault {
+	t.Helper()
+	only := os.Getenv("OSTIARY_FAULTS")
+	if only == "" {
+		t.Skip("set OSTIARY_FAULTS to \"all\" or to the name of a fault")
+	}
+	return slices.DeleteFunc(all, func(f Fault) bool { return only != "all" && only != f.Name })
+}
+
 // TestPatchesCompile applies every patch and checks the types of the packages
-// that it changes. A change of the engine that breaks a patch fails here. It
-// does not show that the laws catch the fault: TestCaught does.
+// that it changes. A change of the code that breaks a patch fails here. It does not
+// show that the fault is caught: TestCaught and TestCaughtByScripts do.
 func TestPatchesCompile(t *testing.T) {
 	t.Parallel()
-	root, all := load(t)
+	root, all := load(t, engineFaults, engineFaultsMin)
+	_, doors := load(t, doorFaults, doorFaultsMin)
+	all = append(all, doors...)
 	var packages []string
 	for _, f := range all {
 		for _, e := range f.Edits {
@@ -103,7 +124,11 @@ func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, pa
 	}
 	var files []*ast.File
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+		ours, err := build.Default.MatchFile(filepath.Dir(name), filepath.Base(name))
+		if err != nil {
+			return err
+		}
+		if !ours || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		var source any // nil: the parser reads the file
@@ -123,20 +148,15 @@ func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, pa
 
 // TestCaught compiles the oracle's tests with each fault in turn and hunts for
 // a random world that breaks a law. The same world must keep the law without
-// the fault. It takes minutes, so it runs only if OSTIARY_FAULTS is "all" or
-// the name of one fault.
+// the fault.
 func TestCaught(t *testing.T) {
-	only := os.Getenv("OSTIARY_FAULTS")
-	if only == "" {
-		t.Skip("set OSTIARY_FAULTS to \"all\" or to the name of a fault")
+	root, all := load(t, engineFaults, engineFaultsMin)
+	if all = selected(t, all); len(all) == 0 {
+		return
 	}
-	root, all := load(t)
 	sound := hunter(t, root, "")
 	var table strings.Builder
 	for _, f := range all {
-		if only != "all" && only != f.Name {
-			continue
-		}
 		t.Run(f.Name, func(t *testing.T) {
 			overlay, err := f.Overlay(root, t.TempDir())
 			if err != nil {
@@ -198,4 +218,60 @@ func hunt(t *testing.T, root, binary string, worlds int, seed uint64) *caught {
 		t.Fatalf("hunt: %v\n%s", err, out)
 	}
 	return c
+}
+
+// TestCaughtByScripts runs the tests of each door, of the server or of acp with
+// each fault of that package in turn. They must fail, and pass without a fault.
+func TestCaughtByScripts(t *testing.T) {
+	root, all := load(t, doorFaults, doorFaultsMin)
+	var table strings.Builder
+	sound := map[string]bool{}
+	for _, f := range selected(t, all) {
+		t.Run(f.Name, func(t *testing.T) {
+			tests := "./" + path.Dir(f.Edits[0].File)
+			if !sound[tests] {
+				sound[tests] = true
+				if failed, out := runTests(t, root, "", tests); failed != "" {
+					t.Fatalf("%s fails without a fault:\n%s", tests, out)
+				}
+			}
+			overlay, err := f.Overlay(root, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed, _ := runTests(t, root, overlay, tests)
+			if failed == "" {
+				failed = "not caught"
+				t.Errorf("not caught by %s: %s", tests, f.Mistake)
+			}
+			fmt.Fprintf(&table, "%-36s  %s\n", f.Name, failed)
+		})
+	}
+	t.Logf("fault, failed test\n%s", table.String())
+}
+
+// failedTest matches the last part of a failed test's path in the output of go
+// test: the innermost test is printed last.
+var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)|^panic: (.*)`)
+
+// runTests runs the tests of a package up to the first failure. It returns the
+// name of the failed test, or "" if all pass, and the output. It fails if the
+// package does not compile.
+func runTests(t *testing.T, root, overlay, tests string) (failed, out string) {
+	t.Helper()
+	run := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout", "5m", tests)
+	run.Dir = root
+	text, err := run.CombinedOutput()
+	switch {
+	case err == nil:
+		return "", string(text)
+	case bytes.Contains(text, []byte(" failed]\n")): // [build failed] or [setup failed]
+		t.Fatalf("%v\n%s", err, text)
+	}
+	names := failedTest.FindAllStringSubmatch(string(text), -1)
+	if len(names) == 0 {
+		return "an unknown test", string(text)
+	}
+	last := names[len(names)-1]
+	return last[1] + last[2], string(text)
 }
