@@ -44,7 +44,8 @@ type schemaOf struct {
 	AdditionalProperties json.RawMessage
 	Items                *schemaOf
 	Enum                 []any
-	Pattern              string
+	Pattern, Format      string
+	MinItems             int
 	MaxLength            *int
 	MinProperties        int
 	MaxProperties        *int
