@@ -45,7 +45,7 @@ func flags() (options, []string, error) {
 	flag.StringVar(&o.base, "base", "main", "revision of git; without packages, the packages that differ from it are changed")
 	flag.StringVar(&only, "only", "", "regular expression of the mutants to try, for example the name of a function")
 	flag.BoolVar(&o.list, "list", false, "print the mutants instead of trying them")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for the tests of one mutant; a mutant that takes longer is killed")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for the tests of a package without a mutant")
 	flag.Float64Var(&o.min, "min", 92, "expected percentage of killed mutants in each package")
 	flag.Parse()
 	expression, err := regexp.Compile(only)

@@ -43,61 +43,95 @@ func (r row) share() float64 {
 	return 100 * float64(r.killed) / float64(r.killed+r.survived)
 }
 
+// trial tries the mutants of one package.
+type trial struct {
+	options
+	root string // of the repository
+	dir  string // for the changed files
+	pkg
+	row
+	print io.Writer
+	// limits is the time for each package of tests, see limit.
+	limits map[string]time.Duration
+}
+
 // try runs the tests on a sample of the mutants of p, and prints a survivor as
 // soon as it finds one. Mutants in known are skipped. It fails if the tests fail
 // without a mutant.
 func try(o options, root string, p pkg, all []Mutant, known map[string]string, print io.Writer) (row, error) {
-	r := row{room: p.room, all: len(all)}
+	t := &trial{options: o, root: root, pkg: p, row: row{room: p.room, all: len(all)}, print: print, limits: map[string]time.Duration{}}
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
-		return r, err
+		return t.row, err
 	}
 	defer os.RemoveAll(dir)
-	if out, why := runTests(root, "", "./"+p.room, o.timeout); out != survived {
-		return r, fmt.Errorf("%s: the tests fail without a mutant:\n%s", p.room, why)
-	}
+	t.scratch = dir
 	for _, i := range order(o.seed, p.room, len(all)) {
 		m := &all[i]
-		if o.sample > 0 && r.killed+r.survived == o.sample {
+		if o.sample > 0 && t.killed+t.survived == o.sample {
 			break
 		}
 		if !o.only.MatchString(m.ID) {
 			continue
 		}
 		if _, ok := known[p.room+" "+m.ID]; ok {
-			r.equivalent++
+			t.equivalent++
 			continue
 		}
-		if err := r.try(o, root, dir, p, m, print); err != nil {
-			return r, err
+		if err := t.try(m); err != nil {
+			return t.row, err
 		}
 	}
-	return r, nil
+	return t.row, nil
 }
 
 // try runs the tests on one mutant and counts the outcome.
-func (r *row) try(o options, root, dir string, p pkg, m *Mutant, print io.Writer) error {
-	text, err := os.ReadFile(filepath.Join(p.dir, m.File))
+func (t *trial) try(m *Mutant) error {
+	text, err := os.ReadFile(filepath.Join(t.pkg.dir, m.File))
 	if err != nil {
 		return err
 	}
-	overlay, err := faults.WriteOverlay(root, dir, map[string]string{path.Join(p.room, m.File): m.apply(text)})
+	overlay, err := faults.WriteOverlay(t.root, t.scratch, map[string]string{path.Join(t.pkg.room, m.File): m.apply(text)})
 	if err != nil {
 		return err
 	}
-	for _, tests := range p.tests() {
-		switch out, _ := runTests(root, overlay, tests, o.timeout); out {
+	for _, tests := range t.tests() {
+		limit, err := t.limit(tests)
+		if err != nil {
+			return err
+		}
+		switch out, _ := runTests(t.root, overlay, tests, limit); out {
 		case killed:
-			r.killed++
+			t.killed++
 			return nil
 		case uncompilable:
-			r.uncompilable++
+			t.uncompilable++
 			return nil
 		}
 	}
-	r.survived++
-	fmt.Fprintf(print, "%-8s %s/%s:%d\n\t%s %s\n", "survived", p.room, m.File, m.Line, p.room, m.ID)
+	t.survived++
+	fmt.Fprintf(t.print, "%-8s %s/%s:%d\n\t%s %s\n", "survived", t.pkg.room, m.File, m.Line, t.pkg.room, m.ID)
 	return nil
+}
+
+// limit returns the time that a package of tests may take with a mutant: ten
+// times what it takes without one, and ten seconds. A mutant that takes longer
+// is killed. It fails if the tests fail without a mutant.
+func (t *trial) limit(tests string) (time.Duration, error) {
+	if limit, ok := t.limits[tests]; ok {
+		return limit, nil
+	}
+	// The first run may have to build all dependencies, so the second one counts.
+	var took time.Duration
+	for range 2 {
+		start := time.Now()
+		if out, why := runTests(t.root, "", tests, t.timeout); out != survived {
+			return 0, fmt.Errorf("%s: the tests fail without a mutant:\n%s", tests, why)
+		}
+		took = time.Since(start)
+	}
+	t.limits[tests] = 10*took + 10*time.Second
+	return t.limits[tests], nil
 }
 
 // order returns the numbers below n in an order that depends on the seed and the
@@ -118,9 +152,8 @@ var didNotBuild = regexp.MustCompile(`(?m)^FAIL\t.*\[(build|setup) failed\]$`)
 // runTests runs the tests of a package. It returns survived if they pass, and
 // their output. overlay is the path of an overlay, or "" for none.
 func runTests(root, overlay, tests string, timeout time.Duration) (outcome, string) {
-	// The time includes the build. If go test itself cannot stop the tests, the
-	// context stops it.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+	// If go test itself cannot stop the tests, the context stops it.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout+time.Minute)
 	defer cancel()
 	const script = `ulimit -v "$1" 2>/dev/null; shift; exec "$@"`
 	c := exec.CommandContext(ctx, "sh", "-c", script, "sh", fmt.Sprint(memoryMaxKilobytes),

@@ -259,7 +259,7 @@ var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)|^panic: (.*)`)
 // package does not compile.
 func runTests(t *testing.T, root, overlay, tests string) (failed, out string) {
 	t.Helper()
-	run := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout", "5m", tests)
+	run := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout", "2m", tests)
 	run.Dir = root
 	text, err := run.CombinedOutput()
 	switch {
