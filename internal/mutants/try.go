@@ -46,8 +46,8 @@ func (r row) share() float64 {
 // trial tries the mutants of one package.
 type trial struct {
 	options
-	root string // of the repository
-	dir  string // for the changed files
+	root    string // of the repository
+	scratch string // the folder for changed files
 	pkg
 	row
 	print io.Writer
