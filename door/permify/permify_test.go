@@ -1,6 +1,8 @@
 package permify
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,12 +12,19 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/schema"
 )
 
 // start opens an engine in memory and a door to it.
 func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
+	return startBounded(t, o, ostiary.Bounds{})
+}
+
+// startBounded is start for an engine with other bounds.
+func startBounded(t testing.TB, o Options, bounds ostiary.Bounds) (*ostiary.Engine, *door.Door) {
+	t.Helper()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +47,46 @@ func TestScripts(t *testing.T) {
 		_, d := start(t, Options{})
 		return d
 	})
+}
+
+// TestBoundedScripts plays scripts on an engine with a small bound.
+func TestBoundedScripts(t *testing.T) {
+	doortest.Run(t, "testdata/bounded/*.http", func(t testing.TB) *door.Door {
+		_, d := startBounded(t, Options{}, ostiary.Bounds{Nodes: 3})
+		return d
+	})
+}
+
+// TestOtherLanguage checks that the calls which need the text of a schema refuse
+// one that was written in another language.
+func TestOtherLanguage(t *testing.T) {
+	t.Parallel()
+	e, d := start(t, Options{})
+	store, err := e.CreateStore(t.Context(), tenantStore("t2", "t2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &schema.Model{Types: []schema.TypeDef{{Name: "user"}}}
+	if _, _, err := store.WriteSchema(t.Context(), ostiary.SchemaSource{Dialect: "other", Source: []byte("?"), Model: model}); err != nil {
+		t.Fatal(err)
+	}
+	server := listen(t, d)
+	const want = `"message":"the schema was written in another language (other)"`
+	for path, method := range map[string]string{"partial-write": http.MethodPatch, "read": http.MethodPost} {
+		r, err := http.NewRequest(method, server.URL+"/v1/tenants/t2/schemas/"+path, strings.NewReader(`{"metadata":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusNotImplemented || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s, %v", path, res.StatusCode, body, err)
+		}
+	}
 }
 
 // TestEveryCallHasAScript checks that a script uses each of the door's routes.

@@ -1,0 +1,302 @@
+package permify
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// refusedSchema is the schema of the tenant t1 in TestRefused.
+const refusedSchema = "entity user {}\nentity org {\n relation member @user\n}\nentity doc {\n relation owner @user @org#member\n attribute on boolean\n attribute n integer\n" +
+	" permission view = owner or on\n permission big = more(n)\n}\nrule more(n integer) { n > context.data.least }"
+
+// validRequests are a valid request for each call, or several for a call with
+// different forms.
+var validRequests = []struct{ call, body string }{
+	{"Permission.Check", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"doc","id":"1"},"permission":"view","subject":{"type":"org","id":"1","relation":"member"}}`},
+	{"Permission.Check", `{"metadata":{"depth":20},"entity":{"type":"doc","id":"1"},"permission":"more","subject":{"type":"user","id":"1"},"arguments":[{"computedAttribute":{"name":"n"}}],"context":{
+		"tuples":[{"entity":{"type":"doc","id":"1"},"relation":"owner","subject":{"type":"user","id":"1","relation":""}}],
+		"attributes":[{"entity":{"type":"doc","id":"1"},"attribute":"n","value":{"@type":"type.googleapis.com/base.v1.IntegerValue","data":2}}],"data":{"least":1}}}`},
+	{"Permission.BulkCheck", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"items":[{"entity":{"type":"doc","id":"1"},"permission":"view","subject":{"type":"org","id":"1","relation":"member"}}]}`},
+	{"Permission.BulkCheck", `{"metadata":{"depth":20},"items":[{"entity":{"type":"doc","id":"1"},"permission":"big","subject":{"type":"user","id":"1"}}],"context":{
+		"tuples":[{"entity":{"type":"doc","id":"1"},"relation":"owner","subject":{"type":"user","id":"1"}}],"data":{"least":1}}}`},
+	{"Permission.Expand", `{"metadata":{"snap_token":"","schema_version":""},"entity":{"type":"doc","id":"1"},"permission":"view","context":{"data":{"least":1}}}`},
+	{"Permission.LookupEntity", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity_type":"doc","permission":"view","subject":{"type":"user","id":"1","relation":""},"page_size":1,"continuous_token":""}`},
+	{"Permission.LookupEntity", `{"metadata":{"depth":20},"entity_type":"doc","permissions":["view","owner"],"subject":{"type":"user","id":"1"},"scope":{"doc":{"data":["1","2"]}},"context":{"data":{"least":1}}}`},
+	{"Permission.LookupEntityStream", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity_type":"doc","permission":"view","subject":{"type":"user","id":"1"},"scope":{"doc":{"data":["1"]}},"page_size":1}`},
+	{"Permission.LookupSubject", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"doc","id":"1"},"permission":"view","subject_reference":{"type":"org","relation":"member"},"page_size":1,"continuous_token":""}`},
+	{"Permission.SubjectPermission", `{"metadata":{"snap_token":"","schema_version":"","depth":20,"only_permission":true},"entity":{"type":"doc","id":"1"},"subject":{"type":"user","id":"1"},"context":{"data":{"least":1}}}`},
+	{"Schema.Write", `{"schema":"entity user {}"}`},
+	{"Schema.PartialWrite", `{"metadata":{"schema_version":""},"partials":{"doc":{"write":["relation reader @user"],"update":["permission view = owner"],"delete":["on"]}}}`},
+	{"Schema.Read", `{"metadata":{"schema_version":""}}`},
+	{"Schema.List", `{"page_size":1,"continuous_token":""}`},
+	{"Data.Write", `{"metadata":{"schema_version":""},"tuples":[{"entity":{"type":"doc","id":"2"},"relation":"owner","subject":{"type":"user","id":"2","relation":""}}]}`},
+	{"Data.Write", `{"metadata":{"schema_version":""},"attributes":[{"entity":{"type":"doc","id":"2"},"attribute":"n","value":{"@type":"type.googleapis.com/base.v1.IntegerValue","data":2}}]}`},
+	{"Data.WriteRelationships", `{"metadata":{"schema_version":""},"tuples":[{"entity":{"type":"doc","id":"2"},"relation":"owner","subject":{"type":"user","id":"2","relation":""}}]}`},
+	{"Data.ReadRelationships", `{"metadata":{"snap_token":""},"filter":{"entity":{"type":"doc","ids":["1"]},"relation":"owner","subject":{"type":"user","ids":["1"],"relation":""}},"page_size":1,"continuous_token":""}`},
+	{"Data.ReadAttributes", `{"metadata":{"snap_token":""},"filter":{"entity":{"type":"doc","ids":["1"]},"attributes":["on"]},"page_size":1,"continuous_token":""}`},
+	{"Data.Delete", `{"tuple_filter":{"entity":{"type":"doc","ids":["1"]},"relation":"owner","subject":{"type":"user","ids":["1"],"relation":""}},"attribute_filter":{"entity":{"type":"doc","ids":["1"]},"attributes":["on"]}}`},
+	{"Data.DeleteRelationships", `{"filter":{"entity":{"type":"doc","ids":["1"]},"relation":"owner","subject":{"type":"user","ids":["1"],"relation":""}}}`},
+	{"Bundle.Write", `{"bundles":[{"name":"b","arguments":["id"],"operations":[{"relationships_write":["doc:{{.id}}#owner@user:1"],"relationships_delete":["doc:{{.id}}#owner@user:2"],"attributes_write":["doc:{{.id}}$n|integer:1"],"attributes_delete":["doc:{{.id}}$on|boolean:true"]}]}]}`},
+	{"Bundle.Read", `{"name":"b"}`},
+	{"Data.RunBundle", `{"name":"b","arguments":{"id":"3"}}`},
+	{"Bundle.Delete", `{"name":"b"}`},
+	{"Tenancy.Create", `{"id":"t3","name":"three"}`},
+	{"Tenancy.List", `{"page_size":1,"continuous_token":""}`},
+}
+
+// TestRefused sends variants of valid requests: each member missing or with
+// another value, for a tenant without a schema, for an unknown tenant, and
+// canceled. It compares the responses with testdata/refused.txt, over REST and,
+// where it differs, over gRPC. OSTIARY_REWRITE=1 writes the file.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/refused.txt"
+	var got strings.Builder
+	for _, r := range validRequests {
+		fmt.Fprintf(&got, "%s %s\n", r.call, compact(r.body))
+		w := openRefused(t)
+		fmt.Fprintf(&got, "\tunchanged: %s\n", w.outcome(t, "t1", r.call, decodeJSON(t, r.body)))
+		var at string
+		changes := map[string][]string{}
+		for _, v := range variantsOf(decodeJSON(t, r.body), "") {
+			if v.at != at {
+				printOutcomes(&got, at, changes)
+				at = v.at
+			}
+			outcome := w.outcome(t, "t1", r.call, v.value)
+			changes[outcome] = append(changes[outcome], v.change)
+		}
+		printOutcomes(&got, at, changes)
+		for _, tenant := range []string{"empty", "none", "a!"} {
+			fmt.Fprintf(&got, "\ttenant %s: %s\n", tenant, w.outcome(t, tenant, r.call, decodeJSON(t, r.body)))
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		w.ctx = canceled
+		fmt.Fprintf(&got, "\tcanceled: %s\n", w.outcome(t, "t1", r.call, decodeJSON(t, r.body)))
+	}
+	if os.Getenv("OSTIARY_REWRITE") != "" {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(got.String(), "\n") {
+		if i >= len(wanted) || line != wanted[i] {
+			t.Fatalf("%s:%d: got\n%s\nwant\n%s", file, i+1, line, wanted[min(i, len(wanted)-1)])
+		}
+	}
+}
+
+// refusedWorld is a door with the tenants t1, which has a schema and data, and
+// empty.
+type refusedWorld struct {
+	ctx    context.Context
+	door   *door.Door
+	router *door.Router
+	conn   *grpc.ClientConn
+}
+
+func openRefused(t *testing.T) *refusedWorld {
+	t.Helper()
+	c := connect(t, refusedSchema)
+	w := &refusedWorld{ctx: t.Context(), door: c.door, conn: dial(t, c.door)}
+	var err error
+	if w.router, err = door.NewRouter(w.door.Routes); err != nil {
+		t.Fatal(err)
+	}
+	c.write(t, "doc:1#owner@user:1", "doc:1#owner@org:1#member", "org:1#member@user:9", "doc:2#owner@user:1", "doc:1$on|boolean:true", "doc:1$n|integer:7")
+	for call, body := range map[string]string{"Tenancy.Create": `{"id":"empty"}`, "Bundle.Write": validRequests[slices.IndexFunc(validRequests, func(r struct{ call, body string }) bool { return r.call == "Bundle.Write" })].body} {
+		if out := w.outcome(t, "t1", call, decodeJSON(t, body)); !strings.HasPrefix(out, "200") {
+			t.Fatalf("%s: %s", call, out)
+		}
+	}
+	return w
+}
+
+// outcome sends a request over REST and over gRPC. It returns the status and, for
+// an error, the message; both, if they differ.
+func (w *refusedWorld) outcome(t *testing.T, tenant, call string, body any) string {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := w.door.Routes[slices.IndexFunc(w.door.Routes, func(r door.Route) bool { return r.Name == call })]
+	r := httptest.NewRequestWithContext(w.ctx, route.Method, "/", strings.NewReader(string(text)))
+	path := strings.Replace(route.Pattern, "{tenant_id}", tenant, 1)
+	var p door.Params
+	found, _ := w.router.Find(route.Method, path, &p)
+	if found == nil {
+		t.Fatalf("no route for %s %s", route.Method, path)
+	}
+	rec := httptest.NewRecorder()
+	found.Serve(rec, r, p)
+	rest := "200"
+	if rec.Code != http.StatusOK || strings.HasPrefix(rec.Body.String(), `{"error"`) {
+		rest = fmt.Sprintf("%d %s", rec.Code, errorOf(t, rec.Body.Bytes()))
+	}
+	rest += itemErrors(rec.Body.Bytes())
+	if rpc := w.rpc(t, tenant, call, text); rpc != "" && !strings.Contains(rest, rpc) {
+		return rest + "; gRPC " + rpc
+	}
+	return rest
+}
+
+// itemErrors returns the errors of the items of a bulk check.
+func itemErrors(body []byte) (text string) {
+	var out struct {
+		Results []struct{ Metadata struct{ Error string } }
+	}
+	if json.Unmarshal(body, &out) != nil {
+		return ""
+	}
+	for _, r := range out.Results {
+		if r.Metadata.Error != "" {
+			text += ", item: " + r.Metadata.Error
+		}
+	}
+	return text
+}
+
+// errorOf returns the code and the message of an error response.
+func errorOf(t *testing.T, body []byte) string {
+	t.Helper()
+	var e struct {
+		Code    int
+		Message string
+		Error   *struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if e.Error != nil {
+		e.Code, e.Message = e.Error.Code, e.Error.Message
+	}
+	if strings.HasPrefix(e.Message, "proto:") {
+		e.Message = "malformed JSON" // the rest comes from the protobuf library
+	}
+	return fmt.Sprintf("%d %s", e.Code, e.Message)
+}
+
+// rpc sends a request over gRPC. It returns "" if the JSON is not a message of
+// the call's type, "200" for success, else the code and the message.
+func (w *refusedWorld) rpc(t *testing.T, tenant, call string, text []byte) string {
+	t.Helper()
+	service, name, _ := strings.Cut(call, ".")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("base.v1." + service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(name))
+	in, out := newMessage(t, m.Input()), newMessage(t, m.Output())
+	if protojson.Unmarshal(text, in) != nil || m.IsStreamingServer() || w.ctx.Err() != nil {
+		return ""
+	}
+	if f := m.Input().Fields().ByTextName("tenant_id"); f != nil {
+		in.ProtoReflect().Set(f, protoreflect.ValueOfString(tenant))
+	}
+	if err := w.conn.Invoke(w.ctx, "/base.v1."+service+"/"+name, in, out); err != nil {
+		s := status.Convert(err)
+		return fmt.Sprintf("%d %s", s.Code(), s.Message())
+	}
+	return "200"
+}
+
+func newMessage(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
+	t.Helper()
+	found, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.New().Interface()
+}
+
+// printOutcomes prints the outcomes of the changes at one place of a request, and
+// clears them.
+func printOutcomes(out *strings.Builder, at string, changes map[string][]string) {
+	for _, outcome := range slices.Sorted(maps.Keys(changes)) {
+		fmt.Fprintf(out, "\t%s %s: %s\n", cmp.Or(at, "."), strings.Join(changes[outcome], ", "), outcome)
+	}
+	clear(changes)
+}
+
+// variant is a request with one change, at a path.
+type variant struct {
+	at, change string
+	value      any
+}
+
+// variantsOf returns v, which is at the path at, with one change each: a member
+// that is missing, unknown or has another value, or an item that comes twice.
+func variantsOf(v any, at string) (out []variant) {
+	switch v := v.(type) {
+	case map[string]any:
+		out = append(out, variant{at, "unknown member", with(v, "nothing", 1)})
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if name == "data" && at != ".scope.doc" || name == "@type" {
+				continue
+			}
+			inner := at + "." + name
+			less := maps.Clone(v)
+			delete(less, name)
+			out = append(out, variant{inner, "missing", less})
+			for _, other := range []any{nil, "", "a b", "none", -1, true, []any{}, map[string]any{}} {
+				text, _ := json.Marshal(other)
+				out = append(out, variant{inner, string(text), with(v, name, other)})
+			}
+			for _, x := range variantsOf(v[name], inner) {
+				out = append(out, variant{x.at, x.change, with(v, name, x.value)})
+			}
+		}
+	case []any:
+		out = append(out, variant{at, "twice", []any{v[0], v[0]}}, variant{at, "of null", []any{nil}}, variant{at, "of true", []any{true}},
+			variant{at, `of ""`, []any{""}}, variant{at, `of "a b"`, []any{"a b"}}, variant{at, "of {}", []any{map[string]any{}}})
+		for _, x := range variantsOf(v[0], at+"[0]") {
+			out = append(out, variant{x.at, x.change, []any{x.value}})
+		}
+	}
+	return out
+}
+
+// with returns a copy of an object with one more member.
+func with(x map[string]any, name string, v any) map[string]any {
+	x = maps.Clone(x)
+	x[name] = v
+	return x
+}
+
+func decodeJSON(t *testing.T, text string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func compact(text string) string { return strings.Join(strings.Fields(text), " ") }
