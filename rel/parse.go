@@ -104,6 +104,9 @@ func (t *Tuple) parseSuffix(s string) (err error) {
 // after it.
 func (t *Tuple) parseCondition(s string) (rest string, err error) {
 	name, after, _ := strings.Cut(s, " ")
+	if name == "" {
+		return "", fmt.Errorf("%w: %q without a condition: expected its name", ErrName, "with")
+	}
 	t.Condition = name
 	if !strings.HasPrefix(after, "{") {
 		if after != "" {
