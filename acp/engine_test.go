@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/eval"
 )
@@ -142,5 +143,51 @@ func TestDepthBound(t *testing.T) {
 	}
 	if _, err := e.CheckMany(ctx, bob, "member", id, "g", []string{"0", strconv.Itoa(chain)}); !errors.Is(err, acp.ErrUndecided) {
 		t.Error(err)
+	}
+}
+
+// TestCutListings checks that a listing of readable objects ends with an error if a
+// bound cuts it or leaves an object undecided.
+func TestCutListings(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	const policy = "name: p\nresources:\n- name: g\n  relations:\n  - {name: member, types: [actor, g->member]}\n" +
+		"- name: note\n  relations:\n  - {name: reader, types: [actor, g->member]}\n  - {name: blocked, types: [actor, g->member]}\n  permissions:\n  - {name: read, expr: reader - blocked}\n"
+	for name, bounds := range map[string]ostiary.Bounds{eval.BoundNodes: {Nodes: 3}, eval.BoundDepth: {Depth: 3}} {
+		engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: bounds}))(t)
+		t.Cleanup(func() { engine.Close() })
+		e := open(t, acp.Options{Engine: engine})
+		id := must(e.AddPolicy(ctx, alice, policy))(t)
+		relate := func(resource, object, relation string, s acp.Subject) {
+			t.Helper()
+			o := acp.Object{Policy: id, Resource: resource, ID: object}
+			if !must(e.IsRegistered(ctx, o))(t) {
+				must(0, e.Register(ctx, alice, o))(t)
+			}
+			must(e.SetRelationship(ctx, alice, acp.Relationship{Object: o, Relation: relation, Subject: s}))(t)
+		}
+		member := func(g string) acp.Subject { return acp.Subject{Resource: "g", ID: g, Relation: "member"} }
+		relate("note", "1", "reader", acp.ActorSubject(bob))
+		var ids []string
+		list := func() (last error) {
+			ids = nil
+			for found, err := range e.Readable(ctx, bob, "read", id, "note") {
+				if last = err; err == nil {
+					ids = append(ids, found)
+				}
+			}
+			return last
+		}
+		if err := list(); err != nil || !slices.Equal(ids, []string{"1"}) {
+			t.Errorf("%s: %v, %v: expected the note", name, ids, err)
+		}
+		relate("note", "1", "blocked", member("a"))
+		for _, g := range []string{"a", "b", "c", "d"} {
+			relate("g", g, "member", member(string(g[0]+1)))
+		}
+		relate("g", "e", "member", acp.ActorSubject(bob))
+		if err := list(); !errors.Is(err, acp.ErrUndecided) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, %v: expected an error that names the bound", name, ids, err)
+		}
 	}
 }

@@ -581,3 +581,48 @@ func TestInlineWithoutItsCompiler(t *testing.T) {
 		}
 	}
 }
+
+// TestListTime checks that a list which takes longer than Options.ListTime is an
+// error.
+func TestListTime(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{ListTime: 1})
+	addTuples(t, st, "document:1#viewer@user:a")
+	id := st.ID().String()
+	objects := wire.ListObjectsRequest{StoreID: id, Type: "document", Relation: "viewer", User: "user:a"}
+	_, err := s.listObjects(t.Context(), &headers{}, &objects)
+	wantCode(t, err, codeDeadline)
+	wantCode(t, s.streamObjects(t.Context(), &headers{}, &objects, func([]string) error { return nil }), codeDeadline)
+	_, err = s.listUsers(t.Context(), &headers{}, &wire.ListUsersRequest{StoreID: id, HasObject: true,
+		Object: wire.Object{Type: "document", ID: "1"}, Relation: "viewer", Filters: []wire.UserFilter{{Type: "user"}}})
+	wantCode(t, err, codeDeadline)
+}
+
+// TestNamespaceTuples checks that the tuples of a namespace can neither be written
+// nor deleted, whatever model the request names.
+func TestNamespaceTuples(t *testing.T) {
+	t.Parallel()
+	s, st := testService(t, ostiary.Options{}, Options{})
+	id := st.ID().String()
+	m, _, err := language.ParseDSL([]byte(testModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Namespace = "space"
+	info, _, err := st.WriteSchema(t.Context(), ostiary.SchemaSource{Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addTuples(t, st, "space/document:1#viewer@space/user:a")
+	key := wire.Key{User: "space/user:a", Relation: "viewer", Object: "space/document:1"}
+	other := wire.Key{User: "other/user:a", Relation: "viewer", Object: "other/document:1"}
+	for _, model := range []string{"", info.ID} {
+		wantCode(t, s.write(t.Context(), &headers{}, &wire.WriteRequest{StoreID: id, ModelID: model, HasDeletes: true, Deletes: []wire.Key{key}}), codeValidation)
+		wantCode(t, s.write(t.Context(), &headers{}, &wire.WriteRequest{StoreID: id, ModelID: model, HasWrites: true, Writes: []wire.Tuple{{Key: key}}}), codeValidation)
+	}
+	// A namespace that does not exist has no tuples.
+	wantCode(t, s.write(t.Context(), &headers{}, &wire.WriteRequest{StoreID: id, HasDeletes: true, Deletes: []wire.Key{other}}), codeWriteFailed)
+	if page, err := st.Read(t.Context(), ostiary.ReadRequest{}); err != nil || len(page.Tuples) != 1 {
+		t.Errorf("%v, %v: expected the tuple of the namespace", page.Tuples, err)
+	}
+}

@@ -1,14 +1,12 @@
 package permify
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/doortest"
 )
 
 // refusedSchema is the schema of the tenant t1 in TestRefused.
@@ -29,7 +28,7 @@ const refusedSchema = "entity user {}\nentity org {\n relation member @user\n}\n
 
 // validRequests are a valid request for each call, or several for a call with
 // different forms.
-var validRequests = []struct{ call, body string }{
+var validRequests = [][2]string{
 	{"Permission.Check", `{"metadata":{"snap_token":"","schema_version":"","depth":20},"entity":{"type":"doc","id":"1"},"permission":"view","subject":{"type":"org","id":"1","relation":"member"}}`},
 	{"Permission.Check", `{"metadata":{"depth":20},"entity":{"type":"doc","id":"1"},"permission":"more","subject":{"type":"user","id":"1"},"arguments":[{"computedAttribute":{"name":"n"}}],"context":{
 		"tuples":[{"entity":{"type":"doc","id":"1"},"relation":"owner","subject":{"type":"user","id":"1","relation":""}}],
@@ -62,52 +61,37 @@ var validRequests = []struct{ call, body string }{
 	{"Tenancy.List", `{"page_size":1,"continuous_token":""}`},
 }
 
-// TestRefused sends variants of valid requests: each member missing or with
-// another value, for a tenant without a schema, for an unknown tenant, and
-// canceled. It compares the responses with testdata/refused.txt, over REST and,
-// where it differs, over gRPC. OSTIARY_REWRITE=1 writes the file.
+// TestRefused sends variants of valid requests, over REST and over gRPC.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	const file = "testdata/refused.txt"
+	doortest.Variants{File: "testdata/refused.txt", Requests: validRequests,
+		Skip: func(path string) bool {
+			return strings.HasSuffix(path, ".data") && path != ".scope.doc.data" || strings.HasSuffix(path, ".@type")
+		},
+		Open: func(t *testing.T, call string) func([]byte) string {
+			w := openRefused(t)
+			return func(body []byte) string { return w.outcome(t, "t1", call, body) }
+		},
+	}.Run(t)
+}
+
+// TestTenants sends valid requests for a tenant without a schema, for an unknown
+// tenant and with an invalid id of one, and canceled ones. None succeeds that
+// needs a tenant or a schema.
+func TestTenants(t *testing.T) {
+	t.Parallel()
 	var got strings.Builder
 	for _, r := range validRequests {
-		fmt.Fprintf(&got, "%s %s\n", r.call, compact(r.body))
 		w := openRefused(t)
-		fmt.Fprintf(&got, "\tunchanged: %s\n", w.outcome(t, "t1", r.call, decodeJSON(t, r.body)))
-		var at string
-		changes := map[string][]string{}
-		for _, v := range variantsOf(decodeJSON(t, r.body), "") {
-			if v.at != at {
-				printOutcomes(&got, at, changes)
-				at = v.at
-			}
-			outcome := w.outcome(t, "t1", r.call, v.value)
-			changes[outcome] = append(changes[outcome], v.change)
-		}
-		printOutcomes(&got, at, changes)
 		for _, tenant := range []string{"empty", "none", "a!"} {
-			fmt.Fprintf(&got, "\ttenant %s: %s\n", tenant, w.outcome(t, tenant, r.call, decodeJSON(t, r.body)))
+			fmt.Fprintf(&got, "%s, tenant %s: %s\n", r[0], tenant, w.outcome(t, tenant, r[0], []byte(r[1])))
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		w.ctx = canceled
-		fmt.Fprintf(&got, "\tcanceled: %s\n", w.outcome(t, "t1", r.call, decodeJSON(t, r.body)))
+		fmt.Fprintf(&got, "%s, canceled: %s\n", r[0], w.outcome(t, "t1", r[0], []byte(r[1])))
 	}
-	if os.Getenv("OSTIARY_REWRITE") != "" {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wanted := strings.Split(string(want), "\n")
-	for i, line := range strings.Split(got.String(), "\n") {
-		if i >= len(wanted) || line != wanted[i] {
-			t.Fatalf("%s:%d: got\n%s\nwant\n%s", file, i+1, line, wanted[min(i, len(wanted)-1)])
-		}
-	}
+	doortest.Golden(t, "testdata/tenants.txt", got.String())
 }
 
 // refusedWorld is a door with the tenants t1, which has a schema and data, and
@@ -128,8 +112,9 @@ func openRefused(t *testing.T) *refusedWorld {
 		t.Fatal(err)
 	}
 	c.write(t, "doc:1#owner@user:1", "doc:1#owner@org:1#member", "org:1#member@user:9", "doc:2#owner@user:1", "doc:1$on|boolean:true", "doc:1$n|integer:7")
-	for call, body := range map[string]string{"Tenancy.Create": `{"id":"empty"}`, "Bundle.Write": validRequests[slices.IndexFunc(validRequests, func(r struct{ call, body string }) bool { return r.call == "Bundle.Write" })].body} {
-		if out := w.outcome(t, "t1", call, decodeJSON(t, body)); !strings.HasPrefix(out, "200") {
+	bundle := slices.IndexFunc(validRequests, func(r [2]string) bool { return r[0] == "Bundle.Write" })
+	for call, body := range map[string]string{"Tenancy.Create": `{"id":"empty"}`, "Bundle.Write": validRequests[bundle][1]} {
+		if out := w.outcome(t, "t1", call, []byte(body)); !strings.HasPrefix(out, "200") {
 			t.Fatalf("%s: %s", call, out)
 		}
 	}
@@ -138,14 +123,10 @@ func openRefused(t *testing.T) *refusedWorld {
 
 // outcome sends a request over REST and over gRPC. It returns the status and, for
 // an error, the message; both, if they differ.
-func (w *refusedWorld) outcome(t *testing.T, tenant, call string, body any) string {
+func (w *refusedWorld) outcome(t *testing.T, tenant, call string, text []byte) string {
 	t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	route := w.door.Routes[slices.IndexFunc(w.door.Routes, func(r door.Route) bool { return r.Name == call })]
-	r := httptest.NewRequestWithContext(w.ctx, route.Method, "/", strings.NewReader(string(text)))
+	r := httptest.NewRequestWithContext(w.ctx, route.Method, "/", bytes.NewReader(text))
 	path := strings.Replace(route.Pattern, "{tenant_id}", tenant, 1)
 	var p door.Params
 	found, _ := w.router.Find(route.Method, path, &p)
@@ -236,67 +217,3 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 	}
 	return found.New().Interface()
 }
-
-// printOutcomes prints the outcomes of the changes at one place of a request, and
-// clears them.
-func printOutcomes(out *strings.Builder, at string, changes map[string][]string) {
-	for _, outcome := range slices.Sorted(maps.Keys(changes)) {
-		fmt.Fprintf(out, "\t%s %s: %s\n", cmp.Or(at, "."), strings.Join(changes[outcome], ", "), outcome)
-	}
-	clear(changes)
-}
-
-// variant is a request with one change, at a path.
-type variant struct {
-	at, change string
-	value      any
-}
-
-// variantsOf returns v, which is at the path at, with one change each: a member
-// that is missing, unknown or has another value, or an item that comes twice.
-func variantsOf(v any, at string) (out []variant) {
-	switch v := v.(type) {
-	case map[string]any:
-		out = append(out, variant{at, "unknown member", with(v, "nothing", 1)})
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if name == "data" && at != ".scope.doc" || name == "@type" {
-				continue
-			}
-			inner := at + "." + name
-			less := maps.Clone(v)
-			delete(less, name)
-			out = append(out, variant{inner, "missing", less})
-			for _, other := range []any{nil, "", "a b", "none", -1, true, []any{}, map[string]any{}} {
-				text, _ := json.Marshal(other)
-				out = append(out, variant{inner, string(text), with(v, name, other)})
-			}
-			for _, x := range variantsOf(v[name], inner) {
-				out = append(out, variant{x.at, x.change, with(v, name, x.value)})
-			}
-		}
-	case []any:
-		out = append(out, variant{at, "twice", []any{v[0], v[0]}}, variant{at, "of null", []any{nil}}, variant{at, "of true", []any{true}},
-			variant{at, `of ""`, []any{""}}, variant{at, `of "a b"`, []any{"a b"}}, variant{at, "of {}", []any{map[string]any{}}})
-		for _, x := range variantsOf(v[0], at+"[0]") {
-			out = append(out, variant{x.at, x.change, []any{x.value}})
-		}
-	}
-	return out
-}
-
-// with returns a copy of an object with one more member.
-func with(x map[string]any, name string, v any) map[string]any {
-	x = maps.Clone(x)
-	x[name] = v
-	return x
-}
-
-func decodeJSON(t *testing.T, text string) (v any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func compact(text string) string { return strings.Join(strings.Fields(text), " ") }
