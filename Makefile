@@ -40,11 +40,12 @@ FUZZTIME ?= 60s
 oracle:
 	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle -run Worlds -count=1 -timeout 12h -v
 
-# faults compiles the engine with each seeded fault of oracle/faults in turn, and
-# fails if the oracle does not catch one. FAULT names a single one.
+# faults compiles the code with each seeded fault of oracle/faults in turn, and
+# fails if the oracle, or the tests of the door, do not catch one. FAULT is a
+# pattern of names, such as 'openfga-*'.
 FAULT ?= all
 faults:
-	OSTIARY_FAULTS=$(FAULT) $(GO) test ./oracle/faults -run TestCaught -count=1 -timeout 2h -v
+	OSTIARY_FAULTS='$(FAULT)' $(GO) test ./oracle/faults -run TestCaught -count=1 -timeout 2h -v
 
 # mutants changes the code of PACKAGES in small ways, one change at a time, and
 # fails if the tests notice too few of the changes. It tries MUTANTS changes in

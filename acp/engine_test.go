@@ -153,8 +153,15 @@ func TestCutListings(t *testing.T) {
 	ctx := context.Background()
 	const policy = "name: p\nresources:\n- name: g\n  relations:\n  - {name: member, types: [actor, g->member]}\n" +
 		"- name: note\n  relations:\n  - {name: reader, types: [actor, g->member]}\n  - {name: blocked, types: [actor, g->member]}\n  permissions:\n  - {name: read, expr: reader - blocked}\n"
-	for name, bounds := range map[string]ostiary.Bounds{eval.BoundNodes: {Nodes: 3}, eval.BoundDepth: {Depth: 3}} {
-		engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: bounds}))(t)
+	for _, c := range []struct {
+		name   string
+		bounds ostiary.Bounds
+		// through is true if the search for candidates reaches the bound, otherwise
+		// the check of a candidate does.
+		through bool
+	}{{eval.BoundNodes, ostiary.Bounds{Nodes: 3}, true}, {eval.BoundNodes, ostiary.Bounds{Nodes: 3}, false}, {eval.BoundDepth, ostiary.Bounds{Depth: 3}, false}} {
+		name := c.name
+		engine := must(ostiary.Open(ctx, ostiary.Options{Bounds: c.bounds}))(t)
 		t.Cleanup(func() { engine.Close() })
 		e := open(t, acp.Options{Engine: engine})
 		id := must(e.AddPolicy(ctx, alice, policy))(t)
@@ -181,7 +188,11 @@ func TestCutListings(t *testing.T) {
 		if err := list(); err != nil || !slices.Equal(ids, []string{"1"}) {
 			t.Errorf("%s: %v, %v: expected the note", name, ids, err)
 		}
-		relate("note", "1", "blocked", member("a"))
+		if c.through {
+			relate("note", "2", "reader", member("a"))
+		} else {
+			relate("note", "1", "blocked", member("a"))
+		}
 		for _, g := range []string{"a", "b", "c", "d"} {
 			relate("g", g, "member", member(string(g[0]+1)))
 		}

@@ -46,16 +46,23 @@ func load(t *testing.T, dir string, atLeast int) (root string, all []Fault) {
 	return root, all
 }
 
-// selected returns the faults that OSTIARY_FAULTS names: "all", or one of them.
+// selected returns the faults that OSTIARY_FAULTS names: "all", or a pattern such
+// as "openfga-*".
 // It skips the test if the variable is not set, because catching a fault takes
 // seconds to minutes.
 func selected(t *testing.T, all []Fault) []Fault {
 	t.Helper()
 	only := os.Getenv("OSTIARY_FAULTS")
 	if only == "" {
-		t.Skip("set OSTIARY_FAULTS to \"all\" or to the name of a fault")
+		t.Skip("set OSTIARY_FAULTS to \"all\" or to a pattern of names")
 	}
-	return slices.DeleteFunc(all, func(f Fault) bool { return only != "all" && only != f.Name })
+	return slices.DeleteFunc(all, func(f Fault) bool {
+		found, err := path.Match(only, f.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return only != "all" && !found
+	})
 }
 
 // TestPatchesCompile applies every patch and checks the types of the packages
