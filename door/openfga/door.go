@@ -85,9 +85,9 @@ func refusalFailure(why *door.Refusal) *failure {
 	case door.TooMany:
 		code = codeThrottled
 	case door.TimedOut:
-		return newFailure(codeDeadline, "Request Deadline Exceeded")
+		return newFailure(codeDeadline, "Request Deadline Exceeded: "+why.Error())
 	case door.ShuttingDown:
-		code = codeUnavailable
+		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")
 	case door.Failed:

@@ -92,7 +92,8 @@ type errorKind struct {
 func errorKinds() []errorKind {
 	return []errorKind{
 		// The cause of ErrLoading may be the deadline, so it comes first. OpenFGA has
-		// no such error. The code is gRPC's own, because clients repeat UNAVAILABLE.
+		// no such error. The code is gRPC's own, because clients repeat UNAVAILABLE;
+		// over HTTP it is 503.
 		{ostiary.ErrLoading, codes.Unavailable, "the store is loading; try again"},
 		{context.DeadlineExceeded, codeDeadline, "Request Deadline Exceeded"},
 		{ostiary.ErrCanceled, codeCancelled, "Request Cancelled"},
@@ -110,12 +111,12 @@ func errorKinds() []errorKind {
 		{ostiary.ErrNoRelation, codeRelationNotFound, ""},
 		{ostiary.ErrToken, codeValidation, ""},
 		{ostiary.ErrTooOld, codeValidation, ""},
-		{ostiary.ErrFuture, codeUnavailable, ""},
+		{ostiary.ErrFuture, codes.Unavailable, ""},
 		{ostiary.ErrCursor, codeContinuation, "Invalid continuation token"},
 		{ostiary.ErrConflict, codes.Aborted, ""},
 		{ostiary.ErrBusy, codes.Aborted, ""},
 		{ostiary.ErrMemory, codeResourceExhausted, "the server's memory budget is reached"},
-		{ostiary.ErrClosed, codeUnavailable, "the server is shutting down"},
+		{ostiary.ErrClosed, codes.Unavailable, "the server is shutting down"},
 		{ostiary.ErrDamaged, codeDataLoss, "stored data is damaged"},
 		{ostiary.ErrUncertain, codeInternal, "the outcome of the write is not known; read to find out"},
 	}
@@ -134,7 +135,7 @@ func toFailure(err error) *failure {
 		return f
 	}
 	var refused *door.Refusal
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && !errors.Is(err, ostiary.ErrLoading) { // whose cause may be the deadline
 		return refusalFailure(refused)
 	}
 	for _, k := range errorKinds() {

@@ -425,12 +425,43 @@ func TestRefusals(t *testing.T) {
 	}{
 		door.NoCredentials: {401, "bearer_token_missing"}, door.BadCredentials: {401, "unauthenticated"},
 		door.TooLarge: {500, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
-		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {500, "unavailable"},
+		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {503, "unavailable"},
 		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"}, 0: {500, "internal_error"},
 	} {
 		if form := refusalFailure(&door.Refusal{Reason: reason}).httpError(); form.status != want.status || form.name != want.name {
 			t.Errorf("reason %d: %d %s, want %d %s", reason, form.status, form.name, want.status, want.name)
 		}
+	}
+}
+
+// TestUnavailable checks the errors after which a client should repeat its
+// request: 503 over HTTP and UNAVAILABLE with a delay over gRPC. A deadline of the
+// server is none of them and names its bound.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	late := &door.Refusal{Reason: door.TimedOut, Bound: "RequestTimeout", Time: 3 * time.Second}
+	for _, err := range []error{
+		&ostiary.Error{Op: "check", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision 7, the newest is 5", ostiary.ErrFuture)},
+		&ostiary.Error{Op: "check", Kind: ostiary.ErrClosed},
+		&ostiary.Error{Op: "check", Kind: ostiary.ErrLoading, Err: late},
+	} {
+		f := toFailure(err)
+		form, s := f.httpError(), f.GRPCStatus()
+		if form.status != 503 || form.name != "unavailable" || s.Code() != codes.Unavailable || len(s.Details()) != 1 {
+			t.Errorf("%v: %+v, %v", err, form, s)
+		}
+	}
+	form := toFailure(&ostiary.Error{Op: "check", Kind: ostiary.ErrCanceled, Err: late}).httpError()
+	if form.status != 500 || form.name != "deadline_exceeded" || !strings.Contains(form.message, "the bound RequestTimeout is 3s") {
+		t.Errorf("%+v", form)
+	}
+	svc, st := testService(t, ostiary.Options{}, Options{})
+	if err := svc.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := svc.open(t.Context(), &headers{}, st.ID().String(), "", 0)
+	if form := toFailure(translateError(err)).httpError(); form.status != 503 {
+		t.Errorf("after Close: %v, %+v", err, form)
 	}
 }
 

@@ -125,8 +125,16 @@ func translateError(err error) error {
 		return &failure{codes.InvalidArgument, e.Error(), err}
 	}
 	// The cause of ErrLoading may be the deadline.
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ostiary.ErrLoading) {
-		return &failure{codes.DeadlineExceeded, "the request took too long", err}
+	if !errors.Is(err, ostiary.ErrLoading) {
+		var refused *door.Refusal
+		switch {
+		case errors.As(err, &refused):
+			f := refusalFailure(refused)
+			f.cause = err
+			return f
+		case errors.Is(err, context.DeadlineExceeded):
+			return &failure{codes.DeadlineExceeded, "the request took too long", err}
+		}
 	}
 	for i := range errorKinds {
 		k := &errorKinds[i]
