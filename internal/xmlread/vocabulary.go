@@ -32,7 +32,8 @@ type Field struct {
 
 // Fields stores the attributes of the element that [Reader.Root] or
 // [Reader.Child] just went to. An unknown attribute is an error, and so is a
-// missing one, unless it is optional. xsi:schemaLocation is ignored.
+// missing one, unless it is optional, or an empty one, unless it is optional or
+// verbatim. xsi:schemaLocation is ignored.
 func (r *Reader) Fields(all ...Field) {
 	var seen uint
 	for i := range r.attrs {
@@ -52,8 +53,12 @@ func (r *Reader) Fields(all ...Field) {
 		}
 	}
 	for i := range all {
-		if seen>>i&1 == 0 && !all[i].Optional {
-			r.Fail("element %s has no attribute %s", cut(r.Name()), all[i].Name)
+		switch f := &all[i]; {
+		case f.Optional:
+		case seen>>i&1 == 0:
+			r.Fail("element %s has no attribute %s", cut(r.Name()), f.Name)
+		case *f.To == "" && !f.Verbatim:
+			r.Fail("element %s has an empty attribute %s: expected a value", cut(r.Name()), f.Name)
 		}
 	}
 }
