@@ -85,16 +85,16 @@ func (r *run) selectValues(n int32) ([]value.Value, *status.Error) {
 	if err != nil || at == nil {
 		return nil, err
 	}
-	nodes, failed := slot.selection.path.Nodes(r.ctx, at)
+	texts, failed := slot.selection.path.Values(r.ctx, at)
 	if failed != nil {
 		return nil, asStatus(failed)
 	}
-	if err := r.step(1 + len(nodes)); err != nil {
+	if err := r.step(1 + len(texts)); err != nil {
 		return nil, err
 	}
-	values := make([]value.Value, len(nodes))
-	for i, node := range nodes {
-		if values[i], failed = value.Parse(slot.designator.Type, node.Value()); failed != nil {
+	values := make([]value.Value, len(texts))
+	for i, text := range texts {
+		if values[i], failed = value.Parse(slot.designator.Type, text); failed != nil {
 			return nil, &status.Error{Code: status.ProcessingError,
 				Message: fmt.Sprintf("the path %s selects a node without a value: %s", quote(slot.selection.path.String()), failed)}
 		}

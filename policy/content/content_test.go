@@ -82,7 +82,7 @@ func TestXPath(t *testing.T) {
 			t.Errorf("%s: %v", c.path, err)
 			continue
 		}
-		got, err := p.evaluate(context.Background(), root)
+		got, err := p.evaluate(&run{}, root)
 		if err != nil || show(got) != c.want {
 			t.Errorf("%s = %q, %v, expected %q", c.path, show(got), err, c.want)
 		}
@@ -142,6 +142,9 @@ func TestNodes(t *testing.T) {
 		t.Fatalf("//c: %v, %v", nodes, err)
 	}
 	c := nodes[0]
+	if values, err := p.Values(context.Background(), root); err != nil || len(values) != 1 || values[0] != "yzcd" {
+		t.Errorf("//c has the values %q, %v", values, err)
+	}
 	if c.Root() != root || c.Parent().Parent() != root {
 		t.Error("Root or Parent is wrong")
 	}
@@ -187,10 +190,10 @@ func TestBounds(t *testing.T) {
 		_, err := Parse([]byte(c.above))
 		checkStatus(t, "above "+c.bound, err, status.SyntaxError, c.bound)
 	}
-	nested := func(n int) string { return strings.Repeat("(", n-1) + "a" + strings.Repeat(")", n-1) }
+	parentheses := func(n int) string { return strings.Repeat("(", n-1) + "a" + strings.Repeat(")", n-1) }
 	for _, c := range []struct{ bound, at, above string }{
 		{"XPath bytes", strings.Repeat("a", PathBytesMax), strings.Repeat("a", PathBytesMax+1)},
-		{"XPath nesting", nested(PathNestingMax), nested(PathNestingMax + 1)},
+		{"XPath nesting", parentheses(PathNestingMax), parentheses(PathNestingMax + 1)},
 	} {
 		if _, err := Compile(c.at, nil); err != nil {
 			t.Errorf("at the bound %s: %v", c.bound, err)
@@ -205,12 +208,19 @@ func TestBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.evaluate(context.Background(), root)
+		_, err = p.evaluate(&run{}, root)
 		var e *status.Error
 		if errors.As(err, &e); (e == nil) != (want == "") || e != nil && e.Bound != want {
 			t.Errorf("concat of %d bytes: %v, expected the bound %q", TextBytesMax+len(extra), err, want)
 		}
 	}
+	nested := strings.Repeat("<a>", 100) + half + strings.Repeat("</a>", 100)
+	every, err := Compile("//*", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = every.Values(context.Background(), parse(t, nested))
+	checkStatus(t, "a text inside of 100 elements", err, status.ProcessingError, "XPath steps")
 	r := run{}
 	if err := r.count(StepsMax); err != nil {
 		t.Errorf("at the bound XPath steps: %v", err)
@@ -293,7 +303,7 @@ func FuzzXPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		value, err := p.evaluate(context.Background(), root)
+		value, err := p.evaluate(&run{}, root)
 		if err != nil {
 			return
 		}

@@ -283,13 +283,7 @@ func (r *reader) element() *Node {
 }
 
 func syntaxError(format string, args ...any) error {
-	return &status.Error{Code: status.SyntaxError, Message: fmt.Sprintf(format, args...)}
+	return status.Errorf(status.SyntaxError, format, args...)
 }
 
-func bound(name string, most int) error {
-	return &status.Error{
-		Code:    status.SyntaxError,
-		Message: fmt.Sprintf("the bound %s is reached: expected at most %d", name, most),
-		Bound:   name,
-	}
-}
+func bound(name string, most int) error { return status.Reached(status.SyntaxError, name, most) }

@@ -2,7 +2,6 @@ package content
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ostiary/ostiary/policy/status"
 )
@@ -60,7 +59,29 @@ func (p *Path) String() string { return p.text }
 // syntax-error if the result is not a set of nodes, and a processing-error if a
 // bound is reached or ctx ends; a nil ctx does not end.
 func (p *Path) Nodes(ctx context.Context, at *Node) ([]*Node, error) {
-	result, err := p.evaluate(ctx, at)
+	return p.nodes(&run{context: ctx}, at)
+}
+
+// Values is like [Path.Nodes], but returns the string-values of the nodes. Their
+// lengths count as steps: a text that is inside of many elements is a part of
+// many values.
+func (p *Path) Values(ctx context.Context, at *Node) ([]string, error) {
+	r := &run{context: ctx}
+	nodes, err := p.nodes(r, at)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]string, len(nodes))
+	for i, n := range nodes {
+		if values[i], err = r.value(n); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+func (p *Path) nodes(r *run, at *Node) ([]*Node, error) {
+	result, err := p.evaluate(r, at)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +93,8 @@ func (p *Path) Nodes(ctx context.Context, at *Node) ([]*Node, error) {
 }
 
 // evaluate returns a []*Node, string, float64 or bool.
-func (p *Path) evaluate(ctx context.Context, at *Node) (any, error) {
-	return p.root.evaluate(&focus{node: at, position: 1, size: 1, run: &run{context: ctx}})
+func (p *Path) evaluate(r *run, at *Node) (any, error) {
+	return p.root.evaluate(&focus{node: at, position: 1, size: 1, run: r})
 }
 
 // focus is what an expression is evaluated at (section 1).
@@ -101,18 +122,14 @@ func (r *run) count(steps int) error {
 		return stopped("XPath steps", StepsMax)
 	}
 	if r.context != nil && before/contextEvery != r.steps/contextEvery && r.context.Err() != nil {
-		return &status.Error{Code: status.ProcessingError, Message: fmt.Sprintf("the evaluation was stopped: %v", r.context.Err())}
+		return status.Errorf(status.ProcessingError, "the evaluation was stopped: %v", r.context.Err())
 	}
 	return nil
 }
 
 // stopped returns the error of an evaluation that reached a bound.
 func stopped(name string, most int) error {
-	return &status.Error{
-		Code:    status.ProcessingError,
-		Message: fmt.Sprintf("the bound %s is reached: expected at most %d", name, most),
-		Bound:   name,
-	}
+	return status.Reached(status.ProcessingError, name, most)
 }
 
 // value returns the string-value of a node and counts its length.

@@ -15,7 +15,7 @@ func (b *builder) conversion() {
 		b.unary(v3+t.String()+"-from-string", value.String, t, func(v value.Value) (value.Value, error) {
 			parsed, err := value.Parse(t, v.Text())
 			if err != nil {
-				return value.Value{}, &status.Error{Code: status.SyntaxError, Message: err.Error()}
+				return value.Value{}, status.Errorf(status.SyntaxError, "%v", err)
 			}
 			return parsed, nil
 		})

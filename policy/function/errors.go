@@ -1,23 +1,15 @@
 package function
 
-import (
-	"fmt"
-
-	"github.com/ostiary/ostiary/policy/status"
-)
+import "github.com/ostiary/ostiary/policy/status"
 
 // processing returns an error with the status processing-error.
 func processing(format string, args ...any) error {
-	return &status.Error{Code: status.ProcessingError, Message: fmt.Sprintf(format, args...)}
+	return status.Errorf(status.ProcessingError, format, args...)
 }
 
 // tooMany returns the error of a computation that reached a bound.
 func tooMany(bound string, most int) error {
-	return &status.Error{
-		Code:    status.ProcessingError,
-		Message: fmt.Sprintf("the bound %s is reached: expected at most %d", bound, most),
-		Bound:   bound,
-	}
+	return status.Reached(status.ProcessingError, bound, most)
 }
 
 // ended returns an error if the request's deadline has passed or the client has

@@ -97,10 +97,7 @@ func selectNodes(env *Env, v value.Value, path *content.Path) ([]*content.Node, 
 		return nil, err
 	}
 	if root == nil {
-		return nil, &status.Error{
-			Code:    status.SyntaxError,
-			Message: "the category " + x.Category + " has no Content: expected one for the XPath expression " + cut(v),
-		}
+		return nil, status.Errorf(status.SyntaxError, "the category %q has no Content: expected one for the XPath expression %s", x.Category, cut(v))
 	}
 	return path.Nodes(env.context(), root)
 }

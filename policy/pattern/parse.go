@@ -50,11 +50,8 @@ func (p *parser) fail(expected string) error {
 	if len(shown) > 100 {
 		shown = shown[:100]
 	}
-	return &status.Error{
-		Code: status.ProcessingError,
-		Message: fmt.Sprintf("invalid pattern %q, at byte %d: expected %s",
-			shown, len(p.text)-len(p.rest)+1, expected),
-	}
+	return status.Errorf(status.ProcessingError, "invalid pattern %q, at byte %d: expected %s",
+		shown, len(p.text)-len(p.rest)+1, expected)
 }
 
 // parse reads the whole pattern.

@@ -5,7 +5,6 @@
 package pattern
 
 import (
-	"fmt"
 	"regexp"
 
 	"github.com/ostiary/ostiary/policy/status"
@@ -89,9 +88,5 @@ func (p *Pattern) Match(text string) (bool, error) {
 }
 
 func bound(name string, most int) error {
-	return &status.Error{
-		Code:    status.ProcessingError,
-		Message: fmt.Sprintf("the bound %s is reached: expected at most %d", name, most),
-		Bound:   name,
-	}
+	return status.Reached(status.ProcessingError, name, most)
 }

@@ -2,7 +2,11 @@
 // Indeterminate. Its main type is [Error]. It evaluates nothing.
 package status
 
-import "github.com/ostiary/ostiary/policy/value"
+import (
+	"fmt"
+
+	"github.com/ostiary/ostiary/policy/value"
+)
 
 // Code is a status code of XACML 3.0, appendix B.8.
 type Code string
@@ -45,3 +49,16 @@ type Error struct {
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
+
+// Errorf returns an error with a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Reached returns the error of a bound that was reached: its name, and the
+// largest value that is allowed.
+func Reached(code Code, bound string, most int) *Error {
+	e := Errorf(code, "the bound %s is reached: expected at most %d", bound, most)
+	e.Bound = bound
+	return e
+}
