@@ -1,0 +1,196 @@
+package xacml
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/ostiary/ostiary/policy/domain"
+)
+
+// The media types of the door.
+const (
+	typeXACMLXML  = "application/xacml+xml"
+	typeXACMLJSON = "application/xacml+json"
+	typeXML       = "application/xml"
+	typeJSON      = "application/json"
+	typeHome      = "application/json-home"
+	typeText      = "text/plain; charset=utf-8"
+)
+
+// form is the form of a message or a policy.
+type form uint8
+
+const (
+	unknown  form = iota // no form that the door accepts
+	formXML              // XACML as XML
+	formJSON             // XACML as JSON
+	formText             // the readable text of policies
+)
+
+// forms are the forms of media types.
+var forms = map[string]form{
+	typeXACMLXML: formXML, typeXML: formXML, "text/xml": formXML,
+	typeXACMLJSON: formJSON, typeJSON: formJSON,
+	"text/plain": formText, "text/x-alfa": formText,
+}
+
+// contentForm returns the form of a request's body. Without a Content-Type, the
+// first character of the body decides. Any other media type, another version than
+// 3.0 and another character set than UTF-8 is refused with 415.
+func contentForm(r *http.Request, body []byte, accepted ...form) (form, error) {
+	header := r.Header.Get("Content-Type")
+	f := unknown
+	switch {
+	case header != "":
+		f = formOf(header)
+	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")):
+		f = formXML
+	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
+		f = formJSON
+	}
+	for _, a := range accepted {
+		if f == a {
+			return f, nil
+		}
+	}
+	var names []string
+	for _, a := range accepted {
+		names = append(names, [...]string{formXML: typeXACMLXML + ", " + typeXML, formJSON: typeXACMLJSON, formText: "text/plain"}[a])
+	}
+	return unknown, &problem{status: http.StatusUnsupportedMediaType, Code: "media_type",
+		Message: "unsupported Content-Type " + quote(header) + ": expected one of " + strings.Join(names, ", ") + ", in UTF-8"}
+}
+
+// formOf returns the form of a Content-Type.
+func formOf(header string) form {
+	name, params, err := mime.ParseMediaType(header)
+	if err != nil {
+		return unknown
+	}
+	if v, ok := params["version"]; ok && v != "3.0" {
+		return unknown
+	}
+	if v, ok := params["charset"]; ok && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "us-ascii") {
+		return unknown
+	}
+	return forms[name]
+}
+
+// offer is a media type that a response can have.
+type offer struct {
+	name string
+	form form
+}
+
+// accept chooses the offer that the client wants most. The first offer wins if
+// the client has no preference. It fails with 406 if the client accepts none.
+func accept(r *http.Request, offers ...offer) (offer, error) {
+	headers := r.Header.Values("Accept")
+	if len(headers) == 0 {
+		return offers[0], nil
+	}
+	ranges := acceptRanges(strings.Join(headers, ","))
+	best, quality := -1, 0.0
+	for i, o := range offers {
+		if q := ranges.quality(o.name); q > quality {
+			best, quality = i, q
+		}
+	}
+	if best >= 0 {
+		return offers[best], nil
+	}
+	var names []string
+	for _, o := range offers {
+		names = append(names, o.name)
+	}
+	return offer{}, &problem{status: http.StatusNotAcceptable, Code: "not_acceptable",
+		Message: "unsupported Accept " + quote(strings.Join(headers, ", ")) + ": expected one of " + strings.Join(names, ", ")}
+}
+
+// mediaRange is one element of an Accept header (RFC 9110, section 12.5.1).
+type mediaRange struct {
+	name    string // "type/subtype", "type/*" or "*/*"
+	quality float64
+}
+
+type mediaRanges []mediaRange
+
+// acceptRanges parses an Accept header. It ignores elements that are malformed,
+// and those with another version than 3.0.
+func acceptRanges(header string) (out mediaRanges) {
+	for element := range strings.SplitSeq(header, ",") {
+		name, params, err := mime.ParseMediaType(element)
+		if err != nil {
+			continue
+		}
+		if v, ok := params["version"]; ok && v != "3.0" {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
+				continue
+			}
+		}
+		out = append(out, mediaRange{name, q})
+	}
+	return out
+}
+
+// quality returns the quality of a media type: that of the most specific range.
+func (m mediaRanges) quality(name string) float64 {
+	name, _, _ = strings.Cut(name, ";")
+	major, _, _ := strings.Cut(name, "/")
+	for _, pattern := range [...]string{name, major + "/*", "*/*"} {
+		for _, r := range m {
+			if r.name == pattern {
+				return r.quality
+			}
+		}
+	}
+	return 0
+}
+
+// language returns the language of a policy in a form.
+func (f form) language() domain.Language {
+	return [...]domain.Language{formXML: domain.XML, formJSON: domain.JSON, formText: domain.Text}[f]
+}
+
+// formOfLanguage returns the form of a policy in a language.
+func formOfLanguage(l domain.Language) form {
+	switch l {
+	case domain.JSON:
+		return formJSON
+	case domain.Text:
+		return formText
+	}
+	return formXML
+}
+
+// policyOffers are the media types of a policy, those of its own form first.
+func policyOffers(own form) []offer {
+	all := []offer{{typeXACMLXML, formXML}, {typeXML, formXML}, {typeXACMLJSON, formJSON}, {typeJSON, formJSON}, {typeText, formText}}
+	return ordered(own, all)
+}
+
+// messageOffers are the media types of a response, those of the request's form
+// first.
+func messageOffers(own form) []offer {
+	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXACMLJSON, formJSON}, {typeXML, formXML}, {typeJSON, formJSON}})
+}
+
+// ordered returns the offers with those of a form first.
+func ordered(own form, offers []offer) []offer {
+	out := make([]offer, 0, len(offers))
+	for _, first := range [...]bool{true, false} {
+		for _, o := range offers {
+			if (o.form == own) == first {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
