@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -32,6 +33,8 @@ type doorFlags struct {
 	permify permify.Options
 	// authzenStore and authzenURL are the fields of [authzen.Options].
 	authzenStore, authzenURL string
+	// xacmlRelations is Relations of [xacml.Options].
+	xacmlRelations string
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
@@ -42,6 +45,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.authzenStore, "authzen-store", "", "id or alias of the store for AuthZEN paths that name none")
 	s.StringVar(&f.authzenURL, "authzen-url", "", "base URL of the server in AuthZEN metadata, for example https://pdp.example.com")
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
+	s.StringVar(&f.xacmlRelations, "xacml-relations", "", "id or alias of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 
@@ -54,6 +58,7 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 		open(native.New(e, native.Options{Dialects: dialects()})),
 		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL})),
 		open(permify.New(e, f.permify)),
+		open(xacml.New(e, xacml.Options{Relations: f.xacmlRelations})),
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)
 	}

@@ -30,11 +30,17 @@ const (
 	formText             // the readable text of policies
 )
 
-// forms are the forms of media types.
-var forms = map[string]form{
-	typeXACMLXML: formXML, typeXML: formXML, "text/xml": formXML,
-	typeXACMLJSON: formJSON, typeJSON: formJSON,
-	"text/plain": formText, "text/x-alfa": formText,
+// mediaForm returns the form of a media type without parameters.
+func mediaForm(name string) form {
+	switch name {
+	case typeXACMLXML, typeXML, "text/xml":
+		return formXML
+	case typeXACMLJSON, typeJSON:
+		return formJSON
+	case "text/plain", "text/x-alfa":
+		return formText
+	}
+	return unknown
 }
 
 // contentForm returns the form of a request's body. Without a Content-Type, the
@@ -76,7 +82,7 @@ func formOf(header string) form {
 	if v, ok := params["charset"]; ok && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "us-ascii") {
 		return unknown
 	}
-	return forms[name]
+	return mediaForm(name)
 }
 
 // offer is a media type that a response can have.
@@ -155,25 +161,14 @@ func (m mediaRanges) quality(name string) float64 {
 }
 
 // language returns the language of a policy in a form.
-func (f form) language() domain.Language {
-	return [...]domain.Language{formXML: domain.XML, formJSON: domain.JSON, formText: domain.Text}[f]
-}
+func (f form) language() domain.Language { return domain.XML }
 
 // formOfLanguage returns the form of a policy in a language.
-func formOfLanguage(l domain.Language) form {
-	switch l {
-	case domain.JSON:
-		return formJSON
-	case domain.Text:
-		return formText
-	}
-	return formXML
-}
+func formOfLanguage(domain.Language) form { return formXML }
 
 // policyOffers are the media types of a policy, those of its own form first.
 func policyOffers(own form) []offer {
-	all := []offer{{typeXACMLXML, formXML}, {typeXML, formXML}, {typeXACMLJSON, formJSON}, {typeJSON, formJSON}, {typeText, formText}}
-	return ordered(own, all)
+	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXML, formXML}})
 }
 
 // messageOffers are the media types of a response, those of the request's form

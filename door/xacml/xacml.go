@@ -99,7 +99,6 @@ var routes = [...]route{
 	{method: "GET", path: "/root/versions/{revision}", name: "GetRootVersion", serve: (*call).getVersion},
 	{method: "POST", path: "/validate", name: "Validate", serve: (*call).validate, query: []string{"name"}},
 	{method: "POST", path: "/test", name: "Test", serve: (*call).test},
-	{method: "POST", path: "/search", name: "Search", serve: (*call).search},
 }
 
 // Names of parameters that several operations accept.
@@ -225,4 +224,3 @@ func revision(text string) (storage.Revision, error) {
 	}
 	return storage.Revision(n), nil
 }
-

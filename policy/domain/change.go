@@ -66,8 +66,8 @@ func (d *Domain) Change(ctx context.Context, c Change) (Changed, error) {
 		if err != nil {
 			return Changed{}, err
 		}
-		if c.Expect != "" && c.Expect != base.token {
-			return Changed{}, fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.number, quote(string(c.Expect)))
+		if err := c.expects(base); err != nil {
+			return Changed{}, err
 		}
 		done, err := d.write(ctx, base, &c, parsed)
 		if !errors.Is(err, ostiary.ErrPrecondition) {
@@ -113,8 +113,8 @@ func (d *Domain) parseNew(name string, s Source) (*Stored, error) {
 	return p, nil
 }
 
-// validName checks the name of a policy. Any text is a name, except for control
-// characters and names that a path cannot contain.
+// validName checks the name of a policy or of a domain. Any text is a name, except
+// for control characters and names that a path cannot contain.
 func validName(name string) error {
 	switch {
 	case name == "":
@@ -239,23 +239,44 @@ func (d *Domain) checkBounds(r *revision) error {
 // Validate checks a change as [Domain.Change] does, on the newest revision, and
 // writes nothing.
 func (d *Domain) Validate(ctx context.Context, c Change) error {
+	_, err := d.Preview(ctx, c)
+	return err
+}
+
+// Preview pins the revision that a change would make, and writes nothing. It
+// fails as [Domain.Change] does. The pinned revision has no token.
+func (d *Domain) Preview(ctx context.Context, c Change) (*Pinned, error) {
 	parsed, err := d.parseChange(&c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	base, err := d.newest(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := c.expects(base); err != nil {
+		return nil, err
 	}
 	_, _, effective, err := d.request(ctx, base, &c, parsed)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next := base.with(effective)
 	if err := d.checkBounds(next); err != nil {
-		return err
+		return nil, err
 	}
-	return d.compile(next, base)
+	if err := d.compile(next, base); err != nil {
+		return nil, err
+	}
+	return d.pinned(next, PinOptions{}), nil
+}
+
+// expects fails if a change expects another revision than base.
+func (c *Change) expects(base *revision) error {
+	if c.Expect == "" || c.Expect == base.token {
+		return nil
+	}
+	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.number, quote(string(c.Expect)))
 }
 
 // Policy returns a policy with its text. name is "" for the root. It fails with

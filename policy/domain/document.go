@@ -85,6 +85,16 @@ type Source struct {
 	Text []byte
 }
 
+// Parse reads the policy. source names the text in errors, which are an
+// [InvalidError].
+func (s Source) Parse(source string) (policy.Element, error) {
+	e, err := s.Language.parse(s.Text, source)
+	if err != nil {
+		return nil, invalid(source, err)
+	}
+	return e, nil
+}
+
 // header is the first line of the document of a policy. The text follows it.
 type header struct {
 	Version  int              `json:"v"`

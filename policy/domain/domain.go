@@ -29,8 +29,8 @@ type Options struct {
 	// BytesMax is the size of the texts of all policies of a domain, in bytes.
 	// Default [BytesMaxDefault]. The engine's bound DocumentBytes limits one text.
 	BytesMax int
-	// Questions is the number of questions that one request may ask the relation
-	// store. Default [QuestionsDefault].
+	// Questions is the number of questions that one call of [Pinned.Decide] may ask
+	// the relation store. Default [QuestionsDefault].
 	Questions int
 	// Candidates is the number of candidates of one search. Default
 	// [CandidatesDefault].

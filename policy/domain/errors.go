@@ -23,8 +23,8 @@ var (
 	// ErrReserved means that a request has an attribute whose id is reserved for
 	// attributes of the store.
 	ErrReserved = errors.New("reserved attribute id")
-	// ErrName means that the name of a policy is malformed.
-	ErrName = errors.New("invalid name of a policy")
+	// ErrName means that the name of a policy or the alias of a domain is malformed.
+	ErrName = errors.New("invalid name")
 )
 
 // InvalidError is an [ErrInvalid]: the reasons why a policy is rejected.

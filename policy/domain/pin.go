@@ -40,7 +40,11 @@ func (d *Domain) Pin(ctx context.Context, o PinOptions) (*Pinned, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pinned{domain: d, at: r, asker: asker{domain: d, chosen: o.Relations, left: d.options.Questions}}, nil
+	return d.pinned(r, o), nil
+}
+
+func (d *Domain) pinned(r *revision, o PinOptions) *Pinned {
+	return &Pinned{domain: d, at: r, asker: asker{domain: d, chosen: o.Relations}}
 }
 
 // Revision returns the number of the pinned revision of the policies.
@@ -57,9 +61,6 @@ func (p *Pinned) RelationsToken(ctx context.Context) (ostiary.Token, error) {
 	}
 	return p.domain.relations.Resolve(ctx, p.asker.held)
 }
-
-// HasRoot reports whether the pinned revision has a root.
-func (p *Pinned) HasRoot() bool { return p.at.root != nil }
 
 // Decide decides a request. Without a root no policy applies, so every decision is
 // NotApplicable. Stored policies that cannot be compiled make every decision
@@ -79,7 +80,7 @@ func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Tr
 	}
 	o := policy.Options{Now: p.domain.options.Clock, Zone: p.domain.options.Zone, Bounds: p.domain.options.Bounds, Trace: trace}
 	if p.domain.hasRelations() {
-		p.asker.ctx = ctx
+		p.asker.ctx, p.asker.left = ctx, p.domain.options.Questions
 		o.Attributes, o.Related = &p.asker, p.asker.related
 	}
 	return p.at.plan.Decide(ctx, r, o), nil

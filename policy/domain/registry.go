@@ -176,11 +176,10 @@ func (r *Registry) Make(ctx context.Context, name, alias string, relations *osti
 			return nil, fmt.Errorf("%w: store %s is a policy domain itself: expected a store of relations", ostiary.ErrInvalidRequest, relations.ID())
 		}
 	}
-	request := ostiary.CreateStoreRequest{Name: name}
-	if alias != "" {
-		request.Aliases = map[string]string{Alias: alias}
+	if err := validName(alias); err != nil {
+		return nil, err
 	}
-	s, err := r.engine.CreateStore(ctx, request)
+	s, err := r.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: name, Aliases: map[string]string{Alias: alias}})
 	if err != nil {
 		return nil, err
 	}

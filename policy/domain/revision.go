@@ -169,14 +169,27 @@ func (r *revision) reachable() []policy.Element {
 	return out
 }
 
-// Policies yields the named policies of a pinned revision in the order of their
-// names.
-func (p *Pinned) Policies() iter.Seq[Stored] {
+// Policies yields the named policies of a pinned revision whose names follow
+// after, in the order of their names. "" begins with the first.
+func (p *Pinned) Policies(after string) iter.Seq[Stored] {
+	start, found := p.at.find(after)
+	if found {
+		start++
+	}
 	return func(yield func(Stored) bool) {
-		for _, one := range p.at.policies {
+		for _, one := range p.at.policies[start:] {
 			if !yield(*one) {
 				return
 			}
 		}
 	}
+}
+
+// Root returns the root of a pinned revision; nil if there is none.
+func (p *Pinned) Root() *Stored {
+	if p.at.root == nil {
+		return nil
+	}
+	root := *p.at.root
+	return &root
 }
