@@ -60,7 +60,7 @@ door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door
 door/native: . door internal/jsonread eval expr rel schema storage
-door/authzen: . door internal/jsonread eval expr rel schema storage
+door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
 server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
@@ -77,7 +77,7 @@ policy/language: policy policy/function policy/literal policy/status policy/valu
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
-door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value
+door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
 door/onap: . door internal/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/password identity/token
