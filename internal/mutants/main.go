@@ -33,6 +33,7 @@ type options struct {
 	base    string
 	only    *regexp.Regexp
 	list    bool
+	own     bool
 	timeout time.Duration
 	min     float64
 }
@@ -45,6 +46,7 @@ func flags() (options, []string, error) {
 	flag.StringVar(&o.base, "base", "main", "revision of git; without packages, the packages that differ from it are changed")
 	flag.StringVar(&only, "only", "", "regular expression of the mutants to try, for example the name of a function")
 	flag.BoolVar(&o.list, "list", false, "print the mutants instead of trying them")
+	flag.BoolVar(&o.own, "own", false, "run only the tests of the package itself")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for the tests of a package without a mutant")
 	flag.Float64Var(&o.min, "min", 92, "expected percentage of killed mutants in each package")
 	flag.Parse()

@@ -26,10 +26,10 @@ type pkg struct {
 const otherTests = `
 rel: storage . door/native
 expr: expr/cel eval
-expr/cel: . oracle
-schema: eval .
-graph: eval .
-eval: . oracle
+expr/cel: eval oracle
+schema: eval door/openfga/language
+graph: eval
+eval: oracle
 storage/kv: storage/memory storage/pebble
 internal: .
 internal/jsonread: door/native door/openfga

@@ -95,7 +95,11 @@ func (t *trial) try(m *Mutant) error {
 	if err != nil {
 		return err
 	}
-	for _, tests := range t.tests() {
+	packages := t.tests()
+	if t.own {
+		packages = packages[:1]
+	}
+	for _, tests := range packages {
 		limit, err := t.limit(tests)
 		if err != nil {
 			return err
