@@ -62,6 +62,7 @@ type call struct {
 	// product is true for a higher-order function, whose cost is the product of the
 	// sizes of its bags.
 	product bool
+	opaque  bool // see opaque
 }
 
 func (c *call) eval(r *run) (function.Operand, *status.Error) {
@@ -104,6 +105,7 @@ func (c *call) cost(cost, size int) int {
 type testCall struct {
 	function function.Test
 	a, b     expression
+	opaque   bool // see opaque
 }
 
 func (t *testCall) test(r *run) (bool, *status.Error) {
@@ -134,6 +136,7 @@ func (t *testCall) eval(r *run) (function.Operand, *status.Error) {
 type lazyCall struct {
 	function func(function.Arguments) (function.Operand, error)
 	args     []expression
+	opaque   bool // see opaque
 }
 
 // lazyArguments are the arguments of a lazyCall in a run.
