@@ -390,3 +390,10 @@ func Nesting(text []byte, limit int) int {
 	}
 	return deepest
 }
+
+// Offset returns the position of the next value in the text, in bytes from its
+// start.
+func (r *Reader) Offset() int {
+	r.space()
+	return r.i
+}

@@ -36,6 +36,19 @@ func FuzzParseXML(f *testing.F) {
 	})
 }
 
+// FuzzParseJSON checks that every policy that is read can be printed and read
+// again.
+func FuzzParseJSON(f *testing.F) {
+	seed(f, "testdata/json.txtar")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if e, err := language.ParseJSON(text, ""); err == nil {
+			reprintJSON(t, e)
+		} else if e != nil {
+			t.Fatalf("a policy and %v", err)
+		}
+	})
+}
+
 // BenchmarkParseXML reads a policy with one target and one rule, of which a large
 // domain has many thousands.
 func BenchmarkParseXML(b *testing.B) {

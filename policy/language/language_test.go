@@ -68,6 +68,21 @@ func TestRefusedXML(t *testing.T) {
 	})
 }
 
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	script(t, "testdata/json.txtar", func(text []byte) (string, string) {
+		e, err := language.ParseJSON(text, "policy.json")
+		if err == nil {
+			return "printed", string(reprint(t, e))
+		}
+		var at *policy.Error
+		if e != nil || !errors.As(err, &at) || at.Position.Line < 1 {
+			t.Errorf("a policy %v and %#v", e, err)
+		}
+		return "error", err.Error()
+	})
+}
+
 func TestXMLRoundTrip(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/accepted_xml.txtar", func(text []byte) (string, string) {
@@ -92,6 +107,24 @@ func reprint(t *testing.T, e policy.Element) []byte {
 	}
 	if !equal(e, again) {
 		t.Errorf("the printed policy differs from the tree:\n%s", text)
+	}
+	reprintJSON(t, e)
+	return text
+}
+
+// reprintJSON does the same in JSON.
+func reprintJSON(t *testing.T, e policy.Element) []byte {
+	t.Helper()
+	text, err := language.PrintJSON(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := language.ParseJSON(text, "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if !equal(e, again) {
+		t.Errorf("the policy printed as JSON differs from the tree:\n%s", text)
 	}
 	return text
 }

@@ -67,9 +67,7 @@ func readPath(r *jsonread.Reader, long func(string) string) value.XPath {
 		case "XPath":
 			out.Path, path = r.String(), true
 		case "Namespaces":
-			for r.Array(); r.Item(); {
-				readNamespace(r, &out)
-			}
+			out.Namespaces = ReadJSONNamespaces(r)
 		default:
 			r.Unknown()
 		}
@@ -81,30 +79,31 @@ func readPath(r *jsonread.Reader, long func(string) string) value.XPath {
 	return out
 }
 
-// readNamespace reads a namespace. One without a prefix is the default
-// namespace, which XPath 1.0 does not use.
-func readNamespace(r *jsonread.Reader, out *value.XPath) {
-	var prefix, uri string
-	for r.Object(); r.Field(); {
-		switch string(r.Name()) {
-		case "Prefix":
-			prefix = r.String()
-		case "Namespace":
-			uri = r.String()
-		default:
-			r.Unknown()
+// ReadJSONNamespaces reads an array of namespaces. One without a prefix is the
+// default namespace, which XPath 1.0 does not use.
+func ReadJSONNamespaces(r *jsonread.Reader) map[string]string {
+	out := map[string]string{}
+	for r.Array(); r.Item(); {
+		var prefix, uri string
+		for r.Object(); r.Field(); {
+			switch string(r.Name()) {
+			case "Prefix":
+				prefix = r.String()
+			case "Namespace":
+				uri = r.String()
+			default:
+				r.Unknown()
+			}
 		}
+		switch _, twice := out[prefix]; {
+		case uri == "":
+			r.Fail("a namespace without Namespace: expected its URI")
+		case twice:
+			r.Fail("a prefix with two namespaces: expected one")
+		}
+		out[prefix] = uri
 	}
-	switch _, twice := out.Namespaces[prefix]; {
-	case uri == "":
-		r.Fail("a namespace without Namespace: expected its URI")
-	case twice:
-		r.Fail("a prefix with two namespaces: expected one")
-	}
-	if out.Namespaces == nil {
-		out.Namespaces = map[string]string{}
-	}
-	out.Namespaces[prefix] = uri
+	return out
 }
 
 // Type returns the data type of a value whose text does not name one (section
