@@ -110,9 +110,6 @@ func following(n *Node, visit func(*Node) error) error {
 // preceding visits all nodes before a node, the nearest first, but not those
 // above it.
 func preceding(n *Node, visit func(*Node) error) error {
-	if n.kind == Attribute {
-		n = n.parent
-	}
 	for ; n != nil; n = n.parent {
 		for _, s := range slices.Backward(siblingsBefore(n)) {
 			if err := reversed(s, visit); err != nil {

@@ -91,6 +91,42 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// counted are arguments that count how many of them were evaluated.
+type counted struct {
+	script
+	evaluated *int
+}
+
+func (c counted) Argument(i int) (Operand, error) {
+	*c.evaluated++
+	return c.script.Argument(i)
+}
+
+// TestLazy shows that lazy functions evaluate no argument after those that
+// decide.
+func TestLazy(t *testing.T) {
+	t.Parallel()
+	yes, no := boolean(true), boolean(false)
+	two := Single(value.NewInteger(2))
+	for _, c := range []struct {
+		id        string
+		args      []Operand
+		evaluated int
+	}{
+		{v1 + "or", []Operand{no, yes, no}, 2},
+		{v1 + "and", []Operand{yes, no, yes}, 2},
+		{v1 + "n-of", []Operand{two, yes, yes, no}, 3},
+		{v1 + "n-of", []Operand{two, no, no, yes}, 3},
+		{v1 + "n-of", []Operand{Single(value.NewInteger(0)), no}, 1},
+	} {
+		n := 0
+		args := counted{script: script{operands: c.args, errs: make([]error, len(c.args))}, evaluated: &n}
+		if _, err := find(t, c.id).Lazy(args); err != nil || n != c.evaluated {
+			t.Errorf("%s: %d arguments evaluated, %v, expected %d", c.id, n, err, c.evaluated)
+		}
+	}
+}
+
 // TestSet shows what a set refuses.
 func TestSet(t *testing.T) {
 	t.Parallel()

@@ -172,13 +172,8 @@ func (b *backtracker) inGroup(n *node, at int, next func(int) bool) bool {
 	i := n.group - 1
 	begin, end := b.begins[i], b.ends[i]
 	matched := b.match(n.children[0], at, func(after int) bool {
-		oldBegin, oldEnd := b.begins[i], b.ends[i]
 		b.begins[i], b.ends[i] = at, after
-		if next(after) {
-			return true
-		}
-		b.begins[i], b.ends[i] = oldBegin, oldEnd
-		return false
+		return next(after)
 	})
 	if !matched {
 		b.begins[i], b.ends[i] = begin, end

@@ -55,6 +55,8 @@ func TestMatch(t *testing.T) {
 		{`^(a)\10$`, []string{"aa0"}, []string{"a"}},
 		{`^((a)(b)?)+\3c$`, []string{"abbc", "ababbc"}, []string{"abac"}},
 		{`^(x{0,2}){0,}y\1$`, []string{"xxyxx", "y"}, nil},
+		{`^(?:(a)x|a)y\1$`, []string{"ay", "axya"}, []string{"aya"}},
+		{`^(?:(a)|(b))*c\1\2$`, []string{"abcab", "aca", "bcb", "c"}, []string{"abc", "ac"}},
 		{"\n", []string{"a\nb"}, []string{`\n`}},
 		{`^\n\t\r$`, []string{"\n\t\r"}, nil},
 		{`^[\n-\r]$`, []string{"\v"}, []string{"\t"}},

@@ -378,6 +378,24 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
+// TestTimesStayInTheirDay shows that a time to which a duration is added equals
+// the one that it prints.
+func TestTimesStayInTheirDay(t *testing.T) {
+	t.Parallel()
+	v, err := Parse(Time, "23:30:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := v.AddDuration(NewDayTimeDuration(3600, 0), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := Parse(Time, moved.Text())
+	if err != nil || !Equal(moved, printed) || moved.Text() != "00:30:00" {
+		t.Errorf("%s, %v does not equal what it prints", moved.Text(), err)
+	}
+}
+
 // TestRange shows that date arithmetic fails where years end.
 func TestRange(t *testing.T) {
 	t.Parallel()
