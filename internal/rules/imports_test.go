@@ -78,7 +78,10 @@ policy/message: policy policy/content policy/literal policy/status policy/value 
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
 door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-door/onap: . door internal/jsonread door/onap/tosca policy policy/domain policy/function policy/language policy/message policy/status policy/value
+door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
+door/onap/catalog: . door/onap/tosca internal/btree
+door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
+door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/password identity/token
 identity/password:

@@ -1,0 +1,36 @@
+// Package preload has the policy types and the policy that a PDP of ONAP offers
+// before a client adds one. [Templates] returns them. The package stores nothing.
+package preload
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/ostiary/ostiary/door/onap/tosca"
+)
+
+//go:embed types.yaml
+var types string
+
+//go:embed types2.yaml
+var secondTypes string
+
+//go:embed naming.yaml
+var naming string
+
+// Naming is the name of the policy that is deployed from the start, in version
+// 1.0.0.
+const Naming = "SDNC_Policy.ONAP_NF_NAMING_TIMESTAMP"
+
+// Templates returns the types and the policy, in the order in which they must be
+// added.
+func Templates() (list []*tosca.Template, err error) {
+	for _, text := range []string{types, secondTypes, naming} {
+		t, err := tosca.Parse([]byte(text), true)
+		if err != nil {
+			return nil, fmt.Errorf("preloaded types: %w", err)
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
