@@ -31,6 +31,9 @@ type Door struct {
 	Prefixes []string
 	// Routes are all HTTP routes of the door. Each is below one of Prefixes.
 	Routes []Route
+	// Basic lets callers authenticate as users with passwords, by HTTP Basic
+	// authentication, besides keys. Only protocols whose clients send it need it.
+	Basic bool
 	// Missing writes the response to a request that no route matches, in the
 	// protocol's form. methods are the methods of the path's routes, sorted;
 	// nil if the path has none. If Missing is nil, the response is an empty 404
@@ -87,7 +90,8 @@ type Service struct {
 
 // Caller identifies the sender of a request, as the server authenticated it.
 type Caller struct {
-	// Method is the method of authentication: "preshared", "oidc" or "mtls"; ""
+	// Method is the method of authentication: "preshared", "basic", "oidc" or
+	// "mtls"; ""
 	// if the server does not authenticate.
 	Method string
 	// ID names the caller if the method provides a name. It is never a secret.

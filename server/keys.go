@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,7 +24,10 @@ const (
 	keysMax = 1000
 	// credentialBytesMax bounds the key that a client sends.
 	credentialBytesMax = 4096
-	methodPreshared    = "preshared" // door.Caller.Method of callers with a key
+	// userBytesMax bounds the name of a user.
+	userBytesMax    = 256
+	methodPreshared = "preshared" // door.Caller.Method of callers with a key
+	methodBasic     = "basic"     // door.Caller.Method of users with a password
 )
 
 // Key is a preshared key. Its secret prints and logs as "[redacted]".
@@ -33,6 +37,11 @@ type Key struct {
 	// Secret is what the client sends: 1 to 4096 printable ASCII bytes without
 	// spaces.
 	Secret Secret
+	// Basic makes the key a user with a password: the client sends Name and Secret
+	// by HTTP Basic authentication. Only doors with [door.Door.Basic] accept it, so
+	// that the weak passwords of a protocol open no other door. The name must have
+	// 1 to 256 printable ASCII bytes without spaces and colons.
+	Basic bool
 }
 
 // Secret is a string that prints, logs and marshals as "[redacted]".
@@ -64,6 +73,7 @@ type hashedKey struct {
 	// removed ends when remove is called, because the key is no longer accepted.
 	removed context.Context
 	remove  context.CancelFunc
+	basic   bool // see Key.Basic
 }
 
 // NewKeys returns a set of keys. It returns [ErrNoKeys] for an empty list, and
@@ -78,8 +88,8 @@ func NewKeys(keys []Key) (*Keys, error) {
 
 // Replace replaces all keys, from the next request on. It ends the streams of
 // callers whose key is not among the new ones. It returns an error for
-// an empty list, for more than 1000 keys, and for a secret of an invalid form;
-// then the old keys stay.
+// an empty list, for more than 1000 keys, and for a secret or the name of a user
+// of an invalid form; then the old keys stay.
 func (k *Keys) Replace(keys []Key) error {
 	if len(keys) == 0 {
 		return ErrNoKeys
@@ -102,6 +112,12 @@ func (k *Keys) Replace(keys []Key) error {
 			return fmt.Errorf("invalid preshared key %d of %d: expected 1 to %d printable ASCII characters without spaces", i+1, len(keys), credentialBytesMax)
 		}
 		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}}
+		if key.Basic {
+			if !validUser(key.Name) {
+				return fmt.Errorf("invalid name of user %d of %d: expected 1 to %d printable ASCII characters without spaces and colons", i+1, len(keys), userBytesMax)
+			}
+			hashed.basic, hashed.sum, hashed.caller.Method = true, basicSum(key.Name, s), methodBasic
+		}
 		if same := old[hashed.id()]; same != nil {
 			hashed = same
 			delete(old, hashed.id())
@@ -128,16 +144,28 @@ func (k *Keys) Len() int {
 // hashedKeyID identifies a key with its name: a key with another name is
 // another key.
 type hashedKeyID struct {
-	sum  [sha256.Size]byte
-	name string
+	sum   [sha256.Size]byte
+	name  string
+	basic bool
 }
 
-func (k *hashedKey) id() hashedKeyID { return hashedKeyID{k.sum, k.caller.ID} }
+func (k *hashedKey) id() hashedKeyID { return hashedKeyID{k.sum, k.caller.ID, k.basic} }
+
+// validUser reports whether a text may be the name of a user.
+func validUser(name string) bool {
+	return name != "" && len(name) <= userBytesMax && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' })
+}
+
+// basicSum returns the hash of a user and a password. A name has no zero byte.
+func basicSum(name, password string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(name + "\x00" + password))
+}
 
 // check returns the key of the caller who sent an Authorization header with these values,
-// or the reason to refuse the request. It compares with all keys in constant
-// time, so its time does not depend on how a wrong key differs.
-func (k *Keys) check(values []string) (*hashedKey, door.Reason) {
+// or the reason to refuse the request. basic is true if the door accepts HTTP
+// Basic authentication (RFC 7617). It compares with all keys in constant time, so
+// its time does not depend on how a wrong key differs.
+func (k *Keys) check(values []string, basic bool) (*hashedKey, door.Reason) {
 	switch len(values) {
 	case 0:
 		return nil, door.NoCredentials
@@ -145,19 +173,39 @@ func (k *Keys) check(values []string) (*hashedKey, door.Reason) {
 	default:
 		return nil, door.BadCredentials // ambiguous
 	}
-	const scheme = "Bearer "
 	v := values[0]
 	if v == "" {
 		return nil, door.NoCredentials
 	}
-	if len(v) <= len(scheme) || len(v) > len(scheme)+credentialBytesMax || !strings.EqualFold(v[:len(scheme)], scheme) {
+	if secret, ok := afterScheme(v, "Bearer "); ok {
+		return k.find(sha256.Sum256([]byte(secret)), false)
+	}
+	encoded, ok := afterScheme(v, "Basic ")
+	if !ok || !basic {
 		return nil, door.BadCredentials
 	}
-	sum := sha256.Sum256([]byte(v[len(scheme):]))
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	name, password, ok := strings.Cut(string(decoded), ":")
+	if err != nil || !ok || !validUser(name) {
+		return nil, door.BadCredentials
+	}
+	return k.find(basicSum(name, password), true)
+}
+
+// afterScheme returns what follows a scheme in an Authorization header.
+func afterScheme(v, scheme string) (string, bool) {
+	if len(v) <= len(scheme) || len(v) > len(scheme)+credentialBytesMax || !strings.EqualFold(v[:len(scheme)], scheme) {
+		return "", false
+	}
+	return v[len(scheme):], true
+}
+
+// find returns the key with a hash.
+func (k *Keys) find(sum [sha256.Size]byte, basic bool) (*hashedKey, door.Reason) {
 	list := *k.list.Load()
 	found := -1
 	for i := range list {
-		if subtle.ConstantTimeCompare(sum[:], list[i].sum[:]) == 1 {
+		if subtle.ConstantTimeCompare(sum[:], list[i].sum[:]) == 1 && list[i].basic == basic {
 			found = i
 		}
 	}
@@ -188,4 +236,17 @@ func ParseKeys(text string) (keys []Key, err error) {
 		}
 	}
 	return keys, nil
+}
+
+// ParseUsers parses a file of users. Each line has the form NAME PASSWORD;
+// otherwise it is like [ParseKeys].
+func ParseUsers(text string) (users []Key, err error) {
+	users, err = ParseKeys(text)
+	for i := range users {
+		if users[i].Name == "" {
+			return nil, errors.New("invalid line of the users: expected NAME PASSWORD")
+		}
+		users[i].Basic = true
+	}
+	return users, err
 }

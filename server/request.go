@@ -49,7 +49,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	defer q.end(r)
 	ctx := r.Context()
 	if q.keys != nil && !route.Public {
-		key, why := q.keys.check(r.Header["Authorization"])
+		key, why := q.keys.check(r.Header["Authorization"], q.door.Basic)
 		if why != 0 {
 			q.refuse(r, &door.Refusal{Reason: why})
 			return
@@ -196,6 +196,9 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	}
 	if why.Reason == door.NoCredentials || why.Reason == door.BadCredentials {
 		q.Header().Set("WWW-Authenticate", "Bearer")
+		if q.door != nil && q.door.Basic {
+			q.Header().Add("WWW-Authenticate", `Basic realm="ostiary", charset="UTF-8"`)
+		}
 		q.delayRefusal(r.Context(), q.conn)
 	}
 	switch {

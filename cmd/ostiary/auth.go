@@ -27,9 +27,9 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	nothing := func() error { return nil }
 	_, set := a.lookup(envKeys) // an empty variable is an error: its keys are missing
 	switch {
-	case f.auth == authNone && (len(list) > 0 || f.keysFile != ""):
-		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys, and keys are set", errUsage)
-	case f.auth == authNone, f.auth == "" && f.keysFile == "" && !set:
+	case f.auth == authNone && (len(list) > 0 || f.keysFile != "" || f.usersFile != ""):
+		return nil, nil, fmt.Errorf("%w: --auth none cannot be combined with keys or users, and some are set", errUsage)
+	case f.auth == authNone, f.auth == "" && f.keysFile == "" && f.usersFile == "" && !set:
 		return nil, nothing, nil
 	case f.auth != "" && f.auth != authPreshared:
 		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none or preshared", errUsage, f.auth)
@@ -49,24 +49,36 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 	}, err
 }
 
-// keysSource names where the keys come from.
+// keysSource names where the keys and the users come from.
 func (f *serveFlags) keysSource(environment bool) string {
-	switch {
-	case f.keysFile == "":
-		return envKeys
-	case environment:
-		return "--auth-keys-file " + f.keysFile + " and " + envKeys
+	var sources []string
+	if f.keysFile != "" {
+		sources = append(sources, "--auth-keys-file "+f.keysFile)
 	}
-	return "--auth-keys-file " + f.keysFile
+	if f.usersFile != "" {
+		sources = append(sources, "--auth-users-file "+f.usersFile)
+	}
+	if environment || sources == nil {
+		sources = append(sources, envKeys)
+	}
+	return strings.Join(sources, " and ")
 }
 
-// readKeys reads the keys of the file and of the environment. Its errors never
-// contain a key.
+// readKeys reads the keys and the users of the files, and the keys of the
+// environment. Its errors never contain a key.
 func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
-	if f.keysFile != "" {
-		if list, err = readKeysFile(f.keysFile); err != nil {
-			return nil, fmt.Errorf("--auth-keys-file %s: %w", f.keysFile, err)
+	for _, file := range []struct {
+		flag, name string
+		parse      func(string) ([]server.Key, error)
+	}{{"--auth-keys-file", f.keysFile, server.ParseKeys}, {"--auth-users-file", f.usersFile, server.ParseUsers}} {
+		if file.name == "" {
+			continue
 		}
+		keys, err := readKeysFile(file.name, file.parse)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", file.flag, file.name, err)
+		}
+		list = append(list, keys...)
 	}
 	value, _ := a.lookup(envKeys)
 	for key := range strings.SplitSeq(value, ",") {
@@ -77,8 +89,8 @@ func (a *app) readKeys(f *serveFlags) (list []server.Key, err error) {
 	return list, nil
 }
 
-// readKeysFile reads a file of keys.
-func readKeysFile(name string) ([]server.Key, error) {
+// readKeysFile reads a file of keys or of users.
+func readKeysFile(name string, parse func(string) ([]server.Key, error)) ([]server.Key, error) {
 	if err := checkKeysMode(name); err != nil {
 		return nil, err
 	}
@@ -89,7 +101,7 @@ func readKeysFile(name string) ([]server.Key, error) {
 	if len(text) > keysBytesMax {
 		return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, name, keysBytesMax)
 	}
-	return server.ParseKeys(string(text))
+	return parse(string(text))
 }
 
 // explainExposed adds the flags that resolve [server.ErrExposed].

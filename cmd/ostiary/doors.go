@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
@@ -31,6 +32,7 @@ func open(d *door.Door, err error) openedDoor { return openedDoor{d, err} }
 type doorFlags struct {
 	openfga openfga.Options
 	permify permify.Options
+	onap    onap.Options
 	// authzenStore and authzenURL are the fields of [authzen.Options].
 	authzenStore, authzenURL string
 	// xacmlRelations is Relations of [xacml.Options].
@@ -46,6 +48,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.authzenURL, "authzen-url", "", "base URL of the server in AuthZEN metadata, for example https://pdp.example.com")
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
 	s.StringVar(&f.xacmlRelations, "xacml-relations", "", "id or alias of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
+	s.BoolVar(&f.onap.FailOpen, "onap-fail-open", false, "let ONAP guards answer Permit if they cannot decide, as the original does, for example because the history of operations cannot be read; the default is an error")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 
@@ -62,6 +65,8 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)
 	}
+	framework, err := onap.New(e, f.onap)
+	out, errs = append(out, framework...), append(errs, err)
 	return out, errors.Join(errs...)
 }
 

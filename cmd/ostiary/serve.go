@@ -39,6 +39,7 @@ type serveFlags struct {
 	metricsExposed      bool
 
 	auth, keysFile   string
+	usersFile        string
 	anonymous        bool
 	tlsCert, tlsKey  string
 	cors             []string
@@ -89,10 +90,11 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
 	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
 	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
-	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: openfga, native, authzen, permify; default: all")
+	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: openfga, native, authzen, permify, xacml, onap-pdp, onap-api, onap-pap; default: all")
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://ADDRESS or NAME=grpc://ADDRESS; may be repeated")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
+	s.StringVar(&f.usersFile, "auth-users-file", "", "file of users for HTTP Basic authentication, NAME PASSWORD on each line; only the ONAP doors accept them")
 	s.BoolVar(&f.anonymous, "auth-anonymous", false, "accept clients on other machines with --auth none")
 	s.StringVar(&f.tlsCert, "tls-cert", "", "PEM file with the certificate and its chain; enables TLS 1.2 or later on all ports except --metrics")
 	s.StringVar(&f.tlsKey, "tls-key", "", "PEM file with the certificate's key")
@@ -130,6 +132,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	f.bounds.DepthMax = depthMax
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
+	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.bounds}

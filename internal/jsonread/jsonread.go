@@ -374,7 +374,3 @@ func (r *Reader) Name() []byte {
 	n := r.frame(r.depth - 1).name
 	return r.b[n.from:n.to]
 }
-
-// Offset returns the position of the next byte to read, from the start of the
-// text. After [Reader.Kind] it is the position of the next value.
-func (r *Reader) Offset() int { return r.i }

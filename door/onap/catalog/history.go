@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,11 +23,9 @@ const (
 	OperationsKept = 400 * 24 * time.Hour
 )
 
-// Outcomes of operations that have a meaning for guards.
-const (
-	OutcomeStarted = "Started"       // the operation is running
-	OutcomeGuard   = "Failure_Guard" // a guard denied the operation; it is not counted
-)
+// OutcomeGuard is the outcome of an operation that a guard denied. It is not
+// counted.
+const OutcomeGuard = "Failure_Guard"
 
 // Operation is an operation that an actor performed, a row of ONAP's table
 // operationshistory.
@@ -296,26 +293,4 @@ func (h *History) removeRow(id string, loops map[string]bool) {
 		delete(h.latest, o.Loop)
 		loops[o.Loop] = true
 	}
-}
-
-// Window returns the beginning of a window of n units before a time. The units
-// are second, minute, hour, day, week, month and year.
-func Window(now time.Time, n int, unit string) (time.Time, error) {
-	switch unit {
-	case "second":
-		return now.Add(-time.Duration(n) * time.Second), nil
-	case "minute":
-		return now.Add(-time.Duration(n) * time.Minute), nil
-	case "hour":
-		return now.Add(-time.Duration(n) * time.Hour), nil
-	case "day":
-		return now.AddDate(0, 0, -n), nil
-	case "week":
-		return now.AddDate(0, 0, -7*n), nil
-	case "month":
-		return now.AddDate(0, -n, 0), nil
-	case "year":
-		return now.AddDate(-n, 0, 0), nil
-	}
-	return time.Time{}, fmt.Errorf("invalid timeUnits %.80q: expected second, minute, hour, day, week, month or year", unit)
 }

@@ -1,7 +1,9 @@
 package tosca
 
 import (
+	"bytes"
 	"errors"
+	"strconv"
 
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
@@ -92,8 +94,17 @@ func (p *jsonParser) value() Value {
 		}
 	default:
 		v.Kind, v.Text = Number, string(p.r.Number())
+		if !inRange(v.Text) && p.r.Err() == nil {
+			p.fail(errorAt(v.Position, "number %s is out of range: expected a finite number of at most %d bytes", shown(v.Text), NumberBytesMax))
+		}
 	}
 	return v
+}
+
+// inRange reports whether a number is short enough and finite.
+func inRange(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && len(text) <= NumberBytesMax
 }
 
 // members reads the members of an object.
@@ -101,18 +112,27 @@ func (p *jsonParser) members(v *Value) {
 	p.r.Object()
 	names := nameSet{}
 	for {
-		p.r.Kind()
+		at := p.position(p.nameOffset())
 		name, ok := p.r.Entry()
 		if !ok {
 			return
 		}
-		at := p.position(p.r.Offset())
 		if names.add(name, len(v.Members)) {
 			p.fail(errorAt(at, "the member %s comes twice", shown(name)))
 			return
 		}
 		v.Members = append(v.Members, Member{name, p.value(), at})
 	}
+}
+
+// nameOffset returns the offset of the next name of an object, behind the comma
+// before it.
+func (p *jsonParser) nameOffset() int {
+	if p.r.Kind() != ',' {
+		return p.r.Offset()
+	}
+	rest := p.text[p.r.Offset()+1:]
+	return len(p.text) - len(bytes.TrimLeft(rest, " \t\r\n"))
 }
 
 // nameSet finds names that come twice. It needs no memory for an object with one

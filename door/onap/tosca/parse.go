@@ -23,7 +23,9 @@ const (
 )
 
 // Compose returns a template with the entities, in their order, in the form in
-// which ONAP returns stored entities: each policy is a map of its own.
+// which ONAP returns stored entities: each policy is a map of its own. A type that
+// comes in several versions has its name only once; its other versions have their
+// ids as names, "name:version".
 func Compose(entities []*Entity) Value {
 	groups := [sections]Value{}
 	for _, e := range entities {
@@ -35,6 +37,9 @@ func Compose(entities []*Entity) Value {
 			continue
 		}
 		g.Kind = Map
+		if g.Get(e.Name) != nil {
+			m.Name = e.ID()
+		}
 		g.Members = append(g.Members, m)
 	}
 	out := NewMap(Member{Name: Definitions, Value: NewString(definitionsVersion)})

@@ -18,6 +18,8 @@ const (
 	DepthMax = 64
 	// ValuesMax is the number of values in one text, with the maps and lists.
 	ValuesMax = 200_000
+	// NumberBytesMax is the length of a number, in bytes.
+	NumberBytesMax = 300
 	// YAMLBytesMax is the largest YAML text, in bytes. The YAML parser takes much
 	// more memory than the text.
 	YAMLBytesMax = 1 << 20

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
 // ParseYAML reads a text with one YAML document, with the bounds of [ParseJSON]
@@ -111,17 +113,22 @@ func scalar(v *Value, n *yaml.Node) error {
 	return nil
 }
 
-// number converts a number to the form of JSON.
+// number converts a number to the form of JSON. A number of that form keeps its
+// text, so that it keeps its precision.
 func number(v *Value, n *yaml.Node) error {
 	v.Kind = Number
+	r := jsonread.New([]byte(n.Value))
+	if v.Text = string(r.Number()); r.End() == nil && inRange(v.Text) {
+		return nil
+	}
 	var i int64
 	if n.ShortTag() == "!!int" && n.Decode(&i) == nil {
 		v.Text = strconv.FormatInt(i, 10)
 		return nil
 	}
 	var f float64
-	if n.Decode(&f) != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return errorAt(v.Position, "invalid number %s: expected a finite number", shown(n.Value))
+	if n.ShortTag() == "!!int" || n.Decode(&f) != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return errorAt(v.Position, "invalid number %s: expected a finite number, and a whole number of at most 64 bits unless it is decimal", shown(n.Value))
 	}
 	v.Text = strconv.FormatFloat(f, 'g', -1, 64)
 	return nil

@@ -1,0 +1,124 @@
+package onap
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/internal/jsonread"
+)
+
+// requestError is an error of the door itself.
+type requestError struct {
+	status int
+	text   string
+}
+
+func (e *requestError) Error() string { return e.text }
+
+// errorWriter writes an error in the form of one of the APIs. An empty text means
+// that the response has no body.
+type errorWriter func(w http.ResponseWriter, status int, text string)
+
+// catalogStatuses are the HTTP statuses of the catalog's errors.
+var catalogStatuses = map[catalog.Kind]int{
+	catalog.Invalid:       http.StatusBadRequest,
+	catalog.NotFound:      http.StatusNotFound,
+	catalog.NotAcceptable: http.StatusNotAcceptable,
+	catalog.Full:          http.StatusInsufficientStorage,
+}
+
+// engineStatuses map the kinds of the engine's errors to HTTP statuses. Another
+// error is an internal one.
+var engineStatuses = [...]struct {
+	kind   error
+	status int
+}{
+	{ostiary.ErrBound, http.StatusRequestEntityTooLarge},
+	{ostiary.ErrLoading, http.StatusServiceUnavailable},
+	{ostiary.ErrClosed, http.StatusServiceUnavailable},
+	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
+	{jsonread.ErrSyntax, http.StatusBadRequest},
+}
+
+// describe returns the status and the text of an error. The text of an internal
+// error is not sent, because it could contain data.
+func describe(err error) (status int, text string) {
+	if e, ok := errors.AsType[*requestError](err); ok {
+		return e.status, e.text
+	}
+	if e, ok := errors.AsType[*catalog.Error](err); ok {
+		return catalogStatuses[e.Kind], e.Text
+	}
+	if e, ok := errors.AsType[*door.Refusal](err); ok {
+		return e.Status(), e.Error()
+	}
+	if isInput(err) {
+		return http.StatusBadRequest, err.Error()
+	}
+	for _, s := range engineStatuses {
+		if errors.Is(err, s.kind) {
+			return s.status, err.Error()
+		}
+	}
+	return http.StatusInternalServerError, "the server failed"
+}
+
+// fail writes an error as the response.
+func (s *service) fail(w http.ResponseWriter, err error, write errorWriter) {
+	status, text := describe(err)
+	switch status {
+	case http.StatusServiceUnavailable:
+		door.SetRetryAfter(w.Header())
+	case http.StatusInternalServerError:
+		s.options.Report(err)
+	}
+	write(w, status, door.ShortText(text))
+}
+
+// codeNames are the names of statuses in error bodies, where they differ from the
+// standard text in capitals with underscores.
+var codeNames = map[int]string{
+	http.StatusRequestEntityTooLarge: "REQUEST_ENTITY_TOO_LARGE",
+}
+
+// codeName returns the name of a status, for example "NOT_FOUND".
+func codeName(status int) string {
+	if name := codeNames[status]; name != "" {
+		return name
+	}
+	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(http.StatusText(status)))
+}
+
+// writeError writes an error in the form of the policy API and of decisions.
+func writeError(w http.ResponseWriter, status int, text string) {
+	out := append([]byte(`{"code":"`), codeName(status)...)
+	out = jsonread.AppendString(append(out, `","error":`...), text)
+	out = jsonread.AppendString(append(out, `,"details":[`...), text)
+	writeJSON(w, status, append(out, "]}"...))
+}
+
+// writeDetails writes an error in the form of the PAP API and of native
+// decisions.
+func writeDetails(w http.ResponseWriter, status int, text string) {
+	if text == "" {
+		w.WriteHeader(status)
+		return
+	}
+	out := jsonread.AppendString([]byte(`{"errorDetails":`), text)
+	writeJSON(w, status, append(out, '}'))
+}
+
+// serveMissing answers a request that no route matches.
+func serveMissing(w http.ResponseWriter, r *http.Request, methods []string, write errorWriter) {
+	setHeaders(w, r)
+	if len(methods) == 0 {
+		write(w, http.StatusNotFound, "there is no such route")
+		return
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	write(w, http.StatusMethodNotAllowed, "the method must be "+strings.Join(methods, " or "))
+}
