@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -122,6 +123,10 @@ func TestErrors(t *testing.T) {
 		{"entity user {} rule r() { true }", `1:23: expected the name of a parameter, found ")"`},
 		{"entity user {} rule r(context string) { true }", "1:23: a parameter must not be named context"},
 		{"entity user {} rule r(a string, a string) { true }", "1:33: duplication found for a of r"},
+		// The first error counts, although the second entity user is not translated.
+		{"entity doc {\n relation o @org\n}\nentity user {}\nentity user {}\nentity org {}", "5:8: duplication found for user"},
+		{"entity user {\n relation a @user\n relation a @user\n relation b @user\n permission c = b\n}", "3:11: duplication found for user#a"},
+		{"entity user {} rule r(a string) { true } rule r(a string) { false }", "1:47: duplication found for r"},
 		{"entity user {", `1:14: expected a relation, attribute or permission, found the end of the text`},
 	} {
 		_, err := model(c.src)
@@ -353,7 +358,10 @@ func TestFormatRefuses(t *testing.T) {
 		"u#a has subjects of the kind u:*":                with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Wildcard: true}} }),
 		"u#a has subjects of the kind u with c":           with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Condition: "c"}} }),
 		"a relation that is both assignable and computed": with(func(r *schema.RelationDef) { r.Rewrite = schema.Union(schema.Direct(), schema.Computed("a")) }),
-		`the name "and"`:                                  with(func(r *schema.RelationDef) { r.Name = "and" }),
+		"a call of rule r without arguments": {Conditions: []expr.Definition{{Name: "r", Source: "true"}}, Types: []schema.TypeDef{{Name: "u",
+			Relations: []schema.RelationDef{{Name: "p", Rewrite: schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: "r"}}}}}}},
+		"condition r without parameters": {Conditions: []expr.Definition{{Name: "r", Source: "true"}}, Types: []schema.TypeDef{{Name: "u"}}},
+		`the name "and"`:                 with(func(r *schema.RelationDef) { r.Name = "and" }),
 	} {
 		if _, err := Format(m); !errors.Is(err, ErrInexpressible) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

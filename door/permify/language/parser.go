@@ -30,7 +30,7 @@ func before(a, b Position) bool { return a.Line < b.Line || a.Line == b.Line && 
 // ParseStatement parses one statement of an entity, as a partial write contains
 // it. An error is an *[Error].
 func ParseStatement(src string) (Statement, error) {
-	p := &parser{lexer: lexer{src: src, line: 1}, out: &Schema{}}
+	p := &parser{lexer: lexer{src: src, line: 1}}
 	p.next()
 	p.newlines()
 	s := p.statement()
