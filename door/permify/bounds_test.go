@@ -133,6 +133,12 @@ func TestBoundsOfCounts(t *testing.T) {
 		{"data/delete", 100, func(n int) string {
 			return `{"tuple_filter":{"entity":{"type":"doc","ids":[` + repeat(n, id) + `]}},"attribute_filter":{}}`
 		}, "invalid TupleFilter: 101 combinations of ids, the bound FiltersMax is 100"},
+		{"data/delete", 100, func(n int) string {
+			return `{"tuple_filter":{},"attribute_filter":{"entity":{"type":"doc","ids":[` + repeat(n, id) + `]}}}`
+		}, "invalid AttributeFilter: 101 combinations of ids and attributes, the bound FiltersMax is 100"},
+		{"data/delete", 100, func(n int) string {
+			return `{"tuple_filter":{},"attribute_filter":{"entity":{"type":"doc"},"attributes":[` + repeat(n, id) + `]}}`
+		}, "invalid AttributeFilter: 101 combinations of ids and attributes, the bound FiltersMax is 100"},
 		{"bundle/write", BundlesMax, func(n int) string {
 			return `{"bundles":[` + repeat(n, bundle) + `]}`
 		}, "invalid BundleWriteRequest.Bundles: value must contain between 1 and 100 items, inclusive"},

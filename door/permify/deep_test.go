@@ -25,7 +25,7 @@ func TestDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := dial(t, d)
-	c := &clients{d, basev1.NewDataClient(conn), nil, basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn)}
+	c := &clients{d, basev1.NewDataClient(conn), nil, basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn), e}
 	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity g { relation m @user @g#m }"}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 )
@@ -76,8 +77,8 @@ func TestRefused(t *testing.T) {
 }
 
 // TestTenants sends valid requests for a tenant without a schema, for an unknown
-// tenant and with an invalid id of one, and canceled ones. None succeeds that
-// needs a tenant or a schema.
+// tenant and with an invalid id of one, canceled ones, and some to an engine that
+// is closed.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
@@ -90,6 +91,11 @@ func TestTenants(t *testing.T) {
 		cancel()
 		w.ctx = canceled
 		fmt.Fprintf(&got, "%s, canceled: %s\n", r[0], w.outcome(t, "t1", r[0], []byte(r[1])))
+		w.ctx = t.Context()
+		if err := w.engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&got, "%s, closed: %s\n", r[0], w.outcome(t, "t1", r[0], []byte(r[1])))
 	}
 	doortest.Golden(t, "testdata/tenants.txt", got.String())
 }
@@ -101,12 +107,13 @@ type refusedWorld struct {
 	door   *door.Door
 	router *door.Router
 	conn   *grpc.ClientConn
+	engine *ostiary.Engine
 }
 
 func openRefused(t *testing.T) *refusedWorld {
 	t.Helper()
 	c := connect(t, refusedSchema)
-	w := &refusedWorld{ctx: t.Context(), door: c.door, conn: dial(t, c.door)}
+	w := &refusedWorld{ctx: t.Context(), door: c.door, conn: dial(t, c.door), engine: c.engine}
 	var err error
 	if w.router, err = door.NewRouter(w.door.Routes); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/rel"
@@ -74,14 +75,15 @@ type clients struct {
 	watch  basev1.WatchClient
 	schema basev1.SchemaClient
 	permit basev1.PermissionClient
+	engine *ostiary.Engine
 }
 
 // connect opens a door and writes a schema to t1.
 func connect(t testing.TB, schema string) *clients {
 	t.Helper()
-	_, d := start(t, Options{})
+	e, d := start(t, Options{})
 	conn := dial(t, d)
-	c := &clients{d, basev1.NewDataClient(conn), basev1.NewWatchClient(conn), basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn)}
+	c := &clients{d, basev1.NewDataClient(conn), basev1.NewWatchClient(conn), basev1.NewSchemaClient(conn), basev1.NewPermissionClient(conn), e}
 	if _, err := c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: schema}); err != nil {
 		t.Fatal(err)
 	}
