@@ -68,8 +68,8 @@ bench: . acp door/openfga door/openfga/language eval graph/graphtest rel storage
 bench/report: bench
 policy/value:
 policy/status: policy/value
-policy/content: policy/status internal/xmlread
-policy/pattern: policy/status
+policy/content: policy/status internal/xmlread policy/value
+policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value
 policy: policy/content policy/function policy/status policy/value
 policy/literal: policy/value internal/jsonread internal/xmlread

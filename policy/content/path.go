@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // The bounds of XPath expressions.
@@ -87,7 +88,7 @@ func (p *Path) nodes(r *run, at *Node) ([]*Node, error) {
 	}
 	nodes, ok := result.([]*Node)
 	if !ok {
-		return nil, syntaxError("the result of the XPath expression %q is no set of nodes", p.text)
+		return nil, syntaxError("the result of the XPath expression %s is no set of nodes", value.Quote(p.text))
 	}
 	return nodes, nil
 }
@@ -139,9 +140,5 @@ func (r *run) value(n *Node) (string, error) {
 }
 
 func invalidPath(text string, at int, expected string) error {
-	shown := text
-	if len(shown) > 100 {
-		shown = shown[:100]
-	}
-	return syntaxError("invalid XPath expression %q, at byte %d: expected %s", shown, at+1, expected)
+	return syntaxError("invalid XPath expression %s, at byte %d: expected %s", value.Quote(text), at+1, expected)
 }

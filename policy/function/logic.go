@@ -94,11 +94,5 @@ func checkNOf(literals []*value.Value) error {
 	return checkCount(*literals[0], len(literals)-1)
 }
 
-// cut returns the text of a value for an error, shortened if it is long.
-func cut(v value.Value) string {
-	const most = 80
-	if text := []rune(v.Text()); len(text) > most {
-		return string(text[:most]) + "..."
-	}
-	return v.Text()
-}
+// cut returns the text of a value in quotes for an error, shortened if it is long.
+func cut(v value.Value) string { return value.Quote(v.Text()) }

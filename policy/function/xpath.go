@@ -97,7 +97,7 @@ func selectNodes(env *Env, v value.Value, path *content.Path) ([]*content.Node, 
 		return nil, err
 	}
 	if root == nil {
-		return nil, status.Errorf(status.SyntaxError, "the category %q has no Content: expected one for the XPath expression %s", x.Category, cut(v))
+		return nil, status.Errorf(status.SyntaxError, "the category %s has no Content: expected one for the XPath expression %s", value.Quote(x.Category), cut(v))
 	}
 	return path.Nodes(env.context(), root)
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // operator is the kind of a node.
@@ -46,12 +47,8 @@ type parser struct {
 
 // fail returns an error about the place that the parser has reached.
 func (p *parser) fail(expected string) error {
-	shown := p.text
-	if len(shown) > 100 {
-		shown = shown[:100]
-	}
-	return status.Errorf(status.ProcessingError, "invalid pattern %q, at byte %d: expected %s",
-		shown, len(p.text)-len(p.rest)+1, expected)
+	return status.Errorf(status.ProcessingError, "invalid pattern %s, at byte %d: expected %s",
+		value.Quote(p.text), len(p.text)-len(p.rest)+1, expected)
 }
 
 // parse reads the whole pattern.

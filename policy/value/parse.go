@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,7 +23,7 @@ func Parse(t Type, text string) (Value, error) {
 	text = collapse(text)
 	v, err := parsers[t](text)
 	if err != nil {
-		return Value{}, fmt.Errorf("invalid %s %s: %w", t, quote(text), err)
+		return Value{}, fmt.Errorf("invalid %s %s: %w", t, Quote(text), err)
 	}
 	v.typ = t
 	v.text = text
@@ -89,17 +90,17 @@ func mustCollapse(text string) bool {
 // isSpace reports whether r is white space of XML.
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
 
-// quotedMax is the number of bytes of a value that an error text shows.
+// quotedMax is the number of bytes of a text that an error shows.
 const quotedMax = 80
 
-// quote returns text in quotes for an error, cut if it is long.
-func quote(text string) string {
+// Quote returns text in quotes for an error, cut after 80 bytes.
+func Quote(text string) string {
 	if len(text) <= quotedMax {
-		return fmt.Sprintf("%q", text)
+		return strconv.Quote(text)
 	}
 	end := quotedMax
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return fmt.Sprintf("%q...", text[:end])
+	return strconv.Quote(text[:end]) + "..."
 }
