@@ -39,6 +39,8 @@ func TestHold(t *testing.T) {
 		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.MinimizeLatency()))(t), "false"},
 		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.AtExactly(head)))(t), "true"},
 		{"document:1#owner@user:bob", must(s.Hold(ctx, ostiary.AtExactly(head)))(t), "false"},
+		{"document:1#owner@user:anne", ostiary.AtExactly(head).AtCurrentTime(), "false"},
+		{"document:1#owner@user:anne", must(s.Hold(ctx, ostiary.AtExactly(head).AtCurrentTime()))(t), "false"},
 	} {
 		if got := ask(t, s, c.question, ostiary.QueryOptions{Consistency: c.at}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.question, got, c.want)

@@ -20,6 +20,7 @@ type Consistency struct {
 	// view and timeline are those of held.
 	view     *View
 	timeline *Timeline
+	current  bool // see AtCurrentTime
 }
 
 type mode uint8
@@ -57,6 +58,14 @@ func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: i
 // FullyConsistent asks the driver for the newest revision and waits for it.
 func FullyConsistent() Consistency { return Consistency{mode: atHead} }
 
+// AtCurrentTime returns c for questions that are asked at the current time,
+// whatever revision they read. It changes only what c chooses for questions
+// that would be asked at a commit time.
+func (c Consistency) AtCurrentTime() Consistency {
+	c.current = true
+	return c
+}
+
 // Hold returns a Consistency that reads the view that c chooses now, at the time
 // of this call. Questions with it are answered as one: at the same revision and
 // the same time. It keeps the view in memory.
@@ -70,9 +79,20 @@ func (t *Timeline) Hold(ctx context.Context, c Consistency) (Consistency, error)
 	return Consistency{mode: held, view: &p, timeline: t}, nil
 }
 
-// choose returns the view that c chooses. It handles every mode except newest,
-// which [Timeline.At] handles.
+// choose returns the view that c chooses, for questions at the time that c chooses.
 func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
+	v, err := t.chooseView(ctx, c)
+	if err != nil || !c.current || !v.Past {
+		return v, err
+	}
+	p := *v
+	p.Past = false
+	return &p, nil
+}
+
+// chooseView returns the view that c chooses. It handles every mode except
+// newest, which [Timeline.At] handles.
+func (t *Timeline) chooseView(ctx context.Context, c Consistency) (*View, error) {
 	switch c.mode {
 	case held:
 		if c.timeline != t {

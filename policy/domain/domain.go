@@ -95,8 +95,9 @@ type Domain struct {
 	// current is the newest revision that was compiled; nil before the first use.
 	current atomic.Pointer[revision]
 	// turn holds one element while a goroutine makes a revision.
-	turn chan struct{}
-	past pastRevisions
+	turn    chan struct{}
+	past    pastRevisions
+	objects objectNames
 }
 
 // open returns the domain of a store. It fails with [ErrNoDomain] if the store is

@@ -78,12 +78,18 @@ func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Tr
 	if p.at.root == nil {
 		return []policy.Result{{Decision: policy.NotApplicable}}, nil
 	}
+	return p.at.plan.Decide(ctx, r, p.policyOptions(ctx, trace)), nil
+}
+
+// policyOptions returns the options of a decision, which may ask the relation
+// store until ctx ends.
+func (p *Pinned) policyOptions(ctx context.Context, trace *policy.Trace) policy.Options {
 	o := policy.Options{Now: p.domain.options.Clock, Zone: p.domain.options.Zone, Bounds: p.domain.options.Bounds, Trace: trace}
 	if p.domain.hasRelations() {
 		p.asker.ctx, p.asker.left = ctx, p.domain.options.Questions
 		o.Attributes, o.Related = &p.asker, p.asker.related
 	}
-	return p.at.plan.Decide(ctx, r, o), nil
+	return o
 }
 
 // Decide pins the newest revisions and decides a request.
@@ -103,10 +109,18 @@ func (d *Domain) hasRelations() bool { return d.relations != nil || d.unbound !=
 // otherwise a client could replace the data of the store by its own.
 func checkReserved(r *policy.Request) error {
 	for i := range r.Categories {
-		for j := range r.Categories[i].Attributes {
-			if id := r.Categories[i].Attributes[j].ID; strings.HasPrefix(id, StoredAttribute) {
-				return fmt.Errorf("%w: %s: expected an id that does not begin with %q", ErrReserved, quote(id), StoredAttribute)
-			}
+		if err := reservedAmong(r.Categories[i].Attributes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reservedAmong fails if one of the attributes is in the namespace of the store.
+func reservedAmong(attributes []policy.Attribute) error {
+	for i := range attributes {
+		if id := attributes[i].ID; strings.HasPrefix(id, StoredAttribute) {
+			return fmt.Errorf("%w: %s: expected an id that does not begin with %q", ErrReserved, quote(id), StoredAttribute)
 		}
 	}
 	return nil
