@@ -84,6 +84,8 @@ type (
 	Token = snapshot.Token
 	// Consistency chooses the revision that a request reads. The zero value is
 	// [MinimizeLatency].
+	//
+	// It has the methods AtCurrentTime.
 	Consistency = snapshot.Consistency
 	// SchemaInfo describes a schema without its content.
 	//
