@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
+	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -56,12 +57,16 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	var out []*door.Door
 	var errs []error
+	domains, err := domain.NewRegistry(e, domain.Options{})
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range []openedDoor{
 		open(openfga.New(e, f.openfga)),
 		open(native.New(e, native.Options{Dialects: dialects()})),
-		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL})),
+		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL, Domains: domains})),
 		open(permify.New(e, f.permify)),
-		open(xacml.New(e, xacml.Options{Relations: f.xacmlRelations})),
+		open(xacml.New(e, xacml.Options{Domains: domains, Relations: f.xacmlRelations})),
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)
 	}

@@ -2,11 +2,12 @@
 // access evaluation, evaluations, the three searches and the metadata document.
 // [New] returns the [door.Door].
 //
-// A request's action is a relation of the resource's type. The properties of
-// the subject, the resource and the action reach conditions as the parameters
+// A request's action is a relation of the resource's type. The properties of the
+// subject, the resource and the action reach conditions as the parameters
 // "subject", "resource" and "action"; the request's context adds further
-// parameters. The package never writes, and properties of a request never
-// replace stored attributes.
+// parameters. If the store is a policy domain, its policies answer instead, and
+// properties and context are attributes of the request. The package never writes,
+// and properties of a request never replace stored attributes.
 package authzen
 
 import (
@@ -19,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -35,6 +37,9 @@ type Options struct {
 	// "https://pdp.example.com". It is needed behind a proxy. The default is the
 	// scheme and host of the request.
 	URL string
+	// Domains finds the policy domains. A request to a store that is a policy domain
+	// is answered by its policies. Nil means that no store is one.
+	Domains *domain.Registry
 }
 
 // New returns the door to an engine's stores. The path may name a store:
@@ -111,6 +116,8 @@ type call struct {
 	*service
 	ctx   context.Context
 	store *ostiary.Store
+	// domain is the policy domain that store is; nil if it is none.
+	domain *domain.Domain
 	// body is the request's JSON.
 	body []byte
 	// out is the response's JSON.
@@ -146,6 +153,9 @@ func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) (
 	}
 	defer body.Free()
 	c := call{service: s, ctx: r.Context(), store: st, body: body.Bytes, out: make([]byte, 0, 128)}
+	if c.domain, err = s.domainOf(&c); err != nil {
+		return nil, err
+	}
 	err = serve(&c)
 	return c.out, err
 }

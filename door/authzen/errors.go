@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/policy/domain"
 )
 
 // requestError is an error of the door itself.
@@ -41,6 +42,7 @@ var statuses = [...]struct {
 	{ostiary.ErrLoading, http.StatusServiceUnavailable},
 	{ostiary.ErrClosed, http.StatusServiceUnavailable},
 	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
+	{domain.ErrReserved, http.StatusBadRequest},
 	{jsonread.ErrSyntax, http.StatusBadRequest},
 }
 

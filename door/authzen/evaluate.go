@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/policy/domain"
 )
 
 // serveEvaluation serves the access evaluation API.
@@ -29,6 +30,13 @@ func (c *call) serveEvaluation() error {
 
 // decide writes the decision of one evaluation.
 func (c *call) decide(e *evaluation) error {
+	if c.domain != nil {
+		p, err := c.domain.Pin(c.ctx, domain.PinOptions{})
+		if err == nil {
+			c.out, _, err = c.decideByPolicy(p, e)
+		}
+		return err
+	}
 	if err := e.checkParts(evaluationParts); err != nil {
 		return err
 	}
@@ -137,6 +145,9 @@ func (c *call) serveEvaluations() error {
 	}
 	for i := range items {
 		items[i].inherit(&top, present[i])
+	}
+	if c.domain != nil {
+		return c.decideAllByPolicy(items, semantic)
 	}
 	return c.decideAll(items, semantic)
 }

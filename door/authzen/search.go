@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -208,6 +209,9 @@ func (c *call) serveSearchSubject() error {
 	if err != nil {
 		return err
 	}
+	if c.domain != nil {
+		return c.searchByPolicy(&q, policy.CategorySubject)
+	}
 	l, err := c.store.ListSubjects(c.ctx, ostiary.ListSubjectsRequest{Object: rel.Object{Type: q.resource.Type, ID: q.resource.ID},
 		Relation: q.action.name, SubjectType: q.subject.Type, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
@@ -233,6 +237,9 @@ func (c *call) serveSearchResource() error {
 	if err != nil {
 		return err
 	}
+	if c.domain != nil {
+		return c.searchByPolicy(&q, policy.CategoryResource)
+	}
 	l, err := c.store.ListObjects(c.ctx, ostiary.ListObjectsRequest{Type: q.resource.Type, Relation: q.action.name,
 		Subject: rel.Subject{Type: q.subject.Type, ID: q.subject.ID}, Limit: q.limit, Cursor: q.cursor, QueryOptions: ostiary.QueryOptions{Context: q.params(c.emptyParams)}})
 	if err != nil {
@@ -254,6 +261,9 @@ func (c *call) serveSearchAction() error {
 	q, err := c.readSearch(requiredParts{subjectID: true, resourceID: true})
 	if err != nil {
 		return err
+	}
+	if c.domain != nil {
+		return c.searchByPolicy(&q, policy.CategoryAction)
 	}
 	start, consistency, err := actionPosition(q.cursor)
 	if err != nil {
@@ -284,14 +294,7 @@ func (c *call) serveSearchAction() error {
 		next = strconv.Itoa(start+q.limit) + "." + string(result.Token)
 	}
 	c.writeStart(&q, next, len(names))
-	for i, name := range names {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = append(c.out, `{"name":`...)
-		c.out = append(jsonread.AppendString(c.out, name), '}')
-	}
-	c.out = append(c.out, ']')
+	c.writeActions(names)
 	c.writeEnd(n)
 	return nil
 }

@@ -60,6 +60,7 @@ var errorKinds = [...]struct {
 	{domain.ErrBinding, http.StatusConflict, "binding"},
 	{domain.ErrReserved, http.StatusBadRequest, "reserved_attribute"},
 	{domain.ErrName, http.StatusBadRequest, "invalid_name"},
+	{ostiary.ErrCursor, http.StatusBadRequest, "cursor"},
 	{ostiary.ErrNoStore, http.StatusNotFound, "no_store"},
 	{ostiary.ErrStoreExists, http.StatusConflict, "store_exists"},
 	{ostiary.ErrInvalidRequest, http.StatusBadRequest, "invalid_request"},

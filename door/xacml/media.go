@@ -161,14 +161,21 @@ func (m mediaRanges) quality(name string) float64 {
 }
 
 // language returns the language of a policy in a form.
-func (f form) language() domain.Language { return domain.XML }
+func (f form) language() domain.Language {
+	return [...]domain.Language{formXML: domain.XML, formJSON: domain.JSON}[f]
+}
 
 // formOfLanguage returns the form of a policy in a language.
-func formOfLanguage(domain.Language) form { return formXML }
+func formOfLanguage(l domain.Language) form {
+	if l == domain.JSON {
+		return formJSON
+	}
+	return formXML
+}
 
 // policyOffers are the media types of a policy, those of its own form first.
 func policyOffers(own form) []offer {
-	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXML, formXML}})
+	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXML, formXML}, {typeXACMLJSON, formJSON}, {typeJSON, formJSON}})
 }
 
 // messageOffers are the media types of a response, those of the request's form

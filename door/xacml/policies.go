@@ -55,7 +55,7 @@ func (c *call) readSource() (domain.Source, error) {
 		return domain.Source{}, err
 	}
 	defer body.Free()
-	f, err := contentForm(c.r, body.Bytes, formXML)
+	f, err := contentForm(c.r, body.Bytes, formXML, formJSON)
 	if err != nil {
 		return domain.Source{}, err
 	}
@@ -145,7 +145,11 @@ func convert(src domain.Source, to form) ([]byte, error) {
 		return nil, err
 	}
 	var out []byte
-	out, err = language.PrintXML(e)
+	if to == formJSON {
+		out, err = language.PrintJSON(e)
+	} else {
+		out, err = language.PrintXML(e)
+	}
 	if err != nil {
 		return nil, &problem{status: http.StatusNotAcceptable, Code: "not_acceptable", Message: "the policy cannot be printed in this form: " + err.Error()}
 	}

@@ -99,6 +99,7 @@ var routes = [...]route{
 	{method: "GET", path: "/root/versions/{revision}", name: "GetRootVersion", serve: (*call).getVersion},
 	{method: "POST", path: "/validate", name: "Validate", serve: (*call).validate, query: []string{"name"}},
 	{method: "POST", path: "/test", name: "Test", serve: (*call).test},
+	{method: "POST", path: "/search", name: "Search", serve: (*call).search},
 }
 
 // Names of parameters that several operations accept.

@@ -32,7 +32,8 @@ type Language string
 
 // The languages.
 const (
-	XML Language = "xml" // XACML 3.0
+	XML  Language = "xml"  // XACML 3.0
+	JSON Language = "json" // the JSON form of package language
 )
 
 // parse reads a policy. source names the text in errors.
@@ -40,8 +41,10 @@ func (l Language) parse(text []byte, source string) (policy.Element, error) {
 	switch l {
 	case XML:
 		return language.ParseXML(text, source)
+	case JSON:
+		return language.ParseJSON(text, source)
 	}
-	return nil, fmt.Errorf("unknown language %q: expected %q", string(l), XML)
+	return nil, fmt.Errorf("unknown language %q: expected %q or %q", string(l), XML, JSON)
 }
 
 // settings is the document that makes a store a policy domain. It is written

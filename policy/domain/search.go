@@ -29,7 +29,8 @@ type SearchRequest struct {
 	// Category is the category that is searched.
 	Category string
 	// Type asks about all objects and subjects of this type in the relation store,
-	// if Candidates is nil.
+	// if Candidates is nil. If it is "", a search for actions asks about
+	// [Pinned.Actions].
 	Type string
 	// Candidates are what is asked about, at most Options.Candidates. Their order
 	// does not matter.
@@ -234,6 +235,9 @@ func (s *search) candidates(ctx context.Context) ([]string, error) {
 		out := slices.Clone(s.request.Candidates)
 		slices.Sort(out)
 		return slices.Compact(out), nil
+	}
+	if s.request.Type == "" && s.request.Category == policy.CategoryAction {
+		return s.pinned.Actions(), nil
 	}
 	if s.request.Type == "" {
 		return nil, fmt.Errorf("%w: the search has neither a type nor candidates", ostiary.ErrInvalidRequest)

@@ -87,7 +87,7 @@ func TestSearch(t *testing.T) {
 	fails("a malformed cursor", ostiary.ErrCursor, other)
 	other.Cursor = strings.Repeat("A", 64<<10+1)
 	fails("a long cursor", ostiary.ErrBound, other)
-	fails("no candidates", ostiary.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryAction, Known: request("user:anne")})
+	fails("no candidates", ostiary.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Known: request("user:anne")})
 	fails("the category twice", ostiary.ErrInvalidRequest, domain.SearchRequest{Category: policy.CategoryResource, Type: "document", Known: request("user:anne", "document:1")})
 	write(t, s, "document:1#viewer@user:5")
 	if got := searchPages(t, d, domain.SearchRequest{Category: policy.CategorySubject, Type: "user", Known: who.Known}); got != "user:5 user:anne" {
