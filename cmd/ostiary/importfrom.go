@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/openfga"
-	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -26,9 +24,9 @@ const (
 	moveTuples = 2000
 	// refusalsMax is how many refused tuples an import names.
 	refusalsMax = 10
-	// moveKind and moveKey name the document of a store that holds its moveState.
-	moveKind = "ostiary.import"
-	moveKey  = "openfga"
+	// moveKey is the key of the document of a store that holds its moveState, among
+	// the documents of the native API.
+	moveKey = "ostiary.import"
 )
 
 // errSkipped means that an import is complete except for tuples that no model
@@ -63,9 +61,10 @@ type movedJSON struct {
 
 func (a *app) importCommand() *cobra.Command {
 	var from, key string
-	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA to the data folder",
-		Long: "Copy stores from a running OpenFGA, or another server with its API, to the data folder: models in their order, tuples with their\n" +
-			"conditions, assertions. Ids of stores and models stay the same. STORE is a name or id; the default is all stores.\n\n" +
+	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA to the data folder or a running server",
+		Long: "Copy stores from a running OpenFGA, or another server with its API, to the data folder, or with --server to a running ostiary serve:\n" +
+			"models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same. STORE is a name or id of\n" +
+			"the source; the default is all stores.\n\n" +
 			"An interrupted import continues where it stopped when the same command runs again. A store that is complete is not copied again.\n" +
 			"Tuples that are written to the source during the import may be missing: stop its writers first.\n" +
 			"For files, see \"ostiary tuple import\" and \"ostiary schema write\".",
@@ -73,8 +72,8 @@ func (a *app) importCommand() *cobra.Command {
 			if from == "" {
 				return fmt.Errorf("%w: expected --from URL; a file is imported with \"ostiary tuple import FILE\"", errUsage)
 			}
-			if a.server != "" || a.data == inMemory {
-				return fmt.Errorf("%w: import copies to a data folder (--data), while no server has it open", errUsage)
+			if a.server == "" && a.data == inMemory {
+				return fmt.Errorf("%w: import copies to a data folder (--data DIR) or to a server (--server)", errUsage)
 			}
 			u, err := url.Parse(from)
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -82,8 +81,11 @@ func (a *app) importCommand() *cobra.Command {
 			}
 			source := (&app{server: from, token: key, caCert: a.caCert}).remote()
 			source.flag, source.http.Timeout = "--from", sourceTimeout
+			if r := a.remote(); r != nil {
+				return a.move(cmd.Context(), source, args, func() moveTarget { return &serverTarget{remote: r} })
+			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
-				return a.move(cmd.Context(), e, source, args)
+				return a.move(cmd.Context(), source, args, func() moveTarget { return &folderTarget{engine: e} })
 			})
 		}}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080")
@@ -94,16 +96,16 @@ func (a *app) importCommand() *cobra.Command {
 // sourceTimeout bounds each request to the source.
 const sourceTimeout = time.Minute
 
-// move copies the named stores, or all stores.
-func (a *app) move(ctx context.Context, e *ostiary.Engine, source *remote, names []string) error {
+// move copies the named stores, or all stores, each to a new target.
+func (a *app) move(ctx context.Context, source *remote, names []string, target func() moveTarget) error {
 	stores, err := source.chosen(ctx, names)
 	if err != nil {
 		return fmt.Errorf("read the stores of %s: %w", source.base, err)
 	}
 	out, refusals, skipped := []movedJSON{}, []string(nil), 0
 	for _, s := range stores {
-		m := &mover{a: a, source: source, from: s}
-		err := m.run(ctx, e)
+		m := &mover{a: a, source: source, from: s, to: target()}
+		err := m.run(ctx)
 		refusals, skipped = append(refusals, m.refusals...), skipped+m.state.Skipped
 		if err != nil {
 			return fmt.Errorf("import store %s (%s): %w\nrun the same command again to continue", s.ID, s.Name, err)
@@ -137,7 +139,7 @@ type mover struct {
 	a      *app
 	source *remote
 	from   remoteStore
-	to     *ostiary.Store
+	to     moveTarget
 
 	state    moveState
 	models   []string // ids of the models, oldest first
@@ -145,8 +147,8 @@ type mover struct {
 	result   movedJSON
 }
 
-func (m *mover) run(ctx context.Context, e *ostiary.Engine) error {
-	if err := m.open(ctx, e); err != nil {
+func (m *mover) run(ctx context.Context) error {
+	if err := m.open(ctx); err != nil {
 		return err
 	}
 	m.result = movedJSON{Store: m.from.ID, Name: m.from.Name, Before: m.state.Done}
@@ -165,56 +167,37 @@ func (m *mover) run(ctx context.Context, e *ostiary.Engine) error {
 
 // open opens the store with the source's id, or creates it, and reads how far an
 // earlier import got.
-func (m *mover) open(ctx context.Context, e *ostiary.Engine) error {
+func (m *mover) open(ctx context.Context) error {
 	id, err := storage.ParseStoreID(m.from.ID)
 	if err != nil {
 		return err
 	}
 	m.state.Source = m.source.base
-	m.to, err = e.Store(ctx, id)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		m.to, err = e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: id, Name: m.from.Name})
-	}
-	if err != nil {
+	body, empty, err := m.to.open(ctx, id, m.from.Name)
+	switch {
+	case err != nil:
 		return err
+	case body == nil && !empty:
+		return errors.New("the target already has a store with this id that was not imported: delete it first, or use another --data or --server")
+	case body == nil:
+		return m.write(ctx, nil)
 	}
-	d, err := m.to.Document(ctx, ostiary.DocumentKey{Kind: moveKind, Key: moveKey})
-	if errors.Is(err, ostiary.ErrNoDocument) {
-		return m.checkEmpty(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(d.Body, &m.state); err != nil {
+	if err := json.Unmarshal(body, &m.state); err != nil {
 		return err
 	}
 	if m.state.Source != m.source.base {
-		return fmt.Errorf("the data folder has this store from %s; expected --from %s", m.state.Source, m.state.Source)
+		return fmt.Errorf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source)
 	}
 	return nil
 }
 
-// checkEmpty fails if the store has data although no import wrote to it.
-func (m *mover) checkEmpty(ctx context.Context) error {
-	head, err := m.to.Head(ctx)
-	if err != nil {
-		return err
-	}
-	if revision, err := head.Revision(); err != nil || revision > 0 {
-		return errors.Join(err, errors.New("the data folder already has a store with this id that was not imported: delete it first, or use another --data"))
-	}
-	return m.write(ctx, ostiary.WriteRequest{})
-}
-
-// write writes r together with the state, in one log entry.
-func (m *mover) write(ctx context.Context, r ostiary.WriteRequest) error {
+// write writes tuples together with the state.
+func (m *mover) write(ctx context.Context, tuples []rel.Tuple) error {
 	body, err := json.Marshal(m.state)
 	if err != nil {
 		return err
 	}
-	r.Documents = append(r.Documents, ostiary.Document{Kind: moveKind, Key: moveKey, Body: body})
-	_, err = m.to.Write(ctx, r)
-	return err
+	return m.to.write(ctx, tuples, "", body)
 }
 
 // copyModels writes the models that the store does not have yet, oldest first.
@@ -223,7 +206,7 @@ func (m *mover) copyModels(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the models: %w", err)
 	}
-	have, err := m.to.Schemas(ctx)
+	have, err := m.to.schemas(ctx)
 	if err != nil {
 		return err
 	}
@@ -233,14 +216,10 @@ func (m *mover) copyModels(ctx context.Context) error {
 			return err
 		}
 		m.models = append(m.models, head.ID)
-		if slices.ContainsFunc(have, func(s ostiary.SchemaInfo) bool { return s.ID == head.ID }) {
+		if slices.Contains(have, head.ID) {
 			continue
 		}
-		model, text, err := language.ParseJSON(body)
-		if err == nil {
-			_, _, err = m.to.WriteSchema(ctx, ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: head.ID})
-		}
-		if err != nil {
+		if err := m.to.writeSchema(ctx, head.ID, body); err != nil {
 			return fmt.Errorf("model %s: %w", head.ID, err)
 		}
 	}
@@ -265,8 +244,8 @@ func (m *mover) copyAssertions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: openfga.AssertionsKind, Key: model, Body: body}}}); err != nil {
-			return err
+		if err := m.to.writeAssertions(ctx, model, body); err != nil {
+			return fmt.Errorf("write the assertions of model %s: %w", model, err)
 		}
 	}
 	return nil
@@ -339,21 +318,21 @@ func (m *mover) refuse(tuple string, err error) {
 // written under the newest model that admits it: OpenFGA keeps the tuples of
 // earlier models.
 func (m *mover) add(ctx context.Context, tuples []rel.Tuple) error {
-	err := m.write(ctx, ostiary.WriteRequest{Add: tuples, OnDuplicate: ostiary.Replace})
+	err := m.write(ctx, tuples)
 	if err == nil || !isRefused(err) {
 		return err
 	}
 	if err := m.addEach(ctx, tuples, err); err != nil {
 		return err
 	}
-	return m.write(ctx, ostiary.WriteRequest{})
+	return m.write(ctx, nil)
 }
 
 // addEach writes tuples of which one is refused because of why.
 func (m *mover) addEach(ctx context.Context, tuples []rel.Tuple, why error) error {
 	if len(tuples) == 1 {
 		for _, model := range slices.Backward(m.models) {
-			_, err := m.to.Write(ctx, ostiary.WriteRequest{Add: tuples, OnDuplicate: ostiary.Replace, SchemaID: model})
+			err := m.to.write(ctx, tuples, model, nil)
 			if err == nil || !isRefused(err) {
 				return err
 			}
@@ -362,7 +341,7 @@ func (m *mover) addEach(ctx context.Context, tuples []rel.Tuple, why error) erro
 		return nil
 	}
 	for _, half := range [][]rel.Tuple{tuples[:len(tuples)/2], tuples[len(tuples)/2:]} {
-		_, err := m.to.Write(ctx, ostiary.WriteRequest{Add: half, OnDuplicate: ostiary.Replace})
+		err := m.to.write(ctx, half, "", nil)
 		if err != nil && isRefused(err) {
 			err = m.addEach(ctx, half, err)
 		}
@@ -380,5 +359,6 @@ func isRefused(err error) bool {
 			return true
 		}
 	}
-	return false
+	at, ok := errors.AsType[*remoteError](err)
+	return ok && slices.Contains([]string{"not_admitted", "invalid_name", "no_type", "no_relation", "no_schema"}, at.Code)
 }

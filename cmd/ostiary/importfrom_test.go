@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/server"
 )
 
 const movedStore = "01KC0000000000000000000001"
@@ -64,13 +69,56 @@ func (s *brokenSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const movedPages = 50
 
-// runImport imports from the source and returns the exit code and the output.
-func runImport(t *testing.T, data, url string) (code int, stdout, stderr string) {
+// runOn runs a command on a target, which is two words: --data and a folder, or
+// --server and a URL. It returns the exit code and the output.
+func runOn(t *testing.T, target []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &err, lookup: func(string) (string, bool) { return "", false }}
-	code = a.run(context.Background(), []string{"import", "--data", data, "--from", url, "--json"})
+	code = a.run(context.Background(), append(args, target...))
 	return code, out.String(), err.String()
+}
+
+// runImport imports from the source and returns the exit code and the output.
+func runImport(t *testing.T, target []string, url string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runOn(t, target, "import", "--from", url, "--json")
+}
+
+// onFolderAndServer runs a test on a new data folder and on a new server.
+func onFolderAndServer(t *testing.T, f func(t *testing.T, target []string)) {
+	t.Run("folder", func(t *testing.T) {
+		t.Parallel()
+		f(t, []string{"--data", filepath.Join(t.TempDir(), "data")})
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		f(t, []string{"--server", serveMemory(t)})
+	})
+}
+
+// serveMemory serves all doors on an engine in memory until the test ends, and
+// returns the URL.
+func serveMemory(t *testing.T) string {
+	t.Helper()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: conditions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	doors, err := allDoors(e, &doorFlags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(server.Options{HTTP: "127.0.0.1:0", Doors: doors, Log: slog.New(slog.DiscardHandler), DrainTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Stop() })
+	return "http://" + srv.Addresses()[0].Addr.String()
 }
 
 const movedResult = `[{"store":"` + movedStore + `","name":"moved","models":1,"assertions":1,"tuples":5000}]` + "\n"
@@ -79,67 +127,87 @@ const movedResult = `[{"store":"` + movedStore + `","name":"moved","models":1,"a
 // in the data folder.
 func TestImportContinues(t *testing.T) {
 	t.Parallel()
-	source := &brokenSource{pages: 31}
-	server := httptest.NewServer(source)
-	defer server.Close()
-	data := filepath.Join(t.TempDir(), "data")
-	code, _, stderr := runImport(t, data, server.URL)
-	if code != exitError || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "run the same command again to continue") {
-		t.Fatalf("exit code %d, %s", code, stderr)
-	}
-	source.pages, source.tokens = 1000, nil
-	code, stdout, stderr := runImport(t, data, server.URL)
-	if code != exitOK || stdout != movedResult {
-		t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
-	}
-	if source.tokens[0] != "20" || len(source.tokens) != 30 {
-		t.Errorf("the second run read %d pages from %q, want 30 from 20", len(source.tokens), source.tokens[0])
-	}
-	var out bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &out, lookup: func(string) (string, bool) { return "", false }}
-	if a.run(context.Background(), []string{"schema", "list", "--data", data}); !strings.Contains(out.String(), "01KC0000000000000000000003") {
-		t.Errorf("the model has another id:\n%s", out.String())
-	}
-	source.tokens = nil
-	if code, stdout, _ := runImport(t, data, server.URL); code != exitOK || len(source.tokens) != 0 || !strings.Contains(stdout, `"before":true`) {
-		t.Errorf("a third run: exit code %d, %s, %d pages read, want none", code, stdout, len(source.tokens))
-	}
+	onFolderAndServer(t, func(t *testing.T, target []string) {
+		source := &brokenSource{pages: 31}
+		server := httptest.NewServer(source)
+		defer server.Close()
+		code, _, stderr := runImport(t, target, server.URL)
+		if code != exitError || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "run the same command again to continue") {
+			t.Fatalf("exit code %d, %s", code, stderr)
+		}
+		source.pages, source.tokens = 1000, nil
+		code, stdout, stderr := runImport(t, target, server.URL)
+		if code != exitOK || stdout != movedResult {
+			t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
+		}
+		if source.tokens[0] != "20" || len(source.tokens) != 30 {
+			t.Errorf("the second run read %d pages from %q, want 30 from 20", len(source.tokens), source.tokens[0])
+		}
+		if _, out, _ := runOn(t, target, "schema", "list"); !strings.Contains(out, "01KC0000000000000000000003") {
+			t.Errorf("the model has another id:\n%s", out)
+		}
+		source.tokens = nil
+		if code, stdout, _ := runImport(t, target, server.URL); code != exitOK || len(source.tokens) != 0 || !strings.Contains(stdout, `"before":true`) {
+			t.Errorf("a third run: exit code %d, %s, %d pages read, want none", code, stdout, len(source.tokens))
+		}
+	})
 }
 
 // If the source refuses the position of an earlier run, the import reads all
 // tuples again and counts each once.
 func TestImportPositionRefused(t *testing.T) {
 	t.Parallel()
-	source := &brokenSource{pages: 31}
-	server := httptest.NewServer(source)
-	defer server.Close()
-	data := filepath.Join(t.TempDir(), "data")
-	if code, _, stderr := runImport(t, data, server.URL); code != exitError {
-		t.Fatalf("exit code %d, %s", code, stderr)
-	}
-	source.pages, source.refuses, source.tokens = 1000, true, nil
-	if code, stdout, stderr := runImport(t, data, server.URL); code != exitOK || stdout != movedResult || len(source.tokens) != movedPages+1 {
-		t.Errorf("exit code %d, %s%s, %d pages read", code, stdout, stderr, len(source.tokens))
-	}
+	onFolderAndServer(t, func(t *testing.T, target []string) {
+		source := &brokenSource{pages: 31}
+		server := httptest.NewServer(source)
+		defer server.Close()
+		if code, _, stderr := runImport(t, target, server.URL); code != exitError {
+			t.Fatalf("exit code %d, %s", code, stderr)
+		}
+		source.pages, source.refuses, source.tokens = 1000, true, nil
+		if code, stdout, stderr := runImport(t, target, server.URL); code != exitOK || stdout != movedResult || len(source.tokens) != movedPages+1 {
+			t.Errorf("exit code %d, %s%s, %d pages read", code, stdout, stderr, len(source.tokens))
+		}
+	})
 }
 
 // An import does not write to a store that it did not create.
 func TestImportOverExistingStore(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(&brokenSource{pages: 1000})
-	defer server.Close()
-	data := filepath.Join(t.TempDir(), "data")
-	var out bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &out, lookup: func(string) (string, bool) { return "", false }}
-	if code := a.run(context.Background(), []string{"store", "create", "mine", "--id", movedStore, "--data", data}); code != exitOK {
-		t.Fatal(out.String())
-	}
-	if code, _, stderr := runImport(t, data, server.URL); code != exitOK {
-		t.Errorf("import over an empty store: exit code %d, %s", code, stderr)
-	}
-	other := httptest.NewServer(&brokenSource{pages: 1000})
-	defer other.Close()
-	if code, _, stderr := runImport(t, data, other.URL); code != exitError || !strings.Contains(stderr, "expected --from "+server.URL) {
-		t.Errorf("import from another server: exit code %d, %s", code, stderr)
-	}
+	onFolderAndServer(t, func(t *testing.T, target []string) {
+		server := httptest.NewServer(&brokenSource{pages: 1000})
+		defer server.Close()
+		if code, _, stderr := runOn(t, target, "store", "create", "mine", "--id", movedStore); code != exitOK {
+			t.Fatal(stderr)
+		}
+		if code, _, stderr := runImport(t, target, server.URL); code != exitOK {
+			t.Errorf("import over an empty store: exit code %d, %s", code, stderr)
+		}
+		other := httptest.NewServer(&brokenSource{pages: 1000})
+		defer other.Close()
+		if code, _, stderr := runImport(t, target, other.URL); code != exitError || !strings.Contains(stderr, "expected --from "+server.URL) {
+			t.Errorf("import from another server: exit code %d, %s", code, stderr)
+		}
+	})
+}
+
+// An import does not write to a store with other data.
+func TestImportOverData(t *testing.T) {
+	t.Parallel()
+	onFolderAndServer(t, func(t *testing.T, target []string) {
+		source := httptest.NewServer(&brokenSource{pages: 1000})
+		defer source.Close()
+		model := filepath.Join(t.TempDir(), "model.fga")
+		if err := os.WriteFile(model, []byte("model\n  schema 1.1\ntype user\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"store", "create", "mine", "--id", movedStore}, {"schema", "write", model}} {
+			if code, _, stderr := runOn(t, target, args...); code != exitOK {
+				t.Fatal(stderr)
+			}
+		}
+		if code, _, stderr := runImport(t, target, source.URL); code != exitError || !strings.Contains(stderr, "already has a store with this id that was not imported") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+	})
 }

@@ -96,6 +96,7 @@ var routes = [...]route{
 	{method: "GET", path: "/stores/{store}/schemas/{schema}", name: "GetSchema", store: (*call).getSchema},
 	{method: "DELETE", path: "/stores/{store}/schemas/{schema}", name: "DeleteSchema", store: (*call).deleteSchema},
 	{method: "POST", path: "/stores/{store}/write", name: "Write", store: (*call).write},
+	{method: "GET", path: "/stores/{store}/documents/{key}", name: "GetDocument", store: (*call).getDocument},
 	{method: "POST", path: "/stores/{store}/read", name: "Read", store: (*call).read},
 	{method: "POST", path: "/stores/{store}/read-attributes", name: "ReadAttributes", store: (*call).readAttributes},
 	{method: "POST", path: "/stores/{store}/check", name: "Check", store: (*call).check},

@@ -200,7 +200,7 @@ func TestOpenAPIExamples(t *testing.T) {
 			}
 		}
 		path := strings.TrimPrefix(r.Pattern, "/ostiary/v1")
-		path = strings.NewReplacer("{store}", "acme", "{schema}", "current").Replace(path)
+		path = strings.NewReplacer("{store}", "acme", "{schema}", "current", "{key}", "position").Replace(path)
 		rec := w.send(t, r.Method, path, string(body.Example))
 		response, ok := op.Responses[fmt.Sprint(rec.Code)]
 		if !ok {
@@ -230,7 +230,7 @@ func TestOpenAPIErrors(t *testing.T) {
 		if r.Name == "OpenAPI" || r.Name == "ListStores" {
 			continue
 		}
-		rec := w.send(t, r.Method, strings.NewReplacer("/ostiary/v1", "", "{store}", "none", "{schema}", "x").Replace(r.Pattern), `{"x":`)
+		rec := w.send(t, r.Method, strings.NewReplacer("/ostiary/v1", "", "{store}", "none", "{schema}", "x", "{key}", "x").Replace(r.Pattern), `{"x":`)
 		var v any
 		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil || rec.Code < 400 {
 			t.Fatalf("%s: %d %s", r.Name, rec.Code, rec.Body)

@@ -110,9 +110,12 @@ func (q *schemaSource) read(s *service) (ostiary.SchemaSource, error) {
 // writeSchema serves WriteSchema.
 func (c *call) writeSchema() error {
 	var q schemaSource
+	id := ""
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
-		if !q.readMember(r) {
+		if string(r.Name()) == "id" {
+			id = r.String()
+		} else if !q.readMember(r) {
 			r.Unknown()
 		}
 	}
@@ -123,6 +126,7 @@ func (c *call) writeSchema() error {
 	if err != nil {
 		return err
 	}
+	src.WithID = id
 	info, token, err := c.store.WriteSchema(c.ctx, src)
 	if err != nil {
 		return err

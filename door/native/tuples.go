@@ -105,6 +105,10 @@ func (c *call) write() error {
 			w.OnMissing = readConflictAction(r, false)
 		case "schema":
 			w.SchemaID = r.String()
+		case "documents":
+			for r.Array(); r.Item(); {
+				w.Documents = append(w.Documents, readDocument(r))
+			}
 		case "preconditions":
 			for r.Array(); r.Item(); {
 				w.Preconditions = append(w.Preconditions, readPrecondition(r))

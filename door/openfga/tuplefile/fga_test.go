@@ -40,6 +40,20 @@ func TestFGAOutputs(t *testing.T) {
   {"object":"document:1","relation":"viewer","user":"group:eng#member"},
   {"condition":{"context":{"zone":"UTC"},"name":"in_office"},"object":"document:2","relation":"viewer","user":"user:*"}
 ]`},
+		"tuple changes": {tuplefile.JSON, `{
+  "changes": [
+    {"operation":"TUPLE_OPERATION_WRITE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:1","relation":"viewer","user":"user:bob"}},
+    {"operation":"TUPLE_OPERATION_WRITE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:1","relation":"viewer","user":"user:anne"}},
+    {"operation":"TUPLE_OPERATION_WRITE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:2","relation":"viewer","user":"user:*"}},
+    {"operation":"TUPLE_OPERATION_DELETE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:1","relation":"viewer","user":"user:bob"}},
+    {"operation":"TUPLE_OPERATION_DELETE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:2","relation":"viewer","user":"user:*"}}
+  ],
+  "continuation_token":"next"
+}
+{"continuation_token":"last","changes":[
+    {"operation":"TUPLE_OPERATION_WRITE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"object":"document:1","relation":"viewer","user":"group:eng#member"}},
+    {"operation":"TUPLE_OPERATION_WRITE","timestamp":"2026-01-02T15:04:05.123Z","tuple_key":{"condition":{"context":{"zone":"UTC"},"name":"in_office"},"object":"document:2","relation":"viewer","user":"user:*"}}
+]}`},
 		// The command fga leaves the column user_relation empty.
 		"csv": {tuplefile.CSV, `user_type,user_id,user_relation,relation,object_type,object_id,condition_name,condition_context
 user,anne,,viewer,document,1,,
@@ -125,12 +139,16 @@ func TestIncompleteOutputs(t *testing.T) {
 		`{"tuples":[{"key":{"user":"user:a"}}]}`:                 tuplefile.JSON,
 		`{"tuples":[]`:                                           tuplefile.JSON,
 		`{"tuples":[],"other":1}`:                                tuplefile.JSON,
-		`{"changes":[]}`:                                         tuplefile.JSON,
-		"tuples: []\ncontinuation_token: next\n":                 tuplefile.YAML,
-		"tuples: []\nother: 1\n":                                 tuplefile.YAML,
-		"name: x\ntuple_file: tuples.csv\n":                      tuplefile.YAML,
-		"tuples: 5\n":                                            tuplefile.YAML,
-		"- key:\n    user: user:a\n  other: 1\n":                 tuplefile.YAML,
+		`{"changes":[{"operation":"TUPLE_OPERATION_DELETE","tuple_key":{"object":"d:1","relation":"v","user":"u:1"}}]}`:                                                                                               tuplefile.JSON,
+		`{"changes":[{"operation":"TUPLE_OPERATION_MOVE","tuple_key":{"object":"d:1","relation":"v","user":"u:1"}}]}`:                                                                                                 tuplefile.JSON,
+		`{"changes":[{"tuple_key":{"object":"d:1","relation":"v","user":"u:1"}}]}`:                                                                                                                                    tuplefile.JSON,
+		`{"changes":[{"operation":"TUPLE_OPERATION_WRITE","tuple_key":{"object":"d:1","relation":"v"}}]}`:                                                                                                             tuplefile.JSON,
+		`{"changes":[{"operation":"TUPLE_OPERATION_WRITE","tuple_key":{"object":"d:1","relation":"v","user":"u:1"}},{"operation":"TUPLE_OPERATION_WRITE","tuple_key":{"object":"d:1","relation":"v","user":"u:1"}}]}`: tuplefile.JSON,
+		"tuples: []\ncontinuation_token: next\n": tuplefile.YAML,
+		"tuples: []\nother: 1\n":                 tuplefile.YAML,
+		"name: x\ntuple_file: tuples.csv\n":      tuplefile.YAML,
+		"tuples: 5\n":                            tuplefile.YAML,
+		"- key:\n    user: user:a\n  other: 1\n": tuplefile.YAML,
 		"user_type,user_id,user_relation,relation,object_type,object_id\ngroup,eng#member,owner,viewer,document,1\n": tuplefile.CSV,
 	} {
 		if _, err := tuplefile.ReadAll(strings.NewReader(text), format); !errors.Is(err, tuplefile.ErrTuple) && !errors.Is(err, rel.ErrName) {

@@ -28,6 +28,8 @@ type jsonReader struct {
 	dec   *json.Decoder
 	n     int // the number of the current tuple, counted from 1
 	yield func(rel.Tuple, error) bool
+	// changes is nil until the file has a change.
+	changes *changes
 }
 
 // errStop means that caller stopped the iteration.
@@ -72,8 +74,8 @@ func (j *jsonReader) read() error {
 	}
 }
 
-// pagePattern matches the beginning of a response of OpenFGA's Read.
-var pagePattern = regexp.MustCompile(`^\{\s*"(tuples|continuation_token)"`)
+// pagePattern matches the beginning of a response of OpenFGA's Read or ReadChanges.
+var pagePattern = regexp.MustCompile(`^\{\s*"(tuples|changes|continuation_token)"`)
 
 // formOf returns the form of a file. It consumes white space.
 func formOf(buf *bufio.Reader) (jsonForm, error) {
@@ -152,13 +154,17 @@ func (j *jsonReader) list(item func() error) error {
 	return err
 }
 
-// pages reads responses of OpenFGA's Read. The last one must have no continuation
-// token: otherwise the file holds only a part of the tuples.
+// pages reads responses of OpenFGA's Read or ReadChanges. The last one of Read must
+// have no continuation token: otherwise the file holds only a part of the tuples.
+// The last one of ReadChanges always has a token.
 func (j *jsonReader) pages() error {
 	next := ""
 	for {
 		j.in.remaining = RecordBytesMax
 		open, err := j.dec.Token()
+		if err == io.EOF && j.changes != nil {
+			return j.changes.pass(j.yield)
+		}
 		if err == io.EOF && next != "" {
 			return fmt.Errorf("%w: the last page has a continuation_token: more tuples follow it, which are not in the file", ErrTuple)
 		}
@@ -169,7 +175,7 @@ func (j *jsonReader) pages() error {
 			return err
 		}
 		if open != json.Delim('{') {
-			return fmt.Errorf("%w: expected a page with the fields tuples and continuation_token", ErrTuple)
+			return fmt.Errorf("%w: expected a page with the fields tuples or changes, and continuation_token", ErrTuple)
 		}
 		if next, err = j.page(); err != nil {
 			return err
@@ -187,10 +193,15 @@ func (j *jsonReader) page() (next string, err error) {
 		switch name {
 		case "tuples":
 			err = j.list(j.row)
+		case "changes":
+			if j.changes == nil {
+				j.changes = &changes{at: map[rel.Key]int{}}
+			}
+			err = j.list(j.change)
 		case "continuation_token":
 			err = j.dec.Decode(&next)
 		default:
-			err = fmt.Errorf("%w: unknown field %q in a page: expected tuples and continuation_token", ErrTuple, clip(fmt.Sprint(name)))
+			err = fmt.Errorf("%w: unknown field %q in a page: expected tuples or changes, and continuation_token", ErrTuple, clip(fmt.Sprint(name)))
 		}
 		if err != nil {
 			return "", err

@@ -24,7 +24,8 @@ const (
 	// line. A file has the column expires only if a tuple expires.
 	CSV Format = "csv"
 	// JSON is an array of records, records one after another, or responses of
-	// OpenFGA's Read. See [Record].
+	// OpenFGA's Read or ReadChanges. See [Record]. Of changes, Read returns the
+	// tuples that remain after all of them.
 	JSON Format = "json"
 	// JSONL is one record on each line.
 	JSONL Format = "jsonl"
@@ -39,6 +40,9 @@ const (
 	RecordBytesMax = 256 << 10
 	// YAMLBytesMax bounds a YAML file, which is read whole.
 	YAMLBytesMax = 64 << 20
+	// ChangesMax bounds the changes in a file of ReadChanges. The tuples that remain
+	// are kept in memory until the end of the file.
+	ChangesMax = 1_000_000
 )
 
 // Kinds of errors, for errors.Is.

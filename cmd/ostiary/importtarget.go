@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
+	"github.com/ostiary/ostiary/door/openfga/language"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// moveTarget is where an import copies one store to.
+type moveTarget interface {
+	// open opens the store with an id, or creates it with a name. It returns the
+	// state that write stored last, or nil, and whether the store has no data.
+	open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error)
+	// schemas returns the ids of the store's schemas.
+	schemas(ctx context.Context) ([]string, error)
+	// writeSchema writes a model in OpenFGA's JSON as the schema with an id.
+	writeSchema(ctx context.Context, id string, model []byte) error
+	// writeAssertions replaces the assertions of a schema. body is the response of
+	// OpenFGA's API that has them.
+	writeAssertions(ctx context.Context, schemaID string, body []byte) error
+	// write adds or replaces tuples that the schema admits; "" is the current one. It
+	// stores state, unless it is nil, with the last of the tuples.
+	write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error
+}
+
+// folderTarget is a store of a data folder.
+type folderTarget struct {
+	engine *ostiary.Engine
+	store  *ostiary.Store
+}
+
+func (f *folderTarget) open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error) {
+	f.store, err = f.engine.Store(ctx, id)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		f.store, err = f.engine.CreateStore(ctx, ostiary.CreateStoreRequest{ID: id, Name: name})
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	head, err := f.store.Head(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	revision, err := head.Revision()
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := f.store.Document(ctx, ostiary.DocumentKey{Kind: native.DocumentsKind, Key: moveKey})
+	if errors.Is(err, ostiary.ErrNoDocument) {
+		return nil, revision == 0, nil
+	}
+	return d.Body, false, err
+}
+
+func (f *folderTarget) schemas(ctx context.Context) (ids []string, err error) {
+	list, err := f.store.Schemas(ctx)
+	for _, s := range list {
+		ids = append(ids, s.ID)
+	}
+	return ids, err
+}
+
+func (f *folderTarget) writeSchema(ctx context.Context, id string, body []byte) error {
+	model, text, err := language.ParseJSON(body)
+	if err == nil {
+		_, _, err = f.store.WriteSchema(ctx, ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: id})
+	}
+	return err
+}
+
+func (f *folderTarget) writeAssertions(ctx context.Context, schemaID string, body []byte) error {
+	_, err := f.store.Write(ctx, ostiary.WriteRequest{Documents: []ostiary.Document{{Kind: openfga.AssertionsKind, Key: schemaID, Body: body}}})
+	return err
+}
+
+func (f *folderTarget) write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error {
+	w := ostiary.WriteRequest{Add: tuples, OnDuplicate: ostiary.Replace, SchemaID: schemaID}
+	if state != nil {
+		w.Documents = []ostiary.Document{{Kind: native.DocumentsKind, Key: moveKey, Body: state}}
+	}
+	_, err := f.store.Write(ctx, w)
+	return err
+}
+
+// serverTarget is a store of a running ostiary serve.
+type serverTarget struct {
+	*remote
+	id string
+}
+
+// path returns the path of a route of the native API about the store.
+func (s *serverTarget) path(below string) string { return nativePath + s.id + below }
+
+func (s *serverTarget) open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error) {
+	s.id = id.String()
+	_, err = s.call(ctx, http.MethodGet, s.path(""), nil, nil)
+	if at, ok := errors.AsType[*remoteError](err); ok && at.Code == "no_store" {
+		_, err = s.call(ctx, http.MethodPost, nativePrefix+"/stores", map[string]string{"name": name, "id": s.id}, nil)
+	}
+	if err != nil {
+		return nil, false, nativeMissing(err)
+	}
+	var d struct{ Value json.RawMessage }
+	_, err = s.call(ctx, http.MethodGet, s.path("/documents/"+url.PathEscape(moveKey)), nil, &d)
+	if at, ok := errors.AsType[*remoteError](err); !ok || at.Code != "no_document" {
+		return d.Value, false, err
+	}
+	var log struct{ Entries []json.RawMessage }
+	_, err = s.call(ctx, http.MethodPost, s.path("/changes"), map[string]any{"limit": 1}, &log)
+	return nil, len(log.Entries) == 0, err
+}
+
+func (s *serverTarget) schemas(ctx context.Context) (ids []string, err error) {
+	var list struct{ Schemas []struct{ ID string } }
+	_, err = s.call(ctx, http.MethodGet, s.path("/schemas"), nil, &list)
+	for _, found := range list.Schemas {
+		ids = append(ids, found.ID)
+	}
+	return ids, err
+}
+
+func (s *serverTarget) writeSchema(ctx context.Context, id string, model []byte) error {
+	_, err := s.call(ctx, http.MethodPost, s.path("/schemas"), map[string]string{"id": id, "dialect": language.LanguageJSON, "source": string(model)}, nil)
+	return err
+}
+
+func (s *serverTarget) writeAssertions(ctx context.Context, schemaID string, body []byte) error {
+	_, err := s.call(ctx, http.MethodPut, "/stores/"+s.id+"/assertions/"+schemaID, json.RawMessage(body), nil)
+	return err
+}
+
+// moveBytes is the size of a write from which the rest of the tuples goes into
+// another write, so that no request reaches the server's default --body-bytes.
+const moveBytes = 1 << 20
+
+func (s *serverTarget) write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error {
+	for {
+		n, size := 0, 0
+		for ; n < len(tuples) && size < moveBytes; n++ {
+			size += len(tuples[n].Context) + len(tuples[n].String())
+		}
+		in := map[string]any{"add": nativeTuples(tuples[:n]), "on_duplicate": "replace"}
+		if schemaID != "" {
+			in["schema"] = schemaID
+		}
+		if tuples = tuples[n:]; len(tuples) == 0 && state != nil {
+			in["documents"] = []any{map[string]any{"key": moveKey, "value": json.RawMessage(state)}}
+		}
+		if _, err := s.call(ctx, http.MethodPost, s.path("/write"), in, nil); err != nil || len(tuples) == 0 {
+			return err
+		}
+	}
+}
