@@ -258,7 +258,7 @@ func (c *compiler) setAlone(s *PolicySet, old *node) *node {
 	n.target, n.algorithm = e.target(s.Target), c.algorithm(c.policies, s.Algorithm, "policies", s.Position)
 	n.duties = e.allDuties(s.Obligations, s.Advice)
 	if n.algorithm == onPermitApplySecond && len(s.Children) != 2 && len(s.Children) != 3 {
-		c.add(s.Position, "%s has %d members: expected 2 or 3 for %s", describe(s), len(s.Children), s.Algorithm)
+		c.add(s.Position, "the number of members of %s is %d: expected 2 or 3 for %s", describe(s), len(s.Children), s.Algorithm)
 	}
 	return n
 }

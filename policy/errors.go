@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -82,10 +84,15 @@ func (r *report) add(at Position, format string, args ...any) {
 	}
 }
 
-// err returns the collected errors, or nil if there are none.
+// err returns the collected errors in the order of their places, or nil if there
+// are none.
 func (r *report) err() error {
 	if len(r.errors) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(r.errors, func(a, b *Error) int {
+		p, q := a.Position, b.Position
+		return cmp.Or(strings.Compare(p.Source, q.Source), p.Line-q.Line, p.Column-q.Column)
+	})
 	return r.errors
 }

@@ -16,7 +16,8 @@ type expressions struct {
 	*compiler
 	variables []Variable
 	numbers   map[string]int // variables by id
-	compiled  []typed        // definitions by number; zero until they are compiled
+	compiled  []typed        // definitions by number; zero until they are compiled, and if they are wrong
+	tried     []bool         // definitions that were compiled, by number
 	open      []int          // variables whose definitions are being compiled
 }
 
@@ -32,7 +33,7 @@ type typed struct {
 // newExpressions returns a compiler of the expressions of a policy with the
 // variables. It reports variables that are defined twice.
 func newExpressions(c *compiler, variables []Variable) *expressions {
-	e := &expressions{compiler: c, variables: variables, compiled: make([]typed, len(variables))}
+	e := &expressions{compiler: c, variables: variables, compiled: make([]typed, len(variables)), tried: make([]bool, len(variables))}
 	if len(variables) > 0 {
 		e.numbers = make(map[string]int, len(variables))
 	}
@@ -59,7 +60,8 @@ func (e *expressions) definitions() []expression {
 
 // definition compiles the definition of a variable, once.
 func (e *expressions) definition(i int) typed {
-	if e.compiled[i].expression == nil && !slices.Contains(e.open, i) {
+	if !e.tried[i] {
+		e.tried[i] = true
 		e.open = append(e.open, i)
 		e.compiled[i] = e.expression(e.variables[i].Expression, e.variables[i].Position, 1)
 		e.open = e.open[:len(e.open)-1]
@@ -136,7 +138,11 @@ func (e *expressions) reference(x *VariableReference) typed {
 		return typed{}
 	}
 	definition := e.definition(i)
-	if definition.expression == nil {
+	switch {
+	case definition.expression == nil:
+		return typed{}
+	case definition.depth+1 > e.bounds.ExpressionDepth:
+		e.deep(x.Position)
 		return typed{}
 	}
 	return typed{&variable{i}, definition.shape, definition.depth + 1, nil}

@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("policy.seed", 1, "first seed of the random policies")
-	worldsFlag = flag.Uint64("policy.worlds", 400, "number of random policies")
+	worldsFlag = flag.Uint64("policy.worlds", 250, "number of random policies")
 )
 
 // eachRandom calls f with a generator for each seed, until one fails.

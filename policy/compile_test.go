@@ -1,0 +1,284 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ostiary/ostiary/policy/function"
+	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
+)
+
+// TestPreviousIsUsed counts what a compilation takes from the previous plan.
+func TestPreviousIsUsed(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	root := world(n)
+	first := compiled(t, root)
+	changed := *root
+	changed.Children = append([]Element(nil), root.Children...)
+	changed.Children[n/2] = onePolicy(n / 2)
+	for name, children := range map[string][]Element{
+		"changed": changed.Children,
+		"removed": append(append([]Element(nil), root.Children[:10]...), root.Children[11:]...),
+		"added":   append([]Element{onePolicy(n)}, root.Children...),
+	} {
+		next := changed
+		next.Children = children
+		p, err := Compile(&next, nil, CompileOptions{Previous: first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used, want := usedAgain(first, p), min(len(children), n)-1; name != "removed" && used != len(children)-1 || used < want {
+			t.Errorf("%s: %d of %d policies are used again", name, used, len(children))
+		}
+	}
+	other, err := Compile(root, nil, CompileOptions{Previous: first, Bounds: Bounds{ExpressionDepth: 5}})
+	if err != nil || usedAgain(first, other) != 0 {
+		t.Errorf("with other bounds %d policies are used again, error %v", usedAgain(first, other), err)
+	}
+}
+
+// usedAgain returns how many policies two plans share.
+func usedAgain(a, b *Plan) int {
+	before, count := a.nodes(), 0
+	for e, n := range b.nodes() {
+		if _, isPolicy := e.(*Policy); isPolicy && before[e] == n {
+			count++
+		}
+	}
+	return count
+}
+
+// TestLibraryNamesChange replaces a policy of the library by one with another
+// name at the same place.
+func TestLibraryNamesChange(t *testing.T) {
+	t.Parallel()
+	root := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "policy-1"}}}
+	first := compiled(t, root, onePolicy(0), onePolicy(1))
+	if _, err := Compile(root, []Element{onePolicy(0), onePolicy(2)}, CompileOptions{Previous: first}); err == nil {
+		t.Error("the reference to a policy that is gone is resolved")
+	}
+	if _, err := Compile(root, []Element{onePolicy(1), onePolicy(0)}, CompileOptions{Previous: first}); err != nil {
+		t.Errorf("after a change of the order: %v", err)
+	}
+}
+
+// TestSlotsAreNumberedAgain changes the attribute of a policy many times: the
+// slots of attributes that no policy uses any more must not grow for ever.
+func TestSlotsAreNumberedAgain(t *testing.T) {
+	t.Parallel()
+	var p *Plan
+	most := 0
+	for i := range 3000 {
+		one := onePolicy(0)
+		one.Target = Target{equals(attribute(CategoryResource, "a"+itoa(i), false), "x")}
+		next, err := Compile(one, nil, CompileOptions{Previous: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = next
+		most = max(most, len(p.slots.list))
+	}
+	if most > 1100 || most < 1000 {
+		t.Errorf("a plan with 3 attributes has up to %d slots", most)
+	}
+}
+
+// TestErrorsAreBounded compiles a policy with more mistakes than are reported,
+// and one whose wrong variable is used very often.
+func TestErrorsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{ErrorsMax, ErrorsMax + 1} {
+		p := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides}
+		for i := range n {
+			p.Rules = append(p.Rules, Rule{ID: itoa(i)})
+		}
+		var errs Errors
+		if err := Check(p, CompileOptions{}); !errors.As(err, &errs) || len(errs) != ErrorsMax {
+			t.Errorf("%d mistakes: %d errors", n, len(errs))
+		}
+	}
+	p := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Variables: []Variable{{ID: "0", Expression: &VariableReference{ID: "x"}}}}
+	for i := 1; i < 60; i++ {
+		before := &VariableReference{ID: itoa(i - 1)}
+		p.Variables = append(p.Variables, Variable{ID: itoa(i), Expression: &Apply{Function: function1 + "and", Arguments: []Expression{before, before}}})
+	}
+	if err := Check(p, CompileOptions{}); err == nil || strings.Count(err.Error(), "\n") > 0 {
+		t.Errorf("one wrong variable: %v", err)
+	}
+}
+
+// TestCheckResolvesNoReferences checks policies in any order.
+func TestCheckResolvesNoReferences(t *testing.T) {
+	t.Parallel()
+	s := &PolicySet{ID: "s", Version: "1", Algorithm: AlgorithmDenyOverrides, Children: []Element{&Reference{ID: "later"}}}
+	if err := Check(s, CompileOptions{}); err != nil {
+		t.Error(err)
+	}
+	s.Children = append(s.Children, &Reference{ID: "later", Version: "x"}, nil, (*Policy)(nil))
+	var errs Errors
+	if err := Check(s, CompileOptions{}); !errors.As(err, &errs) || len(errs) != 3 {
+		t.Errorf("errors %v, expected one for the pattern and two for missing elements", err)
+	}
+}
+
+// TestTreesWithoutParts compiles trees that no parser makes.
+func TestTreesWithoutParts(t *testing.T) {
+	t.Parallel()
+	for i, p := range []*Policy{
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{nil}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{nil}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{}}}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Target: Target{AnyOf{AllOf{{Function: stringEqual, Literal: value.NewString(""), Bag: &Literal{Value: value.NewString("")}}}}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: &Literal{}}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: &Designator{}}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: 7}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{On: Permit, Assignments: []Assignment{{}}}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{}}},
+	} {
+		if err := Check(p, CompileOptions{}); err == nil {
+			t.Errorf("tree %d is accepted", i)
+		}
+	}
+}
+
+// TestAttributeSource counts how often a source is asked, and checks what it may
+// return.
+func TestAttributeSource(t *testing.T) {
+	t.Parallel()
+	a := attribute(CategorySubject, "a", true)
+	isIn := func(word string) Expression {
+		return &Apply{Function: function1 + "string-is-in", Arguments: []Expression{&Literal{Value: value.NewString(word)}, a}}
+	}
+	p := compiled(t, &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable, Rules: []Rule{
+		{ID: "x", Effect: Permit, Condition: isIn("x")}, {ID: "y", Effect: Deny, Condition: isIn("y")}}})
+	for _, c := range []struct {
+		name   string
+		values []value.Value
+		err    error
+		want   Decision
+		code   status.Code
+	}{
+		{"found", []value.Value{value.NewString("y")}, nil, Denied, ""},
+		{"missing", nil, nil, IndeterminateP, status.MissingAttribute},
+		{"other type", []value.Value{value.NewInteger(1)}, nil, IndeterminateP, status.ProcessingError},
+		{"error", nil, errors.New("closed"), IndeterminateP, status.ProcessingError},
+		{"status", nil, fmt.Errorf("store: %w", &status.Error{Code: status.SyntaxError}), IndeterminateP, status.SyntaxError},
+	} {
+		source := &countingSource{values: c.values, err: c.err}
+		got := p.Decide(t.Context(), request(CategoryResource, "r", "1"), Options{Attributes: source})[0]
+		code := status.Code("")
+		if got.Status != nil {
+			code = got.Status.Code
+		}
+		if got.Decision != c.want || code != c.code || source.calls != 1 {
+			t.Errorf("%s: %s with status %q after %d calls, expected %s with %q after 1", c.name, decisionNames[got.Decision], code, source.calls, decisionNames[c.want], c.code)
+		}
+	}
+	source := &countingSource{}
+	if got := p.Decide(t.Context(), request(CategorySubject, "a", "x"), Options{Attributes: source})[0]; got.Decision != Permitted || source.calls != 0 {
+		t.Errorf("the source is asked %d times for an attribute of the request", source.calls)
+	}
+}
+
+type countingSource struct {
+	values []value.Value
+	err    error
+	calls  int
+}
+
+func (s *countingSource) Attribute(_ context.Context, d *Designator, r *Request) ([]value.Value, error) {
+	s.calls++
+	if d.ID != "a" || len(r.Categories) != 1 {
+		return nil, errors.New("the source is asked for something else")
+	}
+	return s.values, s.err
+}
+
+// TestVariablesOnce counts how often the definition of a variable is evaluated.
+func TestVariablesOnce(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	counted := &function.Function{ID: "counted", Signature: function.Signature{Result: function.Shape{Type: value.Boolean}},
+		Call: func(*function.Env, []function.Operand) (function.Operand, error) {
+			calls++
+			return function.Single(value.NewBoolean(false)), nil
+		}}
+	set, err := function.Standard().With(counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := &VariableReference{ID: "v"}
+	root := &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesDenyOverrides,
+		Variables: []Variable{{ID: "unused", Expression: use}, {ID: "v", Expression: &Apply{Function: "counted"}}},
+		Rules:     []Rule{{ID: "a", Effect: Permit, Condition: use}, {ID: "b", Effect: Permit, Condition: use}}}
+	p, err := Compile(root, nil, CompileOptions{Functions: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := 1; want <= 2; want++ {
+		if p.Decide(t.Context(), request(), Options{}); calls != want {
+			t.Errorf("%d evaluations in %d requests", calls, want)
+		}
+	}
+}
+
+// TestDecideConcurrently decides with plans that share their memory.
+func TestDecideConcurrently(t *testing.T) {
+	t.Parallel()
+	root := world(50)
+	p := compiled(t, root)
+	next, err := Compile(&PolicySet{ID: "other", Version: "1", Algorithm: AlgorithmDenyUnlessPermit, Children: append([]Element{onePolicy(50)}, root.Children...)}, nil, CompileOptions{Previous: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				plan, n := p, i%50
+				if (i+g)%2 == 0 {
+					plan, n = next, i%51
+				}
+				if got := plan.Decide(t.Context(), ask("anne", n), Options{})[0]; got.Decision != Permitted {
+					t.Errorf("resource %d: %+v", n, got)
+					return
+				}
+				if got := plan.Decide(t.Context(), ask("eve", n), Options{})[0]; got.Decision != Denied {
+					t.Errorf("resource %d: %+v", n, got)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestNarrowRefuses checks the requests that cannot be narrowed, and the bounds.
+func TestNarrowRefuses(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, world(10))
+	combined := request(CategorySubject, "a", "x")
+	combined.Combined = true
+	twice := &Request{Categories: []Category{{Name: "a"}, {Name: "a"}}}
+	references := &Request{References: [][]string{{"x"}}}
+	for i, r := range []*Request{combined, twice, references, request(CategoryResource, "a", "x")} {
+		if _, err := p.Narrow(t.Context(), r, CategoryResource, Options{}); err == nil {
+			t.Errorf("request %d is accepted", i)
+		}
+	}
+	var why *status.Error
+	if _, err := p.Narrow(t.Context(), request(), CategoryResource, Options{Bounds: Bounds{Steps: 5}}); !errors.As(err, &why) || why.Bound != BoundSteps {
+		t.Errorf("with 5 steps: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Narrow(ctx, request(), CategoryResource, Options{}); !errors.As(err, &why) || why.Bound != BoundTime {
+		t.Errorf("after the context ended: %v", err)
+	}
+}
