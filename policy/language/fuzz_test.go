@@ -49,6 +49,21 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
+// FuzzParseText checks that every policy that is read can be printed as text and
+// read again.
+func FuzzParseText(f *testing.F) {
+	seed(f, "testdata/text.txtar")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if e, err := language.ParseText(text, ""); err == nil {
+			if reprintText(t, e) == "" {
+				t.Fatal("the policy cannot be printed again")
+			}
+		} else if e != nil {
+			t.Fatalf("a policy and %v", err)
+		}
+	})
+}
+
 // BenchmarkParseXML reads a policy with one target and one rule, of which a large
 // domain has many thousands.
 func BenchmarkParseXML(b *testing.B) {

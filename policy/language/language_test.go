@@ -83,6 +83,58 @@ func TestJSON(t *testing.T) {
 	})
 }
 
+func TestText(t *testing.T) {
+	t.Parallel()
+	script(t, "testdata/text.txtar", func(text []byte) (string, string) {
+		e, err := language.ParseText(text, "policy.alfa")
+		if err == nil {
+			return "printed", string(reprint(t, e)) + reprintText(t, e)
+		}
+		var at *policy.Error
+		if e != nil || !errors.As(err, &at) || at.Position.Line < 1 {
+			t.Errorf("a policy %v and %#v", e, err)
+		}
+		return "error", err.Error()
+	})
+}
+
+// TestInexpressible prints policies that the text form cannot express.
+func TestInexpressible(t *testing.T) {
+	t.Parallel()
+	script(t, "testdata/inexpressible.txtar", func(text []byte) (string, string) {
+		e, err := language.ParseXML(text, "policy.xml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := language.PrintText(e); err == nil {
+			return "printed", string(text)
+		} else {
+			return "error", err.Error()
+		}
+	})
+}
+
+// reprintText prints a policy as text and checks that an equal tree is read from
+// it. It returns "" if the text form cannot express the policy.
+func reprintText(t *testing.T, e policy.Element) string {
+	t.Helper()
+	text, err := language.PrintText(e)
+	if err != nil {
+		if !strings.HasPrefix(err.Error(), "the text form has no ") {
+			t.Error(err)
+		}
+		return ""
+	}
+	again, err := language.ParseText(text, "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if !equal(e, again) {
+		t.Errorf("the policy printed as text differs from the tree:\n%s", text)
+	}
+	return string(text)
+}
+
 func TestXMLRoundTrip(t *testing.T) {
 	t.Parallel()
 	script(t, "testdata/accepted_xml.txtar", func(text []byte) (string, string) {
@@ -189,7 +241,7 @@ func conformance(t testing.TB) string {
 // TestConformancePolicies reads and prints every policy of the conformance data.
 func TestConformancePolicies(t *testing.T) {
 	t.Parallel()
-	policies, refused := 0, 0
+	policies, texts := 0, 0
 	err := filepath.WalkDir(conformance(t), func(file string, d fs.DirEntry, err error) error {
 		folder := filepath.Base(filepath.Dir(file))
 		if err != nil || !strings.HasSuffix(file, ".xml") || d.Name() != "Policy.xml" && folder != "Policies" {
@@ -202,17 +254,19 @@ func TestConformancePolicies(t *testing.T) {
 		e, err := language.ParseXML(text, file)
 		if err != nil {
 			t.Errorf("%v", err)
-			refused++
 			return nil
 		}
 		policies++
 		reprint(t, e)
+		if reprintText(t, e) != "" {
+			texts++
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if t.Logf("%d policies read and printed", policies); policies == 0 {
+	if t.Logf("%d policies read and printed, %d of them as text", policies, texts); texts == 0 {
 		t.Error("the folder has no policies")
 	}
 }
