@@ -1,0 +1,104 @@
+package access
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRules(t *testing.T) {
+	c := &Credentials{Roles: []string{"Admin", "member"}, UserID: "u1", ProjectID: "p1", ProjectDomainID: "d1"}
+	target := Target{"user_id": "u1", "target.user.domain_id": "d1", "target.role.domain_id": Null, "name": "manager", "none": "None", "empty": ""}
+	for text, want := range map[string]bool{
+		"": true, "@": true, "!": false, "not !": true,
+		"role:admin": true, "role:ADMIN": true, "role:reader": false, "role:%(name)s": false,
+		"rule:yes": true, "not rule:yes": false, "rule:yes and !": false, "rule:yes or !": true,
+		"! or @ and @": true, "@ or @ and !": true, "(@ or @) and !": false, "not ! and not !": true, "not (! or @)": false,
+		"user_id:%(user_id)s": true, "user_id:u1": true, "user_id:'u1'": true, "user_id:u2": false,
+		"user_id:%(absent)s": false, "'manager':%(name)s": true, "\"manager\":%(name)s": true, "'member':%(name)s": false,
+		"None:%(target.role.domain_id)s": true, "None:%(name)s": false, "None:%(absent)s": false,
+		"token.project.domain.id:%(target.user.domain_id)s": true, "domain_id:%(target.user.domain_id)s": false,
+		"domain_id:None": true, "project_id:None": false, "domain_id:%(none)s": false, "domain_id:%(empty)s": false,
+		"system_scope:all": false, "is_admin:1": false, "unknown:None": false, "unknown:%(name)s": false,
+		"((role:member))": true, "role:member AND NOT role:reader": true,
+	} {
+		p, err := Default().With(map[string]string{"it": text, "yes": "@"})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := p.Allowed("it", c, target); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestBadRules(t *testing.T) {
+	for _, text := range []string{
+		"role", "role:", ":x", "(", ")", "(@", "@)", "@ @", "and", "@ and", "@ or or @", "not", "user_id:%(x", "user_id:%()s",
+		"http://host/path", "'x:%(y)s", "rule:none", strings.Repeat("(", 60) + "@", strings.Repeat("@ or ", 4000) + "@",
+	} {
+		if _, err := Default().With(map[string]string{"it": text}); err == nil {
+			t.Errorf("%.40q: accepted", text)
+		}
+	}
+	_, err := Default().With(map[string]string{"a": "rule:b", "b": "@ or rule:a"})
+	if err == nil || !strings.Contains(err.Error(), "itself") {
+		t.Error("a circle:", err)
+	}
+}
+
+// TestScopes checks that a rule holds only for the scopes that it admits, also
+// when a site replaces it.
+func TestScopes(t *testing.T) {
+	domain := &Credentials{Roles: []string{"admin"}, DomainID: "d"}
+	unscoped := &Credentials{Roles: []string{"admin"}}
+	p, err := Default().With(map[string]string{"identity:create_domain": "@"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Policy{Default(), p} {
+		if p.Allowed("identity:create_domain", domain, nil) || p.Allowed("identity:create_domain", unscoped, nil) {
+			t.Error("a token of another scope may create a domain")
+		}
+		if !p.Allowed("identity:create_domain", &Credentials{Roles: []string{"admin"}, System: true}, nil) {
+			t.Error("an administrator of the system may not create a domain")
+		}
+	}
+	if !Default().Allowed("identity:get_auth_projects", &Credentials{}, nil) {
+		t.Error("an unscoped token may not ask for its projects")
+	}
+	if Default().Allowed("identity:no_such_operation", domain, nil) {
+		t.Error("an unknown operation is allowed")
+	}
+}
+
+// TestDefaultsResolve checks that every default refers to rules that exist.
+func TestDefaultsResolve(t *testing.T) {
+	if _, err := Default().With(nil); err != nil {
+		t.Error(err)
+	}
+	seen := map[string]bool{}
+	for _, r := range defaults() {
+		if seen[r.name] {
+			t.Errorf("rule %s occurs twice", r.name)
+		}
+		seen[r.name] = true
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, r := range defaults() {
+		f.Add(r.check)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parse(text)
+		if err != nil {
+			return
+		}
+		p := &Policy{rules: map[string]rule{}}
+		for _, name := range references(c) {
+			p.rules[name] = rule{check: constant(false)}
+		}
+		c.holds(&question{p, &Credentials{}, Target{}})
+	})
+}

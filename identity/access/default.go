@@ -1,0 +1,126 @@
+package access
+
+// Scopes that rules admit.
+const (
+	sdp = SystemScope | DomainScope | ProjectScope
+	sp  = SystemScope | ProjectScope
+)
+
+// defaultRule is a rule of Keystone 30.0.0.
+type defaultRule struct {
+	name, check string
+	scopes      Scope
+}
+
+// Parts of rules. A reader or manager of a domain has a token that is scoped to
+// the domain.
+const (
+	admin        = "rule:admin_required"
+	systemReader = " or (role:reader and system_scope:all)"
+	service      = " or rule:service_role"
+)
+
+// domainReader admits readers of the domain in an attribute of the target.
+func domainReader(attribute string) string {
+	return " or (role:reader and domain_id:%(" + attribute + ")s)"
+}
+
+// domainManager admits managers of the domain in an attribute of the target.
+func domainManager(attribute string) string {
+	return " or (role:manager and domain_id:%(" + attribute + ")s)"
+}
+
+// self admits the user in an attribute of the target.
+func self(attribute string) string { return " or user_id:%(" + attribute + ")s" }
+
+// grantDomains admits callers whose domain has both the principal and the target
+// of a grant. The role is a global one or one of the domain.
+func grantDomains(role, more string) (check string) {
+	for _, principal := range []string{"target.user.domain_id", "target.group.domain_id"} {
+		for _, target := range []string{"target.project.domain_id", "target.domain.id"} {
+			check += " or (role:" + role + " and domain_id:%(" + principal + ")s and domain_id:%(" + target + ")s" + more + ")"
+		}
+	}
+	return check
+}
+
+const roleInDomain = " and (None:%(target.role.domain_id)s or domain_id:%(target.role.domain_id)s)"
+
+// helpers are the rules that other rules refer to and that a site may replace.
+var helpers = []defaultRule{
+	{"admin_required", "role:admin or is_admin:1", AnyScope},
+	{"service_role", "role:service", AnyScope},
+	{"service_or_admin", "rule:admin_required or rule:service_role", AnyScope},
+	{"owner", "user_id:%(user_id)s", AnyScope},
+	{"admin_or_owner", "rule:admin_required or rule:owner", AnyScope},
+	{"token_subject", "user_id:%(target.token.user_id)s", AnyScope},
+	{"admin_or_token_subject", "rule:admin_required or rule:token_subject", AnyScope},
+	{"service_admin_or_token_subject", "rule:service_or_admin or rule:token_subject", AnyScope},
+	{"domain_managed_target_role", "'manager':%(target.role.name)s or 'member':%(target.role.name)s or 'reader':%(target.role.name)s", AnyScope},
+}
+
+// defaults returns the rules of the operations that the service has.
+func defaults() []defaultRule {
+	rules := append([]defaultRule(nil), helpers...)
+	add := func(check string, scopes Scope, names ...string) {
+		for _, name := range names {
+			rules = append(rules, defaultRule{"identity:" + name, check, scopes})
+		}
+	}
+	add(admin+systemReader+domainReader("target.user.domain_id")+self("target.user.id"), sdp,
+		"get_user", "list_groups_for_user", "list_user_projects")
+	add(admin+systemReader+domainReader("target.domain_id"), sdp, "list_users", "list_groups", "list_projects")
+	add(admin+domainManager("target.user.domain_id"), sdp, "create_user", "update_user", "delete_user")
+	add(admin+systemReader+domainReader("target.group.domain_id"), sdp, "get_group", "list_users_in_group")
+	add(admin+domainManager("target.group.domain_id"), sdp, "create_group", "update_group", "delete_group")
+	both := "domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s"
+	add(admin+systemReader+" or (role:reader and "+both+")", sdp, "check_user_in_group")
+	add(admin+" or (role:manager and "+both+")", sdp, "add_user_to_group", "remove_user_from_group")
+
+	add(admin+systemReader+domainReader("target.project.domain_id")+" or project_id:%(target.project.id)s", sdp,
+		"get_project", "list_project_tags", "get_project_tag")
+	add(admin+domainManager("target.project.domain_id"), sdp, "create_project", "update_project", "delete_project",
+		"create_project_tag", "update_project_tags", "delete_project_tag", "delete_project_tags")
+	add(admin+systemReader+" or domain_id:%(target.domain.id)s or project_domain_id:%(target.domain.id)s", sdp, "get_domain")
+	add(admin+systemReader+" or (role:reader and domain_id:%(target.domain.id)s)", sdp, "list_domains")
+	add(admin, sp, "create_domain", "update_domain", "delete_domain")
+
+	add(admin+systemReader+" or (role:manager and rule:domain_managed_target_role)", sdp, "get_role")
+	add(admin+systemReader+" or (role:manager and not domain_id:None)", sdp, "list_roles")
+	add(admin, sp, "create_role", "update_role", "delete_role", "create_domain_role", "update_domain_role", "delete_domain_role",
+		"create_implied_role", "delete_implied_role")
+	add(admin+systemReader, sp, "get_domain_role", "list_domain_roles", "get_implied_role", "list_implied_roles", "check_implied_role",
+		"list_role_inference_rules", "list_system_grants_for_user", "check_system_grant_for_user", "list_system_grants_for_group", "check_system_grant_for_group")
+	add(admin, sp, "create_system_grant_for_user", "revoke_system_grant_for_user", "create_system_grant_for_group", "revoke_system_grant_for_group")
+	add(admin+systemReader+grantDomains("reader", roleInDomain), sdp, "check_grant")
+	add(admin+systemReader+grantDomains("reader", ""), sdp, "list_grants")
+	add(admin+grantDomains("manager", " and rule:domain_managed_target_role"), sdp, "create_grant", "revoke_grant")
+	add(admin+systemReader+domainReader("target.domain_id"), sdp, "list_role_assignments")
+	add(admin+systemReader+domainReader("target.project.domain_id"), sdp, "list_role_assignments_for_tree")
+
+	add("@", sdp, "get_region", "list_regions")
+	add(admin+systemReader, sp, "get_service", "list_services", "get_endpoint", "list_endpoints")
+	add(admin, sp, "create_region", "update_region", "delete_region", "create_service", "update_service", "delete_service",
+		"create_endpoint", "update_endpoint", "delete_endpoint")
+
+	add(admin+systemReader+service+" or rule:token_subject", sdp, "validate_token")
+	add(admin+systemReader+" or rule:token_subject", sdp, "check_token")
+	add("rule:admin_or_token_subject", sdp, "revoke_token")
+	add("rule:service_or_admin", sdp, "list_revoke_events")
+	add("@", AnyScope, "get_auth_catalog", "get_auth_projects", "get_auth_domains", "get_auth_system")
+	return rules
+}
+
+// Default returns the rules of Keystone 30.0.0 for the operations that the
+// identity service has.
+func Default() *Policy {
+	p := &Policy{rules: map[string]rule{}}
+	for _, r := range defaults() {
+		c, err := parse(r.check)
+		if err != nil {
+			panic("rule " + r.name + ": " + err.Error()) // the texts are constant
+		}
+		p.rules[r.name] = rule{c, r.scopes}
+	}
+	return p
+}
