@@ -48,6 +48,9 @@ type Door struct {
 	// RefuseRPC is like Refuse, for gRPC: it returns the status error of the
 	// call. If it is nil, the error has the code of [Refusal.Code].
 	RefuseRPC func(why *Refusal) error
+	// OwnAuthentication is true if the door authenticates its callers itself, as an
+	// identity service does. The server's keys then do not apply to its routes.
+	OwnAuthentication bool
 	// RefuseStream is like RefuseRPC, for streaming calls. It is needed only if
 	// a protocol treats them differently; nil means RefuseRPC.
 	RefuseStream func(why *Refusal) error

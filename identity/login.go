@@ -137,11 +137,30 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 		p.AuditIDs = append(p.AuditIDs, from.Payload.AuditIDs[len(from.Payload.AuditIDs)-1])
 		p.Methods = append([]string{MethodToken}, slices.DeleteFunc(slices.Clone(from.Payload.Methods), func(m string) bool { return m == MethodToken })...)
 	}
-	t, err := s.expand(ctx, p, now.Truncate(time.Second))
+	issued, err := s.issueTime(ctx, user, now)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.expand(ctx, p, issued)
 	if errors.Is(err, &Error{Reason: NotFound}) {
 		return nil, unauthorized(err.Error())
 	}
 	return t, err
+}
+
+// issueTime returns the time of issue of a new token, in whole seconds. A token
+// that is made in the second in which the user's tokens were revoked gets the
+// next second, so that neither it is revoked nor an older token survives.
+func (s *Service) issueTime(ctx context.Context, user string, now time.Time) (time.Time, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return now, err
+	}
+	issued := now.Truncate(time.Second)
+	if latest, ok := d.revocations.latest.Get("user " + user); ok && latest == issued.Unix() {
+		issued = issued.Add(time.Second)
+	}
+	return issued, nil
 }
 
 func newAuditID() string {

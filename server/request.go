@@ -48,7 +48,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.keepBody(r)
 	defer q.end(r)
 	ctx := r.Context()
-	if q.keys != nil && !route.Public {
+	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.check(r.Header["Authorization"], q.door.Basic)
 		if why != 0 {
 			q.refuse(r, &door.Refusal{Reason: why})

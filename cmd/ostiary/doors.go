@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/onap"
 	"github.com/ostiary/ostiary/door/openfga"
@@ -38,6 +39,7 @@ type doorFlags struct {
 	authzenStore, authzenURL string
 	// xacmlRelations is Relations of [xacml.Options].
 	xacmlRelations string
+	keystone       keystone.Options
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
@@ -50,6 +52,8 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.permify.ExactSnapTokens, "permify-exact-snap-tokens", false, "evaluate at exactly the revision of a Permify snap token; the default is that revision or a newer one")
 	s.StringVar(&f.xacmlRelations, "xacml-relations", "", "id or alias of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
 	s.BoolVar(&f.onap.FailOpen, "onap-fail-open", false, "let ONAP guards answer Permit if they cannot decide, as the original does, for example because the history of operations cannot be read; the default is an error")
+	s.StringVar(&f.keystone.URL, "keystone-url", "", "base URL of links in Identity responses, for example https://identity.example.com; default: scheme and host of the request")
+	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 
@@ -67,6 +71,7 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 		open(authzen.New(e, authzen.Options{Store: f.authzenStore, URL: f.authzenURL, Domains: domains})),
 		open(permify.New(e, f.permify)),
 		open(xacml.New(e, xacml.Options{Domains: domains, Relations: f.xacmlRelations})),
+		open(keystone.New(e, f.keystone)),
 	} {
 		out, errs = append(out, o.door), append(errs, o.err)
 	}

@@ -109,6 +109,9 @@ func (c *refusalCount) grew(t *testing.T) int {
 
 func guardedRoute(t *testing.T, refusals *refusalCount, address string, d *door.Door, r door.Route) {
 	name := d.Name + " " + r.Method + " " + r.Pattern
+	if d.OwnAuthentication { // door/keystone has a test like this one
+		return
+	}
 	if r.Public {
 		if !publicAllowed[name] {
 			t.Errorf("%s is public but not in publicAllowed", name)

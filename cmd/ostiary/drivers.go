@@ -47,6 +47,9 @@ func conditions() expr.Compiler { return openfga.Conditions{Inner: cel.New(cel.O
 // inMemory.
 func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
 	options.Conditions = conditions()
+	if options.SecretKey, err = a.readSecretKey(); err != nil {
+		return err
+	}
 	var driver *pebble.Driver
 	if a.data != inMemory {
 		if a.model != "" || a.tuples != "" {

@@ -12,21 +12,28 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/password"
 )
 
 // everyDoor has all doors on one engine, without a network.
 type everyDoor struct {
-	t     *testing.T
-	doors []*door.Door
-	ports map[string]*door.Router
-	id    string
+	t      *testing.T
+	engine *ostiary.Engine
+	doors  []*door.Door
+	ports  map[string]*door.Router
+	id     string
+	// identity is the token of an administrator of the Identity API; "" before
+	// bootstrap.
+	identity string
 }
 
 func openEveryDoor(t *testing.T) *everyDoor {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,13 +42,31 @@ func openEveryDoor(t *testing.T) *everyDoor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &everyDoor{t: t, doors: doors, ports: map[string]*door.Router{}}
+	x := &everyDoor{t: t, engine: e, doors: doors, ports: map[string]*door.Router{}}
 	for _, d := range doors {
 		if x.ports[d.Name], err = door.NewRouter(d.Routes); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return x
+}
+
+// bootstrap makes a deployment of the Identity API and logs in as its
+// administrator.
+func (x *everyDoor) bootstrap() {
+	x.t.Helper()
+	if _, err := bootstrapIdentity(x.t.Context(), x.engine, identity.BootstrapOptions{Password: "secret"}, identity.Options{Rounds: password.RoundsMin}); err != nil {
+		x.t.Fatal(err)
+	}
+	text := `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","domain":{"id":"default"},"password":"secret"}}},"scope":{"system":{"all":true}}}}`
+	r := httptest.NewRequest("POST", "/v3/auth/tokens", strings.NewReader(text))
+	var p door.Params
+	route, _ := x.ports[keystone.Name].Find("POST", "/v3/auth/tokens", &p)
+	rec := httptest.NewRecorder()
+	route.Serve(rec, r, p)
+	if x.identity = rec.Header().Get("X-Subject-Token"); x.identity == "" {
+		x.t.Fatalf("login: %d %s", rec.Code, rec.Body)
+	}
 }
 
 // call sends a request to a door and decodes the response.

@@ -59,6 +59,8 @@ type app struct {
 	caCert        string
 	model, tuples string
 	lockWait      time.Duration
+	secretKey     string // --secret-key-file
+	keystoneKeys  string // --keystone-keys
 	json          bool
 }
 
@@ -105,6 +107,7 @@ func (a *app) root() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty folder in memory, which is lost when the command ends`)
 	f.StringVar(&a.store, "store", "", "name or id of the store; required if there are several")
+	f.StringVar(&a.secretKey, "secret-key-file", "", "file of the key that encrypts passwords and other secrets: 32 bytes in base64; default: the data folder's name with .key at its end, if it exists")
 	f.DurationVar(&a.lockWait, "lock-wait", lockWaitDefault, "how long to wait for another command that has the folder open")
 	f.StringVar(&a.model, "model", "", "with --data memory: a model file to write first")
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: a tuple file to import first")
@@ -113,7 +116,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.caCert, "ca-cert", "", "with --server or --from https://…: PEM file of certificates to trust in addition to the system's")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
-		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.benchCommand(), a.versionCommand())
+		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())
 	nameArguments(root)
 	a.addCompletion(root)
 	root.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -79,6 +79,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.serve(cmd.Context(), &flags)
 		}}
 	flags.add(cmd)
+	a.addKeystoneKeys(cmd.Flags())
 	return cmd
 }
 
@@ -90,7 +91,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
 	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
 	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
-	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: openfga, native, authzen, permify, xacml, onap-pdp, onap-api, onap-pap; default: all")
+	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: openfga, native, authzen, permify, xacml, onap-pdp, onap-api, onap-pap, keystone; default: all")
 	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://ADDRESS or NAME=grpc://ADDRESS; may be repeated")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
@@ -131,6 +132,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	f.bounds.DepthMax = depthMax
+	if a.data != inMemory {
+		f.door.keystone.Keys = (&fernetKeys{repository: a.keystoneKeysFolder()}).load
+	}
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
 	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,

@@ -84,6 +84,8 @@ door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/l
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/password identity/token
+identity/access:
+door/keystone: . door identity identity/access identity/token storage
 identity/password:
 identity/token:
 cmd/ostiary: *

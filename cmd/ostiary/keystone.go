@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// keystoneCommand returns the commands of the identity service.
+func (a *app) keystoneCommand() *cobra.Command {
+	cmd := group("keystone", "OpenStack Identity: set up a deployment, rotate keys", a.keystoneBootstrapCommand(), a.keystoneRotateCommand())
+	a.addKeystoneKeys(cmd.PersistentFlags())
+	return cmd
+}
+
+func (a *app) addKeystoneKeys(s *pflag.FlagSet) {
+	s.StringVar(&a.keystoneKeys, "keystone-keys", "", "folder of the Fernet keys of Keystone's tokens; default: the data folder's name with .fernet at its end")
+}
+
+// keystoneKeysFolder returns the folder of Fernet keys, which is next to the data
+// folder.
+func (a *app) keystoneKeysFolder() token.Repository {
+	folder := a.keystoneKeys
+	if folder == "" {
+		folder = a.data + ".fernet"
+	}
+	return token.Repository{Folder: folder}
+}
+
+// bootstrapEnvironment is the beginning of the names of the variables that
+// keystone-manage reads.
+const bootstrapEnvironment = "OS_BOOTSTRAP_"
+
+func (a *app) keystoneBootstrapCommand() *cobra.Command {
+	var o identity.BootstrapOptions
+	var immutable bool
+	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
+		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
+			"It may run again: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
+			"It makes two files next to the data folder if they do not exist: the key that encrypts passwords (--secret-key-file), and the folder of Fernet keys (--keystone-keys). Keep a copy of both.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Mutable = !immutable
+			if o.Password == "" {
+				return fmt.Errorf("%w: no password: set --bootstrap-password or OS_BOOTSTRAP_PASSWORD", errUsage)
+			}
+			return a.keystoneBootstrap(cmd.Context(), o)
+		}}
+	s := cmd.Flags()
+	text := func(p *string, name, fallback, help string) {
+		if v := os.Getenv(bootstrapEnvironment + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); v != "" {
+			fallback = v
+		}
+		s.StringVar(p, "bootstrap-"+name, fallback, help)
+		if name == "password" {
+			s.Lookup("bootstrap-password").DefValue = "" // the help does not show it
+		}
+	}
+	text(&o.Username, "username", "admin", "name of the administrator")
+	text(&o.Password, "password", "", "password of the administrator; better in OS_BOOTSTRAP_PASSWORD, because other users can see command lines")
+	text(&o.Project, "project-name", "admin", "name of the administrator's project")
+	text(&o.Role, "role-name", "admin", "name of the administrator's role")
+	text(&o.Service, "service-name", "keystone", "name of the identity service")
+	text(&o.Region, "region-id", "", "region of the endpoints")
+	text(&o.AdminURL, "admin-url", "", "URL of the endpoint for administrators")
+	text(&o.InternalURL, "internal-url", "", "URL of the endpoint inside the deployment")
+	text(&o.PublicURL, "public-url", "", "URL of the endpoint for users")
+	s.BoolVar(&immutable, "immutable-roles", true, "protect the roles from changes")
+	return cmd
+}
+
+func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions) error {
+	if a.server != "" {
+		return unsupported("keystone bootstrap")
+	}
+	if err := a.ensureSecretKey(); err != nil {
+		return err
+	}
+	if a.data != inMemory {
+		if err := a.keystoneKeysFolder().Setup(); err != nil {
+			return err
+		}
+	}
+	return a.withEngine(ctx, true, func(e *ostiary.Engine) error {
+		store, err := bootstrapIdentity(ctx, e, o, identity.Options{})
+		if err != nil {
+			return err
+		}
+		return a.print(map[string]string{"store": store.ID().String(), "user": o.Username, "project": o.Project}, func(w io.Writer) {
+			fmt.Fprintf(w, "user %s with role %s on project %s and on the system, in store %s\n", o.Username, o.Role, o.Project, store.ID())
+		})
+	})
+}
+
+// bootstrapIdentity bootstraps the deployment of an engine, and creates its store
+// if there is none.
+func bootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.BootstrapOptions, settings identity.Options) (*ostiary.Store, error) {
+	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		store, err = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "keystone", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := identity.Open(ctx, store, settings)
+	if err != nil {
+		return nil, err
+	}
+	return store, s.Bootstrap(ctx, o)
+}
+
+func (a *app) keystoneRotateCommand() *cobra.Command {
+	repository := 0
+	cmd := &cobra.Command{Use: "rotate", Short: "Make the staged Fernet key the primary one, and stage a new key", Args: cobra.NoArgs,
+		Long: "Make the staged Fernet key the primary one, stage a new key, and remove the oldest keys. Running servers read the folder again within a second.\n" +
+			"Rotate at most as often as a token's life divided by the number of keys minus two, so that no key is removed while its tokens are valid.",
+		RunE: func(*cobra.Command, []string) error {
+			r := a.keystoneKeysFolder()
+			r.ActiveMax = repository
+			return r.Rotate()
+		}}
+	cmd.Flags().IntVar(&repository, "max-active-keys", 3, "number of keys to keep, the staged one included")
+	return cmd
+}
+
+// fernetKeys reads the keys of a folder, at most once a second and only if the
+// folder has changed.
+type fernetKeys struct {
+	repository token.Repository
+	mu         sync.Mutex
+	checked    time.Time // time of the last look at the folder
+	changed    time.Time // the folder's time of modification then
+	keys       []token.Key
+}
+
+// fernetPoll is how often the folder is looked at.
+const fernetPoll = time.Second
+
+func (f *fernetKeys) load() ([]token.Key, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if f.keys != nil && now.Sub(f.checked) < fernetPoll {
+		return f.keys, nil
+	}
+	info, err := os.Stat(f.repository.Folder)
+	if err == nil && (f.keys == nil || !info.ModTime().Equal(f.changed)) {
+		var keys []token.Key
+		if keys, err = f.repository.Load(); err == nil {
+			f.keys, f.changed = keys, info.ModTime()
+		}
+	}
+	if f.checked = now; err != nil && f.keys == nil {
+		return nil, fmt.Errorf("cannot read the Fernet keys: %w", err)
+	}
+	return f.keys, nil
+}

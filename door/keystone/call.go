@@ -1,0 +1,213 @@
+package keystone
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// route is an entry of the table of routes.
+type route struct {
+	method string
+	path   string // pattern below the prefix
+	name   string // name of the operation
+	// anonymous routes need no X-Auth-Token.
+	anonymous bool
+	serve     func(*call) error
+}
+
+// call is a request in progress.
+type call struct {
+	*service
+	w  http.ResponseWriter
+	r  *http.Request
+	p  door.Params
+	id *identity.Service
+	// caller is the validated token of the caller; nil on anonymous routes.
+	caller      *identity.Token
+	credentials access.Credentials
+	query       url.Values
+}
+
+// serve returns the function that serves a route.
+func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.Params) {
+	return func(w http.ResponseWriter, req *http.Request, p door.Params) {
+		s.head(w, req)
+		c := &call{service: s, w: w, r: req, p: p}
+		err := c.open(r.anonymous)
+		if err == nil {
+			err = r.serve(c)
+		}
+		if err != nil {
+			s.writeError(w, req, err)
+		}
+	}
+}
+
+// head sets the headers that every response has. The id of the request is a new
+// one: a caller's own id is a different thing.
+func (s *service) head(w http.ResponseWriter, _ *http.Request) {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	x := hex.EncodeToString(b[:])
+	h := w.Header()
+	h.Set("Vary", "X-Auth-Token")
+	h.Set("x-openstack-request-id", "req-"+x[:8]+"-"+x[8:12]+"-"+x[12:16]+"-"+x[16:20]+"-"+x[20:])
+}
+
+// open finds the deployment and authenticates the caller.
+func (c *call) open(anonymous bool) (err error) {
+	if c.query, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
+		return &statusError{http.StatusBadRequest, "The query string is malformed."}
+	}
+	if c.id, err = c.deployment(c.r.Context()); err != nil || anonymous {
+		return err
+	}
+	text := c.r.Header.Get("X-Auth-Token")
+	if text == "" {
+		return &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	c.caller, err = c.validate(text, 0)
+	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) || errors.Is(err, token.ErrInvalid) {
+		return &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	if err != nil {
+		return err
+	}
+	c.credentials = credentials(c.caller)
+	return nil
+}
+
+// credentials returns what rules may use of a token.
+func credentials(t *identity.Token) access.Credentials {
+	c := access.Credentials{UserID: t.User.ID, UserDomainID: t.User.Domain, DomainID: t.Scope.DomainID, System: t.Scope.System}
+	if t.Scope.ProjectID != "" {
+		c.ProjectID, c.ProjectDomainID = t.Target.ID, t.Target.Domain
+	}
+	for _, r := range t.Roles {
+		c.Roles = append(c.Roles, r.Name)
+	}
+	return c
+}
+
+// may fails with 403 unless the caller may call an operation on a target.
+func (c *call) may(operation string, t access.Target) error {
+	if c.options.Policy.Allowed("identity:"+operation, &c.credentials, t) {
+		return nil
+	}
+	return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action: identity:" + operation + "."}
+}
+
+// body reads the object that a request's body contains under one name, for
+// example {"user": {...}}. Other names are refused, because they could be
+// mistaken for attributes of the policy's target.
+func (c *call) body(name string) (identity.Members, error) {
+	outer, err := c.bodyMembers()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range outer {
+		if m.Name != name {
+			return nil, &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(m.Name) + "' was unexpected)"}
+		}
+	}
+	value, ok := outer.Get(name)
+	if !ok {
+		return nil, &statusError{http.StatusBadRequest, "'" + name + "' is a required property"}
+	}
+	inner, err := identity.ParseMembers(value)
+	if err != nil {
+		return nil, invalidField(name, string(value), "expected an object")
+	}
+	return inner, nil
+}
+
+// bodyMembers reads a request's body, which must be a JSON object.
+func (c *call) bodyMembers() (identity.Members, error) {
+	b, err := door.ReadBody(c.r)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Free()
+	if t := c.r.Header.Get("Content-Type"); len(b.Bytes) > 0 && t != "" && !strings.HasPrefix(t, "application/json") {
+		return nil, expecting("application/json", "Content-Type header")
+	}
+	m, err := identity.ParseMembers(b.Bytes)
+	if err != nil || !json.Valid(b.Bytes) {
+		return nil, expecting("valid JSON", "request body")
+	}
+	return m, nil
+}
+
+// base returns scheme and host of links.
+func (s *service) base(r *http.Request) string {
+	if s.options.URL != "" {
+		return s.options.URL
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	if strings.HasPrefix(r.URL.Path, "/identity/") {
+		return scheme + r.Host + "/identity"
+	}
+	return scheme + r.Host
+}
+
+// link returns the URL of a path below /v3.
+func (c *call) link(path ...string) string {
+	url := c.base(c.r) + "/v3"
+	for _, p := range path {
+		url += "/" + escape(p)
+	}
+	return url
+}
+
+// escape escapes an id for a path. Most ids need no escapes.
+func escape(id string) string { return url.PathEscape(id) }
+
+// self returns the URL of the request without its limit and marker.
+func (c *call) self() string {
+	u := c.base(c.r) + strings.TrimPrefix(c.r.URL.EscapedPath(), "/identity")
+	if c.r.URL.RawQuery != "" {
+		u += "?" + c.r.URL.RawQuery
+	}
+	return u
+}
+
+// flag returns whether a parameter of the query is on: it is there and not "0" or
+// "false".
+func (c *call) flag(name string) bool {
+	v, ok := c.query[name]
+	return ok && v[0] != "0" && !strings.EqualFold(v[0], "false")
+}
+
+// write sends an object with a status.
+func (c *call) write(status int, o *object) error {
+	writeJSON(c.w, status, o.bytes())
+	return nil
+}
+
+// done sends an empty response.
+func (c *call) done() error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // net/http drops the body of a response to HEAD
+}

@@ -1,0 +1,130 @@
+package keystone
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ostiary/ostiary/identity"
+)
+
+// catalog appends the catalog of a token: all enabled services with their enabled
+// endpoints.
+func (c *call) catalog(o *object, t *identity.Token) error {
+	ctx := c.r.Context()
+	enabled := func(r *identity.Record) bool { return !r.Disabled }
+	all, _, err := c.id.List(ctx, identity.ListRequest{Kind: identity.Catalog, Match: enabled})
+	if err != nil {
+		return err
+	}
+	reachable, _, err := c.id.List(ctx, identity.ListRequest{Kind: identity.Endpoint, Match: enabled})
+	if err != nil {
+		return err
+	}
+	replace, names := c.substitutions(t)
+	list(o, "catalog", all, func(o *object, s *identity.Record) {
+		of := slices.DeleteFunc(slices.Clone(reachable), func(e *identity.Record) bool {
+			return e.Parent != s.ID || names != nil && needs(e.Members.Text("url"), names)
+		})
+		list(o, "endpoints", of, func(o *object, e *identity.Record) {
+			o.text("id", e.ID)
+			o.text("interface", e.Members.Text("interface"))
+			o.textOrNull("region_id", e.Members.Text("region_id"))
+			o.text("url", replace.Replace(e.Members.Text("url")))
+			o.textOrNull("region", e.Members.Text("region_id"))
+		})
+		o.text("id", s.ID)
+		o.text("type", s.Members.Text("type"))
+		o.text("name", s.Name)
+	})
+	return nil
+}
+
+// substitutions returns what fills the places of a URL, for example
+// "%(project_id)s". names are the places that the token has no value for.
+func (c *call) substitutions(t *identity.Token) (r *strings.Replacer, names []string) {
+	var pairs []string
+	add := func(name, value string) {
+		pairs = append(pairs, "%("+name+")s", value, "$("+name+")s", value)
+	}
+	add("user_id", t.User.ID)
+	add("public_endpoint", c.base(c.r))
+	if id := t.Scope.ProjectID; id != "" {
+		add("project_id", id)
+		add("tenant_id", id)
+	} else {
+		names = []string{"(project_id)s", "(tenant_id)s"}
+	}
+	return strings.NewReplacer(pairs...), names
+}
+
+// needs returns whether a URL has one of the places.
+func needs(url string, places []string) bool {
+	return slices.ContainsFunc(places, func(p string) bool { return strings.Contains(url, p) })
+}
+
+// authCatalog answers GET /v3/auth/catalog.
+func (c *call) authCatalog() error {
+	if err := c.may("get_auth_catalog", nil); err != nil {
+		return err
+	}
+	if c.caller.Scope.ProjectID == "" {
+		return &statusError{http.StatusForbidden, "The service catalog is only available for tokens with the scope of a project."}
+	}
+	var o object
+	if err := c.catalog(&o, c.caller); err != nil {
+		return err
+	}
+	o.links(c.self())
+	return c.write(http.StatusOK, &o)
+}
+
+// authTargets answers GET /v3/auth/projects and GET /v3/auth/domains.
+func (c *call) authTargets(x *resource) error {
+	if err := c.may("get_auth_"+x.plural, nil); err != nil {
+		return err
+	}
+	return c.targetsOf(x, c.caller.User.ID)
+}
+
+func (c *call) targetsOf(x *resource, user string) error {
+	ids, err := c.id.Targets(c.r.Context(), user)
+	if err != nil {
+		return err
+	}
+	var found []*identity.Record
+	for _, id := range ids {
+		if r, err := c.id.Get(c.r.Context(), identity.Project, id); err == nil && r.IsDomain == x.domains {
+			found = append(found, r)
+		}
+	}
+	return c.sendRecords(x, found, false)
+}
+
+// projectsOfUser answers GET /v3/users/{id}/projects.
+func (c *call) projectsOfUser() error {
+	u, err := c.get(users, "list_user_projects", c.p.At(0))
+	if err != nil {
+		return err
+	}
+	return c.targetsOf(projects, u.ID)
+}
+
+// authSystem answers GET /v3/auth/system.
+func (c *call) authSystem() error {
+	if err := c.may("get_auth_system", nil); err != nil {
+		return err
+	}
+	ids, err := c.id.Targets(c.r.Context(), c.caller.User.ID)
+	if err != nil {
+		return err
+	}
+	var all []bool
+	if slices.Contains(ids, identity.System) {
+		all = []bool{true}
+	}
+	var o object
+	list(&o, "system", all, func(o *object, _ bool) { o.boolean("all", true) })
+	o.links(c.self())
+	return c.write(http.StatusOK, &o)
+}

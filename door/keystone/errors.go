@@ -1,0 +1,131 @@
+package keystone
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity"
+)
+
+// statusError is an error with its HTTP status.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// unauthorizedText is the text of every 401, so that it does not show whether a
+// user exists.
+const unauthorizedText = "The request you have made requires authentication."
+
+// malformedEnd is the end of every text about a missing part of a request.
+const malformedEnd = " The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error."
+
+// expecting returns the 400 of a request that lacks a part.
+func expecting(what, where string) error {
+	return &statusError{http.StatusBadRequest, "Expecting to find " + what + " in " + where + "." + malformedEnd}
+}
+
+// invalidField returns the 400 of a member with a bad value.
+func invalidField(field, value, why string) error {
+	return &statusError{http.StatusBadRequest, "Invalid input for field/attribute " + field + ". Value: " + shorten(value) + ". " + why}
+}
+
+func shorten(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "..."
+	}
+	return s
+}
+
+// statusOf maps the reasons of package identity to HTTP statuses.
+var statusOf = map[identity.Reason]int{
+	identity.NotFound: http.StatusNotFound, identity.Conflict: http.StatusConflict, identity.Forbidden: http.StatusForbidden,
+	identity.Invalid: http.StatusBadRequest, identity.Unauthorized: http.StatusUnauthorized, identity.PasswordAge: http.StatusUnauthorized,
+}
+
+// describe returns the status and the text of an error. The text of an internal
+// error is not sent, because it could contain data.
+func describe(err error) (status int, text string) {
+	var known *statusError
+	var failed *identity.Error
+	var refused *door.Refusal
+	switch {
+	case errors.As(err, &known):
+		return known.status, known.text
+	case errors.As(err, &failed):
+		status, text = statusOf[failed.Reason], failed.Text
+		if failed.Reason == identity.Unauthorized {
+			text = unauthorizedText
+		}
+		if failed.Reason == identity.Invalid && failed.Field != "" {
+			text = "Invalid input for field/attribute " + failed.Field + ". " + failed.Text
+		}
+		return status, text
+	case errors.As(err, &refused):
+		return refused.Status(), refused.Error()
+	case errors.Is(err, ostiary.ErrLoading), errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrCanceled):
+		return http.StatusServiceUnavailable, ostiary.Reason(err)
+	case errors.Is(err, ostiary.ErrNoSecretKey):
+		return http.StatusServiceUnavailable, "The server has no key, or another one, for the secrets of this deployment: start it with --secret-key-file."
+	}
+	return http.StatusInternalServerError, "An unexpected error prevented the server from fulfilling your request."
+}
+
+// writeError writes the error response of the API.
+func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := describe(err)
+	h := w.Header()
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Keystone uri="`+s.base(r)+`/v3"`)
+	case http.StatusServiceUnavailable:
+		door.SetRetryAfter(h)
+	}
+	var body object
+	body.begin("error")
+	body.number("code", status)
+	body.text("message", text)
+	body.text("title", http.StatusText(status))
+	body.end()
+	writeJSON(w, status, body.bytes())
+}
+
+// refuse answers a request that the server refuses before the door sees it.
+func (s *service) refuse(w http.ResponseWriter, r *http.Request, why *door.Refusal) {
+	s.head(w, r)
+	s.writeError(w, r, why)
+}
+
+// missing answers a request without a route. A path may end with a slash, as
+// clients that join paths make it, and "/" lists the versions where the door has
+// a port of its own.
+func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []string) {
+	s.head(w, r)
+	path := r.URL.EscapedPath()
+	if trimmed, slash := strings.CutSuffix(path, "/"); slash && methods == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		if trimmed == "" {
+			s.versions(w, r)
+			return
+		}
+		var p door.Params
+		if found, _ := s.router.Find(r.Method, trimmed, &p); found != nil {
+			found.Serve(w, r, p)
+			return
+		}
+	}
+	if methods != nil {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		s.writeError(w, r, &statusError{http.StatusMethodNotAllowed, "The method is not allowed for the requested URL."})
+		return
+	}
+	s.writeError(w, r, &statusError{http.StatusNotFound, "The requested URL was not found on the server."})
+}

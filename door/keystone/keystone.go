@@ -1,0 +1,139 @@
+// Package keystone is the door for OpenStack's Identity API v3: discovery,
+// tokens, users, groups, projects, domains, roles, grants and the catalog. [New]
+// returns the [door.Door].
+//
+// The deployment is a store of the engine, which package identity keeps, and
+// package access decides what a caller may do. The door reads tokens, requests
+// and queries, and writes responses. Routes that it does not have answer 404.
+package keystone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Name is the door's name, under which stores have aliases.
+const Name = "keystone"
+
+// DefaultStore is the alias of the store that holds the deployment.
+const DefaultStore = "default"
+
+// Options are the settings of the door.
+type Options struct {
+	// Keys returns the Fernet keys, the primary key first. It is called for every
+	// token, so it must be quick; a caller that reads keys from a folder caches
+	// them. Nil uses one random key, so that tokens end with the process.
+	Keys func() ([]token.Key, error)
+	// Policy decides who may call what. Nil means [access.Default].
+	Policy *access.Policy
+	// URL is the base of all links, for example "https://identity.example.com",
+	// without a slash at the end. The default is scheme and host of the request.
+	URL string
+	// Store is the id or the alias of the store. The default is [DefaultStore].
+	Store string
+	// Identity are the settings of the deployment.
+	Identity identity.Options
+	// ExpiredWindow is how long an expired token is valid for a service that asks
+	// for it with allow_expired. The default is 48 hours.
+	ExpiredWindow time.Duration
+}
+
+// service holds what all requests share.
+type service struct {
+	engine  *ostiary.Engine
+	options Options
+	router  *door.Router
+	// opening protects opened, the deployment after the first request.
+	opening sync.Mutex
+	opened  *identity.Service
+}
+
+// New returns the door to an engine. The store is opened by the first request.
+func New(e *ostiary.Engine, o Options) (*door.Door, error) {
+	if strings.HasSuffix(o.URL, "/") {
+		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
+	}
+	if o.Keys == nil {
+		keys := []token.Key{token.NewKey()}
+		o.Keys = func() ([]token.Key, error) { return keys, nil }
+	}
+	if o.Policy == nil {
+		o.Policy = access.Default()
+	}
+	if o.Store == "" {
+		o.Store = DefaultStore
+	}
+	if o.ExpiredWindow == 0 {
+		o.ExpiredWindow = 48 * time.Hour
+	}
+	s := &service{engine: e, options: o}
+	d := &door.Door{Name: Name, Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing}
+	for _, r := range routes {
+		for _, prefix := range prefixes {
+			d.Routes = append(d.Routes, s.mount(prefix, r)...)
+		}
+	}
+	var err error
+	s.router, err = door.NewRouter(d.Routes)
+	return d, err
+}
+
+// prefixes are the paths of the API. DevStack serves it below /identity.
+var prefixes = []string{"/v3", "/identity/v3"}
+
+// bodyMax bounds the body of a request, as Keystone does.
+const bodyMax = 114_688
+
+// mount returns the routes of one entry of the table: GET also serves HEAD.
+func (s *service) mount(prefix string, r route) []door.Route {
+	methods := []string{r.method}
+	if r.method == http.MethodGet {
+		methods = append(methods, http.MethodHead)
+	}
+	var out []door.Route
+	for _, m := range methods {
+		out = append(out, door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, BodyMax: bodyMax, Serve: s.serve(r)})
+	}
+	return out
+}
+
+// deployment returns the service of the store, and opens it on the first call.
+func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.opened != nil {
+		return s.opened, nil
+	}
+	store, err := s.store(ctx)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil, &statusError{status: http.StatusServiceUnavailable, text: "There is no deployment yet: run `ostiary keystone bootstrap`."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The directory outlives the request that opens it.
+	s.opened, err = identity.Open(context.WithoutCancel(ctx), store, s.options.Identity)
+	return s.opened, err
+}
+
+func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
+	store, err := s.engine.StoreByAlias(ctx, Name, s.options.Store)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		if id, parseErr := storage.ParseStoreID(s.options.Store); parseErr == nil {
+			return s.engine.Store(ctx, id)
+		}
+	}
+	return store, err
+}

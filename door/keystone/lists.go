@@ -1,0 +1,250 @@
+package keystone
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+)
+
+// pageMax is the largest page of a list with a limit.
+const pageMax = 1000
+
+// listAll answers a list of records, selected by the query.
+func (x *resource) listAll(c *call) error {
+	operation := "list_" + x.plural
+	if x.kind == identity.Role && c.query.Has("domain_id") {
+		operation = "list_domain_roles"
+	}
+	if err := c.may(operation, access.Target{"target.domain_id": c.listedDomain(), "target.domain.id": c.credentials.DomainID}); err != nil {
+		return err
+	}
+	match, err := c.filter(x)
+	if err != nil {
+		return err
+	}
+	return c.sendPage(x, match)
+}
+
+// listedDomain is the domain whose records a list shows: the query's domain, or
+// the one of the token's scope.
+func (c *call) listedDomain() string {
+	if c.credentials.DomainID != "" {
+		return c.credentials.DomainID
+	}
+	return c.query.Get("domain_id")
+}
+
+// sendPage answers with the selected records: all of them, or a page if the query
+// has a limit or a marker.
+func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
+	limit, err := c.limit()
+	if err != nil {
+		return err
+	}
+	marker := c.query.Get("marker")
+	if marker != "" {
+		if _, err := c.id.Get(c.r.Context(), x.kind, marker); err != nil {
+			return &statusError{http.StatusNotFound, "Marker " + shorten(marker) + " could not be found."}
+		}
+	}
+	records, more, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: x.kind, After: marker, Limit: limit, Match: match})
+	if err != nil {
+		return err
+	}
+	return c.sendRecords(x, records, more)
+}
+
+func (c *call) limit() (int, error) {
+	text, given := c.query["limit"]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text[0])
+	if err != nil || n < 0 {
+		return 0, invalidField("limit", text[0], "expected a number that is not negative")
+	}
+	if n == 0 || n > pageMax {
+		n = pageMax
+	}
+	return n, nil
+}
+
+// sendRecords answers with a list of records. more adds the link to the next page.
+func (c *call) sendRecords(x *resource, records []*identity.Record, more bool) error {
+	base := c.link(x.plural)
+	var o object
+	o.buf = append(make([]byte, 0, 256+300*len(records)), '{')
+	list(&o, x.plural, records, func(o *object, r *identity.Record) {
+		x.show(o, r)
+		o.links(base + "/" + escape(r.ID))
+	})
+	next := ""
+	if more {
+		q := cloneQuery(c.query)
+		q.Set("marker", records[len(records)-1].ID)
+		next = base + "?" + q.Encode()
+	}
+	c.listLinks(&o, next)
+	if more {
+		o.boolean("truncated", true)
+	}
+	return c.write(http.StatusOK, &o)
+}
+
+// listLinks appends the links of a list.
+func (c *call) listLinks(o *object, next string) {
+	o.begin("links")
+	o.textOrNull("next", next)
+	o.text("self", c.self())
+	o.raw("previous", []byte("null"))
+	o.end()
+}
+
+func cloneQuery(q url.Values) url.Values {
+	out := url.Values{}
+	for name, values := range q {
+		out[name] = values
+	}
+	return out
+}
+
+// filter returns what selects the records of a list by the query. Parameters that
+// are no filters are ignored. A token with the scope of a domain sees records of
+// this domain only.
+func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
+	var all []func(*identity.Record) bool
+	if d := c.credentials.DomainID; d != "" && x.kind != identity.Role {
+		all = append(all, func(r *identity.Record) bool { return r.Domain == d || r.IsDomain && r.ID == d })
+	}
+	for parameter, values := range c.query {
+		name, comparator, _ := strings.Cut(parameter, "__")
+		if !slices.Contains(x.filters, name) {
+			continue
+		}
+		match, err := filterOf(name, comparator, values[0])
+		if err != nil {
+			return nil, err
+		}
+		if match != nil {
+			all = append(all, match)
+		}
+	}
+	if special := c.specialFilter(x); special != nil {
+		all = append(all, special)
+	}
+	return func(r *identity.Record) bool {
+		for _, match := range all {
+			if !match(r) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// specialFilter hides domains from the list of projects and roles of domains
+// from the list of roles, unless the query asks for them.
+func (c *call) specialFilter(x *resource) func(*identity.Record) bool {
+	switch {
+	case x.kind == identity.Project && x.domains:
+		return func(r *identity.Record) bool { return r.IsDomain }
+	case x.kind == identity.Project:
+		domains := c.query.Has("is_domain") && truth(c.query.Get("is_domain"))
+		return func(r *identity.Record) bool { return r.IsDomain == domains }
+	case x.kind == identity.Role && !c.query.Has("domain_id"):
+		return func(r *identity.Record) bool { return r.Domain == "" }
+	}
+	return nil
+}
+
+// truth is the value of a parameter that is a flag.
+func truth(value string) bool {
+	return value == "" || value == "1" || strings.EqualFold(value, "true") || strings.EqualFold(value, "yes")
+}
+
+// filterOf returns what selects records by one parameter; nil if the comparator
+// is unknown.
+func filterOf(name, comparator, want string) (func(*identity.Record) bool, error) {
+	if name == "enabled" {
+		enabled := truth(want)
+		if !enabled && want != "0" && !strings.EqualFold(want, "false") && !strings.EqualFold(want, "no") {
+			return nil, invalidField("enabled", want, "expected true or false")
+		}
+		return func(r *identity.Record) bool { return r.Disabled != enabled }, nil
+	}
+	if name == "name" && want == "" && comparator == "" {
+		return nil, invalidField("name", "", "'' should be non-empty")
+	}
+	if name == "parent_id" && !hexadecimal(want) && want != identity.DefaultDomain {
+		return nil, invalidField("parent_id", want, "expected an id")
+	}
+	if name == "tags" || name == "tags-any" || name == "not-tags" || name == "not-tags-any" {
+		return tagFilter(name, strings.Split(want, ",")), nil
+	}
+	compare := comparators[comparator]
+	if compare == nil {
+		return nil, nil
+	}
+	return func(r *identity.Record) bool { return compare(memberOf(r, name), want) }, nil
+}
+
+// comparators are the ends of inexact filters, for example name__contains. Those
+// that begin with i ignore case.
+var comparators = map[string]func(value, want string) bool{
+	"":            func(value, want string) bool { return value == want },
+	"contains":    strings.Contains,
+	"startswith":  strings.HasPrefix,
+	"endswith":    strings.HasSuffix,
+	"icontains":   ignoringCase(strings.Contains),
+	"istartswith": ignoringCase(strings.HasPrefix),
+	"iendswith":   ignoringCase(strings.HasSuffix),
+	"iexact":      strings.EqualFold,
+}
+
+func ignoringCase(f func(string, string) bool) func(string, string) bool {
+	return func(a, b string) bool { return f(strings.ToLower(a), strings.ToLower(b)) }
+}
+
+func hexadecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+// memberOf returns the value of a member as the API shows it.
+func memberOf(r *identity.Record, name string) string {
+	switch name {
+	case "name":
+		return r.Name
+	case "domain_id":
+		return r.Domain
+	case "parent_id", "parent_region_id", "service_id":
+		return r.Parent
+	}
+	return r.Members.Text(name)
+}
+
+// tagFilter selects records by their tags: all of them, any, not all, or none.
+func tagFilter(name string, wanted []string) func(*identity.Record) bool {
+	return func(r *identity.Record) bool {
+		tags := tagsOf(r)
+		found := 0
+		for _, t := range wanted {
+			if slices.Contains(tags, t) {
+				found++
+			}
+		}
+		switch name {
+		case "tags":
+			return found == len(wanted)
+		case "tags-any":
+			return found > 0
+		case "not-tags":
+			return found < len(wanted)
+		}
+		return found == 0
+	}
+}

@@ -1,0 +1,141 @@
+package keystone
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/ostiary/ostiary/identity"
+)
+
+// object builds a JSON object by appending. The zero object is "{" without
+// members. Members come out in the order of the calls.
+type object struct {
+	buf   []byte
+	open  int  // nested objects that are not closed, without the outermost one
+	comma bool // a comma comes before the next member
+}
+
+// key appends the name of the next member.
+func (o *object) key(name string) {
+	if o.buf == nil {
+		o.buf = append(make([]byte, 0, 512), '{')
+	}
+	if o.comma {
+		o.buf = append(o.buf, ',')
+	}
+	o.comma = true
+	o.buf = append(appendText(o.buf, name), ':')
+}
+
+func (o *object) text(name, value string) {
+	o.key(name)
+	o.buf = appendText(o.buf, value)
+}
+
+// textOrNull appends null for an empty text.
+func (o *object) textOrNull(name, value string) {
+	if value == "" {
+		o.raw(name, []byte("null"))
+		return
+	}
+	o.text(name, value)
+}
+
+func (o *object) boolean(name string, value bool) {
+	o.key(name)
+	o.buf = strconv.AppendBool(o.buf, value)
+}
+
+func (o *object) number(name string, value int) {
+	o.key(name)
+	o.buf = strconv.AppendInt(o.buf, int64(value), 10)
+}
+
+// raw appends a value that is JSON.
+func (o *object) raw(name string, value []byte) {
+	o.key(name)
+	o.buf = append(o.buf, value...)
+}
+
+// member appends a member of a record, or fallback if the record has none.
+func (o *object) member(m identity.Members, name, fallback string) {
+	value, ok := m.Get(name)
+	if !ok {
+		value = json.RawMessage(fallback)
+	}
+	o.raw(name, value)
+}
+
+// members appends members.
+func (o *object) members(m identity.Members) {
+	for _, x := range m {
+		o.raw(x.Name, x.Value)
+	}
+}
+
+// begin opens a nested object, and end closes it.
+func (o *object) begin(name string) {
+	o.key(name)
+	o.buf, o.comma, o.open = append(o.buf, '{'), false, o.open+1
+}
+
+func (o *object) end() {
+	o.buf, o.comma, o.open = append(o.buf, '}'), true, o.open-1
+}
+
+// list appends an array whose elements each calls to write, as objects.
+func list[T any](o *object, name string, elements []T, each func(*object, T)) {
+	o.key(name)
+	o.buf = append(o.buf, '[')
+	for i, e := range elements {
+		if i > 0 {
+			o.buf = append(o.buf, ',')
+		}
+		o.buf, o.comma = append(o.buf, '{'), false
+		each(o, e)
+		o.buf = append(o.buf, '}')
+	}
+	o.buf, o.comma = append(o.buf, ']'), true
+}
+
+// texts appends an array of texts.
+func (o *object) texts(name string, values []string) {
+	o.key(name)
+	o.buf = append(o.buf, '[')
+	for i, v := range values {
+		if i > 0 {
+			o.buf = append(o.buf, ',')
+		}
+		o.buf = appendText(o.buf, v)
+	}
+	o.buf = append(o.buf, ']')
+}
+
+// links appends the links of a record.
+func (o *object) links(self string) {
+	o.begin("links")
+	o.text("self", self)
+	o.end()
+}
+
+// bytes closes the object and returns it.
+func (o *object) bytes() []byte {
+	if o.buf == nil {
+		return []byte("{}")
+	}
+	for range o.open + 1 {
+		o.buf = append(o.buf, '}')
+	}
+	return o.buf
+}
+
+// appendText appends a JSON string. Most texts need no escapes.
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			text, _ := json.Marshal(s) // cannot fail for a string
+			return append(dst, text...)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
+}

@@ -1,0 +1,162 @@
+package keystone_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// personas are users of domain A, each with one grant: a role on the system (s),
+// on the domain (d) or on the project a (p).
+var personas = []string{"s-admin", "s-manager", "s-member", "s-reader", "d-admin", "d-manager", "d-member", "d-reader",
+	"p-admin", "p-manager", "p-member", "p-reader", "p-service"}
+
+// matrix is what each persona gets: Keystone 30.0.0 answered the same. The
+// columns are those of personas. In paths and bodies, {x} is the id of x.
+const matrix = `
+GET /v3/users                                        200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/groups                                       200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/projects                                     200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/domains                                      200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/users?domain_id={B}                          200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/users/{vA}                                   200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/users/{vB}                                   200 200 200 200  200 403 403 403  200 403 403 403  403
+GET /v3/users/nope                                   404 404 404 404  404 403 403 403  404 403 403 403  403
+GET /v3/projects/{a}                                 200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/projects/{b}                                 200 200 200 200  200 403 403 403  200 403 403 403  403
+GET /v3/domains/{A}                                  200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/domains/{B}                                  200 200 200 200  200 403 403 403  200 403 403 403  403
+POST /v3/users user domain_id={A}                    201 403 403 403  201 201 403 403  201 403 403 403  403
+POST /v3/projects project domain_id={A}              201 403 403 403  201 201 403 403  201 403 403 403  403
+POST /v3/groups group domain_id={A}                  201 403 403 403  201 201 403 403  201 403 403 403  403
+POST /v3/users user domain_id={B}                    201 403 403 403  201 403 403 403  201 403 403 403  403
+POST /v3/projects project domain_id={B}              201 403 403 403  201 403 403 403  201 403 403 403  403
+POST /v3/users user                                  201 403 403 403  201 201 403 403  201 403 403 403  403
+POST /v3/domains domain                              201 403 403 403  403 403 403 403  201 403 403 403  403
+POST /v3/roles role                                  201 403 403 403  403 403 403 403  201 403 403 403  403
+POST /v3/services service type=x                     201 403 403 403  403 403 403 403  201 403 403 403  403
+POST /v3/regions region                              201 403 403 403  403 403 403 403  201 403 403 403  403
+PATCH /v3/users/{vA} user description=x              200 403 403 403  200 200 403 403  200 403 403 403  403
+PATCH /v3/users/{vB} user description=x              200 403 403 403  200 403 403 403  200 403 403 403  403
+PUT /v3/groups/{gA}/users/{vA}                       204 403 403 403  204 204 403 403  204 403 403 403  403
+GET /v3/roles                                        200 200 200 200  200 200 403 403  200 403 403 403  403
+GET /v3/roles/{member}                               200 200 200 200  200 200 403 403  200 200 403 403  403
+GET /v3/roles/{admin}                                200 200 200 200  200 403 403 403  200 403 403 403  403
+GET /v3/roles?domain_id={A}                          200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/role_inferences                              200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/services                                     200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/endpoints                                    200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/system/users/{vA}/roles                      200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/regions                                      200 200 200 200  200 200 200 200  200 200 200 200  200
+PUT /v3/projects/{a}/users/{vA}/roles/{member}       204 403 403 403  204 204 403 403  204 403 403 403  403
+PUT /v3/projects/{a}/users/{vA}/roles/{admin}        204 403 403 403  204 403 403 403  204 403 403 403  403
+PUT /v3/projects/{a}/users/{vA}/roles/{roleA}        204 403 403 403  204 403 403 403  204 403 403 403  403
+PUT /v3/projects/{a}/users/{vB}/roles/{member}       204 403 403 403  204 403 403 403  204 403 403 403  403
+PUT /v3/projects/{b}/users/{vA}/roles/{member}       204 403 403 403  204 403 403 403  204 403 403 403  403
+GET /v3/projects/{a}/users/{vA}/roles                200 200 200 200  200 200 200 200  200 403 403 403  403
+HEAD /v3/projects/{a}/users/{vA}/roles/{member}      204 204 204 204  204 204 204 204  204 403 403 403  403
+GET /v3/role_assignments                             200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/role_assignments?scope.project.id={a}&include_subtree  200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/auth/tokens                                  200 200 200 200  200 403 403 403  200 403 403 403  200
+HEAD /v3/auth/tokens                                 200 200 200 200  200 403 403 403  200 403 403 403  403
+GET /v3/OS-REVOKE/events                             200 403 403 403  200 403 403 403  200 403 403 403  200
+GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
+`
+
+// world is the deployment of the matrix: names and their ids, and the tokens of
+// the personas.
+func matrixWorld(t *testing.T) (c *cloud, ids map[string]string, tokens []string) {
+	t.Helper()
+	c = newCloud(t)
+	ids = map[string]string{"member": c.roles["member"], "admin": c.roles["admin"]}
+	for _, d := range []string{"A", "B"} {
+		ids[d] = c.id("domains", "domain", `"name":"`+d+`"`)
+		in := `","domain_id":"` + ids[d] + `"`
+		small := strings.ToLower(d)
+		ids[small] = c.id("projects", "project", `"name":"`+small+in)
+		ids["v"+d] = c.id("users", "user", `"name":"v`+d+in+`,"password":"x"`)
+		ids["g"+d] = c.id("groups", "group", `"name":"g`+d+in)
+		ids["role"+d] = c.id("roles", "role", `"name":"role`+d+in)
+	}
+	scopes := map[string][2]string{ // scope in a login, path of a grant
+		"s": {`{"system":{"all":true}}`, "/v3/system"},
+		"d": {`{"domain":{"id":"` + ids["A"] + `"}}`, "/v3/domains/" + ids["A"]},
+		"p": {`{"project":{"id":"` + ids["a"] + `"}}`, "/v3/projects/" + ids["a"]},
+	}
+	for _, p := range personas {
+		kind, role, _ := strings.Cut(p, "-")
+		user := c.id("users", "user", fmt.Sprintf(`"name":%q,"domain_id":%q,"password":"x"`, p, ids["A"]))
+		c.ok(204, "PUT", scopes[kind][1]+"/users/"+user+"/roles/"+c.roles[role], "", "")
+		a := c.do("POST", "/v3/auth/tokens", "", fmt.Sprintf(
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":%q,"password":"x"}}},"scope":%s}}`, user, scopes[kind][0]))
+		if a.status != 201 {
+			t.Fatal(p, a.status, a.text)
+		}
+		tokens = append(tokens, a.header.Get("X-Subject-Token"))
+	}
+	c.ok(204, "PUT", "/v3/projects/"+ids["a"]+"/users/"+ids["vA"]+"/roles/"+ids["member"], "", "")
+	return c, ids, tokens
+}
+
+func TestPersonas(t *testing.T) {
+	c, ids, tokens := matrixWorld(t)
+	replace := []string{}
+	for name, id := range ids {
+		replace = append(replace, "{"+name+"}", id)
+	}
+	fill := strings.NewReplacer(replace...)
+	made := 0
+	for line := range strings.Lines(strings.TrimSpace(matrix)) {
+		words := strings.Fields(line)
+		want := words[len(words)-len(personas):]
+		call := words[:len(words)-len(personas)]
+		for i, p := range personas {
+			body := ""
+			if len(call) > 2 {
+				made++
+				body = fmt.Sprintf(`{%q:{"name":"new%d"`, call[2], made)
+				switch call[2] {
+				case "region":
+					body = fmt.Sprintf(`{"region":{"id":"new%d"`, made)
+				}
+				if call[0] == "PATCH" {
+					body = fmt.Sprintf(`{%q:{"email":"x"`, call[2])
+				}
+				for _, member := range call[3:] {
+					name, value, _ := strings.Cut(member, "=")
+					body += fmt.Sprintf(`,%q:%q`, name, value)
+				}
+				body += "}}"
+			}
+			a := c.do(call[0], fill.Replace(call[1]), tokens[i], fill.Replace(body), "X-Subject-Token", tokens[4])
+			if fmt.Sprint(a.status) != want[i] {
+				t.Errorf("%s: %s: %d, want %s: %s", strings.Join(call, " "), p, a.status, want[i], a.text)
+			}
+			if a.status == 403 && !strings.Contains(a.text, "identity:") && call[0] != "HEAD" {
+				t.Errorf("%s: %s: the refusal does not name the rule: %s", strings.Join(call, " "), p, a.text)
+			}
+		}
+	}
+}
+
+// TestDomainLists checks that a token with the scope of a domain sees the
+// records of this domain only, even an administrator's.
+func TestDomainLists(t *testing.T) {
+	c, ids, tokens := matrixWorld(t)
+	for path, foreign := range map[string]string{"users": ids["vB"], "groups": ids["gB"], "projects": ids["b"], "domains": ids["B"]} {
+		for i, p := range personas {
+			a := c.do("GET", "/v3/"+path, tokens[i], "")
+			if a.status != 200 {
+				continue
+			}
+			if seen := strings.Contains(a.text, foreign); seen != !strings.HasPrefix(p, "d-") {
+				t.Errorf("%s as %s: sees domain B: %v", path, p, seen)
+			}
+		}
+	}
+	// d-admin is tokens[4].
+	a := c.do("GET", "/v3/role_assignments", tokens[4], "")
+	if strings.Contains(a.text, `"system"`) || !strings.Contains(a.text, ids["vA"]) {
+		t.Error("assignments of a domain:", a.text)
+	}
+}

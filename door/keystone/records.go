@@ -1,0 +1,272 @@
+package keystone
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+)
+
+// The resources of the API.
+var (
+	users = &resource{
+		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled"},
+		fields: []field{
+			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true}, {name: "enabled", form: formBoolean},
+			{name: "password", form: formText, null: true}, {name: "default_project_id", form: formText, null: true}, {name: "options", form: formOptions},
+			{name: "description", form: formText, null: true}, {name: "email", form: formText, null: true},
+		},
+		target: func(t access.Target, r *identity.Record) {
+			t["target.user.id"], t["target.user.domain_id"], t["user_id"] = r.ID, r.Domain, r.ID
+		},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.text("name", r.Name)
+			o.text("domain_id", r.Domain)
+			o.boolean("enabled", !r.Disabled)
+			o.textOrNull("password_expires_at", passwordExpiry(r))
+			o.member(r.Members, "options", "{}")
+			o.members(r.Members.Without("options"))
+		},
+	}
+	groups = &resource{
+		kind: identity.Group, singular: "group", plural: "groups", filters: []string{"name", "domain_id"},
+		fields: []field{{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", form: formText}, {name: "description", form: formText, null: true}},
+		target: func(t access.Target, r *identity.Record) {
+			t["target.group.id"], t["target.group.domain_id"] = r.ID, r.Domain
+		},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.text("name", r.Name)
+			o.text("domain_id", r.Domain)
+			o.member(r.Members, "description", `""`)
+			o.members(r.Members.Without("description"))
+		},
+	}
+	projects = &resource{
+		kind: identity.Project, singular: "project", plural: "projects",
+		filters: []string{"name", "domain_id", "parent_id", "enabled", "tags", "tags-any", "not-tags", "not-tags-any"},
+		fields: []field{
+			{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", form: formText, null: true}, {name: "parent_id", form: formText, null: true},
+			{name: "is_domain", form: formBoolean}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
+			{name: "tags", form: formTexts}, {name: "options", form: formOptions},
+		},
+		target: func(t access.Target, r *identity.Record) {
+			t["target.project.id"], t["target.project.domain_id"] = r.ID, r.Domain
+			if r.IsDomain {
+				t["target.project.domain_id"] = access.Null
+			}
+		},
+		show: showProject,
+	}
+	domains = &resource{
+		kind: identity.Project, singular: "domain", plural: "domains", domains: true, filters: []string{"name", "enabled"},
+		fields: []field{
+			{name: "name", form: formName, required: true, max: 64}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
+			{name: "tags", form: formTexts}, {name: "options", form: formOptions}, {name: "explicit_domain_id", form: formText},
+		},
+		target: func(t access.Target, r *identity.Record) { t["target.domain.id"] = r.ID },
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.text("name", r.Name)
+			showDescribed(o, r)
+		},
+	}
+	roles = &resource{
+		kind: identity.Role, singular: "role", plural: "roles", filters: []string{"name", "domain_id"},
+		fields: []field{
+			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true},
+			{name: "description", form: formText, null: true}, {name: "options", form: formOptions},
+		},
+		target: func(t access.Target, r *identity.Record) {
+			t["target.role.id"], t["target.role.name"], t["target.role.domain_id"] = r.ID, r.Name, orNull(r.Domain)
+		},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.text("name", r.Name)
+			o.textOrNull("domain_id", r.Domain)
+			o.member(r.Members, "description", "null")
+			o.member(r.Members, "options", "{}")
+			o.members(r.Members.Without("description", "options"))
+		},
+	}
+	regions = &resource{
+		kind: identity.Region, singular: "region", plural: "regions", filters: []string{"parent_region_id"},
+		fields: []field{
+			{name: "id", form: formText, max: 255}, {name: "description", form: formText, null: true}, {name: "parent_region_id", form: formText, null: true},
+		},
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.member(r.Members, "description", `""`)
+			o.textOrNull("parent_region_id", r.Parent)
+			o.members(r.Members.Without("description"))
+		},
+	}
+	services = &resource{
+		kind: identity.Catalog, singular: "service", plural: "services", filters: []string{"name", "type"},
+		fields: []field{
+			{name: "type", form: formName, required: true, max: 255}, {name: "name", form: formText, max: 255}, {name: "enabled", form: formBoolean},
+			{name: "description", form: formText, null: true},
+		},
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			if r.Name != "" {
+				o.text("name", r.Name)
+			}
+			o.boolean("enabled", !r.Disabled)
+			o.members(r.Members)
+		},
+	}
+	endpoints = &resource{
+		kind: identity.Endpoint, singular: "endpoint", plural: "endpoints", filters: []string{"interface", "service_id", "region_id"},
+		fields: []field{
+			{name: "interface", form: formName, required: true}, {name: "url", form: formName, required: true}, {name: "service_id", form: formName, required: true},
+			{name: "region_id", form: formText, null: true}, {name: "region", form: formText, null: true}, {name: "enabled", form: formBoolean}, {name: "name", form: formText},
+		},
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			if r.Name != "" {
+				o.text("name", r.Name)
+			}
+			o.text("service_id", r.Parent)
+			o.boolean("enabled", !r.Disabled)
+			o.textOrNull("region", r.Members.Text("region_id"))
+			o.textOrNull("region_id", r.Members.Text("region_id"))
+			o.members(r.Members.Without("region_id"))
+		},
+	}
+)
+
+func orNull(s string) string {
+	if s == "" {
+		return access.Null
+	}
+	return s
+}
+
+func showProject(o *object, r *identity.Record) {
+	o.text("id", r.ID)
+	o.text("name", r.Name)
+	o.textOrNull("domain_id", r.Domain)
+	o.textOrNull("parent_id", r.Parent)
+	o.boolean("is_domain", r.IsDomain)
+	showDescribed(o, r)
+}
+
+// showDescribed appends the members that projects and domains have in common.
+func showDescribed(o *object, r *identity.Record) {
+	o.member(r.Members, "description", `""`)
+	o.boolean("enabled", !r.Disabled)
+	o.member(r.Members, "tags", "[]")
+	o.member(r.Members, "options", "{}")
+	o.members(r.Members.Without("description", "tags", "options"))
+}
+
+// tagsOf returns the tags of a project.
+func tagsOf(r *identity.Record) (tags []string) {
+	if value, ok := r.Members.Get("tags"); ok && json.Unmarshal(value, &tags) != nil {
+		return nil
+	}
+	return tags
+}
+
+// changePassword answers POST /v3/users/{id}/password. The old password
+// authenticates the caller.
+func (c *call) changePassword() error {
+	m, err := c.body("user")
+	if err != nil {
+		return err
+	}
+	for _, f := range []field{{name: "original_password", form: formText}, {name: "password", form: formName}} {
+		value, given := m.Get(f.name)
+		if !given {
+			return expecting(f.name, "user")
+		}
+		if err := f.check(value); err != nil {
+			return err
+		}
+	}
+	user, err := c.id.Login(c.r.Context(), c.p.At(0), "", "", m.Text("original_password"))
+	if err != nil {
+		return err
+	}
+	secret := m.Text("password")
+	if _, err := c.id.Update(c.r.Context(), identity.User, user.ID, &secret, true, func(*identity.Record) error { return nil }); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+// groupsOfUser answers GET /v3/users/{id}/groups.
+func (c *call) groupsOfUser() error {
+	u, err := c.get(users, "list_groups_for_user", c.p.At(0))
+	if err != nil {
+		return err
+	}
+	all, err := c.id.GroupsOf(c.r.Context(), u.ID)
+	if err != nil {
+		return err
+	}
+	return c.sendRecords(groups, all, false)
+}
+
+// usersOfGroup answers GET /v3/groups/{id}/users.
+func (c *call) usersOfGroup() error {
+	g, err := c.get(groups, "list_users_in_group", c.p.At(0))
+	if err != nil {
+		return err
+	}
+	all, err := c.id.Members(c.r.Context(), g.ID)
+	if err != nil {
+		return err
+	}
+	return c.sendRecords(users, all, false)
+}
+
+// membership answers the routes of /v3/groups/{group}/users/{user}.
+func (c *call) membership(operation string, act func(group, user string) error) error {
+	t := access.Target{}
+	group, groupErr := c.id.Get(c.r.Context(), identity.Group, c.p.At(0))
+	user, userErr := c.id.Get(c.r.Context(), identity.User, c.p.At(1))
+	if groupErr == nil {
+		groups.target(t, group)
+	}
+	if userErr == nil {
+		users.target(t, user)
+	}
+	if err := c.may(operation, t); err != nil {
+		return err
+	}
+	if groupErr != nil {
+		return groupErr
+	}
+	if userErr != nil {
+		return userErr
+	}
+	if err := act(group.ID, user.ID); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+func (c *call) addMember() error {
+	return c.membership("add_user_to_group", func(group, user string) error { return c.id.AddMember(c.r.Context(), group, user) })
+}
+
+func (c *call) removeMember() error {
+	return c.membership("remove_user_from_group", func(group, user string) error { return c.id.RemoveMember(c.r.Context(), group, user) })
+}
+
+func (c *call) checkMember() error {
+	return c.membership("check_user_in_group", func(group, user string) error {
+		found, err := c.id.Member(c.r.Context(), group, user)
+		if err == nil && !found {
+			err = &statusError{http.StatusNotFound, "Could not find user: " + user + "."}
+		}
+		return err
+	})
+}

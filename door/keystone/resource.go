@@ -1,0 +1,342 @@
+package keystone
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+)
+
+// resource describes one kind of records of the API.
+type resource struct {
+	kind     identity.Kind
+	singular string // name in bodies and operations, for example "user"
+	plural   string // name in paths and lists, for example "users"
+	// fields are the members that the record itself keeps, or that are checked. All
+	// other members of a body are kept as they are.
+	fields []field
+	// closed refuses members that are no fields.
+	closed bool
+	// domains is true for domains, which are records of kind Project.
+	domains bool
+	// target adds the attributes of a record that rules use.
+	target func(t access.Target, r *identity.Record)
+	// show appends the members of a record, without links.
+	show func(o *object, r *identity.Record)
+	// filters are the parameters of the query that select records.
+	filters []string
+}
+
+// field describes a member of a body.
+type field struct {
+	name     string
+	form     form
+	required bool
+	null     bool // null is allowed
+	max      int  // largest number of characters of a text; 0 means no bound
+}
+
+// form is the type of a member.
+type form uint8
+
+const (
+	formText    form = iota // a string
+	formName                // a string that is not empty
+	formBoolean             // true or false
+	formOptions             // an object of resource options
+	formTexts               // a list of strings
+)
+
+// formNames are the types as errors name them.
+var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array"}
+
+// check validates a value.
+func (f *field) check(value json.RawMessage) error {
+	if string(value) == "null" && f.null {
+		return nil
+	}
+	var err error
+	var s string
+	switch f.form {
+	case formText, formName:
+		err = json.Unmarshal(value, &s)
+		if err == nil && string(value) == "null" {
+			err = strconv.ErrSyntax
+		}
+	case formBoolean:
+		if v := string(value); v != "true" && v != "false" {
+			err = strconv.ErrSyntax
+		}
+	case formOptions:
+		_, err = identity.ParseMembers(value)
+	case formTexts:
+		var list []string
+		if err = json.Unmarshal(value, &list); err == nil && list == nil {
+			err = strconv.ErrSyntax
+		}
+	}
+	switch {
+	case err != nil:
+		return invalidField(f.name, string(value), shorten(string(value))+" is not of type '"+formNames[f.form]+"'")
+	case f.form == formName && strings.TrimSpace(s) == "":
+		return invalidField(f.name, s, "'"+s+"' should be non-empty")
+	case f.max > 0 && utf8.RuneCountInString(strings.TrimSpace(s)) > f.max:
+		return invalidField(f.name, s, "the value is too long: at most "+strconv.Itoa(f.max)+" characters are allowed")
+	}
+	return nil
+}
+
+// read reads and validates a body. A new record needs all required fields.
+func (c *call) read(x *resource, isNew bool) (identity.Members, error) {
+	m, err := c.body(x.singular)
+	if err != nil {
+		return nil, err
+	}
+	if len(m) == 0 && !isNew {
+		return nil, invalidField(x.singular, "{}", "expected at least one member")
+	}
+	for i := range x.fields {
+		f := &x.fields[i]
+		value, given := m.Get(f.name)
+		switch {
+		case given:
+			if err := f.check(value); err != nil {
+				return nil, err
+			}
+		case f.required && isNew:
+			text, _ := m.MarshalJSON()
+			return nil, invalidField(x.singular, string(text), "'"+f.name+"' is a required property")
+		}
+	}
+	for _, member := range m {
+		if x.closed && !slices.ContainsFunc(x.fields, func(f field) bool { return f.name == member.Name }) {
+			return nil, &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(member.Name) + "' was unexpected)"}
+		}
+	}
+	return m, nil
+}
+
+// apply sets the fields of a record from a body. Members that are null are
+// removed if the record keeps no null for them.
+func apply(r *identity.Record, m identity.Members) error {
+	for _, x := range m {
+		s := m.Text(x.Name)
+		switch x.Name {
+		case "name":
+			r.Name = strings.TrimSpace(s)
+		case "domain_id":
+			r.Domain = s
+		case "parent_id", "parent_region_id", "service_id":
+			r.Parent = s
+		case "is_domain":
+			r.IsDomain = m.Bool("is_domain", false)
+		case "enabled":
+			r.Disabled = !m.Bool("enabled", true)
+		case "id", "password", "links", "explicit_domain_id", "original_password":
+		case "default_project_id":
+			r.Members = r.Members.Without(x.Name)
+			if s != "" {
+				r.Members = r.Members.With(x.Name, s)
+			}
+		case "options":
+			if err := applyOptions(r, x.Value); err != nil {
+				return err
+			}
+		default:
+			r.Members = r.Members.With(x.Name, x.Value)
+		}
+	}
+	return nil
+}
+
+// optionNames are the resource options, by kind.
+var optionNames = map[identity.Kind][]string{
+	identity.User: {"ignore_change_password_upon_first_use", "ignore_password_expiry", "ignore_lockout_failure_attempts",
+		"ignore_user_inactivity", "lock_password", "multi_factor_auth_enabled", "multi_factor_auth_rules"},
+	identity.Project: {"immutable"},
+	identity.Role:    {"immutable"},
+}
+
+// applyOptions merges options: null removes one, others stay.
+func applyOptions(r *identity.Record, text json.RawMessage) error {
+	given, err := identity.ParseMembers(text)
+	if err != nil {
+		return invalidField("options", string(text), "expected an object")
+	}
+	merged := identity.Members{}
+	if old, ok := r.Members.Get("options"); ok {
+		merged, _ = identity.ParseMembers(old) // it was validated
+	}
+	for _, o := range given {
+		if !slices.Contains(optionNames[r.Kind], o.Name) {
+			return invalidField("options", string(text), "'"+shorten(o.Name)+"' is not an option of a "+string(r.Kind))
+		}
+		if string(o.Value) == "null" {
+			merged = merged.Without(o.Name)
+		} else {
+			merged = merged.With(o.Name, o.Value)
+		}
+	}
+	r.Members = r.Members.With("options", merged)
+	return nil
+}
+
+// targetOf returns the attributes of a record for rules.
+func (x *resource) targetOf(r *identity.Record) access.Target {
+	t := access.Target{}
+	if r != nil {
+		x.target(t, r)
+	}
+	return t
+}
+
+// operation returns the name of a rule, for example "get_user". Roles of domains
+// have rules of their own.
+func (x *resource) operation(verb string, r *identity.Record) string {
+	if x.kind == identity.Role && r != nil && r.Domain != "" {
+		return verb + "_domain_role"
+	}
+	return verb + "_" + x.singular
+}
+
+// get returns the record that the path names, if the caller may call the
+// operation on it. Without the record the rule decides between 403 and 404.
+func (c *call) get(x *resource, operation, id string) (*identity.Record, error) {
+	r, err := c.id.Get(c.r.Context(), x.kind, id)
+	if err == nil && x.kind == identity.Project && x.domains && !r.IsDomain {
+		r, err = nil, &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
+	}
+	status, _ := describe(err)
+	if err != nil && status != http.StatusNotFound {
+		return nil, err
+	}
+	if x.domains && err != nil {
+		err = &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
+	}
+	if refused := c.may(operation, x.targetOf(r)); refused != nil {
+		return nil, refused
+	}
+	return r, err
+}
+
+// named returns the record of the path for one of the operations that every
+// resource has.
+func (c *call) named(x *resource, verb string) (*identity.Record, error) {
+	r, _ := c.id.Get(c.r.Context(), x.kind, c.p.At(0))
+	return c.get(x, x.operation(verb, r), c.p.At(0))
+}
+
+// send answers with one record.
+func (c *call) send(status int, x *resource, r *identity.Record) error {
+	var o object
+	o.begin(x.singular)
+	x.show(&o, r)
+	o.links(c.link(x.plural, r.ID))
+	o.end()
+	return c.write(status, &o)
+}
+
+func (x *resource) getOne(c *call) error {
+	r, err := c.named(x, "get")
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusOK, x, r)
+}
+
+func (x *resource) create(c *call) error {
+	m, err := c.read(x, true)
+	if err != nil {
+		return err
+	}
+	r, err := c.newRecord(x, m)
+	if err != nil {
+		return err
+	}
+	if err := c.may(x.operation("create", r), x.targetOf(r)); err != nil {
+		return err
+	}
+	made, err := c.id.Create(c.r.Context(), *r, password(m))
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusCreated, x, made)
+}
+
+// newRecord returns the record of a body.
+func (c *call) newRecord(x *resource, m identity.Members) (*identity.Record, error) {
+	r := &identity.Record{Kind: x.kind, IsDomain: x.domains}
+	if err := apply(r, m); err != nil {
+		return nil, err
+	}
+	switch x.kind {
+	case identity.User, identity.Group:
+		if r.Domain == "" {
+			r.Domain = c.defaultDomain()
+		}
+	case identity.Project:
+		if x.domains {
+			r.IsDomain, r.Domain, r.Parent = true, "", ""
+			r.ID = m.Text("explicit_domain_id")
+		} else if !r.IsDomain && r.Domain == "" && r.Parent == "" {
+			r.Domain = c.defaultDomain()
+		}
+	case identity.Region:
+		r.ID = m.Text("id")
+	}
+	return r, nil
+}
+
+// defaultDomain is the domain of a new record that names none: the one of the
+// token's scope, or the default domain, but never the domain of a project.
+func (c *call) defaultDomain() string {
+	if c.credentials.DomainID != "" {
+		return c.credentials.DomainID
+	}
+	return identity.DefaultDomain
+}
+
+// password returns the member "password" of a body, or nil.
+func password(m identity.Members) *string {
+	value, ok := m.Get("password")
+	if !ok || string(value) == "null" {
+		return nil
+	}
+	s := m.Text("password")
+	return &s
+}
+
+func (x *resource) update(c *call) error {
+	old, err := c.named(x, "update")
+	if err != nil {
+		return err
+	}
+	m, err := c.read(x, false)
+	if err != nil {
+		return err
+	}
+	if id := m.Text("id"); id != "" && id != old.ID {
+		return &statusError{http.StatusBadRequest, "Cannot change " + x.singular + " ID"}
+	}
+	r, err := c.id.Update(c.r.Context(), x.kind, old.ID, password(m), false, func(r *identity.Record) error { return apply(r, m) })
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusOK, x, r)
+}
+
+func (x *resource) remove(c *call) error {
+	r, err := c.named(x, "delete")
+	if err != nil {
+		return err
+	}
+	if err := c.id.Delete(c.r.Context(), x.kind, r.ID); err != nil {
+		return err
+	}
+	return c.done()
+}

@@ -1,0 +1,426 @@
+package keystone
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// authRequest is the body of POST /v3/auth/tokens.
+type authRequest struct {
+	Auth *struct {
+		Identity *struct {
+			Methods  []string        `json:"methods"`
+			Password json.RawMessage `json:"password"`
+			Token    *struct {
+				ID string `json:"id"`
+			} `json:"token"`
+		} `json:"identity"`
+		Scope json.RawMessage `json:"scope"`
+	} `json:"auth"`
+}
+
+// reference names a record by its id, or by its name and its domain.
+type reference struct {
+	ID     string     `json:"id"`
+	Name   string     `json:"name"`
+	Domain *reference `json:"domain"`
+}
+
+// scopeRequest is the scope of a request for a token.
+type scopeRequest struct {
+	Project  *reference      `json:"project"`
+	Domain   *reference      `json:"domain"`
+	System   *systemRequest  `json:"system"`
+	Unscoped json.RawMessage `json:"unscoped"`
+	Trust    json.RawMessage `json:"OS-TRUST:trust"`
+}
+
+type systemRequest struct {
+	All bool `json:"all"`
+}
+
+// codec returns what encodes and decodes tokens.
+func (s *service) codec() (*token.Fernet, error) {
+	keys, err := s.options.Keys()
+	return &token.Fernet{Keys: keys}, err
+}
+
+// validate decodes and validates the text of a token.
+func (c *call) validate(text string, graceful time.Duration) (*identity.Token, error) {
+	codec, err := c.codec()
+	if err != nil {
+		return nil, err
+	}
+	p, issued, err := codec.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	return c.id.Validate(c.r.Context(), p, issued, graceful)
+}
+
+// issueToken answers POST /v3/auth/tokens.
+func (c *call) issueToken() error {
+	members, err := c.bodyMembers()
+	if err != nil {
+		return err
+	}
+	text, _ := members.MarshalJSON()
+	var r authRequest
+	if err := json.Unmarshal(text, &r); err != nil {
+		return invalidField("auth", "", err.Error())
+	}
+	switch {
+	case r.Auth == nil:
+		return expecting("auth", "request body")
+	case r.Auth.Identity == nil:
+		return expecting("identity", "auth")
+	}
+	user, methods, from, err := c.login(&r)
+	if err != nil {
+		return err
+	}
+	scope, explicit, err := c.scope(r.Auth.Scope)
+	if err != nil {
+		return err
+	}
+	if !explicit {
+		scope = c.defaultScope(user)
+	}
+	t, err := c.id.Issue(c.r.Context(), user.ID, scope, methods, from)
+	if !explicit && scope != (identity.Scope{}) && errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
+		t, err = c.id.Issue(c.r.Context(), user.ID, identity.Scope{}, methods, from)
+	}
+	if err != nil {
+		return err
+	}
+	return c.sendNewToken(t)
+}
+
+// login verifies what the request proves about the caller. from is the token of
+// a login by token.
+func (c *call) login(r *authRequest) (user *identity.Record, methods []string, from *identity.Token, err error) {
+	id := r.Auth.Identity
+	if len(id.Methods) == 0 {
+		return nil, nil, nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	for _, m := range id.Methods {
+		switch {
+		case m == identity.MethodPassword && id.Password == nil, m == identity.MethodToken && id.Token == nil:
+			return nil, nil, nil, expecting(m, "identity")
+		case m == identity.MethodPassword:
+			user, err = c.loginByPassword(id.Password)
+		case m == identity.MethodToken:
+			from, err = c.validate(id.Token.ID, 0)
+			if errors.Is(err, token.ErrInvalid) {
+				err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
+			} else if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+				err = &statusError{http.StatusUnauthorized, unauthorizedText}
+			}
+			if err == nil && user == nil {
+				user = from.User
+			}
+		default:
+			err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if from != nil && user.ID != from.User.ID {
+			return nil, nil, nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+		}
+	}
+	return user, slices.Compact(slices.Sorted(slices.Values(id.Methods))), from, nil
+}
+
+// loginByPassword reads and verifies the part "password" of a request.
+func (c *call) loginByPassword(text json.RawMessage) (*identity.Record, error) {
+	var p struct {
+		User *struct {
+			reference
+			Password *string `json:"password"`
+		} `json:"user"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, invalidField("password", "", "expected an object with a user")
+	}
+	switch {
+	case p.User == nil:
+		return nil, expecting("user", "password")
+	case p.User.Password == nil:
+		return nil, expecting("password", "user")
+	case p.User.ID == "" && p.User.Name == "":
+		return nil, expecting("id or name", "user")
+	case p.User.ID == "" && p.User.Domain == nil:
+		return nil, expecting("domain", "user")
+	}
+	domain := ""
+	if p.User.ID == "" {
+		d, err := c.find(identity.Project, p.User.Domain, "")
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
+			d = &identity.Record{} // the login fails, after as much time as another one
+		}
+		domain = d.ID
+	}
+	return c.id.Login(c.r.Context(), p.User.ID, domain, p.User.Name, *p.User.Password)
+}
+
+// find returns the record that a reference names, or nil. domain is the domain of
+// a name.
+func (c *call) find(k identity.Kind, ref *reference, domain string) (r *identity.Record, err error) {
+	if ref.ID != "" {
+		r, err = c.id.Get(c.r.Context(), k, ref.ID)
+	} else {
+		r, err = c.id.Find(c.r.Context(), k, domain, ref.Name)
+	}
+	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// scope reads the scope of a request. explicit is false if the request has none.
+func (c *call) scope(text json.RawMessage) (s identity.Scope, explicit bool, err error) {
+	if text == nil || string(text) == "null" {
+		return s, false, nil
+	}
+	if string(text) == `"unscoped"` {
+		return s, true, nil
+	}
+	var r scopeRequest
+	if err := json.Unmarshal(text, &r); err != nil {
+		return s, true, invalidField("scope", string(text), "expected an object")
+	}
+	given := 0
+	for _, present := range []bool{r.Project != nil, r.Domain != nil, r.System != nil, r.Unscoped != nil, r.Trust != nil} {
+		if present {
+			given++
+		}
+	}
+	switch {
+	case given != 1, r.System != nil && !r.System.All:
+		return s, true, expecting("system, project, domain, OS-TRUST:trust or unscoped", "scope")
+	case r.Trust != nil:
+		return s, true, &statusError{http.StatusNotImplemented, "This server has no trusts."}
+	case r.System != nil:
+		s.System = true
+	case r.Project != nil:
+		s.ProjectID, err = c.scopeProject(r.Project)
+	case r.Domain != nil:
+		s.DomainID, err = c.scopeDomain(r.Domain)
+	}
+	return s, true, err
+}
+
+// scopeProject returns the id of the project of a scope. A project that does not
+// exist is a failed login.
+func (c *call) scopeProject(ref *reference) (string, error) {
+	domain := ""
+	if ref.ID == "" {
+		if ref.Domain == nil {
+			return "", expecting("domain", "project")
+		}
+		id, err := c.scopeDomain(ref.Domain)
+		if err != nil {
+			return "", err
+		}
+		domain = id
+	}
+	r, err := c.find(identity.Project, ref, domain)
+	if err == nil && (r == nil || r.IsDomain) {
+		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.ID, nil
+}
+
+func (c *call) scopeDomain(ref *reference) (string, error) {
+	if ref.ID == "" && ref.Name == "" {
+		return "", expecting("id or name", "domain")
+	}
+	r, err := c.find(identity.Project, ref, "")
+	if err == nil && (r == nil || !r.IsDomain) {
+		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.ID, nil
+}
+
+// defaultScope returns the default project of a user, if there is one.
+func (c *call) defaultScope(user *identity.Record) identity.Scope {
+	return identity.Scope{ProjectID: user.Members.Text("default_project_id")}
+}
+
+// sendNewToken answers with a new token.
+func (c *call) sendNewToken(t *identity.Token) error {
+	codec, err := c.codec()
+	if err != nil {
+		return err
+	}
+	text, err := codec.Encode(t.Payload, t.Issued)
+	if err != nil {
+		return err
+	}
+	return c.sendToken(http.StatusCreated, t, text)
+}
+
+func (c *call) sendToken(status int, t *identity.Token, text string) error {
+	var o object
+	if err := c.tokenBody(&o, t); err != nil {
+		return err
+	}
+	c.w.Header().Set("X-Subject-Token", text)
+	return c.write(status, &o)
+}
+
+// timeForm is the form of times in tokens.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// tokenBody appends the description of a token.
+func (c *call) tokenBody(o *object, t *identity.Token) error {
+	o.begin("token")
+	o.texts("methods", t.Payload.Methods)
+	o.begin("user")
+	idAndName(o, "domain", t.Domain)
+	o.text("id", t.User.ID)
+	o.text("name", t.User.Name)
+	o.textOrNull("password_expires_at", passwordExpiry(t.User))
+	o.end()
+	o.texts("audit_ids", t.Payload.AuditIDs)
+	o.text("expires_at", t.Payload.Expires.UTC().Format(timeForm))
+	o.text("issued_at", t.Issued.UTC().Format(timeForm))
+	switch {
+	case t.Scope.ProjectID != "":
+		o.begin("project")
+		idAndName(o, "domain", t.TargetDomain)
+		o.text("id", t.Target.ID)
+		o.text("name", t.Target.Name)
+		o.end()
+		o.boolean("is_domain", false)
+	case t.Scope.DomainID != "":
+		idAndName(o, "domain", t.Target)
+	case t.Scope.System:
+		o.begin("system")
+		o.boolean("all", true)
+		o.end()
+	default:
+		o.end()
+		return nil
+	}
+	list(o, "roles", t.Roles, func(o *object, r *identity.Record) {
+		o.text("id", r.ID)
+		o.text("name", r.Name)
+	})
+	if !c.query.Has("nocatalog") {
+		if err := c.catalog(o, t); err != nil {
+			return err
+		}
+	}
+	o.end()
+	return nil
+}
+
+func idAndName(o *object, member string, r *identity.Record) {
+	o.begin(member)
+	o.text("id", r.ID)
+	o.text("name", r.Name)
+	o.end()
+}
+
+// subject validates the token in X-Subject-Token, before the caller's right is
+// checked, and returns its text.
+func (c *call) subject() (*identity.Token, string, error) {
+	text := c.r.Header.Get("X-Subject-Token")
+	if text == "" {
+		return nil, "", &statusError{http.StatusNotFound, "No token in the request"}
+	}
+	var graceful time.Duration
+	if c.flag("allow_expired") {
+		graceful = c.options.ExpiredWindow
+	}
+	t, err := c.validate(text, graceful)
+	if errors.Is(err, token.ErrInvalid) {
+		err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
+	}
+	return t, text, err
+}
+
+func (c *call) validateToken() error {
+	operation := "validate_token"
+	if c.r.Method == http.MethodHead {
+		operation = "check_token"
+	}
+	t, text, err := c.subject()
+	if err != nil {
+		return err
+	}
+	if err := c.may(operation, access.Target{"target.token.user_id": t.User.ID}); err != nil {
+		return err
+	}
+	return c.sendToken(http.StatusOK, t, text)
+}
+
+func (c *call) revokeToken() error {
+	t, _, err := c.subject()
+	if err != nil {
+		return err
+	}
+	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.User.ID}); err != nil {
+		return err
+	}
+	if err := c.id.RevokeToken(c.r.Context(), t.Payload); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+// revocationEvents answers GET /v3/OS-REVOKE/events.
+func (c *call) revocationEvents() error {
+	if err := c.may("list_revoke_events", nil); err != nil {
+		return err
+	}
+	var since time.Time
+	if text := c.query.Get("since"); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339, text); err != nil {
+			return invalidField("since", text, "expected RFC 3339, for example 2026-01-02T15:04:05Z")
+		}
+	}
+	events, err := c.id.Revocations(c.r.Context(), since)
+	if err != nil {
+		return err
+	}
+	var o object
+	list(&o, "events", events, func(o *object, e *identity.Revocation) {
+		for _, m := range [][2]string{{"audit_id", e.AuditID}, {"audit_chain_id", e.ChainID}, {"user_id", e.UserID}, {"OS-TRUST:trust_id", e.TrustID}} {
+			if m[1] != "" {
+				o.text(m[0], m[1])
+			}
+		}
+		o.text("issued_before", e.IssuedBefore.UTC().Format(timeForm))
+		o.text("revoked_at", e.RevokedAt.UTC().Format(timeForm))
+	})
+	o.begin("links")
+	o.end()
+	return c.write(http.StatusOK, &o)
+}
+
+func passwordExpiry(r *identity.Record) string {
+	if r.Password == nil || r.Password.Expires == nil {
+		return ""
+	}
+	return r.Password.Expires.UTC().Format("2006-01-02T15:04:05.000000")
+}
