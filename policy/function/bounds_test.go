@@ -91,6 +91,31 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestBindErrors shows the texts of arguments that do not fit.
+func TestBindErrors(t *testing.T) {
+	t.Parallel()
+	s, bag := one(value.String), bagOf(value.String)
+	pattern := value.NewString("(")
+	for _, c := range []struct {
+		id, inner string
+		args      []Shape
+		want      string
+	}{
+		{v3 + "any-of", v3 + "any-of", []Shape{s, bag}, "the first argument is a higher-order function: expected one whose arguments are values"},
+		{v3 + "any-of", v1 + "integer-add", []Shape{s, bag}, "function " + v1 + "integer-add: the result is a integer: expected a boolean"},
+		{v3 + "map", v1 + "string-bag", []Shape{bag}, "function " + v1 + "string-bag: the result is a bag of string: expected a single value"},
+		{v3 + "any-of", v1 + "string-equal", []Shape{s, s}, "0 bags after the function: expected exactly one"},
+		{v1 + "all-of-any", v1 + "string-equal", []Shape{s, bag}, "2 arguments with 1 bags after the function: expected two bags"},
+		{v3 + "any-of", v1 + "integer-equal", []Shape{s, bag}, "function " + v1 + "integer-equal: argument 1 has the type string: expected integer"},
+		{v3 + "any-of", v1 + "string-regexp-match", []Shape{s, bag}, "function " + v1 + `string-regexp-match: invalid pattern "(", at byte 2: expected a )`},
+	} {
+		_, err := find(t, c.id).Bind(find(t, c.inner), c.args, []*value.Value{&pattern, nil})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, expected %q", c.id, err, c.want)
+		}
+	}
+}
+
 // counted are arguments that count how many of them were evaluated.
 type counted struct {
 	script

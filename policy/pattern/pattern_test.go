@@ -35,6 +35,9 @@ func TestMatch(t *testing.T) {
 		{`^[a-z-[aeiou]]+$`, []string{"xyz"}, []string{"a", "xa", "-"}},
 		{`^[^a-c-[x]]$`, []string{"d", "-"}, []string{"a", "x"}},
 		{`^[a-z-[a-y-[c]]]+$`, []string{"cz"}, []string{"b"}},
+		{`^[a-[a]]$`, nil, []string{"a", "b", ""}},
+		{`^a|[b-[b]]`, []string{"a"}, []string{"b"}},
+		{`^[a-cc-e\d]+$`, []string{"abcde1"}, []string{"f"}},
 		{`^[-a]+$`, []string{"-a"}, []string{"b"}},
 		{`^[a-]+$`, []string{"-a"}, []string{"b"}},
 		{`^[a^]+$`, []string{"^a"}, []string{"b"}},
@@ -86,7 +89,7 @@ func TestInvalid(t *testing.T) {
 	for _, text := range []string{
 		"(", ")", "a)", "(a", "[", "[]", "[^]", "[a", "[z-a]", "[a-\\d]", "[a[b]]", "[a-z-[b]", "[a-b-c]", "a**", "*", "+a", "?", "a{", "a{1", "a{2,1}", "a{,2}", "{",
 		"}", "]", `\`, `\b`, `\A`, `\z`, `\Z`, `\x41`, `\u0041`, `\0`, `\1`, `(a\1)`, `(a)\2`, `\p`, `\p{`, `\p{X}`, `\p{IsNone}`, `\p{Latin}`, `\pL`, `\q`, `[\1]`, `\Q`,
-		"(?i)a", "(?=a)", "(?<n>a)", "(?P<n>a)", "a++", "\xff", `\_`, `\p{LC}`, `\p{Letter}`, "a|*", "[a--b]",
+		"(?i)a", "(?=a)", "(?<n>a)", "(?P<n>a)", "a++", "\xff", `\_`, `\p{LC}`, `\p{Letter}`, "a|*", "[a--b]", "[-[a]]",
 	} {
 		_, err := Compile(text)
 		var e *status.Error

@@ -67,10 +67,10 @@ func parseDouble(text string) (Value, error) {
 	case "NaN":
 		return NewDouble(math.NaN()), nil
 	}
-	f, err := strconv.ParseFloat(text, 64)
-	if !isDecimal(text) || err != nil && !errors.Is(err, strconv.ErrRange) {
+	if !isDecimal(text) {
 		return Value{}, errors.New("expected a decimal number with an optional exponent, INF, -INF or NaN")
 	}
+	f, _ := strconv.ParseFloat(text, 64) // only the range can be wrong: then it is infinite
 	return NewDouble(f), nil
 }
 

@@ -37,7 +37,7 @@ func TestEqualAndKey(t *testing.T) {
 	}
 	for _, x := range []XPath{
 		{Category: "a", Path: "b"}, {Category: "ab"}, {Category: "a", Path: "b", Namespaces: map[string]string{"p": "u"}},
-		{Category: "a", Path: "b", Namespaces: map[string]string{"p": `u"q"="v`}}, {Category: "a", Path: "b", Namespaces: map[string]string{"p": "u", "q": "v"}},
+		{Category: "a", Path: "b", Namespaces: map[string]string{"p": `uq=v`}}, {Category: "a", Path: "b", Namespaces: map[string]string{"p": `u"q"="v`}}, {Category: "a", Path: "b", Namespaces: map[string]string{"p": "u", "q": "v"}},
 	} {
 		all = append(all, NewXPath(x))
 	}
@@ -115,6 +115,14 @@ func TestZones(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Skipf("no time zones: %v", err)
+	}
+	lisbon, err := time.LoadLocation("Europe/Lisbon")
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon, err := Parse(Time, "12:00:00")
+	if got := noon.InZone(lisbon).Canonical(); err != nil || got != "12:00:00Z" {
+		t.Errorf("noon in Lisbon is %s, %v, expected the offset of 2000-01-01", got, err)
 	}
 	for _, c := range []struct {
 		typ        Type

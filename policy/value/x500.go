@@ -128,26 +128,20 @@ func (s *dnScanner) value() (string, error) {
 		}
 	}
 	var b strings.Builder
-	kept := 0 // bytes of b up to the last escaped or visible character
 	for s.rest != "" && !strings.ContainsAny(s.rest[:1], ",;+") {
-		c := s.rest[0]
-		switch {
-		case c == '\\':
+		switch c := s.rest[0]; c {
+		case '\\':
 			if err := s.escape(&b); err != nil {
 				return "", err
 			}
-			kept = b.Len()
-			continue
-		case c == '"' || c == '<' || c == '>':
+		case '"', '<', '>':
 			return "", errX500
-		}
-		b.WriteByte(c)
-		s.rest = s.rest[1:]
-		if c != ' ' {
-			kept = b.Len()
+		default:
+			b.WriteByte(c)
+			s.rest = s.rest[1:]
 		}
 	}
-	return canonicalName(b.String()[:kept]), nil
+	return canonicalName(b.String()), nil
 }
 
 // hexValue reads "#" and pairs of hexadecimal digits: the encoding of a value
@@ -202,8 +196,8 @@ func (s *dnScanner) escape(b *strings.Builder) error {
 	return nil
 }
 
-// canonicalName returns a value in lower case, with single spaces, and with what
-// RFC 2253 demands to be escaped.
+// canonicalName returns a value in lower case, with single spaces inside and none
+// around it, and with what RFC 2253 demands to be escaped.
 func canonicalName(text string) string {
 	text = strings.Join(strings.Fields(strings.Map(fold, text)), " ")
 	var b strings.Builder
