@@ -161,12 +161,12 @@ func (d *document) instance(s *schemaOf) any {
 		switch {
 		case s.Format == "date-time":
 			return "2026-01-01T00:00:00Z"
-		case s.Format == "ulid":
-			return "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 		case len(s.Enum) > 0:
 			return s.Enum[0]
-		case s.Pattern != "":
+		case strings.Contains(s.Pattern, ":"):
 			return "document:1"
+		case s.Format == "ulid" || s.Pattern != "":
+			return "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 		}
 		return "x"
 	case "boolean":

@@ -114,7 +114,9 @@ func (c *call) writeSchema() error {
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		if string(r.Name()) == "id" {
-			id = r.String()
+			if id = r.String(); id == "" {
+				r.Fail("expected a ULID")
+			}
 		} else if !q.readMember(r) {
 			r.Unknown()
 		}
