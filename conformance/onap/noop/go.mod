@@ -1,0 +1,3 @@
+module github.com/ostiary/ostiary/conformance/onap/noop
+
+go 1.26.8
