@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle faults mutants fuzz soak-kill again connections bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -62,6 +62,12 @@ fuzz:
 			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p || exit 1; \
 		done; \
 	done
+
+# onap-stability plays the mix of ONAP's report for STABILITY windows of a minute,
+# 30 by default, with 10 users. It fails if memory, handles or goroutines grow.
+STABILITY ?= 30
+onap-stability:
+	$(GO) run ./cmd/ostiary bench onap --no-floor --users 10 --duration 1m --windows $(STABILITY) --flat
 
 # soak-kill kills the server KILLS times under load, and checks that no
 # acknowledged write is lost.

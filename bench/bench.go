@@ -45,7 +45,8 @@ type Record struct {
 	// Scope is what the times include, if that is not the request of the cell alone.
 	// Records with different scopes are not compared.
 	Scope string `json:"scope,omitempty"`
-	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp".
+	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp",
+	// "onap".
 	Workload string `json:"workload"`
 	// Cell is the kind of request within the workload: "direct", "list 1000".
 	Cell string `json:"cell"`

@@ -20,6 +20,8 @@ type Side struct {
 	// PID is its process on this machine, to measure processor time and memory. 0
 	// means unknown, or this process.
 	PID int
+	// Metrics is the URL of its metrics in Prometheus' format; "" if there are none.
+	Metrics string
 	// Notes are added to each of its records.
 	Notes string
 }

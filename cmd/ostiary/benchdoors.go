@@ -117,3 +117,26 @@ func (a *app) benchNative() *cobra.Command {
 	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
 	return cmd
 }
+
+func (a *app) benchONAP() *cobra.Command {
+	var f benchFlags
+	var o bench.ONAPOptions
+	cmd := &cobra.Command{Use: "onap", Short: "Health, statistics and decisions of ONAP's PDP, as its performance report", Args: cobra.NoArgs,
+		Long: "Create and deploy the policies of the report through ONAP's APIs. Then each user asks for the health, for statistics and for\n" +
+			"the seven decisions of the report, with three connections in parallel. The report's own figures follow the results.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
+				o.Load = f.load
+				err := a.onSides(ctx, &f, "", nil, 0, emit, func(r *bench.Runner) error { return r.ONAP(ctx, o) })
+				return errors.Join(err, emitAll(emit, bench.ONAPPublished()))
+			})
+		}}
+	f.add(cmd)
+	s := cmd.Flags()
+	s.IntSliceVar(&o.Users, "users", []int{10, 20, 40, 80}, "numbers of users, one cell each")
+	s.IntVar(&o.Windows, "windows", 1, "number of results of each cell, which show the memory over time")
+	s.BoolVar(&o.Flat, "flat", false, "fail if memory, handles or goroutines of the server grow between the first third of the windows and the last window")
+	s.DurationVar(&f.load.Duration, "duration", 3*time.Second, "duration of each window")
+	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
+	return cmd
+}

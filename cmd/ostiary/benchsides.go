@@ -159,6 +159,7 @@ func (s *sides) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	side.Metrics = "http://" + ports[2] + "/metrics"
 	t, err := bench.NewHTTP(base, "")
 	if err != nil {
 		return err

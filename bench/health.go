@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Health is what a process uses besides processor time. Flat figures over a long
+// run mean that nothing leaks.
+type Health struct {
+	Resident   int64 // resident memory, in bytes
+	Handles    int   // open files and connections
+	Goroutines int   // goroutines
+}
+
+// HealthOf returns the figures of a process on this machine, whose metrics are
+// at a URL.
+func HealthOf(ctx context.Context, pid int, metrics string) (h Health, err error) {
+	if h.Resident, err = Resident(pid); err != nil {
+		return h, err
+	}
+	if h.Handles, err = Handles(pid); err != nil {
+		return h, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, metrics, nil)
+	if err != nil {
+		return h, err
+	}
+	// A connection that stays open would count as a handle of the server.
+	r.Close = true
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return h, err
+	}
+	defer response.Body.Close()
+	h.Goroutines, err = goroutines(response.Body)
+	return h, err
+}
+
+// Growth returns what grew between two moments by more than a long run without
+// leaks explains: a tenth and 16 MiB of memory, 16 handles, or 16 goroutines. It
+// returns "" if nothing did.
+func (h Health) Growth(later Health) string {
+	const slack = 16
+	switch {
+	case later.Resident > h.Resident+h.Resident/10+slack<<20:
+		return fmt.Sprintf("resident memory grew from %d to %d bytes", h.Resident, later.Resident)
+	case later.Handles > h.Handles+slack:
+		return fmt.Sprintf("handles grew from %d to %d", h.Handles, later.Handles)
+	case later.Goroutines > h.Goroutines+slack:
+		return fmt.Sprintf("goroutines grew from %d to %d", h.Goroutines, later.Goroutines)
+	}
+	return ""
+}
+
+// Handles returns the number of open files and connections of a process.
+func Handles(pid int) (int, error) {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return 0, errors.Join(errProcess, err)
+	}
+	return len(list), nil
+}
+
+// goroutines reads the number of goroutines from metrics in the text format of
+// Prometheus.
+func goroutines(metrics io.Reader) (int, error) {
+	lines := bufio.NewScanner(metrics)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
+			return strconv.Atoi(text)
+		}
+	}
+	return 0, errors.Join(lines.Err(), errors.New("bench: the metrics have no go_goroutines"))
+}
