@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -94,5 +95,12 @@ func checkNOf(literals []*value.Value) error {
 	return checkCount(*literals[0], len(literals)-1)
 }
 
-// cut returns the text of a value in quotes for an error, shortened if it is long.
-func cut(v value.Value) string { return value.Quote(v.Text()) }
+// cut returns the text of a value for an error, shortened if it is long, and in
+// quotes unless it is a number.
+func cut(v value.Value) string {
+	text := value.Quote(v.Text())
+	if t := v.Type(); t == value.Integer || t == value.Double {
+		return strings.ReplaceAll(text, `"`, "")
+	}
+	return text
+}
