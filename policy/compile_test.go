@@ -180,7 +180,14 @@ func TestAttributeSource(t *testing.T) {
 			t.Errorf("%s: %s with status %q after %d calls, expected %s with %q after 1", c.name, decisionNames[got.Decision], code, source.calls, decisionNames[c.want], c.code)
 		}
 	}
+	optional := attribute(CategorySubject, "a", false)
+	twice := compiled(t, &Policy{ID: "p", Version: "1", Algorithm: AlgorithmRulesFirstApplicable, Rules: []Rule{
+		{ID: "x", Effect: Permit, Target: Target{equals(optional, "x")}}, {ID: "y", Effect: Deny, Target: Target{equals(optional, "y")}}}})
 	source := &countingSource{}
+	if got := twice.Decide(t.Context(), request(CategoryResource, "r", "1"), Options{Attributes: source})[0]; got.Decision != NotApplicable || source.calls != 1 {
+		t.Errorf("the source is asked %d times for a missing attribute", source.calls)
+	}
+	source = &countingSource{}
 	if got := p.Decide(t.Context(), request(CategorySubject, "a", "x"), Options{Attributes: source})[0]; got.Decision != Permitted || source.calls != 0 {
 		t.Errorf("the source is asked %d times for an attribute of the request", source.calls)
 	}
@@ -280,5 +287,30 @@ func TestNarrowRefuses(t *testing.T) {
 	cancel()
 	if _, err := p.Narrow(ctx, request(), CategoryResource, Options{}); !errors.As(err, &why) || why.Bound != BoundTime {
 		t.Errorf("after the context ended: %v", err)
+	}
+}
+
+// TestOtherEquality compiles policies with a function that has the id of
+// string-equal but is not it: an index must not be used.
+func TestOtherEquality(t *testing.T) {
+	t.Parallel()
+	shape := function.Shape{Type: value.String}
+	differs := &function.Function{ID: stringEqual, Signature: function.Signature{Params: []function.Shape{shape, shape}, Result: function.Shape{Type: value.Boolean}},
+		Call: func(_ *function.Env, args []function.Operand) (function.Operand, error) {
+			return function.Single(value.NewBoolean(args[0].Value.Text() != args[1].Value.Text())), nil
+		}}
+	set, err := (&function.Set{}).With(differs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, indexMin} {
+		p, err := Compile(world(n), nil, CompileOptions{Functions: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request(CategorySubject, AttributeSubjectID, "eve", CategoryResource, AttributeResourceID, "other", CategoryAction, AttributeActionID, "write")
+		if got := p.Decide(t.Context(), r, Options{})[0]; got.Decision != Permitted {
+			t.Errorf("%d policies: %+v", n, got)
+		}
 	}
 }

@@ -62,7 +62,6 @@ type call struct {
 	// product is true for a higher-order function, whose cost is the product of the
 	// sizes of its bags.
 	product bool
-	opaque  bool // see opaque
 }
 
 func (c *call) eval(r *run) (function.Operand, *status.Error) {
@@ -105,7 +104,6 @@ func (c *call) cost(cost, size int) int {
 type testCall struct {
 	function function.Test
 	a, b     expression
-	opaque   bool // see opaque
 }
 
 func (t *testCall) test(r *run) (bool, *status.Error) {
@@ -136,7 +134,6 @@ func (t *testCall) eval(r *run) (function.Operand, *status.Error) {
 type lazyCall struct {
 	function func(function.Arguments) (function.Operand, error)
 	args     []expression
-	opaque   bool // see opaque
 }
 
 // lazyArguments are the arguments of a lazyCall in a run.

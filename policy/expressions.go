@@ -225,24 +225,16 @@ func (e *expressions) call(x *Apply, f *function.Function, args []typed) typed {
 		e.add(x.Position, "function %s: %s", quote(x.Function), err)
 		return typed{}
 	}
-	out, opaque := typed{shape: f.Signature.Result}, e.opaque(f, shapes)
+	out := typed{shape: f.Signature.Result}
 	switch {
 	case f.Lazy != nil:
-		out.expression = &lazyCall{f.Lazy, list, opaque}
+		out.expression = &lazyCall{f.Lazy, list}
 	case test != nil:
-		out.expression = &testCall{test, list[0], list[1], opaque}
+		out.expression = &testCall{test, list[0], list[1]}
 	default:
-		out.expression = &call{function: plain, args: list, opaque: opaque}
+		out.expression = &call{function: plain, args: list}
 	}
 	return out
-}
-
-// opaque reports whether the value of a function may depend on more than its
-// arguments: on the content of any category, if one is an xpathExpression, or on
-// anything, if the function is not a standard one.
-func (e *expressions) opaque(f *function.Function, args []function.Shape) bool {
-	standard, ok := e.standard.Find(f.ID)
-	return !ok || standard != f || slices.ContainsFunc(args, func(s function.Shape) bool { return s.Type == value.XPathExpression })
 }
 
 // bind compiles a call of a higher-order function.
@@ -258,8 +250,7 @@ func (e *expressions) bind(x *Apply, f *function.Function, ref *FunctionReferenc
 		e.add(x.Position, "function %s with function %s: %s", quote(x.Function), quote(ref.ID), err)
 		return typed{}
 	}
-	opaque := e.opaque(f, shapes) || e.opaque(inner, shapes)
-	return typed{expression: &call{function: bound.Call, args: list, product: true, opaque: opaque}, shape: bound.Result}
+	return typed{expression: &call{function: bound.Call, args: list, product: true}, shape: bound.Result}
 }
 
 // condition compiles a condition; nil is always true.

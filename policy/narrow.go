@@ -218,7 +218,7 @@ func (n *narrower) target(t target) (target, bool) {
 // value returns the value of a match, or failed if it is Indeterminate or not
 // known.
 func (n *narrower) value(m *match) outcome {
-	if m.opaque || !n.known(m.bag) {
+	if !n.known(m.bag) {
 		return failed
 	}
 	o, _ := m.eval(n.run)
@@ -242,7 +242,7 @@ func (n *narrower) canFail(t target) bool {
 // matchCanFail reports whether a match may be Indeterminate. A comparison for
 // equality with an attribute that only the request can have may not.
 func (n *narrower) matchCanFail(m *match) bool {
-	if !m.opaque && n.known(m.bag) {
+	if n.known(m.bag) {
 		o, _ := m.eval(n.run)
 		return o == failed
 	}
@@ -260,11 +260,11 @@ func (n *narrower) known(e expression) bool {
 	case *variable:
 		return n.variableKnown(e.number)
 	case *testCall:
-		return !e.opaque && n.known(e.a) && n.known(e.b)
+		return n.known(e.a) && n.known(e.b)
 	case *lazyCall:
-		return !e.opaque && n.allKnown(e.args)
+		return n.allKnown(e.args)
 	case *call:
-		return !e.opaque && n.allKnown(e.args)
+		return n.allKnown(e.args)
 	}
 	return false
 }

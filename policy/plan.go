@@ -97,9 +97,7 @@ type match struct {
 	equal bool
 	text  bool // equal, and the values are strings
 	test  function.Test
-	// opaque is true if test may use more than its arguments; see opaque.
-	opaque bool
-	bag    bagExpression
+	bag   bagExpression
 }
 
 // bagExpression is an expression whose value is a bag of attribute values: a

@@ -32,7 +32,7 @@ var rewrite = flag.Bool("policy.rewrite", false, "write what the scripts print")
 //	             "|" begins a new category, also if its name comes twice; "#x" gives
 //	             the category before it the id x; "!" includes the attribute before
 //	             it in the result; ids asks for policies, combined for one
-//	             result, refs=x+y,z makes references, now=TIME sets the clock,
+//	             result, an xpathExpression is PATH or CATEGORY|PATH, refs=x+y,z makes references, now=TIME sets the clock,
 //	             content.CATEGORY=XML sets content, trace prints the trace.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -297,7 +297,11 @@ func (s *script) addAttribute(r *policy.Request, name, text string, fresh bool) 
 	a := policy.Attribute{ID: id, Issuer: issuer}
 	for one := range strings.SplitSeq(text, ",") {
 		if kind == value.XPathExpression {
-			a.Values = append(a.Values, value.NewXPath(value.XPath{Category: category, Path: one}))
+			x := value.XPath{Category: category, Path: one}
+			if other, path, ok := strings.Cut(one, "|"); ok {
+				x = value.XPath{Category: lengthenCategory(other), Path: path}
+			}
+			a.Values = append(a.Values, value.NewXPath(x))
 			continue
 		}
 		v, err := value.Parse(kind, one)

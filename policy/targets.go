@@ -52,8 +52,7 @@ func (e *expressions) match(m *Match) (match, bool) {
 		return match{}, false
 	}
 	test, ok := e.matchTest(m, f, bag.shape.Type)
-	out := match{literal: m.Literal, bag: bag.expression.(bagExpression), test: test,
-		opaque: e.opaque(f, []function.Shape{bag.shape})}
+	out := match{literal: m.Literal, bag: bag.expression.(bagExpression), test: test}
 	if e.isEquality(f) {
 		out.equal, out.text, out.key = true, bag.shape.Type == value.String, m.Literal.Key()
 	}
