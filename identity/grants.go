@@ -272,7 +272,7 @@ func (s *Service) Imply(ctx context.Context, prior, implied string) error {
 		if err != nil {
 			return w, err
 		}
-		if i.Domain != "" && i.Domain != p.Domain {
+		if i.Domain != "" && p.Domain == "" {
 			return w, failf(Forbidden, "role %s cannot imply role %s of domain %s", prior, implied, i.Domain)
 		}
 		if found, err := s.has(ctx, w.Add[0]); err != nil || found {

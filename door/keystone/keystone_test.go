@@ -342,3 +342,61 @@ func TestUnknownPaths(t *testing.T) {
 		}
 	}
 }
+
+func TestTags(t *testing.T) {
+	c := newCloud(t)
+	id := c.id("projects", "project", `"name":"p","tags":["a","b"]`)
+	tags := func() string { return fmt.Sprint(c.do("GET", "/v3/projects/"+id+"/tags", c.admin, "").body["tags"]) }
+	for _, step := range []struct {
+		call, body string
+		status     int
+		want       string
+	}{
+		{"PUT /c", "", 201, "[a b c]"}, {"PUT /c", "", 201, "[a b c]"}, {"GET /c", "", 204, "[a b c]"}, {"DELETE /b", "", 204, "[a c]"},
+		{"DELETE /b", "", 404, "[a c]"}, {"GET /b", "", 404, "[a c]"}, {"PUT /" + strings.Repeat("x", 256), "", 400, "[a c]"}, {"PUT /x,y", "", 400, "[a c]"},
+		{"PUT ", `{"tags":["x","y"]}`, 200, "[x y]"}, {"PUT ", `{"tags":["x","x"]}`, 400, "[x y]"}, {"PUT ", `{"tags":"x"}`, 400, "[x y]"},
+		{"PUT ", `{"tags":["` + strings.Repeat(`t","t`, 80) + `"]}`, 400, "[x y]"}, {"DELETE ", "", 204, "[]"},
+	} {
+		method, path, _ := strings.Cut(step.call, " ")
+		a := c.do(method, "/v3/projects/"+id+"/tags"+path, c.admin, step.body)
+		if got := tags(); a.status != step.status || got != step.want {
+			t.Errorf("%s %s: %d %s, tags %s; want %d, %s", step.call, step.body, a.status, a.text, got, step.status, step.want)
+		}
+	}
+}
+
+func TestRegionsAndEndpoints(t *testing.T) {
+	c := newCloud(t)
+	c.ok(201, "PUT", "/v3/regions/east", `{"region":{"description":"x"}}`, "")
+	if a := c.do("PUT", "/v3/regions/east", c.admin, `{"region":{}}`); a.status != 409 {
+		t.Error(a.status, a.text)
+	}
+	if a := c.do("PUT", "/v3/regions/west", c.admin, `{"region":{"id":"north"}}`); a.status != 400 {
+		t.Error(a.status, a.text)
+	}
+	service := c.id("services", "service", `"type":"compute","name":"nova"`)
+	for _, member := range []string{`"region":"south"`, `"region_id":"east"`} {
+		e := c.ok(201, "POST", "/v3/endpoints", `{"endpoint":{"interface":"public","url":"http://x/%(project_id)s","service_id":"`+service+`",`+member+`}}`, "endpoint")
+		if e["region"] != e["region_id"] || !strings.Contains(member, e["region"].(string)) {
+			t.Error(e)
+		}
+	}
+	if a := c.do("DELETE", "/v3/regions/south", c.admin, ""); a.status != 403 {
+		t.Error("a region with endpoints is deleted:", a.status, a.text)
+	}
+	for _, bad := range []string{`"service_id":"nope"`, `"service_id":"` + service + `","region_id":"nope"`} {
+		if a := c.do("POST", "/v3/endpoints", c.admin, `{"endpoint":{"interface":"public","url":"u",`+bad+`}}`); a.status != 400 {
+			t.Error(bad, a.status, a.text)
+		}
+	}
+	// The catalog fills in the project, and omits the endpoint without one.
+	with := c.do("GET", "/v3/auth/tokens", c.admin, "", "X-Subject-Token", c.admin)
+	system := c.token("admin", "secret", `{"system":{"all":true}}`)
+	without := c.do("GET", "/v3/auth/tokens", c.admin, "", "X-Subject-Token", system)
+	if !strings.Contains(with.text, `"url":"http://x/`) || strings.Contains(with.text, "%(project_id)s") || strings.Contains(without.text, `http://x/`) {
+		t.Error(with.text, without.text)
+	}
+	if a := c.do("GET", "/v3/auth/tokens?nocatalog", c.admin, "", "X-Subject-Token", c.admin); strings.Contains(a.text, "catalog") {
+		t.Error(a.text)
+	}
+}

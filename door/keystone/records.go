@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/ostiary/ostiary/identity"
@@ -172,6 +173,33 @@ func tagsOf(r *identity.Record) (tags []string) {
 		return nil
 	}
 	return tags
+}
+
+// putRegion answers PUT /v3/regions/{id}: a new region whose id the path names.
+func (c *call) putRegion() error {
+	m, err := c.read(regions, true)
+	if err != nil {
+		return err
+	}
+	if id := m.Text("id"); id != "" && id != c.p.At(0) {
+		return invalidField("id", id, "expected the id of the path")
+	}
+	return c.add(regions, m.With("id", c.p.At(0)))
+}
+
+// regionOfEndpoint makes the region that the member "region" of an endpoint
+// names, the older form of region_id, if it does not exist.
+func (c *call) regionOfEndpoint(m identity.Members) (identity.Members, error) {
+	name := m.Text("region")
+	m = m.Without("region")
+	if name == "" || m.Text("region_id") != "" {
+		return m, nil
+	}
+	_, err := c.id.Create(c.r.Context(), identity.Record{Kind: identity.Region, ID: name, Members: identity.Members{}.With("description", "")}, nil)
+	if errors.Is(err, &identity.Error{Reason: identity.Conflict}) {
+		err = nil
+	}
+	return m.With("region_id", name), err
 }
 
 // changePassword answers POST /v3/users/{id}/password. The old password

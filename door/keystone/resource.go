@@ -254,12 +254,22 @@ func (x *resource) create(c *call) error {
 	if err != nil {
 		return err
 	}
+	return c.add(x, m)
+}
+
+// add creates the record of a body, and answers with it.
+func (c *call) add(x *resource, m identity.Members) error {
 	r, err := c.newRecord(x, m)
 	if err != nil {
 		return err
 	}
 	if err := c.may(x.operation("create", r), x.targetOf(r)); err != nil {
 		return err
+	}
+	if x.kind == identity.Endpoint {
+		if r.Members, err = c.regionOfEndpoint(r.Members); err != nil {
+			return err
+		}
 	}
 	made, err := c.id.Create(c.r.Context(), *r, password(m))
 	if err != nil {
@@ -322,6 +332,11 @@ func (x *resource) update(c *call) error {
 	}
 	if id := m.Text("id"); id != "" && id != old.ID {
 		return &statusError{http.StatusBadRequest, "Cannot change " + x.singular + " ID"}
+	}
+	if x.kind == identity.Endpoint {
+		if m, err = c.regionOfEndpoint(m); err != nil {
+			return err
+		}
 	}
 	r, err := c.id.Update(c.r.Context(), x.kind, old.ID, password(m), false, func(r *identity.Record) error { return apply(r, m) })
 	if err != nil {

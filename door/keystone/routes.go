@@ -21,6 +21,13 @@ var routes = slices.Concat(
 	records(users, "User"), records(groups, "Group"), records(projects, "Project"), records(domains, "Domain"),
 	records(roles, "Role"), records(regions, "Region"), records(services, "Service"), records(endpoints, "Endpoint"),
 	[]route{
+		{method: http.MethodPut, path: "/regions/{id}", name: "PutRegion", serve: (*call).putRegion},
+		{method: http.MethodGet, path: "/projects/{id}/tags", name: "ListProjectTags", serve: (*call).listTags},
+		{method: http.MethodPut, path: "/projects/{id}/tags", name: "ReplaceProjectTags", serve: (*call).replaceTags},
+		{method: http.MethodDelete, path: "/projects/{id}/tags", name: "RemoveProjectTags", serve: (*call).removeTags},
+		{method: http.MethodPut, path: "/projects/{id}/tags/{tag}", name: "AddProjectTag", serve: (*call).addTag},
+		{method: http.MethodGet, path: "/projects/{id}/tags/{tag}", name: "CheckProjectTag", serve: (*call).checkTag},
+		{method: http.MethodDelete, path: "/projects/{id}/tags/{tag}", name: "RemoveProjectTag", serve: (*call).removeTag},
 		{method: http.MethodPost, path: "/users/{user}/password", name: "ChangePassword", anonymous: true, serve: (*call).changePassword},
 		{method: http.MethodGet, path: "/users/{user}/groups", name: "ListGroupsOfUser", serve: (*call).groupsOfUser},
 		{method: http.MethodGet, path: "/users/{user}/projects", name: "ListProjectsOfUser", serve: (*call).projectsOfUser},
