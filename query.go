@@ -120,7 +120,7 @@ type (
 	//
 	// It has the fields Question, Answer, Now, Because, Memberships, LeftOut,
 	// Revision, Token, Schema, Asked, and the methods AppendJSON, MarshalJSON,
-	// String.
+	// Shorten, String.
 	Explanation = query.Explanation
 	// ExpandRequest asks who has Relation on Object.
 	//

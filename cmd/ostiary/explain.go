@@ -10,7 +10,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/eval"
-	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -26,7 +25,7 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps) }
+			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps, full) }
 			err = a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
@@ -42,8 +41,8 @@ func (a *app) explainCommand() *cobra.Command {
 					Explanation *eval.Explanation `json:"explanation"`
 				}{decisionOf(x.Answer.Decision, x.Answer.Reasons, x.Revision), string(x.Token), x.Schema.ID, stamp(x.Asked), &x.Explanation}
 				return a.print(out, func(w io.Writer) {
-					if !full && x.Because != nil {
-						x.Because = compact(x.Because)[0]
+					if !full {
+						x.Shorten()
 					}
 					fmt.Fprint(w, colorMarks(x.Explanation.String(), a.colored()))
 				})
@@ -57,8 +56,8 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 // explainRemote asks the server for the explanation and prints its text.
-func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags, steps int) error {
-	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String(), "text": !a.json})
+func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags, steps int, full bool) error {
+	in, err := flags.nativeQuestion(map[string]any{"object": t.Object.String(), "relation": t.Relation, "subject": t.Subject.String(), "text": !a.json, "short": !a.json && !full})
 	if err != nil {
 		return err
 	}
@@ -74,32 +73,6 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags,
 	}
 	var out struct{ Text string }
 	return a.printNative(text, &out, func(w io.Writer) { fmt.Fprint(w, colorMarks(out.Text, a.colored())) })
-}
-
-// compact shortens an explanation. It removes true steps that only lead to the
-// next step: operators with one deciding operand, and the relation step below a
-// tuple whose userset names the same relation. It returns the steps that replace
-// s: s itself, shortened, or its children.
-func compact(s *eval.Step) []*eval.Step {
-	var below []*eval.Step
-	for _, ch := range s.Steps {
-		below = append(below, compact(ch)...)
-	}
-	if s.Decision == expr.True && len(s.Steps) == 1 {
-		switch s.Kind {
-		case eval.StepUnion, eval.StepArrow, eval.StepTuples:
-			return below
-		case eval.StepTuple:
-			r := s.Steps[0]
-			if r.Kind == eval.StepRelation && len(r.Steps) > 0 &&
-				s.Tuple.Subject == (rel.Subject{Type: r.Object.Type, ID: r.Object.ID, Relation: r.Relation}) {
-				below = below[0].Steps
-			}
-		}
-	}
-	out := *s
-	out.Steps = below
-	return []*eval.Step{&out}
 }
 
 func (a *app) expandCommand() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -101,11 +102,17 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 // nativeMissing explains the error of a server without the native API. It returns
 // other errors unchanged.
 func nativeMissing(err error) error {
-	refused, ok := errors.AsType[*remoteError](err)
-	if ok && refused.Status == http.StatusNotFound && (refused.Code == "" || refused.Code == "undefined_endpoint") {
+	if isForeign(err) {
 		return fmt.Errorf("this needs the native API, which only ostiary serve has: %w", err)
 	}
 	return err
+}
+
+// isForeign reports whether err is the response of a server without the native API
+// to a request for it.
+func isForeign(err error) bool {
+	refused, ok := errors.AsType[*remoteError](err)
+	return ok && refused.Status == http.StatusNotFound && slices.Contains([]string{"", "undefined_endpoint", "error"}, refused.Code)
 }
 
 // folderError is an error response of the native door on the folder's engine.

@@ -167,11 +167,11 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 	return r.a.printList(&out, out.Subjects)
 }
 
-// expand prints the tree in OpenFGA's form, or in the native API's form for flags
-// that OpenFGA's API cannot express.
+// expand prints the tree. For a server without the native API it prints OpenFGA's
+// form of it.
 func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *queryFlags) error {
-	if levels > 1 || flags.at != "" || flags.context != "" {
-		return r.nativeExpand(ctx, relation, object, levels, flags)
+	if err := r.nativeExpand(ctx, relation, object, levels, flags); !isForeign(err) || levels > 1 || flags.at != "" || flags.context != "" {
+		return err
 	}
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{"relation": relation, "object": object.String()}})
 	if err != nil {
@@ -355,8 +355,8 @@ func (r *remote) importTuples(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 
 func (r *remote) readTuples(ctx context.Context, f filterFlags, selected rel.Filter, limit int, cursor, at string) error {
 	subjectType := f.user != "" && (!strings.Contains(f.user, ":") || strings.HasSuffix(f.user, ":"))
-	if at != "" || subjectType || strings.HasPrefix(cursor, "c1.") {
-		return r.nativeRead(ctx, selected, limit, cursor, at)
+	if err := r.nativeRead(ctx, selected, limit, cursor, at); !isForeign(err) || at != "" || subjectType {
+		return err // OpenFGA's API has no expiry of tuples, no past, and no filter by a type of subjects
 	}
 	in := map[string]any{"page_size": min(max(limit, 1), pageMax), "continuation_token": cursor}
 	if f != (filterFlags{}) {

@@ -146,11 +146,20 @@ func (r *remote) nativeExpand(ctx context.Context, relation string, object rel.O
 	if err != nil {
 		return err
 	}
-	var got struct{ Tree json.RawMessage }
-	if err := r.nativeCall(ctx, "/expand", in, &got); err != nil {
+	in["text"] = !r.a.json
+	var got struct {
+		Tree     json.RawMessage `json:"tree"`
+		Revision uint64          `json:"revision"`
+	}
+	var text struct{ Text string }
+	body, err := r.a.native(ctx, http.MethodPost, "/expand", in)
+	if err == nil {
+		err = errors.Join(json.Unmarshal(body, &got), json.Unmarshal(body, &text))
+	}
+	if err != nil {
 		return err
 	}
-	return r.printTree(got.Tree)
+	return r.a.print(got, func(w io.Writer) { fmt.Fprint(w, text.Text) })
 }
 
 // nativeWrite sends a write and prints its result.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -46,7 +48,10 @@ func (r *remote) getStore(ctx context.Context, args []string) error {
 		return err
 	}
 	out := s.json()
-	return r.a.print(out, func(w io.Writer) { fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created) })
+	if err := r.addNative(ctx, &out); err != nil && !isForeign(err) {
+		return err
+	}
+	return r.a.printStore(out)
 }
 
 // named finds the store that the first argument or else --store names.
@@ -82,7 +87,14 @@ func (r *remote) deleteStore(ctx context.Context, store string, yes bool) error 
 	return r.a.printDeleted(s.json())
 }
 
+// writeSchema writes a model with its text as written. A server without the native
+// API gets the model without the text, and so do models of several files.
 func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
+	if source.Dialect == language.LanguageDSL || source.Dialect == language.LanguageJSON {
+		if err := r.nativeWriteSchema(ctx, source); !isForeign(err) {
+			return err
+		}
+	}
 	model, err := language.FormatJSON(source.Model)
 	if err != nil {
 		return err
@@ -103,6 +115,24 @@ func (r *remote) writeSchema(ctx context.Context, source *modelSource) error {
 	return r.a.printSchemaWritten(out, source.Model)
 }
 
+func (r *remote) nativeWriteSchema(ctx context.Context, source *modelSource) error {
+	s, err := r.find(ctx, r.a.store)
+	if err != nil {
+		return err
+	}
+	var written struct {
+		ID, Namespace string
+		Created       time.Time
+		Revision      uint64
+	}
+	in := map[string]string{"dialect": source.Dialect, "source": string(source.Source)}
+	if _, err := r.call(ctx, http.MethodPost, nativePath+s.ID+"/schemas", in, &written); err != nil {
+		return err
+	}
+	out := schemaJSON{ID: written.ID, Namespace: written.Namespace, Created: stamp(written.Created), Revision: written.Revision, Current: true}
+	return r.a.printSchemaWritten(out, source.Model)
+}
+
 // createdOf returns the time in a ULID.
 func createdOf(id string) string {
 	u, err := storage.ParseStoreID(id)
@@ -116,7 +146,50 @@ func createdOf(id string) string {
 	return stamp(time.UnixMilli(millis))
 }
 
+// addNative adds to a store what only the native API returns.
+func (r *remote) addNative(ctx context.Context, out *storeJSON) error {
+	var now struct {
+		Revision *uint64
+		Aliases  map[string]string
+		Schema   string
+	}
+	if _, err := r.call(ctx, http.MethodGet, nativePath+out.ID, nil, &now); err != nil {
+		return err
+	}
+	out.Revision, out.Aliases, out.Schema = now.Revision, now.Aliases, now.Schema
+	return nil
+}
+
+// nativeSchemas returns the schemas of a store, newest first.
+func (r *remote) nativeSchemas(ctx context.Context, store string) ([]schemaJSON, error) {
+	var list struct {
+		Schemas []struct {
+			ID, Namespace string
+			Created       time.Time
+			Revision      uint64
+		}
+	}
+	if _, err := r.call(ctx, http.MethodGet, nativePath+store+"/schemas", nil, &list); err != nil {
+		return nil, err
+	}
+	out := []schemaJSON{}
+	for _, s := range list.Schemas {
+		out = append(out, schemaJSON{ID: s.ID, Namespace: s.Namespace, Created: stamp(s.Created), Revision: s.Revision})
+	}
+	markCurrent(out)
+	return out, nil
+}
+
 func (r *remote) listSchemas(ctx context.Context) error {
+	s, err := r.find(ctx, r.a.store)
+	if err != nil {
+		return err
+	}
+	if out, err := r.nativeSchemas(ctx, s.ID); err == nil {
+		return r.a.printSchemas(out)
+	} else if !isForeign(err) {
+		return err
+	}
 	path, err := r.path(ctx, "/authorization-models?")
 	if err != nil {
 		return err
@@ -142,7 +215,31 @@ func (r *remote) listSchemas(ctx context.Context) error {
 	}
 }
 
+// nativeSchema returns a schema; "" is the current one.
+func (r *remote) nativeSchema(ctx context.Context, id string) (*ostiary.Schema, error) {
+	s, err := r.find(ctx, r.a.store)
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		ID, Namespace, Dialect, Source string
+		Created                        time.Time
+		Revision                       uint64
+		Model                          *schema.Model
+	}
+	if _, err := r.call(ctx, http.MethodGet, nativePath+s.ID+"/schemas/"+url.PathEscape(cmp.Or(id, "current")), nil, &got); err != nil {
+		return nil, err
+	}
+	return &ostiary.Schema{SchemaInfo: ostiary.SchemaInfo{ID: got.ID, Namespace: got.Namespace, Created: got.Created, Revision: storage.Revision(got.Revision)},
+		SchemaSource: ostiary.SchemaSource{Dialect: got.Dialect, Source: []byte(got.Source), Model: got.Model}}, nil
+}
+
 func (r *remote) getSchema(ctx context.Context, id, format string) error {
+	if sc, err := r.nativeSchema(ctx, id); err == nil {
+		return r.a.printSchema(sc, format)
+	} else if !isForeign(err) {
+		return err
+	}
 	path, err := r.path(ctx, "/authorization-models")
 	if err != nil {
 		return err

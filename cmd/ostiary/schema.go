@@ -71,16 +71,24 @@ func (a *app) schemaList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, current := []schemaJSON{}, map[string]bool{}
+			out := []schemaJSON{}
 			for _, info := range infos {
-				one := schemaOf(info)
-				one.Current = !current[info.Namespace]
-				current[info.Namespace] = true
-				out = append(out, one)
+				out = append(out, schemaOf(info))
 			}
+			markCurrent(out)
 			return a.printSchemas(out)
 		})
 	}}
+}
+
+// markCurrent marks the current schema of each namespace. The list begins with the
+// newest one.
+func markCurrent(list []schemaJSON) {
+	seen := map[string]bool{}
+	for i := range list {
+		list[i].Current = !seen[list[i].Namespace]
+		seen[list[i].Namespace] = true
+	}
 }
 
 func (a *app) printSchemas(out []schemaJSON) error {
@@ -115,23 +123,29 @@ func (a *app) schemaGet() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.json {
-					out := schemaOf(sc.SchemaInfo)
-					out.Language = sc.Dialect
-					if out.Model, err = language.FormatJSON(sc.Model); err != nil {
-						return err
-					}
-					return writeJSON(a.out, out)
-				}
-				text, err := schemaText(sc, format)
-				if err == nil {
-					_, err = io.WriteString(a.out, text)
-				}
-				return err
+				return a.printSchema(sc, format)
 			})
 		}}
 	cmd.Flags().StringVar(&format, "format", "source", "source (the text as written), dsl or json")
 	return cmd
+}
+
+// printSchema prints a schema in a format of the command schema get.
+func (a *app) printSchema(sc *ostiary.Schema, format string) error {
+	if a.json {
+		model, err := language.FormatJSON(sc.Model)
+		if err != nil {
+			return err
+		}
+		out := schemaOf(sc.SchemaInfo)
+		out.Language, out.Model = sc.Dialect, model
+		return writeJSON(a.out, out)
+	}
+	text, err := schemaText(sc, format)
+	if err == nil {
+		_, err = io.WriteString(a.out, text)
+	}
+	return err
 }
 
 func schemaText(sc *ostiary.Schema, format string) (string, error) {

@@ -144,14 +144,22 @@ func (a *app) storeGet() *cobra.Command {
 			if len(schemas) > 0 {
 				out.Schema = schemas[0].ID
 			}
-			return a.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\nrevision\t%d\n", out.Name, out.ID, out.Created, revision)
-				if out.Schema != "" {
-					fmt.Fprintf(w, "schema\t%s\n", out.Schema)
-				}
-			})
+			return a.printStore(out)
 		})
 	}}
+}
+
+// printStore prints a store. Some servers return no revision and no schema.
+func (a *app) printStore(out storeJSON) error {
+	return a.print(out, func(w io.Writer) {
+		fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created)
+		if out.Revision != nil {
+			fmt.Fprintf(w, "revision\t%d\n", *out.Revision)
+		}
+		if out.Schema != "" {
+			fmt.Fprintf(w, "schema\t%s\n", out.Schema)
+		}
+	})
 }
 
 func (a *app) storeRename() *cobra.Command {

@@ -25,7 +25,7 @@ const stepsMax = 10_000
 func (c *call) explain() error {
 	var q question
 	var o eval.ExplainOptions
-	text := false
+	text, short := false, false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -33,6 +33,8 @@ func (c *call) explain() error {
 			o.FrontierMax = int(r.Int(1, stepsMax))
 		case "text":
 			text = r.Bool()
+		case "short":
+			short = r.Bool()
 		default:
 			if !q.readMember(r) {
 				r.Unknown()
@@ -46,6 +48,9 @@ func (c *call) explain() error {
 	x, err := c.store.Explain(c.ctx, ostiary.ExplainRequest{CheckRequest: q.CheckRequest, Options: o})
 	if err != nil {
 		return err
+	}
+	if short {
+		x.Shorten()
 	}
 	out := struct {
 		Allowed     bool              `json:"allowed"`
@@ -73,6 +78,7 @@ const levelsMax = 100
 func (c *call) expand() error {
 	var q ostiary.ExpandRequest
 	p := presentFields{subject: true} // an expand has no subject
+	text := false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -82,6 +88,8 @@ func (c *call) expand() error {
 			q.Relation, p.relation = r.String(), true
 		case "levels":
 			q.Levels = int(r.Int(1, levelsMax))
+		case "text":
+			text = r.Bool()
 		default:
 			if !readQueryOptions(r, &q.QueryOptions) {
 				r.Unknown()
@@ -95,8 +103,13 @@ func (c *call) expand() error {
 	if err != nil {
 		return err
 	}
-	return c.setJSON(struct {
+	out := struct {
 		Tree     *eval.Tree `json:"tree"`
 		Revision uint64     `json:"revision"`
-	}{x.Tree, uint64(x.Revision)})
+		Text     string     `json:"text,omitempty"`
+	}{x.Tree, uint64(x.Revision), ""}
+	if text {
+		out.Text = x.Tree.String()
+	}
+	return c.setJSON(out)
 }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// bothWays are command lines that run in this order, on a new data folder and on a
+// new server. MODEL, NEXT and TUPLES are files, and OUT is a file that the commands
+// may write. A command whose differs is not "" prints something else on a server,
+// for that reason; all others print the same and end with the same exit code.
+var bothWays = []struct{ line, differs string }{
+	{line: "store create acme"},
+	{line: "store create acme"},
+	{line: "store rename OTHER spare"},
+	{line: "store list --json"},
+	{line: "store delete spare"},
+	{line: "store delete spare --yes"},
+	{line: "store alias acme permify t1"},
+	{line: "store get acme"},
+	{line: "store get acme --json"},
+	{line: "schema write MODEL"},
+	{line: "schema write NEXT"},
+	{line: "schema list"},
+	{line: "schema get"},
+	{line: "schema get --format dsl"},
+	{line: "schema get --json"},
+	{line: "schema get 01ARZ3NDEKTSV4RRFFQ69G5FAV", differs: "the error has the code of the server"},
+	{line: "tuple write user:anne owner doc:1"},
+	{line: "tuple write user:anne owner doc:1 --on-duplicate ignore"},
+	{line: "tuple write user:anne owner doc:1", differs: "the error has the code of the server"},
+	{line: "tuple write user:bob viewer doc:1 --expires 2100-01-01T00:00:00Z"},
+	{line: "tuple write group:eng#member viewer doc:2 --json"},
+	{line: "tuple import TUPLES"},
+	{line: "tuple import TUPLES --on-duplicate ignore"},
+	{line: "tuple import TUPLES --on-duplicate ignore --json"},
+	{line: "tuple read"},
+	{line: "tuple read --user user --relation viewer --json"},
+	{line: "tuple read --at 3"},
+	{line: "tuple export"},
+	{line: "tuple export OUT"},
+	{line: "check user:anne viewer doc:1"},
+	{line: "check user:zoe viewer doc:1 --json"},
+	{line: "check user:bob viewer doc:1 --at 3"},
+	{line: "check user:zoe viewer doc:1 --contextual-tuple|user:zoe viewer doc:1"},
+	{line: "check usr:zoe viewer doc:1", differs: "the error has the code of the server"},
+	{line: "explain user:anne viewer doc:1"},
+	{line: "explain user:zoe viewer doc:2 --full"},
+	{line: "expand viewer doc:1"},
+	{line: "expand viewer doc:1 --levels 2 --json"},
+	{line: "list objects user:anne viewer doc"},
+	{line: "list objects user:anne viewer doc --limit 1 --json"},
+	{line: "list objects user:anne viewer doc --at 3"},
+	{line: "list subjects user viewer doc:1"},
+	{line: "list subjects group#member viewer doc:2 --json"},
+	{line: "entitlements user:anne doc:1 doc:2"},
+	{line: "diff user viewer doc --from 2"},
+	{line: "what-if --question|user:zoe viewer doc:1 --add|user:zoe viewer doc:1"},
+	{line: "changes"},
+	{line: "changes --json --limit 2"},
+	{line: "tuple delete user:anne owner doc:1"},
+	{line: "tuple delete user:anne owner doc:1 --on-missing ignore"},
+	{line: "tuple delete --yes --object doc"},
+}
+
+// oneWay are the commands that bothWays does not run, with the reason.
+var oneWay = map[string]string{
+	"bench":            "measures servers that it starts, or that --target names",
+	"serve":            "is the server",
+	"version":          "reads no data",
+	"help":             "reads no data",
+	"completion":       "reads no data",
+	"permify":          "reads files and runs in memory",
+	"schema test":      "runs in memory",
+	"schema validate":  "reads files",
+	"acp":              "refuses --server: the script remote.txtar",
+	"import":           "TestImportContinues and the script import_from.txtar",
+	"watch":            "does not end: the script remote.txtar",
+	"__complete":       "reads no data",
+	"__completeNoDesc": "reads no data",
+}
+
+// changing matches what differs in each run: ids, tokens, cursors and times.
+var changing = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b|\b[oc]1\.[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// TestBothWays runs commands on a folder and on a server and compares the results.
+// Every command that works on a store must be in bothWays.
+func TestBothWays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := []string{"MODEL", filepath.Join(dir, "model.fga"), "NEXT", filepath.Join(dir, "next.fga"), "TUPLES", filepath.Join(dir, "tuples.csv"), "OUT", filepath.Join(dir, "out.csv")}
+	const model = "model\n  schema 1.1\ntype user\ntype group\n  relations\n    define member: [user]\ntype doc\n  relations\n    define owner: [user]\n    define viewer: [user, group#member] or owner\n"
+	for name, text := range map[string]string{
+		files[1]: model, files[3]: model + "    define editor: owner\n",
+		files[5]: "user_type,user_id,user_relation,relation,object_type,object_id\nuser,anne,,member,group,eng\nuser,carl,,owner,doc,3\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, remote := []string{"--data", filepath.Join(dir, "data")}, []string{"--server", serveMemory(t)}
+	run := map[string]bool{}
+	other := map[string]string{} // the id of the second store, for each target
+	for _, c := range bothWays {
+		type result struct {
+			code int
+			text string
+		}
+		var got [2]result
+		for i, target := range [][]string{folder, remote} {
+			args := strings.Fields(strings.NewReplacer(append(files, "OTHER", other[target[0]])...).Replace(c.line))
+			args = splitBars(c.line, args)
+			code, out, stderr := runOn(t, target, args...)
+			if id := changing.FindString(out); strings.HasPrefix(c.line, "store create") {
+				other[target[0]] = id
+			}
+			got[i] = result{code, lines(changing.ReplaceAllString(out+stderr, "…"))}
+			if got[i].text == "" {
+				t.Errorf("%s %s prints nothing", c.line, target[0])
+			}
+		}
+		run[commandName(c.line)] = true
+		if got[0].code != got[1].code || (got[0].text != got[1].text) != (c.differs != "") {
+			t.Errorf("ostiary %s\nfolder: exit code %d\n%s\nserver: exit code %d\n%s\nexpected difference: %q", c.line, got[0].code, got[0].text, got[1].code, got[1].text, c.differs)
+		}
+	}
+	root := (&app{lookup: func(string) (string, bool) { return "", false }}).root()
+	eachCommand(root, func(cmd *cobra.Command) {
+		path := strings.TrimPrefix(cmd.CommandPath(), "ostiary ")
+		top, _, _ := strings.Cut(path, " ")
+		if run[path] == (oneWay[path]+oneWay[top] != "") {
+			t.Errorf("ostiary %s is in bothWays: %v, and has a reason not to be: %q", path, run[path], oneWay[path]+oneWay[top])
+		}
+	})
+}
+
+// eachCommand calls f with every command without subcommands.
+func eachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, f)
+	}
+	if !cmd.HasSubCommands() {
+		f(cmd)
+	}
+}
+
+// commandName returns the name of the command of a line of bothWays.
+func commandName(line string) string {
+	words := strings.Fields(line)
+	switch words[0] {
+	case "store", "schema", "tuple", "list":
+		return words[0] + " " + words[1]
+	}
+	return words[0]
+}
+
+// splitBars returns the arguments of a line. A flag whose value has blanks is
+// written as --flag|value, and ends at the next flag.
+func splitBars(line string, args []string) []string {
+	if !strings.Contains(line, "|") {
+		return args
+	}
+	var out []string
+	for _, part := range strings.SplitAfter(" "+strings.Join(args, " "), " --") {
+		part = strings.TrimSuffix(part, " --")
+		if name, value, ok := strings.Cut(part, "|"); ok {
+			out = append(out, "--"+name, strings.TrimSpace(value))
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+// lines removes blanks at the ends of lines.
+func lines(s string) string {
+	var out []string
+	for line := range strings.Lines(s) {
+		out = append(out, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(out, "\n")
+}
