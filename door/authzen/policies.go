@@ -51,11 +51,11 @@ func (e *evaluation) policyRequest() (*policy.Request, error) {
 }
 
 func (e *evaluation) subjectCategory() (policy.Category, error) {
-	return entityCategory(policy.CategorySubject, policy.AttributeSubjectID, &e.subject)
+	return entityCategory(policy.CategorySubject, policy.AttributeSubjectID, "subject.properties", &e.subject)
 }
 
 func (e *evaluation) resourceCategory() (policy.Category, error) {
-	return entityCategory(policy.CategoryResource, policy.AttributeResourceID, &e.resource)
+	return entityCategory(policy.CategoryResource, policy.AttributeResourceID, "resource.properties", &e.resource)
 }
 
 func (e *evaluation) actionCategory() (c policy.Category, err error) {
@@ -74,15 +74,15 @@ func (e *evaluation) environmentCategory() (c policy.Category, err error) {
 }
 
 // entityCategory returns the category of a subject or a resource. id is the id of
-// the attribute that names it.
-func entityCategory(category, id string, e *entity) (c policy.Category, err error) {
+// the attribute that names it, and what names the properties in errors.
+func entityCategory(category, id, what string, e *entity) (c policy.Category, err error) {
 	c.Name = category
 	if e.hasID {
 		c.Attributes = entityAttributes(id, e.Type, e.ID)
 	} else if e.hasType {
 		c.Attributes = []policy.Attribute{textAttribute(domain.TypeAttribute, e.Type)}
 	}
-	c.Attributes, err = appendProperties(c.Attributes, "properties", e.properties)
+	c.Attributes, err = appendProperties(c.Attributes, what, e.properties)
 	return c, err
 }
 

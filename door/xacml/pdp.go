@@ -3,7 +3,6 @@ package xacml
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -109,8 +108,6 @@ type explanation struct {
 	// the trace is too long.
 	Trace []*step `json:"trace"`
 	Cut   bool    `json:"cut,omitempty"`
-	// Time is how long the decision took, in microseconds.
-	Time int64 `json:"microseconds"`
 }
 
 // explain serves a decision with its trace.
@@ -128,12 +125,11 @@ func (c *call) explain() error {
 		return err
 	}
 	var trace policy.Trace
-	start := time.Now()
 	results, pinned, err := c.results(f, body.Bytes, &trace)
 	if err != nil {
 		return err
 	}
-	out := explanation{Revision: pinned.Revision(), Cut: trace.Cut, Time: time.Since(start).Microseconds(), Trace: steps(trace.Decisions)}
+	out := explanation{Revision: pinned.Revision(), Cut: trace.Cut, Trace: steps(trace.Decisions)}
 	var response struct{ Response json.RawMessage }
 	if err := json.Unmarshal(message.AppendJSON(nil, results), &response); err != nil {
 		return err
