@@ -15,24 +15,36 @@ import (
 // empty folder, and compares what they print. In README, "…" matches any text.
 func TestReadme(t *testing.T) {
 	t.Parallel()
+	playPage(t, "../../README.md", 12)
+}
+
+// TestXACMLReadme runs the commands of the README.md of door/xacml.
+func TestXACMLReadme(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../door/xacml/README.md", 10)
+}
+
+// playPage runs the commands of a page, at least a number of them. A block with a
+// name after its language, and the model of README.md, are files.
+func playPage(t *testing.T, file string, least int) {
+	t.Helper()
 	for _, program := range []string{"bash", "curl", "sed"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
 	text := strings.ReplaceAll(string(page), "127.0.0.1:8080", address)
 	dir := t.TempDir()
-	model := regexp.MustCompile("(?s)```fga\n(.*?)```").FindStringSubmatch(text)
-	if model == nil {
-		t.Fatal("README.md has no model")
-	}
-	if err := os.WriteFile(filepath.Join(dir, "model.fga"), []byte(model[1]), 0o600); err != nil {
-		t.Fatal(err)
+	text = strings.Replace(text, "```fga\n", "```fga model.fga\n", 1)
+	for _, block := range regexp.MustCompile("(?s)```\\w+ ([\\w.]+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		if err := os.WriteFile(filepath.Join(dir, block[1]), []byte(block[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var commands, wants []string
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
@@ -41,13 +53,13 @@ func TestReadme(t *testing.T) {
 			commands, wants = append(commands, command), append(wants, strings.TrimSpace(want))
 		}
 	}
-	if len(commands) < 12 {
-		t.Fatalf("README.md has %d commands, expected at least 12", len(commands))
+	if len(commands) < least {
+		t.Fatalf("%s has %d commands, expected at least %d", file, len(commands), least)
 	}
 	for i, got := range runShell(t, dir, address, commands) {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(wants[i]), "…", ".*")
 		if !regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(got)) {
-			t.Errorf("$ %s\nprints\n%s\nREADME.md has\n%s", commands[i], got, wants[i])
+			t.Errorf("$ %s\nprints\n%s\n%s has\n%s", commands[i], got, file, wants[i])
 		}
 	}
 }

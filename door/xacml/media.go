@@ -162,20 +162,23 @@ func (m mediaRanges) quality(name string) float64 {
 
 // language returns the language of a policy in a form.
 func (f form) language() domain.Language {
-	return [...]domain.Language{formXML: domain.XML, formJSON: domain.JSON}[f]
+	return [...]domain.Language{formXML: domain.XML, formJSON: domain.JSON, formText: domain.Text}[f]
 }
 
 // formOfLanguage returns the form of a policy in a language.
 func formOfLanguage(l domain.Language) form {
-	if l == domain.JSON {
+	switch l {
+	case domain.JSON:
 		return formJSON
+	case domain.Text:
+		return formText
 	}
 	return formXML
 }
 
 // policyOffers are the media types of a policy, those of its own form first.
 func policyOffers(own form) []offer {
-	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXML, formXML}, {typeXACMLJSON, formJSON}, {typeJSON, formJSON}})
+	return ordered(own, []offer{{typeXACMLXML, formXML}, {typeXML, formXML}, {typeXACMLJSON, formJSON}, {typeJSON, formJSON}, {typeText, formText}})
 }
 
 // messageOffers are the media types of a response, those of the request's form

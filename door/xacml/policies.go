@@ -55,7 +55,7 @@ func (c *call) readSource() (domain.Source, error) {
 		return domain.Source{}, err
 	}
 	defer body.Free()
-	f, err := contentForm(c.r, body.Bytes, formXML, formJSON)
+	f, err := contentForm(c.r, body.Bytes, formXML, formJSON, formText)
 	if err != nil {
 		return domain.Source{}, err
 	}
@@ -145,9 +145,12 @@ func convert(src domain.Source, to form) ([]byte, error) {
 		return nil, err
 	}
 	var out []byte
-	if to == formJSON {
+	switch to {
+	case formJSON:
 		out, err = language.PrintJSON(e)
-	} else {
+	case formText:
+		out, err = language.PrintText(e)
+	default:
 		out, err = language.PrintXML(e)
 	}
 	if err != nil {

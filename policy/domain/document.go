@@ -34,6 +34,7 @@ type Language string
 const (
 	XML  Language = "xml"  // XACML 3.0
 	JSON Language = "json" // the JSON form of package language
+	Text Language = "text" // the readable form of package language
 )
 
 // parse reads a policy. source names the text in errors.
@@ -43,8 +44,10 @@ func (l Language) parse(text []byte, source string) (policy.Element, error) {
 		return language.ParseXML(text, source)
 	case JSON:
 		return language.ParseJSON(text, source)
+	case Text:
+		return language.ParseText(text, source)
 	}
-	return nil, fmt.Errorf("unknown language %q: expected %q or %q", string(l), XML, JSON)
+	return nil, fmt.Errorf("unknown language %q: expected %q, %q or %q", string(l), XML, JSON, Text)
 }
 
 // settings is the document that makes a store a policy domain. It is written
