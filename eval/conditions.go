@@ -2,6 +2,7 @@ package eval
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -95,6 +96,10 @@ func conditionReasons(res expr.Result, condition string, tuple rel.Key) *Reasons
 	}
 	if res.Err != nil {
 		r.Errors = []ConditionError{{condition, tuple, res.Err}}
+		var bound *expr.BoundError
+		if errors.As(res.Err, &bound) {
+			r.Bound = bound.Bound
+		}
 	}
 	return r
 }

@@ -290,3 +290,38 @@ func (c *countdown) Err() error {
 	}
 	return nil
 }
+
+// TestConditionBoundName checks that a condition that reaches a bound of its own
+// is unknown with the name of the bound and with its error, in a check and a list.
+func TestConditionBoundName(t *testing.T) {
+	t.Parallel()
+	b, v := costlyView(t, 10, stopping{})
+	const want = expr.BoundRegexInput
+	a, err := b.Check(context.Background(), v, Question{Object: rel.Object{Type: "doc", ID: "2"}, Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "3"}}, &Env{})
+	if err != nil || a.Decision != expr.Unknown || a.Reasons.Bound != want || len(a.Reasons.Errors) != 1 {
+		t.Errorf("%v (%v), %v", a.Decision, a.Reasons, err)
+	}
+	l, err := b.ListObjects(context.Background(), v, ListObjectsQuestion{Type: "doc", Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "anne"}}, nil)
+	if err != nil || l.Reasons == nil || l.Reasons.Bound != want || l.UnknownCount != 10 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	r, o := &Reasons{Bound: "b"}, &Reasons{Bound: "a"}
+	if r.merge(&Reasons{}); r.Bound != "b" {
+		t.Error(r)
+	}
+	if r.merge(o); r.Bound != "a" {
+		t.Error(r)
+	}
+	if o.merge(&Reasons{Bound: "b"}); o.Bound != "a" {
+		t.Error(o)
+	}
+}
+
+// stopping compiles conditions that reach a bound.
+type stopping struct{}
+
+func (s stopping) Compile(expr.Definition) (expr.Program, error) { return s, nil }
+
+func (stopping) Eval(_, _ expr.Values, _ rel.Time) expr.Result {
+	return expr.Result{Value: expr.Unknown, Err: &expr.BoundError{Bound: expr.BoundRegexInput, Text: "too long"}}
+}

@@ -122,7 +122,9 @@ type Reasons struct {
 	// where there is no other reason.
 	Cycle bool
 	// Bound names the bound that was reached, for example [BoundDepth]; "" if
-	// none was.
+	// none was. A condition that reached a bound of its own, such as
+	// [expr.BoundCost], is also in Errors. Of several bounds it is the first by
+	// name.
 	Bound string
 }
 
@@ -219,7 +221,7 @@ func (r *Reasons) merge(o *Reasons) {
 		}
 	}
 	r.Cycle = r.Cycle || o.Cycle
-	if r.Bound == "" {
+	if r.Bound == "" || o.Bound != "" && o.Bound < r.Bound {
 		r.Bound = o.Bound
 	}
 }

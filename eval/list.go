@@ -127,7 +127,9 @@ func (b *Binding) ListObjects(ctx context.Context, r Reader, lq ListObjectsQuest
 	defer w.q.finish()
 	w.plan = b.listPlan(planKey{target: target, kind: w.q.kind, scoped: lq.Scope != nil})
 	if lq.Scope != nil {
-		w.restrict(lq.Scope)
+		if !w.restrict(lq.Scope) {
+			return ObjectList{Bound: w.stopped(), Stats: w.q.stats}, w.q.failed()
+		}
 	} else if v := w.scanView(); v != nil {
 		return w.scan(v, lq.Page)
 	}

@@ -256,3 +256,42 @@ func (noRows) Subjects(rel.Object, string, func(rel.Tuple) bool) error { return 
 type bothWays struct{ noRows }
 
 func (bothWays) Objects(rel.Subject, string, string, func(rel.Tuple) bool) error { return nil }
+
+// TestScopeBounds checks that the ids of a scope count as memory of the question,
+// and that a list ends with its context while it reads them or sorts.
+func TestScopeBounds(t *testing.T) {
+	t.Parallel()
+	b, v := listView(t, func(tuple func(string, ...any), _ *graph.Loader) {
+		for i := range 20_000 {
+			tuple("doc:%d#viewer@user:anne", i)
+		}
+	})
+	ids := make([]string, 10_000)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	q := ListObjectsQuestion{Type: "doc", Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
+	scoped := q
+	scoped.Scope = map[string][]string{"doc": ids}
+	for most, bound := range map[int]string{512 << 10: BoundMemory, 4 << 20: ""} {
+		l, err := b.ListObjects(context.Background(), v, scoped, &Env{Bounds: Bounds{Memory: most}})
+		if err != nil || l.Bound != bound || bound == "" && len(l.IDs) != len(ids) || bound != "" && len(l.IDs) > 0 {
+			t.Errorf("%d bytes: bound %q, %d ids, %v", most, l.Bound, len(l.IDs), err)
+		}
+	}
+	for name, lq := range map[string]ListObjectsQuestion{"all": q, "scoped": scoped} {
+		whole := &countdown{Context: context.Background(), calls: 1 << 30}
+		if _, err := b.ListObjects(whole, v, lq, nil); err != nil {
+			t.Fatal(err)
+		}
+		looks := 1<<30 - whole.calls
+		if looks < 7 { // at the start, once in 4096 nodes and ids, before and after sorting
+			t.Errorf("%s: the context was looked at %d times", name, looks)
+		}
+		for n := range looks { // wherever the context ends, the list does
+			if l, err := b.ListObjects(&countdown{Context: context.Background(), calls: n}, v, lq, nil); err == nil || len(l.IDs) > 0 {
+				t.Errorf("%s: ended at look %d of %d: %d ids, %v", name, n, looks, len(l.IDs), err)
+			}
+		}
+	}
+}

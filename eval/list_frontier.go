@@ -94,15 +94,35 @@ func (w *listWalk) addNames(nodes []graph.Node, own string) {
 }
 
 // entries returns w.ids in the list's order, each id once. The first certain
-// ids need no check. Of equal ids the one that comes first in w.ids stays.
+// ids need no check. Of equal ids the one that comes first in w.ids stays. It
+// returns none if the question has failed or has no memory left, for which it looks
+// before and after sorting.
 func (w *listWalk) entries(certain int) listEntries {
 	s := w.listScratch
 	n := len(s.ids)
+	if !w.tick(n) {
+		return listEntries{}
+	}
 	s.entryRoom = slices.Grow(s.entryRoom[:0], 2*n)[:2*n]
 	for i, id := range s.ids {
 		s.entryRoom[i] = orderedID{OrderHash(id), uint32(i)}
 	}
 	var out []orderedID
 	out, s.counts = orderUnique(s.entryRoom[:n], s.entryRoom[n:], s.counts, s.ids)
+	if !w.tick(n) {
+		return listEntries{}
+	}
 	return listEntries{s.ids, out, certain}
+}
+
+// tick counts n steps, like [query.tick]. It returns false if the question has
+// failed or has no memory left.
+func (w *listWalk) tick(n int) bool { return w.q.tick(n) && w.q.memory.bound == "" }
+
+// stopped names the bound at which the question stopped; "" if it has failed.
+func (w *listWalk) stopped() string {
+	if w.q.err != nil {
+		return ""
+	}
+	return w.q.boundReached()
 }

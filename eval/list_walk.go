@@ -48,18 +48,26 @@ type objectWalk struct {
 // removed during a walk.
 const compactMin = 1 << 14
 
-// restrict sets the scope.
-func (w *objectWalk) restrict(scope map[string][]string) {
+// restrict sets the scope. It counts the memory of the ids, and returns false if
+// the question must stop.
+func (w *objectWalk) restrict(scope map[string][]string) bool {
 	w.scope = map[schema.TypeID]map[string]bool{}
 	for name, ids := range scope {
 		if t, ok := w.q.b.s.Type(name); ok {
+			if w.q.hold(len(ids), bytesPerScopeID); w.q.exhausted() {
+				return false
+			}
 			set := make(map[string]bool, len(ids))
 			for _, id := range ids {
+				if !w.q.tick(1) {
+					return false
+				}
 				set[id] = true
 			}
 			w.scope[t.ID] = set
 		}
 	}
+	return true
 }
 
 // inScope reports whether the tuples and attributes of an object count.

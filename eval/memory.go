@@ -112,6 +112,7 @@ const (
 	bytesPerStep      = 64  // a step of a list's walk
 	bytesPerCandidate = 12  // a node of a candidate
 	bytesPerEntry     = 48  // the id and the position of a list's entry
+	bytesPerScopeID   = 64  // an id of a list's scope, in a set
 )
 
 // hold counts n things of that many bytes each.

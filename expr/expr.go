@@ -162,12 +162,34 @@ type Compiler interface {
 	Compile(def Definition) (Program, error)
 }
 
+// The bounds of one evaluation, as [BoundError] names them.
+const (
+	BoundCost       = "cost of a condition"          // all steps and function calls
+	BoundRegexSize  = "size of a regular expression" // its text and its instructions
+	BoundRegexInput = "input of a regular expression"
+	BoundListLen    = "length of a list in a condition"
+)
+
+// BoundError is the error of an evaluation that stopped at a bound. For errors.Is
+// it is also [ErrCost].
+type BoundError struct {
+	// Bound is the name of the bound, for example [BoundCost].
+	Bound string
+	// Text is the whole message.
+	Text string
+}
+
+// Error returns the message.
+func (e *BoundError) Error() string { return e.Text }
+
+// Is reports whether target is ErrCost.
+func (e *BoundError) Is(target error) bool { return target == ErrCost }
+
 // Errors about conditions, for use with errors.Is.
 var (
 	// ErrCompile is wrapped by every error about a [Definition].
 	ErrCompile = errors.New("invalid condition")
-	// ErrCost means that the evaluation stopped at its cost limit, or that a
-	// function was not called because of its cost.
+	// ErrCost means that the evaluation stopped at a bound; see [BoundError].
 	ErrCost = errors.New("condition cost bound reached")
 	// ErrType means that the value of a parameter does not have the type of the
 	// parameter.

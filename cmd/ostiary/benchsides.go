@@ -15,6 +15,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -101,7 +102,7 @@ func (s *sides) folder() (string, error) {
 
 // openFolder opens an engine on a folder, or in memory if dir is "".
 func openFolder(ctx context.Context, dir string) (e *ostiary.Engine, end func() error, err error) {
-	options := ostiary.Options{Conditions: conditions()}
+	options := ostiary.Options{Conditions: conditions(cel.Options{})}
 	end = func() error { return nil }
 	if dir != "" {
 		driver, err := pebble.Open(dir, pebble.Options{})

@@ -40,13 +40,16 @@ func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engin
 	return a.withData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
-// conditions returns the compiler of conditions that this program's doors share.
-func conditions() expr.Compiler { return openfga.Conditions{Inner: cel.New(cel.Options{})} }
+// conditions returns the compiler of conditions that the doors of this program
+// use together, with these bounds.
+func conditions(o cel.Options) expr.Compiler { return openfga.Conditions{Inner: cel.New(o)} }
 
 // withData is like withEngine, with engine options. The driver is nil for
 // inMemory.
 func (a *app) withData(ctx context.Context, create bool, options ostiary.Options, f func(*ostiary.Engine, *pebble.Driver) error) (err error) {
-	options.Conditions = conditions()
+	if options.Conditions == nil {
+		options.Conditions = conditions(cel.Options{})
+	}
 	if options.SecretKey, err = a.readSecretKey(); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -101,7 +102,7 @@ func onFolderAndServer(t *testing.T, f func(t *testing.T, target []string)) {
 // returns the URL.
 func serveMemory(t *testing.T) string {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: conditions()})
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: conditions(cel.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

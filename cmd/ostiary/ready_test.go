@@ -23,6 +23,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage"
@@ -81,7 +82,7 @@ func startLoading(t *testing.T, bounds ostiary.Bounds, requestTimeout time.Durat
 		t.Fatal(err)
 	}
 	slow := &slowDriver{driver, make(chan struct{})}
-	e, err := ostiary.Open(ctx, ostiary.Options{Driver: slow, Conditions: conditions(), Bounds: bounds})
+	e, err := ostiary.Open(ctx, ostiary.Options{Driver: slow, Conditions: conditions(cel.Options{}), Bounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}

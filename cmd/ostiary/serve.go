@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -56,6 +57,7 @@ type serveFlags struct {
 	wire             wireFlags
 	memory           int64
 	bounds           ostiary.Bounds
+	conditions       cel.Options
 	window           time.Duration
 	preload          []string
 	record           int
@@ -137,7 +139,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
-	options := ostiary.Options{MemoryMax: f.memory, Window: f.window, Background: f.background,
+	options := ostiary.Options{Conditions: conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
 		Bounds: f.bounds}
 	o, reload, err := a.serverOptions(f)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
 )
 
 // The protocol's error codes that the service returns, by short names. Their
@@ -171,7 +173,7 @@ func unknownError(r *eval.Reasons) error {
 	switch {
 	case r == nil:
 		return nil
-	case r.Bound != "":
+	case r.Bound != "" && !conditionBound(r):
 		return failf(codeTooComplex, tooComplexMessage, r.Bound)
 	case len(r.Missing) > 0 && len(r.Errors) == 0:
 		return failf(codeValidation, "failed to evaluate relationship condition: missing context parameters '%v'", r.Missing)
@@ -179,6 +181,15 @@ func unknownError(r *eval.Reasons) error {
 		return failf(codeValidation, "failed to evaluate relationship condition: %s", r)
 	}
 	return nil
+}
+
+// conditionBound reports whether the bound in r is one of a condition. The
+// protocol treats it as an error of the condition.
+func conditionBound(r *eval.Reasons) bool {
+	return slices.ContainsFunc(r.Errors, func(e eval.ConditionError) bool {
+		var bound *expr.BoundError
+		return errors.As(e.Err, &bound) && bound.Bound == r.Bound
+	})
 }
 
 // listError is like unknownError for a list, which a bound may also have cut.

@@ -15,7 +15,6 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
 	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
 	"github.com/ostiary/ostiary/expr"
@@ -299,22 +298,14 @@ func result(out ref.Val, details *cel.EvalDetails, err error) expr.Result {
 		}
 	}
 	res.Value = expr.Unknown
-	switch {
-	case err == nil:
+	if err == nil {
 		res.Err = fmt.Errorf("the result of the condition is %v, expected a bool", out)
-	case isCostError(err):
-		res.Err = fmt.Errorf("%w: %v", expr.ErrCost, err)
-	default:
+	} else if bound := boundError(err); bound != nil {
+		res.Err = bound
+	} else {
 		res.Err = err
 	}
 	return res
-}
-
-// isCostError reports whether err means that an evaluation was stopped because
-// of its cost.
-func isCostError(err error) bool {
-	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
-	return ok && stopped.Cause == interpreter.CostLimitExceeded
 }
 
 // missing returns the sorted names of the parameters that u depends on.

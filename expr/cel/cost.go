@@ -1,11 +1,13 @@
 package cel
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/common/functions"
@@ -14,6 +16,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/ostiary/ostiary/expr"
 )
 
 // meter charges the calls of one condition. CEL itself charges a call after it
@@ -130,15 +134,35 @@ func (m *meter) checkPattern(arg interpreter.InterpretableV2) error {
 	return m.pattern(string(text)).err
 }
 
-// stop ends the evaluation. The error names the bound that is exceeded.
-func stop(format string, args ...any) {
-	panic(interpreter.EvalCancelledError{Message: fmt.Sprintf(format, args...), Cause: interpreter.CostLimitExceeded})
+// stop ends the evaluation at a bound, whose name begins the message.
+func stop(bound, format string, args ...any) {
+	panic(interpreter.EvalCancelledError{Message: bound + boundSeparator + fmt.Sprintf(format, args...), Cause: interpreter.CostLimitExceeded})
+}
+
+// boundSeparator follows the name of a bound in a message.
+const boundSeparator = ": "
+
+// boundError returns the error of an evaluation that stop, or CEL itself at its
+// limit of cost, has ended. Otherwise it returns nil.
+func boundError(err error) *expr.BoundError {
+	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	if !ok || stopped.Cause != interpreter.CostLimitExceeded {
+		return nil
+	}
+	text := stopped.Message
+	bound, _, _ := strings.Cut(text, boundSeparator)
+	switch bound {
+	case expr.BoundCost, expr.BoundRegexSize, expr.BoundRegexInput, expr.BoundListLen:
+	default: // CEL's own message names no bound
+		bound, text = expr.BoundCost, expr.BoundCost+boundSeparator+text
+	}
+	return &expr.BoundError{Bound: bound, Text: fmt.Sprintf("%v: %s", expr.ErrCost, text)}
 }
 
 // admit ends the evaluation if a call would cost more than an evaluation may.
 func (m *meter) admit(cost uint64) {
 	if cost > m.costMax {
-		stop("a function call would cost %d, CostMax is %d", cost, m.costMax)
+		stop(expr.BoundCost, "a function call would cost %d, CostMax is %d", cost, m.costMax)
 	}
 }
 
@@ -153,17 +177,17 @@ func (m *meter) matches(args ...ref.Val) ref.Val {
 		return types.MaybeNoSuchOverloadErr(args[1])
 	}
 	if len(in) > m.regexInputMax {
-		stop("the input of a regular expression has %d bytes, RegexInputMax is %d", len(in), m.regexInputMax)
+		stop(expr.BoundRegexInput, "the input of a regular expression has %d bytes, RegexInputMax is %d", len(in), m.regexInputMax)
 	}
 	if len(text) > m.regexSizeMax {
-		stop("a regular expression has %d bytes, RegexSizeMax is %d", len(text), m.regexSizeMax)
+		stop(expr.BoundRegexSize, "a regular expression has %d bytes, RegexSizeMax is %d", len(text), m.regexSizeMax)
 	}
 	p := m.pattern(string(text))
 	switch {
 	case p.err != nil:
 		return types.WrapErr(p.err)
 	case p.re == nil:
-		stop("a regular expression has more than %d instructions, which is RegexSizeMax", m.regexSizeMax)
+		stop(expr.BoundRegexSize, "a regular expression has more than %d instructions, which is RegexSizeMax", m.regexSizeMax)
 	}
 	m.admit(regexCost(p.size, len(in)))
 	return types.Bool(p.re.MatchString(string(in)))
@@ -318,7 +342,7 @@ func (m *meter) addList(args ...ref.Val) ref.Val {
 		return types.MaybeNoSuchOverloadErr(args[0])
 	}
 	if n := sizeOf(args[0]) + sizeOf(args[1]); n > listLenMax {
-		stop("a list would have %d elements, the maximum is %d", n, listLenMax)
+		stop(expr.BoundListLen, "a list would have %d elements, the maximum is %d", n, listLenMax)
 	}
 	return l.Add(args[1])
 }

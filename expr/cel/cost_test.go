@@ -79,20 +79,45 @@ func TestRegexBounds(t *testing.T) {
 		bound   string
 	}{
 		{input, expr.Values{"s": strings.Repeat("a", 100)}, ""},
-		{input, expr.Values{"s": strings.Repeat("a", 101)}, "RegexInputMax"},
+		{input, expr.Values{"s": strings.Repeat("a", 101)}, expr.BoundRegexInput},
 		{size, expr.Values{"s": "a", "p": "a" + strings.Repeat("b?", 23) + "$"}, ""},
-		{size, expr.Values{"s": "a", "p": "a" + strings.Repeat("b?", 24) + "$"}, "RegexSizeMax"},
+		{size, expr.Values{"s": "a", "p": "a" + strings.Repeat("b?", 24) + "$"}, expr.BoundRegexSize},
 		{size, expr.Values{"s": "aaaaaaa", "p": "^a{1,7}$"}, ""},
-		{size, expr.Values{"s": "aaaaaaa", "p": "^(a{1,7}){1,7}$"}, "RegexSizeMax"},
+		{size, expr.Values{"s": "aaaaaaa", "p": "^(a{1,7}){1,7}$"}, expr.BoundRegexSize},
 	} {
 		res := c.p.Eval(nil, c.request, 0)
 		if c.bound == "" && res.Value != expr.True {
 			t.Errorf("%d: %v, %v; want true", i, res.Value, res.Err)
 		}
-		if c.bound != "" && (!errors.Is(res.Err, expr.ErrCost) || !strings.Contains(res.Err.Error(), c.bound)) {
-			t.Errorf("%d: %v, %v; want an error that names %s", i, res.Value, res.Err, c.bound)
+		if c.bound != "" {
+			wantBound(t, res.Err, c.bound)
 		}
 	}
+}
+
+// wantBound checks that an error names a bound, in its text too.
+func wantBound(t *testing.T, err error, bound string) {
+	t.Helper()
+	named, ok := errors.AsType[*expr.BoundError](err)
+	if !ok || named.Bound != bound || !errors.Is(err, expr.ErrCost) || !strings.Contains(err.Error(), bound) {
+		t.Errorf("%v; want an error that names %q", err, bound)
+	}
+}
+
+// TestBoundNames checks which bound an evaluation names that one call, many steps
+// or a long list stops.
+func TestBoundNames(t *testing.T) {
+	t.Parallel()
+	for source, bound := range map[string]string{
+		`l.all(a, l.all(b, l.all(c, a + b + c >= 0)))`:                expr.BoundCost,
+		`l.all(x, l.all(y, x == 0 || y > -1)) && (l + l) in [l, l+l]`: expr.BoundCost,
+	} {
+		res := compileCost(t, Options{CostMax: 500}, "l:list-int", source).Eval(nil, expr.Values{"l": numbers(60)}, 0)
+		wantBound(t, res.Err, bound)
+	}
+	long := "l" + strings.Repeat(" + l", 40)
+	res := compileCost(t, Options{CostMax: 1 << 40}, "l:list-int", "("+long+").size() > 0").Eval(nil, expr.Values{"l": numbers(30_000)}, 0)
+	wantBound(t, res.Err, expr.BoundListLen)
 }
 
 // TestCostBound evaluates at the cost limit and one unit below what the
