@@ -28,6 +28,13 @@ func TestConditionStrings(t *testing.T) {
 			t.Errorf("%s: prescan: %v", body, err)
 		}
 	}
+	// A string with single quotation marks ends with its line, also if it is open.
+	for _, body := range []string{`a == "x`, `a == 'x`, `a == r"x`} {
+		src := dsl("    define x: [user with c]\n") + "condition c(a: string) {\n  " + body + "\n}\n" + second
+		if err := prescanDSL([]byte(src), len(src)); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 	for _, body := range []string{`a == "}`, `a == """}`, `a == '''}''`, `a == r"\`} {
 		src := dsl("    define x: [user with c]\n") + "condition c(a: string) {\n  " + body + "\n" + second
 		if err := prescanDSL([]byte(src), len(src)); err == nil {
@@ -150,6 +157,9 @@ func TestModuleFiles(t *testing.T) {
 	}
 	if again, _, err := ParseJSON(text); err != nil || again.Types[1].Relations[1].File != "more.fga" || m.Types[1].Relations[1].File != "more.fga" {
 		t.Errorf("the file is lost: %v\n%s", err, text)
+	}
+	if again, err := FormatJSON(m); err != nil || string(again) != string(text) {
+		t.Errorf("%v: the model prints as\n%s\nwant\n%s", err, again, text)
 	}
 	for _, c := range []struct {
 		more, want string
