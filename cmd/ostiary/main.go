@@ -116,7 +116,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.caCert, "ca-cert", "", "with --server or --from https://…: PEM file of certificates to trust in addition to the system's")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
-		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())
+		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.xacmlCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())
 	nameArguments(root)
 	a.addCompletion(root)
 	root.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

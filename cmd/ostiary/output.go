@@ -18,6 +18,8 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -122,6 +124,9 @@ func errorKind(err error) string {
 			k == ostiary.ErrDamaged && isDamaged(err) || k == ostiary.ErrInvalidName && errors.Is(err, rel.ErrName) || k == ostiary.ErrInvalidSchema && isModelError(err) {
 			return k.Error()
 		}
+	}
+	if _, ok := errors.AsType[*policy.Error](err); ok || errors.Is(err, domain.ErrInvalid) {
+		return domain.ErrInvalid.Error()
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return "file"

@@ -24,6 +24,12 @@ func TestXACMLReadme(t *testing.T) {
 	playPage(t, "../../door/xacml/README.md", 10)
 }
 
+// TestXACMLPage runs the commands of docs/xacml.md.
+func TestXACMLPage(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../docs/xacml.md", 5)
+}
+
 // playPage runs the commands of a page, at least a number of them. A block with a
 // name after its language, and the model of README.md, are files.
 func playPage(t *testing.T, file string, least int) {

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/policy/language"
+)
+
+// loadedJSON is the result of loading policies.
+type loadedJSON struct {
+	Revision uint64 `json:"revision"`
+	Policies int    `json:"policies"`
+	Root     bool   `json:"root"`
+	Removed  int    `json:"removed"`
+}
+
+func (a *app) xacmlLoad() *cobra.Command {
+	var root string
+	var replace bool
+	cmd := &cobra.Command{Use: "load FOLDER", Short: "Load the policies of a folder into a policy domain", Args: cobra.ExactArgs(1),
+		Long: "Load the policies of a folder into a policy domain, in one change: either all of them decide afterwards, or none.\n" +
+			"The name of each policy is that of its file without the end. The policy with the name --root becomes the root.\n" +
+			"With --store, the domain is that of a relation store, which the policies may ask, or the store that is a domain itself;\n" +
+			"otherwise it is the default domain. Text (.alfa) is stored as JSON.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, err := readChange(args[0], root)
+			if err != nil {
+				return err
+			}
+			change.Clear = replace
+			out := loadedJSON{Policies: len(change.Put), Root: change.Root != nil}
+			if r := a.remote(); r != nil {
+				err = r.loadPolicies(cmd.Context(), change, &out)
+			} else {
+				err = a.loadPolicies(cmd.Context(), change, &out)
+			}
+			if err != nil {
+				return err
+			}
+			return a.print(out, func(w io.Writer) {
+				text := pluralOf(out.Policies, "policy", "policies")
+				if out.Root {
+					text += " and the root"
+				}
+				fmt.Fprintf(w, "loaded %s at revision %d, removed %d\n", text, out.Revision, out.Removed)
+			})
+		}}
+	cmd.Flags().StringVar(&root, "root", "root", "the name of the root policy, without the end of its file")
+	cmd.Flags().BoolVar(&replace, "replace", false, "remove all other policies, and the root, in the same change")
+	return cmd
+}
+
+// readChange reads the policies of a folder.
+func readChange(folder, root string) (domain.Change, error) {
+	files, err := policiesIn(folder)
+	if err != nil {
+		return domain.Change{}, err
+	}
+	change := domain.Change{Put: map[string]domain.Source{}}
+	for _, file := range files {
+		source, err := readSource(file)
+		if err != nil {
+			return change, err
+		}
+		name := policyName(file)
+		_, twice := change.Put[name]
+		switch {
+		case strings.EqualFold(name, root) && change.Root == nil:
+			change.Root = &source
+		case twice || strings.EqualFold(name, root):
+			return change, fmt.Errorf("%s has two policies with the name %s: expected one", folder, name)
+		default:
+			change.Put[name] = source
+		}
+	}
+	return change, nil
+}
+
+// readSource reads a policy as a domain stores it.
+func readSource(file string) (domain.Source, error) {
+	e, err := readPolicy(file)
+	if err != nil {
+		return domain.Source{}, err
+	}
+	kind := domain.Language(policyLanguages[strings.ToLower(file[strings.LastIndexByte(file, '.'):])])
+	if kind == "text" {
+		text, err := language.PrintJSON(e)
+		return domain.Source{Language: domain.JSON, Text: text}, err
+	}
+	text, err := readFile(file, language.TextBytesMax+1)
+	return domain.Source{Language: kind, Text: text}, err
+}
+
+// loadPolicies changes a domain in the data folder.
+func (a *app) loadPolicies(ctx context.Context, change domain.Change, out *loadedJSON) error {
+	return a.withEngine(ctx, true, func(e *ostiary.Engine) error {
+		d, err := a.policyDomain(ctx, e)
+		if err != nil {
+			return err
+		}
+		done, err := d.Change(ctx, change)
+		out.Revision, out.Removed = uint64(done.Revision), done.Removed
+		return err
+	})
+}
+
+// policyDomain returns the domain that --store names, or the default one.
+func (a *app) policyDomain(ctx context.Context, e *ostiary.Engine) (*domain.Domain, error) {
+	domains, err := domain.NewRegistry(e, domain.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if a.store == "" {
+		return domains.Default(ctx, nil)
+	}
+	s, err := findStore(ctx, e, a.store)
+	if err != nil {
+		return nil, err
+	}
+	return domains.FindOrMake(ctx, s.ID().String())
+}
+
+// loadPolicies changes a domain of the server.
+func (r *remote) loadPolicies(ctx context.Context, change domain.Change, out *loadedJSON) error {
+	path := "/xacml/v3/policies"
+	if r.a.store != "" {
+		s, err := r.find(ctx, r.a.store)
+		if err != nil {
+			return err
+		}
+		path = "/stores/" + url.PathEscape(s.ID) + path
+	}
+	put := map[string]any{}
+	for name, source := range change.Put {
+		put[name] = sourceJSON(source)
+	}
+	in := map[string]any{"put": put}
+	if change.Clear {
+		in["clear"] = true
+	}
+	if change.Root != nil {
+		in["root"] = sourceJSON(*change.Root)
+	}
+	_, err := r.call(ctx, http.MethodPost, path, in, out)
+	return err
+}
+
+func sourceJSON(s domain.Source) map[string]string {
+	return map[string]string{"language": string(s.Language), "text": string(s.Text)}
+}
