@@ -16,9 +16,9 @@ type Bounds struct {
 	// Decisions is the number of decisions that one request may ask for with
 	// repeated categories and references. Default [DecisionsDefault].
 	Decisions int
-	// Steps is the number of steps of all decisions of one request. A policy, a
-	// rule, a match, a compared value and a function call are one step each.
-	// Default [StepsDefault].
+	// Steps is the number of steps of all decisions of one request. An attribute of
+	// the request, a use of it, a policy, a rule, a match, a compared value and a
+	// function call are one step each. Default [StepsDefault].
 	Steps int
 	// Duties is the number of arguments of all obligations and advice of one
 	// decision, where one without arguments counts as one. Default

@@ -140,11 +140,25 @@ func TestTreesWithoutParts(t *testing.T) {
 		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: 7}}},
 		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{On: Permit, Assignments: []Assignment{{}}}}},
 		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Obligations: []Obligation{{}}},
+		{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(-1)}}},
 	} {
 		if err := Check(p, CompileOptions{}); err == nil {
 			t.Errorf("tree %d is accepted", i)
 		}
 	}
+	good := &Policy{Version: "1", Algorithm: AlgorithmRulesDenyOverrides, Rules: []Rule{{Effect: Permit, Condition: substringFrom(0)}}}
+	if err := Check(good, CompileOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// substringFrom returns a condition on the substring of a literal.
+func substringFrom(begin int64) Expression {
+	text := &Literal{Value: value.NewString("text")}
+	return &Apply{Function: stringEqual, Arguments: []Expression{text, &Apply{
+		Function:  "urn:oasis:names:tc:xacml:3.0:function:string-substring",
+		Arguments: []Expression{text, &Literal{Value: value.NewInteger(begin)}, &Literal{Value: value.NewInteger(-1)}},
+	}}}
 }
 
 // TestAttributeSource counts how often a source is asked, and checks what it may

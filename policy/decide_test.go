@@ -96,3 +96,30 @@ func TestDecideWorld(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualKeysInAGuard checks that a child with the same key twice is evaluated
+// once (I2): in a disjunction, and in the rules of a policy without a target.
+func TestEqualKeysInAGuard(t *testing.T) {
+	t.Parallel()
+	r := attribute(CategoryResource, "r", false)
+	twice := append(equals(r, "x"), equals(attribute(CategoryResource, "r", true), "x")...)
+	root := &PolicySet{ID: "root", Version: "1", Algorithm: AlgorithmDenyOverrides}
+	for i := range 2 * indexMin {
+		p := policyWith(i, Permitted)
+		if i%2 == 0 {
+			p.Target = Target{twice}
+		} else {
+			p.Rules = append(p.Rules, ruleWith(100, Permitted))
+			p.Rules[0].Target, p.Rules[1].Target = Target{equals(r, "x")}, Target{equals(r, "x")}
+		}
+		root.Children = append(root.Children, p)
+	}
+	ask := request(CategoryResource, "r", "x")
+	ask.ReturnPolicyIDs = true
+	p := compiled(t, root)
+	if p.root.index == nil {
+		t.Fatal("the set has no index")
+	}
+	same(t, "with an index", p.Decide(t.Context(), ask, Options{}), withoutIndex(p).Decide(t.Context(), ask, Options{}))
+	same(t, "without the attribute", p.Decide(t.Context(), request(), Options{}), withoutIndex(p).Decide(t.Context(), request(), Options{}))
+}

@@ -109,11 +109,7 @@ func (r *run) nodeWithTarget(n *node, o outcome, why *status.Error) verdict {
 // inFrame combines the children of a node with memory for its variables, and
 // adds the node's own duties. If they are Indeterminate, so is the node.
 func (r *run) inFrame(n *node) verdict {
-	owner, frame := r.owner, r.frame
-	r.owner, r.frame = n, len(r.variables)
-	for range n.variables {
-		r.variables = append(r.variables, variableState{})
-	}
+	owner, frame := r.enter(n)
 	v := r.combine(n)
 	if v.decision == Permitted || v.decision == Denied {
 		effect := Effect(v.decision-Permitted) + Permit
@@ -121,9 +117,25 @@ func (r *run) inFrame(n *node) verdict {
 			v = verdict{weaken(v.decision), err}
 		}
 	}
+	r.leave(owner, frame)
+	return v
+}
+
+// enter makes memory for the variables of a node. It returns what leave needs.
+func (r *run) enter(n *node) (owner *node, frame int) {
+	owner, frame = r.owner, r.frame
+	r.owner, r.frame = n, len(r.variables)
+	for range n.variables {
+		r.variables = append(r.variables, variableState{})
+	}
+	return owner, frame
+}
+
+// leave drops the memory for the variables of the current node, and returns to
+// those of the node around it.
+func (r *run) leave(owner *node, frame int) {
 	r.variables = r.variables[:r.frame]
 	r.owner, r.frame = owner, frame
-	return v
 }
 
 // combine combines the decisions of the children of a node.

@@ -296,7 +296,24 @@ func anyOfGuard(parts [][]match, seed maphash.Seed) guard {
 		k := indexKey{slot: d.slot, key: part[i].key}
 		g = append(g, guardKey{indexKey: k, required: d.missing != nil, hash: maphash.Comparable(seed, k)})
 	}
-	return g
+	return g.unique()
+}
+
+// unique joins equal keys of the guard, so that an index finds a child once.
+func (g guard) unique() guard {
+	if len(g) < 2 {
+		return g
+	}
+	seen := newTable[indexKey](len(g))
+	kept := g[:0]
+	for _, k := range g {
+		if n, isNew := seen.add(k.hash, k.indexKey); isNew {
+			kept = append(kept, k)
+		} else {
+			kept[n].required = kept[n].required || k.required
+		}
+	}
+	return kept
 }
 
 // isGuard reports whether the match compares an attribute for equality.
@@ -357,5 +374,5 @@ func (n *node) derived() guard {
 			return nil
 		}
 	}
-	return all
+	return all.unique()
 }

@@ -3,11 +3,11 @@ package policy
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"sync"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // Narrowed is a plan for requests that differ in one category only. It decides
@@ -43,8 +43,7 @@ func (p *Plan) Narrow(ctx context.Context, known *Request, unknown string, o Opt
 		r.categories = append(r.categories, &known.Categories[i])
 	}
 	r.single = known
-	r.fill()
-	n := narrower{run: r, unknown: unknown, seed: p.slots.seed, done: map[*node]*node{}}
+	n := newNarrower(r, unknown)
 	narrowed := *p
 	narrowed.root = n.node(p.root)
 	if r.aborted != nil {
@@ -79,16 +78,42 @@ func (n *Narrowed) Decide(ctx context.Context, attributes []Attribute) Result {
 	return n.plan.AppendDecisions(ctx, one[:0], &request, n.options)[0]
 }
 
-// narrower leaves out of a tree what cannot apply. A part is known if its value
-// depends on known attributes only.
+// narrower leaves out of a tree what cannot apply. In its run, what is not known
+// is an error. A value that is no error in spite of that is certain: functions
+// fail if an argument does, and those that do not, like or, return what any value
+// of that argument would give.
 type narrower struct {
 	*run
-	unknown string
-	seed    maphash.Seed
-	done    map[*node]*node // narrowed nodes, which several references may share
-	// variables has whether each variable of the policy is known, once that was
-	// asked: 1 if it is, -1 if not.
-	variables []int8
+	why  *status.Error   // the error of everything that is not known
+	done map[*node]*node // narrowed nodes, which several references may share
+	// sources is true if attributes may come from an attribute source, which may
+	// use the whole request and may fail.
+	sources bool
+}
+
+// newNarrower returns a narrower whose run has the known attributes.
+func newNarrower(r *run, unknown string) *narrower {
+	n := &narrower{run: r, done: map[*node]*node{}, sources: r.options.Attributes != nil,
+		why: &status.Error{Code: status.ProcessingError, Message: "the attributes of category " + quote(unknown) + " are not known"}}
+	if n.sources {
+		r.options.Attributes = unknownSource{n.why}
+	}
+	for i := range r.plan.slots.list {
+		if s := &r.plan.slots.list[i]; s.designator.Category == unknown && s.selection == nil {
+			r.slots[i] = slotState{own: r.slots[i].own, known: true, err: n.why}
+			r.touched = append(r.touched, int32(i))
+		}
+	}
+	r.fill()
+	return n
+}
+
+// unknownSource is a source whose attributes are not known.
+type unknownSource struct{ why *status.Error }
+
+// Attribute returns the error of the source.
+func (s unknownSource) Attribute(context.Context, *Designator, *Request) ([]value.Value, error) {
+	return nil, s.why
 }
 
 // node returns the narrowed form of a node: the node itself if nothing can be
@@ -107,7 +132,7 @@ func (n *narrower) node(old *node) *node {
 	}
 	result := old
 	if changed {
-		out.complete(n.seed)
+		out.complete(n.plan.slots.seed)
 		result = &out
 	}
 	n.done[old] = result
@@ -135,7 +160,7 @@ func (n *narrower) without(child *node, targetsOnly bool) bool {
 	if n.step(1) != nil {
 		return false
 	}
-	if n.noMatch(child.target) {
+	if o, _ := child.target.eval(n.run); o == noMatch {
 		return true
 	}
 	if targetsOnly || child.algorithm == denyUnlessPermit || child.algorithm == permitUnlessDeny {
@@ -146,11 +171,7 @@ func (n *narrower) without(child *node, targetsOnly bool) bool {
 
 // rulesOf narrows the rules of a policy. It returns false if they stay the same.
 func (n *narrower) rulesOf(out *node) bool {
-	owner, frame, variables := n.owner, n.frame, n.variables
-	n.owner, n.frame, n.variables = out, len(n.run.variables), make([]int8, len(out.variables))
-	for range out.variables {
-		n.run.variables = append(n.run.variables, variableState{})
-	}
+	owner, frame := n.enter(out)
 	changed := false
 	kept := make([]rule, 0, len(out.rules))
 	for _, x := range out.rules {
@@ -161,8 +182,7 @@ func (n *narrower) rulesOf(out *node) bool {
 		}
 	}
 	out.rules = kept
-	n.run.variables = n.run.variables[:n.frame]
-	n.owner, n.frame, n.variables = owner, frame, variables
+	n.leave(owner, frame)
 	return changed
 }
 
@@ -172,11 +192,11 @@ func (n *narrower) rule(x *rule) (keep, changed bool) {
 	if n.step(1) != nil {
 		return true, false
 	}
-	if n.noMatch(x.target) {
+	if o, _ := x.target.eval(n.run); o == noMatch {
 		return false, false
 	}
 	x.target, changed = n.target(x.target)
-	if x.condition == nil || !n.known(x.condition) {
+	if x.condition == nil {
 		return true, changed
 	}
 	ok, err := evalBoolean(x.condition, n.run)
@@ -191,38 +211,16 @@ func (n *narrower) rule(x *rule) (keep, changed bool) {
 	return n.canFail(x.target), changed
 }
 
-// noMatch reports whether a target certainly does not match.
-func (n *narrower) noMatch(t target) bool {
-	return slices.ContainsFunc(t, func(any [][]match) bool {
-		return !slices.ContainsFunc(any, func(all []match) bool {
-			return !slices.ContainsFunc(all, func(m match) bool { return n.value(&m) == noMatch })
-		})
-	})
-}
-
 // target returns the target without the disjunctions that certainly match, and
 // whether there are any.
 func (n *narrower) target(t target) (target, bool) {
 	var kept target
 	for _, any := range t {
-		matches := slices.ContainsFunc(any, func(all []match) bool {
-			return !slices.ContainsFunc(all, func(m match) bool { return n.value(&m) != matched })
-		})
-		if !matches {
+		if o, _ := evalAnyOf(any, n.run); o != matched {
 			kept = append(kept, any)
 		}
 	}
 	return kept, len(kept) < len(t)
-}
-
-// value returns the value of a match, or failed if it is Indeterminate or not
-// known.
-func (n *narrower) value(m *match) outcome {
-	if !n.known(m.bag) {
-		return failed
-	}
-	o, _ := m.eval(n.run)
-	return o
 }
 
 // canFail reports whether a target may be Indeterminate.
@@ -242,61 +240,10 @@ func (n *narrower) canFail(t target) bool {
 // matchCanFail reports whether a match may be Indeterminate. A comparison for
 // equality with an attribute that only the request can have may not.
 func (n *narrower) matchCanFail(m *match) bool {
-	if n.known(m.bag) {
-		o, _ := m.eval(n.run)
-		return o == failed
+	o, err := m.eval(n.run)
+	if o != failed {
+		return false
 	}
 	d := m.bag.(*designator)
-	return !m.equal || d.missing != nil || n.options.Attributes != nil || n.plan.slots.list[d.slot].selection != nil
-}
-
-// known reports whether the value of an expression is known.
-func (n *narrower) known(e expression) bool {
-	switch e := e.(type) {
-	case *literal:
-		return true
-	case *designator:
-		return n.slotKnown(e.slot)
-	case *variable:
-		return n.variableKnown(e.number)
-	case *testCall:
-		return n.known(e.a) && n.known(e.b)
-	case *lazyCall:
-		return n.allKnown(e.args)
-	case *call:
-		return n.allKnown(e.args)
-	}
-	return false
-}
-
-// allKnown reports whether all expressions are known.
-func (n *narrower) allKnown(list []expression) bool {
-	return !slices.ContainsFunc(list, func(e expression) bool { return !n.known(e) })
-}
-
-// variableKnown reports whether the value of a variable is known.
-func (n *narrower) variableKnown(number int) bool {
-	if n.variables[number] == 0 {
-		n.variables[number] = -1
-		if n.known(n.owner.variables[number]) {
-			n.variables[number] = 1
-		}
-	}
-	return n.variables[number] > 0
-}
-
-// slotKnown reports whether the values of a slot are known. Those of an attribute
-// source are not, because it may use the whole request.
-func (n *narrower) slotKnown(number int32) bool {
-	s := &n.plan.slots.list[number]
-	switch {
-	case s.designator.Category == n.unknown:
-		return false
-	case s.selection != nil:
-		return s.selection.context < 0 || n.slotKnown(s.selection.context)
-	case n.options.Attributes == nil || s.clock && n.options.Now != nil:
-		return true
-	}
-	have := &n.slots[number]
-	return have.known && len(have.values) > 0
+	return err != n.why || n.sources || !m.equal || d.missing != nil || n.plan.slots.list[d.slot].selection != nil
 }

@@ -160,7 +160,8 @@ func (r *run) forget() {
 	r.owner, r.frame, r.arguments = nil, 0, 0
 }
 
-// fill gives the values of the decision's categories to the slots.
+// fill gives the values of the decision's categories to the slots. It stops if the
+// request must end.
 func (r *run) fill() {
 	for _, c := range r.categories {
 		ids := r.plan.slots.categories[c.Name]
@@ -169,7 +170,11 @@ func (r *run) fill() {
 		}
 		for i := range c.Attributes {
 			a := &c.Attributes[i]
-			for _, n := range ids[a.ID] {
+			numbers := ids[a.ID]
+			if r.step(1+len(numbers)) != nil {
+				return
+			}
+			for _, n := range numbers {
 				r.give(n, a)
 			}
 		}
