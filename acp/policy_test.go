@@ -1,6 +1,7 @@
 package acp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,6 +58,15 @@ func TestPolicyIDs(t *testing.T) {
 		if p.Dialect != c.dialect || p.ID(c.counter) != c.id {
 			t.Errorf("%s in %s: %s, want %s", p.Name, p.Dialect, p.ID(c.counter), c.id)
 		}
+	}
+}
+
+// TestEmptyPolicy checks that the error of an empty text has a reason.
+func TestEmptyPolicy(t *testing.T) {
+	t.Parallel()
+	_, err := open(t, acp.Options{}).AddPolicy(context.Background(), alice, "")
+	if !errors.Is(err, acp.ErrSyntax) || !strings.Contains(err.Error(), "the policy is empty") {
+		t.Error(err)
 	}
 }
 

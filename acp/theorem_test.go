@@ -74,6 +74,12 @@ func TestTheoremErrors(t *testing.T) {
 			t.Errorf("%q: %v, want it at %d:%d", c.text, err, c.line, c.column)
 		}
 	}
+	// What follows the last block is named, and what was expected.
+	for _, rest := range []string{"x", `"ImpliedRelations"`} {
+		if _, err := acp.ParseTheorem("Authorizations {} Delegations {} " + rest + " {}"); err == nil || !strings.Contains(err.Error(), "expected the end") {
+			t.Errorf("%s: %v", rest, err)
+		}
+	}
 	_, err := acp.ParseTheorem(strings.Repeat("/", acp.TheoremBytesMax+1))
 	wantKind(t, err, acp.ErrBound)
 }
