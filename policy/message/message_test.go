@@ -349,3 +349,18 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestResultsMax reads responses at the bound of results and one above it.
+func TestResultsMax(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{message.ResultsMax, message.ResultsMax + 1} {
+		results := make([]policy.Result, n)
+		for _, text := range [][]byte{message.WriteXML(results), message.WriteJSON(results)} {
+			_, err := parseResponse(text)
+			var s *status.Error
+			if above := n > message.ResultsMax; errors.As(err, &s) != above || above && s.Bound != message.BoundResults {
+				t.Errorf("%d results: %v", n, err)
+			}
+		}
+	}
+}
