@@ -84,7 +84,7 @@ func (c *call) decision() error {
 	if err != nil {
 		return err
 	}
-	if !e.Knows(request.Action) {
+	if !e.Serves(request.Action) {
 		return &requestError{http.StatusBadRequest, fmt.Sprintf("No application for action %.200s", request.Action)}
 	}
 	if c.r.URL.RawQuery != "" {

@@ -4,7 +4,7 @@
 //
 // All of it is in memory as an immutable [World]; a change makes the next one,
 // writes its documents in one entry of the store's log, and publishes it. The
-// package knows no HTTP and evaluates no policy.
+// package serves no HTTP and evaluates no policy.
 package catalog
 
 import (

@@ -28,8 +28,8 @@ type Answer struct {
 	Err error
 }
 
-// Knows reports whether an application serves an action.
-func (e *Engine) Knows(action string) bool { return e.find(action) != nil }
+// Serves reports whether an application serves an action.
+func (e *Engine) Serves(action string) bool { return e.find(action) != nil }
 
 func (e *Engine) find(action string) *plan {
 	for i := range e.plans {

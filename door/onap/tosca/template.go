@@ -89,7 +89,7 @@ func (t *Template) In(s Section) (found []*Entity) {
 }
 
 // ReadTemplate returns the template that a value describes. It checks names,
-// versions and the kinds of the members that this package knows, refuses an
+// versions and the kinds of the members that have a meaning here, refuses an
 // entity that comes twice, and keeps unknown members. Its errors are *[Error].
 func ReadTemplate(v *Value) (*Template, error) {
 	r := templateReader{t: &Template{}, ids: map[[3]string]bool{}}
