@@ -103,7 +103,11 @@ const colorsMax = 8
 type palette struct {
 	peers []string
 	sides [][]string // the sides of each peer
+	drawn []drawnLine
 }
+
+// drawnLine is a side that a curve shows, with the CSS classes of its line.
+type drawnLine struct{ side, class string }
 
 // peerOf returns the name that a record's color depends on: the first word of its
 // peer. For example "LXD, before" and "LXD, request cache" have one color.
@@ -139,10 +143,14 @@ func (p *palette) color(r *bench.Record) string {
 // dashesMax is the number of kinds of dashes in the style sheet.
 const dashesMax = 4
 
-// line returns the CSS classes of a record's line.
+// line returns the CSS classes of a record's line, and adds its side to drawn.
 func (p *palette) line(r *bench.Record) string {
 	at := slices.Index(p.peers, peerOf(r))
-	return fmt.Sprintf("s%d d%d", at%colorsMax, slices.Index(p.sides[at], sideOf(r))%dashesMax)
+	l := drawnLine{sideOf(r), fmt.Sprintf("s%d d%d", at%colorsMax, slices.Index(p.sides[at], sideOf(r))%dashesMax)}
+	if !slices.Contains(p.drawn, l) {
+		p.drawn = append(p.drawn, l)
+	}
+	return l.class
 }
 
 // summary returns one sentence about a workload: its size, which side has the lowest
@@ -178,8 +186,11 @@ func summary(g workload) string {
 	}
 	text := fmt.Sprintf("%s, %s measured", countOf(len(g.cells), "kind of request", "kinds of requests"), countOf(len(sides), "side", "sides"))
 	where := ""
+	if slices.ContainsFunc(g.all(), func(r bench.Record) bool { return r.Peer == "floor" }) {
+		where = " without the floor"
+	}
 	if network && slices.ContainsFunc(g.all(), func(r bench.Record) bool { return r.Kind == bench.Measured && r.Door == embedded }) {
-		where = " of the servers"
+		where = " of the servers" + where
 	}
 	var winners []string
 	for _, s := range sides {

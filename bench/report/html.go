@@ -37,13 +37,14 @@ nav ul { padding-left: 1.2rem } dl { display: grid; grid-template-columns: max-c
 
 // words explains the words of the page.
 const words = `<dl>
-<dt>floor</dt><dd>a server that reads the same requests and writes the same responses without any work. No server with this transport can be faster on this machine.</dd>
+<dt>floor</dt><dd>a server that reads the same requests and writes the same responses without any work. It shows what the transport costs on this machine. Differences below the noise of the runs mean nothing.</dd>
 <dt>quoted</dt><dd>a figure that others published, on their machine; it has only what its source gives. Pale bars and italic rows are quoted.</dd>
 <dt>embedded</dt><dd>the library in the process that measures, without a network.</dd>
 <dt>per s</dt><dd>successful requests per second, of all clients together.</dd>
 <dt>server CPU, generator CPU</dt><dd>processor time for each request: of the server, and of the program that sends the requests.</dd>
 <dt>p90, p99, p99.9</dt><dd>90, 99 and 99.9 percent of the requests were at least this fast. They are left out where too few requests were sent.</dd>
 <dt>closed, open</dt><dd>closed: each client sends its next request after the response before it. Open: requests are due on schedule, and a late response counts from when its request was due.</dd>
+<dt>resident</dt><dd>memory of the server's process after the requests.</dd>
 <dt>n, sd, size</dt><dd>number of successful requests, standard deviation, number of tuples or documents in the store. Times include only successful requests.</dd>
 </dl>
 `
@@ -80,7 +81,7 @@ func cellNames(g workload) string {
 	for _, c := range g.cells {
 		names = append(names, c.name)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, "; ") // a name may have commas
 }
 
 // about writes which version was measured, on which machines and when.
@@ -108,17 +109,25 @@ func about(b *strings.Builder, records []bench.Record) {
 	}
 }
 
-// section writes the summary, the legend, the charts and the tables of one workload.
+// section writes the summary, the legend of the curves, the charts and the tables
+// of one workload.
 func section(b *strings.Builder, g workload, p *palette) {
-	fmt.Fprintf(b, "<h2 id=\"%s\">%s</h2>\n<p class=\"sum\">%s</p>\n<ul class=\"legend\">", anchor(g.name), html.EscapeString(g.name), html.EscapeString(summary(g)))
-	var sides []string
-	for _, r := range g.all() {
-		if s := sideOf(&r); !slices.Contains(sides, s) {
-			sides = append(sides, s)
-			fmt.Fprintf(b, `<li><svg width="28" height="8"><path class="%s line" d="M0 4L28 4"/></svg>%s</li>`, p.line(&r), html.EscapeString(s))
+	fmt.Fprintf(b, "<h2 id=\"%s\">%s</h2>\n<p class=\"sum\">%s</p>\n", anchor(g.name), html.EscapeString(g.name), html.EscapeString(summary(g)))
+	var body strings.Builder
+	p.drawn = nil
+	cells(&body, g, p)
+	if len(p.drawn) > 0 {
+		b.WriteString("<ul class=\"legend\">")
+		for _, l := range p.drawn {
+			fmt.Fprintf(b, `<li><svg width="28" height="8"><path class="%s line" d="M0 4L28 4"/></svg>%s</li>`, l.class, html.EscapeString(l.side))
 		}
+		b.WriteString("</ul>\n")
 	}
-	b.WriteString("</ul>\n")
+	b.WriteString(body.String())
+}
+
+// cells writes the charts and the table of each cell of a workload.
+func cells(b *strings.Builder, g workload, p *palette) {
 	for _, c := range g.cells {
 		fmt.Fprintf(b, "<h3>%s</h3>\n<div class=\"charts\">\n", html.EscapeString(c.name))
 		size := 0

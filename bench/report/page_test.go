@@ -68,6 +68,18 @@ func TestChartsAreSeparate(t *testing.T) {
 	}
 }
 
+// The legend has the sides of the curves, and no others.
+func TestLegend(t *testing.T) {
+	t.Parallel()
+	text := page(t,
+		bench.Record{Kind: bench.Measured, Workload: "w", Cell: "c", Peer: "grows", Size: 10, N: 50, Mean: 1e6, Median: 1e6},
+		bench.Record{Kind: bench.Measured, Workload: "w", Cell: "c", Peer: "grows", Size: 100, N: 50, Mean: 3e6, Median: 3e6},
+		bench.Record{Kind: bench.Quoted, Workload: "other", Cell: "c", Peer: "bar", Size: 10, N: 50, Mean: 2e6, Median: 2e6})
+	if n := strings.Count(text, `class="legend"`); n != 1 || !strings.Contains(text, `</svg>grows`) || strings.Contains(text, `</svg>bar`) {
+		t.Errorf("%d legends", n)
+	}
+}
+
 // Throughput and processor time are the first columns. A peer has one color on the
 // whole page. The page has contents, a summary of each section, and explains its
 // words.

@@ -175,7 +175,7 @@ type tick struct {
 // figure. It draws nothing if no side has several sizes.
 func growth(b *strings.Builder, c cell, p *palette) string {
 	var lines []series
-	var classes []string
+	var shown []*bench.Record // the first record of each line
 	var values, sizes []float64
 	sized := slices.DeleteFunc(slices.Clone(c.records), func(r bench.Record) bool { return r.Size <= 0 || r.Scope != "" })
 	figure := statisticOf(sized)
@@ -190,7 +190,7 @@ func growth(b *strings.Builder, c cell, p *palette) string {
 		if !ok {
 			at = len(lines)
 			index[sideOf(r)] = at
-			lines, classes = append(lines, series{name: sideOf(r)}), append(classes, p.line(r))
+			lines, shown = append(lines, series{name: sideOf(r)}), append(shown, r)
 		}
 		lines[at].points = append(lines[at].points, point{float64(r.Size), v})
 		values, sizes = append(values, v), append(sizes, float64(r.Size))
@@ -201,6 +201,10 @@ func growth(b *strings.Builder, c cell, p *palette) string {
 	scale, ok := newLogScale(sizes, plotLeft, chartWidth-plotRight)
 	if !ok {
 		return figure.name
+	}
+	var classes []string
+	for _, r := range shown {
+		classes = append(classes, p.line(r))
 	}
 	var ticks []tick
 	for _, v := range scale.ticks() {

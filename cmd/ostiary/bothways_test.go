@@ -79,6 +79,7 @@ var oneWay = map[string]string{
 	"schema test":      "runs in memory",
 	"schema validate":  "reads files",
 	"acp":              "refuses --server: the script remote.txtar",
+	"keystone":         "refuses --server: it makes the keys of the server itself",
 	"import":           "TestImportContinues and the script import_from.txtar",
 	"watch":            "does not end: the script remote.txtar",
 	"__complete":       "reads no data",
