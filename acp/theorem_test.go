@@ -84,6 +84,17 @@ func TestTheoremErrors(t *testing.T) {
 	wantKind(t, err, acp.ErrBound)
 }
 
+// TestTheoremQuotes checks the escapes of a quoted id.
+func TestTheoremQuotes(t *testing.T) {
+	t.Parallel()
+	for quoted, want := range map[string]string{`"a b"`: "a b", `"a\"b"`: `a"b`, `"a\\"`: `a\`, `"a\n"`: `a\n`, `"\"\\\""`: `"\"`} {
+		th, err := acp.ParseTheorem("Authorizations { note:" + quoted + "#read@" + alice + " } Delegations {}")
+		if err != nil || th.Authorizations[0].Object.ID != want {
+			t.Errorf("%s: %v, %v, want %q", quoted, th, err, want)
+		}
+	}
+}
+
 func FuzzTheorem(f *testing.F) {
 	f.Add("Authorizations { a:b#c@did:x:y !a:\"\\\"\"#c@did:x:y } Delegations { did:x:y > a:b#c } ImpliedRelations { a:b#c => a:b#d }")
 	f.Add("Authorizations {} // x\nDelegations {}")
