@@ -2,10 +2,12 @@ package permify
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/basev1"
@@ -48,5 +50,42 @@ func TestDepth(t *testing.T) {
 		if can, err := check(depth); status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != "ERROR_CODE_DEPTH_NOT_ENOUGH" {
 			t.Errorf("depth %d: %v, %v", depth, can, err)
 		}
+	}
+}
+
+// TestDeepMessages sends messages over gRPC whose values, or whose schema, are
+// nested deeply. Each gets an answer within the limits of the protocol's library
+// and of the schema language, and the server works afterwards.
+func TestDeepMessages(t *testing.T) {
+	t.Parallel()
+	c := connect(t, boundsSchema)
+	c.write(t, "doc:1#owner@user:1")
+	check := func(data *structpb.Struct) (*basev1.PermissionCheckResponse, error) {
+		return c.permit.Check(t.Context(), &basev1.PermissionCheckRequest{TenantId: "t1", Metadata: &basev1.PermissionCheckRequestMetadata{Depth: 5},
+			Entity: &basev1.Entity{Type: "doc", Id: "1"}, Permission: "view", Subject: &basev1.Subject{Type: "user", Id: "1"},
+			Context: &basev1.Context{Data: data}})
+	}
+	for _, depth := range []int{1, 60, 61, 4000, 20_000, 100_000} {
+		value := structpb.NewStringValue("deep")
+		for range depth {
+			value = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{value}})
+		}
+		out, err := check(&structpb.Struct{Fields: map[string]*structpb.Value{"x": value}})
+		code, named := status.Code(err), strings.Contains(fmt.Sprint(err), "bound ContextDepth exceeded: got 65, expected at most 64")
+		switch {
+		case depth <= 60 && (err != nil || out.Can != basev1.CheckResult_CHECK_RESULT_ALLOWED),
+			61 <= depth && depth <= 4000 && (code != codes.InvalidArgument || !named),
+			depth > 4000 && code != codes.InvalidArgument && code != codes.Internal,
+			len(fmt.Sprint(err)) > 8<<10:
+			t.Errorf("a value of depth %d: %v, %.200v", depth, out, err)
+		}
+		text := strings.Repeat("(", depth) + "owner" + strings.Repeat(")", depth)
+		_, err = c.schema.Write(t.Context(), &basev1.SchemaWriteRequest{TenantId: "t1", Schema: "entity user {}\nentity doc {\n relation owner @user\n permission view = " + text + "\n}"})
+		if depth >= 20_000 && status.Code(err) != codes.InvalidArgument || len(fmt.Sprint(err)) > 8<<10 {
+			t.Errorf("a schema of depth %d: %.200v", depth, err)
+		}
+	}
+	if out, err := check(nil); err != nil || out.Can != basev1.CheckResult_CHECK_RESULT_ALLOWED {
+		t.Error(out, err)
 	}
 }
