@@ -15,7 +15,6 @@ import (
 
 	"github.com/ostiary/ostiary/door/onap/tosca"
 	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"
 )
 
@@ -92,15 +91,6 @@ func Applications() (names []string) {
 	return names
 }
 
-// functions are the standard functions and ONAP's.
-var functions = sync.OnceValues(func() (*function.Set, error) {
-	set := function.Standard()
-	if _, ok := set.Find(functionInRecurringRange); ok {
-		return set, nil
-	}
-	return set.With(inRecurringRange())
-})
-
 // Engine has the compiled policies of all applications. It is immutable and may be
 // used concurrently.
 type Engine struct {
@@ -171,11 +161,7 @@ func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
 		if err != nil {
 			return err
 		}
-		f, err := functions()
-		if err != nil {
-			return err
-		}
-		if err := policy.Check(t.element, policy.CompileOptions{Functions: f}); err != nil {
+		if err := policy.Check(t.element, policy.CompileOptions{}); err != nil {
 			return err
 		}
 		m := member{entity: p, translated: t, typ: typ}
@@ -197,11 +183,7 @@ func (p *plan) compile(old *plan) error {
 		*p = *old
 		return nil
 	}
-	f, err := functions()
-	if err != nil {
-		return err
-	}
-	o := policy.CompileOptions{Functions: f}
+	var o policy.CompileOptions
 	if old != nil {
 		o.Previous = old.compiled
 	}
@@ -209,6 +191,7 @@ func (p *plan) compile(old *plan) error {
 	if p.name == Native {
 		library = set.Children // native policies may refer to each other
 	}
+	var err error
 	if p.compiled, err = policy.Compile(set, library, o); err != nil {
 		return err
 	}

@@ -27,19 +27,15 @@ var ruleAlgorithms = map[string]string{
 
 // shortNames are the functions by the last part of their ids. If several ids end
 // with it, the newest one counts.
-var shortNames = sync.OnceValues(func() (map[string]*function.Function, error) {
-	set, err := functions()
-	if err != nil {
-		return nil, err
-	}
+var shortNames = sync.OnceValue(func() map[string]*function.Function {
 	names := map[string]*function.Function{}
-	for f := range set.All() {
+	for f := range function.Standard().All() {
 		_, name, ok := strings.Cut(f.ID, ":function:")
 		if old := names[name]; ok && (old == nil || f.ID > old.ID) {
 			names[name] = f
 		}
 	}
-	return names, nil
+	return names
 })
 
 // toscaXACML makes a policy set from the TOSCA form of XACML.
@@ -49,11 +45,7 @@ type toscaXACML struct {
 
 // translateToscaXACML returns the policy set of a policy of the type ToscaXacml.
 func translateToscaXACML(p *tosca.Entity) (*policy.PolicySet, error) {
-	names, err := shortNames()
-	if err != nil {
-		return nil, err
-	}
-	x := toscaXACML{names}
+	x := toscaXACML{shortNames()}
 	set := &policy.PolicySet{ID: p.Name, Version: p.Version, Algorithm: policy.AlgorithmFirstApplicable}
 	metadata := p.Body.Get(tosca.Metadata)
 	set.Description = metadata.Get("description").Scalar()

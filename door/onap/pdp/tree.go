@@ -18,6 +18,9 @@ const (
 	functionIntegerLess    = functions1 + "integer-less-than"
 	functionOr             = functions1 + "or"
 	functionAnd            = functions1 + "and"
+	// functionInRecurringRange compares a time of day with a range, in UTC (XACML
+	// 3.0 Time Extensions 1.0).
+	functionInRecurringRange = functions3 + "time-in-recurring-range"
 )
 
 // The identifiers of attributes of ONAP.
