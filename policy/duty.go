@@ -9,8 +9,9 @@ import (
 )
 
 // fulfil evaluates obligations and advice, and adds them to those of the
-// decision (section 7.18). It stops at the first error.
+// decision (section 7.18). It stops at the first error, and then adds none.
 func (r *run) fulfil(duties []duty, effect Decision) *status.Error {
+	before := len(r.duties)
 	for i := range duties {
 		d := &duties[i]
 		arguments, err := r.assign(d.assignments)
@@ -18,6 +19,7 @@ func (r *run) fulfil(duties []duty, effect Decision) *status.Error {
 			err = r.count(1 + len(arguments))
 		}
 		if err != nil {
+			r.duties = r.duties[:before]
 			return err
 		}
 		r.duties = append(r.duties, pendingDuty{Duty{d.id, arguments}, d.advice, effect})
