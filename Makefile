@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle oracle-policies faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance crash clean
 
 build:
 	@mkdir -p bin
@@ -37,8 +37,12 @@ conformance:
 WORLDS ?= 1000000
 FUZZTIME ?= 60s
 
-oracle:
+oracle: oracle-policies
 	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle -run Worlds -count=1 -timeout 12h -v
+
+# oracle-policies compares the evaluator of XACML policies with a naive one.
+oracle-policies:
+	OSTIARY_WORLDS=$(WORLDS) OSTIARY_SEED=$(SEED) $(GO) test ./oracle/policies -run Worlds -count=1 -timeout 12h -v
 
 # faults compiles the code with each seeded fault of oracle/faults in turn, and
 # fails if the oracle, or the tests of the door, do not catch one. FAULT is a
