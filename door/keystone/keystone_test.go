@@ -17,7 +17,7 @@ import (
 
 // cloud is a bootstrapped deployment behind the door.
 type cloud struct {
-	t      *testing.T
+	t      testing.TB
 	engine *ostiary.Engine
 	door   *door.Door
 	router *door.Router
@@ -33,7 +33,7 @@ type answer struct {
 	text   string
 }
 
-func newCloud(t *testing.T) *cloud {
+func newCloud(t testing.TB) *cloud {
 	t.Helper()
 	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })

@@ -1,0 +1,32 @@
+package keystone_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// BenchmarkValidate measures GET /v3/auth/tokens in the process, without a
+// network: two tokens are decrypted, and the roles of both are computed.
+func BenchmarkValidate(b *testing.B) {
+	c := newCloud(b)
+	for _, path := range []string{"/v3/auth/tokens", "/v3/auth/tokens?nocatalog"} {
+		b.Run(path, func(b *testing.B) {
+			b.ReportAllocs()
+			r := httptest.NewRequest("GET", path, strings.NewReader(""))
+			r.Header.Set("X-Auth-Token", c.admin)
+			r.Header.Set("X-Subject-Token", c.admin)
+			var p door.Params
+			route, _ := c.router.Find("GET", "/v3/auth/tokens", &p)
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				route.Serve(w, r, p)
+				if w.Code != 200 {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+		})
+	}
+}
