@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,6 +58,42 @@ func TestPlainEnglish(t *testing.T) {
 			len(idioms), words, idiomsMax, strings.Join(idioms, "\n"))
 	}
 }
+
+// notProse matches the parts of a page that are no sentences: code, links and file
+// names.
+var notProse = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\\]\\([^)]*\\)|\\b[\\w-]+\\.md\\b")
+
+// TestPagesArePlainEnglish allows no idioms in the pages for users.
+func TestPagesArePlainEnglish(t *testing.T) {
+	pages := 0
+	page := func(name string, text []byte) {
+		pages++
+		for i, line := range strings.Split(notProse.ReplaceAllStringFunc(string(text), keepLines), "\n") {
+			if found := idiom.FindString(line); found != "" {
+				t.Errorf("%s:%d: expected plain words instead of %q: %s", name, i+1, found, line)
+			}
+		}
+	}
+	err := filepath.WalkDir(filepath.Join("..", "..", "docs"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		page(name, text)
+		return err
+	})
+	for _, name := range []string{"README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		text, readErr := os.ReadFile(filepath.Join("..", "..", name))
+		err = errors.Join(err, readErr)
+		page(name, text)
+	}
+	if err != nil || pages < 20 {
+		t.Fatalf("read %d pages, %v", pages, err)
+	}
+}
+
+// keepLines returns the line ends of a text.
+func keepLines(text string) string { return strings.Repeat("\n", strings.Count(text, "\n")) }
 
 // TestFieldsAreDocumented counts the exported fields of exported structs that
 // have a comment.
