@@ -1,9 +1,7 @@
 package xacml_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -214,13 +212,4 @@ func (c *client) deploy(dir fs.FS) (rejected string, err error) {
 		}
 	}
 	return put("/xacml/v3/root", root)
-}
-
-// decodeJSON decodes a response into v.
-func decodeJSON(t testing.TB, w *httptest.ResponseRecorder, v any) {
-	t.Helper()
-	dec := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
-	if err := dec.Decode(v); err != nil {
-		t.Fatalf("%v in %s", err, w.Body)
-	}
 }
