@@ -145,12 +145,8 @@ func (r *revision) apply(c *storage.Change) error {
 		} else {
 			r.put(p)
 		}
-	case storage.DocumentRemove:
-		if c.Document.Kind == rootKind {
-			r.setRoot(nil)
-		} else {
-			r.drop(c.Document.Key)
-		}
+	case storage.DocumentRemove: // only a filter removes the root
+		r.drop(c.Document.Key)
 	case storage.RemoveByFilter:
 		if c.Filter.DocumentKind == policyKind {
 			r.dropPrefix(c.Filter.DocumentKeyPrefix)

@@ -382,9 +382,19 @@ func TestExpired(t *testing.T) {
 	if got := decide(t, d, "user:anne", "document:1"); got.Decision != policy.Permitted {
 		t.Errorf("before the expiry: %d", got.Decision)
 	}
+	write(t, s, "document:0#viewer@user:anne")
+	q := domain.SearchRequest{Category: policy.CategoryResource, Type: "document", Known: request("user:anne"), Limit: 1}
+	page := must(d.Search(ctx, &q))(t)
+	q.Cursor = page.Next
+	if rest := must(d.Search(ctx, &q))(t); len(page.Permitted) != 1 || page.Permitted[0].Name != "document:0" || len(rest.Permitted) != 1 {
+		t.Errorf("before the expiry: found %v, then %v", page, rest)
+	}
 	mu.Lock()
 	now = now.Add(time.Hour)
 	mu.Unlock()
+	if rest := must(d.Search(ctx, &q))(t); len(rest.Permitted) != 0 {
+		t.Errorf("the second page after the expiry: %v", rest)
+	}
 	if got := decide(t, d, "user:anne", "document:1"); got.Decision != policy.NotApplicable {
 		t.Errorf("after the expiry: %d", got.Decision)
 	}

@@ -40,7 +40,7 @@ func searchPages(t testing.TB, d *domain.Domain, r domain.SearchRequest) string 
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	r, e := newRegistry(t, domain.Options{Candidates: 6})
+	r, e := newRegistry(t, domain.Options{Candidates: 6, Questions: 1})
 	s := newRelations(t, e, "document:1#viewer@user:anne", "document:1#viewer@group:eng#member", "group:eng#member@user:bob",
 		"document:2#viewer@user:bob", "document:3#viewer@user:anne", "document:3#viewer@user:eve")
 	must(s.Write(ctx, ostiary.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "user", ID: "only-an-attribute"}, Name: "clearance", Value: "1"}}}))(t)
