@@ -27,6 +27,8 @@ const module = "github.com/ostiary/ostiary"
 const (
 	engineFaults    = "."
 	engineFaultsMin = 38
+	policyFaults    = "policies"
+	policyFaultsMin = 28
 	doorFaults      = "doors"
 	doorFaultsMin   = 50
 )
@@ -71,8 +73,9 @@ func selected(t *testing.T, all []Fault) []Fault {
 func TestPatchesCompile(t *testing.T) {
 	t.Parallel()
 	root, all := load(t, engineFaults, engineFaultsMin)
+	_, policies := load(t, policyFaults, policyFaultsMin)
 	_, doors := load(t, doorFaults, doorFaultsMin)
-	all = append(all, doors...)
+	all = append(append(all, policies...), doors...)
 	var packages []string
 	for _, f := range all {
 		for _, e := range f.Edits {
@@ -153,15 +156,26 @@ func typeCheck(fset *token.FileSet, imports types.Importer, root, dir string, pa
 	return err
 }
 
-// TestCaught compiles the oracle's tests with each fault in turn and hunts for
-// a random world that breaks a law. The same world must keep the law without
-// the fault.
+// TestCaught compiles the oracle's tests with each fault of the engine in turn and
+// hunts for a random world that breaks a law. The same world must keep the law
+// without the fault.
 func TestCaught(t *testing.T) {
-	root, all := load(t, engineFaults, engineFaultsMin)
+	testCaught(t, "oracle", engineFaults, engineFaultsMin)
+}
+
+// TestCaughtByPolicies is TestCaught for the faults of package policy, which the
+// laws of oracle/policies must catch.
+func TestCaughtByPolicies(t *testing.T) {
+	testCaught(t, "oracle/policies", policyFaults, policyFaultsMin)
+}
+
+// testCaught hunts for each fault of a folder with the laws of an oracle.
+func testCaught(t *testing.T, oracle, dir string, atLeast int) {
+	root, all := load(t, dir, atLeast)
 	if all = selected(t, all); len(all) == 0 {
 		return
 	}
-	sound := hunter(t, root, "")
+	sound := hunter(t, root, oracle, "")
 	var table strings.Builder
 	for _, f := range all {
 		t.Run(f.Name, func(t *testing.T) {
@@ -169,13 +183,13 @@ func TestCaught(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := hunt(t, root, hunter(t, root, overlay), worldsMax, 1)
+			found := hunter(t, root, oracle, overlay).hunt(t, worldsMax, 1)
 			if found == nil {
 				fmt.Fprintf(&table, "%-30s  not caught\n", f.Name)
 				t.Fatalf("not caught by %d worlds: %s", worldsMax, f.Mistake)
 			}
 			fmt.Fprintf(&table, "%-30s  %6d worlds  %s\n", f.Name, found.worlds, found.law)
-			if other := hunt(t, root, sound, 1, found.seed); other != nil {
+			if other := sound.hunt(t, 1, found.seed); other != nil {
 				t.Errorf("world %d breaks law %q without the fault too", other.seed, other.law)
 			}
 		})
@@ -186,17 +200,23 @@ func TestCaught(t *testing.T) {
 // worldsMax bounds the worlds that the hunt for one fault tries.
 const worldsMax = 20_000
 
-// hunter compiles the oracle's tests and returns the binary's path. overlay is
-// the path of an overlay, or "" for none.
-func hunter(t *testing.T, root, overlay string) string {
+// hunters are the compiled tests of an oracle.
+type hunters struct {
+	binary string // path of the compiled tests
+	dir    string // folder of their source
+}
+
+// hunter compiles the tests of an oracle. overlay is the path of an overlay, or ""
+// for none.
+func hunter(t *testing.T, root, oracle, overlay string) hunters {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "oracle.test")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./oracle")
+	h := hunters{filepath.Join(t.TempDir(), "oracle.test"), filepath.Join(root, filepath.FromSlash(oracle))}
+	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", h.binary, "./"+oracle)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	return binary
+	return h
 }
 
 // caught is a world that breaks a law.
@@ -207,10 +227,10 @@ type caught struct {
 }
 
 // hunt runs the oracle's TestHunt and returns what it caught, or nil.
-func hunt(t *testing.T, root, binary string, worlds int, seed uint64) *caught {
+func (h hunters) hunt(t *testing.T, worlds int, seed uint64) *caught {
 	t.Helper()
-	run := exec.Command(binary, "-test.run=^TestHunt$", "-test.v", "-test.timeout=30m")
-	run.Dir = filepath.Join(root, "oracle")
+	run := exec.Command(h.binary, "-test.run=^TestHunt$", "-test.v", "-test.timeout=30m")
+	run.Dir = h.dir
 	run.Env = append(os.Environ(), fmt.Sprintf("OSTIARY_HUNT=%d", worlds), fmt.Sprintf("OSTIARY_SEED=%d", seed))
 	out, err := run.CombinedOutput()
 	_, line, found := bytes.Cut(out, []byte("caught: "))
