@@ -46,7 +46,7 @@ type Record struct {
 	// Records with different scopes are not compared.
 	Scope string `json:"scope,omitempty"`
 	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp",
-	// "onap".
+	// "onap", "xacml".
 	Workload string `json:"workload"`
 	// Cell is the kind of request within the workload: "direct", "list 1000".
 	Cell string `json:"cell"`
@@ -59,7 +59,8 @@ type Record struct {
 	PeerVersion string `json:"peer_version,omitempty"`
 	// Store is the peer's storage: "memory", "pebble", "postgres".
 	Store string `json:"store,omitempty"`
-	// Size is the number of tuples in the store, or 0 if it has no meaning.
+	// Size is the number of tuples in the store, or of policies, or 0 if it has no
+	// meaning.
 	Size int `json:"size,omitempty"`
 	// Load describes how requests arrived: "closed, 8 clients", "open, 1000/s".
 	Load string `json:"load,omitempty"`

@@ -36,7 +36,7 @@ type benchFlags struct {
 
 func (a *app) benchCommand() *cobra.Command {
 	return group("bench", "Run the field's published benchmarks, against this program or another server",
-		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchReport(), a.benchFloor())
+		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchReport(), a.benchFloor())
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {

@@ -140,3 +140,25 @@ func (a *app) benchONAP() *cobra.Command {
 	s.DurationVar(&f.load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell, which is not measured")
 	return cmd
 }
+
+func (a *app) benchXACML() *cobra.Command {
+	var f benchFlags
+	var o bench.XACMLOptions
+	cmd := &cobra.Command{Use: "xacml", Short: "Decisions on 1 to 100,000 XACML policies, in this process", Args: cobra.NoArgs,
+		Long: "Decide on requests for one of many XACML policies, with requests in memory, as XML and as JSON; load the policies, and\n" +
+			"change one of them. Figures of other engines follow, quoted.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
+				if err := bench.XACML(ctx, o, emit); err != nil {
+					return err
+				}
+				return emitAll(emit, bench.XACMLQuoted())
+			})
+		}}
+	f.addOutput(cmd)
+	s := cmd.Flags()
+	s.IntSliceVar(&o.Policies, "policies", []int{1, 100, 10_000, 100_000}, "numbers of policies")
+	s.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "numbers of threads that decide")
+	s.DurationVar(&o.Duration, "duration", 3*time.Second, "duration of each cell")
+	return cmd
+}
