@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
@@ -189,12 +190,17 @@ func (r *removal) matching(f ostiary.Filter) {
 
 func (r *removal) fail(err error) { r.err = errors.Join(r.err, err) }
 
-// revoke adds an event to a write, and removes events that no longer matter.
+// revoke adds an event to a write, and removes events whose tokens have expired.
 func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
 	now := s.now()
 	e.RevokedAt = now
 	if e.IssuedBefore.IsZero() {
 		e.IssuedBefore = now
+	}
+	// A token that was made in the second of the last event is dated one second
+	// later. The new event must cover it too.
+	if latest, ok := d.revocations.latest.Get(e.subject()); ok && latest >= e.IssuedBefore.Unix() {
+		e.IssuedBefore = time.Unix(latest+1, 0).UTC()
 	}
 	w.Documents = append(w.Documents, e.document())
 	if len(w.RemoveDocuments) == 0 {

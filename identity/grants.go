@@ -50,8 +50,8 @@ func grantOf(t ostiary.Tuple) Grant {
 	return g
 }
 
-// check validates the records of a grant. A role of a domain can be granted in
-// this domain only.
+// checkGrant validates the records of a grant. A role of a domain can be granted
+// in that domain only.
 func (d *directory) checkGrant(g Grant) error {
 	role, err := d.get(Role, g.RoleID)
 	if err != nil {
@@ -275,10 +275,11 @@ func (s *Service) Imply(ctx context.Context, prior, implied string) error {
 		if i.Domain != "" && p.Domain == "" {
 			return w, failf(Forbidden, "role %s cannot imply role %s of domain %s", prior, implied, i.Domain)
 		}
-		if found, err := s.has(ctx, w.Add[0]); err != nil || found {
-			return w, failf(Conflict, "Conflict occurred attempting to store implied_role - role %s already implies %s.", prior, implied)
+		found, err := s.has(ctx, w.Add[0])
+		if err == nil && found {
+			err = failf(Conflict, "Conflict occurred attempting to store implied_role - role %s already implies %s.", prior, implied)
 		}
-		return w, nil
+		return w, err
 	})
 	return err
 }

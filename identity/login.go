@@ -122,7 +122,8 @@ type Token struct {
 // Issue makes a token for a user who has logged in. methods are the methods of
 // the login. from is the token that the login used, or nil: the new token does
 // not live longer than it, and belongs to its chain. Issue fails with
-// Unauthorized if the user has no role in the scope.
+// Unauthorized if the user has no role in the scope, or if the methods do not
+// satisfy the user's rules for several factors.
 func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods []string, from *Token) (*Token, error) {
 	now := s.now()
 	p := &token.Payload{UserID: user, Methods: methods, ProjectID: scope.ProjectID, DomainID: scope.DomainID,
@@ -142,23 +143,28 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 		return nil, err
 	}
 	t, err := s.expand(ctx, p, issued)
-	if errors.Is(err, &Error{Reason: NotFound}) {
+	switch {
+	case errors.Is(err, &Error{Reason: NotFound}):
 		return nil, unauthorized(err.Error())
+	case err != nil:
+		return nil, err
+	case !enoughMethods(t.User, p.Methods):
+		return nil, unauthorized("user " + user + " needs further methods of authentication")
 	}
-	return t, err
+	return t, nil
 }
 
-// issueTime returns the time of issue of a new token, in whole seconds. A token
-// that is made in the second in which the user's tokens were revoked gets the
-// next second, so that neither it is revoked nor an older token survives.
+// issueTime returns the time of issue of a new token, in whole seconds. It is
+// later than every revocation of the user's tokens, if need be in the next
+// second, so that the new token is valid and no older token is.
 func (s *Service) issueTime(ctx context.Context, user string, now time.Time) (time.Time, error) {
 	d, err := s.at(ctx)
 	if err != nil {
 		return now, err
 	}
 	issued := now.Truncate(time.Second)
-	if latest, ok := d.revocations.latest.Get("user " + user); ok && latest == issued.Unix() {
-		issued = issued.Add(time.Second)
+	if latest, ok := d.revocations.latest.Get("user " + user); ok && latest >= issued.Unix() {
+		issued = time.Unix(latest+1, 0).UTC()
 	}
 	return issued, nil
 }
@@ -170,14 +176,28 @@ func newAuditID() string {
 }
 
 // Validate returns what follows from a decoded token. It fails with NotFound if
-// the token is expired or revoked, or if its user or its scope is gone or
-// disabled, or if the user has no role in the scope any more. graceful is how
-// long an expired token is still accepted.
+// the token is expired or revoked, if its user or its scope does not exist or is
+// disabled, if the user has no role in the scope, or if the token limits its
+// roles in a way that the service cannot check. graceful is how long an expired
+// token is still accepted.
 func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Time, graceful time.Duration) (*Token, error) {
 	if !s.now().Before(p.Expires.Add(graceful)) {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
+	if delegated(p) || len(p.AuditIDs) == 0 {
+		return nil, failf(NotFound, "Failed to validate token: expected a token from a login by password or token")
+	}
 	return s.expand(ctx, p, issued)
+}
+
+// delegated returns whether a token carries other roles than its user has: it was
+// made with a trust, an application credential, an OAuth access token or a
+// certificate, or its user is federated. Keystone makes such tokens, and a
+// server that shares its keys can decode them. Their roles depend on records
+// that this service does not have.
+func delegated(p *token.Payload) bool {
+	return p.TrustID != "" || p.ApplicationCredentialID != "" || p.AccessTokenID != "" || p.Thumbprint != "" ||
+		p.IdentityProvider != "" || len(p.GroupIDs) > 0
 }
 
 // expand finds the records and the roles of a token.

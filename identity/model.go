@@ -71,13 +71,16 @@ type binding struct {
 	inherited bool   // the grants hold below the target only
 }
 
-// inheritedMark ends the id of an inherited binding. Ids of records do not
-// contain "~".
-const inheritedMark = "~inherited"
+// idSeparator separates the parts of a binding's id, and begins [System]. Ids of
+// users, groups, roles and projects must not contain it.
+const idSeparator = "~"
+
+// inheritedMark ends the id of an inherited binding.
+const inheritedMark = idSeparator + "inherited"
 
 // id returns the id of the binding's object.
 func (b binding) id() string {
-	id := b.target + "~" + b.role
+	id := b.target + idSeparator + b.role
 	if b.inherited {
 		id += inheritedMark
 	}
@@ -87,7 +90,7 @@ func (b binding) id() string {
 // parseBinding is the inverse of id.
 func parseBinding(id string) binding {
 	id, inherited := strings.CutSuffix(id, inheritedMark)
-	i := strings.LastIndexByte(id, '~')
+	i := strings.LastIndex(id, idSeparator)
 	if i < 0 {
 		return binding{}
 	}

@@ -60,7 +60,7 @@ type Record struct {
 type Password struct {
 	Changed time.Time  `json:"changed"`           // time at which it was set
 	Expires *time.Time `json:"expires,omitempty"` // end of its validity; nil if it does not expire
-	// ByOwner is true if the user set it, and false if somebody else did.
+	// ByOwner is true if the user set it, and false if an administrator did.
 	ByOwner bool `json:"byOwner,omitempty"`
 }
 

@@ -3,7 +3,6 @@ package identity
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -77,13 +76,16 @@ func (s *Service) List(ctx context.Context, r ListRequest) (records []*Record, m
 	return records, more, ctx.Err()
 }
 
-// Create adds a record. It chooses the id if r.ID is "", and sets r.Domain to the
-// parent's domain or to [DefaultDomain] if a user, group or project names none.
-// secret is the password of a user; nil for none. Create fails with Invalid,
-// Conflict, Forbidden or NotFound.
+// Create adds a record. It chooses the id if r.ID is "", and sets r.Domain to
+// [DefaultDomain] if a user, group or project names none. secret is the password
+// of a user; nil for none. Create fails with Invalid, Conflict, Forbidden or
+// NotFound.
 func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record, error) {
 	if r.ID == "" {
 		r.ID = newID()
+	}
+	if r.Kind != Region && strings.Contains(r.ID, idSeparator) {
+		return nil, &Error{Reason: Invalid, Field: "id", Text: "an id must not contain " + idSeparator}
 	}
 	hash, err := s.hash(secret)
 	if err != nil {
@@ -119,8 +121,9 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 
 // Update changes a record. change gets a copy, and is called again if the store
 // changes meanwhile. secret is a new password, which makes all tokens of the user
-// invalid; nil keeps the password. byOwner is true if the user sets it. Update
-// fails as Create, and with the error of change.
+// invalid; nil keeps the password. byOwner is true if users change their own
+// password, which the option lock_password forbids. Update fails as Create, and
+// with the error of change.
 func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string, byOwner bool, change func(*Record) error) (*Record, error) {
 	hash, err := s.hash(secret)
 	if err != nil {
@@ -130,6 +133,9 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 		old, err := d.get(k, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err
+		}
+		if byOwner && old.options().Bool(optionLockPassword, false) {
+			return ostiary.WriteRequest{}, failf(Invalid, "You cannot change your password at this time due to password policy disallowing password changes. Please contact your administrator to reset your password.")
 		}
 		x := *old
 		if err := change(&x); err != nil {
@@ -330,13 +336,6 @@ func (d *directory) child(id string, match func(*Record) bool) (found *Record) {
 		return found == nil
 	})
 	return found
-}
-
-// Immutable returns whether the option "immutable" of the record is true.
-func (r *Record) Immutable() bool {
-	value, _ := r.Members.Get("options")
-	var options struct{ Immutable bool }
-	return len(value) > 0 && json.Unmarshal(value, &options) == nil && options.Immutable
 }
 
 // sameBut returns whether the records differ at most in one member.

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
@@ -401,5 +403,93 @@ func TestOneNameManyWriters(t *testing.T) {
 	all, _, err := third.List(t.Context(), identity.ListRequest{Kind: identity.User})
 	if err != nil || len(all) != 21 {
 		t.Errorf("a service that loads finds %d users, want 21: %v", len(all), err)
+	}
+}
+
+// TestDelegatedTokens checks that a token whose roles depend on records that the
+// service does not have is refused. Keystone makes such tokens with shared keys.
+func TestDelegatedTokens(t *testing.T) {
+	d := deploy(t)
+	admin, project := d.find(identity.User, "admin"), d.find(identity.Project, "admin")
+	x, err := d.Issue(t.Context(), admin.ID, identity.Scope{ProjectID: project.ID}, []string{"password"}, nil)
+	d.ok(err)
+	for name, change := range map[string]func(*token.Payload){
+		"trust":                  func(p *token.Payload) { p.TrustID = "t" },
+		"application credential": func(p *token.Payload) { p.ApplicationCredentialID = "c" },
+		"access token":           func(p *token.Payload) { p.AccessTokenID = "a" },
+		"certificate":            func(p *token.Payload) { p.Thumbprint = "x" },
+		"federated":              func(p *token.Payload) { p.IdentityProvider = "idp" },
+		"federated groups":       func(p *token.Payload) { p.GroupIDs = []string{"g"} },
+		"no audit id":            func(p *token.Payload) { p.AuditIDs = nil },
+	} {
+		p := *x.Payload
+		change(&p)
+		if _, err := d.Validate(t.Context(), &p, x.Issued, 0); !errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+			t.Errorf("%s: got %v, want NotFound", name, err)
+		}
+	}
+	_, err = d.Validate(t.Context(), x.Payload, x.Issued, 0)
+	d.ok(err)
+}
+
+// TestRevocationsInOneSecond alternates revocations of a user's tokens with
+// logins at one time of the clock. Each revocation ends all earlier tokens.
+func TestRevocationsInOneSecond(t *testing.T) {
+	d := deploy(t)
+	admin := d.find(identity.User, "admin")
+	var earlier []*identity.Token
+	for round := range 4 {
+		_, err := d.Update(t.Context(), identity.User, admin.ID, ref("new"), false, func(*identity.Record) error { return nil })
+		d.ok(err)
+		for i, x := range earlier {
+			if _, err := d.Validate(t.Context(), x.Payload, x.Issued, 0); !errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+				t.Errorf("round %d: token %d is valid after a revocation: %v", round, i, err)
+			}
+		}
+		x, err := d.Issue(t.Context(), admin.ID, identity.Scope{}, []string{"password"}, nil)
+		d.ok(err)
+		_, err = d.Validate(t.Context(), x.Payload, x.Issued, 0)
+		d.ok(err)
+		earlier = append(earlier, x)
+	}
+}
+
+// TestFactors checks which logins satisfy a user's rules for several factors.
+func TestFactors(t *testing.T) {
+	d := deploy(t)
+	admin := d.find(identity.User, "admin")
+	for _, x := range []struct {
+		options string
+		methods []string
+		enough  bool
+	}{
+		{`{}`, []string{"password"}, true},
+		{`{"multi_factor_auth_rules":[]}`, []string{"password"}, true},
+		{`{"multi_factor_auth_rules":[["password","totp"]]}`, []string{"password"}, false},
+		{`{"multi_factor_auth_rules":[["password","totp"],["password"]]}`, []string{"password"}, true},
+		{`{"multi_factor_auth_rules":[["password","token"]]}`, []string{"password", "token"}, true},
+		{`{"multi_factor_auth_rules":[["password","totp"]],"multi_factor_auth_enabled":true}`, []string{"password"}, false},
+		{`{"multi_factor_auth_rules":[["password","totp"]],"multi_factor_auth_enabled":false}`, []string{"password"}, true},
+		{`{"multi_factor_auth_rules":"password"}`, []string{"password"}, false},
+	} {
+		_, err := d.Update(t.Context(), identity.User, admin.ID, nil, false, func(r *identity.Record) error {
+			r.Members = r.Members.With("options", json.RawMessage(x.options))
+			return nil
+		})
+		d.ok(err)
+		_, err = d.Issue(t.Context(), admin.ID, identity.Scope{}, x.methods, nil)
+		if x.enough && err != nil || !x.enough && !errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
+			t.Errorf("options %s, methods %v: %v, want success: %t", x.options, x.methods, err, x.enough)
+		}
+	}
+}
+
+// TestIDsWithSeparator checks that no record can have the id of the system, or
+// one that changes the meaning of a binding's id.
+func TestIDsWithSeparator(t *testing.T) {
+	d := deploy(t)
+	for _, id := range []string{identity.System, "a~b", "a~inherited"} {
+		_, err := d.Create(t.Context(), identity.Record{Kind: identity.Project, ID: id, Name: "x", IsDomain: true}, nil)
+		d.fails(err, identity.Invalid, "must not contain ~")
 	}
 }
