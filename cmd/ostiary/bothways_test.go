@@ -31,6 +31,8 @@ var bothWays = []struct{ line, differs string }{
 	{line: "schema get --format dsl"},
 	{line: "schema get --json"},
 	{line: "schema get 01ARZ3NDEKTSV4RRFFQ69G5FAV", differs: "the error has the code of the server"},
+	{line: "schema assert TESTS"},
+	{line: "schema assert WRONG", differs: "the error has the code of the server"},
 	{line: "tuple write user:anne owner doc:1"},
 	{line: "tuple write user:anne owner doc:1 --on-duplicate ignore"},
 	{line: "tuple write user:anne owner doc:1", differs: "the error has the code of the server"},
@@ -41,12 +43,12 @@ var bothWays = []struct{ line, differs string }{
 	{line: "tuple import TUPLES --on-duplicate ignore --json"},
 	{line: "tuple read"},
 	{line: "tuple read --user user --relation viewer --json"},
-	{line: "tuple read --at 3"},
+	{line: "tuple read --at 4"},
 	{line: "tuple export"},
 	{line: "tuple export OUT"},
 	{line: "check user:anne viewer doc:1"},
 	{line: "check user:zoe viewer doc:1 --json"},
-	{line: "check user:bob viewer doc:1 --at 3"},
+	{line: "check user:bob viewer doc:1 --at 4"},
 	{line: "check user:zoe viewer doc:1 --contextual-tuple|user:zoe viewer doc:1"},
 	{line: "check usr:zoe viewer doc:1", differs: "the error has the code of the server"},
 	{line: "explain user:anne viewer doc:1"},
@@ -55,11 +57,11 @@ var bothWays = []struct{ line, differs string }{
 	{line: "expand viewer doc:1 --levels 2 --json"},
 	{line: "list objects user:anne viewer doc"},
 	{line: "list objects user:anne viewer doc --limit 1 --json"},
-	{line: "list objects user:anne viewer doc --at 3"},
+	{line: "list objects user:anne viewer doc --at 4"},
 	{line: "list subjects user viewer doc:1"},
 	{line: "list subjects group#member viewer doc:2 --json"},
 	{line: "entitlements user:anne doc:1 doc:2"},
-	{line: "diff user viewer doc --from 2"},
+	{line: "diff user viewer doc --from 3"},
 	{line: "what-if --question|user:zoe viewer doc:1 --add|user:zoe viewer doc:1"},
 	{line: "changes"},
 	{line: "changes --json --limit 2"},
@@ -80,6 +82,7 @@ var oneWay = map[string]string{
 	"schema validate":  "reads files",
 	"acp":              "refuses --server: the script remote.txtar",
 	"keystone":         "refuses --server: it makes the keys of the server itself",
+	"xacml":            "reads files; load is in the script xacml.txtar",
 	"import":           "TestImportContinues and the script import_from.txtar",
 	"watch":            "does not end: the script remote.txtar",
 	"__complete":       "reads no data",
@@ -94,10 +97,12 @@ var changing = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b|\b[oc]1\.[\w-]+|\
 func TestBothWays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	files := []string{"MODEL", filepath.Join(dir, "model.fga"), "NEXT", filepath.Join(dir, "next.fga"), "TUPLES", filepath.Join(dir, "tuples.csv"), "OUT", filepath.Join(dir, "out.csv")}
+	files := []string{"MODEL", filepath.Join(dir, "model.fga"), "NEXT", filepath.Join(dir, "next.fga"), "TUPLES", filepath.Join(dir, "tuples.csv"), "TESTS", filepath.Join(dir, "tests.fga.yaml"), "WRONG", filepath.Join(dir, "wrong.fga.yaml"), "OUT", filepath.Join(dir, "out.csv")}
 	const model = "model\n  schema 1.1\ntype user\ntype group\n  relations\n    define member: [user]\ntype doc\n  relations\n    define owner: [user]\n    define viewer: [user, group#member] or owner\n"
 	for name, text := range map[string]string{
 		files[1]: model, files[3]: model + "    define editor: owner\n",
+		files[7]: "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          viewer: true\n",
+		files[9]: "model_file: model.fga\ntests:\n  - name: t\n    check:\n      - user: user:anne\n        object: doc:1\n        assertions:\n          nothing: true\n",
 		files[5]: "user_type,user_id,user_relation,relation,object_type,object_id\nuser,anne,,member,group,eng\nuser,carl,,owner,doc,3\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {

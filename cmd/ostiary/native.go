@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -45,6 +47,23 @@ func (a *app) native(ctx context.Context, method, path string, in any) ([]byte, 
 // nativeStream is like native but returns the body as a stream, which the caller
 // closes.
 func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+	return a.stream(ctx, method, nativePath, path, in)
+}
+
+// openFGA sends a request about a store in OpenFGA's API and reads the whole
+// response.
+func (a *app) openFGA(ctx context.Context, method, path string, in any) error {
+	body, err := a.stream(ctx, method, "/stores/", path, in)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return errors.Join(err, body.Close())
+}
+
+// stream sends a request to a path that begins with prefix and the store's id. It
+// returns the response body, which the caller closes.
+func (a *app) stream(ctx context.Context, method, prefix, path string, in any) (io.ReadCloser, error) {
 	if r := a.remote(); r != nil {
 		s, err := r.find(ctx, a.store)
 		if err != nil {
@@ -53,7 +72,7 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 		if err := r.requireRevision(ctx, s.ID, in); err != nil {
 			return nil, err
 		}
-		resp, err := r.send(ctx, method, nativePath+s.ID+path, in)
+		resp, err := r.send(ctx, method, prefix+s.ID+path, in)
 		if err != nil {
 			return nil, nativeMissing(err)
 		}
@@ -74,11 +93,12 @@ func (a *app) nativeStream(ctx context.Context, method, path string, in any) (io
 	go func() {
 		defer close(done)
 		err := a.withNamed(ctx, nil, func(e *ostiary.Engine, s *ostiary.Store) error {
-			req, err := http.NewRequestWithContext(ctx, method, nativePath+s.ID().String()+path, body)
+			req, err := http.NewRequestWithContext(ctx, method, prefix+s.ID().String()+path, body)
 			if err != nil {
 				return err
 			}
-			return serveNative(e, response, req)
+			req.Header.Set("Content-Type", "application/json")
+			return serveLocal(e, response, req)
 		})
 		response.end(err)
 	}()
@@ -121,9 +141,15 @@ type folderError struct{ *remoteError }
 func (e *folderError) Error() string { return e.Message }
 func (e *folderError) Unwrap() error { return e.remoteError }
 
-// serveNative serves a request with the native door over e.
-func serveNative(e *ostiary.Engine, w http.ResponseWriter, r *http.Request) error {
-	d, err := native.New(e, native.Options{Dialects: dialects()})
+// serveLocal serves a request with the native door or the OpenFGA door over e.
+func serveLocal(e *ostiary.Engine, w http.ResponseWriter, r *http.Request) error {
+	var d *door.Door
+	var err error
+	if strings.HasPrefix(r.URL.Path, nativePrefix) {
+		d, err = native.New(e, native.Options{Dialects: dialects()})
+	} else {
+		d, err = openfga.New(e, openfga.Options{})
+	}
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func schemaOf(info ostiary.SchemaInfo) schemaJSON {
 
 func (a *app) schemaCommand() *cobra.Command {
 	return group("schema", "Write, show and test schemas (OpenFGA models)",
-		a.schemaWrite(), a.schemaList(), a.schemaGet(), a.schemaValidate(), a.schemaTest())
+		a.schemaWrite(), a.schemaList(), a.schemaGet(), a.schemaValidate(), a.schemaTest(), a.schemaAssert())
 }
 
 func (a *app) schemaWrite() *cobra.Command {

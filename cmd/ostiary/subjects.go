@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,19 +46,24 @@ func (a *app) requireSubjectTypes(ctx context.Context, flags *queryFlags, types 
 // nativeModel returns the model of a schema over the native API; "" is the current
 // schema.
 func (a *app) nativeModel(ctx context.Context, schemaID string) (*schema.Model, error) {
-	id := "current"
-	if schemaID != "" {
-		id = url.PathEscape(schemaID)
-	}
-	text, err := a.native(ctx, http.MethodGet, "/schemas/"+id, nil)
+	_, m, err := a.readNativeSchema(ctx, schemaID)
+	return m, err
+}
+
+// readNativeSchema is like nativeModel and also returns the id of the schema.
+func (a *app) readNativeSchema(ctx context.Context, schemaID string) (id string, m *schema.Model, err error) {
+	text, err := a.native(ctx, http.MethodGet, "/schemas/"+url.PathEscape(cmp.Or(schemaID, "current")), nil)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	var out struct{ Model *schema.Model }
+	var out struct {
+		ID    string
+		Model *schema.Model
+	}
 	if err := json.Unmarshal(text, &out); err != nil || out.Model == nil {
-		return nil, fmt.Errorf("the response is not valid in the native API: %w", err)
+		return "", nil, fmt.Errorf("the response is not valid in the native API: %w", err)
 	}
-	return out.Model, nil
+	return out.ID, out.Model, nil
 }
 
 // requireTypes fails if m lacks one of the types. It accepts every type if m has a
