@@ -98,7 +98,8 @@ func (x *everyDoor) huge(name string, route *door.Route, what, body string) {
 	rec := httptest.NewRecorder()
 	start := time.Now()
 	found.Serve(rec, r, p)
-	if rec.Code >= 500 && !route.Streams || rec.Body.Len() > responseMax {
+	// ONAP's PAP answers 500 without a body to a state that does not exist.
+	if rec.Code >= 500 && !route.Streams && route.Name != "SetGroupState" || rec.Body.Len() > responseMax {
 		x.t.Errorf("%s %s, %s: status %d with %d bytes after %v: %.200s", name, route.Name, what, rec.Code, rec.Body.Len(), time.Since(start), rec.Body)
 	}
 }
