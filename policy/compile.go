@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/policy/function"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // CompileOptions are the options of [Compile] and [Check]. The zero
@@ -195,9 +196,9 @@ func nameOf(e Element) PolicyVersion {
 // describe returns the kind and the id of an element for error texts.
 func describe(e Element) string {
 	if name := nameOf(e); name.Set {
-		return "policy set " + quote(name.ID)
+		return "policy set " + value.Quote(name.ID)
 	} else {
-		return "policy " + quote(name.ID)
+		return "policy " + value.Quote(name.ID)
 	}
 }
 
@@ -284,7 +285,7 @@ func (c *compiler) members(s *PolicySet, like *node) (children []*node, depth in
 // version checks a version.
 func (c *compiler) version(text string, at Position) {
 	if !isVersion(text) {
-		c.add(at, "invalid version %s: expected numbers with dots, for example 1.0", quote(text))
+		c.add(at, "invalid version %s: expected numbers with dots, for example 1.0", value.Quote(text))
 	}
 }
 
@@ -292,7 +293,7 @@ func (c *compiler) version(text string, at Position) {
 func (c *compiler) algorithm(known map[string]algorithm, id, what string, at Position) algorithm {
 	a, ok := known[id]
 	if !ok {
-		c.add(at, "unknown combining algorithm %s: expected one for %s, for example %s", quote(id), what,
+		c.add(at, "unknown combining algorithm %s: expected one for %s, for example %s", value.Quote(id), what,
 			map[string]string{"rules": AlgorithmRulesDenyOverrides, "policies": AlgorithmDenyOverrides}[what])
 	}
 	return a
@@ -322,7 +323,7 @@ func (t *twice) visit(n *node) {
 	if !isNew {
 		if other := t.nodes[number]; other.tree != n.tree {
 			t.add(n.position, "id %s with version %s is defined twice, also at %s: expected distinct ids or versions",
-				quote(n.id.ID), n.id.Version, other.position)
+				value.Quote(n.id.ID), n.id.Version, other.position)
 		}
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/language"
 	"github.com/ostiary/ostiary/policy/message"
-	"github.com/ostiary/ostiary/policy/status"
 )
 
 // TestConformance plays the conformance data of XACML 3.0: each request as XML,
@@ -151,48 +149,9 @@ func (c conformanceCase) decide(t *testing.T, plan *policy.Plan, expected []poli
 		return err
 	}
 	for form, got := range map[string][]policy.Result{"XML": xml, "JSON": json} {
-		if a, b := unordered(got), unordered(expected); a != b {
-			return fmt.Errorf("in %s:\n%s\nexpected:\n%s", form, a, b)
+		if d := policy.Differences(expected, got); len(d) > 0 {
+			return fmt.Errorf("in %s:\n%s", form, strings.Join(d, "\n"))
 		}
 	}
 	return nil
-}
-
-// unordered returns results as a text in which order, status messages and
-// details do not count.
-func unordered(results []policy.Result) string {
-	var all []string
-	for _, r := range results {
-		code := status.OK
-		if r.Status != nil {
-			code = r.Status.Code
-		}
-		lines := append(dutyLines("obligation", r.Obligations), dutyLines("advice", r.Advice)...)
-		for _, p := range r.Policies {
-			lines = append(lines, fmt.Sprintf("policy %+v", p))
-		}
-		for _, c := range r.Categories {
-			for _, a := range c.Attributes {
-				for _, v := range a.Values {
-					lines = append(lines, fmt.Sprintf("attribute %s %s %q %s %q", c.Name, a.ID, a.Issuer, v.Type(), v.Text()))
-				}
-			}
-		}
-		slices.Sort(lines)
-		all = append(all, fmt.Sprintf("decision %d, %s\n%s", r.Decision, code, strings.Join(lines, "\n")))
-	}
-	slices.Sort(all)
-	return strings.Join(all, "\n")
-}
-
-func dutyLines(kind string, duties []policy.Duty) (lines []string) {
-	for _, d := range duties {
-		var arguments []string
-		for _, a := range d.Arguments {
-			arguments = append(arguments, fmt.Sprintf("%s %s %q %s %q", a.ID, a.Category, a.Issuer, a.Value.Type(), a.Value.Text()))
-		}
-		slices.Sort(arguments)
-		lines = append(lines, fmt.Sprintf("%s %s %q", kind, d.ID, arguments))
-	}
-	return lines
 }

@@ -63,17 +63,6 @@ func (p Position) String() string {
 	return at
 }
 
-// textMax is the number of bytes of a value that an error text quotes.
-const textMax = 200
-
-// quote returns text in quotes, cut to textMax bytes.
-func quote(text string) string {
-	if len(text) > textMax {
-		return strconv.Quote(text[:textMax]) + "..."
-	}
-	return strconv.Quote(text)
-}
-
 // report collects the errors of one compilation.
 type report struct{ errors Errors }
 

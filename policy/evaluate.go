@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // effect numbers the duties of a decision in node.duties.
@@ -229,7 +230,7 @@ func (r *run) onlyOne(n *node) verdict {
 // twoApply returns the status of only-one-applicable if two targets match.
 func twoApply(n, a, b *node) *status.Error {
 	return &status.Error{Code: status.ProcessingError, Message: fmt.Sprintf(
-		"%s and %s both apply in %s: expected only one", quote(a.id.ID), quote(b.id.ID), quote(n.id.ID))}
+		"%s and %s both apply in %s: expected only one", value.Quote(a.id.ID), value.Quote(b.id.ID), value.Quote(n.id.ID))}
 }
 
 // applySecond is on-permit-apply-second (additional combining algorithms profile,

@@ -39,7 +39,7 @@ func newExpressions(c *compiler, variables []Variable) *expressions {
 	}
 	for i, v := range variables {
 		if first, ok := e.numbers[v.ID]; ok {
-			c.add(v.Position, "variable %s is defined twice, also at %s: expected distinct ids", quote(v.ID), variables[first].Position)
+			c.add(v.Position, "variable %s is defined twice, also at %s: expected distinct ids", value.Quote(v.ID), variables[first].Position)
 			continue
 		}
 		e.numbers[v.ID] = i
@@ -88,7 +88,7 @@ func (e *expressions) expression(x Expression, at Position, depth int) typed {
 	case *Apply:
 		return e.apply(x, depth)
 	case *FunctionReference:
-		e.add(x.Position, "function %s is no value here: expected a value, a bag or an Apply", quote(x.ID))
+		e.add(x.Position, "function %s is no value here: expected a value, a bag or an Apply", value.Quote(x.ID))
 		return typed{}
 	}
 	e.add(at, "an expression is missing: expected a value, an attribute, a variable or an Apply")
@@ -110,7 +110,7 @@ func (e *expressions) literal(x *Literal) typed {
 
 func (e *expressions) designator(x *Designator) typed {
 	if x.Type.URI() == "" {
-		e.add(x.Position, "attribute %s has no type: expected a data type of XACML", quote(x.ID))
+		e.add(x.Position, "attribute %s has no type: expected a data type of XACML", value.Quote(x.ID))
 		return typed{}
 	}
 	d := &designator{slot: e.slots.number(x), shape: function.Shape{Type: x.Type, Bag: true}}
@@ -123,14 +123,14 @@ func (e *expressions) designator(x *Designator) typed {
 // missing returns the status of a missing attribute.
 func missing(m status.Missing) *status.Error {
 	return &status.Error{Code: status.MissingAttribute, Missing: []status.Missing{m},
-		Message: "the request has no attribute " + quote(m.ID) + " of type " + m.Type.String() + " in category " + quote(m.Category)}
+		Message: "the request has no attribute " + value.Quote(m.ID) + " of type " + m.Type.String() + " in category " + value.Quote(m.Category)}
 }
 
 // reference compiles the use of a variable.
 func (e *expressions) reference(x *VariableReference) typed {
 	i, ok := e.numbers[x.ID]
 	if !ok {
-		e.add(x.Position, "unknown variable %s: expected one that the policy defines", quote(x.ID))
+		e.add(x.Position, "unknown variable %s: expected one that the policy defines", value.Quote(x.ID))
 		return typed{}
 	}
 	if slices.Contains(e.open, i) {
@@ -171,13 +171,13 @@ func (e *expressions) apply(x *Apply, depth int) typed {
 	list, deepest, good := e.arguments(args, x.Position, depth)
 	switch {
 	case !ok:
-		e.add(x.Position, "unknown function %s: expected one that is defined", quote(x.Function))
+		e.add(x.Position, "unknown function %s: expected one that is defined", value.Quote(x.Function))
 		return typed{}
 	case deepest+1 > e.bounds.ExpressionDepth:
 		e.deep(x.Position)
 		return typed{}
 	case f.Bind != nil && inner == nil:
-		e.add(x.Position, "function %s has no function as its first argument: expected a Function element", quote(x.Function))
+		e.add(x.Position, "function %s has no function as its first argument: expected a Function element", value.Quote(x.Function))
 		return typed{}
 	case !good:
 		return typed{}
@@ -217,12 +217,12 @@ func split(args []typed) (expressions []expression, shapes []function.Shape, lit
 func (e *expressions) call(x *Apply, f *function.Function, args []typed) typed {
 	list, shapes, literals := split(args)
 	if err := f.Signature.Check(shapes); err != nil {
-		e.add(x.Position, "function %s: %s", quote(x.Function), err)
+		e.add(x.Position, "function %s: %s", value.Quote(x.Function), err)
 		return typed{}
 	}
 	plain, test, err := f.Specialize(literals)
 	if err != nil {
-		e.add(x.Position, "function %s: %s", quote(x.Function), err)
+		e.add(x.Position, "function %s: %s", value.Quote(x.Function), err)
 		return typed{}
 	}
 	out := typed{shape: f.Signature.Result}
@@ -241,13 +241,13 @@ func (e *expressions) call(x *Apply, f *function.Function, args []typed) typed {
 func (e *expressions) bind(x *Apply, f *function.Function, ref *FunctionReference, args []typed) typed {
 	inner, ok := e.functions.Find(ref.ID)
 	if !ok {
-		e.add(ref.Position, "unknown function %s: expected one that is defined", quote(ref.ID))
+		e.add(ref.Position, "unknown function %s: expected one that is defined", value.Quote(ref.ID))
 		return typed{}
 	}
 	list, shapes, literals := split(args)
 	bound, err := f.Bind(inner, shapes, literals)
 	if err != nil {
-		e.add(x.Position, "function %s with function %s: %s", quote(x.Function), quote(ref.ID), err)
+		e.add(x.Position, "function %s with function %s: %s", value.Quote(x.Function), value.Quote(ref.ID), err)
 		return typed{}
 	}
 	return typed{expression: &call{function: bound.Call, args: list, product: true}, shape: bound.Result}

@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ostiary/ostiary/policy/value"
+)
 
 // library finds policies and policy sets by id. It is immutable once it is
 // loaded.
@@ -29,7 +33,7 @@ func (c *compiler) loadLibrary(elements []Element) {
 	c.library = l
 	for _, e := range elements {
 		if ref, ok := e.(*Reference); ok && ref != nil {
-			c.add(ref.Position, "a reference to %s is a member of the library: expected a policy or a policy set", quote(ref.ID))
+			c.add(ref.Position, "a reference to %s is a member of the library: expected a policy or a policy set", value.Quote(ref.ID))
 			return
 		}
 	}
@@ -124,12 +128,12 @@ func (c *compiler) patterns(ref *Reference) bool {
 	} {
 		if p.text != "" && !isPattern(p.text) {
 			c.add(ref.Position, "invalid %s %s of the reference to %s: expected numbers with dots, where * is any number and a last + any rest, for example 1.*",
-				p.name, quote(p.text), quote(ref.ID))
+				p.name, value.Quote(p.text), value.Quote(ref.ID))
 		}
 	}
 	if len(c.errors) == before && ref.contradicts() {
 		c.add(ref.Position, "the reference to %s asks for version %s, earliest %s and latest %s: expected patterns that one version can match",
-			quote(ref.ID), quote(ref.Version), quote(ref.Earliest), quote(ref.Latest))
+			value.Quote(ref.ID), value.Quote(ref.Version), value.Quote(ref.Earliest), value.Quote(ref.Latest))
 	}
 	return len(c.errors) == before
 }
@@ -161,9 +165,9 @@ func (c *compiler) find(ref *Reference) int32 {
 	}
 	if ok {
 		c.add(ref.Position, "no version of the %s %s fits the reference: the newest one is %s, expected version %q, earliest %q, latest %q",
-			kind, quote(ref.ID), nameOf(c.library.elements[first]).Version, ref.Version, ref.Earliest, ref.Latest)
+			kind, value.Quote(ref.ID), nameOf(c.library.elements[first]).Version, ref.Version, ref.Earliest, ref.Latest)
 	} else {
-		c.add(ref.Position, "reference to an unknown %s %s: expected one that is loaded", kind, quote(ref.ID))
+		c.add(ref.Position, "reference to an unknown %s %s: expected one that is loaded", kind, value.Quote(ref.ID))
 	}
 	return -1
 }

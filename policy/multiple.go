@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // repeatedScan is the largest number of categories that are compared pairwise.
@@ -120,7 +121,7 @@ func referenced(ids []string, byID map[string]*Category, twice map[string]bool) 
 		}
 		if problem != "" {
 			return nil, &status.Error{Code: status.SyntaxError,
-				Message: fmt.Sprintf("%s the id %s of a request reference: expected one", problem, quote(id))}
+				Message: fmt.Sprintf("%s the id %s of a request reference: expected one", problem, value.Quote(id))}
 		}
 		out = append(out, byID[id])
 	}

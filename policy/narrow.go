@@ -61,7 +61,7 @@ func checkKnown(known *Request, unknown string) error {
 	case known.Combined:
 		problem = "asks for a combined decision"
 	case slices.ContainsFunc(known.Categories, func(c Category) bool { return c.Name == unknown }):
-		problem = "has the unknown category " + quote(unknown)
+		problem = "has the unknown category " + value.Quote(unknown)
 	default:
 		return nil
 	}
@@ -94,7 +94,7 @@ type narrower struct {
 // newNarrower returns a narrower whose run has the known attributes.
 func newNarrower(r *run, unknown string) *narrower {
 	n := &narrower{run: r, done: map[*node]*node{}, sources: r.options.Attributes != nil,
-		why: &status.Error{Code: status.ProcessingError, Message: "the attributes of category " + quote(unknown) + " are not known"}}
+		why: &status.Error{Code: status.ProcessingError, Message: "the attributes of category " + value.Quote(unknown) + " are not known"}}
 	if n.sources {
 		r.options.Attributes = unknownSource{n.why}
 	}

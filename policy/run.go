@@ -254,7 +254,7 @@ func checkSource(values []value.Value, err error, d *Designator) ([]value.Value,
 	for _, v := range values {
 		if v.Type() != d.Type {
 			return nil, &status.Error{Code: status.ProcessingError,
-				Message: fmt.Sprintf("the source of attribute %s returned a value of type %s: expected %s", quote(d.ID), v.Type(), d.Type)}
+				Message: fmt.Sprintf("the source of attribute %s returned a value of type %s: expected %s", value.Quote(d.ID), v.Type(), d.Type)}
 		}
 	}
 	return values, nil

@@ -29,18 +29,18 @@ type selection struct {
 // same share a slot.
 func (e *expressions) selector(x *Selector) typed {
 	if x.Type.URI() == "" || x.Type == value.XPathExpression {
-		e.add(x.Position, "the attribute selector %s has no usable type: expected a data type of XACML other than xpathExpression", quote(x.Path))
+		e.add(x.Position, "the attribute selector %s has no usable type: expected a data type of XACML other than xpathExpression", value.Quote(x.Path))
 		return typed{}
 	}
 	path, err := content.Compile(x.Path, x.Namespaces)
 	if err != nil {
-		e.add(x.Position, "invalid path %s of an attribute selector: %s", quote(x.Path), err)
+		e.add(x.Position, "invalid path %s of an attribute selector: %s", value.Quote(x.Path), err)
 		return typed{}
 	}
 	d := &designator{slot: e.slots.selectorNumber(x, path), shape: function.Shape{Type: x.Type, Bag: true}}
 	if x.MustBePresent {
 		d.missing = missing(status.Missing{Category: x.Category, ID: attributeContent, Type: x.Type})
-		d.missing.Message = fmt.Sprintf("the path %s selects nothing in the content of category %s", quote(x.Path), quote(x.Category))
+		d.missing.Message = fmt.Sprintf("the path %s selects nothing in the content of category %s", value.Quote(x.Path), value.Quote(x.Category))
 	}
 	return typed{expression: d, shape: d.shape, depth: 1}
 }
@@ -96,7 +96,7 @@ func (r *run) selectValues(n int32) ([]value.Value, *status.Error) {
 	for i, text := range texts {
 		if values[i], failed = value.Parse(slot.designator.Type, text); failed != nil {
 			return nil, &status.Error{Code: status.ProcessingError,
-				Message: fmt.Sprintf("the path %s selects a node without a value: %s", quote(slot.selection.path.String()), failed)}
+				Message: fmt.Sprintf("the path %s selects a node without a value: %s", value.Quote(slot.selection.path.String()), failed)}
 		}
 	}
 	return values, nil
@@ -130,7 +130,7 @@ func (r *run) contextNode(slot *slot) (*content.Node, *status.Error) {
 func (r *run) onlyNode(d *Designator, v value.Value, root *content.Node) (*content.Node, *status.Error) {
 	x, _ := v.XPath()
 	if x.Category != d.Category {
-		return nil, badContext(d, "is for the content of category "+quote(x.Category))
+		return nil, badContext(d, "is for the content of category "+value.Quote(x.Category))
 	}
 	path, err := content.Compile(x.Path, x.Namespaces)
 	if err != nil {
@@ -149,5 +149,5 @@ func (r *run) onlyNode(d *Designator, v value.Value, root *content.Node) (*conte
 // badContext returns the status of a context attribute that names no node.
 func badContext(d *Designator, problem string) *status.Error {
 	return &status.Error{Code: status.SyntaxError,
-		Message: fmt.Sprintf("attribute %s %s: expected one path that selects one node of the same category", quote(d.ID), problem)}
+		Message: fmt.Sprintf("attribute %s %s: expected one path that selects one node of the same category", value.Quote(d.ID), problem)}
 }

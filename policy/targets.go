@@ -43,7 +43,7 @@ func (e *expressions) match(m *Match) (match, bool) {
 	f, known := e.functions.Find(m.Function)
 	switch {
 	case !known:
-		e.add(m.Position, "unknown function %s: expected one that is defined", quote(m.Function))
+		e.add(m.Position, "unknown function %s: expected one that is defined", value.Quote(m.Function))
 		return match{}, false
 	case m.Literal.Type() == 0:
 		e.add(m.Position, "the match has no value: expected one of a data type of XACML")
@@ -74,11 +74,11 @@ func (e *expressions) matchBag(m *Match) (typed, bool) {
 // with one value of a type.
 func (e *expressions) matchTest(m *Match, f *function.Function, t value.Type) (function.Test, bool) {
 	fail := func(err error) (function.Test, bool) {
-		e.add(m.Position, "function %s of the match: %s", quote(m.Function), err)
+		e.add(m.Position, "function %s of the match: %s", value.Quote(m.Function), err)
 		return nil, false
 	}
 	if f.Call == nil || f.Signature.Result != (function.Shape{Type: value.Boolean}) {
-		e.add(m.Position, "function %s of the match has no boolean result of two values: expected a function like string-equal", quote(m.Function))
+		e.add(m.Position, "function %s of the match has no boolean result of two values: expected a function like string-equal", value.Quote(m.Function))
 		return nil, false
 	}
 	if err := f.Signature.Check([]function.Shape{{Type: m.Literal.Type()}, {Type: t}}); err != nil {
@@ -123,11 +123,11 @@ func (e *expressions) allRules(rules []Rule) []rule {
 	for i := range rules {
 		x := &rules[i]
 		if first, ok := seen[x.ID]; ok {
-			e.add(x.Position, "rule %s is defined twice in the policy, also at %s: expected distinct ids", quote(x.ID), first)
+			e.add(x.Position, "rule %s is defined twice in the policy, also at %s: expected distinct ids", value.Quote(x.ID), first)
 		}
 		seen[x.ID] = x.Position
 		if x.Effect != Permit && x.Effect != Deny {
-			e.add(x.Position, "rule %s has no effect: expected Permit or Deny", quote(x.ID))
+			e.add(x.Position, "rule %s has no effect: expected Permit or Deny", value.Quote(x.ID))
 			continue
 		}
 		duties := e.allDuties(x.Obligations, x.Advice)
@@ -162,7 +162,7 @@ func (e *expressions) duty(out *[2][]duty, o *Obligation, advice bool) {
 		d.assignments = append(d.assignments, assignment{Argument{ID: a.ID, Category: a.Category, Issuer: a.Issuer}, x.expression})
 	}
 	if o.On != Permit && o.On != Deny {
-		e.add(o.Position, "%s has no effect: expected Permit or Deny", quote(o.ID))
+		e.add(o.Position, "%s has no effect: expected Permit or Deny", value.Quote(o.ID))
 		return
 	}
 	out[o.On.index()] = append(out[o.On.index()], d)

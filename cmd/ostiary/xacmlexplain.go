@@ -69,7 +69,7 @@ type stepJSON struct {
 
 func stepOf(s *policy.TraceStep) *stepJSON {
 	out := &stepJSON{Kind: s.Kind, ID: s.ID, Version: s.Version, Position: s.Position.String(), Target: s.Target.String(),
-		Decision: decisionText(s.Decision), Skipped: s.Skipped}
+		Decision: s.Decision.String(), Skipped: s.Skipped}
 	if s.Status != nil {
 		out.Why, out.Missing = s.Status.Message, missingTexts(s.Status)
 	}

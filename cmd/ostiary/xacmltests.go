@@ -210,7 +210,7 @@ func resultText(r *policy.Result) string {
 		parts = append(parts, fmt.Sprintf("policy %s %s", p.ID, p.Version))
 	}
 	slices.Sort(parts)
-	head := decisionText(r.Decision)
+	head := r.Decision.String()
 	if r.Status != nil && r.Status.Code != status.OK {
 		head += " (" + lastPartOf(string(r.Status.Code)) + ")"
 	}
@@ -241,16 +241,3 @@ func dutyText(d policy.Duty) string {
 
 // lastPartOf returns what follows the last colon of an identifier.
 func lastPartOf(id string) string { return id[strings.LastIndexByte(id, ':')+1:] }
-
-// decisionText returns a decision as a response shows it.
-func decisionText(d policy.Decision) string {
-	switch d {
-	case policy.Permitted:
-		return "Permit"
-	case policy.Denied:
-		return "Deny"
-	case policy.NotApplicable:
-		return "NotApplicable"
-	}
-	return "Indeterminate"
-}

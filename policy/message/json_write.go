@@ -25,7 +25,7 @@ func AppendJSON(dst []byte, results []policy.Result) []byte {
 }
 
 func appendJSONResult(dst []byte, r *policy.Result) []byte {
-	dst = append(append(append(dst, `{"Decision":"`...), decisionNames[r.Decision]...), '"')
+	dst = append(append(append(dst, `{"Decision":"`...), r.Decision.String()...), '"')
 	dst = appendJSONStatus(append(dst, `,"Status":`...), r.Status)
 	dst = appendJSONDuties(dst, `,"Obligations":[`, r.Obligations)
 	dst = appendJSONDuties(dst, `,"AssociatedAdvice":[`, r.Advice)

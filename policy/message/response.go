@@ -5,17 +5,10 @@ import (
 	"github.com/ostiary/ostiary/policy/status"
 )
 
-// decisionNames are the decisions as a response shows them, which has only one
-// kind of Indeterminate.
-var decisionNames = [...]string{
-	policy.NotApplicable: "NotApplicable", policy.Permitted: "Permit", policy.Denied: "Deny", policy.Indeterminate: "Indeterminate",
-	policy.IndeterminateP: "Indeterminate", policy.IndeterminateD: "Indeterminate", policy.IndeterminateDP: "Indeterminate",
-}
-
 // parseDecision returns the decision with a name.
 func parseDecision(name string) (policy.Decision, bool) {
 	for d := policy.NotApplicable; d <= policy.Indeterminate; d++ {
-		if decisionNames[d] == name {
+		if d.String() == name {
 			return d, true
 		}
 	}

@@ -22,7 +22,7 @@ func AppendXML(dst []byte, results []policy.Result) []byte {
 }
 
 func appendXMLResult(dst []byte, r *policy.Result) []byte {
-	dst = append(append(dst, "<Result><Decision>"...), decisionNames[r.Decision]...)
+	dst = append(append(dst, "<Result><Decision>"...), r.Decision.String()...)
 	dst = append(dst, "</Decision>"...)
 	dst = appendXMLStatus(dst, r.Status)
 	dst = appendXMLDuties(dst, "Obligations", "Obligation", r.Obligations)
