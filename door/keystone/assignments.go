@@ -10,19 +10,19 @@ import (
 // assignment is a row of the list of role assignments.
 type assignment struct {
 	identity.Grant
-	// effective rows only: the user has the role through the group membership, or
-	// because the prior role implies it.
-	viaGroup string
-	prior    string
+	viaGroup string // group whose membership gives the role; "" in rows that are not effective
+	prior    string // role that implies the role; "" in rows that are not effective
 }
 
 // assignmentQuery is the query of GET /v3/role_assignments.
 type assignmentQuery struct {
-	user, group, role        string
-	project, domain          string
-	system                   bool
-	effective, names, within bool
-	inherited                bool
+	user, group, role string // ids that rows must have; "" selects all
+	project, domain   string // id of the target; "" selects all
+	system            bool   // the target is the system
+	inherited         bool   // only grants that hold below their target
+	effective         bool   // rows of users, with inherited and implied roles
+	names             bool   // rows have names, not only ids
+	within            bool   // also projects below the project
 }
 
 func (c *call) assignmentQuery() (q assignmentQuery, err error) {
@@ -72,11 +72,11 @@ func (c *call) mayListAssignments(q assignmentQuery) error {
 	if !q.within {
 		return c.may("list_role_assignments", access.Target{"target.domain_id": c.listedDomain()})
 	}
-	t := access.Target{}
-	if p, err := c.id.Get(c.r.Context(), identity.Project, q.project); err == nil {
-		projects.target(t, p)
+	p, err := c.lookup(identity.Project, q.project)
+	if err != nil {
+		return err
 	}
-	return c.may("list_role_assignments_for_tree", t)
+	return c.may("list_role_assignments_for_tree", projects.targetOf(p))
 }
 
 // assignments returns the selected rows.
@@ -144,8 +144,11 @@ func (c *call) effectiveGrants(q assignmentQuery) (grants []identity.Grant, err 
 	case q.project != "" && !q.within:
 		for id := q.project; id != ""; {
 			add("", "", id)
-			r, e := c.id.Get(ctx, identity.Project, id)
+			r, e := c.lookup(identity.Project, id)
 			if e != nil {
+				return nil, e
+			}
+			if r == nil {
 				break // an unknown project has no rows
 			}
 			id = r.Parent
@@ -172,9 +175,9 @@ func (c *call) selects(q assignmentQuery, a assignment) (bool, error) {
 	if a.Target == identity.System {
 		return false, nil
 	}
-	target, err := c.id.Get(c.r.Context(), identity.Project, a.Target)
-	if err != nil {
-		return false, nil // removed meanwhile
+	target, err := c.lookup(identity.Project, a.Target)
+	if err != nil || target == nil { // nil: removed meanwhile
+		return false, err
 	}
 	if own != "" && target.Domain != own && target.ID != own {
 		return false, nil
@@ -272,8 +275,11 @@ func (c *call) closure(id string) (out []impliedRole, err error) {
 	for len(queue) > 0 {
 		next := queue[0]
 		queue = queue[1:]
-		r, err := c.id.Get(c.r.Context(), identity.Role, next.role)
+		r, err := c.lookup(identity.Role, next.role)
 		if err != nil {
+			return nil, err
+		}
+		if r == nil {
 			continue // removed meanwhile
 		}
 		if r.Domain == "" {

@@ -92,12 +92,11 @@ func (c *call) targetsOf(x *resource, user string) error {
 	if err != nil {
 		return err
 	}
-	var found []*identity.Record
-	for _, id := range ids {
-		if r, err := c.id.Get(c.r.Context(), identity.Project, id); err == nil && r.IsDomain == x.domains {
-			found = append(found, r)
-		}
+	found, err := c.lookupAll(identity.Project, ids)
+	if err != nil {
+		return err
 	}
+	found = slices.DeleteFunc(found, func(r *identity.Record) bool { return r.IsDomain != x.domains })
 	return c.sendRecords(x, found, false)
 }
 

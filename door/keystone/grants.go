@@ -81,7 +81,9 @@ func (x grantRoute) act(verb string, do func(*call, identity.Grant) error) func(
 		if err := c.may(x.operation(verb), t); err != nil {
 			return err
 		}
-		if missing != nil && verb != "revoke" { // the user of a grant may be gone
+		// The user of a grant may be removed. The system is not in the path, so a
+		// path cannot name it.
+		if missing != nil && (verb != "revoke" || !x.system && g.Target == identity.System) {
 			return missing
 		}
 		return do(c, g)
@@ -124,14 +126,15 @@ func listGrants(c *call, g identity.Grant) error {
 	if err != nil {
 		return err
 	}
-	var granted []*identity.Record
+	var ids []string
 	for _, x := range grants {
-		if x.Inherited != g.Inherited {
-			continue
+		if x.Inherited == g.Inherited {
+			ids = append(ids, x.RoleID)
 		}
-		if r, err := c.id.Get(c.r.Context(), identity.Role, x.RoleID); err == nil {
-			granted = append(granted, r)
-		}
+	}
+	granted, err := c.lookupAll(identity.Role, ids)
+	if err != nil {
+		return err
 	}
 	return c.sendRecords(roles, granted, false)
 }
@@ -152,8 +155,8 @@ func (c *call) implied(operation string, do func(prior, implied *identity.Record
 	return do(prior, implied)
 }
 
-// unimplied is a role that no role may imply, because it would hand out the
-// administration of everything.
+// unimplied is the name of the role that no role may imply, because its users
+// may administer the whole deployment.
 const unimplied = "admin"
 
 func (c *call) createImplied() error {
@@ -233,13 +236,7 @@ func (c *call) impliedBy(prior *identity.Record) ([]*identity.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*identity.Record
-	for _, id := range ids {
-		if r, err := c.id.Get(c.r.Context(), identity.Role, id); err == nil {
-			out = append(out, r)
-		}
-	}
-	return out, nil
+	return c.lookupAll(identity.Role, ids)
 }
 
 // listImplied answers GET /v3/roles/{prior}/implies.

@@ -48,7 +48,11 @@ func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
 	}
 	marker := c.query.Get("marker")
 	if marker != "" {
-		if _, err := c.id.Get(c.r.Context(), x.kind, marker); err != nil {
+		r, err := c.lookup(x.kind, marker)
+		if err != nil {
+			return err
+		}
+		if r == nil {
 			return &statusError{http.StatusNotFound, "Marker " + shorten(marker) + " could not be found."}
 		}
 	}
@@ -113,12 +117,12 @@ func cloneQuery(q url.Values) url.Values {
 	return out
 }
 
-// filter returns what selects the records of a list by the query. Parameters that
-// are no filters are ignored. A token with the scope of a domain sees records of
-// this domain only.
+// filter returns the function that selects the records of a list by the query.
+// Parameters that are no filters are ignored. A token with the scope of a domain
+// sees users, groups and projects of that domain only.
 func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
 	var all []func(*identity.Record) bool
-	if d := c.credentials.DomainID; d != "" && x.kind != identity.Role {
+	if d := c.credentials.DomainID; d != "" && (x.kind == identity.User || x.kind == identity.Group || x.kind == identity.Project) {
 		all = append(all, func(r *identity.Record) bool { return r.Domain == d || r.IsDomain && r.ID == d })
 	}
 	for parameter, values := range c.query {

@@ -157,7 +157,7 @@ func apply(r *identity.Record, m identity.Members) error {
 // optionNames are the resource options, by kind.
 var optionNames = map[identity.Kind][]string{
 	identity.User: {"ignore_change_password_upon_first_use", "ignore_password_expiry", "ignore_lockout_failure_attempts",
-		"ignore_user_inactivity", "lock_password", "multi_factor_auth_enabled", "multi_factor_auth_rules"},
+		"ignore_user_inactivity", "lock_password", "multi_factor_auth_enabled", optionRules},
 	identity.Project: {"immutable"},
 	identity.Role:    {"immutable"},
 }
@@ -178,11 +178,30 @@ func applyOptions(r *identity.Record, text json.RawMessage) error {
 		}
 		if string(o.Value) == "null" {
 			merged = merged.Without(o.Name)
-		} else {
-			merged = merged.With(o.Name, o.Value)
+			continue
 		}
+		if err := checkOption(o); err != nil {
+			return err
+		}
+		merged = merged.With(o.Name, o.Value)
 	}
 	r.Members = r.Members.With("options", merged)
+	return nil
+}
+
+// optionRules is the only option that is not true or false.
+const optionRules = "multi_factor_auth_rules"
+
+// checkOption refuses an option of the wrong type. Such an option would have no
+// effect, although its record seems to be protected by it.
+func checkOption(o identity.Member) error {
+	var rules [][]string
+	switch value := string(o.Value); {
+	case o.Name == optionRules && json.Unmarshal(o.Value, &rules) != nil:
+		return invalidField(o.Name, value, "expected a list of lists of methods")
+	case o.Name != optionRules && value != "true" && value != "false":
+		return invalidField(o.Name, value, "expected true or false")
+	}
 	return nil
 }
 

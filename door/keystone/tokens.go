@@ -176,12 +176,35 @@ func (c *call) loginByPassword(text json.RawMessage) (*identity.Record, error) {
 
 // find returns the record that a reference names, or nil. domain is the domain of
 // a name.
-func (c *call) find(k identity.Kind, ref *reference, domain string) (r *identity.Record, err error) {
+func (c *call) find(k identity.Kind, ref *reference, domain string) (*identity.Record, error) {
 	if ref.ID != "" {
-		r, err = c.id.Get(c.r.Context(), k, ref.ID)
-	} else {
-		r, err = c.id.Find(c.r.Context(), k, domain, ref.Name)
+		return c.lookup(k, ref.ID)
 	}
+	return orNil(c.id.Find(c.r.Context(), k, domain, ref.Name))
+}
+
+// lookup returns the record with an id, or nil if there is none.
+func (c *call) lookup(k identity.Kind, id string) (*identity.Record, error) {
+	return orNil(c.id.Get(c.r.Context(), k, id))
+}
+
+// lookupAll returns the records with the ids that exist, in the order of the ids.
+func (c *call) lookupAll(k identity.Kind, ids []string) (found []*identity.Record, err error) {
+	for _, id := range ids {
+		r, err := c.lookup(k, id)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+// orNil turns the error of a record that does not exist into nil. Other errors
+// stay, so that a list never lacks a record because the store failed.
+func orNil(r *identity.Record, err error) (*identity.Record, error) {
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
 		return nil, nil
 	}
