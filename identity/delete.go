@@ -69,7 +69,7 @@ func (r *removal) user(x *Record) {
 }
 
 // group removes memberships and grants. The tokens of all members become
-// invalid, because a token may owe its roles to the group.
+// invalid, because the roles of a token may result from the group.
 func (r *removal) group(x *Record) {
 	users, err := r.service.membersOf(r.ctx, x.ID)
 	r.fail(err)
@@ -116,7 +116,7 @@ func (r *removal) domain(x *Record) {
 	}
 }
 
-// role removes the grants of a role and what it implies or is implied by.
+// role removes the grants of a role and the implications from it and to it.
 func (r *removal) role(x *Record) {
 	r.bindings(ostiary.Filter{ObjectType: bindingType, Relation: bindingRole, SubjectType: roleType, SubjectID: x.ID})
 	r.matching(ostiary.Filter{SubjectType: roleType, SubjectID: x.ID})

@@ -20,8 +20,8 @@ const (
 	MethodToken    = "token"
 )
 
-// unauthorized is the error of every login that fails because of what the caller
-// sent. Its text is for logs; a door shows the same text for all of them.
+// unauthorized returns the error of a login whose credentials are refused. Its
+// text is for logs; a door shows one text for all such errors.
 func unauthorized(text string) error { return &Error{Reason: Unauthorized, Text: text} }
 
 // Login verifies a user's password. name and domain identify the user if id is
@@ -68,8 +68,8 @@ func (d *directory) active(user *Record) bool {
 	return err == nil && !user.Disabled && !domain.Disabled
 }
 
-// decoy returns a hash that no password has, with the cost of a real one, so
-// that a login of a user that does not exist takes as long as another one.
+// decoy returns the hash of a random password. A login of a user that does not
+// exist verifies it, and so takes as long as a login of a user that exists.
 func (s *Service) decoy() string {
 	s.decoyOnce.Do(func() {
 		var b [32]byte
@@ -86,7 +86,7 @@ type decoyState struct {
 	decoyHash string
 }
 
-// Scope is what a token is for. At most one field is set; the zero Scope is
+// Scope is the project, the domain or the system that a token is for. At most one field is set; the zero Scope is
 // unscoped.
 type Scope struct {
 	ProjectID string // a project
@@ -106,7 +106,8 @@ func (s Scope) target() string {
 	return s.DomainID
 }
 
-// Token is a token with everything that follows from it now.
+// Token is a token with the records that it refers to and the roles that its user
+// has in its scope, at the time of the call that returned it.
 type Token struct {
 	Payload *token.Payload
 	Issued  time.Time // time of issue, in whole seconds
@@ -175,7 +176,7 @@ func newAuditID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Validate returns what follows from a decoded token. It fails with NotFound if
+// Validate returns a decoded token with its records and roles. It fails with NotFound if
 // the token is expired or revoked, if its user or its scope does not exist or is
 // disabled, if the user has no role in the scope, or if the token limits its
 // roles in a way that the service cannot check. graceful is how long an expired

@@ -262,7 +262,7 @@ func (d *directory) check(x *Record) error {
 	return nil
 }
 
-// checkRegion refuses a parent that does not exist, and a region below itself.
+// checkRegion refuses a parent that does not exist, and a cycle of parents.
 func (d *directory) checkRegion(x *Record) error {
 	seen := map[string]bool{x.ID: true}
 	for id := x.Parent; id != ""; {

@@ -46,8 +46,8 @@ func (r *Revocation) subject() string {
 	return "user " + r.UserID
 }
 
-// revocations are the events that still matter, so that a token is compared with
-// four of them at most, however many there are.
+// revocations are the stored events. The latest event is found by its subject, so
+// a token is compared with at most four events.
 type revocations struct {
 	events btree.Map[string, *Revocation] // by key of their document
 	latest btree.Map[string, int64]       // IssuedBefore in Unix seconds, by subject
@@ -100,8 +100,8 @@ func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
 // expiredMax bounds the events that one write removes.
 const expiredMax = 100
 
-// expired returns the keys of events that no token can match any more: tokens of
-// that age have expired.
+// expired returns the keys of the events before a time, at most expiredMax. The
+// caller chooses a time at which all tokens that they cover have expired.
 func (r *revocations) expired(before time.Time) (keys []ostiary.DocumentKey) {
 	r.events.Ascend("", func(key string, e *Revocation) bool {
 		if e.RevokedAt.Before(before) {

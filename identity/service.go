@@ -78,8 +78,8 @@ func bucket(key string) string {
 
 func bucketName(i int) string { return fmt.Sprintf("bucket%04d", i) }
 
-// load reads all records. Changes that other processes make meanwhile are in the
-// log after the first revision, so they are applied again.
+// load reads all records. The directory gets the revision from before the read,
+// so follow applies changes that other processes make during the read.
 func (s *Service) load(ctx context.Context) error {
 	head, err := s.store.Head(ctx)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *Service) follow(ctx context.Context) (*directory, error) {
 // followLimit is the number of log entries that are read at once.
 const followLimit = 1000
 
-// attemptsMax is the number of times that a write is validated because other
-// processes write in between.
+// attemptsMax is the largest number of times that one write is validated. It is
+// validated again if another process has written in between.
 const attemptsMax = 100
 
 // write validates and makes one change. prepare validates on the directory, and

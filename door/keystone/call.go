@@ -54,8 +54,8 @@ func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.P
 	}
 }
 
-// head sets the headers that every response has. The id of the request is a new
-// one: a caller's own id is a different thing.
+// head sets the headers that every response has. It makes a new id for the
+// request, and ignores the id that the caller sent.
 func (s *service) head(w http.ResponseWriter, _ *http.Request) {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -185,7 +185,7 @@ func (c *call) self() string {
 	return u
 }
 
-// flag returns whether a parameter of the query is on: it is there and not "0" or
+// flag returns whether the query has a parameter with another value than "0" and
 // "false".
 func (c *call) flag(name string) bool {
 	v, ok := c.query[name]

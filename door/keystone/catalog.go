@@ -40,8 +40,8 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 	return nil
 }
 
-// substitutions returns what fills the places of a URL, for example
-// "%(project_id)s". names are the places that the token has no value for.
+// substitutions returns the replacements of the placeholders in a URL, for example
+// of "%(project_id)s". names are the placeholders without a value in the token.
 func (c *call) substitutions(t *identity.Token) (r *strings.Replacer, names []string) {
 	var pairs []string
 	add := func(name, value string) {
@@ -58,7 +58,7 @@ func (c *call) substitutions(t *identity.Token) (r *strings.Replacer, names []st
 	return strings.NewReplacer(pairs...), names
 }
 
-// needs returns whether a URL has one of the places.
+// needs returns whether a URL has one of the placeholders.
 func needs(url string, places []string) bool {
 	return slices.ContainsFunc(places, func(p string) bool { return strings.Contains(url, p) })
 }

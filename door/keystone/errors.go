@@ -101,9 +101,9 @@ func (s *service) refuse(w http.ResponseWriter, r *http.Request, why *door.Refus
 	s.writeError(w, r, why)
 }
 
-// missing answers a request without a route. A path may end with a slash, as
-// clients that join paths make it, and "/" lists the versions where the door has
-// a port of its own.
+// missing answers a request without a route. A path may end with a slash, because
+// some clients join paths that way. "/" lists the versions if the door has its
+// own port.
 func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []string) {
 	s.head(w, r)
 	path := r.URL.EscapedPath()

@@ -16,7 +16,8 @@ type grantRoute struct {
 }
 
 // grant returns the grant that the path names, with the attributes for rules.
-// Records that do not exist are reported after the rule.
+// The error is that of the first record that does not exist; the caller checks
+// the rule before it reports the error.
 func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, err error) {
 	t = access.Target{}
 	next := 0

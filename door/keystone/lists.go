@@ -30,8 +30,8 @@ func (x *resource) listAll(c *call) error {
 	return c.sendPage(x, match)
 }
 
-// listedDomain is the domain whose records a list shows: the query's domain, or
-// the one of the token's scope.
+// listedDomain returns the domain whose records a list shows: the domain of the
+// token's scope, or else the domain in the query.
 func (c *call) listedDomain() string {
 	if c.credentials.DomainID != "" {
 		return c.credentials.DomainID
@@ -151,8 +151,9 @@ func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
 	}, nil
 }
 
-// specialFilter hides domains from the list of projects and roles of domains
-// from the list of roles, unless the query asks for them.
+// specialFilter returns the function that leaves domains out of the list of
+// projects, and roles of domains out of the list of roles, unless the query
+// selects them; nil if a list needs neither.
 func (c *call) specialFilter(x *resource) func(*identity.Record) bool {
 	switch {
 	case x.kind == identity.Project && x.domains:
@@ -171,8 +172,8 @@ func truth(value string) bool {
 	return value == "" || value == "1" || strings.EqualFold(value, "true") || strings.EqualFold(value, "yes")
 }
 
-// filterOf returns what selects records by one parameter; nil if the comparator
-// is unknown.
+// filterOf returns the function that selects records by one parameter; nil if the
+// comparator is unknown.
 func filterOf(name, comparator, want string) (func(*identity.Record) bool, error) {
 	if name == "enabled" {
 		enabled := truth(want)

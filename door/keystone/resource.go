@@ -121,8 +121,8 @@ func (c *call) read(x *resource, isNew bool) (identity.Members, error) {
 	return m, nil
 }
 
-// apply sets the fields of a record from a body. Members that are null are
-// removed if the record keeps no null for them.
+// apply sets the fields of a record from a body. A default_project_id that is null
+// is removed; other members that are null are stored as null.
 func apply(r *identity.Record, m identity.Members) error {
 	for _, x := range m {
 		s := m.Text(x.Name)
@@ -321,8 +321,9 @@ func (c *call) newRecord(x *resource, m identity.Members) (*identity.Record, err
 	return r, nil
 }
 
-// defaultDomain is the domain of a new record that names none: the one of the
-// token's scope, or the default domain, but never the domain of a project.
+// defaultDomain returns the domain of a new record that names none: the domain of
+// the token's scope, or else the default domain. The domain of a project in the
+// scope does not count.
 func (c *call) defaultDomain() string {
 	if c.credentials.DomainID != "" {
 		return c.credentials.DomainID

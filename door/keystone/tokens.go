@@ -46,7 +46,7 @@ type systemRequest struct {
 	All bool `json:"all"`
 }
 
-// codec returns what encodes and decodes tokens.
+// codec returns the encoder and decoder of tokens.
 func (s *service) codec() (*token.Fernet, error) {
 	keys, err := s.options.Keys()
 	return &token.Fernet{Keys: keys}, err
@@ -103,8 +103,8 @@ func (c *call) issueToken() error {
 	return c.sendNewToken(t)
 }
 
-// login verifies what the request proves about the caller. from is the token of
-// a login by token.
+// login verifies the password, the token or both in a request. It returns the
+// user and the methods, and for a login by token also that token as from.
 func (c *call) login(r *authRequest) (user *identity.Record, methods []string, from *identity.Token, err error) {
 	id := r.Auth.Identity
 	if len(id.Methods) == 0 {

@@ -61,10 +61,10 @@ func (c *Credentials) value(name string) (string, bool) {
 	return cmp.Or(v, "None"), true
 }
 
-// Target holds the attributes of what an operation is about, by the names that
-// rules use, for example "target.user.domain_id". They come from the path and
-// from stored records, never from the members of a request that name trusted
-// attributes. [Null] is the value of an attribute that is null.
+// Target holds the attributes of the record that an operation reads or changes,
+// by the names that rules use, for example "target.user.domain_id". A caller takes
+// them from the path and from stored records, never from members of a request
+// that have such names. [Null] is the value of an attribute that is null.
 type Target map[string]string
 
 // Null is the value of a target attribute that exists and is null. It cannot be

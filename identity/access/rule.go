@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// question is what a rule is evaluated for.
+// question is the input of a rule: the caller and the target.
 type question struct {
 	policy      *Policy
 	credentials *Credentials

@@ -5,8 +5,8 @@
 //
 // A token names a user and a scope. It contains neither roles nor a catalog:
 // they are computed whenever a token is validated. This package decides nothing
-// about a token apart from its authenticity: expiry, revocation, and whether the
-// user exists, are checked elsewhere.
+// about a token apart from its authenticity. Package identity checks expiry,
+// revocation and whether the user exists.
 package token
 
 import (
