@@ -2,11 +2,11 @@ package policy
 
 // The identifiers of the standard categories (appendix B.2).
 const (
-	CategorySubject             = "urn:oasis:names:tc:xacml:1.0:subject-category:access-subject"       // who asks
+	CategorySubject             = "urn:oasis:names:tc:xacml:1.0:subject-category:access-subject"       // user or program that requests the access
 	CategoryRecipientSubject    = "urn:oasis:names:tc:xacml:1.0:subject-category:recipient-subject"    // who receives the result of the access
 	CategoryIntermediarySubject = "urn:oasis:names:tc:xacml:1.0:subject-category:intermediary-subject" // who passes the access on
-	CategoryCodebase            = "urn:oasis:names:tc:xacml:1.0:subject-category:codebase"             // the code that asks
-	CategoryRequestingMachine   = "urn:oasis:names:tc:xacml:1.0:subject-category:requesting-machine"   // the computer that asks
+	CategoryCodebase            = "urn:oasis:names:tc:xacml:1.0:subject-category:codebase"             // code that makes the request
+	CategoryRequestingMachine   = "urn:oasis:names:tc:xacml:1.0:subject-category:requesting-machine"   // computer that makes the request
 	CategoryResource            = "urn:oasis:names:tc:xacml:3.0:attribute-category:resource"           // what is accessed
 	CategoryAction              = "urn:oasis:names:tc:xacml:3.0:attribute-category:action"             // how it is accessed
 	CategoryEnvironment         = "urn:oasis:names:tc:xacml:3.0:attribute-category:environment"        // everything else

@@ -109,10 +109,10 @@ func (c *compiler) oldRoot() *node {
 	return c.previous.root
 }
 
-// element returns the compiled form of a policy, a policy set, or what a
-// reference refers to. like is what the previous plan has at the same place, or
-// nil. The result is nil if the element is wrong, or if it is a reference that is
-// not resolved.
+// element returns the compiled form of a policy or a policy set, or of the element
+// that a reference names. like is the node of the previous plan at the same place,
+// or nil. The result is nil if the element is invalid, or if it is a reference
+// that is not resolved.
 func (c *compiler) element(e Element, like *node) *node {
 	switch e := e.(type) {
 	case *Reference:
@@ -225,9 +225,9 @@ func (c *compiler) newNode(e Element, at Position) *node {
 	return &node{tree: e, id: name, hash: maphash.Comparable(c.slots.seed, name), position: at, depth: 1}
 }
 
-// policySet compiles a policy set and its members. old is what the previous plan
-// has for the same tree, and like what it has at the same place; either may be
-// nil. If the members of old are the same, it is used again.
+// policySet compiles a policy set and its members. old is the node of the previous
+// plan for the same tree, and like its node at the same place; either may be nil.
+// The result is old if its members have not changed.
 func (c *compiler) policySet(s *PolicySet, old, like *node) *node {
 	before := len(c.errors)
 	n := c.setAlone(s, old)

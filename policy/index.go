@@ -7,15 +7,15 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
-// A guard is a condition without which a child certainly does not apply: one of
-// its keys has its value among those of its slot, or the slot's bag is an error
-// for it. An index finds by guards the children that can apply:
+// A guard is a necessary condition for a child to apply: for one of the keys of
+// the guard, the bag of the key's slot contains the key's value or is an error. An
+// index uses guards to find the children that can apply:
 //
 //	I1: a child that is not found would be NotApplicable.
 //	I2: children are found in document order, each once.
 //
-// So every algorithm gives the same result with an index as without, and the
-// first error in document order is the same, too.
+// So every algorithm gives the same result with an index as without one, and the
+// first error in document order is the same.
 type guard []guardKey
 
 // guardKey is a match for equality: the slot has a value with the key.
@@ -322,8 +322,9 @@ func (m *match) isGuard() bool {
 	return ok && m.equal
 }
 
-// guards returns the guards of a node as a child. Only those of the target may
-// be used for only-one-applicable, which asks for targets and not for values.
+// guards returns the guards of a node as a child. With targetsOnly it returns the
+// guards of the target only. The algorithm only-one-applicable needs them, because
+// it evaluates the targets of its children before it evaluates a child.
 func (n *node) guards(targetsOnly bool) []guard {
 	if targetsOnly {
 		return n.choices[:n.targets]
@@ -339,8 +340,8 @@ func (n *node) childGuards(i int) []guard {
 	return n.rules[i].guards
 }
 
-// complete makes what follows from the target and the children of a node: the
-// guards and the index.
+// complete makes the guards and the index of a node from its target and its
+// children.
 func (n *node) complete(seed maphash.Seed) {
 	for i := range n.rules {
 		n.rules[i].guards = n.rules[i].target.guards(seed)

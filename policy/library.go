@@ -109,7 +109,7 @@ func positionOf(e Element) Position {
 	return Position{}
 }
 
-// reference returns the compiled form of what a reference refers to.
+// reference returns the compiled form of the element that a reference names.
 func (c *compiler) reference(ref *Reference) *node {
 	if !c.patterns(ref) || c.library == nil {
 		return nil

@@ -78,13 +78,13 @@ func (n *Narrowed) Decide(ctx context.Context, attributes []Attribute) Result {
 	return n.plan.AppendDecisions(ctx, one[:0], &request, n.options)[0]
 }
 
-// narrower leaves out of a tree what cannot apply. In its run, what is not known
-// is an error. A value that is no error in spite of that is certain: functions
-// fail if an argument does, and those that do not, like or, return what any value
-// of that argument would give.
+// narrower removes from a tree the nodes that cannot apply. In its run, an
+// attribute that is not known is an error. A value that is not an error is
+// therefore certain: a function fails if an argument fails, or, like the function
+// or, returns the result that any value of that argument would give.
 type narrower struct {
 	*run
-	why  *status.Error   // the error of everything that is not known
+	why  *status.Error   // error of each attribute that is not known
 	done map[*node]*node // narrowed nodes, which several references may share
 	// sources is true if attributes may come from an attribute source, which may
 	// use the whole request and may fail.
@@ -140,8 +140,8 @@ func (n *narrower) node(old *node) *node {
 }
 
 // members narrows the members of a policy set. It returns false if they stay the
-// same. The places of the members of on-permit-apply-second matter, so none of
-// them is left out.
+// same. The algorithm on-permit-apply-second depends on the places of its members,
+// so none of them is removed.
 func (n *narrower) members(out *node) bool {
 	kept := make([]*node, 0, len(out.children))
 	for _, child := range out.children {

@@ -136,8 +136,8 @@ type slots struct {
 	selectors  map[string]int32              // slots of selectors by key
 }
 
-// slot is an attribute (category, id, type and issuer) or what a selector selects
-// (category, type and selection).
+// slot identifies a bag of values: an attribute by category, id, type and issuer,
+// or the nodes of a selector by category, type and selection.
 type slot struct {
 	designator Designator // without MustBePresent and Position
 	selection  *selection // nil for an attribute

@@ -43,7 +43,8 @@ func (b *builder) moved(t, duration value.Type, namespaces ...string) {
 
 // timeInRange reports whether a time is between two others, which are included.
 // If the end is before the beginning, the range passes midnight. A time without
-// a zone has that of the request; the ends without one have that of the time.
+// a zone is in the zone of the request; an end without a zone is in the zone of
+// the time.
 func timeInRange(env *Env, args []Operand) (Operand, error) {
 	at := args[0].Value.InZone(env.zone())
 	begin, end := args[1].Value.InZoneOf(at), args[2].Value.InZoneOf(at)

@@ -12,7 +12,7 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
-// Env is what functions may use apart from their arguments. It belongs to one
+// Env holds the inputs of functions other than their arguments. It belongs to one
 // request. A nil field, and a nil *Env, are valid: see each field.
 type Env struct {
 	// Context ends the evaluation when the request's deadline passes or the

@@ -45,9 +45,9 @@ func decideBy(decisive bool) func(Arguments) (Operand, error) {
 	}
 }
 
-// nOf is true if at least as many booleans are true as its first argument
-// demands. It evaluates only until that is decided. Errors matter only if the
-// arguments without one do not decide.
+// nOf is true if at least n of the booleans are true, where n is the first
+// argument. It stops as soon as the result is certain. An error is the result
+// only if the arguments without an error do not decide.
 func nOf(args Arguments) (Operand, error) {
 	least, err := args.Argument(0)
 	if err != nil {

@@ -214,7 +214,7 @@ func (p *textParser) category() string {
 	return p.lookup("category", p.categories, p.standard.categories)
 }
 
-// lookup takes a name and returns what it is short for.
+// lookup reads a name and returns the identifier that it abbreviates.
 func (p *textParser) lookup(kind string, declared, standard map[string]string) string {
 	at := p.next.offset
 	name := p.name()

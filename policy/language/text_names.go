@@ -9,8 +9,8 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
-// attribute is a declared attribute of the text form: what a name in an
-// expression, or at the left of an assignment, refers to.
+// attribute is a declared attribute of the text form. A name in an expression, or
+// at the left of an assignment, refers to it.
 type attribute struct {
 	category string     // "" if the attribute is only for assignments
 	id       string     // AttributeId

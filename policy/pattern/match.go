@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// states returns how many states a matcher of the node has, as far as it matters
-// for the bound: each {n,m} repeats its part.
+// states returns the number of states of a matcher of the node, which the bound
+// limits: each {n,m} repeats its part.
 func (n *node) states() int {
 	sum := 1
 	for _, c := range n.children {

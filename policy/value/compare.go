@@ -88,9 +88,9 @@ func EqualIn(a, b Value, zone *time.Location) bool {
 }
 
 // Compare returns -1, 0 or 1 if a is less than, equal to or greater than b. The
-// result is false if they have no order: their types differ, the type has none
-// ([Type.HasOrder]), or one is NaN, which has no order even with itself. Strings are compared by code point. A date or
-// time without a zone is one of the given zone; nil means UTC.
+// second result is false if they have no order: their types differ, the type has
+// no order ([Type.HasOrder]), or one of them is NaN. Strings are compared by code
+// point. A date or time without a zone is in the given zone; nil means UTC.
 func Compare(a, b Value, zone *time.Location) (int, bool) {
 	if a.typ != b.typ {
 		return 0, false

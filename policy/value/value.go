@@ -112,10 +112,10 @@ func (v Value) Text() string {
 	return v.text
 }
 
-// Canonical returns the canonical lexical form: values that are [Equal] have
-// the same one, if both have a zone or none of them. Those of strings and URIs,
-// which have no other form, are their text. A time of day is written in UTC, and
-// so forgets whether UTC has another day, which matters for its order.
+// Canonical returns the canonical lexical form. Values that are [Equal] have the
+// same form if both have a zone or neither has one. The form of a string or a URI
+// is its text. A time of day is written in UTC, so its form does not show whether
+// the day in UTC is another one; [Compare] uses that day.
 func (v Value) Canonical() string {
 	switch v.typ {
 	case Boolean:
