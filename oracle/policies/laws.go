@@ -44,9 +44,18 @@ func compile(p *Policies, previous *policy.Plan) (*policy.Plan, string) {
 	return plan, ""
 }
 
+// compiled returns the plan of the world's policies, which is compiled once, and why
+// it is invalid.
+func (w *World) compiled() (*policy.Plan, string) {
+	if w.plan == nil && w.problem == "" {
+		w.plan, w.problem = compile(&w.Policies, nil)
+	}
+	return w.plan, w.problem
+}
+
 // decidesNaively compares all requests.
 func decidesNaively(w *World, c *Coverage) string {
-	plan, problem := compile(&w.Policies, nil)
+	plan, problem := w.compiled()
 	if plan == nil {
 		return problem
 	}
@@ -72,7 +81,7 @@ func changes(w *World, c *Coverage) string {
 	if len(w.Changes) == 0 {
 		return ""
 	}
-	plan, problem := compile(&w.Policies, nil)
+	plan, problem := w.compiled()
 	now := &w.Policies
 	for _, change := range w.Changes {
 		if plan == nil {
@@ -92,7 +101,7 @@ func changes(w *World, c *Coverage) string {
 // narrows compares all requests for one decision with a plan that was narrowed
 // without one of their categories.
 func narrows(w *World, c *Coverage) string {
-	plan, problem := compile(&w.Policies, nil)
+	plan, problem := w.compiled()
 	if plan == nil {
 		return problem
 	}

@@ -38,6 +38,7 @@ func shrink(w *World, law Law) (*World, string) {
 // clone returns a copy of the world that shares nothing that edits change.
 func (w *World) clone() *World {
 	out := *w
+	out.plan, out.problem = nil, ""
 	same := map[*policy.Policy]*policy.Policy{}
 	out.Root = cloneElement(w.Root, same)
 	out.Library, out.Requests, out.Changes = nil, nil, nil

@@ -20,6 +20,9 @@ type World struct {
 	Changes []Change
 	// Unknown is the category without which plans are narrowed.
 	Unknown string
+
+	plan    *policy.Plan // the compiled policies, once they were asked for
+	problem string       // why they are rejected
 }
 
 // Change replaces a policy.
