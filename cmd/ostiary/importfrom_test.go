@@ -10,13 +10,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 )
 
 const movedStore = "01KC0000000000000000000001"
@@ -211,4 +214,78 @@ func TestImportOverData(t *testing.T) {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
 	})
+}
+
+// A write of large tuples to a server is sent in parts. Only the last part has the
+// state, so that no tuple before it can be missing.
+func TestImportInParts(t *testing.T) {
+	t.Parallel()
+	type part struct {
+		Add       []json.RawMessage
+		Documents []struct{ Key string }
+	}
+	var parts []part
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var p part
+		json.NewDecoder(r.Body).Decode(&p)
+		parts = append(parts, p)
+		fmt.Fprint(w, "{}")
+	}))
+	defer target.Close()
+	var tuples []rel.Tuple
+	for i := range 5 {
+		tuples = append(tuples, rel.Tuple{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"},
+			Condition: "c", Context: `{"x":"` + strings.Repeat("x", moveBytes/2) + `"}`})
+	}
+	s := &serverTarget{remote: (&app{server: target.URL}).remote(), id: movedStore}
+	if err := s.write(context.Background(), tuples, "", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	sizes := []string{}
+	for _, p := range parts {
+		sizes = append(sizes, fmt.Sprint(len(p.Add), " tuples, ", len(p.Documents), " states"))
+	}
+	if got := strings.Join(sizes, "; "); got != "2 tuples, 0 states; 2 tuples, 0 states; 1 tuples, 1 states" {
+		t.Errorf("sent %s", got)
+	}
+}
+
+// Stores that --preload names stay loaded, and those that were used last do not.
+func TestPreloadedStay(t *testing.T) {
+	t.Parallel()
+	ctx, a := context.Background(), &app{data: filepath.Join(t.TempDir(), "data")}
+	err := a.withEngine(ctx, true, func(e *ostiary.Engine) error {
+		for _, c := range []struct {
+			preload string
+			loaded  int
+		}{{"named", 1}, {preloadRecent, 0}} {
+			s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: c.preload + " store"})
+			if err != nil {
+				return err
+			}
+			names := []string{c.preload}
+			if c.preload == "named" {
+				names = []string{s.ID().String()}
+			} else if err := writeRecent(a.data, []storage.StoreID{s.ID()}); err != nil {
+				return err
+			}
+			stores, err := a.storesToPreload(ctx, e, names)
+			if err != nil {
+				return err
+			}
+			preload(ctx, e, stores, 0, slog.New(slog.DiscardHandler))
+			if !slices.Contains(e.LoadedStores(), s.ID()) {
+				t.Errorf("--preload %s: the store was not loaded", c.preload)
+			}
+			e.DropIdle()
+			e.DropIdle()
+			if slices.Contains(e.LoadedStores(), s.ID()) != (c.loaded == 1) {
+				t.Errorf("--preload %s: loaded stores are %v, want %d of %v", c.preload, e.LoadedStores(), c.loaded, s.ID())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

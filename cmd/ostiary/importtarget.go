@@ -146,7 +146,7 @@ func (s *serverTarget) write(ctx context.Context, tuples []rel.Tuple, schemaID s
 	for {
 		n, size := 0, 0
 		for ; n < len(tuples) && size < moveBytes; n++ {
-			size += len(tuples[n].Context) + len(tuples[n].String())
+			size += len(tuples[n].String())
 		}
 		in := map[string]any{"add": nativeTuples(tuples[:n]), "on_duplicate": "replace"}
 		if schemaID != "" {
