@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -122,17 +123,39 @@ func bootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.Bootst
 }
 
 func (a *app) keystoneRotateCommand() *cobra.Command {
-	repository := 0
+	keys := 0
 	cmd := &cobra.Command{Use: "rotate", Short: "Make the staged Fernet key the primary one, and stage a new key", Args: cobra.NoArgs,
 		Long: "Make the staged Fernet key the primary one, stage a new key, and remove the oldest keys. Running servers read the folder again within a second.\n" +
 			"Rotate at most as often as a token's life divided by the number of keys minus two, so that no key is removed while its tokens are valid.",
 		RunE: func(*cobra.Command, []string) error {
+			if keys < 2 {
+				return fmt.Errorf("%w: invalid --max-active-keys %d: expected at least 2, the staged key and the primary one", errUsage, keys)
+			}
 			r := a.keystoneKeysFolder()
-			r.ActiveMax = repository
-			return r.Rotate()
+			r.ActiveMax = keys
+			if err := r.Rotate(); err != nil {
+				return fmt.Errorf("cannot rotate the Fernet keys; \"ostiary keystone bootstrap\" makes the first ones: %w", err)
+			}
+			return a.print(map[string]string{"folder": r.Folder}, func(w io.Writer) {
+				fmt.Fprintf(w, "rotated the keys in %s: the staged key is now the primary one\n", r.Folder)
+			})
 		}}
-	cmd.Flags().IntVar(&repository, "max-active-keys", 3, "number of keys to keep, the staged one included")
+	cmd.Flags().IntVar(&keys, "max-active-keys", 3, "number of keys to keep, the staged one included")
 	return cmd
+}
+
+// warnKeystoneKeys logs a warning if there is a deployment of the Identity API
+// whose keys are missing, so that every login fails.
+func (a *app) warnKeystoneKeys(ctx context.Context, e *ostiary.Engine, log *slog.Logger) {
+	if _, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore); err != nil || a.data == inMemory {
+		return
+	}
+	if key, err := a.readSecretKey(); key == nil || err != nil {
+		log.Warn("logins to the Identity API will fail: the key of passwords is missing", "file", a.secretKeyFile())
+	}
+	if _, err := a.keystoneKeysFolder().Load(); err != nil {
+		log.Warn("logins to the Identity API will fail: the Fernet keys cannot be read", "error", err)
+	}
 }
 
 // fernetKeys reads the keys of a folder, at most once a second and only if the

@@ -166,6 +166,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		}
 		if driver != nil {
 			warnFolderMode(log, a.data)
+			a.warnKeystoneKeys(ctx, e, log)
 			o.Probe = driver.Failed
 			o.Collectors = append(o.Collectors, newFolderFigures(driver))
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +38,9 @@ func (a *app) xacmlLoad() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if change.Root == nil && cmd.Flags().Changed("root") {
+				return fmt.Errorf("%s has no policy with the name %s: expected one of %s", args[0], root, strings.Join(slices.Sorted(maps.Keys(change.Put)), ", "))
+			}
 			change.Clear = replace
 			out := loadedJSON{Policies: len(change.Put), Root: change.Root != nil}
 			if r := a.remote(); r != nil {
@@ -52,6 +57,9 @@ func (a *app) xacmlLoad() *cobra.Command {
 					text += " and the root"
 				}
 				fmt.Fprintf(w, "loaded %s at revision %d, removed %d\n", text, out.Revision, out.Removed)
+				if !out.Root {
+					fmt.Fprintf(w, "no policy has the name %s, so the root is the same as before: name another one with --root; without a root every decision is NotApplicable\n", root)
+				}
 			})
 		}}
 	cmd.Flags().StringVar(&root, "root", "root", "the name of the root policy, without the end of its file")
