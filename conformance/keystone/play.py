@@ -30,4 +30,4 @@ result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
 failed = len(result.failures) + len(result.errors)
 skipped = len(result.skipped)
 passed = result.testsRun - failed - skipped
-print(f"{max(passed, 0)} passed, {failed} failed, {skipped + len(absent)} skipped")
+print(f"tempest: {max(passed, 0)} passed, {failed} failed, {skipped + len(absent)} skipped")

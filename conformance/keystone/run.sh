@@ -51,7 +51,7 @@ tests=$work/venv/lib/$(ls "$work/venv/lib")/site-packages
 (cd "$work" && TEMPEST_CONFIG=$work/tempest.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" ../absent.txt) | tee "$work/tempest.out"
 counts=$(tail -n 1 "$work/tempest.out")
 number() { echo "$counts" | grep -oE "[0-9]+ $1" | grep -oE '^[0-9]+' || echo 0; }
-echo "openstackclient: $passed of $((passed + failed)) commands; tempest: $counts"
+echo "openstackclient: $passed of $((passed + failed)) commands; $counts"
 failed=$((failed + $(number failed)))
 echo "$((passed + $(number passed))) passed, $failed failed, $(number skipped) skipped"
 [ "$failed" = 0 ]

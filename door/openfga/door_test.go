@@ -57,7 +57,9 @@ func TestScriptsSmall(t *testing.T) {
 // TestScriptsInline runs scripts against a door with the condition "$expression".
 func TestScriptsInline(t *testing.T) {
 	t.Parallel()
-	doortest.Run(t, "testdata/inline_*.http", func(t testing.TB) *door.Door {
-		return open(t, openfga.Options{InlineExpressions: true})
-	})
+	for _, glob := range []string{"testdata/inline_*.http", "testdata/inline_ours/*.http"} {
+		doortest.Run(t, glob, func(t testing.TB) *door.Door {
+			return open(t, openfga.Options{InlineExpressions: true})
+		})
+	}
 }
