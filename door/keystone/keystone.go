@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -55,9 +56,10 @@ type service struct {
 	engine  *ostiary.Engine
 	options Options
 	router  *door.Router
-	// opening protects opened, the deployment after the first request.
+	// opening serializes opening the deployment.
 	opening sync.Mutex
-	opened  *identity.Service
+	// opened is the deployment; nil before the first request.
+	opened atomic.Pointer[identity.Service]
 }
 
 // New returns the door to an engine. The store is opened by the first request.
@@ -111,10 +113,13 @@ func (s *service) mount(prefix string, r route) []door.Route {
 
 // deployment returns the service of the store, and opens it on the first call.
 func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
+	if opened := s.opened.Load(); opened != nil {
+		return opened, nil
+	}
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	if s.opened != nil {
-		return s.opened, nil
+	if opened := s.opened.Load(); opened != nil {
+		return opened, nil
 	}
 	store, err := s.store(ctx)
 	if errors.Is(err, ostiary.ErrNoStore) {
@@ -124,8 +129,12 @@ func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
 		return nil, err
 	}
 	// The directory outlives the request that opens it.
-	s.opened, err = identity.Open(context.WithoutCancel(ctx), store, s.options.Identity)
-	return s.opened, err
+	opened, err := identity.Open(context.WithoutCancel(ctx), store, s.options.Identity)
+	if err != nil {
+		return nil, err
+	}
+	s.opened.Store(opened)
+	return opened, nil
 }
 
 func (s *service) store(ctx context.Context) (*ostiary.Store, error) {

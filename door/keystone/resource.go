@@ -226,7 +226,14 @@ func (x *resource) operation(verb string, r *identity.Record) string {
 // get returns the record that the path names, if the caller may call the
 // operation on it. Without the record the rule decides between 403 and 404.
 func (c *call) get(x *resource, operation, id string) (*identity.Record, error) {
+	return c.getFor(x, id, func(*identity.Record) string { return operation })
+}
+
+// getFor is like get. operationOf returns the operation for the record, or for nil
+// if there is none.
+func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record) string) (*identity.Record, error) {
 	r, err := c.id.Get(c.r.Context(), x.kind, id)
+	operation := operationOf(r)
 	if err == nil && x.kind == identity.Project && x.domains && !r.IsDomain {
 		r, err = nil, &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 	}
@@ -246,8 +253,7 @@ func (c *call) get(x *resource, operation, id string) (*identity.Record, error) 
 // named returns the record of the path for one of the operations that every
 // resource has.
 func (c *call) named(x *resource, verb string) (*identity.Record, error) {
-	r, _ := c.id.Get(c.r.Context(), x.kind, c.p.At(0))
-	return c.get(x, x.operation(verb, r), c.p.At(0))
+	return c.getFor(x, c.p.At(0), func(r *identity.Record) string { return x.operation(verb, r) })
 }
 
 // send answers with one record.
