@@ -192,12 +192,17 @@ func (e *binary) evaluate(f *focus) (any, error) {
 	return f.run.arithmetic(e.operator, left, right)
 }
 
-func (r *run) arithmetic(operator string, left, right any) (any, error) {
-	x, err := r.toNumber(left)
-	if err != nil {
-		return nil, err
+// toNumbers converts both operands of an operator to numbers.
+func (r *run) toNumbers(left, right any) (x, y float64, err error) {
+	if x, err = r.toNumber(left); err != nil {
+		return 0, 0, err
 	}
-	y, err := r.toNumber(right)
+	y, err = r.toNumber(right)
+	return x, y, err
+}
+
+func (r *run) arithmetic(operator string, left, right any) (any, error) {
+	x, y, err := r.toNumbers(left, right)
 	if err != nil {
 		return nil, err
 	}
@@ -287,11 +292,7 @@ func (r *run) compareSingle(operator string, left, right any) (any, error) {
 	if equality && leftIsText && rightIsText {
 		return (leftText == rightText) == (operator == "="), r.count(min(len(leftText), len(rightText)) / 16)
 	}
-	x, err := r.toNumber(left)
-	if err != nil {
-		return nil, err
-	}
-	y, err := r.toNumber(right)
+	x, y, err := r.toNumbers(left, right)
 	if err != nil {
 		return nil, err
 	}
