@@ -27,8 +27,8 @@ type CompileOptions struct {
 
 // Compile checks and compiles a tree of policies. References are resolved among
 // the members of library: the newest version that fits counts. All of library is
-// checked, even what the root does not reach. The error is of type [Errors] and
-// has everything that is wrong. Neither root nor library may change afterwards.
+// checked, even what the root does not reach. Compile fails with [Errors], which
+// lists every mistake. Neither root nor library may change afterwards.
 func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
 	c := newCompiler(o)
 	c.loadLibrary(library)
@@ -50,7 +50,7 @@ func Compile(root Element, library []Element, o CompileOptions) (*Plan, error) {
 }
 
 // Check checks one policy or policy set like [Compile], but does not resolve its
-// references. The error is of type [Errors].
+// references. It fails with [Errors].
 func Check(e Element, o CompileOptions) error {
 	c := newCompiler(o)
 	c.element(e, nil)

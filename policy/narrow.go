@@ -27,8 +27,8 @@ type Narrowed struct {
 // o.Now. The Trace of o is not used.
 //
 // It fails if known has the category, a category twice, references, or asks for a
-// combined decision. It also fails if a bound is reached or the context ends; the
-// error is of type *[status.Error].
+// combined decision. It also fails if a bound is reached or the context ends. It
+// returns a *[status.Error].
 func (p *Plan) Narrow(ctx context.Context, known *Request, unknown string, o Options) (*Narrowed, error) {
 	if err := checkKnown(known, unknown); err != nil {
 		return nil, err

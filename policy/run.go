@@ -245,8 +245,8 @@ func (r *run) resolve(n int32) ([]value.Value, *status.Error) {
 	return s.values, s.err
 }
 
-// checkSource checks that what an attribute source returns is of the attribute's
-// type.
+// checkSource returns the values that an attribute source returned. It fails if
+// the source failed, or if a value has another type than the attribute.
 func checkSource(values []value.Value, err error, d *Designator) ([]value.Value, *status.Error) {
 	if err != nil {
 		return nil, asStatus(err)

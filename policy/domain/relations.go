@@ -241,7 +241,7 @@ func storedValues(a *rel.Attribute, t value.Type) ([]value.Value, error) {
 }
 
 // storedText returns the text of a stored value as a value of a type. It returns
-// false if the value is of another type.
+// false if the value has another type.
 func storedText(item any, t value.Type) (string, bool) {
 	switch x := item.(type) {
 	case bool:

@@ -293,7 +293,7 @@ func checkDefinition(m *Member) error {
 	return nil
 }
 
-// expect fails if a member is of another kind.
+// expect fails if the value of a member has another kind.
 func expect(m *Member, kind Kind) error {
 	if m.Value.Kind != kind {
 		return errorAt(m.Value.Position, "%s: expected %s, got %s", shown(m.Name), kind, m.Value.Kind)
