@@ -167,12 +167,3 @@ func serveMissing(w http.ResponseWriter, _ *http.Request, methods []string) {
 
 // serveRefusal is [door.Door.Refuse].
 func serveRefusal(w http.ResponseWriter, _ *http.Request, why *door.Refusal) { writeError(w, why) }
-
-// quote returns text in quotes, cut to a length that fits an error.
-func quote(text string) string {
-	const most = 100
-	if len(text) > most {
-		return strconv.Quote(text[:most]) + "..."
-	}
-	return strconv.Quote(text)
-}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // The media types of the door.
@@ -67,7 +68,7 @@ func contentForm(r *http.Request, body []byte, accepted ...form) (form, error) {
 		names = append(names, [...]string{formXML: typeXACMLXML + ", " + typeXML, formJSON: typeXACMLJSON, formText: "text/plain"}[a])
 	}
 	return unknown, &problem{status: http.StatusUnsupportedMediaType, Code: "media_type",
-		Message: "unsupported Content-Type " + quote(header) + ": expected one of " + strings.Join(names, ", ") + ", in UTF-8"}
+		Message: "unsupported Content-Type " + value.Quote(header) + ": expected one of " + strings.Join(names, ", ") + ", in UTF-8"}
 }
 
 // formOf returns the form of a Content-Type.
@@ -113,7 +114,7 @@ func accept(r *http.Request, offers ...offer) (offer, error) {
 		names = append(names, o.name)
 	}
 	return offer{}, &problem{status: http.StatusNotAcceptable, Code: "not_acceptable",
-		Message: "unsupported Accept " + quote(strings.Join(headers, ", ")) + ": expected one of " + strings.Join(names, ", ")}
+		Message: "unsupported Accept " + value.Quote(strings.Join(headers, ", ")) + ": expected one of " + strings.Join(names, ", ")}
 }
 
 // mediaRange is one element of an Accept header (RFC 9110, section 12.5.1).

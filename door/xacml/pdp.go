@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
+	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -21,7 +22,7 @@ func (c *call) decide() error {
 			return c.explain()
 		case "", "false":
 		default:
-			return badRequest("invalid parameter trace=" + quote(traced) + ": expected true or false")
+			return badRequest("invalid parameter trace=" + value.Quote(traced) + ": expected true or false")
 		}
 	}
 	body, err := door.ReadBody(c.r)

@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/language"
+	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -418,7 +419,7 @@ func (c *call) listDomains() error {
 	var after storage.StoreID
 	if text := c.query.Get("after"); text != "" {
 		if after, err = storage.ParseStoreID(text); err != nil {
-			return badRequest("invalid parameter after=" + quote(text) + ": expected the id of a store")
+			return badRequest("invalid parameter after=" + value.Quote(text) + ": expected the id of a store")
 		}
 	}
 	out := struct {

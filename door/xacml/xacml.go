@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -162,10 +163,10 @@ func readQuery(raw string, known []string) (url.Values, error) {
 	}
 	for name, all := range values {
 		if !slices.Contains(known, name) {
-			return nil, badRequest("unknown parameter " + quote(name) + " of the URL")
+			return nil, badRequest("unknown parameter " + value.Quote(name) + " of the URL")
 		}
 		if len(all) != 1 {
-			return nil, badRequest("parameter " + quote(name) + " of the URL comes twice")
+			return nil, badRequest("parameter " + value.Quote(name) + " of the URL comes twice")
 		}
 	}
 	return values, nil
@@ -212,7 +213,7 @@ func (c *call) number(name string, standard, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, badRequest("invalid parameter " + name + "=" + quote(text) + ": expected a number from 1 to " + strconv.Itoa(most))
+		return 0, badRequest("invalid parameter " + name + "=" + value.Quote(text) + ": expected a number from 1 to " + strconv.Itoa(most))
 	}
 	return n, nil
 }
@@ -221,7 +222,7 @@ func (c *call) number(name string, standard, most int) (int, error) {
 func revision(text string) (storage.Revision, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n == 0 {
-		return 0, badRequest("invalid revision " + quote(text) + ": expected a number from 1")
+		return 0, badRequest("invalid revision " + value.Quote(text) + ": expected a number from 1")
 	}
 	return storage.Revision(n), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -122,7 +123,7 @@ func validName(name string) error {
 	case len(name) > NameBytesMax:
 		return &ostiary.BoundError{Name: "NameBytesMax", Max: NameBytesMax, Got: int64(len(name))}
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '/' || c == '\\' }), name == ".", name == "..":
-		return fmt.Errorf("%w: %s: expected UTF-8 text without control characters and slashes, and neither \".\" nor \"..\"", ErrName, quote(name))
+		return fmt.Errorf("%w: %s: expected UTF-8 text without control characters and slashes, and neither \".\" nor \"..\"", ErrName, value.Quote(name))
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (d *Domain) request(ctx context.Context, base *revision, c *Change, parsed 
 			return w, done, nil, noPolicy(name)
 		}
 		if _, replaced := c.Put[name]; replaced {
-			return w, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", ostiary.ErrInvalidRequest, quote(name))
+			return w, done, nil, fmt.Errorf("%w: the change both removes and puts the policy %s", ostiary.ErrInvalidRequest, value.Quote(name))
 		}
 		w.RemoveDocuments = append(w.RemoveDocuments, ostiary.DocumentKey{Kind: policyKind, Key: name})
 		done.Removed++
@@ -276,7 +277,7 @@ func (c *Change) expects(base *revision) error {
 	if c.Expect == "" || c.Expect == base.token {
 		return nil
 	}
-	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.number, quote(string(c.Expect)))
+	return fmt.Errorf("%w: the domain is at revision %d, which is not the one of the token %s", ostiary.ErrPrecondition, base.number, value.Quote(string(c.Expect)))
 }
 
 // Policy returns a policy with its text. name is "" for the root. It fails with
@@ -309,5 +310,5 @@ func noPolicy(name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the domain has no root", ErrNoPolicy)
 	}
-	return fmt.Errorf("%w: %s", ErrNoPolicy, quote(name))
+	return fmt.Errorf("%w: %s", ErrNoPolicy, value.Quote(name))
 }

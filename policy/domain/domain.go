@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -248,13 +247,4 @@ func (d *Domain) Info(ctx context.Context) (Info, error) {
 		out.Broken = r.broken.Error()
 	}
 	return out, nil
-}
-
-// quote returns text in quotes, cut to a length that fits an error.
-func quote(text string) string {
-	const most = 100
-	if len(text) > most {
-		return strconv.Quote(text[:most]) + "..."
-	}
-	return strconv.Quote(text)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // The kinds of errors of this package. The errors of the store pass through.
@@ -40,7 +41,7 @@ type InvalidError struct {
 func (e *InvalidError) Error() string {
 	text := ErrInvalid.Error()
 	if e.Name != "" {
-		text += " " + quote(e.Name)
+		text += " " + value.Quote(e.Name)
 	}
 	lines := make([]string, len(e.Reasons))
 	for i, r := range e.Reasons {

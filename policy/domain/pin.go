@@ -9,6 +9,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -120,7 +121,7 @@ func checkReserved(r *policy.Request) error {
 func reservedAmong(attributes []policy.Attribute) error {
 	for i := range attributes {
 		if id := attributes[i].ID; strings.HasPrefix(id, StoredAttribute) {
-			return fmt.Errorf("%w: %s: expected an id that does not begin with %q", ErrReserved, quote(id), StoredAttribute)
+			return fmt.Errorf("%w: %s: expected an id that does not begin with %q", ErrReserved, value.Quote(id), StoredAttribute)
 		}
 	}
 	return nil

@@ -325,7 +325,7 @@ func narrowError(err error) error {
 // than Options.Candidates.
 func (p *Pinned) Objects(ctx context.Context, typ string) ([]string, error) {
 	if p.domain.relations == nil {
-		return nil, fmt.Errorf("%w: the policy domain has no relation store that has objects of type %s", ostiary.ErrInvalidRequest, quote(typ))
+		return nil, fmt.Errorf("%w: the policy domain has no relation store that has objects of type %s", ostiary.ErrInvalidRequest, value.Quote(typ))
 	}
 	p.asker.ctx = ctx
 	if err := p.asker.pin(); err != nil {
