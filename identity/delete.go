@@ -155,13 +155,9 @@ func (r *removal) region(x *Record) {
 }
 
 func (r *removal) endpoints(x *Record) {
-	t := r.directory.tables[Endpoint]
-	t.byID.Ascend("", func(_ string, e *Record) bool {
-		if e.Parent == x.ID {
-			r.remove(e)
-		}
-		return true
-	})
+	for _, e := range r.directory.below(Endpoint, x.ID) {
+		r.remove(e)
+	}
 }
 
 // first returns the first record of a kind that satisfies match, or nil.

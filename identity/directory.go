@@ -19,11 +19,15 @@ type directory struct {
 	revocations revocations
 }
 
-// table is the records of one kind, by id and by name.
+// table is the records of one kind, by id, by name and by parent.
 type table struct {
-	byID   btree.Map[string, *Record]
-	byName btree.Map[string, string] // ids by nameKey
+	byID     btree.Map[string, *Record]
+	byName   btree.Map[string, string]   // ids by nameKey
+	byParent btree.Map[string, struct{}] // parentKey of each record that has a parent
 }
+
+// parentKey is the key of a record below its parent. Ids contain no NUL.
+func parentKey(parent, id string) string { return parent + "\x00" + id }
 
 // nameKey is the key of a record's name. Domains and global roles have no domain.
 func nameKey(domain, name string) string { return domain + "\x00" + name }
@@ -33,7 +37,7 @@ func (d *directory) edit() *directory {
 	c := &directory{revision: d.revision, token: d.token, tables: make(map[Kind]table, len(kinds)), revocations: d.revocations.edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
-		c.tables[k] = table{t.byID.Edit(), t.byName.Edit()}
+		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byParent.Edit()}
 	}
 	return c
 }
@@ -77,6 +81,9 @@ func (d *directory) put(doc storage.Document) error {
 	if r.named() {
 		t.byName.Set(nameKey(r.Domain, r.Name), r.ID)
 	}
+	if r.Parent != "" {
+		t.byParent.Set(parentKey(r.Parent, r.ID), struct{}{})
+	}
 	d.tables[r.Kind] = t
 	return nil
 }
@@ -94,8 +101,13 @@ func (d *directory) remove(doc storage.Document) {
 // drop removes a record from the tables, if it exists.
 func (d *directory) drop(k Kind, id string) {
 	t := d.tables[k]
-	if old, ok := t.byID.Delete(id); ok && old.named() {
-		t.byName.Delete(nameKey(old.Domain, old.Name))
+	if old, ok := t.byID.Delete(id); ok {
+		if old.named() {
+			t.byName.Delete(nameKey(old.Domain, old.Name))
+		}
+		if old.Parent != "" {
+			t.byParent.Delete(parentKey(old.Parent, old.ID))
+		}
 	}
 	d.tables[k] = t
 }
@@ -120,4 +132,20 @@ func (d *directory) find(k Kind, domain, name string) *Record {
 	id, _ := t.byName.Get(nameKey(domain, name))
 	r, _ := t.byID.Get(id)
 	return r
+}
+
+// below returns the records of a kind whose parent is the given one, in the order
+// of their ids.
+func (d *directory) below(k Kind, parent string) (records []*Record) {
+	t := d.tables[k]
+	prefix := parentKey(parent, "")
+	t.byParent.Ascend(prefix, func(key string, _ struct{}) bool {
+		id, ok := strings.CutPrefix(key, prefix)
+		if ok {
+			r, _ := t.byID.Get(id)
+			records = append(records, r)
+		}
+		return ok
+	})
+	return records
 }

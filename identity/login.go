@@ -18,6 +18,9 @@ import (
 const (
 	MethodPassword = "password"
 	MethodToken    = "token"
+	MethodTOTP     = "totp"          // a one-time password of RFC 6238
+	MethodEC2      = "ec2credential" // a request that is signed with an EC2 credential
+	MethodOAuth1   = "oauth1"        // a request that is signed with an OAuth 1 access token
 )
 
 // unauthorized returns the error of a login whose credentials are refused. Its

@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -327,15 +328,12 @@ func (d *directory) checkUpdate(old, x *Record) error {
 }
 
 // child returns a project directly below the project that satisfies match, or nil.
-func (d *directory) child(id string, match func(*Record) bool) (found *Record) {
-	t := d.tables[Project]
-	t.byID.Ascend("", func(_ string, c *Record) bool {
-		if c.Parent == id && match(c) {
-			found = c
-		}
-		return found == nil
-	})
-	return found
+func (d *directory) child(id string, match func(*Record) bool) *Record {
+	children := d.below(Project, id)
+	if i := slices.IndexFunc(children, match); i >= 0 {
+		return children[i]
+	}
+	return nil
 }
 
 // sameBut returns whether the records differ at most in one member.

@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -19,6 +21,10 @@ type Options struct {
 	Clock func() time.Time
 	// TokenLife is the life of a token. The default is one hour.
 	TokenLife time.Duration
+	// Methods are the methods of authentication that are switched on, in the order
+	// that tokens need: all servers that share keys have the same list. Nil means
+	// [token.DefaultMethods].
+	Methods token.Methods
 	// Rounds are the rounds of new bcrypt hashes. The default is
 	// password.RoundsDefault.
 	Rounds int
@@ -50,12 +56,21 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.TokenLife <= 0 {
 		o.TokenLife = time.Hour
 	}
+	if o.Methods == nil {
+		o.Methods = token.DefaultMethods()
+	}
 	s := &Service{store: store, options: o}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.load(ctx)
 }
+
+// Methods returns the methods of authentication that are switched on.
+func (s *Service) Methods() token.Methods { return slices.Clone(s.options.Methods) }
+
+// Offers returns whether a method of authentication is switched on.
+func (s *Service) Offers(method string) bool { return slices.Contains(s.options.Methods, method) }
 
 // installSchema writes the schema of assignments unless the store has it.
 func (s *Service) installSchema(ctx context.Context) error {

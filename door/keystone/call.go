@@ -105,7 +105,7 @@ func (c *call) may(operation string, t access.Target) error {
 	if c.options.Policy.Allowed("identity:"+operation, &c.credentials, t) {
 		return nil
 	}
-	return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action: identity:" + operation + "."}
+	return forbidden("identity:" + operation)
 }
 
 // body reads the object that a request's body contains under one name, for

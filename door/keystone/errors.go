@@ -22,6 +22,11 @@ func (e *statusError) Error() string { return e.text }
 // user exists.
 const unauthorizedText = "The request you have made requires authentication."
 
+// forbidden returns the 403 of an action that the caller may not do.
+func forbidden(action string) error {
+	return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action: " + action + "."}
+}
+
 // malformedEnd is the end of every text about a missing part of a request.
 const malformedEnd = " The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error."
 

@@ -67,6 +67,9 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
 	}
+	if err := o.Identity.Methods.Validate(); err != nil {
+		return nil, fmt.Errorf("keystone: %w", err)
+	}
 	if o.Keys == nil {
 		keys := []token.Key{token.NewKey()}
 		o.Keys = func() ([]token.Key, error) { return keys, nil }

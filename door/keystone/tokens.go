@@ -49,7 +49,7 @@ type systemRequest struct {
 // codec returns the encoder and decoder of tokens.
 func (s *service) codec() (*token.Fernet, error) {
 	keys, err := s.options.Keys()
-	return &token.Fernet{Keys: keys}, err
+	return &token.Fernet{Keys: keys, Methods: s.options.Identity.Methods}, err
 }
 
 // validate decodes and validates the text of a token.
@@ -112,17 +112,14 @@ func (c *call) login(r *authRequest) (user *identity.Record, methods []string, f
 	}
 	for _, m := range id.Methods {
 		switch {
+		case !c.id.Offers(m):
+			err = &statusError{http.StatusUnauthorized, unauthorizedText}
 		case m == identity.MethodPassword && id.Password == nil, m == identity.MethodToken && id.Token == nil:
 			return nil, nil, nil, expecting(m, "identity")
 		case m == identity.MethodPassword:
 			user, err = c.loginByPassword(id.Password)
 		case m == identity.MethodToken:
-			from, err = c.validate(id.Token.ID, 0)
-			if errors.Is(err, token.ErrInvalid) {
-				err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
-			} else if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
-				err = &statusError{http.StatusUnauthorized, unauthorizedText}
-			}
+			from, err = c.loginByToken(id.Token.ID)
 			if err == nil && user == nil {
 				user = from.User
 			}
@@ -137,6 +134,21 @@ func (c *call) login(r *authRequest) (user *identity.Record, methods []string, f
 		}
 	}
 	return user, slices.Compact(slices.Sorted(slices.Values(id.Methods))), from, nil
+}
+
+// loginByToken validates a token that a new token is made from. A delegated token
+// is refused.
+func (c *call) loginByToken(text string) (*identity.Token, error) {
+	from, err := c.validate(text, 0)
+	switch {
+	case errors.Is(err, token.ErrInvalid):
+		err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
+	case errors.Is(err, &identity.Error{Reason: identity.NotFound}):
+		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+	case err == nil && from.Delegated():
+		err = forbidden("Using a delegated token to create another token is not allowed")
+	}
+	return from, err
 }
 
 // loginByPassword reads and verifies the part "password" of a request.

@@ -126,12 +126,29 @@ func DefaultMethods() Methods {
 	return Methods{"external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"}
 }
 
+// methodsMax is the largest number of methods, because a token has a bit for each.
+const methodsMax = 63
+
+// Validate fails if the list contains a method twice, a method without a name, or
+// more methods than a token can store. Nil is valid: it means [DefaultMethods].
+func (m Methods) Validate() error {
+	if len(m) > methodsMax {
+		return fmt.Errorf("%d methods of authentication: expected at most %d", len(m), methodsMax)
+	}
+	for i, name := range m {
+		if name == "" || slices.Contains(m[:i], name) {
+			return fmt.Errorf("invalid list of authentication methods %q: expected different names that are not empty", []string(m))
+		}
+	}
+	return nil
+}
+
 // mask returns the bit mask of names. It fails if the list does not contain a
 // name.
 func (m Methods) mask(names []string) (mask uint64, err error) {
 	for _, name := range names {
 		i := slices.Index(m, name)
-		if i < 0 || i > 62 {
+		if i < 0 || i >= methodsMax {
 			return 0, fmt.Errorf("unknown authentication method %q: expected one of %q", name, []string(m))
 		}
 		mask |= 1 << i

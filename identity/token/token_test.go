@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -369,5 +370,23 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func TestMethodsValidate(t *testing.T) {
+	most := make(Methods, methodsMax+1)
+	for i := range most {
+		most[i] = "m" + strconv.Itoa(i)
+	}
+	for _, x := range []struct {
+		m  Methods
+		ok bool
+	}{{nil, true}, {DefaultMethods(), true}, {most[:methodsMax], true}, {most, false}, {Methods{"a", "a"}, false}, {Methods{""}, false}} {
+		if err := x.m.Validate(); (err == nil) != x.ok {
+			t.Errorf("%d methods: %v", len(x.m), err)
+		}
+	}
+	if mask, err := most[:methodsMax].mask(most[methodsMax-1 : methodsMax]); err != nil || mask != 1<<(methodsMax-1) {
+		t.Error(mask, err)
 	}
 }
