@@ -117,7 +117,7 @@ func (c *compiler) element(e Element, like *node) *node {
 	switch e := e.(type) {
 	case *Reference:
 		if e != nil {
-			return c.reference(e)
+			return c.libraryNode(c.reference(e))
 		}
 	case *Policy:
 		if e != nil {
@@ -215,7 +215,7 @@ func (c *compiler) policy(p *Policy) *node {
 	if len(c.errors) > before {
 		return nil
 	}
-	n.complete(c.slots.seed)
+	n.complete(c.slots.seed, nil)
 	return n
 }
 
@@ -227,15 +227,20 @@ func (c *compiler) newNode(e Element, at Position) *node {
 
 // policySet compiles a policy set and its members. old is the node of the previous
 // plan for the same tree, and like its node at the same place; either may be nil.
-// The result is old if its members have not changed.
+// The result is old if neither its members nor their places in the library have
+// changed.
 func (c *compiler) policySet(s *PolicySet, old, like *node) *node {
 	before := len(c.errors)
+	if old != nil {
+		like = old
+	}
 	n := c.setAlone(s, old)
-	children, depth := c.members(s, like)
+	n.references = c.references(s, like)
+	children, depth := c.members(s, n.references, like)
 	if len(c.errors) > before {
 		return nil
 	}
-	if old != nil && slices.Equal(old.children, children) {
+	if old != nil && slices.Equal(old.children, children) && slices.Equal(old.references, n.references) {
 		return old
 	}
 	n.children, n.depth = children, depth
@@ -243,7 +248,7 @@ func (c *compiler) policySet(s *PolicySet, old, like *node) *node {
 		c.add(s.Position, "%s contains more levels than the bound %q allows: expected at most %d", describe(s), BoundPolicyDepth, c.bounds.PolicyDepth)
 		return nil
 	}
-	n.complete(c.slots.seed)
+	n.complete(c.slots.seed, like)
 	return n
 }
 
@@ -264,17 +269,41 @@ func (c *compiler) setAlone(s *PolicySet, old *node) *node {
 	return n
 }
 
-// members compiles the members of a policy set. like is what the previous plan
-// has at its place, or nil. It also returns the number of levels with the set
-// itself.
-func (c *compiler) members(s *PolicySet, like *node) (children []*node, depth int) {
-	children, depth = make([]*node, 0, len(s.Children)), 1
+// references returns, for each member of a policy set, the number of the element
+// of the library that it refers to. The number is -1 if the member is no
+// reference, or if nothing fits it. like is what the previous plan has at the
+// place of the set, or nil: if neither the set nor the names of the library
+// changed, its references lead to the same numbers.
+func (c *compiler) references(s *PolicySet, like *node) []int32 {
+	if like != nil && like.tree == s && c.library != nil && c.library.byID == c.previous.library.byID {
+		return like.references
+	}
+	out := make([]int32, len(s.Children))
 	for i, child := range s.Children {
-		var likeChild *node
-		if like != nil && i < len(like.children) {
-			likeChild = like.children[i]
+		out[i] = -1
+		if ref, ok := child.(*Reference); ok && ref != nil {
+			out[i] = c.reference(ref)
 		}
-		if n := c.element(child, likeChild); n != nil {
+	}
+	return out
+}
+
+// members compiles the members of a policy set. references are its references,
+// and like is what the previous plan has at its place, or nil. It also returns the
+// number of levels with the set itself.
+func (c *compiler) members(s *PolicySet, references []int32, like *node) (children []*node, depth int) {
+	children, depth = make([]*node, 0, len(s.Children)), 1
+	member := func(i int) *node {
+		if ref, ok := s.Children[i].(*Reference); ok && ref != nil {
+			return c.libraryNode(references[i])
+		}
+		if like != nil && i < len(like.children) {
+			return c.element(s.Children[i], like.children[i])
+		}
+		return c.element(s.Children[i], nil)
+	}
+	for i := range s.Children {
+		if n := member(i); n != nil {
 			children = append(children, n)
 			depth = max(depth, n.depth+1)
 		}

@@ -43,6 +43,46 @@ func TestPreviousIsUsed(t *testing.T) {
 	}
 }
 
+// TestIndexIsUsedAgain changes a member of a set: the index is used again exactly
+// if the members have the same guards and the set the same algorithm.
+func TestIndexIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	const at = 50
+	subject := equals(attribute(CategorySubject, AttributeSubjectID, false), "anne")
+	for name, tt := range map[string]struct {
+		change func(root *PolicySet, p *Policy)
+		again  bool
+	}{
+		"effect":         {func(_ *PolicySet, p *Policy) { p.Rules[0].Effect = Deny }, true},
+		"rule's target":  {func(_ *PolicySet, p *Policy) { p.Rules[0].Target = nil }, false},
+		"value":          {func(_ *PolicySet, p *Policy) { p.Target = onePolicy(at + 1).Target }, false},
+		"no target":      {func(_ *PolicySet, p *Policy) { p.Target = nil }, false},
+		"part of target": {func(_ *PolicySet, p *Policy) { p.Target = append(p.Target, subject) }, false},
+		"no such guard":  {func(_ *PolicySet, p *Policy) { p.Target, p.Rules[0].Target = append(p.Target, subject), nil }, false},
+		"algorithm":      {func(root *PolicySet, _ *Policy) { root.Algorithm = AlgorithmDenyOverrides }, false},
+		"target of root": {func(root *PolicySet, _ *Policy) { root.Target = Target{subject} }, true},
+	} {
+		root := world(2 * at)
+		root.Algorithm = AlgorithmOnlyOneApplicable
+		first := compiled(t, root)
+		next, changed := *root, onePolicy(at)
+		tt.change(&next, changed)
+		next.Children = append([]Element(nil), root.Children...)
+		next.Children[at] = changed
+		p, err := Compile(&next, nil, CompileOptions{Previous: first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := p.root.index == first.root.index; again != tt.again {
+			t.Errorf("%s: the index is used again: %v, expected %v", name, again, tt.again)
+		}
+		fresh := compiled(t, &next)
+		for _, r := range []*Request{ask("anne", at), ask("anne", at+1), ask("bob", at)} {
+			same(t, name, p.Decide(t.Context(), r, Options{}), fresh.Decide(t.Context(), r, Options{}))
+		}
+	}
+}
+
 // usedAgain returns how many policies two plans share.
 func usedAgain(a, b *Plan) int {
 	before, count := a.nodes(), 0

@@ -341,13 +341,18 @@ func (n *node) childGuards(i int) []guard {
 }
 
 // complete makes the guards and the index of a node from its target and its
-// children.
-func (n *node) complete(seed maphash.Seed) {
+// children. If the children of like have the same guards, its index is used again;
+// like may be nil.
+func (n *node) complete(seed maphash.Seed, like *node) {
 	for i := range n.rules {
 		n.rules[i].guards = n.rules[i].target.guards(seed)
 	}
-	n.index = nil
-	if n.algorithm != onPermitApplySecond {
+	switch {
+	case n.algorithm == onPermitApplySecond:
+		n.index = nil
+	case like != nil && n.sameGuards(like):
+		n.index = like.index
+	default:
 		n.index = newIndex(n.len(), n.childGuards)
 	}
 	n.choices = n.target.guards(seed)
@@ -355,6 +360,14 @@ func (n *node) complete(seed maphash.Seed) {
 	if d := n.derived(); d != nil {
 		n.choices = append(n.choices, d)
 	}
+}
+
+// sameGuards reports whether two policy sets have the same combining algorithm, and
+// members with the same guards in the same order.
+func (n *node) sameGuards(like *node) bool {
+	return n.algorithm == like.algorithm && slices.EqualFunc(n.children, like.children, func(a, b *node) bool {
+		return a == b || a.targets == b.targets && slices.EqualFunc(a.choices, b.choices, slices.Equal)
+	})
 }
 
 // derived joins the guards of all children: unless the algorithm decides without

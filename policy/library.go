@@ -43,16 +43,20 @@ func (c *compiler) loadLibrary(elements []Element) {
 		l.byID = c.newNames(elements)
 	}
 	for i := range elements {
-		c.libraryNode(i)
+		c.libraryNode(int32(i))
 	}
 }
 
-// libraryNode returns the compiled form of an element of the library.
-func (c *compiler) libraryNode(at int) *node {
+// libraryNode returns the compiled form of an element of the library, or nil if its
+// number is -1.
+func (c *compiler) libraryNode(at int32) *node {
+	if at < 0 {
+		return nil
+	}
 	l := c.library
 	if l.nodes[at] == nil {
 		var like *node
-		if c.previous != nil && at < len(c.previous.library.nodes) {
+		if c.previous != nil && int(at) < len(c.previous.library.nodes) {
 			like = c.previous.library.nodes[at]
 		}
 		l.nodes[at] = c.element(l.elements[at], like)
@@ -109,15 +113,13 @@ func positionOf(e Element) Position {
 	return Position{}
 }
 
-// reference returns the compiled form of the element that a reference names.
-func (c *compiler) reference(ref *Reference) *node {
+// reference returns the number of the element of the library that a reference
+// names, or -1 if there is none or references are not resolved.
+func (c *compiler) reference(ref *Reference) int32 {
 	if !c.patterns(ref) || c.library == nil {
-		return nil
+		return -1
 	}
-	if at := c.find(ref); at >= 0 {
-		return c.libraryNode(int(at))
-	}
-	return nil
+	return c.find(ref)
 }
 
 // patterns checks the patterns of a reference.

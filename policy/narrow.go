@@ -132,7 +132,7 @@ func (n *narrower) node(old *node) *node {
 	}
 	result := old
 	if changed {
-		out.complete(n.plan.slots.seed)
+		out.complete(n.plan.slots.seed, nil)
 		result = &out
 	}
 	n.done[old] = result

@@ -54,12 +54,15 @@ type node struct {
 	position  Position
 	target    target
 	algorithm algorithm
-	children  []*node      // members of a policy set
-	rules     []rule       // rules of a policy
-	variables []expression // definitions of a policy, by number
-	duties    [2][]duty    // obligations and advice, by effect: Permit, Deny
-	index     *index       // finds the children that can apply; nil if all must be tried
-	depth     int          // number of nodes on the longest path to a policy
+	children  []*node // members of a policy set
+	// references are the numbers of the elements of the library that the members of
+	// a policy set refer to, or -1.
+	references []int32
+	rules      []rule       // rules of a policy
+	variables  []expression // definitions of a policy, by number
+	duties     [2][]duty    // obligations and advice, by effect: Permit, Deny
+	index      *index       // finds the children that can apply; nil if all must be tried
+	depth      int          // number of nodes on the longest path to a policy
 	// choices are the guards of the node as a child, of which the first are those
 	// of its target. See guard.
 	choices []guard

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ostiary/ostiary/policy/function"
@@ -354,8 +355,13 @@ func (g *generator) change(s *PolicySet) *PolicySet {
 	return &out
 }
 
-// changeLibrary replaces a policy of the library by another one with its name.
+// changeLibrary replaces a policy of the library by another one with its name, or
+// adds one before it.
 func (g *generator) changeLibrary(i int) {
+	if g.IntN(3) == 0 {
+		g.library = slices.Insert(g.library, i, Element(g.policy()))
+		return
+	}
 	if p, ok := g.library[i].(*Policy); ok {
 		changed := g.policy()
 		changed.ID = p.ID
