@@ -57,7 +57,10 @@ func (r *removal) remove(x *Record) {
 	case Region:
 		r.region(x)
 	case Catalog:
+		r.unregistered("service", x.ID, func(y *Record) bool { return y.Parent == x.ID })
 		r.endpoints(x)
+	case RegisteredLimit:
+		r.fail(r.directory.checkRegistered(x))
 	}
 }
 
@@ -86,6 +89,7 @@ func (r *removal) project(x *Record) {
 	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !slices.Contains(r.write.RemoveDocuments, child.key()) {
 		r.fail(failf(Forbidden, "Cannot delete project %s since it is not a leaf in the hierarchy: %s is below it.", x.ID, child.ID))
 	}
+	r.limits(x)
 	r.bindings(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
 	r.matching(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
 }
@@ -151,6 +155,14 @@ func (r *removal) region(x *Record) {
 	}
 	if e := first(r.directory, Endpoint, func(y *Record) bool { return y.Members.Text("region_id") == x.ID }); e != nil {
 		r.fail(failf(Forbidden, "Unable to delete region %.255s because it or its child regions have associated endpoints.", x.ID))
+	}
+	r.unregistered("region", x.ID, func(y *Record) bool { return y.Members.Text("region_id") == x.ID })
+}
+
+// unregistered fails if a registered limit satisfies match.
+func (r *removal) unregistered(what, id string, match func(*Record) bool) {
+	if l := first(r.directory, RegisteredLimit, match); l != nil {
+		r.fail(failf(Forbidden, "Unable to delete %s %.255s because the registered limit %s refers to it.", what, id, l.ID))
 	}
 }
 

@@ -15,6 +15,7 @@ type directory struct {
 	revision storage.Revision
 	token    ostiary.Token // of revision; "" for an empty store
 	tables   map[Kind]table
+	limits   LimitModel // how the limits of projects and domains depend on each other
 	// revocations are the events that make tokens invalid.
 	revocations revocations
 }
@@ -22,7 +23,7 @@ type directory struct {
 // table is the records of one kind, by id, by name and by parent.
 type table struct {
 	byID     btree.Map[string, *Record]
-	byName   btree.Map[string, string]   // ids by nameKey
+	byName   btree.Map[string, string]   // ids by Record.uniqueKey
 	byParent btree.Map[string, struct{}] // parentKey of each record that has a parent
 }
 
@@ -34,7 +35,7 @@ func nameKey(domain, name string) string { return domain + "\x00" + name }
 
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
-	c := &directory{revision: d.revision, token: d.token, tables: make(map[Kind]table, len(kinds)), revocations: d.revocations.edit()}
+	c := &directory{revision: d.revision, token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)), revocations: d.revocations.edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
 		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byParent.Edit()}
@@ -75,17 +76,22 @@ func (d *directory) put(doc storage.Document) error {
 	if err := json.Unmarshal(doc.Body, r); err != nil {
 		return fmt.Errorf("document %s/%s: %w", doc.Kind, doc.Key, err)
 	}
+	d.insert(r)
+	return nil
+}
+
+// insert adds a record to the tables, or replaces the one with its id.
+func (d *directory) insert(r *Record) {
 	d.drop(r.Kind, r.ID)
 	t := d.tables[r.Kind]
 	t.byID.Set(r.ID, r)
-	if r.named() {
-		t.byName.Set(nameKey(r.Domain, r.Name), r.ID)
+	if key := r.uniqueKey(); key != "" {
+		t.byName.Set(key, r.ID)
 	}
 	if r.Parent != "" {
 		t.byParent.Set(parentKey(r.Parent, r.ID), struct{}{})
 	}
 	d.tables[r.Kind] = t
-	return nil
 }
 
 func (d *directory) remove(doc storage.Document) {
@@ -102,9 +108,7 @@ func (d *directory) remove(doc storage.Document) {
 func (d *directory) drop(k Kind, id string) {
 	t := d.tables[k]
 	if old, ok := t.byID.Delete(id); ok {
-		if old.named() {
-			t.byName.Delete(nameKey(old.Domain, old.Name))
-		}
+		t.byName.Delete(old.uniqueKey())
 		if old.Parent != "" {
 			t.byParent.Delete(parentKey(old.Parent, old.ID))
 		}
@@ -115,6 +119,18 @@ func (d *directory) drop(k Kind, id string) {
 // named returns whether the name of the record is unique within its domain.
 func (r *Record) named() bool {
 	return r.Name != "" && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role)
+}
+
+// uniqueKey returns what no other record of the kind may have: the name within
+// the domain, or what a limit is for. It is "" if nothing of the record is unique.
+func (r *Record) uniqueKey() string {
+	switch {
+	case r.named():
+		return nameKey(r.Domain, r.Name)
+	case r.Kind == RegisteredLimit || r.Kind == Limit:
+		return r.resourceKey()
+	}
+	return ""
 }
 
 // get returns a record. It fails with NotFound.

@@ -1,6 +1,9 @@
 package identity
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Reason classifies an [Error] for machines.
 type Reason uint8
@@ -43,5 +46,8 @@ func failf(r Reason, format string, args ...any) *Error {
 // missing returns the error of a record that does not exist. The text is that of
 // Keystone.
 func missing(k Kind, id string) *Error {
+	if k == RegisteredLimit || k == Limit {
+		return failf(NotFound, "Could not find %s for %.255s.", strings.ReplaceAll(string(k), "_", " "), id)
+	}
 	return failf(NotFound, "Could not find %s: %.255s.", k, id)
 }

@@ -19,10 +19,14 @@ const (
 	Region   Kind = "region"
 	Catalog  Kind = "service"
 	Endpoint Kind = "endpoint"
+	// RegisteredLimit is a resource of a service with its default limit.
+	RegisteredLimit Kind = "registered_limit"
+	// Limit is the limit of one project or domain for such a resource.
+	Limit Kind = "limit"
 )
 
 // kinds lists all kinds of records.
-var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint}
+var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit}
 
 // DefaultDomain is the id of the domain that records belong to if they name
 // none.
@@ -41,10 +45,10 @@ type Record struct {
 	// services may repeat.
 	Name string `json:"name,omitempty"`
 	// Domain is the id of the domain that the record belongs to; "" if there is
-	// none.
+	// none. A limit belongs to the domain that it is for, or to that of its project.
 	Domain string `json:"domain,omitempty"`
-	// Parent is the parent of a project or a region, and the service of an endpoint;
-	// "" if there is none.
+	// Parent is the parent of a project or a region, and the service of an endpoint or
+	// a limit; "" if there is none.
 	Parent string `json:"parent,omitempty"`
 	// IsDomain is true for a domain.
 	IsDomain bool `json:"isDomain,omitempty"`

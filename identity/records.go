@@ -223,7 +223,7 @@ func (d *directory) placeProject(x *Record) error {
 	if domain != x.Domain {
 		return &Error{Reason: Invalid, Field: "parent_id", Text: "the parent " + x.Parent + " is in another domain than the project"}
 	}
-	if d.depth(parent) >= depthMax {
+	if d.depth(parent) >= d.limits.depthMax() {
 		return failf(Forbidden, "Max hierarchy depth reached for %s branch.", x.Parent)
 	}
 	return nil
@@ -259,6 +259,8 @@ func (d *directory) check(x *Record) error {
 		return d.checkRegion(x)
 	case Endpoint:
 		return d.checkEndpoint(x)
+	case RegisteredLimit, Limit:
+		return d.checkLimit(x)
 	}
 	return nil
 }
@@ -284,6 +286,11 @@ func (d *directory) checkEndpoint(x *Record) error {
 	if _, err := d.get(Catalog, x.Parent); err != nil {
 		return &Error{Reason: Invalid, Field: "service_id", Text: err.Error()}
 	}
+	return d.checkRegionOf(x)
+}
+
+// checkRegionOf refuses a member region_id that names no region.
+func (d *directory) checkRegionOf(x *Record) error {
 	if region := x.Members.Text("region_id"); region != "" {
 		if _, err := d.get(Region, region); err != nil {
 			return &Error{Reason: Invalid, Field: "region_id", Text: err.Error()}
@@ -324,7 +331,15 @@ func (d *directory) checkUpdate(old, x *Record) error {
 			return failf(Forbidden, "Cannot disable project %s since its subtree contains enabled projects.", x.ID)
 		}
 	}
-	return d.check(x)
+	if old.Kind == RegisteredLimit {
+		if err := d.checkRegistered(old); err != nil {
+			return err
+		}
+	}
+	if err := d.check(x); err != nil {
+		return err
+	}
+	return d.checkTree(x)
 }
 
 // child returns a project directly below the project that satisfies match, or nil.

@@ -28,6 +28,8 @@ type Options struct {
 	// Rounds are the rounds of new bcrypt hashes. The default is
 	// password.RoundsDefault.
 	Rounds int
+	// Limits is the model of limits. The default is [FlatLimits].
+	Limits LimitModel
 }
 
 // Service is one deployment: the records, grants and passwords of one store. Its
@@ -48,7 +50,8 @@ type Service struct {
 }
 
 // Open returns the service of a store. It installs the schema of assignments if
-// the store has none, and reads all records.
+// the store has none, and reads all records. It fails if a project is deeper below
+// its domain than o.Limits allows.
 func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -59,11 +62,20 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.Methods == nil {
 		o.Methods = token.DefaultMethods()
 	}
+	if err := o.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Limits == "" {
+		o.Limits = FlatLimits
+	}
 	s := &Service{store: store, options: o}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.load(ctx)
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.current.Load().checkDepth()
 }
 
 // Methods returns the methods of authentication that are switched on.
@@ -100,7 +112,7 @@ func (s *Service) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := (&directory{tables: map[Kind]table{}}).edit()
+	d := (&directory{tables: map[Kind]table{}, limits: s.options.Limits}).edit()
 	if d.token, d.revision, err = head, 0, nil; head != "" {
 		if d.revision, err = head.Revision(); err != nil {
 			return err

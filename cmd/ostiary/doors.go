@@ -18,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
+	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/server"
@@ -56,6 +57,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.keystone.URL, "keystone-url", "", "base URL of links in Identity responses, for example https://identity.example.com; default: scheme and host of the request")
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
+	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(identity.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 

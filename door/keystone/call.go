@@ -112,24 +112,33 @@ func (c *call) may(operation string, t access.Target) error {
 // example {"user": {...}}. Other names are refused, because they could be
 // mistaken for attributes of the policy's target.
 func (c *call) body(name string) (identity.Members, error) {
-	outer, err := c.bodyMembers()
+	value, err := c.bodyValue(name)
 	if err != nil {
 		return nil, err
-	}
-	for _, m := range outer {
-		if m.Name != name {
-			return nil, &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(m.Name) + "' was unexpected)"}
-		}
-	}
-	value, ok := outer.Get(name)
-	if !ok {
-		return nil, &statusError{http.StatusBadRequest, "'" + name + "' is a required property"}
 	}
 	inner, err := identity.ParseMembers(value)
 	if err != nil {
 		return nil, invalidField(name, string(value), "expected an object")
 	}
 	return inner, nil
+}
+
+// bodyValue is like body for a value of any type.
+func (c *call) bodyValue(name string) (json.RawMessage, error) {
+	outer, err := c.bodyMembers()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range outer {
+		if m.Name != name {
+			return nil, unexpected(m.Name)
+		}
+	}
+	value, ok := outer.Get(name)
+	if !ok {
+		return nil, &statusError{http.StatusBadRequest, "'" + name + "' is a required property"}
+	}
+	return value, nil
 }
 
 // bodyMembers reads a request's body, which must be a JSON object.

@@ -40,6 +40,11 @@ func invalidField(field, value, why string) error {
 	return &statusError{http.StatusBadRequest, "Invalid input for field/attribute " + field + ". Value: " + shorten(value) + ". " + why}
 }
 
+// unexpected returns the 400 of a member that a body must not have.
+func unexpected(member string) error {
+	return &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(member) + "' was unexpected)"}
+}
+
 func shorten(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "..."

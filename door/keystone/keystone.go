@@ -67,7 +67,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
 	}
-	if err := o.Identity.Methods.Validate(); err != nil {
+	if err := errors.Join(o.Identity.Methods.Validate(), o.Identity.Limits.Validate()); err != nil {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
 	if o.Keys == nil {

@@ -35,6 +35,11 @@ type answer struct {
 
 func newCloud(t testing.TB) *cloud {
 	t.Helper()
+	return newCloudWith(t, identity.Options{Rounds: 4})
+}
+
+func newCloudWith(t testing.TB, o identity.Options) *cloud {
+	t.Helper()
 	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
@@ -42,7 +47,6 @@ func newCloud(t testing.TB) *cloud {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	o := identity.Options{Rounds: 4}
 	d, err := keystone.New(e, keystone.Options{Identity: o, URL: "http://keystone"})
 	if err != nil {
 		t.Fatal(err)

@@ -225,6 +225,9 @@ func memberOf(r *identity.Record, name string) string {
 	case "name":
 		return r.Name
 	case "domain_id":
+		if r.Kind == identity.Limit && r.Members.Text("project_id") != "" {
+			return "" // the limit of a project shows its project only
+		}
 		return r.Domain
 	case "parent_id", "parent_region_id", "service_id":
 		return r.Parent

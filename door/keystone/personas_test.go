@@ -60,6 +60,17 @@ GET /v3/role_assignments?scope.project.id={a}&include_subtree  200 200 200 200  
 GET /v3/auth/tokens                                  200 200 200 200  200 403 403 403  200 403 403 403  200
 HEAD /v3/auth/tokens                                 200 200 200 200  200 403 403 403  200 403 403 403  403
 GET /v3/OS-REVOKE/events                             200 403 403 403  200 403 403 403  200 403 403 403  200
+GET /v3/limits                                       200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/limits/model                                 200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/limits/{limitA}                              200 200 200 200  200 200 200 200  200 403 403 403  403
+GET /v3/limits/{limita}                              200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/limits/{limitb}                              200 200 200 200  200 403 403 403  200 403 403 403  403
+GET /v3/registered_limits                            200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/registered_limits/{registered}               200 200 200 200  200 200 200 200  200 200 200 200  200
+POST /v3/limits                                      400 403 403 403  403 403 403 403  400 403 403 403  403
+POST /v3/registered_limits                           400 403 403 403  403 403 403 403  400 403 403 403  403
+PATCH /v3/limits/{limita} limit                      400 403 403 403  403 403 403 403  400 403 403 403  403
+PATCH /v3/registered_limits/{registered} registered_limit  400 403 403 403  403 403 403 403  400 403 403 403  403
 GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
 `
 
@@ -77,6 +88,11 @@ func matrixWorld(t *testing.T) (c *cloud, ids map[string]string, tokens []string
 		ids["v"+d] = c.id("users", "user", `"name":"v`+d+in+`,"password":"x"`)
 		ids["g"+d] = c.id("groups", "group", `"name":"g`+d+in)
 		ids["role"+d] = c.id("roles", "role", `"name":"role`+d+in)
+	}
+	registered, service := c.registered("cores", 10)
+	ids["registered"] = registered
+	for name, target := range map[string]string{"A": "domain_id", "a": "project_id", "b": "project_id"} {
+		ids["limit"+name] = c.limit(fmt.Sprintf(`"service_id":%q,"resource_name":"cores","resource_limit":5,%q:%q`, service, target, ids[name]))
 	}
 	scopes := map[string][2]string{ // scope in a login, path of a grant
 		"s": {`{"system":{"all":true}}`, "/v3/system"},

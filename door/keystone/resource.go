@@ -50,10 +50,11 @@ const (
 	formBoolean             // true or false
 	formOptions             // an object of resource options
 	formTexts               // a list of strings
+	formLimit               // a whole number from -1 to limitMax
 )
 
 // formNames are the types as errors name them.
-var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array"}
+var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer"}
 
 // check validates a value.
 func (f *field) check(value json.RawMessage) error {
@@ -79,6 +80,11 @@ func (f *field) check(value json.RawMessage) error {
 		if err = json.Unmarshal(value, &list); err == nil && list == nil {
 			err = strconv.ErrSyntax
 		}
+	case formLimit:
+		var n int64
+		if n, err = strconv.ParseInt(string(value), 10, 64); err == nil && (n < -1 || n > limitMax) {
+			return invalidField(f.name, string(value), "expected a number from -1, which means no limit, to "+strconv.Itoa(limitMax))
+		}
 	}
 	switch {
 	case err != nil:
@@ -100,25 +106,30 @@ func (c *call) read(x *resource, isNew bool) (identity.Members, error) {
 	if len(m) == 0 && !isNew {
 		return nil, invalidField(x.singular, "{}", "expected at least one member")
 	}
+	return m, x.check(m, isNew)
+}
+
+// check validates the members of a body. A new record needs all required fields.
+func (x *resource) check(m identity.Members, isNew bool) error {
 	for i := range x.fields {
 		f := &x.fields[i]
 		value, given := m.Get(f.name)
 		switch {
 		case given:
 			if err := f.check(value); err != nil {
-				return nil, err
+				return err
 			}
 		case f.required && isNew:
 			text, _ := m.MarshalJSON()
-			return nil, invalidField(x.singular, string(text), "'"+f.name+"' is a required property")
+			return invalidField(x.singular, string(text), "'"+f.name+"' is a required property")
 		}
 	}
 	for _, member := range m {
 		if x.closed && !slices.ContainsFunc(x.fields, func(f field) bool { return f.name == member.Name }) {
-			return nil, &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(member.Name) + "' was unexpected)"}
+			return unexpected(member.Name)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // apply sets the fields of a record from a body. A default_project_id that is null

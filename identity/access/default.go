@@ -103,6 +103,11 @@ func defaults() []defaultRule {
 	add(admin, sp, "create_region", "update_region", "delete_region", "create_service", "update_service", "delete_service",
 		"create_endpoint", "update_endpoint", "delete_endpoint")
 
+	add("@", sdp, "get_limit_model", "list_limits", "get_registered_limit", "list_registered_limits")
+	add(admin+systemReader+" or domain_id:%(target.limit.domain.id)s or domain_id:%(target.limit.project.domain_id)s"+
+		" or (project_id:%(target.limit.project_id)s and not None:%(target.limit.project_id)s)", sdp, "get_limit")
+	add(admin, sp, "create_limits", "update_limit", "delete_limit", "create_registered_limits", "update_registered_limit", "delete_registered_limit")
+
 	add(admin+systemReader+service+" or rule:token_subject", sdp, "validate_token")
 	add(admin+systemReader+" or rule:token_subject", sdp, "check_token")
 	add("rule:admin_or_token_subject", sdp, "revoke_token")
