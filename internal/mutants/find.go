@@ -24,7 +24,26 @@ type Mutant struct {
 	// start and end are the offsets of the bytes that are replaced by with.
 	start, end int
 	with       string
+	// form is how a [build] contains both the mutant and the original.
+	form form
+	// from and to are the offsets of the changed expression or statement. For a
+	// dropped field, they are those of its value, and key is the offset of its name.
+	from, to, key int
 }
+
+// form is a kind of code that can contain both a mutant and the original.
+type form int
+
+const (
+	formNone form = iota // a build of its own
+	formNegation
+	formExpression
+	formError // an expression that becomes nil
+	formField
+	formDrop   // a statement that is dropped
+	formAssign // an assignment that becomes one to _
+	formBranch // a statement that is replaced
+)
 
 // apply returns the changed text of the file.
 func (m *Mutant) apply(text []byte) string {
@@ -72,7 +91,7 @@ func findIn(name string, text []byte) ([]Mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{file: fset.File(file.Pos()), name: name, text: text, whole: map[ast.Expr]bool{}}
+	f := &finder{file: fset.File(file.Pos()), name: name, text: text, whole: map[ast.Expr]bool{}, listed: map[ast.Stmt]bool{}}
 	for _, d := range file.Decls {
 		f.declaration(d)
 	}
@@ -90,7 +109,9 @@ type finder struct {
 	within string
 	// whole contains the expressions that are negated as a whole.
 	whole map[ast.Expr]bool
-	out   []Mutant
+	// listed contains the statements of blocks, which an if statement can enclose.
+	listed map[ast.Stmt]bool
+	out    []Mutant
 }
 
 func (f *finder) declaration(d ast.Decl) {
@@ -172,6 +193,8 @@ func isMake(n *ast.CallExpr) bool {
 
 func (f *finder) statement(n ast.Stmt) {
 	switch n := n.(type) {
+	case *ast.BlockStmt:
+		f.list(n.List)
 	case *ast.IfStmt:
 		f.negate(n.Cond)
 		f.dropExit(n.Body.List)
@@ -181,8 +204,10 @@ func (f *finder) statement(n ast.Stmt) {
 	case *ast.SwitchStmt:
 		f.cases(n)
 	case *ast.CaseClause:
+		f.list(n.Body)
 		f.dropExit(n.Body)
 	case *ast.CommClause:
+		f.list(n.Body)
 		f.dropExit(n.Body)
 	case *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt, *ast.IncDecStmt:
 		f.drop(n)
@@ -190,6 +215,12 @@ func (f *finder) statement(n ast.Stmt) {
 		f.assigned(n)
 	case *ast.BranchStmt:
 		f.branch(n)
+	}
+}
+
+func (f *finder) list(all []ast.Stmt) {
+	for _, n := range all {
+		f.listed[n] = true
 	}
 }
 
@@ -208,7 +239,7 @@ func (f *finder) cases(n *ast.SwitchStmt) {
 // negate negates a condition.
 func (f *finder) negate(x ast.Expr) {
 	f.whole[x] = true
-	f.replace(x, "!("+f.source(x)+")")
+	f.change(x, "!("+f.source(x)+")", f.source(x)+" → !("+f.source(x)+")", formNegation)
 }
 
 // dropExit drops the return, continue or break at the end of a block, so that
@@ -217,14 +248,17 @@ func (f *finder) dropExit(list []ast.Stmt) {
 	if len(list) == 0 {
 		return
 	}
-	switch last := list[len(list)-1].(type) {
+	last := list[len(list)-1]
+	switch n := last.(type) {
 	case *ast.ReturnStmt:
-		f.drop(last)
 	case *ast.BranchStmt:
-		if last.Tok != token.FALLTHROUGH {
-			f.drop(last)
+		if n.Tok == token.FALLTHROUGH {
+			return
 		}
+	default:
+		return
 	}
+	f.change(last, "", "drop "+f.source(last), formDrop)
 }
 
 // assigned drops an assignment to existing variables. The value is still
@@ -236,8 +270,16 @@ func (f *finder) assigned(n *ast.AssignStmt) {
 		f.drop(n)
 	case !allBlank(n.Lhs):
 		blank := strings.TrimSuffix(strings.Repeat("_, ", len(n.Lhs)), ", ")
-		f.change(n, blank+" = "+f.source(n.Rhs[0], n.Rhs[len(n.Rhs)-1]), "drop "+f.source(n))
+		f.change(n, blank+" = "+f.source(n.Rhs[0], n.Rhs[len(n.Rhs)-1]), "drop "+f.source(n), f.enclosed(n, formAssign))
 	}
+}
+
+// enclosed returns the form if an if statement can enclose n.
+func (f *finder) enclosed(n ast.Stmt, as form) form {
+	if f.listed[n] {
+		return as
+	}
+	return formNone
 }
 
 func allBlank(list []ast.Expr) bool {
@@ -254,9 +296,9 @@ func (f *finder) branch(n *ast.BranchStmt) {
 	}
 	switch n.Tok {
 	case token.BREAK:
-		f.replace(n, "continue")
+		f.change(n, "continue", "break → continue", f.enclosed(n, formBranch))
 	case token.CONTINUE:
-		f.replace(n, "break")
+		f.change(n, "break", "continue → break", f.enclosed(n, formBranch))
 	}
 }
 
@@ -272,7 +314,7 @@ func (f *finder) returned(n *ast.ReturnStmt, t *ast.FuncType) {
 	if !ok || kind.Name != "error" || named && value.Name == "nil" || len(n.Results) != t.Results.NumFields() {
 		return
 	}
-	f.change(last, "nil", f.source(n)+" → nil error")
+	f.change(last, "nil", f.source(n)+" → nil error", formError)
 }
 
 func (f *finder) expression(n ast.Expr) {
@@ -346,28 +388,30 @@ func (f *finder) fields(n *ast.CompositeLit) {
 		default:
 			from, to = n.Lbrace+1, n.Rbrace
 		}
-		f.add(from, to, "", "drop field "+f.source(e), e)
+		f.add(from, to, "", "drop field "+f.source(e), e, formField)
+		m := &f.out[len(f.out)-1]
+		m.key, m.from, m.to = f.file.Offset(pair.Key.Pos()), f.file.Offset(pair.Value.Pos()), f.file.Offset(pair.Value.End())
 	}
 }
 
 // drop removes a statement.
 func (f *finder) drop(n ast.Stmt) {
-	f.change(n, "", "drop "+f.source(n))
+	f.change(n, "", "drop "+f.source(n), f.enclosed(n, formDrop))
 }
 
-// replace replaces the text of a node.
-func (f *finder) replace(n ast.Node, with string) {
-	f.change(n, with, f.source(n)+" → "+with)
+// replace replaces an expression.
+func (f *finder) replace(n ast.Expr, with string) {
+	f.change(n, with, f.source(n)+" → "+with, formExpression)
 }
 
-func (f *finder) change(n ast.Node, with, change string) {
-	f.add(n.Pos(), n.End(), with, change, n)
+func (f *finder) change(n ast.Node, with, change string, as form) {
+	f.add(n.Pos(), n.End(), with, change, n, as)
 }
 
 // changeMax bounds the characters of a change in an identifier.
 const changeMax = 160
 
-func (f *finder) add(from, to token.Pos, with, change string, n ast.Node) {
+func (f *finder) add(from, to token.Pos, with, change string, n ast.Node, as form) {
 	change = strings.Join(strings.Fields(change), " ")
 	if r := []rune(change); len(r) > changeMax {
 		change = string(r[:changeMax-1]) + "…"
@@ -375,6 +419,7 @@ func (f *finder) add(from, to token.Pos, with, change string, n ast.Node) {
 	f.out = append(f.out, Mutant{
 		ID: f.within + ": " + change, File: f.name, Line: f.file.Line(n.Pos()),
 		start: f.file.Offset(from), end: f.file.Offset(to), with: with,
+		form: as, from: f.file.Offset(n.Pos()), to: f.file.Offset(n.End()),
 	})
 }
 

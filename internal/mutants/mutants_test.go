@@ -62,8 +62,10 @@ var module = map[string]string{
 	"go.mod": "module example.com/limited\n\ngo 1.26\n",
 	"limit/limit.go": `package limit
 
+const most = 10
+
 func Over(n int) bool {
-	if n > 10 {
+	if n > most {
 		return true
 	}
 	return false
@@ -84,19 +86,11 @@ func TestOver(t *testing.T) {
 }
 
 // TestTry tries the mutants of a small module. The one in unused survives, and
-// so do those that differ only for 10 and 11.
+// so do those that differ only for 10 and 11. The constant is changed in a program
+// of its own.
 func TestTry(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	for name, text := range module {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	root := written(t, module)
 	packages, err := load(root, "", []string{"./..."})
 	if err != nil || len(packages) != 1 || packages[0].room != "limit" {
 		t.Fatalf("packages %v, %v", packages, err)
@@ -105,8 +99,8 @@ func TestTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]string{"limit Over: n > 10 → n >= 10": "as an example"}
-	o := options{only: regexp.MustCompile(""), timeout: time.Minute}
+	known := map[string]string{"limit Over: n > most → n >= most": "as an example"}
+	o := options{only: regexp.MustCompile(""), timeout: time.Minute, jobs: 2}
 	var printed strings.Builder
 	got, err := try(o, root, packages[0], all, known, &printed)
 	if err != nil {
@@ -115,7 +109,7 @@ func TestTry(t *testing.T) {
 	if want := (row{room: "limit", all: 7, killed: 4, survived: 2, equivalent: 1}); got != want {
 		t.Errorf("got %+v, want %+v\n%s", got, want, printed.String())
 	}
-	for _, id := range []string{"Over: 10 → (10 + 1)", "unused: 7 → (7 + 1)"} {
+	for _, id := range []string{"survived limit/limit.go:3\n\tlimit most: 10 → (10 + 1)", "not reached limit/limit.go:12\n\tlimit unused: 7 → (7 + 1)"} {
 		if !strings.Contains(printed.String(), id) {
 			t.Errorf("%q is not printed as a survivor:\n%s", id, printed.String())
 		}
@@ -129,22 +123,84 @@ func TestTry(t *testing.T) {
 }
 
 // TestUncompilable checks that a mutant that does not compile is not counted as
-// killed, and that broken tests are not mistaken for a kill.
+// killed.
 func TestUncompilable(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":    "module example.com/broken\n\ngo 1.26\n",
-		"a.go":      "package a\n\nvar a int = \"\"\n",
-		"a_test.go": "package a\n",
-	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+	root := written(t, map[string]string{
+		"go.mod": "module example.com/single\n\ngo 1.26\n",
+		"a.go":   "package a\n\nfunc A() int {\n\tif A := 1; A > 0 {\n\t\treturn 2\n\t} else {\n\t\treturn 3\n\t}\n}\n",
+		"a_test.go": "package a\n\nimport \"testing\"\n\n" +
+			"func TestA(t *testing.T) {\n\tif A() != 2 {\n\t\tt.Fail()\n\t}\n}\n",
+	})
+	packages, err := load(root, "", []string{"."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := find(packages[0].dir, packages[0].files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{only: regexp.MustCompile("drop return"), timeout: time.Minute, jobs: 2}
+	got, err := try(o, root, packages[0], all, nil, io.Discard)
+	if want := (row{room: ".", all: len(all), uncompilable: 2}); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestSwitches compares the code that contains the mutants of testdata/kinds.go.txt
+// with testdata/kinds.switched.txt.
+func TestSwitches(t *testing.T) {
+	t.Parallel()
+	const name = "kinds.go.txt"
+	c, err := newChecker(".", pkg{room: ".", dir: "testdata", files: []string{name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := find("testdata", []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compiling []*Mutant
+	for i := range all {
+		if m := &all[i]; c.compiles(map[string]string{name: m.apply([]byte(c.texts[name]))}) == nil {
+			compiling = append(compiling, m)
+		}
+	}
+	code, err := newSwitched(c, "", compiling)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := code.files[name] + "\nprograms of their own:\n"
+	for _, m := range compiling {
+		if code.number[m] == 0 {
+			got += m.ID + "\n"
+		}
+	}
+	const path = "testdata/kinds.switched.txt"
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, text := runTests(root, "", ".", time.Minute); out != uncompilable {
-		t.Errorf("outcome %d, expected uncompilable\n%s", out, text)
+	if want, err := os.ReadFile(path); err != nil || got != string(want) {
+		t.Errorf("the code differs from %s (write it with -rewrite): %v\n%s", path, err, got)
 	}
+}
+
+// written writes files into a new folder.
+func written(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }
 
 // TestEquivalents checks that each mutant of the list exists, so that the list

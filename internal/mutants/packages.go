@@ -30,10 +30,29 @@ expr/cel: eval oracle
 schema: eval door/openfga/language
 graph: eval
 eval: oracle
+storage: storage/memory storage/kv .
 storage/kv: storage/memory storage/pebble
+storage/storagetest: storage/memory storage/kv
 internal: .
-internal/jsonread: door/native door/openfga
+internal/jsonread: door/native door/openfga door/permify
+internal/xmlread: policy/content policy/message policy/language
+internal/nearest: door/native cmd/ostiary
+internal/testrun:
+policy: oracle/policies
+policy/content: policy
+policy/status: policy/message policy
+policy/value: policy/function policy
+policy/function: policy
+policy/literal: policy/message policy/language
+policy/domain: door/xacml
+policy/language: policy/domain
+policy/message: door/xacml
+policy/pattern: policy/function
+identity: door/keystone
 door: cmd/ostiary
+door/onap/catalog: door/onap
+door/onap/pdp: door/onap
+door/onap/preload: door/onap
 door/openfga/language: door/openfga
 door/openfga/wire: door/openfga
 door/permify/language: door/permify

@@ -49,12 +49,12 @@ func report(rows []row, min float64, print io.Writer) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	fmt.Fprintln(print, "\n| package | mutants | tried | killed | survived | equivalent | killed % |")
-	fmt.Fprintln(print, "|---|---|---|---|---|---|---|")
+	fmt.Fprintln(print, "\n| package | mutants | tried | killed | survived | equivalent | do not compile | timed out | killed % |")
+	fmt.Fprintln(print, "|---|---|---|---|---|---|---|---|---|")
 	var low []string
 	for _, r := range rows {
-		fmt.Fprintf(print, "| %s | %d | %d | %d | %d | %d | %.0f |\n",
-			r.room, r.all, r.killed+r.survived, r.killed, r.survived, r.equivalent, r.share())
+		fmt.Fprintf(print, "| %s | %d | %d | %d | %d | %d | %d | %d | %.0f |\n",
+			r.room, r.all, r.killed+r.survived, r.killed, r.survived, r.equivalent, r.uncompilable, r.timedOut, r.share())
 		if r.share() < min {
 			low = append(low, r.room)
 		}

@@ -1,37 +1,24 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
-	"regexp"
-	"time"
+	"sync"
 
 	"github.com/ostiary/ostiary/oracle/faults"
-)
-
-// outcome is what became of a mutant.
-type outcome int
-
-const (
-	survived outcome = iota
-	killed
-	uncompilable
 )
 
 // row counts the mutants of one package.
 type row struct {
 	room string
 	// all counts every mutant of the package. The other numbers count those that
-	// were tried.
-	all, killed, survived, equivalent, uncompilable int
+	// were tried; timedOut those of killed whose tests did not end.
+	all, killed, survived, equivalent, uncompilable, timedOut int
 }
 
 // share returns the percentage of the mutants that were killed, among those that
@@ -47,95 +34,206 @@ func (r row) share() float64 {
 type trial struct {
 	options
 	root    string // of the repository
-	scratch string // the folder for changed files
+	scratch string // the folder for programs and changed files
 	pkg
 	row
-	print io.Writer
-	// limits is the time for each package of tests, see limit.
-	limits map[string]time.Duration
+	print   io.Writer
+	checker *checker
+	// alive are the mutants that no test has killed yet, and reached those that a
+	// test has executed.
+	alive   []*Mutant
+	reached map[*Mutant]bool
 }
 
-// try runs the tests on a sample of the mutants of p, and prints a survivor as
-// soon as it finds one. Mutants in known are skipped. It fails if the tests fail
-// without a mutant.
+// try runs the tests on a sample of the mutants of p, and prints those that
+// survive. Mutants in known are skipped.
 func try(o options, root string, p pkg, all []Mutant, known map[string]string, print io.Writer) (row, error) {
-	t := &trial{options: o, root: root, pkg: p, row: row{room: p.room, all: len(all)}, print: print, limits: map[string]time.Duration{}}
+	t := &trial{options: o, root: root, pkg: p, row: row{room: p.room, all: len(all)}, print: print, reached: map[*Mutant]bool{}}
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return t.row, err
 	}
 	defer os.RemoveAll(dir)
 	t.scratch = dir
-	for _, i := range order(o.seed, p.room, len(all)) {
-		m := &all[i]
-		if o.sample > 0 && t.killed+t.survived == o.sample {
-			break
-		}
-		if !o.only.MatchString(m.ID) {
-			continue
-		}
-		if _, ok := known[p.room+" "+m.ID]; ok {
-			t.equivalent++
-			continue
-		}
-		if err := t.try(m); err != nil {
-			return t.row, err
-		}
+	if t.checker, err = newChecker(root, p); err != nil {
+		return t.row, err
 	}
+	t.choose(all, known)
+	if err := t.tryAll(); err != nil {
+		return t.row, err
+	}
+	t.survivors()
 	return t.row, nil
 }
 
-// try runs the tests on one mutant and counts the outcome.
-func (t *trial) try(m *Mutant) error {
-	text, err := os.ReadFile(filepath.Join(t.pkg.dir, m.File))
-	if err != nil {
-		return err
+// choose chooses the mutants to try.
+func (t *trial) choose(all []Mutant, known map[string]string) {
+	for _, i := range order(t.seed, t.room(), len(all)) {
+		m := &all[i]
+		if t.sample > 0 && len(t.alive) == t.sample {
+			return
+		}
+		if !t.only.MatchString(m.ID) {
+			continue
+		}
+		if _, ok := known[t.room()+" "+m.ID]; ok {
+			t.equivalent++
+			continue
+		}
+		if t.checker.compiles(t.changed(m)) != nil {
+			t.uncompilable++
+			continue
+		}
+		t.alive = append(t.alive, m)
 	}
-	overlay, err := faults.WriteOverlay(t.root, t.scratch, map[string]string{path.Join(t.pkg.room, m.File): m.apply(text)})
-	if err != nil {
-		return err
-	}
+}
+
+func (t *trial) room() string { return t.pkg.room }
+
+// changed returns the file that a mutant changes, by its name.
+func (t *trial) changed(m *Mutant) map[string]string {
+	return map[string]string{m.File: m.apply([]byte(t.checker.texts[m.File]))}
+}
+
+// tryAll runs the tests of each package on the mutants that are still alive.
+func (t *trial) tryAll() error {
 	packages := t.tests()
 	if t.own {
 		packages = packages[:1]
 	}
+	code, err := newSwitched(t.checker, t.room(), t.alive)
+	if err != nil {
+		return err
+	}
 	for _, tests := range packages {
-		limit, err := t.limit(tests)
-		if err != nil {
-			return err
+		if len(t.alive) == 0 {
+			return nil
 		}
-		switch out, _ := runTests(t.root, overlay, tests, limit); out {
-		case killed:
-			t.killed++
-			return nil
-		case uncompilable:
-			t.uncompilable++
-			return nil
+		if err := t.tryPackage(tests, code); err != nil && !errors.Is(err, errNoTests) {
+			return fmt.Errorf("%s: %w", tests, err)
 		}
 	}
-	t.survived++
-	fmt.Fprintf(t.print, "%-8s %s/%s:%d\n\t%s %s\n", "survived", t.pkg.room, m.File, m.Line, t.pkg.room, m.ID)
 	return nil
 }
 
-// limit returns the time that a package of tests may take with a mutant: ten
-// times what it takes without one, and ten seconds. A mutant that takes longer
-// is killed. It fails if the tests fail without a mutant.
-func (t *trial) limit(tests string) (time.Duration, error) {
-	if limit, ok := t.limits[tests]; ok {
-		return limit, nil
+// tryPackage runs the tests of one package on the mutants that are still alive.
+func (t *trial) tryPackage(tests string, code switched) error {
+	overlay, err := faults.WriteOverlay(t.root, t.scratch, code.files)
+	if err != nil {
+		return err
 	}
-	// The first run may have to build all dependencies, so the second one counts.
-	var took time.Duration
-	for range 2 {
-		start := time.Now()
-		if out, why := runTests(t.root, "", tests, t.timeout); out != survived {
-			return 0, fmt.Errorf("%s: the tests fail without a mutant:\n%s", tests, why)
+	shared, err := build(t.root, overlay, tests, t.scratch)
+	if err != nil {
+		return err
+	}
+	all, err := shared.profile(t.options, t.scratch, t.print)
+	if err != nil {
+		return err
+	}
+	var rest []*Mutant
+	for _, m := range t.alive {
+		if code.number[m] == 0 {
+			rest = append(rest, m)
 		}
-		took = time.Since(start)
 	}
-	t.limits[tests] = 10*took + 10*time.Second
-	return t.limits[tests], nil
+	if err := t.trySwitched(shared, all, code); err != nil {
+		return err
+	}
+	for _, m := range rest {
+		if err := t.tryAlone(tests, all, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trySwitched runs a program on each mutant that it contains.
+func (t *trial) trySwitched(p program, all []test, code switched) error {
+	jobs := make(chan struct{}, t.jobs)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	for _, m := range t.alive {
+		var reaching []test
+		for _, one := range all {
+			if one.reached[code.number[m]] {
+				reaching = append(reaching, one)
+			}
+		}
+		if len(reaching) == 0 {
+			continue
+		}
+		t.reached[m] = true
+		jobs <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-jobs }()
+			r, err := p.kills(reaching, code.number[m])
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, err)
+			t.count(m, r)
+		})
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}
+
+// tryAlone runs the tests of a package on a mutant that no other program contains.
+func (t *trial) tryAlone(tests string, all []test, m *Mutant) error {
+	files := map[string]string{}
+	for name, text := range t.changed(m) {
+		files[path.Join(t.room(), name)] = text
+	}
+	overlay, err := faults.WriteOverlay(t.root, t.scratch, files)
+	if err != nil {
+		return err
+	}
+	p, err := build(t.root, overlay, tests, t.scratch)
+	if err != nil {
+		return err
+	}
+	t.reached[m] = true
+	r, err := p.kills(all, 0)
+	t.count(m, r)
+	return err
+}
+
+// count counts a mutant as killed if a test failed.
+func (t *trial) count(m *Mutant, r result) {
+	if !r.failed {
+		return
+	}
+	t.killed++
+	outcome := "killed"
+	if r.timedOut {
+		t.timedOut++
+		outcome = "timed out"
+	}
+	if t.verbose {
+		t.printMutant(outcome, m)
+	}
+	alive := make([]*Mutant, 0, len(t.alive))
+	for _, other := range t.alive {
+		if other != m {
+			alive = append(alive, other)
+		}
+	}
+	t.alive = alive
+}
+
+func (t *trial) survivors() {
+	t.survived = len(t.alive)
+	for _, m := range t.alive {
+		outcome := "survived"
+		if !t.reached[m] {
+			outcome = "not reached"
+		}
+		t.printMutant(outcome, m)
+	}
+}
+
+func (t *trial) printMutant(outcome string, m *Mutant) {
+	fmt.Fprintf(t.print, "%s %s/%s:%d\n\t%s %s\n", outcome, t.room(), m.File, m.Line, t.room(), m.ID)
 }
 
 // order returns the numbers below n in an order that depends on the seed and the
@@ -144,31 +242,4 @@ func order(seed uint64, room string, n int) []int {
 	h := fnv.New64a()
 	h.Write([]byte(room))
 	return rand.New(rand.NewPCG(seed, h.Sum64())).Perm(n)
-}
-
-// memoryMaxKilobytes bounds the address space of the tests of a mutant, which may
-// allocate without end.
-const memoryMaxKilobytes = 12 << 20
-
-// didNotBuild matches the output of go test for a program that does not compile.
-var didNotBuild = regexp.MustCompile(`(?m)^FAIL\t.*\[(build|setup) failed\]$`)
-
-// runTests runs the tests of a package. It returns survived if they pass, and
-// their output. overlay is the path of an overlay, or "" for none.
-func runTests(root, overlay, tests string, timeout time.Duration) (outcome, string) {
-	// If go test itself cannot stop the tests, the context stops it.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout+time.Minute)
-	defer cancel()
-	const script = `ulimit -v "$1" 2>/dev/null; shift; exec "$@"`
-	c := exec.CommandContext(ctx, "sh", "-c", script, "sh", fmt.Sprint(memoryMaxKilobytes),
-		"go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-short", "-failfast", "-timeout", timeout.String(), tests)
-	var out bytes.Buffer
-	c.Dir, c.Stdout, c.Stderr, c.WaitDelay = root, &out, &out, time.Second
-	switch err := c.Run(); {
-	case err == nil:
-		return survived, out.String()
-	case didNotBuild.Match(out.Bytes()):
-		return uncompilable, out.String()
-	}
-	return killed, out.String()
 }
