@@ -12,8 +12,9 @@ import (
 
 // Delete removes a record with everything that belongs to it: the grants on it
 // and to it, memberships, and the password of a user. A domain is removed with
-// its users, groups and projects. Delete fails with NotFound, and with Forbidden
-// if the record is immutable or in use.
+// its users, groups and projects, and a record with those that [Service.Referring]
+// finds. Delete fails with NotFound, and with Forbidden if the record is immutable
+// or in use.
 func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
 	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x, err := d.get(k, id)
@@ -23,7 +24,10 @@ func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
 		if x.Immutable() {
 			return ostiary.WriteRequest{}, immutable("delete", x)
 		}
-		r := &removal{service: s, directory: d, ctx: ctx}
+		if k == AccessRule && len(d.referring(link{k, id}, ApplicationCredential)) > 0 {
+			return ostiary.WriteRequest{}, failf(Forbidden, "May not delete access rule in use")
+		}
+		r := &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
 		r.remove(x)
 		return r.write, r.err
 	})
@@ -37,13 +41,15 @@ type removal struct {
 	directory *directory
 	ctx       context.Context
 	write     ostiary.WriteRequest
+	removed   map[ostiary.DocumentKey]bool // records that remove has been called with
 	err       error
 }
 
 func (r *removal) remove(x *Record) {
-	if r.err != nil {
+	if r.err != nil || r.removed[x.key()] {
 		return
 	}
+	r.removed[x.key()] = true
 	r.write.RemoveDocuments = append(r.write.RemoveDocuments, x.key())
 	switch x.Kind {
 	case User:
@@ -61,7 +67,10 @@ func (r *removal) remove(x *Record) {
 		r.endpoints(x)
 	case RegisteredLimit:
 		r.fail(r.directory.checkRegistered(x))
+	case ApplicationCredential:
+		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: applicationSecretKind, Key: x.ID})
 	}
+	r.referrers(x)
 }
 
 func (r *removal) user(x *Record) {
@@ -86,7 +95,7 @@ func (r *removal) group(x *Record) {
 func (r *removal) project(x *Record) {
 	if x.IsDomain {
 		r.domain(x)
-	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !slices.Contains(r.write.RemoveDocuments, child.key()) {
+	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !r.removed[child.key()] {
 		r.fail(failf(Forbidden, "Cannot delete project %s since it is not a leaf in the hierarchy: %s is below it.", x.ID, child.ID))
 	}
 	r.limits(x)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -16,6 +17,8 @@ type directory struct {
 	token    ostiary.Token // of revision; "" for an empty store
 	tables   map[Kind]table
 	limits   LimitModel // how the limits of projects and domains depend on each other
+	// referrers are the records that refer to other records, by link.key.
+	referrers btree.Map[string, *Record]
 	// revocations are the events that make tokens invalid.
 	revocations revocations
 }
@@ -31,11 +34,14 @@ type table struct {
 func parentKey(parent, id string) string { return parent + "\x00" + id }
 
 // nameKey is the key of a record's name. Domains and global roles have no domain.
+// The names of application credentials are unique for each owner, who takes the
+// place of the domain.
 func nameKey(domain, name string) string { return domain + "\x00" + name }
 
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
-	c := &directory{revision: d.revision, token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)), revocations: d.revocations.edit()}
+	c := &directory{revision: d.revision, token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)),
+		referrers: d.referrers.Edit(), revocations: d.revocations.edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
 		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byParent.Edit()}
@@ -92,6 +98,9 @@ func (d *directory) insert(r *Record) {
 		t.byParent.Set(parentKey(r.Parent, r.ID), struct{}{})
 	}
 	d.tables[r.Kind] = t
+	for _, l := range r.links() {
+		d.referrers.Set(l.key(r), r)
+	}
 }
 
 func (d *directory) remove(doc storage.Document) {
@@ -112,13 +121,17 @@ func (d *directory) drop(k Kind, id string) {
 		if old.Parent != "" {
 			t.byParent.Delete(parentKey(old.Parent, old.ID))
 		}
+		for _, l := range old.links() {
+			d.referrers.Delete(l.key(old))
+		}
 	}
 	d.tables[k] = t
 }
 
-// named returns whether the name of the record is unique within its domain.
+// named returns whether the name of the record is unique within its domain, or
+// among the records of its owner.
 func (r *Record) named() bool {
-	return r.Name != "" && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role)
+	return r.Name != "" && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role || r.Kind == ApplicationCredential)
 }
 
 // uniqueKey returns what no other record of the kind may have: the name within
@@ -126,7 +139,7 @@ func (r *Record) named() bool {
 func (r *Record) uniqueKey() string {
 	switch {
 	case r.named():
-		return nameKey(r.Domain, r.Name)
+		return nameKey(cmp.Or(r.Owner, r.Domain), r.Name)
 	case r.Kind == RegisteredLimit || r.Kind == Limit:
 		return r.resourceKey()
 	}
@@ -142,7 +155,8 @@ func (d *directory) get(k Kind, id string) (*Record, error) {
 	return nil, missing(k, id)
 }
 
-// find returns the record with a name, or nil.
+// find returns the record with a name, or nil. domain is the domain or the owner of
+// the record.
 func (d *directory) find(k Kind, domain, name string) *Record {
 	t := d.tables[k]
 	id, _ := t.byName.Get(nameKey(domain, name))

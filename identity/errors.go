@@ -43,11 +43,22 @@ func failf(r Reason, format string, args ...any) *Error {
 	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
+// label returns the name of a kind in texts of Keystone.
+func (k Kind) label() string {
+	switch k {
+	case ApplicationCredential:
+		return "Application Credential"
+	case AccessRule:
+		return "Access Rule"
+	}
+	return string(k)
+}
+
 // missing returns the error of a record that does not exist. The text is that of
 // Keystone.
 func missing(k Kind, id string) *Error {
 	if k == RegisteredLimit || k == Limit {
 		return failf(NotFound, "Could not find %s for %.255s.", strings.ReplaceAll(string(k), "_", " "), id)
 	}
-	return failf(NotFound, "Could not find %s: %.255s.", k, id)
+	return failf(NotFound, "Could not find %s: %.255s.", k.label(), id)
 }

@@ -176,6 +176,13 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 	if err != nil {
 		return nil, err
 	}
+	all, err := s.rolesOn(ctx, d, user, target)
+	return d.global(all), err
+}
+
+// rolesOn returns the ids of the roles of EffectiveRoles and of the domain roles
+// that they follow from.
+func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string) (map[string]bool, error) {
 	at := ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}
 	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType, at)
 	if err != nil {
@@ -195,12 +202,11 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 			found[role] = true
 		}
 	}
-	return s.withImplied(ctx, d, found, at)
+	return s.withImplied(ctx, found, at)
 }
 
-// withImplied returns the ids of the roles and of all roles that they imply,
-// without roles of domains and roles that do not exist.
-func (s *Service) withImplied(ctx context.Context, d *directory, roles map[string]bool, at ostiary.QueryOptions) ([]string, error) {
+// withImplied returns the ids of the roles and of all roles that they imply.
+func (s *Service) withImplied(ctx context.Context, roles map[string]bool, at ostiary.QueryOptions) (map[string]bool, error) {
 	all := map[string]bool{}
 	for id := range roles {
 		all[id] = true
@@ -212,14 +218,19 @@ func (s *Service) withImplied(ctx context.Context, d *directory, roles map[strin
 			all[i] = true
 		}
 	}
-	var ids []string
-	for id := range all {
+	return all, nil
+}
+
+// global returns the ids of those roles that exist and belong to no domain, in
+// ascending order.
+func (d *directory) global(roles map[string]bool) (ids []string) {
+	for id := range roles {
 		if r, err := d.get(Role, id); err == nil && r.Domain == "" {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
-	return ids, nil
+	return ids
 }
 
 // Targets returns the ids of the enabled projects and domains on which a user

@@ -89,12 +89,17 @@ type decoyState struct {
 	decoyHash string
 }
 
-// Scope is the project, the domain or the system that a token is for. At most one field is set; the zero Scope is
-// unscoped.
+// Scope is what a token is for. At most one field is set in a request; the zero
+// Scope is unscoped.
 type Scope struct {
 	ProjectID string // a project
 	DomainID  string // a domain
 	System    bool   // the whole system
+	// TrustID is a trust, which sets the project and the roles.
+	TrustID string
+	// ApplicationCredentialID is an application credential, which sets the project
+	// and the roles.
+	ApplicationCredentialID string
 }
 
 // target returns the object that the scope's roles are granted on; "" for an
@@ -114,20 +119,31 @@ func (s Scope) target() string {
 type Token struct {
 	Payload *token.Payload
 	Issued  time.Time // time of issue, in whole seconds
-	User    *Record   // the user
+	User    *Record   // the user that the token acts as: with a trust that impersonates, the trustor
 	Domain  *Record   // the user's domain
 	Scope   Scope     // what the token is for
 	Target  *Record   // the project or domain of the scope; nil for the system and without a scope
 	// TargetDomain is the domain of Target if Target is a project.
 	TargetDomain *Record
 	Roles        []*Record // roles on the target, in the order of their ids
+	// Trust is the trust that the token was made with; nil if there is none.
+	Trust *Record
+	// ApplicationCredential is the application credential that the token was made
+	// with; nil if there is none.
+	ApplicationCredential *Record
+	// AccessRules are the rules of the application credential. Without rules the
+	// token permits every request.
+	AccessRules []*Record
 }
 
 // Issue makes a token for a user who has logged in. methods are the methods of
 // the login. from is the token that the login used, or nil: the new token does
-// not live longer than it, and belongs to its chain. Issue fails with
-// Unauthorized if the user has no role in the scope, or if the methods do not
-// satisfy the user's rules for several factors.
+// not live longer than it, and belongs to its chain. Nor does it live longer than
+// the trust or the application credential of the scope. Issue counts one use of a
+// trust that has a bounded number of them. It fails with Unauthorized if the user
+// has no role in the scope, if the methods do not satisfy the user's rules for
+// several factors, or if the trust or the application credential cannot be used,
+// and with Forbidden if the trust does not allow it.
 func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods []string, from *Token) (*Token, error) {
 	now := s.now()
 	p := &token.Payload{UserID: user, Methods: methods, ProjectID: scope.ProjectID, DomainID: scope.DomainID,
@@ -142,35 +158,40 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 		p.AuditIDs = append(p.AuditIDs, from.Payload.AuditIDs[len(from.Payload.AuditIDs)-1])
 		p.Methods = append([]string{MethodToken}, slices.DeleteFunc(slices.Clone(from.Payload.Methods), func(m string) bool { return m == MethodToken })...)
 	}
-	issued, err := s.issueTime(ctx, user, now)
+	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if err := d.delegate(p, scope, now); err != nil {
+		return nil, err
+	}
+	issued := d.issueTime(append(d.agents(p.TrustID), user), now)
 	t, err := s.expand(ctx, p, issued)
 	switch {
 	case errors.Is(err, &Error{Reason: NotFound}):
 		return nil, unauthorized(err.Error())
 	case err != nil:
 		return nil, err
-	case !enoughMethods(t.User, p.Methods):
+	case !d.enoughMethods(user, p.Methods):
 		return nil, unauthorized("user " + user + " needs further methods of authentication")
 	}
-	return t, nil
+	if t.Trust != nil && t.Trust.Delegation.Uses != nil {
+		t.Trust, err = s.use(ctx, t.Trust.ID)
+	}
+	return t, err
 }
 
 // issueTime returns the time of issue of a new token, in whole seconds. It is
-// later than every revocation of the user's tokens, if need be in the next
-// second, so that the new token is valid and no older token is.
-func (s *Service) issueTime(ctx context.Context, user string, now time.Time) (time.Time, error) {
-	d, err := s.at(ctx)
-	if err != nil {
-		return now, err
-	}
+// later than every revocation of the users' tokens, if need be in the next second,
+// so that the new token is valid and no older token is.
+func (d *directory) issueTime(users []string, now time.Time) time.Time {
 	issued := now.Truncate(time.Second)
-	if latest, ok := d.revocations.latest.Get("user " + user); ok && latest >= issued.Unix() {
-		issued = time.Unix(latest+1, 0).UTC()
+	for _, user := range users {
+		if latest, ok := d.revocations.latest.Get("user " + user); ok && latest >= issued.Unix() {
+			issued = time.Unix(latest+1, 0).UTC()
+		}
 	}
-	return issued, nil
+	return issued
 }
 
 func newAuditID() string {
@@ -188,20 +209,21 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 	if !s.now().Before(p.Expires.Add(graceful)) {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
-	if delegated(p) || len(p.AuditIDs) == 0 {
-		return nil, failf(NotFound, "Failed to validate token: expected a token from a login by password or token")
+	if unsupported(p) || len(p.AuditIDs) == 0 {
+		return nil, failf(NotFound, "Failed to validate token: expected a token from a login by password, token, application credential or trust")
 	}
-	return s.expand(ctx, p, issued)
+	t, err := s.expand(ctx, p, issued)
+	if errors.Is(err, &Error{Reason: Forbidden}) { // a trust that may not be used now
+		err = failf(NotFound, "%s", err)
+	}
+	return t, err
 }
 
-// delegated returns whether a token carries other roles than its user has: it was
-// made with a trust, an application credential, an OAuth access token or a
-// certificate, or its user is federated. Keystone makes such tokens, and a
-// server that shares its keys can decode them. Their roles depend on records
-// that this service does not have.
-func delegated(p *token.Payload) bool {
-	return p.TrustID != "" || p.ApplicationCredentialID != "" || p.AccessTokenID != "" || p.Thumbprint != "" ||
-		p.IdentityProvider != "" || len(p.GroupIDs) > 0
+// unsupported returns whether a token has roles that this service cannot find: it
+// was made with an OAuth access token or a certificate, or its user is federated.
+// Keystone makes such tokens, and a server that shares its keys can decode them.
+func unsupported(p *token.Payload) bool {
+	return p.AccessTokenID != "" || p.Thumbprint != "" || p.IdentityProvider != "" || len(p.GroupIDs) > 0
 }
 
 // expand finds the records and the roles of a token.
@@ -213,12 +235,22 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 	if d.revocations.revoked(p, issued) {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
-	t := &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != ""}}
+	t := &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != "",
+		TrustID: p.TrustID, ApplicationCredentialID: p.ApplicationCredentialID}}
 	if t.User, err = d.get(User, p.UserID); err != nil {
 		return nil, err
 	}
 	if !d.active(t.User) {
 		return nil, failf(NotFound, "Unable to validate token because user %s or its domain is disabled", p.UserID)
+	}
+	switch {
+	case p.TrustID != "":
+		err = s.expandTrust(d, t)
+	case p.ApplicationCredentialID != "":
+		err = d.expandApplication(t)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if t.Domain, err = d.get(Project, t.User.Domain); err != nil {
 		return nil, err
@@ -245,7 +277,12 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 			return err
 		}
 	}
-	ids, err := s.EffectiveRoles(ctx, t.User.ID, target)
+	var ids []string
+	if t.Trust != nil || t.ApplicationCredential != nil {
+		ids, err = s.delegatedRoles(ctx, d, t)
+	} else {
+		ids, err = s.EffectiveRoles(ctx, t.User.ID, target)
+	}
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,17 @@ const (
 	RegisteredLimit Kind = "registered_limit"
 	// Limit is the limit of one project or domain for such a resource.
 	Limit Kind = "limit"
+	// ApplicationCredential is a secret with which programs log in as a user, with
+	// some of the user's roles on one project.
+	ApplicationCredential Kind = "application_credential"
+	// AccessRule is a request that an application credential permits.
+	AccessRule Kind = "access_rule"
+	// Trust lets one user act with some roles of another one on one project.
+	Trust Kind = "trust"
 )
 
 // kinds lists all kinds of records.
-var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit}
+var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit, ApplicationCredential, AccessRule, Trust}
 
 // DefaultDomain is the id of the domain that records belong to if they name
 // none.
@@ -58,6 +65,12 @@ type Record struct {
 	Members Members `json:"members,omitempty"`
 	// Password describes the password of a user; nil if the user has none.
 	Password *Password `json:"password,omitempty"`
+	// Owner is the user who owns an application credential or an access rule, and
+	// the trustor of a trust; "" for other kinds.
+	Owner string `json:"owner,omitempty"`
+	// Delegation is what an application credential or a trust delegates; nil for
+	// other kinds.
+	Delegation *Delegation `json:"delegation,omitempty"`
 }
 
 // Password describes a password. The hash itself is a secret of the store.

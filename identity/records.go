@@ -13,7 +13,7 @@ import (
 )
 
 // nameMax is the largest number of characters of a name, by kind.
-var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255}
+var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255, ApplicationCredential: 255}
 
 // depthMax is the largest number of projects in a branch below a domain.
 const depthMax = 5
@@ -28,8 +28,8 @@ func (s *Service) Get(ctx context.Context, k Kind, id string) (*Record, error) {
 }
 
 // Find returns the record of a kind with a name. domain is the id of the domain
-// that the record belongs to; "" finds domains and global roles. It fails with
-// NotFound.
+// that the record belongs to; "" finds domains and global roles. For an application
+// credential it is the id of the owner. Find fails with NotFound.
 func (s *Service) Find(ctx context.Context, k Kind, domain, name string) (*Record, error) {
 	d, err := s.at(ctx)
 	if err != nil {

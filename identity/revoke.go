@@ -88,13 +88,20 @@ func (r *revocations) revoked(p *token.Payload, issued time.Time) bool {
 		latest, ok := r.latest.Get(kind + " " + id)
 		return ok && id != "" && issued.Unix() <= latest
 	}
-	if covers("user", p.UserID) || covers("trust", p.TrustID) {
+	if r.revokedUser(p.UserID, issued) || covers("trust", p.TrustID) {
 		return true
 	}
 	if len(p.AuditIDs) == 0 {
 		return false
 	}
 	return covers("audit", p.AuditIDs[0]) || covers("chain", p.AuditIDs[len(p.AuditIDs)-1])
+}
+
+// revokedUser returns whether an event covers all tokens of a user that were
+// issued at a time.
+func (r *revocations) revokedUser(id string, issued time.Time) bool {
+	latest, ok := r.latest.Get("user " + id)
+	return ok && issued.Unix() <= latest
 }
 
 // expiredMax bounds the events that one write removes.

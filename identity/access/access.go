@@ -79,11 +79,13 @@ const (
 	SystemScope Scope = 1 << iota
 	DomainScope
 	ProjectScope
-	// AnyScope admits every token, also one without a scope.
+	// AnyScope admits every token.
 	AnyScope Scope = 0
 )
 
-// admits returns whether a token of the credentials has one of the scopes.
+// admits returns whether a token of the credentials has one of the scopes. A token
+// without a scope counts as one with the scope of a project, as in oslo.policy. It
+// has no roles, so it satisfies only the rules that name its user.
 func (s Scope) admits(c *Credentials) bool {
 	switch {
 	case s == AnyScope:
@@ -92,10 +94,8 @@ func (s Scope) admits(c *Credentials) bool {
 		return s&SystemScope != 0
 	case c.DomainID != "":
 		return s&DomainScope != 0
-	case c.ProjectID != "":
-		return s&ProjectScope != 0
 	}
-	return false
+	return s&ProjectScope != 0
 }
 
 // rule is a parsed rule and the scopes that it admits.

@@ -107,6 +107,18 @@ func defaults() []defaultRule {
 	add(admin+systemReader+" or domain_id:%(target.limit.domain.id)s or domain_id:%(target.limit.project.domain_id)s"+
 		" or (project_id:%(target.limit.project_id)s and not None:%(target.limit.project_id)s)", sdp, "get_limit")
 	add(admin, sp, "create_limits", "update_limit", "delete_limit", "create_registered_limits", "update_registered_limit", "delete_registered_limit")
+	add("rule:owner", ProjectScope, "create_application_credential")
+	add(admin+systemReader+" or rule:owner", sp, "get_application_credential", "list_application_credentials")
+	add("rule:admin_or_owner", sp, "delete_application_credential")
+	add("(role:reader and system_scope:all)"+self("target.user.id"), sp, "get_access_rule", "list_access_rules")
+	add("(role:admin and system_scope:all)"+self("target.user.id"), sp, "delete_access_rule")
+	trustor, trustee := self("target.trust.trustor_user_id"), self("target.trust.trustee_user_id")
+	add("user_id:%(target.trust.trustor_user_id)s", ProjectScope, "create_trust")
+	add(admin+systemReader, sp, "list_trusts")
+	add(admin+systemReader+trustor, sp, "list_trusts_for_trustor")
+	add(admin+systemReader+trustee, sp, "list_trusts_for_trustee")
+	add(admin+systemReader+trustor+trustee, sp, "get_trust", "list_roles_for_trust", "get_role_for_trust")
+	add(admin+trustor, sp, "delete_trust")
 
 	add(admin+systemReader+service+" or rule:token_subject", sdp, "validate_token")
 	add(admin+systemReader+" or rule:token_subject", sdp, "check_token")

@@ -1,0 +1,345 @@
+package identity
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ostiary/ostiary"
+)
+
+// RedelegationsMax is the largest number of trusts that can follow one another in
+// a chain of redelegations, without the first one.
+const RedelegationsMax = 3
+
+// NewTrust describes a trust to be made.
+type NewTrust struct {
+	// By is the token of the trustor. If it was made with a trust, the new trust
+	// redelegates that one.
+	By *Token
+	// TrustorID is the user who delegates, which is the user of the token.
+	TrustorID string
+	// TrusteeID is the user who may use the trust.
+	TrusteeID string
+	// ProjectID is the project that the roles are for.
+	ProjectID string
+	// RoleIDs are the roles, at least one.
+	RoleIDs []string
+	// Impersonation makes the trustee act as the trustor.
+	Impersonation bool
+	// Expires is the end of the trust; nil means the end of the trust that it
+	// redelegates, or no end.
+	Expires *time.Time
+	// Uses is how many tokens can be made with the trust, at least 1; nil means no
+	// bound.
+	Uses *int
+	// Redelegation allows the trustee to redelegate the trust.
+	Redelegation bool
+	// Redelegations is how many trusts may follow one another; nil means as many as
+	// are allowed.
+	Redelegations *int
+	// Members are further members of the record.
+	Members Members
+}
+
+// CreateTrust makes a trust. It fails with Forbidden, Invalid or NotFound. A trust
+// never gives more than its trustor has, nor more than the trust that it
+// redelegates: neither another project or role, nor a later end, nor
+// impersonation, nor more redelegations.
+func (s *Service) CreateTrust(ctx context.Context, n NewTrust) (*Record, error) {
+	switch {
+	case n.By.DelegatedMethod():
+		return nil, failf(Forbidden, "You are not authorized to perform the requested action: Delegated tokens cannot manage trusts.")
+	case n.By.User.ID != n.TrustorID:
+		return nil, failf(Forbidden, "You are not authorized to perform the requested action: The authenticated user should match the trustor.")
+	case len(n.RoleIDs) == 0:
+		return nil, failf(Forbidden, "You are not authorized to perform the requested action: At least one role should be specified.")
+	}
+	id := newID()
+	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		x, err := s.newTrust(ctx, d, id, n)
+		if err != nil {
+			return ostiary.WriteRequest{}, err
+		}
+		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.get(Trust, id)
+}
+
+// newTrust returns the validated record of a trust.
+func (s *Service) newTrust(ctx context.Context, d *directory, id string, n NewTrust) (*Record, error) {
+	if _, err := d.get(User, n.TrusteeID); err != nil {
+		return nil, err
+	}
+	if p, err := d.get(Project, n.ProjectID); err != nil || p.IsDomain {
+		return nil, missing(Project, n.ProjectID)
+	}
+	if err := s.future(n.Expires); err != nil {
+		return nil, err
+	}
+	depth, err := n.redelegations()
+	if err != nil {
+		return nil, err
+	}
+	x := &Record{Kind: Trust, ID: id, Owner: n.TrustorID, Members: n.Members, Delegation: &Delegation{
+		TrusteeID: n.TrusteeID, ProjectID: n.ProjectID, RoleIDs: n.RoleIDs, Expires: n.Expires,
+		Impersonation: n.Impersonation, Uses: n.Uses, Redelegations: depth}}
+	if source := n.By.Payload.TrustID; source != "" {
+		if err := s.redelegate(d, x, source, n); err != nil {
+			return nil, err
+		}
+	}
+	chain, err := d.chain(x)
+	if err != nil {
+		return nil, err
+	}
+	return x, s.trustorsHold(ctx, d, chain, n.RoleIDs, func(role string) error { return missing(Role, role) })
+}
+
+// redelegations returns how often a trust that redelegates no other one may be
+// redelegated.
+func (n *NewTrust) redelegations() (int, error) {
+	count := RedelegationsMax
+	if n.Redelegations != nil {
+		count = *n.Redelegations
+	}
+	switch {
+	case n.Uses != nil && *n.Uses < 1:
+		return 0, failf(Invalid, "remaining_uses must be a positive integer or null.")
+	case !n.Redelegation || count == 0:
+		return 0, nil
+	case count < 0 || count > RedelegationsMax:
+		return 0, failf(Forbidden, "Requested redelegation depth of %d is greater than allowed %d", count, RedelegationsMax)
+	case n.Uses != nil:
+		return 0, failf(Invalid, "remaining_uses must not be set if redelegation is allowed")
+	}
+	return count, nil
+}
+
+// redelegate makes a new trust redelegate the trust source, and fails with
+// Forbidden if it would give more than that one.
+func (s *Service) redelegate(d *directory, x *Record, source string, n NewTrust) error {
+	from, err := d.trust(source, s.now())
+	if err != nil {
+		return err
+	}
+	new, old := x.Delegation, from.Delegation
+	new.SourceID = source
+	left := old.Redelegations - 1
+	if new.Redelegations > 0 {
+		new.Redelegations = left
+	}
+	if new.Expires == nil {
+		new.Expires = old.Expires
+	}
+	switch {
+	case left < 0:
+		return failf(Forbidden, "trust %s does not allow redelegation", source)
+	case n.Redelegation && n.Redelegations != nil && *n.Redelegations != 0 && *n.Redelegations != left:
+		return failf(Forbidden, "Modifying \"redelegation_count\" upon redelegation is forbidden. Omitting this parameter is advised.")
+	case n.Uses != nil:
+		return failf(Forbidden, "Field \"remaining_uses\" is set to %d while it must not be set in order to redelegate a trust", *n.Uses)
+	case old.Expires != nil && new.Expires.After(*old.Expires):
+		return failf(Forbidden, "Requested expiration time is more than redelegated trust can provide")
+	case new.ProjectID != old.ProjectID:
+		return failf(Forbidden, "trust %s is for another project", source)
+	case slices.ContainsFunc(new.RoleIDs, func(r string) bool { return !slices.Contains(old.RoleIDs, r) }):
+		return failf(Forbidden, "Some of requested roles are not in redelegated trust")
+	case new.Impersonation && !old.Impersonation:
+		return failf(Forbidden, "Impersonation is not allowed because redelegated trust does not specify impersonation. Redelegated trust id: %s", source)
+	}
+	return nil
+}
+
+// DeleteTrust removes a trust and those that redelegate it, for the user of a
+// token. A token that was made with a trust can remove only that trust and those
+// that redelegate it. DeleteTrust fails with NotFound and Forbidden.
+func (s *Service) DeleteTrust(ctx context.Context, by *Token, id string) error {
+	if own := by.Payload.TrustID; own != "" {
+		d, err := s.at(ctx)
+		if err != nil {
+			return err
+		}
+		x, err := d.get(Trust, id)
+		if err != nil {
+			return err
+		}
+		chain, err := d.chain(x)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(chain, func(t *Record) bool { return t.ID == own }) {
+			return failf(Forbidden, "You are not authorized to perform the requested action: a token of trust %s cannot delete another trust.", own)
+		}
+	}
+	return s.Delete(ctx, Trust, id)
+}
+
+// TrustOf returns a trust that can be used. It fails with NotFound if the trust
+// does not exist, has expired or has no uses left.
+func (s *Service) TrustOf(ctx context.Context, id string) (*Record, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, err := d.trust(id, s.now())
+	if err == nil && x.Delegation.spent() {
+		return nil, missing(Trust, id)
+	}
+	return x, err
+}
+
+// spent returns whether no more tokens can be made with a trust.
+func (d *Delegation) spent() bool { return d.Uses != nil && *d.Uses <= 0 }
+
+// trust returns a trust that has not expired.
+func (d *directory) trust(id string, now time.Time) (*Record, error) {
+	x, err := d.get(Trust, id)
+	if err == nil && x.Delegation.ended(now) {
+		return nil, missing(Trust, id)
+	}
+	return x, err
+}
+
+// chain returns a trust, the one that it redelegates, and so on up to the first
+// one.
+func (d *directory) chain(x *Record) (all []*Record, err error) {
+	all = append(all, x)
+	for x.Delegation.SourceID != "" {
+		if len(all) > RedelegationsMax {
+			return nil, failf(Forbidden, "trust %s redelegates more than %d trusts", all[0].ID, RedelegationsMax)
+		}
+		if x, err = d.get(Trust, x.Delegation.SourceID); err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// expandTrust sets the trust of a token and the user that it acts as. It fails
+// with NotFound if the trust or one that it follows from does not exist or has
+// expired, or if tokens of its users were revoked, and with Forbidden if one of
+// the users may not use it.
+func (s *Service) expandTrust(d *directory, t *Token) (err error) {
+	if t.Trust, err = d.trust(t.Payload.TrustID, s.now()); err != nil {
+		return err
+	}
+	if t.Trust.Delegation.TrusteeID != t.Payload.UserID {
+		return failf(Forbidden, "user %s is not the trustee of trust %s", t.Payload.UserID, t.Trust.ID)
+	}
+	if t.Trust.Delegation.ProjectID != t.Payload.ProjectID {
+		return missing(Trust, t.Trust.ID)
+	}
+	chain, err := d.chain(t.Trust)
+	if err != nil {
+		return err
+	}
+	for _, x := range chain {
+		if x.Delegation.ended(s.now()) {
+			return missing(Trust, x.ID)
+		}
+		for _, id := range []string{x.Owner, x.Delegation.TrusteeID} {
+			if err := d.agent(id, t); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Trust.Delegation.Impersonation {
+		t.User, err = d.get(User, t.Trust.Owner)
+	}
+	return err
+}
+
+// agent fails unless a user of a chain of trusts is enabled, and the user's tokens
+// were not revoked after the token was issued.
+func (d *directory) agent(id string, t *Token) error {
+	user, err := d.get(User, id)
+	switch {
+	case err != nil:
+		return err
+	case d.revocations.revokedUser(id, t.Issued):
+		return failf(NotFound, "Failed to validate token")
+	case !d.active(user):
+		return failf(Forbidden, "user %s of trust %s or its domain is disabled", id, t.Trust.ID)
+	}
+	return nil
+}
+
+// agents returns the users of the chain of a trust; none if it does not exist.
+func (d *directory) agents(trust string) (ids []string) {
+	x, err := d.get(Trust, trust)
+	if err != nil {
+		return nil
+	}
+	chain, _ := d.chain(x) // a chain that is too long gives no token
+	for _, x := range chain {
+		ids = append(ids, x.Owner, x.Delegation.TrusteeID)
+	}
+	return ids
+}
+
+// trustRoles returns the ids of the roles that a trust gives. It fails with
+// Forbidden if a trustor in its chain has lost one of them.
+func (s *Service) trustRoles(ctx context.Context, d *directory, x *Record) ([]string, error) {
+	all, err := s.implied(ctx, d, x.Delegation.RoleIDs)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := d.chain(x)
+	if err != nil {
+		return nil, err
+	}
+	err = s.trustorsHold(ctx, d, chain, x.Delegation.RoleIDs, func(role string) error {
+		return failf(Forbidden, "a trustor of trust %s no longer has role %s", x.ID, role)
+	})
+	return d.global(all), err
+}
+
+// trustorsHold returns the error that lost makes of the first role that one of the
+// trustors in a chain does not have on the project.
+func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Record, roles []string, lost func(role string) error) error {
+	var asked []string
+	for _, x := range chain {
+		if slices.Contains(asked, x.Owner) {
+			continue
+		}
+		asked = append(asked, x.Owner)
+		held, err := s.rolesOn(ctx, d, x.Owner, x.Delegation.ProjectID)
+		if err != nil {
+			return err
+		}
+		for _, role := range roles {
+			if !held[role] {
+				return lost(role)
+			}
+		}
+	}
+	return nil
+}
+
+// use counts one use of a trust down, and returns the trust. It fails with
+// Unauthorized if no use is left. Of concurrent calls, as many succeed as there
+// are uses.
+func (s *Service) use(ctx context.Context, id string) (*Record, error) {
+	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		old, err := d.trust(id, s.now())
+		if err != nil {
+			return ostiary.WriteRequest{}, unauthorized(err.Error())
+		}
+		if old.Delegation.spent() {
+			return ostiary.WriteRequest{}, unauthorized("trust " + id + " has no uses left")
+		}
+		x, delegation := *old, *old.Delegation
+		left := *delegation.Uses - 1
+		x.Delegation, delegation.Uses = &delegation, &left
+		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.get(Trust, id)
+}
