@@ -1,57 +1,119 @@
 #!/usr/bin/env bash
-# Plays OpenStack's identity tests (tempest) and a session of openstackclient
-# against the Keystone door. It needs python3. What it downloads is in .work,
-# which git ignores. If that cannot be downloaded, it skips and names the reason.
-# Its last line counts the tests.
+# Plays clients and tests of OpenStack against the Keystone door; README.md lists
+# them. What it downloads is in .work, which git ignores. A suite whose packages
+# cannot be downloaded is skipped with the reason. Arguments select suites; the
+# default is all. The last line counts the tests of all suites.
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
-if [ ! -x "$work/venv/bin/tempest" ] || [ ! -x "$work/venv/bin/openstack" ]; then
-	if ! { python3 -m venv "$work/venv" && timeout 900 "$work/venv/bin/pip" install -q -r requirements.txt; }; then
-		echo "skip conformance/keystone: tempest and openstackclient cannot be installed"
-		echo "0 passed, 0 failed, 1 skipped"
-		exit 0
+passed=0 failed=0 skipped=0
+
+# number COUNTS WORD prints the number before a word: "3 passed, 0 failed".
+number() { echo "$1" | grep -oE "[0-9]+ $2" | grep -oE '^[0-9]+' || echo 0; }
+
+# suite NAME COMMAND... runs a command whose last line counts its tests. A command
+# that fails without counting a failure counts as one failed test.
+suite() {
+	local name=$1 begin=$SECONDS counts status
+	shift
+	"$@" >"$work/$name.out" 2>"$work/$name.err"
+	status=$?
+	counts=$(tail -n 1 "$work/$name.out")
+	if [ "$status" != 0 ]; then
+		tail -n 60 "$work/$name.err" "$work/$name.out"
+		[ "$(number "$counts" failed)" != 0 ] || counts="0 passed, 1 failed"
 	fi
+	grep '^skip' "$work/$name.out"
+	passed=$((passed + $(number "$counts" passed))) failed=$((failed + $(number "$counts" failed))) skipped=$((skipped + $(number "$counts" skipped)))
+	echo "$name: ${counts#"$name": } ($((SECONDS - begin)) s)"
+}
+
+# skip NAME REASON counts a suite as skipped.
+skip() {
+	skipped=$((skipped + 1))
+	echo "skip $1: $2"
+}
+
+# install VENV REQUIREMENTS BINARY makes a virtual environment of Python.
+install() {
+	[ -x "$work/$1/bin/$3" ] && cmp -s "$2" "$work/$1/$2" && return
+	rm -rf "${work:?}/$1"
+	python3 -m venv "$work/$1" && timeout 900 "$work/$1/bin/pip" install -q -r "$2" >"$work/$1.pip" 2>&1 && cp "$2" "$work/$1/"
+}
+
+# free prints a loopback port that no process listens on.
+free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# serve NAME PORT starts a server on the folder .work/NAME and waits for it. Logins cost
+# 300 ms of a processor each, so a busy machine needs a long timeout.
+serve() {
+	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --door "keystone=http://127.0.0.1:$2" >"$work/$1.log" 2>&1 &
+	servers="$servers $!"
+	for _ in $(seq 300); do
+		grep -q "^serving" "$work/$1.log" && return
+		sleep 0.1
+	done
+	echo "the server does not start:"
+	cat "$work/$1.log"
+	return 1
+}
+
+tempest() {
+	sed -e "s#URL#$url#" -e "s#WORK#$work#" tempest.conf.in >"$work/tempest.conf"
+	local tests
+	tests=$(echo "$work"/venv/lib/*/site-packages)
+	(cd "$work" && TEMPEST_CONFIG=$work/tempest.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" ../absent.txt)
+}
+
+gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
+
+middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "$work/data.fernet"; }
+
+rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
+
+chosen="${*:-openstackclient tempest gophercloud keystonemiddleware rally}"
+wants() { [[ " $chosen " == *" $1 "* ]]; }
+
+servers=
+trap '[ -z "$servers" ] || kill $servers 2>/dev/null' EXIT
+if ! command -v python3 >/dev/null; then
+	skip keystone "python3 is not installed"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
 fi
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary) || exit 1
-
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free)
 url=http://127.0.0.1:$port/v3
-rm -rf "$work"/data "$work"/data.* "$work/locks" "$work/log"
-export OS_BOOTSTRAP_PASSWORD=secret
-"$work/ostiary" --data "$work/data" keystone bootstrap --bootstrap-region-id RegionOne \
+rm -rf "$work"/data "$work"/data.* "$work/locks"
+OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/data" keystone bootstrap --bootstrap-region-id RegionOne \
 	--bootstrap-public-url "$url" --bootstrap-internal-url "$url" --bootstrap-admin-url "$url" || exit 1
-# Logins cost 300 ms of a processor each, so a busy machine needs a long timeout.
-"$work/ostiary" --data "$work/data" serve --http off --grpc off --metrics off --request-timeout 60s --door "keystone=http://127.0.0.1:$port" >"$work/log" 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null' EXIT
-for _ in $(seq 100); do
-	grep -q "^serving" "$work/log" && break
-	sleep 0.1
-done
-
-# The session: each command must succeed.
-passed=0 failed=0
+serve data "$port" || exit 1
 export OS_AUTH_URL=$url OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3
-while read -r line; do
-	[ -n "$line" ] || continue
-	if eval "$work/venv/bin/openstack -q $line" >"$work/session" 2>&1; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "failed: openstack $line"
-		cat "$work/session"
-	fi
-done <session.txt
 
-sed -e "s#URL#$url#" -e "s#WORK#$work#" tempest.conf.in >"$work/tempest.conf"
-tests=$work/venv/lib/$(ls "$work/venv/lib")/site-packages
-(cd "$work" && TEMPEST_CONFIG=$work/tempest.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" ../absent.txt) | tee "$work/tempest.out"
-counts=$(tail -n 1 "$work/tempest.out")
-number() { echo "$counts" | grep -oE "[0-9]+ $1" | grep -oE '^[0-9]+' || echo 0; }
-echo "openstackclient: $passed of $((passed + failed)) commands; $counts"
-failed=$((failed + $(number failed)))
-echo "$((passed + $(number passed))) passed, $failed failed, $(number skipped) skipped"
+if wants openstackclient || wants tempest || wants keystonemiddleware; then
+	if install venv requirements.txt tempest; then
+		wants openstackclient && suite openstackclient bash session.sh "$work/venv/bin/openstack"
+		wants tempest && suite tempest tempest
+		wants keystonemiddleware && suite keystonemiddleware middleware
+	else
+		skip "openstackclient, tempest, keystonemiddleware" "the packages cannot be installed"
+	fi
+fi
+if wants gophercloud; then
+	if (cd gophercloud && go mod download 2>"$work/gophercloud.err"); then
+		suite gophercloud gophercloud
+	else
+		skip gophercloud "the module cannot be downloaded"
+	fi
+fi
+if wants rally; then
+	if install rally-venv requirements-rally.txt rally; then
+		suite rally rallies
+	else
+		skip rally "the packages cannot be installed"
+	fi
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
