@@ -123,6 +123,7 @@ func (r *removal) domain(x *Record) {
 			return r.err == nil
 		})
 	}
+	r.domainConfig(x)
 	slices.SortFunc(projects, func(a, b *Record) int { return r.directory.depth(b) - r.directory.depth(a) })
 	for _, p := range projects {
 		r.remove(p)

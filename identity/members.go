@@ -24,6 +24,7 @@ func ParseMembers(text []byte) (Members, error) {
 		return nil, fmt.Errorf("invalid JSON: expected an object")
 	}
 	var m Members
+	names := map[string]bool{}
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
@@ -33,9 +34,10 @@ func ParseMembers(text []byte) (Members, error) {
 		if err := dec.Decode(&value); err != nil {
 			return nil, fmt.Errorf("invalid JSON: %w", err)
 		}
-		if _, twice := m.Get(name.(string)); twice {
+		if names[name.(string)] {
 			return nil, fmt.Errorf("invalid JSON: member %.64q occurs twice", name)
 		}
+		names[name.(string)] = true
 		m = append(m, Member{name.(string), value})
 	}
 	if _, err := dec.Token(); err != nil {
@@ -54,6 +56,12 @@ func (m Members) Get(name string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	return m[i].Value, true
+}
+
+// has returns whether there is a member with the name.
+func (m Members) has(name string) bool {
+	_, ok := m.Get(name)
+	return ok
 }
 
 // Text returns a member that is a string. It returns "" for a member that is

@@ -30,10 +30,12 @@ const (
 	AccessRule Kind = "access_rule"
 	// Trust lets one user act with some roles of another one on one project.
 	Trust Kind = "trust"
+	// DomainConfig is the configuration of a domain. Its id is that of the domain.
+	DomainConfig Kind = "domain_config"
 )
 
 // kinds lists all kinds of records.
-var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit, ApplicationCredential, AccessRule, Trust}
+var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit, ApplicationCredential, AccessRule, Trust, DomainConfig}
 
 // DefaultDomain is the id of the domain that records belong to if they name
 // none.
@@ -71,6 +73,8 @@ type Record struct {
 	// Delegation is what an application credential or a trust delegates; nil for
 	// other kinds.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// HasSecret is true for the configuration of a domain that has a secret option.
+	HasSecret bool `json:"hasSecret,omitempty"`
 }
 
 // Password describes a password. The hash itself is a secret of the store.

@@ -60,6 +60,10 @@ GET /v3/role_assignments?scope.project.id={a}&include_subtree  200 200 200 200  
 GET /v3/auth/tokens                                  200 200 200 200  200 403 403 403  200 403 403 403  200
 HEAD /v3/auth/tokens                                 200 200 200 200  200 403 403 403  200 403 403 403  403
 GET /v3/OS-REVOKE/events                             200 403 403 403  200 403 403 403  200 403 403 403  200
+GET /v3/domains/{A}/config                           404 404 404 404  403 403 403 403  404 403 403 403  403
+GET /v3/domains/config/default                       200 200 200 200  403 403 403 403  200 403 403 403  403
+DELETE /v3/domains/{A}/config                        204 403 403 403  403 403 403 403  204 403 403 403  403
+PUT /v3/domains/{A}/config                           400 403 403 403  403 403 403 403  400 403 403 403  403
 GET /v3/limits                                       200 200 200 200  200 200 200 200  200 200 200 200  200
 GET /v3/limits/model                                 200 200 200 200  200 200 200 200  200 200 200 200  200
 GET /v3/limits/{limitA}                              200 200 200 200  200 200 200 200  200 403 403 403  403

@@ -103,6 +103,9 @@ func defaults() []defaultRule {
 	add(admin, sp, "create_region", "update_region", "delete_region", "create_service", "update_service", "delete_service",
 		"create_endpoint", "update_endpoint", "delete_endpoint")
 
+	add(admin, sp, "create_domain_config", "update_domain_config", "delete_domain_config")
+	add(admin+systemReader, sp, "get_domain_config", "get_domain_config_default")
+
 	add("@", sdp, "get_limit_model", "list_limits", "get_registered_limit", "list_registered_limits")
 	add(admin+systemReader+" or domain_id:%(target.limit.domain.id)s or domain_id:%(target.limit.project.domain_id)s"+
 		" or (project_id:%(target.limit.project_id)s and not None:%(target.limit.project_id)s)", sdp, "get_limit")
