@@ -51,6 +51,9 @@ func (r *removal) remove(x *Record) {
 	}
 	r.removed[x.key()] = true
 	r.write.RemoveDocuments = append(r.write.RemoveDocuments, x.key())
+	if slices.Contains(secretKinds, x.Kind) {
+		r.write.RemoveSecrets = append(r.write.RemoveSecrets, x.secretKey())
+	}
 	switch x.Kind {
 	case User:
 		r.user(x)

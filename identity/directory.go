@@ -13,10 +13,9 @@ import (
 
 // directory is all records at one revision. It never changes.
 type directory struct {
-	revision storage.Revision
-	token    ostiary.Token // of revision; "" for an empty store
-	tables   map[Kind]table
-	limits   LimitModel // how the limits of projects and domains depend on each other
+	token  ostiary.Token // of the revision; "" for an empty store
+	tables map[Kind]table
+	limits LimitModel // how the limits of projects and domains depend on each other
 	// referrers are the records that refer to other records, by link.key.
 	referrers btree.Map[string, *Record]
 	// revocations are the events that make tokens invalid.
@@ -40,7 +39,7 @@ func nameKey(domain, name string) string { return domain + "\x00" + name }
 
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
-	c := &directory{revision: d.revision, token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)),
+	c := &directory{token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)),
 		referrers: d.referrers.Edit(), revocations: d.revocations.edit()}
 	for _, k := range kinds {
 		t := d.tables[k]

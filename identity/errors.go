@@ -16,6 +16,8 @@ const (
 	Invalid                        // a value is malformed
 	Unauthorized                   // a login fails; the text is for logs only
 	PasswordAge                    // the password has expired, or must be changed
+	MoreFactors                    // the methods of a login are right, but the user needs further ones
+	Unavailable                    // the service does not offer what is asked for, by its settings
 )
 
 // Error is the error of every method of [Service] that fails because of its
@@ -26,7 +28,7 @@ type Error struct {
 	// Field is the member of a record that is malformed, if Reason is Invalid and
 	// one member is the cause; otherwise "".
 	Field string
-	// UserID is the user whose password has expired, if Reason is PasswordAge.
+	// UserID is the user who logs in, if Reason is PasswordAge or MoreFactors.
 	UserID string
 }
 

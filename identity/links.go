@@ -18,6 +18,11 @@ func (r *Record) links() (all []link) {
 	if r.Owner != "" {
 		all = append(all, link{User, r.Owner})
 	}
+	if r.Kind == Credential {
+		if project := r.Members.Text("project_id"); project != "" {
+			all = append(all, link{Project, project})
+		}
+	}
 	if d := r.Delegation; d != nil {
 		all = append(all, d.links(r.Kind)...)
 	}

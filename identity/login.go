@@ -141,16 +141,11 @@ type Token struct {
 // not live longer than it, and belongs to its chain. Nor does it live longer than
 // the trust or the application credential of the scope. Issue counts one use of a
 // trust that has a bounded number of them. It fails with Unauthorized if the user
-// has no role in the scope, if the methods do not satisfy the user's rules for
-// several factors, or if the trust or the application credential cannot be used,
-// and with Forbidden if the trust does not allow it.
+// has no role in the scope, or if the trust or the application credential cannot
+// be used, with MoreFactors if the methods do not satisfy the user's rules for
+// several factors, and with Forbidden if the trust does not allow it.
 func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods []string, from *Token) (*Token, error) {
-	now := s.now()
-	p := &token.Payload{UserID: user, Methods: methods, ProjectID: scope.ProjectID, DomainID: scope.DomainID,
-		Expires: now.Add(s.options.TokenLife).Truncate(time.Second), AuditIDs: []string{newAuditID()}}
-	if scope.System {
-		p.System = token.SystemAll
-	}
+	p := s.payload(user, scope, methods)
 	if from != nil {
 		if from.Payload.Expires.Before(p.Expires) {
 			p.Expires = from.Payload.Expires
@@ -162,21 +157,38 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	if err != nil {
 		return nil, err
 	}
-	if err := d.delegate(p, scope, now); err != nil {
+	if !d.enoughMethods(user, p.Methods) {
+		return nil, &Error{Reason: MoreFactors, UserID: user, Text: "user " + user + " needs further methods of authentication"}
+	}
+	if err := d.delegate(p, scope, s.now()); err != nil {
 		return nil, err
 	}
-	issued := d.issueTime(append(d.agents(p.TrustID), user), now)
-	t, err := s.expand(ctx, p, issued)
-	switch {
-	case errors.Is(err, &Error{Reason: NotFound}):
-		return nil, unauthorized(err.Error())
-	case err != nil:
+	t, err := s.issue(ctx, d, p)
+	if err != nil {
 		return nil, err
-	case !d.enoughMethods(user, p.Methods):
-		return nil, unauthorized("user " + user + " needs further methods of authentication")
 	}
 	if t.Trust != nil && t.Trust.Delegation.Uses != nil {
 		t.Trust, err = s.use(ctx, t.Trust.ID)
+	}
+	return t, err
+}
+
+// payload returns the content of a new token.
+func (s *Service) payload(user string, scope Scope, methods []string) *token.Payload {
+	p := &token.Payload{UserID: user, Methods: methods, ProjectID: scope.ProjectID, DomainID: scope.DomainID,
+		Expires: s.now().Add(s.options.TokenLife).Truncate(time.Second), AuditIDs: []string{newAuditID()}}
+	if scope.System {
+		p.System = token.SystemAll
+	}
+	return p
+}
+
+// issue returns a new token with its records and roles. It fails with Unauthorized
+// if the token would not be valid.
+func (s *Service) issue(ctx context.Context, d *directory, p *token.Payload) (*Token, error) {
+	t, err := s.expand(ctx, p, d.issueTime(append(d.agents(p.TrustID), p.UserID), s.now()))
+	if errors.Is(err, &Error{Reason: NotFound}) {
+		return nil, unauthorized(err.Error())
 	}
 	return t, err
 }

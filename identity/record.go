@@ -32,10 +32,19 @@ const (
 	Trust Kind = "trust"
 	// DomainConfig is the configuration of a domain. Its id is that of the domain.
 	DomainConfig Kind = "domain_config"
+	// Credential is a secret that a user keeps in the service, for example an EC2
+	// key or the seed of one-time passwords.
+	Credential Kind = "credential"
 )
 
 // kinds lists all kinds of records.
-var kinds = []Kind{User, Group, Project, Role, Region, Catalog, Endpoint, RegisteredLimit, Limit, ApplicationCredential, AccessRule, Trust, DomainConfig}
+var kinds = []Kind{
+	User, Group, Project, Role, Region, Catalog, Endpoint,
+	RegisteredLimit, Limit,
+	ApplicationCredential, AccessRule, Trust,
+	DomainConfig,
+	Credential,
+}
 
 // DefaultDomain is the id of the domain that records belong to if they name
 // none.
@@ -67,8 +76,8 @@ type Record struct {
 	Members Members `json:"members,omitempty"`
 	// Password describes the password of a user; nil if the user has none.
 	Password *Password `json:"password,omitempty"`
-	// Owner is the user who owns an application credential or an access rule, and
-	// the trustor of a trust; "" for other kinds.
+	// Owner is the user who owns an application credential, an access rule or a
+	// credential, and the trustor of a trust; "" for other kinds.
 	Owner string `json:"owner,omitempty"`
 	// Delegation is what an application credential or a trust delegates; nil for
 	// other kinds.

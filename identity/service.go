@@ -105,7 +105,7 @@ func bucket(key string) string {
 
 func bucketName(i int) string { return fmt.Sprintf("bucket%04d", i) }
 
-// load reads all records. The directory gets the revision from before the read,
+// load reads all records. The directory gets the token from before the read,
 // so follow applies changes that other processes make during the read.
 func (s *Service) load(ctx context.Context) error {
 	head, err := s.store.Head(ctx)
@@ -113,11 +113,7 @@ func (s *Service) load(ctx context.Context) error {
 		return err
 	}
 	d := (&directory{tables: map[Kind]table{}, limits: s.options.Limits}).edit()
-	if d.token, d.revision, err = head, 0, nil; head != "" {
-		if d.revision, err = head.Revision(); err != nil {
-			return err
-		}
-	}
+	d.token = head
 	for _, kind := range append([]Kind{revocationKind}, kinds...) {
 		for i := range buckets {
 			documents, err := s.store.DocumentsBy(ctx, documentPrefix+string(kind), bucketName(i))
@@ -166,8 +162,9 @@ func (s *Service) follow(ctx context.Context) (*directory, error) {
 			if err := d.apply(e.Changes); err != nil {
 				return nil, err
 			}
-			d.token, d.revision = e.Token, e.Revision
 		}
+		// An entry that changes secrets only is not in the page.
+		d.token = page.Next
 		if !page.More {
 			s.current.Store(d)
 			return d, nil

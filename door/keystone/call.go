@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
@@ -86,6 +87,14 @@ func (c *call) open(anonymous bool) (err error) {
 	}
 	c.credentials = credentials(c.caller)
 	return nil
+}
+
+// now returns the current time.
+func (s *service) now() time.Time {
+	if s.options.Identity.Clock != nil {
+		return s.options.Identity.Clock()
+	}
+	return time.Now()
 }
 
 // credentials returns what rules may use of a token.

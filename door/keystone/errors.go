@@ -56,6 +56,7 @@ func shorten(s string) string {
 var statusOf = map[identity.Reason]int{
 	identity.NotFound: http.StatusNotFound, identity.Conflict: http.StatusConflict, identity.Forbidden: http.StatusForbidden,
 	identity.Invalid: http.StatusBadRequest, identity.Unauthorized: http.StatusUnauthorized, identity.PasswordAge: http.StatusUnauthorized,
+	identity.MoreFactors: http.StatusUnauthorized, identity.Unavailable: http.StatusServiceUnavailable,
 }
 
 // describe returns the status and the text of an error. The text of an internal
@@ -69,7 +70,7 @@ func describe(err error) (status int, text string) {
 		return known.status, known.text
 	case errors.As(err, &failed):
 		status, text = statusOf[failed.Reason], failed.Text
-		if failed.Reason == identity.Unauthorized {
+		if failed.Reason == identity.Unauthorized || failed.Reason == identity.MoreFactors {
 			text = unauthorizedText
 		}
 		if failed.Reason == identity.Invalid && failed.Field != "" {

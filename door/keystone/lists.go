@@ -42,25 +42,31 @@ func (c *call) listedDomain() string {
 // sendPage answers with the selected records: all of them, or a page if the query
 // has a limit or a marker.
 func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
-	limit, err := c.limit()
+	records, more, err := c.page(x, match)
 	if err != nil {
 		return err
+	}
+	return c.sendRecords(x, records, more)
+}
+
+// page returns the records that sendPage sends. more is true if there are further
+// ones.
+func (c *call) page(x *resource, match func(*identity.Record) bool) (records []*identity.Record, more bool, err error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, false, err
 	}
 	marker := c.query.Get("marker")
 	if marker != "" {
 		r, err := c.lookup(x.kind, marker)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
 		if r == nil {
-			return &statusError{http.StatusNotFound, "Marker " + shorten(marker) + " could not be found."}
+			return nil, false, &statusError{http.StatusNotFound, "Marker " + shorten(marker) + " could not be found."}
 		}
 	}
-	records, more, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: x.kind, After: marker, Limit: limit, Match: match})
-	if err != nil {
-		return err
-	}
-	return c.sendRecords(x, records, more)
+	return c.id.List(c.r.Context(), identity.ListRequest{Kind: x.kind, After: marker, Limit: limit, Match: match})
 }
 
 func (c *call) limit() (int, error) {
@@ -231,6 +237,8 @@ func memberOf(r *identity.Record, name string) string {
 		return r.Domain
 	case "parent_id", "parent_region_id", "service_id":
 		return r.Parent
+	case "user_id":
+		return r.Owner
 	}
 	return r.Members.Text(name)
 }

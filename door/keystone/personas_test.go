@@ -75,6 +75,10 @@ POST /v3/limits                                      400 403 403 403  403 403 40
 POST /v3/registered_limits                           400 403 403 403  403 403 403 403  400 403 403 403  403
 PATCH /v3/limits/{limita} limit                      400 403 403 403  403 403 403 403  400 403 403 403  403
 PATCH /v3/registered_limits/{registered} registered_limit  400 403 403 403  403 403 403 403  400 403 403 403  403
+GET /v3/credentials                                  200 200 200 200  200 200 200 200  200 200 200 200  200
+GET /v3/users/{vA}/credentials/OS-EC2                200 200 200 200  403 403 403 403  200 403 403 403  403
+POST /v3/ec2tokens                                   400 403 403 403  400 403 403 403  400 403 403 403  400
+POST /v3/s3tokens                                    400 403 403 403  400 403 403 403  400 403 403 403  400
 GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
 `
 

@@ -301,15 +301,20 @@ func (c *call) defaultScope(user *identity.Record) identity.Scope {
 
 // sendNewToken answers with a new token.
 func (c *call) sendNewToken(t *identity.Token) error {
-	codec, err := c.codec()
-	if err != nil {
-		return err
-	}
-	text, err := codec.Encode(t.Payload, t.Issued)
+	text, err := c.encode(t)
 	if err != nil {
 		return err
 	}
 	return c.sendToken(http.StatusCreated, t, text)
+}
+
+// encode returns the text of a new token.
+func (c *call) encode(t *identity.Token) (string, error) {
+	codec, err := c.codec()
+	if err != nil {
+		return "", err
+	}
+	return codec.Encode(t.Payload, t.Issued)
 }
 
 func (c *call) sendToken(status int, t *identity.Token, text string) error {

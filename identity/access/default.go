@@ -127,6 +127,14 @@ func defaults() []defaultRule {
 	add(admin+systemReader+" or rule:token_subject", sdp, "check_token")
 	add("rule:admin_or_token_subject", sdp, "revoke_token")
 	add("rule:service_or_admin", sdp, "list_revoke_events")
+	owner := self("target.credential.user_id")
+	add(admin+systemReader+owner, sdp, "get_credential", "list_credentials")
+	add(admin+owner, sdp, "create_credential", "update_credential", "delete_credential")
+	add(admin+systemReader+owner, sp, "ec2_get_credential")
+	add(admin+systemReader+" or rule:owner", sp, "ec2_list_credentials")
+	add(admin+" or (role:member and user_id:%(target.credential.user_id)s)", sp, "ec2_create_credential", "ec2_delete_credential")
+	add("rule:service_or_admin", sdp, "ec2tokens_validate", "s3tokens_validate")
+
 	add("@", AnyScope, "get_auth_catalog", "get_auth_projects", "get_auth_domains", "get_auth_system")
 	return rules
 }

@@ -85,7 +85,8 @@ door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/password identity/token
 identity/access:
-door/keystone: . door identity identity/access identity/token storage
+identity/ec2:
+door/keystone: . door identity identity/access identity/ec2 identity/token storage
 identity/password:
 identity/token:
 cmd/ostiary: *
