@@ -20,9 +20,8 @@ type Bounds struct {
 	// the request, a use of it, a policy, a rule, a match, a compared value and a
 	// function call are one step each. Default [StepsDefault].
 	Steps int
-	// Duties is the number of arguments of all obligations and advice of one
-	// decision, where one without arguments counts as one. Default
-	// [DutiesDefault].
+	// Duties is the number of all obligations and advice of one decision, together
+	// with the number of their arguments. Default [DutiesDefault].
 	Duties int
 }
 

@@ -157,6 +157,10 @@ func (s *service) run(r *http.Request, p door.Params, serve func(*call) error) (
 		return nil, err
 	}
 	err = serve(&c)
+	if cause := c.ctx.Err(); err != nil && cause != nil {
+		// Policies report an ended context as a bound on time.
+		err = fmt.Errorf("%w: %w", ostiary.ErrCanceled, cause)
+	}
 	return c.out, err
 }
 

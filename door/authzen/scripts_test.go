@@ -37,6 +37,12 @@ func TestSearchScripts(t *testing.T) {
 	}
 }
 
+// TestDescription compares what the door declares with testdata/description.txt.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	doortest.Description(t, open(t, readFile(t, "testdata/certification.txt")).door, "testdata/description.txt")
+}
+
 // TestStores checks which store a path without one uses: the configured one or
 // the one with the alias "default", and never the only one that exists.
 func TestStores(t *testing.T) {

@@ -119,3 +119,9 @@ func TestScripts(t *testing.T) {
 		return open(t, ostiary.Options{Clock: func() time.Time { return start }}).door
 	})
 }
+
+// TestDescription compares what the door declares with testdata/description.txt.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	doortest.Description(t, open(t, ostiary.Options{}).door, "testdata/description.txt")
+}

@@ -124,6 +124,23 @@ func join(t testing.TB, e *ostiary.Engine, o onap.Options) *door.Door {
 	return all
 }
 
+// TestDescription compares what each door declares with a file of testdata.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	doors, err := onap.New(e, onap.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range doors {
+		doortest.Description(t, d, "testdata/description_"+d.Name+".txt")
+	}
+}
+
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door { return open(t, onap.Options{}) })

@@ -63,3 +63,9 @@ func TestScriptsInline(t *testing.T) {
 		})
 	}
 }
+
+// TestDescription compares what the door declares with testdata/description.txt.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	doortest.Description(t, open(t, openfga.Options{}), "testdata/description.txt")
+}

@@ -49,6 +49,13 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// TestDescription compares what the door declares with testdata/description.txt.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	_, d := start(t, Options{})
+	doortest.Description(t, d, "testdata/description.txt")
+}
+
 // TestBoundedScripts plays scripts on an engine with a small bound.
 func TestBoundedScripts(t *testing.T) {
 	doortest.Run(t, "testdata/bounded/*.http", func(t testing.TB) *door.Door {

@@ -213,3 +213,9 @@ func (c *client) deploy(dir fs.FS) (rejected string, err error) {
 	}
 	return put("/xacml/v3/root", root)
 }
+
+// TestDescription compares what the door declares with testdata/description.txt.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	doortest.Description(t, open(t, xacml.Options{}), "testdata/description.txt")
+}
