@@ -2,14 +2,18 @@ package authzen_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // TestErrors checks that an error of any call is an error response, never a
@@ -110,5 +114,70 @@ func TestEvaluationsMax(t *testing.T) {
 		if got := strings.Contains(rec.Body.String(), "more than 100000 evaluations"); got != refused || refused && rec.Code != http.StatusBadRequest {
 			t.Errorf("%d evaluations: %d %.200s", n, rec.Code, rec.Body)
 		}
+	}
+}
+
+// TestPages checks the limits of pages, and tokens of the right search with a
+// wrong position.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	w := open(t, readFile(t, "testdata/certification.txt"))
+	const most, size = 1000, 1001
+	var add []rel.Tuple
+	for i := range size {
+		add = append(add, rel.Tuple{Object: rel.Object{Type: "record", ID: "many"}, Relation: "reader", Subject: rel.Subject{Type: "user", ID: "u" + strconv.Itoa(i)}})
+	}
+	if _, err := w.store.Write(t.Context(), ostiary.WriteRequest{Add: add}); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		Page struct {
+			Next  string `json:"next_token"`
+			Count int
+		}
+		Results []any
+	}
+	const subjects = `"subject":{"type":"user"},"action":{"name":"read"},"resource":{"type":"record","id":"many"}}`
+	for page, count := range map[string]int{"": most, `"page":{},`: most, `"page":{"limit":0},`: most, `"page":{"limit":1},`: 1,
+		`"page":{"limit":1001},`: size, `"page":{"limit":2147483648},`: size} {
+		rec := send(t, w, "/access/v1/search/subject", "{"+page+subjects)
+		var got answer
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || len(got.Results) != count || (got.Page.Next == "") != (count == size) {
+			t.Errorf("%s %d results, next %q, %v, want %d", page, len(got.Results), got.Page.Next, err, count)
+		}
+	}
+	for _, page := range []string{`"page":{"limit":-1},`, `"page":{"limit":2147483649},`} {
+		if rec := send(t, w, "/access/v1/search/subject", "{"+page+subjects); rec.Code != http.StatusBadRequest {
+			t.Errorf("%s %d %.200s", page, rec.Code, rec.Body)
+		}
+	}
+	const actions = `"subject":{"type":"user","id":"alice"},"resource":{"type":"record","id":"record-1"}}`
+	rec := send(t, w, "/access/v1/search/action", `{"page":{"limit":1},`+actions)
+	var got answer
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || got.Page.Next == "" {
+		t.Fatalf("%s, %v", rec.Body, err)
+	}
+	search, position, _ := strings.Cut(got.Page.Next, ".")
+	_, revision, _ := strings.Cut(position, ".")
+	for cursor, status := range map[string]int{position: http.StatusOK, "0." + revision: http.StatusOK, "99." + revision: http.StatusOK,
+		"-1." + revision: http.StatusBadRequest, "x." + revision: http.StatusBadRequest, "1": http.StatusBadRequest, "1.": http.StatusBadRequest, "1.x": http.StatusBadRequest} {
+		rec := send(t, w, "/access/v1/search/action", `{"page":{"limit":1,"token":"`+search+"."+cursor+`"},`+actions)
+		if rec.Code != status {
+			t.Errorf("cursor %s: %d %.200s, want %d", cursor, rec.Code, rec.Body, status)
+		}
+	}
+}
+
+// TestBodyMax checks the response to a body that the server refuses while the door
+// reads it.
+func TestBodyMax(t *testing.T) {
+	t.Parallel()
+	w := open(t, readFile(t, "testdata/certification.txt"))
+	r := httptest.NewRequest("POST", "/access/v1/evaluation", nil)
+	r.Header.Set("Content-Type", "application/json")
+	r.Body = http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(`{"subject":{}}`)), 5)
+	rec := httptest.NewRecorder()
+	if w.ServeHTTP(rec, r); rec.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }

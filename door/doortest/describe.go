@@ -111,7 +111,9 @@ func describeRPC(out *strings.Builder, name string, refuse func(*door.Refusal) e
 // describeResponse describes the response of a handler.
 func describeResponse(out *strings.Builder, serve http.HandlerFunc) {
 	r := httptest.NewRequest(http.MethodPost, "/a/path", nil)
-	r.Header.Set("X-Request-Id", "request-1")
+	for _, name := range []string{"X-Request-Id", "X-Onap-Requestid"} {
+		r.Header.Set(name, "6f1c3c1e-0000-4000-8000-000000000001")
+	}
 	w := httptest.NewRecorder()
 	serve(w, r)
 	fmt.Fprintf(out, "%d\n", w.Code)
