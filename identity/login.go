@@ -151,7 +151,12 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 			p.Expires = from.Payload.Expires
 		}
 		p.AuditIDs = append(p.AuditIDs, from.Payload.AuditIDs[len(from.Payload.AuditIDs)-1])
-		p.Methods = append([]string{MethodToken}, slices.DeleteFunc(slices.Clone(from.Payload.Methods), func(m string) bool { return m == MethodToken })...)
+		p.Methods = []string{MethodToken}
+		for _, m := range slices.Concat(from.Payload.Methods, methods) {
+			if !slices.Contains(p.Methods, m) {
+				p.Methods = append(p.Methods, m)
+			}
+		}
 	}
 	d, err := s.at(ctx)
 	if err != nil {

@@ -37,17 +37,22 @@ func (d *directory) enoughMethods(id string, methods []string) bool {
 // service does not offer is never satisfied, and rules that cannot be read
 // refuse every login.
 func enoughMethods(user *Record, methods []string) bool {
-	options := user.options()
-	text, given := options.Get(optionFactorRules)
-	if !given || !options.Bool(optionFactors, true) {
-		return true
-	}
-	var rules [][]string
-	if json.Unmarshal(text, &rules) != nil {
+	rules, err := factorRules(user)
+	if err != nil {
 		return false
 	}
 	satisfied := func(rule []string) bool {
 		return !slices.ContainsFunc(rule, func(m string) bool { return !slices.Contains(methods, m) })
 	}
 	return len(rules) == 0 || slices.ContainsFunc(rules, satisfied)
+}
+
+// factorRules returns the rules of a user for several factors; none if they are
+// switched off. It fails if they cannot be read.
+func factorRules(user *Record) (rules [][]string, err error) {
+	options := user.options()
+	if text, given := options.Get(optionFactorRules); given && options.Bool(optionFactors, true) {
+		err = json.Unmarshal(text, &rules)
+	}
+	return rules, err
 }

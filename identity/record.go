@@ -82,6 +82,9 @@ type Record struct {
 	// Delegation is what an application credential or a trust delegates; nil for
 	// other kinds.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// UsedStep is the period of the last one-time password that was accepted with a
+	// credential of type [TypeTOTP]; 0 before the first one.
+	UsedStep int64 `json:"usedStep,omitempty"`
 	// HasSecret is true for the configuration of a domain that has a secret option.
 	HasSecret bool `json:"hasSecret,omitempty"`
 }

@@ -31,6 +31,12 @@ var keptSecrets = []keptSecret{
 		d.ok(err)
 		return b.Secret, r
 	}},
+	{"seed", func(d *deployment, user, _ string) (string, *identity.Record) {
+		r, seed := d.seed(user, seedA)
+		_, err := d.LoginTOTP(d.t.Context(), user, "", "", d.passcode(seed))
+		d.ok(err)
+		return seedA, r
+	}},
 	{"credential", func(d *deployment, user, _ string) (string, *identity.Record) {
 		r, err := d.CreateCredential(d.t.Context(), identity.Record{Owner: user, Members: identity.Members{}.With("type", "cert")}, "first certificate")
 		d.ok(err)

@@ -46,6 +46,8 @@ type Service struct {
 	following sync.Mutex
 	// writing serializes writes from their validation until they are durable.
 	writing sync.Mutex
+	// guesses bounds wrong one-time passwords.
+	guesses guesses
 	decoyState
 }
 

@@ -134,14 +134,23 @@ type Fernet struct {
 // stored in seconds. Encode fails if an id or an audit id is malformed, or if
 // the methods are not in the list of the deployment.
 func (f *Fernet) Encode(p *Payload, issued time.Time) (string, error) {
-	if len(f.Keys) == 0 {
-		return "", fmt.Errorf("no Fernet key: expected at least one")
+	k, err := f.primary()
+	if err != nil {
+		return "", err
 	}
 	data, err := pack(p, f.methods())
 	if err != nil {
 		return "", err
 	}
-	return f.Keys[0].seal(data, issued), nil
+	return k.seal(data, issued), nil
+}
+
+// primary returns the key that makes tokens.
+func (f *Fernet) primary() (k Key, err error) {
+	if len(f.Keys) == 0 {
+		return k, fmt.Errorf("no Fernet key: expected at least one")
+	}
+	return f.Keys[0], nil
 }
 
 // Decode returns the content and the time of creation of a token. It does not

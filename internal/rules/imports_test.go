@@ -83,9 +83,10 @@ door/onap/catalog: . door/onap/tosca internal/btree
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-identity: . eval internal/btree schema storage identity/password identity/token
+identity: . eval internal/btree schema storage identity/password identity/token identity/totp
 identity/access:
 identity/ec2:
+identity/totp:
 door/keystone: . door identity identity/access identity/ec2 identity/token storage
 identity/password:
 identity/token:

@@ -1,0 +1,46 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// receiptLife is the life of a receipt, as in Keystone.
+const receiptLife = 5 * time.Minute
+
+// NewReceipt returns a receipt for methods that a user has passed, and its time of
+// issue. It is for a login that failed with MoreFactors.
+func (s *Service) NewReceipt(user string, methods []string) (*token.Receipt, time.Time) {
+	now := s.now().Truncate(time.Second)
+	return &token.Receipt{UserID: user, Methods: methods, Expires: now.Add(receiptLife)}, now
+}
+
+// UseReceipt returns the methods that a decoded receipt adds to a login of a user.
+// It fails with Unauthorized if the receipt is of another user, has expired, or is
+// older than the last event that made the user's tokens invalid, for example a
+// new password.
+func (s *Service) UseReceipt(ctx context.Context, r *token.Receipt, issued time.Time, user string) ([]string, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	latest, revoked := d.revocations.latest.Get("user " + user)
+	switch {
+	case r.UserID != user:
+		return nil, unauthorized("the receipt is of user " + r.UserID + ", not of user " + user)
+	case !s.now().Before(r.Expires):
+		return nil, unauthorized("the receipt has expired")
+	case revoked && issued.Unix() <= latest:
+		return nil, unauthorized("the receipt is older than the last revocation of the user's tokens")
+	}
+	return r.Methods, nil
+}
+
+// FactorRules returns a user's rules for several factors: lists of methods, all of
+// one of which a login needs.
+func (r *Record) FactorRules() [][]string {
+	rules, _ := factorRules(r)
+	return rules
+}

@@ -1,0 +1,108 @@
+package identity_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/totp"
+)
+
+// seed makes a credential with a seed of one-time passwords for a user.
+func (d *deployment) seed(user, text string) (*identity.Record, totp.Seed) {
+	d.t.Helper()
+	r, err := d.CreateCredential(d.t.Context(), identity.Record{Owner: user, Members: identity.Members{}.With("type", identity.TypeTOTP)}, text)
+	d.ok(err)
+	s, _ := totp.ParseSeed(text)
+	return r, s
+}
+
+// passcode is the current one-time password.
+func (d *deployment) passcode(s totp.Seed) string { return s.At(totp.Step(d.clock.read())) }
+
+const (
+	seedA = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+	seedB = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+)
+
+func TestLoginTOTP(t *testing.T) {
+	d := deploy(t)
+	user, other := d.make(identity.Record{Kind: identity.User, Name: "u"}), d.make(identity.Record{Kind: identity.User, Name: "v"})
+	d.seed(user.ID, "not base32!")
+	_, a := d.seed(user.ID, seedA)
+	_, b := d.seed(user.ID, seedB)
+	login := func(id, name, code string) error {
+		u, err := d.LoginTOTP(t.Context(), id, identity.DefaultDomain, name, code)
+		if err == nil && u.ID != user.ID {
+			t.Errorf("got user %s, want %s", u.ID, user.ID)
+		}
+		return err
+	}
+	d.ok(login(user.ID, "", d.passcode(a)))
+	d.fails(login(user.ID, "", d.passcode(a)), identity.Unauthorized, "wrong one-time password") // class A: a replay
+	d.ok(login("", "u", d.passcode(b)))                                                          // another seed
+	d.fails(login("nope", "", d.passcode(b)), identity.Unauthorized, "no such user")
+	d.fails(login(other.ID, "", d.passcode(b)), identity.Unauthorized, "wrong")
+	d.fails(login(user.ID, "", ""), identity.Unauthorized, "wrong")
+	old := d.passcode(a)
+	d.clock.move(totp.Period)
+	d.fails(login(user.ID, "", old), identity.Unauthorized, "wrong") // the replay in the next period
+	again := d.open()
+	_, err := again.LoginTOTP(t.Context(), user.ID, "", "", old)
+	d.fails(err, identity.Unauthorized, "wrong") // and after a restart
+	early := d.passcode(a)
+	d.clock.move(totp.Period)
+	d.ok(login(user.ID, "", early)) // a period late
+	_, err = d.Update(t.Context(), identity.User, user.ID, nil, false, func(r *identity.Record) error { r.Disabled = true; return nil })
+	d.ok(err)
+	d.fails(login(user.ID, "", d.passcode(a)), identity.Unauthorized, "disabled")
+}
+
+// TestGuesses tries wrong one-time passwords up to the bound, and then the right
+// one.
+func TestGuesses(t *testing.T) {
+	d := deploy(t)
+	user, other := d.make(identity.Record{Kind: identity.User, Name: "u"}), d.make(identity.Record{Kind: identity.User, Name: "v"})
+	_, a := d.seed(user.ID, seedA)
+	_, b := d.seed(other.ID, seedB)
+	try := func(id, code string) error {
+		_, err := d.LoginTOTP(t.Context(), id, "", "", code)
+		return err
+	}
+	for range 4 {
+		d.fails(try(user.ID, "x"), identity.Unauthorized, "wrong one-time password")
+	}
+	d.ok(try(user.ID, d.passcode(a)))
+	d.fails(try(user.ID, "x"), identity.Unauthorized, "wrong one-time password")
+	d.fails(try(user.ID, "x"), identity.Unauthorized, "too many")
+	d.ok(try(other.ID, d.passcode(b)))
+	d.clock.move(totp.Period)
+	d.ok(try(user.ID, d.passcode(a)))
+}
+
+// TestOnePasswordManyLogins logs in with one password at the same time through
+// two services of one store. One login succeeds.
+func TestOnePasswordManyLogins(t *testing.T) {
+	d := deploy(t)
+	user := d.make(identity.Record{Kind: identity.User, Name: "u"})
+	_, a := d.seed(user.ID, seedA)
+	services := []*identity.Service{d.Service, d.open()}
+	var won atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			if _, err := services[i%2].LoginTOTP(t.Context(), user.ID, "", "", d.passcode(a)); err == nil {
+				won.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d logins with one password", won.Load())
+	}
+	d.clock.move(time.Minute)
+	_, err := d.LoginTOTP(t.Context(), user.ID, "", "", d.passcode(a))
+	d.ok(err)
+}
