@@ -40,6 +40,12 @@ func (s *Store) Expand(ctx context.Context, r ExpandRequest) (Expansion, error) 
 	return s.answerer.Expand(ctx, &r)
 }
 
+// ExpandPage returns a page of what Expand returns, without a bound on the size
+// of the whole. All pages read the revision and the time of the first one.
+func (s *Store) ExpandPage(ctx context.Context, r ExpandPageRequest) (ExpansionPage, error) {
+	return s.answerer.ExpandPage(ctx, &r)
+}
+
 // ListObjects returns a page of the objects whose check is true. A page that
 // ends at its Limit has a cursor; a search that a bound ended names the bound.
 func (s *Store) ListObjects(ctx context.Context, r ListObjectsRequest) (ObjectList, error) {
@@ -130,6 +136,14 @@ type (
 	//
 	// It has the fields Revision, and the methods MarshalJSON, Member, String.
 	Expansion = query.Expansion
+	// ExpandPageRequest asks for a page of an expansion.
+	//
+	// It has the fields those of [ExpandRequest], Limit, Cursor.
+	ExpandPageRequest = query.ExpandPageRequest
+	// ExpansionPage is a page of usersets and subjects.
+	//
+	// It has the fields Parts, More, Bound, Next, Revision.
+	ExpansionPage = query.ExpansionPage
 	// ListObjectsRequest asks for the objects of Type that Subject has Relation on.
 	//
 	// It has the fields Type, Relation, Subject, Scope, Limit, UnknownPerPage,

@@ -151,6 +151,9 @@ func FuzzCursor(f *testing.F) {
 	list := ostiary.ListObjectsRequest{Type: "document", Relation: "owner", Subject: rel.Subject{Type: "user", ID: "a"}, Limit: 1}
 	f.Add(must(s.Read(ctx, ostiary.ReadRequest{Limit: 1}))(f).Next)
 	f.Add(must(s.ListObjects(ctx, list))(f).Next)
+	expand := ostiary.ExpandPageRequest{ExpandRequest: ostiary.ExpandRequest{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner"}, Limit: 1}
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(f, "document:1#owner@user:b")}))(f)
+	f.Add(must(s.ExpandPage(ctx, expand))(f).Next)
 	f.Add("c1.")
 	f.Fuzz(func(t *testing.T, text string) {
 		if text == "" {
@@ -160,10 +163,13 @@ func FuzzCursor(f *testing.F) {
 		list.Cursor = text
 		_, errList := s.ListObjects(ctx, list)
 		_, errRead := s.Read(ctx, ostiary.ReadRequest{Cursor: text, Limit: 1})
-		if errList == nil && errRead == nil {
+		expand := expand
+		expand.Cursor = text
+		_, errExpand := s.ExpandPage(ctx, expand)
+		if errList == nil && errRead == nil || errExpand == nil && (errList == nil || errRead == nil) {
 			t.Errorf("%q was accepted as a cursor of two different questions", text)
 		}
-		for _, err := range []error{errList, errRead} {
+		for _, err := range []error{errList, errRead, errExpand} {
 			if err != nil && !errors.Is(err, ostiary.ErrCursor) && !errors.Is(err, ostiary.ErrToken) && !errors.Is(err, ostiary.ErrFuture) {
 				t.Errorf("cursor %q: got unexpected error %v", text, err)
 			}

@@ -64,7 +64,8 @@
 //
 // # Expand and explain
 //
-// [Binding.Expand] returns the rewrite and its tuples as a [Tree] (expand.go);
+// [Binding.Expand] returns the rewrite and its tuples as a [Tree] (expand.go),
+// and [Binding.ExpandPage] a part of it (expand_page.go);
 // [Tree.Member] (expand_member.go) evaluates that tree alone. [Binding.Explain]
 // returns an [Explanation] (explain.go): it reads a proof or a refutation from
 // a solved system (explain_proof.go), over data that was narrowed to what

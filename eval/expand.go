@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/ostiary/ostiary/expr"
@@ -91,30 +92,12 @@ type Leaf struct {
 //
 // [Tree.Member] derives the answers of check from a tree without Cut.
 func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relation string, levels int, env *Env) (*Tree, error) {
-	if env == nil {
-		env = &Env{}
-	}
-	id, err := b.relation(object.Type, relation)
+	x := expander{object: object, levels: max(1, levels)}
+	root, err := x.start(ctx, b, r, relation, env)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	o, err := b.reader(r, env)
-	if err != nil {
-		return nil, err
-	}
-	x := expander{object: object, seen: map[stateKey]bool{}, levels: max(1, levels)}
-	if x.entriesMax = env.Bounds.ExpandEntries; x.entriesMax <= 0 {
-		x.entriesMax = ExpandEntriesDefault
-	}
-	if x.bytesMax = env.Bounds.ExpandBytes; x.bytesMax <= 0 {
-		x.bytesMax = ExpandBytesDefault
-	}
-	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
 	defer x.q.finish()
-	root := x.relation(id, x.q.anchor(object))
 	for level := 0; level < x.levels && len(x.pending) > 0 && x.bound == ""; level++ {
 		todo := x.pending
 		x.pending = nil
@@ -132,6 +115,34 @@ func (b *Binding) Expand(ctx context.Context, r Reader, object rel.Object, relat
 	return root, x.q.failed()
 }
 
+// start begins the question and returns its root. The caller must call finish
+// of the query, unless start fails.
+func (x *expander) start(ctx context.Context, b *Binding, r Reader, relation string, env *Env) (*Tree, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	id, err := b.relation(x.object.Type, relation)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o, err := b.reader(r, env)
+	if err != nil {
+		return nil, err
+	}
+	x.seen = map[stateKey]bool{}
+	if x.entriesMax = env.Bounds.ExpandEntries; x.entriesMax <= 0 {
+		x.entriesMax = ExpandEntriesDefault
+	}
+	if x.bytesMax = env.Bounds.ExpandBytes; x.bytesMax <= 0 {
+		x.bytesMax = ExpandBytesDefault
+	}
+	x.q.start(ctx, b.rebound(o), o, rel.Subject{}, env)
+	return x.relation(id, x.q.anchor(x.object)), nil
+}
+
 // expander builds a tree level by level, so that a relation that occurs twice
 // is expanded where it is highest.
 type expander struct {
@@ -147,17 +158,40 @@ type expander struct {
 	pending []unexpanded
 	// bound names the bound that was reached; "" if none was.
 	bound string
-	// entries and bytes are the size of the tree, and entriesMax and bytesMax
-	// its bounds.
+	// entries and bytes are the size of the tree or the page, and entriesMax and
+	// bytesMax its bounds.
 	entries, bytes, entriesMax, bytesMax int
+	// slots are the lists of tuples of the relation that is being expanded.
+	slots []leafSlot
+	// page is the state of a page; nil for a whole tree.
+	page *pageState
+	// hidden are the hidden relations by what they are, and firsts are the results
+	// of first.
+	hidden map[hiddenRelation]schema.RelationID
+	firsts map[schema.RelationID]schema.RelationID
 }
 
-// add counts an entry with that many bytes of text.
+// leafSlot is a place for leaves in the rewrite of a relation: the tuples of one
+// type restriction.
+type leafSlot struct {
+	// tree has the leaves.
+	tree *Tree
+	// by is the restriction that the tuples obey.
+	by *schema.Restriction
+	// from is the node of the tuples' object, and kinds are those of the subjects.
+	from  graph.Node
+	kinds []graph.Kind
+	// to is the relation that the tuples lead to; schema.None if they end here.
+	to schema.RelationID
+}
+
+// add counts an entry with that many bytes of text. The size of a page is
+// checked elsewhere, because it ends before an entry that does not fit.
 func (x *expander) add(bytes int) {
 	x.entries++
 	x.bytes += bytes
 	switch {
-	case x.bound != "":
+	case x.bound != "" || x.page != nil:
 	case x.entries > x.entriesMax:
 		x.bound = BoundExpandEntries
 	case x.bytes > x.bytesMax:
@@ -190,11 +224,30 @@ func (x *expander) objectOf(id schema.RelationID, n graph.Node) rel.Object {
 
 // relation makes the tree node of an object's relation, to be expanded later.
 func (x *expander) relation(id schema.RelationID, n graph.Node) *Tree {
-	n = x.q.canonical(n)
-	t := &Tree{Kind: TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), id: id}
-	x.pending = append(x.pending, unexpanded{t, n})
-	x.add(len(t.Object.Type) + len(t.Object.ID) + len(t.Relation))
+	t, n := x.reference(id, n)
+	x.refer(t, n)
+	x.add(nameSize(t))
 	return t
+}
+
+// reference returns a relation without its child, and the canonical node of its
+// object.
+func (x *expander) reference(id schema.RelationID, n graph.Node) (*Tree, graph.Node) {
+	n, id = x.q.canonical(n), x.first(id)
+	return &Tree{Kind: TreeRelation, Object: x.objectOf(id, n), Relation: x.q.b.relationText(id), id: id}, n
+}
+
+// nameSize returns the size of a relation's name in bytes.
+func nameSize(t *Tree) int { return len(t.Object.Type) + len(t.Object.ID) + len(t.Relation) }
+
+// refer notes that a relation is to be expanded on the next level.
+func (x *expander) refer(t *Tree, n graph.Node) {
+	if x.page != nil && x.page.last {
+		t.Cut = true
+		return
+	}
+	x.pending = append(x.pending, unexpanded{t, n})
+	x.q.hold(1, bytesPerRelation)
 }
 
 // expand gives a relation its child, unless it was expanded before.
@@ -210,6 +263,10 @@ func (x *expander) expand(u unexpanded) {
 	}
 	x.seen[key] = true
 	child := x.rewrite(u.tree, x.q.b.s.Relations[u.tree.id].Expr, u.node)
+	for i := range x.slots {
+		x.leaves(&x.slots[i])
+	}
+	x.slots = x.slots[:0]
 	if x.bound != "" {
 		u.tree.Cut = true // an incomplete relation would be misleading
 		return
@@ -222,7 +279,8 @@ var treeKinds = [...]TreeKind{schema.OpDirect: TreeDirect, schema.OpArrow: TreeA
 	schema.OpIntersection: TreeIntersection, schema.OpExclusion: TreeExclusion,
 	schema.OpAttribute: TreeAttribute, schema.OpRule: TreeRule}
 
-// rewrite makes the tree node of an expression in the rewrite of relation of.
+// rewrite makes the tree node of an expression in the rewrite of relation of. It
+// adds the places of its leaves to x.slots.
 func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 	if e.Op == schema.OpComputed {
 		return x.relation(e.Relation, n)
@@ -236,14 +294,20 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 		t.Relation = b.relationText(e.Relation)
 		for i := range e.Direct {
 			d := &e.Direct[i]
-			x.leaves(t, e, d, n, d.Relation, b.plainKinds(d.Kind))
+			x.slot(t, e, d, n, d.Relation, b.plainKinds(d.Kind))
 		}
 	case schema.OpArrow:
 		t.Relation, t.Target = b.relationText(e.Relation), b.relationText(e.Via[0].Target)
 		x.arrow(t, e, n)
 	case schema.OpAttribute:
+		if x.replaying() {
+			break
+		}
 		t.Decision, t.Reasons = x.q.attribute(typ, n, of.Object.ID, e.Attribute)
 	case schema.OpRule:
+		if x.replaying() {
+			break
+		}
 		t.Decision, t.Reasons = x.q.rule(e.Rule, typ, n, of.Object.ID)
 	}
 	for _, ch := range e.Children {
@@ -252,7 +316,7 @@ func (x *expander) rewrite(of *Tree, e *schema.Expr, n graph.Node) *Tree {
 	return t
 }
 
-// arrow adds the tuples of an arrow's first relation. Related objects whose type
+// arrow adds slots for the tuples of an arrow's first relation. Related objects whose type
 // lacks the arrow's target are leaves without a tree.
 func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
 	b := x.q.b
@@ -266,71 +330,112 @@ func (x *expander) arrow(t *Tree, e *schema.Expr, n graph.Node) {
 		case b.s.Kinds[related[i].Kind].Wildcard && !b.s.Options.StarIsOrdinary:
 			continue // a wildcard is not an object
 		}
-		x.leaves(t, e, &related[i], n, target, b.plainKinds(related[i].Kind))
+		x.slot(t, e, &related[i], n, target, b.plainKinds(related[i].Kind))
 	}
 }
 
-// leaves adds the tuples of one type restriction, in the order of lists.
-func (x *expander) leaves(t *Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
-	b := x.q.b
-	from := x.q.relationNode(n, b.kind(b.s.Relations[e.Relation].Kind))
-	if from == 0 {
-		return
+// slot adds a place for the tuples of one type restriction.
+func (x *expander) slot(t *Tree, e *schema.Expr, by *schema.Restriction, n graph.Node, to schema.RelationID, kinds []graph.Kind) {
+	from := x.q.relationNode(n, x.q.b.kind(x.q.b.s.Relations[e.Relation].Kind))
+	x.slots = append(x.slots, leafSlot{t, by, from, kinds, to})
+}
+
+// leaves adds the tuples of a slot, in the order of lists.
+func (x *expander) leaves(s *leafSlot) {
+	room := max(0, x.entriesMax-x.entries)
+	found := x.edges(s, nil, room)
+	if x.bound == "" && len(found) > room {
+		x.bound = BoundExpandEntries
 	}
-	first := len(t.Leaves)
-	for _, k := range kinds {
-		if k == 0 {
+	for i := range found {
+		if x.bound != "" || x.q.err != nil {
+			break
+		}
+		x.leaf(s, found[i].edge)
+	}
+	x.q.hold(-len(found), bytesPerEntry)
+}
+
+// placedEdge is a tuple of a slot with its position in the order of lists.
+type placedEdge struct {
+	at   Position
+	edge graph.Edge
+}
+
+// allEdges is the largest number of edges, for [expander.edges].
+const allEdges = math.MaxInt/2 - edgesSpare
+
+// edgesSpare is how many edges are collected in addition to those that the caller
+// needs, before the last ones are dropped.
+const edgesSpare = 512
+
+// edges returns the tuples of a slot that count and have a position after the
+// given one, sorted. It may omit tuples after the first most+1. It ends early at
+// a bound. The caller must release the memory of the result.
+func (x *expander) edges(s *leafSlot, after *Position, most int) (found []placedEdge) {
+	for _, k := range s.kinds {
+		if k == 0 || s.from == 0 {
 			continue
 		}
-		l := x.q.r.Forward(from, k)
+		l := x.q.r.Forward(s.from, k)
 		for c := range l.Chunks() {
 			for _, edge := range l.Chunk(c) {
 				if !x.visit() {
-					return
+					return found
 				}
-				x.leaf(t, by, from, edge, to)
-				if x.bound != "" {
-					return
+				at := PositionOf(x.q.r.ID(edge.Node()))
+				if after != nil && at.Compare(*after) <= 0 {
+					continue
+				}
+				if _, counts := x.q.admitted(s.by, s.from, edge); !counts {
+					continue
+				}
+				x.q.hold(1, bytesPerEntry)
+				if found = append(found, placedEdge{at, edge}); len(found) > 2*(most+edgesSpare) {
+					sortEdges(found)
+					x.q.hold(most+1-len(found), bytesPerEntry)
+					found = found[:most+1]
 				}
 			}
 		}
 	}
-	sortLeaves(t.Leaves[first:])
+	sortEdges(found)
+	return found
 }
 
-// sortLeaves puts leaves of one type restriction into the order of lists.
-func sortLeaves(leaves []Leaf) {
-	type positioned struct {
-		at   Position
-		leaf Leaf
-	}
-	sorted := make([]positioned, len(leaves))
-	for i := range leaves {
-		sorted[i] = positioned{PositionOf(leaves[i].Tuple.Subject.ID), leaves[i]}
-	}
-	slices.SortFunc(sorted, func(a, b positioned) int { return a.at.Compare(b.at) })
-	for i := range sorted {
-		leaves[i] = sorted[i].leaf
-	}
+func sortEdges(edges []placedEdge) {
+	slices.SortFunc(edges, func(a, b placedEdge) int { return a.at.Compare(b.at) })
 }
 
-// leaf adds one tuple, if it counts.
-func (x *expander) leaf(t *Tree, by *schema.Restriction, from graph.Node, e graph.Edge, to schema.RelationID) {
-	v := x.q.tuple(by, from, e)
-	if x.q.exhausted() {
-		x.bound = x.q.boundReached()
-	}
-	if !v.counts {
+// leaf adds one tuple.
+func (x *expander) leaf(s *leafSlot, e graph.Edge) {
+	l, ok := x.leafOf(s, e)
+	if !ok {
 		return
 	}
-	key := x.q.key(from, e)
+	if s.to != schema.None {
+		l.Tree = x.relation(s.to, e.Node())
+	}
+	s.tree.Leaves = append(s.tree.Leaves, l)
+	x.add(sizeOf(&l.Tuple))
+}
+
+// leafOf returns a tuple as a leaf without its tree. It returns false at a bound.
+func (x *expander) leafOf(s *leafSlot, e graph.Edge) (Leaf, bool) {
+	v := x.q.tuple(s.by, s.from, e)
+	if x.q.exhausted() {
+		x.bound = x.q.boundReached()
+		return Leaf{}, false
+	}
+	key := x.q.key(s.from, e)
 	l := Leaf{Decision: v.truth, Tuple: rel.Tuple{Object: key.Object, Relation: key.Relation, Subject: key.Subject,
 		Condition: v.detail.Condition, Context: v.detail.Context, Expires: v.detail.Expires}}
 	l.Wildcard = key.Subject.IsWildcard() && !x.q.b.s.Options.StarIsOrdinary
-	if to != schema.None {
-		l.Tree = x.relation(to, e.Node())
-	}
-	t.Leaves = append(t.Leaves, l)
-	x.add(len(key.Object.Type) + len(key.Object.ID) + len(key.Relation) + len(key.Subject.Type) + len(key.Subject.ID) +
-		len(key.Subject.Relation) + len(l.Tuple.Condition) + len(l.Tuple.Context))
+	return l, true
+}
+
+// sizeOf returns the size of a tuple's text in bytes.
+func sizeOf(t *rel.Tuple) int {
+	return len(t.Object.Type) + len(t.Object.ID) + len(t.Relation) + len(t.Subject.Type) + len(t.Subject.ID) +
+		len(t.Subject.Relation) + len(t.Condition) + len(t.Context)
 }

@@ -404,13 +404,10 @@ func (q *query) edgeInFull(x *schema.Restriction, n graph.Node, e graph.Edge) ex
 // tuple is edge with everything that an explanation needs.
 func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) tupleResult {
 	v := tupleResult{}
-	if e.Detailed() {
-		v.detail = q.r.Detail(n, e.Node())
-	}
-	if !x.Admits(v.detail.Condition) || q.expired(v.detail.Expires) {
+	if v.detail, v.counts = q.admitted(x, n, e); !v.counts {
 		return v
 	}
-	v.counts, v.truth = true, expr.True
+	v.truth = expr.True
 	c := q.b.s.Conditions[v.detail.Condition]
 	if v.detail.Condition == "" || c == nil {
 		return v
@@ -418,6 +415,15 @@ func (q *query) tuple(x *schema.Restriction, n graph.Node, e graph.Edge) tupleRe
 	v.result = q.evaluate(c, c.Program, v.detail.Values, q.env.Context)
 	v.truth = v.result.Value
 	return v
+}
+
+// admitted returns the details of the tuple n#…@e, and whether the schema admits
+// it and it has not expired.
+func (q *query) admitted(x *schema.Restriction, n graph.Node, e graph.Edge) (d graph.Detail, counts bool) {
+	if e.Detailed() {
+		d = q.r.Detail(n, e.Node())
+	}
+	return d, x.Admits(d.Condition) && !q.expired(d.Expires)
 }
 
 // expired reports whether a tuple with that expiry no longer counts. 0 means

@@ -66,6 +66,7 @@ func Laws() []Law {
 		{Name: "few nodes", Holds: nodesLaw, Every: 8},
 		{Name: "canceled", Holds: canceledLaw, Every: 64},
 		{Name: "expand", Holds: expandLaw, Every: 16},
+		{Name: "pages of expand", Holds: expandPagesLaw, Every: 16},
 	}
 	return laws
 }

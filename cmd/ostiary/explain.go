@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,28 +77,75 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags,
 }
 
 func (a *app) expandCommand() *cobra.Command {
-	var flags queryFlags
+	var flags listFlags
 	var levels int
 	cmd := &cobra.Command{Use: "expand RELATION OBJECT", Short: "Show the subjects that have a relation on an object, as a tree", Args: cobra.ExactArgs(2),
+		Long: "Show the subjects that have a relation on an object, as a tree. With --limit, show it in pages: each relation is a tree of its own,\n" +
+			"and a relation that does not fit a page continues on the next one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := rel.ParseObject(args[1])
 			if err != nil {
 				return err
 			}
 			remote := func(r *remote) error { return r.expand(cmd.Context(), args[0], object, levels, &flags) }
-			return a.ask(cmd.Context(), &flags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
-				x, err := s.Expand(cmd.Context(), ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
-				if err != nil {
-					return err
-				}
-				out := struct {
-					Tree     *eval.Tree `json:"tree"`
-					Revision uint64     `json:"revision"`
-				}{x.Tree, uint64(x.Revision)}
-				return a.print(out, func(w io.Writer) { fmt.Fprint(w, x.Tree.String()) })
+			return a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+				return a.expandLocal(cmd.Context(), s, &flags, ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
 			})
 		}}
-	flags.add(cmd)
+	flags.queryFlags.add(cmd)
 	cmd.Flags().IntVar(&levels, "levels", 1, "depth of the tree, in relations")
+	cmd.Flags().IntVar(&flags.limit, "limit", 0, "maximum number of nodes and tuples; default: the whole tree, cut at its bound")
+	cmd.Flags().StringVar(&flags.cursor, "cursor", "", "cursor that an expand with --limit printed; continues that expand")
 	return cmd
+}
+
+// inPages reports whether the flags ask for one page.
+func (f *listFlags) inPages() bool { return f.limit > 0 || f.cursor != "" }
+
+// expandLocal prints the tree, or a page of it, from the data folder.
+func (a *app) expandLocal(ctx context.Context, s *ostiary.Store, flags *listFlags, q ostiary.ExpandRequest) error {
+	if !flags.inPages() {
+		x, err := s.Expand(ctx, q)
+		if err != nil {
+			return err
+		}
+		out := struct {
+			Tree     *eval.Tree `json:"tree"`
+			Revision uint64     `json:"revision"`
+		}{x.Tree, uint64(x.Revision)}
+		return a.print(out, func(w io.Writer) { fmt.Fprint(w, x.Tree.String()) })
+	}
+	x, err := s.ExpandPage(ctx, ostiary.ExpandPageRequest{ExpandRequest: q, Limit: flags.limit, Cursor: flags.cursor})
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, part := range x.Parts {
+		text.WriteString(part.String())
+	}
+	return printParts(a, expandPage[[]*eval.Tree]{x.Parts, x.Next, x.Bound, uint64(x.Revision)}, text.String())
+}
+
+// expandPage is the JSON form of a page of an expand. Parts are trees, or their
+// JSON.
+type expandPage[Parts any] struct {
+	Parts    Parts  `json:"parts"`
+	Next     string `json:"next"`
+	Cut      string `json:"cut,omitempty"`
+	Revision uint64 `json:"revision"`
+}
+
+// printParts prints a page of an expand, and remarks to stderr. It returns
+// errBound if a bound ended the expand.
+func printParts[Parts any](a *app, page expandPage[Parts], text string) error {
+	if err := a.print(page, func(w io.Writer) { fmt.Fprint(w, text) }); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		a.note("more results: --cursor %s", page.Next)
+	}
+	if page.Cut != "" {
+		return fmt.Errorf("%w: %s: the expand is incomplete", errBound, page.Cut)
+	}
+	return nil
 }

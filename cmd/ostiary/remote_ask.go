@@ -168,9 +168,9 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 }
 
 // expand prints the tree. For a server without the native API it prints OpenFGA's
-// form of it.
-func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *queryFlags) error {
-	if err := r.nativeExpand(ctx, relation, object, levels, flags); !isForeign(err) || levels > 1 || flags.at != "" || flags.context != "" {
+// form of it, which has no pages.
+func (r *remote) expand(ctx context.Context, relation string, object rel.Object, levels int, flags *listFlags) error {
+	if err := r.nativeExpand(ctx, relation, object, levels, flags); !isForeign(err) || levels > 1 || flags.at != "" || flags.context != "" || flags.inPages() {
 		return err
 	}
 	in, err := flags.question(map[string]any{"tuple_key": map[string]string{"relation": relation, "object": object.String()}})

@@ -141,23 +141,33 @@ func (r *remote) nativeList(ctx context.Context, path string, in map[string]any,
 	return r.a.printList(&out, append(out.Objects, out.Subjects...))
 }
 
-func (r *remote) nativeExpand(ctx context.Context, relation string, object rel.Object, levels int, flags *queryFlags) error {
+func (r *remote) nativeExpand(ctx context.Context, relation string, object rel.Object, levels int, flags *listFlags) error {
 	in, err := flags.nativeQuestion(map[string]any{"object": object.String(), "relation": relation, "levels": levels})
 	if err != nil {
 		return err
 	}
 	in["text"] = !r.a.json
+	if flags.limit > 0 {
+		in["limit"] = flags.limit
+	}
+	if flags.cursor != "" {
+		in["cursor"] = flags.cursor
+	}
 	var got struct {
 		Tree     json.RawMessage `json:"tree"`
 		Revision uint64          `json:"revision"`
 	}
+	var page expandPage[json.RawMessage]
 	var text struct{ Text string }
 	body, err := r.a.native(ctx, http.MethodPost, "/expand", in)
 	if err == nil {
-		err = errors.Join(json.Unmarshal(body, &got), json.Unmarshal(body, &text))
+		err = errors.Join(json.Unmarshal(body, &got), json.Unmarshal(body, &page), json.Unmarshal(body, &text))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case flags.inPages():
+		return printParts(r.a, page, text.Text)
 	}
 	return r.a.print(got, func(w io.Writer) { fmt.Fprint(w, text.Text) })
 }

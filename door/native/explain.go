@@ -74,11 +74,11 @@ func (c *call) explain() error {
 const levelsMax = 100
 
 // expand serves Expand: the subjects that have a relation on an object, as a
-// tree.
+// tree, or in pages if the request has a limit or a cursor.
 func (c *call) expand() error {
-	var q ostiary.ExpandRequest
+	var q ostiary.ExpandPageRequest
 	p := presentFields{subject: true} // an expand has no subject
-	text := false
+	text, pages := false, false
 	r := jsonread.New(c.body)
 	for r.Object(); r.Field(); {
 		switch string(r.Name()) {
@@ -91,7 +91,10 @@ func (c *call) expand() error {
 		case "text":
 			text = r.Bool()
 		default:
-			if !readQueryOptions(r, &q.QueryOptions) {
+			switch {
+			case readPage(r, &q.Limit, &q.Cursor):
+				pages = true
+			case !readQueryOptions(r, &q.QueryOptions):
 				r.Unknown()
 			}
 		}
@@ -99,7 +102,10 @@ func (c *call) expand() error {
 	if err := p.end(r, "expected object and relation"); err != nil {
 		return err
 	}
-	x, err := c.store.Expand(c.ctx, q)
+	if pages {
+		return c.expandPage(&q, text)
+	}
+	x, err := c.store.Expand(c.ctx, q.ExpandRequest)
 	if err != nil {
 		return err
 	}
@@ -110,6 +116,27 @@ func (c *call) expand() error {
 	}{x.Tree, uint64(x.Revision), ""}
 	if text {
 		out.Text = x.Tree.String()
+	}
+	return c.setJSON(out)
+}
+
+// expandPage serves an Expand in pages.
+func (c *call) expandPage(q *ostiary.ExpandPageRequest, text bool) error {
+	x, err := c.store.ExpandPage(c.ctx, *q)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Parts    []*eval.Tree `json:"parts"`
+		Next     string       `json:"next"`
+		Cut      string       `json:"cut,omitempty"`
+		Revision uint64       `json:"revision"`
+		Text     string       `json:"text,omitempty"`
+	}{append([]*eval.Tree{}, x.Parts...), x.Next, x.Bound, uint64(x.Revision), ""}
+	if text {
+		for _, part := range x.Parts {
+			out.Text += part.String()
+		}
 	}
 	return c.setJSON(out)
 }

@@ -28,6 +28,7 @@ func TestDigestsAreComplete(t *testing.T) {
 	}{
 		{ListObjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListObjectsRequest); return x.digest() }},
 		{ListSubjectsRequest{}, func(r any) snapshot.Digest { x := r.(ListSubjectsRequest); return x.digest() }},
+		{ExpandPageRequest{}, func(r any) snapshot.Digest { x := r.(ExpandPageRequest); return x.digest() }},
 		{ReadRequest{}, func(r any) snapshot.Digest { x := r.(ReadRequest); return x.digest() }},
 		{ReadAttributesRequest{}, func(r any) snapshot.Digest { x := r.(ReadAttributesRequest); return x.digest() }},
 	} {

@@ -100,13 +100,19 @@ func (a *Answerer) prepare(ctx context.Context, o *QueryOptions, object *rel.Obj
 	if v, err = a.timeline.At(ctx, o.Consistency); err != nil {
 		return nil, nil, env, err
 	}
+	b, env, err = a.prepareOn(ctx, v, o, object)
+	return v, b, env, err
+}
+
+// prepareOn is prepare on a view.
+func (a *Answerer) prepareOn(ctx context.Context, v *snapshot.View, o *QueryOptions, object *rel.Object) (b *snapshot.BoundSchema, env eval.Env, err error) {
 	if err := object.Validate(); err != nil {
-		return nil, nil, env, err
+		return nil, env, err
 	}
 	if b, err = a.timeline.Schema(ctx, v, object.Type, o.SchemaID); err != nil {
-		return nil, nil, env, err
+		return nil, env, err
 	}
-	return v, b, Env(a.timeline, v, o), ValidInput(&a.shared.runtime.Bounds, b, o)
+	return b, Env(a.timeline, v, o), ValidInput(&a.shared.runtime.Bounds, b, o)
 }
 
 // contextDepthMax bounds how deep the values of a context are nested.

@@ -234,17 +234,21 @@ func positionOf(t *rel.Tuple) []byte {
 	return b
 }
 
+// errMalformedPosition is the error for a cursor of the right request whose
+// position is not one that a page ended at.
+var errMalformedPosition = fmt.Errorf("%w: malformed position of the page", errs.ErrCursor)
+
 // readPosition decodes what positionOf encoded.
 func readPosition(b []byte) (t rel.Tuple, err error) {
 	for _, s := range [...]*string{&t.Object.Type, &t.Object.ID, &t.Relation, &t.Subject.Type, &t.Subject.ID, &t.Subject.Relation} {
 		n, used := binary.Uvarint(b)
 		if used <= 0 || n > uint64(len(b)-used) {
-			return t, fmt.Errorf("%w: malformed position of the page", errs.ErrCursor)
+			return t, errMalformedPosition
 		}
 		*s, b = string(b[used:used+int(n)]), b[used+int(n):]
 	}
 	if len(b) != 0 {
-		return t, fmt.Errorf("%w: malformed position of the page", errs.ErrCursor)
+		return t, errMalformedPosition
 	}
 	return t, nil
 }
