@@ -86,7 +86,7 @@ func (c *call) open(anonymous bool) (err error) {
 		return err
 	}
 	c.credentials = credentials(c.caller)
-	return nil
+	return c.checkAccessRules()
 }
 
 // now returns the current time.
@@ -99,7 +99,8 @@ func (s *service) now() time.Time {
 
 // credentials returns what rules may use of a token.
 func credentials(t *identity.Token) access.Credentials {
-	c := access.Credentials{UserID: t.User.ID, UserDomainID: t.User.Domain, DomainID: t.Scope.DomainID, System: t.Scope.System}
+	c := access.Credentials{UserID: t.User.ID, UserDomainID: t.User.Domain, DomainID: t.Scope.DomainID, System: t.Scope.System,
+		TrustID: t.Payload.TrustID}
 	if t.Scope.ProjectID != "" {
 		c.ProjectID, c.ProjectDomainID = t.Target.ID, t.Target.Domain
 	}

@@ -232,7 +232,8 @@ func TestAuthBodies(t *testing.T) {
 		fmt.Sprintf(user, `{"project":{"id":"default"}}`):                             {401, "requires authentication"},
 		fmt.Sprintf(user, `{"domain":{"id":"default"}}`):                              {401, "requires authentication"},
 		fmt.Sprintf(user, `{"project":{"name":"admin"}}`):                             {400, "Expecting to find domain in project."},
-		fmt.Sprintf(user, `{"OS-TRUST:trust":{"id":"x"}}`):                            {501, "no trusts"},
+		fmt.Sprintf(user, `{"OS-TRUST:trust":{"id":"x"}}`):                            {401, "requires authentication"},
+		fmt.Sprintf(user, `{"OS-TRUST:trust":{}}`):                                    {400, "Expecting to find trust_id in trust."},
 		fmt.Sprintf(user, `"unscoped"`):                                               {201, `"methods":["password"]`},
 		fmt.Sprintf(user, `{"unscoped":{}}`):                                          {201, `"methods":["password"]`},
 		fmt.Sprintf(user, `{"system":{"all":true}}`):                                  {201, `"system":{"all":true}`},
@@ -338,7 +339,7 @@ func TestUnknownPaths(t *testing.T) {
 	c := newCloud(t)
 	for call, want := range map[string]int{
 		"GET /v3/nope": 404, "GET /v2.0": 404, "PUT /v3/users": 405, "OPTIONS /v3/users": 200, "GET /": 300, "GET /v3/": 200,
-		"GET /v3/users/": 200, "GET /identity/v3": 200, "GET /v3/users/nope": 404, "GET /v3/OS-TRUST/trusts": 404,
+		"GET /v3/users/": 200, "GET /identity/v3": 200, "GET /v3/users/nope": 404, "GET /v3/OS-TRUST/nope": 404,
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		if a := c.do(method, path, c.admin, ""); a.status != want {

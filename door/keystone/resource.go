@@ -50,6 +50,7 @@ const (
 	formBoolean             // true or false
 	formOptions             // an object of resource options
 	formTexts               // a list of strings
+	formAny                 // a value of any type, which is checked where it is read
 	formLimit               // a whole number from -1 to limitMax
 )
 

@@ -44,6 +44,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/role_assignments", name: "ListRoleAssignments", serve: (*call).roleAssignments},
 	},
 	credentialRoutes, ec2Routes,
+	applicationRoutes, trustRoutes,
 	grantRoute{}.routes("/projects/{target}/users/{user}/roles", "", "ProjectUserGrant"),
 	grantRoute{group: true}.routes("/projects/{target}/groups/{group}/roles", "", "ProjectGroupGrant"),
 	grantRoute{domain: true}.routes("/domains/{target}/users/{user}/roles", "", "DomainUserGrant"),

@@ -18,7 +18,9 @@ type authRequest struct {
 		Identity *struct {
 			Methods  []string        `json:"methods"`
 			Password json.RawMessage `json:"password"`
-			Token    *struct {
+			// Application is the part of an application credential.
+			Application json.RawMessage `json:"application_credential"`
+			Token       *struct {
 				ID string `json:"id"`
 			} `json:"token"`
 		} `json:"identity"`
@@ -39,7 +41,7 @@ type scopeRequest struct {
 	Domain   *reference      `json:"domain"`
 	System   *systemRequest  `json:"system"`
 	Unscoped json.RawMessage `json:"unscoped"`
-	Trust    json.RawMessage `json:"OS-TRUST:trust"`
+	Trust    *reference      `json:"OS-TRUST:trust"`
 }
 
 type systemRequest struct {
@@ -82,7 +84,7 @@ func (c *call) issueToken() error {
 	case r.Auth.Identity == nil:
 		return expecting("identity", "auth")
 	}
-	user, methods, from, err := c.login(&r)
+	p, err := c.login(&r)
 	if err != nil {
 		return err
 	}
@@ -90,12 +92,17 @@ func (c *call) issueToken() error {
 	if err != nil {
 		return err
 	}
-	if !explicit {
-		scope = c.defaultScope(user)
+	switch {
+	case p.application != nil && explicit:
+		return &statusError{http.StatusUnauthorized, "Error authenticating with application credential: Application credentials cannot request a scope."}
+	case p.application != nil:
+		scope, explicit = identity.Scope{ApplicationCredentialID: p.application.ID}, true
+	case !explicit:
+		scope = c.defaultScope(p.user)
 	}
-	t, err := c.id.Issue(c.r.Context(), user.ID, scope, methods, from)
+	t, err := c.id.Issue(c.r.Context(), p.user.ID, scope, p.methods, p.from)
 	if !explicit && scope != (identity.Scope{}) && errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
-		t, err = c.id.Issue(c.r.Context(), user.ID, identity.Scope{}, methods, from)
+		t, err = c.id.Issue(c.r.Context(), p.user.ID, identity.Scope{}, p.methods, p.from)
 	}
 	if err != nil {
 		return err
@@ -103,37 +110,56 @@ func (c *call) issueToken() error {
 	return c.sendNewToken(t)
 }
 
-// login verifies the password, the token or both in a request. It returns the
-// user and the methods, and for a login by token also that token as from.
-func (c *call) login(r *authRequest) (user *identity.Record, methods []string, from *identity.Token, err error) {
+// proof is what a login has proved.
+type proof struct {
+	user    *identity.Record // the user, for whom all methods are
+	methods []string         // methods of the login, sorted
+	from    *identity.Token  // token of a login by token; otherwise nil
+	// application is the application credential of the login; nil if there is none.
+	application *identity.Record
+}
+
+// login verifies all methods of a request, which must be for one user.
+func (c *call) login(r *authRequest) (*proof, error) {
 	id := r.Auth.Identity
 	if len(id.Methods) == 0 {
-		return nil, nil, nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+		return nil, &statusError{http.StatusUnauthorized, unauthorizedText}
 	}
-	for _, m := range id.Methods {
-		switch {
-		case !c.id.Offers(m):
-			err = &statusError{http.StatusUnauthorized, unauthorizedText}
-		case m == identity.MethodPassword && id.Password == nil, m == identity.MethodToken && id.Token == nil:
-			return nil, nil, nil, expecting(m, "identity")
-		case m == identity.MethodPassword:
-			user, err = c.loginByPassword(id.Password)
-		case m == identity.MethodToken:
-			from, err = c.loginByToken(id.Token.ID)
-			if err == nil && user == nil {
-				user = from.User
-			}
-		default:
-			err = &statusError{http.StatusUnauthorized, unauthorizedText}
-		}
+	p := &proof{methods: slices.Compact(slices.Sorted(slices.Values(id.Methods)))}
+	for _, m := range p.methods {
+		user, err := c.prove(m, r, p)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		if from != nil && user.ID != from.User.ID {
-			return nil, nil, nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+		if p.user != nil && user.ID != p.user.ID {
+			return nil, &statusError{http.StatusUnauthorized, unauthorizedText}
 		}
+		p.user = user
 	}
-	return user, slices.Compact(slices.Sorted(slices.Values(id.Methods))), from, nil
+	return p, nil
+}
+
+// prove verifies one method of a request, and returns its user.
+func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Record, err error) {
+	id := r.Auth.Identity
+	part := map[string]bool{identity.MethodPassword: id.Password != nil, identity.MethodToken: id.Token != nil,
+		identity.MethodApplicationCredential: id.Application != nil}
+	given, known := part[method]
+	switch {
+	case !known || !c.id.Offers(method):
+		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+	case !given:
+		err = expecting(method, "identity")
+	case method == identity.MethodPassword:
+		user, err = c.loginByPassword(id.Password)
+	case method == identity.MethodToken:
+		if p.from, err = c.loginByToken(id.Token.ID); err == nil {
+			user = p.from.User
+		}
+	case method == identity.MethodApplicationCredential:
+		user, p.application, err = c.loginByApplication(id.Application)
+	}
+	return user, err
 }
 
 // loginByToken validates a token that a new token is made from. A delegated token
@@ -244,8 +270,10 @@ func (c *call) scope(text json.RawMessage) (s identity.Scope, explicit bool, err
 	switch {
 	case given != 1, r.System != nil && !r.System.All:
 		return s, true, expecting("system, project, domain, OS-TRUST:trust or unscoped", "scope")
+	case r.Trust != nil && r.Trust.ID == "":
+		return s, true, expecting("trust_id", "trust")
 	case r.Trust != nil:
-		return s, true, &statusError{http.StatusNotImplemented, "This server has no trusts."}
+		s.TrustID = r.Trust.ID
 	case r.System != nil:
 		s.System = true
 	case r.Project != nil:
@@ -342,6 +370,9 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 	o.texts("audit_ids", t.Payload.AuditIDs)
 	o.text("expires_at", t.Payload.Expires.UTC().Format(timeForm))
 	o.text("issued_at", t.Issued.UTC().Format(timeForm))
+	if t.Trust != nil {
+		showTrustOfToken(o, t.Trust)
+	}
 	switch {
 	case t.Scope.ProjectID != "":
 		o.begin("project")
@@ -349,7 +380,9 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		o.text("id", t.Target.ID)
 		o.text("name", t.Target.Name)
 		o.end()
-		o.boolean("is_domain", false)
+		if t.Trust == nil {
+			o.boolean("is_domain", false)
+		}
 	case t.Scope.DomainID != "":
 		idAndName(o, "domain", t.Target)
 	case t.Scope.System:
@@ -360,15 +393,20 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		o.end()
 		return nil
 	}
-	list(o, "roles", t.Roles, func(o *object, r *identity.Record) {
-		o.text("id", r.ID)
-		o.text("name", r.Name)
-	})
+	if t.Trust != nil {
+		c.showRoles(o, t.Roles, false)
+	} else {
+		list(o, "roles", t.Roles, func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.text("name", r.Name)
+		})
+	}
 	if !c.query.Has("nocatalog") {
 		if err := c.catalog(o, t); err != nil {
 			return err
 		}
 	}
+	showApplicationOfToken(o, t)
 	o.end()
 	return nil
 }
@@ -407,7 +445,10 @@ func (c *call) validateToken() error {
 	if err != nil {
 		return err
 	}
-	if err := c.may(operation, access.Target{"target.token.user_id": t.User.ID}); err != nil {
+	if len(t.AccessRules) > 0 && !c.checksAccessRules() {
+		return &statusError{http.StatusNotFound, "Failed to validate token"}
+	}
+	if err := c.may(operation, access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
 		return err
 	}
 	return c.sendToken(http.StatusOK, t, text)
@@ -418,7 +459,7 @@ func (c *call) revokeToken() error {
 	if err != nil {
 		return err
 	}
-	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.User.ID}); err != nil {
+	if err := c.may("revoke_token", access.Target{"target.token.user_id": t.Payload.UserID}); err != nil {
 		return err
 	}
 	if err := c.id.RevokeToken(c.r.Context(), t.Payload); err != nil {
