@@ -123,7 +123,9 @@ const issuedMark = "$sha256$"
 // hash. A secret that a user chooses is hashed as a password is.
 func (s *Service) applicationSecret(chosen string) (secret, hash string, err error) {
 	if chosen != "" {
-		hash, err = s.hash(&chosen)
+		if hash, err = s.hash(&chosen); err != nil {
+			err = &Error{Reason: Invalid, Field: "secret", Text: err.Error()}
+		}
 		return chosen, hash, err
 	}
 	var b [64]byte

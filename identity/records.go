@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -245,7 +246,7 @@ func (d *directory) check(x *Record) error {
 		}
 	}
 	if x.named() {
-		if other := d.find(x.Kind, x.Domain, x.Name); other != nil && other.ID != x.ID {
+		if other := d.find(x.Kind, cmp.Or(x.Owner, x.Domain), x.Name); other != nil && other.ID != x.ID {
 			return duplicate(x, "name", x.Name)
 		}
 	}

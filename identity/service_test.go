@@ -495,3 +495,31 @@ func TestIDsWithSeparator(t *testing.T) {
 		d.fails(err, identity.Invalid, "must not contain ~")
 	}
 }
+
+// everything returns the entries of the store's log and all its documents, as
+// texts.
+func (d *deployment) everything() (all []string) {
+	d.t.Helper()
+	for after := ostiary.Token(""); ; {
+		page, err := d.store.Changes(d.t.Context(), ostiary.ChangesRequest{After: after, Limit: 1000})
+		d.ok(err)
+		for _, e := range page.Entries {
+			for _, c := range e.Changes {
+				text, err := json.Marshal(c)
+				d.ok(err)
+				all = append(all, string(text), string(c.Document.Body))
+			}
+			after = e.Token
+		}
+		if !page.More {
+			return all
+		}
+	}
+}
+
+func (d *deployment) domainOf(user string) string {
+	d.t.Helper()
+	u, err := d.Get(d.t.Context(), identity.User, user)
+	d.ok(err)
+	return u.Domain
+}

@@ -79,6 +79,21 @@ GET /v3/credentials                                  200 200 200 200  200 200 20
 GET /v3/users/{vA}/credentials/OS-EC2                200 200 200 200  403 403 403 403  200 403 403 403  403
 POST /v3/ec2tokens                                   400 403 403 403  400 403 403 403  400 403 403 403  400
 POST /v3/s3tokens                                    400 403 403 403  400 403 403 403  400 403 403 403  400
+GET /v3/users/{vA}/application_credentials           200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/users/{vA}/application_credentials/{appA}    200 200 200 200  403 403 403 403  200 403 403 403  403
+POST /v3/users/{vA}/application_credentials application_credential  403 403 403 403  403 403 403 403  403 403 403 403  403
+DELETE /v3/users/{vA}/application_credentials/nope   404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/users/{vA}/access_rules                      200 200 200 200  403 403 403 403  403 403 403 403  403
+GET /v3/users/{vA}/access_rules/{ruleA}              200 200 200 200  403 403 403 403  403 403 403 403  403
+DELETE /v3/users/{vA}/access_rules/nope              404 403 403 403  403 403 403 403  403 403 403 403  403
+GET /v3/OS-TRUST/trusts                              200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts?trustor_user_id={vA}         200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts?trustee_user_id={vA}         200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts/{trustA}                     200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts/{trustA}/roles               200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts/{trustA}/roles/{member}      200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-TRUST/trusts/nope                         404 404 404 404  404 404 404 404  404 404 404 404  404
+DELETE /v3/OS-TRUST/trusts/nope                      404 404 404 404  404 404 404 404  404 404 404 404  404
 GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
 `
 
@@ -119,7 +134,27 @@ func matrixWorld(t *testing.T) (c *cloud, ids map[string]string, tokens []string
 		tokens = append(tokens, a.header.Get("X-Subject-Token"))
 	}
 	c.ok(204, "PUT", "/v3/projects/"+ids["a"]+"/users/"+ids["vA"]+"/roles/"+ids["member"], "", "")
+	c.delegate(ids, scopes["p"][0])
 	return c, ids, tokens
+}
+
+// delegate makes an application credential with an access rule and a trust of vA.
+func (c *cloud) delegate(ids map[string]string, scope string) {
+	c.t.Helper()
+	login := c.do("POST", "/v3/auth/tokens", "", fmt.Sprintf(
+		`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":%q,"password":"x"}}},"scope":%s}}`, ids["vA"], scope))
+	token := login.header.Get("X-Subject-Token")
+	a := c.do("POST", "/v3/users/"+ids["vA"]+"/application_credentials", token,
+		`{"application_credential":{"name":"app","access_rules":[{"service":"s","method":"GET","path":"/x"}]}}`)
+	app, _ := a.body["application_credential"].(map[string]any)
+	trust := c.do("POST", "/v3/OS-TRUST/trusts", token, fmt.Sprintf(
+		`{"trust":{"trustor_user_id":%q,"trustee_user_id":%q,"project_id":%q,"impersonation":false,"roles":[{"name":"member"}]}}`, ids["vA"], ids["vB"], ids["a"]))
+	if a.status != 201 || trust.status != 201 {
+		c.t.Fatal(login.text, a.text, trust.text)
+	}
+	ids["appA"] = app["id"].(string)
+	ids["ruleA"] = app["access_rules"].([]any)[0].(map[string]any)["id"].(string)
+	ids["trustA"] = trust.body["trust"].(map[string]any)["id"].(string)
 }
 
 func TestPersonas(t *testing.T) {

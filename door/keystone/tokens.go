@@ -88,17 +88,9 @@ func (c *call) issueToken() error {
 	if err != nil {
 		return err
 	}
-	scope, explicit, err := c.scope(r.Auth.Scope)
+	scope, explicit, err := c.scopeOf(p, r.Auth.Scope)
 	if err != nil {
 		return err
-	}
-	switch {
-	case p.application != nil && explicit:
-		return &statusError{http.StatusUnauthorized, "Error authenticating with application credential: Application credentials cannot request a scope."}
-	case p.application != nil:
-		scope, explicit = identity.Scope{ApplicationCredentialID: p.application.ID}, true
-	case !explicit:
-		scope = c.defaultScope(p.user)
 	}
 	t, err := c.id.Issue(c.r.Context(), p.user.ID, scope, p.methods, p.from)
 	if !explicit && scope != (identity.Scope{}) && errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
@@ -108,6 +100,26 @@ func (c *call) issueToken() error {
 		return err
 	}
 	return c.sendNewToken(t)
+}
+
+// scopeOf returns the scope of a new token: that of the request, that of the
+// application credential, or the default one of the user. explicit is false for the
+// default one. A token for the system cannot become one for a project or a domain.
+func (c *call) scopeOf(p *proof, text json.RawMessage) (s identity.Scope, explicit bool, err error) {
+	s, explicit, err = c.scope(text)
+	fromSystem := p.from != nil && p.from.Scope.System
+	switch {
+	case err != nil:
+	case p.application != nil && explicit:
+		err = &statusError{http.StatusUnauthorized, "Error authenticating with application credential: Application credentials cannot request a scope."}
+	case p.application != nil:
+		return identity.Scope{ApplicationCredentialID: p.application.ID}, true, nil
+	case fromSystem && (s.ProjectID != "" || s.DomainID != ""):
+		err = forbidden("Using a system-scoped token to create a project-scoped or domain-scoped token is not allowed")
+	case !explicit && !fromSystem:
+		s = c.defaultScope(p.user)
+	}
+	return s, explicit, err
 }
 
 // proof is what a login has proved.
