@@ -162,7 +162,11 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	if err != nil {
 		return nil, err
 	}
-	if !d.enoughMethods(user, p.Methods) {
+	u, err := d.get(User, user)
+	if err != nil {
+		return nil, unauthorized(err.Error())
+	}
+	if !enoughMethods(u, p.Methods) {
 		return nil, &Error{Reason: MoreFactors, UserID: user, Text: "user " + user + " needs further methods of authentication"}
 	}
 	if err := d.delegate(p, scope, s.now()); err != nil {

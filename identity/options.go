@@ -25,13 +25,6 @@ func (r *Record) options() (m Members) {
 // Immutable returns whether the option "immutable" of the record is true.
 func (r *Record) Immutable() bool { return r.options().Bool(optionImmutable, false) }
 
-// enoughMethods returns whether a login with the methods is enough for the user
-// with an id.
-func (d *directory) enoughMethods(id string, methods []string) bool {
-	user, err := d.get(User, id)
-	return err == nil && enoughMethods(user, methods)
-}
-
 // enoughMethods returns whether a login with the methods is enough for a user. A
 // user with rules needs all methods of one rule. A rule with a method that the
 // service does not offer is never satisfied, and rules that cannot be read
