@@ -2,6 +2,9 @@ package language
 
 import (
 	"errors"
+	"fmt"
+	"iter"
+	"maps"
 
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
@@ -11,7 +14,9 @@ import (
 
 // ParseText reads a policy or a policy set in the readable text form, a subset of
 // ALFA with a few additions, whose grammar docs/xacml.md has. source names the
-// text in positions and errors. Its error is like that of [ParseXML].
+// text in positions and errors. Its error is like that of [ParseXML], or
+// [policy.Errors] if there are several mistakes: at most one for each statement.
+// Mistakes in policies are only reported if there is none in declarations.
 func ParseText(text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
@@ -22,8 +27,8 @@ func ParseText(text []byte, source string) (policy.Element, error) {
 	if p.err == nil && p.next.kind != endToken {
 		p.fail(p.next.offset, "unexpected %v after the policy", p.next)
 	}
-	if p.err != nil {
-		return nil, p.err
+	if err := p.problem(); err != nil {
+		return nil, err
 	}
 	return root, nil
 }
@@ -50,6 +55,11 @@ type textParser struct {
 	shapes    shapes
 	pending   []pendingName // names that must be variables of the current policy
 	variables map[string]bool
+	// wrongVariables is true if a variable of the current policy is wrong, so that its
+	// type is not known.
+	wrongVariables bool
+
+	problems policy.Errors // mistakes behind which the parser went on
 }
 
 // pendingName is a reference to a variable that may be defined later.
@@ -118,9 +128,17 @@ func (p *textParser) file() policy.Element {
 			p.prefix = outer
 			return root
 		case p.is("policy"), p.is("policyset"):
+			if len(p.problems) > 0 {
+				p.stop()
+				return nil
+			}
 			return p.element()
-		case !p.declaration():
-			p.fail(p.next.offset, "unexpected %v: expected a declaration, policy or policyset", p.next)
+		default:
+			p.statement(declarations, func() {
+				if !p.declaration() {
+					p.fail(p.next.offset, "unexpected %v: expected a declaration, policy or policyset", p.next)
+				}
+			})
 		}
 	}
 	return nil
@@ -194,7 +212,7 @@ func (p *textParser) attribute() {
 			at, name := p.next.offset, p.take().text
 			var ok bool
 			if a.typ, ok = literal.ParseType(name); !ok {
-				p.fail(at, "unknown data type %q: expected a type of XACML 3.0, for example string", short(name))
+				p.fail(at, "unknown data type %q%s: expected a type of XACML 3.0, for example string", short(name), meant(name, typeNames()))
 			}
 		default:
 			p.fail(p.next.offset, "unexpected %v: expected id, type, category, issuer or }", p.next)
@@ -223,7 +241,7 @@ func (p *textParser) lookup(kind string, declared, standard map[string]string) s
 	}
 	id, ok := standard[name]
 	if !ok {
-		p.fail(at, "unknown %s %q: expected a declared name", kind, short(name))
+		p.fail(at, "unknown %s %q%s: expected a declared name", kind, short(name), meant(name, maps.Keys(declared), maps.Keys(standard)))
 	}
 	return id
 }
@@ -268,7 +286,7 @@ func (p *textParser) common(b *body, rules int) {
 	case p.accept("description"):
 		b.description = p.quotedText()
 	case p.accept("apply"):
-		b.algorithm = p.lookup("combining algorithm", p.algorithms[rules], p.standard.algorithms[rules])
+		b.algorithm = p.combining(rules)
 	case p.accept("target"):
 		b.target = p.target()
 	case p.accept("on"):
@@ -282,47 +300,57 @@ func (p *textParser) policySet(at policy.Position) *policy.PolicySet {
 	out := &policy.PolicySet{Position: at, ID: p.id()}
 	b := body{version: "1.0"}
 	p.expect("{")
+	before := len(p.problems)
 	for p.err == nil && !p.accept("}") {
-		switch {
-		case p.is("policy"), p.is("policyset"):
-			out.Children = append(out.Children, p.element())
-		case p.is("policyref"), p.is("policysetref"):
-			out.Children = append(out.Children, p.reference())
-		default:
-			p.common(&b, 0)
-		}
+		p.statement(setStatements, func() {
+			switch {
+			case p.is("policy"), p.is("policyset"):
+				out.Children = append(out.Children, p.element())
+			case p.is("policyref"), p.is("policysetref"):
+				out.Children = append(out.Children, p.reference())
+			default:
+				p.common(&b, 0)
+			}
+		})
 	}
-	p.algorithm(at, b.algorithm)
+	p.algorithm(at, b.algorithm, before)
 	out.Version, out.Description, out.Algorithm, out.Target = b.version, b.description, b.algorithm, b.target
 	out.Obligations, out.Advice = b.obligations, b.advice
 	return out
 }
 
-func (p *textParser) algorithm(at policy.Position, id string) {
-	if id == "" && p.err == nil {
-		p.err = &policy.Error{Position: at, Text: "no combining algorithm: expected apply and its name, for example apply denyOverrides"}
+// algorithm reports a missing algorithm, unless the body has other mistakes: one of
+// them may be in the algorithm. before is the number of mistakes before the body.
+func (p *textParser) algorithm(at policy.Position, id string, before int) {
+	if id == "" && p.err == nil && len(p.problems) == before {
+		p.add(&policy.Error{Position: at, Text: "no combining algorithm: expected apply and its name, for example apply denyOverrides"})
 	}
 }
 
 func (p *textParser) policy(at policy.Position) *policy.Policy {
 	out := &policy.Policy{Position: at, ID: p.id()}
 	b := body{version: "1.0"}
-	p.shapes, p.variables, p.pending = shapes{map[string]function.Shape{}}, map[string]bool{}, nil
+	p.shapes, p.variables, p.pending, p.wrongVariables = shapes{map[string]function.Shape{}}, map[string]bool{}, nil, false
 	p.expect("{")
+	before := len(p.problems)
 	for p.err == nil && !p.accept("}") {
-		switch {
-		case p.is("rule"):
-			out.Rules = append(out.Rules, p.rule())
-		case p.is("let"):
-			out.Variables = append(out.Variables, p.variable())
-		default:
-			p.common(&b, 1)
-		}
+		p.statement(policyStatements, func() {
+			switch {
+			case p.is("rule"):
+				out.Rules = append(out.Rules, p.rule())
+			case p.is("let"):
+				out.Variables = append(out.Variables, p.variable())
+			default:
+				p.common(&b, 1)
+			}
+		})
 	}
-	p.algorithm(at, b.algorithm)
+	p.algorithm(at, b.algorithm, before)
 	for _, n := range p.pending {
-		if !p.variables[n.name] {
-			p.fail(n.offset, "unknown name %q: expected a declared attribute, or a variable of the policy", short(n.name))
+		if p.err == nil && !p.variables[n.name] {
+			known := [...]iter.Seq[string]{maps.Keys(p.variables), maps.Keys(p.attributes), maps.Keys(p.standard.attributes)}
+			p.add(&policy.Error{Position: p.at(n.offset), Text: fmt.Sprintf("unknown name %q%s: expected a declared attribute, or a variable of the policy",
+				short(n.name), meant(n.name, known[:]...))})
 		}
 	}
 	out.Version, out.Description, out.Algorithm, out.Target = b.version, b.description, b.algorithm, b.target
@@ -361,9 +389,11 @@ func (p *textParser) variable() policy.Variable {
 	if _, attribute := p.find(out.ID); attribute || p.variables[out.ID] {
 		p.fail(at, "the name %q of a variable is taken", short(out.ID))
 	}
+	p.variables[out.ID] = true
 	p.expect("=")
 	out.Expression = p.expression()
-	p.variables[out.ID], p.shapes.variables[out.ID] = true, p.shapes.of(out.Expression)
+	p.shapes.variables[out.ID] = p.shapes.of(out.Expression)
+	p.wrongVariables = p.wrongVariables || p.err != nil
 	return out
 }
 
@@ -386,28 +416,34 @@ func (p *textParser) rule() policy.Rule {
 		out.ID = p.name()
 	}
 	p.expect("{")
+	before := len(p.problems)
 	for p.err == nil && !p.accept("}") {
-		switch {
-		case p.accept("permit"):
-			out.Effect = policy.Permit
-		case p.accept("deny"):
-			out.Effect = policy.Deny
-		case p.accept("description"):
-			out.Description = p.quotedText()
-		case p.accept("target"):
-			out.Target = p.target()
-		case p.accept("condition"):
-			out.Condition = p.expression()
-		case p.accept("on"):
-			p.on(&out.Obligations, &out.Advice)
-		default:
-			p.fail(p.next.offset, "unexpected %v: expected target, condition, permit, deny, on, description or }", p.next)
-		}
+		p.statement(ruleStatements, func() { p.ruleStatement(&out) })
 	}
-	if out.Effect == 0 {
+	if out.Effect == 0 && len(p.problems) == before {
 		p.fail(at, "the rule %q has no effect: expected permit or deny", short(out.ID))
 	}
 	return out
+}
+
+// ruleStatement reads a statement of a rule.
+func (p *textParser) ruleStatement(out *policy.Rule) {
+	switch {
+	case p.accept("permit"):
+		out.Effect = policy.Permit
+	case p.accept("deny"):
+		out.Effect = policy.Deny
+	case p.accept("description"):
+		out.Description = p.quotedText()
+	case p.accept("target"):
+		out.Target = p.target()
+	case p.accept("condition"):
+		out.Condition = p.expression()
+	case p.accept("on"):
+		p.on(&out.Obligations, &out.Advice)
+	default:
+		p.fail(p.next.offset, "unexpected %v: expected target, condition, permit, deny, on, description or }", p.next)
+	}
 }
 
 // on reads the obligations and advice for an effect.
@@ -442,7 +478,7 @@ func (p *textParser) assignments(out *policy.Obligation) {
 		name := p.name()
 		a, ok := p.find(name)
 		if !ok {
-			p.fail(at, "unknown attribute %q: expected a declared name", short(name))
+			p.failAttribute(at, name)
 		}
 		p.expect("=")
 		out.Assignments = append(out.Assignments, policy.Assignment{ID: a.id, Category: a.category, Issuer: a.issuer,

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/ostiary/ostiary/policy"
@@ -71,7 +72,7 @@ func (p *textParser) designator(at token, name string) *policy.Designator {
 	a, ok := p.find(name)
 	switch {
 	case !ok:
-		p.fail(at.offset, "unknown attribute %q: expected a declared name", short(name))
+		p.failAttribute(at.offset, name)
 	case a.category == "" || a.typ == 0:
 		p.fail(at.offset, "the attribute %q has no category or no type: expected both in its declaration", short(name))
 	}
@@ -90,7 +91,7 @@ func (p *textParser) functionID(at token, name string) string {
 	}
 	id, ok := p.standard.functions[name]
 	if !ok {
-		p.fail(at.offset, "unknown function %q: expected a declared name", short(name))
+		p.fail(at.offset, "unknown function %q%s: expected a declared name", short(name), meant(name, maps.Keys(p.functions), maps.Keys(p.standard.functions)))
 	}
 	return id
 }
@@ -203,6 +204,10 @@ func (p *textParser) infix(at int, a policy.Expression, operand func() policy.Ex
 	}
 	t := p.shapes.operand(a)
 	id := p.standard.ids[operator{sign.text, t}]
+	if p.wrongVariables && (t == 0 || p.shapes.operand(b) == 0) {
+		p.stop()
+		return nil
+	}
 	if t == 0 || t != p.shapes.operand(b) || id == "" {
 		p.fail(sign.offset, "no operator %s for these operands: expected two single values of one type that is known here, or a call of a function", sign.text)
 		return nil
@@ -243,7 +248,9 @@ func (p *textParser) primary() policy.Expression {
 	if _, ok := p.find(name); ok {
 		return p.designator(start, name)
 	}
-	p.pending = append(p.pending, pendingName{name, start.offset})
+	if p.err == nil {
+		p.pending = append(p.pending, pendingName{name, start.offset})
+	}
 	return &policy.VariableReference{ID: name, Position: p.at(start.offset)}
 }
 

@@ -108,23 +108,39 @@ func (p *textPrinter) name(kind, id string, standard map[string]string) string {
 			return short
 		}
 	}
-	name = p.free(kind, name, func(name string) bool { return standard[name] != "" })
+	name = p.free(kind, func(name string) bool { return standard[name] != "" }, name, name+versionOf(id))
 	p.shown[key] = name
 	p.order = append(p.order, fmt.Sprintf("%s %s = %s", kind, name, p.quoted(id)))
 	return name
 }
 
-// free returns a name of a kind that is not taken, and takes it.
-func (p *textPrinter) free(kind, wish string, taken func(name string) bool) string {
-	if wish == "" {
-		wish = "_"
+// free returns the first of some names of a kind that is not taken, or the first one
+// with a number, and takes it.
+func (p *textPrinter) free(kind string, taken func(name string) bool, wishes ...string) string {
+	if wishes[0] == "" {
+		wishes[0] = "_"
 	}
-	name := wish
-	for n := 2; p.taken[kind+" "+name] || !isName(name) || taken(name); n++ {
-		name = fmt.Sprintf("%s_%d", wish, n)
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s_%d", wishes[0], n-len(wishes)+2)
+		if n < len(wishes) {
+			name = wishes[n]
+		}
+		if !p.taken[kind+" "+name] && isName(name) && !taken(name) {
+			p.taken[kind+" "+name] = true
+			return name
+		}
 	}
-	p.taken[kind+" "+name] = true
-	return name
+}
+
+// versionOf returns the version of XACML in an identifier as the end of a name, for
+// example "_1_0", or "".
+func versionOf(id string) string {
+	_, rest, ok := strings.Cut(id, ":xacml:")
+	version, _, more := strings.Cut(rest, ":")
+	if !ok || !more {
+		return ""
+	}
+	return "_" + strings.ReplaceAll(version, ".", "_")
 }
 
 // attribute returns the name of an attribute, and declares it unless it is one of
@@ -139,10 +155,10 @@ func (p *textPrinter) attribute(a attribute) string {
 			return name
 		}
 	}
-	name := p.free("attribute", camel(lastPart(a.id)), func(name string) bool {
+	name := p.free("attribute", func(name string) bool {
 		_, standard := p.standard.attributes[name]
 		return standard || p.reserved[name]
-	})
+	}, p.attributeNames(a)...)
 	p.named[a] = name
 	text := "attribute " + name + " { "
 	if a.category != "" {
@@ -159,12 +175,47 @@ func (p *textPrinter) attribute(a attribute) string {
 	return name
 }
 
-// head returns the beginning of a policy or a policy set.
+// attributeNames returns names for an attribute: the end of its id, also with the
+// category before it, with the type behind it, and with both.
+func (p *textPrinter) attributeNames(a attribute) []string {
+	base, typ := camel(lastPart(a.id)), ""
+	if a.typ != 0 {
+		typ = upper(camel(a.typ.String()))
+	}
+	out := []string{base}
+	category := ""
+	for name, id := range p.standard.categories {
+		if id == a.category {
+			category = strings.TrimSuffix(name, "Cat")
+		}
+	}
+	if category != "" && !strings.HasPrefix(base, category) {
+		out = append(out, category+upper(base), base+typ, category+upper(base)+typ)
+	} else {
+		out = append(out, base+typ)
+	}
+	return out
+}
+
+// upper returns a name with its first letter in upper case.
+func upper(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// head returns the beginning of a policy or a policy set. If the end of the id is a
+// word of the text form, the name also has the part of the id before it.
 func (p *textPrinter) head(kind, id string) string {
 	if isName(id) {
 		return kind + " " + id
 	}
-	name := camel(lastPart(id))
+	last := lastPart(id)
+	name := camel(last)
+	if before := strings.TrimRight(strings.TrimSuffix(id, last), ":/#"); !isName(name) && before != "" {
+		name = camel(lastPart(before) + ":" + last)
+	}
 	if !isName(name) {
 		name = kind + "_" + name
 	}

@@ -39,26 +39,37 @@ func (t token) String() string {
 	return strconv.Quote(short(t.text))
 }
 
-// scanner splits a text into tokens. Its first error ends the text.
+// scanner splits a text into tokens. An error ends the text, until the parser goes
+// on behind it.
 type scanner struct {
 	places
 	next token // the token that is read next
 	i    int   // what follows it
 	err  error
+	// failed is the offset of err. unreadable is true if the text cannot be split into
+	// tokens from there on.
+	failed     int
+	unreadable bool
 }
 
 // fail stops the scanner at an offset. An earlier error stays.
 func (s *scanner) fail(offset int, format string, args ...any) {
 	if s.err == nil {
-		s.err = &policy.Error{Position: s.at(offset), Text: fmt.Sprintf(format, args...)}
+		s.err, s.failed = &policy.Error{Position: s.at(offset), Text: fmt.Sprintf(format, args...)}, offset
 		s.next, s.i = token{}, len(s.text)
 	}
+}
+
+// failScan stops the scanner at text that is no token.
+func (s *scanner) failScan(offset int, format string, args ...any) {
+	s.unreadable = true
+	s.fail(offset, format, args...)
 }
 
 // failBound stops the scanner because a bound is exceeded.
 func (s *scanner) failBound(offset int, bound string, largest int) {
 	if s.err == nil {
-		s.err = boundError(s.at(offset), bound, largest)
+		s.err, s.unreadable = boundError(s.at(offset), bound, largest), true
 		s.next, s.i = token{}, len(s.text)
 	}
 }
@@ -112,7 +123,7 @@ func (s *scanner) blank() {
 		case bytes.HasPrefix(rest, []byte("/*")):
 			n := bytes.Index(rest[2:], []byte("*/"))
 			if n < 0 {
-				s.fail(s.i, "a comment without an end: expected */")
+				s.failScan(s.i, "a comment without an end: expected */")
 				return
 			}
 			s.i += n + 4
@@ -137,7 +148,7 @@ func (s *scanner) number() {
 		digits()
 	}
 	if s.i < len(s.text) && isNameByte(s.text[s.i]) {
-		s.fail(s.i, "unexpected %q after a number", s.text[s.i])
+		s.failScan(s.i, "unexpected %q after a number", s.text[s.i])
 	}
 }
 
@@ -151,7 +162,7 @@ func (s *scanner) sign() {
 	}
 	c, n := utf8.DecodeRune(s.text[s.i:])
 	if !strings.ContainsRune("{}()[]=<>+-*/!,:", c) || n != 1 {
-		s.fail(s.i, "unexpected character %q", c)
+		s.failScan(s.i, "unexpected character %q", c)
 		return
 	}
 	s.i++
@@ -166,13 +177,13 @@ func (s *scanner) quoted() {
 		}
 	}
 	if s.i >= len(s.text) || s.text[s.i] != '"' {
-		s.fail(from, "a text without an end: expected a quote on the same line")
+		s.failScan(from, "a text without an end: expected a quote on the same line")
 		return
 	}
 	s.i++
 	text, err := unquote(s.text[from:s.i])
 	if err != nil {
-		s.fail(from, "invalid text in quotes: %v", err)
+		s.failScan(from, "invalid text in quotes: %v", err)
 		return
 	}
 	s.next.kind, s.next.text = stringToken, text
