@@ -101,14 +101,15 @@ func (p *jsonResponse) code(out *status.Error) {
 	}
 }
 
+// detail reads a StatusDetail: a list of missing attributes, or XML as a string,
+// which is not used (JSON profile, section 5.2.3).
 func (p *jsonResponse) detail(out *status.Error) {
-	for p.Object(); p.Field(); {
-		if string(p.Name()) != "MissingAttributeDetail" {
-			p.Unknown()
-		}
-		for p.Array(); p.Item(); {
-			out.Missing = append(out.Missing, p.missing())
-		}
+	if p.Kind() == '"' {
+		p.Skip()
+		return
+	}
+	for p.Array(); p.Item(); {
+		out.Missing = append(out.Missing, p.missing())
 	}
 }
 
@@ -123,6 +124,8 @@ func (p *jsonResponse) missing() (out status.Missing) {
 			out.Type = p.dataType()
 		case "Issuer":
 			out.Issuer = p.String()
+		case "AttributeValue":
+			p.Skip()
 		default:
 			p.Unknown()
 		}

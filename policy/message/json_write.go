@@ -52,7 +52,7 @@ func appendJSONStatus(dst []byte, e *status.Error) []byte {
 		dst = jsonread.AppendString(append(dst, `,"StatusMessage":`...), e.Message)
 	}
 	if e != nil && len(e.Missing) > 0 {
-		dst = append(dst, `,"StatusDetail":{"MissingAttributeDetail":[`...)
+		dst = append(dst, `,"StatusDetail":[`...)
 		for i, m := range e.Missing {
 			if i > 0 {
 				dst = append(dst, ',')
@@ -62,7 +62,7 @@ func appendJSONStatus(dst []byte, e *status.Error) []byte {
 			dst = jsonread.AppendString(append(dst, `,"DataType":`...), m.Type.URI())
 			dst = append(appendMember(dst, `,"Issuer":`, m.Issuer), '}')
 		}
-		dst = append(dst, `]}`...)
+		dst = append(dst, ']')
 	}
 	return append(dst, '}')
 }
