@@ -17,6 +17,29 @@
 //
 //	OSTIARY_SEED=4711 OSTIARY_WORLDS=1 go test ./oracle/policies -run TestWorlds
 //
+// # Where the standard leaves a choice
+//
+// The oracle chooses what the evaluator does, so the worlds do not check that these
+// choices are right. They were checked against the texts of the standard and
+// against AuthzForce 21:
+//
+//   - The list of policies (section 5.48) must have those that were fully
+//     applicable and may have others, but must be empty if the decision is
+//     NotApplicable. Here it has each evaluated policy that is not NotApplicable
+//     and whose parents are not. AuthzForce leaves out the members of a set that
+//     is Indeterminate, and Indeterminate members of permit-unless-deny.
+//   - Children behind the one that decides are not evaluated: the overriding
+//     algorithms may evaluate children in any order (C.2 to C.5), so neither their
+//     ids nor their duties are required. AuthzForce stops there, too.
+//   - No section names the status of an Indeterminate with several causes. If I{D}
+//     and I{P} make deny-overrides Indeterminate, the status is that of the first
+//     I{D}. AuthzForce has that of the first child.
+//   - Results of repeated categories may come in any order (multiple decision
+//     profile, section 2.3). Here the last repeated category changes first.
+//   - on-permit-apply-second gives the result of the second or third child. The
+//     duties of the first child are returned with it if its decision is the same,
+//     as section 7.18 demands of children in general. AuthzForce does the same.
+//
 // # Files
 //
 //	decide.go, tree.go, target.go, combine.go   decisions
