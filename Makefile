@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/ostiary
 
-.PHONY: build install demo test conformance oracle oracle-policies faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance crash clean
+.PHONY: build install demo test conformance oracle oracle-policies faults mutants fuzz soak-kill onap-stability again connections bench bench-conformance beside-xacml crash clean
 
 build:
 	@mkdir -p bin
@@ -92,6 +92,15 @@ connections:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel
+
+# beside-xacml measures decisions of AuthzForce and of this project on the same
+# policies, in one run. It needs Java 17 and Maven. BESIDE_SECONDS is the time of
+# each cell, BESIDE_POLICIES are the numbers of policies.
+BESIDE_SECONDS ?= 5
+BESIDE_POLICIES ?= 1,100,10000
+beside-xacml:
+	cd conformance/xacml && OSTIARY_SECONDS=$(BESIDE_SECONDS) OSTIARY_POLICIES=$(BESIDE_POLICIES) \
+		$(GO) test -run TestBeside -count=1 -timeout 1h -v .
 
 bench-conformance:
 	cd conformance/openfga && $(GO) test -run '^$$' -bench . -count=3 ./...

@@ -74,11 +74,8 @@ type xacmlWorld struct {
 
 // newXACMLWorld makes a world of n policies.
 func newXACMLWorld(n int) (*xacmlWorld, error) {
-	root := &policy.PolicySet{ID: "root", Version: "1.0", Algorithm: policy.AlgorithmDenyUnlessPermit}
-	for i := range n {
-		root.Children = append(root.Children, xacmlPolicy(i))
-	}
-	w := &xacmlWorld{root: root}
+	root, request := XACMLShape(n)
+	w := &xacmlWorld{root: root, request: request}
 	for _, child := range root.Children {
 		text, err := language.PrintXML(child)
 		if err != nil {
@@ -88,16 +85,25 @@ func newXACMLWorld(n int) (*xacmlWorld, error) {
 	}
 	var err error
 	w.plan, err = policy.Compile(root, nil, policy.CompileOptions{})
+	w.xml, w.json = message.PrintXMLRequest(w.request), message.PrintJSONRequest(w.request)
+	return w, err
+}
+
+// XACMLShape returns the n policies that [XACML] measures as one policy set, and the
+// request for the policy in the middle, which permits it.
+func XACMLShape(n int) (*policy.PolicySet, *policy.Request) {
+	root := &policy.PolicySet{ID: "root", Version: "1.0", Algorithm: policy.AlgorithmDenyUnlessPermit}
+	for i := range n {
+		root.Children = append(root.Children, xacmlPolicy(i))
+	}
 	attribute := func(category, id, text string) policy.Category {
 		return policy.Category{Name: category, Attributes: []policy.Attribute{{ID: id, Values: []value.Value{value.NewString(text)}}}}
 	}
-	w.request = &policy.Request{Categories: []policy.Category{
+	return root, &policy.Request{Categories: []policy.Category{
 		attribute(policy.CategorySubject, policy.AttributeSubjectID, "anne"),
 		attribute(policy.CategoryResource, policy.AttributeResourceID, fmt.Sprintf("resource-%d", n/2)),
 		attribute(policy.CategoryAction, policy.AttributeActionID, "read"),
 	}}
-	w.xml, w.json = message.PrintXMLRequest(w.request), message.PrintJSONRequest(w.request)
-	return w, err
 }
 
 // xacmlPolicy returns the policy of the i-th resource.
