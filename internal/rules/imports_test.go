@@ -73,7 +73,7 @@ policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value
 policy: policy/content policy/function policy/status policy/value
 policy/literal: policy/value internal/jsonread internal/xmlread
-policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/xmlread
+policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
 oracle/policies: policy policy/content policy/function policy/status policy/value
