@@ -80,12 +80,12 @@ func TestPrepare(t *testing.T) {
 			// the token of the head and releases the lock, also if another process has
 			// written in the meantime.
 			p = must(s.Prepare(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:next"), OnDuplicate: ostiary.Ignore}))(t)
-			tx = m.begin(x)
-			must(struct{}{}, p.AppendTo(ctx, tx))(t)
-			must(struct{}{}, m.commit(tx))(t)
 			head := must(s.Head(ctx))(t)
 			elsewhere := newEngine(t, ostiary.Options{Driver: x.driver})
 			must(must(elsewhere.Store(ctx, s.ID()))(t).Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:elsewhere")}))(t)
+			tx = m.begin(x)
+			must(struct{}{}, p.AppendTo(ctx, tx))(t)
+			must(struct{}{}, m.commit(tx))(t)
 			if token, err := p.Publish(ctx); err != nil || token != head {
 				t.Errorf("Publish of a write that changes nothing: %v, %v; expected the head %v", token, err, head)
 			}
