@@ -129,7 +129,12 @@ type Searched struct {
 	Subjects string
 	// Count is their number.
 	Count int
+	// First are the first of them, at most SearchedNamesMax.
+	First []rel.Subject
 }
+
+// SearchedNamesMax bounds the subjects that a [Searched] names.
+const SearchedNamesMax = 3
 
 // Explain answers a question as Check does, with the same errors, and explains
 // the answer. It evaluates everything that the question depends on, so it

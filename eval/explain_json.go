@@ -32,12 +32,7 @@ func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
 	if m := x.Memberships; m != nil {
 		w.name("memberships")
 		w.raw('{')
-		w.name("in")
-		w.raw('[')
-		for _, sub := range m.In {
-			w.element(sub.String())
-		}
-		w.raw(']')
+		w.subjects("in", m.In)
 		w.count("leftOut", m.LeftOut)
 		w.raw('}')
 	}
@@ -75,6 +70,7 @@ func (s *Step) json(w *jsonWriter) {
 			w.text("subjects", f.Subjects)
 			w.name("count")
 			w.dst = strconv.AppendInt(w.dst, int64(f.Count), 10)
+			w.subjects("first", f.First)
 			w.raw('}')
 		}
 		w.raw(']')
@@ -172,6 +168,16 @@ func (w *jsonWriter) list(name string, texts []string) {
 	w.raw('[')
 	for _, s := range texts {
 		w.element(s)
+	}
+	w.raw(']')
+}
+
+// subjects appends a member with subjects as text, also if there is none.
+func (w *jsonWriter) subjects(name string, list []rel.Subject) {
+	w.name(name)
+	w.raw('[')
+	for _, sub := range list {
+		w.element(sub.String())
 	}
 	w.raw(']')
 }

@@ -19,7 +19,7 @@ func TestExplainJSON(t *testing.T) {
 	step := &Step{Kind: StepTuple, Decision: expr.Unknown, Object: rel.Object{Type: "doc", ID: text}, Relation: text, Rewrite: text,
 		Tuple:     &rel.Tuple{Object: rel.Object{Type: "doc", ID: text}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "1"}},
 		Condition: &ConditionStep{Name: text, Values: expr.Values{text: text, "n": 1.5, "none": nil}, Missing: []string{text, "x"}, Err: errors.New(text)},
-		Searched:  []Searched{{text, 1}, {"", 0}}, Expired: true, Refused: true,
+		Searched:  []Searched{{text, 1, []rel.Subject{{Type: "user", ID: text}, {Type: "user", ID: "*"}}}, {"", 0, nil}}, Expired: true, Refused: true,
 		Reasons: &Reasons{Missing: []string{"x"}, Errors: []ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: BoundDepth}}
 	x := &Explanation{Question: Question{Relation: text}, Now: 1, LeftOut: 2, Answer: Answer{Reasons: &Reasons{}},
 		Because:     &Step{Steps: []*Step{step, {}, step}},
@@ -88,8 +88,9 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		Error   string      `json:"error,omitempty"`
 	}
 	type searched struct {
-		Subjects string `json:"subjects"`
-		Count    int    `json:"count"`
+		Subjects string   `json:"subjects"`
+		Count    int      `json:"count"`
+		First    []string `json:"first"`
 	}
 	out := struct {
 		Kind      StepKind     `json:"kind"`
@@ -121,7 +122,11 @@ func (s *plainStep) MarshalJSON() ([]byte, error) {
 		}
 	}
 	for _, f := range s.Searched {
-		out.Searched = append(out.Searched, searched(f))
+		one := searched{f.Subjects, f.Count, []string{}}
+		for _, sub := range f.First {
+			one.First = append(one.First, sub.String())
+		}
+		out.Searched = append(out.Searched, one)
 	}
 	return json.Marshal(out)
 }

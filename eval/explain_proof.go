@@ -290,7 +290,8 @@ func (p *explainer) tupleStep(from graph.Node, e graph.Edge, x *schema.Restricti
 	return s
 }
 
-// addSearched counts what the lists of a false gate hold. It names the tuples
+// addSearched counts what the lists of a false gate hold, and names the first of
+// it. It also names the tuples
 // that would have decided if they counted or their condition held.
 func (p *explainer) addSearched(s *Step, g *gate) {
 	e, b := g.expr, p.q.b
@@ -301,7 +302,7 @@ func (p *explainer) addSearched(s *Step, g *gate) {
 	list := func(x *schema.Restriction) {
 		for _, k := range b.plainKinds(x.Kind) {
 			if l := p.r.Reader.Forward(from, k); l.Len() > 0 {
-				s.Searched = append(s.Searched, Searched{b.kindText(x.Kind), l.Len()})
+				s.Searched = append(s.Searched, Searched{b.kindText(x.Kind), l.Len(), p.firstSubjects(l)})
 				p.addFailing(s, from, k, l, x)
 			}
 		}
@@ -318,6 +319,19 @@ func (p *explainer) addSearched(s *Step, g *gate) {
 	for i := range e.Via {
 		list(&e.Via[i].Restriction)
 	}
+}
+
+// firstSubjects returns the first subjects of a list, at most SearchedNamesMax.
+func (p *explainer) firstSubjects(l graph.List) (out []rel.Subject) {
+	for c := range l.Chunks() {
+		for _, e := range l.Chunk(c) {
+			if len(out) == SearchedNamesMax {
+				return out
+			}
+			out = append(out, p.q.subjectOf(e.Node()))
+		}
+	}
+	return out
 }
 
 // addFailing names the tuples that lead to usersets and related objects on the

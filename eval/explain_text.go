@@ -159,9 +159,14 @@ func searchedText(found []Searched) string {
 	if len(found) == 0 {
 		return "no tuple"
 	}
-	parts := make([]string, len(found))
-	for i, f := range found {
-		parts[i] = fmt.Sprintf("%d × %s", f.Count, f.Subjects)
+	var parts []string
+	for _, f := range found {
+		for _, sub := range f.First {
+			parts = append(parts, sub.String())
+		}
+		if more := f.Count - len(f.First); more > 0 {
+			parts = append(parts, fmt.Sprintf("%d more %s", more, f.Subjects))
+		}
 	}
 	return "no match among " + strings.Join(parts, ", ")
 }
