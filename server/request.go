@@ -16,6 +16,10 @@ import (
 
 const (
 	headerRequestID   = "X-Request-Id"
+	// headerAuthentication has the value "off" in the response of a server without
+	// keys to a request with a key, so that its sender can notice that nothing was
+	// checked.
+	headerAuthentication = "Ostiary-Authentication"
 	requestIDBytesMax = 64
 )
 
@@ -59,6 +63,9 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	}
 	if q.keys == nil || q.key != nil {
 		q.conn.trust()
+	}
+	if q.keys == nil && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
+		q.Header().Set(headerAuthentication, "off")
 	}
 	limit := &q.shared.requests
 	if route.Streams {

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -51,19 +53,69 @@ func fits(names string, args []string) bool {
 	return true
 }
 
-// hintSwapped returns err, which a command about the tuple t failed with. It adds
-// the hint that the subject and the object are swapped if the schema has the
-// relation on the type of the subject, but not on that of the object.
-func (a *app) hintSwapped(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
-	if !isAboutNames(err) || t.Subject.Relation != "" || t.Subject.IsWildcard() {
+// hintNames returns err, which a command about the tuple t failed with. A tuple of
+// a list has no id, and no type where the command has no subject. It adds the hint
+// that the subject and the object are swapped if the schema has the relation on the
+// type of the subject, but not on that of the object. To the error of a server it
+// adds the name that is similar to a misspelt one.
+func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
+	if !isAboutNames(err) {
 		return err
 	}
-	m, modelErr := a.nativeModel(ctx, schemaID)
-	if modelErr != nil || hasRelation(m, t.Object.Type, t.Relation) || !hasRelation(m, t.Subject.Type, t.Relation) {
+	m, modelErr := a.knownModel(ctx, schemaID)
+	if modelErr != nil {
 		return err
 	}
-	return &swappedError{err, "the arguments are USER RELATION OBJECT: did you mean \"" +
-		strings.Join([]string{t.Object.String(), t.Relation, t.Subject.String()}, " ") + "\"?"}
+	swappable := t.Subject.ID != "" && t.Subject.Relation == "" && !t.Subject.IsWildcard()
+	if swappable && !hasRelation(m, t.Object.Type, t.Relation) && hasRelation(m, t.Subject.Type, t.Relation) {
+		return &swappedError{err, "the arguments are USER RELATION OBJECT: did you mean \"" +
+			strings.Join([]string{t.Object.String(), t.Relation, t.Subject.String()}, " ") + "\"?"}
+	}
+	if _, ok := errors.AsType[*remoteError](err); !ok || strings.Contains(err.Error(), "did you mean") {
+		return err // the engine's own errors have suggestions
+	}
+	return withSuggestion(err, misspelt(m, t))
+}
+
+// withSuggestion adds a text of [suggestion] to an error, unless it is "".
+func withSuggestion(err error, text string) error {
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w%s", err, text)
+}
+
+// misspelt returns a suggestion for the first type or relation of t that a model
+// lacks, or "".
+func misspelt(m *schema.Model, t rel.Tuple) string {
+	for _, typ := range [...]string{t.Object.Type, t.Subject.Type} {
+		if typ != "" && relationsOf(m, typ) == nil {
+			var types []string
+			for i := range m.Types {
+				types = append(types, m.Types[i].Name)
+			}
+			return suggestion(typ, types)
+		}
+	}
+	if t.Relation != "" && !hasRelation(m, t.Object.Type, t.Relation) {
+		return suggestion(t.Relation, relationsOf(m, t.Object.Type))
+	}
+	return ""
+}
+
+// knownModel returns the model of a schema; "" is the current one. It works with
+// every server that has OpenFGA's API.
+func (a *app) knownModel(ctx context.Context, schemaID string) (*schema.Model, error) {
+	m, err := a.nativeModel(ctx, schemaID)
+	if r := a.remote(); r != nil && isForeign(err) {
+		raw, err := r.foreignModel(ctx, schemaID)
+		if err != nil {
+			return nil, err
+		}
+		m, _, err = language.ParseJSON(raw)
+		return m, err
+	}
+	return m, err
 }
 
 // isAboutNames reports whether err may come from a wrong type or relation.
@@ -87,10 +139,20 @@ func (e *swappedError) Unwrap() error { return e.error }
 
 // hasRelation reports whether a model has a relation on a type.
 func hasRelation(m *schema.Model, typ, relation string) bool {
-	for _, d := range m.Types {
-		if d.Name == typ {
-			return slices.ContainsFunc(d.Relations, func(r schema.RelationDef) bool { return r.Name == relation })
+	return slices.Contains(relationsOf(m, typ), relation)
+}
+
+// relationsOf returns the relations that a model has on a type. It is nil if the
+// model lacks the type.
+func relationsOf(m *schema.Model, typ string) []string {
+	for i := range m.Types {
+		if d := &m.Types[i]; d.Name == typ {
+			out := make([]string, len(d.Relations))
+			for j := range d.Relations {
+				out[j] = d.Relations[j].Name
+			}
+			return out
 		}
 	}
-	return false
+	return nil
 }

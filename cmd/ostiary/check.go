@@ -40,7 +40,7 @@ func (a *app) checkCommand() *cobra.Command {
 				}
 				return a.printDecision(decisionOf(got.Decision, got.Reasons, got.Revision))
 			})
-			return a.hintSwapped(cmd.Context(), flags.schema, t, err)
+			return a.hintNames(cmd.Context(), flags.schema, t, err)
 		}}
 	flags.add(cmd)
 	return cmd

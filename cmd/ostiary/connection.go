@@ -3,8 +3,10 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +17,10 @@ import (
 // plainToTLS is a part of the response of net/http's server to a request without
 // TLS on a port with TLS.
 const plainToTLS = "HTTP request to an HTTPS server"
+
+// http2Settings is a part of net/http's error for a response that begins with a
+// settings frame of HTTP/2, as those of a gRPC server do.
+const http2Settings = `malformed HTTP response "\x00\x00`
 
 // connectionError is the failure of a connection to a server.
 type connectionError struct {
@@ -50,10 +56,40 @@ func (r *remote) explain(err error) error {
 		return failed("the issuer of the certificate of %s is not trusted: name it with --ca-cert FILE", at)
 	case errors.As(err, &name):
 		return failed("the certificate of %s is for other hosts: %v", at, name)
+	case errors.Is(err, io.EOF):
+		return failed("the server on %s closed the connection: if it uses TLS, expected %s https://%s", at, r.flag, at)
+	case strings.Contains(err.Error(), http2Settings):
+		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, r.flag)
 	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
 		return failed("the server on %s does not use TLS: expected %s http://%s", at, r.flag, at)
 	}
 	return err
+}
+
+// otherProtocol returns the protocol of an error response that is none of OpenFGA's
+// API, or "" if it does not know the protocol. The doors of OpenStack Identity and
+// ONAP, and the originals, name themselves in headers. Permify's API and other
+// gateways of gRPC have an error with a number.
+func otherProtocol(resp *http.Response, body []byte) string {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
+		return "gRPC"
+	}
+	if resp.StatusCode != http.StatusNotFound {
+		return ""
+	}
+	var gateway struct {
+		Code    int
+		Details []any
+	}
+	switch {
+	case resp.Header.Get("X-Openstack-Request-Id") != "":
+		return "OpenStack Identity (Keystone)"
+	case resp.Header.Get("X-Onap-Requestid") != "":
+		return "ONAP's policy framework"
+	case json.Unmarshal(body, &gateway) == nil && gateway.Code == 5 && gateway.Details != nil: // NOT_FOUND
+		return "Permify's API, or another one that is not OpenFGA's"
+	}
+	return ""
 }
 
 // foreign returns the text of an error response that has no error of OpenFGA's API

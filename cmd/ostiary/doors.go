@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -101,17 +102,41 @@ func pickDoors(all []*door.Door, names []string) (picked []*door.Door, err error
 }
 
 func findDoor(all []*door.Door, name string) (*door.Door, error) {
-	var names []string
 	for _, d := range all {
 		if d.Name == name {
 			return d, nil
 		}
-		names = append(names, d.Name)
 	}
-	return nil, fmt.Errorf("%w: unknown door %q: expected one of %s", errUsage, name, strings.Join(names, ", "))
+	return nil, unknownDoor(name)
 }
 
-// dedicatedDoors parses the values of --door, NAME=http://ADDRESS and NAME=grpc://ADDRESS.
+// doorNames are the names of all doors of this program.
+var doorNames = [...]string{openfga.Name, native.Name, authzen.Name, permify.Name, xacml.Name, keystone.Name, onap.NamePDP, onap.NameAPI, onap.NamePAP}
+
+func unknownDoor(name string) error {
+	return fmt.Errorf("%w: unknown door %q%s: expected one of %s", errUsage, name, suggestion(name, doorNames[:]), strings.Join(doorNames[:], ", "))
+}
+
+// checkDoors fails if --doors or --door names a door that does not exist. It needs no
+// engine.
+func (f *serveFlags) checkDoors() error {
+	dedicated, err := parseDedicated(f.dedicated)
+	if err != nil {
+		return err
+	}
+	names := slices.Clone(f.doors)
+	for _, p := range dedicated {
+		names = append(names, p.door)
+	}
+	for _, name := range names {
+		if !slices.Contains(doorNames[:], name) {
+			return unknownDoor(name)
+		}
+	}
+	return nil
+}
+
+// dedicatedDoors parses the values of --door, NAME=http://HOST:PORT and NAME=grpc://HOST:PORT.
 func dedicatedDoors(all []*door.Door, flags []string) (dedicated []server.DedicatedDoor, err error) {
 	ports, err := parseDedicated(flags)
 	if err != nil {
@@ -167,8 +192,11 @@ func parseDedicated(flags []string) (ports []dedicatedPort, err error) {
 		name, where, _ := strings.Cut(f, "=")
 		protocol, address, ok := strings.Cut(where, "://")
 		again := slices.ContainsFunc(ports, func(p dedicatedPort) bool { return p.door == name && p.protocol == protocol })
-		if !ok || protocol != "http" && protocol != "grpc" || address == "" || again {
-			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://ADDRESS or NAME=grpc://ADDRESS, each at most once", errUsage, f)
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			ok = false
+		}
+		if !ok || protocol != "http" && protocol != "grpc" || again {
+			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://HOST:PORT or NAME=grpc://HOST:PORT, each at most once", errUsage, f)
 		}
 		ports = append(ports, dedicatedPort{name, protocol, address})
 	}

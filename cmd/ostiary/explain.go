@@ -48,7 +48,7 @@ func (a *app) explainCommand() *cobra.Command {
 					fmt.Fprint(w, colorMarks(x.Explanation.String(), a.colored()))
 				})
 			})
-			return a.hintSwapped(cmd.Context(), flags.schema, t, err)
+			return a.hintNames(cmd.Context(), flags.schema, t, err)
 		}}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")
@@ -88,9 +88,10 @@ func (a *app) expandCommand() *cobra.Command {
 				return err
 			}
 			remote := func(r *remote) error { return r.expand(cmd.Context(), args[0], object, levels, &flags) }
-			return a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				return a.expandLocal(cmd.Context(), s, &flags, ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
 			})
+			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: object, Relation: args[0]}, err)
 		}}
 	flags.queryFlags.add(cmd)
 	cmd.Flags().IntVar(&levels, "levels", 1, "depth of the tree, in relations")

@@ -4,17 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // storesShownMax is the largest number of stores that an error text lists.
 const storesShownMax = 10
 
-// storeLabel is the id and the name of a store in an error text.
-type storeLabel struct{ id, name string }
+// storeLabel is the id and the name of a store in an error text, and its aliases by
+// door.
+type storeLabel struct {
+	id, name string
+	aliases  map[string]string
+}
 
 func (s storeLabel) String() string { return s.id + " (" + s.name + ")" }
 
@@ -49,15 +59,36 @@ func storeLabels(ctx context.Context, e *ostiary.Engine) (out []storeLabel, err 
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, storeLabel{info.ID.String(), info.Name})
+		out = append(out, storeLabel{info.ID.String(), info.Name, info.Aliases})
 	}
 	return out, nil
 }
 
+// withoutAliases returns the stores that have no alias for any of the doors. It
+// returns all stores if each of them has one.
+func withoutAliases(known []storeLabel, doors ...string) (out []storeLabel) {
+	for _, s := range known {
+		if !slices.ContainsFunc(doors, func(door string) bool { return s.aliases[door] != "" }) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return known
+	}
+	return out
+}
+
+// ownStores returns the stores that a command without --store may mean. It leaves
+// out those that doors make for their policies and records, and then, if others are
+// left, the tenants of Permify.
+func ownStores(known []storeLabel) []storeLabel {
+	return withoutAliases(withoutAliases(known, domain.Alias, keystone.Name, catalog.StoreDoor, acp.Door), permify.Name)
+}
+
 // selectStore returns the only store with a name. The empty name is the only
-// store of known.
+// store of [ownStores].
 func selectStore(name string, known []storeLabel) (storeLabel, error) {
-	found := known
+	found := ownStores(known)
 	if name != "" {
 		found = namesakes(name, known)
 	}

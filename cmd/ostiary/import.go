@@ -130,14 +130,35 @@ func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error
 		defer line.end()
 		in = line.reader(in, "importing "+flags.file, size)
 	}
-	done, err := into(tuplefile.Read(in, format))
+	past := 0
+	done, err := into(countPast(tuplefile.Read(in, format), time.Now(), &past))
 	if err != nil {
-		err = locateTuple(flags.file, format, err)
+		located := locateTuple(flags.file, format, err)
+		if located != err && done.Read == 0 {
+			return done, fmt.Errorf("%w (nothing was imported)", located)
+		} else if done.Read > 0 {
+			return done, fmt.Errorf("%w (imported before the error: %s)", located, plural(done.Read, "tuple"))
+		}
+		return done, located
 	}
-	if err != nil && done.Read > 0 {
-		err = fmt.Errorf("%w (imported before the error: %s)", err, plural(done.Read, "tuple"))
+	if past > 0 {
+		a.note("warning: %s without effect, because the time of expiry is in the past", plural(past, "tuple"))
 	}
-	return done, err
+	return done, nil
+}
+
+// countPast yields tuples, and adds to n the number of those that have expired.
+func countPast(tuples iter.Seq2[rel.Tuple, error], now time.Time, n *int) iter.Seq2[rel.Tuple, error] {
+	return func(yield func(rel.Tuple, error) bool) {
+		for t, err := range tuples {
+			if err == nil && t.Expires != 0 && t.Expires <= rel.TimeOf(now) {
+				*n++
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
 }
 
 // locateTuple adds the file, line and column of a tuple to an error about it. It

@@ -79,13 +79,17 @@ func (a *app) importCommand() *cobra.Command {
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, from)
 			}
-			source := (&app{server: from, token: key, caCert: a.caCert}).remote()
+			source := (&app{server: from, token: key, caCert: a.caCert, err: a.err, json: a.json}).remote()
 			source.flag, source.http.Timeout = "--from", sourceTimeout
+			stores, err := source.chosen(cmd.Context(), args) // before the folder is created
+			if err != nil {
+				return fmt.Errorf("read the stores of %s: %w", source.base, err)
+			}
 			if r := a.remote(); r != nil {
-				return a.move(cmd.Context(), source, args, func() moveTarget { return &serverTarget{remote: r} })
+				return a.move(cmd.Context(), source, stores, func() moveTarget { return &serverTarget{remote: r} })
 			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
-				return a.move(cmd.Context(), source, args, func() moveTarget { return &folderTarget{engine: e} })
+				return a.move(cmd.Context(), source, stores, func() moveTarget { return &folderTarget{engine: e} })
 			})
 		}}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the server to copy from, for example http://127.0.0.1:8080")
@@ -96,12 +100,8 @@ func (a *app) importCommand() *cobra.Command {
 // sourceTimeout bounds each request to the source.
 const sourceTimeout = time.Minute
 
-// move copies the named stores, or all stores, each to a new target.
-func (a *app) move(ctx context.Context, source *remote, names []string, target func() moveTarget) error {
-	stores, err := source.chosen(ctx, names)
-	if err != nil {
-		return fmt.Errorf("read the stores of %s: %w", source.base, err)
-	}
+// move copies stores, each to a new target.
+func (a *app) move(ctx context.Context, source *remote, stores []remoteStore, target func() moveTarget) error {
 	out, refusals, skipped := []movedJSON{}, []string(nil), 0
 	for _, s := range stores {
 		m := &mover{a: a, source: source, from: s, to: target()}

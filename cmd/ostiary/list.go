@@ -64,7 +64,7 @@ func (a *app) listObjects() *cobra.Command {
 				return err
 			}
 			remote := func(r *remote) error { return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags) }
-			return a.ask(cmd.Context(), &flags.queryFlags, subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return r.Type + ":" + id }
 				var out listJSON
@@ -83,6 +83,7 @@ func (a *app) listObjects() *cobra.Command {
 				}
 				return a.printList(&out, out.Objects)
 			})
+			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: rel.Object{Type: args[2]}, Relation: args[1], Subject: rel.Subject{Type: subject.Type}}, err)
 		}}
 	flags.add(cmd)
 	return cmd
@@ -115,7 +116,7 @@ func (a *app) listSubjects() *cobra.Command {
 			}
 			typ, relation, _ := strings.Cut(args[0], "#")
 			remote := func(r *remote) error { return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags) }
-			return a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
 					Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
@@ -139,6 +140,7 @@ func (a *app) listSubjects() *cobra.Command {
 				}
 				return a.printList(&out, out.Subjects)
 			})
+			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: object, Relation: args[1], Subject: rel.Subject{Type: typ}}, err)
 		}}
 	flags.add(cmd)
 	return cmd

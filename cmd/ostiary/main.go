@@ -62,6 +62,8 @@ type app struct {
 	secretKey     string // --secret-key-file
 	keystoneKeys  string // --keystone-keys
 	json          bool
+
+	notedNoKeys bool // the warning about a server without keys was printed
 }
 
 // run executes a command line and returns the exit code.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/storetest"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -118,6 +121,21 @@ func (m *modelSource) locate(err error) error {
 		return err
 	}
 	return &locatedError{strings.Join(lines, "\n"), err}
+}
+
+// compile returns the errors of the model that do not depend on a store.
+func (m *modelSource) compile() error {
+	_, err := schema.Compile(m.Model, cel.New(cel.Options{}))
+	return m.locate(err)
+}
+
+// locateRefusal returns the errors of the model in place of err, with which a server
+// refused it. It returns err if it finds none.
+func (m *modelSource) locateRefusal(err error) error {
+	if at, ok := errors.AsType[*remoteError](err); !ok || at.Status != http.StatusBadRequest {
+		return err
+	}
+	return cmp.Or(m.compile(), err)
 }
 
 // place formats a position in a file. Line 0 means that the line is unknown.

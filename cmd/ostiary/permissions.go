@@ -125,8 +125,21 @@ func (c *permissionChange) print(w io.Writer, relation string, color bool) {
 type permissionFlags struct{ objects, subjects []string }
 
 func (f *permissionFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.objects, "object", nil, "show only the object with this id; may be repeated")
-	cmd.Flags().StringSliceVar(&f.subjects, "subject", nil, "show only the subject with this id; may be repeated")
+	cmd.Flags().StringSliceVar(&f.objects, "object", nil, "show only this object, by its id with or without its type; may be repeated")
+	cmd.Flags().StringSliceVar(&f.subjects, "subject", nil, "show only this subject, by its id with or without its type; may be repeated")
+}
+
+// ids returns the ids of subjects of a type, or type#relation, or of objects of a
+// type. A name may have the type before its id.
+func ids(typ, relation string, names []string) (out []string) {
+	for _, name := range names {
+		id, typed := strings.CutPrefix(name, typ+":")
+		if typed && relation != "" {
+			id = strings.TrimSuffix(id, "#"+relation)
+		}
+		out = append(out, id)
+	}
+	return out
 }
 
 // splitType parses TYPE[#RELATION].
@@ -148,7 +161,7 @@ func (a *app) diffCommand() *cobra.Command {
 			if relation != "" {
 				in["subject_relation"] = relation
 			}
-			flags.into(in)
+			flags.into(in, args[2], args[0])
 			values, err := parseContext(context)
 			if err != nil {
 				return err
@@ -181,12 +194,15 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *permissionFlags) into(in map[string]any) {
+// into adds the flags to a request about objects and subjects of two types. The
+// type of the subjects may have a relation.
+func (f *permissionFlags) into(in map[string]any, objectType, subjectType string) {
 	if f.objects != nil {
-		in["objects"] = f.objects
+		in["objects"] = ids(objectType, "", f.objects)
 	}
 	if f.subjects != nil {
-		in["subjects"] = f.subjects
+		typ, relation := splitType(subjectType)
+		in["subjects"] = ids(typ, relation, f.subjects)
 	}
 }
 
@@ -244,7 +260,7 @@ func (a *app) watchCommand() *cobra.Command {
 			"on a folder, --from shows past changes. With --json each line is one update.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			typ, relation := splitType(args[0])
-			query := url.Values{"subject_type": {typ}, "relation": {args[1]}, "object_type": {args[2]}, "object": flags.objects, "subject": flags.subjects}
+			query := url.Values{"subject_type": {typ}, "relation": {args[1]}, "object_type": {args[2]}, "object": ids(args[2], "", flags.objects), "subject": ids(typ, relation, flags.subjects)}
 			if relation != "" {
 				query.Set("subject_relation", relation)
 			}

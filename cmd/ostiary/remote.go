@@ -24,6 +24,8 @@ const (
 	pageMax          = 100 // the largest page that OpenFGA's API allows
 	headerRevision   = "Ostiary-Revision"
 	headerCut        = "Ostiary-Truncated"
+	// headerAuthentication is set by a server that did not check the caller's key.
+	headerAuthentication = "Ostiary-Authentication"
 )
 
 // errUnsupported means that a command does not work with --server.
@@ -88,10 +90,14 @@ type remoteError struct {
 	// Read is the number of imported tuples, for an error of an import.
 	Read int `json:"read"`
 
-	from *remote // the server; nil for the native door on the folder's engine
+	from  *remote // the server; nil for the native door on the folder's engine
+	other string  // the protocol that the address serves instead of OpenFGA's; "" if it is unknown
 }
 
 func (e *remoteError) Error() string {
+	if e.other != "" {
+		return fmt.Sprintf("%s serves %s: expected the HTTP address of OpenFGA's API, which is --http of ostiary serve", e.from.base, e.other)
+	}
 	if e.Code == "" {
 		return e.foreign()
 	}
@@ -154,12 +160,17 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	if err != nil {
 		return nil, r.explain(err)
 	}
+	if resp.Header.Get(headerAuthentication) != "" && !r.a.notedNoKeys {
+		r.a.notedNoKeys = true
+		r.a.note("warning: the server at %s has no keys: it checked no key, and accepts requests without one", r.base)
+	}
 	if resp.StatusCode < 300 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	e := &remoteError{Status: resp.StatusCode, from: r}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
+		e.other = otherProtocol(resp, text)
 		if e.parse(text); e.Code == "" && bytes.Contains(text, []byte(plainToTLS)) {
 			return nil, &connectionError{fmt.Sprintf("the server on %s uses TLS: expected %s https://%s", req.URL.Host, r.flag, req.URL.Host), e}
 		}
@@ -195,6 +206,8 @@ type remoteStore struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Created string `json:"created_at"`
+
+	aliases map[string]string // by door; only the native API returns them
 }
 
 func (s remoteStore) json() storeJSON {
@@ -226,9 +239,39 @@ func (r *remote) stores(ctx context.Context, name string) (all []remoteStore, er
 // labelsOf returns the labels of stores.
 func labelsOf(stores []remoteStore) (out []storeLabel) {
 	for _, s := range stores {
-		out = append(out, storeLabel{s.ID, s.Name})
+		out = append(out, storeLabel{s.ID, s.Name, s.aliases})
 	}
 	return out
+}
+
+// addAliases sets the aliases of stores, if the server has the native API.
+func (r *remote) addAliases(ctx context.Context, stores []remoteStore) error {
+	aliases := map[string]map[string]string{}
+	for query := (url.Values{}); ; {
+		var page struct {
+			Stores []struct {
+				ID      string
+				Aliases map[string]string
+			}
+			Next string
+		}
+		if _, err := r.call(ctx, http.MethodGet, nativePrefix+"/stores?"+query.Encode(), nil, &page); isForeign(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, s := range page.Stores {
+			aliases[s.ID] = s.Aliases
+		}
+		if page.Next == "" {
+			break
+		}
+		query.Set("after", page.Next)
+	}
+	for i := range stores {
+		stores[i].aliases = aliases[stores[i].ID]
+	}
+	return nil
 }
 
 // find finds a store by id or name. The empty name is the only store.
@@ -243,8 +286,13 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 		return s, err
 	}
 	stores, err := r.stores(ctx, name)
-	if err == nil && name != "" && len(stores) == 0 {
-		stores, err = r.stores(ctx, "") // for the suggestion of a name
+	if at, refused := errors.AsType[*remoteError](err); name != "" && (err == nil && len(stores) == 0 || refused && at.Status == http.StatusBadRequest) {
+		// For the suggestion of a name. OpenFGA's API refuses to search names that its
+		// clients cannot give to a store, for example those of less than three letters.
+		stores, err = r.stores(ctx, "")
+	}
+	if err == nil && name == "" && len(stores) > 1 {
+		err = r.addAliases(ctx, stores)
 	}
 	if err != nil {
 		return remoteStore{}, err

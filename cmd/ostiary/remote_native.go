@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,19 +61,30 @@ func (r *remote) nativeCall(ctx context.Context, path string, in, out any) error
 // the request times out.
 func (r *remote) requireRevision(ctx context.Context, store string, in any) error {
 	body, _ := in.(map[string]any)
-	at, _ := body["at"].(map[string]any)
-	number, ok := at["revision"].(json.Number)
-	if !ok {
+	number := json.Number("")
+	for _, member := range [...]string{"at", "from", "to"} {
+		at, _ := body[member].(map[string]any)
+		if asked, ok := at["revision"].(json.Number); ok && isLater(asked, number) {
+			number = asked
+		}
+	}
+	if number == "" {
 		return nil
 	}
 	var now struct{ Revision uint64 }
 	if _, err := r.call(ctx, http.MethodGet, nativePath+store, nil, &now); err != nil {
 		return nativeMissing(err)
 	}
-	if n, err := strconv.ParseUint(number.String(), 10, 64); err != nil || n > now.Revision {
+	if isLater(number, json.Number(strconv.FormatUint(now.Revision, 10))) {
 		return &ostiary.Error{Op: "query", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision %s, the newest is %d", ostiary.ErrFuture, number, now.Revision)}
 	}
 	return nil
+}
+
+// isLater reports whether a revision is later than another one. "" is earlier than
+// every revision.
+func isLater(a, b json.Number) bool {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) > 0
 }
 
 func (r *remote) nativeCheck(ctx context.Context, t rel.Tuple, flags *queryFlags) error {

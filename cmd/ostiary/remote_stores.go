@@ -240,31 +240,36 @@ func (r *remote) getSchema(ctx context.Context, id, format string) error {
 	} else if !isForeign(err) {
 		return err
 	}
-	path, err := r.path(ctx, "/authorization-models")
+	raw, err := r.foreignModel(ctx, id)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
+	return r.a.printRemoteSchema(raw, format)
+}
+
+// foreignModel returns a model as OpenFGA's API does; "" is the current one.
+func (r *remote) foreignModel(ctx context.Context, id string) (json.RawMessage, error) {
+	path, err := r.path(ctx, "/authorization-models")
+	if err != nil {
+		return nil, err
+	}
 	if id != "" {
 		var got struct {
 			Model json.RawMessage `json:"authorization_model"`
 		}
 		_, err = r.call(ctx, http.MethodGet, path+"/"+url.PathEscape(id), nil, &got)
-		raw = got.Model
-	} else {
-		var page struct {
-			Models []json.RawMessage `json:"authorization_models"`
-		}
-		if _, err = r.call(ctx, http.MethodGet, path+"?page_size=1", nil, &page); err == nil && len(page.Models) == 0 {
-			err = fmt.Errorf("the store has no schema yet: write one with \"ostiary schema write FILE\"")
-		} else if err == nil {
-			raw = page.Models[0]
-		}
+		return got.Model, err
 	}
-	if err != nil {
-		return err
+	var page struct {
+		Models []json.RawMessage `json:"authorization_models"`
 	}
-	return r.a.printRemoteSchema(raw, format)
+	if _, err = r.call(ctx, http.MethodGet, path+"?page_size=1", nil, &page); err != nil {
+		return nil, err
+	}
+	if len(page.Models) == 0 {
+		return nil, fmt.Errorf("the store has no schema yet: write one with \"ostiary schema write FILE\"")
+	}
+	return page.Models[0], nil
 }
 
 func (a *app) printRemoteSchema(raw json.RawMessage, format string) error {

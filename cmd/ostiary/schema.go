@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,7 +10,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
-	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -43,7 +43,7 @@ func (a *app) schemaWrite() *cobra.Command {
 				return err
 			}
 			if r := a.remote(); r != nil {
-				return r.writeSchema(cmd.Context(), source)
+				return source.locateRefusal(r.writeSchema(cmd.Context(), source))
 			}
 			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 				info, _, err := s.WriteSchema(cmd.Context(), source.SchemaSource)
@@ -171,16 +171,22 @@ func (a *app) schemaValidate() *cobra.Command {
 			}
 			out := []result{}
 			texts := map[string]string{}
+			var errs []error
 			for _, name := range args {
 				source, err := readModel(name)
 				if err != nil {
-					return err
+					errs = append(errs, err)
+					continue
 				}
-				if _, err := schema.Compile(source.Model, cel.New(cel.Options{})); err != nil {
-					return source.locate(err)
+				if err := source.compile(); err != nil {
+					errs = append(errs, err)
+					continue
 				}
 				texts[name] = counts(source.Model)
 				out = append(out, result{name, len(source.Model.Types), len(source.Model.Conditions)})
+			}
+			if errs != nil {
+				return errors.Join(errs...)
 			}
 			return a.print(out, func(w io.Writer) {
 				for _, r := range out {

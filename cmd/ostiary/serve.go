@@ -93,8 +93,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.grpc, "grpc", "127.0.0.1:8081", "gRPC address of all doors, or off")
 	s.StringVar(&f.metrics, "metrics", "127.0.0.1:2112", "address of Prometheus metrics (GET /metrics), or off")
 	s.BoolVar(&f.metricsExposed, "metrics-exposed", false, "allow a --metrics address that other machines can reach")
-	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: openfga, native, authzen, permify, xacml, onap-pdp, onap-api, onap-pap, keystone; default: all")
-	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://ADDRESS or NAME=grpc://ADDRESS; may be repeated")
+	s.StringSliceVar(&f.doors, "doors", nil, "doors on --http and --grpc: "+strings.Join(doorNames[:], ", ")+"; default: all")
+	s.StringSliceVar(&f.dedicated, "door", nil, "serve one door on a separate port: NAME=http://HOST:PORT or NAME=grpc://HOST:PORT; may be repeated")
 	s.StringVar(&f.auth, "auth", "", "none (loopback only) or preshared; default: preshared if keys are set")
 	s.StringVar(&f.keysFile, "auth-keys-file", "", "file of preshared keys, one per line; a line may have a name before the key")
 	s.StringVar(&f.usersFile, "auth-users-file", "", "file of users for HTTP Basic authentication, NAME PASSWORD on each line; only the ONAP doors accept them")
@@ -147,6 +147,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	o.Log = log
+	if a.token != "" && o.Keys == nil {
+		log.Warn("--token is the key that a client sends; it does not protect this server, whose keys come from --auth-keys-file or " + envKeys)
+	}
 	open, err := a.openServerPorts(f, &o)
 	if err != nil {
 		return err
@@ -255,7 +258,7 @@ func (a *app) serverOptions(f *serveFlags) (o server.Options, reload func() erro
 		Anonymous: f.anonymous, CORS: f.cors, RequestTimeout: none(f.requestTimeout), HeaderTimeout: f.headerTimeout,
 		TransferTime: f.transferTime, IdleTimeout: f.idleTimeout, DrainTime: none(f.drainTime), StopTimeout: f.stopTimeout,
 		BodyBytes: f.bodyBytes, HeaderBytes: f.headerBytes, RequestsMax: f.requests, StreamsMax: f.streams, AccessLog: f.accessLog}
-	if err := f.checkAddresses(); err != nil {
+	if err := errors.Join(f.checkAddresses(), f.checkDoors()); err != nil {
 		return o, nil, err
 	}
 	f.wire.set(&o)

@@ -21,7 +21,7 @@ func served(ts *testscript.TestScript, neg bool, args []string) {
 	h, err := awaitHolder(ts.MkAbs(args[0]))
 	ts.Check(err)
 	for name, at := range h.Ports {
-		ts.Setenv(strings.ToUpper(strings.ReplaceAll(name, " ", "_")), at)
+		ts.Setenv(strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(name)), at)
 	}
 }
 

@@ -117,8 +117,12 @@ func (a *app) tupleWrite() *cobra.Command {
 				}
 			}
 			if expires != "" {
-				if t.Expires, err = parseExpires(expires, time.Now()); err != nil {
+				now := time.Now()
+				if t.Expires, err = parseExpires(expires, now); err != nil {
 					return err
+				}
+				if t.Expires <= rel.TimeOf(now) {
+					a.note("warning: the tuple has no effect, because %s is in the past", stamp(t.Expires.Time()))
 				}
 			}
 			policy, err := duplicate.policy()
@@ -133,7 +137,7 @@ func (a *app) tupleWrite() *cobra.Command {
 					return a.write(cmd.Context(), s, w, "wrote "+t.String(), unchangedTuple(t))
 				})
 			}
-			return a.hintSwapped(cmd.Context(), schemaID, t, err)
+			return a.hintNames(cmd.Context(), schemaID, t, err)
 		}}
 	f := cmd.Flags()
 	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
@@ -179,7 +183,7 @@ func (a *app) tupleDelete() *cobra.Command {
 				err = a.withStore(cmd.Context(), func(s *ostiary.Store) error { return a.deleteTuples(cmd.Context(), s, w) })
 			}
 			if len(w.Remove) == 1 {
-				err = a.hintSwapped(cmd.Context(), "", rel.Tuple{Object: w.Remove[0].Object, Relation: w.Remove[0].Relation, Subject: w.Remove[0].Subject}, err)
+				err = a.hintNames(cmd.Context(), "", rel.Tuple{Object: w.Remove[0].Object, Relation: w.Remove[0].Relation, Subject: w.Remove[0].Subject}, err)
 			}
 			return err
 		}}

@@ -42,6 +42,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	text := suggestion(unknown.GetSpecifiedName(), known)
+	if unknown.GetSpecifiedName() == "at" && slices.Contains(known, "from") {
+		text = fmt.Sprintf("; the first point of %s is --from", cmd.Name())
+		if slices.Contains(known, "to") {
+			text += ", the last one --to"
+		}
+	}
 	return fmt.Errorf("%w: %w%s", errUsage, err, strings.ReplaceAll(text, `mean "`, `mean "--`))
 }
 

@@ -13,6 +13,9 @@ import (
 // The headers of requests and responses, in HTTP and as gRPC metadata. Revision
 // and truncated are additions to the protocol: clients of OpenFGA neither send nor
 // expect them.
+// Name is the name of the door.
+const Name = "openfga"
+
 const (
 	headerStore     = "Openfga-Store-Id"
 	headerModel     = "Openfga-Authorization-Model-Id"
@@ -35,7 +38,7 @@ func New(engine *ostiary.Engine, o Options) (*door.Door, error) {
 	s := &service{engine: engine, o: o.withDefaults()}
 	h := &httpServer{s: s, contentType: []string{"application/json"}}
 	return &door.Door{
-		Name:     "openfga",
+		Name:     Name,
 		Prefixes: []string{"/stores"},
 		Routes:   h.routes(),
 		Missing:  h.missing,

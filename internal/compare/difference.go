@@ -193,7 +193,7 @@ func snapshots(ctx context.Context, t *snapshot.Timeline, r *DifferenceRequest) 
 			return nil, nil, start, err
 		}
 		if before.Head.Revision > after.Head.Revision {
-			return nil, nil, start, fmt.Errorf("%w: From is revision %d, later than To, revision %d", errs.ErrInvalidRequest,
+			return nil, nil, start, fmt.Errorf("%w: the difference would go from revision %d back to revision %d: expected the earlier revision first", errs.ErrInvalidRequest,
 				before.Head.Revision, after.Head.Revision)
 		}
 		if before.Graph.Lineage() == after.Graph.Lineage() {

@@ -19,9 +19,9 @@ import (
 	"github.com/ostiary/ostiary/door/onap/tosca"
 )
 
-// The store of a catalog is known to doors by this name and this alias.
 const (
-	storeDoor  = "onap"
+	// StoreDoor is the name of the door whose alias names the store of a catalog.
+	StoreDoor  = "onap"
 	storeAlias = "default"
 )
 
@@ -85,7 +85,7 @@ func (c *Catalog) load(ctx context.Context) (*World, error) {
 	if w := c.world.Load(); w != nil {
 		return w, nil
 	}
-	store, err := c.engine.StoreByAlias(ctx, storeDoor, storeAlias)
+	store, err := c.engine.StoreByAlias(ctx, StoreDoor, storeAlias)
 	var w *World
 	switch {
 	case errors.Is(err, ostiary.ErrNoStore):
@@ -154,7 +154,7 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 // The caller holds the mutex.
 func (c *Catalog) write(ctx context.Context, put []ostiary.Document, remove []ostiary.DocumentKey) error {
 	if c.store == nil {
-		store, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{storeDoor: storeAlias}})
+		store, err := c.engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "ONAP policies", Aliases: map[string]string{StoreDoor: storeAlias}})
 		if err != nil {
 			return err
 		}
