@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,5 +177,26 @@ func guardedServices(t *testing.T, refusals *refusalCount, address string, d *do
 				}
 			}
 		}
+	}
+}
+
+// TestDoorNames compares the list of names with the doors.
+func TestDoorNames(t *testing.T) {
+	t.Parallel()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	all, err := allDoors(e, &doorFlags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range all {
+		names = append(names, d.Name)
+	}
+	if !slices.Equal(names, doorNames[:]) {
+		t.Errorf("the doors are %v, and their names %v", names, doorNames)
 	}
 }
