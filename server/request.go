@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	headerRequestID   = "X-Request-Id"
+	headerRequestID = "X-Request-Id"
 	// headerAuthentication has the value "off" in the response of a server without
 	// keys to a request with a key, so that its sender can notice that nothing was
 	// checked.
 	headerAuthentication = "Ostiary-Authentication"
-	requestIDBytesMax = 64
+	requestIDBytesMax    = 64
 )
 
 // request is one HTTP request in flight. It is also the response writer that the
