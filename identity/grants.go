@@ -275,16 +275,8 @@ func (d *directory) usable(x *Record) bool {
 func (s *Service) Imply(ctx context.Context, prior, implied string) error {
 	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		w := ostiary.WriteRequest{Add: []ostiary.Tuple{implication(prior, implied)}}
-		p, err := d.get(Role, prior)
-		if err != nil {
+		if err := d.checkImplication(prior, implied); err != nil {
 			return w, err
-		}
-		i, err := d.get(Role, implied)
-		if err != nil {
-			return w, err
-		}
-		if i.Domain != "" && p.Domain == "" {
-			return w, failf(Forbidden, "role %s cannot imply role %s of domain %s", prior, implied, i.Domain)
 		}
 		found, err := s.has(ctx, w.Add[0])
 		if err == nil && found {
@@ -292,6 +284,19 @@ func (s *Service) Imply(ctx context.Context, prior, implied string) error {
 		}
 		return w, err
 	})
+	return err
+}
+
+// checkImplication validates the roles of an implication.
+func (d *directory) checkImplication(prior, implied string) error {
+	p, err := d.get(Role, prior)
+	if err != nil {
+		return err
+	}
+	i, err := d.get(Role, implied)
+	if err == nil && i.Domain != "" && p.Domain == "" {
+		err = failf(Forbidden, "role %s cannot imply role %s of domain %s", prior, implied, i.Domain)
+	}
 	return err
 }
 

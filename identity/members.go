@@ -130,3 +130,12 @@ func (m *Members) UnmarshalJSON(text []byte) (err error) {
 	*m, err = ParseMembers(text)
 	return err
 }
+
+// Join returns the members followed by others. A name that is in both has the
+// value of the other.
+func (m Members) Join(others Members) Members {
+	for _, x := range others {
+		m = m.With(x.Name, x.Value)
+	}
+	return m
+}

@@ -22,7 +22,7 @@ import (
 
 // keystoneCommand returns the commands of the identity service.
 func (a *app) keystoneCommand() *cobra.Command {
-	cmd := group("keystone", "OpenStack Identity: set up a deployment, rotate keys", a.keystoneBootstrapCommand(), a.keystoneRotateCommand())
+	cmd := group("keystone", "OpenStack Identity: set up or import a deployment, rotate keys", a.keystoneBootstrapCommand(), a.keystoneImportCommand(), a.keystoneRotateCommand())
 	a.addKeystoneKeys(cmd.PersistentFlags())
 	return cmd
 }
@@ -110,7 +110,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 func bootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.BootstrapOptions, settings identity.Options) (*ostiary.Store, error) {
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
 	if errors.Is(err, ostiary.ErrNoStore) {
-		store, err = e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "keystone", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
+		store, err = createKeystoneStore(ctx, e)
 	}
 	if err != nil {
 		return nil, err
@@ -120,6 +120,11 @@ func bootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.Bootst
 		return nil, err
 	}
 	return store, s.Bootstrap(ctx, o)
+}
+
+// createKeystoneStore creates the store of the deployment of an engine.
+func createKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
+	return e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "keystone", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
 }
 
 func (a *app) keystoneRotateCommand() *cobra.Command {

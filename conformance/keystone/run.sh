@@ -72,7 +72,41 @@ middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "
 
 rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
 
-chosen="${*:-openstackclient tempest gophercloud keystonemiddleware rally}"
+# real compares a real Keystone with a server that has imported its database.
+real() {
+	local fifo=$work/real.hold realport=$(free) ours=$(free) database
+	rm -rf "$work"/real "$work"/imported* "$fifo"
+	mkfifo "$fifo"
+	bash real.sh "$work/keystone-venv" "$work/real" "$realport" 4 <"$fifo" >"$work/real.ready" 2>"$work/real.err" &
+	exec 7>"$fifo"
+	for _ in $(seq 1800); do
+		grep -q '^ready' "$work/real.ready" && break
+		kill -0 $! 2>/dev/null || break
+		sleep 0.1
+	done
+	database=$(sed -n 's/^ready //p' "$work/real.ready")
+	if [ -z "$database" ]; then
+		cat "$work/real.ready" "$work/real.err"
+		exec 7>&-
+		return 1
+	fi
+	"$work/keystone-venv/bin/python" -W ignore exchange.py fill "http://127.0.0.1:$realport/v3" "$work/real.json" "$work/real/db.sock" &&
+		"$work/ostiary" --data "$work/imported" keystone import --from "$database" --fernet-keys "$work/real/fernet" --credential-keys "$work/real/credential" &&
+		serve imported "$ours" &&
+		"$work/keystone-venv/bin/python" -W ignore exchange.py compare "http://127.0.0.1:$ours/v3" "http://127.0.0.1:$realport/v3" "$work/real.json"
+	local status=$?
+	exec 7>&-
+	return $status
+}
+
+# mariadb succeeds if MariaDB's server is installed, or can be installed.
+mariadb() {
+	command -v mariadbd >/dev/null && return
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return
+	(timeout 300 apt-get update -q && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends mariadb-server) >"$work/mariadb.apt" 2>&1
+}
+
+chosen="${*:-openstackclient tempest gophercloud keystonemiddleware rally real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=
@@ -113,6 +147,15 @@ if wants rally; then
 		suite rally rallies
 	else
 		skip rally "the packages cannot be installed"
+	fi
+fi
+if wants real; then
+	if ! mariadb; then
+		skip real "MariaDB is not installed"
+	elif install keystone-venv requirements-keystone.txt uwsgi; then
+		suite real real
+	else
+		skip real "the packages cannot be installed"
 	fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

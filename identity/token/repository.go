@@ -69,6 +69,57 @@ func (r Repository) Load() ([]Key, error) {
 	return keys, nil
 }
 
+// Copy copies the keys to another folder, with their numbers. It fails if the
+// repository has no keys, or if the other folder has a key that is not one of
+// them.
+func (r Repository) Copy(folder string) error {
+	if _, err := r.Load(); err != nil {
+		return err
+	}
+	numbers, err := r.numbers()
+	if err != nil {
+		return err
+	}
+	to := Repository{Folder: folder}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	existing, err := to.numbers()
+	if err != nil {
+		return err
+	}
+	for _, n := range existing {
+		if !slices.Contains(numbers, n) {
+			return fmt.Errorf("folder %q has other keys, for example %d: expected a new folder", folder, n)
+		}
+	}
+	for _, n := range numbers {
+		if err := r.copyKey(n, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyKey copies a key, and fails if the other repository has another key with the
+// number.
+func (r Repository) copyKey(n int, to Repository) error {
+	k, err := r.read(n)
+	if err != nil {
+		return err
+	}
+	old, err := to.read(n)
+	switch {
+	case err == nil && old != k:
+		return fmt.Errorf("folder %q has another key %d: expected a new folder", to.Folder, n)
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return writeKey(to.file(n), k)
+}
+
 // Rotate makes the staged key the primary key, stages a new key, and removes the
 // oldest keys beyond ActiveMax. Tokens of removed keys are no longer valid.
 func (r Repository) Rotate() error {
@@ -83,7 +134,7 @@ func (r Repository) Rotate() error {
 	// The new staged key is complete before the old one changes its name, so a
 	// failure leaves keys that can be loaded.
 	temporary := filepath.Join(r.Folder, "0.tmp")
-	if err := writeKey(temporary); err != nil {
+	if err := writeKey(temporary, NewKey()); err != nil {
 		return err
 	}
 	if err := os.Rename(r.file(stagedKey), r.file(next)); err != nil {
@@ -142,18 +193,18 @@ func (r Repository) create(n int) error {
 	if _, err := os.Stat(r.file(n)); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fmt.Errorf("key file %q exists", r.file(n)))
 	}
-	return writeKey(r.file(n))
+	return writeKey(r.file(n), NewKey())
 }
 
-// writeKey writes a new key durably, without a newline at the end, as Keystone
+// writeKey writes a key durably, without a newline at the end, as Keystone
 // does.
-func writeKey(path string) (err error) {
+func writeKey(path string, k Key) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.WriteString(NewKey().Encode()); err != nil {
+	if _, err := f.WriteString(k.Encode()); err != nil {
 		return err
 	}
 	return f.Sync()

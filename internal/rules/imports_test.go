@@ -85,6 +85,7 @@ door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/password identity/token identity/totp
 identity/access:
+identity/migrate: identity identity/token
 identity/ec2:
 identity/totp:
 door/keystone: . door identity identity/access identity/ec2 identity/token storage

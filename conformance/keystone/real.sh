@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Starts a real Keystone on a database of its own, on loopback, and stops both when
+# its standard input ends. Arguments: the folder of its virtual environment, a
+# new folder for its data, a port, and the hash rounds (12 by default). It prints
+# "ready" and the URL of the database. MariaDB must be installed; what is bounded
+# is the virtual memory of each process.
+set -uo pipefail
+venv=$1 dir=$2 port=$3 rounds=${4:-12}
+mkdir -p "$dir/etc" && cd "$dir" && dir=$PWD
+ulimit -v 4000000
+dbport=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$dir/db" --auth-root-authentication-method=normal --skip-test-db >install.log 2>&1 || exit 1
+mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/db" --bind-address=127.0.0.1 --port="$dbport" --socket="$dir/db.sock" --innodb-buffer-pool-size=256M >db.log 2>&1 &
+processes=$!
+trap 'kill $processes 2>/dev/null; wait' EXIT
+root() { mariadb --no-defaults -uroot -S "$dir/db.sock" "$@"; }
+for _ in $(seq 300); do
+	root -e 'select 1' >/dev/null 2>&1 && break
+	sleep 0.1
+done
+root -e "create database keystone; create user 'keystone'@'%' identified by 'database'; grant all on keystone.* to 'keystone'@'%'" || exit 1
+cat >etc/keystone.conf <<CONF
+[DEFAULT]
+log_file = $dir/keystone.log
+[database]
+connection = mysql+pymysql://keystone:database@127.0.0.1:$dbport/keystone
+[cache]
+enabled = true
+backend = dogpile.cache.memory
+[identity]
+password_hash_rounds = $rounds
+[fernet_tokens]
+key_repository = $dir/fernet
+[fernet_receipts]
+key_repository = $dir/receipts
+[credential]
+key_repository = $dir/credential
+CONF
+manage() { "$venv/bin/keystone-manage" --config-dir "$dir/etc" "$@" >>manage.log 2>&1; }
+user=$(id -un) group=$(id -gn) url=http://127.0.0.1:$port/v3
+manage db_sync && manage fernet_setup --keystone-user "$user" --keystone-group "$group" && manage receipt_setup --keystone-user "$user" --keystone-group "$group" &&
+	manage credential_setup --keystone-user "$user" --keystone-group "$group" &&
+	manage bootstrap --bootstrap-password secret --bootstrap-region-id RegionOne --bootstrap-admin-url "$url" --bootstrap-internal-url "$url" --bootstrap-public-url "$url" || {
+	tail -n 20 manage.log
+	exit 1
+}
+OS_KEYSTONE_CONFIG_DIR=$dir/etc "$venv/bin/uwsgi" --http-socket "127.0.0.1:$port" --module keystone.wsgi.api:application --virtualenv "$venv" --master --die-on-term \
+	--processes 2 --threads 1 --lazy-apps --disable-logging --buffer-size 65535 --add-header 'Connection: close' >uwsgi.log 2>&1 &
+processes="$! $processes"
+for _ in $(seq 600); do
+	python3 -c "import urllib.request; urllib.request.urlopen('$url')" 2>/dev/null && break
+	sleep 0.1
+done
+echo "ready mysql://keystone:database@127.0.0.1:$dbport/keystone"
+cat >/dev/null

@@ -1,0 +1,216 @@
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ostiary/ostiary/identity"
+)
+
+// Dialect is the kind of a database.
+type Dialect string
+
+// The dialects.
+const (
+	MySQL    Dialect = "mysql" // MySQL and MariaDB; the connection must return times as time.Time in UTC
+	Postgres Dialect = "postgres"
+)
+
+// reader reads a database in one transaction. Only one query can be open at a time.
+type reader struct {
+	dialect Dialect
+	tx      *sql.Tx
+	tables  map[string]bool // names of the tables of the database
+}
+
+// begin opens the transaction on one connection.
+func begin(ctx context.Context, db *sql.DB, dialect Dialect) (r *reader, end func(), err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() { conn.Close() } // nothing is written
+	if dialect == MySQL {
+		// Names such as "user" and "limit" are quoted as PostgreSQL quotes them.
+		if _, err := conn.ExecContext(ctx, "SET SESSION sql_mode = 'ANSI_QUOTES'"); err != nil {
+			end()
+			return nil, nil, err
+		}
+	}
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	r = &reader{dialect: dialect, tx: tx, tables: map[string]bool{}}
+	closeConn := end
+	end = func() { tx.Rollback(); closeConn() }
+	if err := r.listTables(ctx); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return r, end, nil
+}
+
+// listTables reads the names of the tables, and fails if they are not Keystone's.
+func (r *reader) listTables(ctx context.Context) error {
+	schema := "DATABASE()"
+	if r.dialect == Postgres {
+		schema = "ANY (current_schemas(false))"
+	}
+	err := r.each(ctx, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = "+schema, func(x row) error {
+		r.tables[x.text("name")] = true
+		return nil
+	})
+	if err == nil && (!r.tables["local_user"] || !r.tables["assignment"]) {
+		err = fmt.Errorf("the database is not Keystone's: expected the tables local_user and assignment, found %d other tables", len(r.tables))
+	}
+	return err
+}
+
+// count returns the number of rows of a table that a condition selects.
+func (r *reader) count(ctx context.Context, table string) (n int, err error) {
+	err = r.tx.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&n)
+	return n, err
+}
+
+// row is a row of a result. Its values are text, whatever their types are.
+type row struct {
+	columns map[string]int
+	values  []sql.NullString
+}
+
+// each calls f for each row of a query.
+func (r *reader) each(ctx context.Context, query string, f func(row) error) error {
+	rows, err := r.tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	columns := map[string]int{}
+	for i, name := range names {
+		columns[strings.ToLower(name)] = i
+	}
+	for rows.Next() {
+		x := row{columns, make([]sql.NullString, len(names))}
+		targets := make([]any, len(names))
+		for i := range targets {
+			targets[i] = &x.values[i]
+		}
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// group calls f for each group of successive rows with the same id. A group has
+// the rows of one record, which a join repeats.
+func (r *reader) group(ctx context.Context, query string, f func([]row) error) error {
+	var same []row
+	err := r.each(ctx, query, func(x row) error {
+		if len(same) > 0 && same[0].text("id") != x.text("id") {
+			if err := f(same); err != nil {
+				return err
+			}
+			same = same[:0]
+		}
+		if len(same) >= groupMax {
+			return fmt.Errorf("the record %.64q has more than %d options, tags, passwords and roles (groupMax)", x.text("id"), groupMax)
+		}
+		same = append(same, x)
+		return nil
+	})
+	if err == nil && len(same) > 0 {
+		err = f(same)
+	}
+	return err
+}
+
+// groupMax bounds the rows of one record.
+const groupMax = 100_000
+
+// null returns whether a column is NULL.
+func (x row) null(column string) bool { return !x.values[x.columns[column]].Valid }
+
+// text returns a column, and "" for NULL.
+func (x row) text(column string) string { return x.values[x.columns[column]].String }
+
+// yes returns whether a boolean column is true.
+func (x row) yes(column string) bool {
+	v := x.text(column)
+	return v == "1" || v == "true" || v == "t"
+}
+
+// number returns a column that is a whole number, and 0 for NULL.
+func (x row) number(column string) int64 {
+	n, _ := strconv.ParseInt(x.text(column), 10, 64) // the column's type is an integer
+	return n
+}
+
+// micros returns a column that is a time in microseconds, or nil for NULL.
+func (x row) micros(column string) *time.Time {
+	if x.null(column) {
+		return nil
+	}
+	t := time.UnixMicro(x.number(column)).UTC()
+	return &t
+}
+
+// time returns a column that is a time in UTC. It fails if the driver returns
+// another form than time.Time.
+func (x row) time(column string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, x.text(column))
+	if err != nil {
+		return t, fmt.Errorf("invalid time %.64q in column %s: expected RFC 3339", x.text(column), column)
+	}
+	return t.UTC(), nil
+}
+
+// extra returns the members of the column "extra", a JSON object.
+func (x row) extra() (identity.Members, error) {
+	text := x.text("extra")
+	if text == "" || text == "null" {
+		return nil, nil
+	}
+	m, err := identity.ParseMembers([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("column extra: %w", err)
+	}
+	return m, nil
+}
+
+// with sets a member to the text of a column, unless that is NULL.
+func (x row) with(m identity.Members, member, column string) identity.Members {
+	if x.null(column) {
+		return m
+	}
+	return m.With(member, x.text(column))
+}
+
+// options returns the resource options of the rows of a record, as an object.
+func options(rows []row, names map[string]string) identity.Members {
+	var m identity.Members
+	for _, x := range rows {
+		name, known := names[x.text("option_id")]
+		if value := x.text("option_value"); known && json.Valid([]byte(value)) {
+			m = m.With(name, json.RawMessage(value))
+		}
+	}
+	if m == nil {
+		return identity.Members{}
+	}
+	return m
+}
