@@ -1,11 +1,15 @@
 package policy
 
 import (
+	"fmt"
 	"hash/maphash"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/ostiary/ostiary/internal/nearest"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -321,11 +325,53 @@ func (c *compiler) version(text string, at Position) {
 // algorithm finds a combining algorithm.
 func (c *compiler) algorithm(known map[string]algorithm, id, what string, at Position) algorithm {
 	a, ok := known[id]
-	if !ok {
-		c.add(at, "unknown combining algorithm %s: expected one for %s, for example %s", value.Quote(id), what,
-			map[string]string{"rules": AlgorithmRulesDenyOverrides, "policies": AlgorithmDenyOverrides}[what])
+	if ok {
+		return a
+	}
+	other, others, example := c.policies, "policies", AlgorithmRulesDenyOverrides
+	if what == "policies" {
+		other, others, example = c.rules, "rules", AlgorithmDenyOverrides
+	}
+	switch _, ofOther := other[id]; {
+	case ofOther:
+		c.add(at, "the combining algorithm %s combines %s: expected one for %s, for example %s", value.Quote(id), others, what, example)
+	default:
+		c.add(at, "unknown combining algorithm %s%s: expected one for %s, for example %s", value.Quote(id), nearestID(id, maps.Keys(known)), what, example)
 	}
 	return a
+}
+
+// nearestFunction returns a question for an error text: whether the function nearest
+// to id is meant, or "".
+func (c *compiler) nearestFunction(id string) string {
+	return nearestID(id, func(yield func(string) bool) {
+		for f := range c.functions.All() {
+			if !yield(f.ID) {
+				return
+			}
+		}
+	})
+}
+
+// nearestID returns a question for an error text: whether the identifier whose last
+// part is nearest to that of id is meant. It returns "" if none is near.
+func nearestID(id string, known iter.Seq[string]) string {
+	last := func(id string) string { return id[strings.LastIndexByte(id, ':')+1:] }
+	all := slices.Sorted(known)
+	slices.Reverse(all) // newer versions of an algorithm first
+	found := nearest.Name(last(id), func(yield func(string) bool) {
+		for _, one := range all {
+			if !yield(last(one)) {
+				return
+			}
+		}
+	})
+	for _, one := range all {
+		if found == "" && last(one) == last(id) || found != "" && last(one) == found {
+			return fmt.Sprintf(" (did you mean %q?)", one)
+		}
+	}
+	return ""
 }
 
 // checkTwice checks that no two different policies under the root have the same

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/policy/status"
+	"github.com/ostiary/ostiary/policy/value"
 )
 
 // Differences returns how two responses differ, as texts for people; none if they
@@ -84,7 +85,7 @@ func dutyLines(duties []Duty) []string {
 	for i, d := range duties {
 		lines := make([]string, len(d.Arguments))
 		for j, a := range d.Arguments {
-			lines[j] = strings.Join([]string{strconv.Quote(a.ID), strconv.Quote(a.Category), strconv.Quote(a.Issuer), a.Value.Type().String(), strconv.Quote(a.Value.Text())}, " ")
+			lines[j] = attributeLine(a.Category, a.ID, a.Issuer, a.Value)
 		}
 		slices.Sort(lines)
 		out[i] = strconv.Quote(d.ID) + " (" + strings.Join(lines, ", ") + ")"
@@ -92,12 +93,24 @@ func dutyLines(duties []Duty) []string {
 	return out
 }
 
+// attributeLine returns an attribute with its value. category and issuer may be "".
+func attributeLine(category, id, issuer string, v value.Value) string {
+	text := fmt.Sprintf("%q = %q:%s", id, v.Text(), v.Type())
+	if category != "" {
+		text += fmt.Sprintf(" of %q", category)
+	}
+	if issuer != "" {
+		text += fmt.Sprintf(" issued by %q", issuer)
+	}
+	return text
+}
+
 // attributeLines returns a line for each value of each attribute.
 func attributeLines(categories []Category) (out []string) {
 	for _, c := range categories {
 		for _, a := range c.Attributes {
 			for _, v := range a.Values {
-				out = append(out, strings.Join([]string{strconv.Quote(c.Name), strconv.Quote(a.ID), strconv.Quote(a.Issuer), v.Type().String(), strconv.Quote(v.Text())}, " "))
+				out = append(out, attributeLine(c.Name, a.ID, a.Issuer, v))
 			}
 		}
 	}

@@ -36,9 +36,9 @@ func TestDifferences(t *testing.T) {
 		{func(r *policy.Result) { r.Status = &status.Error{Code: status.ProcessingError} }, "status code " + string(status.ProcessingError) + ", expected " + string(status.OK)},
 		{func(r *policy.Result) { r.Obligations = r.Obligations[:1] }, `missing obligation "o2" ()`},
 		{func(r *policy.Result) { r.Obligations = append(r.Obligations, r.Obligations[1]) }, `unexpected obligation "o2" ()`},
-		{func(r *policy.Result) { r.Obligations[0].Arguments[0].Issuer = "i" }, `missing obligation "o1" ("a" "" "" string "a", "b" "" "" string "b"); unexpected obligation "o1" ("a" "" "i" string "a", "b" "" "" string "b")`},
+		{func(r *policy.Result) { r.Obligations[0].Arguments[0].Issuer = "i" }, `unexpected obligation "o1" ("a" = "a":string issued by "i", "b" = "b":string); missing obligation "o1" ("a" = "a":string, "b" = "b":string)`},
 		{func(r *policy.Result) { r.Advice[0].ID = "other" }, `missing advice "advice" (); unexpected advice "other" ()`},
-		{func(r *policy.Result) { r.Categories = nil }, `missing attribute "c" "x" "" string "1"; missing attribute "c" "x" "" string "2"`},
+		{func(r *policy.Result) { r.Categories = nil }, `missing attribute "x" = "1":string of "c"; missing attribute "x" = "2":string of "c"`},
 		{func(r *policy.Result) { r.Policies[0].Set = true }, `missing policy id policy "p" "1.0"; unexpected policy id policy set "p" "1.0"`},
 	} {
 		got := result()

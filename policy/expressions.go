@@ -171,7 +171,7 @@ func (e *expressions) apply(x *Apply, depth int) typed {
 	list, deepest, good := e.arguments(args, x.Position, depth)
 	switch {
 	case !ok:
-		e.add(x.Position, "unknown function %s: expected one that is defined", value.Quote(x.Function))
+		e.add(x.Position, "unknown function %s%s: expected one that is defined", value.Quote(x.Function), e.nearestFunction(x.Function))
 		return typed{}
 	case deepest+1 > e.bounds.ExpressionDepth:
 		e.deep(x.Position)
@@ -241,7 +241,7 @@ func (e *expressions) call(x *Apply, f *function.Function, args []typed) typed {
 func (e *expressions) bind(x *Apply, f *function.Function, ref *FunctionReference, args []typed) typed {
 	inner, ok := e.functions.Find(ref.ID)
 	if !ok {
-		e.add(ref.Position, "unknown function %s: expected one that is defined", value.Quote(ref.ID))
+		e.add(ref.Position, "unknown function %s%s: expected one that is defined", value.Quote(ref.ID), e.nearestFunction(ref.ID))
 		return typed{}
 	}
 	list, shapes, literals := split(args)

@@ -43,7 +43,7 @@ func (e *expressions) match(m *Match) (match, bool) {
 	f, known := e.functions.Find(m.Function)
 	switch {
 	case !known:
-		e.add(m.Position, "unknown function %s: expected one that is defined", value.Quote(m.Function))
+		e.add(m.Position, "unknown function %s%s: expected one that is defined", value.Quote(m.Function), e.nearestFunction(m.Function))
 		return match{}, false
 	case m.Literal.Type() == 0:
 		e.add(m.Position, "the match has no value: expected one of a data type of XACML")

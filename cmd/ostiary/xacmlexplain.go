@@ -22,11 +22,11 @@ func (a *app) xacmlExplain() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := compilePolicies(args[0], root)
 			if err != nil {
-				return err
+				return explainHint(err, args)
 			}
 			q, err := readRequest(args[1])
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[1], err)
+				return explainHint(fmt.Errorf("%s: %w", args[1], err), args)
 			}
 			trace := &policy.Trace{}
 			results := plan.Decide(cmd.Context(), q, policy.Options{Now: time.Now, Trace: trace})
@@ -43,6 +43,27 @@ func (a *app) xacmlExplain() *cobra.Command {
 		}}
 	cmd.Flags().StringVar(&root, "root", rootName, "with a folder: the name of the root policy, without the end of its file")
 	return cmd
+}
+
+// explainHint adds to an error that the arguments POLICY and REQUEST are swapped, or
+// that both are of the same kind.
+func explainHint(err error, args []string) error {
+	kind := func(name string) string {
+		if _, err := readPolicy(name); err == nil {
+			return "policy"
+		}
+		if _, err := readRequest(name); err == nil {
+			return "request"
+		}
+		return ""
+	}
+	switch first, second := kind(args[0]), kind(args[1]); {
+	case first == "request" && second == "policy":
+		return &swappedError{err, fmt.Sprintf("the arguments are POLICY REQUEST: did you mean \"%s %s\"?", args[1], args[0])}
+	case first != "" && first == second:
+		return &swappedError{err, fmt.Sprintf("the arguments are POLICY REQUEST: each file is a %s", first)}
+	}
+	return err
 }
 
 // explanationJSON is the JSON form of an explanation.

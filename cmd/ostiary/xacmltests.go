@@ -61,11 +61,16 @@ func (a *app) xacmlTest() *cobra.Command {
 // policyTest is the result of one request of a test case, or of its policies if
 // they must be rejected.
 type policyTest struct {
-	Case     string `json:"case"`
-	Request  string `json:"request,omitempty"`
-	Passed   bool   `json:"passed"`
-	Expected string `json:"expected,omitempty"` // if it differs from Got
-	Got      string `json:"got,omitempty"`
+	Case    string `json:"case"`
+	Request string `json:"request,omitempty"`
+	Passed  bool   `json:"passed"`
+	// Differences are how the result differs from the expected one.
+	Differences []string `json:"differences,omitempty"`
+}
+
+// differs returns a test that fails with differences, or passes if there are none.
+func differs(differences ...string) policyTest {
+	return policyTest{Passed: len(differences) == 0, Differences: differences}
 }
 
 func writePolicyTests(w io.Writer, tests []policyTest) {
@@ -77,7 +82,10 @@ func writePolicyTests(w io.Writer, tests []policyTest) {
 			continue
 		}
 		failed++
-		fmt.Fprintf(w, "FAIL  %s\n        expected %s\n        got      %s\n", name, t.Expected, t.Got)
+		fmt.Fprintf(w, "FAIL  %s\n", name)
+		for _, text := range t.Differences {
+			fmt.Fprintf(w, "        %s\n", strings.ReplaceAll(text, "\n", "\n        "))
+		}
 	}
 	fmt.Fprintf(w, "%s, %d failed\n", plural(len(tests), "test"), failed)
 }
@@ -98,12 +106,10 @@ func runPolicyCase(ctx context.Context, folder string) ([]policyTest, error) {
 		if expected == e.Name() || policyLanguages[filepath.Ext(expected)] == "" || policyLanguages[filepath.Ext(expected)] == "text" {
 			continue
 		}
+		one := differs()
 		if rejected != nil {
-			out = append(out, policyTest{Case: folder, Request: e.Name(), Expected: "a decision", Got: rejected.Error()})
-			continue
-		}
-		one, err := runRequest(ctx, plan, filepath.Join(folder, e.Name()), filepath.Join(folder, expected))
-		if err != nil {
+			one = differs("the policies are rejected, expected a decision: " + rejected.Error())
+		} else if one, err = runRequest(ctx, plan, filepath.Join(folder, e.Name()), filepath.Join(folder, expected)); err != nil {
 			return nil, err
 		}
 		one.Case, one.Request = folder, e.Name()
@@ -112,10 +118,12 @@ func runPolicyCase(ctx context.Context, folder string) ([]policyTest, error) {
 	if len(out) > 0 {
 		return out, nil
 	}
-	if rejected != nil {
-		return []policyTest{{Case: folder, Passed: true}}, nil
+	one := differs()
+	if rejected == nil {
+		one = differs("the policies are valid, expected rejected ones, because there are no requests")
 	}
-	return []policyTest{{Case: folder, Expected: "rejected policies, because there are no requests", Got: "valid policies"}}, nil
+	one.Case = folder
+	return []policyTest{one}, nil
 }
 
 // compilePolicies compiles a policy or a folder of policies.
@@ -141,20 +149,19 @@ func runRequest(ctx context.Context, plan *policy.Plan, request, response string
 	expected, err := readResponse(response)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && refused != nil:
-		return policyTest{Passed: true}, nil
+		return differs(), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return policyTest{Expected: "a refused request, because there is no response", Got: "a valid request"}, nil
+		return differs("the request is valid, expected a refused request, because there is no response"), nil
 	case err != nil:
 		return policyTest{}, fmt.Errorf("%s: %w", response, err)
 	case refused != nil:
-		return policyTest{Expected: resultsText(expected), Got: refused.Error()}, nil
+		return differs("the request is refused, expected a decision: " + refused.Error()), nil
 	}
 	got := plan.Decide(ctx, q, policy.Options{Now: time.Now})
-	out := policyTest{Expected: resultsText(expected), Got: resultsText(got)}
-	if out.Expected == out.Got {
-		out = policyTest{Passed: true}
+	for _, results := range [2][]policy.Result{expected, got} {
+		slices.SortFunc(results, func(a, b policy.Result) int { return strings.Compare(resultText(&a), resultText(&b)) })
 	}
-	return out, nil
+	return differs(policy.Differences(expected, got)...), nil
 }
 
 // readRequest reads a request in XML or JSON.
@@ -181,16 +188,7 @@ func readResponse(name string) ([]policy.Result, error) {
 	return message.ParseXMLResponse(text)
 }
 
-// resultsText returns what counts in results, in an order of its own.
-func resultsText(results []policy.Result) string {
-	texts := make([]string, len(results))
-	for i := range results {
-		texts[i] = resultText(&results[i])
-	}
-	slices.Sort(texts)
-	return strings.Join(texts, "; ")
-}
-
+// resultText returns what counts in a result, in an order of its own.
 func resultText(r *policy.Result) string {
 	var parts []string
 	for _, d := range r.Obligations {

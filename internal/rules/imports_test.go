@@ -71,7 +71,7 @@ policy/status: policy/value
 policy/content: policy/status internal/xmlread policy/value
 policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value
-policy: policy/content policy/function policy/status policy/value
+policy: internal/nearest policy/content policy/function policy/status policy/value
 policy/literal: policy/value internal/jsonread internal/xmlread
 policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
