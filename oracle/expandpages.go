@@ -48,8 +48,11 @@ func expandInPages(b *Bench, q Question, levels, limit int) (*eval.Tree, error) 
 		if err := j.add(page.Parts, limit); err != nil {
 			return nil, err
 		}
-		if !page.More {
+		switch {
+		case !page.More:
 			return j.join(levels), nil
+		case page.Next == at:
+			return nil, fmt.Errorf("the page at %+v is its own next page", at)
 		}
 		at = page.Next
 	}
