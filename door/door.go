@@ -51,6 +51,12 @@ type Door struct {
 	// OwnAuthentication is true if the door authenticates its callers itself, as an
 	// identity service does. The server's keys then do not apply to its routes.
 	OwnAuthentication bool
+	// Prepare loads what requests will need, before the server reports that it is
+	// ready. Requests may come before it ends. Nil means nothing is loaded.
+	Prepare func(ctx context.Context) error
+	// Background is the work of the door besides its requests. It runs while the
+	// server does, and returns soon after ctx ends. Nil means none.
+	Background func(ctx context.Context)
 	// RefuseStream is like RefuseRPC, for streaming calls. It is needed only if
 	// a protocol treats them differently; nil means RefuseRPC.
 	RefuseStream func(why *Refusal) error

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -16,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/identity/password"
 )
 
 // MethodApplicationCredential is the method of authentication with an application
@@ -80,7 +80,7 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 	if n.By.Scope.ProjectID == "" {
 		return nil, "", failf(Forbidden, "an application credential needs a token with the scope of a project")
 	}
-	secret, hash, err := s.applicationSecret(n.Secret)
+	secret, hash, err := s.applicationSecret(ctx, n.Secret)
 	if err != nil {
 		return nil, "", err
 	}
@@ -121,9 +121,9 @@ const issuedMark = "$sha256$"
 
 // applicationSecret returns the secret of a new application credential and its
 // hash. A secret that a user chooses is hashed as a password is.
-func (s *Service) applicationSecret(chosen string) (secret, hash string, err error) {
+func (s *Service) applicationSecret(ctx context.Context, chosen string) (secret, hash string, err error) {
 	if chosen != "" {
-		if hash, err = s.hash(&chosen); err != nil {
+		if hash, err = s.hash(ctx, &chosen); errors.Is(err, &Error{Reason: Invalid}) {
 			err = &Error{Reason: Invalid, Field: "secret", Text: err.Error()}
 		}
 		return chosen, hash, err
@@ -309,7 +309,7 @@ func (s *Service) LoginByApplicationCredential(ctx context.Context, id, secret s
 	if err != nil {
 		return nil, nil, err
 	}
-	ok, err := verifyApplicationSecret(secret, string(stored.Body))
+	ok, err := s.verifyApplicationSecret(ctx, secret, string(stored.Body))
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -317,17 +317,17 @@ func (s *Service) LoginByApplicationCredential(ctx context.Context, id, secret s
 		return nil, nil, unauthorized("wrong secret of application credential " + id)
 	case credential.Delegation.ended(s.now()):
 		return nil, nil, unauthorized("application credential " + id + " has expired")
-	case !d.active(user):
+	case !s.active(d, user):
 		return nil, nil, unauthorized("user " + user.ID + " or its domain is disabled")
 	}
 	return user, credential, nil
 }
 
-func verifyApplicationSecret(secret, hash string) (bool, error) {
+func (s *Service) verifyApplicationSecret(ctx context.Context, secret, hash string) (bool, error) {
 	if strings.HasPrefix(hash, issuedMark) {
 		return subtle.ConstantTimeCompare([]byte(issuedHash(secret)), []byte(hash)) == 1, nil
 	}
-	return password.Verify(secret, hash)
+	return s.verify(ctx, secret, hash)
 }
 
 // expandApplication sets the application credential of a token and its access

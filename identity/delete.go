@@ -80,6 +80,9 @@ func (r *removal) user(x *Record) {
 	if x.Password != nil {
 		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: secretKind, Key: x.ID})
 	}
+	if _, ok := r.directory.activities.Get(x.ID); ok {
+		r.write.RemoveDocuments = append(r.write.RemoveDocuments, ostiary.DocumentKey{Kind: documentPrefix + activityKind, Key: x.ID})
+	}
 	r.matching(ostiary.Filter{SubjectType: userType, SubjectID: x.ID})
 }
 

@@ -20,6 +20,8 @@ type directory struct {
 	referrers btree.Map[string, *Record]
 	// revocations are the events that make tokens invalid.
 	revocations revocations
+	// activities are the stored counts of logins, by user.
+	activities activityMap
 }
 
 // table is the records of one kind, by id, by name and by parent.
@@ -40,7 +42,7 @@ func nameKey(domain, name string) string { return domain + "\x00" + name }
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
 	c := &directory{token: d.token, limits: d.limits, tables: make(map[Kind]table, len(kinds)),
-		referrers: d.referrers.Edit(), revocations: d.revocations.edit()}
+		referrers: d.referrers.Edit(), revocations: d.revocations.edit(), activities: d.activities.Edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
 		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byParent.Edit()}
@@ -74,8 +76,11 @@ func (d *directory) put(doc storage.Document) error {
 	if !ours {
 		return nil
 	}
-	if k == revocationKind {
+	switch k {
+	case revocationKind:
 		return d.revocations.put(doc.Key, doc.Body)
+	case activityKind:
+		return d.putActivity(doc.Key, doc.Body)
 	}
 	r := &Record{Kind: Kind(k)}
 	if err := json.Unmarshal(doc.Body, r); err != nil {
@@ -107,6 +112,8 @@ func (d *directory) remove(doc storage.Document) {
 	case !ours:
 	case k == revocationKind:
 		d.revocations.remove(doc.Key)
+	case k == activityKind:
+		d.activities.Delete(doc.Key)
 	default:
 		d.drop(Kind(k), doc.Key)
 	}

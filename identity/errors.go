@@ -18,6 +18,7 @@ const (
 	PasswordAge                    // the password has expired, or must be changed
 	MoreFactors                    // the methods of a login are right, but the user needs further ones
 	Unavailable                    // the service does not offer what is asked for, by its settings
+	Busy                           // too many password hashes wait; the call may be repeated later
 )
 
 // Error is the error of every method of [Service] that fails because of its

@@ -114,7 +114,7 @@ func (r *Record) write(w *ostiary.WriteRequest, secret string) {
 	case r.Kind == ApplicationCredential:
 		w.Secrets = append(w.Secrets, ostiary.Document{Kind: applicationSecretKind, Key: r.ID, Body: []byte(secret)})
 	case r.Kind == User:
-		w.Secrets = append(w.Secrets, r.secret(secret))
+		w.Secrets = append(w.Secrets, ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(secret)})
 	default:
 		w.Secrets = append(w.Secrets, r.sealed(secret))
 	}

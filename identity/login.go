@@ -28,8 +28,8 @@ const (
 func unauthorized(text string) error { return &Error{Reason: Unauthorized, Text: text} }
 
 // Login verifies a user's password. name and domain identify the user if id is
-// "". It fails with Unauthorized, in the same time whether the user exists or
-// not, and with PasswordAge.
+// "". It fails with Unauthorized, in the same time whether the user exists or is
+// locked or not, with PasswordAge and with Busy.
 func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*Record, error) {
 	d, err := s.at(ctx)
 	if err != nil {
@@ -39,36 +39,48 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	if id != "" {
 		user, _ = d.get(User, id)
 	}
-	hash := s.decoy()
-	if user != nil && user.Password != nil {
-		stored, err := s.store.Secret(ctx, ostiary.DocumentKey{Kind: secretKind, Key: user.ID})
-		if err != nil {
-			return nil, err
-		}
-		hash = string(stored.Body)
+	hashes, err := s.hashes(ctx, user)
+	if err != nil {
+		return nil, err
 	}
-	ok, err := password.Verify(secret, hash)
+	known := len(hashes) > 0
+	if !known {
+		hashes = []string{s.decoy()}
+	}
+	// A user who is locked already takes as long, too.
+	locked := known && s.options.Compliance.locked(user, s.activity(d, user.ID), s.now())
+	ok, err := s.verify(ctx, secret, hashes[0])
 	switch {
+	case errors.Is(err, &Error{Reason: Busy}):
+		return nil, err
 	case user == nil:
 		return nil, unauthorized("no such user")
 	case user.Password == nil:
 		return nil, unauthorized("user " + user.ID + " has no password")
 	case err != nil:
 		return nil, err
+	case locked:
+		return nil, unauthorized("user " + user.ID + " is locked after wrong passwords")
 	case !ok:
+		s.wrongPassword(d, user)
 		return nil, unauthorized("wrong password of user " + user.ID)
-	case !d.active(user):
+	case !s.active(d, user):
 		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
-	case user.Password.Expires != nil && !s.now().Before(*user.Password.Expires):
+	case s.rightPassword(d, user):
+		return nil, unauthorized("user " + user.ID + " was locked after wrong passwords meanwhile")
+	case user.expired(s.now()):
 		return nil, &Error{Reason: PasswordAge, UserID: user.ID, Text: "The password is expired and needs to be changed for user: " + user.ID + "."}
 	}
+	s.used(d, user.ID)
+	_ = s.rehash(ctx, user, secret, hashes) // otherwise the next login replaces the hash
 	return user, nil
 }
 
-// active returns whether a user and its domain are enabled.
-func (d *directory) active(user *Record) bool {
+// active returns whether a user and its domain are enabled, and the user has not
+// been inactive for too long.
+func (s *Service) active(d *directory, user *Record) bool {
 	domain, err := d.get(Project, user.Domain)
-	return err == nil && !user.Disabled && !domain.Disabled
+	return err == nil && !user.Disabled && !domain.Disabled && !s.isInactive(d, user)
 }
 
 // decoy returns the hash of a random password. A login of a user that does not
@@ -78,7 +90,7 @@ func (s *Service) decoy() string {
 		var b [32]byte
 		rand.Read(b[:]) // never fails
 		text := base64.RawURLEncoding.EncodeToString(b[:])
-		s.decoyHash, _ = s.hash(&text) // the password is short
+		s.decoyHash, _ = password.Hash(text, s.rounds()) // the password is short
 	})
 	return s.decoyHash
 }
@@ -261,7 +273,7 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 	if t.User, err = d.get(User, p.UserID); err != nil {
 		return nil, err
 	}
-	if !d.active(t.User) {
+	if !s.active(d, t.User) {
 		return nil, failf(NotFound, "Unable to validate token because user %s or its domain is disabled", p.UserID)
 	}
 	switch {

@@ -87,6 +87,9 @@ type Record struct {
 	UsedStep int64 `json:"usedStep,omitempty"`
 	// HasSecret is true for the configuration of a domain that has a secret option.
 	HasSecret bool `json:"hasSecret,omitempty"`
+	// Created is the time at which a user was created; zero if it is not known, and
+	// for other kinds.
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Password describes a password. The hash itself is a secret of the store.

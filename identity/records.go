@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/identity/password"
 )
 
 // nameMax is the largest number of characters of a name, by kind.
@@ -25,7 +24,8 @@ func (s *Service) Get(ctx context.Context, k Kind, id string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.get(k, id)
+	r, err := d.get(k, id)
+	return s.present(d, r), err
 }
 
 // Find returns the record of a kind with a name. domain is the id of the domain
@@ -37,7 +37,7 @@ func (s *Service) Find(ctx context.Context, k Kind, domain, name string) (*Recor
 		return nil, err
 	}
 	if r := d.find(k, domain, name); r != nil {
-		return r, nil
+		return s.present(d, r), nil
 	}
 	return nil, missing(k, name)
 }
@@ -66,6 +66,7 @@ func (s *Service) List(ctx context.Context, r ListRequest) (records []*Record, m
 	}
 	t := d.tables[r.Kind]
 	t.byID.Ascend(from, func(_ string, x *Record) bool {
+		x = s.present(d, x)
 		if r.Match != nil && !r.Match(x) {
 			return true
 		}
@@ -89,9 +90,15 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 	if r.Kind != Region && strings.Contains(r.ID, idSeparator) {
 		return nil, &Error{Reason: Invalid, Field: "id", Text: "an id must not contain " + idSeparator}
 	}
-	hash, err := s.hash(secret)
+	if err := s.options.Compliance.check(secret); err != nil {
+		return nil, err
+	}
+	hash, err := s.hash(ctx, secret)
 	if err != nil {
 		return nil, err
+	}
+	if r.Kind == User && r.Created.IsZero() {
+		r.Created = s.now()
 	}
 	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x := r
@@ -106,8 +113,8 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 			return w, err
 		}
 		if hash != "" {
-			x.Password = &Password{Changed: s.now()}
-			w.Secrets = []ostiary.Document{x.secret(hash)}
+			x.Password = s.options.Compliance.newPassword(x.options(), false, s.now())
+			w.Secrets = []ostiary.Document{s.secretOf(x.ID, hash, nil)}
 		}
 		w.Documents = []ostiary.Document{x.document()}
 		if x.Kind == Project && x.Parent != "" {
@@ -121,13 +128,13 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 	return d.get(r.Kind, r.ID)
 }
 
-// Update changes a record. change gets a copy, and is called again if the store
+// Update changes a record. edit gets a copy, and is called again if the store
 // changes meanwhile. secret is a new password, which makes all tokens of the user
 // invalid; nil keeps the password. byOwner is true if users change their own
-// password, which the option lock_password forbids. Update fails as Create, and
-// with the error of change.
-func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string, byOwner bool, change func(*Record) error) (*Record, error) {
-	hash, err := s.hash(secret)
+// password, to which more rules of [Compliance] apply. Update fails as Create, and
+// with the error of edit.
+func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string, byOwner bool, edit func(*Record) error) (*Record, error) {
+	change, err := s.newChange(ctx, k, id, secret, byOwner)
 	if err != nil {
 		return nil, err
 	}
@@ -136,23 +143,19 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 		if err != nil {
 			return ostiary.WriteRequest{}, err
 		}
-		if byOwner && old.options().Bool(optionLockPassword, false) {
-			return ostiary.WriteRequest{}, failf(Invalid, "You cannot change your password at this time due to password policy disallowing password changes. Please contact your administrator to reset your password.")
-		}
-		x := *old
-		if err := change(&x); err != nil {
+		x := *s.present(d, old)
+		if err := edit(&x); err != nil {
 			return ostiary.WriteRequest{}, err
 		}
 		if err := d.checkUpdate(old, &x); err != nil {
 			return ostiary.WriteRequest{}, err
 		}
 		w := ostiary.WriteRequest{}
-		if hash != "" {
-			x.Password = &Password{Changed: s.now(), ByOwner: byOwner}
-			w.Secrets = []ostiary.Document{x.secret(hash)}
+		if err := s.setPassword(old, &x, change, &w); err != nil {
+			return w, err
 		}
 		w.Documents = []ostiary.Document{x.document()}
-		if k == User && (hash != "" || x.Disabled && !old.Disabled) {
+		if k == User && (change.hash != "" || x.Disabled && !old.Disabled) {
 			s.revoke(d, &w, Revocation{UserID: id})
 		}
 		return w, nil
@@ -160,31 +163,11 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 	if err != nil {
 		return nil, err
 	}
-	return d.get(k, id)
-}
-
-// hash returns the hash of a password, or "" without one.
-func (s *Service) hash(secret *string) (string, error) {
-	if secret == nil {
-		return "", nil
+	r, err := d.get(k, id)
+	if err == nil && k == User && !r.Disabled && !byOwner {
+		s.enabled(d, id)
 	}
-	rounds := s.options.Rounds
-	if rounds == 0 {
-		rounds = password.RoundsDefault
-	}
-	hash, err := password.Hash(*secret, rounds)
-	if err != nil {
-		return "", &Error{Reason: Invalid, Field: "password", Text: err.Error()}
-	}
-	return hash, nil
-}
-
-// secretKind is the kind of the secrets that hold the hashes of passwords.
-const secretKind = documentPrefix + "password"
-
-// secret returns the secret with the hash of the user's password.
-func (r *Record) secret(hash string) ostiary.Document {
-	return ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(hash)}
+	return s.present(d, r), err
 }
 
 // place sets the domain of a new record that names none.

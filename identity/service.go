@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -30,6 +31,17 @@ type Options struct {
 	Rounds int
 	// Limits is the model of limits. The default is [FlatLimits].
 	Limits LimitModel
+	// Compliance are the rules for passwords and logins. The default has none.
+	Compliance Compliance
+	// Pool computes the hashes of passwords. Services of one process should share
+	// one. The default is a pool with the defaults of [password.PoolOptions].
+	Pool *password.Pool
+	// PasswordCache is how long a verified password is accepted again without
+	// computing its hash, which makes further logins as quick as other requests. In
+	// return, a reader of the memory of the process can guess the passwords in
+	// the cache quickly. A changed password is never accepted. The default is 0: no
+	// cache.
+	PasswordCache time.Duration
 }
 
 // Service is one deployment: the records, grants and passwords of one store. Its
@@ -49,6 +61,9 @@ type Service struct {
 	// guesses bounds wrong one-time passwords.
 	guesses guesses
 	decoyState
+	pool       *password.Pool
+	verified   *verified // nil without a cache
+	activities activities
 }
 
 // Open returns the service of a store. It installs the schema of assignments if
@@ -64,13 +79,17 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.Methods == nil {
 		o.Methods = token.DefaultMethods()
 	}
-	if err := o.Limits.Validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if o.Limits == "" {
 		o.Limits = FlatLimits
 	}
-	s := &Service{store: store, options: o}
+	if o.Pool == nil {
+		o.Pool = password.NewPool(password.PoolOptions{})
+	}
+	_ = o.Compliance.prepare() // Validate has checked it
+	s := &Service{store: store, options: o, pool: o.Pool, verified: newVerified(o.PasswordCache)}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}
@@ -116,7 +135,7 @@ func (s *Service) load(ctx context.Context) error {
 	}
 	d := (&directory{tables: map[Kind]table{}, limits: s.options.Limits}).edit()
 	d.token = head
-	for _, kind := range append([]Kind{revocationKind}, kinds...) {
+	for _, kind := range append([]Kind{revocationKind, activityKind}, kinds...) {
 		for i := range buckets {
 			documents, err := s.store.DocumentsBy(ctx, documentPrefix+string(kind), bucketName(i))
 			if err != nil {

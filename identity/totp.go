@@ -73,7 +73,7 @@ func (s *Service) LoginTOTP(ctx context.Context, id, domain, name, passcode stri
 			continue
 		}
 		s.guesses.right(user.ID)
-		if !d.active(user) {
+		if !s.active(d, user) {
 			return nil, unauthorized("user " + user.ID + " or its domain is disabled")
 		}
 		return user, s.useTOTP(ctx, c.ID, step)

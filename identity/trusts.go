@@ -243,7 +243,7 @@ func (s *Service) expandTrust(d *directory, t *Token) (err error) {
 			return missing(Trust, x.ID)
 		}
 		for _, id := range []string{x.Owner, x.Delegation.TrusteeID} {
-			if err := d.agent(id, t); err != nil {
+			if err := s.agent(d, id, t); err != nil {
 				return err
 			}
 		}
@@ -256,14 +256,14 @@ func (s *Service) expandTrust(d *directory, t *Token) (err error) {
 
 // agent fails unless a user of a chain of trusts is enabled, and the user's tokens
 // were not revoked after the token was issued.
-func (d *directory) agent(id string, t *Token) error {
+func (s *Service) agent(d *directory, id string, t *Token) error {
 	user, err := d.get(User, id)
 	switch {
 	case err != nil:
 		return err
 	case d.revocations.revokedUser(id, t.Issued):
 		return failf(NotFound, "Failed to validate token")
-	case !d.active(user):
+	case !s.active(d, user):
 		return failf(Forbidden, "user %s of trust %s or its domain is disabled", id, t.Trust.ID)
 	}
 	return nil

@@ -43,6 +43,7 @@ type doorFlags struct {
 	// xacmlRelations is Relations of [xacml.Options].
 	xacmlRelations string
 	keystone       keystone.Options
+	logins         loginFlags
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
@@ -59,6 +60,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
 	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(identity.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
+	f.logins.add(s, &f.keystone.Identity)
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
 }
 

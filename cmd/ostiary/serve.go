@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -137,6 +139,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if a.data != inMemory {
 		f.door.keystone.Keys = (&fernetKeys{repository: a.keystoneKeysFolder()}).load
 	}
+	f.door.keystone.Identity.Pool = password.NewPool(f.door.logins.pool)
+	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
 	options := ostiary.Options{Conditions: conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
@@ -164,8 +168,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if err != nil {
 			return err
 		}
-		if len(stores) > 0 {
-			o.Preload = func(ctx context.Context) { preload(ctx, e, stores, f.memory, log) }
+		doors := servedDoors(&o)
+		if !slices.Equal(f.preload, []string{preloadNone}) {
+			o.Preload = func(ctx context.Context) {
+				preload(ctx, e, stores, f.memory, log)
+				prepareDoors(ctx, doors, log)
+			}
 		}
 		if driver != nil {
 			warnFolderMode(log, a.data)
@@ -173,6 +181,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			o.Probe = driver.Failed
 			o.Collectors = append(o.Collectors, newFolderFigures(driver))
 		}
+		f.door.logins.makeRoomForHashes(ctx, e, doors)
 		s, err := server.New(o)
 		if err != nil {
 			return explainExposed(err)
@@ -180,6 +189,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if err := s.Start(); err != nil {
 			return err
 		}
+		defer runDoors(doors)()
 		defer onHangup(log, reload)()
 		defer a.governHeap()()
 		if driver != nil {

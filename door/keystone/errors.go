@@ -57,6 +57,7 @@ var statusOf = map[identity.Reason]int{
 	identity.NotFound: http.StatusNotFound, identity.Conflict: http.StatusConflict, identity.Forbidden: http.StatusForbidden,
 	identity.Invalid: http.StatusBadRequest, identity.Unauthorized: http.StatusUnauthorized, identity.PasswordAge: http.StatusUnauthorized,
 	identity.MoreFactors: http.StatusUnauthorized, identity.Unavailable: http.StatusServiceUnavailable,
+	identity.Busy: http.StatusServiceUnavailable,
 }
 
 // describe returns the status and the text of an error. The text of an internal

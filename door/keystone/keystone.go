@@ -8,8 +8,6 @@
 package keystone
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,7 +20,6 @@ import (
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/token"
-	"github.com/ostiary/ostiary/storage"
 )
 
 // Name is the door's name, under which stores have aliases.
@@ -49,6 +46,8 @@ type Options struct {
 	// ExpiredWindow is how long an expired token is valid for a service that asks
 	// for it with allow_expired. The default is 48 hours.
 	ExpiredWindow time.Duration
+	// Report is called with errors that no response shows. Nil ignores them.
+	Report func(error)
 }
 
 // service holds what all requests share.
@@ -62,12 +61,13 @@ type service struct {
 	opened atomic.Pointer[identity.Service]
 }
 
-// New returns the door to an engine. The store is opened by the first request.
+// New returns the door to an engine. Prepare of the door, or the first request,
+// opens the store.
 func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
 	}
-	if err := errors.Join(o.Identity.Methods.Validate(), o.Identity.Limits.Validate()); err != nil {
+	if err := o.Identity.Validate(); err != nil {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
 	if o.Keys == nil {
@@ -84,7 +84,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		o.ExpiredWindow = 48 * time.Hour
 	}
 	s := &service{engine: e, options: o}
-	d := &door.Door{Name: Name, Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing}
+	d := &door.Door{Name: Name, Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
 	for _, r := range routes {
 		for _, prefix := range prefixes {
 			d.Routes = append(d.Routes, s.mount(prefix, r)...)
@@ -112,40 +112,4 @@ func (s *service) mount(prefix string, r route) []door.Route {
 		out = append(out, door.Route{Method: m, Pattern: prefix + r.path, Name: r.name, BodyMax: bodyMax, Serve: s.serve(r)})
 	}
 	return out
-}
-
-// deployment returns the service of the store, and opens it on the first call.
-func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
-	if opened := s.opened.Load(); opened != nil {
-		return opened, nil
-	}
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	if opened := s.opened.Load(); opened != nil {
-		return opened, nil
-	}
-	store, err := s.store(ctx)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		return nil, &statusError{status: http.StatusServiceUnavailable, text: "There is no deployment yet: run `ostiary keystone bootstrap`."}
-	}
-	if err != nil {
-		return nil, err
-	}
-	// The directory outlives the request that opens it.
-	opened, err := identity.Open(context.WithoutCancel(ctx), store, s.options.Identity)
-	if err != nil {
-		return nil, err
-	}
-	s.opened.Store(opened)
-	return opened, nil
-}
-
-func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
-	store, err := s.engine.StoreByAlias(ctx, Name, s.options.Store)
-	if errors.Is(err, ostiary.ErrNoStore) {
-		if id, parseErr := storage.ParseStoreID(s.options.Store); parseErr == nil {
-			return s.engine.Store(ctx, id)
-		}
-	}
-	return store, err
 }

@@ -188,6 +188,9 @@ func filterOf(name, comparator, want string) (func(*identity.Record) bool, error
 		}
 		return func(r *identity.Record) bool { return r.Disabled != enabled }, nil
 	}
+	if name == "password_expires_at" {
+		return expiryFilter(want)
+	}
 	if name == "name" && want == "" && comparator == "" {
 		return nil, invalidField("name", "", "'' should be non-empty")
 	}

@@ -12,7 +12,7 @@ import (
 // The resources of the API.
 var (
 	users = &resource{
-		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled"},
+		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled", "password_expires_at"},
 		fields: []field{
 			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true}, {name: "enabled", form: formBoolean},
 			{name: "password", form: formText, null: true}, {name: "default_project_id", form: formText, null: true}, {name: "options", form: formOptions},

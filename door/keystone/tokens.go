@@ -510,10 +510,3 @@ func (c *call) revocationEvents() error {
 	o.end()
 	return c.write(http.StatusOK, &o)
 }
-
-func passwordExpiry(r *identity.Record) string {
-	if r.Password == nil || r.Password.Expires == nil {
-		return ""
-	}
-	return r.Password.Expires.UTC().Format("2006-01-02T15:04:05.000000")
-}

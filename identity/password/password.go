@@ -5,7 +5,8 @@
 //
 // Each call computes for as long as the hash is meant to cost, some 300 ms by
 // default, on the goroutine of the caller. The package bounds the cost of a
-// single call, but not the number of calls.
+// single call, and [Pool] bounds the number of calls and keeps them from delaying
+// other work. [Pattern] checks new passwords.
 package password
 
 import (

@@ -1,0 +1,114 @@
+package password
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+)
+
+// ErrBusy is the cause of a failed hash when [PoolOptions.QueueMax] others already
+// wait for a thread.
+var ErrBusy = errors.New("too many password hashes are waiting")
+
+// QueueMaxDefault is the default of [PoolOptions.QueueMax]. With two threads and
+// hashes of 300 ms, the last one waits for ten seconds.
+const QueueMaxDefault = 64
+
+// PoolOptions are the settings of a [Pool]. The zero value is useful.
+type PoolOptions struct {
+	// Threads is the number of hashes that are computed at the same time. The
+	// default is the number of processors.
+	Threads int
+	// QueueMax is the largest number of hashes that wait for a thread. Others fail
+	// with [ErrBusy]. The default is [QueueMaxDefault].
+	QueueMax int
+}
+
+// Pool computes hashes on operating system threads of their own, which have the
+// lowest priority on Linux. The threads end with their hashes, so a Pool needs no
+// Close. Its methods may be called concurrently.
+//
+// A hash that runs occupies one of the processors of Go's scheduler
+// (GOMAXPROCS), and Go takes a processor from a goroutine only every 10 ms. So a
+// program whose other work must not wait raises GOMAXPROCS by Threads: the
+// operating system then divides the processors, and prefers the other threads.
+type Pool struct {
+	slots    chan struct{}
+	waiting  atomic.Int64
+	queueMax int64
+}
+
+// NewPool returns a pool. It starts no thread.
+func NewPool(o PoolOptions) *Pool {
+	if o.Threads <= 0 {
+		o.Threads = runtime.NumCPU()
+	}
+	if o.QueueMax <= 0 {
+		o.QueueMax = QueueMaxDefault
+	}
+	return &Pool{slots: make(chan struct{}, o.Threads), queueMax: int64(o.QueueMax)}
+}
+
+// Hash is like the function [Hash]. It also fails with [ErrBusy], and with the
+// error of ctx if that ends first.
+func (p *Pool) Hash(ctx context.Context, password string, rounds int) (hash string, err error) {
+	runErr := p.run(ctx, func() { hash, err = Hash(password, rounds) })
+	if runErr != nil {
+		return "", runErr
+	}
+	return hash, err
+}
+
+// Verify is like the function [Verify]. It also fails with [ErrBusy], and with the
+// error of ctx if that ends first.
+func (p *Pool) Verify(ctx context.Context, password, hash string) (ok bool, err error) {
+	runErr := p.run(ctx, func() { ok, err = Verify(password, hash) })
+	if runErr != nil {
+		return false, runErr
+	}
+	return ok, err
+}
+
+// run calls f on a thread of low priority, as soon as one is free. Calls get
+// threads in their order. If ctx ends while f runs, run waits for f: hashes cannot
+// be interrupted, and f writes to variables of the caller.
+func (p *Pool) run(ctx context.Context, f func()) error {
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		if err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer func() {
+			<-p.slots
+			close(done)
+		}()
+		// The thread is never unlocked, so it ends with this goroutine and no other
+		// goroutine runs with its priority.
+		runtime.LockOSThread()
+		lowerPriority()
+		f()
+	}()
+	<-done
+	return nil
+}
+
+// wait waits for a thread.
+func (p *Pool) wait(ctx context.Context) error {
+	if n := p.waiting.Add(1); n > p.queueMax {
+		p.waiting.Add(-1)
+		return fmt.Errorf("%w: at most %d may wait (QueueMax)", ErrBusy, p.queueMax)
+	}
+	defer p.waiting.Add(-1)
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,73 @@
+package password
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// occupy takes all threads of a pool until the returned function is called.
+func occupy(t *testing.T, p *Pool) (release func()) {
+	t.Helper()
+	begun, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range cap(p.slots) {
+		all.Go(func() {
+			_ = p.run(context.Background(), func() { begun <- struct{}{}; <-end })
+		})
+	}
+	for range cap(p.slots) {
+		<-begun
+	}
+	return func() { close(end); all.Wait() }
+}
+
+func TestPool(t *testing.T) {
+	t.Parallel()
+	p := NewPool(PoolOptions{Threads: 1})
+	hash, err := p.Hash(t.Context(), "secret", RoundsMin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"secret": true, "Secret": false} {
+		if ok, err := p.Verify(t.Context(), text, hash); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", text, ok, err)
+		}
+	}
+	if _, err := p.Verify(t.Context(), "secret", "x"); !errors.Is(err, ErrMalformed) {
+		t.Errorf("got %v, want ErrMalformed", err)
+	}
+	if _, err := p.Hash(t.Context(), "secret", RoundsMin-1); err == nil {
+		t.Error("no error for too few rounds")
+	}
+}
+
+// TestPoolQueueMax fills a queue, and adds one more.
+func TestPoolQueueMax(t *testing.T) {
+	t.Parallel()
+	p := NewPool(PoolOptions{Threads: 2, QueueMax: 3})
+	release := occupy(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error)
+	for range p.queueMax {
+		go func() { results <- p.run(ctx, func() { t.Error("a canceled call ran") }) }()
+	}
+	for p.waiting.Load() < p.queueMax {
+		runtime.Gosched() // the goroutines have no event that shows that they wait
+	}
+	if _, err := p.Hash(t.Context(), "secret", RoundsMin); !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+	cancel()
+	for range p.queueMax {
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want Canceled", err)
+		}
+	}
+	release()
+	if err := p.run(t.Context(), func() {}); err != nil {
+		t.Error("after the queue was full:", err)
+	}
+}
