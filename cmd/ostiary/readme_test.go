@@ -30,6 +30,30 @@ func TestXACMLPage(t *testing.T) {
 	playPage(t, "../../docs/xacml.md", 5)
 }
 
+// TestNativePage runs the commands of docs/native.md.
+func TestNativePage(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../docs/native.md", 8)
+}
+
+// TestAuthZENReadme runs the commands of the README.md of door/authzen.
+func TestAuthZENReadme(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../door/authzen/README.md", 7)
+}
+
+// TestPermifyPage runs the commands of docs/permify.md.
+func TestPermifyPage(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../docs/permify.md", 5)
+}
+
+// TestONAPReadme runs the commands of the README.md of door/onap.
+func TestONAPReadme(t *testing.T) {
+	t.Parallel()
+	playPage(t, "../../door/onap/README.md", 6)
+}
+
 // playPage runs the commands of a page, at least a number of them. A block with a
 // name after its language, and the model of README.md, are files.
 func playPage(t *testing.T, file string, least int) {
@@ -44,7 +68,13 @@ func playPage(t *testing.T, file string, least int) {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	text := strings.ReplaceAll(string(page), "127.0.0.1:8080", address)
+	used := map[string]string{"127.0.0.1:8080": address}
+	text := regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(string(page), func(at string) string {
+		if used[at] == "" {
+			used[at] = freeAddress(t)
+		}
+		return used[at]
+	})
 	dir := t.TempDir()
 	text = strings.Replace(text, "```fga\n", "```fga model.fga\n", 1)
 	for _, block := range regexp.MustCompile("(?s)```\\w+ ([\\w.]+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
@@ -103,9 +133,12 @@ func TestReadmeProgram(t *testing.T) {
 func runShell(t *testing.T, dir, address string, commands []string) []string {
 	t.Helper()
 	const mark = "=== end of a command ==="
-	binary := filepath.Join(dir, "ostiary")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	self, err := os.Executable() // under the name ostiary, the test program is the command; see TestMain
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(dir, "ostiary"))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	var script strings.Builder
 	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n")

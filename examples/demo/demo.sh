@@ -58,7 +58,7 @@ say 'Bob may not view it: he is in the same team, but blocked from the budget'
 ask explain user:bob can_view document:budget
 
 say 'The same folder with a server, which has OpenFGA'"'"'s HTTP and gRPC API'
-store=$("$ostiary" store list --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
+store=$("$ostiary" store list --json | sed 's/\[{"id":"\([^"]*\)".*/\1/')
 printf '$ ostiary serve &\n'
 "$ostiary" serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --metrics off >serving &
 server=$!
