@@ -25,6 +25,14 @@ func (c *call) decide() error {
 			return badRequest("invalid parameter trace=" + value.Quote(traced) + ": expected true or false")
 		}
 	}
+	return c.answer(c.respond)
+}
+
+// explain serves a decision with its trace.
+func (c *call) explain() error { return c.answer(c.respondTraced) }
+
+// answer reads a request and its form, and passes them to respond.
+func (c *call) answer(respond func(f form, body []byte) error) error {
 	body, err := door.ReadBody(c.r)
 	if err != nil {
 		return err
@@ -34,11 +42,16 @@ func (c *call) decide() error {
 	if err != nil {
 		return err
 	}
+	return respond(f, body.Bytes)
+}
+
+// respond writes the response to a request.
+func (c *call) respond(f form, body []byte) error {
 	as, err := accept(c.r, messageOffers(f)...)
 	if err != nil {
 		return err
 	}
-	results, _, err := c.results(f, body.Bytes, nil)
+	results, _, err := c.results(f, body, nil)
 	if err != nil {
 		return err
 	}
@@ -111,22 +124,13 @@ type explanation struct {
 	Cut   bool    `json:"cut,omitempty"`
 }
 
-// explain serves a decision with its trace.
-func (c *call) explain() error {
-	body, err := door.ReadBody(c.r)
-	if err != nil {
-		return err
-	}
-	defer body.Free()
-	f, err := contentForm(c.r, body.Bytes, formXML, formJSON)
-	if err != nil {
-		return err
-	}
+// respondTraced writes the response to a request with its trace.
+func (c *call) respondTraced(f form, body []byte) error {
 	if _, err := accept(c.r, offer{typeJSON, formJSON}, offer{typeXACMLJSON, formJSON}); err != nil {
 		return err
 	}
 	var trace policy.Trace
-	results, pinned, err := c.results(f, body.Bytes, &trace)
+	results, pinned, err := c.results(f, body, &trace)
 	if err != nil {
 		return err
 	}
