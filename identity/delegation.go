@@ -80,21 +80,25 @@ func (t *Token) DelegatedMethod() bool {
 		slices.ContainsFunc(p.Methods, func(m string) bool { return !slices.Contains(primaryMethods, m) })
 }
 
-// delegate sets what a new token inherits from the trust or the application
-// credential of its scope: the project, and a life that ends no later. It fails
+// delegate sets what a new token inherits from the trust, the application
+// credential or the access token of its scope: the project, and a life that ends no later. It fails
 // with Unauthorized if the delegation does not exist or has ended.
 func (d *directory) delegate(p *token.Payload, scope Scope, now time.Time) error {
-	p.TrustID, p.ApplicationCredentialID = scope.TrustID, scope.ApplicationCredentialID
+	p.TrustID, p.ApplicationCredentialID, p.AccessTokenID = scope.TrustID, scope.ApplicationCredentialID, scope.AccessTokenID
 	var from *Record
 	var err error
 	switch {
-	case p.TrustID != "" && p.ApplicationCredentialID != "":
-		return unauthorized("a token cannot have a trust and an application credential")
+	case p.TrustID != "" && p.ApplicationCredentialID != "", p.AccessTokenID != "" && p.TrustID+p.ApplicationCredentialID != "":
+		return unauthorized("a token cannot have two of a trust, an application credential and an access token")
 	case p.TrustID != "":
 		from, err = d.trust(p.TrustID, now)
 	case p.ApplicationCredentialID != "":
 		if from, err = d.get(ApplicationCredential, p.ApplicationCredentialID); err == nil && from.Delegation.ended(now) {
 			err = missing(ApplicationCredential, from.ID)
+		}
+	case p.AccessTokenID != "":
+		if from, err = d.get(AccessToken, p.AccessTokenID); err == nil && from.Delegation.ended(now) {
+			err = missing(AccessToken, from.ID)
 		}
 	default:
 		return nil
@@ -109,11 +113,14 @@ func (d *directory) delegate(p *token.Payload, scope Scope, now time.Time) error
 	return nil
 }
 
-// delegatedRoles returns the ids of the roles that a token has by its trust or its
-// application credential.
+// delegatedRoles returns the ids of the roles that a token has by its trust, its
+// application credential or its access token.
 func (s *Service) delegatedRoles(ctx context.Context, d *directory, t *Token) ([]string, error) {
 	if t.Trust != nil {
 		return s.trustRoles(ctx, d, t.Trust)
+	}
+	if t.AccessToken != nil {
+		return s.accessRoles(ctx, d, t)
 	}
 	held, err := s.rolesOn(ctx, d, t.User.ID, t.ApplicationCredential.Delegation.ProjectID)
 	if err != nil {

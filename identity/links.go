@@ -18,6 +18,9 @@ func (r *Record) links() (all []link) {
 	if r.Owner != "" {
 		all = append(all, link{User, r.Owner})
 	}
+	if r.Kind == RequestToken || r.Kind == AccessToken {
+		all = append(all, link{Consumer, r.Parent})
+	}
 	if r.Kind == Credential {
 		if project := r.Members.Text("project_id"); project != "" {
 			all = append(all, link{Project, project})

@@ -112,6 +112,8 @@ type Scope struct {
 	// ApplicationCredentialID is an application credential, which sets the project
 	// and the roles.
 	ApplicationCredentialID string
+	// AccessTokenID is an OAuth 1 access token, which sets the project and the roles.
+	AccessTokenID string
 }
 
 // target returns the object that the scope's roles are granted on; "" for an
@@ -146,6 +148,9 @@ type Token struct {
 	// AccessRules are the rules of the application credential. Without rules the
 	// token permits every request.
 	AccessRules []*Record
+	// AccessToken is the OAuth 1 access token that the token was made with; nil if
+	// there is none.
+	AccessToken *Record
 }
 
 // Issue makes a token for a user who has logged in. methods are the methods of
@@ -243,7 +248,7 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 		return nil, failf(NotFound, "Failed to validate token")
 	}
 	if unsupported(p) || len(p.AuditIDs) == 0 {
-		return nil, failf(NotFound, "Failed to validate token: expected a token from a login by password, token, application credential or trust")
+		return nil, failf(NotFound, "Failed to validate token: expected a token of a local user")
 	}
 	t, err := s.expand(ctx, p, issued)
 	if errors.Is(err, &Error{Reason: Forbidden}) { // a trust that may not be used now
@@ -253,10 +258,10 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 }
 
 // unsupported returns whether a token has roles that this service cannot find: it
-// was made with an OAuth access token or a certificate, or its user is federated.
+// was made with a certificate, or its user is federated.
 // Keystone makes such tokens, and a server that shares its keys can decode them.
 func unsupported(p *token.Payload) bool {
-	return p.AccessTokenID != "" || p.Thumbprint != "" || p.IdentityProvider != "" || len(p.GroupIDs) > 0
+	return p.Thumbprint != "" || p.IdentityProvider != "" || len(p.GroupIDs) > 0
 }
 
 // expand finds the records and the roles of a token.
@@ -269,7 +274,7 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 		return nil, failf(NotFound, "Failed to validate token")
 	}
 	t := &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != "",
-		TrustID: p.TrustID, ApplicationCredentialID: p.ApplicationCredentialID}}
+		TrustID: p.TrustID, ApplicationCredentialID: p.ApplicationCredentialID, AccessTokenID: p.AccessTokenID}}
 	if t.User, err = d.get(User, p.UserID); err != nil {
 		return nil, err
 	}
@@ -281,6 +286,8 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 		err = s.expandTrust(d, t)
 	case p.ApplicationCredentialID != "":
 		err = d.expandApplication(t)
+	case p.AccessTokenID != "":
+		err = d.expandAccess(t)
 	}
 	if err != nil {
 		return nil, err
@@ -311,7 +318,7 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 		}
 	}
 	var ids []string
-	if t.Trust != nil || t.ApplicationCredential != nil {
+	if t.Trust != nil || t.ApplicationCredential != nil || t.AccessToken != nil {
 		ids, err = s.delegatedRoles(ctx, d, t)
 	} else {
 		ids, err = s.EffectiveRoles(ctx, t.User.ID, target)

@@ -35,6 +35,12 @@ const (
 	// Credential is a secret that a user keeps in the service, for example an EC2
 	// key or the seed of one-time passwords.
 	Credential Kind = "credential"
+	// Consumer is a program to which users delegate roles with OAuth 1.
+	Consumer Kind = "consumer"
+	// RequestToken is the request of a consumer for roles on a project.
+	RequestToken Kind = "request_token"
+	// AccessToken is what a user has delegated to a consumer.
+	AccessToken Kind = "access_token"
 )
 
 // kinds lists all kinds of records.
@@ -44,6 +50,7 @@ var kinds = []Kind{
 	ApplicationCredential, AccessRule, Trust,
 	DomainConfig,
 	Credential,
+	Consumer, RequestToken, AccessToken,
 }
 
 // DefaultDomain is the id of the domain that records belong to if they name
@@ -65,8 +72,9 @@ type Record struct {
 	// Domain is the id of the domain that the record belongs to; "" if there is
 	// none. A limit belongs to the domain that it is for, or to that of its project.
 	Domain string `json:"domain,omitempty"`
-	// Parent is the parent of a project or a region, and the service of an endpoint or
-	// a limit; "" if there is none.
+	// Parent is the parent of a project or a region, the service of an endpoint or a
+	// limit, and the consumer of a request token or an access token; "" if there is
+	// none.
 	Parent string `json:"parent,omitempty"`
 	// IsDomain is true for a domain.
 	IsDomain bool `json:"isDomain,omitempty"`
@@ -77,10 +85,11 @@ type Record struct {
 	// Password describes the password of a user; nil if the user has none.
 	Password *Password `json:"password,omitempty"`
 	// Owner is the user who owns an application credential, an access rule or a
-	// credential, and the trustor of a trust; "" for other kinds.
+	// credential, who has authorized a request token or an access token, and the
+	// trustor of a trust; "" for other kinds.
 	Owner string `json:"owner,omitempty"`
-	// Delegation is what an application credential or a trust delegates; nil for
-	// other kinds.
+	// Delegation is what an application credential, a trust, a request token or an
+	// access token delegates; nil for other kinds.
 	Delegation *Delegation `json:"delegation,omitempty"`
 	// UsedStep is the period of the last one-time password that was accepted with a
 	// credential of type [TypeTOTP]; 0 before the first one.

@@ -10,7 +10,7 @@ import (
 // secretKinds are the kinds of records that have a secret, which is created and
 // deleted with its record. (The password of a user is not one of them, because
 // a user may have none.)
-var secretKinds = []Kind{Credential}
+var secretKinds = []Kind{Credential, Consumer, RequestToken, AccessToken}
 
 // secretKey is the key of a record's secret in the store.
 func (r *Record) secretKey() ostiary.DocumentKey {

@@ -58,6 +58,8 @@ type Service struct {
 	following sync.Mutex
 	// writing serializes writes from their validation until they are durable.
 	writing sync.Mutex
+	// nonces are those of signed requests.
+	nonces *nonces
 	// guesses bounds wrong one-time passwords.
 	guesses guesses
 	decoyState
@@ -89,7 +91,7 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 		o.Pool = password.NewPool(password.PoolOptions{})
 	}
 	_ = o.Compliance.prepare() // Validate has checked it
-	s := &Service{store: store, options: o, pool: o.Pool, verified: newVerified(o.PasswordCache)}
+	s := &Service{store: store, options: o, pool: o.Pool, verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type deployment struct {
 	driver storage.Driver
 	store  *ostiary.Store
 	clock  *clock
+	signed int // signed requests so far
 }
 
 type clock struct {

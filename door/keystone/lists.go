@@ -86,7 +86,7 @@ func (c *call) limit() (int, error) {
 
 // sendRecords answers with a list of records. more adds the link to the next page.
 func (c *call) sendRecords(x *resource, records []*identity.Record, more bool) error {
-	base := c.link(x.plural)
+	base := c.linkTo(x)
 	var o object
 	o.buf = append(make([]byte, 0, 256+300*len(records)), '{')
 	list(&o, x.plural, records, func(o *object, r *identity.Record) {

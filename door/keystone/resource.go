@@ -17,6 +17,7 @@ type resource struct {
 	kind     identity.Kind
 	singular string // name in bodies and operations, for example "user"
 	plural   string // name in paths and lists, for example "users"
+	folder   string // part of the path before plural, for example "OS-OAUTH1"; "" for none
 	// fields are the members that the record itself keeps, or that are checked. All
 	// other members of a body are kept as they are.
 	fields []field
@@ -268,12 +269,21 @@ func (c *call) named(x *resource, verb string) (*identity.Record, error) {
 	return c.getFor(x, c.p.At(0), func(r *identity.Record) string { return x.operation(verb, r) })
 }
 
+// linkTo returns the URL of the resource and of what is below it.
+func (c *call) linkTo(x *resource, below ...string) string {
+	path := append([]string{x.plural}, below...)
+	if x.folder != "" {
+		path = append([]string{x.folder}, path...)
+	}
+	return c.link(path...)
+}
+
 // send answers with one record.
 func (c *call) send(status int, x *resource, r *identity.Record) error {
 	var o object
 	o.begin(x.singular)
 	x.show(&o, r)
-	o.links(c.link(x.plural, r.ID))
+	o.links(c.linkTo(x, r.ID))
 	o.end()
 	return c.write(status, &o)
 }

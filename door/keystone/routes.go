@@ -43,7 +43,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/role_inferences", name: "ListRoleInferences", serve: (*call).listInferences},
 		{method: http.MethodGet, path: "/role_assignments", name: "ListRoleAssignments", serve: (*call).roleAssignments},
 	},
-	credentialRoutes, ec2Routes,
+	credentialRoutes, ec2Routes, oauth1Routes,
 	applicationRoutes, trustRoutes,
 	grantRoute{}.routes("/projects/{target}/users/{user}/roles", "", "ProjectUserGrant"),
 	grantRoute{group: true}.routes("/projects/{target}/groups/{group}/roles", "", "ProjectGroupGrant"),

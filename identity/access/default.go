@@ -135,6 +135,10 @@ func defaults() []defaultRule {
 	add(admin+" or (role:member and user_id:%(target.credential.user_id)s)", sp, "ec2_create_credential", "ec2_delete_credential")
 	add("rule:service_or_admin", sdp, "ec2tokens_validate", "s3tokens_validate")
 
+	add(admin, sp, "create_consumer", "update_consumer", "delete_consumer")
+	add(admin+systemReader, sp, "get_consumer", "list_consumers")
+	add(admin, ProjectScope, "authorize_request_token", "list_access_tokens", "get_access_token", "delete_access_token", "list_access_token_roles", "get_access_token_role")
+
 	add("@", AnyScope, "get_auth_catalog", "get_auth_projects", "get_auth_domains", "get_auth_system")
 	return rules
 }

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ostiary/ostiary/identity/percent"
 )
 
 // ErrInvalid is the cause of every failed verification: the signature does not
@@ -203,23 +205,7 @@ func (r *Request) query() string {
 		if i > 0 {
 			b.WriteByte('&')
 		}
-		escape(&b, n)
-		b.WriteByte('=')
-		escape(&b, r.Params[n])
+		b.WriteString(percent.Encode(n) + "=" + percent.Encode(r.Params[n]))
 	}
 	return b.String()
-}
-
-// escape writes s with all characters escaped that RFC 3986 does not call
-// unreserved.
-func escape(b *strings.Builder, s string) {
-	const digits = "0123456789ABCDEF"
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.~", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
-		}
-	}
 }
