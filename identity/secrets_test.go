@@ -33,7 +33,7 @@ var keptSecrets = []keptSecret{
 	}},
 	{"seed", func(d *deployment, user, _ string) (string, *identity.Record) {
 		r, seed := d.seed(user, seedA)
-		_, err := d.LoginTOTP(d.t.Context(), user, "", "", d.passcode(seed))
+		_, err := d.LoginTOTP(d.t.Context(), user, d.passcode(seed))
 		d.ok(err)
 		return seedA, r
 	}},

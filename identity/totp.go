@@ -45,20 +45,16 @@ func (g *guesses) right(user string) {
 }
 
 // LoginTOTP verifies a one-time password of a user, with the user's credentials of
-// type [TypeTOTP]. name and domain identify the user if id is "". A password is
-// accepted once, also by several servers of one store and after a restart. It
-// fails with Unauthorized.
-func (s *Service) LoginTOTP(ctx context.Context, id, domain, name, passcode string) (*Record, error) {
+// type [TypeTOTP]. A password is accepted once, also by several servers of one store
+// and after a restart. It fails with Unauthorized.
+func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, error) {
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
 	}
-	user := d.find(User, domain, name)
-	if id != "" {
-		user, _ = d.get(User, id)
-	}
-	if user == nil {
-		return nil, unauthorized("no such user")
+	user, err := d.get(User, id)
+	if err != nil {
+		return nil, unauthorized(err.Error())
 	}
 	seeds := slices.DeleteFunc(d.referring(link{User, user.ID}, Credential), func(c *Record) bool { return c.Members.Text("type") != TypeTOTP })
 	if len(seeds) > 0 && !s.guesses.allowed(user.ID, totp.Step(s.now())) {

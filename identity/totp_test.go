@@ -33,31 +33,31 @@ func TestLoginTOTP(t *testing.T) {
 	d.seed(user.ID, "not base32!")
 	_, a := d.seed(user.ID, seedA)
 	_, b := d.seed(user.ID, seedB)
-	login := func(id, name, code string) error {
-		u, err := d.LoginTOTP(t.Context(), id, identity.DefaultDomain, name, code)
+	login := func(id, code string) error {
+		u, err := d.LoginTOTP(t.Context(), id, code)
 		if err == nil && u.ID != user.ID {
 			t.Errorf("got user %s, want %s", u.ID, user.ID)
 		}
 		return err
 	}
-	d.ok(login(user.ID, "", d.passcode(a)))
-	d.fails(login(user.ID, "", d.passcode(a)), identity.Unauthorized, "wrong one-time password") // class A: a replay
-	d.ok(login("", "u", d.passcode(b)))                                                          // another seed
-	d.fails(login("nope", "", d.passcode(b)), identity.Unauthorized, "no such user")
-	d.fails(login(other.ID, "", d.passcode(b)), identity.Unauthorized, "wrong")
-	d.fails(login(user.ID, "", ""), identity.Unauthorized, "wrong")
+	d.ok(login(user.ID, d.passcode(a)))
+	d.fails(login(user.ID, d.passcode(a)), identity.Unauthorized, "wrong one-time password") // class A: a replay
+	d.ok(login(user.ID, d.passcode(b)))                                                      // another seed
+	d.fails(login("nope", d.passcode(b)), identity.Unauthorized, "nope")
+	d.fails(login(other.ID, d.passcode(b)), identity.Unauthorized, "wrong")
+	d.fails(login(user.ID, ""), identity.Unauthorized, "wrong")
 	old := d.passcode(a)
 	d.clock.move(totp.Period)
-	d.fails(login(user.ID, "", old), identity.Unauthorized, "wrong") // the replay in the next period
+	d.fails(login(user.ID, old), identity.Unauthorized, "wrong") // the replay in the next period
 	again := d.open()
-	_, err := again.LoginTOTP(t.Context(), user.ID, "", "", old)
+	_, err := again.LoginTOTP(t.Context(), user.ID, old)
 	d.fails(err, identity.Unauthorized, "wrong") // and after a restart
 	early := d.passcode(a)
 	d.clock.move(totp.Period)
-	d.ok(login(user.ID, "", early)) // a period late
+	d.ok(login(user.ID, early)) // a period late
 	_, err = d.Update(t.Context(), identity.User, user.ID, nil, false, func(r *identity.Record) error { r.Disabled = true; return nil })
 	d.ok(err)
-	d.fails(login(user.ID, "", d.passcode(a)), identity.Unauthorized, "disabled")
+	d.fails(login(user.ID, d.passcode(a)), identity.Unauthorized, "disabled")
 }
 
 // TestGuesses tries wrong one-time passwords up to the bound, and then the right
@@ -68,7 +68,7 @@ func TestGuesses(t *testing.T) {
 	_, a := d.seed(user.ID, seedA)
 	_, b := d.seed(other.ID, seedB)
 	try := func(id, code string) error {
-		_, err := d.LoginTOTP(t.Context(), id, "", "", code)
+		_, err := d.LoginTOTP(t.Context(), id, code)
 		return err
 	}
 	for range 4 {
@@ -93,7 +93,7 @@ func TestOnePasswordManyLogins(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			if _, err := services[i%2].LoginTOTP(t.Context(), user.ID, "", "", d.passcode(a)); err == nil {
+			if _, err := services[i%2].LoginTOTP(t.Context(), user.ID, d.passcode(a)); err == nil {
 				won.Add(1)
 			}
 		})
@@ -103,6 +103,6 @@ func TestOnePasswordManyLogins(t *testing.T) {
 		t.Errorf("%d logins with one password", won.Load())
 	}
 	d.clock.move(time.Minute)
-	_, err := d.LoginTOTP(t.Context(), user.ID, "", "", d.passcode(a))
+	_, err := d.LoginTOTP(t.Context(), user.ID, d.passcode(a))
 	d.ok(err)
 }

@@ -94,7 +94,7 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	h := w.Header()
 	switch status {
 	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Keystone uri="`+s.base(r)+`/v3"`)
+		h.Set("WWW-Authenticate", s.challenge(r))
 	case http.StatusServiceUnavailable:
 		door.SetRetryAfter(h)
 	}
@@ -106,6 +106,9 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	body.end()
 	writeJSON(w, status, body.bytes())
 }
+
+// challenge is the header WWW-Authenticate of every 401.
+func (s *service) challenge(r *http.Request) string { return `Keystone uri="` + s.base(r) + `/v3"` }
 
 // refuse answers a request that the server refuses before the door sees it.
 func (s *service) refuse(w http.ResponseWriter, r *http.Request, why *door.Refusal) {

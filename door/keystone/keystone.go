@@ -34,6 +34,9 @@ type Options struct {
 	// token, so it must be quick; a caller that reads keys from a folder caches
 	// them. Nil uses one random key, so that tokens end with the process.
 	Keys func() ([]token.Key, error)
+	// ReceiptKeys returns the Fernet keys of receipts, the primary key first, as Keys
+	// does. Nil uses one random key, so that receipts end with the process.
+	ReceiptKeys func() ([]token.Key, error)
 	// Policy decides who may call what. Nil means [access.Default].
 	Policy *access.Policy
 	// URL is the base of all links, for example "https://identity.example.com",
@@ -71,8 +74,10 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
 	if o.Keys == nil {
-		keys := []token.Key{token.NewKey()}
-		o.Keys = func() ([]token.Key, error) { return keys, nil }
+		o.Keys = randomKey()
+	}
+	if o.ReceiptKeys == nil {
+		o.ReceiptKeys = randomKey()
 	}
 	if o.Policy == nil {
 		o.Policy = access.Default()
@@ -93,6 +98,12 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	var err error
 	s.router, err = door.NewRouter(d.Routes)
 	return d, err
+}
+
+// randomKey returns a function that returns one random key.
+func randomKey() func() ([]token.Key, error) {
+	keys := []token.Key{token.NewKey()}
+	return func() ([]token.Key, error) { return keys, nil }
 }
 
 // prefixes are the paths of the API. DevStack serves it below /identity.

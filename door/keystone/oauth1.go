@@ -1,7 +1,6 @@
 package keystone
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -187,8 +186,7 @@ func (c *call) authorizeRequestToken() error {
 	if extra := m.Without("roles"); len(extra) > 0 {
 		return unexpected(extra[0].Name)
 	}
-	value, _ := m.Get("roles")
-	roles, err := c.namedRoles(value)
+	roles, err := c.roleIDs(m)
 	if err != nil {
 		return err
 	}
@@ -201,30 +199,6 @@ func (c *call) authorizeRequestToken() error {
 	o.text("oauth_verifier", verifier)
 	o.end()
 	return c.write(http.StatusOK, &o)
-}
-
-// namedRoles reads a list of roles: objects with an id or the name of a global
-// role.
-func (c *call) namedRoles(text json.RawMessage) (ids []string, err error) {
-	var list []identity.Members
-	if json.Unmarshal(text, &list) != nil {
-		return nil, invalidField("roles", string(text), "expected a list of objects with an id or a name")
-	}
-	for _, m := range list {
-		ref := reference{ID: m.Text("id"), Name: m.Text("name")}
-		if len(m) != 1 || ref.ID+ref.Name == "" {
-			return nil, invalidField("roles", string(text), "expected a list of objects with an id or a name")
-		}
-		r, err := c.find(identity.Role, &ref, "")
-		if err == nil && r == nil {
-			err = &statusError{http.StatusNotFound, "Could not find role: " + shorten(ref.ID+ref.Name) + "."}
-		}
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, r.ID)
-	}
-	return ids, nil
 }
 
 // accessToken returns the access token of the path, if the caller may call the
@@ -303,7 +277,7 @@ func (c *call) listAccessRoles() error {
 	if err != nil {
 		return err
 	}
-	all, err := c.lookupAll(identity.Role, r.Delegation.RoleIDs)
+	all, err := c.rolesOf(r)
 	if err != nil {
 		return err
 	}

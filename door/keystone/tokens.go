@@ -20,7 +20,10 @@ type authRequest struct {
 			Password json.RawMessage `json:"password"`
 			// Application is the part of an application credential.
 			Application json.RawMessage `json:"application_credential"`
-			Token       *struct {
+			TOTP        json.RawMessage `json:"totp"`
+			// OAuth1 is empty: the whole request is signed.
+			OAuth1 json.RawMessage `json:"oauth1"`
+			Token  *struct {
 				ID string `json:"id"`
 			} `json:"token"`
 		} `json:"identity"`
@@ -92,9 +95,15 @@ func (c *call) issueToken() error {
 	if err != nil {
 		return err
 	}
+	if err := c.useReceipt(p); err != nil {
+		return err
+	}
 	t, err := c.id.Issue(c.r.Context(), p.user.ID, scope, p.methods, p.from)
 	if !explicit && scope != (identity.Scope{}) && errors.Is(err, &identity.Error{Reason: identity.Unauthorized}) {
 		t, err = c.id.Issue(c.r.Context(), p.user.ID, identity.Scope{}, p.methods, p.from)
+	}
+	if errors.Is(err, &identity.Error{Reason: identity.MoreFactors}) {
+		return c.sendReceipt(p)
 	}
 	if err != nil {
 		return err
@@ -103,7 +112,7 @@ func (c *call) issueToken() error {
 }
 
 // scopeOf returns the scope of a new token: that of the request, that of the
-// application credential, or the default one of the user. explicit is false for the
+// application credential or the access token, or the default one of the user. explicit is false for the
 // default one. A token for the system cannot become one for a project or a domain.
 func (c *call) scopeOf(p *proof, text json.RawMessage) (s identity.Scope, explicit bool, err error) {
 	s, explicit, err = c.scope(text)
@@ -114,6 +123,8 @@ func (c *call) scopeOf(p *proof, text json.RawMessage) (s identity.Scope, explic
 		err = &statusError{http.StatusUnauthorized, "Error authenticating with application credential: Application credentials cannot request a scope."}
 	case p.application != nil:
 		return identity.Scope{ApplicationCredentialID: p.application.ID}, true, nil
+	case p.access != nil:
+		return identity.Scope{AccessTokenID: p.access.ID}, true, nil
 	case fromSystem && (s.ProjectID != "" || s.DomainID != ""):
 		err = forbidden("Using a system-scoped token to create a project-scoped or domain-scoped token is not allowed")
 	case !explicit && !fromSystem:
@@ -129,6 +140,8 @@ type proof struct {
 	from    *identity.Token  // token of a login by token; otherwise nil
 	// application is the application credential of the login; nil if there is none.
 	application *identity.Record
+	// access is the OAuth 1 access token of the login; nil if there is none.
+	access *identity.Record
 }
 
 // login verifies all methods of a request, which must be for one user.
@@ -155,7 +168,7 @@ func (c *call) login(r *authRequest) (*proof, error) {
 func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Record, err error) {
 	id := r.Auth.Identity
 	part := map[string]bool{identity.MethodPassword: id.Password != nil, identity.MethodToken: id.Token != nil,
-		identity.MethodApplicationCredential: id.Application != nil}
+		identity.MethodApplicationCredential: id.Application != nil, identity.MethodTOTP: id.TOTP != nil, identity.MethodOAuth1: id.OAuth1 != nil}
 	given, known := part[method]
 	switch {
 	case !known || !c.id.Offers(method):
@@ -170,6 +183,10 @@ func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Re
 		}
 	case method == identity.MethodApplicationCredential:
 		user, p.application, err = c.loginByApplication(id.Application)
+	case method == identity.MethodTOTP: // the last one, so that wrong other methods do not use up the password
+		user, err = c.loginByTOTP(id.TOTP)
+	case method == identity.MethodOAuth1:
+		user, p.access, err = c.loginByOAuth1()
 	}
 	return user, err
 }
@@ -419,6 +436,12 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		}
 	}
 	showApplicationOfToken(o, t)
+	if a := t.AccessToken; a != nil {
+		o.begin("OS-OAUTH1")
+		o.text("access_token_id", a.ID)
+		o.text("consumer_id", a.Parent)
+		o.end()
+	}
 	o.end()
 	return nil
 }
