@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -29,6 +31,7 @@ func (a *app) keystoneCommand() *cobra.Command {
 
 func (a *app) addKeystoneKeys(s *pflag.FlagSet) {
 	s.StringVar(&a.keystoneKeys, "keystone-keys", "", "folder of the Fernet keys of Keystone's tokens; default: the data folder's name with .fernet at its end")
+	s.StringVar(&a.keystoneReceiptKeys, "keystone-receipt-keys", "", "folder of the Fernet keys of Keystone's receipts; default: the data folder's name with .receipts at its end")
 }
 
 // keystoneKeysFolder returns the folder of Fernet keys, which is next to the data
@@ -41,6 +44,22 @@ func (a *app) keystoneKeysFolder() token.Repository {
 	return token.Repository{Folder: folder}
 }
 
+// keystoneReceiptsFolder returns the folder of the keys of receipts.
+func (a *app) keystoneReceiptsFolder() token.Repository {
+	return token.Repository{Folder: cmp.Or(a.keystoneReceiptKeys, a.data+".receipts")}
+}
+
+// receiptKeys returns the function that loads the keys of receipts. It is nil if
+// there is no folder: deployments of earlier builds have none, and receipts, which
+// live five minutes, then end with the server.
+func (a *app) receiptKeys() func() ([]token.Key, error) {
+	r := a.keystoneReceiptsFolder()
+	if _, err := os.Stat(r.Folder); errors.Is(err, fs.ErrNotExist) && a.keystoneReceiptKeys == "" {
+		return nil
+	}
+	return (&fernetKeys{repository: r}).load
+}
+
 // bootstrapEnvironment is the beginning of the names of the variables that
 // keystone-manage reads.
 const bootstrapEnvironment = "OS_BOOTSTRAP_"
@@ -51,7 +70,7 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
 		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
 			"It may run again: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
-			"It makes two files next to the data folder if they do not exist: the key that encrypts passwords (--secret-key-file), and the folder of Fernet keys (--keystone-keys). Keep a copy of both.",
+			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of the first two.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Mutable = !immutable
 			if o.Password == "" {
@@ -90,7 +109,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 		return err
 	}
 	if a.data != inMemory {
-		if err := a.keystoneKeysFolder().Setup(); err != nil {
+		if err := errors.Join(a.keystoneKeysFolder().Setup(), a.keystoneReceiptsFolder().Setup()); err != nil {
 			return err
 		}
 	}
@@ -128,7 +147,7 @@ func createKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store
 }
 
 func (a *app) keystoneRotateCommand() *cobra.Command {
-	keys := 0
+	keys, receipts := 0, false
 	cmd := &cobra.Command{Use: "rotate", Short: "Make the staged Fernet key the primary one, and stage a new key", Args: cobra.NoArgs,
 		Long: "Make the staged Fernet key the primary one, stage a new key, and remove the oldest keys. Running servers read the folder again within a second.\n" +
 			"Rotate at most as often as a token's life divided by the number of keys minus two, so that no key is removed while its tokens are valid.",
@@ -137,6 +156,9 @@ func (a *app) keystoneRotateCommand() *cobra.Command {
 				return fmt.Errorf("%w: invalid --max-active-keys %d: expected at least 2, the staged key and the primary one", errUsage, keys)
 			}
 			r := a.keystoneKeysFolder()
+			if receipts {
+				r = a.keystoneReceiptsFolder()
+			}
 			r.ActiveMax = keys
 			if err := r.Rotate(); err != nil {
 				return fmt.Errorf("cannot rotate the Fernet keys; \"ostiary keystone bootstrap\" makes the first ones: %w", err)
@@ -146,6 +168,7 @@ func (a *app) keystoneRotateCommand() *cobra.Command {
 			})
 		}}
 	cmd.Flags().IntVar(&keys, "max-active-keys", 3, "number of keys to keep, the staged one included")
+	cmd.Flags().BoolVar(&receipts, "receipts", false, "rotate the keys of receipts instead of those of tokens")
 	return cmd
 }
 

@@ -61,7 +61,9 @@ type app struct {
 	lockWait      time.Duration
 	secretKey     string // --secret-key-file
 	keystoneKeys  string // --keystone-keys
-	json          bool
+	// keystoneReceiptKeys is --keystone-receipt-keys.
+	keystoneReceiptKeys string
+	json                bool
 
 	notedNoKeys bool // the warning about a server without keys was printed
 }

@@ -138,6 +138,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	f.bounds.DepthMax = depthMax
 	if a.data != inMemory {
 		f.door.keystone.Keys = (&fernetKeys{repository: a.keystoneKeysFolder()}).load
+		f.door.keystone.ReceiptKeys = a.receiptKeys()
 	}
 	f.door.keystone.Identity.Pool = password.NewPool(f.door.logins.pool)
 	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
