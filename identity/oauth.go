@@ -281,7 +281,7 @@ func (s *Service) LoginOAuth1(ctx context.Context, req *oauth1.Request) (user, a
 	switch {
 	case access.Delegation.ended(s.now()):
 		return nil, nil, unauthorized("access token " + access.ID + " has expired")
-	case !d.active(user):
+	case !s.active(d, user):
 		return nil, nil, unauthorized("user " + user.ID + " or its domain is disabled")
 	}
 	return user, access, nil
