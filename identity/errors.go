@@ -53,6 +53,8 @@ func (k Kind) label() string {
 		return "Application Credential"
 	case AccessRule:
 		return "Access Rule"
+	case EndpointGroup:
+		return "Endpoint Group"
 	}
 	return string(k)
 }

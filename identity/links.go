@@ -29,6 +29,9 @@ func (r *Record) links() (all []link) {
 	if d := r.Delegation; d != nil {
 		all = append(all, d.links(r.Kind)...)
 	}
+	for k, id := range r.Connects {
+		all = append(all, link{k, id})
+	}
 	return all
 }
 

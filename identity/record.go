@@ -41,6 +41,16 @@ const (
 	RequestToken Kind = "request_token"
 	// AccessToken is what a user has delegated to a consumer.
 	AccessToken Kind = "access_token"
+	// EndpointGroup selects endpoints by their members.
+	EndpointGroup Kind = "endpoint_group"
+	// EndpointFilter is the association of a project with an endpoint or with an
+	// endpoint group, which limits the catalog of the project.
+	EndpointFilter Kind = "endpoint_filter"
+	// Policy is a text that other services may read, for example their rules.
+	Policy Kind = "policy"
+	// PolicyAssociation is the association of a policy with an endpoint, a service, or
+	// a service in a region.
+	PolicyAssociation Kind = "policy_association"
 )
 
 // kinds lists all kinds of records.
@@ -51,6 +61,7 @@ var kinds = []Kind{
 	DomainConfig,
 	Credential,
 	Consumer, RequestToken, AccessToken,
+	EndpointGroup, EndpointFilter, Policy, PolicyAssociation,
 }
 
 // DefaultDomain is the id of the domain that records belong to if they name
@@ -91,6 +102,9 @@ type Record struct {
 	// Delegation is what an application credential, a trust, a request token or an
 	// access token delegates; nil for other kinds.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// Connects are the ids of the records that an association connects, by their
+	// kinds; nil for other kinds.
+	Connects map[Kind]string `json:"connects,omitempty"`
 	// UsedStep is the period of the last one-time password that was accepted with a
 	// credential of type [TypeTOTP]; 0 before the first one.
 	UsedStep int64 `json:"usedStep,omitempty"`

@@ -13,7 +13,7 @@ import (
 )
 
 // nameMax is the largest number of characters of a name, by kind.
-var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255, ApplicationCredential: 255}
+var nameMax = map[Kind]int{User: 255, Group: 64, Project: 64, Role: 255, Catalog: 255, Endpoint: 255, ApplicationCredential: 255, EndpointGroup: 255}
 
 // depthMax is the largest number of projects in a branch below a domain.
 const depthMax = 5

@@ -9,7 +9,8 @@ import (
 )
 
 // catalog appends the catalog of a token: all enabled services with their enabled
-// endpoints.
+// endpoints. If endpoints are associated with the project of the token, it has
+// those only, and no service without one of them.
 func (c *call) catalog(o *object, t *identity.Token) error {
 	ctx := c.r.Context()
 	enabled := func(r *identity.Record) bool { return !r.Disabled }
@@ -20,6 +21,20 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 	reachable, _, err := c.id.List(ctx, identity.ListRequest{Kind: identity.Endpoint, Match: enabled})
 	if err != nil {
 		return err
+	}
+	filtered, err := c.id.ProjectEndpoints(ctx, t.Scope.ProjectID)
+	if err != nil {
+		return err
+	}
+	if len(filtered) > 0 {
+		ids := map[string]bool{}
+		for _, e := range filtered {
+			ids[e.ID] = true
+		}
+		reachable = slices.DeleteFunc(reachable, func(e *identity.Record) bool { return !ids[e.ID] })
+		all = slices.DeleteFunc(all, func(s *identity.Record) bool {
+			return !slices.ContainsFunc(reachable, func(e *identity.Record) bool { return e.Parent == s.ID })
+		})
 	}
 	replace, names := c.substitutions(t)
 	list(o, "catalog", all, func(o *object, s *identity.Record) {
@@ -47,7 +62,11 @@ func (c *call) substitutions(t *identity.Token) (r *strings.Replacer, names []st
 	add := func(name, value string) {
 		pairs = append(pairs, "%("+name+")s", value, "$("+name+")s", value)
 	}
-	add("user_id", t.User.ID)
+	user := t.User.ID
+	if t.Trust != nil {
+		user = t.Trust.Owner
+	}
+	add("user_id", user)
 	add("public_endpoint", c.base(c.r))
 	if id := t.Scope.ProjectID; id != "" {
 		add("project_id", id)

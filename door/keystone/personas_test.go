@@ -94,6 +94,33 @@ GET /v3/OS-TRUST/trusts/{trustA}/roles               200 200 200 200  403 403 40
 GET /v3/OS-TRUST/trusts/{trustA}/roles/{member}      200 200 200 200  403 403 403 403  200 403 403 403  403
 GET /v3/OS-TRUST/trusts/nope                         404 404 404 404  404 404 404 404  404 404 404 404  404
 DELETE /v3/OS-TRUST/trusts/nope                      404 404 404 404  404 404 404 404  404 404 404 404  404
+GET /v3/OS-EP-FILTER/endpoint_groups                 200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoint_groups/{eg} 200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoint_groups/nope            404 404 404 404  403 403 403 403  404 403 403 403  403
+PATCH /v3/OS-EP-FILTER/endpoint_groups/{eg} endpoint_group 400 403 403 403  403 403 403 403  400 403 403 403  403
+DELETE /v3/OS-EP-FILTER/endpoint_groups/nope         404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoint_groups/{eg}/endpoints 200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoint_groups/{eg}/projects 200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/projects/{a}/endpoints          200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/projects/{a}/endpoint_groups    200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoints/{endpoint}/projects   200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-EP-FILTER/endpoint_groups/{eg}/projects/{a} 404 404 404 404  403 403 403 403  404 403 403 403  403
+DELETE /v3/OS-EP-FILTER/endpoint_groups/{eg}/projects/{a} 404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/OS-EP-FILTER/projects/{a}/endpoints/{endpoint} 404 404 404 404  403 403 403 403  404 403 403 403  403
+DELETE /v3/OS-EP-FILTER/projects/{a}/endpoints/{endpoint} 404 403 403 403  403 403 403 403  404 403 403 403  403
+PUT /v3/OS-EP-FILTER/projects/{a}/endpoints/nope     404 403 403 403  403 403 403 403  404 403 403 403  403
+PUT /v3/OS-EP-FILTER/endpoint_groups/nope/projects/{a} 404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/policies                                     200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/policies/{policy}                            200 200 200 200  403 403 403 403  200 403 403 403  403
+POST /v3/policies policy blob=b type=x               201 403 403 403  403 403 403 403  201 403 403 403  403
+PATCH /v3/policies/{policy} policy                   200 403 403 403  403 403 403 403  200 403 403 403  403
+DELETE /v3/policies/nope                             404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/policies/{policy}/OS-ENDPOINT-POLICY/endpoints 200 200 200 200  403 403 403 403  200 403 403 403  403
+PUT /v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service} 204 403 403 403  403 403 403 403  204 403 403 403  403
+GET /v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service} 204 204 204 204  403 403 403 403  204 403 403 403  403
+DELETE /v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service} 204 403 403 403  403 403 403 403  204 403 403 403  403
+PUT /v3/policies/{policy}/OS-ENDPOINT-POLICY/endpoints/nope 404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/endpoints/{endpoint}/OS-ENDPOINT-POLICY/policy 404 404 404 404  403 403 403 403  404 403 403 403  403
 GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
 `
 
@@ -138,7 +165,8 @@ func matrixWorld(t *testing.T) (c *cloud, ids map[string]string, tokens []string
 	return c, ids, tokens
 }
 
-// delegate makes an application credential with an access rule and a trust of vA.
+// delegate makes an application credential with an access rule and a trust of vA,
+// an endpoint group and a policy.
 func (c *cloud) delegate(ids map[string]string, scope string) {
 	c.t.Helper()
 	login := c.do("POST", "/v3/auth/tokens", "", fmt.Sprintf(
@@ -155,6 +183,10 @@ func (c *cloud) delegate(ids map[string]string, scope string) {
 	ids["appA"] = app["id"].(string)
 	ids["ruleA"] = app["access_rules"].([]any)[0].(map[string]any)["id"].(string)
 	ids["trustA"] = trust.body["trust"].(map[string]any)["id"].(string)
+	ids["service"] = c.id("services", "service", `"type":"compute"`)
+	ids["endpoint"] = c.id("endpoints", "endpoint", `"interface":"public","url":"http://x","service_id":"`+ids["service"]+`"`)
+	ids["eg"] = c.id("OS-EP-FILTER/endpoint_groups", "endpoint_group", `"name":"g","filters":{"interface":"public"}`)
+	ids["policy"] = c.id("policies", "policy", `"blob":"b","type":"t"`)
 }
 
 func TestPersonas(t *testing.T) {

@@ -52,6 +52,7 @@ const (
 	formOptions             // an object of resource options
 	formTexts               // a list of strings
 	formAny                 // a value of any type, which is checked where it is read
+	formFilters             // the filters of an endpoint group
 	formLimit               // a whole number from -1 to limitMax
 )
 
@@ -77,6 +78,8 @@ func (f *field) check(value json.RawMessage) error {
 		}
 	case formOptions:
 		_, err = identity.ParseMembers(value)
+	case formFilters:
+		return checkFilters(value)
 	case formTexts:
 		var list []string
 		if err = json.Unmarshal(value, &list); err == nil && list == nil {
@@ -139,6 +142,10 @@ func (x *resource) check(m identity.Members, isNew bool) error {
 func apply(r *identity.Record, m identity.Members) error {
 	for _, x := range m {
 		s := m.Text(x.Name)
+		if r.Kind == identity.Policy && x.Name != "id" && x.Name != "links" { // all members are data
+			r.Members = r.Members.With(x.Name, x.Value)
+			continue
+		}
 		switch x.Name {
 		case "name":
 			r.Name = strings.TrimSpace(s)
@@ -269,13 +276,17 @@ func (c *call) named(x *resource, verb string) (*identity.Record, error) {
 	return c.getFor(x, c.p.At(0), func(r *identity.Record) string { return x.operation(verb, r) })
 }
 
+// path returns the segments of the resource's path.
+func (x *resource) path() []string {
+	if x.folder == "" {
+		return []string{x.plural}
+	}
+	return []string{x.folder, x.plural}
+}
+
 // linkTo returns the URL of the resource and of what is below it.
 func (c *call) linkTo(x *resource, below ...string) string {
-	path := append([]string{x.plural}, below...)
-	if x.folder != "" {
-		path = append([]string{x.folder}, path...)
-	}
-	return c.link(path...)
+	return c.link(append(x.path(), below...)...)
 }
 
 // send answers with one record.
@@ -345,6 +356,10 @@ func (c *call) newRecord(x *resource, m identity.Members) (*identity.Record, err
 		}
 	case identity.Region:
 		r.ID = m.Text("id")
+	case identity.EndpointGroup:
+		if filters, _ := m.Get("filters"); emptyObject(filters) {
+			return nil, &statusError{http.StatusBadRequest, "filters field is required and cannot be empty"}
+		}
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package keystone
 import (
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // routes are all routes of the API, below each prefix.
@@ -45,6 +46,7 @@ var routes = slices.Concat(
 	},
 	credentialRoutes, ec2Routes, oauth1Routes,
 	applicationRoutes, trustRoutes,
+	records(endpointGroups, "EndpointGroup"), endpointFilterRoutes, records(policies, "Policy"), policyRoutes(),
 	grantRoute{}.routes("/projects/{target}/users/{user}/roles", "", "ProjectUserGrant"),
 	grantRoute{group: true}.routes("/projects/{target}/groups/{group}/roles", "", "ProjectGroupGrant"),
 	grantRoute{domain: true}.routes("/domains/{target}/users/{user}/roles", "", "DomainUserGrant"),
@@ -59,10 +61,11 @@ var routes = slices.Concat(
 
 // records returns the routes that every resource has.
 func records(x *resource, name string) []route {
-	one := "/" + x.plural + "/{id}"
+	list := "/" + strings.Join(x.path(), "/")
+	one := list + "/{id}"
 	return []route{
-		{method: http.MethodGet, path: "/" + x.plural, name: "List" + name + "s", serve: x.listAll},
-		{method: http.MethodPost, path: "/" + x.plural, name: "Create" + name, serve: x.create},
+		{method: http.MethodGet, path: list, name: "List" + name + "s", serve: x.listAll},
+		{method: http.MethodPost, path: list, name: "Create" + name, serve: x.create},
 		{method: http.MethodGet, path: one, name: "Get" + name, serve: x.getOne},
 		{method: http.MethodPatch, path: one, name: "Update" + name, serve: x.update},
 		{method: http.MethodDelete, path: one, name: "Delete" + name, serve: x.remove},

@@ -110,6 +110,18 @@ func defaults() []defaultRule {
 	add(admin+systemReader+" or domain_id:%(target.limit.domain.id)s or domain_id:%(target.limit.project.domain_id)s"+
 		" or (project_id:%(target.limit.project_id)s and not None:%(target.limit.project_id)s)", sdp, "get_limit")
 	add(admin, sp, "create_limits", "update_limit", "delete_limit", "create_registered_limits", "update_registered_limit", "delete_registered_limit")
+	add(admin+systemReader, sp, "get_endpoint_group", "list_endpoint_groups", "list_endpoints_associated_with_endpoint_group",
+		"list_projects_associated_with_endpoint_group", "get_endpoint_group_in_project", "list_endpoint_groups_for_project",
+		"list_projects_for_endpoint", "list_endpoints_for_project", "check_endpoint_in_project",
+		"get_policy", "list_policies", "list_endpoints_for_policy", "get_policy_for_endpoint", "check_policy_association_for_endpoint",
+		"check_policy_association_for_service", "check_policy_association_for_region_and_service")
+	add(admin, sp, "create_endpoint_group", "update_endpoint_group", "delete_endpoint_group", "add_endpoint_group_to_project",
+		"remove_endpoint_group_from_project", "add_endpoint_to_project", "remove_endpoint_from_project",
+		"create_policy", "update_policy", "delete_policy")
+	for _, of := range []string{"endpoint", "service", "region_and_service"} {
+		add(admin, sp, "create_policy_association_for_"+of, "delete_policy_association_for_"+of)
+	}
+
 	add("rule:owner", ProjectScope, "create_application_credential")
 	add(admin+systemReader+" or rule:owner", sp, "get_application_credential", "list_application_credentials")
 	add("rule:admin_or_owner", sp, "delete_application_credential")
