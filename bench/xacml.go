@@ -38,7 +38,7 @@ const xacmlWindows = 5
 // means, and its minimum and maximum are the least and the greatest of them. If
 // several threads decide, these are times of one thread, and the throughput is
 // that of all.
-func XACML(ctx context.Context, o XACMLOptions, emit func(Record) error) error {
+func (r *Runner) XACML(ctx context.Context, o XACMLOptions) error {
 	if len(o.Policies) == 0 {
 		o.Policies = []int{1, 100, 10_000, 100_000}
 	}
@@ -48,6 +48,7 @@ func XACML(ctx context.Context, o XACMLOptions, emit func(Record) error) error {
 	if o.Duration <= 0 {
 		o.Duration = 3 * time.Second
 	}
+	r.expect(len(o.Policies) * (len(o.Threads)*xacmlThreadCells + xacmlOtherCells))
 	for _, n := range o.Policies {
 		if n < 1 {
 			return fmt.Errorf("bench: invalid number of policies %d: expected at least 1", n)
@@ -56,7 +57,7 @@ func XACML(ctx context.Context, o XACMLOptions, emit func(Record) error) error {
 		if err != nil {
 			return err
 		}
-		if err := w.measure(ctx, &o, emit); err != nil {
+		if err := r.xacmlCells(ctx, w, &o); err != nil {
 			return err
 		}
 	}
@@ -122,8 +123,15 @@ func xacmlPolicy(i int) *policy.Policy {
 	}
 }
 
-// measure measures all cells of a world.
-func (w *xacmlWorld) measure(ctx context.Context, o *XACMLOptions, emit func(Record) error) error {
+const (
+	// xacmlThreadCells is the number of cells for each number of threads, and
+	// xacmlOtherCells the number of the others.
+	xacmlThreadCells = 3
+	xacmlOtherCells  = 2
+)
+
+// xacmlCells measures all cells of a world.
+func (r *Runner) xacmlCells(ctx context.Context, w *xacmlWorld, o *XACMLOptions) error {
 	type cell struct {
 		name    string
 		threads int
@@ -143,6 +151,7 @@ func (w *xacmlWorld) measure(ctx context.Context, o *XACMLOptions, emit func(Rec
 	cells = append(cells, cell{"load from XML", 1, w.load}, cell{"change of one policy", 1, w.change})
 	for _, c := range cells {
 		record := Record{Workload: "xacml", Cell: c.name, Size: len(w.root.Children), Load: Load{Clients: c.threads}.String()}
+		r.progress(r.nextCell(fmt.Sprintf("%s, %d policies, %s", c.name, record.Size, record.Load)), 0)
 		var work []func() error
 		for range c.threads {
 			work = append(work, c.do())
@@ -150,7 +159,7 @@ func (w *xacmlWorld) measure(ctx context.Context, o *XACMLOptions, emit func(Rec
 		if err := repeat(ctx, &record, work, o.Duration); err != nil {
 			return fmt.Errorf("%s of %d policies: %w", c.name, len(w.root.Children), err)
 		}
-		if err := emit(record); err != nil {
+		if err := r.Emit(record); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -9,22 +10,27 @@ import (
 func TestXACML(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
-	err := XACML(t.Context(), XACMLOptions{Policies: []int{1, 50}, Threads: []int{1, 2}, Duration: 1}, func(r Record) error {
+	title := ""
+	r := &Runner{Progress: func(cell string, _, _ int) { title = cell }}
+	r.Emit = func(r Record) error {
 		seen[r.Cell]++
 		if r.N < xacmlWindows || r.Mean < r.Min || r.Mean > r.Max || r.Min <= 0 || r.Throughput <= 0 || r.Kind != Measured {
 			t.Errorf("record %+v", r)
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := r.XACML(t.Context(), XACMLOptions{Policies: []int{1, 50}, Threads: []int{1, 2}, Duration: 1}); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasPrefix(title, "cell 16 of 16, about ") {
+		t.Errorf("the last cell is %q", title)
 	}
 	for cell, want := range map[string]int{"decision": 4, "XML in and out": 4, "JSON in and out": 4, "load from XML": 2, "change of one policy": 2} {
 		if seen[cell] != want {
 			t.Errorf("%d records of %q, expected %d", seen[cell], cell, want)
 		}
 	}
-	if err := XACML(t.Context(), XACMLOptions{Policies: []int{0}}, nil); err == nil {
+	if err := r.XACML(t.Context(), XACMLOptions{Policies: []int{0}}); err == nil {
 		t.Error("no error for 0 policies")
 	}
 }

@@ -149,7 +149,9 @@ func (a *app) benchXACML() *cobra.Command {
 			"change one of them. Figures of other engines follow, quoted.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
-				if err := bench.XACML(ctx, o, emit); err != nil {
+				line := a.progress()
+				err := (&bench.Runner{Emit: emit, Progress: line.show}).XACML(ctx, o)
+				if line.end(); err != nil {
 					return err
 				}
 				return emitAll(emit, bench.XACMLQuoted())

@@ -65,7 +65,7 @@ func ours(t *testing.T, policies int, duration time.Duration) (map[string]rate, 
 	t.Helper()
 	out := map[string]rate{}
 	var load time.Duration
-	err := bench.XACML(t.Context(), bench.XACMLOptions{Policies: []int{policies}, Duration: duration}, func(r bench.Record) error {
+	r := &bench.Runner{Emit: func(r bench.Record) error {
 		var threads float64 = 1
 		if strings.Contains(r.Load, "2 clients") {
 			threads = 2
@@ -75,8 +75,8 @@ func ours(t *testing.T, policies int, duration time.Duration) (map[string]rate, 
 			load = time.Duration(r.Mean)
 		}
 		return nil
-	})
-	if err != nil {
+	}}
+	if err := r.XACML(t.Context(), bench.XACMLOptions{Policies: []int{policies}, Duration: duration}); err != nil {
 		t.Fatal(err)
 	}
 	return out, load
