@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/ostiary/ostiary/graph/graphtest"
 )
 
 // Questions is the number of different requests of a cell. They are sent in turn.
@@ -27,6 +29,9 @@ func CellsOpenFGA() []string {
 	return []string{"direct", "3-hop", "batch 50", "list 100", "list 1000", "deep 20", "fan-out", "condition", "write 100", "mixed 99:1"}
 }
 
+// SizeMinOpenFGA is the smallest store of the workload "openfga", in tuples.
+const SizeMinOpenFGA = graphtest.TuplesMin
+
 // OpenFGA runs the requests of OpenFGA's own benchmarks, on folders, groups and
 // documents in fixed proportions. Every answer is checked. For each cell all
 // sides are measured one after the other, so that a disturbance of the machine
@@ -35,8 +40,8 @@ func (r *Runner) OpenFGA(ctx context.Context, o OpenFGAOptions) error {
 	if o.Size == 0 {
 		o.Size = 67_000
 	}
-	if o.Size < 4_000 {
-		return fmt.Errorf("bench: invalid size %d: expected at least 4,000 tuples", o.Size)
+	if o.Size < SizeMinOpenFGA {
+		return fmt.Errorf("bench: invalid size %d: expected at least %d tuples", o.Size, SizeMinOpenFGA)
 	}
 	if len(o.Cells) == 0 {
 		o.Cells = CellsOpenFGA()

@@ -126,28 +126,58 @@ func section(b *strings.Builder, g workload, p *palette) {
 	b.WriteString(body.String())
 }
 
-// cells writes the charts and the table of each cell of a workload.
+// cells writes the charts and the table of each cell of a workload. Each load has its
+// own charts.
 func cells(b *strings.Builder, g workload, p *palette) {
 	for _, c := range g.cells {
-		fmt.Fprintf(b, "<h3>%s</h3>\n<div class=\"charts\">\n", html.EscapeString(c.name))
-		size := 0
-		for _, compared := range chartsOf(c) {
-			size = max(size, compared.size)
-			fmt.Fprintf(b, "<div><h4>%s</h4>\n", html.EscapeString(compared.title()))
-			bars(b, &compared, p)
+		fmt.Fprintf(b, "<h3>%s</h3>\n", html.EscapeString(c.name))
+		loads, parts := byLoad(c)
+		for i, part := range parts {
+			load := ""
+			if len(parts) > 1 {
+				load = ", " + loads[i]
+			}
+			b.WriteString("<div class=\"charts\">\n")
+			charts(b, part, load, p)
 			b.WriteString("</div>\n")
 		}
-		var charts strings.Builder
-		if name := growth(&charts, c, p); charts.Len() > 0 {
-			fmt.Fprintf(b, "<div><h4>%s by size of the store</h4>\n%s</div>\n", name, charts.String())
-		}
-		charts.Reset()
-		if distribution(&charts, c, p, size); charts.Len() > 0 {
-			fmt.Fprintf(b, "<div><h4>latency by percentile%s</h4>\n%s</div>\n", sizeOf(size), charts.String())
-		}
-		b.WriteString("</div>\n")
 		table(b, c)
 	}
+}
+
+// charts writes the charts of records with one load. Their titles end with load.
+func charts(b *strings.Builder, c cell, load string, p *palette) {
+	size := 0
+	for _, compared := range chartsOf(c) {
+		size = max(size, compared.size)
+		fmt.Fprintf(b, "<div><h4>%s</h4>\n", html.EscapeString(compared.title()+load))
+		bars(b, &compared, p)
+		b.WriteString("</div>\n")
+	}
+	var curve strings.Builder
+	if name := growth(&curve, c, p); curve.Len() > 0 {
+		fmt.Fprintf(b, "<div><h4>%s by size of the store%s</h4>\n%s</div>\n", name, html.EscapeString(load), curve.String())
+	}
+	curve.Reset()
+	if distribution(&curve, c, p, size); curve.Len() > 0 {
+		fmt.Fprintf(b, "<div><h4>latency by percentile%s</h4>\n%s</div>\n", html.EscapeString(sizeOf(size)+load), curve.String())
+	}
+}
+
+// byLoad returns the loads of a cell, and its records with each of them. Records
+// without a load are in the first part.
+func byLoad(c cell) (loads []string, parts []cell) {
+	for i := range c.records {
+		if load := c.records[i].Load; load != "" && !slices.Contains(loads, load) {
+			loads = append(loads, load)
+		}
+	}
+	parts = make([]cell, max(1, len(loads)))
+	for _, r := range c.records {
+		i := max(0, slices.Index(loads, r.Load))
+		parts[i].name, parts[i].records = c.name, append(parts[i].records, r)
+	}
+	return loads, parts
 }
 
 // sizeOf returns a size as the end of a title.

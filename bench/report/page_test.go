@@ -44,6 +44,39 @@ func TestChartComparesMeans(t *testing.T) {
 	}
 }
 
+// Records with another load are in charts of their own, and no curve has two points
+// at one size.
+func TestChartsOfLoads(t *testing.T) {
+	t.Parallel()
+	var records []bench.Record
+	for i, load := range []string{"closed, 1 client", "closed, 2 clients"} {
+		for _, size := range []int{1, 100} {
+			records = append(records, bench.Record{Kind: bench.Measured, Workload: "xacml", Cell: "decision", Peer: "ostiary", Load: load, Size: size, N: 50, Mean: float64(1000 * (i + 1))})
+		}
+	}
+	records = append(records, bench.Record{Kind: bench.Quoted, Workload: "xacml", Cell: "decision", Peer: "other", Size: 100, Mean: 5000})
+	text := page(t, records...)
+	for _, title := range []string{"mean, size 100, closed, 1 client", "mean, size 100, closed, 2 clients", "mean by size of the store, closed, 1 client", "mean by size of the store, closed, 2 clients"} {
+		if strings.Count(text, "<h4>"+title+"</h4>") != 1 {
+			t.Errorf("no chart %q", title)
+		}
+	}
+	var bars []string
+	for _, chart := range strings.Split(text, "<svg viewBox")[1:] {
+		for _, b := range bar.FindAllStringSubmatch(chart, -1) {
+			bars = append(bars, b[3]+" "+b[5])
+		}
+	}
+	if got, want := strings.Join(bars, "; "), "ostiary 1.00 µs; other 5.00 µs; ostiary 2.00 µs"; got != want {
+		t.Errorf("bars %q, expected %q", got, want)
+	}
+	for _, line := range regexp.MustCompile(`<path class="[^"]* line" d="M[^"]*"><title>`).FindAllString(text, -1) {
+		if strings.Count(line, "L") > 1 {
+			t.Errorf("a curve of two sizes has more than two points: %s", line)
+		}
+	}
+}
+
 // Records that time something else, or another size, are not in the same chart. A
 // record without requests has no bar.
 func TestChartsAreSeparate(t *testing.T) {

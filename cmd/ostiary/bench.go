@@ -66,6 +66,9 @@ func (a *app) benchOpenFGA() *cobra.Command {
 			return a.measured(cmd.Context(), &f, func(ctx context.Context, emit func(bench.Record) error) error {
 				for _, text := range f.sizes {
 					size, err := parseSize(text)
+					if err == nil && size < bench.SizeMinOpenFGA {
+						err = fmt.Errorf("%w: invalid --size %s: expected at least %d tuples", errUsage, text, bench.SizeMinOpenFGA)
+					}
 					if err != nil {
 						return err
 					}
@@ -82,7 +85,7 @@ func (a *app) benchOpenFGA() *cobra.Command {
 		}}
 	f.add(cmd)
 	s := cmd.Flags()
-	s.StringSliceVar(&f.sizes, "size", []string{"67k"}, "number of tuples in the store; several give a curve: 10k,1M,10M")
+	s.StringSliceVar(&f.sizes, "size", []string{"67k"}, "number of tuples in the store, at least 4k; several give a curve: 10k,1M,10M")
 	s.StringSliceVar(&f.cells, "cells", nil, "cells to run; default: all")
 	s.IntVar(&f.load.Clients, "clients", 0, "number of concurrent requests; default: 8, or 256 with --rate")
 	s.Float64Var(&f.load.Rate, "rate", 0, "requests per second, sent on schedule even if responses are late; 0 sends each request when the response before it arrives")
