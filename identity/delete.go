@@ -68,6 +68,10 @@ func (r *removal) remove(x *Record) {
 	case Catalog:
 		r.unregistered("service", x.ID, func(y *Record) bool { return y.Parent == x.ID })
 		r.endpoints(x)
+	case IdentityProvider:
+		r.protocols(x)
+	case Mapping:
+		r.mapping(x)
 	case RegisteredLimit:
 		r.fail(r.directory.checkRegistered(x))
 	case ApplicationCredential:
@@ -116,7 +120,7 @@ func (r *removal) domain(x *Record) {
 		return
 	}
 	var projects []*Record
-	for _, k := range []Kind{User, Group, Project, Role} {
+	for _, k := range []Kind{User, Group, Project, Role, IdentityProvider} {
 		t := r.directory.tables[k]
 		t.byID.Ascend("", func(_ string, y *Record) bool {
 			switch {

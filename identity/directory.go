@@ -137,7 +137,7 @@ func (d *directory) drop(k Kind, id string) {
 // named returns whether the name of the record is unique within its domain, or
 // among the records of its owner.
 func (r *Record) named() bool {
-	return r.Name != "" && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role || r.Kind == ApplicationCredential)
+	return r.Name != "" && r.Federated == nil && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role || r.Kind == ApplicationCredential)
 }
 
 // uniqueKey returns what no other record of the kind may have: the name within

@@ -180,9 +180,20 @@ func (s *Service) EffectiveRoles(ctx context.Context, user, target string) ([]st
 	return d.global(all), err
 }
 
+// holders returns the subjects whose grants a user has: those of the user, who may
+// be a member of groups in the store, and those of further groups, which an
+// identity provider asserts.
+func holders(user string, groups []string) []ostiary.Subject {
+	all := []ostiary.Subject{plain(userType, user)}
+	for _, id := range groups {
+		all = append(all, ostiary.Subject{Type: groupType, ID: id, Relation: memberRelation})
+	}
+	return all
+}
+
 // rolesOn returns the ids of the roles of EffectiveRoles and of the domain roles
-// that they follow from.
-func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string) (map[string]bool, error) {
+// that they follow from. groups are further groups of the user.
+func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string, groups ...string) (map[string]bool, error) {
 	at := ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}
 	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType, at)
 	if err != nil {
@@ -194,12 +205,15 @@ func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string
 		if found[role] {
 			continue
 		}
-		a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: plain(userType, user), QueryOptions: at})
-		if err != nil {
-			return nil, err
-		}
-		if a.Decision == ostiary.True {
-			found[role] = true
+		for _, holder := range holders(user, groups) {
+			a, err := s.store.Check(ctx, ostiary.CheckRequest{Object: object(bindingType, id), Relation: subjectRelation, Subject: holder, QueryOptions: at})
+			if err != nil {
+				return nil, err
+			}
+			if a.Decision == ostiary.True {
+				found[role] = true
+				break
+			}
 		}
 	}
 	return s.withImplied(ctx, found, at)
@@ -233,15 +247,29 @@ func (d *directory) global(roles map[string]bool) (ids []string) {
 	return ids
 }
 
-// Targets returns the ids of the enabled projects and domains on which a user
-// has a role. System is among them if the user has a role there.
-func (s *Service) Targets(ctx context.Context, user string) ([]string, error) {
+// Targets returns the ids of the enabled projects and domains on which a user or
+// one of the groups has a role, sorted. System is among them if there is a role on
+// it.
+func (s *Service) Targets(ctx context.Context, user string, groups ...string) ([]string, error) {
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: plain(userType, user),
+	var all []string
+	for _, holder := range holders(user, groups) {
+		ids, err := s.targetsOf(ctx, d, holder)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// targetsOf returns the ids of the enabled targets on which a subject has a role.
+func (s *Service) targetsOf(ctx context.Context, d *directory, holder ostiary.Subject) (ids []string, err error) {
+	r := ostiary.ListObjectsRequest{Type: projectType, Relation: accessibleRelation, Subject: holder,
 		QueryOptions: ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}}
 	for {
 		page, err := s.store.ListObjects(ctx, r)
@@ -254,7 +282,6 @@ func (s *Service) Targets(ctx context.Context, user string) ([]string, error) {
 			}
 		}
 		if r.Cursor = page.Next; r.Cursor == "" {
-			slices.Sort(ids)
 			return ids, nil
 		}
 	}

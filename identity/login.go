@@ -145,6 +145,9 @@ type Token struct {
 	// ApplicationCredential is the application credential that the token was made
 	// with; nil if there is none.
 	ApplicationCredential *Record
+	// GroupIDs are the groups that the identity provider of a federated user asserted
+	// at the login. They count as groups of the user in this token.
+	GroupIDs []string
 	// AccessRules are the rules of the application credential. Without rules the
 	// token permits every request.
 	AccessRules []*Record
@@ -168,6 +171,7 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 			p.Expires = from.Payload.Expires
 		}
 		p.AuditIDs = append(p.AuditIDs, from.Payload.AuditIDs[len(from.Payload.AuditIDs)-1])
+		p.IdentityProvider, p.Protocol, p.GroupIDs = from.Payload.IdentityProvider, from.Payload.Protocol, from.Payload.GroupIDs
 		p.Methods = []string{MethodToken}
 		for _, m := range slices.Concat(from.Payload.Methods, methods) {
 			if !slices.Contains(p.Methods, m) {
@@ -188,6 +192,12 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	}
 	if err := d.delegate(p, scope, s.now()); err != nil {
 		return nil, err
+	}
+	switch {
+	case p.IdentityProvider != "" && scope.System:
+		return nil, unauthorized("a federated user cannot have system scope, because no form of token has both")
+	case p.TrustID != "": // roles come from the trust alone
+		p.IdentityProvider, p.Protocol, p.GroupIDs = "", "", nil
 	}
 	t, err := s.issue(ctx, d, p)
 	if err != nil {
@@ -248,7 +258,7 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 		return nil, failf(NotFound, "Failed to validate token")
 	}
 	if unsupported(p) || len(p.AuditIDs) == 0 {
-		return nil, failf(NotFound, "Failed to validate token: expected a token of a local user")
+		return nil, failf(NotFound, "Failed to validate token: it has roles that this server cannot find")
 	}
 	t, err := s.expand(ctx, p, issued)
 	if errors.Is(err, &Error{Reason: Forbidden}) { // a trust that may not be used now
@@ -258,10 +268,10 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 }
 
 // unsupported returns whether a token has roles that this service cannot find: it
-// was made with a certificate, or its user is federated.
+// was made with a certificate, or has groups without an identity provider.
 // Keystone makes such tokens, and a server that shares its keys can decode them.
 func unsupported(p *token.Payload) bool {
-	return p.Thumbprint != "" || p.IdentityProvider != "" || len(p.GroupIDs) > 0
+	return p.Thumbprint != "" || p.IdentityProvider == "" && len(p.GroupIDs) > 0
 }
 
 // expand finds the records and the roles of a token.
@@ -282,6 +292,8 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 		return nil, failf(NotFound, "Unable to validate token because user %s or its domain is disabled", p.UserID)
 	}
 	switch {
+	case p.IdentityProvider != "":
+		err = d.expandFederated(t)
 	case p.TrustID != "":
 		err = s.expandTrust(d, t)
 	case p.ApplicationCredentialID != "":
@@ -321,7 +333,9 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 	if t.Trust != nil || t.ApplicationCredential != nil || t.AccessToken != nil {
 		ids, err = s.delegatedRoles(ctx, d, t)
 	} else {
-		ids, err = s.EffectiveRoles(ctx, t.User.ID, target)
+		var all map[string]bool
+		all, err = s.rolesOn(ctx, d, t.User.ID, target, t.GroupIDs...)
+		ids = d.global(all)
 	}
 	if err != nil {
 		return err

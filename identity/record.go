@@ -32,6 +32,13 @@ const (
 	Trust Kind = "trust"
 	// DomainConfig is the configuration of a domain. Its id is that of the domain.
 	DomainConfig Kind = "domain_config"
+	// IdentityProvider is a server that vouches for users.
+	IdentityProvider Kind = "identity_provider"
+	// Protocol is a way in which an identity provider vouches. Its id is that of
+	// [ProtocolKey].
+	Protocol Kind = "federation_protocol"
+	// Mapping holds the rules of package mapping.
+	Mapping Kind = "mapping"
 	// Credential is a secret that a user keeps in the service, for example an EC2
 	// key or the seed of one-time passwords.
 	Credential Kind = "credential"
@@ -62,6 +69,7 @@ var kinds = []Kind{
 	Credential,
 	Consumer, RequestToken, AccessToken,
 	EndpointGroup, EndpointFilter, Policy, PolicyAssociation,
+	IdentityProvider, Protocol, Mapping,
 }
 
 // DefaultDomain is the id of the domain that records belong to if they name
@@ -108,6 +116,9 @@ type Record struct {
 	// UsedStep is the period of the last one-time password that was accepted with a
 	// credential of type [TypeTOTP]; 0 before the first one.
 	UsedStep int64 `json:"usedStep,omitempty"`
+	// Federated describes a user whom an identity provider vouches for; nil for
+	// others.
+	Federated *Federated `json:"federated,omitempty"`
 	// HasSecret is true for the configuration of a domain that has a secret option.
 	HasSecret bool `json:"hasSecret,omitempty"`
 	// Created is the time at which a user was created; zero if it is not known, and

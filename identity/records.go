@@ -245,6 +245,12 @@ func (d *directory) check(x *Record) error {
 		return d.checkEndpoint(x)
 	case RegisteredLimit, Limit:
 		return d.checkLimit(x)
+	case IdentityProvider:
+		return d.checkProvider(x)
+	case Protocol:
+		return d.checkProtocol(x)
+	case Mapping:
+		return checkMapping(x)
 	}
 	return nil
 }

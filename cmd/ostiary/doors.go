@@ -20,6 +20,7 @@ import (
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/oidc"
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/server"
@@ -44,6 +45,8 @@ type doorFlags struct {
 	xacmlRelations string
 	keystone       keystone.Options
 	logins         loginFlags
+	// keystoneOIDC are the texts of the issuers of keystone.Providers.
+	keystoneOIDC []string
 }
 
 func (f *doorFlags) add(s *pflag.FlagSet) {
@@ -59,6 +62,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.keystone.URL, "keystone-url", "", "base URL of links in Identity responses, for example https://identity.example.com; default: scheme and host of the request")
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
+	s.StringArrayVar(&f.keystoneOIDC, "keystone-oidc", nil, "OpenID Connect provider whose users can log in to Identity, and the audiences of its tokens, as URL=AUDIENCE[,AUDIENCE]; may be repeated")
 	s.StringVar((*string)(&f.keystone.Identity.Limits), "keystone-limits", string(identity.FlatLimits), "model of Keystone's limits: flat, or strict_two_level, in which the limit of a project is at most that of its domain")
 	f.logins.add(s, &f.keystone.Identity)
 	s.DurationVar(&f.openfga.ListTime, "openfga-list-time", 3*time.Second, "maximum duration of an OpenFGA list")
@@ -70,6 +74,9 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	var errs []error
 	domains, err := domain.NewRegistry(e, domain.Options{})
 	if err != nil {
+		return nil, err
+	}
+	if err := f.trustProviders(); err != nil {
 		return nil, err
 	}
 	for _, o := range []openedDoor{
@@ -85,6 +92,22 @@ func allDoors(e *ostiary.Engine, f *doorFlags) ([]*door.Door, error) {
 	framework, err := onap.New(e, f.onap)
 	out, errs = append(out, framework...), append(errs, err)
 	return out, errors.Join(errs...)
+}
+
+// trustProviders makes the verifier of the tokens of identity providers.
+func (f *doorFlags) trustProviders() error {
+	var issuers []oidc.Issuer
+	for _, text := range f.keystoneOIDC {
+		is, err := oidc.ParseIssuer(text)
+		if err != nil {
+			return fmt.Errorf("%w: --keystone-oidc: %w", errUsage, err)
+		}
+		issuers = append(issuers, is)
+	}
+	if issuers != nil {
+		f.keystone.Providers = oidc.New(issuers, nil)
+	}
+	return nil
 }
 
 // pickDoors returns the doors with these names, or all doors if there are no

@@ -103,11 +103,11 @@ func (c *call) authTargets(x *resource) error {
 	if err := c.may("get_auth_"+x.plural, nil); err != nil {
 		return err
 	}
-	return c.targetsOf(x, c.caller.User.ID)
+	return c.targetsOf(x, c.caller.User.ID, c.caller.GroupIDs...)
 }
 
-func (c *call) targetsOf(x *resource, user string) error {
-	ids, err := c.id.Targets(c.r.Context(), user)
+func (c *call) targetsOf(x *resource, user string, groups ...string) error {
+	ids, err := c.id.Targets(c.r.Context(), user, groups...)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *call) authSystem() error {
 	if err := c.may("get_auth_system", nil); err != nil {
 		return err
 	}
-	ids, err := c.id.Targets(c.r.Context(), c.caller.User.ID)
+	ids, err := c.id.Targets(c.r.Context(), c.caller.User.ID, c.caller.GroupIDs...)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ type Options struct {
 	URL string
 	// Store is the id or the alias of the store. The default is [DefaultStore].
 	Store string
+	// Providers verifies the tokens of identity providers. Nil refuses federated
+	// logins.
+	Providers Verifier
 	// Identity are the settings of the deployment.
 	Identity identity.Options
 	// ExpiredWindow is how long an expired token is valid for a service that asks

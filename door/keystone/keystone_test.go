@@ -38,8 +38,13 @@ func newCloud(t testing.TB) *cloud {
 	return newCloudWith(t, identity.Options{Rounds: 4})
 }
 
-func newCloudWith(t testing.TB, o identity.Options) *cloud {
+// newCloudWith is like newCloud. change changes the settings of the door.
+func newCloudWith(t testing.TB, o identity.Options, change ...func(*keystone.Options)) *cloud {
 	t.Helper()
+	settings := keystone.Options{Identity: o, URL: "http://keystone"}
+	for _, f := range change {
+		f(&settings)
+	}
 	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
@@ -47,7 +52,7 @@ func newCloudWith(t testing.TB, o identity.Options) *cloud {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	d, err := keystone.New(e, keystone.Options{Identity: o, URL: "http://keystone"})
+	d, err := keystone.New(e, settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (c *call) sendRecords(x *resource, records []*identity.Record, more bool) e
 	o.buf = append(make([]byte, 0, 256+300*len(records)), '{')
 	list(&o, x.plural, records, func(o *object, r *identity.Record) {
 		x.show(o, r)
-		o.links(base + "/" + escape(r.ID))
+		x.links(o, base+"/"+escape(r.ID))
 	})
 	next := ""
 	if more {
@@ -231,6 +231,10 @@ func hexadecimal(s string) bool {
 // memberOf returns the value of a member as the API shows it.
 func memberOf(r *identity.Record, name string) string {
 	switch name {
+	case "id":
+		return r.ID
+	case "idp_id", "protocol_id", "unique_id":
+		return federatedMember(r.Federated, name)
 	case "name":
 		return r.Name
 	case "domain_id":
@@ -244,6 +248,19 @@ func memberOf(r *identity.Record, name string) string {
 		return r.Owner
 	}
 	return r.Members.Text(name)
+}
+
+// federatedMember returns a member of the element of "federated" of a user.
+func federatedMember(f *identity.Federated, name string) string {
+	switch {
+	case f == nil:
+		return ""
+	case name == "idp_id":
+		return f.ProviderID
+	case name == "protocol_id":
+		return f.ProtocolID
+	}
+	return f.UniqueID
 }
 
 // tagFilter selects records by their tags: all of them, any, not all, or none.

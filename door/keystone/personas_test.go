@@ -60,6 +60,15 @@ GET /v3/role_assignments?scope.project.id={a}&include_subtree  200 200 200 200  
 GET /v3/auth/tokens                                  200 200 200 200  200 403 403 403  200 403 403 403  200
 HEAD /v3/auth/tokens                                 200 200 200 200  200 403 403 403  200 403 403 403  403
 GET /v3/OS-REVOKE/events                             200 403 403 403  200 403 403 403  200 403 403 403  200
+GET /v3/OS-FEDERATION/identity_providers             200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-FEDERATION/mappings                       200 200 200 200  403 403 403 403  200 403 403 403  403
+GET /v3/OS-FEDERATION/mappings/nope                  404 404 404 404  403 403 403 403  404 403 403 403  403
+PUT /v3/OS-FEDERATION/identity_providers/nope        400 403 403 403  403 403 403 403  400 403 403 403  403
+PUT /v3/OS-FEDERATION/mappings/nope                  400 403 403 403  403 403 403 403  400 403 403 403  403
+DELETE /v3/OS-FEDERATION/identity_providers/nope     404 403 403 403  403 403 403 403  404 403 403 403  403
+GET /v3/OS-FEDERATION/identity_providers/x/protocols 404 404 404 404  403 403 403 403  404 403 403 403  403
+PUT /v3/OS-FEDERATION/identity_providers/x/protocols/p     400 403 403 403  403 403 403 403  400 403 403 403  403
+DELETE /v3/OS-FEDERATION/identity_providers/x/protocols/p  404 403 403 403  403 403 403 403  404 403 403 403  403
 GET /v3/domains/{A}/config                           404 404 404 404  403 403 403 403  404 403 403 403  403
 GET /v3/domains/config/default                       200 200 200 200  403 403 403 403  200 403 403 403  403
 DELETE /v3/domains/{A}/config                        204 403 403 403  403 403 403 403  204 403 403 403  403

@@ -12,7 +12,7 @@ import (
 // The resources of the API.
 var (
 	users = &resource{
-		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled", "password_expires_at"},
+		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled", "password_expires_at", "idp_id", "protocol_id", "unique_id"},
 		fields: []field{
 			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true}, {name: "enabled", form: formBoolean},
 			{name: "password", form: formText, null: true}, {name: "default_project_id", form: formText, null: true}, {name: "options", form: formOptions},
@@ -28,7 +28,10 @@ var (
 			o.boolean("enabled", !r.Disabled)
 			o.textOrNull("password_expires_at", passwordExpiry(r))
 			o.member(r.Members, "options", "{}")
-			o.members(r.Members.Without("options"))
+			if r.Federated != nil {
+				showFederatedUser(o, r.Federated)
+			}
+			o.members(r.Members.Without("options", "federated"))
 		},
 	}
 	groups = &resource{

@@ -18,6 +18,7 @@ type resource struct {
 	singular string // name in bodies and operations, for example "user"
 	plural   string // name in paths and lists, for example "users"
 	folder   string // part of the path before plural, for example "OS-OAUTH1"; "" for none
+	below    string // last part of a further link, for example "protocols"; "" for none
 	// fields are the members that the record itself keeps, or that are checked. All
 	// other members of a body are kept as they are.
 	fields []field
@@ -54,10 +55,11 @@ const (
 	formAny                 // a value of any type, which is checked where it is read
 	formFilters             // the filters of an endpoint group
 	formLimit               // a whole number from -1 to limitMax
+	formNull                // nothing but null
 )
 
 // formNames are the types as errors name them.
-var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer"}
+var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer", formNull: "null"}
 
 // check validates a value.
 func (f *field) check(value json.RawMessage) error {
@@ -85,6 +87,8 @@ func (f *field) check(value json.RawMessage) error {
 		if err = json.Unmarshal(value, &list); err == nil && list == nil {
 			err = strconv.ErrSyntax
 		}
+	case formNull:
+		err = strconv.ErrSyntax
 	case formLimit:
 		var n int64
 		if n, err = strconv.ParseInt(string(value), 10, 64); err == nil && (n < -1 || n > limitMax) {
@@ -158,6 +162,8 @@ func apply(r *identity.Record, m identity.Members) error {
 		case "enabled":
 			r.Disabled = !m.Bool("enabled", true)
 		case "id", "password", "links", "explicit_domain_id", "original_password":
+		case "federated":
+			return invalidField("federated", string(x.Value), "the first login of a federated user makes the record")
 		case "default_project_id":
 			r.Members = r.Members.Without(x.Name)
 			if s != "" {
@@ -294,9 +300,19 @@ func (c *call) send(status int, x *resource, r *identity.Record) error {
 	var o object
 	o.begin(x.singular)
 	x.show(&o, r)
-	o.links(c.linkTo(x, r.ID))
+	x.links(&o, c.linkTo(x, r.ID))
 	o.end()
 	return c.write(status, &o)
+}
+
+// links appends the links of a record.
+func (x *resource) links(o *object, self string) {
+	o.begin("links")
+	o.text("self", self)
+	if x.below != "" {
+		o.text(x.below, self+"/"+x.below)
+	}
+	o.end()
 }
 
 func (x *resource) getOne(c *call) error {

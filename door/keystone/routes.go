@@ -21,7 +21,7 @@ var routes = slices.Concat(
 	},
 	records(users, "User"), records(groups, "Group"), records(projects, "Project"), records(domains, "Domain"),
 	records(roles, "Role"), records(regions, "Region"), records(services, "Service"), records(endpoints, "Endpoint"),
-	limitRoutes(), domainConfigRoutes(),
+	limitRoutes(), domainConfigRoutes(), federationRoutes(),
 	[]route{
 		{method: http.MethodPut, path: "/regions/{id}", name: "PutRegion", serve: (*call).putRegion},
 		{method: http.MethodGet, path: "/projects/{id}/tags", name: "ListProjectTags", serve: (*call).listTags},

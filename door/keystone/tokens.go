@@ -394,7 +394,11 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 	idAndName(o, "domain", t.Domain)
 	o.text("id", t.User.ID)
 	o.text("name", t.User.Name)
-	o.textOrNull("password_expires_at", passwordExpiry(t.User))
+	if t.Payload.IdentityProvider != "" {
+		showFederated(o, t)
+	} else {
+		o.textOrNull("password_expires_at", passwordExpiry(t.User))
+	}
 	o.end()
 	o.texts("audit_ids", t.Payload.AuditIDs)
 	o.text("expires_at", t.Payload.Expires.UTC().Format(timeForm))

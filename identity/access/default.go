@@ -103,6 +103,10 @@ func defaults() []defaultRule {
 	add(admin, sp, "create_region", "update_region", "delete_region", "create_service", "update_service", "delete_service",
 		"create_endpoint", "update_endpoint", "delete_endpoint")
 
+	for _, kind := range []string{"identity_provider", "protocol", "mapping"} {
+		add(admin+systemReader, sp, "get_"+kind, "list_"+kind+"s")
+		add(admin, sp, "create_"+kind, "update_"+kind, "delete_"+kind)
+	}
 	add(admin, sp, "create_domain_config", "update_domain_config", "delete_domain_config")
 	add(admin+systemReader, sp, "get_domain_config", "get_domain_config_default")
 

@@ -83,14 +83,17 @@ door/onap/catalog: . door/onap/tosca internal/btree
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-identity: . eval internal/btree schema storage identity/password identity/token identity/totp identity/oauth1
+identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
 identity/access:
 identity/migrate: identity identity/token
 identity/ec2: identity/percent
 identity/oauth1: identity/percent
 identity/percent:
 identity/totp:
-door/keystone: . door identity identity/access identity/ec2 identity/token storage identity/oauth1
+identity/mapping:
+identity/oidc: identity/mapping
+identity/oidc/oidctest:
+door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1
 identity/password:
 identity/token:
 cmd/ostiary: *

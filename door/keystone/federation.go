@@ -1,0 +1,262 @@
+package keystone
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/identity/access"
+	"github.com/ostiary/ostiary/identity/mapping"
+	"github.com/ostiary/ostiary/identity/oidc"
+)
+
+// federationFolder begins the paths of federation.
+const federationFolder = "OS-FEDERATION"
+
+// The resources of federation. Their ids are in the paths of the requests that make
+// them.
+var (
+	providers = &resource{
+		kind: identity.IdentityProvider, singular: "identity_provider", plural: "identity_providers", folder: federationFolder, below: "protocols", closed: true,
+		filters: []string{"id", "enabled"},
+		fields: []field{{name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
+			{name: "remote_ids", form: formTexts, null: true}, {name: "domain_id", form: formName, null: true}, {name: "authorization_ttl", form: formNull, null: true}},
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.boolean("enabled", !r.Disabled)
+			o.member(r.Members, "description", "null")
+			o.member(r.Members, "remote_ids", "[]")
+			o.text("domain_id", r.Domain)
+			o.raw("authorization_ttl", []byte("null"))
+		},
+	}
+	protocols = &resource{
+		kind: identity.Protocol, singular: "protocol", plural: "protocols", closed: true,
+		fields: []field{{name: "mapping_id", form: formName, required: true, max: 64}, {name: "remote_id_attribute", form: formText, null: true, max: 64}},
+		target: func(access.Target, *identity.Record) {},
+	}
+	mappings = &resource{
+		kind: identity.Mapping, singular: "mapping", plural: "mappings", folder: federationFolder,
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("id", r.ID)
+			o.member(r.Members, "rules", "[]")
+			o.text("schema_version", cmp.Or(r.Members.Text("schema_version"), string(mapping.Version1)))
+			o.members(r.Members.Without("rules", "schema_version"))
+		},
+	}
+)
+
+// federationRoutes are the routes of federation.
+func federationRoutes() (all []route) {
+	for _, x := range []*resource{providers, mappings} {
+		name := map[*resource]string{providers: "IdentityProvider", mappings: "Mapping"}[x]
+		path := "/" + federationFolder + "/" + x.plural
+		all = append(all,
+			route{method: http.MethodGet, path: path, name: "List" + name + "s", serve: x.listAll},
+			route{method: http.MethodPut, path: path + "/{id}", name: "Create" + name, serve: func(c *call) error { return c.putFederation(x) }},
+			route{method: http.MethodGet, path: path + "/{id}", name: "Get" + name, serve: x.getOne},
+			route{method: http.MethodPatch, path: path + "/{id}", name: "Update" + name, serve: x.update},
+			route{method: http.MethodDelete, path: path + "/{id}", name: "Delete" + name, serve: x.remove})
+	}
+	path := "/" + federationFolder + "/identity_providers/{provider}/protocols"
+	one := path + "/{protocol}"
+	return append(all,
+		route{method: http.MethodGet, path: path, name: "ListProtocols", serve: (*call).listProtocols},
+		route{method: http.MethodPut, path: one, name: "CreateProtocol", serve: (*call).putProtocol},
+		route{method: http.MethodGet, path: one, name: "GetProtocol", serve: (*call).getProtocol},
+		route{method: http.MethodPatch, path: one, name: "UpdateProtocol", serve: (*call).updateProtocol},
+		route{method: http.MethodDelete, path: one, name: "DeleteProtocol", serve: (*call).deleteProtocol},
+		route{method: http.MethodGet, path: one + "/auth", name: "FederatedLogin", anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodPost, path: one + "/auth", name: "FederatedLoginByPost", anonymous: true, serve: (*call).loginFederated},
+		route{method: http.MethodGet, path: "/" + federationFolder + "/projects", name: "FederatedProjects", serve: func(c *call) error { return c.authTargets(projects) }},
+		route{method: http.MethodGet, path: "/" + federationFolder + "/domains", name: "FederatedDomains", serve: func(c *call) error { return c.authTargets(domains) }})
+}
+
+// putFederation answers the PUT that makes an identity provider or a mapping. A
+// provider is disabled unless the body enables it.
+func (c *call) putFederation(x *resource) error {
+	if err := c.may("create_"+x.singular, nil); err != nil {
+		return err
+	}
+	m, err := c.read(x, true)
+	if err != nil {
+		return err
+	}
+	r := identity.Record{Kind: x.kind, ID: c.p.At(0), Disabled: x == providers}
+	if err := apply(&r, m); err != nil {
+		return err
+	}
+	made, err := c.id.PutFederation(c.r.Context(), r)
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusCreated, x, made)
+}
+
+// protocol returns the protocol that the path names, if the caller may call the
+// operation.
+func (c *call) protocol(operation string) (*identity.Record, error) {
+	if err := c.may(operation, nil); err != nil {
+		return nil, err
+	}
+	r, err := c.id.Get(c.r.Context(), identity.Protocol, identity.ProtocolKey(c.p.At(0), c.p.At(1)))
+	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+		err = &statusError{http.StatusNotFound, "Could not find federated protocol " + shorten(c.p.At(1)) + " for Identity Provider: " + shorten(c.p.At(0)) + "."}
+	}
+	return r, err
+}
+
+func (c *call) sendProtocol(status int, r *identity.Record) error {
+	var o object
+	o.begin(protocols.singular)
+	c.showProtocol(&o, r)
+	o.end()
+	return c.write(status, &o)
+}
+
+func (c *call) showProtocol(o *object, r *identity.Record) {
+	provider, protocol := identity.ParseProtocolKey(r.ID)
+	o.text("id", protocol)
+	o.member(r.Members, "mapping_id", "null")
+	base := c.link(federationFolder, providers.plural, provider)
+	o.begin("links")
+	o.text("self", base+"/protocols/"+escape(protocol))
+	o.text("identity_provider", base)
+	o.end()
+}
+
+func (c *call) listProtocols() error {
+	if err := c.may("list_protocols", nil); err != nil {
+		return err
+	}
+	provider, err := c.id.Get(c.r.Context(), identity.IdentityProvider, c.p.At(0))
+	if err != nil {
+		return err
+	}
+	of, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.Protocol, Match: func(r *identity.Record) bool {
+		id, _ := identity.ParseProtocolKey(r.ID)
+		return id == provider.ID
+	}})
+	if err != nil {
+		return err
+	}
+	var o object
+	list(&o, protocols.plural, of, func(o *object, r *identity.Record) {
+		o.text("idp_id", provider.ID)
+		o.member(r.Members, "remote_id_attribute", "null")
+		c.showProtocol(o, r)
+	})
+	c.listLinks(&o, "")
+	return c.write(http.StatusOK, &o)
+}
+
+func (c *call) putProtocol() error {
+	if err := c.may("create_protocol", nil); err != nil {
+		return err
+	}
+	m, err := c.read(protocols, true)
+	if err != nil {
+		return err
+	}
+	r, err := c.id.PutFederation(c.r.Context(), identity.Record{Kind: identity.Protocol, ID: identity.ProtocolKey(c.p.At(0), c.p.At(1)), Members: m})
+	if err != nil {
+		return err
+	}
+	return c.sendProtocol(http.StatusCreated, r)
+}
+
+func (c *call) getProtocol() error {
+	r, err := c.protocol("get_protocol")
+	if err != nil {
+		return err
+	}
+	return c.sendProtocol(http.StatusOK, r)
+}
+
+func (c *call) updateProtocol() error {
+	old, err := c.protocol("update_protocol")
+	if err != nil {
+		return err
+	}
+	m, err := c.read(protocols, false)
+	if err != nil {
+		return err
+	}
+	r, err := c.id.Update(c.r.Context(), identity.Protocol, old.ID, nil, false, func(r *identity.Record) error { return apply(r, m) })
+	if err != nil {
+		return err
+	}
+	return c.sendProtocol(http.StatusOK, r)
+}
+
+func (c *call) deleteProtocol() error {
+	r, err := c.protocol("delete_protocol")
+	if err != nil {
+		return err
+	}
+	if err := c.id.Delete(c.r.Context(), identity.Protocol, r.ID); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+// Verifier verifies the tokens of identity providers. [oidc.Verifier] implements
+// it.
+type Verifier interface {
+	// Verify returns what a signed token asserts. It fails with [oidc.ErrInvalid]
+	// because of the token, and with other errors if the provider cannot be reached.
+	Verify(ctx context.Context, token string) (*oidc.Verified, error)
+}
+
+// loginFederated answers GET and POST of a protocol's /auth: a login with a token
+// of OpenID Connect in the header Authorization. The response has a token without a
+// scope.
+func (c *call) loginFederated() error {
+	scheme, text, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || text == "" || !c.id.Offers(identity.MethodMapped) {
+		return &statusError{http.StatusUnauthorized, unauthorizedText}
+	}
+	if c.options.Providers == nil {
+		return &statusError{http.StatusNotImplemented, "This server trusts no identity provider. Start it with --keystone-oidc to name one."}
+	}
+	verified, err := c.options.Providers.Verify(c.r.Context(), strings.TrimSpace(text))
+	switch {
+	case errors.Is(err, oidc.ErrInvalid):
+		return &statusError{http.StatusUnauthorized, unauthorizedText}
+	case err != nil:
+		return &statusError{http.StatusServiceUnavailable, "The keys of the identity provider cannot be read now."}
+	}
+	t, err := c.id.LoginFederated(c.r.Context(), identity.Assertion{ProviderID: c.p.At(0), ProtocolID: c.p.At(1), Issuer: verified.Issuer, Attributes: verified.Attributes})
+	if err != nil {
+		return err
+	}
+	return c.sendNewToken(t)
+}
+
+// showFederated appends how a federated token was made.
+func showFederated(o *object, t *identity.Token) {
+	o.begin("OS-FEDERATION")
+	list(o, "groups", t.GroupIDs, func(o *object, id string) { o.text("id", id) })
+	for _, m := range [][2]string{{"identity_provider", t.Payload.IdentityProvider}, {"protocol", t.Payload.Protocol}} {
+		o.begin(m[0])
+		o.text("id", m[1])
+		o.end()
+	}
+	o.end()
+}
+
+// showFederatedUser appends the identity provider of a user.
+func showFederatedUser(o *object, f *identity.Federated) {
+	list(o, "federated", []*identity.Federated{f}, func(o *object, f *identity.Federated) {
+		o.text("idp_id", f.ProviderID)
+		list(o, "protocols", []*identity.Federated{f}, func(o *object, f *identity.Federated) {
+			o.text("protocol_id", f.ProtocolID)
+			o.text("unique_id", f.UniqueID)
+		})
+	})
+}

@@ -1,0 +1,92 @@
+// Package oidctest is an OpenID Connect provider for tests, on the loopback
+// interface.
+package oidctest
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Provider is a provider. Its methods may be called concurrently.
+type Provider struct {
+	// URL is the issuer.
+	URL string
+	// Fetches counts the requests for keys.
+	Fetches atomic.Int64
+
+	t    testing.TB
+	mu   sync.Mutex
+	keys []*rsa.PrivateKey
+}
+
+// New starts a provider, which ends with the test.
+func New(t testing.TB) *Provider {
+	t.Helper()
+	p := &Provider{t: t}
+	p.Rotate()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		p.send(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"}})
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		p.Fetches.Add(1)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		i := len(p.keys) - 1 // older keys are not valid any more
+		p.send(w, map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": strconv.Itoa(i),
+			"n": base64.RawURLEncoding.EncodeToString(p.keys[i].N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.keys[i].E)).Bytes())}}})
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	p.URL = server.URL
+	return p
+}
+
+func (p *Provider) send(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// Rotate makes a new key, which replaces the others.
+func (p *Provider) Rotate() {
+	p.t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = append(p.keys, key)
+}
+
+// Sign returns a token with the claims, signed with the key of a number. The
+// latest key has the highest number; -1 means the latest.
+func (p *Provider) Sign(claims map[string]any, key int) string {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if key < 0 {
+		key = len(p.keys) - 1
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims(claims))
+	t.Header["kid"] = strconv.Itoa(key)
+	text, err := t.SignedString(p.keys[key])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
