@@ -52,8 +52,12 @@ func TestDescribedRequests(t *testing.T) {
 			valid++
 		}
 		for _, v := range bad {
-			if code, text := send(v); !slices.Contains([]string{"malformed", "invalid_request", "invalid_schema"}, code) {
+			code, text := send(v)
+			if !slices.Contains([]string{"malformed", "invalid_request", "invalid_schema"}, code) {
 				t.Errorf("not refused: %s", text)
+			}
+			if strings.Contains(text, `"nothing":1`) && !strings.Contains(text, "unknown member") {
+				t.Errorf("the unknown member is not named: %s", text)
 			}
 			invalid++
 		}

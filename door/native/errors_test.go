@@ -2,6 +2,7 @@ package native
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/doortest"
 )
 
 // TestKinds checks that the table has every kind of error of the library
@@ -39,6 +42,22 @@ func TestKinds(t *testing.T) {
 	if declared != len(errorKinds)-1 { // one kind is not the library's
 		t.Errorf("the library has %d errorKinds, the table %d", declared, len(errorKinds)-1)
 	}
+	var table strings.Builder
+	for _, k := range errorKinds {
+		p := describe(&ostiary.Error{Op: "test", Kind: k.kind, Err: errors.New("the cause")})
+		fmt.Fprintf(&table, "%d %s: %s\n", p.status, p.Code, p.Message)
+	}
+	for _, r := range []*door.Refusal{{Reason: door.TooLarge, Bound: "BodyBytes", Limit: 7}, {Reason: door.ShuttingDown}} {
+		p := describe(r)
+		fmt.Fprintf(&table, "refusal: %d %s: %s", p.status, p.Code, p.Message)
+		if p.Bound != nil {
+			fmt.Fprintf(&table, " (%s %d)", p.Bound.Name, p.Bound.Max)
+		}
+		table.WriteString("\n")
+	}
+	p := describe(errors.New("the cause"))
+	fmt.Fprintf(&table, "other: %d %s: %s\n", p.status, p.Code, p.Message)
+	doortest.Golden(t, "testdata/kinds.txt", table.String())
 	secret := &ostiary.Error{Op: "read", Kind: ostiary.ErrStorage, Err: errors.New("dial tcp 10.0.0.1: password=hunter2")}
 	if p := describe(secret); strings.Contains(p.Message, "hunter2") {
 		t.Error(p.Message)

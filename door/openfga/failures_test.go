@@ -44,16 +44,6 @@ func TestFailureForms(t *testing.T) {
 	doortest.Golden(t, "testdata/failures.txt", out.String())
 }
 
-// TestDefaults checks the limits that docs/openfga.md gives.
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	o := Options{}.withDefaults()
-	got := []int{o.WriteTuples, o.BatchChecks, o.ListResults, o.Depth, o.ConditionContextBytes, o.ChangesPage, o.AssertionBytes, int(o.ListTime / time.Millisecond)}
-	if want := []int{100, 50, 1000, 25, 32768, 100, 64_000, 3000}; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("the defaults are %v, want %v", got, want)
-	}
-}
-
 // TestTypesWithin checks types nested at the bound and one above.
 func TestTypesWithin(t *testing.T) {
 	t.Parallel()
