@@ -25,16 +25,19 @@ type pkg struct {
 // too.
 const otherTests = `
 rel: storage . door/native
-expr: expr/cel eval
-expr/cel: eval oracle
+expr: expr/cel eval .
+expr/cel: eval .
 schema: eval door/openfga/language
 graph: eval
 eval: oracle
 storage: storage/memory storage/kv .
 storage/kv: storage/memory storage/pebble
 storage/storagetest: storage/memory storage/kv
-internal: .
+internal: . door/native
 internal/jsonread: door/native door/openfga door/permify
+internal/admit: . door/native acp
+internal/compare: . eval door/native
+internal/document: . door/native
 internal/xmlread: policy/content policy/message policy/language
 internal/nearest: door/native cmd/ostiary
 internal/testrun:
@@ -50,6 +53,7 @@ policy/message: door/xacml
 policy/pattern: policy/function
 identity: door/keystone
 door: cmd/ostiary
+door/onap/tosca: door/onap/catalog door/onap
 door/onap/catalog: door/onap
 door/onap/pdp: door/onap
 door/onap/preload: door/onap

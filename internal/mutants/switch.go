@@ -21,10 +21,10 @@ import (
 // The environment variables of a program with mutants.
 const (
 	// chosenVariable is the number of the mutant that runs; 0 is none.
-	chosenVariable = "OSTIARY_MUTANT"
+	chosenVariable = "MUTANTS_CHOSEN"
 	// reachedVariable is the path of a file. The program appends the number of each
 	// mutant that it reaches, a line each.
-	reachedVariable = "OSTIARY_MUTANTS_REACHED"
+	reachedVariable = "MUTANTS_REACHED"
 )
 
 // switchFile is the name of the file that is added to the package, and
