@@ -6,7 +6,9 @@ package admit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/big"
 	"net/netip"
@@ -69,13 +71,19 @@ func contextValues(t *rel.Tuple) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(t.Context)))
 	dec.UseNumber()
 	var values map[string]any
-	if err := dec.Decode(&values); err != nil || dec.More() || values == nil {
+	if err := dec.Decode(&values); err != nil || !atEnd(dec) || values == nil {
 		return nil, fmt.Errorf("%w: %s: invalid context: expected a JSON object", errs.ErrInvalidTuple, t.Key())
 	}
 	if text, err := rel.CanonicalValue(values); err != nil || text != t.Context {
 		return nil, fmt.Errorf("%w: %s: invalid context: expected canonical JSON, as rel.CanonicalValue writes it", errs.ErrInvalidTuple, t.Key())
 	}
 	return values, nil
+}
+
+// atEnd reports whether nothing but white space follows the value that dec read.
+func atEnd(dec *json.Decoder) bool {
+	_, err := dec.Token()
+	return errors.Is(err, io.EOF)
 }
 
 // AttributeKey reports why an attribute's object or name is malformed.
@@ -97,7 +105,7 @@ func AttributeValue(def *schema.Type, a *rel.Attribute) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(a.Value)))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil || dec.More() {
+	if err := dec.Decode(&v); err != nil || !atEnd(dec) {
 		return "", fmt.Errorf("%w: invalid value of attribute %s of %s: expected JSON", errs.ErrInvalidTuple, a.Name, a.Object)
 	}
 	if !conforms(v, typ) {

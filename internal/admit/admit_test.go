@@ -1,9 +1,12 @@
 package admit
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -26,6 +29,74 @@ func TestNumberBounds(t *testing.T) {
 		got, err := AttributeValue(def, &rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: c.name, Value: c.value})
 		if (err == nil) != c.ok || c.ok && got == "null" {
 			t.Errorf("%s %s: got %q, %v; expected it to be accepted: %v", c.name, c.value, got, err, c.ok)
+		}
+	}
+}
+
+// TestAttributeValues checks a value of each type, and the canonical form that is
+// stored.
+func TestAttributeValues(t *testing.T) {
+	t.Parallel()
+	text := &expr.Type{Kind: expr.String}
+	types := map[string]expr.Type{
+		"any": {Kind: expr.Any}, "bool": {Kind: expr.Bool}, "string": {Kind: expr.String}, "double": {Kind: expr.Double},
+		"list": {Kind: expr.List, Elem: text}, "items": {Kind: expr.List}, "map": {Kind: expr.Map, Elem: text}, "members": {Kind: expr.Map},
+		"duration": {Kind: expr.Duration}, "time": {Kind: expr.Timestamp}, "ip": {Kind: expr.IPAddress}, "none": {Kind: 99},
+		"int": {Kind: expr.Int},
+	}
+	def := &schema.Type{Name: "doc", Attributes: types}
+	long := "1" + strings.Repeat("0", 400)
+	for _, c := range []struct{ name, value, want string }{
+		{"any", `{"b": [1, null], "a": "x"}`, `{"a":"x","b":[1,null]}`}, {"any", "null", "null"},
+		{"bool", "true", "true"}, {"bool", " false ", "false"}, {"bool", `"true"`, ""}, {"bool", "1", ""},
+		{"string", `"a"`, `"a"`}, {"string", `""`, `""`}, {"string", "1", ""},
+		{"double", "1.5", "1.5"}, {"double", `"1.5"`, `"1.5"`}, {"double", "1e999", ""}, {"double", `"NaN"`, ""}, {"double", `"Inf"`, ""}, {"double", "true", ""},
+		{"list", `["a", "b"]`, `["a","b"]`}, {"list", "[]", "[]"}, {"list", `["a", 1]`, ""}, {"list", `[1, "a"]`, ""}, {"list", `"a"`, ""}, {"list", "{}", ""},
+		{"items", `["a", 1]`, `["a",1]`}, {"map", `{"a": "b"}`, `{"a":"b"}`}, {"map", `{"a": 1}`, ""}, {"map", `{"a": "b", "c": 1}`, ""}, {"map", "[]", ""},
+		{"members", `{"a": 1}`, `{"a":1}`},
+		{"duration", `"1h30m"`, `"1h30m"`}, {"duration", `"1x"`, ""}, {"duration", "5", ""},
+		{"time", `"2026-01-02T15:04:05.5Z"`, `"2026-01-02T15:04:05.5Z"`}, {"time", `"2026-01-02"`, ""}, {"time", "1", ""},
+		{"ip", `"10.0.0.1"`, `"10.0.0.1"`}, {"ip", `"::1"`, `"::1"`}, {"ip", `"10.0.0"`, ""}, {"ip", "10", ""},
+		{"none", `"a"`, ""}, {"unknown", "1", ""},
+		{"int", "5]", ""}, {"int", "5}", ""}, {"int", "5 6", ""}, {"int", "", ""}, {"int", "5,", ""}, {"int", " 5\n", "5"}, {"int", "abc", ""}, {"int", `"abc"`, ""},
+		{"int", "1" + strings.Repeat("0", 18), "1" + strings.Repeat("0", 18)}, {"int", `"0` + strings.Repeat("0", 399) + `"`, `"` + strings.Repeat("0", 400) + `"`},
+		{"int", `"` + strings.Repeat("0", 401) + `"`, ""}, {"double", long, ""},
+	} {
+		got, err := AttributeValue(def, &rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: c.name, Value: c.value})
+		if got != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, errs.ErrInvalidTuple) {
+			t.Errorf("%s %.40s: got %q, %v; want %q", c.name, c.value, got, err, c.want)
+		}
+	}
+}
+
+// TestAttributeKeys checks the names of attributes and of their objects.
+func TestAttributeKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typ, id, name string
+		ok            bool
+	}{{"doc", "1", "level", true}, {"", "1", "level", false}, {"doc", "", "level", false}, {"doc", "1", "", false}, {"doc", "1", "a b", false}, {"doc", "1", "a#b", false}} {
+		err := AttributeKey(&rel.Attribute{Object: rel.Object{Type: c.typ, ID: c.id}, Name: c.name})
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestContexts checks the stored context of a tuple.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	s := &schema.Schema{Conditions: map[string]*schema.Condition{"c": {Definition: expr.Definition{Name: "c",
+		Params: []expr.Param{{Name: "ip", Type: expr.Type{Kind: expr.IPAddress}}, {Name: "n", Type: expr.Type{Kind: expr.Int}}}}}}}
+	for context, text := range map[string]string{
+		`{"n":1}`: "", `{"ip":"10.0.0.1","n":1}`: "", `{}`: "expected canonical JSON",
+		`{"n":"x"}`: `parameter "n" of condition c: expected a value of type int`, `{"ip":1}`: `parameter "ip"`, `{"m":1}`: `condition c has no parameter "m"`,
+		`{"n":1,"ip":"10.0.0.1"}`: "expected canonical JSON", `{"n": 1}`: "expected canonical JSON",
+		`null`: "expected a JSON object", `[]`: "expected a JSON object", `{`: "expected a JSON object", `{"n":1}}`: "expected a JSON object", `{"n":1}{}`: "expected a JSON object",
+	} {
+		err := Context(s, &rel.Tuple{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}, Condition: "c", Context: context})
+		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, errs.ErrInvalidTuple)) {
+			t.Errorf("%s: %v, want %q", context, err, text)
 		}
 	}
 }
