@@ -1,0 +1,122 @@
+package cel
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the costs into testdata/costs.txt")
+
+// TestCosts compares the costs of expressions with testdata/costs.txt: the cost of
+// the evaluation with the conversion of its values, and the smallest CostMax with
+// which it ends.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	const declared = "s:string p:string n:int l:list-int at:timestamp a:any b:any"
+	request := expr.Values{
+		"s": strings.Repeat("a", 150), "p": "a{1,30}b|c+[d-f]{3}", "n": 5, "l": numbers(20), "at": "2026-01-01T00:00:00Z",
+		"a": []any{numbers(12), strings.Repeat("x", 100)}, "b": []any{numbers(12), strings.Repeat("x", 100)},
+	}
+	var out strings.Builder
+	for _, source := range []string{
+		`n == 5`, `n in l`, `19 in l`, `21 in l`, `l == l`, `l == [1]`, `a == b`, `a != b`, `a == l`, `s == s`, `s == "a"`, `s != p`, `s == a`, `b"abcdefghijklmnop" == b"abcdefghijklmnop"`,
+		`s < p`, `s >= s`, `b"abcdefghijklm" < b"abcdefghijklmn"`, `s.startsWith(s)`, `s.endsWith("aa")`, `s + s != ""`, `size(b"abcdefghijkl" + b"mnopqrstuvwxyz") > 1`,
+		`s.contains("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")`, `at.getHours("Europe/Vienna") < 24`, `at.getHours() < 24`, `size(s) > 0`, `s.size() > 0`, `size(l) > 0`,
+		`string(n) == "5"`, `int("12345678901234567") > 0`, `double("1.5") > 1.0`, `timestamp("2026-01-01T00:00:00Z") == at`, `duration("1h") > duration("1m")`, `bytes(s) == b"a"`, `string(s) == s`,
+		`s.matches("a")`, `s.matches("a{1,30}b")`, `s.matches(p)`, `matches(s, "(aaaa){5}")`, `s.matches("a|b|c|d|e")`, `s.matches("(a{1,5}){1,5}")`,
+		`l.all(x, x >= 0)`, `l.map(x, x).size() == 20`, `l + l == l`, `[s, s] == [s, p]`, `{"a": s} == {"a": s}`,
+	} {
+		p := compileCost(t, Options{}, declared, source)
+		res := p.Eval(nil, request, 0)
+		if res.Err != nil {
+			t.Errorf("%s: %v", source, res.Err)
+			continue
+		}
+		// The smallest limit is found by bisection: too small is ErrCost.
+		low, high := uint64(0), res.Cost
+		for low+1 < high {
+			most := (low + high) / 2
+			if r := compileCost(t, Options{CostMax: most}, declared, source).Eval(nil, request, 0); errors.Is(r.Err, expr.ErrCost) {
+				low = most
+			} else {
+				high = most
+			}
+		}
+		fmt.Fprintf(&out, "%d %d %s\n", res.Cost, high, source)
+	}
+	compare(t, "testdata/costs.txt", out.String())
+}
+
+// TestPatternSizes compares the smallest RegexSizeMax that admits a pattern with
+// testdata/patterns.txt.
+func TestPatternSizes(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	for _, pattern := range []string{"a", "abc", "a|b", "[a-z]+", "a{3}", "a{1,30}", "a{30,}", "(a{1,5}){1,5}", "(abc){7}d", "((a|b){4}c){2,9}", "^a.*b$", "", "(aaaaaaaaaa){2}", "a{0,1}"} {
+		for most := 1; ; most++ {
+			if most > 500 {
+				t.Fatalf("%s is refused", pattern)
+			}
+			if r := compileCost(t, Options{RegexSizeMax: most}, "s:string p:string", "s.matches(p)").Eval(nil, expr.Values{"s": "x", "p": pattern}, 0); r.Err == nil {
+				fmt.Fprintf(&out, "%d %s\n", most, pattern)
+				break
+			}
+		}
+	}
+	compare(t, "testdata/patterns.txt", out.String())
+}
+
+func compare(t *testing.T, path, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || got != string(want) {
+		t.Errorf("%s differs (write it with -rewrite): %v\n%s", path, err, got)
+	}
+}
+
+// TestForms checks parameters that are given as values of Go's types, and types
+// without elements.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		declared, source string
+		value            any
+		ok               bool
+	}{
+		{"x:ipaddress", `x.in_cidr("10.0.0.0/8")`, netip.MustParseAddr("10.1.2.3"), true},
+		{"x:ipaddress", `x.in_cidr("10.0.0.0/8")`, netip.MustParseAddr("::ffff:10.1.2.3"), true},
+		{"x:ipaddress", `x.in_cidr("10.0.0.0/8")`, "10.1.2.3", true},
+		{"x:ipaddress", `x.in_cidr("10.0.0.0/8")`, 5, false},
+		{"x:timestamp", `x.getFullYear() == 2026`, at, true},
+		{"x:timestamp", `x.getFullYear() == 2026`, "2026-01-02T03:04:05Z", true},
+		{"x:timestamp", `x.getFullYear() == 2026`, 5, false},
+		{"x:duration", `x == duration("90s")`, 90 * time.Second, true},
+		{"x:duration", `x == duration("90s")`, "90s", true},
+		{"x:duration", `x == duration("90s")`, true, false},
+	} {
+		got := compileCost(t, Options{}, c.declared, c.source).Eval(nil, expr.Values{"x": c.value}, rel.Time(0))
+		if c.ok != (got.Err == nil) || c.ok != (got.Value == expr.True) || !c.ok && !errors.Is(got.Err, expr.ErrType) {
+			t.Errorf("%s of %T: %v, %v", c.source, c.value, got.Value, got.Err)
+		}
+	}
+	for _, kind := range []expr.Kind{expr.List, expr.Map} {
+		_, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: []expr.Param{{Name: "x", Type: expr.Type{Kind: kind}}}, Source: "true"})
+		if !errors.Is(err, expr.ErrCompile) || !strings.Contains(err.Error(), "element type") {
+			t.Errorf("%v without an element: %v", kind, err)
+		}
+	}
+}
