@@ -1,6 +1,7 @@
 package openfga
 
 import (
+	"bytes"
 	"context"
 	"reflect"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	openfgav1 "github.com/openfga/api/proto/openfga/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/openfga/language"
@@ -216,5 +219,82 @@ func TestConditionBound(t *testing.T) {
 			code = codeValidation
 		}
 		wantCode(t, unknownError(&at.reasons), code)
+	}
+}
+
+// TestLogPositions checks positions of the log that are cut off.
+func TestLogPositions(t *testing.T) {
+	t.Parallel()
+	full := logPosition{after: "o1.x", skip: 300, typ: "document"}
+	b, err := openToken(changesToken, full.token("store"), "store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(b) {
+		got, err := parseLogPosition(sealToken(changesToken, b[:n], "store"), "store")
+		if n < 3+len(full.typ) && err == nil || err == nil && (got.skip != full.skip || got.typ != full.typ) {
+			t.Errorf("%d of %d bytes: %+v, %v", n, len(b), got, err)
+		}
+	}
+	for _, b := range [][]byte{bytes.Repeat([]byte{0xff}, 11), {0, 0xff}, {0, 5, 'a'}} {
+		if got, err := parseLogPosition(sealToken(changesToken, b, "store"), "store"); err == nil {
+			t.Errorf("%x: %+v", b, got)
+		}
+	}
+}
+
+// TestDepthWithin checks each operator at the bound and one above.
+func TestDepthWithin(t *testing.T) {
+	t.Parallel()
+	this := &openfgav1.Userset{Userset: &openfgav1.Userset_This{This: &openfgav1.DirectUserset{}}}
+	for name, around := range map[string]func(u *openfgav1.Userset) *openfgav1.Userset{
+		"union": func(u *openfgav1.Userset) *openfgav1.Userset {
+			return &openfgav1.Userset{Userset: &openfgav1.Userset_Union{Union: &openfgav1.Usersets{Child: []*openfgav1.Userset{this, u}}}}
+		},
+		"intersection": func(u *openfgav1.Userset) *openfgav1.Userset {
+			return &openfgav1.Userset{Userset: &openfgav1.Userset_Intersection{Intersection: &openfgav1.Usersets{Child: []*openfgav1.Userset{u, this}}}}
+		},
+		"base": func(u *openfgav1.Userset) *openfgav1.Userset {
+			return &openfgav1.Userset{Userset: &openfgav1.Userset_Difference{Difference: &openfgav1.Difference{Base: u, Subtract: this}}}
+		},
+		"subtract": func(u *openfgav1.Userset) *openfgav1.Userset {
+			return &openfgav1.Userset{Userset: &openfgav1.Userset_Difference{Difference: &openfgav1.Difference{Base: this, Subtract: u}}}
+		},
+	} {
+		u := this
+		for range 4 {
+			u = around(u)
+		}
+		if !depthWithin(u, 5) || depthWithin(u, 4) || depthWithin(this, 0) {
+			t.Errorf("%s: depth 5 is within 5: %v, within 4: %v", name, depthWithin(u, 5), depthWithin(u, 4))
+		}
+	}
+}
+
+// TestModelBytes writes a model of as many bytes as the bound admits, and with one
+// less.
+func TestModelBytes(t *testing.T) {
+	t.Parallel()
+	m := &openfgav1.AuthorizationModel{SchemaVersion: "1.1", TypeDefinitions: []*openfgav1.TypeDefinition{{Type: "user"}}}
+	size := proto.Size(m)
+	for bytes, want := range map[int]codes.Code{size: codes.OK, size - 1: codeEntityLimit} {
+		s := &service{o: Options{Model: language.Bounds{ModelBytes: bytes}}.withDefaults()}
+		_, err := s.source(m)
+		if want == codes.OK && err != nil {
+			t.Error(err)
+		}
+		if want != codes.OK {
+			wantCode(t, err, want)
+		}
+	}
+}
+
+// TestControlCharacters checks which names have characters that are refused.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"a\u00a0": false, "a\u0080": true, "a\u009f": true, "a\xc2": false, "é": false, "a@b": true, "a:b": true, "ab": false, "a\x1f": true, "a ": false, "a\x7f": true} {
+		if got := containsAny(name, ":@"); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
 	}
 }
