@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 	basev1 "github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/rel"
@@ -228,6 +232,27 @@ func TestRemovedByFilter(t *testing.T) {
 		broken := errors.New("broken")
 		if err := addRemoved(t.Context(), store, 2, &at.filter, func(*basev1.DataChange) error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("%+v: %v, want the error of the receiver", at.filter, err)
+		}
+	}
+}
+
+// TestStatuses checks the HTTP status of each gRPC code.
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[codes.Code]int{
+		codes.OK: 200, codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400, codes.DeadlineExceeded: 504, codes.NotFound: 404, codes.AlreadyExists: 409,
+		codes.PermissionDenied: 403, codes.ResourceExhausted: 429, codes.FailedPrecondition: 400, codes.Aborted: 409, codes.OutOfRange: 400, codes.Unimplemented: 501,
+		codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401,
+	} {
+		if got := httpStatus(code); got != want {
+			t.Errorf("%s: %d, want %d", code, got, want)
+		}
+	}
+	for _, reason := range []door.Reason{door.TooLarge, door.ForeignPage, door.TimedOut} {
+		why := &door.Refusal{Reason: reason}
+		w := httptest.NewRecorder()
+		if serveError(w, fmt.Errorf("wrapped: %w", why)); w.Code != why.Status() {
+			t.Errorf("%v: %d, want %d", why, w.Code, why.Status())
 		}
 	}
 }
