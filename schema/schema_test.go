@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -260,4 +261,120 @@ func TestBackward(t *testing.T) {
 	if got, want := short(back.Arrows[id("parent")]), []use{{viewer, OpArrow}, {both, OpArrow}}; !slices.Equal(got, want) {
 		t.Errorf("arrows from parent: %v, want %v", got, want)
 	}
+}
+
+// TestUnionsOnly checks which expressions contain no operator but unions.
+func TestUnionsOnly(t *testing.T) {
+	t.Parallel()
+	leaf := &Expr{Op: OpComputed}
+	for name, c := range map[string]struct {
+		e    *Expr
+		want bool
+	}{
+		"leaf":               {leaf, true},
+		"union":              {&Expr{Op: OpUnion, Children: []*Expr{leaf, {Op: OpUnion, Children: []*Expr{leaf}}}}, true},
+		"arrow":              {&Expr{Op: OpArrow, Children: []*Expr{leaf}}, true},
+		"intersection":       {&Expr{Op: OpIntersection, Children: []*Expr{leaf, leaf}}, false},
+		"exclusion":          {&Expr{Op: OpExclusion, Children: []*Expr{leaf, leaf}}, false},
+		"attribute":          {&Expr{Op: OpAttribute}, false},
+		"rule":               {&Expr{Op: OpRule}, false},
+		"under a union":      {&Expr{Op: OpUnion, Children: []*Expr{leaf, {Op: OpIntersection, Children: []*Expr{leaf}}}}, false},
+		"first of a union":   {&Expr{Op: OpUnion, Children: []*Expr{{Op: OpRule}, leaf}}, false},
+		"under two of these": {&Expr{Op: OpUnion, Children: []*Expr{{Op: OpUnion, Children: []*Expr{leaf, {Op: OpAttribute}}}, leaf}}, false},
+	} {
+		if got := unionOnly(c.e); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestKindSet adds and looks up kinds at the edges of the words of a set.
+func TestKindSet(t *testing.T) {
+	t.Parallel()
+	s := make(KindSet, 3)
+	in := map[KindID]bool{0: true, 1: true, 63: true, 64: true, 127: true, 128: true, 191: true}
+	for k := range in {
+		if !s.add(k) || s.add(k) {
+			t.Errorf("%d: it must be added once", k)
+		}
+	}
+	for k := KindID(-2); k < 200; k++ {
+		if s.Has(k) != in[k] {
+			t.Errorf("%d: %v", k, s.Has(k))
+		}
+	}
+	if s.add(-1) {
+		t.Error("-1 is added")
+	}
+	other := make(KindSet, 3)
+	if !other.addAll(s) || other.addAll(s) || !slices.Equal(other, s) {
+		t.Errorf("%b, want %b", other, s)
+	}
+}
+
+// TestRefusedModels checks errors of types, attributes, conditions and rules, and that
+// all of them are found.
+func TestRefusedModels(t *testing.T) {
+	t.Parallel()
+	condition := []expr.Definition{{Name: "c", Source: "true"}}
+	rule := func(r *RuleCall) []TypeDef {
+		return []TypeDef{{Name: "doc", Relations: []RelationDef{{Name: "r", Rewrite: Rewrite{Op: OpRule, Rule: r}}}}}
+	}
+	attribute := func(name string) []TypeDef {
+		return []TypeDef{{Name: "doc", Attributes: []AttributeDef{{Name: "ok", Type: expr.Type{Kind: expr.Bool}}, {Name: "n", Type: expr.Type{Kind: expr.Int}}},
+			Relations: []RelationDef{{Name: "r", Rewrite: Rewrite{Op: OpAttribute, Attribute: name}}}}}
+	}
+	for name, c := range map[string]struct {
+		model Model
+		want  []Reason
+	}{
+		"no compiler":      {Model{Conditions: condition, Types: []TypeDef{{Name: "user"}}}, nil},
+		"type twice":       {Model{Types: []TypeDef{{Name: "a"}, {Name: "a"}, {Name: "b c"}}}, []Reason{ReasonDuplicate, ReasonName}},
+		"rule of nothing":  {Model{Types: rule(nil)}, []Reason{ReasonRewrite}},
+		"unknown rule":     {Model{Types: rule(&RuleCall{Name: "none"})}, []Reason{ReasonUndefinedCondition}},
+		"attribute":        {Model{Types: attribute("ok")}, []Reason{}},
+		"no attribute":     {Model{Types: attribute("none")}, []Reason{ReasonUndefinedAttribute}},
+		"no bool":          {Model{Types: attribute("n")}, []Reason{ReasonUndefinedAttribute}},
+		"several mistakes": {Model{Types: append(attribute("ok"), TypeDef{Name: "doc"}, TypeDef{Name: "x#y"})}, []Reason{ReasonDuplicate, ReasonName}},
+	} {
+		s, err := Compile(&c.model, nil)
+		if c.want == nil {
+			if !errors.Is(err, ErrNoCompiler) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if len(c.want) == 0 {
+			if _, known := s.Relation("nothing", "r"); err != nil || known {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, known := s.Relation("doc", "none"); known {
+				t.Errorf("%s: an unknown relation is found", name)
+			}
+			continue
+		}
+		var found []Reason
+		for _, line := range unwrapped(err) {
+			if e, ok := errors.AsType[*Error](line); ok {
+				found = append(found, e.Reason)
+			}
+		}
+		slices.Sort(found)
+		slices.Sort(c.want)
+		if !slices.Equal(found, c.want) {
+			t.Errorf("%s: %v, want %v (%v)", name, found, c.want, err)
+		}
+	}
+}
+
+// unwrapped returns the errors that err joins.
+func unwrapped(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range all.Unwrap() {
+			out = append(out, unwrapped(e)...)
+		}
+		return out
+	}
+	return []error{err}
 }

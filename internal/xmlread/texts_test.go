@@ -1,0 +1,80 @@
+package xmlread_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/internal/xmlread"
+)
+
+// TestTexts checks the text of elements and of attributes, with references, CDATA
+// sections, comments and line ends.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "a": "a", " a b ": " a b ", "a]b": "a]b", "a]]b": "a]]b", "]": "]", "a>b": "a>b", "]]&gt;": "]]>",
+		"&amp;&lt;&gt;&quot;&apos;": `&<>"'`, "&#65;&#x42;&#x0000010FFFF;": "AB\U0010ffff", "&#xe9;é漢😀": "éé漢😀",
+		"a\r\nb\rc\n": "a\nb\nc\n", "\r": "\n", "\r\r\n": "\n\n", "a&#13;b": "a\rb",
+		"<![CDATA[]]>": "", "<![CDATA[a<b>&amp;]]]]>": "a<b>&amp;]]", "x<![CDATA[y]]>z": "xyz", "<![CDATA[\r\n]]>": "\n", "<![CDATA[a]]><![CDATA[b]]>": "ab",
+		"a<!-- b -->c<?d e?>f": "acf", "<!---->": "", "tab\there": "tab\there",
+		"<![CDATA[" + strings.Repeat("x", 300) + "]]>": strings.Repeat("x", 300),
+	} {
+		for name, whole := range map[string]string{"alone": "<a>" + text + "</a>", "first": "<a>" + text + "</a  >\n"} {
+			r := xmlread.New([]byte(whole))
+			if !r.Root() {
+				t.Errorf("%s %q: %v", name, text, r.End())
+				continue
+			}
+			if got := r.Text(); got != want || r.End() != nil {
+				t.Errorf("%s %q: %q, %v, want %q", name, text, got, r.End(), want)
+			}
+		}
+		r := xmlread.New([]byte("<a><b>" + text + "</b><b/><c>" + text + "</c></a>"))
+		var got []string
+		for r.Root(); r.Child(); {
+			got = append(got, r.Text())
+		}
+		if r.End() != nil || len(got) != 3 || got[0] != want || got[1] != "" || got[2] != want {
+			t.Errorf("%q: %q, %v", text, got, r.End())
+		}
+	}
+	for text, want := range map[string]string{
+		"": "", "a": "a", " a ": " a ", "a\tb\nc": "a b c", "a\r\nb": "a b", "a\rb": "a b", "&#10;&#9;&#13;": "\n\t\r", "&lt;&amp;": "<&", "a]]>b": "a]]>b", "é&#xe9;": "éé", "it's": "it's",
+	} {
+		r := xmlread.New([]byte(`<a x="` + text + `" y=''/>`))
+		if !r.Root() || len(r.Attributes()) != 2 || r.Attributes()[0].Value != want || r.Attributes()[1].Value != "" {
+			t.Errorf("%q: %+v, %v, want %q", text, r.Attributes(), r.End(), want)
+		}
+	}
+}
+
+// TestNames checks the characters of names.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "_", "A-1.b", "é", "漢字", "a·", "\U00010000", "x\u203f", "Ⰰ", "豈"} {
+		if err := read("<" + name + "/>"); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := read("<a " + name + "='1'/>"); err != nil {
+			t.Errorf("attribute %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"-a", ".a", "1", "·a", "×", "a×", "÷", "\u2030", "a\u2030", "\u037e", "a\u2190", "\u203fx", "\ufdd0", "a~", "a;", "😀\ufffe"} {
+		if err := read("<" + name + "/>"); err == nil {
+			t.Errorf("%q is accepted", name)
+		}
+	}
+}
+
+// TestRootTwice checks that a text has one root, also for the reader.
+func TestRootTwice(t *testing.T) {
+	t.Parallel()
+	r := xmlread.New([]byte("<a><b/></a>"))
+	if !r.Root() || r.Root() {
+		t.Error("the root is read twice")
+	}
+	r = xmlread.New([]byte("x"))
+	if r.Root() || r.Root() || r.End() == nil {
+		t.Error("a text without a root has one")
+	}
+}
