@@ -1,0 +1,33 @@
+package xacml
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/policy/status"
+)
+
+// TestKinds compares the response to each kind of error with testdata/kinds.txt.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the cause")
+	all := []error{cause, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: 7}, &door.Refusal{Reason: door.ShuttingDown},
+		status.Reached(status.ProcessingError, "steps", 5), &ostiary.BoundError{Name: "Nodes", Max: 1, Got: 2},
+		&domain.InvalidError{Name: "p", Reasons: policy.Errors{&policy.Error{Text: "first"}, &policy.Error{Text: "second"}}}}
+	for _, k := range errorKinds {
+		all = append(all, &ostiary.Error{Op: "test", Kind: k.kind, Err: cause})
+	}
+	var table strings.Builder
+	for _, err := range all {
+		p := describe(err)
+		fmt.Fprintf(&table, "%d %s: %s %q %d\n", p.status, p.Code, p.Message, p.Bound, len(p.Reasons))
+	}
+	doortest.Golden(t, "testdata/kinds.txt", table.String())
+}
