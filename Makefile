@@ -67,6 +67,12 @@ fuzz:
 		done; \
 	done
 
+# bench-keystone starts a real Keystone (MariaDB and PyPI are needed), and compares
+# it with this program. ARGS are arguments of "ostiary bench keystone".
+.PHONY: bench-keystone
+bench-keystone:
+	bash conformance/keystone/bench.sh $(ARGS)
+
 # onap-stability plays the mix of ONAP's report for STABILITY windows of a minute,
 # 30 by default, with 10 users. It fails if memory, handles or goroutines grow.
 STABILITY ?= 30

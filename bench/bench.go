@@ -46,7 +46,7 @@ type Record struct {
 	// Records with different scopes are not compared.
 	Scope string `json:"scope,omitempty"`
 	// Workload is the benchmark: "openfga", "lxd", "permify", "native", "acp",
-	// "onap", "xacml".
+	// "onap", "xacml", "keystone, hash cost 12".
 	Workload string `json:"workload"`
 	// Cell is the kind of request within the workload: "direct", "list 1000".
 	Cell string `json:"cell"`

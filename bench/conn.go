@@ -54,6 +54,7 @@ type conn struct {
 	tcp     net.Conn // nil if not open
 	in      *bufio.Reader
 	body    []byte // of the last response
+	subject []byte // header X-Subject-Token of the last response, of the Identity API
 }
 
 func (c *conn) close() {
@@ -124,6 +125,7 @@ func (c *conn) response() (status int, reusable bool, err error) {
 	}
 	reusable = line[7] == '1'
 	length, chunked := -1, false
+	c.subject = c.subject[:0]
 	for {
 		if line, err = c.line(); err != nil {
 			return 0, false, err
@@ -143,6 +145,8 @@ func (c *conn) response() (status int, reusable bool, err error) {
 			}
 		case equalFold(name, "Transfer-Encoding"):
 			chunked = equalFold(value, "chunked")
+		case equalFold(name, "X-Subject-Token"):
+			c.subject = append(c.subject, value...)
 		case equalFold(name, "Connection"):
 			reusable = reusable && !equalFold(value, "close")
 		}

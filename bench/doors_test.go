@@ -24,6 +24,12 @@ func serve(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *ben
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
+	return serveEngine(t, e, open...)
+}
+
+// serveEngine serves doors over an engine.
+func serveEngine(t *testing.T, e *ostiary.Engine, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
+	t.Helper()
 	var routers []*door.Router
 	for _, o := range open {
 		d, err := o(e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -21,15 +22,9 @@ const clockTick = 10 * time.Millisecond
 // ProcessorTime returns the processor time that a process has used since its
 // start, in steps of 10 ms. It returns an error if the process does not exist.
 func ProcessorTime(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
-		return 0, errors.Join(errProcess, err)
-	}
-	// The second field is the program's name in parentheses. It may contain any
-	// byte. All fields after the last closing parenthesis are numbers.
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) < 13 {
-		return 0, errProcess
+		return 0, err
 	}
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
@@ -37,6 +32,38 @@ func ProcessorTime(pid int) (time.Duration, error) {
 		return 0, errors.Join(errProcess, err)
 	}
 	return time.Duration(user+system) * clockTick, nil
+}
+
+// statFields returns the fields of /proc/PID/stat after the program's name. The name
+// is in parentheses and may contain any byte.
+func statFields(pid int) ([]string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, errors.Join(errProcess, err)
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 13 {
+		return nil, errProcess
+	}
+	return fields, nil
+}
+
+// children returns the running children of a process.
+func children(pid int) (pids []int) {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil // the pattern is correct
+	}
+	for _, name := range names {
+		child, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			continue
+		}
+		if fields, err := statFields(child); err == nil && fields[1] == strconv.Itoa(pid) {
+			pids = append(pids, child)
+		}
+	}
+	return pids
 }
 
 // Resident returns the resident memory of a process in bytes.

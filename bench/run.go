@@ -18,7 +18,8 @@ type Side struct {
 	// Target sends requests to it.
 	Target Target
 	// PID is its process on this machine, to measure processor time and memory. 0
-	// means unknown, or this process.
+	// means unknown, or this process. The processor time includes that of the
+	// process's children.
 	PID int
 	// Metrics is the URL of its metrics in Prometheus' format; "" if there are none.
 	Metrics string
@@ -151,16 +152,20 @@ func clip(s string) string {
 	return s
 }
 
-// used returns the processor time that the side's process has used, 0 if unknown.
-func (s *Side) used() time.Duration {
+// used returns the processor time that the side's process and its children have
+// used, 0 if unknown.
+func (s *Side) used() (sum time.Duration) {
 	if s.PID == 0 {
 		return 0
 	}
-	d, err := ProcessorTime(s.PID)
-	if err != nil {
-		return 0
+	for _, pid := range append(children(s.PID), s.PID) {
+		d, err := ProcessorTime(pid)
+		if err != nil {
+			return 0
+		}
+		sum += d
 	}
-	return d
+	return sum
 }
 
 // ownTime returns the processor time that this process has used.

@@ -25,6 +25,10 @@ type benchFlags struct {
 	token   string
 	peer    bench.Side
 	noFloor bool
+	// prepare, if not nil, fills the folder of serve before it starts, and args are
+	// further arguments of serve.
+	prepare func(ctx context.Context, dir string) error
+	args    []string
 
 	sizes []string
 	cells []string
@@ -36,7 +40,7 @@ type benchFlags struct {
 
 func (a *app) benchCommand() *cobra.Command {
 	return group("bench", "Run the field's published benchmarks, against this program or another server",
-		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchReport(), a.benchFloor())
+		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchKeystone(), a.benchReport(), a.benchFloor())
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {
@@ -44,12 +48,18 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	s.StringSliceVar(&f.targets, "target", []string{"serve"}, `what to measure, in turn: "serve" starts this program's server, "embedded" calls the library in this process, http://HOST:PORT and grpc://HOST:PORT are servers with OpenFGA's API`)
 	s.StringVar(&f.driver, "driver", "pebble", `storage of serve and embedded: "pebble", in a new temporary folder, or "memory"`)
 	s.StringVar(&f.token, "token", "", "preshared key for the servers at URLs")
+	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor: a server that gets the same requests as serve and answers with fixed responses")
+	f.addPeer(cmd)
+	f.addOutput(cmd)
+}
+
+// addPeer adds the flags that describe the servers at URLs.
+func (f *benchFlags) addPeer(cmd *cobra.Command) {
+	s := cmd.Flags()
 	s.StringVar(&f.peer.Peer, "peer-name", "peer", "name of the server at the URLs")
 	s.StringVar(&f.peer.Version, "peer-version", "", "version of the server at the URLs")
 	s.StringVar(&f.peer.Store, "peer-store", "", "storage of the server at the URLs")
 	s.IntVar(&f.peer.PID, "peer-pid", 0, "process id of the server at the URLs, to measure its processor time and memory")
-	s.BoolVar(&f.noFloor, "no-floor", false, "do not measure the floor: a server that gets the same requests as serve and answers with fixed responses")
-	f.addOutput(cmd)
 }
 
 func (f *benchFlags) addOutput(cmd *cobra.Command) {

@@ -147,6 +147,11 @@ func (s *sides) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.flags.prepare != nil {
+		if err := s.flags.prepare(ctx, dir); err != nil {
+			return err
+		}
+	}
 	if dir == "" {
 		dir = inMemory
 	}
@@ -156,7 +161,8 @@ func (s *sides) serve(ctx context.Context) error {
 	}
 	side := s.own()
 	base := "http://" + ports[0]
-	side.PID, err = s.start(ctx, base+"/healthz", "serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error")
+	args := append([]string{"serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error"}, s.flags.args...)
+	side.PID, err = s.start(ctx, base+"/healthz", args...)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ ulimit -v 4000000
 dbport=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$dir/db" --auth-root-authentication-method=normal --skip-test-db >install.log 2>&1 || exit 1
 mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/db" --bind-address=127.0.0.1 --port="$dbport" --socket="$dir/db.sock" --innodb-buffer-pool-size=256M >db.log 2>&1 &
-processes=$!
-trap 'kill $processes 2>/dev/null; wait' EXIT
+database=$! server=
+trap '[ -z "$server" ] || kill -QUIT $server; kill $database; wait' EXIT
 root() { mariadb --no-defaults -uroot -S "$dir/db.sock" "$@"; }
 for _ in $(seq 300); do
 	root -e 'select 1' >/dev/null 2>&1 && break
@@ -46,7 +46,8 @@ manage db_sync && manage fernet_setup --keystone-user "$user" --keystone-group "
 }
 OS_KEYSTONE_CONFIG_DIR=$dir/etc "$venv/bin/uwsgi" --http-socket "127.0.0.1:$port" --module keystone.wsgi.api:application --virtualenv "$venv" --master --die-on-term \
 	--processes 2 --threads 1 --lazy-apps --disable-logging --buffer-size 65535 --add-header 'Connection: close' >uwsgi.log 2>&1 &
-processes="$! $processes"
+server=$!
+echo $server >uwsgi.pid
 for _ in $(seq 600); do
 	python3 -c "import urllib.request; urllib.request.urlopen('$url')" 2>/dev/null && break
 	sleep 0.1
