@@ -62,6 +62,14 @@ func (k Kind) label() string {
 // missing returns the error of a record that does not exist. The text is that of
 // Keystone.
 func missing(k Kind, id string) *Error {
+	switch k {
+	case Consumer:
+		return failf(NotFound, "Consumer not found")
+	case RequestToken:
+		return failf(NotFound, "Request token not found")
+	case AccessToken:
+		return failf(NotFound, "Access token not found")
+	}
 	if k == RegisteredLimit || k == Limit {
 		return failf(NotFound, "Could not find %s for %.255s.", strings.ReplaceAll(string(k), "_", " "), id)
 	}

@@ -82,7 +82,7 @@ func TestTokensOfOAuth1End(t *testing.T) {
 	d.ok(err)
 	d.clock.move(10 * time.Minute)
 	_, err = d.Issue(t.Context(), user.ID, scope, []string{"oauth1"}, nil)
-	d.fails(err, identity.Unauthorized, "Could not find access_token")
+	d.fails(err, identity.Unauthorized, "Access token not found")
 
 	c, secret := d.consumer()
 	r, requested := d.requestToken(c, secret, project.ID)
@@ -99,7 +99,7 @@ func TestTokensOfOAuth1End(t *testing.T) {
 	// The next request token of the consumer removes it.
 	d.requestToken(c, secret, project.ID)
 	_, err = d.Get(t.Context(), identity.RequestToken, r.ID)
-	d.fails(err, identity.NotFound, r.ID)
+	d.fails(err, identity.NotFound, "Request token not found")
 }
 
 // TestOAuth1TokensOfOthers validates tokens whose access token is of another user
@@ -114,17 +114,17 @@ func TestOAuth1TokensOfOthers(t *testing.T) {
 	p := *x.Payload
 	p.UserID = admin.ID
 	_, err = d.Validate(t.Context(), &p, x.Issued, 0)
-	d.fails(err, identity.NotFound, "access_token")
+	d.fails(err, identity.NotFound, "Access token not found")
 	p = *x.Payload
 	p.ProjectID = other.ID
 	_, err = d.Validate(t.Context(), &p, x.Issued, 0)
-	d.fails(err, identity.NotFound, "access_token")
+	d.fails(err, identity.NotFound, "Access token not found")
 	for _, s := range []identity.Scope{{AccessTokenID: a.ID, TrustID: "t"}, {AccessTokenID: a.ID, ApplicationCredentialID: "c"}} {
 		_, err = d.Issue(t.Context(), user.ID, s, []string{"oauth1"}, nil)
 		d.fails(err, identity.Unauthorized, "two of")
 	}
 	_, err = d.Issue(t.Context(), admin.ID, identity.Scope{AccessTokenID: a.ID}, []string{"oauth1"}, nil)
-	d.fails(err, identity.Unauthorized, "access_token")
+	d.fails(err, identity.Unauthorized, "Access token not found")
 }
 
 // TestRequestTokensMax makes the largest number of request tokens of a consumer,

@@ -102,12 +102,15 @@ func (c *call) listCredentials() error {
 	if err := c.may("list_credentials", t); err != nil {
 		return err
 	}
+	if err := c.mayUseCredentials(); err != nil {
+		return err
+	}
 	selected, err := c.filter(userCredentials)
 	if err != nil {
 		return err
 	}
 	records, more, err := c.page(userCredentials, func(r *identity.Record) bool {
-		return selected(r) && !c.caller.Delegated() && c.may("get_credential", userCredentials.targetOf(r)) == nil
+		return selected(r) && c.may("get_credential", userCredentials.targetOf(r)) == nil
 	})
 	if err != nil {
 		return err

@@ -209,7 +209,7 @@ func (c *call) accessToken(operation string) (*identity.Record, error) {
 	}
 	r, err := c.id.Get(c.r.Context(), identity.AccessToken, c.p.At(1))
 	if err == nil && r.Owner != c.p.At(0) {
-		err = &statusError{http.StatusNotFound, "Could not find access_token: " + shorten(c.p.At(1)) + "."}
+		err = &statusError{http.StatusNotFound, "Access token not found"}
 	}
 	return r, err
 }

@@ -172,7 +172,6 @@ func TestOAuth1(t *testing.T) {
 	if a := access.post(tokensPath, oauthLogin, header); a.status != 401 {
 		t.Error("a replayed request:", a.status, a.text)
 	}
-	other := *c
 	all := "/v3/users/" + user + "/OS-OAUTH1/access_tokens"
 	one := all + "/" + access.token
 	for path, want := range map[string]string{all: `"access_tokens":[{"id":"` + access.token, one: `"access_token":{"id":"` + access.token, one + "/roles": c.roles["member"], one + "/roles/" + c.roles["member"]: `"name":"member"`} {
@@ -181,7 +180,7 @@ func TestOAuth1(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{one + "/roles/" + c.roles["admin"]: 404, "/v3/users/nope/OS-OAUTH1/access_tokens/" + access.token: 404, all + "/nope": 404} {
-		if a := other.do("GET", path, own, ""); a.status != want {
+		if a := c.do("GET", path, own, ""); a.status != want {
 			t.Errorf("%s: %d %s, want %d", path, a.status, a.text, want)
 		}
 	}
@@ -211,7 +210,7 @@ func names(a answer) (all []string) {
 func TestOAuth1OnlyShrinks(t *testing.T) {
 	c := newCloud(t)
 	o := c.newConsumer()
-	access, user, project, own := o.granted("u", "manager")
+	access, user, project, _ := o.granted("u", "manager")
 	issue := func(body string) answer { return access.post(tokensPath, body, access.header(tokensPath)) }
 	delegated := issue(oauthLogin).header.Get("X-Subject-Token")
 	_, foreign, _ := c.member("v")
@@ -249,7 +248,6 @@ func TestOAuth1OnlyShrinks(t *testing.T) {
 	if a := c.do("GET", tokensPath, c.admin, "", "X-Subject-Token", delegated); a.status != 404 {
 		t.Error("a token outlives its consumer:", a.status, a.text)
 	}
-	_ = own
 }
 
 // TestOAuth1Refusals sends each request of the delegation in wrong ways.

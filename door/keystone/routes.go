@@ -44,7 +44,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/role_inferences", name: "ListRoleInferences", serve: (*call).listInferences},
 		{method: http.MethodGet, path: "/role_assignments", name: "ListRoleAssignments", serve: (*call).roleAssignments},
 	},
-	credentialRoutes, ec2Routes, oauth1Routes,
+	credentialRoutes, ec2Routes, oauth1Routes, oauth2Routes,
 	applicationRoutes, trustRoutes,
 	records(endpointGroups, "EndpointGroup"), endpointFilterRoutes, records(policies, "Policy"), policyRoutes(),
 	grantRoute{}.routes("/projects/{target}/users/{user}/roles", "", "ProjectUserGrant"),
