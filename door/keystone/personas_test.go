@@ -130,6 +130,10 @@ GET /v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service} 204 204 204 204 
 DELETE /v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service} 204 403 403 403  403 403 403 403  204 403 403 403  403
 PUT /v3/policies/{policy}/OS-ENDPOINT-POLICY/endpoints/nope 404 403 403 403  403 403 403 403  404 403 403 403  403
 GET /v3/endpoints/{endpoint}/OS-ENDPOINT-POLICY/policy 404 404 404 404  403 403 403 403  404 403 403 403  403
+GET /v3/OS-OAUTH1/consumers                          200 200 200 200  403 403 403 403  200 403 403 403  403
+POST /v3/OS-OAUTH1/consumers consumer                201 403 403 403  403 403 403 403  201 403 403 403  403
+PUT /v3/OS-OAUTH1/authorize/nope                     403 403 403 403  403 403 403 403  400 403 403 403  403
+GET /v3/users/{vA}/OS-OAUTH1/access_tokens           403 403 403 403  403 403 403 403  200 403 403 403  403
 GET /v3/auth/projects                                200 200 200 200  200 200 200 200  200 200 200 200  200
 `
 
