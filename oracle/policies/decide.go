@@ -21,7 +21,8 @@ type Source interface {
 type Policies struct {
 	Root    policy.Element   // where a decision begins
 	Library []policy.Element // policies and sets that references name
-	Now     time.Time        // the instant of each request, in UTC
+	Now     time.Time        // the instant of each request
+	Zone    *time.Location   // the time zone of the clock, and of values that have none
 	Source  Source           // nil if there is none
 }
 
@@ -192,13 +193,14 @@ func (d *decision) now(x *policy.Designator) []value.Value {
 	if x.Category != policy.CategoryEnvironment || x.Issuer != "" {
 		return nil
 	}
+	now := d.policies.Now.In(d.policies.Zone)
 	switch {
 	case x.ID == policy.AttributeCurrentTime && x.Type == value.Time:
-		return []value.Value{value.NewTime(d.policies.Now)}
+		return []value.Value{value.NewTime(now)}
 	case x.ID == policy.AttributeCurrentDate && x.Type == value.Date:
-		return []value.Value{value.NewDate(d.policies.Now)}
+		return []value.Value{value.NewDate(now)}
 	case x.ID == policy.AttributeCurrentDateTime && x.Type == value.DateTime:
-		return []value.Value{value.NewDateTime(d.policies.Now)}
+		return []value.Value{value.NewDateTime(now)}
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ func (d *decision) expression(e policy.Expression) (function.Operand, *status.Er
 		return function.Single(e.Value), nil
 	case *policy.Designator:
 		return d.bag(e)
+	case *policy.Selector:
+		return d.selector(e)
 	case *policy.VariableReference:
 		for _, v := range d.variables {
 			if v.ID == e.ID {
@@ -63,11 +65,14 @@ func (d *decision) call(id string, arguments []function.Operand) (function.Opera
 	if logical(id) {
 		return logic(id, arguments, make([]*status.Error, len(arguments)))
 	}
+	if id == standard3+"xpath-node-count" {
+		return d.countNodes(arguments[0].Value)
+	}
 	f, ok := function.Standard().Find(id)
 	if !ok {
 		panic("unknown function " + id)
 	}
-	v, err := f.Call(&function.Env{}, arguments)
+	v, err := f.Call(&function.Env{Zone: d.policies.Zone}, arguments)
 	if err != nil {
 		return function.Operand{}, statusOf(err)
 	}

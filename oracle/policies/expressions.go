@@ -50,7 +50,10 @@ func (g *generator) oneOf(t value.Type) policy.Expression {
 
 // bag returns a bag of a type.
 func (g *generator) bag(t value.Type, depth int) policy.Expression {
-	if depth <= 0 || g.one(2) {
+	switch {
+	case g.one(6):
+		return g.selection(t)
+	case depth <= 0 || g.one(2):
 		return g.designator(t)
 	}
 	next := func() policy.Expression { return g.expression(bagOf(t), depth-1) }
@@ -140,7 +143,9 @@ func (g *generator) quantified(t value.Type, one, bag func() policy.Expression) 
 // integer returns an integer expression.
 func (g *generator) integer(depth int) policy.Expression {
 	next := func() policy.Expression { return g.expression(single(value.Integer), depth-1) }
-	switch g.IntN(7) {
+	switch g.IntN(8) {
+	case 7:
+		return apply(standard3+"xpath-node-count", &policy.Literal{Value: value.NewXPath(value.XPath{Category: g.category(), Path: g.path()})})
 	case 0:
 		return apply(standard1+g.pick("integer-add", "integer-multiply"), next(), next(), next())
 	case 1:

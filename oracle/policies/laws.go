@@ -28,7 +28,7 @@ func Laws() []Law {
 
 // options returns the options of decisions in a world.
 func (w *World) options() policy.Options {
-	o := policy.Options{Now: func() time.Time { return w.Now }}
+	o := policy.Options{Now: func() time.Time { return w.Now }, Zone: w.Zone}
 	if w.Source != nil {
 		o.Attributes = w.Source
 	}

@@ -45,7 +45,10 @@ func (g *generator) ids(count int) (out []string) {
 
 // named returns a category with attributes.
 func (g *generator) named(name string, number int) policy.Category {
-	c := policy.Category{ID: fmt.Sprintf("c%d", number), Name: name, Attributes: g.attributes()}
+	c := policy.Category{ID: fmt.Sprintf("c%d", number), Name: name, Attributes: g.attributes(), Content: g.content()}
+	if c.Content != nil && !g.one(6) {
+		c.Attributes = append(c.Attributes, g.node(name))
+	}
 	if name == policy.CategoryEnvironment && g.one(4) {
 		clock := policy.Attribute{ID: policy.AttributeCurrentTime, Values: []value.Value{g.literal(value.Time)}}
 		if g.one(2) {

@@ -105,7 +105,10 @@ func (g *generator) match() policy.Match {
 		return g.equality(g.category(), g.attribute())
 	}
 	d := g.designator(value.String)
-	switch g.IntN(3) {
+	switch g.IntN(4) {
+	case 3:
+		t := g.typeOf()
+		return policy.Match{Function: equalOf(t), Literal: g.literal(t), Bag: g.selection(t)}
 	case 0:
 		return policy.Match{Function: standard1 + "string-regexp-match", Literal: value.NewString(g.pick("[u-v]", "w|x", "^$")), Bag: d}
 	case 1:

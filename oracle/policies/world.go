@@ -33,6 +33,10 @@ type Change struct {
 // instant is the time of all requests.
 var instant = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
+// zones are the time zones of worlds. In the last one it is the next day at
+// [instant].
+var zones = [...]*time.Location{time.UTC, time.FixedZone("east", 3600), time.FixedZone("west", -8*3600), time.FixedZone("far", 14*3600)}
+
 // requestsPerWorld is the number of requests of a random world.
 const requestsPerWorld = 4
 
@@ -42,7 +46,7 @@ func Random(seed uint64) *World {
 	g.wide = g.IntN(12) == 0
 	g.errors = g.IntN(3) == 0
 	w := &World{Unknown: g.pick(categories...)}
-	w.Root, w.Now = g.set(2, g.wide), instant
+	w.Root, w.Now, w.Zone = g.set(2, g.wide), instant, zones[g.IntN(len(zones))]
 	w.Library = g.library
 	if g.IntN(3) == 0 {
 		w.Source = someAttributes{}
