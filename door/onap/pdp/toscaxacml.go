@@ -201,14 +201,14 @@ func (x *toscaXACML) find(operator *tosca.Value) (*function.Function, error) {
 	return nil, fmt.Errorf("unknown operator %.80q: expected the last part of the id of a function, for example string-equal", operator.Scalar())
 }
 
-// nested returns the expression of a map with the member apply.
+// nested returns the expression of a map with the member apply or expr.
 func (x *toscaXACML) nested(v *tosca.Value) (policy.Expression, error) {
-	if v.Get("expr") != nil {
-		return nil, errors.New("the infix form expr is not supported: expected apply with an operator and keys")
+	if expr := v.Get("expr"); expr != nil {
+		return parseInfix(expr.Scalar())
 	}
 	a := v.Get("apply")
 	if a == nil || a.Kind != tosca.Map {
-		return nil, errors.New("expected apply with an operator and keys")
+		return nil, errors.New("expected apply with an operator and keys, or expr")
 	}
 	return x.apply(a)
 }
