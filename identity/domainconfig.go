@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/ostiary/ostiary"
 )
@@ -109,7 +110,7 @@ func (p ConfigPath) selected(config Members) (part Members) {
 }
 
 func configError(why string) error {
-	return failf(Forbidden, "Invalid domain specific configuration: %.400s.", why)
+	return failf(Forbidden, "Invalid domain specific configuration: %.400s.", strings.TrimSuffix(why, "."))
 }
 
 func (p ConfigPath) missing(domain string) error {
@@ -123,6 +124,36 @@ func DefaultDomainConfig(p ConfigPath) (Members, error) {
 		return nil, err
 	}
 	return p.selected(defaultConfig()), nil
+}
+
+// complianceGroup is a group of options that the default domain has and that
+// cannot be changed: what users must know of the rules for passwords.
+const complianceGroup = "security_compliance"
+
+// Compliance returns whether the path names the group of options
+// security_compliance.
+func (p ConfigPath) Compliance() bool { return p.Group == complianceGroup }
+
+// ComplianceConfig returns the options password_regex and
+// password_regex_description, or one of them. It fails with Forbidden for another
+// domain than the default one, and for other options.
+func (s *Service) ComplianceConfig(domain string, p ConfigPath) (Members, error) {
+	if domain != DefaultDomain {
+		return nil, configError("Reading security compliance information for any domain other than the default domain is not allowed or supported.")
+	}
+	var all Members
+	for _, o := range [][2]string{{"password_regex", s.options.Compliance.Pattern}, {"password_regex_description", s.options.Compliance.PatternDescription}} {
+		var value any
+		if o[1] != "" {
+			value = o[1]
+		}
+		all = all.With(o[0], value)
+	}
+	part := ConfigPath{complianceGroup, p.Option}.selected(Members{}.With(complianceGroup, all))
+	if len(part) == 0 {
+		return nil, configError("Reading security compliance values other than password_regex and password_regex_description is not allowed.")
+	}
+	return part, nil
 }
 
 // DomainConfig returns a part of the configuration of a domain, without secrets.

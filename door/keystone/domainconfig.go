@@ -45,11 +45,28 @@ func (c *call) defaultDomainConfig() error {
 }
 
 func (c *call) domainConfig() error {
+	if c.configPath(1).Compliance() {
+		return c.complianceConfig()
+	}
 	domain, err := c.get(domains, "get_domain_config", c.p.At(0))
 	if err != nil {
 		return err
 	}
 	config, err := c.id.DomainConfig(c.r.Context(), domain.ID, c.configPath(1))
+	if err != nil {
+		return err
+	}
+	return c.sendConfig(http.StatusOK, config)
+}
+
+// complianceConfig answers a GET of the rules for passwords, which every caller may
+// read.
+func (c *call) complianceConfig() error {
+	domain, err := c.get(domains, "get_security_compliance_domain_config", c.p.At(0))
+	if err != nil {
+		return err
+	}
+	config, err := c.id.ComplianceConfig(domain.ID, c.configPath(1))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,23 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity"
 )
+
+// TestComplianceConfig reads the rules for passwords, which have no other domain
+// than the default one.
+func TestComplianceConfig(t *testing.T) {
+	c := newCloudWith(t, identity.Options{Rounds: 4, Compliance: identity.Compliance{Pattern: ".{6,}", PatternDescription: "six characters"}})
+	c.play(`
+GET /v3/domains/default/config/security_compliance => 200 {"config":{"security_compliance":{"password_regex":".{6,}","password_regex_description":"six characters"}}}
+GET /v3/domains/default/config/security_compliance/password_regex => 200 {"config":{"password_regex":".{6,}"}}
+GET /v3/domains/default/config/security_compliance/password_expires_days => 403 Reading security compliance values other than
+GET /v3/domains/{d}/config/security_compliance => 403 other than the default domain is not allowed or supported."
+GET /v3/domains/nope/config/security_compliance => 404
+PATCH /v3/domains/default/config/security_compliance {"config":{"security_compliance":{"password_regex":"x"}}} => 403 Group security_compliance is not supported
+`, map[string]string{"d": c.id("domains", "domain", `"name":"d"`)})
+	newCloud(t).play("GET /v3/domains/default/config/security_compliance => 200 {\"config\":{\"security_compliance\":{\"password_regex\":null,\"password_regex_description\":null}}}", nil)
+}
 
 func TestDomainConfig(t *testing.T) {
 	c := newCloud(t)

@@ -70,6 +70,7 @@ GET /v3/OS-FEDERATION/identity_providers/x/protocols 404 404 404 404  403 403 40
 PUT /v3/OS-FEDERATION/identity_providers/x/protocols/p     400 403 403 403  403 403 403 403  400 403 403 403  403
 DELETE /v3/OS-FEDERATION/identity_providers/x/protocols/p  404 403 403 403  403 403 403 403  404 403 403 403  403
 GET /v3/domains/{A}/config                           404 404 404 404  403 403 403 403  404 403 403 403  403
+GET /v3/domains/default/config/security_compliance   200 200 200 200  200 200 200 200  200 200 200 200  200
 GET /v3/domains/config/default                       200 200 200 200  403 403 403 403  200 403 403 403  403
 DELETE /v3/domains/{A}/config                        204 403 403 403  403 403 403 403  204 403 403 403  403
 PUT /v3/domains/{A}/config                           400 403 403 403  403 403 403 403  400 403 403 403  403

@@ -109,6 +109,7 @@ func defaults() []defaultRule {
 	}
 	add(admin, sp, "create_domain_config", "update_domain_config", "delete_domain_config")
 	add(admin+systemReader, sp, "get_domain_config", "get_domain_config_default")
+	add("@", sdp, "get_security_compliance_domain_config")
 
 	add("@", sdp, "get_limit_model", "list_limits", "get_registered_limit", "list_registered_limits")
 	add(admin+systemReader+" or domain_id:%(target.limit.domain.id)s or domain_id:%(target.limit.project.domain_id)s"+
