@@ -1,6 +1,7 @@
 package expr_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ostiary/ostiary/expr"
@@ -27,5 +28,27 @@ func TestKinds(t *testing.T) {
 		if got, ok := expr.ParseKind(name); ok || got != 0 {
 			t.Errorf("%q: %d, %v", name, got, ok)
 		}
+	}
+}
+
+// TestTypes checks the names of types, the negation of results and the errors of
+// bounds.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	text := &expr.Type{Kind: expr.String}
+	for want, typ := range map[string]expr.Type{
+		"int": {Kind: expr.Int}, "list": {Kind: expr.List}, "list<string>": {Kind: expr.List, Elem: text},
+		"map<list<string>>": {Kind: expr.Map, Elem: &expr.Type{Kind: expr.List, Elem: text}},
+	} {
+		if got := typ.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if expr.True.Not() != expr.False || expr.False.Not() != expr.True || expr.Unknown.Not() != expr.Unknown {
+		t.Error("a negation is wrong")
+	}
+	bound := &expr.BoundError{Bound: expr.BoundCost, Text: "too much"}
+	if !errors.Is(bound, expr.ErrCost) || errors.Is(bound, expr.ErrType) || bound.Error() != "too much" {
+		t.Error(bound)
 	}
 }

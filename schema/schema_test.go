@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -377,4 +378,56 @@ func unwrapped(err error) []error {
 		return out
 	}
 	return []error{err}
+}
+
+// TestSuggestions checks the similar names that error texts give.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	s := compile(t, relation("viewer", Direct(), "user"), relation("can_view", Computed("viewer")))
+	for names, want := range map[[2]string]string{
+		{"docs", ""}: ` (did you mean "doc"?)`, {"grop", ""}: ` (did you mean "group"?)`, {"planet", ""}: "", {"doc", "veiwer"}: ` (did you mean "viewer"?)`,
+		{"doc", "can_veiw"}: ` (did you mean "can_view"?)`, {"doc", "zzz"}: "", {"docs", "viewer"}: "",
+	} {
+		if got := s.Suggestion(names[0], names[1]); got != want {
+			t.Errorf("%q: %q, want %q", names, got, want)
+		}
+	}
+}
+
+// TestPrune leaves out of a rewrite the relations that a type lacks.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	has := func(name string) bool { return name == "a" || name == "b" }
+	a, b, x := Computed("a"), Computed("b"), Computed("x")
+	for name, c := range map[string]struct {
+		in   Rewrite
+		want Rewrite
+		ok   bool
+	}{
+		"known":                 {a, a, true},
+		"unknown":               {x, x, false},
+		"union":                 {Union(x, a, x, b), Union(a, b), true},
+		"empty union":           {Union(x, x), Union(), false},
+		"intersection":          {Intersection(a, b), Intersection(a, b), true},
+		"no intersection":       {Intersection(a, x), Intersection(a), false},
+		"exclusion":             {Exclusion(a, b), Exclusion(a, b), true},
+		"nothing excluded":      {Exclusion(a, x), a, true},
+		"excluded from nothing": {Exclusion(x, a), Exclusion(x, a), false},
+		"nested":                {Union(Intersection(a, x), Exclusion(b, Union(x))), Union(b), true},
+	} {
+		got, ok := prune(&c.in, has)
+		if ok != c.ok || ok && !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, ok, c.want)
+		}
+	}
+}
+
+// TestBadNames checks the characters that names must not have.
+func TestBadNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"": " ", "a": "", "a b": " ", "a\n": "\n", "\x7f": "\x7f", "a:b": ":", "é": "", "a~!": "", "\x1f": "\x1f"} {
+		if got := badName(name, ":#"); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
 }

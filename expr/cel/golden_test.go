@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -112,6 +113,43 @@ func TestForms(t *testing.T) {
 		if c.ok != (got.Err == nil) || c.ok != (got.Value == expr.True) || !c.ok && !errors.Is(got.Err, expr.ErrType) {
 			t.Errorf("%s of %T: %v, %v", c.source, c.value, got.Value, got.Err)
 		}
+	}
+	for _, c := range []struct {
+		kind  expr.Kind
+		value any
+		want  any // nil if the value is refused
+	}{
+		{expr.Int, json.Number("5"), int64(5)}, {expr.Int, "5", int64(5)}, {expr.Int, 5.0, int64(5)}, {expr.Int, 5, int64(5)}, {expr.Int, int64(5), int64(5)}, {expr.Int, uint64(5), int64(5)},
+		{expr.Int, json.Number("1e3"), int64(1000)}, {expr.Int, "-5", int64(-5)}, {expr.Int, json.Number("9223372036854775807"), int64(9223372036854775807)},
+		{expr.Int, "000000000000000000000000000000000000000000000000000000000000007", int64(7)}, {expr.Int, "0000000000000000000000000000000000000000000000000000000000000007", int64(7)},
+		{expr.Int, json.Number("9223372036854775808"), nil}, {expr.Int, 1.5, nil}, {expr.Int, "x", nil}, {expr.Int, "Inf", nil}, {expr.Int, "-Inf", nil}, {expr.Int, "NaN", nil}, {expr.Int, true, nil}, {expr.Int, "1e400", nil}, {expr.Int, "", nil},
+		{expr.Uint, json.Number("18446744073709551615"), uint64(18446744073709551615)}, {expr.Uint, "18446744073709551616", nil}, {expr.Uint, -1, nil}, {expr.Uint, "x", nil}, {expr.Uint, true, nil}, {expr.Uint, 12, uint64(12)},
+		{expr.Double, json.Number("1.5"), 1.5}, {expr.Double, "1.5", 1.5}, {expr.Double, 0.1, 0.1}, {expr.Double, 3, 3.0}, {expr.Double, int64(-12), -12.0}, {expr.Double, uint64(12), 12.0}, {expr.Double, "x", nil}, {expr.Double, "1e400", nil}, {expr.Double, true, nil},
+		{expr.Bool, true, true}, {expr.Bool, "true", nil}, {expr.String, "a", "a"}, {expr.String, 1, nil},
+	} {
+		got, err := convert(expr.Type{Kind: c.kind}, c.value)
+		if (err == nil) != (c.want != nil) || got != c.want {
+			t.Errorf("%v of %T %v: %T %v, %v", c.kind, c.value, c.value, got, got, err)
+		}
+	}
+	number := &expr.Type{Kind: expr.Int}
+	for _, c := range []struct {
+		typ   expr.Type
+		value any
+		want  string
+	}{
+		{expr.Type{Kind: expr.List, Elem: number}, []any{1, "2"}, "[1 2]"}, {expr.Type{Kind: expr.List, Elem: number}, []any{1, "x"}, "element 1: "},
+		{expr.Type{Kind: expr.List, Elem: number}, map[string]any{}, "expected list<int>"},
+		{expr.Type{Kind: expr.Map, Elem: number}, map[string]any{"a": 1}, "map[a:1]"}, {expr.Type{Kind: expr.Map, Elem: number}, map[string]any{"a": "x"}, `entry "a": `},
+		{expr.Type{Kind: expr.Map, Elem: number}, []any{}, "expected map<int>"},
+	} {
+		got, err := convert(c.typ, c.value)
+		if text := fmt.Sprint(got, err); !strings.Contains(text, c.want) {
+			t.Errorf("%v of %v: %s, want %q", c.typ, c.value, text, c.want)
+		}
+	}
+	if got := plain(map[string]any{"a": []any{json.Number("1.5"), json.Number("1e400"), "x"}}); fmt.Sprint(got) != "map[a:[1.5 1e400 x]]" {
+		t.Errorf("%v", got)
 	}
 	for _, kind := range []expr.Kind{expr.List, expr.Map} {
 		_, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: []expr.Param{{Name: "x", Type: expr.Type{Kind: kind}}}, Source: "true"})

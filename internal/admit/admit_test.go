@@ -50,7 +50,7 @@ func TestAttributeValues(t *testing.T) {
 		{"any", `{"b": [1, null], "a": "x"}`, `{"a":"x","b":[1,null]}`}, {"any", "null", "null"},
 		{"bool", "true", "true"}, {"bool", " false ", "false"}, {"bool", `"true"`, ""}, {"bool", "1", ""},
 		{"string", `"a"`, `"a"`}, {"string", `""`, `""`}, {"string", "1", ""},
-		{"double", "1.5", "1.5"}, {"double", `"1.5"`, `"1.5"`}, {"double", "1e999", ""}, {"double", `"NaN"`, ""}, {"double", `"Inf"`, ""}, {"double", "true", ""},
+		{"double", "1.5", "1.5"}, {"double", `"1.5"`, `"1.5"`}, {"double", "1e999", ""}, {"double", `"NaN"`, ""}, {"double", `"Inf"`, ""}, {"double", `"-Inf"`, ""}, {"int", `"-Inf"`, ""}, {"double", "true", ""},
 		{"list", `["a", "b"]`, `["a","b"]`}, {"list", "[]", "[]"}, {"list", `["a", 1]`, ""}, {"list", `[1, "a"]`, ""}, {"list", `"a"`, ""}, {"list", "{}", ""},
 		{"items", `["a", 1]`, `["a",1]`}, {"map", `{"a": "b"}`, `{"a":"b"}`}, {"map", `{"a": 1}`, ""}, {"map", `{"a": "b", "c": 1}`, ""}, {"map", "[]", ""},
 		{"members", `{"a": 1}`, `{"a":1}`},
@@ -97,6 +97,37 @@ func TestContexts(t *testing.T) {
 		err := Context(s, &rel.Tuple{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}, Condition: "c", Context: context})
 		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, errs.ErrInvalidTuple)) {
 			t.Errorf("%s: %v, want %q", context, err, text)
+		}
+	}
+}
+
+// TestTuples checks tuples that no schema may admit, and contexts.
+func TestTuples(t *testing.T) {
+	t.Parallel()
+	for _, ordinary := range []bool{false, true} {
+		s, err := schema.Compile(&schema.Model{Options: schema.Options{StarIsOrdinary: ordinary}, Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{
+			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}, {Type: "doc", Relation: "viewer"}}},
+			{Name: "editor", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "doc", Relation: "viewer"}}}}}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]string{
+			"doc:1#viewer@user:a": "", "doc:1#viewer@doc:2#viewer": "", "doc:1#editor@doc:1#viewer": "",
+			"doc:1#viewer@doc:1#viewer": "the same userset", "doc:*#viewer@user:a": "the object is a wildcard", "doc:1#viewer@group:1": "", "doc:1#owner@user:a": "",
+		} {
+			tuple, err := rel.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Tuple(s, &tuple)
+			refused := want != "" && !(ordinary && strings.HasPrefix(text, "doc:*")) || strings.Contains(text, "group") || strings.Contains(text, "owner")
+			if refused != (err != nil) || refused && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, a star is ordinary %v: %v, want %q", text, ordinary, err, want)
+			}
+		}
+		tuple := rel.Tuple{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}, Context: "broken"}
+		if err := Context(&schema.Schema{Conditions: map[string]*schema.Condition{"": {}}}, &tuple); err == nil {
+			t.Error("a broken context is admitted")
 		}
 	}
 }

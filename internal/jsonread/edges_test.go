@@ -71,7 +71,7 @@ func TestNesting(t *testing.T) {
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"extra":{"a":[1,{"b":x}]}}`: "extra.a[1].b: ", `{"any":[[1],[2,]]}`: "any[1][1]: ", `{"any":[x]}`: "any[0]: ",
+		`{"extra":{"a":[1,{"b":x}]}}`: "extra.a[1].b: ", `{"any":[[1],[2,]]}`: "any[1][1]: ", `{"any":[x]}`: "any[0]: ", `{"any":{"a":[`: "any.a",
 		`{"any":[],"tags":[1]}`: "tags[0]: ", `{"any":{"` + strings.Repeat("n", 70) + `":x}}`: "any." + strings.Repeat("n", 64) + ": ",
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(strings.TrimPrefix(err.Error(), "malformed JSON: "), want) {
@@ -99,5 +99,27 @@ func TestAppendString(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSkips checks that a value which is skipped is checked like one that is read.
+func TestSkips(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		`"a"`: true, `"\u00e9\n"`: true, `"\q"`: false, `"\ud800"`: false, `["\q"]`: false, `[1,{"a":"\q"}]`: false, `{"a":1,"a":2}`: false, `[1,[2,{"b":[]}],null]`: true, `nul`: false, `-`: false, `"a`: false,
+	} {
+		r := jsonread.New([]byte(text))
+		if r.Skip(); ok != (r.End() == nil) {
+			t.Errorf("%s: %v", text, r.End())
+		}
+	}
+	for text, want := range map[string]float64{"1.5": 1.5, "-2e3": -2000, "1e400": 0, "x": 0, `"1"`: 0, "1 2": 1} {
+		r := jsonread.New([]byte(text))
+		if got := r.Float(); got != want || (r.Err() == nil) != (want != 0) {
+			t.Errorf("%s: %v, %v", text, got, r.Err())
+		}
+	}
+	if jsonread.MembersMax != 256 || jsonread.DepthMax != 64 {
+		t.Errorf("the bounds are %d members and %d levels, want 256 and 64", jsonread.MembersMax, jsonread.DepthMax)
 	}
 }

@@ -49,7 +49,7 @@ func TestRefuses(t *testing.T) {
 		{"< a/>", "expected a name"}, {"<a>< /a>", "expected a name"},
 		{"<a>&b;</a>", `"&b;"`}, {"<a>&amp</a>", "malformed reference"}, {"<a>&#0;</a>", "malformed reference"},
 		{"<a>&#xD800;</a>", "malformed reference"}, {"<a>&#x110000;</a>", "malformed reference"}, {"<a>&#+65;</a>", "malformed reference"},
-		{"<a>&#X41;</a>", "malformed reference"}, {"<a>&;</a>", "malformed reference"}, {"<a b='&b;'/>", "malformed reference"},
+		{"<a>&#X41;</a>", "malformed reference"}, {"<a>&12;</a>", "malformed reference"}, {"<a>&x41;</a>", "malformed reference"}, {"<a>&#;</a>", "malformed reference"}, {"<a>&#x;</a>", "malformed reference"}, {"<a>&#x110000;</a>", "malformed reference"}, {"<a>&;</a>", "malformed reference"}, {"<a b='&b;'/>", "malformed reference"},
 		{"<a>]]></a>", "unexpected ]]>"}, {"<a><![CDATA[x</a>", "at the end of a CDATA section"}, {"<![CDATA[x]]><a/>", "unexpected text before"},
 		{"<a><!-- x -- y --></a>", "malformed comment"}, {"<a><!-- x ---></a>", "malformed comment"}, {"<a><!-- x</a>", "malformed comment"},
 		{"<a><?xml version='1.0'?></a>", "unexpected XML declaration"}, {"<a><? b?></a>", "malformed processing instruction"}, {"<a><?b</a>", "malformed processing"},
