@@ -164,3 +164,55 @@ func TestDomainPages(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// TestExpected checks that a change which expects another revision changes nothing.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, open(t, xacml.Options{}))
+	media := []string{"Content-Type", "application/xml"}
+	var first struct{ Token string }
+	if err := json.Unmarshal(c.send("PUT", "/xacml/v3/policies/a", permitText, media...).Body.Bytes(), &first); err != nil || first.Token == "" {
+		t.Fatal(first, err)
+	}
+	if w := c.send("PUT", "/xacml/v3/policies/b", permitText, media...); w.Code != http.StatusCreated {
+		t.Fatal(w.Code, w.Body)
+	}
+	for _, x := range [][3]string{{"PUT", "/policies/a", permitText}, {"PUT", "/policies/d", permitText}, {"PUT", "/root", permitText}, {"DELETE", "/policies/a", ""}, {"DELETE", "/policies", ""}} {
+		if w := c.send(x[0], "/xacml/v3"+x[1]+"?expect="+first.Token, x[2], media...); w.Code != http.StatusPreconditionFailed {
+			t.Errorf("%s %s: %d %s", x[0], x[1], w.Code, w.Body)
+		}
+	}
+	var now struct {
+		Token    string
+		Policies int
+	}
+	if err := json.Unmarshal(c.send("GET", "/xacml/v3/domain", "").Body.Bytes(), &now); err != nil || now.Policies != 2 {
+		t.Fatal(now, err)
+	}
+	if w := c.send("DELETE", "/xacml/v3/policies?expect="+now.Token, "", media...); w.Code != http.StatusOK {
+		t.Error(w.Code, w.Body)
+	}
+}
+
+// TestSearchParts checks the parts that a search must have, and that a candidate
+// has the advice of the policies.
+func TestSearchParts(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, open(t, xacml.Options{}))
+	advised := strings.Replace(permitText, `Effect="Permit"/></Policy>`, `Effect="Permit"/><AdviceExpressions><AdviceExpression AdviceId="hint" AppliesTo="Permit"/></AdviceExpressions></Policy>`, 1)
+	if w := c.send("PUT", "/xacml/v3/root", advised, "Content-Type", "application/xml"); w.Code != http.StatusCreated {
+		t.Fatal(w.Code, w.Body)
+	}
+	for body, want := range map[string]string{
+		`{"category":"Resource","candidates":["a"]}`:                                "request is missing",
+		`{"request":` + actionText + `,"candidates":["a"]}`:                         "category is missing",
+		`{"request":` + actionText + `,"category":"Resource","candidates":["a"]}`:   `"AssociatedAdvice":[{"Id":"hint"`,
+		`{"request":` + actionText + `,"category":"Resource","more":1}`:             "unknown member",
+		`{"request":` + actionText + `,"category":"Resource","candidates":["a"]`:    "malformed",
+		`{"request":` + actionText + `,"category":"Resource","candidates":["a",1]}`: "malformed",
+	} {
+		if w := c.send("POST", "/xacml/v3/search", body, "Content-Type", "application/json"); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %q", body, w.Code, w.Body, want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package onap_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/onap"
+)
+
+// caller calls the routes of a door without a network.
+func caller(t testing.TB, d *door.Door) func(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	router, err := door.NewRouter(d.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		var p door.Params
+		route, _ := router.Find(method, r.URL.EscapedPath(), &p)
+		if route == nil {
+			t.Fatalf("no route for %s %s", method, path)
+		}
+		w := httptest.NewRecorder()
+		route.Serve(w, r, p)
+		return w
+	}
+}
+
+// TestClosed checks that no call of a closed engine succeeds, except for those that
+// read no store, and that each response has the headers of the protocol.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := join(t, e, onap.Options{})
+	call := caller(t, d)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	storeless := map[string]bool{"Clock": true, "Restart": true, "Health": true, "Statistics": true, "Metrics": true}
+	failed := 0
+	for _, r := range d.Routes {
+		path := r.Pattern
+		for strings.Contains(path, "{") {
+			path = path[:strings.Index(path, "{")] + "1.0.0" + path[strings.Index(path, "}")+1:]
+		}
+		w := call(r.Method, path, "{}", "X-Onap-Requestid", "the-id")
+		if w.Code/100 == 2 && !storeless[r.Name] {
+			t.Errorf("%s %s (%s): %d %.200s", r.Method, path, r.Name, w.Code, w.Body)
+		}
+		if w.Code/100 != 2 {
+			failed++
+		}
+		if r.Name != "Clock" && r.Name != "Restart" && w.Header().Get("X-Onap-Requestid") != "the-id" {
+			t.Errorf("%s: %v", r.Name, w.Header())
+		}
+	}
+	if failed < 20 {
+		t.Errorf("only %d calls failed", failed)
+	}
+}
+
+// TestRequestIDs checks which ids of requests a response repeats. Otherwise it has a
+// new one.
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	call := caller(t, open(t, onap.Options{}))
+	const path = "/policy/api/v1/policytypes"
+	for id, same := range map[string]bool{"a": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "": false} {
+		w := call("GET", path, "", "X-Onap-Requestid", id)
+		if got := w.Header().Get("X-Onap-Requestid"); got == "" || (got == id) != same {
+			t.Errorf("%q: %q", id, got)
+		}
+		if w.Header().Get("X-Latestversion") == "" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%v", w.Header())
+		}
+	}
+	first, second := call("GET", path, "").Header().Get("X-Onap-Requestid"), call("GET", path, "").Header().Get("X-Onap-Requestid")
+	if first == second || len(first) != 36 {
+		t.Errorf("%q, %q", first, second)
+	}
+}
+
+// TestPageOfOperations checks how many operations a list returns, and the bound on
+// regular expressions of names.
+func TestPageOfOperations(t *testing.T) {
+	t.Parallel()
+	d := open(t, onap.Options{})
+	call := caller(t, d)
+	path := ""
+	for _, r := range d.Routes {
+		if strings.HasSuffix(r.Pattern, "/operations") && r.Method == http.MethodGet {
+			path = r.Pattern
+		}
+	}
+	var items []string
+	for i := range 101 {
+		items = append(items, fmt.Sprintf(`{"id":"o%d","closedLoopName":"l","requestId":"r","actor":"a","operation":"o","target":"t","outcome":"Success","endtime":"2026-03-04T09:00:00Z"}`, i))
+	}
+	if w := call("POST", path, "["+strings.Join(items, ",")+"]"); w.Code != http.StatusCreated {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	w := call("GET", path, "")
+	if n := strings.Count(w.Body.String(), `"id":`); w.Code != http.StatusOK || n != 100 || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("%d: %d operations", w.Code, n)
+	}
+	for length, want := range map[int]int{1: http.StatusOK, 1000: http.StatusOK, 1001: http.StatusBadRequest} {
+		if w := call("GET", "/policy/pap/v1/policies/status?regex="+strings.Repeat("a", length), ""); w.Code != want {
+			t.Errorf("%d bytes: %d %.200s", length, w.Code, w.Body)
+		}
+	}
+}
