@@ -163,7 +163,7 @@ func (s *Service) applicationDelegation(ctx context.Context, d *directory, n New
 	if err != nil {
 		return nil, err
 	}
-	for id := range wanted {
+	for _, id := range wanted {
 		if !slices.Contains(x.RoleIDs, id) {
 			return nil, failf(Invalid, "Invalid application credential: Cannot create an application credential with unassigned role")
 		}

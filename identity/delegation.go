@@ -81,8 +81,8 @@ func (t *Token) DelegatedMethod() bool {
 }
 
 // delegate sets what a new token inherits from the trust, the application
-// credential or the access token of its scope: the project, and a life that ends no later. It fails
-// with Unauthorized if the delegation does not exist or has ended.
+// credential or the access token of its scope: the project, and a life that ends no
+// later. It fails with Unauthorized if the delegation does not exist or has ended.
 func (d *directory) delegate(p *token.Payload, scope Scope, now time.Time) error {
 	p.TrustID, p.ApplicationCredentialID, p.AccessTokenID = scope.TrustID, scope.ApplicationCredentialID, scope.AccessTokenID
 	var from *Record
@@ -131,9 +131,9 @@ func (s *Service) delegatedRoles(ctx context.Context, d *directory, t *Token) ([
 	}), nil
 }
 
-// implied returns the ids of roles and of all roles that they imply, in a
-// directory.
-func (s *Service) implied(ctx context.Context, d *directory, roles []string) (map[string]bool, error) {
+// implied returns the ids of roles and of all roles that they imply at the revision
+// of a directory, in ascending order.
+func (s *Service) implied(ctx context.Context, d *directory, roles []string) ([]string, error) {
 	given := map[string]bool{}
 	for _, id := range roles {
 		given[id] = true

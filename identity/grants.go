@@ -192,8 +192,8 @@ func holders(user string, groups []string) []ostiary.Subject {
 }
 
 // rolesOn returns the ids of the roles of EffectiveRoles and of the domain roles
-// that they follow from. groups are further groups of the user.
-func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string, groups ...string) (map[string]bool, error) {
+// that they follow from, in ascending order. groups are further groups of the user.
+func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string, groups ...string) ([]string, error) {
 	at := ostiary.QueryOptions{Consistency: ostiary.AtLeast(d.token)}
 	bindings, err := s.subjects(ctx, projectType, target, effectiveRelation, bindingType, at)
 	if err != nil {
@@ -219,8 +219,9 @@ func (s *Service) rolesOn(ctx context.Context, d *directory, user, target string
 	return s.withImplied(ctx, found, at)
 }
 
-// withImplied returns the ids of the roles and of all roles that they imply.
-func (s *Service) withImplied(ctx context.Context, roles map[string]bool, at ostiary.QueryOptions) (map[string]bool, error) {
+// withImplied returns the ids of the roles and of all roles that they imply, in
+// ascending order.
+func (s *Service) withImplied(ctx context.Context, roles map[string]bool, at ostiary.QueryOptions) ([]string, error) {
 	all := map[string]bool{}
 	for id := range roles {
 		all[id] = true
@@ -232,19 +233,21 @@ func (s *Service) withImplied(ctx context.Context, roles map[string]bool, at ost
 			all[i] = true
 		}
 	}
-	return all, nil
-}
-
-// global returns the ids of those roles that exist and belong to no domain, in
-// ascending order.
-func (d *directory) global(roles map[string]bool) (ids []string) {
-	for id := range roles {
-		if r, err := d.get(Role, id); err == nil && r.Domain == "" {
-			ids = append(ids, id)
-		}
+	ids := make([]string, 0, len(all))
+	for id := range all {
+		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	return ids
+	return ids, nil
+}
+
+// global removes the roles that belong to a domain or do not exist from a list of
+// ids, and returns the rest. It changes the list.
+func (d *directory) global(roles []string) []string {
+	return slices.DeleteFunc(roles, func(id string) bool {
+		r, err := d.get(Role, id)
+		return err != nil || r.Domain != ""
+	})
 }
 
 // Targets returns the ids of the enabled projects and domains on which a user or

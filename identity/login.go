@@ -333,9 +333,8 @@ func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err 
 	if t.Trust != nil || t.ApplicationCredential != nil || t.AccessToken != nil {
 		ids, err = s.delegatedRoles(ctx, d, t)
 	} else {
-		var all map[string]bool
-		all, err = s.rolesOn(ctx, d, t.User.ID, target, t.GroupIDs...)
-		ids = d.global(all)
+		ids, err = s.rolesOn(ctx, d, t.User.ID, target, t.GroupIDs...)
+		ids = d.global(ids)
 	}
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -203,7 +202,7 @@ func (s *Service) checkAuthorization(ctx context.Context, d *directory, r *Recor
 		if _, err := d.get(Role, role); err != nil {
 			return err
 		}
-		if !held[role] {
+		if !slices.Contains(held, role) {
 			return unauthorized("user " + user + " does not have role " + role + " on project " + r.Delegation.ProjectID)
 		}
 	}
@@ -312,6 +311,5 @@ func (s *Service) accessRoles(ctx context.Context, d *directory, t *Token) ([]st
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(given, func(id string, _ bool) bool { return !held[id] })
-	return d.global(given), nil
+	return slices.DeleteFunc(d.global(given), func(id string) bool { return !slices.Contains(held, id) }), nil
 }

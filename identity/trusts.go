@@ -313,7 +313,7 @@ func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Recor
 			return err
 		}
 		for _, role := range roles {
-			if !held[role] {
+			if !slices.Contains(held, role) {
 				return lost(role)
 			}
 		}

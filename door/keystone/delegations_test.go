@@ -15,7 +15,7 @@ type actors struct {
 	own, bobs          string // tokens: of anne for the project, and of bob without a scope
 }
 
-func newActors(t *testing.T) *actors {
+func newActors(t testing.TB) *actors {
 	t.Helper()
 	c := newCloud(t)
 	a := &actors{cloud: c, project: c.id("projects", "project", `"name":"p"`), anne: c.id("users", "user", `"name":"anne","password":"x"`),
