@@ -45,7 +45,7 @@ const words = `<dl>
 <dt>p90, p99, p99.9</dt><dd>90, 99 and 99.9 percent of the requests were at least this fast. They are left out where too few requests were sent.</dd>
 <dt>closed, open</dt><dd>closed: each client sends its next request after the response before it. Open: requests are due on schedule, and a late response counts from when its request was due.</dd>
 <dt>resident</dt><dd>memory of the server's process after the requests.</dd>
-<dt>n, sd, size</dt><dd>number of successful requests, standard deviation, number of tuples or documents in the store. Times include only successful requests.</dd>
+<dt>n, sd, size</dt><dd>number of successful requests, standard deviation, number of tuples, documents or policies in the store. Times include only successful requests.</dd>
 </dl>
 `
 

@@ -24,6 +24,9 @@ func argumentsHint(cmd *cobra.Command, err error) string {
 	if !strings.Contains(names, "RELATION") || len(args) != len(strings.Fields(names)) || !errors.Is(err, rel.ErrName) {
 		return ""
 	}
+	if fits(names, args) {
+		return ""
+	}
 	hint := "the arguments are " + names
 	reversed := slices.Clone(args)
 	if slices.Reverse(reversed); fits(names, reversed) {

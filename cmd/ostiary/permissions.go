@@ -142,6 +142,17 @@ func ids(typ, relation string, names []string) (out []string) {
 	return out
 }
 
+// requireTypeNames fails if the arguments TYPE[#RELATION] RELATION TYPE name an object
+// or a subject.
+func requireTypeNames(args []string) error {
+	for i, flag := range map[int]string{0: "--subject", 2: "--object"} {
+		if typ, _, ok := strings.Cut(args[i], ":"); ok {
+			return fmt.Errorf("%w: invalid type %q: expected %s; to select one, add %s %s", errUsage, args[i], typ, flag, args[i])
+		}
+	}
+	return nil
+}
+
 // splitType parses TYPE[#RELATION].
 func splitType(s string) (typ, relation string) {
 	typ, relation, _ = strings.Cut(s, "#")
@@ -156,6 +167,9 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: "Show which subjects of the first type gained (+) or lost (-) a relation on objects of the second type between two revisions.\n" +
 			"--from and --to are a revision, a token, or a time (RFC 3339).",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireTypeNames(args); err != nil {
+				return err
+			}
 			typ, relation := splitType(args[0])
 			in := map[string]any{"subject_type": typ, "relation": args[1], "object_type": args[2]}
 			if relation != "" {
@@ -259,6 +273,12 @@ func (a *app) watchCommand() *cobra.Command {
 			"Name the objects or the subjects to watch. Only one process can have a folder open, so use --server to see the writes of others;\n" +
 			"on a folder, --from shows past changes. With --json each line is one update.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireTypeNames(args); err != nil {
+				return err
+			}
+			if len(flags.objects)+len(flags.subjects) == 0 {
+				return fmt.Errorf("%w: expected what to watch: --object or --subject", errUsage)
+			}
 			typ, relation := splitType(args[0])
 			query := url.Values{"subject_type": {typ}, "relation": {args[1]}, "object_type": {args[2]}, "object": ids(args[2], "", flags.objects), "subject": ids(typ, relation, flags.subjects)}
 			if relation != "" {

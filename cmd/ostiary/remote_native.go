@@ -315,7 +315,7 @@ func (r *remote) nativeRead(ctx context.Context, f rel.Filter, limit int, cursor
 		}
 		out.Tuples = append(out.Tuples, stored)
 	}
-	return r.a.printRead(out)
+	return r.a.printRead(out, f)
 }
 
 // hasNative reports whether the server has the native API.

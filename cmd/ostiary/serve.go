@@ -380,7 +380,7 @@ func (a *app) announce(s *server.Server, folder, tls bool) error {
 func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level)); err != nil {
-		return nil, fmt.Errorf("%w: --log-level: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: invalid --log-level %q: expected debug, info, warn or error", errUsage, f.level)
 	}
 	o := &slog.HandlerOptions{Level: level}
 	switch f.logFormat {

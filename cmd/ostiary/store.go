@@ -6,11 +6,18 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/authzen"
+	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/door/native"
+	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/permify"
+	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -38,6 +45,9 @@ func (a *app) storeCreate() *cobra.Command {
 	cmd := &cobra.Command{Use: "create NAME", Short: "Create a store, and the data folder if it is missing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			create := ostiary.CreateStoreRequest{Name: args[0]}
+			if args[0] == "" {
+				return fmt.Errorf("%w: the name of a store is empty", errUsage)
+			}
 			if id != "" {
 				var err error
 				if create.ID, err = storage.ParseStoreID(id); err != nil {
@@ -187,6 +197,9 @@ func (a *app) storeAlias() *cobra.Command {
 			"clients (door permify). Without ALIAS the command removes the alias.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			door, alias := args[1], ""
+			if known := aliasDoors(); len(args) == 3 && !slices.Contains(known, door) {
+				return fmt.Errorf("%w: no door takes aliases of the name %q%s: expected one of %s", errUsage, door, suggestion(door, known), strings.Join(known, ", "))
+			}
 			if len(args) == 3 {
 				alias = args[2]
 				if err := native.CheckAlias(door, alias); err != nil {
@@ -204,6 +217,11 @@ func (a *app) storeAlias() *cobra.Command {
 				return a.printAliases(storeOf(s.Info()))
 			})
 		}}
+}
+
+// aliasDoors returns the doors that find stores by an alias.
+func aliasDoors() []string {
+	return []string{permify.Name, authzen.Name, native.Name, domain.Alias, keystone.Name, catalog.StoreDoor, acp.Door}
 }
 
 // withAlias returns a copy of aliases with one changed, or removed if alias is "".

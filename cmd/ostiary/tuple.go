@@ -111,6 +111,9 @@ func (a *app) tupleWrite() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if context != "" && condition == "" {
+				return fmt.Errorf("%w: --context has the parameters of --condition, which is missing", errUsage)
+			}
 			if t.Condition = condition; context != "" {
 				if t.Context, err = rel.Canonical([]byte(context)); err != nil {
 					return err
@@ -306,7 +309,7 @@ func (a *app) tupleRead() *cobra.Command {
 				stored.Created = stamp(t.Created)
 				out.Tuples = append(out.Tuples, stored)
 			}
-			return a.printRead(out)
+			return a.printRead(out, selected)
 		})
 	}}
 	filter.add(cmd)
@@ -316,7 +319,8 @@ func (a *app) tupleRead() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printRead(out readJSON) error {
+// printRead prints the tuples of a page that match a filter.
+func (a *app) printRead(out readJSON, f rel.Filter) error {
 	err := a.print(out, func(w io.Writer) {
 		fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
 		for _, r := range out.Tuples {
@@ -329,6 +333,21 @@ func (a *app) printRead(out readJSON) error {
 	})
 	if out.Next != "" {
 		a.note("more results: --cursor %s", out.Next)
+	} else if len(out.Tuples) == 0 {
+		a.note("no tuples%s", typesOf(f))
 	}
 	return err
+}
+
+// typesOf returns the part of a remark that names the types of which a filter selects
+// all subjects or objects, or "".
+func typesOf(f rel.Filter) string {
+	s := ""
+	if f.SubjectType != "" && f.SubjectID == "" {
+		s += fmt.Sprintf(" of subjects of the type %q", f.SubjectType)
+	}
+	if f.ObjectType != "" && f.ObjectID == "" {
+		s += fmt.Sprintf(" of objects of the type %q", f.ObjectType)
+	}
+	return s
 }

@@ -27,7 +27,11 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	for _, c := range cmd.Commands() {
 		known = append(known, c.Name())
 	}
-	return fmt.Errorf("%w: unknown command %q for %q%s; see --help", errUsage, name, cmd.CommandPath(), suggestion(name, known))
+	near := suggestion(name, known)
+	if near == "" && cmd.HasParent() {
+		near = " (the commands are " + strings.Join(known, ", ") + ")"
+	}
+	return fmt.Errorf("%w: unknown command %q for %q%s; see --help", errUsage, name, cmd.CommandPath(), near)
 }
 
 // flagError adds a suggestion to the error for an unknown flag.

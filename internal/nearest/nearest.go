@@ -2,7 +2,10 @@
 // function is [Name]. It never looks a name up: callers know what exists.
 package nearest
 
-import "iter"
+import (
+	"iter"
+	"strings"
+)
 
 const (
 	// nameBytesMax bounds the names that are compared, in bytes. Longer ones have no
@@ -15,9 +18,11 @@ const (
 // Name returns the known name that is nearest to name, or "" if none is near. A
 // known name is near if at most two edits lead to it (one edit for names of up to
 // four bytes) and if both begin with the same byte. An edit inserts, deletes or
-// replaces a byte, or swaps two neighbors. The first of equally near names counts.
+// replaces a byte, or swaps two neighbors. Letters that differ in case only count as
+// equal. The first of equally near names counts.
 func Name(name string, known iter.Seq[string]) string {
-	if len(name) == 0 || len(name) > nameBytesMax {
+	folded := strings.ToLower(name)
+	if len(folded) == 0 || len(folded) > nameBytesMax {
 		return ""
 	}
 	edits := 2
@@ -29,10 +34,11 @@ func Name(name string, known iter.Seq[string]) string {
 		if compared++; compared > knownMax {
 			break
 		}
-		if k == "" || len(k) > nameBytesMax || k[0] != name[0] || max(len(k), len(name))-min(len(k), len(name)) > edits {
+		other := strings.ToLower(k)
+		if k == "" || k == name || len(other) > nameBytesMax || other[0] != folded[0] || max(len(other), len(folded))-min(len(other), len(folded)) > edits {
 			continue
 		}
-		if d := distance(name, k); d > 0 && d <= edits {
+		if d := distance(folded, other); d <= edits {
 			found, edits = k, d-1
 		}
 	}

@@ -11,6 +11,7 @@ func TestName(t *testing.T) {
 	known := []string{"viewer", "can_view", "owner", "own", "doc", "document", strings.Repeat("x", 64), strings.Repeat("y", 65)}
 	for name, want := range map[string]string{
 		"veiwer": "viewer", "viewr": "viewer", "viewers": "viewer", "can_veiw": "can_view", "ownr": "owner", "doce": "doc", "documnet": "document",
+		"Viewer": "viewer", "VIEWER": "viewer", "OWNR": "owner", "DOCUMENTATION": "",
 		"viewer": "", "": "", "editor": "", "iewer": "", "dxcxmxnt": "", "vwer": "", "do": "doc", "dco": "doc",
 		strings.Repeat("x", 63): strings.Repeat("x", 64), strings.Repeat("y", 64): "", strings.Repeat("x", 65): "",
 	} {
