@@ -28,7 +28,7 @@ const (
 	engineFaults    = "."
 	engineFaultsMin = 38
 	policyFaults    = "policies"
-	policyFaultsMin = 28
+	policyFaultsMin = 31
 	doorFaults      = "doors"
 	doorFaultsMin   = 50
 )

@@ -45,6 +45,7 @@
 //	decide.go, tree.go, target.go, combine.go   decisions
 //	expression.go, higher.go, reference.go   expressions and references
 //	world.go, random.go, words.go, expressions.go, request.go   random worlds
+//	selector.go                                 Content, selectors and paths
 //	laws.go, run.go, shrink.go, print.go        laws and failures
 //	coverage.go                                 what the worlds have shown
 package policies
