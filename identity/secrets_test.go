@@ -37,6 +37,14 @@ var keptSecrets = []keptSecret{
 		d.ok(err)
 		return seedA, r
 	}},
+	{"application credential", func(d *deployment, user, project string) (string, *identity.Record) {
+		d.ok(d.Grant(d.t.Context(), identity.Grant{UserID: user, Target: project, RoleID: d.find(identity.Role, "member").ID}))
+		by, err := d.Issue(d.t.Context(), user, identity.Scope{ProjectID: project}, []string{"password"}, nil)
+		d.ok(err)
+		r, secret, err := d.CreateApplicationCredential(d.t.Context(), identity.NewApplicationCredential{By: by, Name: "a"})
+		d.ok(err)
+		return secret, r
+	}},
 	{"consumer", func(d *deployment, _, _ string) (string, *identity.Record) {
 		r, secret := d.consumer()
 		return secret, r

@@ -45,10 +45,13 @@ install() {
 # free prints a loopback port that no process listens on.
 free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
+# methods is the default list, and one-time passwords.
+methods=external,password,token,oauth1,mapped,application_credential,ec2credential,totp
+
 # serve NAME PORT starts a server on the folder .work/NAME and waits for it. Logins cost
 # 300 ms of a processor each, so a busy machine needs a long timeout.
 serve() {
-	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --door "keystone=http://127.0.0.1:$2" >"$work/$1.log" 2>&1 &
+	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --keystone-methods "$methods" --door "keystone=http://127.0.0.1:$2" >"$work/$1.log" 2>&1 &
 	servers="$servers $!"
 	for _ in $(seq 300); do
 		grep -q "^serving" "$work/$1.log" && return
@@ -69,6 +72,8 @@ tempest() {
 gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
 
 middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "$work/data.fernet"; }
+
+logins() { OS_PASSWORD=secret "$work/venv/bin/python" -W ignore logins.py "$url"; }
 
 rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
 
@@ -106,7 +111,7 @@ mariadb() {
 	(timeout 300 apt-get update -q && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends mariadb-server) >"$work/mariadb.apt" 2>&1
 }
 
-chosen="${*:-openstackclient tempest gophercloud keystonemiddleware rally real}"
+chosen="${*:-openstackclient tempest gophercloud keystonemiddleware keystoneauth rally real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=
@@ -126,13 +131,14 @@ serve data "$port" || exit 1
 export OS_AUTH_URL=$url OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3
 
-if wants openstackclient || wants tempest || wants keystonemiddleware; then
+if wants openstackclient || wants tempest || wants keystonemiddleware || wants keystoneauth; then
 	if install venv requirements.txt tempest; then
 		wants openstackclient && suite openstackclient bash session.sh "$work/venv/bin/openstack"
 		wants tempest && suite tempest tempest
 		wants keystonemiddleware && suite keystonemiddleware middleware
+		wants keystoneauth && suite keystoneauth logins
 	else
-		skip "openstackclient, tempest, keystonemiddleware" "the packages cannot be installed"
+		skip "openstackclient, tempest, keystonemiddleware, keystoneauth" "the packages cannot be installed"
 	fi
 fi
 if wants gophercloud; then

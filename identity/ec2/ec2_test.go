@@ -157,6 +157,41 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// TestAlgorithms names another algorithm, method or no signature.
+func TestAlgorithms(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	const date, rest = "20261122T120000Z", " Credential=a/20261122/r/s/aws4_request,SignedHeaders=host,Signature=x"
+	for name, x := range map[string]struct {
+		r    Request
+		want string
+	}{
+		"header":       {Request{Headers: map[string]string{"Authorization": "AWS4-HMAC-SHA512" + rest, amzDate: date}}, "algorithm"},
+		"parameter":    {Request{Params: map[string]string{"X-Amz-Algorithm": "none", amzDate: date}}, "algorithm"},
+		"none":         {Request{Headers: map[string]string{amzDate: date}}, "algorithm"},
+		"two headers":  {Request{Headers: map[string]string{"Authorization": algorithm + rest, "authorization": algorithm + rest, amzDate: date}}, "algorithm"},
+		"method":       {Request{Params: map[string]string{paramVersion: "2", paramMethod: "HmacMD5", paramTimestamp: "2026-11-22T12:00:00Z"}}, "HmacSHA256 or HmacSHA1"},
+		"no signature": {Request{}, "signature is missing"},
+	} {
+		if x.r.Signature = "x"; name == "no signature" {
+			x.r.Signature = ""
+		}
+		if err := x.r.Verify("secret", at); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %q", name, err, x.want)
+		}
+	}
+	// Without a method, version 2 signs as if the method HmacSHA256 was given.
+	r := Request{Verb: "GET", Params: map[string]string{paramVersion: "2", paramTimestamp: "2026-11-22T12:00:00Z"}}
+	without, err := r.sign("secret")
+	r.Params[paramMethod] = "HmacSHA256"
+	with, _ := r.sign("secret")
+	if err != nil || with != without {
+		t.Errorf("%s without the method, %s with it: %v", without, with, err)
+	}
+	if err := VerifyS3("secret", "not base64", encode(sha1.New, "secret", "")); !errors.Is(err, ErrInvalid) {
+		t.Error("a text that is not base64 is verified as the empty text:", err)
+	}
+}
+
 // TestAmbiguousHeaders sends two headers whose names differ in case only.
 func TestAmbiguousHeaders(t *testing.T) {
 	all, secrets := requests(t)
