@@ -49,7 +49,7 @@ func flags() (options, []string, error) {
 	flag.StringVar(&only, "only", "", "regular expression of the mutants to try, for example the name of a function")
 	flag.BoolVar(&o.list, "list", false, "print the mutants instead of trying them")
 	flag.BoolVar(&o.own, "own", false, "run only the tests of the package itself")
-	flag.BoolVar(&o.verbose, "v", false, "print the killed mutants too")
+	flag.BoolVar(&o.verbose, "v", false, "print the killed mutants too, with the test that failed")
 	flag.IntVar(&o.jobs, "jobs", 2, "runs of tests at the same time")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for one test without a mutant")
 	flag.Float64Var(&o.min, "min", 92, "expected percentage of killed mutants in each package")

@@ -100,7 +100,7 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]string{"limit Over: n > most → n >= most": "as an example"}
-	o := options{only: regexp.MustCompile(""), timeout: time.Minute, jobs: 2}
+	o := options{only: regexp.MustCompile(""), timeout: time.Minute, jobs: 2, verbose: true}
 	var printed strings.Builder
 	got, err := try(o, root, packages[0], all, known, &printed)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestTry(t *testing.T) {
 	if want := (row{room: "limit", all: 7, killed: 4, survived: 2, equivalent: 1}); got != want {
 		t.Errorf("got %+v, want %+v\n%s", got, want, printed.String())
 	}
-	for _, id := range []string{"survived limit/limit.go:3\n\tlimit most: 10 → (10 + 1)", "not reached limit/limit.go:12\n\tlimit unused: 7 → (7 + 1)"} {
+	for _, id := range []string{"killed by TestOver limit/limit.go", "survived limit/limit.go:3\n\tlimit most: 10 → (10 + 1)", "not reached limit/limit.go:12\n\tlimit unused: 7 → (7 + 1)"} {
 		if !strings.Contains(printed.String(), id) {
 			t.Errorf("%q is not printed as a survivor:\n%s", id, printed.String())
 		}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"regexp"
 	"sync"
 
 	"github.com/ostiary/ostiary/oracle/faults"
@@ -210,7 +211,7 @@ func (t *trial) count(m *Mutant, r result) {
 		outcome = "timed out"
 	}
 	if t.verbose {
-		t.printMutant(outcome, m)
+		t.printMutant(outcome+failedTest(r.text), m)
 	}
 	alive := make([]*Mutant, 0, len(t.alive))
 	for _, other := range t.alive {
@@ -219,6 +220,18 @@ func (t *trial) count(m *Mutant, r result) {
 		}
 	}
 	t.alive = alive
+}
+
+// failed matches the line of a test that failed.
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// failedTest returns " by" and the name of the test that failed, according to the
+// output of tests; "" if none did.
+func failedTest(output string) string {
+	if found := failed.FindStringSubmatch(output); found != nil {
+		return " by " + found[1]
+	}
+	return ""
 }
 
 func (t *trial) survivors() {
