@@ -16,7 +16,7 @@ func TestTexts(t *testing.T) {
 		"&amp;&lt;&gt;&quot;&apos;": `&<>"'`, "&#65;&#x42;&#x0000010FFFF;": "AB\U0010ffff", "&#xe9;é漢😀": "éé漢😀",
 		"a\r\nb\rc\n": "a\nb\nc\n", "\r": "\n", "\r\r\n": "\n\n", "a&#13;b": "a\rb",
 		"<![CDATA[]]>": "", "<![CDATA[a<b>&amp;]]]]>": "a<b>&amp;]]", "x<![CDATA[y]]>z": "xyz", "<![CDATA[\r\n]]>": "\n", "<![CDATA[a]]><![CDATA[b]]>": "ab",
-		"a<!-- b -->c<?d e?>f": "acf", "<!---->": "", "tab\there": "tab\there",
+		"a<!-- b -->c<?d e?>f": "acf", "<!---->": "", "tab\there": "tab\there", "\ue000\ufeff": "\ue000\ufeff", "&#xE000;&#xFFFD;&#x10000;&#xD7FF;": "\ue000\ufffd\U00010000\ud7ff",
 		"<![CDATA[" + strings.Repeat("x", 300) + "]]>": strings.Repeat("x", 300),
 	} {
 		for name, whole := range map[string]string{"alone": "<a>" + text + "</a>", "first": "<a>" + text + "</a  >\n"} {
@@ -63,6 +63,26 @@ func TestNames(t *testing.T) {
 		if err := read("<" + name + "/>"); err == nil {
 			t.Errorf("%q is accepted", name)
 		}
+	}
+}
+
+// TestMarks checks the byte order mark at the beginning, processing instructions, and
+// names that are missing.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		"\ufeff<a/>": true, "\ufeff<?xml version='1.0'?><a/>": true, "\ufeff\ufeff<a/>": false, "<a/>\ufeff": false,
+		"<?b?><a/>": true, "<?b c?><a/>": true, "<?b\tc?><a><?d ??></a><?e?>": true, "<?b-c?><a/>": true, "<?xm?><a/>": true, "<?xmlx?><a/>": true,
+		"<?b+?><a/>": false, "<?b c><a/>": false, "<??><a/>": false, "<? b?><a/>": false, "<a><?b": false, "<a><?b c": false, "<a/><?XML?>": false, "<a><?Xml ?></a>": false,
+		"<a ='1'/>": false, "<a b:='1' xmlns:b='u'/>": false, "<a></>": false,
+	} {
+		if err := read(text); ok != (err == nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	r := xmlread.New([]byte("<a>x</a>"))
+	if r.Text() != "" || !r.Root() || r.Text() != "x" || r.Text() != "" || r.End() != nil {
+		t.Error("text outside of an element is read")
 	}
 }
 
