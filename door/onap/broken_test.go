@@ -114,6 +114,17 @@ func TestPageOfOperations(t *testing.T) {
 	if w := call("POST", path, "["+strings.Join(items, ",")+"]"); w.Code != http.StatusCreated {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
+	for _, body := range []string{`1`, `[1]`, `[{"id":"x"},"y"]`} {
+		if w := call("POST", path, body); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	for accept, yaml := range map[string]bool{"application/yaml": true, "text/html, application/yaml": true, "application/json, application/yaml": false, "*/*": false, "application/*;q=0.5": false, "": false} {
+		w := call("GET", path, "", "Accept", accept)
+		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || strings.Contains(got, "yaml") != yaml {
+			t.Errorf("Accept %q: %d %s", accept, w.Code, got)
+		}
+	}
 	w := call("GET", path, "")
 	if n := strings.Count(w.Body.String(), `"id":`); w.Code != http.StatusOK || n != 100 || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("%d: %d operations", w.Code, n)
