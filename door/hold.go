@@ -1,6 +1,10 @@
 package door
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 type holdKey struct{}
 
@@ -25,4 +29,34 @@ func Hold(ctx context.Context, bytes int) error {
 		return hold(int64(bytes))
 	}
 	return nil
+}
+
+const (
+	// holdWait is how long [AwaitHold] waits for memory.
+	holdWait = 30 * time.Second
+	// holdRetry is how often it tries.
+	holdRetry = 20 * time.Millisecond
+)
+
+// AwaitHold is [Hold] for a stream that may be late, such as a watch. While all
+// connections together have too many unsent bytes, it waits, for 30 seconds at
+// most.
+func AwaitHold(ctx context.Context, bytes int) error {
+	var timeout <-chan time.Time
+	for {
+		err := Hold(ctx, bytes)
+		if why, ok := errors.AsType[*Refusal](err); !ok || why.Reason != TooMany {
+			return err
+		}
+		if timeout == nil {
+			timeout = time.After(holdWait)
+		}
+		select {
+		case <-time.After(holdRetry):
+		case <-timeout:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
 }

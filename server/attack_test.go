@@ -47,6 +47,9 @@ var attacks = []attack{
 	{"6,000 gRPC answers that are not read", 0, false, (*victim).unread},
 	{"300 HTTP streams that are not read", 0, false, (*victim).stalled},
 	{"100,000 streams reset at once, over TLS", 0, true, (*victim).resets},
+	{"200 gRPC watches that are not read, 100,000 writes", 0, false, (*victim).rpcWatches},
+	{"200 HTTP watches that are not read, 100,000 writes", 0, false, (*victim).httpWatches},
+	{"10,000 relations in a model, written and checked", 0, false, (*victim).manyRelations},
 }
 
 // addressSpace is the memory that a victim may reserve, in KiB. Go reserves more
@@ -180,7 +183,11 @@ func (a *attack) play(t *testing.T, number int, program string, rest time.Durati
 		answer = fmt.Sprintf("%s; then a write: %d %s", answer, status, text)
 	}
 	time.Sleep(rest)
-	fmt.Printf("| %s | %d | %d | %d | %v | %v | %d | %s |\n", a.name, before, peak, v.resident(t), quiet, attacked, errors, answer)
+	later := v.resident(t)
+	fmt.Printf("| %s | %d | %d | %d | %v | %v | %d | %s |\n", a.name, before, peak, later, quiet, attacked, errors, answer)
+	if rest >= time.Minute && (later == 0 || later > before*3/2) {
+		t.Errorf("%d MB %v after the attack, %d before: expected at most 1.5 times as much", later, rest, before)
+	}
 }
 
 // victim is a server in another process.

@@ -141,12 +141,14 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 		return c.store.WatchPermission(ctx, q)
 	}
 	return sendEvents(c.ctx, w, watch, func(u *ostiary.PermissionUpdate) event {
-		return event{id: string(u.Token), name: "permission", data: struct {
-			Revision  uint64                 `json:"revision"`
-			Time      time.Time              `json:"time"`
-			Token     string                 `json:"token"`
-			Changes   []permissionChangeJSON `json:"changes"`
-			Undecided int                    `json:"undecided"`
-		}{uint64(u.Revision), u.Time, string(u.Token), permissionChanges(u.Changes), u.UnknownCount}}
+		return event{id: string(u.Token), name: "permission", size: len(u.Changes) * bytesPerChange, data: func() any {
+			return struct {
+				Revision  uint64                 `json:"revision"`
+				Time      time.Time              `json:"time"`
+				Token     string                 `json:"token"`
+				Changes   []permissionChangeJSON `json:"changes"`
+				Undecided int                    `json:"undecided"`
+			}{uint64(u.Revision), u.Time, string(u.Token), permissionChanges(u.Changes), u.UnknownCount}
+		}}
 	})
 }

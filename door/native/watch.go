@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
@@ -99,19 +100,25 @@ func (c *call) watch(w http.ResponseWriter) error {
 	}
 	watch := func(ctx context.Context) iter.Seq2[ostiary.ChangeEntry, error] { return c.store.Watch(ctx, q) }
 	return sendEvents(c.ctx, w, watch, func(e *ostiary.ChangeEntry) event {
-		return event{id: string(e.Token), name: "entry", data: entryOf(e)}
+		return event{id: string(e.Token), name: "entry", size: len(e.Changes) * bytesPerChange, data: func() any { return entryOf(e) }}
 	})
 }
 
-// event is a server-sent event. data is encoded as JSON.
+// bytesPerChange is about what an event keeps for each change, as structures and
+// as text, in bytes.
+const bytesPerChange = 512
+
+// event is a server-sent event. data returns what is encoded as JSON, and size is
+// about the memory for it and for its text, in bytes.
 type event struct {
 	id, name string
-	data     any
+	size     int
+	data     func() any
 }
 
 // appendTo appends the event's text.
 func (e *event) appendTo(out []byte) ([]byte, error) {
-	data, err := json.Marshal(e.data)
+	data, err := json.Marshal(e.data())
 	if err != nil {
 		return out, err
 	}
@@ -179,8 +186,7 @@ func sendEvents[E any](ctx context.Context, w http.ResponseWriter, watch func(co
 				return nil
 			}
 			ev := toEvent(&e)
-			text, err := ev.appendTo(s.buffer[:0])
-			if s.buffer = text; err != nil || s.send(text) != nil {
+			if s.sendEvent(ctx, &ev) != nil {
 				return nil
 			}
 		case <-idle.C:
@@ -211,11 +217,39 @@ func (s *eventStream) send(text []byte) error {
 	return s.control.Flush()
 }
 
+// bufferMax is the largest buffer that a stream keeps between events, in bytes.
+const bufferMax = 16 << 10
+
+// sendEvent sends an event. The memory for a large one is counted before it is
+// used; if a bound does not allow it, the last event is an error.
+func (s *eventStream) sendEvent(ctx context.Context, e *event) error {
+	held := e.size > bufferMax
+	if held {
+		if err := door.AwaitHold(ctx, e.size); err != nil {
+			ended := make(chan error, 1)
+			ended <- err
+			s.end(ended)
+			return err
+		}
+	}
+	text, err := e.appendTo(s.buffer[:0])
+	if err == nil {
+		err = s.send(text)
+	}
+	if s.buffer = text; cap(text) > bufferMax {
+		s.buffer = nil
+	}
+	if held && err == nil {
+		err = door.Hold(ctx, 0)
+	}
+	return err
+}
+
 // end sends the error that ended the watch, if there is one.
 func (s *eventStream) end(ended <-chan error) {
 	select {
 	case err := <-ended:
-		last := event{name: "error", data: describe(err)}
+		last := event{name: "error", data: func() any { return describe(err) }}
 		if text, err := last.appendTo(nil); err == nil {
 			_ = s.send(text) // the client may be gone
 		}

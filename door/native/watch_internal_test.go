@@ -25,6 +25,6 @@ func TestWatchPanics(t *testing.T) {
 			panic("below")
 		}
 	}
-	err := sendEvents(context.Background(), w, watch, func(n *int) event { return event{name: "n", data: *n} })
+	err := sendEvents(context.Background(), w, watch, func(n *int) event { return event{name: "n", data: func() any { return *n }} })
 	t.Error("sendEvents returned", err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	ostiary "github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -12,6 +13,15 @@ import (
 // changesMax bounds the changes of one message. If a write has more, they are
 // sent in several messages with the same snap token.
 const changesMax = 1000
+
+const (
+	// bytesPerChange is about what a message keeps for each change, as structures
+	// and encoded, in bytes.
+	bytesPerChange = 1024
+	// heldChanges is the number of changes from which a message counts as memory
+	// that the stream keeps.
+	heldChanges = 16
+)
 
 // Watch implements Watch.Watch: it sends every write after the request's snap
 // token, or every write from now on, in order. It ends when send fails or ctx
@@ -48,6 +58,12 @@ func sendEntry(ctx context.Context, store *ostiary.Store, e *ostiary.ChangeEntry
 		err := send(&basev1.WatchResponse{Changes: m})
 		m = &basev1.DataChanges{SnapToken: string(e.Token)}
 		return err
+	}
+	if n := min(len(e.Changes), changesMax); n >= heldChanges {
+		if err := door.AwaitHold(ctx, n*bytesPerChange); err != nil {
+			return translateError(err)
+		}
+		defer door.Hold(ctx, 0)
 	}
 	for i := range e.Changes {
 		if err := addChange(ctx, store, e.Revision, &e.Changes[i], add); err != nil {

@@ -42,7 +42,8 @@ type Entry struct {
 	Time time.Time
 	// Token names the revision; a request with After: Token returns what follows.
 	Token snapshot.Token
-	// Changes are the selected changes.
+	// Changes are the selected changes. Watches share them: they must not be
+	// changed.
 	Changes []storage.Change
 }
 
@@ -126,15 +127,29 @@ func start(ctx context.Context, t *snapshot.Timeline, r *Request) (storage.Revis
 // visible returns a copy of an entry with the selected changes and without
 // secrets.
 func visible(t *snapshot.Timeline, e *storage.Entry, head storage.Head, types []string) Entry {
-	out := Entry{Revision: e.Revision, Time: e.Time.Time(), Token: t.Token(head)}
+	return Entry{Revision: e.Revision, Time: e.Time.Time(), Token: t.Token(head), Changes: visibleChanges(e, types)}
+}
+
+// visibleChanges returns copies of the selected changes, without secrets.
+func visibleChanges(e *storage.Entry, types []string) []storage.Change {
+	n := 0
 	for i := range e.Changes {
-		c := e.Changes[i]
-		if !selects(&c, types) {
+		if selects(&e.Changes[i], types) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]storage.Change, 0, n)
+	for i := range e.Changes {
+		if !selects(&e.Changes[i], types) {
 			continue
 		}
+		c := e.Changes[i]
 		c.Fresh = false
 		c.Document.Body = bytes.Clone(c.Document.Body)
-		out.Changes = append(out.Changes, c)
+		out = append(out, c)
 	}
 	return out
 }

@@ -140,8 +140,8 @@ func (w *watch) readLog(ctx context.Context, through storage.Revision) (more boo
 func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscription) error {
 	for {
 		items, err := subscription.Next(ctx)
-		for i := range items {
-			item := &items[i]
+		for i, item := range items {
+			items[i] = nil // this watch no longer needs it
 			if item.Head.Revision <= w.last {
 				continue
 			}
@@ -149,7 +149,7 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 				return snapshot.ErrReload
 			}
 			w.after, w.last = w.timeline.Token(item.Head), item.Head.Revision
-			e := visible(w.timeline, &item.Entry, item.Head, w.types)
+			e := w.entry(item)
 			if len(e.Changes) > 0 && !w.yield(e, nil) {
 				return nil
 			}
@@ -161,4 +161,14 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 			return err
 		}
 	}
+}
+
+// entry returns a published entry with the selected changes. Watches that select
+// all changes share them.
+func (w *watch) entry(p *snapshot.Published) Entry {
+	if len(w.types) > 0 {
+		return visible(w.timeline, &p.Entry, p.Head, w.types)
+	}
+	return Entry{Revision: p.Entry.Revision, Time: p.Entry.Time.Time(), Token: w.timeline.Token(p.Head),
+		Changes: p.Visible(func(e *storage.Entry) []storage.Change { return visibleChanges(e, nil) })}
 }

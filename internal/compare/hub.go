@@ -139,7 +139,7 @@ func (h *hub) run(ctx context.Context, last *snapshot.View, sub *snapshot.Subscr
 
 // newStep works out what changed between two views: from the published entries if
 // they cover all revisions in between, otherwise from the log.
-func (h *hub) newStep(ctx context.Context, before, after *snapshot.View, published []snapshot.Published) *step {
+func (h *hub) newStep(ctx context.Context, before, after *snapshot.View, published []*snapshot.Published) *step {
 	s := &step{before: before, after: after, keys: newChangedKeys()}
 	covered := before.Head.Revision
 	for i := range published {

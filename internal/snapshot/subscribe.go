@@ -12,12 +12,23 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// Published is an entry that was published.
+// Published is an entry that was published. All subscriptions share it, and it
+// must not be changed.
 type Published struct {
-	// Entry is the log entry. It is shared and must not be changed.
+	// Entry is the log entry.
 	Entry storage.Entry
 	// Head is the place of the entry in the log.
 	Head storage.Head
+
+	once    sync.Once
+	visible []storage.Change
+}
+
+// Visible returns what find returns for the entry. It calls find once for all
+// subscriptions, so that a thousand of them keep one copy of the changes.
+func (p *Published) Visible(find func(*storage.Entry) []storage.Change) []storage.Change {
+	p.once.Do(func() { p.visible = find(&p.Entry) })
+	return p.visible
 }
 
 // ErrReload ends a [Subscription] because the store was loaded again. Entries
@@ -33,7 +44,7 @@ type Subscription struct {
 	wake  chan struct{} // holds one element if items or err are new
 
 	mu      sync.Mutex
-	items   []Published
+	items   []*Published
 	changes int // changes in items
 	err     error
 }
@@ -51,7 +62,7 @@ type subscriptions struct {
 	// while its goroutine runs. A new subscription may get entries that are older
 	// than itself, which its subscriber skips. A subscription that fails before the
 	// delivery may lose entries, which its subscriber does not read any more.
-	pending    []Published
+	pending    []*Published
 	delivering bool
 }
 
@@ -81,7 +92,7 @@ func (s *Subscription) Close() {
 
 // Next waits for entries, or for the error that ends the subscription. It may
 // return both.
-func (s *Subscription) Next(ctx context.Context) ([]Published, error) {
+func (s *Subscription) Next(ctx context.Context) ([]*Published, error) {
 	for {
 		s.mu.Lock()
 		items, err := s.items, s.err
@@ -110,15 +121,17 @@ func (ss *subscriptions) push(entries []storage.Entry, heads []storage.Head) (ke
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+	items := make([]*Published, len(entries))
+	for i := range entries {
+		items[i] = &Published{Entry: entries[i], Head: heads[i]}
+	}
 	if len(ss.all) <= directMax {
 		for s := range ss.all {
-			s.push(entries, heads)
+			s.push(items)
 		}
 		return true
 	}
-	for i := range entries {
-		ss.pending = append(ss.pending, Published{entries[i], heads[i]})
-	}
+	ss.pending = append(ss.pending, items...)
 	if !ss.delivering {
 		ss.delivering = true
 		go ss.deliver()
@@ -139,12 +152,8 @@ func (ss *subscriptions) deliver() {
 		}
 		all := slices.Collect(maps.Keys(ss.all))
 		ss.mu.Unlock()
-		entries, heads := make([]storage.Entry, len(items)), make([]storage.Head, len(items))
-		for i := range items {
-			entries[i], heads[i] = items[i].Entry, items[i].Head
-		}
 		for _, s := range all {
-			s.push(entries, heads)
+			s.push(items)
 		}
 	}
 }
@@ -158,19 +167,19 @@ func (ss *subscriptions) fail(err error) {
 	}
 }
 
-func (s *Subscription) push(entries []storage.Entry, heads []storage.Head) {
+func (s *Subscription) push(items []*Published) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range entries {
+	for _, item := range items {
 		if s.err != nil {
 			return
 		}
-		n := len(entries[i].Changes)
+		n := len(item.Entry.Changes)
 		if len(s.items) >= s.limit || len(s.items) > 0 && s.changes+n > s.limit*changesPerEntry {
 			s.err = errs.ErrWatchBehind
 			break
 		}
-		s.items = append(s.items, Published{entries[i], heads[i]})
+		s.items = append(s.items, item)
 		s.changes += n
 	}
 	s.signal()
