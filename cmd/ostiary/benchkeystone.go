@@ -60,7 +60,8 @@ func (a *app) runBenchKeystone(ctx context.Context, f *keystoneBench) error {
 	if f.options.Password = os.Getenv("OS_PASSWORD"); f.options.Password == "" {
 		f.options.Password = rand.Text() // of the server that this command starts
 	}
-	f.args = []string{"--keystone-password-hash-rounds", strconv.Itoa(f.options.Rounds)}
+	// Ten clients that log in wait for one another for seconds, on two processors.
+	f.args = []string{"--request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(f.options.Rounds)}
 	f.prepare = func(ctx context.Context, dir string) error { return bootstrapChild(ctx, dir, f.options.Password) }
 	written := 0
 	f.options.Results = func(s *bench.Side, results []bench.RallyResult) error {

@@ -1,13 +1,16 @@
-"""Runs the identity tests of tempest in this process and counts them.
+"""Runs tests of tempest in this process and counts them.
 
-Arguments: the folder that contains the package tempest, and the file of words
-that name absent parts of the API.
+Arguments: the folder that contains the package tempest, the folder of the tests in
+it, the file of words that name absent parts of the API, and the seconds after
+which no further test begins. Tests that did not begin count as skipped.
 """
 
 import sys
+import time
 import unittest
 
-folder, words = sys.argv[1], [w.strip() for w in open(sys.argv[2]) if w.strip() and w[0] != "#"]
+folder, tests, absent_file, seconds = sys.argv[1:]
+words = [w.strip() for w in open(absent_file) if w.strip() and w[0] != "#"]
 
 
 def cases(suite):
@@ -18,7 +21,7 @@ def cases(suite):
             yield test
 
 
-everything = list(cases(unittest.defaultTestLoader.discover(folder + "/tempest/api/identity", top_level_dir=folder)))
+everything = list(cases(unittest.defaultTestLoader.discover(f"{folder}/{tests}", top_level_dir=folder)))
 if len(everything) < 100:
     sys.exit(f"found only {len(everything)} tests")
 absent = [t for t in everything if any(w in t.id() for w in words)]
@@ -26,8 +29,21 @@ suite = unittest.TestSuite()
 for t in everything:
     if t not in absent:
         suite.addTest(t)
-result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
+
+
+class Result(unittest.TextTestResult):
+    def startTest(self, test):
+        super().startTest(test)
+        if time.monotonic() > end:
+            self.stop()
+
+
+end = time.monotonic() + float(seconds)
+result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1, resultclass=Result).run(suite)
 failed = len(result.failures) + len(result.errors)
 skipped = len(result.skipped)
-passed = result.testsRun - failed - skipped
-print(f"tempest: {max(passed, 0)} passed, {failed} failed, {skipped + len(absent)} skipped")
+passed = max(result.testsRun - failed - skipped, 0)
+late = suite.countTestCases() - result.testsRun if result.shouldStop else 0
+if late:
+    print(f"skip {late} tests: {seconds} seconds are over")
+print(f"tempest: {passed} passed, {failed} failed, {skipped + len(absent) + late} skipped")

@@ -2,7 +2,7 @@
 # Plays clients and tests of OpenStack against the Keystone door; README.md lists
 # them. What it downloads is in .work, which git ignores. A suite whose packages
 # cannot be downloaded is skipped with the reason. Arguments select suites; the
-# default is all. The last line counts the tests of all suites.
+# default is all but rbac, which takes long. The last line counts the tests of all suites.
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
@@ -48,10 +48,10 @@ free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)
 # methods is the default list, and one-time passwords.
 methods=external,password,token,oauth1,mapped,application_credential,ec2credential,totp
 
-# serve NAME PORT starts a server on the folder .work/NAME and waits for it. Logins cost
-# 300 ms of a processor each, so a busy machine needs a long timeout.
+# serve NAME PORT ARGUMENTS... starts a server on the folder .work/NAME and waits for
+# it. Logins cost 300 ms of a processor each, so a busy machine needs a long timeout.
 serve() {
-	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --keystone-methods "$methods" --door "keystone=http://127.0.0.1:$2" >"$work/$1.log" 2>&1 &
+	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --keystone-methods "$methods" --door "keystone=http://127.0.0.1:$2" "${@:3}" >"$work/$1.log" 2>&1 &
 	servers="$servers $!"
 	for _ in $(seq 300); do
 		grep -q "^serving" "$work/$1.log" && return
@@ -66,7 +66,20 @@ tempest() {
 	sed -e "s#URL#$url#" -e "s#WORK#$work#" tempest.conf.in >"$work/tempest.conf"
 	local tests
 	tests=$(echo "$work"/venv/lib/*/site-packages)
-	(cd "$work" && TEMPEST_CONFIG=$work/tempest.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" ../absent.txt)
+	(cd "$work" && TEMPEST_CONFIG=$work/tempest.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" tempest/api/identity ../absent.txt 3000)
+}
+
+# rbac runs the tests of keystone-tempest-plugin about who may do what, on a server
+# of its own with a low cost of password hashes.
+rbac() {
+	local at=$(free) tests
+	rm -rf "$work"/rbac "$work"/rbac.*
+	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/rbac" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$at/v3" || return 1
+	serve rbac "$at" --keystone-password-hash-rounds 4 || return 1
+	mkdir -p "$work/plugin"
+	sed -e "s#URL#http://127.0.0.1:$at/v3#" -e "s#WORK#$work/plugin#" tempest.conf.in >"$work/plugin/tempest.conf"
+	tests=$(echo "$work"/plugin-venv/lib/*/site-packages)
+	(cd "$work/plugin" && TEMPEST_CONFIG=$work/plugin/tempest.conf TEMPEST_CONFIG_DIR=$work/plugin ../plugin-venv/bin/python ../../play.py "$tests" keystone_tempest_plugin/tests/rbac/v3 ../../absent.txt "${RBAC_SECONDS:-3000}")
 }
 
 gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
@@ -153,6 +166,13 @@ if wants rally; then
 		suite rally rallies
 	else
 		skip rally "the packages cannot be installed"
+	fi
+fi
+if wants rbac; then
+	if install plugin-venv requirements-plugin.txt tempest; then
+		suite rbac rbac
+	else
+		skip rbac "the packages cannot be installed"
 	fi
 fi
 if wants real; then

@@ -270,10 +270,23 @@ func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record)
 	if x.domains && err != nil {
 		err = &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 	}
+	if err != nil && foundFirst(operation) {
+		return nil, err
+	}
 	if refused := c.may(operation, x.targetOf(r)); refused != nil {
 		return nil, refused
 	}
 	return r, err
+}
+
+// foundFirst returns whether Keystone looks for the record of an operation before
+// it asks the rule, so that every caller gets 404 if there is none.
+func foundFirst(operation string) bool {
+	switch operation {
+	case "get_role", "update_role", "delete_role", "update_domain":
+		return true
+	}
+	return false
 }
 
 // named returns the record of the path for one of the operations that every
