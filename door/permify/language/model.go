@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,27 @@ func RuleRelation(rule string) string { return rule + "()" }
 // attribute's name, and one for each rule whose parameters are all attributes
 // of the entity, named by [RuleRelation].
 func (s *Schema) Model() (*schema.Model, error) {
+	m, mistakes := s.translate()
+	if len(mistakes) > 0 {
+		return nil, mistakes[0]
+	}
+	return m, nil
+}
+
+// MistakesMax bounds the mistakes that [Schema.Mistakes] returns.
+const MistakesMax = 20
+
+// Mistakes returns the mistakes of names and types in the order of the text, at most
+// MistakesMax. [Schema.Model] fails with the first of them.
+func (s *Schema) Mistakes() []*Error {
+	_, mistakes := s.translate()
+	return mistakes[:min(len(mistakes), MistakesMax)]
+}
+
+// translate returns the model, and all mistakes in the order of the text.
+func (s *Schema) translate() (*schema.Model, []*Error) {
 	if len(s.Entities) == 0 {
-		return nil, &Error{Position{1, 1}, "no entity references found in schema", ErrSemantics}
+		return nil, []*Error{{Position{1, 1}, "no entity references found in schema", ErrSemantics}}
 	}
 	t := &translation{in: s, entities: map[string]*scope{}, rules: map[string]*Rule{}}
 	t.declare()
@@ -39,10 +59,10 @@ func (s *Schema) Model() (*schema.Model, error) {
 	for _, r := range s.Rules {
 		m.Conditions = append(m.Conditions, definition(r))
 	}
-	if t.err != nil {
-		return nil, t.err
-	}
-	return m, nil
+	slices.SortStableFunc(t.mistakes, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return m, t.mistakes
 }
 
 // scope is an entity with its statements by name.
@@ -51,22 +71,18 @@ type scope struct {
 	byName map[string]*Statement
 }
 
-// translation is the state of Model.
+// translation is the state of translate.
 type translation struct {
 	// in is the parsed schema.
 	in       *Schema
 	entities map[string]*scope
 	rules    map[string]*Rule
-	// err is the error that comes first in the text.
-	err *Error
+	mistakes []*Error
 }
 
-// fail records an error, unless an earlier position of the text already has
-// one.
+// fail records a mistake.
 func (t *translation) fail(at Position, format string, args ...any) {
-	if t.err == nil || !before(t.err.Position, at) {
-		t.err = &Error{at, fmt.Sprintf(format, args...), ErrSemantics}
-	}
+	t.mistakes = append(t.mistakes, &Error{at, fmt.Sprintf(format, args...), ErrSemantics})
 }
 
 // declare collects all names, and reports duplicates.

@@ -95,3 +95,35 @@ func TestFormatTypes(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
+
+// TestMistakes counts the mistakes of a schema at the bound and above it. They are in
+// the order of the text, and Model fails with the first one.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, MistakesMax, MistakesMax + 1} {
+		text := "entity user {}\nentity doc {\n"
+		for i := range n {
+			text += "relation r" + strings.Repeat("a", i) + " @missing" + strings.Repeat("a", i) + "\n"
+		}
+		parsed, err := Parse(text + "}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mistakes := parsed.Mistakes()
+		if len(mistakes) != min(n, MistakesMax) {
+			t.Errorf("%d mistakes, got %d", n, len(mistakes))
+		}
+		for i, m := range mistakes {
+			if m.Line != 3+i || !strings.Contains(m.Text, "missing"+strings.Repeat("a", i)+" ") {
+				t.Errorf("mistake %d is %v", i, m)
+			}
+		}
+		if _, err := parsed.Model(); err == nil || err.Error() != mistakes[0].Error() {
+			t.Errorf("Model fails with %v, expected %v", err, mistakes[0])
+		}
+	}
+	parsed, err := Parse("entity user {}\n")
+	if err != nil || len(parsed.Mistakes()) != 0 {
+		t.Errorf("a valid schema has mistakes: %v, %v", parsed.Mistakes(), err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify"
 	"github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/door/permify/language"
 )
 
 // DepthMax is the largest depth that a file may set. The engine that runs files
@@ -118,7 +119,7 @@ func (r *run) problem(format string, args ...any) {
 // report every invalid line.
 func (r *run) load(f *File, schema string) {
 	if _, err := r.schema.Write(r.ctx, &basev1.SchemaWriteRequest{TenantId: tenant, Schema: schema}); err != nil {
-		r.problem("schema: %v", err)
+		r.schemaProblems(schema, err)
 		return
 	}
 	for _, line := range f.Relationships {
@@ -138,6 +139,22 @@ func (r *run) load(f *File, schema string) {
 		if err != nil {
 			r.problem("attribute %s: %v", line, err)
 		}
+	}
+}
+
+// schemaProblems reports every mistake in a schema that was refused with err.
+func (r *run) schemaProblems(schema string, err error) {
+	parsed, parseErr := language.Parse(schema)
+	if parseErr != nil {
+		r.problem("schema: %v", err)
+		return
+	}
+	mistakes := parsed.Mistakes()
+	for _, m := range mistakes {
+		r.problem("schema: %v", m)
+	}
+	if len(mistakes) == 0 {
+		r.problem("schema: %v", err) // it is in the expression of a rule
 	}
 }
 
