@@ -387,3 +387,34 @@ func TestDeleteTrust(t *testing.T) {
 		t.Errorf("%d trusts are left: %v", len(left), err)
 	}
 }
+
+// TestForeignDelegations validates tokens that name a delegation of another user
+// or of another project, as a server that shares the keys could make them.
+func TestForeignDelegations(t *testing.T) {
+	p := newParties(t)
+	other := p.make(identity.Record{Kind: identity.Project, Name: "other"}).ID
+	for _, user := range []*identity.Record{p.anne, p.bob} {
+		for _, project := range []string{p.project, other} {
+			p.grant(user.ID, project, "member")
+		}
+	}
+	credential, _ := p.application(identity.NewApplicationCredential{By: p.own})
+	byCredential, err := p.by(credential)
+	p.ok(err)
+	for _, good := range []*identity.Token{byCredential, p.used(p.bob, p.trust(p.new()))} {
+		for _, change := range []func(*identity.Token){
+			func(t *identity.Token) { t.Payload.ProjectID = other },
+			func(t *identity.Token) { t.Payload.UserID = p.carl.ID },
+			func(t *identity.Token) {
+				t.Payload.UserID = map[string]string{p.anne.ID: p.bob.ID, p.bob.ID: p.anne.ID}[t.Payload.UserID]
+			},
+		} {
+			payload := *good.Payload
+			bad := &identity.Token{Payload: &payload, Issued: good.Issued}
+			change(bad)
+			if _, err := p.valid(bad); !errors.Is(err, &identity.Error{Reason: identity.NotFound}) {
+				t.Errorf("%+v: %v, want NotFound", payload, err)
+			}
+		}
+	}
+}
