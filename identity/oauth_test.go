@@ -111,6 +111,10 @@ func TestOAuth1TokensOfOthers(t *testing.T) {
 	x, err := d.Issue(t.Context(), user.ID, identity.Scope{AccessTokenID: a.ID}, []string{"oauth1"}, nil)
 	d.ok(err)
 	admin, other := d.find(identity.User, "admin"), d.find(identity.Project, "admin")
+	c, secret := d.consumer()
+	r, _ := d.requestToken(c, secret, project.ID)
+	_, err = d.AuthorizeRequestToken(t.Context(), x, r.ID, a.Delegation.RoleIDs)
+	d.fails(err, identity.Forbidden, "delegation") // it would live longer than the access token
 	p := *x.Payload
 	p.UserID = admin.ID
 	_, err = d.Validate(t.Context(), &p, x.Issued, 0)
