@@ -122,7 +122,12 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("Model fails with %v, expected %v", err, mistakes[0])
 		}
 	}
-	parsed, err := Parse("entity user {}\n")
+	// A duplicate is found before a type that is missing, but comes later in the text.
+	parsed, err := Parse("entity user {}\nentity doc {\nrelation a @nope\nrelation b @user\nrelation b @user\n}\n")
+	if err != nil || len(parsed.Mistakes()) != 2 || parsed.Mistakes()[0].Line != 3 || parsed.Mistakes()[1].Line != 5 {
+		t.Errorf("mistakes %v, %v; expected lines 3 and 5", parsed.Mistakes(), err)
+	}
+	parsed, err = Parse("entity user {}\n")
 	if err != nil || len(parsed.Mistakes()) != 0 {
 		t.Errorf("a valid schema has mistakes: %v, %v", parsed.Mistakes(), err)
 	}
