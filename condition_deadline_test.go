@@ -17,8 +17,9 @@ import (
 )
 
 // TestConditionsObeyDeadlines asks with conditions that once ran for long after
-// the deadline. Each request ends by it, with an error or a named bound, also
-// while many of them run at a time. The wall clock is only a guard.
+// the deadline. Each request ends with the deadline's error, with a named bound or
+// with an unknown decision, also while many of them run at a time. How much may be
+// evaluated after a deadline is counted in TestConditionsEnd (eval).
 func TestConditionsObeyDeadlines(t *testing.T) {
 	t.Parallel()
 	list := expr.Type{Kind: expr.List, Elem: &expr.Type{Kind: expr.Int}}
@@ -81,11 +82,8 @@ func TestConditionsObeyDeadlines(t *testing.T) {
 			wait.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), deadline)
 				defer cancel()
-				began := time.Now()
-				err := ask(ctx)
-				took := time.Since(began)
-				if took > 10*deadline || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ostiary.ErrBound) {
-					t.Errorf("%s: %v, %v", name, took, err)
+				if err := ask(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ostiary.ErrBound) {
+					t.Errorf("%s: %v", name, err)
 				}
 			})
 		}

@@ -203,7 +203,6 @@ func TestContextConverted(t *testing.T) {
 	}
 	b := Bind(s, v)
 	q := ListObjectsQuestion{Type: "doc", Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "anne"}}
-	began := time.Now()
 	for most, bound := range map[int]string{1_000_000: BoundConditionCost, n * 10_000: ""} {
 		l, err := b.ListObjects(context.Background(), v, q, &Env{Context: expr.Values{"l": list}, Bounds: Bounds{ConditionCost: most}})
 		if err != nil || l.Bound != bound || len(l.IDs) > 0 || l.Stats.ConditionCost > most+20_000 {
@@ -212,9 +211,6 @@ func TestContextConverted(t *testing.T) {
 		if bound == "" && l.Stats.ConditionCost > n*(numbers+100)+2*numbers {
 			t.Errorf("the list costs %d: the context is converted more than once", l.Stats.ConditionCost)
 		}
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the lists took %v", took)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

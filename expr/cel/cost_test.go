@@ -29,8 +29,8 @@ func numbers(n int) []any {
 }
 
 // TestChargedBefore evaluates functions that would run for seconds or minutes.
-// They are charged before they run, so each evaluation ends at once with
-// ErrCost. The wall clock is only a guard.
+// They are charged before they run, so each evaluation ends with ErrCost before
+// the function begins.
 func TestChargedBefore(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 500_000)
@@ -54,13 +54,9 @@ func TestChargedBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := compileCost(t, Options{}, c.params, c.source)
-			began := time.Now()
 			res := p.Eval(nil, c.request, 0)
 			if res.Value != expr.Unknown || !errors.Is(res.Err, expr.ErrCost) || res.Cost < CostMaxDefault {
 				t.Errorf("%v, cost %d, error %v; want ErrCost", res.Value, res.Cost, res.Err)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("the evaluation took %v", took)
 			}
 		})
 	}
