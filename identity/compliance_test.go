@@ -12,7 +12,7 @@ import (
 // comply opens a service of the deployment's store with rules.
 func (d *deployment) comply(c identity.Compliance) *deployment {
 	d.t.Helper()
-	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4, Compliance: c})
+	s, err := identity.Open(d.t.Context(), d.store, identity.Options{Clock: d.clock.read, Rounds: 4, Compliance: c, ExpiredWindow: 2000 * time.Hour})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -232,6 +232,6 @@ func (s *Service) revoke(d *directory, w *ostiary.WriteRequest, e Revocation) {
 	}
 	w.Documents = append(w.Documents, e.document())
 	if len(w.RemoveDocuments) == 0 {
-		w.RemoveDocuments = d.revocations.expired(now.Add(-s.options.TokenLife - revocationMargin))
+		w.RemoveDocuments = d.revocations.expired(now.Add(-s.tokenAgeMax() - revocationMargin))
 	}
 }

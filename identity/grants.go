@@ -9,7 +9,8 @@ import (
 	"github.com/ostiary/ostiary/eval"
 )
 
-// revocationMargin is how much longer than a token an event is kept.
+// revocationMargin is how much longer than a token an event is kept, for servers
+// whose clocks differ.
 const revocationMargin = 30 * time.Minute
 
 // Grant gives a role to a user or a group, on a project, a domain or the system.

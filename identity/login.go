@@ -252,9 +252,10 @@ func newAuditID() string {
 // the token is expired or revoked, if its user or its scope does not exist or is
 // disabled, if the user has no role in the scope, or if the token limits its
 // roles in a way that the service cannot check. graceful is how long an expired
-// token is still accepted.
+// token is still accepted, at most [Options.ExpiredWindow] in effect.
 func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Time, graceful time.Duration) (*Token, error) {
-	if !s.now().Before(p.Expires.Add(graceful)) {
+	now := s.now()
+	if !now.Before(p.Expires.Add(graceful)) || now.Sub(issued) > s.tokenAgeMax() {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
 	if unsupported(p) || len(p.AuditIDs) == 0 {
@@ -266,6 +267,11 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 	}
 	return t, err
 }
+
+// tokenAgeMax is the largest age of a token that can be valid. Revocations of older
+// tokens are removed, so older tokens are never valid, even if another server that
+// shares the keys has a longer TokenLife.
+func (s *Service) tokenAgeMax() time.Duration { return s.options.TokenLife + s.options.ExpiredWindow }
 
 // unsupported returns whether a token has roles that this service cannot find: it
 // was made with a certificate, or has groups without an identity provider.

@@ -22,6 +22,10 @@ type Options struct {
 	Clock func() time.Time
 	// TokenLife is the life of a token. The default is one hour.
 	TokenLife time.Duration
+	// ExpiredWindow is how long an expired token is valid for a service that asks for
+	// it. Revocations are kept for as long. The default is [ExpiredWindowDefault];
+	// negative means not at all.
+	ExpiredWindow time.Duration
 	// Methods are the methods of authentication that are switched on, in the order
 	// that tokens need: all servers that share keys have the same list. Nil means
 	// [token.DefaultMethods].
@@ -78,6 +82,10 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.TokenLife <= 0 {
 		o.TokenLife = time.Hour
 	}
+	if o.ExpiredWindow == 0 {
+		o.ExpiredWindow = ExpiredWindowDefault
+	}
+	o.ExpiredWindow = max(o.ExpiredWindow, 0)
 	if o.Methods == nil {
 		o.Methods = token.DefaultMethods()
 	}
@@ -100,6 +108,13 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	}
 	return s, s.current.Load().checkDepth()
 }
+
+// ExpiredWindowDefault is the default of [Options.ExpiredWindow].
+const ExpiredWindowDefault = 48 * time.Hour
+
+// ExpiredWindow returns how long an expired token is valid for a service that asks
+// for it.
+func (s *Service) ExpiredWindow() time.Duration { return s.options.ExpiredWindow }
 
 // Methods returns the methods of authentication that are switched on.
 func (s *Service) Methods() token.Methods { return slices.Clone(s.options.Methods) }

@@ -75,7 +75,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Serve the data over HTTP and gRPC until the command is interrupted. A missing data folder is created.\n" +
 			"The command line has precedence over the environment (OSTIARY_HTTP sets --http), and the environment over --config FILE.\n" +
 			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
-			"On SIGHUP the server reads the TLS certificate and the keys again.",
+			"On SIGHUP the server reads the TLS certificate, the keys and the policy file of Identity again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := applyConfig(cmd.Flags(), flags.config); err != nil {
 				return err
@@ -141,6 +141,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		f.door.keystone.ReceiptKeys = a.receiptKeys()
 	}
 	f.door.keystone.Identity.Pool = password.NewPool(f.door.logins.pool)
+	rules := &policyFile{name: f.door.logins.policy, log: log}
+	if err := rules.reload(); err != nil {
+		return err
+	}
+	f.door.keystone.Policy = rules.current.Load
 	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
@@ -191,7 +196,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return err
 		}
 		defer runDoors(doors)()
-		defer onHangup(log, reload)()
+		defer onHangup(log, func() error { return errors.Join(reload(), rules.reload()) })()
 		defer a.governHeap()()
 		if driver != nil {
 			defer removeHolder(a.data)
@@ -346,10 +351,10 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 				return
 			case <-hangups:
 				if err := reload(); err != nil {
-					log.Error("reload failed; the old keys and certificate stay in use", "error", err)
+					log.Error("reload failed; the old keys, certificate or policy stay in use", "error", err)
 					continue
 				}
-				log.Info("reloaded keys and certificate")
+				log.Info("reloaded keys, certificate and policy")
 			}
 		}
 	}()

@@ -3,6 +3,7 @@
 Arguments: the folder that contains the package tempest, the folder of the tests in
 it, the file of words that name absent parts of the API, and the seconds after
 which no further test begins. Tests that did not begin count as skipped.
+Further arguments are words of which the id of a test must contain one.
 """
 
 import sys
@@ -24,6 +25,10 @@ def cases(suite):
 everything = list(cases(unittest.defaultTestLoader.discover(f"{folder}/{tests}", top_level_dir=folder)))
 if len(everything) < 100:
     sys.exit(f"found only {len(everything)} tests")
+if sys.argv[5:]:
+    everything = [t for t in everything if any(w in t.id() for w in sys.argv[5:])]
+    if not everything:
+        sys.exit("no test has the words")
 absent = [t for t in everything if any(w in t.id() for w in words)]
 suite = unittest.TestSuite()
 for t in everything:

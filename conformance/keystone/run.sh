@@ -82,6 +82,22 @@ rbac() {
 	(cd "$work/plugin" && TEMPEST_CONFIG=$work/plugin/tempest.conf TEMPEST_CONFIG_DIR=$work/plugin ../plugin-venv/bin/python ../../play.py "$tests" keystone_tempest_plugin/tests/rbac/v3 ../../absent.txt "${RBAC_SECONDS:-3000}")
 }
 
+# compliance plays the tests of tempest that need rules for passwords, against a
+# server that has them.
+compliance() {
+	local port tests
+	port=$(free)
+	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/strict" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$port/v3" || return 1
+	serve strict "$port" --keystone-password-hash-rounds 4 --keystone-lockout-failure-attempts 2 --keystone-lockout-duration 5s \
+		--keystone-unique-last-password-count 2 --keystone-password-expires-days 90 --keystone-disable-user-account-days-inactive 90 \
+		--keystone-password-regex '^(?=.*[a-zA-Z]).{5,}$' || return 1
+	sed -e "s#URL#http://127.0.0.1:$port/v3#" -e "s#WORK#$work#" -e 's/^security_compliance = false/security_compliance = true/' \
+		-e 's/^\[identity\]$/&\nuser_lockout_failure_attempts = 2\nuser_lockout_duration = 5\nuser_unique_last_password_count = 2/' tempest.conf.in >"$work/strict.conf"
+	tests=$(echo "$work"/venv/lib/*/site-packages)
+	(cd "$work" && TEMPEST_CONFIG=$work/strict.conf TEMPEST_CONFIG_DIR=$work venv/bin/python ../play.py "$tests" tempest/api/identity ../absent.txt 3000 \
+		v3.test_users. test_password_history_not_enforced_in_admin_reset admin.v3.test_users. v3.test_tokens.)
+}
+
 gophercloud() { (cd "$root" && go run ./internal/testrun -C conformance/keystone/gophercloud -count=1 -timeout 20m ./...); }
 
 middleware() { OS_PASSWORD=secret "$work/venv/bin/python" middleware.py "$url" "$work/data.fernet"; }
@@ -124,7 +140,7 @@ mariadb() {
 	(timeout 300 apt-get update -q && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends mariadb-server) >"$work/mariadb.apt" 2>&1
 }
 
-chosen="${*:-openstackclient tempest gophercloud keystonemiddleware keystoneauth rally real}"
+chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=
@@ -137,21 +153,22 @@ fi
 (cd "$root" && go build -o "$work/ostiary" ./cmd/ostiary) || exit 1
 port=$(free)
 url=http://127.0.0.1:$port/v3
-rm -rf "$work"/data "$work"/data.* "$work/locks"
+rm -rf "$work"/data "$work"/data.* "$work"/strict* "$work/locks"
 OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/data" keystone bootstrap --bootstrap-region-id RegionOne \
 	--bootstrap-public-url "$url" --bootstrap-internal-url "$url" --bootstrap-admin-url "$url" || exit 1
 serve data "$port" || exit 1
 export OS_AUTH_URL=$url OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3
 
-if wants openstackclient || wants tempest || wants keystonemiddleware || wants keystoneauth; then
+if wants openstackclient || wants tempest || wants compliance || wants keystonemiddleware || wants keystoneauth; then
 	if install venv requirements.txt tempest; then
 		wants openstackclient && suite openstackclient bash session.sh "$work/venv/bin/openstack"
 		wants tempest && suite tempest tempest
+		wants compliance && suite compliance compliance
 		wants keystonemiddleware && suite keystonemiddleware middleware
 		wants keystoneauth && suite keystoneauth logins
 	else
-		skip "openstackclient, tempest, keystonemiddleware, keystoneauth" "the packages cannot be installed"
+		skip "openstackclient, tempest, compliance, keystonemiddleware, keystoneauth" "the packages cannot be installed"
 	fi
 fi
 if wants gophercloud; then

@@ -112,7 +112,7 @@ func credentials(t *identity.Token) access.Credentials {
 
 // may fails with 403 unless the caller may call an operation on a target.
 func (c *call) may(operation string, t access.Target) error {
-	if c.options.Policy.Allowed("identity:"+operation, &c.credentials, t) {
+	if c.options.Policy().Allowed("identity:"+operation, &c.credentials, t) {
 		return nil
 	}
 	return forbidden("identity:" + operation)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -37,8 +36,9 @@ type Options struct {
 	// ReceiptKeys returns the Fernet keys of receipts, the primary key first, as Keys
 	// does. Nil uses one random key, so that receipts end with the process.
 	ReceiptKeys func() ([]token.Key, error)
-	// Policy decides who may call what. Nil means [access.Default].
-	Policy *access.Policy
+	// Policy returns the rules that decide who may call what. It is called for every
+	// request, so it must be quick. Nil means [access.Default].
+	Policy func() *access.Policy
 	// URL is the base of all links, for example "https://identity.example.com",
 	// without a slash at the end. The default is scheme and host of the request.
 	URL string
@@ -49,9 +49,6 @@ type Options struct {
 	Providers Verifier
 	// Identity are the settings of the deployment.
 	Identity identity.Options
-	// ExpiredWindow is how long an expired token is valid for a service that asks
-	// for it with allow_expired. The default is 48 hours.
-	ExpiredWindow time.Duration
 	// Report is called with errors that no response shows. Nil ignores them.
 	Report func(error)
 }
@@ -83,13 +80,11 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		o.ReceiptKeys = randomKey()
 	}
 	if o.Policy == nil {
-		o.Policy = access.Default()
+		standard := access.Default()
+		o.Policy = func() *access.Policy { return standard }
 	}
 	if o.Store == "" {
 		o.Store = DefaultStore
-	}
-	if o.ExpiredWindow == 0 {
-		o.ExpiredWindow = 48 * time.Hour
 	}
 	s := &service{engine: e, options: o}
 	d := &door.Door{Name: Name, Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}

@@ -134,6 +134,9 @@ func (c *call) filter(x *resource) (func(*identity.Record) bool, error) {
 	for parameter, values := range c.query {
 		name, comparator, _ := strings.Cut(parameter, "__")
 		if !slices.Contains(x.filters, name) {
+			if x.kind == identity.Region { // as in Keystone, which ignores it elsewhere
+				return nil, &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(parameter) + "' was unexpected)"}
+			}
 			continue
 		}
 		match, err := filterOf(name, comparator, values[0])

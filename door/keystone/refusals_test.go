@@ -118,3 +118,30 @@ func TestRegionsOfDomainTokens(t *testing.T) {
 		t.Errorf("%d %s, want one region", a.status, a.text)
 	}
 }
+
+// TestShapes are details of responses that clients of Keystone can depend on: the
+// order of the members of a token with system scope, the filters of regions, and
+// the status of a login with a token that is not valid.
+func TestShapes(t *testing.T) {
+	c := newCloud(t)
+	text := c.login("admin", "secret", `{"system":{"all":true}}`).text
+	roles, system, catalog := strings.Index(text, `"roles":`), strings.Index(text, `"system":`), strings.Index(text, `"catalog":`)
+	if roles < 0 || system < roles || catalog < system {
+		t.Errorf("roles at %d, system at %d, catalog at %d, want this order", roles, system, catalog)
+	}
+	for path, status := range map[string]int{"/v3/regions": 200, "/v3/regions?parent_region_id=x": 200, "/v3/regions?name=x": 400, "/v3/regions?limit=1": 400, "/v3/services?color=x": 200} {
+		if a := c.do("GET", path, c.admin, ""); a.status != status {
+			t.Errorf("%s: %d, want %d", path, a.status, status)
+		}
+	}
+	revoked := c.token("admin", "secret", "")
+	if a := c.do("DELETE", "/v3/auth/tokens", revoked, "", "X-Subject-Token", revoked); a.status != http.StatusNoContent {
+		t.Fatalf("revocation: %d %s", a.status, a.text)
+	}
+	for _, token := range []string{revoked, "garbage"} {
+		body := fmt.Sprintf(`{"auth":{"identity":{"methods":["token"],"token":{"id":%q}}}}`, token)
+		if a := c.do("POST", "/v3/auth/tokens", "", body); a.status != http.StatusNotFound {
+			t.Errorf("login with the token %.7s: %d %s, want 404", token, a.status, a.text)
+		}
+	}
+}

@@ -191,15 +191,13 @@ func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Re
 	return user, err
 }
 
-// loginByToken validates a token that a new token is made from. A delegated token
-// is refused.
+// loginByToken validates a token that a new token is made from. A token that is not
+// valid is 404, as in Keystone, and a delegated token is refused.
 func (c *call) loginByToken(text string) (*identity.Token, error) {
 	from, err := c.validate(text, 0)
 	switch {
 	case errors.Is(err, token.ErrInvalid):
 		err = &statusError{http.StatusNotFound, "Could not recognize Fernet token"}
-	case errors.Is(err, &identity.Error{Reason: identity.NotFound}):
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
 	case err == nil && from.Delegated():
 		err = forbidden("Using a delegated token to create another token is not allowed")
 	}
@@ -418,10 +416,7 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		}
 	case t.Scope.DomainID != "":
 		idAndName(o, "domain", t.Target)
-	case t.Scope.System:
-		o.begin("system")
-		o.boolean("all", true)
-		o.end()
+	case t.Scope.System: // after the roles
 	default:
 		o.end()
 		return nil
@@ -433,6 +428,11 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 			o.text("id", r.ID)
 			o.text("name", r.Name)
 		})
+	}
+	if t.Scope.System {
+		o.begin("system")
+		o.boolean("all", true)
+		o.end()
 	}
 	if !c.query.Has("nocatalog") {
 		if err := c.catalog(o, t); err != nil {
@@ -466,7 +466,7 @@ func (c *call) subject() (*identity.Token, string, error) {
 	}
 	var graceful time.Duration
 	if c.flag("allow_expired") {
-		graceful = c.options.ExpiredWindow
+		graceful = c.id.ExpiredWindow()
 	}
 	t, err := c.validate(text, graceful)
 	if errors.Is(err, token.ErrInvalid) {

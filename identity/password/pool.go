@@ -26,8 +26,8 @@ type PoolOptions struct {
 	QueueMax int
 }
 
-// Pool computes hashes on operating system threads of their own, which have the
-// lowest priority on Linux. The threads end with their hashes, so a Pool needs no
+// Pool computes hashes on operating system threads of their own, which have a
+// low priority on Linux. The threads end with their hashes, so a Pool needs no
 // Close. Its methods may be called concurrently.
 //
 // A hash that runs occupies one of the processors of Go's scheduler

@@ -84,7 +84,7 @@ door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/l
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
-identity/access:
+identity/access: internal/nearest
 identity/migrate: identity identity/token
 identity/ec2: identity/percent
 identity/oauth1: identity/percent
