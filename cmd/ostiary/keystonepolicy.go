@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
 )
 
@@ -44,4 +47,26 @@ func (f *policyFile) reload() error {
 	}
 	f.current.Store(policy)
 	return nil
+}
+
+// readPermissions reads the file of permissions; nil without one.
+func (f *loginFlags) readPermissions() (identity.Permissions, error) {
+	if f.permissions == "" {
+		return nil, nil
+	}
+	text, err := readFile(f.permissions, policyBytesMax+1)
+	if err != nil {
+		return nil, fmt.Errorf("--keystone-permissions: %w", err)
+	}
+	if len(text) > policyBytesMax {
+		return nil, fmt.Errorf("--keystone-permissions: %s: the file is too large: at most %d bytes are allowed", f.permissions, policyBytesMax)
+	}
+	p := identity.Permissions{}
+	if err := yaml.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("--keystone-permissions: %s: expected lists of roles by permission, for example compute_create: [member]: %w", f.permissions, err)
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("--keystone-permissions: %s: %w", f.permissions, err)
+	}
+	return p, nil
 }

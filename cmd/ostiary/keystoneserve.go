@@ -20,6 +20,8 @@ import (
 type loginFlags struct {
 	pool   password.PoolOptions
 	policy string // name of the policy file; "" for none
+	// permissions is the name of the file of permissions; "" for none
+	permissions string
 }
 
 // add adds the flags. The names after "keystone-" are those of Keystone's options
@@ -28,6 +30,7 @@ func (f *loginFlags) add(s *pflag.FlagSet, o *identity.Options) {
 	c := &o.Compliance
 	s.DurationVar(&o.ExpiredWindow, "keystone-allow-expired-window", identity.ExpiredWindowDefault, "how long an expired token is valid for a service that asks for it with allow_expired")
 	s.StringVar(&f.policy, "keystone-policy", "", "policy file of oslo.policy, in YAML or JSON, whose rules replace the defaults of Identity; SIGHUP reads it again")
+	s.StringVar(&f.permissions, "keystone-permissions", "", "YAML file that lists the roles that give a permission, for example compute_create: [member]; other doors ask about permissions as relations of projects")
 	s.IntVar(&f.pool.Threads, "keystone-hash-threads", 0, "number of password hashes that are computed at the same time, on threads of low priority; default: the number of processors")
 	s.IntVar(&f.pool.QueueMax, "keystone-hash-queue", password.QueueMaxDefault, "number of password hashes that may wait; others get 503 with Retry-After")
 	s.DurationVar(&o.PasswordCache, "keystone-password-cache", 0, "how long a verified password is accepted again without computing its hash, for example 5m; a reader of the memory of the process can then guess these passwords quickly; 0 means never")

@@ -145,6 +145,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err := rules.reload(); err != nil {
 		return err
 	}
+	if f.door.keystone.Permissions, err = f.door.logins.readPermissions(); err != nil {
+		return err
+	}
 	f.door.keystone.Policy = rules.current.Load
 	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }

@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-folder, tests, absent_file, seconds = sys.argv[1:]
+folder, tests, absent_file, seconds = sys.argv[1:5]
 words = [w.strip() for w in open(absent_file) if w.strip() and w[0] != "#"]
 
 

@@ -8,6 +8,7 @@
 package keystone
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,6 +50,9 @@ type Options struct {
 	Providers Verifier
 	// Identity are the settings of the deployment.
 	Identity identity.Options
+	// Permissions are relations of projects that other doors can ask about. Nil leaves
+	// those of the store as they are.
+	Permissions identity.Permissions
 	// Report is called with errors that no response shows. Nil ignores them.
 	Report func(error)
 }
@@ -70,7 +74,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if strings.HasSuffix(o.URL, "/") {
 		return nil, fmt.Errorf("keystone: invalid URL %q: expected no slash at the end", o.URL)
 	}
-	if err := o.Identity.Validate(); err != nil {
+	if err := errors.Join(o.Identity.Validate(), o.Permissions.Validate()); err != nil {
 		return nil, fmt.Errorf("keystone: %w", err)
 	}
 	if o.Keys == nil {

@@ -3,6 +3,7 @@ package keystone
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -34,6 +35,15 @@ func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
 	opened, err := identity.Open(context.WithoutCancel(ctx), store, s.options.Identity)
 	if err != nil {
 		return nil, err
+	}
+	if s.options.Permissions != nil {
+		missing, err := opened.SetPermissions(context.WithoutCancel(ctx), s.options.Permissions)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 && s.options.Report != nil {
+			s.options.Report(fmt.Errorf("roles of the permissions do not exist: %q", missing))
+		}
 	}
 	s.opened.Store(opened)
 	return opened, nil
