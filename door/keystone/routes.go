@@ -19,7 +19,7 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/auth/system", name: "AuthSystem", serve: (*call).authSystem},
 		{method: http.MethodGet, path: "/OS-REVOKE/events", name: "RevocationEvents", serve: (*call).revocationEvents},
 	},
-	records(users, "User"), records(groups, "Group"), records(projects, "Project"), records(domains, "Domain"),
+	records(users, "User"), records(groups, "Group"), projectRoutes(), records(domains, "Domain"),
 	records(roles, "Role"), records(regions, "Region"), records(services, "Service"), records(endpoints, "Endpoint"),
 	limitRoutes(), domainConfigRoutes(), federationRoutes(),
 	[]route{
@@ -70,4 +70,15 @@ func records(x *resource, name string) []route {
 		{method: http.MethodPatch, path: one, name: "Update" + name, serve: x.update},
 		{method: http.MethodDelete, path: one, name: "Delete" + name, serve: x.remove},
 	}
+}
+
+// projectRoutes are the routes that every resource has, for projects.
+func projectRoutes() []route {
+	all := records(projects, "Project")
+	for i := range all {
+		if all[i].name == "GetProject" {
+			all[i].serve = (*call).getProject
+		}
+	}
+	return all
 }
