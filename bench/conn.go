@@ -79,9 +79,10 @@ func (c *conn) do(ctx context.Context, request []byte) (status int, body []byte,
 		}
 		c.tcp, c.in = tcp, bufio.NewReaderSize(tcp, 16<<10)
 	}
-	stop := context.AfterFunc(ctx, func() { c.tcp.SetDeadline(time.Unix(1, 0)) })
+	tcp := c.tcp // close sets c.tcp to nil, maybe before the function below runs
+	stop := context.AfterFunc(ctx, func() { tcp.SetDeadline(time.Unix(1, 0)) })
 	reusable := false
-	if _, err = c.tcp.Write(request); err == nil {
+	if _, err = tcp.Write(request); err == nil {
 		status, reusable, err = c.response()
 	}
 	if !stop() || err != nil || !reusable {
