@@ -245,6 +245,8 @@ func (f *failure) httpError() httpError {
 	n := f.number()
 	message := lastCause(f.message)
 	switch {
+	case f.code == codes.ResourceExhausted: // the body is too large
+		return httpError{http.StatusRequestEntityTooLarge, codes.ResourceExhausted, openfgav1.InternalErrorCode(n).String(), message}
 	case f.code == codes.Unavailable:
 		return httpError{http.StatusServiceUnavailable, codes.Unavailable, openfgav1.InternalErrorCode(n).String(), message}
 	case n == int32(codes.Aborted):

@@ -30,7 +30,7 @@ func TestBodyTooLarge(t *testing.T) {
 			var p door.Params
 			route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p)
 			route.Serve(w, r, p)
-			refused := w.Code == http.StatusInternalServerError && strings.HasPrefix(w.Body.String(), `{"code":"resource_exhausted","message":"the request is too large`)
+			refused := w.Code == http.StatusRequestEntityTooLarge && strings.HasPrefix(w.Body.String(), `{"code":"resource_exhausted","message":"the request is too large`)
 			if refused != (more < 0) {
 				t.Errorf("%s, %d bytes more than the body: %d %s", path, more, w.Code, w.Body)
 			}

@@ -424,7 +424,7 @@ func TestRefusals(t *testing.T) {
 		name   string
 	}{
 		door.NoCredentials: {401, "bearer_token_missing"}, door.BadCredentials: {401, "unauthenticated"},
-		door.TooLarge: {500, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
+		door.TooLarge: {413, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
 		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {503, "unavailable"},
 		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"}, 0: {500, "internal_error"},
 	} {
