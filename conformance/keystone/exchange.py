@@ -23,7 +23,7 @@ def check(name, good, shown=""):
         passed += 1
     else:
         failed += 1
-        print(f"failed: {name}: {str(shown)[:1500]}")
+        print(f"failed: {name}: {str(shown)[:5000]}")
 
 
 class Server:
@@ -187,6 +187,7 @@ KNOWN = {
     "/role_assignments?effective": "links",  # of implied and inherited ones, the real one links the assignment that they come from
     "/groups": "membership_expires_at",  # of a user: always null
     "/role_inferences": "links",
+    "/application_credentials": "links",  # in a list, the real one links a path that it does not have
     "/tags": "links",  # the real one links the root
 }
 LISTS = ["/users", "/groups", "/projects", "/domains", "/roles", "/role_inferences", "/role_assignments", "/role_assignments?include_names", "/role_assignments?effective",
@@ -229,8 +230,8 @@ def compare(url, real, file):
             continue
         bodies = [same(r.json(), url, real) for r in (x, y)]
         check(f"token of the real one: {name}", x.status_code == y.status_code == 200 and bodies[0] == bodies[1], (x.status_code, y.status_code, differences(*bodies)))
-        x = ours.call("GET", "/auth/projects", token=token)
-        check(f"call with a token of the real one: {name}", x.status_code == 200, x.text)
+        x, y = (s.call("GET", "/auth/projects", token=token) for s in (ours, theirs))
+        check(f"call with a token of the real one: {name}", x.status_code == y.status_code, (x.status_code, y.status_code, x.text, y.text))
 
     def back(name, response):
         check(f"login: {name}", response.status_code == 201, response.text)

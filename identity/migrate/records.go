@@ -290,7 +290,8 @@ func (m *migration) trustsOf(ctx context.Context, where string) error {
 			uses := int(x.number("remaining_uses"))
 			d.Uses = &uses
 		}
-		return m.add(ctx, identity.Loaded{Record: identity.Record{Kind: identity.Trust, ID: x.text("id"), Owner: x.text("trustor_user_id"), Delegation: d, Members: members}})
+		return m.add(ctx, identity.Loaded{Record: identity.Record{Kind: identity.Trust, ID: x.text("id"), Owner: x.text("trustor_user_id"), Delegation: d,
+			Members: members.Without("roles")}}) // Keystone keeps the request's roles there, too
 	})
 }
 
