@@ -102,7 +102,7 @@ func TestTokensOfOAuth1End(t *testing.T) {
 	d.fails(err, identity.NotFound, "Request token not found")
 }
 
-// TestOAuth1TokensOfOthers validates tokens whose access token is of another user
+// TestOAuth1TokensOfOthers validates tokens whose access token belongs to another user
 // or project, as a program with the keys could make them.
 func TestOAuth1TokensOfOthers(t *testing.T) {
 	d := deploy(t)

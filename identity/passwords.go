@@ -90,8 +90,8 @@ func (s *Service) verify(ctx context.Context, secret, hash string) (bool, error)
 	return ok, err
 }
 
-// rehash replaces the hash of a password that was just verified, if it is of
-// another form or cost than new ones. It does nothing if the password has changed
+// rehash replaces the hash of a password that was just verified, if it has another
+// form or cost than new hashes. It does nothing if the password has changed
 // meanwhile.
 func (s *Service) rehash(ctx context.Context, user *Record, secret string, hashes []string) error {
 	if len(secret) > password.BytesMax || !password.Outdated(hashes[0], s.rounds()) {

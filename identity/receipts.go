@@ -18,7 +18,7 @@ func (s *Service) NewReceipt(user string, methods []string) (*token.Receipt, tim
 }
 
 // UseReceipt returns the methods that a decoded receipt adds to a login of a user.
-// It fails with Unauthorized if the receipt is of another user, has expired, or is
+// It fails with Unauthorized if the receipt belongs to another user, has expired, or is
 // older than the last event that made the user's tokens invalid, for example a
 // new password.
 func (s *Service) UseReceipt(ctx context.Context, r *token.Receipt, issued time.Time, user string) ([]string, error) {

@@ -69,7 +69,7 @@ func (c *client) post(path, contentType string, body []byte) (*http.Response, []
 	return resp, text, err
 }
 
-// askBatch sends a batch of two checks whose ids nobody else uses. The answer
+// askBatch sends a batch of two checks with ids that no other request has. The answer
 // must have these ids, an allow and a denial.
 func (c *client) askBatch(number int) error {
 	i := number % documents

@@ -210,7 +210,7 @@ func (c *call) endpointGroupsOfProject() error {
 }
 
 // sendAssociated answers with the records of a resource that are associated with
-// the record in the path, which is of kind k.
+// the record in the path, whose kind is k.
 func (c *call) sendAssociated(k identity.Kind, x *resource) error {
 	filters, err := c.id.Referring(c.r.Context(), k, c.p.At(0), identity.EndpointFilter)
 	if err != nil {
