@@ -22,17 +22,9 @@ from keystoneauth1.identity import v3
 from keystoneclient.contrib.ec2 import utils as ec2
 from keystoneclient.v3 import client
 
+from checks import check, finish
+
 url = sys.argv[1]
-passed, failed = 0, 0
-
-
-def check(name, good, shown=""):
-    global passed, failed
-    if good:
-        passed += 1
-    else:
-        failed += 1
-        print(f"failed: {name}: {shown}")
 
 
 def login(auth):
@@ -109,5 +101,4 @@ for version in "0124":
     check(f"EC2, version {version}, wrong secret", response.status_code == 401, response.text)
 api.ec2.delete(admin.get_user_id(), pair.access)
 
-print(f"{passed} passed, {failed} failed, 0 skipped")
-sys.exit(failed > 0)
+finish(after=", 0 skipped")
