@@ -68,19 +68,15 @@ func showLimit(o *object, r *identity.Record, value string) {
 // limitRoutes are the routes of limits and registered limits. Their POST makes
 // several at once.
 func limitRoutes() []route {
-	all := slices.Concat(records(registeredLimits, "RegisteredLimit"), records(limits, "Limit"),
+	return slices.Concat(
+		served(records(registeredLimits, "RegisteredLimit"), handlers{
+			"CreateRegisteredLimit": func(c *call) error { return c.createLimits(registeredLimits, registeredLimits) },
+		}),
+		served(records(limits, "Limit"), handlers{
+			"CreateLimit": func(c *call) error { return c.createLimits(newLimits, limits) },
+			"ListLimits":  (*call).listLimits,
+		}),
 		[]route{{method: http.MethodGet, path: "/limits/model", name: "GetLimitModel", serve: (*call).limitModel}})
-	for i := range all {
-		switch all[i].name {
-		case "CreateRegisteredLimit":
-			all[i].serve = func(c *call) error { return c.createLimits(registeredLimits, registeredLimits) }
-		case "CreateLimit":
-			all[i].serve = func(c *call) error { return c.createLimits(newLimits, limits) }
-		case "ListLimits":
-			all[i].serve = (*call).listLimits
-		}
-	}
-	return all
 }
 
 // limitModel answers GET /v3/limits/model.

@@ -19,7 +19,8 @@ var routes = slices.Concat(
 		{method: http.MethodGet, path: "/auth/system", name: "AuthSystem", serve: (*call).authSystem},
 		{method: http.MethodGet, path: "/OS-REVOKE/events", name: "RevocationEvents", serve: (*call).revocationEvents},
 	},
-	records(users, "User"), records(groups, "Group"), projectRoutes(), records(domains, "Domain"),
+	records(users, "User"), records(groups, "Group"), records(domains, "Domain"),
+	served(records(projects, "Project"), handlers{"GetProject": (*call).getProject}),
 	records(roles, "Role"), records(regions, "Region"), records(services, "Service"), records(endpoints, "Endpoint"),
 	limitRoutes(), domainConfigRoutes(), federationRoutes(),
 	[]route{
@@ -72,13 +73,16 @@ func records(x *resource, name string) []route {
 	}
 }
 
-// projectRoutes are the routes that every resource has, for projects.
-func projectRoutes() []route {
-	all := records(projects, "Project")
-	for i := range all {
-		if all[i].name == "GetProject" {
-			all[i].serve = (*call).getProject
+// handlers are functions that serve routes, by the names of the routes.
+type handlers map[string]func(*call) error
+
+// served returns the routes, of which the named ones are served by others than
+// those that every resource has.
+func served(routes []route, by handlers) []route {
+	for i := range routes {
+		if serve, other := by[routes[i].name]; other {
+			routes[i].serve = serve
 		}
 	}
-	return all
+	return routes
 }
