@@ -100,7 +100,7 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 		for _, r := range append(made, x) {
 			w.Documents = append(w.Documents, r.document())
 		}
-		w.Secrets = []ostiary.Document{{Kind: applicationSecretKind, Key: id, Body: []byte(hash)}}
+		w.Secrets = []ostiary.Document{x.sealed(hash)}
 		return w, err
 	})
 	if err != nil {
@@ -109,10 +109,6 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 	made, err := d.get(ApplicationCredential, id)
 	return made, secret, err
 }
-
-// applicationSecretKind is the kind of the secrets that hold the hashes of the
-// secrets of application credentials.
-const applicationSecretKind = documentPrefix + "application_credential_secret"
 
 // issuedMark begins the hash of a secret that was issued. Such a secret has 512
 // random bits and cannot be guessed, so a fast hash is enough: the rest of the text
@@ -305,11 +301,11 @@ func (s *Service) LoginByApplicationCredential(ctx context.Context, id, secret s
 	if user, err = d.get(User, credential.Owner); err != nil {
 		return nil, nil, err
 	}
-	stored, err := s.store.Secret(ctx, ostiary.DocumentKey{Kind: applicationSecretKind, Key: id})
+	hash, err := s.reveal(ctx, credential)
 	if err != nil {
 		return nil, nil, err
 	}
-	ok, err := s.verifyApplicationSecret(ctx, secret, string(stored.Body))
+	ok, err := s.verifyApplicationSecret(ctx, secret, hash)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -68,14 +68,14 @@ func (r *removal) remove(x *Record) {
 	case Catalog:
 		r.unregistered("service", x.ID, func(y *Record) bool { return y.Parent == x.ID })
 		r.endpoints(x)
-	case IdentityProvider:
-		r.protocols(x)
 	case Mapping:
 		r.mapping(x)
 	case RegisteredLimit:
 		r.fail(r.directory.checkRegistered(x))
-	case ApplicationCredential:
-		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: applicationSecretKind, Key: x.ID})
+	case DomainConfig:
+		if x.HasSecret {
+			r.write.RemoveSecrets = append(r.write.RemoveSecrets, x.secretKey())
+		}
 	}
 	r.referrers(x)
 }
@@ -108,7 +108,6 @@ func (r *removal) project(x *Record) {
 	} else if child := r.directory.child(x.ID, func(*Record) bool { return true }); child != nil && !r.removed[child.key()] {
 		r.fail(failf(Forbidden, "Cannot delete project %s since it is not a leaf in the hierarchy: %s is below it.", x.ID, child.ID))
 	}
-	r.limits(x)
 	r.bindings(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
 	r.matching(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
 }
@@ -133,7 +132,6 @@ func (r *removal) domain(x *Record) {
 			return r.err == nil
 		})
 	}
-	r.domainConfig(x)
 	slices.SortFunc(projects, func(a, b *Record) int { return r.directory.depth(b) - r.directory.depth(a) })
 	for _, p := range projects {
 		r.remove(p)

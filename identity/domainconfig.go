@@ -46,9 +46,6 @@ const (
 	domainSecret      = "password"
 )
 
-// domainSecretKind is the kind of the secrets that hold this option.
-const domainSecretKind = documentPrefix + "domain_password"
-
 // ConfigPath names a part of the configuration of a domain: all of it, one group
 // of options, or one option of a group.
 type ConfigPath struct {
@@ -318,12 +315,11 @@ func (s *Service) writeConfig(ctx context.Context, domain string, change func(ol
 			return w, err
 		}
 		x.Members, x.HasSecret = withoutSecret(config), keep
-		secret := ostiary.DocumentKey{Kind: domainSecretKind, Key: domain}
 		if value := (ConfigPath{domainSecretGroup, domainSecret}).selected(config); value != nil {
 			x.HasSecret = true
-			w.Secrets = []ostiary.Document{{Kind: secret.Kind, Key: secret.Key, Body: value[0].Value}}
+			w.Secrets = []ostiary.Document{x.sealed(string(value[0].Value))}
 		} else if old.HasSecret && !keep {
-			w.RemoveSecrets = []ostiary.DocumentKey{secret}
+			w.RemoveSecrets = []ostiary.DocumentKey{x.secretKey()}
 		}
 		if len(x.Members) == 0 && !x.HasSecret {
 			w.RemoveDocuments = []ostiary.DocumentKey{x.key()}
@@ -333,18 +329,6 @@ func (s *Service) writeConfig(ctx context.Context, domain string, change func(ol
 		return w, nil
 	})
 	return err
-}
-
-// domainConfig removes the configuration of a domain.
-func (r *removal) domainConfig(x *Record) {
-	c, err := r.directory.get(DomainConfig, x.ID)
-	if err != nil {
-		return
-	}
-	r.write.RemoveDocuments = append(r.write.RemoveDocuments, c.key())
-	if c.HasSecret {
-		r.write.RemoveSecrets = append(r.write.RemoveSecrets, ostiary.DocumentKey{Kind: domainSecretKind, Key: x.ID})
-	}
 }
 
 // withoutSecret returns a configuration without the option that is a secret.

@@ -418,18 +418,6 @@ func (d *directory) expandFederated(t *Token) error {
 	return nil
 }
 
-// protocols removes the protocols of an identity provider.
-func (r *removal) protocols(x *Record) {
-	prefix := ProtocolKey(x.ID, "")
-	t := r.directory.tables[Protocol]
-	t.byID.Ascend(prefix, func(id string, p *Record) bool {
-		if strings.HasPrefix(id, prefix) {
-			r.remove(p)
-		}
-		return strings.HasPrefix(id, prefix)
-	})
-}
-
 // mapping fails if a protocol uses the mapping.
 func (r *removal) mapping(x *Record) {
 	if p := first(r.directory, Protocol, func(p *Record) bool { return p.Members.Text("mapping_id") == x.ID }); p != nil {

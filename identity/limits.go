@@ -96,7 +96,7 @@ func (s *Service) CreateLimits(ctx context.Context, limits []Record) ([]*Record,
 		next := d.edit()
 		for _, x := range limits {
 			x.ID = newID()
-			if err := next.placeLimit(&x); err != nil {
+			if err := next.place(&x); err != nil {
 				return w, err
 			}
 			if err := next.check(&x); err != nil {
@@ -119,9 +119,6 @@ func (s *Service) CreateLimits(ctx context.Context, limits []Record) ([]*Record,
 // placeLimit sets the domain of a limit. The limit of a domain has no member
 // project_id.
 func (d *directory) placeLimit(x *Record) error {
-	if x.Kind != Limit {
-		return nil
-	}
 	project := x.Members.Text("project_id")
 	if (project == "") == (x.Domain == "") {
 		return failf(Invalid, "expected exactly one of project_id and domain_id")
@@ -237,14 +234,4 @@ func (d *directory) checkDepth() error {
 		return fmt.Errorf("project %s is %d levels below its domain: the limit model %s allows %d", p.ID, d.depth(p), d.limits, deepest)
 	}
 	return nil
-}
-
-// limits removes the limits of a project or a domain.
-func (r *removal) limits(x *Record) {
-	r.directory.tables[Limit].byID.Ascend("", func(_ string, l *Record) bool {
-		if l.limited() == x.ID {
-			r.write.RemoveDocuments = append(r.write.RemoveDocuments, l.key())
-		}
-		return true
-	})
 }

@@ -21,10 +21,18 @@ func (r *Record) links() (all []link) {
 	if r.Kind == RequestToken || r.Kind == AccessToken {
 		all = append(all, link{Consumer, r.Parent})
 	}
-	if r.Kind == Credential {
+	switch r.Kind {
+	case Credential:
 		if project := r.Members.Text("project_id"); project != "" {
 			all = append(all, link{Project, project})
 		}
+	case Limit:
+		all = append(all, link{Project, r.limited()})
+	case DomainConfig:
+		all = append(all, link{Project, r.ID})
+	case Protocol:
+		provider, _ := ParseProtocolKey(r.ID)
+		all = append(all, link{IdentityProvider, provider})
 	}
 	if d := r.Delegation; d != nil {
 		all = append(all, d.links(r.Kind)...)

@@ -111,8 +111,6 @@ func (r *Record) write(w *ostiary.WriteRequest, secret string) {
 	w.Documents = append(w.Documents, r.document())
 	switch {
 	case secret == "":
-	case r.Kind == ApplicationCredential:
-		w.Secrets = append(w.Secrets, ostiary.Document{Kind: applicationSecretKind, Key: r.ID, Body: []byte(secret)})
 	case r.Kind == User:
 		w.Secrets = append(w.Secrets, ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(secret)})
 	default:

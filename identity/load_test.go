@@ -154,3 +154,28 @@ func empty(t *testing.T) *identity.Service {
 	}
 	return s
 }
+
+// TestLoadLimits loads the limit of a project, which belongs to the domain of the
+// project, and ends with the project.
+func TestLoadLimits(t *testing.T) {
+	d := deploy(t)
+	ctx := t.Context()
+	of := identity.Members{}.With("resource_name", "cores")
+	refused, err := d.LoadRecords(ctx, []identity.Loaded{
+		{Record: identity.Record{Kind: identity.Project, ID: "d", Name: "domain", IsDomain: true}},
+		{Record: identity.Record{Kind: identity.Project, ID: "p", Name: "top", Domain: "d", Parent: "d"}},
+		{Record: identity.Record{Kind: identity.Catalog, ID: "s", Name: "nova", Members: identity.Members{}.With("type", "compute")}},
+		{Record: identity.Record{Kind: identity.RegisteredLimit, ID: "r", Parent: "s", Members: of.With("default_limit", 10)}},
+		{Record: identity.Record{Kind: identity.Limit, ID: "l", Parent: "s", Members: of.With("resource_limit", 5).With("project_id", "p")}},
+	})
+	expectRefused(t, refused, err, nil)
+	if l, err := d.Get(ctx, identity.Limit, "l"); err != nil || l.Domain != "d" {
+		t.Errorf("the limit of a project belongs to domain %q, %v", l.Domain, err)
+	}
+	if err := d.Delete(ctx, identity.Project, "p"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Get(ctx, identity.Limit, "l"); err == nil {
+		t.Error("the limit of a deleted project is still there")
+	}
+}

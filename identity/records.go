@@ -179,6 +179,8 @@ func (d *directory) place(x *Record) error {
 		}
 	case Project:
 		return d.placeProject(x)
+	case Limit:
+		return d.placeLimit(x)
 	}
 	return nil
 }

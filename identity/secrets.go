@@ -8,9 +8,9 @@ import (
 )
 
 // secretKinds are the kinds of records that have a secret, which is created and
-// deleted with its record. (The password of a user is not one of them, because
-// a user may have none.)
-var secretKinds = []Kind{Credential, Consumer, RequestToken, AccessToken}
+// deleted with its record. Users and configurations of domains are not among them,
+// because they may have none.
+var secretKinds = []Kind{Credential, Consumer, RequestToken, AccessToken, ApplicationCredential}
 
 // secretKey is the key of a record's secret in the store.
 func (r *Record) secretKey() ostiary.DocumentKey {

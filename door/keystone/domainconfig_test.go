@@ -86,7 +86,7 @@ GET {config} => 404 Could not find domain
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secret, err := store.Secret(t.Context(), ostiary.DocumentKey{Kind: "identity/domain_password", Key: v["d"]}); err == nil {
+	if secret, err := store.Secret(t.Context(), ostiary.DocumentKey{Kind: "identity/domain_config-secret", Key: v["d"]}); err == nil {
 		t.Errorf("the secret of a deleted domain is still there: %v", secret)
 	}
 }

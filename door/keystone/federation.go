@@ -138,10 +138,7 @@ func (c *call) listProtocols() error {
 	if err != nil {
 		return err
 	}
-	of, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.Protocol, Match: func(r *identity.Record) bool {
-		id, _ := identity.ParseProtocolKey(r.ID)
-		return id == provider.ID
-	}})
+	of, err := c.id.Referring(c.r.Context(), identity.IdentityProvider, provider.ID, identity.Protocol)
 	if err != nil {
 		return err
 	}
