@@ -11,8 +11,21 @@ import (
 	"github.com/ostiary/ostiary/identity/access"
 )
 
-// policyBytesMax bounds a policy file of Identity.
+// policyBytesMax bounds a policy file and a file of permissions of Identity.
 const policyBytesMax = 4 << 20
+
+// readPolicyFile reads the file that a flag names. It fails if the file has more
+// than policyBytesMax bytes.
+func readPolicyFile(flag, name string) ([]byte, error) {
+	text, err := readFile(name, policyBytesMax+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if len(text) > policyBytesMax {
+		return nil, fmt.Errorf("%s: %s: the file is too large: at most %d bytes are allowed", flag, name, policyBytesMax)
+	}
+	return text, nil
+}
 
 // policyFile is the rules of a policy file over the default ones.
 type policyFile struct {
@@ -27,12 +40,9 @@ func (f *policyFile) reload() error {
 		f.current.Store(access.Default())
 		return nil
 	}
-	text, err := readFile(f.name, policyBytesMax+1)
+	text, err := readPolicyFile("--keystone-policy", f.name)
 	if err != nil {
-		return fmt.Errorf("--keystone-policy: %w", err)
-	}
-	if len(text) > policyBytesMax {
-		return fmt.Errorf("--keystone-policy: %s: the file is too large: at most %d bytes are allowed", f.name, policyBytesMax)
+		return err
 	}
 	rules, err := access.ParseFile(text)
 	if err != nil {
@@ -54,12 +64,9 @@ func (f *loginFlags) readPermissions() (identity.Permissions, error) {
 	if f.permissions == "" {
 		return nil, nil
 	}
-	text, err := readFile(f.permissions, policyBytesMax+1)
+	text, err := readPolicyFile("--keystone-permissions", f.permissions)
 	if err != nil {
-		return nil, fmt.Errorf("--keystone-permissions: %w", err)
-	}
-	if len(text) > policyBytesMax {
-		return nil, fmt.Errorf("--keystone-permissions: %s: the file is too large: at most %d bytes are allowed", f.permissions, policyBytesMax)
+		return nil, err
 	}
 	p := identity.Permissions{}
 	if err := yaml.Unmarshal(text, &p); err != nil {
