@@ -35,6 +35,7 @@ storage/storagetest: storage rel
 storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
+storage/failing: storage storage/memory rel
 eval: graph schema expr rel
 .: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare
 internal/errs: eval storage graph schema rel
