@@ -55,6 +55,8 @@ func (k Kind) label() string {
 		return "Access Rule"
 	case EndpointGroup:
 		return "Endpoint Group"
+	case ServiceProvider:
+		return "Service Provider"
 	}
 	return string(k)
 }

@@ -49,8 +49,9 @@ func ParseProtocolKey(id string) (provider, protocol string) {
 	return provider, protocol
 }
 
-// PutFederation adds an identity provider, a protocol or a mapping, whose id the
-// caller chose. A provider without a domain gets a new one.
+// PutFederation adds an identity provider, a protocol, a mapping or a service
+// provider, whose id the caller chose. An identity provider without a domain gets a
+// new one.
 // It fails as [Service.Create].
 func (s *Service) PutFederation(ctx context.Context, r Record) (*Record, error) {
 	parts := strings.Split(r.ID, idSeparator)

@@ -51,8 +51,8 @@ func grantOf(t ostiary.Tuple) Grant {
 	return g
 }
 
-// checkGrant validates the records of a grant. A role of a domain can be granted
-// in that domain only.
+// checkGrant validates the records of a grant. A role of a domain can be granted on
+// domains, and on projects of its own domain.
 func (d *directory) checkGrant(g Grant) error {
 	role, err := d.get(Role, g.RoleID)
 	if err != nil {
@@ -76,8 +76,8 @@ func (d *directory) checkGrant(g Grant) error {
 	if err != nil {
 		return err
 	}
-	if owner := target.owner(); role.Domain != "" && role.Domain != owner {
-		return failf(Forbidden, "role %s of domain %s cannot be granted on %s, which is in domain %s", role.ID, role.Domain, target.ID, owner)
+	if role.Domain != "" && !target.IsDomain && role.Domain != target.Domain {
+		return failf(Forbidden, "role %s of domain %s cannot be granted on %s, which is in domain %s", role.ID, role.Domain, target.ID, target.Domain)
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ const (
 	Protocol Kind = "federation_protocol"
 	// Mapping holds the rules of package mapping.
 	Mapping Kind = "mapping"
+	// ServiceProvider is another deployment that accepts users of this one.
+	ServiceProvider Kind = "service_provider"
 	// Credential is a secret that a user keeps in the service, for example an EC2
 	// key or the seed of one-time passwords.
 	Credential Kind = "credential"
@@ -69,7 +71,7 @@ var kinds = []Kind{
 	Credential,
 	Consumer, RequestToken, AccessToken,
 	EndpointGroup, EndpointFilter, Policy, PolicyAssociation,
-	IdentityProvider, Protocol, Mapping,
+	IdentityProvider, Protocol, Mapping, ServiceProvider,
 }
 
 // DefaultDomain is the id of the domain that records belong to if they name

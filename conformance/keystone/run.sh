@@ -2,7 +2,7 @@
 # Plays clients and tests of OpenStack against the Keystone door; README.md lists
 # them. What it downloads is in .work, which git ignores. A suite whose packages
 # cannot be downloaded is skipped with the reason. Arguments select suites; the
-# default is all but rbac, which takes long. The last line counts the tests of all suites.
+# default is all. The last line counts the tests of all suites.
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
@@ -73,9 +73,9 @@ tempest() {
 # of its own with a low cost of password hashes.
 rbac() {
 	local at=$(free) tests
-	rm -rf "$work"/rbac "$work"/rbac.*
-	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/rbac" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$at/v3" || return 1
-	serve rbac "$at" --keystone-password-hash-rounds 4 || return 1
+	rm -rf "$work"/personas "$work"/personas.*
+	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/personas" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$at/v3" || return 1
+	serve personas "$at" --keystone-password-hash-rounds 4 || return 1
 	mkdir -p "$work/plugin"
 	sed -e "s#URL#http://127.0.0.1:$at/v3#" -e "s#WORK#$work/plugin#" tempest.conf.in >"$work/plugin/tempest.conf"
 	tests=$(echo "$work"/plugin-venv/lib/*/site-packages)
@@ -140,7 +140,7 @@ mariadb() {
 	(timeout 300 apt-get update -q && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends mariadb-server) >"$work/mariadb.apt" 2>&1
 }
 
-chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally real}"
+chosen="${*:-openstackclient tempest compliance gophercloud keystonemiddleware keystoneauth rally rbac real}"
 wants() { [[ " $chosen " == *" $1 "* ]]; }
 
 servers=

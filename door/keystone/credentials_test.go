@@ -141,7 +141,7 @@ func TestEC2Credentials(t *testing.T) {
 		"another user deletes":            {"DELETE", path, other, "", 403},
 		"another user lists":              {"GET", all, other, "", 403},
 		"another user creates":            {"POST", all, other, `{"tenant_id":"` + project + `"}`, 403},
-		"below another user's path":       {"GET", "/v3/users/" + otherUser + "/credentials/OS-EC2/" + access, other, "", 404},
+		"below another user's path":       {"GET", "/v3/users/" + otherUser + "/credentials/OS-EC2/" + access, other, "", 403},
 		"unknown project":                 {"POST", all, own, `{"tenant_id":"nope"}`, 404},
 		"a domain":                        {"POST", all, own, `{"tenant_id":"default"}`, 404},
 		"no project":                      {"POST", all, own, `{}`, 400},

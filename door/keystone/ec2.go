@@ -121,17 +121,22 @@ func (c *call) createEC2() error {
 }
 
 // ec2Credential returns the EC2 credential of the path, if the caller may call
-// the operation on it.
+// the operation on it. The rule is about the owner of the credential; the user of
+// the path must only exist, as in Keystone.
 func (c *call) ec2Credential(operation string) (*identity.Record, error) {
 	user, id := c.p.At(0), identity.EC2ID(c.p.At(1))
 	r, err := c.id.Get(c.r.Context(), identity.Credential, id)
-	if err == nil && (r.Members.Text("type") != identity.TypeEC2 || r.Owner != user) {
+	if err == nil && r.Members.Text("type") != identity.TypeEC2 {
 		err = &statusError{http.StatusNotFound, "Could not find credential: " + id + "."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r, c.mayUseEC2(operation, r.Owner)
+	if err := c.mayUseEC2(operation, r.Owner); err != nil {
+		return nil, err
+	}
+	_, err = c.id.Get(c.r.Context(), identity.User, user)
+	return r, err
 }
 
 func (c *call) getEC2() error {

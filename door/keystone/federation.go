@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -49,12 +51,37 @@ var (
 			o.members(r.Members.Without("rules", "schema_version"))
 		},
 	}
+	serviceProviders = &resource{
+		kind: identity.ServiceProvider, singular: "service_provider", plural: "service_providers", folder: federationFolder, closed: true,
+		filters: []string{"id", "enabled"},
+		fields: []field{{name: "auth_url", form: formURL, required: true, max: urlMax}, {name: "sp_url", form: formURL, required: true, max: urlMax},
+			{name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true}, {name: "relay_state_prefix", form: formText, max: 256}},
+		target: func(access.Target, *identity.Record) {},
+		show: func(o *object, r *identity.Record) {
+			o.text("auth_url", r.Members.Text("auth_url"))
+			o.text("id", r.ID)
+			o.boolean("enabled", !r.Disabled)
+			o.member(r.Members, "description", "null")
+			o.text("relay_state_prefix", r.Members.Text("relay_state_prefix"))
+			o.text("sp_url", r.Members.Text("sp_url"))
+		},
+	}
 )
+
+// Bounds of service providers, in characters. Keystone stores ids in a column of
+// this length.
+const (
+	urlMax               = 225
+	serviceProviderIDMax = 64
+)
+
+// relayStatePrefix is the relay_state_prefix of a service provider that names none.
+const relayStatePrefix = "ss:mem:"
 
 // federationRoutes are the routes of federation.
 func federationRoutes() (all []route) {
-	for _, x := range []*resource{providers, mappings} {
-		name := map[*resource]string{providers: "IdentityProvider", mappings: "Mapping"}[x]
+	for _, x := range []*resource{providers, mappings, serviceProviders} {
+		name := map[*resource]string{providers: "IdentityProvider", mappings: "Mapping", serviceProviders: "ServiceProvider"}[x]
 		path := "/" + federationFolder + "/" + x.plural
 		all = append(all,
 			route{method: http.MethodGet, path: path, name: "List" + name + "s", serve: x.listAll},
@@ -65,7 +92,7 @@ func federationRoutes() (all []route) {
 	}
 	path := "/" + federationFolder + "/identity_providers/{provider}/protocols"
 	one := path + "/{protocol}"
-	return append(all,
+	return append(append(all, absentRoutes...),
 		route{method: http.MethodGet, path: path, name: "ListProtocols", serve: (*call).listProtocols},
 		route{method: http.MethodPut, path: one, name: "CreateProtocol", serve: (*call).putProtocol},
 		route{method: http.MethodGet, path: one, name: "GetProtocol", serve: (*call).getProtocol},
@@ -77,8 +104,8 @@ func federationRoutes() (all []route) {
 		route{method: http.MethodGet, path: "/" + federationFolder + "/domains", name: "FederatedDomains", serve: func(c *call) error { return c.authTargets(domains) }})
 }
 
-// putFederation answers the PUT that makes an identity provider or a mapping. A
-// provider is disabled unless the body enables it.
+// putFederation answers the PUT that makes an identity provider, a mapping or a
+// service provider. A provider is disabled unless the body enables it.
 func (c *call) putFederation(x *resource) error {
 	if err := c.may("create_"+x.singular, nil); err != nil {
 		return err
@@ -87,7 +114,15 @@ func (c *call) putFederation(x *resource) error {
 	if err != nil {
 		return err
 	}
-	r := identity.Record{Kind: x.kind, ID: c.p.At(0), Disabled: x == providers}
+	if n := utf8.RuneCountInString(c.p.At(0)); x == serviceProviders {
+		if n > serviceProviderIDMax {
+			return invalidField("id", c.p.At(0), "the id is too long: at most "+strconv.Itoa(serviceProviderIDMax)+" characters are allowed")
+		}
+		if _, given := m.Get("relay_state_prefix"); !given {
+			m = m.With("relay_state_prefix", relayStatePrefix)
+		}
+	}
+	r := identity.Record{Kind: x.kind, ID: c.p.At(0), Disabled: x != mappings}
 	if err := apply(&r, m); err != nil {
 		return err
 	}
@@ -256,4 +291,36 @@ func showFederatedUser(o *object, f *identity.Federated) {
 			o.text("unique_id", f.UniqueID)
 		})
 	})
+}
+
+// showServiceProviders appends the enabled service providers to a token, if there
+// are any.
+func (c *call) showServiceProviders(o *object) error {
+	enabled := func(r *identity.Record) bool { return !r.Disabled }
+	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.ServiceProvider, Match: enabled})
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	list(o, serviceProviders.plural, all, func(o *object, r *identity.Record) {
+		o.text("auth_url", r.Members.Text("auth_url"))
+		o.text("id", r.ID)
+		o.text("sp_url", r.Members.Text("sp_url"))
+	})
+	return nil
+}
+
+// withoutSAML answers the routes of SAML, and those of logins in a browser.
+func (c *call) withoutSAML() error {
+	return &statusError{http.StatusNotImplemented, "This server has neither SAML nor logins in a browser. Federated users log in with a token of OpenID Connect."}
+}
+
+// absentRoutes are the routes of federation that the door answers with 501.
+var absentRoutes = []route{
+	{method: http.MethodGet, path: "/" + federationFolder + "/saml2/metadata", name: "Metadata", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2", name: "Assertion", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/saml2/ecp", name: "ProxyAssertion", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodGet, path: "/auth/" + federationFolder + "/websso/{protocol}", name: "BrowserLogin", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/websso/{protocol}", name: "BrowserLoginByPost", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodGet, path: "/auth/" + federationFolder + "/identity_providers/{provider}/protocols/{protocol}/websso", name: "BrowserLoginAt", anonymous: true, serve: (*call).withoutSAML},
+	{method: http.MethodPost, path: "/auth/" + federationFolder + "/identity_providers/{provider}/protocols/{protocol}/websso", name: "BrowserLoginAtByPost", anonymous: true, serve: (*call).withoutSAML},
 }

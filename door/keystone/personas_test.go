@@ -31,7 +31,7 @@ POST /v3/projects project domain_id={A}              201 403 403 403  201 201 40
 POST /v3/groups group domain_id={A}                  201 403 403 403  201 201 403 403  201 403 403 403  403
 POST /v3/users user domain_id={B}                    201 403 403 403  201 403 403 403  201 403 403 403  403
 POST /v3/projects project domain_id={B}              201 403 403 403  201 403 403 403  201 403 403 403  403
-POST /v3/users user                                  201 403 403 403  201 201 403 403  201 403 403 403  403
+POST /v3/users user                                  201 403 403 403  201 403 403 403  201 403 403 403  403
 POST /v3/domains domain                              201 403 403 403  403 403 403 403  201 403 403 403  403
 POST /v3/roles role                                  201 403 403 403  403 403 403 403  201 403 403 403  403
 POST /v3/services service type=x                     201 403 403 403  403 403 403 403  201 403 403 403  403
@@ -259,7 +259,22 @@ func TestDomainLists(t *testing.T) {
 			}
 		}
 	}
-	// d-admin is tokens[4].
+	// vA and vB are in groups of both domains. d-admin is tokens[4].
+	for _, group := range []string{"gA", "gB"} {
+		for _, user := range []string{"vA", "vB"} {
+			c.ok(204, "PUT", "/v3/groups/"+ids[group]+"/users/"+ids[user], "", "")
+		}
+	}
+	for path, seen := range map[string][2]string{"groups/" + ids["gA"] + "/users": {"vA", "vB"}, "users/" + ids["vA"] + "/groups": {"gA", "gB"}} {
+		for token, both := range map[string]bool{tokens[4]: false, c.admin: true} {
+			if a := c.do("GET", "/v3/"+path, token, ""); a.status != 200 || !strings.Contains(a.text, ids[seen[0]]) || strings.Contains(a.text, ids[seen[1]]) != both {
+				t.Errorf("%s: %d %s, want domain B: %v", path, a.status, a.text, both)
+			}
+		}
+		if a := c.do("GET", "/v3/"+path+"?name="+seen[1], c.admin, ""); strings.Contains(a.text, ids[seen[0]]) || !strings.Contains(a.text, ids[seen[1]]) {
+			t.Errorf("%s with a name: %s", path, a.text)
+		}
+	}
 	a := c.do("GET", "/v3/role_assignments", tokens[4], "")
 	if strings.Contains(a.text, `"system"`) || !strings.Contains(a.text, ids["vA"]) {
 		t.Error("assignments of a domain:", a.text)

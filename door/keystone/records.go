@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -244,7 +245,7 @@ func (c *call) groupsOfUser() error {
 	if err != nil {
 		return err
 	}
-	return c.sendRecords(groups, all, false)
+	return c.sendSelected(groups, all)
 }
 
 // usersOfGroup answers GET /v3/groups/{id}/users.
@@ -257,7 +258,17 @@ func (c *call) usersOfGroup() error {
 	if err != nil {
 		return err
 	}
-	return c.sendRecords(users, all, false)
+	return c.sendSelected(users, all)
+}
+
+// sendSelected answers with those of the records that the query selects. A token
+// with the scope of a domain sees those of that domain only.
+func (c *call) sendSelected(x *resource, all []*identity.Record) error {
+	match, err := c.filter(x)
+	if err != nil {
+		return err
+	}
+	return c.sendRecords(x, slices.DeleteFunc(slices.Clone(all), func(r *identity.Record) bool { return !match(r) }), false)
 }
 
 // membership answers the routes of /v3/groups/{group}/users/{user}.

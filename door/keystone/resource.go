@@ -56,10 +56,11 @@ const (
 	formFilters             // the filters of an endpoint group
 	formLimit               // a whole number from -1 to limitMax
 	formNull                // nothing but null
+	formURL                 // a string that begins with a scheme
 )
 
 // formNames are the types as errors name them.
-var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer", formNull: "null"}
+var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer", formNull: "null", formURL: "string"}
 
 // check validates a value.
 func (f *field) check(value json.RawMessage) error {
@@ -69,7 +70,7 @@ func (f *field) check(value json.RawMessage) error {
 	var err error
 	var s string
 	switch f.form {
-	case formText, formName:
+	case formText, formName, formURL:
 		err = json.Unmarshal(value, &s)
 		if err == nil && string(value) == "null" {
 			err = strconv.ErrSyntax
@@ -100,10 +101,18 @@ func (f *field) check(value json.RawMessage) error {
 		return invalidField(f.name, string(value), shorten(string(value))+" is not of type '"+formNames[f.form]+"'")
 	case f.form == formName && strings.TrimSpace(s) == "":
 		return invalidField(f.name, s, "'"+s+"' should be non-empty")
+	case f.form == formURL && !hasScheme(s):
+		return invalidField(f.name, s, "'"+shorten(s)+"' does not begin with a scheme, for example https:")
 	case f.max > 0 && utf8.RuneCountInString(strings.TrimSpace(s)) > f.max:
 		return invalidField(f.name, s, "the value is too long: at most "+strconv.Itoa(f.max)+" characters are allowed")
 	}
 	return nil
+}
+
+// hasScheme returns whether a URL has a scheme and something after it.
+func hasScheme(url string) bool {
+	scheme, rest, ok := strings.Cut(url, ":")
+	return ok && scheme != "" && rest != "" && strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == ""
 }
 
 // read reads and validates a body. A new record needs all required fields.
@@ -283,7 +292,7 @@ func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record)
 // it asks the rule, so that every caller gets 404 if there is none.
 func foundFirst(operation string) bool {
 	switch operation {
-	case "get_role", "update_role", "delete_role", "update_domain":
+	case "get_role", "update_role", "delete_role", "update_domain", "delete_group":
 		return true
 	}
 	return false
@@ -353,6 +362,7 @@ func (c *call) add(x *resource, m identity.Members) error {
 	if err := c.may(x.operation("create", r), x.targetOf(r)); err != nil {
 		return err
 	}
+	c.place(r)
 	if x.kind == identity.Endpoint {
 		if r.Members, err = c.regionOfEndpoint(r.Members); err != nil {
 			return err
@@ -365,6 +375,17 @@ func (c *call) add(x *resource, m identity.Members) error {
 	return c.send(http.StatusCreated, x, made)
 }
 
+// place sets the domain of a new user, group or project that names none. The rule
+// that admits the caller has seen the record without it, as in Keystone: a manager
+// of a domain names the domain.
+func (c *call) place(r *identity.Record) {
+	switch {
+	case r.Domain != "" || r.IsDomain || r.Parent != "":
+	case r.Kind == identity.User, r.Kind == identity.Group, r.Kind == identity.Project:
+		r.Domain = c.defaultDomain()
+	}
+}
+
 // newRecord returns the record of a body.
 func (c *call) newRecord(x *resource, m identity.Members) (*identity.Record, error) {
 	r := &identity.Record{Kind: x.kind, IsDomain: x.domains}
@@ -372,16 +393,10 @@ func (c *call) newRecord(x *resource, m identity.Members) (*identity.Record, err
 		return nil, err
 	}
 	switch x.kind {
-	case identity.User, identity.Group:
-		if r.Domain == "" {
-			r.Domain = c.defaultDomain()
-		}
 	case identity.Project:
 		if x.domains {
 			r.IsDomain, r.Domain, r.Parent = true, "", ""
 			r.ID = m.Text("explicit_domain_id")
-		} else if !r.IsDomain && r.Domain == "" && r.Parent == "" {
-			r.Domain = c.defaultDomain()
 		}
 	case identity.Region:
 		r.ID = m.Text("id")

@@ -418,6 +418,9 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		idAndName(o, "domain", t.Target)
 	case t.Scope.System: // after the roles
 	default:
+		if err := c.showServiceProviders(o); err != nil {
+			return err
+		}
 		o.end()
 		return nil
 	}
@@ -438,6 +441,9 @@ func (c *call) tokenBody(o *object, t *identity.Token) error {
 		if err := c.catalog(o, t); err != nil {
 			return err
 		}
+	}
+	if err := c.showServiceProviders(o); err != nil {
+		return err
 	}
 	showApplicationOfToken(o, t)
 	if a := t.AccessToken; a != nil {

@@ -94,7 +94,8 @@ func defaults() []defaultRule {
 	add(admin, sp, "create_system_grant_for_user", "revoke_system_grant_for_user", "create_system_grant_for_group", "revoke_system_grant_for_group")
 	add(admin+systemReader+grantDomains("reader", roleInDomain), sdp, "check_grant")
 	add(admin+systemReader+grantDomains("reader", ""), sdp, "list_grants")
-	add(admin+grantDomains("manager", " and rule:domain_managed_target_role"), sdp, "create_grant", "revoke_grant")
+	// Keystone lacks roleInDomain here: a manager could grant another domain's role "member".
+	add(admin+grantDomains("manager", " and rule:domain_managed_target_role"+roleInDomain), sdp, "create_grant", "revoke_grant")
 	add(admin+systemReader+domainReader("target.domain_id"), sdp, "list_role_assignments")
 	add(admin+systemReader+domainReader("target.project.domain_id"), sdp, "list_role_assignments_for_tree")
 
@@ -103,7 +104,7 @@ func defaults() []defaultRule {
 	add(admin, sp, "create_region", "update_region", "delete_region", "create_service", "update_service", "delete_service",
 		"create_endpoint", "update_endpoint", "delete_endpoint")
 
-	for _, kind := range []string{"identity_provider", "protocol", "mapping"} {
+	for _, kind := range []string{"identity_provider", "protocol", "mapping", "service_provider"} {
 		add(admin+systemReader, sp, "get_"+kind, "list_"+kind+"s")
 		add(admin, sp, "create_"+kind, "update_"+kind, "delete_"+kind)
 	}

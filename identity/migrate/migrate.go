@@ -275,7 +275,7 @@ var places = []Absent{
 	{Table: "project_endpoint", Why: "the catalog shows all endpoints"},
 	{Table: "project_endpoint_group", Why: "the catalog shows all endpoints"},
 	{Table: "sensitive_config", Why: "configurations of domains must be made again"},
-	{Table: "service_provider", Why: "other deployments do not accept logins of this one"},
+	{Table: "service_provider", Why: "service providers must be made again"},
 	{Table: "whitelisted_config", Why: "configurations of domains must be made again"},
 }
 
