@@ -5,13 +5,21 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/policy/status"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the results in testdata/xpath.txt")
 
 const document = `<?xml version="1.0" encoding="UTF-8"?><!--top--><a xmlns:n="urn:n"><b i="1">x</b><c><b i="2">y</b>` +
 	`<b i="3">z<!--k--><![CDATA[cd]]></b></c><b i="4" n:j="5"/><d xml:lang="en-GB"> <e/> t<?pi x?></d><f xmlns="urn:f"><n:g/></f></a>`
@@ -48,45 +56,66 @@ func show(value any) string {
 	return strings.Join(parts, " ")
 }
 
-// TestXPath lists expressions with their results. Every node comes once and in
-// document order.
+// TestXPath plays testdata/xpath.txt: expressions with their results and the steps
+// that they take. A line that begins with < is the document of the lines after it.
+// Every node comes once and in document order.
 func TestXPath(t *testing.T) {
 	t.Parallel()
-	root := parse(t, document)
-	for _, c := range []struct{ path, want string }{
-		{"count(//b)", "4"}, {"//b/@i", "1 2 3 4"}, {"//b[position()=last()]/@i", "3 4"}, {"(//b)[last()]/@i", "4"}, {"//b[2]/@i", "3 4"},
-		{"/a/b[last()]/@i", "4"}, {"/descendant::b[3]/@i", "3"}, {"//b[@i>1][1]/@i", "2 4"}, {"//c/preceding-sibling::b/@i", "1"}, {"//b[.='x']/@i", "1"},
-		{"string(/a/d)", "  t"}, {"sum(//b/@i)", "10"}, {"sum(//b)", "NaN"}, {"//b[i]", ""}, {"//c/b[2]", "<b>zcd"}, {"//text()", "x y z cd    t"}, {"//comment()", "top k"},
-		{"//processing-instruction()", "x"}, {"//processing-instruction('pi')", "x"}, {"//processing-instruction('po')", ""}, {"/a/c/node()", "<b>y <b>zcd"},
-		{"/a/*/b/ancestor::*[1]", "<c>yzcd"}, {"//b[not(@i=2)]/@i", "1 3 4"}, {"id('x')", ""}, {"//b[ancestor::c and position()=1]/@i", "2"},
-		{"//b/following::b/@i", "2 3 4"}, {"//b/preceding::b/@i", "1 2 3"}, {"//b[3]/preceding::b[1]/@i", ""}, {"/a/b[2]/preceding::b[1]/@i", "3"}, {"/a/b[2]/preceding::b[3]/@i", "1"},
-		{"3 = //@i", "true"}, {"//@i = 3", "true"}, {"//@i != 3", "true"}, {"9 = //@i", "false"}, {"//@i = //@i", "true"}, {"//@i > 3", "true"}, {"4 < //@i", "false"}, {"3 < //@i", "true"}, {"//zz = ''", "false"},
-		{"//zz = false()", "true"}, {"//b = true()", "true"}, {"false() = //zz", "true"}, {"'a' < 'b'", "false"}, {"'1' < '2'", "true"}, {"'a' = 'a'", "true"}, {"1 = '1.0'", "true"}, {"true() = 'x'", "true"}, {"true() > 0", "true"},
-		{"number('1e3')", "NaN"}, {"number(' -1.50 ')", "-1.5"}, {"number('+1')", "NaN"}, {"number('.')", "NaN"}, {"number('1.2.3')", "NaN"}, {"number('5.')", "5"}, {"number('.5')", "0.5"}, {"number(true())", "1"}, {"number('')", "NaN"}, {"//b[number(@i)]/@i", "1"}, {"round(-1.5)", "-1"}, {"round(2.5)", "3"}, {"floor(-1.5)", "-2"}, {"ceiling(1.2)", "2"},
-		{"string(1000000000000000000000)", "1000000000000000000000"}, {"string(0.1)", "0.1"}, {"string(-0)", "0"}, {"string(1 div 0)", "Infinity"}, {"string(-1 div 0)", "-Infinity"}, {"string(0 div 0)", "NaN"},
-		{"-1 mod 2", "-1"}, {"5 mod -2", "1"}, {"1.5 mod 0.5", "0"}, {"--1", "1"}, {"1 - 1", "0"}, {"2 * 3 + 1", "7"}, {"1 + 2 * 3", "7"}, {"(1 + 2) * 3", "9"}, {"6 div 2", "3"}, {"2*2", "4"},
-		{"count(/)", "1"}, {"/", "/"}, {"count(//b | //b)", "4"}, {"//@i | //b[1]/@i", "1 2 3 4"}, {"/a/b[1]/../c/b[position() mod 2 = 0]/@i", "3"}, {"//e/ancestor::node()", "/ <a>xyzcd  t <d>  t"}, {"//e/ancestor-or-self::*[1]", "<e>"},
-		{"self::node()", "/"}, {".", "/"}, {"..", ""}, {"//b[-1]", ""}, {"//b['x'][2]/@i", "3 4"}, {"//*[count(*)=2]/@*", ""}, {"name(//*[count(*)=2][1])", "c"},
-		{"string-length('é𝄞')", "2"}, {"substring('12345',1.5,2.6)", "234"}, {"substring('12345', 0 div 0, 3)", ""}, {"substring('12345', 1, 0 div 0)", ""}, {"substring('12345', -42, 1 div 0)", "12345"}, {"substring('12345', 2)", "2345"}, {"substring('12345', 0, 3)", "12"},
-		{"translate('abcab','ab','x')", "xcx"}, {"translate('aa','aa','xy')", "xx"}, {"normalize-space(' a \n b ')", "a b"}, {"substring-before('1999/04','/')", "1999"}, {"substring-after('1999/04','/')", "04"}, {"substring-before('a','b')", ""}, {"substring-after('a','b')", ""},
-		{"concat('a',1,true())", "a1true"}, {"starts-with('abc','ab')", "true"}, {"contains('abc','bd')", "false"}, {"contains('abc','')", "true"}, {"boolean('false')", "true"}, {"boolean(0)", "false"}, {"boolean(0 div 0)", "false"}, {"boolean(//zz)", "false"}, {"boolean('')", "false"},
-		{"//@p:j", "5"}, {"//@n:j", "5"}, {"//@j", ""}, {"//p:*", "<n:g>"}, {"//@p:*", "5"}, {"local-name(//p:g)", "g"}, {"namespace-uri(//p:g)", "urn:n"}, {"name(//p:g)", "n:g"}, {"//f", ""}, {"//q:f", "<f>"}, {"//*[local-name()='f']", "<f>"}, {"name()", ""}, {"name(//zz)", ""},
-		{"//@*", "1 2 3 4 5 en-GB"}, {"//b[last()]/@*[last()]", "3 5"}, {"//@xml:lang", "en-GB"}, {"//*[lang('en')]", "<d>  t <e>"}, {"//e[lang('en-gb')]", "<e>"}, {"//e[lang('e')]", ""}, {"//@xmlns:n", ""},
-		{"/a/b[2]/@i/following::e", "<e>"}, {"/a/b[1]/@i/following::b[1]/@i", "2"}, {"/a/b[2]/@i/preceding::b[1]/@i", "3"}, {"//@i/..", "<b>x <b>y <b>zcd <b>"}, {"//@i/following-sibling::*", ""}, {"//@i/preceding-sibling::*", ""}, {"//@i/self::*", ""}, {"//@i/self::node()", "1 2 3 4"},
-		{"//c/following-sibling::*[1]/@i", "4"}, {"/a/b[2]/preceding-sibling::*[1]", "<c>yzcd"}, {"//b/descendant-or-self::node()", "<b>x x <b>y y <b>zcd z k cd <b>"},
-		{"//div", ""}, {"//or/and", ""}, {"/a/b and /a/c", "true"}, {"/a/zz or /a/c", "true"}, {"a/b*2", "NaN"}, {"a/b/@i*2", "2"}, {"/a/*", "<b>x <c>yzcd <b> <d>  t <f>"}, {"child::a/child::b/attribute::i", "1 4"}, {"//b [ @i = '2' ] / @i", "2"}, {"(//b | //c)[2]", "<c>yzcd"},
-		{"string()", "xyzcd  t"}, {"string-length()", "8"}, {"//c[string-length()=4]", "<c>yzcd"}, {"//b[string()='y']/@i", "2"}, {"count(//b/namespace-uri)", "0"}, {"true() and not(false())", "true"}, {"1 = 1 = true()", "true"}, {"1 < 2 < 3", "true"}, {"last()", "1"}, {"position()", "1"},
-	} {
-		p, err := Compile(c.path, map[string]string{"p": "urn:n", "n": "urn:n", "q": "urn:f", "xmlns": "urn:none"})
-		if err != nil {
-			t.Errorf("%s: %v", c.path, err)
-			continue
-		}
-		got, err := p.evaluate(&run{}, root)
-		if err != nil || show(got) != c.want {
-			t.Errorf("%s = %q, %v, expected %q", c.path, show(got), err, c.want)
+	const file = "testdata/xpath.txt"
+	script, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	var root *Node
+	for line := range strings.Lines(string(script)) {
+		path := strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, "\t"), path == "":
+			if !strings.HasPrefix(line, "\t") {
+				out.WriteString(line)
+			}
+		case strings.HasPrefix(line, "<"):
+			root = parse(t, path)
+			out.WriteString(line)
+		default:
+			value, steps := evaluateEverywhere(t, path, root)
+			fmt.Fprintf(&out, "%s\n\t%s\n\t%d steps\n", path, show(value), steps)
 		}
 	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); got != string(script) && !*rewrite {
+		t.Errorf("%s differs, now it is\n%s\nrewrite it with: go test ./policy/content -run TestXPath -rewrite", file, got)
+	}
+}
+
+// evaluateEverywhere returns the result of an expression and the steps that it
+// takes. It checks that each smaller number of steps, and a context that ends at
+// any of the steps, gives an error and no result.
+func evaluateEverywhere(t *testing.T, path string, root *Node) (any, int) {
+	t.Helper()
+	p, err := Compile(path, map[string]string{"p": "urn:n", "n": "urn:n", "q": "urn:f", "xmlns": "urn:none"})
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	r := &run{}
+	value, err := p.evaluate(r, root)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for most := range r.steps {
+		_, err := p.evaluate(&run{steps: StepsMax - most}, root)
+		checkStatus(t, fmt.Sprintf("%s with %d steps", path, most), err, status.ProcessingError, "XPath steps")
+		_, err = p.evaluate(&run{context: canceled, steps: contextEvery - most - 1}, root)
+		checkStatus(t, fmt.Sprintf("%s with a context that ends at step %d", path, most+1), err, status.ProcessingError, "")
+	}
+	return value, r.steps
 }
 
 // TestInvalidXPath lists what is no expression of XPath 1.0.
@@ -99,6 +128,37 @@ func TestInvalidXPath(t *testing.T) {
 	} {
 		_, err := Compile(path, map[string]string{"p": "urn:p", "q": "urn:q"})
 		checkStatus(t, path, err, status.SyntaxError, "")
+	}
+}
+
+// TestArguments compiles a call of each function with up to five arguments, and
+// lists the functions by the numbers that they accept.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	got := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		accepted := ""
+		for n := range 6 {
+			call := name + "(" + strings.TrimSuffix(strings.Repeat("a,", n), ",") + ")"
+			if _, err := Compile(call, nil); err == nil {
+				accepted += strconv.Itoa(n)
+			} else {
+				checkStatus(t, call, err, status.SyntaxError, "")
+			}
+		}
+		got[accepted] = append(got[accepted], name)
+	}
+	want := map[string][]string{
+		"0":    {"false", "last", "position", "true"},
+		"01":   {"local-name", "name", "namespace-uri", "normalize-space", "number", "string", "string-length"},
+		"1":    {"boolean", "ceiling", "count", "floor", "id", "lang", "not", "round", "sum"},
+		"2":    {"contains", "starts-with", "substring-after", "substring-before"},
+		"23":   {"substring"},
+		"2345": {"concat"},
+		"3":    {"translate"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("functions by their numbers of arguments:\n%v\nexpected\n%v", got, want)
 	}
 }
 
@@ -179,10 +239,11 @@ func TestBounds(t *testing.T) {
 		return "<a" + b.String() + "/>"
 	}
 	for _, c := range []struct{ bound, at, above string }{
-		{"content depth", deep(DepthMax), deep(DepthMax + 1)},
-		{"content nodes", wide(NodesMax), wide(NodesMax + 1)},
-		{"content bytes", "<a>" + strings.Repeat("x", BytesMax-7) + "</a>", "<a>" + strings.Repeat("x", BytesMax-6) + "</a>"},
-		{"content namespaces", spaces(NamespacesMax - 1), spaces(NamespacesMax)},
+		{"content depth", deep(200), deep(201)},
+		{"content nodes", wide(200_000), wide(200_001)},
+		{"content nodes", `<a x=""/>` + strings.Repeat("<!---->", 199_998), `<a x="" y=""/>` + strings.Repeat("<!---->", 199_998)},
+		{"content bytes", "<a>" + strings.Repeat("x", 4_194_304-7) + "</a>", "<a>" + strings.Repeat("x", 4_194_304-6) + "</a>"},
+		{"content namespaces", spaces(63), spaces(64)},
 	} {
 		if _, err := Parse([]byte(c.at)); err != nil {
 			t.Errorf("at the bound %s: %v", c.bound, err)
@@ -192,8 +253,8 @@ func TestBounds(t *testing.T) {
 	}
 	parentheses := func(n int) string { return strings.Repeat("(", n-1) + "a" + strings.Repeat(")", n-1) }
 	for _, c := range []struct{ bound, at, above string }{
-		{"XPath bytes", strings.Repeat("a", PathBytesMax), strings.Repeat("a", PathBytesMax+1)},
-		{"XPath nesting", parentheses(PathNestingMax), parentheses(PathNestingMax + 1)},
+		{"XPath bytes", strings.Repeat("a", 4096), strings.Repeat("a", 4097)},
+		{"XPath nesting", parentheses(100), parentheses(101)},
 	} {
 		if _, err := Compile(c.at, nil); err != nil {
 			t.Errorf("at the bound %s: %v", c.bound, err)
@@ -201,7 +262,7 @@ func TestBounds(t *testing.T) {
 		_, err := Compile(c.above, nil)
 		checkStatus(t, "above "+c.bound, err, status.SyntaxError, c.bound)
 	}
-	half := strings.Repeat("x", TextBytesMax/2)
+	half := strings.Repeat("x", 2_097_152)
 	for extra, want := range map[string]string{"": "", "y": "XPath text bytes"} {
 		root := parse(t, "<a>"+half+"</a>")
 		p, err := Compile("string-length(concat(a, a, '"+extra+"'))", nil)
@@ -222,7 +283,7 @@ func TestBounds(t *testing.T) {
 	_, err = every.Values(context.Background(), parse(t, nested))
 	checkStatus(t, "a text inside of 100 elements", err, status.ProcessingError, "XPath steps")
 	r := run{}
-	if err := r.count(StepsMax); err != nil {
+	if err := r.count(1_048_576); err != nil {
 		t.Errorf("at the bound XPath steps: %v", err)
 	}
 	checkStatus(t, "above XPath steps", r.count(1), status.ProcessingError, "XPath steps")

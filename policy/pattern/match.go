@@ -78,20 +78,25 @@ type backtracker struct {
 	ends   []int
 }
 
-func (p *Pattern) backtrack(text string) (bool, error) {
-	b := &backtracker{text: text, begins: make([]int, p.groups), ends: make([]int, p.groups)}
-	for at := 0; at <= len(text); at++ {
-		if at < len(text) && !utf8.RuneStart(text[at]) {
+func newBacktracker(text string, groups int) *backtracker {
+	return &backtracker{text: text, begins: make([]int, groups), ends: make([]int, groups)}
+}
+
+// find reports whether a pattern matches a part of the text.
+func (b *backtracker) find(root *node) (bool, error) {
+	for at := 0; at <= len(b.text); at++ {
+		if at < len(b.text) && !utf8.RuneStart(b.text[at]) {
 			continue
 		}
 		for i := range b.begins {
-			b.begins[i], b.ends[i] = -1, -1
+			b.begins[i] = -1
 		}
-		if b.match(p.root, at, func(int) bool { return true }) {
-			return true, nil
-		}
+		matched := b.match(root, at, func(int) bool { return true })
 		if b.failed != nil {
 			return false, b.failed
+		}
+		if matched {
+			return true, nil
 		}
 	}
 	return false, nil
@@ -101,16 +106,9 @@ func (p *Pattern) backtrack(text string) (bool, error) {
 // each way in which it matches, until next returns true. It returns false, too,
 // if a bound is reached.
 func (b *backtracker) match(n *node, at int, next func(int) bool) bool {
-	b.steps++
 	b.depth++
 	defer func() { b.depth-- }()
-	switch {
-	case b.steps > StepsMax:
-		b.failed = bound("pattern steps", StepsMax)
-	case b.depth > DepthMax:
-		b.failed = bound("pattern depth", DepthMax)
-	}
-	if b.failed != nil {
+	if !b.count(1) {
 		return false
 	}
 	switch n.op {
@@ -136,6 +134,18 @@ func (b *backtracker) match(n *node, at int, next func(int) bool) bool {
 		return b.inGroup(n, at, next)
 	}
 	return b.again(n.group, at, next)
+}
+
+// count counts steps. It returns false if a bound is reached.
+func (b *backtracker) count(steps int) bool {
+	b.steps += steps
+	switch {
+	case b.steps > StepsMax:
+		b.failed = bound("pattern steps", StepsMax)
+	case b.depth > DepthMax:
+		b.failed = bound("pattern depth", DepthMax)
+	}
+	return b.failed == nil
 }
 
 func (b *backtracker) sequence(nodes []*node, at int, next func(int) bool) bool {
@@ -188,6 +198,5 @@ func (b *backtracker) again(group, at int, next func(int) bool) bool {
 		return next(at)
 	}
 	part := b.text[begin:end]
-	b.steps += len(part) / 64
-	return strings.HasPrefix(b.text[at:], part) && next(at+len(part))
+	return b.count(len(part)/64) && strings.HasPrefix(b.text[at:], part) && next(at+len(part))
 }

@@ -79,7 +79,7 @@ func (p *Pattern) String() string { return p.text }
 // *status.Error if the bound pattern steps is reached.
 func (p *Pattern) Match(text string) (bool, error) {
 	if p.linear == nil {
-		return p.backtrack(text)
+		return newBacktracker(text, p.groups).find(p.root)
 	}
 	if (len(text)+1)*p.states > StepsMax {
 		return false, bound("pattern steps", StepsMax)

@@ -2,129 +2,140 @@ package pattern
 
 import (
 	"errors"
+	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/policy/status"
 )
 
-// TestMatch lists patterns with texts that match and texts that do not.
+var rewrite = flag.Bool("rewrite", false, "rewrite the results in testdata/patterns.txt")
+
+// TestMatch plays testdata/patterns.txt. A line has a pattern with its states, or
+// the error of compiling it. Indented lines have texts, whether the pattern
+// matches them, and the steps and the depth with which the backtracking matcher
+// finds it out.
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		pattern string
-		yes, no []string
-	}{
-		{"John.*", []string{"John Doe", "xJohn"}, []string{"Jane", "john"}},
-		{"^a$", []string{"a"}, []string{"a\n", "ab", "\na", ""}},
-		{"", []string{"", "a"}, nil},
-		{"a||b", []string{""}, nil},
-		{"()", []string{""}, nil},
-		{"^.$", []string{"é", "𝄞", "\t"}, []string{"\n", "\r", ""}},
-		{`^\d+$`, []string{"0", "٣", "१"}, []string{"a", ""}},
-		{`^\w$`, []string{"a", "+", "é", "7", "^", "€"}, []string{"_", "-", " ", "\t", "\u0378"}},
-		{`^\W$`, []string{"_", "-", " "}, []string{"a", "+"}},
-		{`^\i\c*$`, []string{"a", "_b-1.2", ":x", "é"}, []string{"1a", "-", "a b"}},
-		{`^\I\C$`, []string{"1 ", "- "}, []string{"a ", "1a"}},
-		{`^\s\S$`, []string{" a", "\ta", "\ra"}, []string{"a ", "\u00A0a"}},
-		{`^\p{Lu}\P{Lu}$`, []string{"Aa", "É1"}, []string{"aA", "AA"}},
-		{`^\p{IsGreek}+$`, []string{"αβγ"}, []string{"abc"}},
-		{`^\P{IsBasicLatin}$`, []string{"é"}, []string{"e"}},
-		{`^\p{C}$`, []string{"\u0378", "\x00", "\uE000"}, []string{"a"}},
-		{`^[a-z-[aeiou]]+$`, []string{"xyz"}, []string{"a", "xa", "-"}},
-		{`^[^a-c-[x]]$`, []string{"d", "-"}, []string{"a", "x"}},
-		{`^[a-z-[a-y-[c]]]+$`, []string{"cz"}, []string{"b"}},
-		{`^[a-[a]]$`, nil, []string{"a", "b", ""}},
-		{`^a|[b-[b]]`, []string{"a"}, []string{"b"}},
-		{`^[a-cc-e\d]+$`, []string{"abcde1"}, []string{"f"}},
-		{`^[-a]+$`, []string{"-a"}, []string{"b"}},
-		{`^[a-]+$`, []string{"-a"}, []string{"b"}},
-		{`^[a^]+$`, []string{"^a"}, []string{"b"}},
-		{`^[\d\-\]]+$`, []string{"1-]"}, []string{"a"}},
-		{`^[\D]$`, []string{"a"}, []string{"1"}},
-		{`^[.]$`, []string{"."}, []string{"a"}},
-		{`^[$]$`, []string{"$"}, []string{"a"}},
-		{`\$\^\.\\\?\*\+\(\)\[\]\{\}\|\-`, []string{`$^.\?*+()[]{}|-`}, []string{""}},
-		{`^a{2}b{1,}c{0,2}$`, []string{"aab", "aabbcc"}, []string{"ab", "aabccc", "aac"}},
-		{`^a+?b*?c??$`, []string{"aab", "a", "abc"}, []string{"b"}},
-		{`^(a|b)c$`, []string{"ac", "bc"}, []string{"c"}},
-		{`^(?:a|b)c$`, []string{"ac"}, []string{"c"}},
-		{`^(.)(.)\2\1$`, []string{"abba"}, []string{"abab"}},
-		{`(.)\1`, []string{"hello"}, []string{"helo"}},
-		{`^(a*)b\1$`, []string{"aabaa", "b"}, []string{"aaba"}},
-		{`^(a)?b\1c$`, []string{"abac", "bc"}, []string{"abc"}},
-		{`^(?:(a)|b)*\1$`, []string{"aba", "baa"}, []string{"ac"}},
-		{`^(a)\10$`, []string{"aa0"}, []string{"a"}},
-		{`^((a)(b)?)+\3c$`, []string{"abbc", "ababbc"}, []string{"abac"}},
-		{`^(x{0,2}){0,}y\1$`, []string{"xxyxx", "y"}, nil},
-		{`^(?:(a)x|a)y\1$`, []string{"ay", "axya"}, []string{"aya"}},
-		{`^(?:(a)|(b))*c\1\2$`, []string{"abcab", "aca", "bcb", "c"}, []string{"abc", "ac"}},
-		{"\n", []string{"a\nb"}, []string{`\n`}},
-		{`^\n\t\r$`, []string{"\n\t\r"}, nil},
-		{`^[\n-\r]$`, []string{"\v"}, []string{"\t"}},
-		{`^a{0}$`, []string{""}, []string{"a"}},
-		{`^10\.10\.([01]?\d\d?|2[0-4]\d|25[0-5])`, []string{"10.10.190"}, []string{"10.144.190"}},
-	} {
-		p, err := Compile(c.pattern)
+	const file = "testdata/patterns.txt"
+	script, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	var p *Pattern
+	for line := range strings.Lines(string(script)) {
+		quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(line, "\t"))
 		if err != nil {
-			t.Errorf("%q: %v", c.pattern, err)
+			out.WriteString(line)
 			continue
 		}
-		for _, text := range append(append([]string{}, c.yes...), c.no...) {
-			want := false
-			for _, yes := range c.yes {
-				want = want || yes == text
-			}
-			if got, err := p.Match(text); err != nil || got != want {
-				t.Errorf("%q on %q: %v, %v, expected %v", c.pattern, text, got, err, want)
-			}
+		text, err := strconv.Unquote(quoted)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if strings.HasPrefix(line, "\t") {
+			fmt.Fprintf(&out, "\t%s: %s\n", quoted, matchBothWays(t, p, text))
+		} else {
+			p = nil
+			fmt.Fprintf(&out, "%s: %s\n", quoted, compiled(t, text, &p))
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if got := out.String(); got != string(script) {
+		t.Errorf("%s differs, now it is\n%s\nrewrite it with: go test ./policy/pattern -run TestMatch -rewrite", file, got)
 	}
 }
 
-// TestInvalid lists patterns of other languages and broken ones.
-func TestInvalid(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"(", ")", "a)", "(a", "[", "[]", "[^]", "[a", "[z-a]", "[a-\\d]", "[a[b]]", "[a-z-[b]", "[a-b-c]", "a**", "*", "+a", "?", "a{", "a{1", "a{2,1}", "a{,2}", "{",
-		"}", "]", `\`, `\b`, `\A`, `\z`, `\Z`, `\x41`, `\u0041`, `\0`, `\1`, `(a\1)`, `(a)\2`, `\p`, `\p{`, `\p{X}`, `\p{IsNone}`, `\p{Latin}`, `\pL`, `\q`, `[\1]`, `\Q`,
-		"(?i)a", "(?=a)", "(?<n>a)", "(?P<n>a)", "a++", "\xff", `\_`, `\p{LC}`, `\p{Letter}`, "a|*", "[a--b]", "[-[a]]",
-	} {
-		_, err := Compile(text)
-		var e *status.Error
-		if !errors.As(err, &e) || e.Code != status.ProcessingError {
-			t.Errorf("%q: error %v, expected a processing-error", text, err)
-		}
+// compiled sets p to the compiled pattern and returns its states, or returns the
+// error.
+func compiled(t *testing.T, text string, p **Pattern) string {
+	t.Helper()
+	var err error
+	*p, err = Compile(text)
+	if err == nil {
+		return fmt.Sprintf("%d states", (*p).states)
 	}
+	var e *status.Error
+	if *p != nil || !errors.As(err, &e) || e.Code != status.ProcessingError {
+		t.Errorf("%q: pattern %v, error %v, expected no pattern and a processing-error", text, *p, err)
+	}
+	return strconv.QuoteToASCII(err.Error())
+}
+
+// matchBothWays matches a text with the linear matcher, if the pattern has no back
+// reference, and with the backtracking one. It checks that the latter fails with
+// fewer steps and with less depth than it needs.
+func matchBothWays(t *testing.T, p *Pattern, text string) string {
+	t.Helper()
+	got, err := p.Match(text)
+	if err != nil {
+		t.Fatalf("%q on %q: %v", p, text, err)
+	}
+	parsed := parser{rest: p.text, text: p.text}
+	root, err := parsed.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBacktracker(text, parsed.groups)
+	if slow, err := b.find(root); err != nil || slow != got {
+		t.Errorf("%q on %q: linear %v, backtracking %v, %v", p, text, got, slow, err)
+	}
+	steps := b.steps
+	for most := range steps {
+		b := newBacktracker(text, parsed.groups)
+		b.steps = StepsMax - most
+		checkBound(t, "pattern steps", func() (bool, error) { return b.find(root) })
+	}
+	depth := 0
+	for ; ; depth++ {
+		b := newBacktracker(text, parsed.groups)
+		b.depth = DepthMax - depth
+		slow, err := b.find(root)
+		if err == nil && slow == got {
+			break
+		}
+		checkBound(t, "pattern depth", func() (bool, error) { return slow, err })
+	}
+	return fmt.Sprintf("%v, %d steps, depth %d", got, steps, depth)
 }
 
 // TestBounds tests each bound at its value and one above.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, pattern, above string }{
-		{"pattern bytes", strings.Repeat("a", BytesMax), strings.Repeat("a", BytesMax+1)},
-		{"pattern nesting", strings.Repeat("(", NestingMax) + strings.Repeat(")", NestingMax), strings.Repeat("(", NestingMax+1) + strings.Repeat(")", NestingMax+1)},
+		{"pattern bytes", strings.Repeat("a", 4096), strings.Repeat("a", 4097)},
+		{"pattern nesting", strings.Repeat("(", 100) + strings.Repeat(")", 100), strings.Repeat("(", 101) + strings.Repeat(")", 101)},
+		{"pattern nesting", strings.Repeat("[a-", 99) + "[b]" + strings.Repeat("]", 99), strings.Repeat("[a-", 100) + "[b]" + strings.Repeat("]", 100)},
 		{"pattern repeat", "a{1000}", "a{1001}"},
-		{"pattern repeat", "a{0,1000}", "a{0,99999999999999999999}"},
+		{"pattern repeat", "a{0,1000}", "a{0,1001}"},
+		{"pattern repeat", "a{1000,}", "a{99999999999999999999,}"},
 		{"pattern repeat", "(a{10}){100}", "(a{10}){101}"},
 		{"pattern states", "(aaaaaa){999}aaaaaaaa", "(aaaaaa){999}aaaaaaaaa"},
-		{"pattern ranges", strings.Repeat(`\w`, 100), strings.Repeat(`\w`, 400)},
+		{"pattern states", `(aaaaaa){999}aaaa()\1`, `(aaaaaa){999}aaaaa()\1`},
+		{"pattern ranges", strings.Repeat("\\w", 162) + strings.Repeat("a", 131_072-162*len(words())), strings.Repeat("\\w", 162) + strings.Repeat("a", 131_073-162*len(words()))},
 	} {
 		if _, err := Compile(c.pattern); err != nil {
 			t.Errorf("at the bound %s: %v", c.name, err)
 		}
-		checkBound(t, c.name, func() error { _, err := Compile(c.above); return err })
+		checkBound(t, c.name, func() (bool, error) { _, err := Compile(c.above); return false, err })
 	}
 	p, err := Compile("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := StepsMax/p.states - 1
+	most := 16_777_216/p.states - 1
 	if _, err := p.Match(strings.Repeat("b", most)); err != nil {
 		t.Errorf("at the bound pattern steps: %v", err)
 	}
-	checkBound(t, "pattern steps", func() error { _, err := p.Match(strings.Repeat("b", most+1)); return err })
+	checkBound(t, "pattern steps", func() (bool, error) { return p.Match(strings.Repeat("a", most+1)) })
 }
 
 // TestBlowUp shows that patterns on which a backtracking matcher needs
@@ -143,19 +154,20 @@ func TestBlowUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkBound(t, "pattern steps", func() error { _, err := p.Match(text[:40] + "!"); return err })
+	checkBound(t, "pattern steps", func() (bool, error) { return p.Match(text[:40] + "!") })
 	p, err = Compile(`^(a)*\1b$`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkBound(t, "pattern depth", func() error { _, err := p.Match(strings.Repeat("a", DepthMax)); return err })
+	checkBound(t, "pattern depth", func() (bool, error) { return p.Match(strings.Repeat("a", 50_000)) })
 }
 
-func checkBound(t *testing.T, name string, f func() error) {
+// checkBound checks that f returns false and an error with a bound.
+func checkBound(t *testing.T, name string, f func() (bool, error)) {
 	t.Helper()
 	var e *status.Error
-	if err := f(); !errors.As(err, &e) || e.Bound != name || e.Code != status.ProcessingError {
-		t.Errorf("error %v, expected one with the bound %q", err, name)
+	if matched, err := f(); matched || !errors.As(err, &e) || e.Bound != name || e.Code != status.ProcessingError {
+		t.Errorf("%v, error %v, expected false and an error with the bound %q", matched, err, name)
 	}
 }
 

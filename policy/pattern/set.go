@@ -13,12 +13,11 @@ type span struct{ low, high rune }
 // set is a set of characters: ranges in order, which do not touch each other.
 type set []span
 
-// newSet returns the set of the characters of spans, in any order.
+// newSet returns the set of the characters of spans, in any order. It sorts spans.
 func newSet(spans ...span) set {
 	if len(spans) == 1 {
 		return set{spans[0]}
 	}
-	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.low, b.low) })
 	var s set
 	for _, next := range spans {
