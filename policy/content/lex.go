@@ -121,7 +121,8 @@ func (l *lexer) afterOperand() bool {
 // name reads an operator's name, a name test, or the name of a function, a node
 // type or an axis.
 func (l *lexer) name() (token, error) {
-	t := token{kind: nameToken, at: l.at, text: l.ncName()}
+	t := token{kind: nameToken, at: l.at}
+	t.text = l.ncName()
 	if l.afterOperand() {
 		switch t.text {
 		case "and", "or", "mod", "div":

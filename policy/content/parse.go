@@ -112,11 +112,19 @@ func (r *reader) token(token xml.Token) error {
 		return r.add(&Node{kind: Comment, text: string(t)})
 	case xml.ProcInst:
 		if t.Target == "xml" {
-			return nil
+			return r.declaration()
 		}
 		return r.add(&Node{kind: Instruction, local: t.Target, text: strings.TrimLeft(string(t.Inst), " \t\r\n")})
 	}
 	return errors.New("a document type declaration: expected elements and text only")
+}
+
+// declaration accepts the XML declaration, which only a document begins with.
+func (r *reader) declaration() error {
+	if r.nodes > 0 {
+		return errors.New("an XML declaration inside the document: expected it at the beginning")
+	}
+	return nil
 }
 
 // add appends a node to the innermost open element.
