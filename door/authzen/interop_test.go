@@ -39,8 +39,15 @@ func open(t testing.TB, archive *txtar.Archive) *world {
 // openBounded is like open, for an engine with bounds.
 func openBounded(t testing.TB, archive *txtar.Archive, bounds ostiary.Bounds) *world {
 	t.Helper()
+	return openOn(t, archive, ostiary.Options{Bounds: bounds})
+}
+
+// openOn is like open, for an engine with options.
+func openOn(t testing.TB, archive *txtar.Archive, o ostiary.Options) *world {
+	t.Helper()
 	ctx := context.Background()
-	e, err := ostiary.Open(ctx, ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: bounds})
+	o.Conditions = cel.New(cel.Options{})
+	e, err := ostiary.Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,33 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/failing"
 )
+
+// openCertification opens a door to an engine with the data of the certification
+// scenario.
+func openCertification(t testing.TB, driver storage.Driver) *door.Door {
+	w := openOn(t, readFile(t, "testdata/certification.txt"), ostiary.Options{Driver: driver})
+	info := w.store.Info()
+	if err := w.engine.UpdateStore(context.Background(), info.ID, "fixture", map[string]string{authzen.Name: "fixture"}); err != nil {
+		t.Fatal(err)
+	}
+	return w.door
+}
 
 // TestScripts plays the scripts against the data of the certification scenario.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door {
-		w := open(t, readFile(t, "testdata/certification.txt"))
-		info := w.store.Info()
-		if err := w.engine.UpdateStore(context.Background(), info.ID, "fixture", map[string]string{authzen.Name: "fixture"}); err != nil {
-			t.Fatal(err)
-		}
-		return w.door
-	})
+	doortest.Run(t, "testdata/*.http", func(t testing.TB) *door.Door { return openCertification(t, nil) })
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	doortest.Failing{Glob: "testdata/*.http", Open: func(t testing.TB, d *failing.Driver) *door.Door {
+		return openCertification(t, d)
+	}}.Run(t)
 }
 
 // TestSearchScripts plays the scripts about searches and evaluations that do not

@@ -18,6 +18,7 @@ import (
 	permify "github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 // world is a door with its own engine.
@@ -118,6 +119,19 @@ func TestScripts(t *testing.T) {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		return open(t, ostiary.Options{Clock: func() time.Time { return start }}).door
 	})
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	for _, reopen := range []bool{false, true} {
+		// The order of an export is that in memory, so another start has another one.
+		exports := func(path string) bool { return reopen && strings.Contains(path, "/export") }
+		doortest.Failing{Glob: "testdata/*.http", Reopen: reopen, Skip: exports, Optional: []failing.Operation{failing.CloseState}, Open: func(t testing.TB, d *failing.Driver) *door.Door {
+			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			return open(t, ostiary.Options{Driver: d, Clock: func() time.Time { return start }}).door
+		}}.Run(t)
+	}
 }
 
 // TestDescription compares what the door declares with testdata/description.txt.

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -192,9 +193,11 @@ func (c *call) getStore() error {
 		return err
 	}
 	out.Revision, out.Token = (*uint64)(&revision), string(token)
-	if info, err := c.store.CurrentSchema(c.ctx, ""); err == nil {
-		out.Schema = info.ID
+	info, err := c.store.CurrentSchema(c.ctx, "")
+	if err != nil && !errors.Is(err, ostiary.ErrNoSchema) {
+		return err
 	}
+	out.Schema = info.ID
 	return c.setJSON(out)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/door/onap"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 // clock is a clock that scripts set.
@@ -63,6 +64,22 @@ func open(t testing.TB, o onap.Options) *door.Door {
 	}
 	t.Cleanup(func() { e.Close() })
 	return join(t, e, o)
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	counters := func(path string) bool {
+		return strings.HasSuffix(path, "/statistics") || strings.HasSuffix(path, "/metrics")
+	}
+	doortest.Failing{Glob: "testdata/*.http", Skip: counters, Optional: []failing.Operation{failing.CloseState}, Open: func(t testing.TB, d *failing.Driver) *door.Door {
+		e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return join(t, e, onap.Options{})
+	}}.Run(t)
 }
 
 // program is the doors of one start of the program over an engine.

@@ -9,12 +9,20 @@ import (
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 // engine opens an engine in memory for a test.
 func engine(t testing.TB) *ostiary.Engine {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{CostMax: 100})}})
+	return engineOn(t, nil)
+}
+
+// engineOn opens an engine with a driver; nil is memory.
+func engineOn(t testing.TB, driver storage.Driver) *ostiary.Engine {
+	t.Helper()
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{CostMax: 100})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +48,20 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, glob := range []string{"testdata/same_*.http", "testdata/ours_*.http"} {
 		doortest.Run(t, glob, func(t testing.TB) *door.Door { return open(t, openfga.Options{}) })
+	}
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	for _, reopen := range []bool{false, true} {
+		doortest.Failing{Glob: "testdata/[so][au]*.http", Reopen: reopen, Codes: []string{"4000"}, Optional: []failing.Operation{failing.CloseState}, Open: func(t testing.TB, driver *failing.Driver) *door.Door {
+			d, err := openfga.New(engineOn(t, driver), openfga.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}}.Run(t)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 // start opens an engine in memory and a door to it.
@@ -24,7 +25,14 @@ func start(t testing.TB, o Options) (*ostiary.Engine, *door.Door) {
 // startBounded is start for an engine with other bounds.
 func startBounded(t testing.TB, o Options, bounds ostiary.Bounds) (*ostiary.Engine, *door.Door) {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: bounds})
+	return startOn(t, o, ostiary.Options{Bounds: bounds})
+}
+
+// startOn is start for an engine with other options.
+func startOn(t testing.TB, o Options, options ostiary.Options) (*ostiary.Engine, *door.Door) {
+	t.Helper()
+	options.Conditions = cel.New(cel.Options{})
+	e, err := ostiary.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +55,19 @@ func TestScripts(t *testing.T) {
 		_, d := start(t, Options{})
 		return d
 	})
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	for _, reopen := range []bool{false, true} {
+		// A door that opens makes tenant t1, which a script deletes.
+		deletes := func(path string) bool { return reopen && path == "/v1/tenants/t1/schemas/list" }
+		doortest.Failing{Glob: "testdata/*.http", Skip: deletes, Reopen: reopen, Optional: []failing.Operation{failing.CloseState}, Open: func(t testing.TB, driver *failing.Driver) *door.Door {
+			_, d := startOn(t, Options{}, ostiary.Options{Driver: driver})
+			return d
+		}}.Run(t)
+	}
 }
 
 // TestDescription compares what the door declares with testdata/description.txt.

@@ -2,6 +2,7 @@ package permify
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 
@@ -157,8 +158,10 @@ func (s *service) ReadAttributes(ctx context.Context, r *basev1.AttributeReadReq
 // current schema.
 func attributeMessages(ctx context.Context, store *ostiary.Store, rows []rel.Attribute) ([]*basev1.Attribute, error) {
 	_, compiled, err := store.Compiled(ctx, "")
-	if err != nil {
+	if errors.Is(err, ostiary.ErrNoSchema) {
 		compiled = nil // without a schema, types are guessed
+	} else if err != nil {
+		return nil, translateError(err)
 	}
 	out := make([]*basev1.Attribute, 0, len(rows))
 	for _, a := range rows {

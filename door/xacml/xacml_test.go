@@ -19,12 +19,20 @@ import (
 	"github.com/ostiary/ostiary/door/xacml"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 // open returns the door on a new engine.
 func open(t testing.TB, o xacml.Options) *door.Door {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{})
+	return openOn(t, nil, o)
+}
+
+// openOn opens a door to an engine with a driver; nil is memory.
+func openOn(t testing.TB, driver storage.Driver, o xacml.Options) *door.Door {
+	t.Helper()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +42,16 @@ func open(t testing.TB, o xacml.Options) *door.Door {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// TestFailingScripts plays the scripts while operations of the storage fail.
+func TestFailingScripts(t *testing.T) {
+	t.Parallel()
+	for _, reopen := range []bool{false, true} {
+		doortest.Failing{Glob: "testdata/*.http", Reopen: reopen, Optional: []failing.Operation{failing.CloseState}, Open: func(t testing.TB, d *failing.Driver) *door.Door {
+			return openOn(t, d, xacml.Options{})
+		}}.Run(t)
+	}
 }
 
 // client sends requests to a door without a network.

@@ -172,8 +172,11 @@ func (r *Registry) Default(ctx context.Context, relations *ostiary.Store) (*Doma
 // alias is in use.
 func (r *Registry) Make(ctx context.Context, name, alias string, relations *ostiary.Store) (*Domain, error) {
 	if relations != nil {
-		if _, err := r.Of(ctx, relations); err == nil {
+		switch _, err := r.Of(ctx, relations); {
+		case err == nil:
 			return nil, fmt.Errorf("%w: store %s is a policy domain itself: expected a store of relations", ostiary.ErrInvalidRequest, relations.ID())
+		case !errors.Is(err, ErrNoDomain):
+			return nil, err
 		}
 	}
 	if err := validName(alias); err != nil {
