@@ -1,0 +1,304 @@
+package changelog
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+// newStore returns a store in memory with a schema, at revision 1. Its bounds allow a
+// watcher to lag by four entries.
+func newStore(t *testing.T) (*snapshot.Timeline, *commit.Queue) {
+	t.Helper()
+	ctx, driver := context.Background(), memory.New()
+	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
+	if err := driver.CreateStore(ctx, info); err != nil {
+		t.Fatal(err)
+	}
+	bounds := limits.Bounds{WatchBuffer: 4, PageItems: 3}.WithDefaults()
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: bounds, Clock: time.Now})
+	t.Cleanup(func() { runtime.Close(); driver.Close() })
+	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
+	queue := commit.NewQueue(commit.NewShared(runtime, nil), timeline)
+	var types []schema.TypeDef
+	for _, name := range []string{"user", "doc", "note"} {
+		types = append(types, schema.TypeDef{Name: name, Relations: []schema.RelationDef{
+			{Name: "viewer", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}})
+	}
+	if _, _, err := queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: &schema.Model{Types: types}}); err != nil {
+		t.Fatal(err)
+	}
+	return timeline, queue
+}
+
+// write adds n tuples of a type, each in an entry of its own.
+func write(t *testing.T, q *commit.Queue, typ string, from, n int) {
+	t.Helper()
+	for i := range n {
+		tuple := rel.Tuple{Object: rel.Object{Type: typ, ID: fmt.Sprint(from + i)}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}}
+		if _, err := q.Write(context.Background(), &commit.WriteRequest{Add: []rel.Tuple{tuple}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSelects prints which changes a request sees, by the types that it selects.
+func TestSelects(t *testing.T) {
+	t.Parallel()
+	object := rel.Object{Type: "doc", ID: "1"}
+	tuple := rel.Tuple{Object: object, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "a"}}
+	filter := func(target storage.FilterTarget, typ string) storage.Filter {
+		f := storage.Filter{Target: target, ObjectType: typ, DocumentKind: "k"}
+		if target == storage.FilterTuples {
+			f.Tuple.ObjectType, f.ObjectType = typ, ""
+		}
+		return f
+	}
+	changes := []struct {
+		name   string
+		change storage.Change
+	}{
+		{"add a tuple", storage.Change{Kind: storage.TupleAdd, Tuple: tuple}},
+		{"remove a tuple", storage.Change{Kind: storage.TupleRemove, Tuple: tuple}},
+		{"set an attribute", storage.Change{Kind: storage.AttributeSet, Attribute: rel.Attribute{Object: object, Name: "n"}}},
+		{"remove an attribute", storage.Change{Kind: storage.AttributeRemove, Attribute: rel.Attribute{Object: object, Name: "n"}}},
+		{"put a document", storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: "k", Key: "d"}}},
+		{"remove a document", storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "k", Key: "d"}}},
+		{"put a secret", storage.Change{Kind: storage.SecretPut, Document: storage.Document{Kind: "k", Key: "d"}}},
+		{"remove a secret", storage.Change{Kind: storage.SecretRemove, Document: storage.Document{Kind: "k", Key: "d"}}},
+		{"remove tuples of a type", storage.Change{Kind: storage.RemoveByFilter, Filter: filter(storage.FilterTuples, "doc")}},
+		{"remove tuples of any type", storage.Change{Kind: storage.RemoveByFilter, Filter: filter(storage.FilterTuples, "")}},
+		{"remove attributes of a type", storage.Change{Kind: storage.RemoveByFilter, Filter: filter(storage.FilterAttributes, "doc")}},
+		{"remove attributes of any type", storage.Change{Kind: storage.RemoveByFilter, Filter: filter(storage.FilterAttributes, "")}},
+		{"remove documents", storage.Change{Kind: storage.RemoveByFilter, Filter: filter(storage.FilterDocuments, "")}},
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%-32s all    doc    note   note,doc\n", "change")
+	for _, c := range changes {
+		fmt.Fprintf(&out, "%-32s", c.name)
+		for _, types := range [][]string{nil, {"doc"}, {"note"}, {"note", "doc"}} {
+			fmt.Fprintf(&out, " %-6v", len(visibleChanges(&storage.Entry{Changes: []storage.Change{c.change}}, types)) == 1)
+		}
+		out.WriteByte('\n')
+	}
+	golden(t, "testdata/selects.txt", strings.ReplaceAll(out.String(), " \n", "\n"))
+}
+
+// TestCopies checks that what a request gets can be changed, and does not show hints
+// to the driver.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	body := []byte("body")
+	e := storage.Entry{Changes: []storage.Change{
+		{Kind: storage.SecretPut},
+		{Kind: storage.DocumentPut, Document: storage.Document{Kind: "k", Body: body}},
+		{Kind: storage.TupleAdd, Fresh: true},
+	}}
+	got := visibleChanges(&e, nil)
+	if len(got) != 2 || got[0].Kind != storage.DocumentPut || got[1].Kind != storage.TupleAdd || got[1].Fresh {
+		t.Fatalf("got %v", got)
+	}
+	got[0].Document.Body[0] = 'x'
+	if string(body) != "body" || !e.Changes[2].Fresh {
+		t.Errorf("the entry was changed: %q, %v", body, e.Changes[2])
+	}
+}
+
+// TestPages reads the log in pages of each length, with and without types.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	timeline, queue := newStore(t)
+	for i := range 4 {
+		write(t, queue, "doc", i, 1)
+		write(t, queue, "note", i, 1)
+	}
+	for limit := 1; limit <= 3; limit++ {
+		for _, types := range [][]string{nil, {"note"}} {
+			var got []storage.Revision
+			for r := (Request{Limit: limit, Types: types}); ; {
+				page, err := Read(ctx, timeline, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range page.Entries {
+					got = append(got, e.Revision)
+				}
+				if len(page.Entries) > limit || page.More && len(page.Entries) < limit {
+					t.Errorf("limit %d: a page has %d entries, more: %v", limit, len(page.Entries), page.More)
+				}
+				if r.After = page.Next; !page.More {
+					break
+				}
+			}
+			want := "[1 2 3 4 5 6 7 8 9]"
+			if types != nil {
+				want = "[3 5 7 9]"
+			}
+			if fmt.Sprint(got) != want {
+				t.Errorf("limit %d, types %v: got revisions %v, expected %s", limit, types, got, want)
+			}
+		}
+	}
+	_, err := Read(ctx, timeline, Request{Limit: 4})
+	if !errors.Is(err, errs.ErrBound) {
+		t.Errorf("a limit above PageItems: %v", err)
+	}
+	for _, token := range []snapshot.Token{"x", timeline.Token(storage.Head{Revision: 3})} {
+		if _, err := Read(ctx, timeline, Request{After: token}); !errors.Is(err, errs.ErrToken) {
+			t.Errorf("after token %q: %v", token, err)
+		}
+		for _, err := range Watch(ctx, timeline, WatchRequest{After: token}) {
+			if !errors.Is(err, errs.ErrToken) {
+				t.Errorf("a watch after token %q: %v", token, err)
+			}
+		}
+	}
+	page, err := Read(ctx, timeline, Request{AfterRevision: 9})
+	if newest := timeline.Loaded().Head; err != nil || page.Next != timeline.Token(newest) || page.More || len(page.Entries) != 0 {
+		t.Errorf("after the newest revision: %v, %v", page, err)
+	}
+}
+
+// watched watches a store until it has seen revision last or the watch ends. It calls
+// during with each entry.
+func watched(timeline *snapshot.Timeline, r WatchRequest, last storage.Revision, during func(Entry)) (got []storage.Revision, err error) {
+	for e, err := range Watch(context.Background(), timeline, r) {
+		if err != nil {
+			return got, err
+		}
+		got = append(got, e.Revision)
+		if during(e); e.Revision == last {
+			break
+		}
+	}
+	return got, nil
+}
+
+// TestWatchLag writes while a watch reads the log. A watch that begins up to half of
+// WatchBuffer entries behind buffers what is written meanwhile, and falls behind if that
+// is more than WatchBuffer. One that begins further behind reads the log again.
+func TestWatchLag(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, during int
+		behind         bool
+	}{
+		{1, 4, false}, {1, 5, true}, {2, 4, false}, {2, 5, true}, {3, 5, false}, {3, 20, false}, {7, 20, false},
+	} {
+		t.Run(fmt.Sprint(c.before, c.during), func(t *testing.T) {
+			t.Parallel()
+			timeline, queue := newStore(t)
+			from := timeline.Token(timeline.Loaded().Head)
+			write(t, queue, "doc", 0, c.before)
+			last := storage.Revision(1 + c.before + c.during)
+			got, err := watched(timeline, WatchRequest{After: from}, last, func(e Entry) {
+				if e.Revision == 2 {
+					write(t, queue, "doc", c.before, c.during)
+				}
+			})
+			want := last
+			if c.behind {
+				want = storage.Revision(1 + c.before)
+				var behind *WatchError
+				if !errors.As(err, &behind) || !errors.Is(err, errs.ErrWatchBehind) {
+					t.Fatalf("error %v, expected %v", err, errs.ErrWatchBehind)
+				}
+				if r, err := behind.Resume.Revision(); err != nil || r < want {
+					t.Errorf("resume after revision %d, %v; expected at least %d", r, err, want)
+				} else {
+					want = r
+				}
+				if got, want := behind.Error(), "watcher fell behind: resume after token "+string(behind.Resume); got != want {
+					t.Errorf("got %q, expected %q", got, want)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range got {
+				if r != storage.Revision(i+2) {
+					t.Errorf("entry %d has revision %d", i, r)
+				}
+			}
+			if len(got) != int(want)-1 {
+				t.Errorf("got revisions %v, expected 2 to %d", got, want)
+			}
+		})
+	}
+}
+
+// TestWatchTypes watches one type, without secrets, hints and other types, from the log
+// and as entries are published.
+func TestWatchTypes(t *testing.T) {
+	t.Parallel()
+	timeline, queue := newStore(t)
+	from := timeline.Token(timeline.Loaded().Head)
+	write(t, queue, "note", 0, 1)
+	write(t, queue, "doc", 0, 1)
+	check := func(e Entry) {
+		if len(e.Changes) != 1 || e.Changes[0].Tuple.Object.Type != "doc" || e.Changes[0].Fresh || e.Time.IsZero() || e.Token == "" {
+			t.Errorf("entry %+v", e)
+		}
+		if e.Revision == 3 {
+			write(t, queue, "note", 1, 1)
+			write(t, queue, "doc", 1, 1)
+		}
+	}
+	got, err := watched(timeline, WatchRequest{After: from, Types: []string{"doc"}}, 5, check)
+	if err != nil || fmt.Sprint(got) != "[3 5]" {
+		t.Errorf("one type: got revisions %v, %v", got, err)
+	}
+	// The first entry comes from the log, the others as they are published.
+	write(t, queue, "note", 2, 1)
+	got, err = watched(timeline, WatchRequest{After: from}, 9, func(e Entry) {
+		if e.Revision == 6 {
+			// An entry without visible changes is not yielded.
+			if _, err := queue.Write(context.Background(), &commit.WriteRequest{RemoveSecrets: []document.Key{{Kind: "k", Key: "d"}}}); err != nil {
+				t.Error(err)
+			}
+			write(t, queue, "doc", 2, 2)
+		}
+		for i := range e.Changes {
+			if e.Changes[i].Fresh {
+				t.Errorf("revision %d shows a hint", e.Revision)
+			}
+		}
+	})
+	if err != nil || fmt.Sprint(got) != "[2 3 4 5 6 8 9]" {
+		t.Errorf("all types: got revisions %v, %v", got, err)
+	}
+}
+
+// golden compares text with a file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant: go test ./internal/changelog -rewrite\ngot:\n%s", file, got)
+	}
+}

@@ -1,0 +1,116 @@
+package errs
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+// causes are errors of the packages below, and of this one.
+func causes() []error {
+	key := rel.Key{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}}
+	all := []error{
+		ErrBound, ErrTupleExists, ErrTupleMissing, ErrInvalidTuple, ErrPrecondition, ErrInvalidRequest, ErrConflict, ErrNoSchema,
+		ErrToken, ErrCursor, ErrTooOld, ErrFuture, ErrMemory, ErrLoading, ErrBusy, ErrPending, ErrWatchBehind, ErrUncertain,
+		ErrNoSecretKey, ErrClosed, ErrNoStore, context.Canceled, context.DeadlineExceeded, schema.ErrModel, rel.ErrName,
+		eval.ErrNoType, eval.ErrNoRelation, eval.ErrTuple, graph.ErrFull, graph.ErrContext,
+		storage.ErrNoStore, storage.ErrExists, storage.ErrNoDocument, storage.ErrTrimmed, storage.ErrFormat, storage.ErrDamaged,
+		storage.ErrLocked, storage.ErrTransaction, storage.ErrClosed, storage.ErrTooLarge, storage.ErrEntry,
+		errors.New("the disk is full"),
+		&BoundError{"Depth", 3, 4}, &TupleError{ErrTupleExists, key}, &TupleError{ErrTupleMissing, key},
+		&ImportError{2, &TupleError{ErrTupleExists, key}}, &ImportError{3, errors.New("line 3 is empty")},
+		fmt.Errorf("%w: %w", storage.ErrTooLarge, &BoundError{"EntryBytesMax", 1, 2}),
+		// Two kinds: the one that is listed first counts.
+		fmt.Errorf("%w: %w", ErrUncertain, context.Canceled), fmt.Errorf("%w: %w", context.Canceled, ErrLoading),
+		fmt.Errorf("%w: %w", storage.ErrDamaged, storage.ErrFormat),
+	}
+	return all
+}
+
+// TestWrap prints the text, the reason and the kind of each error as it is, and inside
+// of another one.
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	id := storage.StoreID{15: 1}
+	var out strings.Builder
+	for _, cause := range causes() {
+		for _, err := range []error{cause, fmt.Errorf("reading: %w", cause)} {
+			wrapped := Wrap("check", id, err)
+			e, ok := errors.AsType[*Error](wrapped)
+			if !ok || !errors.Is(wrapped, cause) || !errors.Is(wrapped, e.Kind) || e.Op != "check" || e.Store != id {
+				t.Errorf("%v: wrapped as %#v", err, wrapped)
+				continue
+			}
+			fmt.Fprintf(&out, "%s\n  reason: %s\n  kind: %s, cause %v\n", wrapped, Reason(wrapped), e.Kind, e.Err)
+			if Reason(err) != err.Error() {
+				t.Errorf("the reason of %q is %q", err, Reason(err))
+			}
+		}
+	}
+	golden(t, "testdata/wrapped.txt", out.String())
+}
+
+// TestWrapAgain wraps errors twice.
+func TestWrapAgain(t *testing.T) {
+	t.Parallel()
+	id, other := storage.StoreID{15: 1}, storage.StoreID{15: 2}
+	if err := Wrap("check", id, nil); err != nil {
+		t.Errorf("nil becomes %v", err)
+	}
+	first := Wrap("check", id, errors.New("the disk is full"))
+	if again := Wrap("check", other, first); again != first {
+		t.Errorf("the same call: got %v", again)
+	}
+	if got, want := Wrap("list", other, first).Error(), "ostiary: list in store 00000000000000000000000002: storage failed: the disk is full"; got != want {
+		t.Errorf("another call: got %s\nexpected %s", got, want)
+	}
+	within := fmt.Errorf("item 3: %w", first)
+	if got, want := Reason(within), "the disk is full"; got != want {
+		t.Errorf("the reason of %q: got %q, expected %q", within, got, want)
+	}
+	if got, want := Wrap("list", storage.StoreID{}, ErrClosed).Error(), "ostiary: list: engine is closed"; got != want {
+		t.Errorf("without a store: got %s\nexpected %s", got, want)
+	}
+}
+
+func TestCheckBound(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[int]string{0: "<nil>", 5: "<nil>", 6: "bound Depth exceeded: got 6, expected at most 5"} {
+		if err := CheckBound("Depth", got, 5); fmt.Sprint(err) != want {
+			t.Errorf("%d: %v, expected %s", got, err, want)
+		}
+	}
+	err := error(&BoundError{"Depth", 5, 6})
+	if !errors.Is(err, ErrBound) || errors.Is(err, ErrMemory) {
+		t.Errorf("a BoundError is ErrBound: %v, ErrMemory: %v", errors.Is(err, ErrBound), errors.Is(err, ErrMemory))
+	}
+}
+
+// golden compares text with a file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant: go test ./internal/errs -rewrite\ngot:\n%s", file, got)
+	}
+}

@@ -1,0 +1,119 @@
+package limits
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/errs"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+// fields returns a line for each field of a struct.
+func fields(v any) string {
+	var out strings.Builder
+	r := reflect.ValueOf(v)
+	for i := range r.NumField() {
+		fmt.Fprintf(&out, "%s %v\n", r.Type().Field(i).Name, r.Field(i).Interface())
+	}
+	return out.String()
+}
+
+// numbered returns bounds whose fields are different numbers, from 1.
+func numbered() Bounds {
+	var b Bounds
+	r := reflect.ValueOf(&b).Elem()
+	for i := range r.NumField() {
+		r.Field(i).SetInt(int64(i + 1))
+	}
+	return b
+}
+
+// TestDefaults prints the bounds after WithDefaults: of no bounds, of bounds that are
+// all set, and of negative ones. It also prints the constants.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	set := numbered()
+	negative := set
+	r := reflect.ValueOf(&negative).Elem()
+	for i := range r.NumField() {
+		r.Field(i).SetInt(-1)
+	}
+	got := "# defaults\n" + fields(Bounds{}.WithDefaults()) + "\n# all set\n" + fields(set.WithDefaults())
+	got += "\n# filters above the largest value\n" + fmt.Sprintln(Bounds{WriteFilters: 101}.WithDefaults().WriteFilters)
+	got += "\n# depths\n" + fmt.Sprintln(Bounds{DepthMax: 7}.WithDefaults().DepthMax, Bounds{Depth: 8, DepthMax: 7}.WithDefaults().DepthMax, Bounds{Depth: 8, DepthMax: 9}.WithDefaults().DepthMax)
+	got += "\n# constants\n" + fmt.Sprintln(AliasesMax, NameBytesMax, TokenBytesMax, CursorBytesMax, DocumentKeyBytesMax, SecondaryKeysMax, AttributeValueBytesMax, ScopeIDsMax, PageDefault)
+	negative.LoadWait = 0 // has no default
+	if negative.WithDefaults() != (Bounds{}).WithDefaults() {
+		t.Errorf("negative bounds become\n%v", fields(negative.WithDefaults()))
+	}
+	golden(t, "testdata/defaults.txt", got)
+}
+
+// TestQuery prints the bounds of questions that ask for less than the largest value of
+// each bound, for that value, for more, and for nothing.
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	b := numbered()
+	b.Depth, b.DepthMax = 3, 20
+	largest := b.Query(eval.Bounds{})
+	got := "# unset\n" + fields(largest)
+	largest.Depth = b.DepthMax
+	for name, add := range map[int]int{0: -1, 1: 0, 2: 1} {
+		q := largest
+		r := reflect.ValueOf(&q).Elem()
+		for i := range r.NumField() {
+			if f := r.Field(i); f.CanInt() {
+				f.SetInt(f.Int() + int64(add))
+			}
+		}
+		answer := b.Query(q)
+		want := largest
+		if name == 0 {
+			want = q
+		}
+		if fields(answer) != fields(want) {
+			t.Errorf("%+d: got\n%s\nexpected\n%s", add, fields(answer), fields(want))
+		}
+	}
+	golden(t, "testdata/query.txt", got)
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		largest, asked, want int
+		err                  error
+	}{
+		{1000, 0, PageDefault, nil}, {1000, -1, PageDefault, nil}, {10, 0, 10, nil}, {1000, 1, 1, nil},
+		{1000, 1000, 1000, nil}, {1000, 1001, 1001, errs.ErrBound}, {PageDefault, 0, PageDefault, nil}, {PageDefault + 1, 0, PageDefault, nil},
+	} {
+		b := Bounds{PageItems: c.largest}
+		if n, err := b.Page(c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%d of %d: got %d, %v; expected %d, %v", c.asked, c.largest, n, err, c.want, c.err)
+		}
+	}
+}
+
+// golden compares text with a file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant: go test ./internal/limits -rewrite\ngot:\n%s", file, got)
+	}
+}
