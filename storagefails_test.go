@@ -40,8 +40,7 @@ type shaky struct {
 var shakyID = storage.StoreID{15: 7}
 
 func shakyOptions(x *shaky) ostiary.Options {
-	return ostiary.Options{Driver: x.driver, Clock: func() time.Time { return *x.clock }, SecretKey: &[32]byte{1},
-		Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}
+	return ostiary.Options{Driver: x.driver, Clock: func() time.Time { return *x.clock }, SecretKey: &[32]byte{1}}
 }
 
 // newShaky fills a driver. If cold, it opens the engine again, so that nothing is in

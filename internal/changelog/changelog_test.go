@@ -23,17 +23,21 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
-// newStore returns a store in memory with a schema, at revision 1. Its bounds allow a
-// watcher to lag by four entries.
+// newStore returns a store in memory with a schema, at revision 1, on pages of at most
+// three entries. A watcher may lag by four entries.
 func newStore(t *testing.T) (*snapshot.Timeline, *commit.Queue) {
+	t.Helper()
+	return newStoreWith(t, limits.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
+}
+
+func newStoreWith(t *testing.T, bounds limits.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
 	t.Helper()
 	ctx, driver := context.Background(), memory.New()
 	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
-	bounds := limits.Bounds{WatchBuffer: 4, PageItems: 3}.WithDefaults()
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: bounds, Clock: time.Now})
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: bounds.WithDefaults(), Clock: clock})
 	t.Cleanup(func() { runtime.Close(); driver.Close() })
 	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
 	queue := commit.NewQueue(commit.NewShared(runtime, nil), timeline)
@@ -241,6 +245,118 @@ func TestWatchLag(t *testing.T) {
 				t.Errorf("got revisions %v, expected 2 to %d", got, want)
 			}
 		})
+	}
+}
+
+// TestSince reads the entries from each time on, and those after each revision and from a
+// time on. Revision r was written at second r.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := start.Add(time.Second)
+	timeline, queue := newStoreWith(t, limits.Bounds{FutureWait: time.Millisecond}, func() time.Time { return now })
+	const last = 6
+	for r := 2; r <= last; r++ {
+		now = start.Add(time.Duration(r) * time.Second)
+		write(t, queue, "doc", r, 1)
+	}
+	for after := range last + 1 {
+		for _, since := range []time.Duration{-1, 0, 1, time.Second - 1, time.Second, time.Second + 1, 3*time.Second - 1, 3 * time.Second, 3*time.Second + 1, last * time.Second, last*time.Second + 1} {
+			page, err := Read(context.Background(), timeline, Request{AfterRevision: storage.Revision(after), Since: start.Add(since)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := max(after+1, int((since+time.Second-1)/time.Second), 1)
+			if len(page.Entries) != last-first+1 || len(page.Entries) > 0 && page.Entries[0].Revision != storage.Revision(first) {
+				t.Errorf("after %d and since %v: %d entries, expected those from revision %d on", after, since, len(page.Entries), first)
+			}
+			if r, err := page.Next.Revision(); page.Next == "" || err != nil || r != last {
+				t.Errorf("after %d and since %v: the next page follows revision %d, %v", after, since, r, err)
+			}
+		}
+	}
+	if _, err := Read(context.Background(), timeline, Request{AfterRevision: last + 1}); !errors.Is(err, errs.ErrFuture) {
+		t.Errorf("after a revision that does not exist: %v", err)
+	}
+}
+
+// TestNoEntries reads the log of an empty store: the pages have no token until there is
+// an entry.
+func TestNoEntries(t *testing.T) {
+	t.Parallel()
+	driver := memory.New()
+	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
+	if err := driver.CreateStore(context.Background(), info); err != nil {
+		t.Fatal(err)
+	}
+	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: limits.Bounds{}.WithDefaults(), Clock: time.Now})
+	t.Cleanup(func() { runtime.Close(); driver.Close() })
+	timeline := snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
+	first, err := Read(context.Background(), timeline, Request{})
+	if err != nil || len(first.Entries) != 0 || first.More {
+		t.Errorf("got %v, %v", first, err)
+	}
+	next, err := Read(context.Background(), timeline, Request{After: first.Next})
+	if err != nil || len(next.Entries) != 0 || next.Next != first.Next {
+		t.Errorf("the next page: %v, %v", next, err)
+	}
+}
+
+// TestWatchPages watches a log that is longer than a page, while entries are written
+// that come both with a page and as they are published.
+func TestWatchPages(t *testing.T) {
+	t.Parallel()
+	timeline, queue := newStoreWith(t, limits.Bounds{WatchBuffer: 12, PageItems: 3}, time.Now)
+	from := timeline.Token(timeline.Loaded().Head)
+	write(t, queue, "doc", 0, 5)
+	got, err := watched(timeline, WatchRequest{After: from}, 9, func(e Entry) {
+		if e.Revision == 2 {
+			write(t, queue, "doc", 5, 3)
+		}
+	})
+	if err != nil || fmt.Sprint(got) != "[2 3 4 5 6 7 8 9]" {
+		t.Errorf("got revisions %v, %v", got, err)
+	}
+}
+
+// TestWatchEnds ends watches in each way, while they read the log and while they wait.
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	for _, at := range []storage.Revision{2, 4} {
+		for name, kind := range map[string]error{"context": errs.ErrCanceled, "store": errs.ErrNoStore, "consumer": nil} {
+			t.Run(fmt.Sprint(name, at), func(t *testing.T) {
+				t.Parallel()
+				timeline, queue := newStore(t)
+				from := timeline.Token(timeline.Loaded().Head)
+				write(t, queue, "doc", 0, 2)
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				var ended error
+				n := 0
+				for e, err := range Watch(ctx, timeline, WatchRequest{After: from}) {
+					if ended = err; err != nil {
+						continue
+					}
+					if n++; e.Revision == 3 && at == 4 {
+						write(t, queue, "doc", 2, 1)
+					}
+					if e.Revision == at {
+						switch name {
+						case "context":
+							cancel()
+						case "store":
+							timeline.Close(errs.ErrNoStore)
+						}
+						if name == "consumer" {
+							break
+						}
+					}
+				}
+				if !errors.Is(ended, kind) || (kind == nil) != (ended == nil) || n != int(at)-1 && (at != 2 || n != 2 || kind == nil) {
+					t.Errorf("after %d entries: error %v, expected %v", n, ended, kind)
+				}
+			})
+		}
 	}
 }
 

@@ -251,4 +251,8 @@ func TestSeal(t *testing.T) {
 	if err != nil || len(out) != 2 || string(out[0].Body) == string(out[1].Body) || strings.Contains(string(out[0].Body), "hidden") {
 		t.Errorf("sealed: %q, %v", out, err)
 	}
+	// Stored secrets begin with the version, which must not change.
+	if out[0].Body[0] != 1 {
+		t.Errorf("the first byte is %d", out[0].Body[0])
+	}
 }

@@ -32,6 +32,7 @@ func causes() []error {
 		&BoundError{"Depth", 3, 4}, &TupleError{ErrTupleExists, key}, &TupleError{ErrTupleMissing, key},
 		&ImportError{2, &TupleError{ErrTupleExists, key}}, &ImportError{3, errors.New("line 3 is empty")},
 		fmt.Errorf("%w: %w", storage.ErrTooLarge, &BoundError{"EntryBytesMax", 1, 2}),
+		fmt.Errorf("%w: %w", storage.ErrTooLarge, storage.ErrDamaged),
 		// Two kinds: the one that is listed first counts.
 		fmt.Errorf("%w: %w", ErrUncertain, context.Canceled), fmt.Errorf("%w: %w", context.Canceled, ErrLoading),
 		fmt.Errorf("%w: %w", storage.ErrDamaged, storage.ErrFormat),
