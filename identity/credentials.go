@@ -30,8 +30,9 @@ type EC2Blob struct {
 	AccessTokenID           *string `json:"access_token_id,omitempty"`
 }
 
-// delegated returns whether the credential was made with delegated rights.
-func (b *EC2Blob) delegated() bool {
+// Delegated returns whether the credential was made with delegated rights. Such a
+// credential makes no tokens.
+func (b *EC2Blob) Delegated() bool {
 	return b.TrustID != nil || b.ApplicationCredentialID != nil || b.AccessTokenID != nil
 }
 
@@ -65,7 +66,7 @@ func (s *Service) CreateCredential(ctx context.Context, r Record, blob string) (
 		if err != nil {
 			return nil, err
 		}
-		if b.delegated() {
+		if b.Delegated() {
 			return nil, &Error{Reason: Invalid, Field: "blob", Text: "trust_id, app_cred_id and access_token_id cannot be set: expected null"}
 		}
 		r.ID = EC2ID(b.Access)
@@ -170,7 +171,7 @@ func (s *Service) LoginEC2(ctx context.Context, access string, verify func(secre
 	switch b, err := ParseEC2(text); {
 	case err != nil || b.Secret == "" || project == "":
 		return nil, unauthorized("EC2 credential " + r.ID + " has no secret or no project")
-	case b.delegated():
+	case b.Delegated():
 		return nil, unauthorized("EC2 credential " + r.ID + " was made with delegated rights, which are not supported")
 	default:
 		if err := verify(b.Secret); err != nil {

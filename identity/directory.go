@@ -141,13 +141,16 @@ func (r *Record) named() bool {
 }
 
 // uniqueKey returns what no other record of the kind may have: the name within
-// the domain, or what a limit is for. It is "" if nothing of the record is unique.
+// the domain, what a limit is for, or the id of a user at an identity provider. It
+// is "" if nothing of the record is unique.
 func (r *Record) uniqueKey() string {
 	switch {
 	case r.named():
 		return nameKey(cmp.Or(r.Owner, r.Domain), r.Name)
 	case r.Kind == RegisteredLimit || r.Kind == Limit:
 		return r.resourceKey()
+	case r.Federated != nil:
+		return r.Federated.key()
 	}
 	return ""
 }

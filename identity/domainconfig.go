@@ -63,7 +63,7 @@ func (p ConfigPath) check(secrets bool) error {
 	if !known {
 		return configError("Group " + p.Group + " is not supported for domain specific configurations")
 	}
-	if p.Option == "" || secrets && p.secret() {
+	if p.Option == "" || secrets && p.Secret() {
 		return nil
 	}
 	if m, _ := ParseMembers(options); !m.has(p.Option) {
@@ -72,8 +72,11 @@ func (p ConfigPath) check(secrets bool) error {
 	return nil
 }
 
-// secret returns whether the option is a secret.
-func (p ConfigPath) secret() bool { return p.Group == domainSecretGroup && p.Option == domainSecret }
+// Validate fails with Forbidden if there is no such group or option.
+func (p ConfigPath) Validate() error { return p.check(true) }
+
+// Secret returns whether the option is a secret of the store, which is never shown.
+func (p ConfigPath) Secret() bool { return p.Group == domainSecretGroup && p.Option == domainSecret }
 
 // String returns the part as errors name it.
 func (p ConfigPath) String() string {
@@ -242,7 +245,7 @@ func (p ConfigPath) checkOnly(config Members) error {
 // in returns whether a configuration has the part. secret is true if it has the
 // option that is a secret.
 func (p ConfigPath) in(config Members, secret bool) bool {
-	if secret && (p.secret() || p == ConfigPath{Group: domainSecretGroup}) {
+	if secret && (p.Secret() || p == ConfigPath{Group: domainSecretGroup}) {
 		return true
 	}
 	return len(p.selected(config)) > 0
@@ -262,7 +265,7 @@ func (s *Service) DeleteDomainConfig(ctx context.Context, domain string, p Confi
 		if !p.in(old, secret) {
 			return nil, false, p.missing(domain)
 		}
-		if p.secret() || p == (ConfigPath{Group: domainSecretGroup}) {
+		if p.Secret() || p == (ConfigPath{Group: domainSecretGroup}) {
 			secret = false
 		}
 		if p.Option == "" {

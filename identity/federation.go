@@ -29,6 +29,31 @@ type Federated struct {
 	GroupIDs []string `json:"groups,omitempty"`
 }
 
+// key identifies the user among all users. It differs from the keys of names,
+// because these begin with a domain.
+func (f *Federated) key() string {
+	return strings.Join([]string{"", f.ProviderID, f.ProtocolID, f.UniqueID}, "\x00")
+}
+
+// federated returns the user with an id at an identity provider, or nil.
+func (d *directory) federated(f *Federated) *Record {
+	t := d.tables[User]
+	id, _ := t.byName.Get(f.key())
+	r, _ := t.byID.Get(id)
+	return r
+}
+
+// checkFederated refuses an id at an identity provider that another user has.
+func (d *directory) checkFederated(x *Record) error {
+	if x.Federated == nil {
+		return nil
+	}
+	if other := d.federated(x.Federated); other != nil && other.ID != x.ID {
+		return failf(Conflict, "Conflict occurred attempting to store federated_user - user %s has the same id at identity provider %.64s.", other.ID, x.Federated.ProviderID)
+	}
+	return nil
+}
+
 // Assertion is what an identity provider asserts about a user. A caller has
 // verified that the provider did.
 type Assertion struct {
@@ -54,9 +79,8 @@ func ParseProtocolKey(id string) (provider, protocol string) {
 // new one.
 // It fails as [Service.Create].
 func (s *Service) PutFederation(ctx context.Context, r Record) (*Record, error) {
-	parts := strings.Split(r.ID, idSeparator)
-	if wrong := len(parts) != 1; r.Kind == Protocol && len(parts) != 2 || r.Kind != Protocol && wrong || slices.Contains(parts, "") {
-		return nil, &Error{Reason: Invalid, Field: "id", Text: "an id must not be empty and must not contain " + idSeparator}
+	if err := r.checkID(); err != nil {
+		return nil, err
 	}
 	d, err := s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
 		x := r
@@ -295,13 +319,16 @@ func (l *federatedLogin) shadow(u mapping.User) error {
 	if err != nil {
 		return unauthorized(err.Error())
 	}
+	identity := Federated{ProviderID: l.provider.ID, ProtocolID: l.assertion.ProtocolID, UniqueID: unique, GroupIDs: l.groups}
 	x := &Record{Kind: User, ID: federatedID(domain, unique), Domain: domain}
-	known, err := l.directory.get(User, x.ID)
-	if err == nil {
+	known := l.directory.federated(&identity) // an imported user may have another id
+	if known == nil {
+		known, _ = l.directory.get(User, x.ID)
+	}
+	if known != nil {
 		copied := *known
 		x = &copied
 	}
-	identity := Federated{ProviderID: l.provider.ID, ProtocolID: l.assertion.ProtocolID, UniqueID: unique, GroupIDs: l.groups}
 	if known != nil {
 		old := known.Federated
 		if old == nil || old.ProviderID != identity.ProviderID || old.ProtocolID != identity.ProtocolID || old.UniqueID != unique {

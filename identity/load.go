@@ -2,15 +2,18 @@ package identity
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary"
 )
 
 // Bounds of one call that loads. [Service] needs one durable write for each call.
 const (
-	// LoadRecordsMax is the largest number of records.
-	LoadRecordsMax = 400
+	// LoadRecordsMax is the largest number of records. A user can need three
+	// documents: the record, the hashes and the activity.
+	LoadRecordsMax = 300
 	// LoadLinksMax is the largest number of grants, memberships or implications.
 	LoadLinksMax = 3000
 )
@@ -19,8 +22,21 @@ const (
 type Loaded struct {
 	Record
 	// Secret is the hash of the password of a user or of the secret of an application
-	// credential, and the content of a credential; "" if there is none.
+	// credential, the content of a credential, the secret of a consumer, a request
+	// token or an access token, and the JSON text of the secret option of a
+	// configuration; "" if there is none.
 	Secret string
+	// Before are the hashes of the passwords that a user had before, the newest first.
+	Before []string
+	// Verifier is the text with which a consumer shows that a user has authorized a
+	// request token; "" before that and for other kinds.
+	Verifier string
+	// Failures is the number of wrong passwords since the last right one of a user.
+	Failures int
+	// Failed is the time of the last wrong password; zero if there is none.
+	Failed time.Time
+	// Used is the day of the last login of a user; zero if it is not known.
+	Used time.Time
 }
 
 // Membership is that a user is in a group.
@@ -68,12 +84,12 @@ func (s *Service) LoadRecords(ctx context.Context, records []Loaded) (refused []
 		next := d.edit()
 		for i, l := range records {
 			x := l.Record
-			if err := next.admitLoaded(&x); err != nil {
+			if err := next.admitLoaded(&x, &l); err != nil {
 				refused = append(refused, Refusal{i, err})
 				continue
 			}
 			next.insert(&x)
-			x.write(&w, l.Secret)
+			x.write(&w, &l)
 		}
 		return w, nil
 	})
@@ -87,13 +103,20 @@ func loadBound(n, largest int, name string) error {
 	return nil
 }
 
-// admitLoaded validates a record of another deployment.
-func (d *directory) admitLoaded(x *Record) error {
-	if x.ID == "" || x.Kind != Region && strings.Contains(x.ID, idSeparator) {
-		return &Error{Reason: Invalid, Field: "id", Text: "an id must not be empty or contain " + idSeparator}
+// admitLoaded validates a record of another deployment, and completes x, its
+// record.
+func (d *directory) admitLoaded(x *Record, l *Loaded) error {
+	if x.Connects != nil {
+		x.ID = associationID(x.Connects)
+	}
+	if err := x.checkID(); err != nil {
+		return err
 	}
 	if _, err := d.get(x.Kind, x.ID); err == nil {
 		return duplicate(x, "ID", x.ID)
+	}
+	if err := x.checkLoadedSecret(l); err != nil {
+		return err
 	}
 	if err := d.place(x); err != nil {
 		return err
@@ -106,15 +129,56 @@ func (d *directory) admitLoaded(x *Record) error {
 	return d.check(x)
 }
 
-// write adds a new record to a write, with its secret and its parent.
-func (r *Record) write(w *ostiary.WriteRequest, secret string) {
-	w.Documents = append(w.Documents, r.document())
+// checkID fails with Invalid unless the id of the record may be stored.
+func (r *Record) checkID() error {
+	if r.Kind == Region && r.ID != "" {
+		return nil
+	}
+	parts := []string{r.ID}
+	if r.Kind == Protocol {
+		provider, protocol := ParseProtocolKey(r.ID)
+		parts = []string{provider, protocol}
+	}
+	for _, id := range parts {
+		if id == "" || strings.Contains(id, idSeparator) {
+			return &Error{Reason: Invalid, Field: "id", Text: "an id must not be empty and must not contain " + idSeparator}
+		}
+	}
+	return nil
+}
+
+// checkLoadedSecret fails unless the secret of a record has the form that its kind
+// needs. The error does not contain the secret.
+func (r *Record) checkLoadedSecret(l *Loaded) error {
 	switch {
-	case secret == "":
+	case slices.Contains(secretKinds, r.Kind) && l.Secret == "":
+		return failf(Invalid, "%s %.255s has no secret", strings.ReplaceAll(string(r.Kind), "_", " "), r.ID)
+	case r.Kind == RequestToken && len(l.Secret) != idLength:
+		return failf(Invalid, "request token %.255s has a secret of %d characters: expected %d", r.ID, len(l.Secret), idLength)
+	case r.Kind == DomainConfig:
+		if r.HasSecret = l.Secret != ""; len(r.Members) > 0 || !r.HasSecret {
+			return checkConfig(r.Members)
+		}
+	}
+	return nil
+}
+
+// write adds a new record to a write, with its secret, its parent and its
+// activity.
+func (r *Record) write(w *ostiary.WriteRequest, l *Loaded) {
+	w.Documents = append(w.Documents, r.document())
+	if a := (activity{Failures: l.Failures, Failed: l.Failed, Used: l.Used}); r.Kind == User && a != (activity{}) {
+		w.Documents = append(w.Documents, a.document(r.ID))
+	}
+	switch {
+	case l.Secret == "":
 	case r.Kind == User:
-		w.Secrets = append(w.Secrets, ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(secret)})
+		before := l.Before[:min(len(l.Before), UniqueCountMax-1)]
+		w.Secrets = append(w.Secrets, ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(strings.Join(append([]string{l.Secret}, before...), "\n"))})
+	case l.Verifier != "":
+		w.Secrets = append(w.Secrets, r.sealed(requestSecret(l.Secret, l.Verifier)))
 	default:
-		w.Secrets = append(w.Secrets, r.sealed(secret))
+		w.Secrets = append(w.Secrets, r.sealed(l.Secret))
 	}
 	if r.Kind == Project && r.Parent != "" {
 		w.Add = append(w.Add, tuple(object(projectType, r.ID), parentRelation, plain(projectType, r.Parent)))

@@ -241,6 +241,8 @@ func (d *directory) check(x *Record) error {
 		}
 	}
 	switch x.Kind {
+	case User:
+		return d.checkFederated(x)
 	case Region:
 		return d.checkRegion(x)
 	case Endpoint:

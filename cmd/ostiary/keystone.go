@@ -130,6 +130,8 @@ func bootstrapIdentity(ctx context.Context, e *ostiary.Engine, o identity.Bootst
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
 	if errors.Is(err, ostiary.ErrNoStore) {
 		store, err = createKeystoneStore(ctx, e)
+	} else if err == nil {
+		err = checkKeystoneImport(ctx, store)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -35,12 +37,15 @@ type keystoneImportState struct {
 func (a *app) keystoneImportCommand() *cobra.Command {
 	var from, keys, credentialKeys string
 	cmd := &cobra.Command{Use: "import --from URL", Short: "Copy a deployment from the database of OpenStack Keystone", Args: cobra.NoArgs,
-		Long: "Copy a deployment from the database of OpenStack Keystone to the data folder: domains, projects, users, passwords, groups, roles,\n" +
-			"assignments, regions, services, endpoints, limits, application credentials, trusts, EC2 and other credentials, and revoked tokens. Ids and hashes stay the same,\n" +
-			"so clients log in as before. With --fernet-keys, tokens that Keystone has issued stay valid.\n\n" +
+		Long: "Copy a deployment from the database of OpenStack Keystone to the data folder: domains with their configurations, projects, users with their passwords,\n" +
+			"groups, roles, assignments, the catalog with its filters, policies, limits, application credentials, trusts, EC2 and other credentials, OAuth 1,\n" +
+			"federation, and revoked tokens. Ids and hashes stay the same, so clients log in as before. With --fernet-keys, tokens that Keystone has issued stay valid.\n\n" +
 			"--from is the value \"connection\" of [database] in keystone.conf, for MariaDB, MySQL or PostgreSQL. The database is only read, in one\n" +
 			"transaction. Stop Keystone before the import, or what it writes later is missing.\n\n" +
-			"The data folder must not have a deployment. An interrupted import starts again when the same command runs again.",
+			"The command prints what it copies, and counts what has no place. Records that it does not copy, or not in whole, make the exit code 2; the file\n" +
+			"with the name of the data folder and .import.txt lists all of them, without secrets.\n\n" +
+			"The data folder must not have a deployment. An interrupted import starts again when the same command runs again; until then, no server\n" +
+			"serves the folder.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.server != "" {
 				return unsupported("keystone import")
@@ -70,7 +75,7 @@ func (a *app) keystoneImportCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showImport(report)
+				return a.showImport(report, a.importNotes())
 			})
 		}}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the database, for example mysql://keystone:PASSWORD@127.0.0.1/keystone; better in OSTIARY_FROM, because other users can see command lines")
@@ -125,6 +130,10 @@ func (a *app) copyFernetKeys(folder string) error {
 	return nil
 }
 
+// importNotes is the file that has a line for each record that an import did not
+// copy, or not in whole.
+func (a *app) importNotes() string { return a.data + ".import.txt" }
+
 // keystoneImport copies a database to the deployment of an engine.
 func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.Options) (*migrate.Report, error) {
 	store, err := freshKeystoneStore(ctx, e)
@@ -134,12 +143,27 @@ func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.O
 	if o.To, err = identity.Open(ctx, store, identity.Options{}); err != nil {
 		return nil, err
 	}
+	if empty, err := o.To.Empty(ctx); err != nil {
+		return nil, err
+	} else if !empty {
+		return nil, fmt.Errorf("%w: import needs a data folder without a deployment; use another --data, or delete store %s", migrate.ErrNotEmpty, store.ID())
+	}
+	if err := writeKeystoneImport(ctx, store, false); err != nil {
+		return nil, err
+	}
 	line := a.progress()
 	defer line.end()
-	o.Progress = func(table string, done, total int) { line.show("copying "+table, done, total) }
+	o.Progress = func(_ string, done, total int) { line.show("copying", done, total) }
+	notes, err := os.OpenFile(a.importNotes(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer notes.Close()
+	out := bufio.NewWriter(notes)
+	o.Note = func(text string) { fmt.Fprintln(out, text) }
 	report, err := migrate.Run(ctx, o)
-	if errors.Is(err, migrate.ErrNotEmpty) {
-		return nil, fmt.Errorf("%w: import needs a data folder without a deployment; use another --data, or delete store %s", err, store.ID())
+	if e := out.Flush(); err == nil {
+		err = e
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w\nrun the same command again to start again", err)
@@ -147,20 +171,36 @@ func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.O
 	return report, writeKeystoneImport(ctx, store, true)
 }
 
+// errInterruptedImport means that a deployment has a part of the records of
+// another one only.
+var errInterruptedImport = errors.New("the last import into this data folder was interrupted: run \"ostiary keystone import\" again")
+
+// checkKeystoneImport fails with errInterruptedImport if the deployment of an
+// engine is an import that has not ended.
+func checkKeystoneImport(ctx context.Context, store *ostiary.Store) error {
+	d, err := store.Document(ctx, ostiary.DocumentKey{Kind: native.DocumentsKind, Key: keystoneImportKey})
+	if errors.Is(err, ostiary.ErrNoDocument) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var state keystoneImportState
+	if err := json.Unmarshal(d.Body, &state); err != nil {
+		return err
+	}
+	if !state.Done {
+		return errInterruptedImport
+	}
+	return nil
+}
+
 // freshKeystoneStore returns a new store for the deployment, or the existing one if
 // it has another origin than an interrupted import.
 func freshKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store, error) {
 	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
 	if err == nil {
-		d, err := store.Document(ctx, ostiary.DocumentKey{Kind: native.DocumentsKind, Key: keystoneImportKey})
-		var state keystoneImportState
-		switch {
-		case errors.Is(err, ostiary.ErrNoDocument):
-			return store, nil
-		case err != nil:
-			return nil, err
-		}
-		if err := json.Unmarshal(d.Body, &state); err != nil || state.Done {
+		if err = checkKeystoneImport(ctx, store); !errors.Is(err, errInterruptedImport) {
 			return store, err
 		}
 		if err := e.DeleteStore(ctx, store.ID()); err != nil {
@@ -169,11 +209,20 @@ func freshKeystoneStore(ctx context.Context, e *ostiary.Engine) (*ostiary.Store,
 	} else if !errors.Is(err, ostiary.ErrNoStore) {
 		return nil, err
 	}
-	store, err = createKeystoneStore(ctx, e)
-	if err != nil {
-		return nil, err
+	return createKeystoneStore(ctx, e)
+}
+
+// checkKeystoneDeployment is like checkKeystoneImport. It succeeds if the engine
+// has no deployment.
+func checkKeystoneDeployment(ctx context.Context, e *ostiary.Engine) error {
+	store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
+	if errors.Is(err, ostiary.ErrNoStore) {
+		return nil
 	}
-	return store, writeKeystoneImport(ctx, store, false)
+	if err != nil {
+		return err
+	}
+	return checkKeystoneImport(ctx, store)
 }
 
 func writeKeystoneImport(ctx context.Context, store *ostiary.Store, done bool) error {
@@ -185,19 +234,20 @@ func writeKeystoneImport(ctx context.Context, store *ostiary.Store, done bool) e
 	return err
 }
 
-// showImport prints the report of an import. It fails if records were refused.
-func (a *app) showImport(r *migrate.Report) error {
+// showImport prints the report of an import. It fails if records were refused, or
+// were copied without a part. notes is the file that has all of them.
+func (a *app) showImport(r *migrate.Report, notes string) error {
 	err := a.print(r, func(w io.Writer) {
 		for _, c := range r.Copied {
 			if c.Copied > 0 {
-				fmt.Fprintf(w, "copied %s\n", plural(c.Copied, c.What))
+				fmt.Fprintf(w, "copied %s\n", &c)
 			}
 		}
 		for _, t := range r.Absent {
-			fmt.Fprintf(w, "not copied: table %s with %s: %s\n", t.Table, plural(t.Rows, "row"), t.Why)
+			fmt.Fprintf(w, "not copied: %s of table %s: %s\n", plural(t.Rows, "row"), t.Table, t.Why)
 		}
 	})
-	if err != nil || r.Refused() == 0 {
+	if err != nil || r.Refused()+r.Incomplete() == 0 {
 		return err
 	}
 	var reasons []string
@@ -205,10 +255,13 @@ func (a *app) showImport(r *migrate.Report) error {
 		for _, reason := range c.Reasons {
 			reasons = append(reasons, c.What+": "+reason)
 		}
+		if more := c.Refused + c.Incomplete - len(c.Reasons); more > 0 {
+			reasons = append(reasons, fmt.Sprintf("%s: and %d more", c.What, more))
+		}
 	}
-	return fmt.Errorf("%w: %d\n%s", errNotCopied, r.Refused(), strings.Join(reasons, "\n"))
+	return fmt.Errorf("%w: %d were not copied, %d were copied without a part; %s has all of them\n%s", errNotCopied, r.Refused(), r.Incomplete(), notes, strings.Join(reasons, "\n"))
 }
 
 // errNotCopied means that an import is complete except for records that the
 // deployment refuses.
-var errNotCopied = errors.New("records were not copied")
+var errNotCopied = errors.New("the import is complete except for some records")

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 // login logs in to the Identity API by password, with the scope of the project
@@ -40,4 +44,21 @@ func pick(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no %s in the output", args[1])
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+// interruptImport leaves a data folder as an import does that is killed:
+// interrupt-import FOLDER.
+func interruptImport(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: interrupt-import FOLDER")
+	}
+	driver, err := pebble.Open(ts.MkAbs(args[0]), pebble.Options{})
+	ts.Check(err)
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver})
+	ts.Check(err)
+	store, err := createKeystoneStore(context.Background(), e)
+	ts.Check(err)
+	ts.Check(writeKeystoneImport(context.Background(), store, false))
+	ts.Check(e.Close())
+	ts.Check(driver.Close())
 }

@@ -177,6 +177,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		if err != nil {
 			return err
 		}
+		if err := checkKeystoneDeployment(ctx, e); err != nil {
+			return err
+		}
 		doors := servedDoors(&o)
 		if !slices.Equal(f.preload, []string{preloadNone}) {
 			o.Preload = func(ctx context.Context) {

@@ -227,7 +227,7 @@ func (c *call) showAccessToken(o *object, r *identity.Record) {
 	o.text("consumer_id", r.Parent)
 	o.text("authorizing_user_id", r.Owner)
 	o.text("project_id", r.Delegation.ProjectID)
-	o.text("expires_at", r.Delegation.Expires.UTC().Format(timeForm))
+	o.timeOrNull("expires_at", r.Delegation.Expires, timeForm)
 	path := []string{"users", r.Owner, "OS-OAUTH1", "access_tokens", r.ID}
 	o.begin("links")
 	o.text("roles", c.link(append(path, "roles")...))

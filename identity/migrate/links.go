@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ostiary/ostiary/identity"
@@ -10,7 +11,7 @@ import (
 // implications copies which role implies which other one.
 func (m *migration) implications(ctx context.Context) error {
 	b := batch[identity.Implication]{max: identity.LoadLinksMax, load: m.to.LoadImplications, name: func(x identity.Implication) string { return x.PriorID + " implies " + x.ImpliedID }}
-	return linked(ctx, m, "implied role", &b, `SELECT prior_role_id, implied_role_id FROM implied_role ORDER BY prior_role_id, implied_role_id`, func(x row) (identity.Implication, error) {
+	return linked(ctx, m, &b, `SELECT prior_role_id, implied_role_id FROM implied_role ORDER BY prior_role_id, implied_role_id`, func(x row) (identity.Implication, error) {
 		return identity.Implication{PriorID: x.text("prior_role_id"), ImpliedID: x.text("implied_role_id")}, nil
 	})
 }
@@ -18,19 +19,19 @@ func (m *migration) implications(ctx context.Context) error {
 // memberships copies which user is in which group.
 func (m *migration) memberships(ctx context.Context) error {
 	b := batch[identity.Membership]{max: identity.LoadLinksMax, load: m.to.LoadMembers, name: func(x identity.Membership) string { return "user " + x.UserID + " in group " + x.GroupID }}
-	return linked(ctx, m, "group membership", &b, `SELECT user_id, group_id FROM user_group_membership ORDER BY user_id, group_id`, func(x row) (identity.Membership, error) {
+	return linked(ctx, m, &b, `SELECT user_id, group_id FROM user_group_membership ORDER BY user_id, group_id`, func(x row) (identity.Membership, error) {
 		return identity.Membership{GroupID: x.text("group_id"), UserID: x.text("user_id")}, nil
 	})
 }
 
 // assignments copies the role assignments on projects and domains.
 func (m *migration) assignments(ctx context.Context) error {
-	return linked(ctx, m, "role assignment", m.grants(), `SELECT type, actor_id, target_id, role_id, inherited FROM assignment ORDER BY actor_id, target_id, role_id, inherited`, grantOf)
+	return linked(ctx, m, m.grants(), `SELECT type, actor_id, target_id, role_id, inherited FROM assignment ORDER BY actor_id, target_id, role_id, inherited`, grantOf)
 }
 
 // systemAssignments copies the role assignments on the system.
 func (m *migration) systemAssignments(ctx context.Context) error {
-	return linked(ctx, m, "system assignment", m.grants(), `SELECT type, actor_id, target_id, role_id, inherited FROM system_assignment ORDER BY actor_id, role_id`, func(x row) (identity.Grant, error) {
+	return linked(ctx, m, m.grants(), `SELECT type, actor_id, target_id, role_id, inherited FROM system_assignment ORDER BY actor_id, role_id`, func(x row) (identity.Grant, error) {
 		g, err := grantOf(x)
 		g.Target = identity.System
 		return g, err
@@ -52,7 +53,7 @@ func grantOf(x row) (identity.Grant, error) {
 	case "GroupProject", "GroupDomain", "GroupSystem":
 		g.GroupID = x.text("actor_id")
 	default:
-		return g, &identity.Error{Reason: identity.Invalid, Field: "type", Text: "unknown type of an assignment: " + kind}
+		return g, invalid("type", fmt.Sprintf("unknown type %.64q of an assignment", kind))
 	}
 	return g, nil
 }
@@ -66,10 +67,10 @@ const revocationAge = 5 * 24 * time.Hour
 // Events that are about neither a token, a user nor a trust are not needed,
 // because every validation looks up projects, domains and roles.
 func (m *migration) revocations(ctx context.Context) error {
-	b := batch[identity.Revocation]{max: identity.LoadRecordsMax, name: func(identity.Revocation) string { return "" }, load: func(ctx context.Context, events []identity.Revocation) ([]identity.Refusal, error) {
+	b := batch[identity.Revocation]{max: identity.LoadRecordsMax, name: func(e identity.Revocation) string { return "event of " + e.RevokedAt.Format(time.RFC3339) }, load: func(ctx context.Context, events []identity.Revocation) ([]identity.Refusal, error) {
 		return nil, m.to.LoadRevocations(ctx, events)
 	}}
-	return linked(ctx, m, "revocation event", &b, `SELECT id, user_id, trust_id, audit_id, audit_chain_id, issued_before, revoked_at FROM revocation_event ORDER BY id`, func(x row) (identity.Revocation, error) {
+	return linked(ctx, m, &b, `SELECT id, user_id, trust_id, audit_id, audit_chain_id, issued_before, revoked_at FROM revocation_event ORDER BY id`, func(x row) (identity.Revocation, error) {
 		before, err := x.time("issued_before")
 		if err != nil {
 			return identity.Revocation{}, err
@@ -88,9 +89,11 @@ func (m *migration) revocations(ctx context.Context) error {
 		case !x.null("user_id"):
 			e.UserID = x.text("user_id")
 		default:
+			m.leave("revocation_event", 1, "events of projects, domains, roles and consumers, which every validation looks up")
 			return e, errObsolete
 		}
 		if m.options.Now().Sub(at) > revocationAge {
+			m.leave("revocation_event", 1, "events that are too old to matter: their tokens have expired")
 			return e, errObsolete
 		}
 		return e, nil

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary/identity"
@@ -28,85 +28,53 @@ type Options struct {
 	CredentialKeys []token.Key
 	// Now returns the current time. The default is [time.Now].
 	Now func() time.Time
-	// Progress, if not nil, gets the number of rows of a table that were read, and
-	// their total.
-	Progress func(table string, done, total int)
+	// Progress, if not nil, gets the kind of records that are being copied, the
+	// number of records of all kinds that were read, and the total of all kinds.
+	Progress func(what string, done, total int)
+	// Note, if not nil, gets a line for each record that was not copied, or was
+	// copied without a part. The [Report] has the first ones of each kind only.
+	Note func(line string)
 }
 
-// Report is what [Run] has copied and what not.
-type Report struct {
-	// Copied are the kinds of records and links, in the order of copying.
-	Copied []Copied `json:"copied"`
-	// Absent are tables with rows for which the deployment has no place.
-	Absent []Absent `json:"absent,omitempty"`
-}
-
-// Copied is one kind of records or links.
-type Copied struct {
-	What    string `json:"what"`              // kind, for example "user"
-	Copied  int    `json:"copied"`            // number of those that were copied
-	Refused int    `json:"refused,omitempty"` // number of those that were not
-	// Reasons are why some were refused, at most [ReasonsMax].
-	Reasons []string `json:"reasons,omitempty"`
-}
-
-// ReasonsMax is the largest number of reasons in a [Copied].
-const ReasonsMax = 10
-
-// Absent is a table that was not copied.
-type Absent struct {
-	Table string `json:"table"` // name of the table
-	Rows  int    `json:"rows"`  // number of its rows
-	Why   string `json:"why"`   // what is missing without them
-}
-
-// Refused returns the number of records and links that were not copied, although
-// there is a place for their kind.
-func (r *Report) Refused() (n int) {
-	for _, c := range r.Copied {
-		n += c.Refused
-	}
-	return n
-}
-
-// migration is one run.
-type migration struct {
-	options Options
-	from    *reader
-	to      *identity.Service
-	report  Report
-
-	table   string // table that is being read
-	total   int    // number of its rows
-	seen    int    // number of records that were read from it
-	pending []identity.Loaded
-}
-
-// step copies one table.
+// step copies one kind of records.
 type step struct {
-	what  string // kind of the records
-	table string
-	copy  func(*migration, context.Context) error
+	what string // kind of the records
+	// rows is what follows FROM in a query that counts the records.
+	rows string
+	copy func(*migration, context.Context) error
 }
 
 // steps are in the order in which records may refer to others.
 var steps = []step{
 	{"region", "region", (*migration).regions},
-	{"domain", "project", (*migration).domains},
-	{"project", "project", (*migration).projects},
+	{"domain", "project WHERE is_domain AND id <> '" + rootDomain + "'", (*migration).domains},
+	{"project", "project WHERE NOT is_domain", (*migration).projects},
+	{"domain configuration", "(SELECT domain_id FROM whitelisted_config UNION SELECT domain_id FROM sensitive_config) c", (*migration).domainConfigs},
 	{"role", "role", (*migration).roles},
 	{"implied role", "implied_role", (*migration).implications},
+	{"mapping", "mapping", (*migration).mappings},
+	{"identity provider", "identity_provider", (*migration).providers},
+	{"federation protocol", "federation_protocol", (*migration).protocols},
+	{"service provider", "service_provider", (*migration).serviceProviders},
 	{"group", `"group"`, (*migration).groups},
 	{"user", `"user"`, (*migration).users},
 	{"group membership", "user_group_membership", (*migration).memberships},
 	{"service", "service", (*migration).services},
 	{"endpoint", "endpoint", (*migration).endpoints},
+	{"endpoint group", "endpoint_group", (*migration).endpointGroups},
+	{"endpoint of a project", "project_endpoint", (*migration).projectEndpoints},
+	{"endpoint group of a project", "project_endpoint_group", (*migration).projectEndpointGroups},
+	{"policy", "policy", (*migration).policies},
+	{"policy association", "policy_association", (*migration).policyAssociations},
 	{"registered limit", "registered_limit", (*migration).registeredLimits},
 	{"limit", `"limit"`, (*migration).limits},
 	{"access rule", "access_rule", (*migration).accessRules},
 	{"application credential", "application_credential", (*migration).applicationCredentials},
-	{"trust", "trust", (*migration).trusts},
+	{"trust", "trust WHERE deleted_at IS NULL", (*migration).trusts},
 	{"credential", "credential", (*migration).credentials},
+	{"consumer", "consumer", (*migration).consumers},
+	{"request token", "request_token", (*migration).requestTokens},
+	{"access token", "access_token", (*migration).accessTokens},
 	{"role assignment", "assignment", (*migration).assignments},
 	{"system assignment", "system_assignment", (*migration).systemAssignments},
 	{"revocation event", "revocation_event", (*migration).revocations},
@@ -114,7 +82,7 @@ var steps = []step{
 
 // Run copies the records of a database. It fails with [ErrNotEmpty], and with an
 // error of the database or of the deployment. Records that the deployment refuses
-// are in the report, as are tables for which it has no place. After an error the
+// are in the report, as are rows for which it has no place. After an error the
 // deployment has a part of the records.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Now == nil {
@@ -122,6 +90,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
 	}
 	if empty, err := o.To.Empty(ctx); err != nil {
 		return nil, err
@@ -134,31 +105,65 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer end()
 	m := &migration{options: o, from: from, to: o.To}
-	for _, s := range steps {
-		if err := m.run(ctx, s); err != nil {
-			return nil, fmt.Errorf("copy table %s: %w", s.table, err)
-		}
+	if err := m.all(ctx); err != nil {
+		return nil, err
 	}
-	return &m.report, m.absent(ctx)
+	return &m.report, nil
 }
 
-// run copies one table.
-func (m *migration) run(ctx context.Context, s step) (err error) {
-	if m.total, err = m.from.count(ctx, s.table); err != nil {
-		return err
+// migration is one run.
+type migration struct {
+	options Options
+	from    *reader
+	to      *identity.Service
+	report  Report
+
+	done, total int // records of all kinds: those that were read, and all
+	seen        int // records of the kind that is being copied that were read
+	pending     []identity.Loaded
+}
+
+// all copies all kinds of records.
+func (m *migration) all(ctx context.Context) error {
+	counts := make([]int, len(steps))
+	for i, s := range steps {
+		n, err := m.from.count(ctx, s.rows)
+		if err != nil {
+			return fmt.Errorf("count the %s: %w", plural(s.what), err)
+		}
+		counts[i] = n
+		m.total += n
 	}
-	m.table, m.seen = s.table, 0
+	for i, s := range steps {
+		if err := m.run(ctx, s, counts[i]); err != nil {
+			return fmt.Errorf("copy the %s: %w", plural(s.what), err)
+		}
+	}
+	return m.absent(ctx)
+}
+
+// run copies one kind of records, of which the database has n.
+func (m *migration) run(ctx context.Context, s step, n int) error {
+	m.seen = 0
 	m.report.Copied = append(m.report.Copied, Copied{What: s.what})
 	if err := s.copy(m, ctx); err != nil {
 		return err
 	}
-	return m.flush(ctx)
+	if err := m.flush(ctx); err != nil {
+		return err
+	}
+	if m.seen < n {
+		m.current().Refused += n - m.seen
+		m.reason("not copied", "rows", fmt.Errorf("%d of %d were not read", n-m.seen, n))
+	}
+	return nil
 }
 
 // read counts a record that was read.
 func (m *migration) read() {
 	m.seen++
-	m.options.Progress(m.table, min(m.seen, m.total), m.total)
+	m.done++
+	m.options.Progress(m.current().What, m.done, m.total)
 }
 
 // add copies a record with the next batch.
@@ -181,30 +186,32 @@ func (m *migration) flush(ctx context.Context) error {
 		return err
 	}
 	for _, r := range refused {
-		m.refused(m.pending[r.Index].ID, r.Err)
+		m.refused(nameOf(&m.pending[r.Index].Record), r.Err)
 	}
 	m.current().Copied += len(m.pending) - len(refused)
 	m.pending = m.pending[:0]
 	return nil
 }
 
-// refuse reports a record that cannot be read.
-func (m *migration) refuse(k identity.Kind, id string, err error) error {
-	m.read()
-	m.refused(string(k)+" "+id, err)
-	return nil
+// nameOf returns how the report names a record: by its id, or by what it connects.
+func nameOf(r *identity.Record) string {
+	if r.Connects == nil {
+		return r.ID
+	}
+	var ends []string
+	for _, k := range []identity.Kind{identity.Project, identity.EndpointGroup, identity.Policy, identity.Endpoint, identity.Catalog, identity.Region} {
+		if id, ok := r.Connects[k]; ok {
+			ends = append(ends, strings.ReplaceAll(string(k), "_", " ")+" "+id)
+		}
+	}
+	return strings.Join(ends, " and ")
 }
 
-// current is the part of the report of the table that is being read.
-func (m *migration) current() *Copied { return &m.report.Copied[len(m.report.Copied)-1] }
-
-// refused reports what was not copied.
-func (m *migration) refused(what string, err error) {
-	c := m.current()
-	c.Refused++
-	if len(c.Reasons) < ReasonsMax {
-		c.Reasons = append(c.Reasons, fmt.Sprintf("%.200s: %v", what, err))
-	}
+// refuse reports a record that cannot be read.
+func (m *migration) refuse(id string, err error) error {
+	m.read()
+	m.refused(id, err)
+	return nil
 }
 
 // batch is elements that one call loads.
@@ -215,23 +222,27 @@ type batch[T any] struct {
 	list []T
 }
 
-// errObsolete is returned for a row that needs no copy and no report.
+// errObsolete is returned for a row that needs no copy. The element function has
+// counted it.
 var errObsolete = errors.New("obsolete")
 
 // linked copies the rows of a query in batches. element returns an
 // [identity.Error] for a row that has no place.
-func linked[T any](ctx context.Context, m *migration, what string, b *batch[T], query string, element func(row) (T, error)) error {
+func linked[T any](ctx context.Context, m *migration, b *batch[T], query string, element func(row) (T, error)) error {
 	flush := func() error {
 		if len(b.list) == 0 {
 			return nil
 		}
 		refused, err := b.load(ctx, b.list)
+		if err != nil {
+			return err
+		}
 		for _, r := range refused {
 			m.refused(b.name(b.list[r.Index]), r.Err)
 		}
 		m.current().Copied += len(b.list) - len(refused)
 		b.list = b.list[:0]
-		return err
+		return nil
 	}
 	err := m.from.each(ctx, query, func(x row) error {
 		m.read()
@@ -241,7 +252,7 @@ func linked[T any](ctx context.Context, m *migration, what string, b *batch[T], 
 		case errors.Is(err, errObsolete):
 			return nil
 		case errors.As(err, &invalid):
-			m.refused(what, err)
+			m.refused(b.name(e), err)
 			return nil
 		case err != nil:
 			return err
@@ -255,44 +266,4 @@ func linked[T any](ctx context.Context, m *migration, what string, b *batch[T], 
 		return err
 	}
 	return flush()
-}
-
-// places are the tables that are not copied, with what is missing without them.
-// Tables that are not here are copied, or hold what is valid for minutes only.
-var places = []Absent{
-	{Table: "access_token", Why: "programs that use OAuth 1 must be authorized again"},
-	{Table: "consumer", Why: "consumers of OAuth 1 must be made again"},
-	{Table: "endpoint_group", Why: "the catalog shows all endpoints"},
-	{Table: "expiring_user_group_membership", Why: "the next login of a federated user makes them"},
-	{Table: "federated_user", Why: "the next login of a federated user does not find the copied user"},
-	{Table: "federation_protocol", Why: "federated users cannot log in"},
-	{Table: "id_mapping", Why: "users and groups of LDAP are not found"},
-	{Table: "identity_provider", Why: "federated users cannot log in"},
-	{Table: "idp_remote_ids", Why: "federated users cannot log in"},
-	{Table: "mapping", Why: "federated users cannot log in"},
-	{Table: "policy", Why: "policies of services must be made again"},
-	{Table: "policy_association", Why: "policies of services must be made again"},
-	{Table: "project_endpoint", Why: "the catalog shows all endpoints"},
-	{Table: "project_endpoint_group", Why: "the catalog shows all endpoints"},
-	{Table: "sensitive_config", Why: "configurations of domains must be made again"},
-	{Table: "service_provider", Why: "service providers must be made again"},
-	{Table: "whitelisted_config", Why: "configurations of domains must be made again"},
-}
-
-// absent reports the tables with rows that were not copied.
-func (m *migration) absent(ctx context.Context) error {
-	for _, p := range slices.Clone(places) {
-		if !m.from.tables[p.Table] {
-			continue
-		}
-		n, err := m.from.count(ctx, p.Table)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			p.Rows = n
-			m.report.Absent = append(m.report.Absent, p)
-		}
-	}
-	return nil
 }

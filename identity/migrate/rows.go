@@ -127,8 +127,8 @@ func (r *reader) group(ctx context.Context, query string, f func([]row) error) e
 			}
 			same = same[:0]
 		}
-		if len(same) >= groupMax {
-			return fmt.Errorf("the record %.64q has more than %d options, tags, passwords and roles (groupMax)", x.text("id"), groupMax)
+		if len(same) >= GroupMax {
+			return fmt.Errorf("the record %.64q has more than %d options, tags, passwords and roles (GroupMax)", x.text("id"), GroupMax)
 		}
 		same = append(same, x)
 		return nil
@@ -139,8 +139,8 @@ func (r *reader) group(ctx context.Context, query string, f func([]row) error) e
 	return err
 }
 
-// groupMax bounds the rows of one record.
-const groupMax = 100_000
+// GroupMax bounds the rows of one record.
+const GroupMax = 100_000
 
 // null returns whether a column is NULL.
 func (x row) null(column string) bool { return !x.values[x.columns[column]].Valid }
@@ -169,27 +169,41 @@ func (x row) micros(column string) *time.Time {
 	return &t
 }
 
-// time returns a column that is a time in UTC. It fails if the driver returns
-// another form than time.Time.
+// time returns a column that is a time in UTC. It fails if the column has another
+// form than RFC 3339, for example because it is NULL.
 func (x row) time(column string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, x.text(column))
 	if err != nil {
-		return t, fmt.Errorf("invalid time %.64q in column %s: expected RFC 3339", x.text(column), column)
+		return t, invalid(column, fmt.Sprintf("invalid time %.64q: expected RFC 3339, for example 2026-01-02T15:04:05Z", x.text(column)))
 	}
 	return t.UTC(), nil
 }
 
-// extra returns the members of the column "extra", a JSON object.
-func (x row) extra() (identity.Members, error) {
+// timeOrZero is like time, but returns the zero time for NULL.
+func (x row) timeOrZero(column string) (time.Time, error) {
+	if x.null(column) {
+		return time.Time{}, nil
+	}
+	return x.time(column)
+}
+
+// invalid returns the error of a column that cannot be read.
+func invalid(column, text string) error {
+	return &identity.Error{Reason: identity.Invalid, Field: column, Text: "column " + column + ": " + text}
+}
+
+// extra returns the members of the column "extra", a JSON object, without those
+// that other columns hold.
+func (x row) extra(others ...string) (identity.Members, error) {
 	text := x.text("extra")
 	if text == "" || text == "null" {
 		return nil, nil
 	}
 	m, err := identity.ParseMembers([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("column extra: %w", err)
+		return nil, invalid("extra", err.Error())
 	}
-	return m, nil
+	return m.Without(append(others, "id", "links")...), nil
 }
 
 // with sets a member to the text of a column, unless that is NULL.
@@ -200,17 +214,36 @@ func (x row) with(m identity.Members, member, column string) identity.Members {
 	return m.With(member, x.text(column))
 }
 
-// options returns the resource options of the rows of a record, as an object.
-func options(rows []row, names map[string]string) identity.Members {
-	var m identity.Members
+// distinct returns the values of a column that are not NULL or empty, each once.
+func distinct(rows []row, column string) (values []string) {
+	seen := map[string]bool{}
 	for _, x := range rows {
-		name, known := names[x.text("option_id")]
-		if value := x.text("option_value"); known && json.Valid([]byte(value)) {
-			m = m.With(name, json.RawMessage(value))
+		if v := x.text(column); v != "" && !seen[v] {
+			seen[v] = true
+			values = append(values, v)
 		}
 	}
-	if m == nil {
-		return identity.Members{}
+	return values
+}
+
+// resourceOptions returns the resource options of the rows of a record, as an
+// object. It reports options that are not in names, and those that are not JSON.
+func (m *migration) resourceOptions(rows []row, names map[string]string) identity.Members {
+	all, seen := identity.Members{}, map[string]bool{}
+	for _, x := range rows {
+		id, value := x.text("option_id"), x.text("option_value")
+		if id == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		switch name, known := names[id]; {
+		case !known:
+			m.incomplete(x.text("id"), fmt.Errorf("option %.64q is left out: it is not known", id))
+		case !json.Valid([]byte(value)):
+			m.incomplete(x.text("id"), fmt.Errorf("option %s is left out: expected JSON, got %.64q", name, value))
+		default:
+			all = all.With(name, json.RawMessage(value))
+		}
 	}
-	return m
+	return all
 }

@@ -76,17 +76,36 @@ func Hash(password string, rounds int) (string, error) {
 // [ErrMalformed]. A password of more than [BytesMax] bytes is compared by its
 // first [BytesMax] bytes if the hash is a bcrypt hash, as Keystone does.
 func Verify(password, hash string) (bool, error) {
+	matches, err := parse(hash)
+	if err != nil {
+		return false, err
+	}
+	return matches(password)
+}
+
+// Validate fails with [ErrMalformed] unless [Verify] can compare passwords with
+// the hash. It computes no hash.
+func Validate(hash string) error {
+	_, err := parse(hash)
+	return err
+}
+
+// matcher returns whether a hash was made from a password.
+type matcher func(password string) (bool, error)
+
+// parse reads a hash of any form. It fails with [ErrMalformed].
+func parse(hash string) (matcher, error) {
 	switch {
 	case strings.HasPrefix(hash, "$bcrypt-sha256$"):
-		return verifyBcryptSHA256(password, hash)
+		return parseBcryptSHA256(hash)
 	case strings.HasPrefix(hash, "$2"):
-		return verifyBcrypt([]byte(password), hash)
+		return parseBcrypt(hash)
 	case strings.HasPrefix(hash, "$scrypt$"):
-		return verifyScrypt(password, hash)
+		return parseScrypt(hash)
 	case strings.HasPrefix(hash, "$pbkdf2-sha512$"):
-		return verifyPBKDF2(password, hash)
+		return parsePBKDF2(hash)
 	}
-	return false, fmt.Errorf("%w: expected bcrypt, bcrypt_sha256, scrypt or pbkdf2_sha512", ErrMalformed)
+	return nil, fmt.Errorf("%w: expected bcrypt, bcrypt_sha256, scrypt or pbkdf2_sha512", ErrMalformed)
 }
 
 // Outdated returns whether a hash should be replaced after a successful login:
@@ -100,86 +119,97 @@ func Outdated(hash string, rounds int) bool {
 // old library, and type 2 is older than bcrypt's handling of UTF-8.
 var bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
-func verifyBcrypt(password []byte, hash string) (bool, error) {
+func parseBcrypt(hash string) (matcher, error) {
 	cost, err := bcrypt.Cost([]byte(hash))
 	if err != nil || cost > RoundsMax || !bcryptForm.MatchString(hash) {
-		return false, fmt.Errorf("%w: expected bcrypt of type 2a, 2b or 2y with at most %d rounds", ErrMalformed, RoundsMax)
+		return nil, fmt.Errorf("%w: expected bcrypt of type 2a, 2b or 2y with at most %d rounds", ErrMalformed, RoundsMax)
 	}
-	err = bcrypt.CompareHashAndPassword([]byte(hash), password[:min(len(password), BytesMax)])
-	if errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return true, nil
+	return func(password string) (bool, error) {
+		err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)[:min(len(password), BytesMax)])
+		if errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		return true, nil
+	}, nil
 }
 
-// verifyBcryptSHA256 reads "$bcrypt-sha256$v=2,t=2b,r=12$salt$digest": bcrypt of
+// parseBcryptSHA256 reads "$bcrypt-sha256$v=2,t=2b,r=12$salt$digest": bcrypt of
 // a keyed hash of the password, whose key is the salt.
-func verifyBcryptSHA256(password, hash string) (bool, error) {
+func parseBcryptSHA256(hash string) (matcher, error) {
 	part, p, err := split(hash)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if p["v"] != "2" || p["t"] != "2b" && p["t"] != "2a" {
-		return false, fmt.Errorf("%w: expected version 2 and type 2a or 2b of bcrypt_sha256", ErrMalformed)
+		return nil, fmt.Errorf("%w: expected version 2 and type 2a or 2b of bcrypt_sha256", ErrMalformed)
 	}
 	rounds, err := number(p["r"], RoundsMax)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	mac := hmac.New(sha256.New, []byte(part[2]))
-	mac.Write([]byte(password))
-	key := base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	return verifyBcrypt([]byte(key), fmt.Sprintf("$%s$%02d$%s%s", p["t"], rounds, part[2], part[3]))
+	inner, err := parseBcrypt(fmt.Sprintf("$%s$%02d$%s%s", p["t"], rounds, part[2], part[3]))
+	if err != nil {
+		return nil, err
+	}
+	return func(password string) (bool, error) {
+		mac := hmac.New(sha256.New, []byte(part[2]))
+		mac.Write([]byte(password))
+		return inner(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}, nil
 }
 
-// verifyScrypt reads "$scrypt$ln=16,r=8,p=1$salt$digest".
-func verifyScrypt(password, hash string) (bool, error) {
+// parseScrypt reads "$scrypt$ln=16,r=8,p=1$salt$digest".
+func parseScrypt(hash string) (matcher, error) {
 	part, p, err := split(hash)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	ln, err1 := number(p["ln"], 24)
 	r, err2 := number(p["r"], 1<<10)
 	parallel, err3 := number(p["p"], ScryptParallelMax)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return false, err
+		return nil, err
 	}
 	if memory := 128 * r << ln; memory > ScryptMemoryMax {
-		return false, fmt.Errorf("%w: scrypt needs %d bytes of memory, at most %d are allowed", ErrMalformed, memory, ScryptMemoryMax)
+		return nil, fmt.Errorf("%w: scrypt needs %d bytes of memory, at most %d are allowed", ErrMalformed, memory, ScryptMemoryMax)
 	}
-	salt, digest, err := saltAndDigest(part)
-	if err != nil {
-		return false, err
-	}
-	got, err := scrypt.Key([]byte(password), salt, 1<<ln, r, parallel, len(digest))
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return subtle.ConstantTimeCompare(got, digest) == 1, nil
+	return derived(part, func(password string, salt []byte, bytes int) ([]byte, error) {
+		return scrypt.Key([]byte(password), salt, 1<<ln, r, parallel, bytes)
+	})
 }
 
-// verifyPBKDF2 reads "$pbkdf2-sha512$25000$salt$digest".
-func verifyPBKDF2(password, hash string) (bool, error) {
+// parsePBKDF2 reads "$pbkdf2-sha512$25000$salt$digest".
+func parsePBKDF2(hash string) (matcher, error) {
 	part := strings.Split(hash[1:], "$")
 	if len(part) != 4 {
-		return false, fmt.Errorf("%w: expected 4 parts, got %d", ErrMalformed, len(part))
+		return nil, fmt.Errorf("%w: expected 4 parts, got %d", ErrMalformed, len(part))
 	}
 	iterations, err := number(part[1], IterationsMax)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	return derived(part, func(password string, salt []byte, bytes int) ([]byte, error) {
+		return pbkdf2.Key(sha512.New, password, salt, iterations, bytes)
+	})
+}
+
+// derived returns the matcher of a hash whose digest key derives from the password
+// and the salt.
+func derived(part []string, key func(password string, salt []byte, bytes int) ([]byte, error)) (matcher, error) {
 	salt, digest, err := saltAndDigest(part)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	got, err := pbkdf2.Key(sha512.New, password, salt, iterations, len(digest))
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return subtle.ConstantTimeCompare(got, digest) == 1, nil
+	return func(password string) (bool, error) {
+		got, err := key(password, salt, len(digest))
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		return subtle.ConstantTimeCompare(got, digest) == 1, nil
+	}, nil
 }
 
 // split returns the four parts of a hash (name, parameters, salt, digest), and

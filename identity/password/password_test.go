@@ -33,6 +33,9 @@ func TestKeystonesHashes(t *testing.T) {
 			if ok, err := Verify(v.Password+"x", v.Hash); err != nil || ok {
 				t.Errorf("%q: another password: %v, %v", v.Password, ok, err)
 			}
+			if err := Validate(v.Hash); err != nil {
+				t.Errorf("%q: %v", v.Hash, err)
+			}
 			if Outdated(v.Hash, 4) != (v.Kind != "bcrypt") || !Outdated(v.Hash, 5) {
 				t.Error("outdated is wrong")
 			}
@@ -75,6 +78,9 @@ func TestMalformed(t *testing.T) {
 		ok, err := Verify("secret", hash)
 		if ok || !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v, %v", hash, ok, err)
+		}
+		if err := Validate(hash); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q is valid: %v", hash, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "AAAAAAAA")) {
 			t.Errorf("the error has a secret: %v", err)

@@ -86,7 +86,7 @@ door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
 identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
 identity/access: internal/nearest
-identity/migrate: identity identity/token
+identity/migrate: identity identity/password identity/token
 identity/ec2: identity/percent
 identity/oauth1: identity/percent
 identity/percent:
