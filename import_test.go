@@ -121,6 +121,44 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestTuples compares the tuples that filters select with the pages of Read, at the
+// newest revision and at one before a removal.
+func TestTuples(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
+	done := must(s.Import(ctx, numbered(t, 500), ostiary.ImportOptions{}))(t)
+	must(s.Write(ctx, ostiary.WriteRequest{RemoveMatching: []storage.Filter{{Target: storage.FilterTuples, Tuple: rel.Filter{SubjectType: "user", SubjectID: "3"}}}}))(t)
+	for _, f := range []rel.Filter{
+		{}, {ObjectType: "document"}, {ObjectType: "document", ObjectID: "7"}, {SubjectType: "user", SubjectID: "3"}, {SubjectType: "user", SubjectID: "4"},
+		{Relation: "viewer"}, {ObjectType: "document", Relation: "viewer", SubjectType: "user", SubjectID: "2"}, {ObjectType: "none"},
+	} {
+		for _, at := range []ostiary.Consistency{{}, ostiary.AtExactly(done.Token)} {
+			want := map[rel.Tuple]bool{}
+			for r := (ostiary.ReadRequest{Filter: f, Consistency: at}); ; {
+				page := must(s.Read(ctx, r))(t)
+				for _, x := range page.Tuples {
+					want[x.Tuple] = true
+				}
+				if r.Cursor = page.Next; page.Next == "" {
+					break
+				}
+			}
+			got, n := map[rel.Tuple]bool{}, 0
+			for x, err := range s.Tuples(ctx, f, at) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[x] = true
+				n++
+			}
+			if !maps.Equal(got, want) || n != len(want) {
+				t.Errorf("%+v: %d tuples, %d different ones, want %d", f, n, len(got), len(want))
+			}
+		}
+	}
+}
+
 // TestImportIsItsWrites imports tuples into one store and writes the same tuples
 // one by one into another. Keys often repeat. Both stores must end equal.
 func TestImportIsItsWrites(t *testing.T) {

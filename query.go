@@ -88,7 +88,15 @@ func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (At
 // Export yields all tuples of one revision, without expired ones, in no defined
 // order. It does not hold them in memory.
 func (s *Store) Export(ctx context.Context, c Consistency) iter.Seq2[rel.Tuple, error] {
-	return s.answerer.Export(ctx, c)
+	return s.answerer.Tuples(ctx, rel.Filter{}, c)
+}
+
+// Tuples yields the tuples of one revision that a filter selects, without expired
+// ones, in no defined order. It does not hold them in memory. A filter that names
+// an object or a subject reads only its tuples; any other reads all tuples of the
+// selected types and relations, once.
+func (s *Store) Tuples(ctx context.Context, f rel.Filter, c Consistency) iter.Seq2[rel.Tuple, error] {
+	return s.answerer.Tuples(ctx, f, c)
 }
 
 // RecordedDecisions returns the remembered decisions of the store that are not

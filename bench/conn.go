@@ -53,8 +53,9 @@ type conn struct {
 	address string
 	tcp     net.Conn // nil if not open
 	in      *bufio.Reader
-	body    []byte // of the last response
-	subject []byte // header X-Subject-Token of the last response, of the Identity API
+	body    []byte    // of the last response
+	subject []byte    // header X-Subject-Token of the last response, of the Identity API
+	first   time.Time // when the status line of the last response was read
 }
 
 func (c *conn) close() {
@@ -118,6 +119,7 @@ func (c *conn) response() (status int, reusable bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	c.first = time.Now()
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) {
 		return 0, false, errProtocol
 	}

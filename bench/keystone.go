@@ -24,6 +24,9 @@ type KeystoneOptions struct {
 	// Rounds are the rounds of bcrypt of the servers' passwords. They must be the same
 	// on all sides. Default 12.
 	Rounds int
+	// Size, if it has users, plays no scenario and measures lists and validations of
+	// a large deployment. A side without the deployment gets it over HTTP, and keeps it.
+	Size KeystoneSize
 	// Load is the load of the cells of validations. Its clients are ignored.
 	Load Load
 	// Results, if not nil, gets the results of the scenarios on a side.
@@ -47,9 +50,16 @@ func (r *Runner) Keystone(ctx context.Context, o KeystoneOptions) error {
 			return err
 		}
 	}
-	r.expect(len(r.Sides) * (2*len(o.Workloads) + 3))
-	if err := r.hashFloor(o); err != nil {
+	if err := o.Size.check(); err != nil {
 		return err
+	}
+	if o.Size.Users > 0 {
+		r.expect(len(r.Sides) * largeCells)
+	} else {
+		r.expect(len(r.Sides) * (2*len(o.Workloads) + 3))
+		if err := r.hashFloor(o); err != nil {
+			return err
+		}
 	}
 	for i := range r.Sides {
 		if err := r.keystoneSide(ctx, &r.Sides[i], o); err != nil {
@@ -92,6 +102,9 @@ func (r *Runner) keystoneSide(ctx context.Context, s *Side, o KeystoneOptions) e
 	defer admin.conn.close()
 	if err := admin.login(ctx); err != nil {
 		return fmt.Errorf("log in as admin: %w", err)
+	}
+	if o.Size.Users > 0 {
+		return (&largeRun{keystoneRun: k, size: o.Size}).run(ctx, admin)
 	}
 	var results []RallyResult
 	for _, w := range o.Workloads {

@@ -14,10 +14,9 @@ import (
 	"github.com/ostiary/ostiary/identity"
 )
 
-// TestKeystone plays the seven scenarios on the door, and checks the names of the
-// actions, the results in Rally's form, and that nothing is left.
-func TestKeystone(t *testing.T) {
-	t.Parallel()
+// identityTarget returns a bootstrapped deployment and a server of its API.
+func identityTarget(t *testing.T) (*identity.Service, bench.Target) {
+	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +33,56 @@ func TestKeystone(t *testing.T) {
 	if err := s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	target := serveEngine(t, e, func(e *ostiary.Engine) (*door.Door, error) {
+	return s, serveEngine(t, e, func(e *ostiary.Engine) (*door.Door, error) {
 		return keystone.New(e, keystone.Options{Identity: identity.Options{Rounds: 4}})
 	})
+}
+
+// TestKeystoneLarge measures a large deployment that is made over HTTP, and one
+// that is loaded. Both are the same, apart from the ids.
+func TestKeystoneLarge(t *testing.T) {
+	t.Parallel()
+	size := bench.KeystoneSize{Users: 100}
+	for _, load := range []bool{false, true} {
+		s, target := identityTarget(t)
+		bootstrapped := names(t, s)
+		if load {
+			if err := size.Load(t.Context(), s, func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := names(t, s)
+		cells := map[string]int{}
+		r := &bench.Runner{Sides: []bench.Side{{Peer: "ostiary", Target: target}}, Emit: func(r bench.Record) error {
+			if r.Failed() > 0 || r.Size != 100 {
+				t.Errorf("%s: %v, size %d; %s", r.Cell, r.Failures, r.Size, r.Notes)
+			}
+			cells[r.Cell] = r.N
+			return nil
+		}}
+		if err := r.Keystone(t.Context(), bench.KeystoneOptions{Size: size, Password: "secret", Rounds: 4, Load: bench.Load{Duration: -1, Requests: 20}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, cell := range []string{"list users", "list users: first byte", "list role assignments", "list effective role assignments of a user on a project", "validate tokens of 16 users"} {
+			if cells[cell] != 20 {
+				t.Errorf("%s: %d, want 20", cell, cells[cell])
+			}
+		}
+		if after := names(t, s); load && !slices.Equal(before, after) {
+			t.Errorf("left: %v, before %v", after, before)
+		}
+		grants, err := s.Grants(t.Context(), "", "", "", "")
+		if err != nil || len(names(t, s)) != len(bootstrapped)+100+10+3 || len(grants) != 2+5*100 {
+			t.Errorf("%d users, projects and roles, %d grants, error %v", len(names(t, s)), len(grants), err)
+		}
+	}
+}
+
+// TestKeystone plays the seven scenarios on the door, and checks the names of the
+// actions, the results in Rally's form, and that nothing is left.
+func TestKeystone(t *testing.T) {
+	t.Parallel()
+	s, target := identityTarget(t)
 	before := names(t, s)
 
 	cells := map[string]int{}
@@ -52,7 +98,7 @@ func TestKeystone(t *testing.T) {
 	for i := range workloads {
 		workloads[i].Times, workloads[i].Concurrency = 3, 2
 	}
-	err = r.Keystone(t.Context(), bench.KeystoneOptions{Workloads: workloads, Instances: 2, Password: "secret", Rounds: 4, Load: bench.Load{Duration: -1, Requests: 20},
+	err := r.Keystone(t.Context(), bench.KeystoneOptions{Workloads: workloads, Instances: 2, Password: "secret", Rounds: 4, Load: bench.Load{Duration: -1, Requests: 20},
 		Results: func(_ *bench.Side, x []bench.RallyResult) error { results = x; return nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -125,45 +125,18 @@ func (s *Service) removeTuple(ctx context.Context, t ostiary.Tuple, what Kind, i
 // Granted returns whether a grant exists.
 func (s *Service) Granted(ctx context.Context, g Grant) (bool, error) { return s.has(ctx, g.tuple()) }
 
-// Grants returns the grants of a user, of a group, or on a target. Empty
-// arguments select all. They are in no particular order.
-func (s *Service) Grants(ctx context.Context, user, group, target, role string) ([]Grant, error) {
-	f := ostiary.Filter{ObjectType: bindingType, Relation: subjectRelation}
-	switch {
-	case user != "":
-		f.SubjectType, f.SubjectID = userType, user
-	case group != "":
-		f.SubjectType, f.SubjectID, f.SubjectRelation = groupType, group, memberRelation
-	case target != "":
-		return s.grantsOn(ctx, target, role)
-	}
-	tuples, err := s.read(ctx, f)
-	var grants []Grant
-	for _, t := range tuples {
-		if g := grantOf(t); (target == "" || g.Target == target) && (role == "" || g.RoleID == role) {
-			grants = append(grants, g)
-		}
-	}
-	return grants, err
-}
-
-// grantsOn returns the grants on one target.
-func (s *Service) grantsOn(ctx context.Context, target, role string) (grants []Grant, err error) {
-	bindings, err := s.read(ctx, ostiary.Filter{ObjectType: projectType, ObjectID: target})
+// Grants returns the grants of a user, of a group, or on a target, as
+// [View.Grants] does.
+func (s *Service) Grants(ctx context.Context, user, group, target, role string) (grants []Grant, err error) {
+	v, err := s.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range bindings {
-		if t.Subject.Type != bindingType || role != "" && parseBinding(t.Subject.ID).role != role {
-			continue
-		}
-		tuples, err := s.read(ctx, ostiary.Filter{ObjectType: bindingType, ObjectID: t.Subject.ID, Relation: subjectRelation})
+	for g, err := range v.Grants(ctx, user, group, target, role) {
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range tuples {
-			grants = append(grants, grantOf(t))
-		}
+		grants = append(grants, g)
 	}
 	return grants, nil
 }
@@ -340,9 +313,13 @@ func (s *Service) NotImply(ctx context.Context, prior, implied string) error {
 	return s.removeTuple(ctx, implication(prior, implied), "implied role", implied, nil)
 }
 
-// Implied returns the ids of the roles that a role implies directly.
+// Implied returns the ids of the roles that a role implies directly, sorted.
 func (s *Service) Implied(ctx context.Context, prior string) ([]string, error) {
-	return s.subjectIDs(ctx, ostiary.Filter{ObjectType: roleType, ObjectID: prior, Relation: impliesRelation})
+	v, err := s.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.Implied(ctx, prior)
 }
 
 // AddMember adds a user to a group. It does nothing if the user is a member.
@@ -377,41 +354,26 @@ func (s *Service) Member(ctx context.Context, group, user string) (bool, error) 
 
 // membersOf returns the ids of the users of a group.
 func (s *Service) membersOf(ctx context.Context, group string) ([]string, error) {
-	return s.subjectIDs(ctx, ostiary.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
+	tuples, err := s.read(ctx, ostiary.Filter{ObjectType: groupType, ObjectID: group, Relation: memberRelation})
+	return subjectIDs(tuples), err
 }
 
 // Members returns the users of a group, in the order of their ids.
 func (s *Service) Members(ctx context.Context, group string) ([]*Record, error) {
-	ids, err := s.membersOf(ctx, group)
-	return s.records(ctx, User, ids, err)
+	v, err := s.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.Members(ctx, group)
 }
 
 // GroupsOf returns the groups of a user, in the order of their ids.
 func (s *Service) GroupsOf(ctx context.Context, user string) ([]*Record, error) {
-	tuples, err := s.read(ctx, ostiary.Filter{ObjectType: groupType, Relation: memberRelation, SubjectType: userType, SubjectID: user})
-	var ids []string
-	for _, t := range tuples {
-		ids = append(ids, t.Object.ID)
-	}
-	return s.records(ctx, Group, ids, err)
-}
-
-// records returns the records with the ids that exist, in the order of the ids.
-func (s *Service) records(ctx context.Context, k Kind, ids []string, err error) (records []*Record, _ error) {
+	v, err := s.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.at(ctx)
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		if r, err := d.get(k, id); err == nil {
-			records = append(records, r)
-		}
-	}
-	return records, nil
+	return v.GroupsOf(ctx, user)
 }
 
 // subjects returns all subjects of a type that have a relation on an object.
@@ -444,27 +406,8 @@ func (s *Service) has(ctx context.Context, t ostiary.Tuple) (bool, error) {
 	return len(found) > 0, err
 }
 
-// read returns all stored tuples that a filter selects.
-func (s *Service) read(ctx context.Context, f ostiary.Filter) (tuples []ostiary.Tuple, err error) {
-	r := ostiary.ReadRequest{Filter: f}
-	for {
-		page, err := s.store.Read(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range page.Tuples {
-			tuples = append(tuples, row.Tuple)
-		}
-		if r.Cursor = page.Next; r.Cursor == "" {
-			return tuples, nil
-		}
-	}
-}
-
-func (s *Service) subjectIDs(ctx context.Context, f ostiary.Filter) (ids []string, err error) {
-	tuples, err := s.read(ctx, f)
-	for _, t := range tuples {
-		ids = append(ids, t.Subject.ID)
-	}
-	return ids, err
+// read returns all stored tuples of the newest revision that a filter selects, in
+// no particular order.
+func (s *Service) read(ctx context.Context, f ostiary.Filter) ([]ostiary.Tuple, error) {
+	return s.readAt(ctx, f, ostiary.MinimizeLatency())
 }

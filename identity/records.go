@@ -60,23 +60,16 @@ func (s *Service) List(ctx context.Context, r ListRequest) (records []*Record, m
 	if err != nil {
 		return nil, false, err
 	}
-	from := r.After
-	if from != "" {
-		from += "\x00" // the next possible id
-	}
-	t := d.tables[r.Kind]
-	t.byID.Ascend(from, func(_ string, x *Record) bool {
-		x = s.present(d, x)
-		if r.Match != nil && !r.Match(x) {
-			return true
+	for x, err := range s.list(ctx, d, r) {
+		if err != nil {
+			return nil, false, err
 		}
 		if more = r.Limit > 0 && len(records) == r.Limit; more {
-			return false
+			break
 		}
 		records = append(records, x)
-		return ctx.Err() == nil
-	})
-	return records, more, ctx.Err()
+	}
+	return records, more, nil
 }
 
 // Create adds a record. It chooses the id if r.ID is "", and sets r.Domain to

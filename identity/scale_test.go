@@ -2,8 +2,6 @@ package identity_test
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/token"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -41,7 +40,13 @@ func BenchmarkScale(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fill(b, s, users)
+	size := bench.KeystoneSize{Users: users}
+	if refused, err := s.LoadRecords(b.Context(), []identity.Loaded{{Record: identity.Record{Kind: identity.Project, ID: identity.DefaultDomain, Name: "Default", IsDomain: true}}}); err != nil || len(refused) > 0 {
+		b.Fatal(refused, err)
+	}
+	if err := size.Load(b.Context(), s, func(int) {}); err != nil {
+		b.Fatal(err)
+	}
 	before := heap()
 	start := time.Now()
 	s, err = identity.Open(b.Context(), store, identity.Options{})
@@ -54,7 +59,8 @@ func BenchmarkScale(b *testing.B) {
 		now := time.Now().Truncate(time.Second)
 		for b.Loop() {
 			i := rand.IntN(users)
-			p := &token.Payload{UserID: userID(i), ProjectID: projectID(i, users, 0), Methods: []string{"password"}, Expires: now.Add(time.Hour), AuditIDs: []string{"a"}}
+			project, _ := size.Granted(i, 0)
+			p := &token.Payload{UserID: size.UserID(i), ProjectID: size.ProjectID(project), Methods: []string{"password"}, Expires: now.Add(time.Hour), AuditIDs: []string{"a"}}
 			if _, err := s.Validate(b.Context(), p, now, 0); err != nil {
 				b.Fatal(err)
 			}
@@ -66,7 +72,8 @@ func BenchmarkScale(b *testing.B) {
 	b.Run("roles", func(b *testing.B) {
 		for b.Loop() {
 			i := rand.IntN(users)
-			if ids, err := s.EffectiveRoles(b.Context(), userID(i), projectID(i, users, rand.IntN(5))); err != nil || len(ids) == 0 {
+			project, _ := size.Granted(i, rand.IntN(5))
+			if ids, err := s.EffectiveRoles(b.Context(), size.UserID(i), size.ProjectID(project)); err != nil || len(ids) == 0 {
 				b.Fatal(ids, err)
 			}
 		}
@@ -78,58 +85,6 @@ func BenchmarkScale(b *testing.B) {
 			}
 		}
 	})
-}
-
-func userID(i int) string { return fmt.Sprintf("%032x", i) }
-
-// projectID returns the project of the k-th grant of a user.
-func projectID(user, users, k int) string {
-	return fmt.Sprintf("%032x", (user*7+k*13)%(users/10))
-}
-
-func roleID(i int) string { return fmt.Sprintf("role%d", i) }
-
-// fill loads the records and grants of a deployment.
-func fill(b *testing.B, s *identity.Service, users int) {
-	b.Helper()
-	var records []identity.Loaded
-	flush := func(most int) {
-		if len(records) < most || len(records) == 0 {
-			return
-		}
-		if refused, err := s.LoadRecords(context.Background(), records); err != nil || len(refused) > 0 {
-			b.Fatal(refused, err)
-		}
-		records = records[:0]
-	}
-	add := func(r identity.Record) {
-		records = append(records, identity.Loaded{Record: r})
-		flush(identity.LoadRecordsMax)
-	}
-	add(identity.Record{Kind: identity.Project, ID: identity.DefaultDomain, Name: "Default", IsDomain: true})
-	for i := range 3 {
-		add(identity.Record{Kind: identity.Role, ID: roleID(i), Name: roleID(i)})
-	}
-	flush(1)
-	for i := range users / 10 {
-		add(identity.Record{Kind: identity.Project, ID: fmt.Sprintf("%032x", i), Name: fmt.Sprint("p", i), Domain: identity.DefaultDomain, Parent: identity.DefaultDomain})
-	}
-	for i := range users {
-		add(identity.Record{Kind: identity.User, ID: userID(i), Name: fmt.Sprint("u", i), Domain: identity.DefaultDomain})
-	}
-	flush(1)
-	var grants []identity.Grant
-	for i := range users {
-		for k := range 5 {
-			grants = append(grants, identity.Grant{UserID: userID(i), Target: projectID(i, users, k), RoleID: roleID((i + k) % 3)})
-		}
-		if len(grants)+5 > identity.LoadLinksMax || i == users-1 {
-			if refused, err := s.LoadGrants(context.Background(), grants); err != nil || len(refused) > 0 {
-				b.Fatal(refused, err)
-			}
-			grants = grants[:0]
-		}
-	}
 }
 
 // heap returns the bytes of the heap that are in use.

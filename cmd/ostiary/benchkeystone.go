@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary/bench"
+	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/password"
 )
 
@@ -46,6 +48,7 @@ func (a *app) benchKeystone() *cobra.Command {
 	s.IntVar(&f.times, "times", 0, "iterations of each workload; default: those of the task")
 	s.IntSliceVar(&f.concurrency, "concurrency", nil, "iterations at the same time; several values play each workload with each; default: those of the task")
 	s.IntVar(&f.options.Instances, "instances", 1, "how many times each workload runs at the same time: 1 is the study's low load")
+	s.IntVar(&f.options.Size.Users, "users", 0, "measure lists and validations of a deployment with so many users, a tenth as many projects, and five grants for each user, instead of the scenarios")
 	s.IntVar(&f.options.Rounds, "rounds", password.RoundsDefault, "rounds of bcrypt of the servers' passwords")
 	s.DurationVar(&f.options.Load.Duration, "duration", 3*time.Second, "duration of each cell of validations")
 	s.DurationVar(&f.options.Load.WarmUp, "warm-up", 300*time.Millisecond, "duration of the warm-up before each cell of validations, which is not measured")
@@ -62,7 +65,13 @@ func (a *app) runBenchKeystone(ctx context.Context, f *keystoneBench) error {
 	}
 	// Ten clients that log in wait for one another for seconds, on two processors.
 	f.args = []string{"--request-timeout", "60s", "--keystone-password-hash-rounds", strconv.Itoa(f.options.Rounds)}
-	f.prepare = func(ctx context.Context, dir string) error { return bootstrapChild(ctx, dir, f.options.Password) }
+	f.prepare = func(ctx context.Context, dir string) error {
+		err := bootstrapChild(ctx, dir, f.options.Password)
+		if err == nil && f.options.Size.Users > 0 {
+			err = a.loadDeployment(ctx, dir, f.options.Size)
+		}
+		return err
+	}
 	written := 0
 	f.options.Results = func(s *bench.Side, results []bench.RallyResult) error {
 		if f.results == "" {
@@ -76,8 +85,33 @@ func (a *app) runBenchKeystone(ctx context.Context, f *keystoneBench) error {
 	}
 	return a.measured(ctx, &f.benchFlags, func(ctx context.Context, emit func(bench.Record) error) error {
 		err := a.onSides(ctx, &f.benchFlags, "", nil, 0, emit, func(r *bench.Runner) error { return r.Keystone(ctx, f.options) })
+		if f.options.Size.Users > 0 {
+			return err // no figures were published for that
+		}
 		return errors.Join(err, emitAll(emit, bench.KeystonePublished()))
 	})
+}
+
+// loadDeployment adds a large deployment to a folder that has a small one.
+func (a *app) loadDeployment(ctx context.Context, dir string, size bench.KeystoneSize) error {
+	e, end, err := openFolder(ctx, dir)
+	if err != nil {
+		return err
+	}
+	load := func() error {
+		store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
+		if err != nil {
+			return err
+		}
+		s, err := identity.Open(ctx, store, identity.Options{})
+		if err != nil {
+			return err
+		}
+		line := a.progress()
+		defer line.end()
+		return size.Load(ctx, s, func(done int) { line.show("loading the deployment", done, 6*size.Users) })
+	}
+	return errors.Join(load(), end())
 }
 
 // read reads the task file and applies the flags that change it.

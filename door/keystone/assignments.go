@@ -1,7 +1,10 @@
 package keystone
 
 import (
+	"context"
+	"iter"
 	"net/http"
+	"slices"
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -48,7 +51,7 @@ func (c *call) assignmentQuery() (q assignmentQuery, err error) {
 	return q, err
 }
 
-// roleAssignments answers GET /v3/role_assignments.
+// roleAssignments answers GET /v3/role_assignments. All rows are of one revision.
 func (c *call) roleAssignments() error {
 	q, err := c.assignmentQuery()
 	if err != nil {
@@ -57,15 +60,35 @@ func (c *call) roleAssignments() error {
 	if err := c.mayListAssignments(q); err != nil {
 		return err
 	}
-	rows, err := c.assignments(q)
+	view, err := c.id.View(c.r.Context())
 	if err != nil {
 		return err
 	}
-	n := namer{c, map[string]*identity.Record{}}
-	var o object
-	list(&o, "role_assignments", rows, func(o *object, a assignment) { c.showAssignment(o, a, q, n) })
-	c.listLinks(&o, "")
-	return c.write(http.StatusOK, &o)
+	l := &assignmentList{call: c, ctx: lasting{c.r.Context(), c}, view: view, query: q, closures: map[string][]impliedRole{}}
+	o := c.long()
+	o.beginList("role_assignments")
+	for a, err := range l.rows() {
+		if err != nil {
+			return err
+		}
+		o.beginElement()
+		l.show(o, a)
+		o.endElement()
+	}
+	o.endList()
+	c.listLinks(o, "")
+	return c.write(http.StatusOK, o)
+}
+
+// assignmentList finds and shows the rows of GET /v3/role_assignments.
+type assignmentList struct {
+	*call
+	ctx   context.Context
+	view  *identity.View
+	query assignmentQuery
+	one   [1]assignment // memory for the row of a grant
+	// closures are the results of closure, by role.
+	closures map[string][]impliedRole
 }
 
 func (c *call) mayListAssignments(q assignmentQuery) error {
@@ -79,35 +102,43 @@ func (c *call) mayListAssignments(q assignmentQuery) error {
 	return c.may("list_role_assignments_for_tree", projects.targetOf(p))
 }
 
-// assignments returns the selected rows.
-func (c *call) assignments(q assignmentQuery) (rows []assignment, err error) {
-	grants, err := c.grants(q)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range grants {
-		expanded := []assignment{{Grant: g}}
-		if q.effective {
-			if expanded, err = c.expand(g); err != nil {
-				return nil, err
+// rows yields the selected rows.
+func (l *assignmentList) rows() iter.Seq2[assignment, error] {
+	return func(yield func(assignment, error) bool) {
+		for g, err := range l.grants() {
+			var rows []assignment
+			if err == nil {
+				rows, err = l.rowsOf(g)
 			}
-		}
-		for _, a := range expanded {
-			if ok, err := c.selects(q, a); err != nil {
-				return nil, err
-			} else if ok {
-				rows = append(rows, a)
+			if err != nil {
+				yield(assignment{}, err)
+				return
+			}
+			for _, a := range rows {
+				if !yield(a, nil) {
+					return
+				}
 			}
 		}
 	}
-	return rows, nil
 }
 
-// grants returns the grants that may lead to selected rows.
-func (c *call) grants(q assignmentQuery) ([]identity.Grant, error) {
-	ctx := c.r.Context()
+// rowsOf returns the selected rows that follow from a grant.
+func (l *assignmentList) rowsOf(g identity.Grant) (rows []assignment, err error) {
+	if !l.query.effective {
+		l.one[0].Grant = g
+		rows = l.one[:]
+	} else if rows, err = l.expand(g); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(a assignment) bool { return !l.selects(a) }), nil
+}
+
+// grants yields the grants that may lead to selected rows.
+func (l *assignmentList) grants() iter.Seq2[identity.Grant, error] {
+	q := &l.query
 	if q.effective {
-		return c.effectiveGrants(q)
+		return l.effectiveGrants()
 	}
 	target := q.project
 	switch {
@@ -118,102 +149,104 @@ func (c *call) grants(q assignmentQuery) ([]identity.Grant, error) {
 	case q.system:
 		target = identity.System
 	}
-	return c.id.Grants(ctx, q.user, q.group, target, q.role)
+	return l.view.Grants(l.ctx, q.user, q.group, target, q.role)
 }
 
-// effectiveGrants returns the grants that the effective rows follow from: those
-// of the user and of the user's groups, or those on the target and above it.
-func (c *call) effectiveGrants(q assignmentQuery) (grants []identity.Grant, err error) {
-	ctx := c.r.Context()
-	add := func(user, group, target string) {
-		more, e := c.id.Grants(ctx, user, group, target, "")
-		if grants = append(grants, more...); err == nil {
-			err = e
-		}
+// effectiveGrants yields the grants that the effective rows follow from: those of
+// the user and of the user's groups, or those on the target and above it.
+func (l *assignmentList) effectiveGrants() iter.Seq2[identity.Grant, error] {
+	q := &l.query
+	var all []iter.Seq2[identity.Grant, error]
+	of := func(user, group, target string) {
+		all = append(all, l.view.Grants(l.ctx, user, group, target, ""))
 	}
 	switch {
 	case q.user != "":
-		add(q.user, "", "")
-		groups, e := c.id.GroupsOf(ctx, q.user)
-		if e != nil {
-			return nil, e
+		of(q.user, "", "")
+		groups, err := l.view.GroupsOf(l.ctx, q.user)
+		if err != nil {
+			return func(yield func(identity.Grant, error) bool) { yield(identity.Grant{}, err) }
 		}
 		for _, g := range groups {
-			add("", g.ID, "")
+			of("", g.ID, "")
 		}
 	case q.project != "" && !q.within:
 		for id := q.project; id != ""; {
-			add("", "", id)
-			r, e := c.lookup(identity.Project, id)
-			if e != nil {
-				return nil, e
-			}
-			if r == nil {
+			of("", "", id)
+			r, err := l.view.Get(identity.Project, id)
+			if err != nil {
 				break // an unknown project has no rows
 			}
 			id = r.Parent
 		}
 	default:
-		add("", "", q.domain)
+		of("", "", q.domain)
 	}
-	return grants, err
+	return joined(all)
+}
+
+// joined yields what the sequences yield, one after another.
+func joined[T any](all []iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, each := range all {
+			for x, err := range each {
+				if !yield(x, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // selects returns whether a row fits the query, and whether a caller with the
 // scope of a domain may see it.
-func (c *call) selects(q assignmentQuery, a assignment) (bool, error) {
+func (l *assignmentList) selects(a assignment) bool {
+	q := &l.query
 	switch {
 	case q.user != "" && a.UserID != q.user, q.group != "" && a.GroupID != q.group, q.role != "" && a.RoleID != q.role,
 		q.domain != "" && a.Target != q.domain, q.system != (a.Target == identity.System) && (q.system || q.project != "" || q.domain != ""),
 		q.inherited && !a.Inherited, q.project != "" && !q.within && a.Target != q.project:
-		return false, nil
+		return false
 	}
-	own := c.credentials.DomainID
+	own := l.credentials.DomainID
 	if own == "" && !q.within {
-		return true, nil
+		return true
 	}
-	if a.Target == identity.System {
-		return false, nil
+	target, err := l.view.Get(identity.Project, a.Target)
+	switch {
+	case a.Target == identity.System, err != nil:
+		return false
+	case own != "" && target.Domain != own && target.ID != own:
+		return false
 	}
-	target, err := c.lookup(identity.Project, a.Target)
-	if err != nil || target == nil { // nil: removed meanwhile
-		return false, err
-	}
-	if own != "" && target.Domain != own && target.ID != own {
-		return false, nil
-	}
-	if !q.within {
-		return true, nil
-	}
-	return c.below(target, q.project)
+	return !q.within || l.below(target, q.project)
 }
 
 // below returns whether a project is another one or below it.
-func (c *call) below(r *identity.Record, top string) (bool, error) {
+func (l *assignmentList) below(r *identity.Record, top string) bool {
 	for !r.IsDomain {
 		if r.ID == top {
-			return true, nil
+			return true
 		}
-		parent, err := c.id.Get(c.r.Context(), identity.Project, r.Parent)
+		parent, err := l.view.Get(identity.Project, r.Parent)
 		if err != nil {
-			return false, err
+			return false
 		}
 		r = parent
 	}
-	return false, nil
+	return false
 }
 
 // expand returns the effective rows of a grant: one for each user of a group, for
 // each project that inherits it, and for each role that the role implies.
-func (c *call) expand(g identity.Grant) (rows []assignment, err error) {
-	ctx := c.r.Context()
+func (l *assignmentList) expand(g identity.Grant) (rows []assignment, err error) {
 	if g.Target == identity.System {
 		return nil, nil
 	}
 	principals := []assignment{{Grant: g}}
 	if g.GroupID != "" {
 		principals = nil
-		members, err := c.id.Members(ctx, g.GroupID)
+		members, err := l.view.Members(l.ctx, g.GroupID)
 		if err != nil {
 			return nil, err
 		}
@@ -225,11 +258,9 @@ func (c *call) expand(g identity.Grant) (rows []assignment, err error) {
 	}
 	targets := []string{g.Target}
 	if g.Inherited {
-		if targets, err = c.descendants(g.Target); err != nil {
-			return nil, err
-		}
+		targets = l.descendants(nil, g.Target)
 	}
-	roles, err := c.closure(g.RoleID)
+	roles, err := l.closure(g.RoleID)
 	if err != nil {
 		return nil, err
 	}
@@ -244,25 +275,12 @@ func (c *call) expand(g identity.Grant) (rows []assignment, err error) {
 	return rows, nil
 }
 
-// descendants returns the projects below a project or domain.
-func (c *call) descendants(top string) (ids []string, err error) {
-	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.Project, Match: func(r *identity.Record) bool { return !r.IsDomain }})
-	if err != nil {
-		return nil, err
+// descendants appends the projects below a project or domain to ids.
+func (l *assignmentList) descendants(ids []string, top string) []string {
+	for _, p := range l.view.Below(top) {
+		ids = l.descendants(append(ids, p.ID), p.ID)
 	}
-	parent := map[string]string{}
-	for _, r := range all {
-		parent[r.ID] = r.Parent
-	}
-	for _, r := range all {
-		for id := r.Parent; id != ""; id = parent[id] {
-			if id == top {
-				ids = append(ids, r.ID)
-				break
-			}
-		}
-	}
-	return ids, nil
+	return ids
 }
 
 // impliedRole is a role and the role that implies it; prior is "" for the role
@@ -270,22 +288,22 @@ func (c *call) descendants(top string) (ids []string, err error) {
 type impliedRole struct{ role, prior string }
 
 // closure returns a role with all roles that it implies, without roles of domains.
-func (c *call) closure(id string) (out []impliedRole, err error) {
+func (l *assignmentList) closure(id string) (out []impliedRole, err error) {
+	if known, ok := l.closures[id]; ok {
+		return known, nil
+	}
 	queue, seen := []impliedRole{{role: id}}, map[string]bool{id: true}
 	for len(queue) > 0 {
 		next := queue[0]
 		queue = queue[1:]
-		r, err := c.lookup(identity.Role, next.role)
+		r, err := l.view.Get(identity.Role, next.role)
 		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			continue // removed meanwhile
+			continue // the role does not exist
 		}
 		if r.Domain == "" {
 			out = append(out, next)
 		}
-		implied, err := c.id.Implied(c.r.Context(), next.role)
+		implied, err := l.view.Implied(l.ctx, next.role)
 		if err != nil {
 			return nil, err
 		}
@@ -296,48 +314,39 @@ func (c *call) closure(id string) (out []impliedRole, err error) {
 			}
 		}
 	}
+	l.closures[id] = out
 	return out, nil
 }
 
-// namer finds records for include_names, each once.
-type namer struct {
-	*call
-	found map[string]*identity.Record
-}
-
-func (n namer) get(k identity.Kind, id string) *identity.Record {
-	key := string(k) + "/" + id
-	r, ok := n.found[key]
-	if !ok {
-		r, _ = n.id.Get(n.r.Context(), k, id)
-		n.found[key] = r
-	}
-	return r
-}
-
-// reference appends a record of a row: its id, and with names also its name and
-// its domain.
-func (n namer) reference(o *object, member string, k identity.Kind, id string, names bool) {
+// reference appends a record of a row: its id, and if the query wants names also
+// its name and its domain.
+func (l *assignmentList) reference(o *object, member string, k identity.Kind, id string) {
 	o.begin(member)
 	o.text("id", id)
-	if r := n.get(k, id); names && r != nil {
-		o.text("name", r.Name)
-		if d := n.get(identity.Project, r.Domain); d != nil {
-			idAndName(o, "domain", d)
+	if l.query.names {
+		if r, err := l.view.Get(k, id); err == nil {
+			o.text("name", r.Name)
+			if d, err := l.view.Get(identity.Project, r.Domain); err == nil {
+				idAndName(o, "domain", d)
+			}
 		}
 	}
 	o.end()
 }
 
-// showAssignment appends a row.
-func (c *call) showAssignment(o *object, a assignment, q assignmentQuery, n namer) {
+// show appends a row.
+func (l *assignmentList) show(o *object, a assignment) {
+	member := "project"
+	if r, err := l.view.Get(identity.Project, a.Target); err == nil && r.IsDomain {
+		member = "domain"
+	}
 	o.begin("links")
-	o.text("assignment", c.assignmentLink(a))
+	o.text("assignment", l.assignmentLink(a, member))
 	if a.viaGroup != "" {
-		o.text("membership", c.link("groups", a.viaGroup, "users", a.UserID))
+		o.text("membership", l.link("groups", a.viaGroup, "users", a.UserID))
 	}
 	if a.prior != "" {
-		o.text("prior_role", c.link("prior_role", a.RoleID, "implies", a.prior))
+		o.text("prior_role", l.link("prior_role", a.RoleID, "implies", a.prior))
 	}
 	o.end()
 	o.begin("scope")
@@ -346,26 +355,23 @@ func (c *call) showAssignment(o *object, a assignment, q assignmentQuery, n name
 		o.boolean("all", true)
 		o.end()
 	} else {
-		member := "project"
-		if r := n.get(identity.Project, a.Target); r != nil && r.IsDomain {
-			member = "domain"
-		}
-		n.reference(o, member, identity.Project, a.Target, q.names)
+		l.reference(o, member, identity.Project, a.Target)
 	}
 	if a.Inherited {
 		o.text("OS-INHERIT:inherited_to", "projects")
 	}
 	o.end()
 	if a.GroupID != "" {
-		n.reference(o, "group", identity.Group, a.GroupID, q.names)
+		l.reference(o, "group", identity.Group, a.GroupID)
 	} else {
-		n.reference(o, "user", identity.User, a.UserID, q.names)
+		l.reference(o, "user", identity.User, a.UserID)
 	}
-	n.reference(o, "role", identity.Role, a.RoleID, q.names)
+	l.reference(o, "role", identity.Role, a.RoleID)
 }
 
-// assignmentLink returns the URL of the grant behind a row.
-func (c *call) assignmentLink(a assignment) string {
+// assignmentLink returns the URL of the grant behind a row, whose target is a
+// "project" or a "domain", or the system.
+func (l *assignmentList) assignmentLink(a assignment, target string) string {
 	principal := []string{"users", a.UserID}
 	if a.GroupID != "" {
 		principal = []string{"groups", a.GroupID}
@@ -373,14 +379,9 @@ func (c *call) assignmentLink(a assignment) string {
 	if a.viaGroup != "" {
 		principal = []string{"groups", a.viaGroup}
 	}
-	var path []string
-	switch r, _ := c.id.Get(c.r.Context(), identity.Project, a.Target); {
-	case a.Target == identity.System:
+	path := []string{target + "s", a.Target}
+	if a.Target == identity.System {
 		path = []string{"system"}
-	case r != nil && r.IsDomain:
-		path = []string{"domains", a.Target}
-	default:
-		path = []string{"projects", a.Target}
 	}
 	if a.Inherited {
 		path = append([]string{"OS-INHERIT"}, path...)
@@ -389,5 +390,5 @@ func (c *call) assignmentLink(a assignment) string {
 	if a.Inherited {
 		path = append(path, "inherited_to_projects")
 	}
-	return c.link(path...)
+	return l.link(path...)
 }

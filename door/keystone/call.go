@@ -1,10 +1,12 @@
 package keystone
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -38,6 +40,7 @@ type call struct {
 	caller      *identity.Token
 	credentials access.Credentials
 	query       url.Values
+	begun       bool // a part of the response was sent
 }
 
 // serve returns the function that serves a route.
@@ -50,9 +53,22 @@ func (s *service) serve(r route) func(http.ResponseWriter, *http.Request, door.P
 			err = r.serve(c)
 		}
 		if err != nil {
-			s.writeError(w, req, err)
+			c.fail(err)
 		}
 	}
+}
+
+// fail answers with an error. If a part of the response was sent, it breaks the
+// response off instead, so that the client cannot take it for a whole one.
+func (c *call) fail(err error) {
+	if !c.begun {
+		c.writeError(c.w, c.r, err)
+		return
+	}
+	if c.options.Report != nil && c.r.Context().Err() == nil {
+		c.options.Report(fmt.Errorf("keystone: a response broke off: %w", err))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // head sets the headers that every response has. It makes a new id for the
@@ -211,10 +227,50 @@ func (c *call) flag(name string) bool {
 	return ok && v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
-// write sends an object with a status.
+// write sends an object with a status, or the rest of an object of long.
 func (c *call) write(status int, o *object) error {
-	writeJSON(c.w, status, o.bytes())
+	if c.begun {
+		c.sendPart(o.bytes())
+	} else {
+		writeJSON(c.w, status, o.bytes())
+	}
 	return nil
+}
+
+// long returns an empty object for a response with the status 200 that may be long.
+// It is sent in parts while it is made, so that it needs little memory. A response
+// that is shorter than one part is sent as a whole.
+func (c *call) long() *object {
+	return &object{buf: append(make([]byte, 0, partBytes+partBytes/4), '{'), send: c.sendPart}
+}
+
+// sendPart sends a part of the response. It breaks the response off if the client
+// is gone.
+func (c *call) sendPart(part []byte) {
+	if !c.begun {
+		c.begun = true
+		c.w.Header().Set("Content-Type", "application/json")
+		c.w.WriteHeader(http.StatusOK)
+	}
+	if _, err := c.w.Write(part); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// lasting is the context of a long response: once a part of it was sent, not the
+// timeout of the request ends it, but that of writing.
+type lasting struct {
+	context.Context
+	call *call
+}
+
+// Err returns nil if the timeout of the request has passed and a part was sent.
+func (l lasting) Err() error {
+	err := l.Context.Err()
+	if l.call.begun && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 // done sends an empty response.

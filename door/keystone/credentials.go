@@ -109,9 +109,13 @@ func (c *call) listCredentials() error {
 	if err != nil {
 		return err
 	}
-	records, more, err := c.page(userCredentials, func(r *identity.Record) bool {
+	page, err := c.page(userCredentials, func(r *identity.Record) bool {
 		return selected(r) && c.may("get_credential", userCredentials.targetOf(r)) == nil
 	})
+	if err != nil {
+		return err
+	}
+	records, more, err := c.id.List(c.r.Context(), page)
 	if err != nil {
 		return err
 	}

@@ -40,33 +40,42 @@ func (c *call) listedDomain() string {
 }
 
 // sendPage answers with the selected records: all of them, or a page if the query
-// has a limit or a marker.
+// has a limit or a marker. All are of one revision.
 func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
-	records, more, err := c.page(x, match)
+	r, err := c.page(x, match)
 	if err != nil {
 		return err
 	}
-	return c.sendRecords(x, records, more)
+	view, err := c.id.View(c.r.Context())
+	if err != nil {
+		return err
+	}
+	limit := r.Limit
+	out := c.beginRecords(x)
+	for record, err := range view.Records(lasting{c.r.Context(), c}, r) {
+		if err != nil {
+			return err
+		}
+		if limit > 0 && out.records == limit {
+			return out.end(true)
+		}
+		out.add(record)
+	}
+	return out.end(false)
 }
 
-// page returns the records that sendPage sends. more is true if there are further
-// ones.
-func (c *call) page(x *resource, match func(*identity.Record) bool) (records []*identity.Record, more bool, err error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, false, err
+// page returns the request for the records that sendPage sends.
+func (c *call) page(x *resource, match func(*identity.Record) bool) (identity.ListRequest, error) {
+	r := identity.ListRequest{Kind: x.kind, After: c.query.Get("marker"), Match: match}
+	var err error
+	if r.Limit, err = c.limit(); err != nil || r.After == "" {
+		return r, err
 	}
-	marker := c.query.Get("marker")
-	if marker != "" {
-		r, err := c.lookup(x.kind, marker)
-		if err != nil {
-			return nil, false, err
-		}
-		if r == nil {
-			return nil, false, &statusError{http.StatusNotFound, "Marker " + shorten(marker) + " could not be found."}
-		}
+	marked, err := c.lookup(x.kind, r.After)
+	if err == nil && marked == nil {
+		err = &statusError{http.StatusNotFound, "Marker " + shorten(r.After) + " could not be found."}
 	}
-	return c.id.List(c.r.Context(), identity.ListRequest{Kind: x.kind, After: marker, Limit: limit, Match: match})
+	return r, err
 }
 
 func (c *call) limit() (int, error) {
@@ -86,24 +95,51 @@ func (c *call) limit() (int, error) {
 
 // sendRecords answers with a list of records. more adds the link to the next page.
 func (c *call) sendRecords(x *resource, records []*identity.Record, more bool) error {
-	base := c.linkTo(x)
-	var o object
-	o.buf = append(make([]byte, 0, 256+300*len(records)), '{')
-	list(&o, x.plural, records, func(o *object, r *identity.Record) {
-		x.show(o, r)
-		x.links(o, base+"/"+escape(r.ID))
-	})
+	out := c.beginRecords(x)
+	for _, r := range records {
+		out.add(r)
+	}
+	return out.end(more)
+}
+
+// recordList is a response with a list of records, in progress.
+type recordList struct {
+	*call
+	*object
+	resource *resource
+	base     string // URL of the resource
+	records  int    // how many were added
+	last     string // id of the last one
+}
+
+func (c *call) beginRecords(x *resource) *recordList {
+	l := &recordList{call: c, object: c.long(), resource: x, base: c.linkTo(x)}
+	l.beginList(x.plural)
+	return l
+}
+
+func (l *recordList) add(r *identity.Record) {
+	l.beginElement()
+	l.resource.show(l.object, r)
+	l.resource.links(l.object, l.base+"/"+escape(r.ID))
+	l.endElement()
+	l.records, l.last = l.records+1, r.ID
+}
+
+// end ends the response. more adds the link to the next page.
+func (l *recordList) end(more bool) error {
+	l.endList()
 	next := ""
 	if more {
-		q := cloneQuery(c.query)
-		q.Set("marker", records[len(records)-1].ID)
-		next = base + "?" + q.Encode()
+		q := cloneQuery(l.query)
+		q.Set("marker", l.last)
+		next = l.base + "?" + q.Encode()
 	}
-	c.listLinks(&o, next)
+	l.listLinks(l.object, next)
 	if more {
-		o.boolean("truncated", true)
+		l.boolean("truncated", true)
 	}
-	return c.write(http.StatusOK, &o)
+	return l.write(http.StatusOK, l.object)
 }
 
 // listLinks appends the links of a list.

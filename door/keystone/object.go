@@ -13,7 +13,14 @@ type object struct {
 	buf   []byte
 	open  int  // nested objects that are not closed, without the outermost one
 	comma bool // a comma comes before the next member
+	// send sends a part of the text, and must not keep it. Nil keeps the whole object
+	// in buf.
+	send func(part []byte)
 }
+
+// partBytes is the size from which a part of a long object is sent, in bytes. The
+// server counts larger writes as memory that waits for a slow client.
+const partBytes = 12 << 10
 
 // key appends the name of the next member.
 func (o *object) key(name string) {
@@ -85,17 +92,37 @@ func (o *object) end() {
 
 // list appends an array whose elements each calls to write, as objects.
 func list[T any](o *object, name string, elements []T, each func(*object, T)) {
-	o.key(name)
-	o.buf = append(o.buf, '[')
-	for i, e := range elements {
-		if i > 0 {
-			o.buf = append(o.buf, ',')
-		}
-		o.buf, o.comma = append(o.buf, '{'), false
+	o.beginList(name)
+	for _, e := range elements {
+		o.beginElement()
 		each(o, e)
-		o.buf = append(o.buf, '}')
+		o.endElement()
 	}
-	o.buf, o.comma = append(o.buf, ']'), true
+	o.endList()
+}
+
+// beginList opens an array of objects, and endList closes it.
+func (o *object) beginList(name string) {
+	o.key(name)
+	o.buf, o.comma = append(o.buf, '['), false
+}
+
+func (o *object) endList() { o.buf, o.comma = append(o.buf, ']'), true }
+
+// beginElement opens the next object of an array, and endElement closes it.
+func (o *object) beginElement() {
+	if o.comma {
+		o.buf = append(o.buf, ',')
+	}
+	o.buf, o.comma = append(o.buf, '{'), false
+}
+
+func (o *object) endElement() {
+	o.buf, o.comma = append(o.buf, '}'), true
+	if o.send != nil && len(o.buf) >= partBytes {
+		o.send(o.buf)
+		o.buf = o.buf[:0]
+	}
 }
 
 // texts appends an array of texts.

@@ -114,11 +114,13 @@ func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel
 	return out, nil
 }
 
-// Export yields all tuples of one revision, without expired ones, in no defined
-// order. It does not hold them in memory.
-func (a *Answerer) Export(ctx context.Context, c snapshot.Consistency) iter.Seq2[rel.Tuple, error] {
+// Tuples yields the tuples of one revision that a filter selects, without expired
+// ones, in no defined order. It does not hold them in memory. A filter that names
+// an object or a subject reads only its tuples; any other reads all tuples of the
+// selected types and relations, once.
+func (a *Answerer) Tuples(ctx context.Context, f rel.Filter, c snapshot.Consistency) iter.Seq2[rel.Tuple, error] {
 	return func(yield func(rel.Tuple, error) bool) {
-		const op = "export"
+		const op = "read"
 		v, err := a.timeline.At(ctx, c)
 		if err != nil {
 			yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, err))
@@ -126,7 +128,7 @@ func (a *Answerer) Export(ctx context.Context, c snapshot.Consistency) iter.Seq2
 		}
 		now := a.timeline.Now(v)
 		n := 0
-		for _, t := range v.Graph.Tuples(rel.Filter{}, graph.Position{}) {
+		for _, t := range v.Graph.Tuples(f, graph.Position{}) {
 			if n++; n%4096 == 0 && ctx.Err() != nil {
 				yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, ctx.Err()))
 				return

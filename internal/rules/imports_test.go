@@ -65,7 +65,7 @@ door/authzen: . door internal/jsonread eval expr policy policy/domain policy/sta
 server: . door
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
-bench: . acp door/openfga door/openfga/language eval graph/graphtest identity/password policy policy/language policy/message policy/value rel storage
+bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage
 bench/report: bench
 policy/value:
 policy/status: policy/value
