@@ -148,29 +148,28 @@ type switched struct {
 }
 
 // newSwitched returns the code of a package with those of some mutants that it can
-// contain.
-func newSwitched(c *checker, room string, mutants []*Mutant) (switched, error) {
-	s := switched{number: map[*Mutant]int{}}
+// contain together. Two mutants that compile alone may not compile together, for
+// example if one changes a constant and the other an expression that contains it.
+func newSwitched(c *checker, room string, mutants []*Mutant) switched {
+	s := switched{files: map[string]string{}, number: map[*Mutant]int{}}
 	edits := map[string][]edit{}
 	for i, m := range mutants {
 		e, err := switchOf(c, m, i+1)
 		if err != nil {
 			continue
 		}
-		if c.compiles(c.edited(map[string][]edit{m.File: {e}}, i+1)) == nil {
-			edits[m.File] = append(edits[m.File], e)
-			s.number[m] = i + 1
+		before := edits[m.File]
+		edits[m.File] = append(slices.Clone(before), e)
+		if c.compiles(c.edited(edits, len(mutants))) != nil {
+			edits[m.File] = before
+			continue
 		}
+		s.number[m] = i + 1
 	}
-	changed := c.edited(edits, len(mutants))
-	if err := c.compiles(changed); err != nil {
-		return s, fmt.Errorf("%s: the code with the mutants has an error: %w", room, err)
-	}
-	s.files = map[string]string{}
-	for name, text := range changed {
+	for name, text := range c.edited(edits, len(mutants)) {
 		s.files[path.Join(room, name)] = text
 	}
-	return s, nil
+	return s
 }
 
 // edited returns the changed files and the added one, by name.
