@@ -1,8 +1,12 @@
 package access
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/door/doortest"
 )
 
 func TestRules(t *testing.T) {
@@ -20,6 +24,10 @@ func TestRules(t *testing.T) {
 		"domain_id:None": true, "project_id:None": false, "domain_id:%(none)s": false, "domain_id:%(empty)s": false,
 		"system_scope:all": false, "is_admin:1": false, "unknown:None": false, "unknown:%(name)s": false,
 		"((role:member))": true, "role:member AND NOT role:reader": true,
+		"'':%(empty)s": true, "'':%(name)s": false, "user_id:''": false, "user_id:'": false, "user_id:'u1\"": false, "not not @": true,
+		strings.Repeat("(", depthMax-1) + "@" + strings.Repeat(")", depthMax-1): true, strings.Repeat("not ", depthMax-1) + "@": false,
+		strings.Repeat("not ! and ", depthMax) + "(not !)":                                          true, // each negation ends before the next one begins
+		strings.Repeat("! or ", (ruleBytesMax-1)/5) + strings.Repeat(" ", (ruleBytesMax-1)%5) + "@": true,
 	} {
 		p, err := Default().With(map[string]string{"it": text, "yes": "@"})
 		if err != nil {
@@ -35,15 +43,20 @@ func TestRules(t *testing.T) {
 func TestBadRules(t *testing.T) {
 	for _, text := range []string{
 		"role", "role:", ":x", "(", ")", "(@", "@)", "@ @", "and", "@ and", "@ or or @", "not", "user_id:%(x", "user_id:%()s",
-		"http://host/path", "'x:%(y)s", "rule:none", strings.Repeat("(", 60) + "@", strings.Repeat("@ or ", 4000) + "@",
+		"http://host/path", "'x:%(y)s", "rule:none", "not rule:none", "! and rule:none", "@ or rule:none", "(rule:none)",
+		"' :x", "'a'b:x", "user_id:%(x)", "user_id:%(x)sx",
+		strings.Repeat("(", depthMax) + "@" + strings.Repeat(")", depthMax), strings.Repeat("not ", depthMax) + "@",
+		strings.Repeat("! or ", (ruleBytesMax-1)/5) + strings.Repeat(" ", (ruleBytesMax-1)%5+1) + "@",
 	} {
 		if _, err := Default().With(map[string]string{"it": text}); err == nil {
 			t.Errorf("%.40q: accepted", text)
 		}
 	}
-	_, err := Default().With(map[string]string{"a": "rule:b", "b": "@ or rule:a"})
-	if err == nil || !strings.Contains(err.Error(), "itself") {
-		t.Error("a circle:", err)
+	for _, back := range []string{"rule:a", "@ or rule:a", "! and rule:a", "not rule:a", "@ or (@ and not rule:a)"} {
+		_, err := Default().With(map[string]string{"a": "rule:b", "b": back})
+		if err == nil || !strings.Contains(err.Error(), "itself") {
+			t.Errorf("a circle through %s: %v", back, err)
+		}
 	}
 }
 
@@ -71,6 +84,45 @@ func TestScopes(t *testing.T) {
 	}
 	if Default().Allowed("identity:no_such_operation", domain, nil) {
 		t.Error("an unknown operation is allowed")
+	}
+}
+
+// TestDefaults compares all default rules, and the scopes that they admit, with a
+// file. A rule that a change adds, drops or alters is a line of that file.
+// OSTIARY_REWRITE=1 writes it.
+func TestDefaults(t *testing.T) {
+	var got strings.Builder
+	for _, r := range defaults() {
+		fmt.Fprintf(&got, "%s %03b: %s\n", r.name, r.scopes, r.check)
+	}
+	doortest.Golden(t, "testdata/defaults.txt", got.String())
+	var known []string
+	for _, r := range defaults() {
+		known = append(known, r.name)
+	}
+	if slices.Sort(known); !slices.Equal(known, Default().Operations()) {
+		t.Errorf("the default policy has the rules %q, want %q", Default().Operations(), known)
+	}
+}
+
+// TestCredentials reads every credential that a rule can name, of a token with
+// all of them and of one with none.
+func TestCredentials(t *testing.T) {
+	full := &Credentials{UserID: "u", UserDomainID: "ud", ProjectID: "p", ProjectDomainID: "pd", DomainID: "d", TrustID: "t", System: true}
+	for name, want := range map[string]string{
+		"user_id": "u", "token.user.id": "u", "user_domain_id": "ud", "token.user.domain.id": "ud", "project_id": "p", "tenant_id": "p",
+		"token.project.id": "p", "project_domain_id": "pd", "token.project.domain.id": "pd", "domain_id": "d", "token.domain.id": "d",
+		"trust_id": "t", "system_scope": "all", "system": "all",
+	} {
+		if got, known := full.value(name); got != want || !known {
+			t.Errorf("%s: %q, %v, want %q", name, got, known, want)
+		}
+		if got, known := (&Credentials{}).value(name); got != "None" || !known {
+			t.Errorf("%s of an empty token: %q, %v, want None", name, got, known)
+		}
+	}
+	if _, known := full.value("roles"); known {
+		t.Error("roles are compared as one text")
 	}
 }
 

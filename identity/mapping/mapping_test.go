@@ -134,6 +134,10 @@ func TestInvalid(t *testing.T) {
 	long := strings.Repeat("a", mapping.PatternsMax-3)
 	for name, c := range map[string][2]string{
 		"not an object":           {`[]`, "invalid mapping"},
+		"no remote":               {`{"rules":[{"local":[],"remote":[]}]}`, "expected the members local and remote"},
+		"no local":                {`{"rules":[{"remote":[{"type":"a"}]}]}`, "expected the members local and remote"},
+		"no rules":                {`{"rules":[]}`, "0 rules: expected 1 to 1000"},
+		"unknown member":          {`{"rules":[{"local":[],"remote":[{"type":"a"}],"x":1}]}`, "unknown field"},
 		"unknown version":         {`{"rules":[{"local":[],"remote":[{"type":"a"}]}],"schema_version":"4.0"}`, `"4.0": expected 1.0, 2.0 or 3.0`},
 		"too many rules":          {`{"rules":[` + strings.TrimSuffix(many, ",") + `]}`, "1001 rules: expected 1 to 1000"},
 		"reference out of range":  {one(`{"user":{"name":"{1}"}}`, `{"type":"a"},{"type":"b","any_one_of":["x"]}`), "{1} refers to none of the 1 values"},

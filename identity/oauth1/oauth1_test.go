@@ -42,7 +42,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%+v: %v", v, err)
 			continue
 		}
-		for by, valid := range map[time.Duration]bool{0: true, Window: true, -Window: true, Window + time.Second: false, -Window - time.Second: false} {
+		for by, valid := range map[time.Duration]bool{0: true, 600 * time.Second: true, -600 * time.Second: true, 601 * time.Second: false, -601 * time.Second: false} {
 			if err := r.Verify(v.Consumer, v.Token, r.Time().Add(by)); (err == nil) != valid || err != nil && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%+v, %s later: %v", v, by, err)
 			}
@@ -86,48 +86,59 @@ func TestChangedRequests(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	const good = `OAuth oauth_consumer_key="c", oauth_signature_method="HMAC-SHA1", oauth_signature="s", oauth_timestamp="1", oauth_nonce="n"`
 	u := &url.URL{Scheme: "http", Host: "h", Path: "/p"}
-	if _, err := Parse("POST", u, good); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{good, "\t" + good + " ", strings.ToLower(good[:5]) + good[5:], good + ",", strings.Replace(good, ",", ", ,", 1), good + `, oauth_version="1.0"`, good + `,oauth_version=""`} {
+		r, err := Parse("POST", u, text)
+		if err != nil || !r.Time().Equal(time.Unix(1, 0)) || r.Get(Consumer) != "c" || r.Get("x") != "" {
+			t.Errorf("%s: %+v, %v", text, r, err)
+		}
 	}
-	for name, text := range map[string]string{
-		"empty":          "",
-		"Basic":          "Basic " + good[6:],
-		"no parameters":  "OAuth",
-		"twice":          good + `, oauth_nonce="m"`,
-		"twice, equal":   good + `, oauth_nonce="n"`,
-		"no consumer":    strings.Replace(good, "oauth_consumer_key", "x", 1),
-		"no signature":   strings.Replace(good, `oauth_signature="s"`, `x="s"`, 1),
-		"no time":        strings.Replace(good, "oauth_timestamp", "x", 1),
-		"no nonce":       strings.Replace(good, `"n"`, `""`, 1),
-		"PLAINTEXT":      strings.Replace(good, "HMAC-SHA1", "PLAINTEXT", 1),
-		"no method":      strings.Replace(good, "oauth_signature_method", "x", 1),
-		"version":        good + `, oauth_version="2.0"`,
-		"negative time":  strings.Replace(good, `"1"`, `"-1"`, 1),
-		"huge time":      strings.Replace(good, `"1"`, `"99999999999999999999"`, 1),
-		"no quotes":      strings.ReplaceAll(good, `"`, ""),
-		"open quote":     strings.Replace(good, `"c"`, `"c`, 1),
-		"bad escape":     strings.Replace(good, `"c"`, `"%g0"`, 1),
-		"long nonce":     strings.Replace(good, `"n"`, `"`+strings.Repeat("n", nonceMax+1)+`"`, 1),
-		"long header":    good + strings.Repeat(" ", headerMax-len(good)+1),
-		"parameters max": good + manyParams(paramsMax-4),
+	for text, want := range map[string]string{
+		"":                         "does not begin with OAuth",
+		"Basic " + good[6:]:        "does not begin with OAuth",
+		"OAuth":                    "oauth_consumer_key is missing",
+		good + `, oauth_nonce="m"`: `"oauth_nonce" occurs twice`,
+		good + `, oauth_nonce="n"`: `"oauth_nonce" occurs twice`,
+		strings.Replace(good, "oauth_consumer_key", "x", 1):               "oauth_consumer_key is missing",
+		strings.Replace(good, `oauth_signature="s"`, `x="s"`, 1):          "oauth_signature is missing",
+		strings.Replace(good, "oauth_timestamp", "x", 1):                  "oauth_timestamp is missing",
+		strings.Replace(good, `"n"`, `""`, 1):                             "oauth_nonce is missing",
+		strings.Replace(good, "HMAC-SHA1", "PLAINTEXT", 1):                `"PLAINTEXT": expected HMAC-SHA1`,
+		strings.Replace(good, "oauth_signature_method", "x", 1):           "oauth_signature_method is missing",
+		good + `, oauth_version="2.0"`:                                    `"2.0": expected 1.0`,
+		strings.Replace(good, `"1"`, `"-1"`, 1):                           "expected seconds since 1970",
+		strings.Replace(good, `"1"`, `"0x1"`, 1):                          "expected seconds since 1970",
+		strings.Replace(good, `"1"`, `"1099511627776"`, 1):                "expected seconds since 1970",
+		strings.ReplaceAll(good, `"`, ""):                                 "of the form name=",
+		strings.Replace(good, `"c"`, `"c`, 1):                             "of the form name=",
+		strings.Replace(good, `"c"`, `c"`, 1):                             "of the form name=",
+		good + ", x":                                                      "of the form name=",
+		strings.Replace(good, `"c"`, `"%g0"`, 1):                          "invalid escape",
+		strings.Replace(good, `oauth_consumer_key=`, `%g0=`, 1):           "invalid escape",
+		strings.Replace(good, `"n"`, `"`+strings.Repeat("n", 129)+`"`, 1): "nonce of 129 bytes: expected at most 128",
+		good + strings.Repeat(" ", 8193-len(good)):                        "8193 bytes: expected at most 8192",
+		good + manyParams(96):                                             "more than 100 parameters",
 	} {
-		if _, err := Parse("POST", u, text); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := Parse("POST", u, text); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200s: %v, want %q", text, err, want)
 		}
 	}
 	for name, text := range map[string]string{
-		"long nonce": strings.Replace(good, `"n"`, `"`+strings.Repeat("n", nonceMax)+`"`, 1), "parameters max": good + manyParams(paramsMax-5),
-		"long header": good + `, x="` + strings.Repeat("x", headerMax-len(good)-6) + `"`,
+		"long nonce": strings.Replace(good, `"n"`, `"`+strings.Repeat("n", 128)+`"`, 1), "parameters max": good + manyParams(95),
+		"long header": good + `, x="` + strings.Repeat("x", 8192-len(good)-6) + `"`, "late": strings.Replace(good, `"1"`, `"1099511627775"`, 1),
 	} {
 		if _, err := Parse("POST", u, text); err != nil {
 			t.Errorf("%s, at the bound: %v", name, err)
 		}
 	}
-	for _, query := range []string{"oauth_nonce=m", "a=%g0", "%g0=a", strings.Repeat("a=b&", paramsMax+1)} {
+	for query, want := range map[string]string{"oauth_nonce=m": "expected it in the Authorization header", "a=%g0": "invalid escape", "%g0=a": "invalid escape", strings.Repeat("a=b&", 101): "more than 100 parameters"} {
 		u.RawQuery = query
-		if _, err := Parse("POST", u, good); !errors.Is(err, ErrMalformed) {
-			t.Errorf("query %.20q: %v", query, err)
+		if _, err := Parse("POST", u, good); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("query %.20q: %v, want %q", query, err, want)
 		}
+	}
+	u.RawQuery = strings.Repeat("a=b&", 100)
+	if _, err := Parse("POST", u, good); err != nil {
+		t.Errorf("a query at the bound: %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -87,6 +88,7 @@ type Verifier struct {
 type provider struct {
 	issuer   Issuer
 	client   *http.Client
+	fetcher  *fetcher // of the client
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier
 	failed   time.Time // time of the latest failure to fetch the configuration
@@ -100,7 +102,8 @@ func New(issuers []Issuer, clock func() time.Time) *Verifier {
 	}
 	v := &Verifier{clock: clock, issuers: map[string]*provider{}}
 	for _, is := range issuers {
-		v.issuers[is.URL] = &provider{issuer: is, client: &http.Client{Timeout: fetchTimeout, Transport: &fetcher{clock: clock}}}
+		f := &fetcher{clock: clock}
+		v.issuers[is.URL] = &provider{issuer: is, fetcher: f, client: &http.Client{Timeout: fetchTimeout, Transport: f}}
 	}
 	return v
 }
@@ -123,11 +126,12 @@ func (v *Verifier) Verify(ctx context.Context, text string) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	failures := p.fetcher.failures.Load()
 	t, err := verifier.Verify(oidc.ClientContext(ctx, p.client), text)
-	if err != nil {
-		if errors.Is(err, errFetch) {
-			return nil, err
-		}
+	switch {
+	case err != nil && p.fetcher.failures.Load() != failures: // go-oidc hides the cause
+		return nil, fmt.Errorf("%w of %s: %w", errFetch, p.issuer.URL, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(p.issuer.Audiences, a) }) {
@@ -185,6 +189,9 @@ type fetcher struct {
 	clock func() time.Time
 	mu    sync.Mutex
 	last  map[string]time.Time // time of the latest request, by path
+	// failures counts the requests without an answer, and those that the provider
+	// failed to answer.
+	failures atomic.Int64
 }
 
 // RoundTrip implements [http.RoundTripper]. It refuses a request for the same
@@ -195,7 +202,11 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
+		f.failures.Add(1)
 		return nil, fmt.Errorf("%w: %w", errFetch, err)
+	}
+	if response.StatusCode >= http.StatusInternalServerError {
+		f.failures.Add(1)
 	}
 	response.Body = struct {
 		io.Reader

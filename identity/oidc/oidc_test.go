@@ -104,6 +104,33 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestKeysUnreachable verifies a token with a new key while the provider fails to
+// answer, and after it has ended. That is not the fault of the token either.
+func TestKeysUnreachable(t *testing.T) {
+	for name, fail := range map[string]func(*oidctest.Provider){
+		"a provider that fails":     func(p *oidctest.Provider) { p.Fail.Store(true) },
+		"a provider that has ended": (*oidctest.Provider).Close,
+	} {
+		p := oidctest.New(t)
+		now := time.Unix(2_000_000_000, 0)
+		v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, func() time.Time { return now })
+		claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
+		known := p.Sign(claims, -1)
+		if _, err := v.Verify(t.Context(), known); err != nil {
+			t.Fatal(err)
+		}
+		p.Rotate()
+		now = now.Add(time.Minute)
+		fail(p)
+		if _, err := v.Verify(t.Context(), p.Sign(claims, -1)); err == nil || errors.Is(err, oidc.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := v.Verify(t.Context(), known); err != nil {
+			t.Errorf("%s: a key that was fetched before: %v", name, err)
+		}
+	}
+}
+
 func TestParseIssuer(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://a.example=k":            "https://a.example k",
@@ -114,6 +141,13 @@ func TestParseIssuer(t *testing.T) {
 		"http://a.example=k":             "expected https://HOST[/PATH]",
 		"https://a.example":              "expected URL=AUDIENCE",
 		"https://a.example=":             "expected URL=AUDIENCE",
+		"=k":                             `invalid URL ""`,
+		"https://a.example/#=k":          "expected https://HOST[/PATH]",
+		"https://a.example/%zz=k":        "expected https://HOST[/PATH]",
+		"http://[::1]:1=k":               "http://[::1]:1 k",
+		"http://127.0.0.2=k":             "http://127.0.0.2 k",
+		"http://localhost.example=k":     "expected https://HOST[/PATH]",
+		"":                               "expected URL=AUDIENCE",
 		"https://a.example=k,":           "an audience is empty",
 		"ftp://a=k":                      "expected https://HOST[/PATH]",
 		"https:///x=k":                   "expected https://HOST[/PATH]",

@@ -1,6 +1,7 @@
 package password
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
@@ -84,6 +85,37 @@ func TestMalformed(t *testing.T) {
 		}
 		if err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "AAAAAAAA")) {
 			t.Errorf("the error has a secret: %v", err)
+		}
+	}
+}
+
+// TestBounds verifies hashes whose parameters are at a bound or one above. A hash at
+// a bound fails because of a later part, or does not fit.
+func TestBounds(t *testing.T) {
+	salt := "$AAAAAAAAAAAAAAAAAAAAAA"
+	digest := func(bytes int) string { return "$" + base64.RawStdEncoding.EncodeToString(make([]byte, bytes)) }
+	for hash, want := range map[string]string{
+		"$scrypt$ln=1,r=1,p=16" + salt + digest(16):        "",
+		"$scrypt$ln=1,r=1,p=17" + salt + digest(16):        "expected 1 to 16",
+		"$scrypt$ln=1,r=1024,p=1" + salt + digest(16):      "",
+		"$scrypt$ln=1,r=1025,p=1" + salt + digest(16):      "expected 1 to 1024",
+		"$scrypt$ln=0,r=1,p=1" + salt + digest(16):         "expected 1 to 24",
+		"$scrypt$ln=18,r=8,p=1" + salt + digest(15):        "salt and digest", // 256 MiB
+		"$scrypt$ln=15,r=65,p=1" + salt + digest(16):       "at most 268435456 are allowed",
+		"$scrypt$ln=1,r=1,p=1" + salt + digest(15):         "a digest of 16 to 128 bytes",
+		"$scrypt$ln=1,r=1,p=1" + salt + digest(128):        "",
+		"$scrypt$ln=1,r=1,p=1" + salt + digest(129):        "a digest of 16 to 128 bytes",
+		"$pbkdf2-sha512$1" + salt + digest(16):             "",
+		"$pbkdf2-sha512$5000000" + salt + digest(15):       "a digest of 16 to 128 bytes",
+		"$pbkdf2-sha512$5000001" + salt + digest(16):       "expected 1 to 5000000",
+		"$2b$18$" + strings.Repeat("a", 53):                "with at most 17 rounds",
+		"$bcrypt-sha256$v=2,t=2b,r=18" + salt + digest(23): "expected 1 to 17",
+		"$bcrypt-sha256$v=2,t=2c,r=4" + salt + digest(23):  "type 2a or 2b",
+		"$bcrypt-sha256$v=3,t=2b,r=4" + salt + digest(23):  "version 2",
+	} {
+		ok, err := Verify("secret", hash)
+		if ok || (err == nil) != (want == "") || err != nil && (!errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, %v, want %q", hash, ok, err, want)
 		}
 	}
 }

@@ -163,6 +163,57 @@ func TestBadPayload(t *testing.T) {
 	}
 }
 
+// TestSeal encrypts contents of each length up to three blocks.
+func TestSeal(t *testing.T) {
+	k, at := NewKey(), time.Unix(1_790_000_000, 0).UTC()
+	for n := range 3 * 16 {
+		want := []byte(strings.Repeat("x", n))
+		text := Seal(k, want, at.Add(time.Second-1))
+		got, issued, err := Open([]Key{NewKey(), k}, text)
+		if err != nil || !slices.Equal(got, want) || !issued.Equal(at) {
+			t.Errorf("%d bytes: %q of %v, %v", n, got, issued, err)
+		}
+		if _, _, err := Open([]Key{k}, text+strings.Repeat("=", (4-len(text)%4)%4)); err != nil {
+			t.Errorf("%d bytes, with padding: %v", n, err)
+		}
+	}
+}
+
+// TestBounds reads a text, an array and an expiry at their bounds and one above.
+func TestBounds(t *testing.T) {
+	f, _ := vectors(t)
+	for n, want := range map[int]string{8192: "expected a Fernet token", 8193: "at most 8192"} {
+		if _, _, err := f.Decode(strings.Repeat("A", n)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d characters: %v, want %q", n, err, want)
+		}
+	}
+	for n, want := range map[int]string{512: "", 513: "expected at most 512"} {
+		p := &Payload{UserID: "u", Methods: []string{"mapped"}, Expires: time.Unix(1e9, 0).UTC(), IdentityProvider: "i", Protocol: "p", GroupIDs: make([]string, n)}
+		for i := range p.GroupIDs {
+			p.GroupIDs[i] = strconv.Itoa(i)
+		}
+		data, err := pack(p, DefaultMethods())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unpack(data, DefaultMethods()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d groups: %v, want %q", n, err, want)
+		}
+	}
+	for _, x := range []struct {
+		seconds int64
+		ok      bool
+	}{{1<<40 - 1, true}, {1 << 40, false}, {-1 << 36, true}, {-1 << 40, false}} {
+		data, err := pack(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Unix(x.seconds, 0)}, DefaultMethods())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := unpack(data, DefaultMethods()); (err == nil) != x.ok || err == nil && p.Expires.Unix() != x.seconds {
+			t.Errorf("an expiry of %d: %+v, %v", x.seconds, p, err)
+		}
+	}
+}
+
 func TestBadInputOfEncode(t *testing.T) {
 	f, _ := vectors(t)
 	for name, p := range map[string]*Payload{
@@ -322,6 +373,51 @@ func TestRotateNeedsAStagedKey(t *testing.T) {
 	}
 	if _, err := r.Load(); !errors.Is(err, errNoKeys) {
 		t.Error(err)
+	}
+}
+
+// TestOrderOfKeys loads keys whose numbers have another order as texts.
+func TestOrderOfKeys(t *testing.T) {
+	r := Repository{Folder: t.TempDir()}
+	var want []Key
+	for _, n := range []int{11, 10, 9, 2, 0} {
+		k := NewKey()
+		want = append(want, k)
+		if err := os.WriteFile(r.file(n), []byte(k.Encode()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"01", "-1", "1x"} { // no numbers of keys
+		if err := os.WriteFile(filepath.Join(r.Folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(r.file(7), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Load(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d keys, %v: want those of 11, 10, 9, 2 and 0", len(got), err)
+	}
+}
+
+// TestFailedRotation rotates keys where a folder has the name of a file that
+// Rotate writes. The keys stay readable.
+func TestFailedRotation(t *testing.T) {
+	for _, name := range []string{"0.tmp", "2"} {
+		r := Repository{Folder: filepath.Join(t.TempDir(), "keys")}
+		if err := r.Setup(); err != nil {
+			t.Fatal(err)
+		}
+		before := must(r.Load())
+		if err := os.MkdirAll(filepath.Join(r.Folder, name, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Rotate(); err == nil || errors.Is(err, errNoKeys) {
+			t.Errorf("a folder named %s: %v", name, err)
+		}
+		if after, err := r.Load(); err != nil || !slices.Equal(after, before) {
+			t.Errorf("a folder named %s: %d keys after the failure, %v", name, len(after), err)
+		}
 	}
 }
 

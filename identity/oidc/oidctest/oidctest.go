@@ -24,10 +24,13 @@ type Provider struct {
 	URL string
 	// Fetches counts the requests for keys.
 	Fetches atomic.Int64
+	// Fail makes requests for keys fail with status 500.
+	Fail atomic.Bool
 
-	t    testing.TB
-	mu   sync.Mutex
-	keys []*rsa.PrivateKey
+	t      testing.TB
+	server *httptest.Server
+	mu     sync.Mutex
+	keys   []*rsa.PrivateKey
 }
 
 // New starts a provider, which ends with the test.
@@ -42,17 +45,24 @@ func New(t testing.TB) *Provider {
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		p.Fetches.Add(1)
+		if p.Fail.Load() {
+			http.Error(w, "no keys", http.StatusInternalServerError)
+			return
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		i := len(p.keys) - 1 // older keys are not valid any more
 		p.send(w, map[string]any{"keys": []any{map[string]string{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": strconv.Itoa(i),
 			"n": base64.RawURLEncoding.EncodeToString(p.keys[i].N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.keys[i].E)).Bytes())}}})
 	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	p.URL = server.URL
+	p.server = httptest.NewServer(mux)
+	t.Cleanup(p.server.Close)
+	p.URL = p.server.URL
 	return p
 }
+
+// Close ends the provider before the test ends.
+func (p *Provider) Close() { p.server.Close() }
 
 func (p *Provider) send(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
