@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,9 @@ func describeRefusals(out *strings.Builder, d *door.Door) {
 	}
 }
 
+// anyUUID matches the UUIDs in a text.
+var anyUUID = regexp.MustCompile(placeholders["uuid"])
+
 func describeRPC(out *strings.Builder, name string, refuse func(*door.Refusal) error, why *door.Refusal) {
 	if refuse == nil {
 		return
@@ -108,17 +112,27 @@ func describeRPC(out *strings.Builder, name string, refuse func(*door.Refusal) e
 	fmt.Fprintf(out, "%s %s: %s\n", name, s.Code(), s.Message())
 }
 
-// describeResponse describes the response of a handler.
+// requestID is the id of the requests of a description.
+const requestID = "6f1c3c1e-0000-4000-8000-000000000001"
+
+// describeResponse describes the response of a handler. A random id in a header is
+// "<uuid>".
 func describeResponse(out *strings.Builder, serve http.HandlerFunc) {
 	r := httptest.NewRequest(http.MethodPost, "/a/path", nil)
 	for _, name := range []string{"X-Request-Id", "X-Onap-Requestid"} {
-		r.Header.Set(name, "6f1c3c1e-0000-4000-8000-000000000001")
+		r.Header.Set(name, requestID)
 	}
 	w := httptest.NewRecorder()
 	serve(w, r)
 	fmt.Fprintf(out, "%d\n", w.Code)
 	for _, name := range slices.Sorted(maps.Keys(w.Header())) {
-		fmt.Fprintf(out, "%s: %s\n", name, strings.Join(w.Header()[name], ", "))
+		value := anyUUID.ReplaceAllStringFunc(strings.Join(w.Header()[name], ", "), func(id string) string {
+			if id == requestID {
+				return id
+			}
+			return "<uuid>"
+		})
+		fmt.Fprintf(out, "%s: %s\n", name, value)
 	}
 	out.WriteString(strings.TrimRight(w.Body.String(), "\n") + "\n")
 }
