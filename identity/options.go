@@ -26,8 +26,8 @@ func (r *Record) options() (m Members) {
 func (r *Record) Immutable() bool { return r.options().Bool(optionImmutable, false) }
 
 // enoughMethods returns whether a login with the methods is enough for a user. A
-// user with rules needs all methods of one rule. A rule with a method that the
-// service does not offer is never satisfied, and rules that cannot be read
+// user with rules needs all methods of one rule. A rule without methods, or with one
+// that the service does not offer, is never satisfied, and rules that cannot be read
 // refuse every login.
 func enoughMethods(user *Record, methods []string) bool {
 	rules, err := factorRules(user)
@@ -35,7 +35,7 @@ func enoughMethods(user *Record, methods []string) bool {
 		return false
 	}
 	satisfied := func(rule []string) bool {
-		return !slices.ContainsFunc(rule, func(m string) bool { return !slices.Contains(methods, m) })
+		return len(rule) > 0 && !slices.ContainsFunc(rule, func(m string) bool { return !slices.Contains(methods, m) })
 	}
 	return len(rules) == 0 || slices.ContainsFunc(rules, satisfied)
 }

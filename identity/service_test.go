@@ -474,6 +474,9 @@ func TestFactors(t *testing.T) {
 		{`{"multi_factor_auth_rules":[["password","totp"]],"multi_factor_auth_enabled":true}`, []string{"password"}, false},
 		{`{"multi_factor_auth_rules":[["password","totp"]],"multi_factor_auth_enabled":false}`, []string{"password"}, true},
 		{`{"multi_factor_auth_rules":"password"}`, []string{"password"}, false},
+		{`{"multi_factor_auth_rules":[[]]}`, []string{"password"}, false},
+		{`{"multi_factor_auth_rules":[["password","totp"],[]]}`, []string{"password"}, false},
+		{`{"multi_factor_auth_rules":[["password","totp"],null]}`, []string{"password"}, false},
 	} {
 		_, err := d.Update(t.Context(), identity.User, admin.ID, nil, false, func(r *identity.Record) error {
 			r.Members = r.Members.With("options", json.RawMessage(x.options))

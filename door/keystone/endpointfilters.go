@@ -48,7 +48,7 @@ func checkFilters(value json.RawMessage) error {
 		case json.Unmarshal(f.Value, &text) != nil || string(f.Value) == "null":
 			return invalidField(f.Name, string(f.Value), shorten(string(f.Value))+" is not of type 'string'")
 		case f.Name == "interface" && !slices.Contains(interfaces, text):
-			return invalidField(f.Name, text, "'"+shorten(text)+"' is not one of ['admin', 'internal', 'public']")
+			return notOneOf(f.Name, text, interfaces)
 		}
 	}
 	return nil

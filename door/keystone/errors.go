@@ -40,6 +40,12 @@ func invalidField(field, value, why string) error {
 	return &statusError{http.StatusBadRequest, "Invalid input for field/attribute " + field + ". Value: " + shorten(value) + ". " + why}
 }
 
+// notOneOf returns the 400 of a member whose value is not one of those that are
+// allowed.
+func notOneOf(field, value string, allowed []string) error {
+	return invalidField(field, value, "'"+shorten(value)+"' is not one of ['"+strings.Join(allowed, "', '")+"']")
+}
+
 // unexpected returns the 400 of a member that a body must not have.
 func unexpected(member string) error {
 	return &statusError{http.StatusBadRequest, "Additional properties are not allowed ('" + shorten(member) + "' was unexpected)"}

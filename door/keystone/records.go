@@ -55,7 +55,7 @@ var (
 		fields: []field{
 			{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", form: formText, null: true}, {name: "parent_id", form: formText, null: true},
 			{name: "is_domain", form: formBoolean}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
-			{name: "tags", form: formTexts}, {name: "options", form: formOptions},
+			{name: "tags", form: formTags}, {name: "options", form: formOptions},
 		},
 		target: func(t access.Target, r *identity.Record) {
 			t["target.project.id"], t["target.project.domain_id"] = r.ID, r.Domain
@@ -69,7 +69,7 @@ var (
 		kind: identity.Project, singular: "domain", plural: "domains", domains: true, filters: []string{"name", "enabled"},
 		fields: []field{
 			{name: "name", form: formName, required: true, max: 64}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
-			{name: "tags", form: formTexts}, {name: "options", form: formOptions}, {name: "explicit_domain_id", form: formText},
+			{name: "tags", form: formTags}, {name: "options", form: formOptions}, {name: "explicit_domain_id", form: formText},
 		},
 		target: func(t access.Target, r *identity.Record) { t["target.domain.id"] = r.ID },
 		show: func(o *object, r *identity.Record) {
@@ -128,7 +128,7 @@ var (
 	endpoints = &resource{
 		kind: identity.Endpoint, singular: "endpoint", plural: "endpoints", filters: []string{"interface", "service_id", "region_id"},
 		fields: []field{
-			{name: "interface", form: formName, required: true}, {name: "url", form: formName, required: true}, {name: "service_id", form: formName, required: true},
+			{name: "interface", form: formName, required: true, oneOf: interfaces}, {name: "url", form: formName, required: true}, {name: "service_id", form: formName, required: true},
 			{name: "region_id", form: formText, null: true}, {name: "region", form: formText, null: true}, {name: "enabled", form: formBoolean}, {name: "name", form: formText},
 		},
 		target: func(access.Target, *identity.Record) {},

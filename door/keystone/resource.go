@@ -39,8 +39,9 @@ type field struct {
 	name     string
 	form     form
 	required bool
-	null     bool // null is allowed
-	max      int  // largest number of characters of a text; 0 means no bound
+	null     bool     // null is allowed
+	max      int      // largest number of characters of a text; 0 means no bound
+	oneOf    []string // texts that are allowed; nil allows all
 }
 
 // form is the type of a member.
@@ -52,6 +53,7 @@ const (
 	formBoolean             // true or false
 	formOptions             // an object of resource options
 	formTexts               // a list of strings
+	formTags                // the tags of a project
 	formAny                 // a value of any type, which is checked where it is read
 	formFilters             // the filters of an endpoint group
 	formLimit               // a whole number from -1 to limitMax
@@ -60,7 +62,8 @@ const (
 )
 
 // formNames are the types as errors name them.
-var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formLimit: "integer", formNull: "null", formURL: "string"}
+var formNames = [...]string{formText: "string", formName: "string", formBoolean: "boolean", formOptions: "object", formTexts: "array", formTags: "array",
+	formLimit: "integer", formNull: "null", formURL: "string"}
 
 // check validates a value.
 func (f *field) check(value json.RawMessage) error {
@@ -84,9 +87,11 @@ func (f *field) check(value json.RawMessage) error {
 	case formFilters:
 		return checkFilters(value)
 	case formTexts:
-		var list []string
-		if err = json.Unmarshal(value, &list); err == nil && list == nil {
-			err = strconv.ErrSyntax
+		_, err = textsOf(value)
+	case formTags:
+		var tags []string
+		if tags, err = textsOf(value); err == nil {
+			return checkTags(tags)
 		}
 	case formNull:
 		err = strconv.ErrSyntax
@@ -103,6 +108,8 @@ func (f *field) check(value json.RawMessage) error {
 		return invalidField(f.name, s, "'"+s+"' should be non-empty")
 	case f.form == formURL && !hasScheme(s):
 		return invalidField(f.name, s, "'"+shorten(s)+"' does not begin with a scheme, for example https:")
+	case f.oneOf != nil && !slices.Contains(f.oneOf, s):
+		return notOneOf(f.name, s, f.oneOf)
 	case f.max > 0 && utf8.RuneCountInString(strings.TrimSpace(s)) > f.max:
 		return invalidField(f.name, s, "the value is too long: at most "+strconv.Itoa(f.max)+" characters are allowed")
 	}
@@ -113,6 +120,21 @@ func (f *field) check(value json.RawMessage) error {
 func hasScheme(url string) bool {
 	scheme, rest, ok := strings.Cut(url, ":")
 	return ok && scheme != "" && rest != "" && strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == ""
+}
+
+// textsOf reads a list of strings, which may be empty.
+func textsOf(value json.RawMessage) (list []string, err error) {
+	var given []*string
+	if err = json.Unmarshal(value, &given); err == nil && given == nil {
+		err = strconv.ErrSyntax
+	}
+	for _, text := range given {
+		if text == nil {
+			return nil, strconv.ErrSyntax
+		}
+		list = append(list, *text)
+	}
+	return list, err
 }
 
 // read reads and validates a body. A new record needs all required fields.
@@ -230,14 +252,29 @@ const optionRules = "multi_factor_auth_rules"
 // checkOption refuses an option of the wrong type. Such an option would have no
 // effect, although its record seems to be protected by it.
 func checkOption(o identity.Member) error {
-	var rules [][]string
 	switch value := string(o.Value); {
-	case o.Name == optionRules && json.Unmarshal(o.Value, &rules) != nil:
-		return invalidField(o.Name, value, "expected a list of lists of methods")
+	case o.Name == optionRules && !validFactorRules(o.Value):
+		return invalidField(o.Name, value, "expected a list of lists of methods, each with one method at least and none twice")
 	case o.Name != optionRules && value != "true" && value != "false":
 		return invalidField(o.Name, value, "expected true or false")
 	}
 	return nil
+}
+
+// validFactorRules returns whether a value is a list of lists of methods. A list
+// without a method is refused, because every login would satisfy it.
+func validFactorRules(value json.RawMessage) bool {
+	var rules []json.RawMessage
+	if json.Unmarshal(value, &rules) != nil || rules == nil {
+		return false
+	}
+	for _, text := range rules {
+		methods, err := textsOf(text)
+		if err != nil || len(methods) == 0 || len(slices.Compact(slices.Sorted(slices.Values(methods)))) < len(methods) {
+			return false
+		}
+	}
+	return true
 }
 
 // targetOf returns the attributes of a record for rules.

@@ -79,7 +79,7 @@ func (c *call) issueToken() error {
 	text, _ := members.MarshalJSON()
 	var r authRequest
 	if err := json.Unmarshal(text, &r); err != nil {
-		return invalidField("auth", "", err.Error())
+		return invalidField("auth", "", "expected an object with the objects identity and scope, as in the description of the API")
 	}
 	switch {
 	case r.Auth == nil:
