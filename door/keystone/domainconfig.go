@@ -9,7 +9,8 @@ import (
 // domainConfigRoutes are the routes of the configurations of domains. A path ends
 // with nothing, a group of options, or a group and an option.
 func domainConfigRoutes() (all []route) {
-	for part, name := range map[string]string{"": "", "/{group}": "Group", "/{group}/{option}": "Option"} {
+	for _, x := range [][2]string{{"", ""}, {"/{group}", "Group"}, {"/{group}/{option}", "Option"}} {
+		part, name := x[0], x[1]
 		all = append(all,
 			route{method: http.MethodGet, path: "/domains/config" + part + "/default", name: "GetDefaultDomainConfig" + name, serve: (*call).defaultDomainConfig},
 			route{method: http.MethodGet, path: "/domains/{id}/config" + part, name: "GetDomainConfig" + name, serve: (*call).domainConfig},
