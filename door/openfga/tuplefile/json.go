@@ -58,10 +58,7 @@ func (j *jsonReader) read() error {
 		if err := j.list(j.record); err != nil {
 			return err
 		}
-		if _, more := j.dec.Token(); more != io.EOF {
-			return fmt.Errorf("%w: unexpected data after the list", ErrTuple)
-		}
-		return nil
+		return j.end()
 	case pagesForm:
 		return j.pages()
 	}
@@ -72,6 +69,19 @@ func (j *jsonReader) read() error {
 			return err
 		}
 	}
+}
+
+// end checks that nothing follows the list.
+func (j *jsonReader) end() error {
+	_, err := j.dec.Token()
+	var syntax *json.SyntaxError
+	switch {
+	case err == io.EOF:
+		return nil
+	case err == nil || errors.As(err, &syntax):
+		return fmt.Errorf("%w: unexpected data after the list", ErrTuple)
+	}
+	return err
 }
 
 // pagePattern matches the beginning of a response of OpenFGA's Read or ReadChanges.

@@ -10,7 +10,8 @@ import (
 
 // Locate returns the line and column, counted from 1, at which tuple n of a file
 // begins. n counts from 1. If the file ends earlier or cannot be parsed that far,
-// it returns the position of the syntax error, or 0 and 0 if that is unknown.
+// it returns the position of the syntax error, or 0 and 0 if that is unknown, as in
+// responses of OpenFGA's Read and ReadChanges.
 // Callers use it for error texts; it reads the file again from its beginning.
 func Locate(r io.Reader, f Format, n int) (line, column int) {
 	switch f {
@@ -68,6 +69,9 @@ func locateJSON(r io.Reader, n int) (line, column int) {
 			break
 		}
 		base++
+	}
+	if start, _ := buf.Peek(256); pagePattern.Match(start) { // a shorter file is not an error
+		return 0, 0
 	}
 	dec := json.NewDecoder(buf)
 	if list {

@@ -129,7 +129,8 @@ func value(n *yaml.Node, remaining *int) (any, error) {
 }
 
 func scalar(n *yaml.Node) (any, error) {
-	if n.Style&^yaml.TaggedStyle == 0 && isNumber(n.Value) { // YAML's own reader refuses 1e700
+	isText := n.Style&yaml.TaggedStyle != 0 && n.ShortTag() == "!!str"
+	if n.Style&^yaml.TaggedStyle == 0 && !isText && isNumber(n.Value) { // YAML's own reader refuses 1e700
 		return json.Number(n.Value), nil
 	}
 	switch n.ShortTag() {
@@ -182,10 +183,16 @@ func readYAML(r io.Reader) iter.Seq2[rel.Tuple, error] {
 // sequence of records, or a mapping with the records in its field tuples, such as
 // a response of OpenFGA's Read or an exported store.
 func recordNodes(text []byte) ([]*yaml.Node, error) {
-	var document yaml.Node
-	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&document); err == io.EOF {
+	var document, second yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	if err := in.Decode(&document); err == io.EOF {
 		return nil, nil // an empty file
 	} else if err != nil {
+		return nil, err
+	}
+	if err := in.Decode(&second); err == nil {
+		return nil, fmt.Errorf("%w: line %d: a second document: expected one", ErrTuple, second.Line)
+	} else if err != io.EOF {
 		return nil, err
 	}
 	root := document.Content[0]

@@ -1,0 +1,201 @@
+package tuplefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/rel"
+)
+
+// readArchive returns the files of testdata/files.txtar.
+func readArchive(t *testing.T) []txtar.File {
+	t.Helper()
+	text, err := os.ReadFile("testdata/files.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := txtar.Parse(text).Files
+	if len(files) == 0 {
+		t.Fatal("testdata/files.txtar has no files")
+	}
+	return files
+}
+
+// outcome reads a file and returns its tuples, the places where they begin, and the
+// error.
+func outcome(text []byte, f Format) string {
+	var out strings.Builder
+	n := 0
+	for tuple, err := range Read(bytes.NewReader(text), f) {
+		if n++; err == nil {
+			line, column := Locate(bytes.NewReader(text), f, n)
+			fmt.Fprintf(&out, "\t%d:%d %s\n", line, column, tuple)
+			continue
+		}
+		var e *Error
+		if !errors.As(err, &e) || !errors.Is(err, ErrTuple) && !errors.Is(err, ErrBound) && !errors.Is(err, rel.ErrName) {
+			fmt.Fprintf(&out, "\tNOT AN ERROR OF THE PACKAGE: %T\n", err)
+		}
+		line, column := Locate(bytes.NewReader(text), f, n)
+		fmt.Fprintf(&out, "\t%d:%d error: %s\n", line, column, strings.ReplaceAll(err.Error(), "\n", "\n\t"))
+	}
+	return out.String()
+}
+
+// TestFiles compares the tuples and errors of the files in testdata/files.txtar with
+// testdata/files.txt. A file without its last byte, and one with CR LF, are compared
+// too, if they give something else.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	for _, file := range readArchive(t) {
+		f, err := FormatOf(file.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := outcome(file.Data, f)
+		fmt.Fprintf(&out, "%s\n%s", file.Name, whole)
+		if other := outcome(bytes.TrimRight(file.Data, "\n"), f); other != whole {
+			fmt.Fprintf(&out, "    without the last line end\n%s", other)
+		}
+		if other := outcome(bytes.ReplaceAll(file.Data, []byte("\n"), []byte("\r\n")), f); other != whole {
+			fmt.Fprintf(&out, "    with CR LF\n%s", other)
+		}
+	}
+	doortest.Golden(t, "testdata/files.txt", out.String())
+}
+
+// TestBrokenFiles reads each file through a reader that fails after each number of
+// bytes: the tuples before it must be those of the whole file, and then the error
+// must come. Then it writes the tuples through a writer that fails.
+func TestBrokenFiles(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the disk is gone")
+	for _, file := range readArchive(t) {
+		f, err := FormatOf(file.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := ReadAll(bytes.NewReader(file.Data), f)
+		if err != nil {
+			continue
+		}
+		for n := range file.Data {
+			i := 0
+			var last error
+			for tuple, err := range Read(io.MultiReader(bytes.NewReader(file.Data[:n]), iotest.ErrReader(broken)), f) {
+				if last = err; err == nil {
+					if i >= len(all) || tuple != all[i] {
+						t.Errorf("%s, first %d bytes: tuple %d is %s", file.Name, n, i, tuple)
+					}
+					i++
+				}
+			}
+			var e *Error
+			if !errors.Is(last, broken) || !errors.As(last, &e) {
+				t.Errorf("%s, first %d bytes: error %v, expected the one of the reader", file.Name, n, last)
+			} else if lines := 1 + bytes.Count(file.Data[:n], []byte("\n")); e.Line < min(i, 1) || f == CSV && e.Line > lines {
+				t.Errorf("%s, first %d bytes: line %d of %d", file.Name, n, e.Line, lines)
+			}
+		}
+		for _, f := range []Format{CSV, JSON, JSONL, YAML} {
+			testBrokenWriter(t, f, all)
+		}
+	}
+}
+
+// failingWriter fails after a number of bytes.
+type failingWriter struct{ remaining int }
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.remaining -= len(p); w.remaining < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+// testBrokenWriter checks that a file which cannot be written whole gives an error.
+func testBrokenWriter(t *testing.T, f Format, tuples []rel.Tuple) {
+	t.Helper()
+	text := write(t, f, tuples)
+	for n := range len(text) {
+		w, err := NewWriter(&failingWriter{n}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tuple := range tuples {
+			err = errors.Join(err, w.Write(tuple))
+		}
+		if err = errors.Join(err, w.Close()); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("%s: %d of %d bytes are written, error %v", f, n, len(text), err)
+		}
+	}
+}
+
+// TestFormats finds formats by the names of files and of formats.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]Format{"a.csv": CSV, "a.CSV": CSV, "b/a.json": JSON, "a.jsonl": JSONL, "a.yaml": YAML, "a.yml": YAML, "a.fga.YAML": YAML} {
+		if got, err := FormatOf(name); err != nil || got != want {
+			t.Errorf("%s: %q, %v, expected %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", "a", "csv", "a.txt", "a.csv.gz", "a."} {
+		if got, err := FormatOf(name); got != "" || !errors.Is(err, ErrFormat) {
+			t.Errorf("%q: %q, %v, expected ErrFormat", name, got, err)
+		}
+	}
+	if _, err := NewWriter(io.Discard, "xml"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `"xml"`) {
+		t.Errorf("a writer of xml: %v, expected ErrFormat with the name", err)
+	}
+}
+
+// TestBounds reads a record, a context and a file at each bound, and above it.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	json := func(n int) string { // of n bytes
+		return `{"user":"user:1","relation":"r",` + strings.Repeat(" ", n-49) + `"object":"doc:1"}`
+	}
+	values := func(n int) string { // the context and the list are values too
+		return "- user: user:1\n  relation: r\n  object: doc:1\n  condition: {name: c, context: {a: [" + strings.TrimSuffix(strings.Repeat("1,", n-2), ",") + "]}}\n"
+	}
+	for _, c := range []struct {
+		name, at, above string
+		f               Format
+	}{
+		{"values of a context", values(10_000), values(10_001), YAML},
+		{"values of an alias", strings.Replace(values(8_999), "a: [", "b: &b ["+strings.TrimSuffix(strings.Repeat("1,", 499), ",")+"], c: *b, a: [", 1), strings.Replace(values(9_000), "a: [", "b: &b ["+strings.TrimSuffix(strings.Repeat("1,", 499), ",")+"], c: *b, a: [", 1), YAML},
+	} {
+		if _, err := ReadAll(strings.NewReader(c.at), c.f); err != nil {
+			t.Errorf("%s at the bound: %v", c.name, err)
+		}
+		if _, err := ReadAll(strings.NewReader(c.above), c.f); !errors.Is(err, ErrBound) {
+			t.Errorf("%s above the bound: %v", c.name, err)
+		}
+	}
+	for n, above := range map[int]bool{67_108_864: false, 67_108_865: true} {
+		// The parser refuses the first byte, so that it need not read the others.
+		_, err := ReadAll(strings.NewReader("\x00"+strings.Repeat("#", n-1)), YAML)
+		if err == nil || errors.Is(err, ErrBound) != above {
+			t.Errorf("a YAML file of %d bytes: %v", n, err)
+		}
+	}
+	// What the decoder reads ahead counts for a record, so its bound is not exact.
+	for _, f := range []Format{JSON, JSONL} {
+		if _, err := ReadAll(strings.NewReader(json(250<<10)), f); err != nil {
+			t.Errorf("a record of 250 KiB: %v", err)
+		}
+		if _, err := ReadAll(strings.NewReader(json(262_144+8_192)), f); !errors.Is(err, ErrBound) {
+			t.Errorf("a record of 264 KiB: %v", err)
+		}
+	}
+}
