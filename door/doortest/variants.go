@@ -125,6 +125,9 @@ func (v Variants) variants(x any, at string) (out []variant) {
 			}
 		}
 	case []any:
+		if len(x) == 0 {
+			return nil
+		}
 		out = append(out, variant{at, "twice", []any{x[0], x[0]}})
 		for _, other := range []any{nil, true, "", "a b", map[string]any{}} {
 			out = append(out, variant{at, "of " + jsonText(other), []any{other}})

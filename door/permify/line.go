@@ -101,7 +101,7 @@ func splitAttribute(text string, args map[string]string) (a rel.Attribute, typeN
 	if err = fillAll(args, &a.Object.Type, &a.Object.ID, &a.Name, &typeName, &value); err != nil {
 		return a, "", "", err
 	}
-	if !validName(a.Object.Type) || !validID(a.Object.ID) || !validName(a.Name) {
+	if hasType && typeName == "" || !validName(a.Object.Type) || !validID(a.Object.ID) || !validName(a.Name) {
 		return a, "", "", invalidArgument("malformed attribute %q", text)
 	}
 	return a, typeName, value, nil

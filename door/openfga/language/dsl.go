@@ -54,11 +54,10 @@ func parseDSL(src string) (text *dslText, err error) {
 func withoutComments(src string) string {
 	lines := strings.Split(src, "\n")
 	for i, line := range lines {
-		if line = strings.TrimLeft(line, " "); line == "" || line[0] == '#' {
-			lines[i] = ""
-			continue
+		if strings.HasPrefix(line, "#") {
+			line = ""
 		}
-		line, _, _ = strings.Cut(lines[i], " #")
+		line, _, _ = strings.Cut(line, " #")
 		lines[i] = strings.TrimRight(line, " ")
 	}
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")

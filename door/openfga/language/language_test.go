@@ -270,6 +270,10 @@ func TestErrorPlaces(t *testing.T) {
 		{dsl("    define a: [user] or a\n"), ErrRewrite, 9, 12},
 		{dsl("    define b: [user]\ntype user\n"), ErrDuplicate, 3, 6},
 		{strings.Replace(dsl("    define b: [user]\n"), "1.1", "1.0", 1), ErrVersion, 0, 0},
+		{"model\n  schema 1.1\ncondition a(x: int) {\n  x == 1\ntype user\n", ErrSyntax, 5, 1},
+		{"model\n  schema 1.1\ncondition a(x: int) {\n" + strings.Repeat("  x == 1 ||\n", 500), ErrBound, 258, 1},
+		{"model\n  schema 1.1\n" + strings.Repeat("condition a(x: int) {\n  x == 1\n}\n", 26), ErrBound, 78, 1},
+		{"model\n  schema 1.1\n#" + strings.Repeat("x", 64<<10), ErrBound, 3, 1},
 	} {
 		_, _, err := ParseDSL([]byte(c.src))
 		var e *Error
