@@ -24,6 +24,24 @@ func (s *Store) WriteSchema(ctx context.Context, src SchemaSource) (SchemaInfo, 
 	return s.queue.WriteSchema(ctx, &src)
 }
 
+// Compilation runs task, which reads a model from text, when fewer schemas than
+// Bounds.Compilations are read or compiled, and counts that much memory in bytes
+// towards Bounds.QuestionsMemory. It fails with ErrBound if the memory is not free in
+// time, with the error of ctx if ctx ends before task starts, and otherwise with the
+// error of task. task must not write a schema, because a write makes a compilation of
+// its own.
+func (s *Store) Compilation(ctx context.Context, memory int, task func() error) error {
+	var failed error
+	err := s.timeline.Runtime.Compilation(ctx, memory, func() error {
+		failed = task()
+		return nil
+	})
+	if err != nil {
+		return errs.Wrap("read schema text", s.ID(), err)
+	}
+	return failed
+}
+
 // RemoveSchema removes a schema by its id. If it was the current one of its
 // namespace, the schema before it becomes the current one again.
 func (s *Store) RemoveSchema(ctx context.Context, id string) (Token, error) {

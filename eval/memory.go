@@ -87,6 +87,16 @@ func (m *MemoryBudget) release(bytes int) {
 	m.mu.Unlock()
 }
 
+// Take reserves bytes for work that is no question, such as the compilation of a
+// schema. It waits for them as a question does. The caller calls release at its
+// end. ok is false if the budget is exhausted or ctx has ended.
+func (m *MemoryBudget) Take(ctx context.Context, bytes int) (release func(), ok bool) {
+	if !m.reserve(ctx, bytes, memoryWait) {
+		return nil, false
+	}
+	return func() { m.release(bytes) }, true
+}
+
 // memoryUse counts the memory of a question.
 type memoryUse struct {
 	// used is about the number of bytes that the question uses.

@@ -23,8 +23,8 @@ func (c *compilation) analyse() {
 		c.dependencies(RelationID(i), c.s.Relations[i].Expr, CyclePlain)
 	}
 	c.components()
-	c.reach()
 	c.classes()
+	c.reach()
 	if c.m.Options.RequireEntrypoints {
 		c.entrypoints()
 	}
@@ -150,44 +150,6 @@ func (c *compilation) classes() {
 	c.monotone()
 }
 
-// monotone sets Monotone of each relation: it starts with the relations that
-// are unions themselves and removes those that depend on others.
-func (c *compilation) monotone() {
-	n := len(c.s.Relations)
-	bad := make([]bool, n)
-	for i := range bad {
-		bad[i] = !unionOnly(c.s.Relations[i].Expr)
-	}
-	for changed := true; changed; {
-		changed = false
-		for i, deps := range c.depends {
-			for _, d := range deps {
-				if bad[d.on] && !bad[i] {
-					bad[i], changed = true, true
-				}
-			}
-		}
-	}
-	for i := range bad {
-		c.s.Relations[i].Monotone = !bad[i]
-	}
-}
-
-// unionOnly reports whether e contains no operator but unions, and no rule and
-// no attribute.
-func unionOnly(e *Expr) bool {
-	switch e.Op {
-	case OpIntersection, OpExclusion, OpAttribute, OpRule:
-		return false
-	}
-	for _, ch := range e.Children {
-		if !unionOnly(ch) {
-			return false
-		}
-	}
-	return true
-}
-
 // dependenciesFirst returns the relations ordered by component.
 func (c *compilation) dependenciesFirst() []RelationID {
 	buckets := make([][]RelationID, len(c.s.Relations))
@@ -200,122 +162,6 @@ func (c *compilation) dependenciesFirst() []RelationID {
 		out = append(out, b...)
 	}
 	return out
-}
-
-// reach computes the Reach of each relation as a least fixpoint. It takes one
-// component after the other, dependencies first, so that it only repeats the
-// relations of one component.
-func (c *compilation) reach() {
-	words := (len(c.s.Kinds) + 63) / 64
-	order := c.dependenciesFirst()
-	for i := range c.s.Relations {
-		c.s.Relations[i].Reach = make(KindSet, words)
-	}
-	for start := 0; start < len(order); {
-		end := start
-		comp := c.s.Relations[order[start]].Component
-		for end < len(order) && c.s.Relations[order[end]].Component == comp {
-			end++
-		}
-		for changed := true; changed; {
-			changed = false
-			for _, id := range order[start:end] {
-				r := &c.s.Relations[id]
-				set, any := c.reachOf(r.Expr, words)
-				set.add(r.Kind) // the userset o#r is a member of o#r
-				if r.Reach.addAll(set) || any && !r.ReachAny {
-					changed = true
-				}
-				r.ReachAny = r.ReachAny || any
-			}
-		}
-		start = end
-	}
-}
-
-// reachOf returns the kinds that e can hold for, from the Reach of the relations
-// that e reads. The second result is true if e can hold for every subject. The
-// reach of an exclusion is the reach of its base.
-func (c *compilation) reachOf(e *Expr, words int) (KindSet, bool) {
-	set, any := make(KindSet, words), false
-	merge := func(id RelationID) {
-		r := &c.s.Relations[id]
-		set.addAll(r.Reach)
-		any = any || r.ReachAny
-	}
-	switch e.Op {
-	case OpDirect:
-		for _, x := range e.Direct {
-			set.add(x.Kind)
-			if k := c.s.Kinds[x.Kind]; k.Wildcard {
-				set.add(c.s.Types[c.s.types[k.Type]].Plain)
-			}
-			if x.Relation != None {
-				merge(x.Relation)
-			}
-		}
-	case OpComputed:
-		merge(e.Relation)
-	case OpArrow:
-		for _, v := range e.Via {
-			merge(v.Target)
-		}
-	case OpUnion:
-		for _, ch := range e.Children {
-			s, a := c.reachOf(ch, words)
-			set.addAll(s)
-			any = any || a
-		}
-	case OpIntersection:
-		return c.reachOfAll(e.Children, words)
-	case OpExclusion:
-		return c.reachOf(e.Children[0], words)
-	case OpAttribute, OpRule:
-		any = true
-	}
-	return set, any
-}
-
-// reachOfAll returns the reach of an intersection. An operand that can hold for
-// every subject does not narrow the result.
-func (c *compilation) reachOfAll(children []*Expr, words int) (KindSet, bool) {
-	var set KindSet
-	for _, ch := range children {
-		s, any := c.reachOf(ch, words)
-		switch {
-		case any:
-		case set == nil:
-			set = s
-		default:
-			for i := range set {
-				set[i] &= s[i]
-			}
-		}
-	}
-	if set == nil {
-		return make(KindSet, words), true
-	}
-	return set, false
-}
-
-// entrypoints rejects relations that cannot have a member, whatever tuples are
-// written.
-func (c *compilation) entrypoints() {
-	n := len(c.s.Relations)
-	has := make([]bool, n)
-	for changed := true; changed; {
-		changed = false
-		for i := range c.s.Relations {
-			if !has[i] && c.enters(c.s.Relations[i].Expr, has) {
-				has[i], changed = true, true
-			}
-		}
-	}
-	c.each(func(r *Relation) {
-		if !has[r.ID] {
-			c.fail(ReasonEntrypoint, "no tuple can give a subject this relation")
-		}
-	})
 }
 
 // enters reports whether tuples can give e a member, if exactly the relations in

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -82,18 +83,45 @@ func (e *Error) Unwrap() error { return e.Err }
 // then returns at most ErrorsMax of them, joined with [errors.Join]. Each is an
 // [*Error] or [ErrNoCompiler].
 func Compile(m *Model, compiler expr.Compiler) (*Schema, error) {
-	c := &compilation{m: m, hidden: map[hiddenKey]RelationID{}, s: &Schema{
+	return CompileContext(context.Background(), m, compiler)
+}
+
+// CompileContext is [Compile] that ends soon after ctx ends, with the error of
+// ctx. The compilation of a single condition is not interrupted.
+func CompileContext(ctx context.Context, m *Model, compiler expr.Compiler) (*Schema, error) {
+	return newCompilation(ctx, m).run(compiler)
+}
+
+func newCompilation(ctx context.Context, m *Model) *compilation {
+	return &compilation{ctx: ctx, m: m, hidden: map[hiddenKey]RelationID{}, s: &Schema{
 		Namespace: m.Namespace, Options: m.Options, model: m,
 		Conditions: map[string]*Condition{}, types: map[string]TypeID{}, kinds: map[Kind]KindID{},
 	}}
+}
+
+// run compiles the model, step by step.
+func (c *compilation) run(compiler expr.Compiler) (*Schema, error) {
 	steps := []func(){c.bounds, func() { c.conditions(compiler) }, c.declare, c.rewrites, c.analyse}
 	for _, step := range steps {
 		step()
+		if len(c.errs) == 0 {
+			c.interrupted()
+		}
 		if len(c.errs) > 0 {
 			return nil, errors.Join(c.errs...)
 		}
 	}
+	c.s.bytes = c.schemaBytes()
 	return c.s, nil
+}
+
+// CheckSize fails with [ErrBound], as [Compile] does, if a model exceeds a limit
+// of this package that can be checked without compiling it. A model that it
+// accepts is not too deep for recursive functions.
+func (m *Model) CheckSize() error {
+	c := &compilation{m: m}
+	c.bounds()
+	return errors.Join(c.errs...)
 }
 
 // ErrorsMax is the maximum number of errors that [Compile] returns.
@@ -101,6 +129,7 @@ const ErrorsMax = 20
 
 // compilation is the state of one [Compile].
 type compilation struct {
+	ctx  context.Context
 	m    *Model
 	s    *Schema
 	errs []error
@@ -108,11 +137,54 @@ type compilation struct {
 	// Errors and the names of hidden relations mention them.
 	typ *TypeDef
 	def *RelationDef
+	// defs are the definitions by RelationID, without hidden relations.
+	defs []*RelationDef
 	// hidden finds the hidden relation of an expression under an arrow. Without it,
 	// nested arrows would make the same relation many times.
 	hidden map[hiddenKey]RelationID
 	// depends are the dependencies by RelationID.
 	depends [][]dependency
+	// users is depends read backwards; see usersOf.
+	users [][]RelationID
+	// steps counts towards StepsMax, worked towards AnalysisMax.
+	steps, worked int
+	// stopped is true once a bound or the context has ended the compilation.
+	stopped bool
+}
+
+// interruptEvery is how many steps are made between two looks at the context.
+const interruptEvery = 1 << 12
+
+// interrupted reports whether the compilation must end because the context has
+// ended. It adds the error of the context.
+func (c *compilation) interrupted() bool {
+	if err := c.ctx.Err(); err != nil && !c.stopped {
+		c.stopped = true
+		c.errs = append(c.errs, err)
+	}
+	return c.stopped
+}
+
+// step counts n steps or operators of rewrites. It returns false, after it added
+// an error, if there are too many or the context has ended.
+func (c *compilation) step(n int) bool {
+	before := c.steps
+	if c.steps += n; c.steps > StepsMax && !c.stopped {
+		c.fail(ReasonBound, "the rewrites of all relations have more than %d operators and steps, including those that each type under an arrow adds", StepsMax)
+		c.stopped = true
+	}
+	return !c.stopped && (before/interruptEvery == c.steps/interruptEvery || !c.interrupted())
+}
+
+// work counts one look at a relation and at those that it depends on. It returns
+// false, after it added an error, if there were too many or the context has ended.
+func (c *compilation) work(id RelationID) bool {
+	before := c.worked
+	if c.worked += 1 + len(c.depends[id]); c.worked > AnalysisMax && !c.stopped {
+		c.fail(ReasonBound, "the dependencies between relations take more than %d steps to analyse", AnalysisMax)
+		c.stopped = true
+	}
+	return !c.stopped && (before/interruptEvery == c.worked/interruptEvery || !c.interrupted())
 }
 
 // hiddenKey identifies a hidden relation: the expression under the arrow, on a
@@ -124,6 +196,9 @@ type hiddenKey struct {
 
 // fail adds an error about the definition that is compiled at present.
 func (c *compilation) fail(r Reason, format string, args ...any) {
+	if len(c.errs) >= ErrorsMax {
+		return
+	}
 	e := &Error{Reason: r, Text: fmt.Sprintf(format, args...), Err: ErrModel}
 	if r == ReasonBound {
 		e.Err = ErrBound
@@ -134,9 +209,7 @@ func (c *compilation) fail(r Reason, format string, args ...any) {
 	if c.def != nil {
 		e.Relation = c.def.Name
 	}
-	if len(c.errs) < ErrorsMax {
-		c.errs = append(c.errs, e)
-	}
+	c.errs = append(c.errs, e)
 }
 
 // bounds rejects a model that is too large, before other steps work on it.
@@ -148,12 +221,20 @@ func (c *compilation) bounds() {
 	}
 	limit("types", len(c.m.Types), TypesMax)
 	limit("conditions", len(c.m.Conditions), ConditionsMax)
+	for i := range c.m.Conditions {
+		for _, p := range c.m.Conditions[i].Params {
+			limit("levels of a type", levels(p.Type), TypeLevelsMax)
+		}
+	}
 	relations := 0
 	for i := range c.m.Types {
 		t := &c.m.Types[i]
 		c.typ = t
 		relations += len(t.Relations)
 		limit("attributes", len(t.Attributes), AttributesMax)
+		for _, a := range t.Attributes {
+			limit("levels of a type", levels(a.Type), TypeLevelsMax)
+		}
 		for j := range t.Relations {
 			c.def = &t.Relations[j]
 			limit("type restrictions", len(c.def.Subjects), RestrictionsMax)
@@ -163,6 +244,16 @@ func (c *compilation) bounds() {
 	}
 	c.typ = nil
 	limit("relations", relations, RelationsMax)
+}
+
+// levels returns how many types are inside each other, at most one more than
+// TypeLevelsMax.
+func levels(t expr.Type) int {
+	n := 1
+	for e := t.Elem; e != nil && n <= TypeLevelsMax; e = e.Elem {
+		n++
+	}
+	return n
 }
 
 // rewriteShape checks the depth of a rewrite and the number of operands of each
@@ -202,6 +293,9 @@ func (c *compilation) conditions(compiler expr.Compiler) {
 		return
 	}
 	for i := range c.m.Conditions {
+		if c.interrupted() {
+			return
+		}
 		def := c.m.Conditions[i]
 		if _, ok := c.s.Conditions[def.Name]; ok {
 			c.errs = append(c.errs, &Error{ReasonDuplicate, "", "", def.Name, "defined twice", ErrModel})
@@ -285,6 +379,7 @@ func (c *compilation) declareRelation(t *Type) {
 	}
 	id := RelationID(len(c.s.Relations))
 	t.relations[c.def.Name] = id
+	c.defs = append(c.defs, c.def)
 	c.s.Relations = append(c.s.Relations, Relation{ID: id, Type: t.ID, Name: c.def.Name,
 		Kind: c.kind(Kind{Type: t.Name, Relation: c.def.Name})})
 }

@@ -215,4 +215,8 @@ const (
 	RewriteDepthMax = 100    // operators inside operators
 	ConditionsMax   = 1_000  // conditions of a model
 	AttributesMax   = 1_000  // attributes of a type
+	TypeLevelsMax   = 100    // types of lists and maps inside each other
+
+	StepsMax    = 500_000   // operators and steps of all rewrites; see Expr.Steps
+	AnalysisMax = 5_000_000 // relations that the analysis of dependencies looks at, with repetitions
 )

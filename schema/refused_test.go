@@ -47,8 +47,8 @@ func TestErrorTexts(t *testing.T) {
 // TestModelBounds compiles models at each bound of a model and one above.
 func TestModelBounds(t *testing.T) {
 	t.Parallel()
-	if got, want := [...]int{TypesMax, RelationsMax, RestrictionsMax, OperandsMax, RewriteDepthMax, ConditionsMax, AttributesMax},
-		[...]int{10_000, 20_000, 1_000, 1_000, 100, 1_000, 1_000}; got != want {
+	if got, want := [...]int{TypesMax, RelationsMax, RestrictionsMax, OperandsMax, RewriteDepthMax, ConditionsMax, AttributesMax, TypeLevelsMax, StepsMax, AnalysisMax},
+		[...]int{10_000, 20_000, 1_000, 1_000, 100, 1_000, 1_000, 100, 500_000, 5_000_000}; got != want {
 		t.Errorf("the bounds are %v, want %v", got, want)
 	}
 	name := func(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i) }
@@ -87,6 +87,14 @@ func TestModelBounds(t *testing.T) {
 				m.Conditions = append(m.Conditions, expr.Definition{Name: name("c", i), Source: "true"})
 			}
 			return m
+		}},
+		"levels of a type": {TypeLevelsMax, func(n int) *Model {
+			deep := expr.Type{Kind: expr.Bool}
+			for range n - 1 {
+				of := deep
+				deep = expr.Type{Kind: expr.List, Elem: &of}
+			}
+			return &Model{Types: []TypeDef{{Name: "user"}}, Conditions: []expr.Definition{{Name: "c", Source: "true", Params: []expr.Param{{Name: "p", Type: deep}}}}}
 		}},
 		"attributes": {AttributesMax, func(n int) *Model {
 			m := &Model{Types: []TypeDef{{Name: "user"}}}

@@ -27,7 +27,9 @@ func (c *compilation) each(f func(*Relation)) {
 		t := &c.s.Types[i]
 		for j := range c.typ.Relations {
 			c.def = &c.typ.Relations[j]
-			f(&c.s.Relations[t.relations[c.def.Name]])
+			if f(&c.s.Relations[t.relations[c.def.Name]]); c.stopped || len(c.errs) >= ErrorsMax {
+				return
+			}
 		}
 		c.def = nil
 	}
@@ -121,8 +123,12 @@ func (c *compilation) subjectKind(st SubjectType) (KindID, RelationID, bool) {
 // compile compiles the rewrite r of relation id for objects of type t.
 func (c *compilation) compile(r *Rewrite, id RelationID, t *Type) *Expr {
 	e := &Expr{Op: r.Op, Relation: None}
+	if !c.step(1) {
+		return e
+	}
 	switch r.Op {
 	case OpDirect:
+		c.step(len(c.s.Relations[id].Restrictions))
 		e.Relation, e.Direct = id, c.s.Relations[id].Restrictions
 	case OpComputed:
 		target, ok := t.relations[r.Relation]
@@ -185,12 +191,15 @@ func (c *compilation) arrow(e *Expr, r *Rewrite, t *Type) {
 		c.fail(ReasonTupleset, "%q is the first relation of an arrow, but it cannot have tuples", r.Relation)
 		return
 	}
-	if c.m.Options.StrictTuplesets && !c.plainTupleset(t, r.Relation) {
+	if c.m.Options.StrictTuplesets && !c.plainTupleset(from) {
 		c.fail(ReasonTupleset, "%q is the first relation of an arrow, so it must be direct only and admit plain types only", r.Relation)
 		return
 	}
 	if holdsDirect(&r.Children[0]) {
 		c.fail(ReasonRewrite, "an expression under an arrow cannot be direct")
+		return
+	}
+	if !c.step(len(from.Restrictions)) {
 		return
 	}
 	related := slices.Clone(from.Restrictions) // from is not valid after c.target, which may append relations
@@ -208,21 +217,15 @@ func (c *compilation) arrow(e *Expr, r *Rewrite, t *Type) {
 	}
 }
 
-// plainTupleset reports whether the relation of t is OpDirect alone and admits
-// plain subjects only.
-func (c *compilation) plainTupleset(t *Type, relation string) bool {
-	for i := range c.m.Types {
-		if c.full(c.m.Types[i].Name) != t.Name {
-			continue
-		}
-		for _, d := range c.m.Types[i].Relations {
-			if d.Name == relation {
-				return d.Rewrite.Op == OpDirect &&
-					!slices.ContainsFunc(d.Subjects, func(s SubjectType) bool { return s.Wildcard || s.Relation != "" })
-			}
+// plainTupleset reports whether a relation is OpDirect alone and admits plain
+// subjects only.
+func (c *compilation) plainTupleset(r *Relation) bool {
+	for _, x := range r.Restrictions {
+		if k := c.s.Kinds[x.Kind]; k.Wildcard || k.Relation != "" {
+			return false
 		}
 	}
-	return false
+	return c.defs[r.ID].Rewrite.Op == OpDirect
 }
 
 // target returns the relation that represents an arrow's child on a type:

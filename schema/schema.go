@@ -36,6 +36,7 @@ type Schema struct {
 	kinds    map[Kind]KindID   // the index of each kind in Kinds
 	model    *Model            // what the schema was compiled from
 	backward *Backward         // see Schema.Backward
+	bytes    int               // see Schema.Bytes
 }
 
 // Kind is a kind of subject that a tuple can name: an object of a type, the
@@ -197,32 +198,6 @@ type Rule struct {
 	Condition *Condition
 	// Args give the parameters of the condition their values.
 	Args []RuleArg
-}
-
-// KindSet is a set of kinds. The bit at index k is set if kind k is in the set.
-type KindSet []uint64
-
-// Has reports whether k is in the set.
-func (s KindSet) Has(k KindID) bool {
-	return k >= 0 && int(k>>6) < len(s) && s[k>>6]&(1<<(k&63)) != 0
-}
-
-func (s KindSet) add(k KindID) bool {
-	if k < 0 || s.Has(k) {
-		return false
-	}
-	s[k>>6] |= 1 << (k & 63)
-	return true
-}
-
-func (s KindSet) addAll(o KindSet) (changed bool) {
-	for i, w := range o {
-		if w&^s[i] != 0 {
-			s[i] |= w
-			changed = true
-		}
-	}
-	return changed
 }
 
 // Model returns the model that s was compiled from. The caller must not change

@@ -289,27 +289,57 @@ func TestUnionsOnly(t *testing.T) {
 	}
 }
 
-// TestKindSet adds and looks up kinds at the edges of the words of a set.
+// TestKindSet adds, joins, compares and removes kinds at the edges of the words and
+// the blocks of a set, and checks that a change of one set does not change another.
 func TestKindSet(t *testing.T) {
 	t.Parallel()
-	s := make(KindSet, 3)
-	in := map[KindID]bool{0: true, 1: true, 63: true, 64: true, 127: true, 128: true, 191: true}
-	for k := range in {
-		if !s.add(k) || s.add(k) {
-			t.Errorf("%d: it must be added once", k)
+	const kinds = 1600
+	edges := []KindID{0, 1, 63, 64, 127, 128, 191, 511, 512, 1023, 1024, 1599}
+	build := func(ids ...KindID) *kindSetBuilder {
+		b := newKindSetBuilder(kinds)
+		for _, id := range ids {
+			b.add(id)
+		}
+		return b
+	}
+	expect := func(what string, s KindSet, ids ...KindID) {
+		t.Helper()
+		for k := KindID(-2); k < kinds+600; k++ {
+			if s.Has(k) != slices.Contains(ids, k) {
+				t.Errorf("%s: %d: %v", what, k, s.Has(k))
+			}
 		}
 	}
-	for k := KindID(-2); k < 200; k++ {
-		if s.Has(k) != in[k] {
-			t.Errorf("%d: %v", k, s.Has(k))
-		}
+	all := build(append(edges, None)...)
+	expect("added", all.set, edges...)
+
+	lower, upper := build(edges[:6]...), build(edges[6:]...)
+	joined := build(7)
+	joined.addAll(lower.set)
+	joined.addAll(upper.set)
+	joined.addAll(nil)
+	expect("joined", joined.set, append([]KindID{7}, edges...)...)
+	expect("lower", lower.set, edges[:6]...)
+
+	shared := build()
+	shared.addAll(all.set)
+	if shared.set[0] != all.set[0] {
+		t.Error("a block is copied although the sets share it")
 	}
-	if s.add(-1) {
-		t.Error("-1 is added")
-	}
-	other := make(KindSet, 3)
-	if !other.addAll(s) || other.addAll(s) || !slices.Equal(other, s) {
-		t.Errorf("%b, want %b", other, s)
+	shared.add(5)
+	shared.add(600)
+	expect("changed", shared.set, append([]KindID{5, 600}, edges...)...)
+	expect("not changed", all.set, edges...)
+
+	shared.keep(lower.set)
+	expect("kept", shared.set, edges[:6]...)
+	joined.keep(all.set)
+	expect("kept of both", joined.set, edges...)
+	expect("all", all.set, edges...)
+	shared.keep(nil)
+	expect("nothing kept", shared.set)
+	if !joined.set.equal(all.set) || joined.set.equal(lower.set) || lower.set.equal(joined.set) || !KindSet(nil).equal(build().set) || all.set.equal(nil) {
+		t.Error("equal")
 	}
 }
 

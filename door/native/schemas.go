@@ -76,8 +76,12 @@ func (q *schemaSource) readMember(r *jsonread.Reader) bool {
 	return true
 }
 
+// parseFactor is the memory that the parser of a dialect may need, as a multiple of
+// the size of the text. That of OpenFGA's language needs most.
+const parseFactor = 192
+
 // read translates the schema into a model.
-func (q *schemaSource) read(s *service) (ostiary.SchemaSource, error) {
+func (q *schemaSource) read(c *call) (ostiary.SchemaSource, error) {
 	out := ostiary.SchemaSource{Dialect: q.dialect, Source: []byte(q.source)}
 	switch {
 	case (q.model == nil) == (q.source == ""):
@@ -93,12 +97,18 @@ func (q *schemaSource) read(s *service) (ostiary.SchemaSource, error) {
 		}
 		out.Dialect, out.Source = dialectModel, nil
 	default:
-		d, err := s.dialect(q.dialect)
+		d, err := c.dialect(q.dialect)
 		if err != nil {
 			return out, err
 		}
-		if out.Model, err = d.Parse(out.Source); err != nil {
-			return out, &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: err.Error()}
+		err = c.store.Compilation(c.ctx, len(out.Source)*parseFactor, func() error {
+			if out.Model, err = d.Parse(out.Source); err != nil {
+				return &problem{status: http.StatusBadRequest, Code: "invalid_schema", Message: err.Error()}
+			}
+			return nil
+		})
+		if err != nil {
+			return out, err
 		}
 	}
 	if q.namespace != "" {
@@ -124,7 +134,7 @@ func (c *call) writeSchema() error {
 	if err := r.End(); err != nil {
 		return err
 	}
-	src, err := q.read(c.service)
+	src, err := q.read(c)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (c *call) whatIf() error {
 		return err
 	}
 	if q.source.given {
-		src, err := q.source.read(c.service)
+		src, err := q.source.read(c)
 		if err != nil {
 			return err
 		}

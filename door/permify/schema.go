@@ -38,13 +38,20 @@ func (s *service) WriteSchema(ctx context.Context, r *basev1.SchemaWriteRequest)
 	return &basev1.SchemaWriteResponse{SchemaVersion: version}, nil
 }
 
+// parseFactor is the memory that the parser may need, as a multiple of the size of
+// the text.
+const parseFactor = 64
+
 // writeSchema stores a schema and returns its version.
 func writeSchema(ctx context.Context, store *ostiary.Store, text string) (string, error) {
-	parsed, err := language.Parse(text)
-	if err != nil {
-		return "", translateError(err)
-	}
-	model, err := parsed.Model()
+	var parsed *language.Schema
+	var model *schema.Model
+	err := store.Compilation(ctx, len(text)*parseFactor, func() (err error) {
+		if parsed, err = language.Parse(text); err == nil {
+			model, err = parsed.Model()
+		}
+		return err
+	})
 	if err != nil {
 		return "", translateError(err)
 	}

@@ -50,7 +50,7 @@ func (q *Queue) prepare(ctx context.Context, r *WriteRequest) (*Pending, error) 
 	if _, ok := q.shared.runtime.Driver.(storage.Joiner); !ok {
 		return nil, fmt.Errorf("%w: expected a driver that implements storage.Joiner", errs.ErrTransaction)
 	}
-	if err := Validate(q.shared.runtime, r); err != nil {
+	if err := Validate(ctx, q.shared.runtime, r); err != nil {
 		return nil, err
 	}
 	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -19,7 +20,7 @@ import (
 // Validate checks everything about a write that does not depend on the store:
 // bounds, names and contradictions. It compiles the schemas of the request and
 // keeps them in it.
-func Validate(rt *snapshot.Runtime, r *WriteRequest) error {
+func Validate(ctx context.Context, rt *snapshot.Runtime, r *WriteRequest) error {
 	if err := r.checkBounds(&rt.Bounds); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func Validate(rt *snapshot.Runtime, r *WriteRequest) error {
 	if err := r.validAttributes(); err != nil {
 		return err
 	}
-	if err := r.prepareSchemas(rt); err != nil {
+	if err := r.prepareSchemas(ctx, rt); err != nil {
 		return err
 	}
 	return r.checkRepeats()
@@ -78,10 +79,10 @@ func (r *WriteRequest) checkBounds(b *limits.Bounds) error {
 }
 
 // prepareSchemas compiles the schemas of the write.
-func (r *WriteRequest) prepareSchemas(rt *snapshot.Runtime) error {
+func (r *WriteRequest) prepareSchemas(ctx context.Context, rt *snapshot.Runtime) error {
 	r.prepared = nil
 	for i := range r.Schemas {
-		p, err := rt.PrepareSchema(&r.Schemas[i])
+		p, err := rt.PrepareSchema(ctx, &r.Schemas[i])
 		if err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ type Precondition struct {
 // revision. It copies the request, which the caller may change afterwards.
 func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, error) {
 	id := q.timeline.ID
-	if err := Validate(q.shared.runtime, r); err != nil {
+	if err := Validate(ctx, q.shared.runtime, r); err != nil {
 		return "", errs.Wrap("write", id, err)
 	}
 	secrets, err := q.shared.sealer.Seal(q.timeline.Incarnation, r.Secrets)
@@ -114,7 +114,7 @@ func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, err
 // WriteSchema stores a schema, which becomes the current one of its namespace.
 func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (snapshot.SchemaInfo, snapshot.Token, error) {
 	const op = "write schema"
-	p, err := q.shared.runtime.PrepareSchema(src)
+	p, err := q.shared.runtime.PrepareSchema(ctx, src)
 	if err != nil {
 		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}

@@ -78,7 +78,7 @@ func (c *Comparer) WhatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, 
 
 func (c *Comparer) whatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, error) {
 	t := c.timeline
-	if err := r.validate(t.Runtime); err != nil {
+	if err := r.validate(ctx, t.Runtime); err != nil {
 		return WhatIfResult{}, err
 	}
 	v, err := t.At(ctx, r.Consistency)
@@ -123,7 +123,7 @@ func (w *WhatIfResult) count(i *WhatIfItem) {
 }
 
 // validate checks what does not depend on the store's data.
-func (r *WhatIfRequest) validate(runtime *snapshot.Runtime) error {
+func (r *WhatIfRequest) validate(ctx context.Context, runtime *snapshot.Runtime) error {
 	if err := errs.CheckBound("WhatIfQuestions", len(r.Questions), runtime.Bounds.WhatIfQuestions); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (r *WhatIfRequest) validate(runtime *snapshot.Runtime) error {
 		return fmt.Errorf("%w: a proposal may only change tuples and attributes, not documents, secrets, preconditions or the schema of a write",
 			errs.ErrInvalidRequest)
 	}
-	return commit.Validate(runtime, w)
+	return commit.Validate(ctx, runtime, w)
 }
 
 // proposal is a view as it is, and the same view after a proposed change.
@@ -213,7 +213,7 @@ func (p *proposal) setSchema(ctx context.Context, r *WhatIfRequest) error {
 	if r.Model == nil {
 		return nil
 	}
-	put, err := p.timeline.Runtime.PrepareSchema(&snapshot.SchemaSource{Model: r.Model})
+	put, err := p.timeline.Runtime.PrepareSchema(ctx, &snapshot.SchemaSource{Model: r.Model})
 	if err != nil {
 		return err
 	}

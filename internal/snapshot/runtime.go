@@ -43,6 +43,8 @@ type Runtime struct {
 	schemas schemaCache
 	bytes   atomic.Int64  // estimated size of the newest views
 	loads   chan struct{} // one element for each load in progress
+	// compilations has one element for each schema that is being compiled.
+	compilations chan struct{}
 
 	// QuestionsMemory is the memory that all questions may use together.
 	QuestionsMemory *eval.MemoryBudget
@@ -61,9 +63,10 @@ type Runtime struct {
 
 // NewRuntime returns a runtime with the configuration. It starts no goroutine.
 func NewRuntime(c Config) *Runtime {
-	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads)}
+	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads),
+		compilations: make(chan struct{}, c.Bounds.Compilations)}
 	r.QuestionsMemory = eval.NewMemoryBudget(c.Bounds.QuestionsMemory)
-	r.schemas.max = c.Bounds.SchemasCached
+	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -67,8 +68,36 @@ type PreparedSchema struct {
 	Compiled *schema.Schema
 }
 
-// PrepareSchema checks and compiles a schema. It stores nothing.
-func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
+// compilationFactor is the memory that a compilation reserves, as a multiple of the
+// stored size of the schema.
+const compilationFactor = 16
+
+// Compilation runs task, which parses or compiles a schema, when fewer than
+// Bounds.Compilations are running, and with that much memory in bytes of the budget
+// of questions. It fails with [errs.ErrBound] if the memory is not free in time, and
+// with the error of ctx if ctx ends before. task must not call Compilation.
+func (r *Runtime) Compilation(ctx context.Context, memory int, task func() error) error {
+	select {
+	case r.compilations <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.compilations }()
+	memory = min(memory, r.Bounds.QuestionsMemory)
+	release, ok := r.QuestionsMemory.Take(ctx, memory)
+	if !ok {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w: the compilation of a schema needs %d bytes of QuestionsMemory, and questions in progress use them", errs.ErrBound, memory)
+	}
+	defer release()
+	return task()
+}
+
+// PrepareSchema checks and compiles a schema. It stores nothing. It may wait for
+// other compilations, and ends with the error of ctx.
+func (r *Runtime) PrepareSchema(ctx context.Context, src *SchemaSource) (PreparedSchema, error) {
 	if src.Model == nil {
 		return PreparedSchema{}, fmt.Errorf("%w: the request has no model", errs.ErrInvalidRequest)
 	}
@@ -78,8 +107,8 @@ func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
 	if _, err := storage.ParseStoreID(src.WithID); src.WithID != "" && err != nil {
 		return PreparedSchema{}, fmt.Errorf("%w: invalid schema id %q: expected a ULID", errs.ErrInvalidRequest, src.WithID)
 	}
-	// Compile bounds the depth and size of the model before json.Marshal walks it.
-	if _, err := schema.Compile(src.Model, r.Conditions); err != nil {
+	// json.Marshal recurses, so the depth is checked before.
+	if err := src.Model.CheckSize(); err != nil {
 		return PreparedSchema{}, err
 	}
 	body, err := json.Marshal(schemaDocument{schemaDocumentVersion, src.Dialect, src.Source, src.Model})
@@ -89,21 +118,23 @@ func (r *Runtime) PrepareSchema(src *SchemaSource) (PreparedSchema, error) {
 	if err := errs.CheckBound("SchemaBytes", len(body), r.Bounds.SchemaBytes); err != nil {
 		return PreparedSchema{}, err
 	}
-	// The compiled form refers to a copy of the model, as it will be read back, so
-	// that the caller may change its own.
-	stored, err := readSchemaDocument(body)
+	p := PreparedSchema{ID: src.WithID, Namespace: src.Model.Namespace, Body: body}
+	err = r.Compilation(ctx, len(body)*compilationFactor, func() error {
+		// The compiled form refers to a copy of the model, as it will be read back, so
+		// that the caller may change its own.
+		stored, err := readSchemaDocument(body)
+		if err == nil {
+			p.Compiled, err = schema.CompileContext(ctx, stored.Model, r.Conditions)
+		}
+		return err
+	})
 	if err != nil {
 		return PreparedSchema{}, err
 	}
-	compiled, err := schema.Compile(stored.Model, r.Conditions)
-	if err != nil {
-		return PreparedSchema{}, err
+	if p.ID == "" {
+		p.ID = storage.NewID(r.Now()).String()
 	}
-	id := src.WithID
-	if id == "" {
-		id = storage.NewID(r.Now()).String()
-	}
-	return PreparedSchema{id, stored.Model.Namespace, body, compiled}, nil
+	return p, nil
 }
 
 // schemaKey names a schema among those of all stores.
@@ -118,10 +149,12 @@ func (t *Timeline) schemaKey(id string) schemaKey { return schemaKey{t.ID, t.Inc
 // schemaCache keeps the compiled schemas that were used last. It refers to no
 // lineage, so it does not keep the memory of dropped stores alive.
 type schemaCache struct {
-	max   int
-	mu    sync.Mutex
-	order list.List // of cachedSchema, the last used first
-	at    map[schemaKey]*list.Element
+	max      int // of schemas
+	bytesMax int
+	mu       sync.Mutex
+	bytes    int       // of all schemas in the cache
+	order    list.List // of cachedSchema, the last used first
+	at       map[schemaKey]*list.Element
 }
 
 type cachedSchema struct {
@@ -151,9 +184,10 @@ func (c *schemaCache) put(k schemaKey, compiled *schema.Schema) {
 		return
 	}
 	c.at[k] = c.order.PushFront(cachedSchema{k, compiled})
-	for c.order.Len() > c.max {
-		old := c.order.Back()
-		delete(c.at, old.Value.(cachedSchema).key)
-		c.order.Remove(old)
+	c.bytes += compiled.Bytes()
+	for c.order.Len() > c.max || c.bytes > c.bytesMax {
+		old := c.order.Remove(c.order.Back()).(cachedSchema)
+		delete(c.at, old.key)
+		c.bytes -= old.schema.Bytes()
 	}
 }

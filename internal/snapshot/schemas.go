@@ -230,11 +230,8 @@ func (t *Timeline) compileSchema(ctx context.Context, v *View, info SchemaInfo) 
 	key := t.schemaKey(info.ID)
 	compiled := t.Runtime.schemas.get(key)
 	if compiled == nil {
-		source, err := t.SchemaSource(ctx, info)
-		if err != nil {
-			return nil, err
-		}
-		if compiled, err = schema.Compile(source.Model, t.Runtime.Conditions); err != nil {
+		var err error
+		if compiled, err = t.compileStored(ctx, info); err != nil {
 			return nil, err
 		}
 		t.Runtime.schemas.put(key, compiled)
@@ -242,28 +239,53 @@ func (t *Timeline) compileSchema(ctx context.Context, v *View, info SchemaInfo) 
 	return bindSchema(info, compiled, v.schemas.lineage)
 }
 
-// SchemaSource reads a schema as it was written. The document of a schema that
-// was removed later is found only in the log.
+// compileStored reads and compiles a schema.
+func (t *Timeline) compileStored(ctx context.Context, info SchemaInfo) (compiled *schema.Schema, err error) {
+	body, err := t.schemaBody(ctx, info)
+	if err != nil {
+		return nil, err
+	}
+	err = t.Runtime.Compilation(ctx, len(body)*compilationFactor, func() error {
+		source, err := readSchemaDocument(body)
+		if err == nil {
+			compiled, err = schema.CompileContext(ctx, source.Model, t.Runtime.Conditions)
+		}
+		return err
+	})
+	return compiled, err
+}
+
+// SchemaSource reads a schema as it was written.
 func (t *Timeline) SchemaSource(ctx context.Context, info SchemaInfo) (SchemaSource, error) {
+	body, err := t.schemaBody(ctx, info)
+	if err != nil {
+		return SchemaSource{}, err
+	}
+	return readSchemaDocument(body)
+}
+
+// schemaBody reads the document of a schema. The document of a schema that was
+// removed later is found only in the log.
+func (t *Timeline) schemaBody(ctx context.Context, info SchemaInfo) ([]byte, error) {
 	d, err := t.Runtime.Driver.Document(ctx, t.ID, SchemaKind, info.ID)
 	if err == nil {
-		return readSchemaDocument(d.Body)
+		return d.Body, nil
 	}
 	if !errors.Is(err, storage.ErrNoDocument) {
-		return SchemaSource{}, err
+		return nil, err
 	}
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, info.Revision) {
 		if err != nil {
-			return SchemaSource{}, err
+			return nil, err
 		}
 		for _, c := range e.Changes {
 			if c.Kind == storage.DocumentPut && c.Document.Kind == SchemaKind && c.Document.Key == info.ID {
-				return readSchemaDocument(c.Document.Body)
+				return c.Document.Body, nil
 			}
 		}
 		break
 	}
-	return SchemaSource{}, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID)
+	return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID)
 }
 
 // bindSchema binds a compiled schema to a lineage. It gives numbers to all kinds
