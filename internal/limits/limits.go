@@ -4,7 +4,6 @@
 package limits
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/ostiary/ostiary/eval"
@@ -90,7 +89,7 @@ type Bounds struct {
 	// schema.Schema.Bytes. Default 64 MiB.
 	SchemasCachedBytes int
 	// Compilations is how many schemas may be compiled at the same time, so that
-	// questions have a processor meanwhile. Default half of the processors, at least
+	// questions have a processor meanwhile. 0 means half of the processors, at least
 	// one.
 	Compilations int
 	// DifferenceChanges is how many tuples and attributes may have changed between
@@ -173,7 +172,7 @@ func (b Bounds) WithDefaults() Bounds {
 		{&b.Preconditions, 100}, {&b.WriteDocuments, 1_000}, {&b.DocumentBytes, 4 << 20}, {&b.SchemaBytes, 4 << 20},
 		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
 		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
-		{&b.WatchBuffer, 1_024}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 64 << 20}, {&b.Compilations, max(1, runtime.GOMAXPROCS(0)/2)},
+		{&b.WatchBuffer, 1_024}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 64 << 20},
 		{&b.DifferenceChanges, 100_000}, {&b.DifferenceUsersets, 1_000_000}, {&b.DifferenceChecks, 100_000},
 		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
 		{&b.PastViews, 4}, {&b.Loads, 8},
@@ -183,6 +182,7 @@ func (b Bounds) WithDefaults() Bounds {
 	SetDefault(&b.FutureWait, 5*time.Second)
 	SetDefault(&b.HoldTime, 10*time.Second)
 	SetDefault(&b.AppendTime, time.Minute)
+	b.Compilations = max(b.Compilations, 0)
 	b.WriteFilters = min(b.WriteFilters, storage.FiltersMax)
 	return b
 }

@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +66,7 @@ type Runtime struct {
 // NewRuntime returns a runtime with the configuration. It starts no goroutine.
 func NewRuntime(c Config) *Runtime {
 	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads),
-		compilations: make(chan struct{}, c.Bounds.Compilations)}
+		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
 	r.QuestionsMemory = eval.NewMemoryBudget(c.Bounds.QuestionsMemory)
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.ctx, r.stop = context.WithCancel(context.Background())
