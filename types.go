@@ -53,7 +53,7 @@ type (
 	Reasons = eval.Reasons
 	// Model is a schema before it is compiled.
 	//
-	// It has the fields Namespace, Options, Types, Conditions.
+	// It has the fields Namespace, Options, Types, Conditions, and the methods CheckSize.
 	Model = schema.Model
 	// Driver keeps the data of an engine.
 	Driver = storage.Driver
