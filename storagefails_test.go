@@ -17,6 +17,7 @@ import (
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // shaky is a store over a driver whose operations fail, at revision 6. Its entries
@@ -526,5 +527,47 @@ func writes() []named {
 			}, ostiary.ImportOptions{EntryTuples: 2, OnDuplicate: ostiary.Ignore})
 			return fmt.Sprint(r.Read, r.Written), err
 		}},
+	}
+}
+
+// TestUncertain makes an append fail before or after it takes effect, and then what the
+// engine reads to find out. The error must say whether the outcome is known.
+func TestUncertain(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	full := errors.New("the disk is full")
+	for _, c := range []struct {
+		name      string
+		fault     failing.Fault
+		kind      error // nil: the write succeeds
+		effective bool
+	}{
+		{"append fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append}}, ostiary.ErrStorage, false},
+		{"append fails, then the head", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, Lasting: true}, ostiary.ErrUncertain, false},
+		{"the response is lost", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append}, After: true}, nil, true},
+		{"the response is lost, then the head fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Head}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
+		{"the response is lost, then the log fails", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.Entries}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
+		{"the response is lost, then an entry is damaged", failing.Fault{Number: 1, Only: []failing.Operation{failing.Append, failing.EntriesNext}, After: true, Lasting: true}, ostiary.ErrUncertain, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x := newShaky(t, failing.New(memory.New()), false)
+			c.fault.Err = full
+			x.driver.Break(c.fault)
+			_, err := x.store.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:eve")})
+			x.driver.Mend()
+			if c.kind == nil {
+				must(struct{}{}, err)(t)
+			} else if wantKind(t, err, c.kind); !errors.Is(err, full) {
+				t.Errorf("error %v does not have the cause", err)
+			}
+			// The next write follows whatever the log has.
+			must(x.store.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:9#owner@user:dora")}))(t)
+			want(t, x.store, "document:9#owner@user:dora", "true")
+			want(t, x.store, "document:9#owner@user:eve", fmt.Sprint(c.effective))
+			if _, err := x.state(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
