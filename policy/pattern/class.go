@@ -68,13 +68,10 @@ func (p *parser) member(first bool) ([]span, error) {
 	return []span{{from[0].low, to[0].low}}, nil
 }
 
-// bracketCharacter reads one character of a class, or an escape for several.
+// bracketCharacter reads one character of a class, or an escape for several. At the
+// end of the pattern it returns a character, and the class lacks its end.
 func (p *parser) bracketCharacter(first bool) (spans []span, single bool, err error) {
 	switch r := p.next(); r {
-	case 0:
-		if p.rest == "" {
-			return nil, false, p.fail("a ]")
-		}
 	case '\\':
 		return p.escapedSet()
 	case '[', ']':

@@ -63,11 +63,8 @@ func (p *parser) parse() (*node, error) {
 	return root, err
 }
 
-// next returns the next character without reading it; 0 at the end.
+// next returns the next character without reading it; U+FFFD at the end.
 func (p *parser) next() rune {
-	if p.rest == "" {
-		return 0
-	}
 	r, _ := utf8.DecodeRuneInString(p.rest)
 	return r
 }
@@ -153,13 +150,14 @@ func (p *parser) quantity(repeat *node) error {
 	return nil
 }
 
-// number reads digits. A number beyond RepeatMax is returned as one more.
+// number reads digits. A number beyond int is returned as one that is beyond
+// RepeatMax.
 func (p *parser) number() (int, bool) {
 	rest := strings.TrimLeft(p.rest, "0123456789")
 	digits := p.rest[:len(p.rest)-len(rest)]
 	p.rest = rest
 	n, err := strconv.Atoi(digits)
-	if digits != "" && (err != nil || n > RepeatMax) {
+	if digits != "" && err != nil {
 		return RepeatMax + 1, true
 	}
 	return n, digits != ""

@@ -94,6 +94,11 @@ func matchBothWays(t *testing.T, p *Pattern, text string) string {
 		b.steps = StepsMax - most
 		checkBound(t, "pattern steps", func() (bool, error) { return b.find(root) })
 	}
+	b = newBacktracker(text, parsed.groups)
+	b.steps = StepsMax - steps
+	if slow, err := b.find(root); err != nil || slow != got {
+		t.Errorf("%q on %q with %d steps: %v, %v", p, text, steps, slow, err)
+	}
 	depth := 0
 	for ; ; depth++ {
 		b := newBacktracker(text, parsed.groups)
@@ -127,7 +132,7 @@ func TestBounds(t *testing.T) {
 		}
 		checkBound(t, c.name, func() (bool, error) { _, err := Compile(c.above); return false, err })
 	}
-	p, err := Compile("a")
+	p, err := Compile("aa") // of 4 states, so that the bound can be met exactly
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,14 @@ func TestNameCharacters(t *testing.T) {
 	}
 }
 
+// TestManyGroups compiles more groups one after another than may nest.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	if _, err := Compile(strings.Repeat("(a)(?:b)", 200)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNestedClasses compiles more classes one after another than may nest.
 func TestNestedClasses(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,69 @@
+package permify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/door/permify/basev1"
+)
+
+// TestSendFails checks that a watch and a stream end with the error of a client that
+// is gone, whatever they send.
+func TestSendFails(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the client is gone")
+	var many []string
+	for i := range changesMax {
+		many = append(many, fmt.Sprintf("doc:%d#owner@user:1", i))
+	}
+	remove := func(c *clients) {
+		if _, err := c.data.Delete(t.Context(), &basev1.DataDeleteRequest{TenantId: "t1",
+			TupleFilter: &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc"}}, AttributeFilter: &basev1.AttributeFilter{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(c *clients)
+		sent   int // messages before the client is gone
+	}{
+		"one tuple":                 {func(c *clients) { c.write(t, "doc:a#owner@user:1") }, 0},
+		"one attribute":             {func(c *clients) { c.write(t, "doc:a$on|boolean:true") }, 0},
+		"as many as a message has":  {func(c *clients) { c.write(t, many...) }, 0},
+		"a filter that removes all": {remove, 0},
+		"the second write":          {func(c *clients) { c.write(t, "doc:a#owner@user:1"); c.write(t, "doc:b#owner@user:1") }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := connect(t, watchSchema)
+			token := x.write(t, many[1:]...)
+			c.change(x)
+			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			defer stop()
+			s, sent := &service{engine: x.engine}, 0
+			err := s.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token}, func(*basev1.WatchResponse) error {
+				if sent++; sent > c.sent {
+					return gone
+				}
+				return nil
+			})
+			if !errors.Is(err, gone) || sent != c.sent+1 {
+				t.Errorf("watch: %v after %d messages, expected the error of the client after %d", err, sent, c.sent+1)
+			}
+			x.write(t, many...)
+			sent = 0
+			err = s.LookupEntityStream(ctx, &basev1.PermissionLookupEntityRequest{TenantId: "t1", Metadata: &basev1.PermissionLookupEntityRequestMetadata{Depth: 20},
+				EntityType: "doc", Permission: "owner", Subject: &basev1.Subject{Type: "user", Id: "1"}}, func(*basev1.PermissionLookupEntityStreamResponse) error {
+				if sent++; sent > 2 {
+					return gone
+				}
+				return nil
+			})
+			if !errors.Is(err, gone) || sent != 3 {
+				t.Errorf("stream: %v after %d entities, expected the error of the client after 3", err, sent)
+			}
+		})
+	}
+}
