@@ -96,7 +96,11 @@ func TestFields(t *testing.T) {
 		if !same(t, c, body) {
 			t.Errorf("%s: a request with all fields is refused: %s", c.name, body)
 		}
-		fmt.Fprintf(&out, "%s%s\n", c.name, show(alike(c.theirs(m)), "\t"))
+		want := show(alike(c.theirs(m)), "\t")
+		fmt.Fprintf(&out, "%s%s\n", c.name, want)
+		if c.byHand != nil {
+			testByHand(t, c, body, want)
+		}
 		var value any
 		if err := json.Unmarshal(body, &value); err != nil {
 			t.Fatal(err)
@@ -130,6 +134,32 @@ func TestFields(t *testing.T) {
 	}
 	if out.String() != string(want) {
 		t.Errorf("%s differs, now it is\n%s", file, out.String())
+	}
+}
+
+// testByHand reads a request with all fields by hand, and with one field at a time,
+// which has its value or null.
+func testByHand(t *testing.T, c call, body []byte, want string) {
+	t.Helper()
+	if got, err := c.byHand(body); err != nil || show(alike(got), "\t") != want {
+		t.Errorf("%s: a request with all fields, read by hand: %v\n%s\nexpected\n%s", c.name, err, show(alike(got), "\t"), want)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range fields {
+		for _, value := range []string{string(value), "null"} {
+			text := `{"` + name + `":` + value + `,"unknown":[{}]}`
+			m := c.empty()
+			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(text), m); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.byHand([]byte(text))
+			if want := show(alike(c.theirs(m)), ""); err != nil || show(alike(got), "") != want {
+				t.Errorf("%s: %s, read by hand: %v\n%s\nexpected\n%s", c.name, text, err, show(alike(got), ""), want)
+			}
+		}
 	}
 }
 

@@ -14,6 +14,14 @@ import (
 // Parse reads the request's JSON form. It forgets what r held but keeps its
 // memory. Its errors are [*SyntaxError] or wrap [ErrDepth]; r is then of no use.
 func (r *CheckRequest) Parse(body []byte) error {
+	if r.read(body) != nil {
+		return parseMessage(body, &openfgav1.CheckRequest{}, r.FromProto)
+	}
+	return nil
+}
+
+// read is Parse for bodies that can be read by hand. It fails for all others.
+func (r *CheckRequest) read(body []byte) error {
 	*r = CheckRequest{Tuples: r.Tuples[:0]}
 	var in jsonread.Reader
 	in.Reset(body)
@@ -38,14 +46,19 @@ func (r *CheckRequest) Parse(body []byte) error {
 			in.Discard()
 		}
 	}
-	if in.End() != nil {
-		return parseMessage(body, &openfgav1.CheckRequest{}, r.FromProto)
-	}
-	return nil
+	return in.End()
 }
 
 // Parse is like [CheckRequest.Parse].
 func (r *BatchCheckRequest) Parse(body []byte) error {
+	if r.read(body) != nil {
+		return parseMessage(body, &openfgav1.BatchCheckRequest{}, r.FromProto)
+	}
+	return nil
+}
+
+// read is Parse for bodies that can be read by hand. It fails for all others.
+func (r *BatchCheckRequest) read(body []byte) error {
 	*r = BatchCheckRequest{Checks: r.Checks[:0]}
 	var in jsonread.Reader
 	in.Reset(body)
@@ -66,10 +79,7 @@ func (r *BatchCheckRequest) Parse(body []byte) error {
 			in.Discard()
 		}
 	}
-	if in.End() != nil {
-		return parseMessage(body, &openfgav1.BatchCheckRequest{}, r.FromProto)
-	}
-	return nil
+	return in.End()
 }
 
 func readBatchItems(in *jsonread.Reader, to *[]BatchItem) {
@@ -95,6 +105,14 @@ func readBatchItems(in *jsonread.Reader, to *[]BatchItem) {
 
 // Parse is like [CheckRequest.Parse].
 func (r *ListObjectsRequest) Parse(body []byte) error {
+	if r.read(body) != nil {
+		return parseMessage(body, &openfgav1.ListObjectsRequest{}, r.FromProto)
+	}
+	return nil
+}
+
+// read is Parse for bodies that can be read by hand. It fails for all others.
+func (r *ListObjectsRequest) read(body []byte) error {
 	*r = ListObjectsRequest{}
 	var in jsonread.Reader
 	in.Reset(body)
@@ -121,14 +139,19 @@ func (r *ListObjectsRequest) Parse(body []byte) error {
 			in.Discard()
 		}
 	}
-	if in.End() != nil {
-		return parseMessage(body, &openfgav1.ListObjectsRequest{}, r.FromProto)
-	}
-	return nil
+	return in.End()
 }
 
 // Parse is like [CheckRequest.Parse].
 func (r *ListUsersRequest) Parse(body []byte) error {
+	if r.read(body) != nil {
+		return parseMessage(body, &openfgav1.ListUsersRequest{}, r.FromProto)
+	}
+	return nil
+}
+
+// read is Parse for bodies that can be read by hand. It fails for all others.
+func (r *ListUsersRequest) read(body []byte) error {
 	*r = ListUsersRequest{}
 	var in jsonread.Reader
 	in.Reset(body)
@@ -165,15 +188,20 @@ func (r *ListUsersRequest) Parse(body []byte) error {
 			in.Discard()
 		}
 	}
-	if in.End() != nil {
-		return parseMessage(body, &openfgav1.ListUsersRequest{}, r.FromProto)
-	}
-	return nil
+	return in.End()
 }
 
 // Parse is like [CheckRequest.Parse]. Each string of r is a copy, since the
 // tuples are stored and outlive the body.
 func (r *WriteRequest) Parse(body []byte) error {
+	if r.read(body) != nil {
+		return parseMessage(body, &openfgav1.WriteRequest{}, r.FromProto)
+	}
+	return nil
+}
+
+// read is Parse for bodies that can be read by hand. It fails for all others.
+func (r *WriteRequest) read(body []byte) error {
 	*r = WriteRequest{}
 	var in jsonread.Reader
 	in.Reset(body)
@@ -196,10 +224,7 @@ func (r *WriteRequest) Parse(body []byte) error {
 			in.Discard()
 		}
 	}
-	if in.End() != nil {
-		return parseMessage(body, &openfgav1.WriteRequest{}, r.FromProto)
-	}
-	return nil
+	return in.End()
 }
 
 func readWrites(in *jsonread.Reader, to *WriteRequest) {

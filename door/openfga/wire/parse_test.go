@@ -22,26 +22,28 @@ type call struct {
 	name string
 	// ours parses with a request that was used before. theirs returns the request of
 	// the protocol's message.
-	ours   func(body []byte) (any, error)
+	ours func(body []byte) (any, error)
+	// byHand parses without the library; nil if the call has no such way.
+	byHand func(body []byte) (any, error)
 	empty  func() proto.Message
 	theirs func(m proto.Message) any
 }
 
 func calls() []call {
 	return []call{
-		callOf("Check", &CheckRequest{}, (*CheckRequest).Parse, (*CheckRequest).FromProto),
-		callOf("BatchCheck", &BatchCheckRequest{}, (*BatchCheckRequest).Parse, (*BatchCheckRequest).FromProto),
-		callOf("ListObjects", &ListObjectsRequest{}, (*ListObjectsRequest).Parse, (*ListObjectsRequest).FromProto),
-		callOf("StreamedListObjects", &ListObjectsRequest{}, (*ListObjectsRequest).Parse, (*ListObjectsRequest).FromStreamed),
-		callOf("ListUsers", &ListUsersRequest{}, (*ListUsersRequest).Parse, (*ListUsersRequest).FromProto),
-		callOf("Write", &WriteRequest{}, (*WriteRequest).Parse, (*WriteRequest).FromProto),
-		callOf("Read", &ReadRequest{}, (*ReadRequest).Parse, (*ReadRequest).FromProto),
-		callOf("Expand", &ExpandRequest{}, (*ExpandRequest).Parse, (*ExpandRequest).FromProto),
+		callOf("Check", &CheckRequest{}, (*CheckRequest).Parse, (*CheckRequest).read, (*CheckRequest).FromProto),
+		callOf("BatchCheck", &BatchCheckRequest{}, (*BatchCheckRequest).Parse, (*BatchCheckRequest).read, (*BatchCheckRequest).FromProto),
+		callOf("ListObjects", &ListObjectsRequest{}, (*ListObjectsRequest).Parse, (*ListObjectsRequest).read, (*ListObjectsRequest).FromProto),
+		callOf("StreamedListObjects", &ListObjectsRequest{}, (*ListObjectsRequest).Parse, (*ListObjectsRequest).read, (*ListObjectsRequest).FromStreamed),
+		callOf("ListUsers", &ListUsersRequest{}, (*ListUsersRequest).Parse, (*ListUsersRequest).read, (*ListUsersRequest).FromProto),
+		callOf("Write", &WriteRequest{}, (*WriteRequest).Parse, (*WriteRequest).read, (*WriteRequest).FromProto),
+		callOf("Read", &ReadRequest{}, (*ReadRequest).Parse, nil, (*ReadRequest).FromProto),
+		callOf("Expand", &ExpandRequest{}, (*ExpandRequest).Parse, nil, (*ExpandRequest).FromProto),
 	}
 }
 
-func callOf[R any, M proto.Message](name string, used *R, parse func(*R, []byte) error, from func(*R, M)) call {
-	return call{
+func callOf[R any, M proto.Message](name string, used *R, parse, read func(*R, []byte) error, from func(*R, M)) call {
+	c := call{
 		name: name,
 		ours: func(body []byte) (any, error) {
 			err := parse(used, body)
@@ -57,6 +59,13 @@ func callOf[R any, M proto.Message](name string, used *R, parse func(*R, []byte)
 			return r
 		},
 	}
+	if read != nil {
+		c.byHand = func(body []byte) (any, error) {
+			err := read(used, body)
+			return used, err
+		}
+	}
+	return c
 }
 
 // accepts reads a body as the original's gateway does: JSON first, then the
