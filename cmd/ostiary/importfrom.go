@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,10 +36,18 @@ var errSkipped = errors.New("tuples were not imported")
 type moveState struct {
 	// Source is the URL of the server that the store comes from.
 	Source string `json:"source"`
-	// Next is the continuation token of the next page of tuples.
+	// Next is the position of the next page of tuples, or of attributes if
+	// TuplesDone is true.
 	Next string `json:"next,omitempty"`
-	// Tuples and Skipped count the tuples that were read, and those of them that no
-	// model admits.
+	// Expiries is true if the source returns the times at which tuples expire.
+	Expiries bool `json:"expiries,omitempty"`
+	// TuplesDone is true after the last page of tuples. It is not set for a source
+	// without attributes.
+	TuplesDone bool `json:"tuples_done,omitempty"`
+	// Attributes counts the attributes that were read.
+	Attributes int `json:"attributes,omitempty"`
+	// Tuples counts the tuples that were read. Skipped counts the tuples and
+	// attributes that no model admits.
 	Tuples  int `json:"tuples"`
 	Skipped int `json:"skipped,omitempty"`
 	// Done is true after the last page.
@@ -54,17 +61,22 @@ type movedJSON struct {
 	Models     int    `json:"models"`
 	Assertions int    `json:"assertions"`
 	Tuples     int    `json:"tuples"`
+	Attributes int    `json:"attributes,omitempty"`
 	Skipped    int    `json:"skipped,omitempty"`
+	// NotCopied is the reason why the store was not copied; "" if it was.
+	NotCopied string `json:"not_copied,omitempty"`
 	// Before is true for a store that an earlier run imported completely.
 	Before bool `json:"before,omitempty"`
 }
 
 func (a *app) importCommand() *cobra.Command {
 	var from, key string
-	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA to the data folder or a running server",
-		Long: "Copy stores from a running OpenFGA, or another server with its API, to the data folder, or with --server to a running ostiary serve:\n" +
-			"models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same. STORE is a name or id of\n" +
-			"the source; the default is all stores.\n\n" +
+	cmd := &cobra.Command{Use: "import --from URL [STORE…]", Short: "Copy stores from a running OpenFGA or Ostiary to the data folder or a running server",
+		Long: "Copy stores from a running OpenFGA, another server with its API, or a running Ostiary, to the data folder, or with --server to a\n" +
+			"running ostiary serve: models in their order, tuples with their conditions, assertions. Ids of stores and models stay the same.\n" +
+			"STORE is a name or id of the source; the default is all stores.\n\n" +
+			"From an Ostiary, expiries of tuples, attributes and aliases of stores arrive as well. Stores with the records of a door (Identity,\n" +
+			"XACML, ONAP, document access control) are not copied: to move them, stop the server and copy its data folder.\n\n" +
 			"An interrupted import continues where it stopped when the same command runs again. A store that is complete is not copied again.\n" +
 			"Tuples that are written to the source during the import may be missing: stop its writers first.\n" +
 			"For files, see \"ostiary tuple import\" and \"ostiary schema write\".",
@@ -79,11 +91,20 @@ func (a *app) importCommand() *cobra.Command {
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, from)
 			}
-			source := (&app{server: from, token: key, caCert: a.caCert, err: a.err, json: a.json}).remote()
-			source.flag, source.http.Timeout = "--from", sourceTimeout
-			stores, err := source.chosen(cmd.Context(), args) // before the folder is created
+			server := (&app{server: from, token: key, caCert: a.caCert, err: a.err, json: a.json}).remote()
+			server.flag, server.http.Timeout = "--from", sourceTimeout
+			source, err := newSource(cmd.Context(), server)
+			var stores []remoteStore
+			if err == nil {
+				stores, err = source.chosen(cmd.Context(), args) // before the folder is created
+			}
 			if err != nil {
-				return fmt.Errorf("read the stores of %s: %w", source.base, err)
+				return fmt.Errorf("read the stores of %s: %w", server.base, err)
+			}
+			for _, s := range stores {
+				if owner := doorOf(s.aliases); owner != "" && len(args) > 0 {
+					return fmt.Errorf("store %s (%s): %s", s.ID, s.Name, ownedBy(owner))
+				}
 			}
 			if r := a.remote(); r != nil {
 				return a.move(cmd.Context(), source, stores, func() moveTarget { return &serverTarget{remote: r} })
@@ -101,9 +122,15 @@ func (a *app) importCommand() *cobra.Command {
 const sourceTimeout = time.Minute
 
 // move copies stores, each to a new target.
-func (a *app) move(ctx context.Context, source *remote, stores []remoteStore, target func() moveTarget) error {
-	out, refusals, skipped := []movedJSON{}, []string(nil), 0
+func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore, target func() moveTarget) error {
+	out, refusals, skipped, left := []movedJSON{}, []string(nil), 0, 0
 	for _, s := range stores {
+		if owner := doorOf(s.aliases); owner != "" {
+			out = append(out, movedJSON{Store: s.ID, Name: s.Name, NotCopied: ownedBy(owner)})
+			left++
+			a.note("%s", out[len(out)-1].line())
+			continue
+		}
 		m := &mover{a: a, source: source, from: s, to: target()}
 		err := m.run(ctx)
 		refusals, skipped = append(refusals, m.refusals...), skipped+m.state.Skipped
@@ -118,16 +145,26 @@ func (a *app) move(ctx context.Context, source *remote, stores []remoteStore, ta
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.out, "imported %s from %s\n", plural(len(out), "store"), source.base)
+		fmt.Fprintf(a.out, "imported %s from %s", plural(len(out)-left, "store"), source.url())
+		if left > 0 {
+			fmt.Fprintf(a.out, ", not copied: %s", plural(left, "store"))
+		}
+		fmt.Fprintln(a.out)
 	}
 	if skipped > 0 {
-		return fmt.Errorf("%w: no model of their store admits them: %s\n%s", errSkipped, plural(skipped, "tuple"), strings.Join(refusals[:min(len(refusals), refusalsMax)], "\n"))
+		return fmt.Errorf("%w: no model of their store admits them: %s\n%s", errSkipped, pluralOf(skipped, "tuple or attribute", "tuples or attributes"), strings.Join(refusals[:min(len(refusals), refusalsMax)], "\n"))
 	}
 	return nil
 }
 
 func (m movedJSON) line() string {
+	if m.NotCopied != "" {
+		return fmt.Sprintf("store %s (%s): not copied: %s", m.Store, m.Name, m.NotCopied)
+	}
 	s := fmt.Sprintf("store %s (%s): %s, %s, %s", m.Store, m.Name, plural(m.Models, "model"), plural(m.Tuples, "tuple"), plural(m.Assertions, "assertion"))
+	if m.Attributes > 0 {
+		s += ", " + plural(m.Attributes, "attribute")
+	}
 	if m.Before {
 		s += ", imported before"
 	}
@@ -137,7 +174,7 @@ func (m movedJSON) line() string {
 // mover copies one store.
 type mover struct {
 	a      *app
-	source *remote
+	source moveSource
 	from   remoteStore
 	to     moveTarget
 
@@ -161,7 +198,10 @@ func (m *mover) run(ctx context.Context) error {
 	if err := m.copyTuples(ctx); err != nil {
 		return err
 	}
-	m.result.Tuples, m.result.Skipped = m.state.Tuples-m.state.Skipped, m.state.Skipped
+	if err := m.copyAttributes(ctx); err != nil {
+		return err
+	}
+	m.result.Tuples, m.result.Attributes, m.result.Skipped = m.state.Tuples, m.state.Attributes, m.state.Skipped
 	return nil
 }
 
@@ -172,37 +212,44 @@ func (m *mover) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.state.Source = m.source.base
-	body, empty, err := m.to.open(ctx, id, m.from.Name)
+	m.state.Source = m.source.url()
+	body, empty, err := m.to.open(ctx, id, m.from.Name, m.from.aliases)
 	switch {
 	case err != nil:
 		return err
 	case body == nil && !empty:
 		return errors.New("the target already has a store with this id that was not imported: delete it first, or use another --data or --server")
 	case body == nil:
-		return m.write(ctx, nil)
+		m.state.Expiries = m.source.ostiary()
+		return m.write(ctx, moveData{})
 	}
 	if err := json.Unmarshal(body, &m.state); err != nil {
 		return err
 	}
-	if m.state.Source != m.source.base {
+	if m.state.Source != m.source.url() {
 		return fmt.Errorf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source)
+	}
+	if m.source.ostiary() && !m.state.Expiries {
+		if m.state.Expiries = true; m.state.Tuples == 0 && !m.state.Done {
+			return nil
+		}
+		return errors.New("an earlier version imported this store without the times at which tuples expire: delete the store from the target, and import it again")
 	}
 	return nil
 }
 
-// write writes tuples together with the state.
-func (m *mover) write(ctx context.Context, tuples []rel.Tuple) error {
+// write writes data together with the state.
+func (m *mover) write(ctx context.Context, data moveData) error {
 	body, err := json.Marshal(m.state)
 	if err != nil {
 		return err
 	}
-	return m.to.write(ctx, tuples, "", body)
+	return m.to.write(ctx, data, "", body)
 }
 
 // copyModels writes the models that the store does not have yet, oldest first.
 func (m *mover) copyModels(ctx context.Context) error {
-	bodies, err := m.source.models(ctx, m.from.ID)
+	models, err := m.source.models(ctx, m.from.ID)
 	if err != nil {
 		return fmt.Errorf("read the models: %w", err)
 	}
@@ -210,17 +257,13 @@ func (m *mover) copyModels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, body := range bodies {
-		var head struct{ ID string }
-		if err := json.Unmarshal(body, &head); err != nil {
-			return err
-		}
-		m.models = append(m.models, head.ID)
-		if slices.Contains(have, head.ID) {
+	for _, model := range models {
+		m.models = append(m.models, model.WithID)
+		if slices.Contains(have, model.WithID) {
 			continue
 		}
-		if err := m.to.writeSchema(ctx, head.ID, body); err != nil {
-			return fmt.Errorf("model %s: %w", head.ID, err)
+		if err := m.to.writeSchema(ctx, model); err != nil {
+			return fmt.Errorf("model %s: %w", model.WithID, err)
 		}
 	}
 	m.result.Models = len(m.models)
@@ -230,19 +273,12 @@ func (m *mover) copyModels(ctx context.Context) error {
 // copyAssertions writes the assertions of every model.
 func (m *mover) copyAssertions(ctx context.Context) error {
 	for _, model := range m.models {
-		var got struct {
-			Model      string            `json:"authorization_model_id"`
-			Assertions []json.RawMessage `json:"assertions"`
-		}
-		if _, err := m.source.call(ctx, http.MethodGet, "/stores/"+m.from.ID+"/assertions/"+model, nil, &got); err != nil {
+		n, body, err := m.source.assertions(ctx, m.from.ID, model)
+		if err != nil {
 			return fmt.Errorf("read the assertions of model %s: %w", model, err)
 		}
-		if m.result.Assertions += len(got.Assertions); len(got.Assertions) == 0 || m.result.Before {
+		if m.result.Assertions += n; n == 0 || m.result.Before {
 			continue
-		}
-		body, err := json.Marshal(got)
-		if err != nil {
-			return err
 		}
 		if err := m.to.writeAssertions(ctx, model, body); err != nil {
 			return fmt.Errorf("write the assertions of model %s: %w", model, err)
@@ -256,12 +292,12 @@ func (m *mover) copyAssertions(ctx context.Context) error {
 func (m *mover) copyTuples(ctx context.Context) error {
 	line := m.a.progress()
 	defer line.end()
-	for !m.state.Done {
+	for !m.state.Done && !m.state.TuplesDone {
 		tuples, err := m.pages(ctx)
 		if err != nil {
 			return fmt.Errorf("read the tuples: %w", err)
 		}
-		if err := m.add(ctx, tuples); err != nil {
+		if err := m.add(ctx, moveData{tuples: tuples}); err != nil {
 			return err
 		}
 		line.show("importing "+m.from.Name, m.state.Tuples, 0)
@@ -275,10 +311,9 @@ func (m *mover) copyTuples(ctx context.Context) error {
 func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 	var out []rel.Tuple
 	at := map[rel.Key]int{}
-	for n := 0; n < moveTuples && !m.state.Done; {
+	for n := 0; n < moveTuples && !m.state.Done && !m.state.TuplesDone; {
 		page, err := m.source.tuples(ctx, m.from.ID, m.state.Next)
-		var failed *remoteError
-		if errors.As(err, &failed) && failed.Code == "invalid_continuation_token" && n == 0 && m.state.Next != "" {
+		if n == 0 && m.state.Next != "" && isPositionRefused(err) {
 			m.a.note("the source no longer accepts the position of the earlier run: reading all tuples again")
 			m.state.Next, m.state.Tuples, m.state.Skipped = "", 0, 0
 			continue
@@ -286,61 +321,101 @@ func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range page.Tuples {
+		for _, row := range page.rows {
 			n++
-			t, err := row.Key.Tuple()
-			if err != nil {
-				m.refuse(fmt.Sprintf("%s#%s@%s", row.Key.Object, row.Key.Relation, row.Key.User), err)
+			if row.err != nil {
+				m.refuseTuple(row.name, row.err)
 				continue
 			}
-			if i, twice := at[t.Key()]; twice {
-				out[i] = t
+			if i, twice := at[row.tuple.Key()]; twice {
+				out[i] = row.tuple
 				continue
 			}
-			at[t.Key()] = len(out)
-			out = append(out, t)
+			at[row.tuple.Key()] = len(out)
+			out = append(out, row.tuple)
 		}
-		m.state.Tuples += len(page.Tuples)
-		m.state.Next, m.state.Done = page.Next, page.Next == ""
+		m.state.Tuples += len(page.rows)
+		if m.state.Next = page.next; page.next == "" {
+			m.state.TuplesDone, m.state.Done = m.source.ostiary(), !m.source.ostiary()
+		}
 	}
 	return out, nil
 }
 
-// refuse counts a tuple that is not imported.
-func (m *mover) refuse(tuple string, err error) {
+// copyAttributes copies the pages of attributes after the one where an earlier run
+// stopped.
+func (m *mover) copyAttributes(ctx context.Context) error {
+	for !m.state.Done {
+		page, next, err := m.source.attributes(ctx, m.from.ID, m.state.Next)
+		if m.state.Next != "" && isPositionRefused(err) {
+			m.state.Next, m.state.Attributes = "", 0
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the attributes: %w", err)
+		}
+		m.state.Attributes += len(page)
+		m.state.Next, m.state.Done = next, next == ""
+		if err := m.add(ctx, moveData{attributes: page}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isPositionRefused reports whether a source no longer accepts a position in its
+// pages.
+func isPositionRefused(err error) bool {
+	at, ok := errors.AsType[*remoteError](err)
+	return ok && slices.Contains([]string{"invalid_continuation_token", "cursor", "token", "too_old"}, at.Code)
+}
+
+// refuseTuple counts a tuple that is not imported.
+func (m *mover) refuseTuple(name string, err error) {
+	m.state.Tuples--
+	m.refuse(name, err)
+}
+
+// refuse counts a tuple or an attribute that is not imported.
+func (m *mover) refuse(name string, err error) {
 	m.state.Skipped++
 	if len(m.refusals) < refusalsMax {
-		m.refusals = append(m.refusals, fmt.Sprintf("store %s: %s: %v", m.from.ID, tuple, err))
+		m.refusals = append(m.refusals, fmt.Sprintf("store %s: %s: %v", m.from.ID, name, err))
 	}
 }
 
-// add writes tuples and the state. A tuple that the current model does not admit is
-// written under the newest model that admits it: OpenFGA keeps the tuples of
-// earlier models.
-func (m *mover) add(ctx context.Context, tuples []rel.Tuple) error {
-	err := m.write(ctx, tuples)
+// add writes data and the state. What the current model does not admit is written
+// under the newest model that admits it: OpenFGA keeps the tuples of earlier
+// models.
+func (m *mover) add(ctx context.Context, data moveData) error {
+	err := m.write(ctx, data)
 	if err == nil || !isRefused(err) {
 		return err
 	}
-	if err := m.addEach(ctx, tuples, err); err != nil {
+	if err := m.addEach(ctx, data, err); err != nil {
 		return err
 	}
-	return m.write(ctx, nil)
+	return m.write(ctx, moveData{})
 }
 
-// addEach writes tuples of which one is refused because of why.
-func (m *mover) addEach(ctx context.Context, tuples []rel.Tuple, why error) error {
-	if len(tuples) == 1 {
+// addEach writes data of which a part is refused because of why.
+func (m *mover) addEach(ctx context.Context, data moveData, why error) error {
+	if data.len() == 1 {
 		for _, model := range slices.Backward(m.models) {
-			err := m.to.write(ctx, tuples, model, nil)
+			err := m.to.write(ctx, data, model, nil)
 			if err == nil || !isRefused(err) {
 				return err
 			}
 		}
-		m.refuse(tuples[0].String(), why)
+		if len(data.tuples) > 0 {
+			m.refuseTuple(data.tuples[0].String(), why)
+			return nil
+		}
+		m.state.Attributes--
+		m.refuse(data.attributes[0].Object.String()+"."+data.attributes[0].Name, why)
 		return nil
 	}
-	for _, half := range [][]rel.Tuple{tuples[:len(tuples)/2], tuples[len(tuples)/2:]} {
+	for _, half := range data.halves() {
 		err := m.to.write(ctx, half, "", nil)
 		if err != nil && isRefused(err) {
 			err = m.addEach(ctx, half, err)

@@ -35,6 +35,8 @@ type brokenSource struct {
 func (s *brokenSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write := func(v any) { json.NewEncoder(w).Encode(v) }
 	switch {
+	case strings.HasPrefix(r.URL.Path, nativePrefix):
+		http.NotFound(w, r)
 	case r.URL.Path == "/stores":
 		write(map[string]any{"stores": []any{map[string]string{"id": movedStore, "name": "moved"}}})
 	case strings.HasSuffix(r.URL.Path, "/authorization-models"):
@@ -238,7 +240,7 @@ func TestImportInParts(t *testing.T) {
 			Condition: "c", Context: `{"x":"` + strings.Repeat("x", moveBytes/2) + `"}`})
 	}
 	s := &serverTarget{remote: (&app{server: target.URL}).remote(), id: movedStore}
-	if err := s.write(context.Background(), tuples, "", []byte(`{}`)); err != nil {
+	if err := s.write(context.Background(), moveData{tuples: tuples}, "", []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	sizes := []string{}

@@ -4,43 +4,139 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/door/keystone"
+	"github.com/ostiary/ostiary/door/onap/catalog"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/door/openfga/tuplefile"
+	"github.com/ostiary/ostiary/policy/domain"
+	"github.com/ostiary/ostiary/rel"
 )
 
-// chosen returns the stores with these names or ids, or all stores.
-func (r *remote) chosen(ctx context.Context, names []string) ([]remoteStore, error) {
+// moveSource is a server that an import copies stores from.
+type moveSource interface {
+	// url returns the URL of the server.
+	url() string
+	// ostiary reports whether the server is an Ostiary. It then returns expiries of
+	// tuples, attributes, and aliases of stores.
+	ostiary() bool
+	// chosen returns the stores with these names or ids, or all stores.
+	chosen(ctx context.Context, names []string) ([]remoteStore, error)
+	// models returns the models of a store, oldest first.
+	models(ctx context.Context, store string) ([]ostiary.SchemaSource, error)
+	// assertions returns the number of a model's assertions, and the response of
+	// OpenFGA's API that has them.
+	assertions(ctx context.Context, store, model string) (n int, body []byte, err error)
+	// tuples returns the page of tuples at a position; "" is the first one.
+	tuples(ctx context.Context, store, position string) (movedPage, error)
+	// attributes returns the page of attributes at a position, and the position of
+	// the next page, "" after the last one.
+	attributes(ctx context.Context, store, position string) (page []rel.Attribute, next string, err error)
+}
+
+// movedPage is a page of tuples, and the position of the next page, "" after the
+// last one.
+type movedPage struct {
+	rows []movedRow
+	next string
+}
+
+// movedRow is a tuple, or the error of a tuple with a name.
+type movedRow struct {
+	tuple rel.Tuple
+	name  string
+	err   error
+}
+
+// newSource returns the source at a server.
+func newSource(ctx context.Context, r *remote) (moveSource, error) {
+	native, err := r.isOstiary(ctx)
+	if native {
+		return &ostiarySource{openFGASource{r}}, err
+	}
+	return &openFGASource{r}, err
+}
+
+// isOstiary reports whether the server is an Ostiary with the native API, whose
+// description is public.
+func (r *remote) isOstiary(ctx context.Context) (bool, error) {
+	resp, err := r.send(ctx, http.MethodGet, nativePrefix+"/openapi.json", nil)
+	if _, refused := errors.AsType[*remoteError](err); refused {
+		return false, nil // the source is another server
+	}
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	var described struct{ Paths map[string]json.RawMessage }
+	err = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, responseBytesMax)).Decode(&described)
+	_, stores := described.Paths[nativePrefix+"/stores"]
+	return err == nil && stores, nil
+}
+
+// doorOf returns the protocol of the door whose records a store with these aliases
+// has, or "".
+func doorOf(aliases map[string]string) string {
+	for _, d := range [...]struct{ door, protocol string }{{keystone.Name, "OpenStack Identity"}, {domain.Alias, "XACML"},
+		{catalog.StoreDoor, "ONAP"}, {acp.Door, "document access control"}} {
+		if aliases[d.door] != "" {
+			return d.protocol
+		}
+	}
+	return ""
+}
+
+// ownedBy returns the reason why a store with the records of a door is not copied.
+func ownedBy(protocol string) string {
+	return "it has records of the protocol " + protocol + ", which only a copy of the data folder moves"
+}
+
+// openFGASource is a server with OpenFGA's API.
+type openFGASource struct{ *remote }
+
+func (s *openFGASource) url() string   { return s.base }
+func (s *openFGASource) ostiary() bool { return false }
+
+func (s *openFGASource) chosen(ctx context.Context, names []string) ([]remoteStore, error) {
 	if len(names) == 0 {
-		return r.stores(ctx, "")
+		return s.stores(ctx, "")
 	}
 	var out []remoteStore
 	for _, name := range names {
-		s, err := r.find(ctx, name)
+		found, err := s.find(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, s)
+		out = append(out, found)
 	}
 	return out, nil
 }
 
-// models returns the models of a store in the protocol's JSON, oldest first.
-func (r *remote) models(ctx context.Context, store string) ([]json.RawMessage, error) {
-	var all []json.RawMessage
+func (s *openFGASource) models(ctx context.Context, store string) (all []ostiary.SchemaSource, _ error) {
 	query := url.Values{"page_size": {fmt.Sprint(pageMax)}}
 	for {
 		var page struct {
 			Models []json.RawMessage `json:"authorization_models"`
 			Next   string            `json:"continuation_token"`
 		}
-		if _, err := r.call(ctx, http.MethodGet, "/stores/"+store+"/authorization-models?"+query.Encode(), nil, &page); err != nil {
+		if _, err := s.call(ctx, http.MethodGet, "/stores/"+store+"/authorization-models?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page.Models...)
+		for _, body := range page.Models {
+			model, err := openFGAModel(body)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, model)
+		}
 		if page.Next == "" {
 			slices.Reverse(all) // the API lists the newest model first
 			return all, nil
@@ -49,22 +145,165 @@ func (r *remote) models(ctx context.Context, store string) ([]json.RawMessage, e
 	}
 }
 
-// tuplePage is a page of a store's tuples.
-type tuplePage struct {
-	Tuples []struct {
-		Key tuplefile.Record `json:"key"`
-	} `json:"tuples"`
-	Next string `json:"continuation_token"`
+// openFGAModel translates a model of a response of OpenFGA's API.
+func openFGAModel(body []byte) (ostiary.SchemaSource, error) {
+	var head struct{ ID string }
+	if err := json.Unmarshal(body, &head); err != nil {
+		return ostiary.SchemaSource{}, err
+	}
+	model, text, err := language.ParseJSON(body)
+	if err != nil {
+		return ostiary.SchemaSource{}, fmt.Errorf("model %s: %w", head.ID, err)
+	}
+	return ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: head.ID}, nil
 }
 
-// tuples returns the page of tuples at a continuation token.
-func (r *remote) tuples(ctx context.Context, store, token string) (page tuplePage, err error) {
-	in := map[string]any{"page_size": pageMax, "continuation_token": token, "consistency": "HIGHER_CONSISTENCY"}
+func (s *openFGASource) assertions(ctx context.Context, store, model string) (int, []byte, error) {
+	var got struct {
+		Model      string            `json:"authorization_model_id"`
+		Assertions []json.RawMessage `json:"assertions"`
+	}
+	if _, err := s.call(ctx, http.MethodGet, "/stores/"+store+"/assertions/"+model, nil, &got); err != nil {
+		return 0, nil, err
+	}
+	body, err := json.Marshal(got)
+	return len(got.Assertions), body, err
+}
+
+// errHiddenExpiries means that an Ostiary does not serve the native API, without
+// which an import would lose the times at which tuples expire.
+var errHiddenExpiries = errors.New("the source is an Ostiary without the native API: an import would lose the expiries of tuples and the attributes; add native to its --doors")
+
+func (s *openFGASource) tuples(ctx context.Context, store, position string) (out movedPage, err error) {
+	in := map[string]any{"page_size": pageMax, "continuation_token": position, "consistency": "HIGHER_CONSISTENCY"}
 	var text json.RawMessage
-	if _, err := r.call(ctx, http.MethodPost, "/stores/"+store+"/read", in, &text); err != nil {
-		return page, err
+	h, err := s.call(ctx, http.MethodPost, "/stores/"+store+"/read", in, &text)
+	if err != nil {
+		return out, err
+	}
+	if h.Get(headerRevision) != "" {
+		return out, errHiddenExpiries
+	}
+	var page struct {
+		Tuples []struct {
+			Key tuplefile.Record `json:"key"`
+		} `json:"tuples"`
+		Next string `json:"continuation_token"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber() // a number of a context keeps all its digits
-	return page, dec.Decode(&page)
+	if err := dec.Decode(&page); err != nil {
+		return out, err
+	}
+	out.next = page.Next
+	for _, found := range page.Tuples {
+		row := movedRow{name: fmt.Sprintf("%s#%s@%s", found.Key.Object, found.Key.Relation, found.Key.User)}
+		row.tuple, row.err = found.Key.Tuple()
+		out.rows = append(out.rows, row)
+	}
+	return out, nil
+}
+
+func (s *openFGASource) attributes(context.Context, string, string) ([]rel.Attribute, string, error) {
+	return nil, "", nil
+}
+
+// ostiarySource is a server with the native API. Assertions come from its OpenFGA
+// API.
+type ostiarySource struct{ openFGASource }
+
+func (s *ostiarySource) ostiary() bool { return true }
+
+func (s *ostiarySource) chosen(ctx context.Context, names []string) ([]remoteStore, error) {
+	all, err := s.nativeStores(ctx)
+	if err != nil || len(names) == 0 {
+		return all, err
+	}
+	var out []remoteStore
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(known remoteStore) bool { return strings.EqualFold(known.ID, name) })
+		if i < 0 {
+			found, err := selectStore(name, labelsOf(all))
+			if err != nil {
+				return nil, err
+			}
+			i = slices.IndexFunc(all, func(known remoteStore) bool { return known.ID == found.id })
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+func (s *ostiarySource) models(ctx context.Context, store string) ([]ostiary.SchemaSource, error) {
+	list, err := s.nativeSchemas(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var out []ostiary.SchemaSource
+	for _, known := range slices.Backward(list) { // the API lists the newest schema first
+		found, err := s.schemaOf(ctx, store, known.ID)
+		if err != nil {
+			return nil, err
+		}
+		found.SchemaSource.WithID = known.ID
+		out = append(out, found.SchemaSource)
+	}
+	return out, nil
+}
+
+func (s *ostiarySource) assertions(ctx context.Context, store, model string) (int, []byte, error) {
+	n, body, err := s.openFGASource.assertions(ctx, store, model)
+	if refused, ok := errors.AsType[*remoteError](err); ok && refused.Status == http.StatusNotFound {
+		return 0, nil, nil // the server does not serve OpenFGA's API, so it has no assertions
+	}
+	return n, body, err
+}
+
+// movePage is the number of tuples or attributes in a page of the native API.
+const movePage = 1000
+
+func (s *ostiarySource) tuples(ctx context.Context, store, position string) (out movedPage, err error) {
+	var page struct {
+		Tuples []nativeTuple
+		Next   string
+	}
+	if err := s.nativePage(ctx, store, "/read", position, &page); err != nil {
+		return out, err
+	}
+	out.next = page.Next
+	for i := range page.Tuples {
+		found := &page.Tuples[i]
+		row := movedRow{name: found.Object + "#" + found.Relation + "@" + found.Subject}
+		row.tuple, row.err = found.tuple()
+		out.rows = append(out.rows, row)
+	}
+	return out, nil
+}
+
+func (s *ostiarySource) attributes(ctx context.Context, store, position string) (out []rel.Attribute, next string, err error) {
+	var page struct {
+		Attributes []nativeAttribute
+		Next       string
+	}
+	if err := s.nativePage(ctx, store, "/read-attributes", position, &page); err != nil {
+		return nil, "", err
+	}
+	for i := range page.Attributes {
+		found, err := page.Attributes[i].attribute()
+		if err != nil {
+			return nil, "", err
+		}
+		out = append(out, found)
+	}
+	return out, page.Next, nil
+}
+
+// nativePage reads a page of a route of the native API into out.
+func (s *ostiarySource) nativePage(ctx context.Context, store, route, position string, out any) error {
+	in := map[string]any{"limit": movePage}
+	if position != "" {
+		in["cursor"] = position
+	}
+	_, err := s.call(ctx, http.MethodPost, nativePath+store+route, in, out)
+	return err
 }

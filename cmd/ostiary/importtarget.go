@@ -10,26 +10,56 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
-	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
 // moveTarget is where an import copies one store to.
 type moveTarget interface {
-	// open opens the store with an id, or creates it with a name. It returns the
-	// state that write stored last, or nil, and whether the store has no data.
-	open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error)
+	// open opens the store with an id, or creates it with a name and aliases. It
+	// returns the state that write stored last, or nil, and whether the store has no
+	// data.
+	open(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) (state []byte, empty bool, err error)
 	// schemas returns the ids of the store's schemas.
 	schemas(ctx context.Context) ([]string, error)
-	// writeSchema writes a model in OpenFGA's JSON as the schema with an id.
-	writeSchema(ctx context.Context, id string, model []byte) error
+	// writeSchema writes a schema with its id.
+	writeSchema(ctx context.Context, source ostiary.SchemaSource) error
 	// writeAssertions replaces the assertions of a schema. body is the response of
 	// OpenFGA's API that has them.
 	writeAssertions(ctx context.Context, schemaID string, body []byte) error
-	// write adds or replaces tuples that the schema admits; "" is the current one. It
-	// stores state, unless it is nil, with the last of the tuples.
-	write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error
+	// write adds or replaces data that the schema admits; "" is the current one. It
+	// stores state, unless it is nil, with the last of the data.
+	write(ctx context.Context, data moveData, schemaID string, state []byte) error
+}
+
+// moveData is what one write of an import stores: tuples or attributes.
+type moveData struct {
+	tuples     []rel.Tuple
+	attributes []rel.Attribute
+}
+
+func (d moveData) len() int { return len(d.tuples) + len(d.attributes) }
+
+// cut returns the first n tuples and attributes, and the others.
+func (d moveData) cut(n int) (first, rest moveData) {
+	t := min(n, len(d.tuples))
+	a := n - t
+	return moveData{d.tuples[:t], d.attributes[:a]}, moveData{d.tuples[t:], d.attributes[a:]}
+}
+
+// halves returns the data in two parts.
+func (d moveData) halves() [2]moveData {
+	first, second := d.cut(d.len() / 2)
+	return [2]moveData{first, second}
+}
+
+// size returns about the size of the tuple or attribute i in a request, in bytes.
+func (d moveData) size(i int) int {
+	if i < len(d.tuples) {
+		return len(d.tuples[i].String())
+	}
+	at := &d.attributes[i-len(d.tuples)]
+	return len(at.Object.String()) + len(at.Name) + len(at.Value)
 }
 
 // folderTarget is a store of a data folder.
@@ -38,10 +68,10 @@ type folderTarget struct {
 	store  *ostiary.Store
 }
 
-func (f *folderTarget) open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error) {
+func (f *folderTarget) open(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) (state []byte, empty bool, err error) {
 	f.store, err = f.engine.Store(ctx, id)
 	if errors.Is(err, ostiary.ErrNoStore) {
-		f.store, err = f.engine.CreateStore(ctx, ostiary.CreateStoreRequest{ID: id, Name: name})
+		f.store, err = f.engine.CreateStore(ctx, ostiary.CreateStoreRequest{ID: id, Name: name, Aliases: aliases})
 	}
 	if err != nil {
 		return nil, false, err
@@ -69,11 +99,8 @@ func (f *folderTarget) schemas(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-func (f *folderTarget) writeSchema(ctx context.Context, id string, body []byte) error {
-	model, text, err := language.ParseJSON(body)
-	if err == nil {
-		_, _, err = f.store.WriteSchema(ctx, ostiary.SchemaSource{Model: model, Dialect: language.LanguageJSON, Source: text, WithID: id})
-	}
+func (f *folderTarget) writeSchema(ctx context.Context, source ostiary.SchemaSource) error {
+	_, _, err := f.store.WriteSchema(ctx, source)
 	return err
 }
 
@@ -82,8 +109,8 @@ func (f *folderTarget) writeAssertions(ctx context.Context, schemaID string, bod
 	return err
 }
 
-func (f *folderTarget) write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error {
-	w := ostiary.WriteRequest{Add: tuples, OnDuplicate: ostiary.Replace, SchemaID: schemaID}
+func (f *folderTarget) write(ctx context.Context, data moveData, schemaID string, state []byte) error {
+	w := ostiary.WriteRequest{Add: data.tuples, SetAttributes: data.attributes, OnDuplicate: ostiary.Replace, SchemaID: schemaID}
 	if state != nil {
 		w.Documents = []ostiary.Document{{Kind: native.DocumentsKind, Key: moveKey, Body: state}}
 	}
@@ -100,11 +127,11 @@ type serverTarget struct {
 // path returns the path of a route of the native API about the store.
 func (s *serverTarget) path(below string) string { return nativePath + s.id + below }
 
-func (s *serverTarget) open(ctx context.Context, id storage.StoreID, name string) (state []byte, empty bool, err error) {
+func (s *serverTarget) open(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) (state []byte, empty bool, err error) {
 	s.id = id.String()
 	_, err = s.call(ctx, http.MethodGet, s.path(""), nil, nil)
 	if at, ok := errors.AsType[*remoteError](err); ok && at.Code == "no_store" {
-		_, err = s.call(ctx, http.MethodPost, nativePrefix+"/stores", map[string]string{"name": name, "id": s.id}, nil)
+		_, err = s.call(ctx, http.MethodPost, nativePrefix+"/stores", map[string]any{"name": name, "id": s.id, "aliases": withAlias(aliases, "", "")}, nil)
 	}
 	if err != nil {
 		return nil, false, nativeMissing(err)
@@ -128,8 +155,17 @@ func (s *serverTarget) schemas(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-func (s *serverTarget) writeSchema(ctx context.Context, id string, model []byte) error {
-	_, err := s.call(ctx, http.MethodPost, s.path("/schemas"), map[string]string{"id": id, "dialect": language.LanguageJSON, "source": string(model)}, nil)
+func (s *serverTarget) writeSchema(ctx context.Context, source ostiary.SchemaSource) error {
+	in := map[string]any{"id": source.WithID}
+	if len(source.Source) > 0 {
+		in["dialect"], in["source"] = source.Dialect, string(source.Source)
+	} else {
+		in["model"] = source.Model
+	}
+	if source.Model != nil && source.Model.Namespace != "" {
+		in["namespace"] = source.Model.Namespace
+	}
+	_, err := s.call(ctx, http.MethodPost, s.path("/schemas"), in, nil)
 	return err
 }
 
@@ -142,21 +178,31 @@ func (s *serverTarget) writeAssertions(ctx context.Context, schemaID string, bod
 // another write, so that no request reaches the server's default --body-bytes.
 const moveBytes = 1 << 20
 
-func (s *serverTarget) write(ctx context.Context, tuples []rel.Tuple, schemaID string, state []byte) error {
+func (s *serverTarget) write(ctx context.Context, data moveData, schemaID string, state []byte) error {
 	for {
 		n, size := 0, 0
-		for ; n < len(tuples) && size < moveBytes; n++ {
-			size += len(tuples[n].String())
+		for ; n < data.len() && size < moveBytes; n++ {
+			size += data.size(n)
 		}
-		in := map[string]any{"add": nativeTuples(tuples[:n]), "on_duplicate": "replace"}
+		part, rest := data.cut(n)
+		in := map[string]any{"add": nativeTuples(part.tuples), "set_attributes": nativeAttributes(part.attributes), "on_duplicate": "replace"}
 		if schemaID != "" {
 			in["schema"] = schemaID
 		}
-		if tuples = tuples[n:]; len(tuples) == 0 && state != nil {
+		if data = rest; data.len() == 0 && state != nil {
 			in["documents"] = []any{map[string]any{"key": moveKey, "value": json.RawMessage(state)}}
 		}
-		if _, err := s.call(ctx, http.MethodPost, s.path("/write"), in, nil); err != nil || len(tuples) == 0 {
+		if _, err := s.call(ctx, http.MethodPost, s.path("/write"), in, nil); err != nil || data.len() == 0 {
 			return err
 		}
 	}
+}
+
+// nativeAttributes returns attributes in the native API's form.
+func nativeAttributes(attributes []rel.Attribute) []nativeAttribute {
+	out := []nativeAttribute{}
+	for _, at := range attributes {
+		out = append(out, nativeAttribute{at.Object.String(), at.Name, json.RawMessage(at.Value)})
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/storage"
@@ -211,7 +212,11 @@ type remoteStore struct {
 }
 
 func (s remoteStore) json() storeJSON {
-	return storeJSON{ID: s.ID, Name: s.Name, Created: s.Created}
+	created := s.Created
+	if t, err := time.Parse(time.RFC3339Nano, created); err == nil {
+		created = stamp(t)
+	}
+	return storeJSON{ID: s.ID, Name: s.Name, Created: created, Aliases: s.aliases}
 }
 
 // stores lists the stores with this name, or all stores if name is "".
@@ -244,29 +249,40 @@ func labelsOf(stores []remoteStore) (out []storeLabel) {
 	return out
 }
 
-// addAliases sets the aliases of stores, if the server has the native API.
-func (r *remote) addAliases(ctx context.Context, stores []remoteStore) error {
-	aliases := map[string]map[string]string{}
+// nativeStores lists all stores with their aliases, in the native API.
+func (r *remote) nativeStores(ctx context.Context) (all []remoteStore, err error) {
 	for query := (url.Values{}); ; {
 		var page struct {
 			Stores []struct {
-				ID      string
-				Aliases map[string]string
+				ID, Name, Created string
+				Aliases           map[string]string
 			}
 			Next string
 		}
-		if _, err := r.call(ctx, http.MethodGet, nativePrefix+"/stores?"+query.Encode(), nil, &page); isForeign(err) {
-			return nil
-		} else if err != nil {
-			return err
+		if _, err := r.call(ctx, http.MethodGet, nativePrefix+"/stores?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
 		}
 		for _, s := range page.Stores {
-			aliases[s.ID] = s.Aliases
+			all = append(all, remoteStore{ID: s.ID, Name: s.Name, Created: s.Created, aliases: s.Aliases})
 		}
 		if page.Next == "" {
-			break
+			return all, nil
 		}
 		query.Set("after", page.Next)
+	}
+}
+
+// addAliases sets the aliases of stores, if the server has the native API.
+func (r *remote) addAliases(ctx context.Context, stores []remoteStore) error {
+	known, err := r.nativeStores(ctx)
+	if isForeign(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	aliases := map[string]map[string]string{}
+	for _, s := range known {
+		aliases[s.ID] = s.aliases
 	}
 	for i := range stores {
 		stores[i].aliases = aliases[stores[i].ID]
@@ -291,7 +307,7 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 		// clients cannot give to a store, for example those of less than three letters.
 		stores, err = r.stores(ctx, "")
 	}
-	if err == nil && name == "" && len(stores) > 1 {
+	if err == nil && name == "" {
 		err = r.addAliases(ctx, stores)
 	}
 	if err != nil {

@@ -25,11 +25,8 @@ type nativeEntry struct {
 type nativeChange struct {
 	Op        string
 	Tuple     *nativeTuple
-	Attribute *struct {
-		Object, Name string
-		Value        json.RawMessage
-	}
-	Tuples *struct {
+	Attribute *nativeAttribute
+	Tuples    *struct {
 		ObjectType      string `json:"object_type"`
 		ObjectID        string `json:"object_id"`
 		Relation        string
@@ -45,6 +42,20 @@ type nativeChange struct {
 	Document *struct{ Kind, Key string }
 }
 
+// nativeAttribute is an attribute in the native API.
+type nativeAttribute struct {
+	Object string          `json:"object"`
+	Name   string          `json:"name"`
+	Value  json.RawMessage `json:"value"`
+}
+
+// attribute returns the attribute in the engine's form.
+func (n *nativeAttribute) attribute() (out rel.Attribute, err error) {
+	out.Object, err = rel.ParseObject(n.Object)
+	out.Name, out.Value = n.Name, string(n.Value)
+	return out, err
+}
+
 // change returns the change in the engine's form.
 func (n *nativeChange) change() (c storage.Change, err error) {
 	kinds := map[string]storage.ChangeKind{"add": storage.TupleAdd, "remove": storage.TupleRemove, "set_attribute": storage.AttributeSet,
@@ -55,8 +66,7 @@ func (n *nativeChange) change() (c storage.Change, err error) {
 	case n.Tuple != nil:
 		c.Tuple, err = n.Tuple.tuple()
 	case n.Attribute != nil:
-		c.Attribute.Object, err = rel.ParseObject(n.Attribute.Object)
-		c.Attribute.Name, c.Attribute.Value = n.Attribute.Name, string(n.Attribute.Value)
+		c.Attribute, err = n.Attribute.attribute()
 	case n.Tuples != nil:
 		f := n.Tuples
 		c.Filter = storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: f.ObjectType, ObjectID: f.ObjectID, Relation: f.Relation,

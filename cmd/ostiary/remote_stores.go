@@ -31,7 +31,10 @@ func (r *remote) createStore(ctx context.Context, name, id string) error {
 }
 
 func (r *remote) listStores(ctx context.Context) ([]storeJSON, error) {
-	found, err := r.stores(ctx, "")
+	found, err := r.nativeStores(ctx)
+	if isForeign(err) {
+		found, err = r.stores(ctx, "")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -215,19 +218,25 @@ func (r *remote) listSchemas(ctx context.Context) error {
 	}
 }
 
-// nativeSchema returns a schema; "" is the current one.
+// nativeSchema returns a schema of the store that --store names; "" is the current
+// one.
 func (r *remote) nativeSchema(ctx context.Context, id string) (*ostiary.Schema, error) {
 	s, err := r.find(ctx, r.a.store)
 	if err != nil {
 		return nil, err
 	}
+	return r.schemaOf(ctx, s.ID, cmp.Or(id, "current"))
+}
+
+// schemaOf returns a schema of a store.
+func (r *remote) schemaOf(ctx context.Context, store, id string) (*ostiary.Schema, error) {
 	var got struct {
 		ID, Namespace, Dialect, Source string
 		Created                        time.Time
 		Revision                       uint64
 		Model                          *schema.Model
 	}
-	if _, err := r.call(ctx, http.MethodGet, nativePath+s.ID+"/schemas/"+url.PathEscape(cmp.Or(id, "current")), nil, &got); err != nil {
+	if _, err := r.call(ctx, http.MethodGet, nativePath+store+"/schemas/"+url.PathEscape(id), nil, &got); err != nil {
 		return nil, err
 	}
 	return &ostiary.Schema{SchemaInfo: ostiary.SchemaInfo{ID: got.ID, Namespace: got.Namespace, Created: got.Created, Revision: storage.Revision(got.Revision)},
