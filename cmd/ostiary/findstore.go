@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/door/keystone"
-	"github.com/ostiary/ostiary/door/onap/catalog"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -64,25 +59,24 @@ func storeLabels(ctx context.Context, e *ostiary.Engine) (out []storeLabel, err 
 	return out, nil
 }
 
-// withoutAliases returns the stores that have no alias for any of the doors. It
-// returns all stores if each of them has one.
-func withoutAliases(known []storeLabel, doors ...string) (out []storeLabel) {
-	for _, s := range known {
-		if !slices.ContainsFunc(doors, func(door string) bool { return s.aliases[door] != "" }) {
-			out = append(out, s)
-		}
-	}
-	if len(out) == 0 {
-		return known
-	}
-	return out
-}
-
 // ownStores returns the stores that a command without --store may mean. It leaves
 // out those that doors make for their policies and records, and then, if others are
 // left, the tenants of Permify.
 func ownStores(known []storeLabel) []storeLabel {
-	return withoutAliases(withoutAliases(known, domain.Alias, keystone.Name, catalog.StoreDoor, acp.Door), permify.Name)
+	var own, tenants []storeLabel
+	for _, s := range known {
+		switch {
+		case doorOf(s.aliases) != "":
+		case s.aliases[permify.Name] != "":
+			tenants = append(tenants, s)
+		default:
+			own = append(own, s)
+		}
+	}
+	if len(own) == 0 {
+		return tenants
+	}
+	return own
 }
 
 // selectStore returns the only store with a name. The empty name is the only
@@ -97,6 +91,8 @@ func selectStore(name string, known []storeLabel) (storeLabel, error) {
 		return found[0], nil
 	case len(found) > 1:
 		return storeLabel{}, severalStores(name, found)
+	case name == "" && len(known) > 0:
+		return storeLabel{}, fmt.Errorf("%w of your own yet: create one with \"ostiary store create NAME\"; the store %s has the records of the protocol %s: name it with --store to use it", errNoStore, known[0], doorOf(known[0].aliases))
 	case name == "":
 		return storeLabel{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}

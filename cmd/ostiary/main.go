@@ -101,7 +101,7 @@ func (a *app) root() *cobra.Command {
 				return err
 			}
 			a.warnUnknownVariables(cmd.Root())
-			return nil
+			return a.cleanData()
 		},
 	}
 	root.SetFlagErrorFunc(flagError)

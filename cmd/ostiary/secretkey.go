@@ -7,8 +7,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
+
+// cleanData gives the data folder a path that ends with its name, so that the files
+// next to the folder get their names by a suffix: "data" for "data/", and the whole
+// path for ".".
+func (a *app) cleanData() (err error) {
+	clean := filepath.Clean(a.data)
+	switch base := filepath.Base(clean); {
+	case a.data == "" || base == a.data[strings.LastIndexByte(a.data, filepath.Separator)+1:] && base != "." && base != "..":
+		return nil
+	case base == "." || base == "..":
+		clean, err = filepath.Abs(clean)
+	}
+	a.data = clean
+	return err
+}
 
 // secretKeyFile returns the file of the key that encrypts the secrets of stores.
 // The default is next to the data folder, not inside of it, so that a copy of the

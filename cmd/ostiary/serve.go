@@ -77,7 +77,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
 			"On SIGHUP the server reads the TLS certificate, the keys and the policy file of Identity again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := applyConfig(cmd.Flags(), flags.config); err != nil {
+			if err := errors.Join(applyConfig(cmd.Flags(), flags.config), a.cleanData()); err != nil {
 				return err
 			}
 			return a.serve(cmd.Context(), &flags)
