@@ -102,10 +102,30 @@ func (e *remoteError) Error() string {
 	if e.Code == "" {
 		return e.foreign()
 	}
-	if hint := e.from.pathHint(); hint != "" && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest) {
-		return fmt.Sprintf("server error %s: %s; %s", e.Code, e.Message, hint)
+	if e.Status == http.StatusUnauthorized && e.from != nil {
+		return e.from.keyRefused()
 	}
-	return fmt.Sprintf("server error %s: %s", e.Code, e.Message)
+	text := "the server refused: "
+	if e.Status < 400 || e.Status >= 500 {
+		text = "server error " + e.Code + ": "
+	}
+	text += e.Message
+	if hint := e.from.pathHint(); hint != "" && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest) {
+		text += "; " + hint
+	}
+	return text
+}
+
+// keyRefused returns the text for a response that accepts no key of this client.
+func (r *remote) keyRefused() string {
+	flag := "token"
+	if r.flag == "--from" {
+		flag = "from-token"
+	}
+	if r.a.token == "" {
+		return fmt.Sprintf("the server at %s requires a key: set the variable %s, or --%s", r.base, envName(flag), flag)
+	}
+	return fmt.Sprintf("the server at %s does not accept the key of %s or --%s", r.base, envName(flag), flag)
 }
 
 // is reports whether the error has a code of the native API, or a message of
