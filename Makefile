@@ -96,6 +96,13 @@ again:
 connections:
 	OSTIARY_STREAMS=1 $(GO) test ./server -run TestTenThousandConnections -count=1 -timeout 10m -v
 
+# stores creates STORES stores in a folder, asks random ones, and prints memory and
+# processor time.
+STORES ?= 100000
+.PHONY: stores
+stores:
+	OSTIARY_STORES=$(STORES) $(GO) test . -run TestStoresBound -count=1 -timeout 1h -v
+
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count=3 ./graph ./eval . ./storage/pebble ./expr/cel
 

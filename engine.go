@@ -25,6 +25,8 @@ type Engine struct {
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store // handles
+
+	count storeCount
 }
 
 // Open returns an engine over o.Driver. It upgrades data of an older format in

@@ -37,10 +37,50 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
+	if err := e.count.add(ctx, e.runtime.Driver, e.runtime.Bounds.Stores); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
 	if err := e.runtime.Driver.CreateStore(ctx, info); err != nil {
+		e.count.remove()
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	return e.handle(info), nil
+}
+
+// storeCount counts the stores of an engine, to check Bounds.Stores.
+type storeCount struct {
+	mu      sync.Mutex
+	counted bool
+	stores  int
+}
+
+// add adds a store that is about to be created. The first call counts the stores of
+// the driver. It fails if there are limit stores already.
+func (c *storeCount) add(ctx context.Context, d storage.Driver, limit int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.counted {
+		c.stores = 0
+		for _, err := range d.Stores(ctx, storage.StoreID{}) {
+			if err != nil {
+				return err
+			}
+			c.stores++
+		}
+		c.counted = true
+	}
+	if err := errs.CheckBound("Stores", c.stores+1, limit); err != nil {
+		return err
+	}
+	c.stores++
+	return nil
+}
+
+// remove removes a store that was deleted or could not be created.
+func (c *storeCount) remove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores--
 }
 
 // Store returns a store by its id, or [ErrNoStore]. It does not load the store.
@@ -170,7 +210,11 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 		defer lock.Unlock()
 		s.timeline.Close(ErrNoStore)
 	}
-	return errs.Wrap(op, id, e.runtime.Driver.DeleteStore(ctx, id))
+	err := e.runtime.Driver.DeleteStore(ctx, id)
+	if err == nil {
+		e.count.remove()
+	}
+	return errs.Wrap(op, id, err)
 }
 
 // handle returns the only handle of the incarnation of a store.

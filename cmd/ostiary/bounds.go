@@ -9,6 +9,7 @@ import (
 
 // addBounds adds the flags of the bounds that each question has.
 func (f *serveFlags) addBounds(s *pflag.FlagSet) {
+	s.IntVar(&f.bounds.Stores, "stores-max", 1_000_000, "maximum number of stores, those that doors make for themselves included")
 	s.IntVar(&f.bounds.ConditionCost, "condition-cost", eval.ConditionCostDefault, "maximum total cost of the conditions that one check or list evaluates; a unit takes at most about one microsecond")
 	s.Uint64Var(&f.conditions.CostMax, "condition-evaluation-cost", cel.CostMaxDefault, "maximum cost of one evaluation of a condition")
 	s.IntVar(&f.conditions.RegexSizeMax, "regex-size", cel.RegexSizeMaxDefault, "maximum size of a regular expression in a condition, in bytes and in instructions")

@@ -39,6 +39,7 @@ func (l *cursorList) request(x *everyDoor, cursor string) (status int, text, nex
 	}
 	r := httptest.NewRequest(l.method, path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Auth-Token", x.identity)
 	var p door.Params
 	route, _ := x.ports[l.door].Find(l.method, r.URL.EscapedPath(), &p)
 	if route == nil {
@@ -53,6 +54,9 @@ func (l *cursorList) request(x *everyDoor, cursor string) (status int, text, nex
 			at = at.(map[string]any)[name]
 		}
 		next, _ = at.(string)
+		if link, err := url.Parse(next); err == nil && link.Host != "" {
+			next = link.Query().Get(l.query) // Identity returns the whole URL
+		}
 	}
 	return rec.Code, rec.Body.String(), next
 }
@@ -149,6 +153,68 @@ func cursorLists(id, tenant string) []cursorList {
 	return lists
 }
 
+// identityLists makes two records of most kinds of the Identity API, and returns the
+// lists of these kinds. A cursor there is the id of the last record.
+func identityLists(x *everyDoor) (lists []cursorList) {
+	x.bootstrap()
+	create := func(kind string, fields m) string {
+		text, _ := json.Marshal(m{kind: fields})
+		r := httptest.NewRequest("POST", "/v3/"+kind+"s", bytes.NewReader(text))
+		if kind == "policy" {
+			r.URL.Path = "/v3/policies"
+		}
+		r.Header.Set("X-Auth-Token", x.identity)
+		var p door.Params
+		route, _ := x.ports["keystone"].Find("POST", r.URL.EscapedPath(), &p)
+		rec := httptest.NewRecorder()
+		route.Serve(rec, r, p)
+		var out map[string]m
+		if err := json.Unmarshal(rec.Body.Bytes(), &out); err != nil || rec.Code != 201 {
+			x.t.Fatalf("%s: %d %s", kind, rec.Code, rec.Body)
+		}
+		return out[kind]["id"].(string)
+	}
+	for _, name := range []string{"one", "two"} {
+		create("domain", m{"name": name})
+		create("project", m{"name": name})
+		create("group", m{"name": name})
+		user := create("user", m{"name": name})
+		service := create("service", m{"name": name, "type": name})
+		create("endpoint", m{"service_id": service, "interface": "public", "url": "http://" + name})
+		create("credential", m{"user_id": user, "type": "cert", "blob": name})
+		create("policy", m{"type": "text", "blob": name})
+	}
+	for _, kind := range []string{"domains", "projects", "groups", "users", "roles", "services", "endpoints", "credentials", "policies"} {
+		lists = append(lists, cursorList{name: "keystone " + kind, door: "keystone", method: "GET", path: "/v3/" + kind + "?limit=1", query: "marker", next: []string{"links", "next"}})
+	}
+	return lists
+}
+
+// searchLists stores a policy that permits everything, and returns searches.
+func searchLists(x *everyDoor) (lists []cursorList) {
+	var p door.Params
+	r := httptest.NewRequest("PUT", "/xacml/v3/root", strings.NewReader(`<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="all" Version="1.0"
+		RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:permit-overrides"><Target/><Rule RuleId="all" Effect="Permit"/></Policy>`))
+	r.Header.Set("Content-Type", "application/xml")
+	route, _ := x.ports["xacml"].Find("PUT", "/xacml/v3/root", &p)
+	rec := httptest.NewRecorder()
+	if route.Serve(rec, r, p); rec.Code != 201 {
+		x.t.Fatalf("xacml: %d %s", rec.Code, rec.Body)
+	}
+	attribute := []m{{"AttributeId": "role", "Value": "doctor"}}
+	for name, categories := range map[string][2]string{"resources": {"Resource", "Action"}, "actions": {"Action", "Resource"}, "subjects": {"AccessSubject", "Resource"}} {
+		lists = append(lists, cursorList{name: "xacml " + name, door: "xacml", method: "POST", path: "/xacml/v3/search", next: []string{"next"},
+			body: func(cursor string) any {
+				search := m{"request": m{"Request": m{categories[1]: m{"Attribute": attribute}}}, "category": categories[0], "candidates": []string{"a", "b", "c"}, "limit": 1}
+				if cursor != "" {
+					search["cursor"] = cursor
+				}
+				return search
+			}})
+	}
+	return lists
+}
+
 // TestCursorsOfOtherLists gives the cursor of every list of every door to every
 // other list: those of the same door, of other doors and of a twin store. Each
 // must refuse it as an error of the client. The list's own cursor is the
@@ -187,6 +253,7 @@ func TestCursorsOfOtherLists(t *testing.T) {
 				}
 				return m{"page_size": 1, "continuous_token": cursor}
 			}})
+	lists = append(append(lists, identityLists(x)...), searchLists(x)...)
 	cursors := make([]string, len(lists))
 	for i := range lists {
 		status, text, next := lists[i].request(x, "")

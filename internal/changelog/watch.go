@@ -141,7 +141,6 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 	for {
 		items, err := subscription.Next(ctx)
 		for i, item := range items {
-			items[i] = nil // this watch no longer needs it
 			if item.Head.Revision <= w.last {
 				continue
 			}
@@ -150,6 +149,7 @@ func (w *watch) readLive(ctx context.Context, subscription *snapshot.Subscriptio
 			}
 			w.after, w.last = w.timeline.Token(item.Head), item.Head.Revision
 			e := w.entry(item)
+			subscription.Done(i)
 			if len(e.Changes) > 0 && !w.yield(e, nil) {
 				return nil
 			}

@@ -41,6 +41,10 @@ type Bounds struct {
 	// DepthMax is the largest Depth that a question may ask for. The default, and
 	// the least value, is Depth.
 	DepthMax int
+	// Stores is the number of stores; CreateStore fails above it. If other processes
+	// create stores over the same driver, they are counted when the engine creates its
+	// first one. Default 1,000,000.
+	Stores int
 	// WriteTuples is the number of tuples that one write may add and remove.
 	// Default 10,000.
 	WriteTuples int
@@ -79,6 +83,10 @@ type Bounds struct {
 	// WatchBuffer is how many log entries a watcher may lag behind before it ends
 	// with a WatchError. Default 1,024.
 	WatchBuffer int
+	// WatchChanges is how many changes the watchers of all stores may lag behind
+	// together; changes that several watchers wait for count once. Above it, a watcher
+	// that lags by more than its share ends with a WatchError. Default 400,000.
+	WatchChanges int
 	// WritersWaiting is how many writers may wait for one store. The next one fails.
 	// Default 10,000.
 	WritersWaiting int
@@ -168,11 +176,11 @@ func (b Bounds) WithDefaults() Bounds {
 		field *int
 		value int
 	}{
-		{&b.WriteTuples, 10_000}, {&b.WriteAttributes, 10_000}, {&b.WriteFilters, storage.FiltersMax},
+		{&b.Stores, 1_000_000}, {&b.WriteTuples, 10_000}, {&b.WriteAttributes, 10_000}, {&b.WriteFilters, storage.FiltersMax},
 		{&b.Preconditions, 100}, {&b.WriteDocuments, 1_000}, {&b.DocumentBytes, 4 << 20}, {&b.SchemaBytes, 4 << 20},
 		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
 		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
-		{&b.WatchBuffer, 1_024}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 64 << 20},
+		{&b.WatchBuffer, 1_024}, {&b.WatchChanges, 400_000}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 64 << 20},
 		{&b.DifferenceChanges, 100_000}, {&b.DifferenceUsersets, 1_000_000}, {&b.DifferenceChecks, 100_000},
 		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
 		{&b.PastViews, 4}, {&b.Loads, 8},

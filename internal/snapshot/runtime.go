@@ -48,6 +48,9 @@ type Runtime struct {
 	// compilations has one element for each schema that is being compiled.
 	compilations chan struct{}
 
+	// lag counts what the subscriptions of all stores buffer.
+	lag lagBudget
+
 	// QuestionsMemory is the memory that all questions may use together.
 	QuestionsMemory *eval.MemoryBudget
 
@@ -69,6 +72,7 @@ func NewRuntime(c Config) *Runtime {
 		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
 	r.QuestionsMemory = eval.NewMemoryBudget(c.Bounds.QuestionsMemory)
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
+	r.lag.max = int64(c.Bounds.WatchChanges)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }

@@ -22,6 +22,7 @@ type Published struct {
 
 	once    sync.Once
 	visible []storage.Change
+	holders atomic.Int32 // subscriptions that buffer the entry, see lagBudget
 }
 
 // Visible returns what find returns for the entry. It calls find once for all
@@ -42,11 +43,72 @@ type Subscription struct {
 	all   *subscriptions
 	limit int           // of entries
 	wake  chan struct{} // holds one element if items or err are new
+	lag   *lagBudget
 
 	mu      sync.Mutex
 	items   []*Published
 	changes int // changes in items
 	err     error
+	taken   []*Published // what the last Next returned; nil where Done was called
+	held    int          // changes in items and taken
+	lags    bool         // there are items, or taken ones that are not done
+	closed  bool
+}
+
+// lagBudget bounds the changes that the subscriptions of all stores buffer. A
+// change that several of them buffer counts once.
+type lagBudget struct {
+	max     int64
+	changes atomic.Int64
+	lagging atomic.Int64 // subscriptions that hold changes
+}
+
+// allows reports whether a subscription that holds that many changes may buffer n
+// more. Above the bound, it may do so up to its share: the bound divided by the
+// number of subscriptions that hold changes. So all of them together hold at most
+// twice the bound, and those that keep up are not ended because of those that lag.
+func (b *lagBudget) allows(held, n int) bool {
+	return b.changes.Load()+int64(n) <= b.max || int64(held+n) <= b.max/max(b.lagging.Load(), 1)
+}
+
+// hold counts an entry for s, whose lock is held.
+func (s *Subscription) hold(p *Published) {
+	n := len(p.Entry.Changes)
+	if s.held += n; p.holders.Add(1) == 1 {
+		s.lag.changes.Add(int64(n))
+	}
+	if !s.lags && s.held > 0 {
+		s.lags = true
+		s.lag.lagging.Add(1)
+	}
+}
+
+// free ends the count of entries that s holds. The lock of s is held.
+func (s *Subscription) free(all []*Published) {
+	for _, p := range all {
+		if p == nil {
+			continue
+		}
+		n := len(p.Entry.Changes)
+		if s.held -= n; p.holders.Add(-1) == 0 {
+			s.lag.changes.Add(-int64(n))
+		}
+	}
+	if s.lags && s.held == 0 {
+		s.lags = false
+		s.lag.lagging.Add(-1)
+	}
+}
+
+// Done frees the entry at an index of what the last Next returned, which is nil
+// from then on. Entries that are not done are freed by the next call of Next.
+func (s *Subscription) Done(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i < len(s.taken) {
+		s.free(s.taken[i : i+1])
+		s.taken[i] = nil
+	}
 }
 
 // changesPerEntry is how many changes a subscription buffers for each entry that
@@ -72,7 +134,7 @@ func (t *Timeline) Subscribe(limit int) *Subscription {
 	ss := &t.subscriptions
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	s := &Subscription{all: ss, limit: limit, wake: make(chan struct{}, 1)}
+	s := &Subscription{all: ss, limit: limit, wake: make(chan struct{}, 1), lag: &t.Runtime.lag}
 	if ss.all == nil {
 		ss.all = map[*Subscription]struct{}{}
 	}
@@ -88,15 +150,21 @@ func (s *Subscription) Close() {
 	defer ss.mu.Unlock()
 	delete(ss.all, s)
 	ss.count.Store(int32(len(ss.all)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free(s.items)
+	s.free(s.taken)
+	s.closed, s.items, s.taken, s.changes = true, nil, nil, 0
 }
 
 // Next waits for entries, or for the error that ends the subscription. It may
-// return both.
+// return both. The entries of the call before no longer count as a lag.
 func (s *Subscription) Next(ctx context.Context) ([]*Published, error) {
 	for {
 		s.mu.Lock()
 		items, err := s.items, s.err
-		s.items, s.changes = nil, 0
+		s.free(s.taken)
+		s.taken, s.items, s.changes = items, nil, 0
 		s.mu.Unlock()
 		if len(items) > 0 || err != nil {
 			return items, err
@@ -171,16 +239,22 @@ func (s *Subscription) push(items []*Published) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range items {
-		if s.err != nil {
+		if s.err != nil || s.closed {
 			return
 		}
 		n := len(item.Entry.Changes)
+		if s.held > 0 && !s.lag.allows(s.held, n) {
+			s.free(s.items) // the subscriber resumes after the last entry that it got
+			s.items, s.changes, s.err = nil, 0, errs.ErrWatchBehind
+			break
+		}
 		if len(s.items) >= s.limit || len(s.items) > 0 && s.changes+n > s.limit*changesPerEntry {
 			s.err = errs.ErrWatchBehind
 			break
 		}
 		s.items = append(s.items, item)
 		s.changes += n
+		s.hold(item)
 	}
 	s.signal()
 }
