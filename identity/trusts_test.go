@@ -273,10 +273,12 @@ func (p *parties) checkRedelegations(good identity.NewTrust) {
 		_, err := p.CreateTrust(p.t.Context(), n)
 		p.fails(err, identity.Forbidden, x.text)
 	}
-	if n := good; !n.Impersonation {
-		n.Impersonation = true
-		_, err := p.CreateTrust(p.t.Context(), n)
-		p.fails(err, identity.Forbidden, "Impersonation is not allowed")
+	for _, redelegation := range []bool{true, false} {
+		if n := good; !n.Impersonation {
+			n.Impersonation, n.Redelegation = true, redelegation
+			_, err := p.CreateTrust(p.t.Context(), n)
+			p.fails(err, identity.Forbidden, "Impersonation is not allowed")
+		}
 	}
 }
 

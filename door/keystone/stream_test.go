@@ -121,7 +121,7 @@ func TestLongLists(t *testing.T) {
 		if len(w.sizes) < 2 || slices.Max(w.sizes) > partMax || w.Result().ContentLength >= 0 {
 			t.Errorf("%s: parts of %d bytes, content length %d", path, w.sizes, w.Result().ContentLength)
 		}
-		if after := c.do("GET", path, c.admin, ""); slices.Equal(rowsOf(t, []byte(after.text), member), rowsOf(t, []byte(before.text), member)) {
+		if after := c.do("GET", path, c.admin, ""); !strings.Contains(path, "limit=") && slices.Equal(rowsOf(t, []byte(after.text), member), rowsOf(t, []byte(before.text), member)) {
 			t.Errorf("%s: the list does not show the changes later", path)
 		}
 	}

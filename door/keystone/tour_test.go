@@ -105,7 +105,11 @@ func (x *tour) request(line string) string {
 	if name != "" {
 		x.set(name, a)
 	}
-	return fmt.Sprintf("\t%d%s\n", a.status, x.describe(a.text))
+	location := ""
+	if to := a.header.Get("Location"); to != "" {
+		location = " Location:" + x.describe(to)
+	}
+	return fmt.Sprintf("\t%d%s%s\n", a.status, location, x.describe(a.text))
 }
 
 // fill replaces the variables of a text.

@@ -1,8 +1,8 @@
 // Package faults holds the seeded faults: small mistakes that an engineer could
 // make. The laws of package oracle must catch those in the evaluator, the graph
 // and the storage. The laws of package oracle/policies must catch those of the
-// folder policies, and the scripts of each door, of the server and of acp those of
-// the folder doors.
+// folder policies, and the tests of each door, of the server, of acp and of identity
+// those of the folder doors.
 //
 // Each fault is a patch file in this folder. A [Fault] is one such file, read;
 // [Fault.Overlay] writes what "go build -overlay" needs to compile the engine

@@ -30,7 +30,7 @@ const (
 	policyFaults    = "policies"
 	policyFaultsMin = 31
 	doorFaults      = "doors"
-	doorFaultsMin   = 50
+	doorFaultsMin   = 110
 )
 
 func load(t *testing.T, dir string, atLeast int) (root string, all []Fault) {
@@ -247,7 +247,7 @@ func (h hunters) hunt(t *testing.T, worlds int, seed uint64) *caught {
 	return c
 }
 
-// TestCaughtByScripts runs the tests of each door, of the server or of acp with
+// TestCaughtByScripts runs the tests of each door, the server, acp or identity with
 // each fault of that package in turn. They must fail, and pass without a fault.
 func TestCaughtByScripts(t *testing.T) {
 	root, all := load(t, doorFaults, doorFaultsMin)
