@@ -14,7 +14,7 @@ func TestRules(t *testing.T) {
 	target := Target{"user_id": "u1", "target.user.domain_id": "d1", "target.role.domain_id": Null, "name": "manager", "none": "None", "empty": ""}
 	for text, want := range map[string]bool{
 		"": true, "@": true, "!": false, "not !": true,
-		"role:admin": true, "role:ADMIN": true, "role:reader": false, "role:%(name)s": false,
+		"role:admin": true, "role:ADMIN": true, "role:reader": false, "role:%(name)s": false, "role:%(absent)s": false, "not role:%(absent)s": true,
 		"rule:yes": true, "not rule:yes": false, "rule:yes and !": false, "rule:yes or !": true,
 		"! or @ and @": true, "@ or @ and !": true, "(@ or @) and !": false, "not ! and not !": true, "not (! or @)": false,
 		"user_id:%(user_id)s": true, "user_id:u1": true, "user_id:'u1'": true, "user_id:u2": false,
@@ -41,6 +41,9 @@ func TestRules(t *testing.T) {
 }
 
 func TestBadRules(t *testing.T) {
+	if ruleBytesMax != 16384 || depthMax != 50 || FileRulesMax != 10_000 {
+		t.Errorf("bounds %d, %d and %d", ruleBytesMax, depthMax, FileRulesMax)
+	}
 	for _, text := range []string{
 		"role", "role:", ":x", "(", ")", "(@", "@)", "@ @", "and", "@ and", "@ or or @", "not", "user_id:%(x", "user_id:%()s",
 		"http://host/path", "'x:%(y)s", "rule:none", "not rule:none", "! and rule:none", "@ or rule:none", "(rule:none)",

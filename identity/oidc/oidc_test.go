@@ -54,6 +54,7 @@ func TestVerify(t *testing.T) {
 		"a truncated token":  good[:len(good)-20],
 		"no token":           "x",
 		"a token of 16 KiB":  good + strings.Repeat("A", oidc.TokenMax),
+		"no JSON":            "e30.e.x",
 		"an empty text":      "",
 		"an encrypted token": "a.b.c.d.e",
 	} {
@@ -96,10 +97,28 @@ func TestRotation(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	p := oidctest.New(t)
 	text := p.Sign(map[string]any{"iss": "http://127.0.0.1:1", "aud": "k", "exp": time.Now().Unix() + 60}, -1)
+	now := time.Now()
+	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, func() time.Time { return now })
+	for _, x := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "connection refused"}, {time.Second - 1, "failed a moment ago"}, {1, "connection refused"}} {
+		now = now.Add(x.after)
+		if _, err := v.Verify(t.Context(), text); err == nil || errors.Is(err, oidc.ErrInvalid) || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v later: %v, want %q", x.after, err, x.want)
+		}
+	}
+}
+
+// TestTexts verifies texts of which no token can be read: the error names why.
+func TestTexts(t *testing.T) {
 	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, nil)
-	for range 2 {
-		if _, err := v.Verify(t.Context(), text); err == nil || errors.Is(err, oidc.ErrInvalid) {
-			t.Error(err)
+	for text, want := range map[string]string{
+		"x": "expected a signed JSON Web Token", "": "expected a signed JSON Web Token", "e30.e.x": "expected a signed JSON Web Token",
+		strings.Repeat("A", 16384): "expected a signed JSON Web Token", strings.Repeat("A", 16385): "16385 bytes: expected at most 16384",
+	} {
+		if _, err := v.Verify(t.Context(), text); !errors.Is(err, oidc.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", text, err, want)
 		}
 	}
 }

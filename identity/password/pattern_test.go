@@ -20,6 +20,11 @@ func TestPattern(t *testing.T) {
 		{``, "x anything", ""},
 		{`(?=a(b|c)d)a.{2,}`, "abd acdx", "abc aed"},
 		{`^\^$`, "^", "^^ x"},
+		{`(?=[])])[])]+`, ") ] )]", "a"}, // a bracket at the beginning of a class is literal
+		{`(?=[^])])[a-z]+`, "a", ") ]"},
+		{`(?=[a)])[a)]x`, "ax )x", "bx"},
+		{`(?=[]a)])x?[)a]`, "a )", "x]"},
+		{`(?=\)x)\)x`, ")x", "x"},
 	} {
 		p, err := ParsePattern(x.pattern)
 		if err != nil {
@@ -44,6 +49,8 @@ func TestPatternErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`(?=abc`:                               "expected a closing parenthesis",
 		`(?=[)]`:                               "expected a closing parenthesis",
+		`(?=[])`:                               "expected a closing parenthesis",
+		`(?=[^])`:                              "expected a closing parenthesis",
 		`.(?=abc)`:                             "lookaheads at its beginning only",
 		`(.)\1`:                                "invalid pattern",
 		`(?=a)(?=(`:                            "expected a closing parenthesis",

@@ -44,6 +44,22 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// TestPoolDefaults makes pools with the defaults, and with values of its own.
+func TestPoolDefaults(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		o                 PoolOptions
+		threads, queueMax int
+	}{
+		{PoolOptions{}, runtime.NumCPU(), 64}, {PoolOptions{Threads: -1, QueueMax: -1}, runtime.NumCPU(), 64},
+		{PoolOptions{Threads: 1, QueueMax: 1}, 1, 1}, {PoolOptions{Threads: 5, QueueMax: 100}, 5, 100},
+	} {
+		if p := NewPool(x.o); cap(p.slots) != x.threads || p.queueMax != int64(x.queueMax) {
+			t.Errorf("%+v: %d threads and a queue of %d, want %d and %d", x.o, cap(p.slots), p.queueMax, x.threads, x.queueMax)
+		}
+	}
+}
+
 // TestPoolQueueMax fills a queue, and adds one more.
 func TestPoolQueueMax(t *testing.T) {
 	t.Parallel()

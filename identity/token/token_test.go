@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -157,6 +158,23 @@ func TestBadPayload(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A token of version 1, 2 or 7 whose domain, project or system is empty.
+	for _, v := range []byte{1, 2, 7} {
+		p := &Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Unix(1e9, 0), DomainID: "x"}
+		if v == 2 {
+			p.DomainID, p.ProjectID = "", "x"
+		} else if v == 7 {
+			p.DomainID, p.System = "", "x"
+		}
+		data, err := pack(p, DefaultMethods())
+		if err != nil || data[1] != byte(p.Version()) {
+			t.Fatal(data, err)
+		}
+		data = bytes.Replace(data, []byte{0xa1, 'x'}, []byte{0xa0}, 1)
+		if _, _, err := f.Decode(Seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
+			t.Errorf("version %d without its scope: %v", v, err)
+		}
+	}
 	methods := append([]byte{0x95, 0, 0x92, 0xc2, 0xa1, 'u', 0xcd, 0x01, 0}, good[7:]...)
 	if _, _, err := f.Decode(Seal(f.Keys[0], methods, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "methods") {
 		t.Error("unknown method:", err)
@@ -185,6 +203,11 @@ func TestBounds(t *testing.T) {
 	for n, want := range map[int]string{8192: "expected a Fernet token", 8193: "at most 8192"} {
 		if _, _, err := f.Decode(strings.Repeat("A", n)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d characters: %v, want %q", n, err, want)
+		}
+	}
+	for n, want := range map[int]string{8192: "", 8193: "at most 8192"} {
+		if _, _, err := (&Signed{}).Decode(strings.Repeat("A", n)); !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "at most") != (want != "") {
+			t.Errorf("a signed token of %d characters: %v, want %q", n, err, want)
 		}
 	}
 	for n, want := range map[int]string{512: "", 513: "expected at most 512"} {
