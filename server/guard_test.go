@@ -144,6 +144,8 @@ func TestExposed(t *testing.T) {
 	t.Parallel()
 	doors := []*door.Door{echoDoor()}
 	k := keys(t, server.Key{Secret: secret})
+	identity := echoDoor()
+	identity.OwnAuthentication = true
 	for i, c := range []struct {
 		o  server.Options
 		ok bool
@@ -156,6 +158,8 @@ func TestExposed(t *testing.T) {
 		{server.Options{HTTP: "example.com:80"}, false},
 		{server.Options{HTTP: "127.0.0.1:0", GRPC: "0.0.0.0:0"}, false},
 		{server.Options{Dedicated: []server.DedicatedDoor{{Door: doors[0], GRPC: "10.0.0.1:1"}}}, false},
+		{server.Options{Dedicated: []server.DedicatedDoor{{Door: identity, HTTP: "10.0.0.1:1"}}}, true},
+		{server.Options{HTTP: "10.0.0.1:0", Dedicated: []server.DedicatedDoor{{Door: identity, HTTP: "10.0.0.1:1"}}}, false},
 		{server.Options{HTTP: "0.0.0.0:0", Anonymous: true}, true},
 		{server.Options{HTTP: "0.0.0.0:0", Keys: k}, true},
 		{server.Options{HTTP: "0.0.0.0:0", Keys: k, Metrics: "0.0.0.0:0"}, false},

@@ -24,7 +24,8 @@ type shared struct {
 	accessLog bool
 	metrics   *metrics
 	// localOnly is true if no keys are set and Options.Anonymous is false. Then
-	// only programs and pages of this machine may call the server.
+	// only programs and pages of this machine may call the server, except doors that
+	// authenticate their callers on ports of their own.
 	localOnly bool
 
 	requestTimeout time.Duration // 0: none
@@ -61,6 +62,8 @@ type shared struct {
 type handler struct {
 	*shared
 	router *router
+	// authenticated is true if the doors of the port authenticate their callers.
+	authenticated bool
 }
 
 // ServeHTTP routes the request, refuses what no door may see, and passes the
@@ -84,10 +87,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.path == pathReady && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		serveHealth(w, h.ready())
 	case h.cors != nil && h.cors.apply(w, r):
-	case h.localOnly && h.cors.foreignOrigin(r):
+	case h.localOnly && !h.authenticated && h.cors.foreignOrigin(r):
 		req.door = nil // the page does not learn which door has the path
 		req.refuse(r, &door.Refusal{Reason: door.ForeignPage})
-	case h.localOnly && !localHost(r.Host):
+	case h.localOnly && !h.authenticated && !localHost(r.Host):
 		req.door = nil
 		req.refuse(r, &door.Refusal{Reason: door.ForeignName})
 	case m.door == nil:

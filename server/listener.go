@@ -36,7 +36,7 @@ func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.handler = &handler{s.shared, router}
+	l.handler = &handler{s.shared, router, p.authenticated()}
 	l.http, l.tls = s.newHTTP(l.handler), s.opts.TLS
 	return l, nil
 }

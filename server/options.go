@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -290,7 +291,7 @@ func (o *Options) CheckExposure() error {
 		return nil
 	}
 	for _, p := range o.ports() {
-		if !loopbackAddress(p.address) {
+		if !loopbackAddress(p.address) && !p.authenticated() {
 			return fmt.Errorf("%s on %s: %w", p.name, p.address, ErrExposed)
 		}
 	}
@@ -305,6 +306,25 @@ type port struct {
 	doors   []*door.Door
 	// dedicated is true for a door with a port of its own: it serves every path.
 	dedicated bool
+}
+
+// authenticated reports whether every door of the port authenticates its callers
+// itself.
+func (p *port) authenticated() bool {
+	return len(p.doors) > 0 && !slices.ContainsFunc(p.doors, func(d *door.Door) bool { return !d.OwnAuthentication })
+}
+
+// PlainAddresses returns the addresses of HTTP without TLS at which doors that
+// authenticate their callers, with passwords for example, can be reached from other
+// machines.
+func (o *Options) PlainAddresses() (out []string) {
+	for _, p := range o.ports() {
+		own := slices.ContainsFunc(p.doors, func(d *door.Door) bool { return d.OwnAuthentication })
+		if own && o.TLS == nil && !p.grpc && !loopbackAddress(p.address) {
+			out = append(out, p.address)
+		}
+	}
+	return out
 }
 
 // ports returns the ports that the options ask for, except the metrics port.

@@ -17,6 +17,7 @@ import (
 var bothWays = []struct{ line, differs string }{
 	{line: "store create acme"},
 	{line: "store create acme"},
+	{line: "store create acme --same-name"},
 	{line: "store rename OTHER spare"},
 	{line: "store list --json"},
 	{line: "store delete spare"},

@@ -163,12 +163,13 @@ func severalStores(name string, found []storeLabel) error {
 	return &clearError{fmt.Sprintf("%d stores have the name %q: select one by its id: %s", len(found), name, strings.Join(shown, " or ")), errWhich}
 }
 
-// warnNamesake prints a warning if one of the known stores has the name of a new
-// store.
-func (a *app) warnNamesake(name string, known []storeLabel) {
+// requireNewName fails if one of the known stores has the name of a new store: a
+// command could then find neither of them by the name.
+func requireNewName(name string, known []storeLabel) error {
 	if same := namesakes(name, known); len(same) > 0 {
-		a.note("warning: %s already had the name %q (%s): commands need the id of one of them", plural(len(same), "store"), name, same[0].id)
+		return fmt.Errorf("%w: the store %s has the name %q: use that store, or create another one of this name with --same-name", ostiary.ErrStoreExists, same[0].id, name)
 	}
+	return nil
 }
 
 // clearError is an error with a text of its own in place of the text of its cause.

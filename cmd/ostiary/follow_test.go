@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -46,6 +49,68 @@ func TestFollow(t *testing.T) {
 	a := &app{in: strings.NewReader(""), out: out, err: &errs, lookup: func(string) (string, bool) { return "", false }}
 	if code := a.run(ctx, []string{"changes", "--follow", "--from", "2", "--data", "memory", "--model", model, "--tuples", tuples}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out.out.String(), errs.String())
+	}
+}
+
+// steps is a writer that calls the next of its functions in a goroutine each time
+// the output contains the text once more.
+type steps struct {
+	text string
+	do   []func()
+	done sync.WaitGroup
+}
+
+func (s *steps) Write(p []byte) (int, error) {
+	for range bytes.Count(p, []byte(s.text)) {
+		if len(s.do) > 0 {
+			s.done.Go(s.do[0])
+			s.do = s.do[1:]
+		}
+	}
+	return len(p), nil
+}
+
+// TestStreamsEnd checks that commands that follow a server end with an error and
+// the token to continue from when the server stops.
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"changes", "--follow", "--from", "2"}, {"watch", "user", "friend", "user", "--object", "user:b"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			url, srv := startMemory(t)
+			target := []string{"--server", url}
+			model := filepath.Join(t.TempDir(), "m.fga")
+			if err := os.WriteFile(model, []byte("model\n  schema 1.1\ntype user\n  relations\n    define friend: [user]\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run := func(args ...string) string {
+				code, out, errs := runOn(t, target, args...)
+				if code != exitOK {
+					t.Errorf("%q: exit code %d\n%s", args, code, errs)
+				}
+				return out
+			}
+			run("store", "create", "s")
+			run("schema", "write", model)
+			if args[0] == "watch" {
+				_, out, _ := runOn(t, target, "changes", "--json")
+				var entry struct{ Token string }
+				if err := json.NewDecoder(strings.NewReader(out)).Decode(&entry); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--from", entry.Token)
+			}
+			run("tuple", "write", "user:a", "friend", "user:b")
+			// The second change arrives over the stream, which the stop then ends.
+			out := &steps{text: "user:b", do: []func(){func() { run("tuple", "write", "user:c", "friend", "user:b") }, func() { srv.Stop() }}}
+			var errs bytes.Buffer
+			a := &app{in: strings.NewReader(""), out: out, err: &errs, lookup: func(string) (string, bool) { return "", false }}
+			code := a.run(context.Background(), append(args, target...))
+			out.done.Wait()
+			if want := regexp.MustCompile(`(?m)^ostiary: the server ended the stream: it stops, or no longer accepts the key; to continue, run the command again with --from o1\S+$`); code != exitError || !want.MatchString(errs.String()) {
+				t.Errorf("exit code %d\n%s", code, errs.String())
+			}
+		})
 	}
 }
 

@@ -107,6 +107,13 @@ func onFolderAndServer(t *testing.T, f func(t *testing.T, target []string)) {
 // returns the URL.
 func serveMemory(t *testing.T) string {
 	t.Helper()
+	url, _ := startMemory(t)
+	return url
+}
+
+// startMemory is like serveMemory and also returns the server.
+func startMemory(t *testing.T) (string, *server.Server) {
+	t.Helper()
 	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: conditions(cel.Options{})})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +131,7 @@ func serveMemory(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Stop() })
-	return "http://" + srv.Addresses()[0].Addr.String()
+	return "http://" + srv.Addresses()[0].Addr.String(), srv
 }
 
 const movedResult = `[{"store":"` + movedStore + `","name":"moved","models":1,"assertions":1,"tuples":5000}]` + "\n"

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +27,11 @@ func (a *app) entitlementsCommand() *cobra.Command {
 			subject, err := rel.ParseSubject(args[0])
 			if err != nil {
 				return err
+			}
+			for _, object := range args[1:] {
+				if _, err := rel.ParseObject(object); err != nil {
+					return err
+				}
 			}
 			in, err := flags.nativeQuestion(map[string]any{"subject": args[0], "objects": args[1:], "permissions": permissions})
 			if err != nil {
@@ -284,6 +293,12 @@ func (a *app) watchCommand() *cobra.Command {
 			if relation != "" {
 				query.Set("subject_relation", relation)
 			}
+			if r := a.remote(); r != nil && from == "" {
+				var err error
+				if from, err = r.head(cmd.Context()); err != nil {
+					return err
+				}
+			}
 			if from != "" {
 				query.Set("after", from)
 			}
@@ -292,11 +307,8 @@ func (a *app) watchCommand() *cobra.Command {
 				return err
 			}
 			defer body.Close()
-			err = a.showEvents(body, args[1])
-			if cmd.Context().Err() != nil {
-				return nil // an interrupt is the normal end
-			}
-			return err
+			last, err := a.showEvents(body, args[1])
+			return a.endOfStream(cmd.Context(), cmp.Or(last, from), err)
 		}}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "show what changes after the revision of this token; default: after the newest revision")
@@ -304,7 +316,7 @@ func (a *app) watchCommand() *cobra.Command {
 }
 
 // showEvents prints each update of an event stream as it arrives.
-func (a *app) showEvents(body io.Reader, relation string) error {
+func (a *app) showEvents(body io.Reader, relation string) (last string, err error) {
 	return eachEvent(body, func(data []byte) error {
 		var update struct{ Changes []permissionChange }
 		return a.printNative(data, &update, func(w io.Writer) {
@@ -315,14 +327,33 @@ func (a *app) showEvents(body io.Reader, relation string) error {
 	})
 }
 
-// eachEvent calls f with the data of each event of a stream. An event named
-// "error" ends the stream with its error.
-func eachEvent(body io.Reader, f func(data []byte) error) error {
+// errEnded means that a server ended a stream, which has no end of its own.
+var errEnded = errors.New("the server ended the stream")
+
+// endOfStream returns the error of a command whose stream of events ended with err
+// after the event with the token last. An interrupt is the normal end.
+func (a *app) endOfStream(ctx context.Context, last string, err error) error {
+	cut := err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case a.server == "" || !cut:
+		return err
+	}
+	return fmt.Errorf("%w: it stops, or no longer accepts the key; to continue, run the command again with --from %s", errEnded, last)
+}
+
+// eachEvent calls f with the data of each event of a stream, and returns the token
+// of the last event. An event named "error" ends the stream with its error.
+func eachEvent(body io.Reader, f func(data []byte) error) (last string, err error) {
 	in := bufio.NewScanner(body)
 	in.Buffer(nil, responseBytesMax)
-	name := ""
+	name, id := "", ""
 	for in.Scan() {
 		line := in.Text()
+		if token, ok := strings.CutPrefix(line, "id: "); ok {
+			id = token
+		}
 		if event, ok := strings.CutPrefix(line, "event: "); ok {
 			name = event
 		}
@@ -333,13 +364,14 @@ func eachEvent(body io.Reader, f func(data []byte) error) error {
 		if name == "error" {
 			e := &remoteError{}
 			if err := json.Unmarshal([]byte(data), e); err != nil {
-				return err
+				return last, err
 			}
-			return e
+			return last, e
 		}
 		if err := f([]byte(data)); err != nil {
-			return err
+			return last, err
 		}
+		last = id
 	}
-	return in.Err()
+	return last, in.Err()
 }

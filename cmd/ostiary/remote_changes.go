@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -135,7 +136,7 @@ func (l remoteLog) follow(ctx context.Context, q ostiary.WatchRequest) error {
 		return err
 	}
 	defer body.Close()
-	err = eachEvent(body, func(data []byte) error {
+	last, err := eachEvent(body, func(data []byte) error {
 		var n nativeEntry
 		if err := json.Unmarshal(data, &n); err != nil {
 			return err
@@ -146,8 +147,5 @@ func (l remoteLog) follow(ctx context.Context, q ostiary.WatchRequest) error {
 		}
 		return l.a.printEntry(&e)
 	})
-	if ctx.Err() != nil {
-		return nil // an interrupt is the normal end
-	}
-	return err
+	return l.a.endOfStream(ctx, cmp.Or(last, string(q.After)), err)
 }

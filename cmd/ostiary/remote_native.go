@@ -472,13 +472,28 @@ func (r *remote) tokenAt(ctx context.Context, at string) (string, error) {
 	return got.Token, err
 }
 
-// nativeCreateStore creates a store with an id.
+// head returns the token of the newest revision of the store.
+func (r *remote) head(ctx context.Context) (string, error) {
+	s, err := r.find(ctx, r.a.store)
+	if err != nil {
+		return "", err
+	}
+	var now struct{ Token string }
+	_, err = r.call(ctx, http.MethodGet, nativePath+s.ID, nil, &now)
+	return now.Token, nativeMissing(err)
+}
+
+// nativeCreateStore creates a store with an id, or with a new one if id is "".
 func (r *remote) nativeCreateStore(ctx context.Context, name, id string) error {
 	var s struct {
 		ID, Name string
 		Created  time.Time
 	}
-	if _, err := r.call(ctx, http.MethodPost, nativePrefix+"/stores", map[string]string{"name": name, "id": id}, &s); err != nil {
+	in := map[string]string{"name": name}
+	if id != "" {
+		in["id"] = id
+	}
+	if _, err := r.call(ctx, http.MethodPost, nativePrefix+"/stores", in, &s); err != nil {
 		return err
 	}
 	return r.a.printCreated(storeJSON{ID: s.ID, Name: s.Name, Created: stamp(s.Created)})

@@ -16,12 +16,14 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-func (r *remote) createStore(ctx context.Context, name, id string) error {
-	if known, err := r.stores(ctx, name); err == nil { // a caller may create stores without the right to list them
-		defer r.a.warnNamesake(name, labelsOf(known))
+func (r *remote) createStore(ctx context.Context, name, id string, sameName bool) error {
+	if known, err := r.stores(ctx, ""); err == nil && !sameName { // a caller may create stores without the right to list them
+		if err := requireNewName(name, labelsOf(known)); err != nil {
+			return err
+		}
 	}
-	if id != "" {
-		return r.nativeCreateStore(ctx, name, id)
+	if err := r.nativeCreateStore(ctx, name, id); id != "" || !isForeign(err) {
+		return nativeMissing(err)
 	}
 	var s remoteStore
 	if _, err := r.call(ctx, http.MethodPost, "/stores", map[string]string{"name": name}, &s); err != nil {
@@ -70,7 +72,11 @@ func (r *remote) renameStore(ctx context.Context, store, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.call(ctx, http.MethodPatch, "/stores/"+s.ID, map[string]string{"name": name}, &s); err != nil {
+	in := map[string]string{"name": name}
+	if _, err = r.call(ctx, http.MethodPatch, nativePath+s.ID, in, &s); isForeign(err) {
+		_, err = r.call(ctx, http.MethodPatch, "/stores/"+s.ID, in, &s)
+	}
+	if err != nil {
 		return err
 	}
 	return r.a.printRenamed(s.json())

@@ -212,6 +212,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return errors.Join(err, s.Stop())
 		}
 		logStart(log, a.data, &o, s)
+		for _, at := range o.PlainAddresses() {
+			log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
+		}
 		// A second interrupt stops the process immediately.
 		defer context.AfterFunc(ctx, func() {
 			log.Info("stopping")

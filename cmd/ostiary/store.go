@@ -42,6 +42,7 @@ func (a *app) storeCommand() *cobra.Command {
 
 func (a *app) storeCreate() *cobra.Command {
 	var id string
+	var sameName bool
 	cmd := &cobra.Command{Use: "create NAME", Short: "Create a store, and the data folder if it is missing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			create := ostiary.CreateStoreRequest{Name: args[0]}
@@ -55,10 +56,13 @@ func (a *app) storeCreate() *cobra.Command {
 				}
 			}
 			if r := a.remote(); r != nil {
-				return r.createStore(cmd.Context(), args[0], id)
+				return r.createStore(cmd.Context(), args[0], id, sameName)
 			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {
 				known, err := storeLabels(cmd.Context(), e)
+				if err == nil && !sameName {
+					err = requireNewName(args[0], known)
+				}
 				if err != nil {
 					return err
 				}
@@ -66,10 +70,10 @@ func (a *app) storeCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.warnNamesake(args[0], known)
 				return a.printCreated(storeOf(s.Info()))
 			})
 		}}
+	cmd.Flags().BoolVar(&sameName, "same-name", false, "accept the name of another store; commands then need the id of one of them")
 	cmd.Flags().StringVar(&id, "id", "", "id of the store, a ULID; default: a new one")
 	return cmd
 }

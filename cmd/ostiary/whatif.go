@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // questionsBytesMax bounds a file of questions, in bytes.
@@ -39,6 +43,9 @@ func (a *app) whatIfCommand() *cobra.Command {
 				return err
 			}
 			if err := a.requireSubjectTypes(cmd.Context(), &queryFlags{at: f.at}, f.subjectTypes...); err != nil {
+				return err
+			}
+			if err := a.requireRemovals(cmd.Context(), in); err != nil {
 				return err
 			}
 			text, err := a.native(cmd.Context(), http.MethodPost, "/what-if", in)
@@ -117,6 +124,35 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 		in["proposed"] = map[string]any{"model": m.Model}
 	}
 	return in, nil
+}
+
+// requireRemovals fails if the store lacks a tuple that the proposal removes: the
+// answer would be that the removal changes nothing.
+func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
+	removed, _ := in["changes"].(map[string]any)["remove"].([]map[string]any)
+	for _, m := range removed {
+		t, err := parseTriple([]string{m["subject"].(string), m["relation"].(string), m["object"].(string)})
+		if err != nil {
+			return err
+		}
+		ask := map[string]any{"limit": 1, "filter": nativeFilter(rel.Filter{ObjectType: t.Object.Type, ObjectID: t.Object.ID, Relation: t.Relation,
+			SubjectType: t.Subject.Type, SubjectID: t.Subject.ID, SubjectRelation: t.Subject.Relation, SubjectPlain: t.Subject.Relation == ""})}
+		if at, ok := in["at"]; ok {
+			ask["at"] = at
+		}
+		text, err := a.native(ctx, http.MethodPost, "/read", ask)
+		if err != nil {
+			return err
+		}
+		var page struct{ Tuples []struct{} }
+		if err := json.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("the response is not valid in the native API: %w", err)
+		}
+		if len(page.Tuples) == 0 {
+			return &ostiary.TupleError{Kind: ostiary.ErrTupleMissing, Key: t.Key()}
+		}
+	}
+	return nil
 }
 
 // checks parses the checks of --question and of the file.
