@@ -62,10 +62,16 @@ func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
 // prepare opens the deployment before the first request. It does nothing if there
 // is none.
 func (s *service) prepare(ctx context.Context) error {
-	if _, err := s.store(ctx); errors.Is(err, ostiary.ErrNoStore) {
+	store, err := s.store(ctx)
+	if errors.Is(err, ostiary.ErrNoStore) {
 		return nil
 	}
-	_, err := s.deployment(ctx)
+	if err == nil {
+		err = store.Load(ctx) // unlike a request, it waits as long as necessary
+	}
+	if err == nil {
+		_, err = s.deployment(ctx)
+	}
 	return err
 }
 
