@@ -67,6 +67,9 @@ func (a *app) keystoneImportCommand() *cobra.Command {
 			if err := a.copyFernetKeys(keys); err != nil {
 				return err
 			}
+			if err := a.keystoneReceiptsFolder().Setup(); err != nil {
+				return err
+			}
 			if err := a.ensureSecretKey(); err != nil {
 				return err
 			}
