@@ -106,32 +106,57 @@ logins() { OS_PASSWORD=secret "$work/venv/bin/python" -W ignore logins.py "$url"
 
 rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
 
-# real compares a real Keystone with a server that has imported its database.
+# rules are the rules for passwords of the real Keystone of the suites real and
+# postgresql, which count what an import copies.
+rules='[security_compliance]
+lockout_failure_attempts = 3
+unique_last_password_count = 2
+disable_user_account_days_inactive = 90'
+
+# real DATABASE compares a real Keystone on mariadb or postgresql with a server that
+# has imported its database. Then it imports it again, with rows that cannot be
+# copied.
 real() {
-	local fifo=$work/real.hold realport=$(free) ours=$(free) database
-	rm -rf "$work"/real "$work"/imported* "$fifo"
+	local kind=$1 at=$work/real-$1 realport=$(free) ours=$(free) database status peer
+	local fifo=$at.hold imported=imported-$kind
+	rm -rf "$at" "$at".* "$work/$imported"* "$work/spoilt-$kind"*
 	mkfifo "$fifo"
-	bash real.sh "$work/keystone-venv" "$work/real" "$realport" 4 <"$fifo" >"$work/real.ready" 2>"$work/real.err" &
+	EXTRA=$rules bash real.sh "$work/keystone-venv" "$at" "$realport" 4 "$kind" <"$fifo" >"$at.ready" 2>"$at.err" &
+	peer=$!
 	exec 7>"$fifo"
-	for _ in $(seq 1800); do
-		grep -q '^ready' "$work/real.ready" && break
-		kill -0 $! 2>/dev/null || break
+	for _ in $(seq 3000); do
+		grep -q '^ready' "$at.ready" && break
+		kill -0 $peer 2>/dev/null || break
 		sleep 0.1
 	done
-	database=$(sed -n 's/^ready //p' "$work/real.ready")
+	database=$(sed -n 's/^ready //p' "$at.ready")
 	if [ -z "$database" ]; then
-		cat "$work/real.ready" "$work/real.err"
+		cat "$at.ready" "$at.err"
 		exec 7>&-
 		return 1
 	fi
-	"$work/keystone-venv/bin/python" -W ignore exchange.py fill "http://127.0.0.1:$realport/v3" "$work/real.json" "$work/real/db.sock" &&
-		"$work/ostiary" --data "$work/imported" keystone import --from "$database" --fernet-keys "$work/real/fernet" --credential-keys "$work/real/credential" &&
-		serve imported "$ours" &&
-		"$work/keystone-venv/bin/python" -W ignore exchange.py compare "http://127.0.0.1:$ours/v3" "http://127.0.0.1:$realport/v3" "$work/real.json"
-	local status=$?
+	exchange fill "http://127.0.0.1:$realport/v3" "$at.json" "$database" &&
+		imports "$imported" "$at" "$database" &&
+		serve "$imported" "$ours" --keystone-password-hash-rounds 4 --keystone-lockout-failure-attempts 3 --keystone-unique-last-password-count 2 --keystone-disable-user-account-days-inactive 90 &&
+		exchange compare "http://127.0.0.1:$ours/v3" "http://127.0.0.1:$realport/v3" "$at.json" >"$at.compare"
+	status=$?
+	cat "$at.compare"
+	if [ "$status" = 0 ]; then
+		exchange spoil "$database" && ! imports "spoilt-$kind" "$at" "$database" 2>"$at.spoilt" && exchange spoiled "$work/spoilt-$kind.import.txt" >"$at.spoiled"
+		status=$?
+		cat "$at.spoilt" "$at.spoiled"
+	fi
 	exec 7>&-
+	wait $peer
+	echo "$kind: $(($(number "$(tail -n 1 "$at.compare")" passed) + $(number "$(tail -n 1 "$at.spoiled")" passed))) passed, $(($(number "$(tail -n 1 "$at.compare")" failed) + $(number "$(tail -n 1 "$at.spoiled")" failed))) failed"
 	return $status
 }
+
+exchange() { "$work/keystone-venv/bin/python" -W ignore exchange.py "$@"; }
+
+# imports NAME REAL DATABASE imports a database to the folder .work/NAME, with the
+# keys of the real Keystone in the folder REAL.
+imports() { "$work/ostiary" --data "$work/$1" keystone import --from "$3" --fernet-keys "$2/fernet" --credential-keys "$2/credential"; }
 
 # mariadb succeeds if MariaDB's server is installed, or can be installed.
 mariadb() {
@@ -192,13 +217,20 @@ if wants rbac; then
 		skip rbac "the packages cannot be installed"
 	fi
 fi
-if wants real; then
-	if ! mariadb; then
-		skip real "MariaDB is not installed"
-	elif install keystone-venv requirements-keystone.txt uwsgi; then
-		suite real real
+if wants real || wants postgresql; then
+	if ! install keystone-venv requirements-keystone.txt uwsgi; then
+		skip "real, postgresql" "the packages cannot be installed"
 	else
-		skip real "the packages cannot be installed"
+		if wants real && mariadb; then
+			suite real real mariadb
+		elif wants real; then
+			skip real "MariaDB is not installed"
+		fi
+		if wants postgresql && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
+			suite postgresql real postgresql
+		elif wants postgresql; then
+			skip postgresql "PostgreSQL is not installed"
+		fi
 	fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
