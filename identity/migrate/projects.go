@@ -125,7 +125,7 @@ func (m *migration) projects(ctx context.Context) error {
 // select.
 func (m *migration) projectsOf(ctx context.Context, condition string, selected func(id string) bool) error {
 	query := `SELECT p.id, p.name, p.extra, p.description, p.enabled, p.domain_id, p.parent_id, p.is_domain, o.option_id, o.option_value, t.name AS tag FROM project p
- LEFT JOIN project_option o ON o.project_id = p.id LEFT JOIN project_tag t ON t.project_id = p.id WHERE ` + condition + ` ORDER BY p.id, t.name, o.option_id`
+ LEFT JOIN project_option o ON o.project_id = p.id LEFT JOIN project_tag t ON t.project_id = p.id WHERE ` + condition + ` ORDER BY p.id`
 	return m.from.group(ctx, query, func(rows []row) error {
 		if !selected(rows[0].text("id")) {
 			return nil
@@ -144,6 +144,7 @@ func (m *migration) project(ctx context.Context, rows []row) error {
 	r := identity.Record{Kind: identity.Project, ID: x.text("id"), Name: x.text("name"), IsDomain: x.yes("is_domain"), Disabled: !x.yes("enabled"),
 		Members: extra.With("description", x.text("description")).With("options", m.resourceOptions(rows, resourceOptions))}
 	if tags := distinct(rows, "tag"); len(tags) > 0 {
+		slices.Sort(tags)
 		r.Members = r.Members.With("tags", tags)
 	}
 	if !r.IsDomain {

@@ -36,7 +36,12 @@ func (m *migration) users(ctx context.Context) error {
  p.id AS password_id, p.password_hash, p.created_at_int, p.expires_at_int, p.self_service, o.option_id, o.option_value FROM "user" u
  LEFT JOIN local_user l ON l.user_id = u.id LEFT JOIN nonlocal_user n ON n.user_id = u.id LEFT JOIN federated_user f ON f.user_id = u.id
  LEFT JOIN password p ON p.local_user_id = l.id LEFT JOIN user_option o ON o.user_id = u.id
- ORDER BY u.id, p.created_at_int, p.id, f.id, o.option_id`, func(rows []row) error {
+ ORDER BY u.id`, func(rows []row) error {
+		// Ordered by its primary key only, the database needs no temporary table.
+		slices.SortStableFunc(rows, func(a, b row) int {
+			return cmp.Or(cmp.Compare(a.number("created_at_int"), b.number("created_at_int")), cmp.Compare(a.number("password_id"), b.number("password_id")),
+				cmp.Compare(a.number("federated_id"), b.number("federated_id")), cmp.Compare(a.text("option_id"), b.text("option_id")))
+		})
 		l, err := m.user(rows)
 		if err != nil {
 			return m.refuse(rows[0].text("id"), err)
