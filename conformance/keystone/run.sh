@@ -106,9 +106,12 @@ logins() { OS_PASSWORD=secret "$work/venv/bin/python" -W ignore logins.py "$url"
 
 rallies() { OS_PASSWORD=secret bash rally.sh "$work/rally-venv" "$url" "$work/rally"; }
 
-# rules are the rules for passwords of the real Keystone of the suites real and
-# postgresql, which count what an import copies.
-rules='[security_compliance]
+# settings are those of the real Keystone of the suites real and postgresql: rules
+# for passwords, which count what an import copies, and no cache of the catalog,
+# because its two processes have a cache each.
+settings='[catalog]
+caching = false
+[security_compliance]
 lockout_failure_attempts = 3
 unique_last_password_count = 2
 disable_user_account_days_inactive = 90'
@@ -121,7 +124,7 @@ real() {
 	local fifo=$at.hold imported=imported-$kind
 	rm -rf "$at" "$at".* "$work/$imported"* "$work/spoilt-$kind"*
 	mkfifo "$fifo"
-	EXTRA=$rules bash real.sh "$work/keystone-venv" "$at" "$realport" 4 "$kind" <"$fifo" >"$at.ready" 2>"$at.err" &
+	EXTRA=$settings bash real.sh "$work/keystone-venv" "$at" "$realport" 4 "$kind" <"$fifo" >"$at.ready" 2>"$at.err" &
 	peer=$!
 	exec 7>"$fifo"
 	for _ in $(seq 3000); do

@@ -305,6 +305,34 @@ func TestMissingRows(t *testing.T) {
 	}
 }
 
+// TestBatches imports more records and links than one write may have.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	users, members := []byte(nil), []byte(nil)
+	for i := range 2*identity.LoadRecordsMax + 1 {
+		users = fmt.Appendf(users, `{"id":"u%d","name":"u%d","domain_id":"d"}`+"\n", i, i)
+	}
+	for i := range identity.LoadLinksMax + 1 {
+		members = fmt.Appendf(members, `{"user_id":"u%d","group_id":"g%d"}`+"\n", i%500, i/500)
+	}
+	groups := []byte(nil)
+	for i := range identity.LoadLinksMax/500 + 1 {
+		groups = fmt.Appendf(groups, `{"id":"g%d","name":"g%d","domain_id":"d"}`+"\n", i, i)
+	}
+	_, db := open(t, withEmpty([]txtar.File{{Name: "project", Data: []byte(`{"id":"d","name":"d","is_domain":true,"enabled":true}`)},
+		{Name: "user", Data: users}, {Name: "group", Data: groups}, {Name: "user_group_membership", Data: members}}))
+	report, err := migrate.Run(t.Context(), migrate.Options{DB: db, Dialect: migrate.Postgres, To: deploy(t).Service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]int{"user": 2*identity.LoadRecordsMax + 1, "group membership": identity.LoadLinksMax + 1} {
+		i := slices.IndexFunc(report.Copied, func(c migrate.Copied) bool { return c.What == what })
+		if c := report.Copied[i]; c.Copied != want || c.Refused != 0 {
+			t.Errorf("%d of kind %s, %d refused: %q, want %d", c.Copied, what, c.Refused, c.Reasons, want)
+		}
+	}
+}
+
 // TestReasonsBound refuses as many records as the report names, and one more.
 func TestReasonsBound(t *testing.T) {
 	t.Parallel()
