@@ -40,6 +40,9 @@ func TestLines(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&out, "%q: %s %s = %s %s\n", text, a.Object, a.Name, typ, a.Value)
+		if m, err := ParseAttributeMessage(text); (err == nil) != (a.Value != "") || err == nil && m.GetValue() == nil {
+			t.Errorf("the message of %q is %v, %v", text, m, err)
+		}
 	}
 	doortest.Golden(t, "testdata/lines.txt", out.String())
 }

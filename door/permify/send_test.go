@@ -67,3 +67,33 @@ func TestSendFails(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchFilter shows that a watch reports what a filter removed as it was just
+// before: a tuple of the write before it, too.
+func TestWatchFilter(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	token := c.write(t, "doc:9#owner@user:9", "doc:9$on|boolean:true")
+	if _, err := c.data.Delete(t.Context(), &basev1.DataDeleteRequest{TenantId: "t1",
+		TupleFilter:     &basev1.TupleFilter{Entity: &basev1.EntityFilter{Type: "doc"}},
+		AttributeFilter: &basev1.AttributeFilter{Entity: &basev1.EntityFilter{Type: "doc"}}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	stream, err := c.watch.Watch(ctx, &basev1.WatchRequest{TenantId: "t1", SnapToken: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, change := range m.Changes.DataChanges {
+		got = append(got, changeLine(change))
+	}
+	if fmt.Sprint(got) != "[-doc:9#owner@user:9 -doc:9$on]" {
+		t.Error(got)
+	}
+}

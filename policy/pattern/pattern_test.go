@@ -124,6 +124,7 @@ func TestBounds(t *testing.T) {
 		{"pattern repeat", "a{1000,}", "a{99999999999999999999,}"},
 		{"pattern repeat", "(a{10}){100}", "(a{10}){101}"},
 		{"pattern states", "(aaaaaa){999}aaaaaaaa", "(aaaaaa){999}aaaaaaaaa"},
+		{"pattern states", "(aaaaaa){999}a?aaaaaa", "(aaaaaa){999}a?aaaaaaa"},
 		{"pattern states", `(aaaaaa){999}aaaa()\1`, `(aaaaaa){999}aaaaa()\1`},
 		{"pattern ranges", strings.Repeat("\\w", 162) + strings.Repeat("a", 131_072-162*len(words())), strings.Repeat("\\w", 162) + strings.Repeat("a", 131_073-162*len(words()))},
 	} {
