@@ -49,9 +49,9 @@ free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)
 methods=external,password,token,oauth1,mapped,application_credential,ec2credential,totp
 
 # serve NAME PORT ARGUMENTS... starts a server on the folder .work/NAME and waits for
-# it. Logins cost 300 ms of a processor each, so a busy machine needs a long timeout.
+# it. It does not keep the pipe open that stops a real Keystone. Logins cost 300 ms of a processor each, so a busy machine needs a long timeout.
 serve() {
-	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --keystone-methods "$methods" --door "keystone=http://127.0.0.1:$2" "${@:3}" >"$work/$1.log" 2>&1 &
+	"$work/ostiary" --data "$work/$1" serve --http off --grpc off --metrics off --request-timeout 60s --keystone-methods "$methods" --door "keystone=http://127.0.0.1:$2" "${@:3}" >"$work/$1.log" 2>&1 7>&- &
 	servers="$servers $!"
 	for _ in $(seq 300); do
 		grep -q "^serving" "$work/$1.log" && return
