@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -91,7 +93,7 @@ func (a *app) openDriver(ctx context.Context) (*pebble.Driver, error) {
 	for {
 		d, err := pebble.Open(a.data, pebble.Options{FilesMax: server.FilesForStorage()})
 		if err == nil || !isLocked(err) || serverOf(a.data) != nil || time.Now().After(end) {
-			return d, err
+			return d, explainFullDisk(a.data, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -99,6 +101,16 @@ func (a *app) openDriver(ctx context.Context) (*pebble.Driver, error) {
 		case <-time.After(rand.N(lockPoll)): // random, so that no command waits longer than others
 		}
 	}
+}
+
+// explainFullDisk returns a text about the disk in place of err if a full disk is
+// the reason why a folder cannot be opened. It returns other errors unchanged.
+func explainFullDisk(dir string, err error) error {
+	if err == nil || !errors.Is(err, syscall.ENOSPC) && !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		return err
+	}
+	return &clearError{fmt.Sprintf("the disk of the data folder %s is full, and opening the folder needs some space, also for reads: free space on the disk, "+
+		"or move the folder to a larger one; no acknowledged write is lost", dir), err}
 }
 
 // requireFolder returns errNoFolder if dir is missing or empty. Without it, a

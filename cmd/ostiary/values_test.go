@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +39,24 @@ func TestParseExpires(t *testing.T) {
 	for _, text := range []string{"soon", "-1h", "0s", "0d", "36501d", "d", ""} {
 		if got, err := parseExpires(text, now); err == nil {
 			t.Errorf("%q: got %v, expected an error", text, got)
+		}
+	}
+}
+
+// An error of a full disk names the disk and what to do. Other errors stay as they
+// are.
+func TestExplainFullDisk(t *testing.T) {
+	t.Parallel()
+	full := fmt.Errorf("write 000012.sst: %w", syscall.ENOSPC)
+	for _, err := range []error{full, errors.New("open it again: " + full.Error())} {
+		got := explainFullDisk("d", err)
+		if !strings.HasPrefix(got.Error(), "the disk of the data folder d is full") || strings.Contains(got.Error(), "again") || !errors.Is(got, err) {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	for _, err := range []error{nil, syscall.EIO} {
+		if got := explainFullDisk("d", err); got != err {
+			t.Errorf("%v became %v", err, got)
 		}
 	}
 }
