@@ -138,6 +138,7 @@ func TestCursorEnds(t *testing.T) {
 		if c.Seek(n) || c.Next() {
 			t.Errorf("%d entries: an entry behind the last", n)
 		}
+		c.Seek(0)
 		if found := c.Seek(n - 1); found != (n > 0) || c.Next() || c.Next() {
 			t.Errorf("%d entries: Seek to the last returned %v, or an entry follows it", n, found)
 		}

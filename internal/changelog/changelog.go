@@ -61,13 +61,17 @@ type Page struct {
 const changesMax = 100_000
 
 // Read returns a page of the log. It fails with ErrTooOld if the entries were
-// trimmed.
+// trimmed, and with ErrNoStore if the store was deleted, even if another one has its
+// id.
 func Read(ctx context.Context, t *snapshot.Timeline, r Request) (Page, error) {
 	page, err := read(ctx, t, &r)
 	return page, errs.Wrap("changes", t.ID, err)
 }
 
 func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err error) {
+	if err := t.Err(); err != nil {
+		return page, err
+	}
 	limit, err := t.Runtime.Bounds.Page(r.Limit)
 	if err != nil {
 		return page, err
@@ -84,11 +88,14 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 		if err != nil {
 			return page, err
 		}
+		if e.Incarnation != t.Incarnation {
+			return Page{}, snapshot.ErrIncarnation
+		}
 		if len(page.Entries) >= limit || n >= changesMax {
 			page.More = true
 			break
 		}
-		head := storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
+		head := storage.Head{Revision: e.Revision, Hash: e.Hash()}
 		page.Next = t.Token(head)
 		if entry := visible(t, &e, head, r.Types); len(entry.Changes) > 0 {
 			page.Entries = append(page.Entries, entry)

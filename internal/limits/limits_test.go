@@ -82,6 +82,10 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%+d: got\n%s\nexpected\n%s", add, fields(answer), fields(want))
 		}
 	}
+	ones := eval.Bounds{Depth: 1, Nodes: 1, ConditionCost: 1, Memory: 1, ExpandEntries: 1, ExpandBytes: 1}
+	if answer := b.Query(ones); answer != ones {
+		t.Errorf("the least bounds become\n%s", fields(answer))
+	}
 	golden(t, "testdata/query.txt", got)
 }
 

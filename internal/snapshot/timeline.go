@@ -231,7 +231,7 @@ func (t *Timeline) runLoad(l *loading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loading = nil
-	if errors.Is(err, errIncarnation) && t.closed == nil {
+	if errors.Is(err, ErrIncarnation) && t.closed == nil {
 		t.closed = err
 	}
 	if err == nil && t.closed != nil {
@@ -248,8 +248,9 @@ func (t *Timeline) runLoad(l *loading) {
 	close(l.done)
 }
 
-// errIncarnation is an ErrNoStore that closes the timeline.
-var errIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
+// ErrIncarnation is an ErrNoStore: another store has the id of the timeline. It closes
+// the timeline that loads it.
+var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
 
 // loadView reads the store's state. It waits until fewer than Bounds.Loads loads
 // are in progress.
@@ -278,7 +279,7 @@ func (t *Timeline) readState(ctx context.Context) (*View, error) {
 		return nil, err
 	}
 	if info.Incarnation != t.Incarnation {
-		return nil, errIncarnation
+		return nil, ErrIncarnation
 	}
 	st, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{})
 	if err != nil {
