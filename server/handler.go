@@ -39,7 +39,11 @@ type shared struct {
 	publicStreams limiter
 	// publicRequests is the same for calls that are not streams.
 	publicRequests limiter
-	bodies         bodiesBudget
+	// ownRequests bounds the HTTP requests of doors that authenticate their callers
+	// themselves, in addition to requests: half of its places stay for callers whose
+	// key was checked before.
+	ownRequests limiter
+	bodies      bodiesBudget
 	// detached is the connection of requests that came without one, in tests of
 	// [Server.Handler].
 	detached *conn

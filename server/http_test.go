@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -158,6 +159,43 @@ func TestTooMany(t *testing.T) {
 	}
 	if got := r.metric(t, `ostiary_refusals_total{reason="too_many"}`); !strings.HasSuffix(got, " 2\n") {
 		t.Error(got)
+	}
+}
+
+// TestOwnAuthentication holds back the bodies of requests to a door that
+// authenticates its callers itself. They take half of RequestsMax at most, so that
+// callers with a key are answered meanwhile.
+func TestOwnAuthentication(t *testing.T) {
+	t.Parallel()
+	own := &door.Door{Name: "own", Prefixes: []string{"/own"}, OwnAuthentication: true, Missing: echoDoor().Missing, Refuse: echoDoor().Refuse,
+		Routes: []door.Route{{Method: "POST", Pattern: "/own", Name: "Own", Serve: echoBody}}}
+	r := start(t, server.Options{RequestsMax: 4, Doors: []*door.Door{echoDoor(), own}, TransferTime: time.Hour,
+		Keys: keys(t, server.Key{Name: "ops", Secret: secret})})
+	var held []net.Conn
+	for range 2 {
+		conn := r.connect(t)
+		io.WriteString(conn, "POST /own HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nbegin")
+		held = append(held, conn)
+	}
+	wait(t, func() bool {
+		return strings.HasSuffix(strings.TrimSpace(r.metric(t, "ostiary_requests_in_flight ")), " 2")
+	})
+	if status, _, body := r.ask(t, "POST", "/own", "one more"); status != 429 || !strings.Contains(body, "the bound OwnAuthenticationRequestsMax is 2") {
+		t.Error("one more request without a key:", status, body)
+	}
+	if status, _, body := r.ask(t, "GET", "/echo/caller", "", "Authorization", "Bearer "+secret); status != 200 {
+		t.Error("a caller with a key:", status, body)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	wait(t, func() bool {
+		return strings.HasSuffix(strings.TrimSpace(r.metric(t, "ostiary_requests_in_flight ")), " 0")
+	})
+	for range 3 {
+		if status, _, body := r.ask(t, "POST", "/own", "again"); status != 200 {
+			t.Error("after they have ended:", status, body)
+		}
 	}
 }
 

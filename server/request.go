@@ -45,6 +45,10 @@ type request struct {
 	id      [1]string // the value of X-Request-Id, in the form of a header
 }
 
+// ownDivisor: RequestsMax divided by it bounds the requests of doors that
+// authenticate their callers themselves.
+const ownDivisor = 2
+
 // serve authenticates the caller, acquires a place within the bounds, and calls
 // the handler of route.
 func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
@@ -76,6 +80,13 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	defer limit.release()
+	if q.door.OwnAuthentication {
+		if why := q.ownRequests.acquire(); why != nil {
+			q.refuse(r, why)
+			return
+		}
+		defer q.ownRequests.release()
+	}
 	q.charge = q.bodies.newCharge(q.conn)
 	defer q.charge.release()
 	if !q.boundBody(r, route) {

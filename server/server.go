@@ -62,6 +62,7 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},
 		streams:        limiter{name: "StreamsMax", max: o.StreamsMax},
 		publicStreams:  limiter{name: "PublicStreamsMax", max: max(o.StreamsMax/publicDivisor, 1)},
+		ownRequests:    limiter{name: "OwnAuthenticationRequestsMax", max: max(o.RequestsMax/ownDivisor, 1)},
 		publicRequests: limiter{name: "PublicRequestsMax", max: max(o.RequestsMax/publicDivisor, 1)},
 		bodies:         bodiesBudget{max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
 		codec:          newCodec(),

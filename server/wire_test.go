@@ -3,8 +3,10 @@ package server_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +149,7 @@ func TestBodyBytes(t *testing.T) {
 // room.
 func TestBodyBytesTotal(t *testing.T) {
 	t.Parallel()
-	r := start(t, server.Options{BodyBytes: 100_000, BodyBytesPerConnection: 200_000, BodyBytesTotal: 200_000, TransferTime: time.Minute})
+	r := start(t, server.Options{BodyBytes: 100_000, BodyBytesPerConnection: 200_000, BodyBytesTotal: 200_000, TransferTime: time.Hour})
 	c, conn := r.rawRPC(t), r.connect(t)
 	c.announce(t, c.open(t, "/test.Echo/Echo", ""), 100_000, nil)
 	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_body_bytes_in_flight"), " 100000") })
@@ -161,9 +163,12 @@ func TestBodyBytesTotal(t *testing.T) {
 		status, _, _ := r.ask(t, "POST", "/echo/large", strings.Repeat("x", 90_000))
 		return status == 200
 	})
+	c.SetDeadline(time.Now().Add(time.Minute))
 	for {
-		if _, err := c.ReadFrame(); err != nil {
-			break // the connection with the oldest message was closed
+		if _, err := c.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection with the oldest message is still open")
+		} else if err != nil {
+			break // it was closed
 		}
 	}
 }
