@@ -132,8 +132,12 @@ proto-check:
 	cd door/permify/basev1/generate && $(GO) run . -check
 
 # attack attacks the program on loopback and prints a table: memory before, at
-# its peak and after REST, and what a neighbor notices.
+# its peak and after REST, and what a neighbor notices. RUNS is the number of runs
+# of each attack, of which it prints the medians. ATTACK selects attacks by a part of
+# their names.
 .PHONY: attack
 REST ?= 60s
+RUNS ?= 1
 attack: build
-	OSTIARY_ATTACK=$(CURDIR)/$(BIN) OSTIARY_ATTACK_REST=$(REST) $(GO) test ./server -run TestAttacks -count=1 -timeout 1h -v
+	OSTIARY_ATTACK=$(CURDIR)/$(BIN) OSTIARY_ATTACK_REST=$(REST) OSTIARY_ATTACK_RUNS=$(RUNS) OSTIARY_ATTACK_ONLY='$(ATTACK)' \
+		$(GO) test ./server -run TestAttacks -count=1 -timeout 4h -v
