@@ -154,7 +154,8 @@ func cursorLists(id, tenant string) []cursorList {
 }
 
 // identityLists makes two records of most kinds of the Identity API, and returns the
-// lists of these kinds. A cursor there is the id of the last record.
+// lists of these kinds. A cursor there is the id of the last record. A domain is also a
+// project, so the list of domains and that of projects take each other's cursors.
 func identityLists(x *everyDoor) (lists []cursorList) {
 	x.bootstrap()
 	create := func(kind string, fields m) string {
@@ -184,7 +185,7 @@ func identityLists(x *everyDoor) (lists []cursorList) {
 		create("credential", m{"user_id": user, "type": "cert", "blob": name})
 		create("policy", m{"type": "text", "blob": name})
 	}
-	for _, kind := range []string{"domains", "projects", "groups", "users", "roles", "services", "endpoints", "credentials", "policies"} {
+	for _, kind := range []string{"projects", "groups", "users", "roles", "services", "endpoints", "credentials", "policies"} {
 		lists = append(lists, cursorList{name: "keystone " + kind, door: "keystone", method: "GET", path: "/v3/" + kind + "?limit=1", query: "marker", next: []string{"links", "next"}})
 	}
 	return lists
