@@ -159,7 +159,7 @@ func TestDifferenceRefuses(t *testing.T) {
 		"no such relation":        {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "x", SubjectType: "user"}, To: r.To}, ostiary.ErrNoRelation},
 		"no such subject":         {s, ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "x"}, To: r.To}, ostiary.ErrNoType},
 		"a future":                {s, ostiary.DifferenceRequest{PermissionSelector: viewers, To: ostiary.AtRevision(99)}, ostiary.ErrFuture},
-		"before the first schema": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(1, 0)), To: ostiary.AtTime(time.Unix(0, 0))}, ostiary.ErrNoSchema},
+		"before the first schema": {s, ostiary.DifferenceRequest{PermissionSelector: viewers, From: ostiary.AtTime(time.Unix(0, 0)), To: ostiary.AtTime(time.Unix(1, 0))}, ostiary.ErrNoSchema},
 	} {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := c.store.Difference(short, c.r)

@@ -229,3 +229,74 @@ func TestExpiredAreCollected(t *testing.T) {
 		}
 	})
 }
+
+// TestAskedAtTime checks that a question about a time is answered as of that time, and
+// not as of the last write before it: a tuple that has expired in between is absent.
+func TestAskedAtTime(t *testing.T) {
+	t.Parallel()
+	ctx, clock := context.Background(), newClock()
+	s := newStore(t, start(t, disks()[0], ostiary.Options{Clock: clock.Now, Window: -1}).engine, documents())
+	written := clock.Now()
+	var tuples []ostiary.Tuple
+	for i := range 6 { // the even documents end after 10 seconds, the odd ones after 20
+		x := tups(t, fmt.Sprintf("document:%d#owner@user:a", i))[0]
+		x.Expires = rel.TimeOf(written.Add(time.Duration(10+i%2*10) * time.Second))
+		tuples = append(tuples, x)
+	}
+	token := must(s.Write(ctx, ostiary.WriteRequest{Add: tuples}))(t)
+	clock.Advance(time.Minute)
+	count := func(at ostiary.Consistency, limit int) (n int) {
+		r := ostiary.ListObjectsRequest{Subject: must(rel.ParseSubject("user:a"))(t), Relation: "owner", Type: "document", Limit: limit, QueryOptions: ostiary.QueryOptions{Consistency: at}}
+		for {
+			page := must(s.ListObjects(ctx, r))(t)
+			if n += len(page.IDs); page.Next == "" {
+				return n
+			}
+			r.Cursor = page.Next
+		}
+	}
+	gained := func(from, to ostiary.Consistency) (changes []string) {
+		r := ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: from, To: to, Limit: 1}
+		for {
+			page := must(s.Difference(ctx, r))(t)
+			for _, c := range page.Changes {
+				changes = append(changes, fmt.Sprint(c.Object.ID, c.Gained(), c.Lost()))
+			}
+			if r.Cursor = page.Next; r.Cursor == "" {
+				slices.Sort(changes)
+				return changes
+			}
+		}
+	}
+	even := []string{"0false true", "2false true", "4false true"}
+	odd := []string{"1false true", "3false true", "5false true"}
+	all := slices.Sorted(slices.Values(slices.Concat(even, odd)))
+	second := func(n int) ostiary.Consistency { return ostiary.AtTime(written.Add(time.Duration(n) * time.Second)) }
+	for _, limit := range []int{1, 100} {
+		for name, c := range map[string]struct {
+			at   ostiary.Consistency
+			want int
+		}{
+			"newest": {ostiary.MinimizeLatency(), 0}, "the token": {ostiary.AtExactly(token), 6}, "before the first end": {second(9), 6}, "after the first end": {second(10), 3}, "after the last end": {second(20), 0},
+			"in the future": {second(3600), 0}, "the token, now": {ostiary.AtExactly(token).AtCurrentTime(), 0}, "a time, now": {second(9).AtCurrentTime(), 0},
+		} {
+			if n := count(c.at, limit); n != c.want {
+				t.Errorf("%s, pages of %d: %d objects, want %d", name, limit, n, c.want)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		from, to ostiary.Consistency
+		want     []string
+	}{
+		"to the newest": {ostiary.AtRevision(0), ostiary.MinimizeLatency(), nil}, "since the token": {ostiary.AtExactly(token), ostiary.MinimizeLatency(), all},
+		"one revision, two times": {second(9), second(10), even}, "since the first end": {second(10), ostiary.MinimizeLatency(), odd},
+	} {
+		if got := gained(c.from, c.to); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	r := ostiary.DifferenceRequest{PermissionSelector: ostiary.PermissionSelector{ObjectType: "document", Relation: "owner", SubjectType: "user"}, From: second(10), To: second(9)}
+	_, err := s.Difference(ctx, r)
+	wantKind(t, err, ostiary.ErrInvalidRequest)
+}

@@ -116,7 +116,9 @@ func AtExactly(t Token) Consistency { return snapshot.AtExactly(t) }
 // AtRevision reads the view at a revision, at its commit time.
 func AtRevision(r Revision) Consistency { return snapshot.AtRevision(r) }
 
-// AtTime reads the view that was the newest at a time, at its commit time.
+// AtTime reads the view that was the newest at a time, at that time: a tuple that had
+// expired by then is absent. For a time in the future it is the newest view, at the
+// current time.
 func AtTime(t time.Time) Consistency { return snapshot.AtTime(t) }
 
 // FullyConsistent asks the driver for the newest revision and waits for it.

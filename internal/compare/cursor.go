@@ -7,11 +7,12 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // A cursor of a difference names the later revision, as every cursor does. Its
-// position holds the rest: the token of the earlier revision, and the pair of
-// object and subject that the page ended with.
+// position holds the rest: the token of the earlier revision, the time at which it is
+// asked, and the pair of object and subject that the page ended with.
 
 // position is where a page ends, in the order of changes: after the subject of the
 // object, or after all subjects of the object if subject is "". The zero position
@@ -28,25 +29,27 @@ const otherSubjects = "#"
 // compareIDs orders ids as lists do.
 func compareIDs(a, b string) int { return eval.PositionOf(a).Compare(eval.PositionOf(b)) }
 
-// appendPosition encodes a position and the token of the earlier revision.
-func appendPosition(earlier snapshot.TokenParts, p position) []byte {
-	out := earlier.Append(nil)
+// appendPosition encodes a position, and the token and the time of the earlier
+// revision.
+func appendPosition(earlier snapshot.TokenParts, at rel.Time, p position) []byte {
+	out := binary.BigEndian.AppendUint64(earlier.Append(nil), uint64(at))
 	out = binary.AppendUvarint(out, uint64(len(p.object)))
 	return append(append(out, p.object...), p.subject...)
 }
 
 // parsePosition decodes what [appendPosition] returns. Anything else is
 // [errs.ErrCursor].
-func parsePosition(b []byte) (earlier snapshot.TokenParts, p position, err error) {
+func parsePosition(b []byte) (earlier snapshot.TokenParts, at rel.Time, p position, err error) {
 	malformed := fmt.Errorf("%w: malformed text", errs.ErrCursor)
-	if len(b) < snapshot.TokenBytes {
-		return earlier, p, malformed
+	if len(b) < snapshot.TokenBytes+8 {
+		return earlier, 0, p, malformed
 	}
 	earlier, b = snapshot.ParseTokenParts(b), b[snapshot.TokenBytes:]
+	at, b = rel.Time(binary.BigEndian.Uint64(b)), b[8:]
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {
-		return earlier, p, malformed
+		return earlier, 0, p, malformed
 	}
 	b = b[size:]
-	return earlier, position{string(b[:n]), string(b[n:]), true}, nil
+	return earlier, at, position{string(b[:n]), string(b[n:]), true}, nil
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
@@ -51,7 +52,8 @@ func (p *PermissionSelector) digest(d *snapshot.Digester) {
 }
 
 // DifferenceRequest asks who gained and who lost a permission between two
-// revisions. Each revision is evaluated as of its commit time.
+// revisions. Each revision is evaluated as of its commit time, or the time that
+// [snapshot.AtTime] chose; the later one, if it is the newest, at the current time.
 type DifferenceRequest struct {
 	PermissionSelector
 	// From is the earlier revision, To the later one.
@@ -164,7 +166,7 @@ func (c *Comparer) difference(ctx context.Context, r *DifferenceRequest) (Differ
 		return DifferenceResult{}, err
 	}
 	x.page.limit, x.page.start, x.page.checksLeft = limit, start, t.Runtime.Bounds.DifferenceChecks
-	if before.Head.Revision < after.Head.Revision {
+	if before.Head.Revision < after.Head.Revision || before.AsOf() < after.AsOf() {
 		if err := x.findAffected(ctx); err != nil {
 			return DifferenceResult{}, err
 		}
@@ -175,7 +177,7 @@ func (c *Comparer) difference(ctx context.Context, r *DifferenceRequest) (Differ
 	out := DifferenceResult{Changes: x.page.changes, UnknownCount: x.page.unknown,
 		From: t.Token(before.Head), To: t.Token(after.Head), Checked: x.page.checks}
 	if x.page.more {
-		out.Next = t.Cursor(after, r.digest(), appendPosition(t.TokenParts(before.Head), x.page.end))
+		out.Next = t.Cursor(after, r.digest(), appendPosition(t.TokenParts(before.Head), before.AsOf(), x.page.end))
 	}
 	return out, nil
 }
@@ -196,6 +198,12 @@ func snapshots(ctx context.Context, t *snapshot.Timeline, r *DifferenceRequest) 
 			return nil, nil, start, fmt.Errorf("%w: the difference would go from revision %d back to revision %d: expected the earlier revision first", errs.ErrInvalidRequest,
 				before.Head.Revision, after.Head.Revision)
 		}
+		// All pages are at the times of the first one.
+		before, after = before.AskedAt(before.AsOf()), after.AskedAt(max(after.Head.Time, t.Now(after)))
+		if before.AsOf() > after.AsOf() {
+			return nil, nil, start, fmt.Errorf("%w: the difference would go from %s back to %s: expected the earlier time first", errs.ErrInvalidRequest,
+				before.AsOf().Time().Format(time.RFC3339Nano), after.AsOf().Time().Format(time.RFC3339Nano))
+		}
 		if before.Graph.Lineage() == after.Graph.Lineage() {
 			break
 		}
@@ -205,14 +213,7 @@ func snapshots(ctx context.Context, t *snapshot.Timeline, r *DifferenceRequest) 
 			return nil, nil, start, fmt.Errorf("%w: the graph was compacted during each of %d tries", errs.ErrLoading, try+1)
 		}
 	}
-	return asPast(before), asPast(after), start, nil
-}
-
-// asPast returns a copy of v that is evaluated as of its commit time.
-func asPast(v *snapshot.View) *snapshot.View {
-	past := *v
-	past.Past = true
-	return &past
+	return before, after, start, nil
 }
 
 // resume returns the views and the position of a request's cursor.
@@ -221,10 +222,12 @@ func resume(ctx context.Context, t *snapshot.Timeline, r *DifferenceRequest) (be
 	if err != nil {
 		return nil, nil, start, err
 	}
-	earlier, start, err := parsePosition(encoded)
+	earlier, asOf, start, err := parsePosition(encoded)
 	if err != nil {
 		return nil, nil, start, err
 	}
-	before, err = t.AtToken(ctx, earlier, true)
-	return before, after, start, err
+	if before, err = t.AtToken(ctx, earlier, true); err != nil {
+		return nil, nil, start, err
+	}
+	return before.AskedAt(asOf), after, start, nil
 }

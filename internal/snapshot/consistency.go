@@ -52,7 +52,9 @@ func AtRevision(r storage.Revision) Consistency {
 	return Consistency{mode: atRevision, value: int64(r)}
 }
 
-// AtTime reads the view that was the newest at a time, at its commit time.
+// AtTime reads the view that was the newest at a time, at that time: a tuple that had
+// expired by then is absent. For a time in the future it is the newest view, at the
+// current time.
 func AtTime(t time.Time) Consistency { return Consistency{mode: atTime, value: int64(rel.TimeOf(t))} }
 
 // FullyConsistent asks the driver for the newest revision and waits for it.
@@ -86,7 +88,7 @@ func (t *Timeline) choose(ctx context.Context, c Consistency) (*View, error) {
 		return v, err
 	}
 	p := *v
-	p.Past = false
+	p.Past, p.at = false, 0
 	return &p, nil
 }
 
@@ -110,11 +112,7 @@ func (t *Timeline) chooseView(ctx context.Context, c Consistency) (*View, error)
 	case atRevision:
 		return t.atRevision(ctx, storage.Revision(c.value))
 	case atTime:
-		r, err := t.RevisionAt(ctx, rel.Time(c.value))
-		if err != nil {
-			return nil, err
-		}
-		return t.atRevision(ctx, r)
+		return t.atTime(ctx, rel.Time(c.value))
 	}
 	return nil, fmt.Errorf("%w: unknown consistency mode %d", errs.ErrInvalidRequest, c.mode)
 }
@@ -217,6 +215,19 @@ func (t *Timeline) atRevision(ctx context.Context, r storage.Revision) (*View, e
 		return nil, err
 	}
 	return t.PastView(ctx, v, r)
+}
+
+// atTime returns the view that was the newest at a time, for questions at that time.
+func (t *Timeline) atTime(ctx context.Context, when rel.Time) (*View, error) {
+	r, err := t.RevisionAt(ctx, when)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.atRevision(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return v.AskedAt(max(v.Head.Time, min(when, t.Runtime.Now()))), nil
 }
 
 // RevisionAt returns the newest revision whose commit time is not after the

@@ -3,39 +3,55 @@ package snapshot
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // A cursor is text that consists of a token, a flag, the digest of the request,
 // and a position in the order of the results. It pins the revision: all pages
 // read the view of the first one, also after a restart, as long as the revision
-// is kept. The flag is View.Past, so that later pages use the same kind of time
-// as the first one. Text that is not a cursor of the same store and request
+// is kept. The flag is the kind of time that later pages use, as the first one: the
+// current time, the commit time, or a time that the request chose, which then is in
+// front of the position. Text that is not a cursor of the same store and request
 // fails with ErrCursor.
 const cursorPrefix = "c1."
+
+// Flags of cursors.
+const (
+	cursorCurrent byte = iota // the current time
+	cursorCommit              // the commit time of the revision
+	cursorTime                // a time that follows: 8 bytes, big-endian
+)
 
 // cursorFixed is the size of everything before the position.
 const cursorFixed = TokenBytes + 1 + digestBytes
 
 // Cursor returns the cursor of a page that ends at position.
 func (t *Timeline) Cursor(v *View, d Digest, position []byte) string {
-	raw := make([]byte, 0, cursorFixed+len(position))
+	raw := make([]byte, 0, cursorFixed+8+len(position))
 	raw = t.TokenParts(v.Head).Append(raw)
-	flag := byte(0)
-	if v.Past {
-		flag = 1
+	switch {
+	case v.Past && v.at != 0:
+		raw = append(append(raw, cursorTime), d[:]...)
+		raw = binary.BigEndian.AppendUint64(raw, uint64(v.at))
+	case v.Past:
+		raw = append(append(raw, cursorCommit), d[:]...)
+	default:
+		raw = append(append(raw, cursorCurrent), d[:]...)
 	}
-	raw = append(append(append(raw, flag), d[:]...), position...)
+	raw = append(raw, position...)
 	return cursorPrefix + base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // cursorParts is the content of a cursor without its digest.
 type cursorParts struct {
 	TokenParts
-	past     bool
+	past     bool     // View.Past
+	at       rel.Time // time that the request chose; 0 for another one
 	position []byte
 }
 
@@ -48,13 +64,20 @@ func readCursor(text string, d Digest) (c cursorParts, err error) {
 		return c, fmt.Errorf("%w: expected text that begins with %q", errs.ErrCursor, cursorPrefix)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text[len(cursorPrefix):])
-	if err != nil || len(raw) < cursorFixed || raw[TokenBytes] > 1 {
+	if err != nil || len(raw) < cursorFixed || raw[TokenBytes] > cursorTime {
 		return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
 	}
 	if Digest(raw[TokenBytes+1:cursorFixed]) != d {
 		return c, fmt.Errorf("%w: the cursor belongs to another request", errs.ErrCursor)
 	}
-	return cursorParts{ParseTokenParts(raw), raw[TokenBytes] == 1, raw[cursorFixed:]}, nil
+	c = cursorParts{TokenParts: ParseTokenParts(raw), past: raw[TokenBytes] != cursorCurrent, position: raw[cursorFixed:]}
+	if raw[TokenBytes] == cursorTime {
+		if len(c.position) < 8 {
+			return c, fmt.Errorf("%w: malformed text", errs.ErrCursor)
+		}
+		c.at, c.position = rel.Time(binary.BigEndian.Uint64(c.position)), c.position[8:]
+	}
+	return c, nil
 }
 
 // Pinned returns the view of a page, and the position that the page begins
@@ -74,6 +97,6 @@ func (t *Timeline) Pinned(ctx context.Context, c Consistency, cursor string, dig
 		return nil, nil, err
 	}
 	p := *v
-	p.Past = parts.past
+	p.Past, p.at = parts.past, parts.at
 	return &p, parts.position, nil
 }

@@ -18,7 +18,8 @@ type View struct {
 	// Graph holds the tuples and the attributes of the revision.
 	Graph *graph.View
 	// Past is true if the request chose the revision. Questions on such a view are
-	// asked at its commit time, not at the current time.
+	// asked at its commit time, or at the time that the request chose, not at the
+	// current time.
 	Past    bool
 	schemas *schemaSet
 	// at is the time at which questions on the view are asked, if it is not 0.
@@ -51,16 +52,30 @@ func (t *Timeline) Use() {
 }
 
 // Now returns the time that questions on v are asked at: the time of
-// [Timeline.Hold] for its view, the commit time of a view whose revision the
-// request chose, otherwise the current time.
+// [Timeline.Hold] for its view, [View.AsOf] for a view whose revision the request
+// chose, otherwise the current time.
 func (t *Timeline) Now(v *View) rel.Time {
+	if v.at != 0 || v.Past {
+		return v.AsOf()
+	}
+	return t.Runtime.Now()
+}
+
+// AsOf returns the time that the request chose for questions on v, or the commit time
+// of v.
+func (v *View) AsOf() rel.Time {
 	if v.at != 0 {
 		return v.at
 	}
-	if v.Past {
-		return v.Head.Time
-	}
-	return t.Runtime.Now()
+	return v.Head.Time
+}
+
+// AskedAt returns a copy of v for questions at a time. Its revision is one that the
+// request chose.
+func (v *View) AskedAt(at rel.Time) *View {
+	p := *v
+	p.Past, p.at = true, at
+	return &p
 }
 
 // HasExpiring reports whether a tuple with an expiry may be stored.
