@@ -22,6 +22,7 @@ type Engine struct {
 	sealer  *document.Sealer // nil without Options.SecretKey
 	owned   bool             // Close closes the driver
 	aliases aliasCache
+	guard   func(context.Context, storage.StoreInfo) error // Options.Guard, never nil
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store // handles
@@ -40,7 +41,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	e := &Engine{owned: o.Driver == nil, stores: map[storage.StoreID]*Store{}}
+	if o.Guard == nil {
+		o.Guard = func(context.Context, storage.StoreInfo) error { return nil }
+	}
+	e := &Engine{owned: o.Driver == nil, guard: o.Guard, stores: map[storage.StoreID]*Store{}}
 	if e.owned {
 		o.Driver = memory.New()
 	}

@@ -1,6 +1,7 @@
 package ostiary
 
 import (
+	"context"
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
@@ -38,6 +39,10 @@ type Options struct {
 	// Record chooses which decisions [Store.RecordedDecisions] returns. Default:
 	// none.
 	Record RecordingOptions
+	// Guard is asked before each change of a store: of its data, its schemas, its name
+	// and aliases, before its creation and its deletion. ctx is that of the call. An
+	// error refuses the change, and is the error of the call. Nil allows all.
+	Guard func(ctx context.Context, store storage.StoreInfo) error
 	// Background, if positive, is the interval at which a goroutine collects all
 	// stores and drops idle ones, as [Store.Collect] and [Engine.DropIdle] do. Close
 	// ends it. Default 0: never.

@@ -25,12 +25,13 @@ type Store struct {
 	queue     *commit.Queue
 	documents document.Reader
 	comparer  *compare.Comparer
+	guard     func(context.Context, storage.StoreInfo) error
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
 	t := snapshot.NewTimeline(e.runtime, info.ID, info.Incarnation)
 	s := &Store{timeline: t, answerer: query.NewAnswerer(e.queries, t), queue: commit.NewQueue(e.commits, t),
-		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t)}
+		documents: document.Reader{Timeline: t, Sealer: e.sealer}, comparer: compare.New(t), guard: e.guard}
 	s.info.Store(&info)
 	return s
 }
@@ -43,6 +44,11 @@ func (s *Store) Info() storage.StoreInfo {
 	info := *s.info.Load()
 	info.Aliases = maps.Clone(info.Aliases)
 	return info
+}
+
+// mayChange fails if [Options].Guard refuses a change.
+func (s *Store) mayChange(ctx context.Context, op string) error {
+	return errs.Wrap(op, s.ID(), s.guard(ctx, *s.info.Load()))
 }
 
 // Head returns the token of the newest revision in memory. It loads the store if

@@ -2,6 +2,7 @@ package ostiary
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -37,6 +38,9 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
+	if err := e.guard(ctx, info); err != nil {
+		return nil, errs.Wrap(op, r.ID, err)
+	}
 	if err := e.count.add(ctx, e.runtime.Driver, e.runtime.Bounds.Stores); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
@@ -183,7 +187,13 @@ func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name strin
 		return err
 	}
 	info := s.Info()
+	if err := e.guard(ctx, info); err != nil {
+		return errs.Wrap(op, id, err)
+	}
 	info.Name, info.Aliases = name, maps.Clone(aliases)
+	if err := e.guard(ctx, info); err != nil {
+		return errs.Wrap(op, id, err)
+	}
 	if err := e.runtime.Driver.UpdateStore(ctx, info); err != nil {
 		return errs.Wrap(op, id, err)
 	}
@@ -197,6 +207,13 @@ func (e *Engine) DeleteStore(ctx context.Context, id storage.StoreID) error {
 	const op = "delete store"
 	if e.runtime.Closed() {
 		return errs.Wrap(op, id, ErrClosed)
+	}
+	if known, err := e.Store(ctx, id); err != nil && !errors.Is(err, ErrNoStore) {
+		return err
+	} else if err == nil {
+		if err := known.mayChange(ctx, op); err != nil {
+			return err
+		}
 	}
 	e.mu.Lock()
 	s := e.stores[id]

@@ -13,15 +13,10 @@ import (
 // that changes nothing, for example because [Ignore] applies to all of it, makes
 // no log entry; its token is that of the newest revision.
 func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
+	if err := s.mayChange(ctx, "write"); err != nil {
+		return "", err
+	}
 	return s.queue.Write(ctx, &r)
-}
-
-// Update makes a change that is decided when the writes before it are known, and
-// returns the token of its revision. Concurrent updates become durable together,
-// although each is decided on the state that the ones before it lead to. None is
-// acknowledged before everything that it was decided on is durable.
-func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
-	return s.queue.Update(ctx, &u)
 }
 
 // Import writes many tuples in large log entries, each of them atomic and durable
@@ -29,6 +24,9 @@ func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
 // the sequence, a rejected tuple or the end of ctx ends the import; the entries
 // before stay, and the result counts them.
 func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], o ImportOptions) (ImportResult, error) {
+	if err := s.mayChange(ctx, "import"); err != nil {
+		return ImportResult{}, err
+	}
 	return s.queue.Import(ctx, tuples, o)
 }
 
@@ -37,6 +35,9 @@ func (s *Store) Import(ctx context.Context, tuples iter.Seq2[rel.Tuple, error], 
 // caller should be quick. It fails with [ErrTransaction] if the driver is no
 // storage.Joiner.
 func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
+	if err := s.mayChange(ctx, "prepare"); err != nil {
+		return nil, err
+	}
 	return s.queue.Prepare(ctx, &r)
 }
 
@@ -67,10 +68,6 @@ type (
 	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, After,
 	// SchemaID.
 	WriteRequest = commit.WriteRequest
-	// Update is a write that is decided when the writes before it are known.
-	//
-	// It has the fields Build, Accepted.
-	Update = commit.Update
 	// ConflictAction is [Fail], [Ignore] or [Replace].
 	ConflictAction = commit.ConflictAction
 	// Precondition requires that a tuple exists, or that none does.

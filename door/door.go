@@ -12,6 +12,7 @@ package door
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
 )
@@ -48,6 +49,9 @@ type Door struct {
 	// RefuseRPC is like Refuse, for gRPC: it returns the status error of the
 	// call. If it is nil, the error has the code of [Refusal.Code].
 	RefuseRPC func(why *Refusal) error
+	// RequestTimeout replaces the server's request timeout if it is longer, for a
+	// protocol whose requests need more time. 0 means the server's.
+	RequestTimeout time.Duration
 	// OwnAuthentication is true if the door authenticates its callers itself, as an
 	// identity service does. The server's keys then do not apply to its routes.
 	OwnAuthentication bool
@@ -108,6 +112,16 @@ type Caller struct {
 }
 
 type callerKey struct{}
+
+// NameKey is the key under which the context of a request has the name of its door.
+type NameKey struct{}
+
+// NameOf returns the name of the door whose request ctx belongs to, or "" for other
+// work.
+func NameOf(ctx context.Context) string {
+	name, _ := ctx.Value(NameKey{}).(string)
+	return name
+}
 
 // WithCaller returns a context that carries the caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {

@@ -56,6 +56,9 @@ type transportStream interface {
 func (c *call) admit() *door.Refusal {
 	ctx := c.ServerStream.Context()
 	c.ctx.Context, c.conn = ctx, c.detached
+	if c.method.door != nil {
+		c.ctx.door = c.method.door.name
+	}
 	if conn := callConn(ctx); conn != nil {
 		c.conn = conn
 	}

@@ -20,6 +20,7 @@ type lazyDeadline struct {
 	context.Context           // the parent
 	deadline        time.Time // zero: only the parent ends the context
 	passed          error     // of Err, once the deadline has passed
+	door            any       // the door's name, a string, which Value returns
 
 	// released is set before the timer is canceled. Contexts derived from this one
 	// panic if Done is closed while Err is still nil.
@@ -53,6 +54,14 @@ func (l *lazyDeadline) Err() error {
 		return nil
 	}
 	return l.passed
+}
+
+// Value returns the name of the door for [door.NameKey].
+func (l *lazyDeadline) Value(key any) any {
+	if key == (door.NameKey{}) {
+		return l.door
+	}
+	return l.Context.Value(key)
 }
 
 // Done returns a channel that is closed when the context ends. The first call

@@ -89,7 +89,8 @@ type Options struct {
 	// allows none.
 	CORS []string
 
-	// RequestTimeout bounds the context of each request that is not a stream.
+	// RequestTimeout bounds the context of each request that is not a stream. A door
+	// can have a longer one, [door.Door].RequestTimeout.
 	// Negative means no bound.
 	RequestTimeout time.Duration
 	// HeaderTimeout bounds the reading of a request's headers.

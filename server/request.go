@@ -92,14 +92,14 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if !q.boundBody(r, route) {
 		return
 	}
-	q.ctx.Context = ctx
+	q.ctx.Context, q.ctx.door = ctx, q.door.name
 	switch {
 	case q.streams:
 		var release func()
 		q.ctx.Context, release = q.beginStream(ctx, r)
 		defer release()
 	case q.requestTimeout > 0:
-		q.ctx.setDeadline(q.start, q.requestTimeout)
+		q.ctx.setDeadline(q.start, max(q.requestTimeout, q.door.RequestTimeout))
 	}
 	defer q.ctx.release()
 	route.Serve(q, r.WithContext(&q.ctx), p)

@@ -13,6 +13,7 @@ import (
 // ports has one servedDoor.
 type servedDoor struct {
 	*door.Door
+	name    any // Door.Name, for contexts
 	routes  *door.Router
 	metrics map[*door.Route]*series
 	// unmatched counts the requests that match no route.
@@ -26,7 +27,7 @@ func newServedDoor(d *door.Door, m *metrics) (*servedDoor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("door %s: %w", d.Name, err)
 	}
-	out := &servedDoor{Door: d, routes: routes, metrics: map[*door.Route]*series{}, unmatched: m.series(d.Name, "http", "")}
+	out := &servedDoor{Door: d, name: d.Name, routes: routes, metrics: map[*door.Route]*series{}, unmatched: m.series(d.Name, "http", "")}
 	for i := range d.Routes {
 		r := &d.Routes[i]
 		if !hasPrefix(r.Pattern, d.Prefixes) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/health"
 
@@ -158,11 +159,23 @@ func (s *Server) Handler() http.Handler {
 	return nil
 }
 
+// longestRequest returns the longest request timeout of the server and its doors.
+func (o *Options) longestRequest() time.Duration {
+	longest := max(o.RequestTimeout, 0)
+	for _, d := range o.Doors {
+		longest = max(longest, d.RequestTimeout)
+	}
+	for _, d := range o.Dedicated {
+		longest = max(longest, d.Door.RequestTimeout)
+	}
+	return longest
+}
+
 // newHTTP returns a server of net/http that serves h within the bounds of the
 // options.
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	o := &s.opts
-	response := o.TransferTime + max(o.RequestTimeout, 0)
+	response := o.TransferTime + o.longestRequest()
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: o.HeaderTimeout,

@@ -137,6 +137,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	f.bounds.DepthMax = depthMax
 	if a.data != inMemory {
+		if err := a.checkKeystoneModes(); err != nil {
+			return err
+		}
 		f.door.keystone.Keys = (&fernetKeys{repository: a.keystoneKeysFolder()}).load
 		f.door.keystone.ReceiptKeys = a.receiptKeys()
 	}
@@ -149,12 +152,20 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	f.door.keystone.Policy = rules.current.Load
+	if err := f.door.checkKeystone(log); err != nil {
+		return err
+	}
+	f.door.caCert = a.caCert
+	f.door.keystone.Refused = func(remote string, why error) {
+		log.Debug("Identity: caller not authenticated", "remote", remote, "reason", why)
+	}
+	f.door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
 	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
 	f.door.openfga.Report = func(err error) { log.Error("internal error", "door", "openfga", "error", err) }
 	f.door.onap.Report = func(err error) { log.Error("internal error", "door", "onap", "error", err) }
 	options := ostiary.Options{Conditions: conditions(f.conditions), MemoryMax: f.memory, Window: f.window, Background: f.background,
 		Record: ostiary.RecordingOptions{Decisions: f.record},
-		Bounds: f.bounds}
+		Bounds: f.bounds, Guard: guardOwned}
 	o, reload, err := a.serverOptions(f)
 	if err != nil {
 		return err
@@ -381,7 +392,11 @@ func (a *app) announce(s *server.Server, folder, tls bool) error {
 	var lines []string
 	for _, at := range s.Addresses() {
 		where[at.Name] = at.Addr.String()
-		lines = append(lines, at.Name+" "+at.Addr.String())
+		name := at.Name
+		if tls && strings.HasSuffix(name, "http") {
+			name += "s"
+		}
+		lines = append(lines, name+" "+at.Addr.String())
 	}
 	if folder {
 		if err := writeHolder(a.data, where, tls); err != nil {
