@@ -41,6 +41,20 @@ func (s *Service) hashes(ctx context.Context, user *Record) ([]string, error) {
 	return strings.Split(string(stored.Body), "\n"), nil
 }
 
+// CheckSecrets fails with [ostiary.ErrNoSecretKey] if the engine has no key, or
+// another one, for the secrets of the deployment. It reads the password of one user.
+func (s *Service) CheckSecrets(ctx context.Context) (err error) {
+	users := s.current.Load().tables[User]
+	users.byID.Ascend("", func(_ string, user *Record) bool {
+		if user.Password == nil {
+			return true
+		}
+		_, err = s.hashes(ctx, user)
+		return false
+	})
+	return err
+}
+
 // rounds returns the rounds of new hashes.
 func (s *Service) rounds() int {
 	if s.options.Rounds == 0 {

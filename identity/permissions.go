@@ -130,6 +130,37 @@ func (s *Service) SetPermissions(ctx context.Context, p Permissions) (missing []
 	return missing, err
 }
 
+// PermissionNames returns the permissions that the schema of the deployment has,
+// sorted.
+func (s *Service) PermissionNames(ctx context.Context) ([]string, error) {
+	current, err := s.store.Schema(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	own := relationsOf(Model(), bindingType)
+	for name := range relationsOf(current.Model, bindingType) {
+		if !own[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// relationsOf returns the names of the relations of a type.
+func relationsOf(m *schema.Model, of string) map[string]bool {
+	names := map[string]bool{}
+	for _, t := range m.Types {
+		for _, r := range t.Relations {
+			if t.Name == of {
+				names[r.Name] = true
+			}
+		}
+	}
+	return names
+}
+
 // permissionSchema writes the schema with permissions unless it is the current one.
 func (s *Service) permissionSchema(ctx context.Context, p Permissions) error {
 	wanted := ModelWith(slices.Collect(maps.Keys(p)))

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -45,6 +46,7 @@ type doorFlags struct {
 	xacmlRelations string
 	keystone       keystone.Options
 	logins         loginFlags
+	caCert         string // --ca-cert, for the providers of keystoneOIDC
 	// keystoneOIDC are the texts of the issuers of keystone.Providers.
 	keystoneOIDC []string
 }
@@ -60,6 +62,7 @@ func (f *doorFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.xacmlRelations, "xacml-relations", "", "id or alias of the store that the default XACML policy domain may ask; it is fixed when the domain is made")
 	s.BoolVar(&f.onap.FailOpen, "onap-fail-open", false, "let ONAP guards answer Permit if they cannot decide, as the original does, for example because the history of operations cannot be read; the default is an error")
 	s.StringVar(&f.keystone.URL, "keystone-url", "", "base URL of links in Identity responses, for example https://identity.example.com; default: scheme and host of the request")
+	s.DurationVar(&f.keystone.RequestTimeout, "keystone-request-timeout", keystone.RequestTimeoutDefault, "maximum duration of an Identity request, which may wait for password hashes, if --request-timeout is shorter")
 	s.DurationVar(&f.keystone.Identity.TokenLife, "keystone-token-life", time.Hour, "life of a Keystone token")
 	s.StringSliceVar((*[]string)(&f.keystone.Identity.Methods), "keystone-methods", token.DefaultMethods(), "methods of authentication to Identity, in the order of [auth] methods of the servers that share the Fernet keys; add totp to allow one-time passwords")
 	s.StringArrayVar(&f.keystoneOIDC, "keystone-oidc", nil, "OpenID Connect provider whose users can log in to Identity, and the audiences of its tokens, as URL=AUDIENCE[,AUDIENCE]; may be repeated")
@@ -104,8 +107,38 @@ func (f *doorFlags) trustProviders() error {
 		}
 		issuers = append(issuers, is)
 	}
-	if issuers != nil {
-		f.keystone.Providers = oidc.New(issuers, nil)
+	if issuers == nil {
+		return nil
+	}
+	var o oidc.Options
+	if f.caCert != "" {
+		transport, err := trusting(f.caCert)
+		if err != nil {
+			return err
+		}
+		o.Transport = transport
+	}
+	f.keystone.Providers = oidc.New(issuers, o)
+	return nil
+}
+
+// checkKeystone fails if a setting of the Keystone door is out of its bounds, and
+// warns about methods of authentication that this program does not have.
+func (f *doorFlags) checkKeystone(log *slog.Logger) error {
+	o := &f.keystone.Identity
+	switch {
+	case o.TokenLife <= 0:
+		return fmt.Errorf("%w: invalid --keystone-token-life %s: expected more than 0", errUsage, o.TokenLife)
+	case f.keystone.RequestTimeout <= 0:
+		return fmt.Errorf("%w: invalid --keystone-request-timeout %s: expected more than 0", errUsage, f.keystone.RequestTimeout)
+	case len(o.Methods) == 0:
+		return fmt.Errorf("%w: invalid --keystone-methods: expected at least one method, for example password,token", errUsage)
+	}
+	known := append(token.DefaultMethods(), identity.MethodTOTP)
+	for _, m := range o.Methods {
+		if !slices.Contains(known, m) {
+			log.Warn("--keystone-methods: this program does not have the method, which only takes a position in tokens", "method", m, "known", strings.Join(known, ","))
+		}
 	}
 	return nil
 }
@@ -219,6 +252,9 @@ func parseDedicated(flags []string) (ports []dedicatedPort, err error) {
 		again := slices.ContainsFunc(ports, func(p dedicatedPort) bool { return p.door == name && p.protocol == protocol })
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 			ok = false
+		}
+		if protocol == "https" {
+			return nil, fmt.Errorf("%w: invalid --door %q: expected %s=http://%s: with --tls-cert, every port has TLS", errUsage, f, name, address)
 		}
 		if !ok || protocol != "http" && protocol != "grpc" || again {
 			return nil, fmt.Errorf("%w: invalid --door %q: expected NAME=http://HOST:PORT or NAME=grpc://HOST:PORT, each at most once", errUsage, f)

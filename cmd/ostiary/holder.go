@@ -71,14 +71,15 @@ func serverOf(dir string) *holder {
 	return &h
 }
 
-// lockHint returns advice on what to do about a locked folder.
-func lockHint(dir string) string {
+// lockHint returns advice on what to do about a locked folder. remote is true if a
+// server can execute the command.
+func lockHint(dir string, remote bool) string {
 	h := serverOf(dir)
 	if h == nil {
 		return "another process has the folder open; stop that process, or wait longer with --lock-wait"
 	}
 	s := fmt.Sprintf("a server has the folder open (process %d); stop it", h.PID)
-	if at := h.Ports["http"]; at != "" {
+	if at := h.Ports["http"]; at != "" && remote {
 		scheme := "http"
 		if h.TLS {
 			scheme = "https"

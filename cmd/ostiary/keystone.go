@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +71,7 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Make the default domain, the roles, the administrator and the endpoints", Args: cobra.NoArgs,
 		Long: "Make what a new deployment needs: the default domain, the roles admin, manager, member, reader and service, the administrator with a project, and the identity service with its endpoints.\n" +
 			"It may run again: it adds what is missing and sets the password. Flags and variables (OS_BOOTSTRAP_PASSWORD) are those of keystone-manage.\n" +
-			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of the first two.",
+			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Mutable = !immutable
 			if o.Password == "" {
@@ -105,7 +106,7 @@ func (a *app) keystoneBootstrap(ctx context.Context, o identity.BootstrapOptions
 	if a.server != "" {
 		return unsupported("keystone bootstrap")
 	}
-	if err := a.ensureSecretKey(); err != nil {
+	if err := a.ensureSecretKey(ctx); err != nil {
 		return err
 	}
 	if a.data != inMemory {
@@ -154,6 +155,9 @@ func (a *app) keystoneRotateCommand() *cobra.Command {
 		Long: "Make the staged Fernet key the primary one, stage a new key, and remove the oldest keys. Running servers read the folder again within a second.\n" +
 			"Rotate at most as often as a token's life divided by the number of keys minus two, so that no key is removed while its tokens are valid.",
 		RunE: func(*cobra.Command, []string) error {
+			if a.server != "" {
+				return unsupported("keystone rotate")
+			}
 			if keys < 2 {
 				return fmt.Errorf("%w: invalid --max-active-keys %d: expected at least 2, the staged key and the primary one", errUsage, keys)
 			}
@@ -162,11 +166,15 @@ func (a *app) keystoneRotateCommand() *cobra.Command {
 				r = a.keystoneReceiptsFolder()
 			}
 			r.ActiveMax = keys
-			if err := r.Rotate(); err != nil {
+			primary, removed, err := r.Rotate()
+			if err != nil {
 				return fmt.Errorf("cannot rotate the Fernet keys; \"ostiary keystone bootstrap\" makes the first ones: %w", err)
 			}
-			return a.print(map[string]string{"folder": r.Folder}, func(w io.Writer) {
-				fmt.Fprintf(w, "rotated the keys in %s: the staged key is now the primary one\n", r.Folder)
+			return a.print(map[string]any{"folder": r.Folder, "primary": primary, "removed": append([]int{}, removed...)}, func(w io.Writer) {
+				fmt.Fprintf(w, "rotated the keys in %s: key %d, which was staged, is now the primary one\n", r.Folder, primary)
+				for _, n := range removed {
+					fmt.Fprintf(w, "removed key %d: its tokens are no longer valid\n", n)
+				}
 			})
 		}}
 	cmd.Flags().IntVar(&keys, "max-active-keys", 3, "number of keys to keep, the staged one included")
@@ -186,6 +194,28 @@ func (a *app) warnKeystoneKeys(ctx context.Context, e *ostiary.Engine, log *slog
 	if _, err := a.keystoneKeysFolder().Load(); err != nil {
 		log.Warn("logins to the Identity API will fail: the Fernet keys cannot be read", "error", err)
 	}
+	if a.receiptKeys() == nil {
+		log.Warn("receipts of the Identity API end with this process: their keys are missing", "folder", a.keystoneReceiptsFolder().Folder)
+	}
+}
+
+// checkKeystoneModes fails if other users can read or change a Fernet key.
+func (a *app) checkKeystoneModes() error {
+	for _, r := range []token.Repository{a.keystoneKeysFolder(), a.keystoneReceiptsFolder()} {
+		entries, err := os.ReadDir(r.Folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if !e.Type().IsRegular() {
+				continue
+			}
+			if err := checkKeysMode(filepath.Join(r.Folder, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fernetKeys reads the keys of a folder, at most once a second and only if the

@@ -70,7 +70,7 @@ func (a *app) keystoneImportCommand() *cobra.Command {
 			if err := a.keystoneReceiptsFolder().Setup(); err != nil {
 				return err
 			}
-			if err := a.ensureSecretKey(); err != nil {
+			if err := a.ensureSecretKey(cmd.Context()); err != nil {
 				return err
 			}
 			return a.withEngine(cmd.Context(), true, func(e *ostiary.Engine) error {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
@@ -52,6 +54,9 @@ func (f *policyFile) reload() error {
 	if err != nil {
 		return fmt.Errorf("--keystone-policy: %s: %w", f.name, err)
 	}
+	if len(rules) == 0 {
+		f.log.Warn("policy file of Identity", "file", f.name, "warning", "the file has no rules, so the default rules apply")
+	}
 	for _, w := range warnings {
 		f.log.Warn("policy file of Identity", "file", f.name, "warning", w)
 	}
@@ -70,7 +75,11 @@ func (f *loginFlags) readPermissions() (identity.Permissions, error) {
 	}
 	p := identity.Permissions{}
 	if err := yaml.Unmarshal(text, &p); err != nil {
-		return nil, fmt.Errorf("--keystone-permissions: %s: expected lists of roles by permission, for example compute_create: [member]: %w", f.permissions, err)
+		if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok { // its texts name types of Go
+			line, _, _ := strings.Cut(mistakes.Errors[0], ":")
+			return nil, fmt.Errorf("--keystone-permissions: %s: %s: expected a list of roles, for example compute_create: [member]", f.permissions, line)
+		}
+		return nil, fmt.Errorf("--keystone-permissions: %s: %w", f.permissions, err)
 	}
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("--keystone-permissions: %s: %w", f.permissions, err)

@@ -117,7 +117,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.tuples, "tuples", "", "with --data memory: a tuple file to import first")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder: http://HOST:PORT or https://HOST:PORT")
 	f.StringVar(&a.token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
-	f.StringVar(&a.caCert, "ca-cert", "", "with --server or --from https://…: PEM file of certificates to trust in addition to the system's")
+	f.StringVar(&a.caCert, "ca-cert", "", "PEM file of certificates to trust in addition to the system's: of --server, --from https://… and --keystone-oidc")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.xacmlCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())

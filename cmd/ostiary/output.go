@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -150,11 +151,21 @@ func isModelError(err error) bool {
 	return found
 }
 
+// folderOnly reports whether a command works on a folder and not on a server.
+func folderOnly(cmd *cobra.Command) bool {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if slices.Contains([]string{"serve", "acp", "keystone"}, cmd.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
 // hint returns advice on what to do about err, or "".
 func (a *app) hint(cmd *cobra.Command, err error) string {
 	switch {
 	case isLocked(err):
-		return lockHint(a.data)
+		return lockHint(a.data, !folderOnly(cmd))
 	case isFormat(err):
 		return "a newer version or another program wrote the folder; it is unchanged"
 	case isDamaged(err):

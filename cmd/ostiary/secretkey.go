@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -9,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/keystone"
 )
 
 // cleanData gives the data folder a path that ends with its name, so that the files
@@ -63,15 +67,50 @@ func (a *app) readSecretKey() (*[32]byte, error) {
 	return (*[32]byte)(key), nil
 }
 
-// ensureSecretKey makes the file of the key if it does not exist.
-func (a *app) ensureSecretKey() error {
+// errLostKey means that the key of the secrets of a deployment is missing, so that no
+// new key may take its place.
+var errLostKey = errors.New("the key of the secrets is missing")
+
+// ensureSecretKey makes the file of the key if it does not exist. It fails with
+// errLostKey if the folder has a deployment of Identity, whose secrets need the old
+// key.
+func (a *app) ensureSecretKey(ctx context.Context) error {
 	if a.data == inMemory {
 		return nil
 	}
-	f, err := os.OpenFile(a.secretKeyFile(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	file := a.secretKeyFile()
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
+	if deployed, err := a.hasDeployment(ctx); err != nil {
+		return err
+	} else if deployed {
+		return fmt.Errorf("%w: %s encrypts the passwords in %s: restore the file from its copy, or name it with --secret-key-file", errLostKey, file, a.data)
+	}
+	return writeSecretKey(file)
+}
+
+// hasDeployment reports whether the data folder has a deployment of Identity. It needs
+// no key.
+func (a *app) hasDeployment(ctx context.Context) (found bool, err error) {
+	if _, err := os.Stat(a.data); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	without := *a
+	without.secretKey = "" // the file that it names does not exist
+	err = without.withEngine(ctx, true, func(e *ostiary.Engine) error {
+		_, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
+		if found = err == nil; errors.Is(err, ostiary.ErrNoStore) {
+			return nil
+		}
+		return err
+	})
+	return found, err
+}
+
+// writeSecretKey writes a new key to a file that does not exist.
+func writeSecretKey(file string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -347,11 +347,11 @@ func (c *call) namedApplication(a *applicationRequest) (string, error) {
 		return "", err
 	}
 	if user == nil {
-		return "", &statusError{http.StatusUnauthorized, unauthorizedText}
+		return "", unauthorized("no such user")
 	}
 	found, err := orNil(c.id.Find(c.r.Context(), identity.ApplicationCredential, user.ID, a.Name))
 	if err == nil && found == nil {
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		err = unauthorized("no such application credential")
 	}
 	if err != nil {
 		return "", err
@@ -411,7 +411,7 @@ func (c *call) checkAccessRules() error {
 			return nil
 		}
 	}
-	return &statusError{http.StatusUnauthorized, unauthorizedText}
+	return unauthorized("the access rules of the application credential do not allow the request")
 }
 
 // serviceRole is the name of the role of the users of services.

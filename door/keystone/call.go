@@ -92,11 +92,11 @@ func (c *call) open(anonymous bool) (err error) {
 	}
 	text := c.r.Header.Get("X-Auth-Token")
 	if text == "" {
-		return &statusError{http.StatusUnauthorized, unauthorizedText}
+		return unauthorized("no X-Auth-Token")
 	}
 	c.caller, err = c.validate(text, 0)
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) || errors.Is(err, token.ErrInvalid) {
-		return &statusError{http.StatusUnauthorized, unauthorizedText}
+		return unauthorized("invalid X-Auth-Token: " + err.Error())
 	}
 	if err != nil {
 		return err

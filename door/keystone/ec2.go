@@ -197,7 +197,7 @@ func (c *call) signed() (*signedRequest, error) {
 		break
 	}
 	if r.Access == "" {
-		return nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+		return nil, unauthorized("no access key")
 	}
 	return r, nil
 }

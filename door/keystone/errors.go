@@ -22,6 +22,10 @@ func (e *statusError) Error() string { return e.text }
 // user exists.
 const unauthorizedText = "The request you have made requires authentication."
 
+// unauthorized returns the 401 of a caller who is not authenticated. why is for the
+// log only.
+func unauthorized(why string) error { return &identity.Error{Reason: identity.Unauthorized, Text: why} }
+
 // forbidden returns the 403 of an action that the caller may not do.
 func forbidden(action string) error {
 	return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action: " + action + "."}
@@ -100,6 +104,7 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	h := w.Header()
 	switch status {
 	case http.StatusUnauthorized:
+		s.options.Refused(r.RemoteAddr, err)
 		h.Set("WWW-Authenticate", s.challenge(r))
 	case http.StatusServiceUnavailable:
 		door.SetRetryAfter(h)

@@ -35,7 +35,7 @@ func (c *call) loginByTOTP(text json.RawMessage) (*identity.Record, error) {
 	}
 	user, err := c.referencedUser(&p.User.reference)
 	if err == nil && user == nil {
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		err = unauthorized("no such user")
 	}
 	if err != nil {
 		return nil, err

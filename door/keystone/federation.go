@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ostiary/ostiary/identity"
@@ -251,7 +253,7 @@ type Verifier interface {
 func (c *call) loginFederated() error {
 	scheme, text, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || text == "" || !c.id.Offers(identity.MethodMapped) {
-		return &statusError{http.StatusUnauthorized, unauthorizedText}
+		return unauthorized("no bearer token, or the method mapped is off")
 	}
 	if c.options.Providers == nil {
 		return &statusError{http.StatusNotImplemented, "This server trusts no identity provider. Start it with --keystone-oidc to name one."}
@@ -259,8 +261,9 @@ func (c *call) loginFederated() error {
 	verified, err := c.options.Providers.Verify(c.r.Context(), strings.TrimSpace(text))
 	switch {
 	case errors.Is(err, oidc.ErrInvalid):
-		return &statusError{http.StatusUnauthorized, unauthorizedText}
+		return unauthorized(err.Error())
 	case err != nil:
+		c.warnProvider(err)
 		return &statusError{http.StatusServiceUnavailable, "The keys of the identity provider cannot be read now."}
 	}
 	t, err := c.id.LoginFederated(c.r.Context(), identity.Assertion{ProviderID: c.p.At(0), ProtocolID: c.p.At(1), Issuer: verified.Issuer, Attributes: verified.Attributes})
@@ -268,6 +271,18 @@ func (c *call) loginFederated() error {
 		return err
 	}
 	return c.sendNewToken(t)
+}
+
+// providerWarning is the shortest time between two warnings about identity providers,
+// because callers without authentication can cause them.
+const providerWarning = time.Minute
+
+// warnProvider warns that an identity provider cannot be reached.
+func (s *service) warnProvider(err error) {
+	now, last := time.Now().UnixNano(), s.warned.Load()
+	if now-last >= int64(providerWarning) && s.warned.CompareAndSwap(last, now) {
+		s.options.Warn(fmt.Errorf("federated logins fail: %w", err))
+	}
 }
 
 // showFederated appends how a federated token was made.

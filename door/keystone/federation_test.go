@@ -32,7 +32,7 @@ func newAlliance(t *testing.T) *alliance {
 	t.Helper()
 	p := oidctest.New(t)
 	c := newCloudWith(t, identity.Options{Rounds: 4}, func(o *keystone.Options) {
-		o.Providers = oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone"}}}, nil)
+		o.Providers = oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone"}}}, oidc.Options{})
 	})
 	a := &alliance{c, p, map[string]string{"member": c.roles["member"], "admin": c.roles["admin"], "issuer": p.URL, "rules": allianceRules}}
 	a.values["devs"] = c.id("groups", "group", `"name":"devs"`)

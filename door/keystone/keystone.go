@@ -8,12 +8,14 @@
 package keystone
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -27,6 +29,9 @@ const Name = "keystone"
 
 // DefaultStore is the alias of the store that holds the deployment.
 const DefaultStore = "default"
+
+// RequestTimeoutDefault is the default of Options.RequestTimeout.
+const RequestTimeoutDefault = 30 * time.Second
 
 // Options are the settings of the door.
 type Options struct {
@@ -53,8 +58,18 @@ type Options struct {
 	// Permissions are relations of projects that other doors can ask about. Nil leaves
 	// those of the store as they are.
 	Permissions identity.Permissions
+	// RequestTimeout bounds a request if it is longer than the server's timeout: a
+	// request with a password waits for one or two hashes, and for those of others.
+	// The default is [RequestTimeoutDefault].
+	RequestTimeout time.Duration
 	// Report is called with errors that no response shows. Nil ignores them.
 	Report func(error)
+	// Refused is called with the address of each caller who is not authenticated, and
+	// the reason, which no response shows. It must be quick. Nil ignores them.
+	Refused func(remote string, why error)
+	// Warn is called with what an operator should know about the settings. Nil ignores
+	// it.
+	Warn func(error)
 }
 
 // service holds what all requests share.
@@ -66,6 +81,9 @@ type service struct {
 	opening sync.Mutex
 	// opened is the deployment; nil before the first request.
 	opened atomic.Pointer[identity.Service]
+	// warned is the time of the latest warning about identity providers, in Unix
+	// nanoseconds.
+	warned atomic.Int64
 }
 
 // New returns the door to an engine. Prepare of the door, or the first request,
@@ -90,8 +108,17 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 	if o.Store == "" {
 		o.Store = DefaultStore
 	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	if o.Refused == nil {
+		o.Refused = func(string, error) {}
+	}
+	if o.Warn == nil {
+		o.Warn = func(error) {}
+	}
 	s := &service{engine: e, options: o}
-	d := &door.Door{Name: Name, Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
+	d := &door.Door{Name: Name, RequestTimeout: cmp.Or(o.RequestTimeout, RequestTimeoutDefault), Prefixes: prefixes, OwnAuthentication: true, Refuse: s.refuse, Missing: s.missing, Prepare: s.prepare, Background: s.flush}
 	for _, r := range routes {
 		for _, prefix := range prefixes {
 			d.Routes = append(d.Routes, s.mount(prefix, r)...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary"
@@ -36,17 +37,27 @@ func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.options.Permissions != nil {
-		missing, err := opened.SetPermissions(context.WithoutCancel(ctx), s.options.Permissions)
-		if err != nil {
-			return nil, err
-		}
-		if len(missing) > 0 && s.options.Report != nil {
-			s.options.Report(fmt.Errorf("roles of the permissions do not exist: %q", missing))
-		}
+	if err := s.setPermissions(context.WithoutCancel(ctx), opened); err != nil {
+		return nil, err
 	}
 	s.opened.Store(opened)
 	return opened, nil
+}
+
+// setPermissions makes the permissions of the settings those of the deployment. It
+// warns about roles that do not exist and about permissions of earlier settings.
+func (s *service) setPermissions(ctx context.Context, opened *identity.Service) error {
+	if s.options.Permissions == nil {
+		if left, err := opened.PermissionNames(ctx); err == nil && len(left) > 0 {
+			s.options.Warn(fmt.Errorf("permissions of an earlier start are still in use: %s; a file with {} for --keystone-permissions removes them", strings.Join(left, ", ")))
+		}
+		return nil
+	}
+	missing, err := opened.SetPermissions(ctx, s.options.Permissions)
+	if err == nil && len(missing) > 0 {
+		s.options.Warn(fmt.Errorf("--keystone-permissions: the roles %q do not exist, so they give no permission; create them and start again", missing))
+	}
+	return err
 }
 
 func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
@@ -59,8 +70,8 @@ func (s *service) store(ctx context.Context) (*ostiary.Store, error) {
 	return store, err
 }
 
-// prepare opens the deployment before the first request. It does nothing if there
-// is none.
+// prepare opens the deployment before the first request, and fails if its secrets
+// cannot be read. It does nothing if there is none.
 func (s *service) prepare(ctx context.Context) error {
 	store, err := s.store(ctx)
 	if errors.Is(err, ostiary.ErrNoStore) {
@@ -69,10 +80,14 @@ func (s *service) prepare(ctx context.Context) error {
 	if err == nil {
 		err = store.Load(ctx) // unlike a request, it waits as long as necessary
 	}
-	if err == nil {
-		_, err = s.deployment(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	opened, err := s.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	return opened.CheckSecrets(ctx)
 }
 
 // FlushInterval is how often the counts of logins are stored.
@@ -104,7 +119,7 @@ func (s *service) flushOnce(ctx context.Context) {
 	if opened == nil {
 		return
 	}
-	if err := opened.Flush(ctx); err != nil && ctx.Err() == nil && s.options.Report != nil {
+	if err := opened.Flush(ctx); err != nil && ctx.Err() == nil {
 		s.options.Report(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ostiary/ostiary/identity"
@@ -148,7 +149,7 @@ type proof struct {
 func (c *call) login(r *authRequest) (*proof, error) {
 	id := r.Auth.Identity
 	if len(id.Methods) == 0 {
-		return nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+		return nil, unauthorized("no methods")
 	}
 	p := &proof{methods: slices.Compact(slices.Sorted(slices.Values(id.Methods)))}
 	for _, m := range p.methods {
@@ -157,7 +158,7 @@ func (c *call) login(r *authRequest) (*proof, error) {
 			return nil, err
 		}
 		if p.user != nil && user.ID != p.user.ID {
-			return nil, &statusError{http.StatusUnauthorized, unauthorizedText}
+			return nil, unauthorized("the methods are of different users")
 		}
 		p.user = user
 	}
@@ -172,7 +173,7 @@ func (c *call) prove(method string, r *authRequest, p *proof) (user *identity.Re
 	given, known := part[method]
 	switch {
 	case !known || !c.id.Offers(method):
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		err = unauthorized("unknown method " + strconv.Quote(shorten(method)) + ", or one that is off")
 	case !given:
 		err = expecting(method, "identity")
 	case method == identity.MethodPassword:
@@ -327,7 +328,7 @@ func (c *call) scopeProject(ref *reference) (string, error) {
 	}
 	r, err := c.find(identity.Project, ref, domain)
 	if err == nil && (r == nil || r.IsDomain) {
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		err = unauthorized("no such project")
 	}
 	if err != nil {
 		return "", err
@@ -341,7 +342,7 @@ func (c *call) scopeDomain(ref *reference) (string, error) {
 	}
 	r, err := c.find(identity.Project, ref, "")
 	if err == nil && (r == nil || !r.IsDomain) {
-		err = &statusError{http.StatusUnauthorized, unauthorizedText}
+		err = unauthorized("no such domain")
 	}
 	if err != nil {
 		return "", err

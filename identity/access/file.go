@@ -88,7 +88,8 @@ func fileCheck(n *yaml.Node) (string, bool) {
 
 // Override is like [Policy.With], for the rules of a file. Its errors name the
 // line. warnings are about rules that have no effect, because no operation has
-// their name and no rule refers to them.
+// their name and no rule refers to them, about rules that ask for an attribute that
+// no token has, and about empty rules, which allow everything.
 func (p *Policy) Override(rules []FileRule) (out *Policy, warnings []string, err error) {
 	out = &Policy{rules: make(map[string]rule, len(p.rules)+len(rules))}
 	for name, r := range p.rules {
@@ -111,8 +112,52 @@ func (p *Policy) Override(rules []FileRule) (out *Policy, warnings []string, err
 		if _, known := p.rules[r.Name]; !known && !used[r.Name] {
 			warnings = append(warnings, fmt.Sprintf("line %d: rule %.64q has no effect: no operation has this name%s", r.Line, r.Name, p.suggest(r.Name)))
 		}
+		warnings = append(warnings, p.doubts(r, out.rules[r.Name].check)...)
 	}
 	return out, warnings, nil
+}
+
+// doubts returns warnings about a rule that is valid and probably a mistake. p has
+// the default rules.
+func (p *Policy) doubts(r FileRule, c check) (warnings []string) {
+	if p.rules[r.Name].check != constant(true) && c == constant(true) && strings.TrimSpace(r.Check) == "" {
+		warnings = append(warnings, fmt.Sprintf("line %d: rule %.64q is empty, so it allows everything: write @ if this is intended", r.Line, r.Name))
+	}
+	for _, kind := range unknownKinds(c) {
+		hint := ""
+		if known := nearest.Name(kind, slices.Values(kinds)); known != "" {
+			hint = fmt.Sprintf("; did you mean %q?", known)
+		}
+		warnings = append(warnings, fmt.Sprintf("line %d: rule %.64q: a check of %.64q never holds: no token has this attribute%s", r.Line, r.Name, kind, hint))
+	}
+	return warnings
+}
+
+// kinds are the kinds of checks that a rule can have, for suggestions.
+var kinds = []string{"rule", "role", "user_id", "user_domain_id", "project_id", "project_domain_id", "domain_id", "trust_id", "system_scope"}
+
+// unknownKinds returns the attributes of a check that no token has. It leaves out
+// is_admin, which files for Keystone have: its token of administrators has no place
+// here.
+func unknownKinds(c check) (names []string) {
+	switch c := c.(type) {
+	case not:
+		return unknownKinds(c.of)
+	case all:
+		for _, x := range c {
+			names = append(names, unknownKinds(x)...)
+		}
+	case some:
+		for _, x := range c {
+			names = append(names, unknownKinds(x)...)
+		}
+	case compares:
+		_, known := (&Credentials{}).value(c.kind)
+		if _, quoted := unquote(c.kind); !known && !quoted && c.kind != "None" && c.kind != "is_admin" {
+			return []string{c.kind}
+		}
+	}
+	return names
 }
 
 // used returns the names of the rules that other rules refer to.

@@ -12,7 +12,7 @@ import (
 // TestBounds checks that every request to a provider ends, and that no more than
 // documentMax bytes of its response are read.
 func TestBounds(t *testing.T) {
-	v := New([]Issuer{{URL: "https://a.example"}, {URL: "https://b.example"}}, nil)
+	v := New([]Issuer{{URL: "https://a.example"}, {URL: "https://b.example"}}, Options{})
 	for url, p := range v.issuers {
 		if p.client.Timeout != 10*time.Second || p.issuer.URL != url {
 			t.Errorf("%s: the client of %s has a time of %s", url, p.issuer.URL, p.client.Timeout)
@@ -23,7 +23,7 @@ func TestBounds(t *testing.T) {
 	}))
 	defer server.Close()
 	now := time.Unix(2_000_000_000, 0)
-	client := http.Client{Transport: &fetcher{clock: func() time.Time { return now }}}
+	client := http.Client{Transport: &fetcher{clock: func() time.Time { return now }, next: http.DefaultTransport}}
 	get := func(path string) (int, error) {
 		response, err := client.Get(server.URL + path)
 		if err != nil {

@@ -94,15 +94,25 @@ type provider struct {
 	failed   time.Time // time of the latest failure to fetch the configuration
 }
 
-// New returns a verifier for the issuers. clock returns the current time; nil
-// means [time.Now].
-func New(issuers []Issuer, clock func() time.Time) *Verifier {
-	if clock == nil {
-		clock = time.Now
+// Options are settings of [New].
+type Options struct {
+	// Clock returns the current time. Nil means [time.Now].
+	Clock func() time.Time
+	// Transport sends the requests to providers. Nil means [http.DefaultTransport].
+	Transport http.RoundTripper
+}
+
+// New returns a verifier for the issuers.
+func New(issuers []Issuer, o Options) *Verifier {
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
-	v := &Verifier{clock: clock, issuers: map[string]*provider{}}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	v := &Verifier{clock: o.Clock, issuers: map[string]*provider{}}
 	for _, is := range issuers {
-		f := &fetcher{clock: clock}
+		f := &fetcher{clock: o.Clock, next: o.Transport}
 		v.issuers[is.URL] = &provider{issuer: is, fetcher: f, client: &http.Client{Timeout: fetchTimeout, Transport: f}}
 	}
 	return v
@@ -187,6 +197,7 @@ var errFetch = errors.New("reading the configuration or the keys")
 // fetcher sends requests to a provider: few of them, and with bounded responses.
 type fetcher struct {
 	clock func() time.Time
+	next  http.RoundTripper
 	mu    sync.Mutex
 	last  map[string]time.Time // time of the latest request, by path
 	// failures counts the requests without an answer, and those that the provider
@@ -200,7 +211,7 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := f.admit(r.URL.Path); err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := f.next.RoundTrip(r)
 	if err != nil {
 		f.failures.Add(1)
 		return nil, fmt.Errorf("%w: %w", errFetch, err)

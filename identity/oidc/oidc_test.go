@@ -17,7 +17,7 @@ import (
 func TestVerify(t *testing.T) {
 	p := oidctest.New(t)
 	now := time.Unix(2_000_000_000, 0)
-	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone", "other"}}}, func() time.Time { return now })
+	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"keystone", "other"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	claims := map[string]any{"iss": p.URL, "aud": []string{"x", "keystone"}, "sub": "u1", "exp": now.Unix() + 60, "iat": now.Unix(), "groups": []string{"a", "b"}}
 	got, err := v.Verify(t.Context(), p.Sign(claims, -1))
 	if err != nil || got.Issuer != p.URL || !slices.Equal(got.Attributes["OIDC-groups"], []string{"a", "b"}) || !slices.Equal(got.Attributes["HTTP_OIDC_SUB"], []string{"u1"}) {
@@ -69,7 +69,7 @@ func TestVerify(t *testing.T) {
 func TestRotation(t *testing.T) {
 	p := oidctest.New(t)
 	now := time.Unix(2_000_000_000, 0)
-	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, func() time.Time { return now })
+	v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
 	if _, err := v.Verify(t.Context(), p.Sign(claims, -1)); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestUnreachable(t *testing.T) {
 	p := oidctest.New(t)
 	text := p.Sign(map[string]any{"iss": "http://127.0.0.1:1", "aud": "k", "exp": time.Now().Unix() + 60}, -1)
 	now := time.Now()
-	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, func() time.Time { return now })
+	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 	for _, x := range []struct {
 		after time.Duration
 		want  string
@@ -112,7 +112,7 @@ func TestUnreachable(t *testing.T) {
 
 // TestTexts verifies texts of which no token can be read: the error names why.
 func TestTexts(t *testing.T) {
-	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, nil)
+	v := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Audiences: []string{"k"}}}, oidc.Options{})
 	for text, want := range map[string]string{
 		"x": "expected a signed JSON Web Token", "": "expected a signed JSON Web Token", "e30.e.x": "expected a signed JSON Web Token",
 		strings.Repeat("A", 16384): "expected a signed JSON Web Token", strings.Repeat("A", 16385): "16385 bytes: expected at most 16384",
@@ -132,7 +132,7 @@ func TestKeysUnreachable(t *testing.T) {
 	} {
 		p := oidctest.New(t)
 		now := time.Unix(2_000_000_000, 0)
-		v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, func() time.Time { return now })
+		v := oidc.New([]oidc.Issuer{{URL: p.URL, Audiences: []string{"k"}}}, oidc.Options{Clock: func() time.Time { return now }})
 		claims := map[string]any{"iss": p.URL, "aud": "k", "exp": now.Unix() + 1000}
 		known := p.Sign(claims, -1)
 		if _, err := v.Verify(t.Context(), known); err != nil {

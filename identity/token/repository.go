@@ -121,41 +121,44 @@ func (r Repository) copyKey(n int, to Repository) error {
 }
 
 // Rotate makes the staged key the primary key, stages a new key, and removes the
-// oldest keys beyond ActiveMax. Tokens of removed keys are no longer valid.
-func (r Repository) Rotate() error {
+// oldest keys beyond ActiveMax. It returns the number of the primary key and those
+// of the removed keys, whose tokens are no longer valid.
+func (r Repository) Rotate() (primary int, removed []int, err error) {
 	numbers, err := r.numbers()
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	if len(numbers) == 0 || numbers[0] != stagedKey {
-		return fmt.Errorf("%w to rotate in %q: expected a file named 0", errNoKeys, r.Folder)
+		return 0, nil, fmt.Errorf("%w to rotate in %q: expected a file named 0", errNoKeys, r.Folder)
 	}
 	next := numbers[len(numbers)-1] + 1
 	// The new staged key is complete before the old one changes its name, so a
 	// failure leaves keys that can be loaded.
 	temporary := filepath.Join(r.Folder, "0.tmp")
 	if err := writeKey(temporary, NewKey()); err != nil {
-		return err
+		return 0, nil, err
 	}
 	if err := os.Rename(r.file(stagedKey), r.file(next)); err != nil {
-		return err
+		return 0, nil, err
 	}
 	if err := os.Rename(temporary, r.file(stagedKey)); err != nil {
-		return err
+		return 0, nil, err
 	}
-	return r.purge(append(numbers[1:], next))
+	removed, err = r.purge(append(numbers[1:], next))
+	return next, removed, err
 }
 
-// purge removes the oldest of the keys that are not staged.
-func (r Repository) purge(numbers []int) error {
+// purge removes the oldest of the keys that are not staged, and returns their
+// numbers.
+func (r Repository) purge(numbers []int) (removed []int, err error) {
 	keep := cmp.Or(r.ActiveMax, 3) - 1 // without the staged key
 	for len(numbers) > max(keep, 1) {
 		if err := os.Remove(r.file(numbers[0])); err != nil {
-			return err
+			return removed, err
 		}
-		numbers = numbers[1:]
+		removed, numbers = append(removed, numbers[0]), numbers[1:]
 	}
-	return nil
+	return removed, nil
 }
 
 // numbers returns the numbers of the keys in ascending order.

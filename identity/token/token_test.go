@@ -365,7 +365,7 @@ func TestRepository(t *testing.T) {
 	wantKeys := []int{3, 3, 3}
 	for i, readable := range []bool{true, false, false} {
 		staged := load().Keys[len(load().Keys)-1]
-		if err := r.Rotate(); err != nil {
+		if _, _, err := r.Rotate(); err != nil {
 			t.Fatal(err)
 		}
 		f := load()
@@ -391,7 +391,7 @@ func TestRepository(t *testing.T) {
 
 func TestRotateNeedsAStagedKey(t *testing.T) {
 	r := Repository{Folder: t.TempDir()}
-	if err := r.Rotate(); !errors.Is(err, errNoKeys) {
+	if _, _, err := r.Rotate(); !errors.Is(err, errNoKeys) {
 		t.Error(err)
 	}
 	if _, err := r.Load(); !errors.Is(err, errNoKeys) {
@@ -435,7 +435,7 @@ func TestFailedRotation(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(r.Folder, name, "x"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Rotate(); err == nil || errors.Is(err, errNoKeys) {
+		if _, _, err := r.Rotate(); err == nil || errors.Is(err, errNoKeys) {
 			t.Errorf("a folder named %s: %v", name, err)
 		}
 		if after, err := r.Load(); err != nil || !slices.Equal(after, before) {

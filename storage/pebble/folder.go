@@ -158,7 +158,7 @@ func (f folder) lock() (_ io.Closer, err error) {
 			return nil, err
 		}
 		if err := flock(l.dir); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, f.dir, err)
+			return nil, fmt.Errorf("%w: %s", storage.ErrLocked, f.dir)
 		}
 	}
 	l.file, err = f.fs.Lock(f.path(lockName))
@@ -171,7 +171,7 @@ func (f folder) lock() (_ io.Closer, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, f.dir, err)
+	return nil, fmt.Errorf("%w: %s", storage.ErrLocked, f.dir)
 }
 
 // folderLock holds the locks of a folder.
