@@ -30,42 +30,45 @@ type activities struct {
 }
 
 // activity returns the activity of a user.
-func (s *Service) activity(d *directory, user string) activity {
+func (s *Service) activity(user string) activity {
 	s.activities.mu.Lock()
+	defer s.activities.mu.Unlock()
+	return s.newestActivity(user)
+}
+
+// newestActivity returns the activity of a user. The caller holds the lock. It reads
+// the newest directory, not that of a request: counts may have been stored while the
+// request waited for its password hash.
+func (s *Service) newestActivity(user string) activity {
 	a, changed := s.activities.changed[user]
-	s.activities.mu.Unlock()
 	if !changed {
-		a, _ = d.activities.Get(user)
+		a, _ = s.current.Load().activities.Get(user)
 	}
 	return a
 }
 
 // count changes the activity of a user by a function, which returns false if
 // nothing changes.
-func (s *Service) count(d *directory, user string, f func(*activity) bool) activity {
+func (s *Service) count(user string, f func(*activity) bool) {
 	s.activities.mu.Lock()
 	defer s.activities.mu.Unlock()
-	a, changed := s.activities.changed[user]
-	if !changed {
-		a, _ = d.activities.Get(user)
-	}
+	a := s.newestActivity(user)
 	if f(&a) {
 		if s.activities.changed == nil {
 			s.activities.changed = map[string]activity{}
 		}
 		s.activities.changed[user] = a
 	}
-	return a
 }
 
 // wrongPassword counts a wrong password of a user. A locked user stays locked for
 // as long as without it.
-func (s *Service) wrongPassword(d *directory, user *Record) {
+func (s *Service) wrongPassword(user *Record) {
 	c, now := &s.options.Compliance, s.now()
 	if c.LockoutAttempts == 0 {
 		return
 	}
-	s.count(d, user.ID, func(a *activity) bool {
+	s.count(user.ID, func(a *activity) bool {
 		if c.locked(user, *a, now) {
 			return false
 		}
@@ -80,9 +83,9 @@ func (s *Service) wrongPassword(d *directory, user *Record) {
 // rightPassword forgets the wrong passwords of a user, and returns whether the
 // user is locked. The password was verified meanwhile, so another login can have
 // locked the user.
-func (s *Service) rightPassword(d *directory, user *Record) (locked bool) {
+func (s *Service) rightPassword(user *Record) (locked bool) {
 	now := s.now()
-	s.count(d, user.ID, func(a *activity) bool {
+	s.count(user.ID, func(a *activity) bool {
 		if locked = s.options.Compliance.locked(user, *a, now); locked || a.Failures == 0 {
 			return false
 		}
@@ -93,12 +96,12 @@ func (s *Service) rightPassword(d *directory, user *Record) (locked bool) {
 }
 
 // used records that a user logged in today.
-func (s *Service) used(d *directory, user string) {
+func (s *Service) used(user string) {
 	if s.options.Compliance.InactiveDays == 0 {
 		return
 	}
 	today := day(s.now())
-	s.count(d, user, func(a *activity) bool {
+	s.count(user, func(a *activity) bool {
 		old := a.Used
 		a.Used = today
 		return !old.Equal(today)
@@ -107,9 +110,9 @@ func (s *Service) used(d *directory, user string) {
 
 // enabled starts the counts of a user again, after an administrator enabled the
 // user.
-func (s *Service) enabled(d *directory, user string) {
-	s.used(d, user)
-	s.count(d, user, func(a *activity) bool {
+func (s *Service) enabled(user string) {
+	s.used(user)
+	s.count(user, func(a *activity) bool {
 		failed := a.Failures > 0
 		a.Failures, a.Failed = 0, time.Time{}
 		return failed
@@ -118,8 +121,8 @@ func (s *Service) enabled(d *directory, user string) {
 
 // present returns the record as callers see it: a user who has not logged in for
 // too long is disabled.
-func (s *Service) present(d *directory, r *Record) *Record {
-	if r == nil || r.Disabled || !s.isInactive(d, r) {
+func (s *Service) present(r *Record) *Record {
+	if r == nil || r.Disabled || !s.isInactive(r) {
 		return r
 	}
 	x := *r
@@ -127,9 +130,9 @@ func (s *Service) present(d *directory, r *Record) *Record {
 	return &x
 }
 
-func (s *Service) isInactive(d *directory, r *Record) bool {
+func (s *Service) isInactive(r *Record) bool {
 	c := &s.options.Compliance
-	return c.InactiveDays > 0 && r.Kind == User && c.inactive(r, s.activity(d, r.ID), s.now())
+	return c.InactiveDays > 0 && r.Kind == User && c.inactive(r, s.activity(r.ID), s.now())
 }
 
 // flushMax bounds the users whose activity one entry of the log stores.
@@ -169,6 +172,9 @@ func (s *Service) flushSome(ctx context.Context) (int, error) {
 		}
 		return w, nil
 	})
+	if err == nil {
+		_, err = s.at(ctx) // the newest directory has the counts before the map loses them
+	}
 	if err != nil {
 		return 0, err
 	}

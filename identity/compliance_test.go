@@ -322,3 +322,29 @@ func TestComplianceBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestLockoutDuringFlush checks that a wrong password counts although the counts
+// before it are stored while its hash is computed.
+func TestLockoutDuringFlush(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	bob := d.user("bob", "right", "")
+	var flush func()
+	s, err := identity.Open(t.Context(), d.store, identity.Options{Rounds: 4, Compliance: identity.Compliance{LockoutAttempts: 2, LockoutDuration: time.Hour},
+		Clock: func() time.Time { // Login asks for the time before it verifies the password
+			if f := flush; f != nil {
+				flush = nil
+				f()
+			}
+			return d.clock.read()
+		}})
+	d.ok(err)
+	x := *d
+	x.Service = s
+	d.fails(x.login(bob, "wrong"), identity.Unauthorized, "wrong password")
+	flush = func() { d.ok(s.Flush(t.Context())) }
+	d.fails(x.login(bob, "wrong"), identity.Unauthorized, "wrong password")
+	d.fails(x.login(bob, "right"), identity.Unauthorized, "is locked")
+	flush = func() { d.ok(s.Flush(t.Context())) }
+	d.fails(x.login(bob, "right"), identity.Unauthorized, "is locked")
+}

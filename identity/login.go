@@ -48,7 +48,7 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 		hashes = []string{s.decoy()}
 	}
 	// A user who is locked already takes as long, too.
-	locked := known && s.options.Compliance.locked(user, s.activity(d, user.ID), s.now())
+	locked := known && s.options.Compliance.locked(user, s.activity(user.ID), s.now())
 	ok, err := s.verify(ctx, secret, hashes[0])
 	switch {
 	case errors.Is(err, &Error{Reason: Busy}):
@@ -62,16 +62,16 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	case locked:
 		return nil, unauthorized("user " + user.ID + " is locked after wrong passwords")
 	case !ok:
-		s.wrongPassword(d, user)
+		s.wrongPassword(user)
 		return nil, unauthorized("wrong password of user " + user.ID)
 	case !s.active(d, user):
 		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
-	case s.rightPassword(d, user):
+	case s.rightPassword(user):
 		return nil, unauthorized("user " + user.ID + " was locked after wrong passwords meanwhile")
 	case user.expired(s.now()):
 		return nil, &Error{Reason: PasswordAge, UserID: user.ID, Text: "The password is expired and needs to be changed for user: " + user.ID + "."}
 	}
-	s.used(d, user.ID)
+	s.used(user.ID)
 	_ = s.rehash(ctx, user, secret, hashes) // otherwise the next login replaces the hash
 	return user, nil
 }
@@ -80,7 +80,7 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 // been inactive for too long.
 func (s *Service) active(d *directory, user *Record) bool {
 	domain, err := d.get(Project, user.Domain)
-	return err == nil && !user.Disabled && !domain.Disabled && !s.isInactive(d, user)
+	return err == nil && !user.Disabled && !domain.Disabled && !s.isInactive(user)
 }
 
 // decoy returns the hash of a random password. A login of a user that does not

@@ -25,7 +25,7 @@ func (s *Service) Get(ctx context.Context, k Kind, id string) (*Record, error) {
 		return nil, err
 	}
 	r, err := d.get(k, id)
-	return s.present(d, r), err
+	return s.present(r), err
 }
 
 // Find returns the record of a kind with a name. domain is the id of the domain
@@ -37,7 +37,7 @@ func (s *Service) Find(ctx context.Context, k Kind, domain, name string) (*Recor
 		return nil, err
 	}
 	if r := d.find(k, domain, name); r != nil {
-		return s.present(d, r), nil
+		return s.present(r), nil
 	}
 	return nil, missing(k, name)
 }
@@ -136,7 +136,7 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 		if err != nil {
 			return ostiary.WriteRequest{}, err
 		}
-		x := *s.present(d, old)
+		x := *s.present(old)
 		if err := edit(&x); err != nil {
 			return ostiary.WriteRequest{}, err
 		}
@@ -158,9 +158,9 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 	}
 	r, err := d.get(k, id)
 	if err == nil && k == User && !r.Disabled && !byOwner {
-		s.enabled(d, id)
+		s.enabled(id)
 	}
-	return s.present(d, r), err
+	return s.present(r), err
 }
 
 // place sets the domain of a new record that names none.

@@ -33,7 +33,7 @@ func (s *Service) View(ctx context.Context) (*View, error) {
 // Get returns a record. It fails with NotFound.
 func (v *View) Get(k Kind, id string) (*Record, error) {
 	r, err := v.directory.get(k, id)
-	return v.service.present(v.directory, r), err
+	return v.service.present(r), err
 }
 
 // Records yields the selected records in the order of their ids, without regard to
@@ -59,7 +59,7 @@ func (s *Service) list(ctx context.Context, d *directory, r ListRequest) iter.Se
 				yield(nil, ctx.Err())
 				return false
 			}
-			x = s.present(d, x)
+			x = s.present(x)
 			return r.Match != nil && !r.Match(x) || yield(x, nil)
 		})
 	}
