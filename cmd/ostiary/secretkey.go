@@ -90,8 +90,8 @@ func (a *app) ensureSecretKey(ctx context.Context) error {
 	return writeSecretKey(file)
 }
 
-// hasDeployment reports whether the data folder has a deployment of Identity. It needs
-// no key.
+// hasDeployment reports whether the data folder has a deployment of Identity, except a
+// part of one that an interrupted import left. It needs no key.
 func (a *app) hasDeployment(ctx context.Context) (found bool, err error) {
 	if _, err := os.Stat(a.data); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -99,8 +99,11 @@ func (a *app) hasDeployment(ctx context.Context) (found bool, err error) {
 	without := *a
 	without.secretKey = "" // the file that it names does not exist
 	err = without.withEngine(ctx, true, func(e *ostiary.Engine) error {
-		_, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
-		if found = err == nil; errors.Is(err, ostiary.ErrNoStore) {
+		store, err := e.StoreByAlias(ctx, keystone.Name, keystone.DefaultStore)
+		if err == nil {
+			err = checkKeystoneImport(ctx, store)
+		}
+		if found = err == nil; errors.Is(err, ostiary.ErrNoStore) || errors.Is(err, errInterruptedImport) {
 			return nil
 		}
 		return err
