@@ -22,7 +22,7 @@ type Engine struct {
 	sealer  *document.Sealer // nil without Options.SecretKey
 	owned   bool             // Close closes the driver
 	aliases aliasCache
-	guard   func(context.Context, storage.StoreInfo) error // Options.Guard, never nil
+	guard   func(context.Context, storage.StoreInfo) error // Options.Guard, may be nil
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store // handles
@@ -40,9 +40,6 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
-	}
-	if o.Guard == nil {
-		o.Guard = func(context.Context, storage.StoreInfo) error { return nil }
 	}
 	e := &Engine{owned: o.Driver == nil, guard: o.Guard, stores: map[storage.StoreID]*Store{}}
 	if e.owned {

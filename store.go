@@ -25,7 +25,7 @@ type Store struct {
 	queue     *commit.Queue
 	documents document.Reader
 	comparer  *compare.Comparer
-	guard     func(context.Context, storage.StoreInfo) error
+	guard     func(context.Context, storage.StoreInfo) error // Options.Guard, may be nil
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {
@@ -44,11 +44,6 @@ func (s *Store) Info() storage.StoreInfo {
 	info := *s.info.Load()
 	info.Aliases = maps.Clone(info.Aliases)
 	return info
-}
-
-// mayChange fails if [Options].Guard refuses a change.
-func (s *Store) mayChange(ctx context.Context, op string) error {
-	return errs.Wrap(op, s.ID(), s.guard(ctx, *s.info.Load()))
 }
 
 // Head returns the token of the newest revision in memory. It loads the store if

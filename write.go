@@ -6,6 +6,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -39,6 +40,14 @@ func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
 		return nil, err
 	}
 	return s.queue.Prepare(ctx, &r)
+}
+
+// mayChange fails if [Options].Guard refuses a change.
+func (s *Store) mayChange(ctx context.Context, op string) error {
+	if s.guard == nil {
+		return nil
+	}
+	return errs.Wrap(op, s.ID(), s.guard(ctx, *s.info.Load()))
 }
 
 // Document returns the newest document with the key, or [ErrNoDocument].

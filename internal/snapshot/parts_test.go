@@ -246,7 +246,7 @@ func TestTokens(t *testing.T) {
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	timeline := &Timeline{}
+	timeline := &Timeline{Runtime: &Runtime{lag: lagBudget{max: 1 << 20}}}
 	publish := func(from storage.Revision, changes ...int) bool {
 		var entries []storage.Entry
 		var heads []storage.Head
@@ -320,7 +320,7 @@ func TestSubscriptions(t *testing.T) {
 func TestManySubscriptions(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{directMax, directMax + 1, 3 * directMax} {
-		timeline := &Timeline{}
+		timeline := &Timeline{Runtime: &Runtime{lag: lagBudget{max: 1 << 20}}}
 		var all []*Subscription
 		for range n {
 			all = append(all, timeline.Subscribe(100))
