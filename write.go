@@ -20,6 +20,17 @@ func (s *Store) Write(ctx context.Context, r WriteRequest) (Token, error) {
 	return s.queue.Write(ctx, &r)
 }
 
+// Update makes a change that is decided when the writes before it are known, and
+// returns the token of its revision. Concurrent updates become durable together,
+// although each is decided on the state that the ones before it lead to. None is
+// acknowledged before everything that it was decided on is durable.
+func (s *Store) Update(ctx context.Context, u Update) (Token, error) {
+	if err := s.mayChange(ctx, "update"); err != nil {
+		return "", err
+	}
+	return s.queue.Update(ctx, &u)
+}
+
 // Import writes many tuples in large log entries, each of them atomic and durable
 // before the next one. Every tuple is validated as by [Store.Write]. An error of
 // the sequence, a rejected tuple or the end of ctx ends the import; the entries
@@ -77,6 +88,10 @@ type (
 	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, After,
 	// SchemaID.
 	WriteRequest = commit.WriteRequest
+	// Update is a write that is decided when the writes before it are known.
+	//
+	// It has the fields Build, Accepted.
+	Update = commit.Update
 	// ConflictAction is [Fail], [Ignore] or [Replace].
 	ConflictAction = commit.ConflictAction
 	// Precondition requires that a tuple exists, or that none does.

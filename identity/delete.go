@@ -16,7 +16,11 @@ import (
 // finds. Delete fails with NotFound, and with Forbidden if the record is immutable
 // or in use.
 func (s *Service) Delete(ctx context.Context, k Kind, id string) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	write := s.together
+	if k == Group || k == Project || k == Role { // tuples lead to what is removed with them
+		write = s.write
+	}
+	_, err := write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x, err := d.get(k, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err

@@ -93,7 +93,7 @@ func (r *Record) owner() string {
 // Grant adds a grant. It does nothing if the grant exists. It fails with
 // NotFound, Invalid or Forbidden.
 func (s *Service) Grant(ctx context.Context, g Grant) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		add := append(g.binding().structure(), g.tuple())
 		return ostiary.WriteRequest{Add: add, OnDuplicate: ostiary.Ignore}, d.checkGrant(g)
 	})
@@ -324,7 +324,7 @@ func (s *Service) Implied(ctx context.Context, prior string) ([]string, error) {
 
 // AddMember adds a user to a group. It does nothing if the user is a member.
 func (s *Service) AddMember(ctx context.Context, group, user string) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		w := ostiary.WriteRequest{Add: []ostiary.Tuple{membership(group, user)}, OnDuplicate: ostiary.Ignore}
 		if _, err := d.get(Group, group); err != nil {
 			return w, err

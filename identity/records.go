@@ -93,7 +93,7 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 	if r.Kind == User && r.Created.IsZero() {
 		r.Created = s.now()
 	}
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x := r
 		if err := d.place(&x); err != nil {
 			return ostiary.WriteRequest{}, err
@@ -131,7 +131,7 @@ func (s *Service) Update(ctx context.Context, k Kind, id string, secret *string,
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		old, err := d.get(k, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err

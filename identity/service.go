@@ -52,16 +52,19 @@ type Options struct {
 // methods may be called concurrently. It starts no goroutine.
 //
 // Reads use a directory in memory, which a read brings up to date if the store
-// has changed since. Writes of one Service are made one after another; if
-// another process writes in between, a write is validated again.
+// has changed since. Writes of one Service are decided one after another; if
+// another process writes in between, a write is decided again. Concurrent writes
+// that need only records to be decided become durable together.
 type Service struct {
 	store   *ostiary.Store
 	options Options
 	current atomic.Pointer[directory]
 	// following serializes bringing the directory up to date.
 	following sync.Mutex
-	// writing serializes writes from their validation until they are durable.
-	writing sync.Mutex
+	// writing is locked by writes that are made alone, from their validation until
+	// they are durable, and locked for reading by those that are made together.
+	writing sync.RWMutex
+	ahead   ahead
 	// nonces are those of signed requests.
 	nonces *nonces
 	// guesses bounds wrong one-time passwords.
@@ -186,6 +189,9 @@ func (s *Service) at(ctx context.Context) (*directory, error) {
 func (s *Service) follow(ctx context.Context) (*directory, error) {
 	s.following.Lock()
 	defer s.following.Unlock()
+	if d, err := s.adopt(ctx); d != nil || err != nil {
+		return d, err
+	}
 	d := s.current.Load().edit()
 	for {
 		page, err := s.store.Changes(ctx, ostiary.ChangesRequest{After: d.token, Limit: followLimit})
@@ -205,7 +211,9 @@ func (s *Service) follow(ctx context.Context) (*directory, error) {
 		d.token = page.Next
 		if !page.More {
 			s.current.Store(d)
-			return d, nil
+			r, err := d.token.Revision()
+			s.ahead.forget(r)
+			return d, err
 		}
 	}
 }
@@ -217,9 +225,10 @@ const followLimit = 1000
 // validated again if another process has written in between.
 const attemptsMax = 100
 
-// write validates and makes one change. prepare validates on the directory, and
-// returns the change; it is called again if the store has changed meanwhile.
-// write returns the directory with the change.
+// write validates and makes one change, while no other write of the service is
+// made. prepare validates on the directory, and returns the change; it is called
+// again if the store has changed meanwhile. write returns the directory with the
+// change. Writes that need nothing but the directory use together.
 func (s *Service) write(ctx context.Context, prepare func(*directory) (ostiary.WriteRequest, error)) (*directory, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

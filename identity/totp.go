@@ -97,7 +97,7 @@ func (s *Service) matchTOTP(ctx context.Context, c *Record, passcode string) (in
 // useTOTP stores that the password of a step was used. It fails with Unauthorized
 // if this or a later one was used meanwhile.
 func (s *Service) useTOTP(ctx context.Context, id string, step int64) error {
-	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		c, err := d.get(Credential, id)
 		if err != nil || c.UsedStep >= step {
 			return ostiary.WriteRequest{}, unauthorized("the one-time password was used before")

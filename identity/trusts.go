@@ -325,7 +325,7 @@ func (s *Service) trustorsHold(ctx context.Context, d *directory, chain []*Recor
 // Unauthorized if no use is left. Of concurrent calls, as many succeed as there
 // are uses.
 func (s *Service) use(ctx context.Context, id string) (*Record, error) {
-	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	d, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		old, err := d.trust(id, s.now())
 		if err != nil {
 			return ostiary.WriteRequest{}, unauthorized(err.Error())

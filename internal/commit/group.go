@@ -110,6 +110,9 @@ func (g *group) validate(w *writer) {
 	if w.err == nil {
 		w.entries = len(g.entries)
 		g.accepted = append(g.accepted, w)
+		if w.accepted != nil {
+			w.accepted(g)
+		}
 	}
 }
 

@@ -75,6 +75,8 @@ type writer struct {
 	// may be called again, on another draft. Unless it sets group.applied it does
 	// not change the draft.
 	build func(*group) ([]storage.Change, error)
+	// accepted, if not nil, is called when the group has accepted the writer.
+	accepted func(*group)
 	// ready receives one element when the writer is done or has become the leader.
 	ready chan struct{}
 	// leads is true if this writer leads a group.
