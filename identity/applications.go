@@ -257,9 +257,15 @@ func (r Rule) check() error {
 	return nil
 }
 
-// Permits returns whether the rule permits a request to a service.
-func (r Rule) Permits(service, method, path string) bool {
-	return r.Service == service && r.Method == method && r.pattern().MatchString(path)
+// Permits returns whether an access rule permits a request to a service.
+func (r *Record) Permits(service, method, path string) bool {
+	if r.Members.Text("service") != service || r.Members.Text("method") != method {
+		return false
+	}
+	if r.pattern == nil {
+		return r.Rule().pattern().MatchString(path)
+	}
+	return r.pattern().MatchString(path)
 }
 
 // wildcard matches the parts of a path of a rule that are not literal.

@@ -282,6 +282,11 @@ func TestAccessRules(t *testing.T) {
 	}
 }
 
+// accessRule returns an access rule of service s with a path.
+func accessRule(path string) *identity.Record {
+	return &identity.Record{Kind: identity.AccessRule, Members: identity.Members{}.With("service", "s").With("method", "GET").With("path", path)}
+}
+
 func TestRulePermits(t *testing.T) {
 	for _, x := range []struct {
 		rule, path string
@@ -294,7 +299,7 @@ func TestRulePermits(t *testing.T) {
 		{"/a.c", "/abc", false}, {"/a.c", "/a.c", true}, {"/(", "/(", true}, {"/{a", "/{a", true}, {"/a}", "/a}", true}, {"/[ab]", "/a", false}, {"/a|/b", "/b", false},
 		{"/x", "/x\n", false}, {"/*", "/a%2Fb", true}, {"/**", "", false},
 	} {
-		r := identity.Rule{Service: "s", Method: "GET", Path: x.rule}
+		r := accessRule(x.rule)
 		if got := r.Permits("s", "GET", x.path); got != x.want {
 			t.Errorf("%s permits %q: %v, want %v", x.rule, x.path, got, x.want)
 		}
@@ -307,7 +312,7 @@ func TestRulePermits(t *testing.T) {
 func FuzzRulePermits(f *testing.F) {
 	f.Add("/v3/{a}/**/*", "/v3/x/y/z")
 	f.Fuzz(func(t *testing.T, rule, path string) {
-		r := identity.Rule{Service: "s", Method: "GET", Path: rule}
+		r := accessRule(rule)
 		if permitted := r.Permits("s", "GET", path); !strings.ContainsAny(rule, "*{") && permitted != (rule == path) {
 			t.Errorf("%q permits %q: %v", rule, path, permitted)
 		}

@@ -59,6 +59,11 @@ const (
 
 // Validate fails if a setting is malformed or out of its bounds.
 func (o Options) Validate() error {
+	return o.prepare() // of a copy
+}
+
+// prepare is like Validate, and completes the settings.
+func (o *Options) prepare() error {
 	return errors.Join(o.Methods.Validate(), o.Limits.Validate(), validateRounds(o.Rounds), o.Compliance.prepare())
 }
 

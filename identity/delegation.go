@@ -10,7 +10,8 @@ import (
 )
 
 // Delegation is what an application credential or a trust delegates: some roles
-// of its owner on one project. It never changes, except for Uses.
+// of its owner on one project. It never changes, except for Uses and
+// UsedUp.
 type Delegation struct {
 	// TrusteeID is the user who may use a trust; "" for an application credential.
 	TrusteeID string `json:"trustee,omitempty"`
@@ -31,6 +32,9 @@ type Delegation struct {
 	Impersonation bool `json:"impersonation,omitempty"`
 	// Uses is how many tokens can still be made with a trust; nil means no bound.
 	Uses *int `json:"uses,omitempty"`
+	// UsedUp is the time of the last use of a trust that has no uses left; nil for
+	// others.
+	UsedUp *time.Time `json:"usedUp,omitempty"`
 	// SourceID is the trust that a trust redelegates; "" if it redelegates none.
 	SourceID string `json:"source,omitempty"`
 	// Redelegations is how many trusts can follow in the chain that begins with a

@@ -172,8 +172,8 @@ func (r *removal) bindings(f ostiary.Filter) {
 }
 
 func (r *removal) region(x *Record) {
-	if child := first(r.directory, Region, func(y *Record) bool { return y.Parent == x.ID }); child != nil {
-		r.fail(failf(Forbidden, "Unable to delete region %.255s because region %.255s is below it.", x.ID, child.ID))
+	if below := r.directory.below(Region, x.ID); len(below) > 0 {
+		r.fail(failf(Forbidden, "Unable to delete region %.255s because region %.255s is below it.", x.ID, below[0].ID))
 	}
 	if e := first(r.directory, Endpoint, func(y *Record) bool { return y.Members.Text("region_id") == x.ID }); e != nil {
 		r.fail(failf(Forbidden, "Unable to delete region %.255s because it or its child regions have associated endpoints.", x.ID))

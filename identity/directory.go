@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/internal/btree"
@@ -93,6 +94,9 @@ func (d *directory) put(doc storage.Document) error {
 // insert adds a record to the tables, or replaces the one with its id.
 func (d *directory) insert(r *Record) {
 	d.drop(r.Kind, r.ID)
+	if r.Kind == AccessRule {
+		r.pattern = sync.OnceValue(r.Rule().pattern)
+	}
 	t := d.tables[r.Kind]
 	t.byID.Set(r.ID, r)
 	if key := r.uniqueKey(); key != "" {

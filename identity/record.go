@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"regexp"
 	"time"
 )
 
@@ -126,6 +127,10 @@ type Record struct {
 	// Created is the time at which a user was created; zero if it is not known, and
 	// for other kinds.
 	Created time.Time `json:"created,omitzero"`
+
+	// pattern returns the expression of the paths of an access rule, which the first
+	// call makes; nil for a record that is not in a directory, and for other kinds.
+	pattern func() *regexp.Regexp
 }
 
 // Password describes a password. The hash itself is a secret of the store.

@@ -92,7 +92,7 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.Methods == nil {
 		o.Methods = token.DefaultMethods()
 	}
-	if err := o.Validate(); err != nil {
+	if err := o.prepare(); err != nil {
 		return nil, err
 	}
 	if o.Limits == "" {
@@ -101,7 +101,6 @@ func Open(ctx context.Context, store *ostiary.Store, o Options) (*Service, error
 	if o.Pool == nil {
 		o.Pool = password.NewPool(password.PoolOptions{})
 	}
-	_ = o.Compliance.prepare() // Validate has checked it
 	s := &Service{store: store, options: o, pool: o.Pool, verified: newVerified(o.PasswordCache), nonces: newNonces(o.Clock())}
 	if err := s.installSchema(ctx); err != nil {
 		return nil, err

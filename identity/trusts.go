@@ -1,7 +1,9 @@
 package identity
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -152,6 +154,58 @@ func (s *Service) redelegate(d *directory, x *Record, source string, n NewTrust)
 		return failf(Forbidden, "Impersonation is not allowed because redelegated trust does not specify impersonation. Redelegated trust id: %s", source)
 	}
 	return nil
+}
+
+// Trusts yields the trusts of a trustor and a trustee in the order of their ids. ""
+// selects all. It ends with an error when ctx ends.
+func (v *View) Trusts(ctx context.Context, trustor, trustee string) iter.Seq2[*Record, error] {
+	match := func(r *Record) bool {
+		return (trustor == "" || r.Owner == trustor) && (trustee == "" || r.Delegation.TrusteeID == trustee)
+	}
+	user := cmp.Or(trustor, trustee)
+	if user == "" {
+		return v.Records(ctx, ListRequest{Kind: Trust})
+	}
+	return func(yield func(*Record, error) bool) {
+		for _, r := range v.directory.referring(link{User, user}, Trust) {
+			if match(r) && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// trustsMax is how many trusts one write of RemoveEndedTrusts removes.
+const trustsMax = 100
+
+// RemoveEndedTrusts removes the trusts that have expired, and those that have no
+// uses left and whose tokens have all ended. It returns their number. A process calls
+// it at intervals.
+func (s *Service) RemoveEndedTrusts(ctx context.Context) (removed int, err error) {
+	for {
+		n := 0
+		_, err := s.together(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+			r := &removal{service: s, directory: d, ctx: ctx, removed: map[ostiary.DocumentKey]bool{}}
+			t, now := d.tables[Trust], s.now()
+			t.byID.Ascend("", func(_ string, x *Record) bool {
+				if x.Delegation.over(now, s.tokenAgeMax()) {
+					r.remove(x)
+				}
+				return len(r.removed) < trustsMax
+			})
+			n = len(r.removed)
+			return r.write, r.err
+		})
+		if removed += n; err != nil || n < trustsMax {
+			return removed, err
+		}
+	}
+}
+
+// over returns whether no token of a trust can be valid any more. age is the largest
+// age of a valid token.
+func (d *Delegation) over(now time.Time, age time.Duration) bool {
+	return d.ended(now) || d.UsedUp != nil && now.Sub(*d.UsedUp) > age
 }
 
 // DeleteTrust removes a trust and those that redelegate it, for the user of a
@@ -336,6 +390,10 @@ func (s *Service) use(ctx context.Context, id string) (*Record, error) {
 		x, delegation := *old, *old.Delegation
 		left := *delegation.Uses - 1
 		x.Delegation, delegation.Uses = &delegation, &left
+		if left == 0 {
+			now := s.now()
+			delegation.UsedUp = &now
+		}
 		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}}, nil
 	})
 	if err != nil {

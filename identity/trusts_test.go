@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -419,4 +420,45 @@ func TestForeignDelegations(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRemoveEndedTrusts removes trusts that have expired, and one without uses left
+// once its token has ended. Others stay, and lists by user find them.
+func TestRemoveEndedTrusts(t *testing.T) {
+	p := newParties(t)
+	end := p.clock.read().Add(10 * time.Minute)
+	expiring, single := p.new(), p.new()
+	expiring.Expires, single.Uses = &end, number(1)
+	ends, used, stays := p.trust(expiring), p.trust(single), p.trust(p.new())
+	p.used(p.bob, used)
+	check := func(removed int, want ...*identity.Record) {
+		t.Helper()
+		n, err := p.RemoveEndedTrusts(t.Context())
+		p.ok(err)
+		view, err := p.View(t.Context())
+		p.ok(err)
+		for _, user := range [][2]string{{"", ""}, {p.anne.ID, ""}, {"", p.bob.ID}, {p.anne.ID, p.bob.ID}} {
+			var got, ids []string
+			for r, err := range view.Trusts(t.Context(), user[0], user[1]) {
+				p.ok(err)
+				got = append(got, r.ID)
+			}
+			for _, r := range want {
+				ids = append(ids, r.ID)
+			}
+			slices.Sort(ids)
+			p.equal("trusts", got, ids)
+		}
+		for r := range view.Trusts(t.Context(), p.bob.ID, "") {
+			t.Errorf("bob is the trustor of %s", r.ID)
+		}
+		if n != removed {
+			t.Errorf("removed %d, want %d", n, removed)
+		}
+	}
+	check(0, ends, used, stays)
+	p.clock.move(10 * time.Minute)
+	check(1, used, stays)
+	p.clock.move(time.Hour + identity.ExpiredWindowDefault)
+	check(1, stays)
 }

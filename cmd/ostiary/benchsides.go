@@ -162,7 +162,7 @@ func (s *sides) serve(ctx context.Context) error {
 	side := s.own()
 	base := "http://" + ports[0]
 	args := append([]string{"serve", "--data", dir, "--http", ports[0], "--grpc", ports[1], "--metrics", ports[2], "--log-level", "error"}, s.flags.args...)
-	side.PID, err = s.start(ctx, base+"/healthz", args...)
+	side.PID, err = s.start(ctx, base+"/readyz", args...)
 	if err != nil {
 		return err
 	}
@@ -219,9 +219,8 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 	return s.add(bench.Side{Peer: "floor", PID: pid}, t)
 }
 
-// startMax is how long a server may take until it answers its health check. It
-// loads its stores later, at the first request.
-const startMax = 30 * time.Second
+// startMax is how long a server may take until it is ready.
+const startMax = 3 * time.Minute
 
 // start runs this program with args until close is called. It returns once the
 // program answers at url.

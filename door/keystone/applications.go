@@ -402,7 +402,7 @@ func (c *call) checkAccessRules() error {
 		}
 	}
 	for _, r := range c.caller.AccessRules {
-		if r.Rule().Permits(identityType, method, path) {
+		if r.Permits(identityType, method, path) {
 			return nil
 		}
 	}

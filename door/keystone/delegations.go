@@ -3,6 +3,7 @@ package keystone
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/ostiary/ostiary/identity"
@@ -77,6 +78,21 @@ func expiry(m identity.Members) (*time.Time, error) {
 // rolesOf returns the roles of a delegation that exist.
 func (c *call) rolesOf(r *identity.Record) ([]*identity.Record, error) {
 	return c.lookupAll(identity.Role, r.Delegation.RoleIDs)
+}
+
+// sendDelegatedRole answers with one of the roles of a delegation. It fails with 404
+// if the delegation lacks the role or the role does not exist.
+func (c *call) sendDelegatedRole(r *identity.Record, id string) error {
+	delegated, err := c.rolesOf(r)
+	if err != nil {
+		return err
+	}
+	for _, role := range delegated {
+		if role.ID == id {
+			return c.send(http.StatusOK, roles, role)
+		}
+	}
+	return &statusError{http.StatusNotFound, "Could not find role: " + shorten(id) + "."}
 }
 
 // showRoles appends roles with all members. links adds the link of each.

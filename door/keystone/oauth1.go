@@ -289,15 +289,5 @@ func (c *call) getAccessRole() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range r.Delegation.RoleIDs {
-		if id != c.p.At(2) {
-			continue
-		}
-		role, err := c.id.Get(c.r.Context(), identity.Role, id)
-		if err != nil {
-			return err
-		}
-		return c.send(http.StatusOK, roles, role)
-	}
-	return &statusError{http.StatusNotFound, "Could not find role: " + shorten(c.p.At(2)) + "."}
+	return c.sendDelegatedRole(r, c.p.At(2))
 }

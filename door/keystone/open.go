@@ -96,11 +96,15 @@ const FlushInterval = 10 * time.Second
 // flushTimeout bounds storing the counts when the server stops.
 const flushTimeout = 5 * time.Second
 
+// TrustsInterval is how often trusts that have ended are removed.
+const TrustsInterval = time.Hour
+
 // flush stores the counts of logins at intervals until ctx ends, and then once
-// more.
+// more. It also removes trusts that have ended.
 func (s *service) flush(ctx context.Context) {
-	tick := time.NewTicker(FlushInterval)
+	tick, trusts := time.NewTicker(FlushInterval), time.NewTicker(TrustsInterval)
 	defer tick.Stop()
+	defer trusts.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,7 +114,19 @@ func (s *service) flush(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.flushOnce(ctx)
+		case <-trusts.C:
+			s.removeTrusts(ctx)
 		}
+	}
+}
+
+func (s *service) removeTrusts(ctx context.Context) {
+	opened := s.opened.Load()
+	if opened == nil {
+		return
+	}
+	if _, err := opened.RemoveEndedTrusts(ctx); err != nil && ctx.Err() == nil && s.options.Report != nil {
+		s.options.Report(fmt.Errorf("remove trusts that have ended: %w", err))
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // partMax is the largest write that the server does not count as memory that waits
@@ -92,6 +94,40 @@ func rowsOf(t *testing.T, text []byte, member string) (rows []string) {
 var longLists = map[string]string{
 	"/v3/users": "users", "/v3/users?limit=99": "users", "/v3/users?name__contains=crowd": "users",
 	"/v3/role_assignments": "role_assignments", "/v3/role_assignments?effective&include_names": "role_assignments",
+}
+
+// TestPrepareLarge checks that a deployment that takes longer to load than requests
+// wait is ready after Prepare.
+func TestPrepareLarge(t *testing.T) {
+	t.Parallel()
+	driver := memory.New()
+	t.Cleanup(func() { driver.Close() })
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "k", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}, Bounds: ostiary.Bounds{LoadWait: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	d, err := keystone.New(e, keystone.Options{Identity: identity.Options{Rounds: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Prepare(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLongLists checks that a long list is sent in small parts, and that it is of

@@ -171,19 +171,24 @@ func (c *call) listTrusts() error {
 	if err := c.managesTrusts(); err != nil {
 		return err
 	}
-	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.Trust, Match: func(r *identity.Record) bool {
-		return (trustor == "" || r.Owner == trustor) && (trustee == "" || r.Delegation.TrusteeID == trustee)
-	}})
+	view, err := c.id.View(c.r.Context())
 	if err != nil {
 		return err
 	}
-	var o object
-	list(&o, trusts.plural, all, func(o *object, r *identity.Record) {
+	o := c.long()
+	o.beginList(trusts.plural)
+	for r, err := range view.Trusts(lasting{c.r.Context(), c}, trustor, trustee) {
+		if err != nil {
+			return err
+		}
+		o.beginElement()
 		showTrust(o, r)
 		o.links(c.trustLink(r))
-	})
-	c.listLinks(&o, "")
-	return c.write(http.StatusOK, &o)
+		o.endElement()
+	}
+	o.endList()
+	c.listLinks(o, "")
+	return c.write(http.StatusOK, o)
 }
 
 // managesTrusts fails with 403 for a token of a delegation other than a trust.
@@ -257,14 +262,5 @@ func (c *call) getTrustRole() error {
 	if err != nil {
 		return err
 	}
-	delegated, err := c.rolesOf(r)
-	if err != nil {
-		return err
-	}
-	for _, role := range delegated {
-		if role.ID == c.p.At(1) {
-			return c.send(http.StatusOK, roles, role)
-		}
-	}
-	return &statusError{http.StatusNotFound, "Could not find role: " + shorten(c.p.At(1)) + "."}
+	return c.sendDelegatedRole(r, c.p.At(1))
 }
