@@ -223,7 +223,7 @@ func (s *sides) floor(ctx context.Context, like *bench.HTTP) error {
 const startMax = 3 * time.Minute
 
 // start runs this program with args until close is called. It returns once the
-// program answers at url.
+// program answers at url with another status than 503.
 func (s *sides) start(ctx context.Context, url string, args ...string) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -255,7 +255,9 @@ func (s *sides) start(ctx context.Context, url string, args ...string) (pid int,
 		}
 		if response, err := http.DefaultClient.Do(request); err == nil {
 			response.Body.Close()
-			return cmd.Process.Pid, nil
+			if response.StatusCode != http.StatusServiceUnavailable {
+				return cmd.Process.Pid, nil
+			}
 		}
 		select {
 		case err := <-gone:
