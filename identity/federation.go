@@ -74,6 +74,13 @@ func ParseProtocolKey(id string) (provider, protocol string) {
 	return provider, protocol
 }
 
+// federationIDMax is the largest number of characters of the id of an identity
+// provider, a protocol, a mapping or a service provider, as in Keystone.
+const federationIDMax = 64
+
+// federationKinds are the kinds of records of federation. Callers choose their ids.
+var federationKinds = []Kind{IdentityProvider, Protocol, Mapping, ServiceProvider}
+
 // PutFederation adds an identity provider, a protocol, a mapping or a service
 // provider, whose id the caller chose. An identity provider without a domain gets a
 // new one.

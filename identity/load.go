@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ostiary/ostiary"
 )
@@ -142,6 +143,9 @@ func (r *Record) checkID() error {
 	for _, id := range parts {
 		if id == "" || strings.Contains(id, idSeparator) {
 			return &Error{Reason: Invalid, Field: "id", Text: "an id must not be empty and must not contain " + idSeparator}
+		}
+		if n := utf8.RuneCountInString(id); n > federationIDMax && slices.Contains(federationKinds, r.Kind) {
+			return failf(Invalid, "invalid id with %d characters: expected at most %d", n, federationIDMax)
 		}
 	}
 	return nil

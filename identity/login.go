@@ -255,7 +255,7 @@ func newAuditID() string {
 // token is still accepted, at most [Options.ExpiredWindow] in effect.
 func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Time, graceful time.Duration) (*Token, error) {
 	now := s.now()
-	if !now.Before(p.Expires.Add(graceful)) || now.Sub(issued) > s.tokenAgeMax() {
+	if !now.Before(p.Expires.Add(graceful)) || now.Sub(issued) > s.tokenAgeMax() || issued.Sub(now) > clockSkewMax {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
 	if unsupported(p) || len(p.AuditIDs) == 0 {
@@ -267,6 +267,12 @@ func (s *Service) Validate(ctx context.Context, p *token.Payload, issued time.Ti
 	}
 	return t, err
 }
+
+// clockSkewMax is how far in the future the time of issue of a token may be: the
+// clocks of servers that share keys differ, and a token that is made in the second
+// of a revocation has a later time. A token from further in the future would outlive
+// revocations.
+const clockSkewMax = 5 * time.Minute
 
 // tokenAgeMax is the largest age of a token that can be valid. Revocations of older
 // tokens are removed, so older tokens are never valid, even if another server that

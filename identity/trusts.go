@@ -94,11 +94,26 @@ func (s *Service) newTrust(ctx context.Context, d *directory, id string, n NewTr
 			return nil, err
 		}
 	}
+	if d.repeats(x) {
+		return nil, failf(Conflict, "Conflict occurred attempting to store trust - Duplicate entry found with ID %s.", id)
+	}
 	chain, err := d.chain(x)
 	if err != nil {
 		return nil, err
 	}
 	return x, s.trustorsHold(ctx, d, chain, n.RoleIDs, func(role string) error { return missing(Role, role) })
+}
+
+// repeats returns whether a trust with an end exists between the same users, for
+// the same project, with the same end and impersonation. Keystone compares these
+// members only, so a client that repeats a request does not make a second trust.
+func (d *directory) repeats(x *Record) bool {
+	n := x.Delegation
+	return n.Expires != nil && slices.ContainsFunc(d.referring(link{User, x.Owner}, Trust), func(y *Record) bool {
+		o := y.Delegation
+		return y.Owner == x.Owner && o.TrusteeID == n.TrusteeID && o.ProjectID == n.ProjectID && o.Impersonation == n.Impersonation &&
+			o.Expires != nil && o.Expires.Equal(*n.Expires)
+	})
 }
 
 // redelegations returns how often a trust that redelegates no other one may be

@@ -222,10 +222,12 @@ func TestRedelegation(t *testing.T) {
 		third := again
 		third.By, third.TrusteeID = p.used(p.carl, second), p.bob.ID
 		third.TrustorID = third.By.User.ID
+		earlier, earliest := end.Add(-time.Second), end.Add(-2*time.Second) // the chain returns to the same users
+		third.Expires = &earlier
 		thirdTrust := p.trust(third)
 		fourth := third
 		fourth.By, fourth.TrusteeID = p.used(p.bob, thirdTrust), p.carl.ID
-		fourth.TrustorID = fourth.By.User.ID
+		fourth.TrustorID, fourth.Expires = fourth.By.User.ID, &earliest
 		last := p.trust(fourth)
 		if last.Delegation.Redelegations != 0 {
 			t.Errorf("%+v", last.Delegation)

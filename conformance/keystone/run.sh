@@ -2,7 +2,7 @@
 # Plays clients and tests of OpenStack against the Keystone door; README.md lists
 # them. What it downloads is in .work, which git ignores. A suite whose packages
 # cannot be downloaded is skipped with the reason. Arguments select suites; the
-# default is all. The last line counts the tests of all suites.
+# default is all but personas, which takes long. The last line counts the tests of all suites.
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
@@ -73,9 +73,9 @@ tempest() {
 # of its own with a low cost of password hashes.
 rbac() {
 	local at=$(free) tests
-	rm -rf "$work"/personas "$work"/personas.*
-	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/personas" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$at/v3" || return 1
-	serve personas "$at" --keystone-password-hash-rounds 4 || return 1
+	rm -rf "$work"/asking "$work"/asking.*
+	OS_BOOTSTRAP_PASSWORD=secret "$work/ostiary" --data "$work/asking" keystone bootstrap --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$at/v3" || return 1
+	serve asking "$at" --keystone-password-hash-rounds 4 || return 1
 	mkdir -p "$work/plugin"
 	sed -e "s#URL#http://127.0.0.1:$at/v3#" -e "s#WORK#$work/plugin#" tempest.conf.in >"$work/plugin/tempest.conf"
 	tests=$(echo "$work"/plugin-venv/lib/*/site-packages)
@@ -161,6 +161,27 @@ exchange() { "$work/keystone-venv/bin/python" -W ignore exchange.py "$@"; }
 # keys of the real Keystone in the folder REAL.
 imports() { "$work/ostiary" --data "$work/$1" keystone import --from "$3" --fernet-keys "$2/fernet" --credential-keys "$2/credential"; }
 
+# personas asks a real Keystone on MariaDB what the tests of the door ask the door.
+personas() {
+	local at=$work/asked port=$(free) status peer
+	rm -rf "$at" "$at".*
+	mkfifo "$at.hold"
+	bash real.sh "$work/keystone-venv" "$at" "$port" 4 mariadb <"$at.hold" >"$at.ready" 2>"$at.err" &
+	peer=$!
+	exec 7>"$at.hold"
+	for _ in $(seq 3000); do
+		grep -q '^ready' "$at.ready" && break
+		kill -0 $peer 2>/dev/null || break
+		sleep 0.1
+	done
+	grep -q '^ready' "$at.ready" || cat "$at.ready" "$at.err"
+	"$work/keystone-venv/bin/python" -W ignore personas.py "http://127.0.0.1:$port" "$root/door/keystone/testdata/personas.txt"
+	status=$?
+	exec 7>&-
+	wait $peer
+	return $status
+}
+
 # mariadb succeeds if MariaDB's server is installed, or can be installed.
 mariadb() {
 	command -v mariadbd >/dev/null && return
@@ -220,14 +241,19 @@ if wants rbac; then
 		skip rbac "the packages cannot be installed"
 	fi
 fi
-if wants real || wants postgresql; then
+if wants real || wants postgresql || wants personas; then
 	if ! install keystone-venv requirements-keystone.txt uwsgi; then
-		skip "real, postgresql" "the packages cannot be installed"
+		skip "real, postgresql, personas" "the packages cannot be installed"
 	else
 		if wants real && mariadb; then
 			suite real real mariadb
 		elif wants real; then
 			skip real "MariaDB is not installed"
+		fi
+		if wants personas && mariadb; then
+			suite personas personas
+		elif wants personas; then
+			skip personas "MariaDB is not installed"
 		fi
 		if wants postgresql && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
 			suite postgresql real postgresql

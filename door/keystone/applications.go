@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -388,9 +389,10 @@ func (c *call) checksAccessRules() bool {
 const identityType = "identity"
 
 // checkAccessRules fails with 401 unless the access rules of the caller's token
-// permit the request. They are compared with the path as the client sent it, so
-// that no other text is compared than the one that chose the route, without a slash
-// at its end. Any token may be validated. A request on behalf of a service comes with the token of one.
+// permit the request, and its catalog has a service of type identity. They are
+// compared with the path as the client sent it, so that no other text is compared
+// than the one that chose the route, without a slash at its end. Any token may be
+// validated. A request on behalf of a service comes with the token of one.
 func (c *call) checkAccessRules() error {
 	if len(c.caller.AccessRules) == 0 {
 		return nil
@@ -400,6 +402,13 @@ func (c *call) checkAccessRules() error {
 		if method == http.MethodGet && path == prefix+"/auth/tokens" {
 			return nil
 		}
+	}
+	offered, _, err := c.offered(c.caller)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(offered, func(s *identity.Record) bool { return s.Members.Text("type") == identityType }) {
+		return &statusError{http.StatusUnauthorized, unauthorizedText}
 	}
 	for _, r := range c.caller.AccessRules {
 		if r.Permits(identityType, method, path) {

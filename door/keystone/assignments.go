@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -15,6 +16,7 @@ type assignment struct {
 	identity.Grant
 	viaGroup string // group whose membership gives the role; "" in rows that are not effective
 	prior    string // role that implies the role; "" in rows that are not effective
+	above    string // target of the inherited grant that gives the role; "" in rows that are not effective
 }
 
 // assignmentQuery is the query of GET /v3/role_assignments.
@@ -256,8 +258,9 @@ func (l *assignmentList) expand(g identity.Grant) (rows []assignment, err error)
 			principals = append(principals, a)
 		}
 	}
-	targets := []string{g.Target}
+	targets, above := []string{g.Target}, ""
 	if g.Inherited {
+		above = g.Target
 		targets = l.descendants(nil, g.Target)
 	}
 	roles, err := l.closure(g.RoleID)
@@ -265,6 +268,7 @@ func (l *assignmentList) expand(g identity.Grant) (rows []assignment, err error)
 		return nil, err
 	}
 	for _, a := range principals {
+		a.above = above
 		for _, a.Target = range targets {
 			for _, r := range roles {
 				a.RoleID, a.prior = r.role, r.prior
@@ -336,12 +340,8 @@ func (l *assignmentList) reference(o *object, member string, k identity.Kind, id
 
 // show appends a row.
 func (l *assignmentList) show(o *object, a assignment) {
-	member := "project"
-	if r, err := l.view.Get(identity.Project, a.Target); err == nil && r.IsDomain {
-		member = "domain"
-	}
 	o.begin("links")
-	o.text("assignment", l.assignmentLink(a, member))
+	o.text("assignment", l.assignmentLink(a))
 	if a.viaGroup != "" {
 		o.text("membership", l.link("groups", a.viaGroup, "users", a.UserID))
 	}
@@ -355,7 +355,7 @@ func (l *assignmentList) show(o *object, a assignment) {
 		o.boolean("all", true)
 		o.end()
 	} else {
-		l.reference(o, member, identity.Project, a.Target)
+		l.reference(o, l.kindOf(a.Target), identity.Project, a.Target)
 	}
 	if a.Inherited {
 		o.text("OS-INHERIT:inherited_to", "projects")
@@ -369,9 +369,18 @@ func (l *assignmentList) show(o *object, a assignment) {
 	l.reference(o, "role", identity.Role, a.RoleID)
 }
 
-// assignmentLink returns the URL of the grant behind a row, whose target is a
-// "project" or a "domain", or the system.
-func (l *assignmentList) assignmentLink(a assignment, target string) string {
+// kindOf returns "project" or "domain".
+func (l *assignmentList) kindOf(target string) string {
+	if r, err := l.view.Get(identity.Project, target); err == nil && r.IsDomain {
+		return "domain"
+	}
+	return "project"
+}
+
+// assignmentLink returns the URL of the grant that gives a row. That of an implied
+// role has the role that implies it directly, as in Keystone.
+func (l *assignmentList) assignmentLink(a assignment) string {
+	a.Target, a.RoleID = cmp.Or(a.above, a.Target), cmp.Or(a.prior, a.RoleID)
 	principal := []string{"users", a.UserID}
 	if a.GroupID != "" {
 		principal = []string{"groups", a.GroupID}
@@ -379,9 +388,9 @@ func (l *assignmentList) assignmentLink(a assignment, target string) string {
 	if a.viaGroup != "" {
 		principal = []string{"groups", a.viaGroup}
 	}
-	path := []string{target + "s", a.Target}
-	if a.Target == identity.System {
-		path = []string{"system"}
+	path := []string{"system"}
+	if a.Target != identity.System {
+		path = []string{l.kindOf(a.Target) + "s", a.Target}
 	}
 	if a.Inherited {
 		path = append([]string{"OS-INHERIT"}, path...)

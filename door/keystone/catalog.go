@@ -8,33 +8,41 @@ import (
 	"github.com/ostiary/ostiary/identity"
 )
 
-// catalog appends the catalog of a token: all enabled services with their enabled
-// endpoints. If endpoints are associated with the project of the token, it has
-// those only, and no service without one of them.
-func (c *call) catalog(o *object, t *identity.Token) error {
+// endpointMembers are the members of an endpoint that every entry of a catalog shows.
+var endpointMembers = [...]string{"interface", "region_id", "url"}
+
+// offered returns what the catalog of a token has: all enabled services and all
+// enabled endpoints. If endpoints are associated with the project of the token, it
+// has those only, and no service without one of them.
+func (c *call) offered(t *identity.Token) (all, reachable []*identity.Record, err error) {
 	ctx := c.r.Context()
 	enabled := func(r *identity.Record) bool { return !r.Disabled }
-	all, _, err := c.id.List(ctx, identity.ListRequest{Kind: identity.Catalog, Match: enabled})
-	if err != nil {
-		return err
+	if all, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.Catalog, Match: enabled}); err != nil {
+		return nil, nil, err
 	}
-	reachable, _, err := c.id.List(ctx, identity.ListRequest{Kind: identity.Endpoint, Match: enabled})
-	if err != nil {
-		return err
+	if reachable, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.Endpoint, Match: enabled}); err != nil {
+		return nil, nil, err
 	}
 	filtered, err := c.id.ProjectEndpoints(ctx, t.Scope.ProjectID)
+	if err != nil || len(filtered) == 0 {
+		return all, reachable, err
+	}
+	ids := map[string]bool{}
+	for _, e := range filtered {
+		ids[e.ID] = true
+	}
+	reachable = slices.DeleteFunc(reachable, func(e *identity.Record) bool { return !ids[e.ID] })
+	all = slices.DeleteFunc(all, func(s *identity.Record) bool {
+		return !slices.ContainsFunc(reachable, func(e *identity.Record) bool { return e.Parent == s.ID })
+	})
+	return all, reachable, nil
+}
+
+// catalog appends the catalog of a token.
+func (c *call) catalog(o *object, t *identity.Token) error {
+	all, reachable, err := c.offered(t)
 	if err != nil {
 		return err
-	}
-	if len(filtered) > 0 {
-		ids := map[string]bool{}
-		for _, e := range filtered {
-			ids[e.ID] = true
-		}
-		reachable = slices.DeleteFunc(reachable, func(e *identity.Record) bool { return !ids[e.ID] })
-		all = slices.DeleteFunc(all, func(s *identity.Record) bool {
-			return !slices.ContainsFunc(reachable, func(e *identity.Record) bool { return e.Parent == s.ID })
-		})
 	}
 	replace, names := c.substitutions(t)
 	list(o, "catalog", all, func(o *object, s *identity.Record) {
@@ -47,6 +55,14 @@ func (c *call) catalog(o *object, t *identity.Token) error {
 			o.textOrNull("region_id", e.Members.Text("region_id"))
 			o.text("url", replace.Replace(e.Members.Text("url")))
 			o.textOrNull("region", e.Members.Text("region_id"))
+			if e.Name != "" {
+				o.text("name", e.Name)
+			}
+			for _, m := range e.Members {
+				if !slices.Contains(endpointMembers[:], m.Name) {
+					o.raw(m.Name, m.Value)
+				}
+			}
 		})
 		o.text("id", s.ID)
 		o.text("type", s.Members.Text("type"))

@@ -3,6 +3,7 @@ package keystone
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary"
@@ -145,12 +146,14 @@ func (s *service) missing(w http.ResponseWriter, r *http.Request, methods []stri
 		}
 	}
 	if methods != nil {
-		w.Header().Set("Allow", strings.Join(methods, ", "))
+		w.Header().Set("Allow", strings.Join(append(slices.Clone(methods), http.MethodOptions), ", "))
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusOK)
 			return
 		}
-		s.writeError(w, r, &statusError{http.StatusMethodNotAllowed, "The method is not allowed for the requested URL."})
+		var body object
+		body.text("message", "The method is not allowed for the requested URL.")
+		writeJSON(w, http.StatusMethodNotAllowed, body.bytes())
 		return
 	}
 	s.writeError(w, r, &statusError{http.StatusNotFound, "The requested URL was not found on the server."})

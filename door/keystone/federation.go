@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -70,12 +68,8 @@ var (
 	}
 )
 
-// Bounds of service providers, in characters. Keystone stores ids in a column of
-// this length.
-const (
-	urlMax               = 225
-	serviceProviderIDMax = 64
-)
+// urlMax is the largest number of characters of a URL of a service provider.
+const urlMax = 225
 
 // relayStatePrefix is the relay_state_prefix of a service provider that names none.
 const relayStatePrefix = "ss:mem:"
@@ -116,13 +110,8 @@ func (c *call) putFederation(x *resource) error {
 	if err != nil {
 		return err
 	}
-	if n := utf8.RuneCountInString(c.p.At(0)); x == serviceProviders {
-		if n > serviceProviderIDMax {
-			return invalidField("id", c.p.At(0), "the id is too long: at most "+strconv.Itoa(serviceProviderIDMax)+" characters are allowed")
-		}
-		if _, given := m.Get("relay_state_prefix"); !given {
-			m = m.With("relay_state_prefix", relayStatePrefix)
-		}
+	if _, given := m.Get("relay_state_prefix"); x == serviceProviders && !given {
+		m = m.With("relay_state_prefix", relayStatePrefix)
 	}
 	r := identity.Record{Kind: x.kind, ID: c.p.At(0), Disabled: x != mappings}
 	if err := apply(&r, m); err != nil {
@@ -171,17 +160,14 @@ func (c *call) listProtocols() error {
 	if err := c.may("list_protocols", nil); err != nil {
 		return err
 	}
-	provider, err := c.id.Get(c.r.Context(), identity.IdentityProvider, c.p.At(0))
-	if err != nil {
-		return err
-	}
-	of, err := c.id.Referring(c.r.Context(), identity.IdentityProvider, provider.ID, identity.Protocol)
+	provider := c.p.At(0) // as in Keystone, an unknown one has no protocols
+	of, err := c.id.Referring(c.r.Context(), identity.IdentityProvider, provider, identity.Protocol)
 	if err != nil {
 		return err
 	}
 	var o object
 	list(&o, protocols.plural, of, func(o *object, r *identity.Record) {
-		o.text("idp_id", provider.ID)
+		o.text("idp_id", provider)
 		o.member(r.Members, "remote_id_attribute", "null")
 		c.showProtocol(o, r)
 	})

@@ -291,7 +291,7 @@ PUT /v3/OS-FEDERATION/identity_providers/x {"identity_provider":{"authorization_
 PATCH /v3/OS-FEDERATION/identity_providers/x {"identity_provider":{"domain_id":"default"}} => 400 domain_id
 GET /v3/OS-FEDERATION/identity_providers/corp/protocols => 200 "idp_id":"corp","remote_id_attribute":null,"id":"openid","mapping_id":"m"
 GET /v3/OS-FEDERATION/identity_providers/x/protocols => 200 {"protocols":[]
-GET /v3/OS-FEDERATION/identity_providers/nope/protocols => 404
+GET /v3/OS-FEDERATION/identity_providers/nope/protocols => 200 {"protocols":[],
 GET /v3/OS-FEDERATION/identity_providers/corp/protocols/nope => 404 Could not find federated protocol nope for Identity Provider: corp.
 PUT /v3/OS-FEDERATION/identity_providers/nope/protocols/p {"protocol":{"mapping_id":"m"}} => 404 identity_provider
 PUT /v3/OS-FEDERATION/identity_providers/x/protocols/p {"protocol":{"mapping_id":"nope"}} => 400 Invalid mapping id: nope

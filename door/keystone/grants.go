@@ -16,21 +16,21 @@ type grantRoute struct {
 }
 
 // grant returns the grant that the path names, with the attributes for rules.
-// The error is that of the first record that does not exist; the caller checks
-// the rule before it reports the error.
-func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, err error) {
+// missing is the error of the first of target and role that does not exist, and gone
+// that of the user or group.
+func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, missing, gone error) {
 	t = access.Target{}
 	next := 0
 	take := func() string { next++; return c.p.At(next - 1) }
-	load := func(r *resource, id string) {
+	load := func(r *resource, id string, err *error) {
 		record, e := c.id.Get(c.r.Context(), r.kind, id)
 		if e == nil && r.domains && !record.IsDomain {
 			e = &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 		}
 		if e == nil {
 			r.target(t, record)
-		} else if err == nil {
-			err = e
+		} else if *err == nil {
+			*err = e
 		}
 	}
 	g.Inherited = x.inherited
@@ -39,22 +39,22 @@ func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, err error
 		g.Target = identity.System
 	case x.domain:
 		g.Target = take()
-		load(domains, g.Target)
+		load(domains, g.Target, &missing)
 	default:
 		g.Target = take()
-		load(projects, g.Target)
+		load(projects, g.Target, &missing)
 	}
 	if x.group {
 		g.GroupID = take()
-		load(groups, g.GroupID)
+		load(groups, g.GroupID, &gone)
 	} else {
 		g.UserID = take()
-		load(users, g.UserID)
+		load(users, g.UserID, &gone)
 	}
 	if g.RoleID = take(); g.RoleID != "" {
-		load(roles, g.RoleID)
+		load(roles, g.RoleID, &missing)
 	}
-	return g, t, err
+	return g, t, missing, gone
 }
 
 // operation returns the name of the rule of a verb.
@@ -75,16 +75,23 @@ func (x grantRoute) operation(verb string) string {
 	return verb + "_system_grant" + principal
 }
 
-// act checks the rule of a verb and calls do with the grant of the path.
+// act checks the rule of a verb and calls do with the grant of the path. As in
+// Keystone, records that do not exist are reported before the rule is asked, but not
+// those of inherited grants. The user or the group of a grant that is removed need
+// not exist.
 func (x grantRoute) act(verb string, do func(*call, identity.Grant) error) func(*call) error {
 	return func(c *call) error {
-		g, t, missing := x.grant(c)
+		g, t, missing, gone := x.grant(c)
+		if missing == nil && verb != "revoke" {
+			missing = gone
+		}
+		if missing != nil && !x.inherited {
+			return missing
+		}
 		if err := c.may(x.operation(verb), t); err != nil {
 			return err
 		}
-		// The user of a grant may be removed. The system is not in the path, so a
-		// path cannot name it.
-		if missing != nil && (verb != "revoke" || !x.system && g.Target == identity.System) {
+		if missing != nil {
 			return missing
 		}
 		return do(c, g)
@@ -282,6 +289,5 @@ func (c *call) listInferences() error {
 	}
 	var o object
 	list(&o, "role_inferences", priors, func(o *object, r *identity.Record) { c.inference(o, r, implied[r.ID]) })
-	o.links(c.self())
 	return c.write(http.StatusOK, &o)
 }

@@ -171,12 +171,15 @@ func TestTwoLevelLimitsNeedFlatProjects(t *testing.T) {
 
 // TestLimitsSeen lists limits as users of a domain and of projects.
 func TestLimitsSeen(t *testing.T) {
-	c, ids, tokens := matrixWorld(t)
-	for i, p := range personas {
-		a := c.do("GET", "/v3/limits", tokens[i], "")
+	w := newPersonaWorld(t)
+	for _, p := range w.personas {
+		if p == "unscoped" { // cannot list limits
+			continue
+		}
+		a := w.do("GET", "/v3/limits", w.tokenOf(p), "")
 		all := p[0] == 's' || strings.HasSuffix(p, "admin") || p == "p-service"
 		for limit, want := range map[string]bool{"limitA": all || p[0] == 'd', "limita": true, "limitb": all} {
-			if seen := strings.Contains(a.text, ids[limit]); seen != want {
+			if seen := strings.Contains(a.text, w.values[limit]); seen != want {
 				t.Errorf("%s sees %s: %v, want %v", p, limit, seen, want)
 			}
 		}

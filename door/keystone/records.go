@@ -235,6 +235,16 @@ func (c *call) changePassword() error {
 	return c.done()
 }
 
+// memberships are the groups of a user. A membership has no end.
+var memberships = func() *resource {
+	x := *groups
+	x.show = func(o *object, r *identity.Record) {
+		groups.show(o, r)
+		o.raw("membership_expires_at", []byte("null"))
+	}
+	return &x
+}()
+
 // groupsOfUser answers GET /v3/users/{id}/groups.
 func (c *call) groupsOfUser() error {
 	u, err := c.get(users, "list_groups_for_user", c.p.At(0))
@@ -245,7 +255,7 @@ func (c *call) groupsOfUser() error {
 	if err != nil {
 		return err
 	}
-	return c.sendSelected(groups, all)
+	return c.sendSelected(memberships, all)
 }
 
 // usersOfGroup answers GET /v3/groups/{id}/users.

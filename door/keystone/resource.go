@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -329,7 +330,7 @@ func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record)
 // it asks the rule, so that every caller gets 404 if there is none.
 func foundFirst(operation string) bool {
 	switch operation {
-	case "get_role", "update_role", "delete_role", "update_domain", "delete_group":
+	case "get_role", "update_role", "delete_role", "update_domain", "delete_domain", "delete_group", "update_limit", "delete_limit":
 		return true
 	}
 	return false
@@ -406,6 +407,9 @@ func (c *call) add(x *resource, m identity.Members) error {
 		}
 	}
 	made, err := c.id.Create(c.r.Context(), *r, password(m))
+	if x.kind == identity.Project && errors.Is(err, &identity.Error{Reason: identity.NotFound}) { // the domain or the parent
+		err = &statusError{http.StatusBadRequest, err.Error()}
+	}
 	if err != nil {
 		return err
 	}

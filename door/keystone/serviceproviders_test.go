@@ -30,7 +30,7 @@ PUT /v3/OS-FEDERATION/service_providers/3 {"service_provider":{{urls},"relay_sta
 PUT /v3/OS-FEDERATION/service_providers/3 {"service_provider":{"auth_url":"https://a.b","sp_url":"h:{223}"}} => 201 h:{223}"
 PUT /v3/OS-FEDERATION/service_providers/4 {"service_provider":{"auth_url":"https://a.b","sp_url":"h:{224}"}} => 400 at most 225 characters
 PUT /v3/OS-FEDERATION/service_providers/{64} {"service_provider":{{urls}}} => 201 "id":"{64}"
-PUT /v3/OS-FEDERATION/service_providers/{65} {"service_provider":{{urls}}} => 400 at most 64 characters
+PUT /v3/OS-FEDERATION/service_providers/{65} {"service_provider":{{urls}}} => 400 invalid id with 65 characters: expected at most 64
 PATCH /v3/OS-FEDERATION/service_providers/one {"service_provider":{}} => 400 field/attribute service_provider
 PATCH /v3/OS-FEDERATION/service_providers/one {"service_provider":{"auth_url":"http://new"}} => 200 "auth_url":"http://new","id":"one","enabled":false,"description":null,"relay_state_prefix":"ss:mem:","sp_url":"https://sp.example.com/y"
 PATCH /v3/OS-FEDERATION/service_providers/one {"service_provider":{"description":"e"}} => 200 "description":"e"
