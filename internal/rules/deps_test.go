@@ -2,6 +2,9 @@ package rules
 
 import (
 	"flag"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,4 +99,52 @@ func dependencies(t *testing.T, file string, forbidden []string, packages ...str
 	}
 	slices.Sort(foreign)
 	golden(t, file, strings.Join(foreign, "\n")+"\n")
+}
+
+// TestConformanceModules checks that the go.mod of each module of conformance names the
+// modules that its packages of this module need. Without them its tests do not start.
+func TestConformanceModules(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "..", "conformance", "*", "go.mod"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no modules of conformance: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Dir(file)
+		list := append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, importsBelow(t, dir)...)
+		for _, needed := range slices.Compact(slices.Sorted(slices.Values(strings.Fields(goTool(t, nil, list...))))) {
+			if needed != module && !strings.Contains(string(text), needed+" v") {
+				t.Errorf("%s lacks %s: run go mod tidy in %s", file, needed, dir)
+			}
+		}
+	}
+}
+
+// importsBelow returns the packages of this module that the files below a folder import.
+func importsBelow(t *testing.T, dir string) (packages []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range f.Imports {
+			name := strings.Trim(i.Path.Value, `"`)
+			if (name == module || strings.HasPrefix(name, module+"/")) && !strings.HasPrefix(name, module+"/conformance/") && !slices.Contains(packages, name) {
+				packages = append(packages, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
 }
