@@ -2,19 +2,16 @@ package ostiary_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // inquiry is what all questions have in common.
 type inquiry struct {
@@ -169,22 +166,5 @@ func TestRefusedQuestions(t *testing.T) {
 	}
 	empty := newStore(t, e, nil)
 	fmt.Fprintf(&out, "a store without a schema\n%s", inquire(empty, inquiry{object: rel.Object{Type: "document", ID: "1"}, relation: "viewer", subject: rel.Subject{Type: "user", ID: "anne"}, subjectType: "user"}))
-	golden(t, "testdata/refused.txt", strings.NewReplacer(empty.ID().String(), "STORE", s.ID().String(), "STORE").Replace(out.String()))
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test . -rewrite\ngot:\n%s", file, got)
-	}
+	golden.Equal(t, "testdata/refused.txt", strings.NewReplacer(empty.ID().String(), "STORE", s.ID().String(), "STORE").Replace(out.String()))
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/bench"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestPublished compares all figures that the package quotes with a file, a line
@@ -37,5 +37,5 @@ func TestPublished(t *testing.T) {
 	for _, w := range bench.RallySeven() {
 		fmt.Fprintf(&got, "rally %+v\n", w)
 	}
-	doortest.Golden(t, "testdata/published.txt", got.String())
+	golden.Equal(t, "testdata/published.txt", got.String())
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestRefusals compares the text, the HTTP status and the gRPC code of each reason,
@@ -22,7 +22,7 @@ func TestRefusals(t *testing.T) {
 			fmt.Fprintf(&out, "%d %s %s\n", r.Status(), r.Code(), r.Error())
 		}
 	}
-	doortest.Golden(t, "testdata/refusals.txt", out.String())
+	golden.Equal(t, "testdata/refusals.txt", out.String())
 }
 
 // TestRefusalIs compares refusals with errors.Is.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary/bench"
 	"github.com/ostiary/ostiary/bench/report"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // allKinds returns records of which every part of a page is made: bars of one and
@@ -51,11 +51,11 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One element is one line, so that a difference is short.
-	doortest.Golden(t, "testdata/page.html", strings.ReplaceAll(page.String(), "><", ">\n<"))
+	golden.Equal(t, "testdata/page.html", strings.ReplaceAll(page.String(), "><", ">\n<"))
 	if err := report.Text(&text, allKinds()); err != nil {
 		t.Fatal(err)
 	}
-	doortest.Golden(t, "testdata/page.txt", text.String())
+	golden.Equal(t, "testdata/page.txt", text.String())
 }
 
 // TestMagnitudes prints numbers at the places where the unit or the number of
@@ -68,5 +68,5 @@ func TestMagnitudes(t *testing.T) {
 			fmt.Fprintf(&got, "%v: %s, %s\n", x, report.Nanos(x), report.Count(x))
 		}
 	}
-	doortest.Golden(t, "testdata/magnitudes.txt", got.String())
+	golden.Equal(t, "testdata/magnitudes.txt", got.String())
 }

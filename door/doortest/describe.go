@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // Description compares what a door declares with a file: its prefixes, routes
@@ -35,7 +36,7 @@ func Description(t *testing.T, d *door.Door, file string) {
 	describeServices(&out, d)
 	describeMissing(&out, d)
 	describeRefusals(&out, d)
-	Golden(t, file, out.String())
+	golden.Equal(t, file, out.String())
 }
 
 func describeFlag(out *strings.Builder, name string, set bool) {

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // Variants is a test that sends variants of valid requests: each member, at any
@@ -38,32 +39,7 @@ func (v Variants) Run(t *testing.T) {
 		fmt.Fprintf(&got, "%s %s\n", r[0], strings.Join(strings.Fields(r[1]), " "))
 		v.print(t, &got, r[0], r[1])
 	}
-	Golden(t, v.File, got.String())
-}
-
-// Golden compares a text with a file and fails at the first line that differs.
-// With OSTIARY_REWRITE=1 it writes the file.
-func Golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("OSTIARY_REWRITE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(text) == got {
-		return
-	}
-	want, lines := strings.Split(string(text), "\n"), strings.Split(got, "\n")
-	for i, line := range lines {
-		if i >= len(want) || line != want[i] {
-			t.Fatalf("%s:%d: got\n%s\nwant\n%s", file, i+1, line, want[min(i, len(want)-1)])
-		}
-	}
-	t.Fatalf("%s: got %d lines, want %d", file, len(lines), len(want))
+	golden.Equal(t, v.File, got.String())
 }
 
 // print prints the outcomes of one request: a line for each place and outcome,

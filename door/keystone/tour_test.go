@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock
@@ -39,7 +39,7 @@ func TestTours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			doortest.Golden(t, file, newTour(t).play(string(text)))
+			golden.Equal(t, file, newTour(t).play(string(text)))
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestUnknownIDs calls every route as an administrator, with ids that do not exist
@@ -49,7 +49,7 @@ func TestUnknownIDs(t *testing.T) {
 			fmt.Fprintf(&got, "%s %s %s: %d%s\n", r.Method, r.Pattern, exists, a.status, withoutValue(x.describe(message)))
 		}
 	}
-	doortest.Golden(t, "testdata/unknown.txt", got.String())
+	golden.Equal(t, "testdata/unknown.txt", got.String())
 }
 
 // parameter matches a parameter of a path.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestKinds checks that the table has every kind of error of the library
@@ -57,7 +57,7 @@ func TestKinds(t *testing.T) {
 	}
 	p := describe(errors.New("the cause"))
 	fmt.Fprintf(&table, "other: %d %s: %s\n", p.status, p.Code, p.Message)
-	doortest.Golden(t, "testdata/kinds.txt", table.String())
+	golden.Equal(t, "testdata/kinds.txt", table.String())
 	secret := &ostiary.Error{Op: "read", Kind: ostiary.ErrStorage, Err: errors.New("dial tcp 10.0.0.1: password=hunter2")}
 	if p := describe(secret); strings.Contains(p.Message, "hunter2") {
 		t.Error(p.Message)

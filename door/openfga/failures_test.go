@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door/doortest"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -41,7 +41,7 @@ func TestFailureForms(t *testing.T) {
 	}
 	print("other reason", newFailure(codes.InvalidArgument, "invalid Message.StoreId: it is wrong"))
 	print("chain", newFailure(codes.InvalidArgument, "invalid A.B: embedded | caused by: invalid C.Id: value length must be at most 5"))
-	doortest.Golden(t, "testdata/failures.txt", out.String())
+	golden.Equal(t, "testdata/failures.txt", out.String())
 }
 
 // TestTypesWithin checks types nested at the bound and one above.

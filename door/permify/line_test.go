@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestLines compares what texts of tuples and attributes mean, or why they are
@@ -44,5 +44,5 @@ func TestLines(t *testing.T) {
 			t.Errorf("the message of %q is %v, %v", text, m, err)
 		}
 	}
-	doortest.Golden(t, "testdata/lines.txt", out.String())
+	golden.Equal(t, "testdata/lines.txt", out.String())
 }

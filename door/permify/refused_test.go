@@ -21,6 +21,7 @@ import (
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // refusedSchema is the schema of the tenant t1 in TestRefused.
@@ -103,7 +104,7 @@ func TestTenants(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "%s, closed: %s\n", r[0], w.outcome(t, "t1", r[0], []byte(r[1])))
 	}
-	doortest.Golden(t, "testdata/tenants.txt", got.String())
+	golden.Equal(t, "testdata/tenants.txt", got.String())
 }
 
 // refusedWorld is a door with the tenants t1, which has a schema and data, and

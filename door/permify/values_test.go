@@ -13,8 +13,8 @@ import (
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
 	basev1 "github.com/ostiary/ostiary/door/permify/basev1"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -39,7 +39,7 @@ func TestErrorKinds(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "%v: %d %s: %s\n", kind, httpStatus(f.code), f.code, f.message)
 	}
-	doortest.Golden(t, "testdata/kinds.txt", table.String())
+	golden.Equal(t, "testdata/kinds.txt", table.String())
 }
 
 // TestStoredValues checks values of attributes that no schema has: their types are

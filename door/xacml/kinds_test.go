@@ -8,7 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/status"
@@ -29,5 +29,5 @@ func TestKinds(t *testing.T) {
 		p := describe(err)
 		fmt.Fprintf(&table, "%d %s: %s %q %d\n", p.status, p.Code, p.Message, p.Bound, len(p.Reasons))
 	}
-	doortest.Golden(t, "testdata/kinds.txt", table.String())
+	golden.Equal(t, "testdata/kinds.txt", table.String())
 }

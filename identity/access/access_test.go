@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 func TestRules(t *testing.T) {
@@ -98,7 +98,7 @@ func TestDefaults(t *testing.T) {
 	for _, r := range defaults() {
 		fmt.Fprintf(&got, "%s %03b: %s\n", r.name, r.scopes, r.check)
 	}
-	doortest.Golden(t, "testdata/defaults.txt", got.String())
+	golden.Equal(t, "testdata/defaults.txt", got.String())
 	var known []string
 	for _, r := range defaults() {
 		known = append(known, r.name)

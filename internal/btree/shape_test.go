@@ -1,14 +1,12 @@
 package btree
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+	"github.com/ostiary/ostiary/internal/golden"
+)
 
 // shape returns the number of keys of each node, a line for each level. Equal numbers in a
 // row are shown once, with their count.
@@ -103,7 +101,7 @@ func TestShapes(t *testing.T) {
 		m.DeleteRange(c[0], c[1])
 		show(fmt.Sprint("without the range ", c), m)
 	}
-	golden(t, "testdata/shapes.txt", out.String())
+	golden.Equal(t, "testdata/shapes.txt", out.String())
 }
 
 // TestAscendStops checks that Ascend makes no call after one that returned false.
@@ -142,22 +140,5 @@ func TestCursorEnds(t *testing.T) {
 		if found := c.Seek(n - 1); found != (n > 0) || c.Next() || c.Next() {
 			t.Errorf("%d entries: Seek to the last returned %v, or an entry follows it", n, found)
 		}
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/btree -run TestShapes -rewrite", file)
 	}
 }

@@ -3,9 +3,7 @@ package changelog
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
@@ -20,8 +19,6 @@ import (
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // newStore returns a store in memory with a schema, at revision 1, on pages of at most
 // three entries. A watcher may lag by four entries.
@@ -102,7 +99,7 @@ func TestSelects(t *testing.T) {
 		}
 		out.WriteByte('\n')
 	}
-	golden(t, "testdata/selects.txt", strings.ReplaceAll(out.String(), " \n", "\n"))
+	golden.Equal(t, "testdata/selects.txt", strings.ReplaceAll(out.String(), " \n", "\n"))
 }
 
 // TestCopies checks that what a request gets can be changed, and does not show hints
@@ -399,22 +396,5 @@ func TestWatchTypes(t *testing.T) {
 	})
 	if err != nil || fmt.Sprint(got) != "[2 3 4 5 6 8 9]" {
 		t.Errorf("all types: got revisions %v, %v", got, err)
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/changelog -rewrite\ngot:\n%s", file, got)
 	}
 }

@@ -3,20 +3,17 @@ package errs
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // causes are errors of the packages below, and of this one.
 func causes() []error {
@@ -60,7 +57,7 @@ func TestWrap(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "testdata/wrapped.txt", out.String())
+	golden.Equal(t, "testdata/wrapped.txt", out.String())
 }
 
 // TestWrapAgain wraps errors twice.
@@ -96,22 +93,5 @@ func TestCheckBound(t *testing.T) {
 	err := error(&BoundError{"Depth", 5, 6})
 	if !errors.Is(err, ErrBound) || errors.Is(err, ErrMemory) {
 		t.Errorf("a BoundError is ErrBound: %v, ErrMemory: %v", errors.Is(err, ErrBound), errors.Is(err, ErrMemory))
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/errs -rewrite\ngot:\n%s", file, got)
 	}
 }

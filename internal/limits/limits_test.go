@@ -2,18 +2,15 @@ package limits
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // fields returns a line for each field of a struct.
 func fields(v any) string {
@@ -53,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	if negative.WithDefaults() != (Bounds{}).WithDefaults() {
 		t.Errorf("negative bounds become\n%v", fields(negative.WithDefaults()))
 	}
-	golden(t, "testdata/defaults.txt", got)
+	golden.Equal(t, "testdata/defaults.txt", got)
 }
 
 // TestQuery prints the bounds of questions that ask for less than the largest value of
@@ -86,7 +83,7 @@ func TestQuery(t *testing.T) {
 	if answer := b.Query(ones); answer != ones {
 		t.Errorf("the least bounds become\n%s", fields(answer))
 	}
-	golden(t, "testdata/query.txt", got)
+	golden.Equal(t, "testdata/query.txt", got)
 }
 
 func TestPage(t *testing.T) {
@@ -102,22 +99,5 @@ func TestPage(t *testing.T) {
 		if n, err := b.Page(c.asked); n != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%d of %d: got %d, %v; expected %d, %v", c.asked, c.largest, n, err, c.want, c.err)
 		}
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/limits -rewrite\ngot:\n%s", file, got)
 	}
 }

@@ -3,11 +3,9 @@ package query
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,14 +16,13 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // fillAll sets every exported field of a value, with a different text or number for each.
 func fillAll(v reflect.Value, next *int) {
@@ -397,7 +394,7 @@ func TestValidInput(t *testing.T) {
 	} {
 		fmt.Fprintf(&out, "%s: %v\n", c.name, ValidInput(&b, bound, &c.o))
 	}
-	golden(t, "testdata/input.txt", out.String())
+	golden.Equal(t, "testdata/input.txt", out.String())
 }
 
 // TestValidQuestion tries ids at their bound and one above.
@@ -415,22 +412,5 @@ func TestValidQuestion(t *testing.T) {
 		if (err == nil) != c.ok || !c.ok && !errors.Is(err, rel.ErrName) {
 			t.Errorf("ids of %d and %d bytes: %v", len(c.object), len(c.subject), err)
 		}
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/query -rewrite\ngot:\n%s", file, got)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestAliasesListTheirFields checks that the comment of each alias in the root
 // package ends with the fields and methods of its type. "go doc" shows neither
-// for an alias of a type in an internal package. With -rewrite it writes them.
+// for an alias of a type in an internal package. With OSTIARY_REWRITE=1 it writes them.
 func TestAliasesListTheirFields(t *testing.T) {
 	// The importer needs the standard library's source, whose place a test binary
 	// that was built with -trimpath does not know.
@@ -52,13 +54,13 @@ func TestAliasesListTheirFields(t *testing.T) {
 			_, got, _ := strings.Cut(text, "\n\nIt has ")
 			if got = strings.Join(strings.Fields("It has "+got), " "); got != want {
 				edits[spec.Name.Name] = want
-				if !*rewrite {
+				if !golden.Rewrite() {
 					t.Errorf("%s: the comment of %s must end with a paragraph: %s", name, spec.Name.Name, want)
 				}
 			}
 			return true
 		})
-		if *rewrite && len(edits) > 0 {
+		if golden.Rewrite() && len(edits) > 0 {
 			rewriteAliases(t, name, edits)
 		}
 	}

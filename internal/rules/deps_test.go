@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"flag"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -11,27 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
-
-// golden compares text with a file of testdata.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	file = filepath.Join("testdata", file)
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/rules -rewrite\ngot:\n%s\nwant:\n%s", file, got, want)
-	}
-}
 
 // goTool runs the go command at the module's root.
 func goTool(t *testing.T, env []string, args ...string) string {
@@ -98,7 +79,7 @@ func dependencies(t *testing.T, file string, forbidden []string, packages ...str
 		}
 	}
 	slices.Sort(foreign)
-	golden(t, file, strings.Join(foreign, "\n")+"\n")
+	golden.Equal(t, filepath.Join("testdata", file), strings.Join(foreign, "\n")+"\n")
 }
 
 // TestConformanceModules checks that the go.mod of each module of conformance names the

@@ -22,6 +22,7 @@ const module = "github.com/ostiary/ostiary"
 const rooms = `
 rel:
 internal/btree:
+internal/golden:
 internal/nearest:
 internal/jsonread:
 internal/xmlread:
@@ -59,7 +60,7 @@ door/permify/basev1:
 door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/permify/basev1/generate:
 door/permify/language: schema expr
-door/doortest: door storage/failing storage/memory
+door/doortest: door storage/failing storage/memory internal/golden
 door/native: . door internal/jsonread eval expr rel schema storage
 door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
 server: . door

@@ -5,10 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +15,12 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // head returns the head of a revision whose hash depends on it.
 func head(r storage.Revision) storage.Head {
@@ -155,7 +152,7 @@ func TestDigester(t *testing.T) {
 		c.add(&d)
 		fmt.Fprintf(&out, "%s: %q %x\n", c.name, d.b, d.Sum())
 	}
-	golden(t, "testdata/digester.txt", out.String())
+	golden.Equal(t, "testdata/digester.txt", out.String())
 }
 
 // TestCursors reads cursors that are whole, changed, cut and too long.
@@ -402,22 +399,5 @@ func TestWriteLock(t *testing.T) {
 		if group.Reset(); group.Opened() {
 			t.Error("the latch is open after Reset")
 		}
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./internal/snapshot -rewrite\ngot:\n%s", file, got)
 	}
 }

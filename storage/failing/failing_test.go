@@ -3,20 +3,17 @@ package failing
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
 	"github.com/ostiary/ostiary/storage/storagetest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // plain hides the optional interfaces of a driver.
 type plain struct{ storage.Driver }
@@ -216,7 +213,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	special(report)
-	golden(t, "testdata/each.txt", out.String())
+	golden.Equal(t, "testdata/each.txt", out.String())
 }
 
 // special reports about calls that use the other fields of a Scenario, and about calls
@@ -319,22 +316,5 @@ func TestCounts(t *testing.T) {
 	}
 	if _, err := d.Driver.Head(ctx, log.ID); !errors.Is(err, storage.ErrClosed) {
 		t.Errorf("a Close that fails did not close the driver: %v", err)
-	}
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant: go test ./storage/failing -rewrite\ngot:\n%s", file, got)
 	}
 }

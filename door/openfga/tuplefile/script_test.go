@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/ostiary/ostiary/door/doortest"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -71,7 +71,7 @@ func TestFiles(t *testing.T) {
 			fmt.Fprintf(&out, "    with CR LF\n%s", other)
 		}
 	}
-	doortest.Golden(t, "testdata/files.txt", out.String())
+	golden.Equal(t, "testdata/files.txt", out.String())
 }
 
 // TestBrokenFiles reads each file through a reader that fails after each number of
