@@ -44,27 +44,36 @@ func (c *compilation) reachTogether(members []RelationID) {
 // reachMixed computes the Reach of a component with intersections or exclusions in
 // its cycles. It repeats a relation after a relation that it depends on has grown.
 func (c *compilation) reachMixed(members []RelationID) {
-	users, comp := c.usersOf(), c.s.Relations[members[0]].Component
-	waits := make(map[RelationID]bool, len(members))
-	queue := slices.Clone(members)
-	for _, id := range members {
+	comp := c.s.Relations[members[0]].Component
+	inside := func(id RelationID) bool { return c.s.Relations[id].Component == comp }
+	c.settle(slices.Clone(members), c.reachAgain, inside)
+}
+
+// settle calls step for each relation of a queue. After it has returned true, the
+// relations that depend on the relation and that again selects follow in the queue,
+// unless they wait there. It returns false if the compilation must not go on.
+func (c *compilation) settle(queue []RelationID, step, again func(RelationID) bool) bool {
+	users := c.usersOf()
+	waits := make(map[RelationID]bool, len(queue))
+	for _, id := range queue {
 		waits[id] = true
 	}
 	for len(queue) > 0 {
 		id := queue[0]
 		queue, waits[id] = queue[1:], false
 		if !c.work(id) {
-			return
+			return false
 		}
-		if !c.reachAgain(id) {
+		if !step(id) {
 			continue
 		}
 		for _, user := range users[id] {
-			if !waits[user] && c.s.Relations[user].Component == comp {
+			if !waits[user] && again(user) {
 				waits[user], queue = true, append(queue, user)
 			}
 		}
 	}
+	return true
 }
 
 // usersOf returns, for each relation, the relations that depend on it. It computes
@@ -202,27 +211,13 @@ func unionOnly(e *Expr) bool {
 // written. It looks at a relation again after one that it depends on can have
 // members.
 func (c *compilation) entrypoints() {
-	users := c.usersOf()
-	has, waits := make([]bool, len(c.s.Relations)), make([]bool, len(c.s.Relations))
-	queue := c.dependenciesFirst()
-	for _, id := range queue {
-		waits[id] = true
+	has := make([]bool, len(c.s.Relations))
+	enters := func(id RelationID) bool {
+		has[id] = c.enters(c.s.Relations[id].Expr, has)
+		return has[id]
 	}
-	for len(queue) > 0 {
-		id := queue[0]
-		queue, waits[id] = queue[1:], false
-		if !c.work(id) {
-			return
-		}
-		if !c.enters(c.s.Relations[id].Expr, has) {
-			continue
-		}
-		has[id] = true
-		for _, user := range users[id] {
-			if !has[user] && !waits[user] {
-				waits[user], queue = true, append(queue, user)
-			}
-		}
+	if !c.settle(c.dependenciesFirst(), enters, func(user RelationID) bool { return !has[user] }) {
+		return
 	}
 	c.each(func(r *Relation) {
 		if !has[r.ID] {
