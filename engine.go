@@ -22,7 +22,7 @@ type Engine struct {
 	sealer  *document.Sealer // nil without Options.SecretKey
 	owned   bool             // Close closes the driver
 	aliases aliasCache
-	guard   func(context.Context, storage.StoreInfo) error // Options.Guard, may be nil
+	guard   guard
 
 	mu     sync.RWMutex
 	stores map[storage.StoreID]*Store // handles

@@ -25,7 +25,7 @@ type Store struct {
 	queue     *commit.Queue
 	documents document.Reader
 	comparer  *compare.Comparer
-	guard     func(context.Context, storage.StoreInfo) error // Options.Guard, may be nil
+	guard     guard
 }
 
 func newStore(e *Engine, info storage.StoreInfo) *Store {

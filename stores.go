@@ -38,7 +38,7 @@ func (e *Engine) CreateStore(ctx context.Context, r CreateStoreRequest) (*Store,
 	}
 	info := storage.StoreInfo{ID: r.ID, Incarnation: storage.NewIncarnation(), Name: r.Name,
 		Aliases: maps.Clone(r.Aliases), Created: now}
-	if err := e.mayChange(ctx, info); err != nil {
+	if err := e.guard.check(ctx, info); err != nil {
 		return nil, errs.Wrap(op, r.ID, err)
 	}
 	if err := e.count.add(ctx, e.runtime.Driver, e.runtime.Bounds.Stores); err != nil {
@@ -176,14 +176,6 @@ func (e *Engine) storesPage(ctx context.Context, after storage.StoreID) (page []
 	return page, nil
 }
 
-// mayChange fails if [Options].Guard refuses a change of a store.
-func (e *Engine) mayChange(ctx context.Context, info storage.StoreInfo) error {
-	if e.guard == nil {
-		return nil
-	}
-	return e.guard(ctx, info)
-}
-
 // UpdateStore replaces the name and the aliases of a store.
 func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name string, aliases map[string]string) error {
 	const op = "update store"
@@ -195,11 +187,11 @@ func (e *Engine) UpdateStore(ctx context.Context, id storage.StoreID, name strin
 		return err
 	}
 	info := s.Info()
-	if err := e.mayChange(ctx, info); err != nil {
+	if err := e.guard.check(ctx, info); err != nil {
 		return errs.Wrap(op, id, err)
 	}
 	info.Name, info.Aliases = name, maps.Clone(aliases)
-	if err := e.mayChange(ctx, info); err != nil {
+	if err := e.guard.check(ctx, info); err != nil {
 		return errs.Wrap(op, id, err)
 	}
 	if err := e.runtime.Driver.UpdateStore(ctx, info); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // Write makes a change durable and returns the token of its revision. A write
@@ -53,12 +54,20 @@ func (s *Store) Prepare(ctx context.Context, r WriteRequest) (*Pending, error) {
 	return s.queue.Prepare(ctx, &r)
 }
 
-// mayChange fails if [Options].Guard refuses a change.
-func (s *Store) mayChange(ctx context.Context, op string) error {
-	if s.guard == nil {
+// guard is [Options].Guard, which may be nil.
+type guard func(context.Context, storage.StoreInfo) error
+
+// check fails if the guard refuses a change of a store.
+func (g guard) check(ctx context.Context, store storage.StoreInfo) error {
+	if g == nil {
 		return nil
 	}
-	return errs.Wrap(op, s.ID(), s.guard(ctx, *s.info.Load()))
+	return g(ctx, store)
+}
+
+// mayChange fails if the guard refuses a change of the store.
+func (s *Store) mayChange(ctx context.Context, op string) error {
+	return errs.Wrap(op, s.ID(), s.guard.check(ctx, *s.info.Load()))
 }
 
 // Document returns the newest document with the key, or [ErrNoDocument].

@@ -174,14 +174,22 @@ func (s *Service) load(ctx context.Context) error {
 // at returns a directory that contains every write that was acknowledged before
 // the call.
 func (s *Service) at(ctx context.Context) (*directory, error) {
-	head, err := s.store.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if d := s.current.Load(); d.token == head {
-		return d, nil
+	if d, _, err := s.newest(ctx); d != nil || err != nil {
+		return d, err
 	}
 	return s.follow(ctx)
+}
+
+// newest returns the directory if it is that of the newest revision, otherwise nil.
+// head is the token of that revision.
+func (s *Service) newest(ctx context.Context) (d *directory, head ostiary.Token, err error) {
+	if head, err = s.store.Head(ctx); err != nil {
+		return nil, "", err
+	}
+	if d = s.current.Load(); d.token != head {
+		return nil, head, nil
+	}
+	return d, head, nil
 }
 
 // follow applies the entries of the log that the directory lacks.

@@ -140,15 +140,11 @@ func (d *directory) with(w *ostiary.WriteRequest, head ostiary.Token) *directory
 // adopt makes the directory of the newest revision the current one, if a write has
 // left it, and returns it; otherwise nil. The caller holds following.
 func (s *Service) adopt(ctx context.Context) (*directory, error) {
-	head, err := s.store.Head(ctx)
-	if err != nil {
-		return nil, err
+	d, head, err := s.newest(ctx)
+	if d != nil || err != nil {
+		return d, err
 	}
-	if d := s.current.Load(); d.token == head {
-		return d, nil
-	}
-	d := s.ahead.get(head)
-	if d == nil {
+	if d = s.ahead.get(head); d == nil {
 		return nil, nil
 	}
 	s.current.Store(d)

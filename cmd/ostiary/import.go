@@ -225,7 +225,7 @@ func (a *app) tupleExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			when, err := parseAt(at)
+			when, err := parseAt("--at", at)
 			if err != nil {
 				return err
 			}

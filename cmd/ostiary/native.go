@@ -237,7 +237,7 @@ func (f *queryFlags) nativeQuestion(in map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at, err := nativeAt(f.at); err != nil {
+	if at, err := nativeAt("--at", f.at); err != nil {
 		return nil, err
 	} else if at != nil {
 		in["at"] = at
@@ -274,13 +274,13 @@ func nativeTuples(tuples []rel.Tuple) []map[string]any {
 	return out
 }
 
-// nativeAt parses a revision, a time or a token into the native API's form. It
-// returns nil, the newest revision, for the empty string.
-func nativeAt(s string) (map[string]any, error) {
+// nativeAt parses a revision, a time or a token, the value of a flag, into the native
+// API's form. It returns nil, the newest revision, for the empty string.
+func nativeAt(flag, s string) (map[string]any, error) {
 	if s == "" {
 		return nil, nil
 	}
-	if _, err := parseAt(s); err != nil {
+	if _, err := parseAt(flag, s); err != nil {
 		return nil, err
 	}
 	switch {

@@ -233,11 +233,7 @@ func sideOf(s string) (map[string]any, error) {
 	if s == "" {
 		return map[string]any{"minimize_latency": true}, nil
 	}
-	at, err := nativeAt(s)
-	if err != nil {
-		return nil, &clearError{strings.Replace(err.Error(), "invalid --at", "invalid --from or --to", 1), err}
-	}
-	return at, nil
+	return nativeAt("--from or --to", s)
 }
 
 // diff prints all pages of a difference, or one page if one is true.

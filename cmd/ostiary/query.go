@@ -41,7 +41,7 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 // options parses the flags.
 func (f *queryFlags) options() (a ostiary.QueryOptions, err error) {
 	a.SchemaID = f.schema
-	if a.Consistency, err = parseAt(f.at); err != nil {
+	if a.Consistency, err = parseAt("--at", f.at); err != nil {
 		return a, err
 	}
 	if a.Context, err = parseContext(f.context); err != nil {
@@ -78,9 +78,9 @@ func (a *app) ask(ctx context.Context, f *queryFlags, typ string, remote func(*r
 	})
 }
 
-// parseAt parses a revision, a time (RFC 3339) or a token. The empty string is
-// the newest revision.
-func parseAt(s string) (ostiary.Consistency, error) {
+// parseAt parses a revision, a time (RFC 3339) or a token, the value of a flag. The
+// empty string is the newest revision.
+func parseAt(flag, s string) (ostiary.Consistency, error) {
 	if s == "" {
 		return ostiary.MinimizeLatency(), nil
 	}
@@ -89,13 +89,13 @@ func parseAt(s string) (ostiary.Consistency, error) {
 	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		if t.After(time.Now()) {
-			return ostiary.Consistency{}, fmt.Errorf("%w: invalid --at %q: the time is in the future", errUsage, s)
+			return ostiary.Consistency{}, fmt.Errorf("%w: invalid %s %q: the time is in the future", errUsage, flag, s)
 		}
 		return ostiary.AtTime(t), nil
 	}
 	token := ostiary.Token(s)
 	if _, err := token.Revision(); err != nil {
-		return ostiary.Consistency{}, fmt.Errorf("%w: invalid --at %q: expected a revision, a time (RFC 3339) or a token", errUsage, s)
+		return ostiary.Consistency{}, fmt.Errorf("%w: invalid %s %q: expected a revision, a time (RFC 3339) or a token", errUsage, flag, s)
 	}
 	return ostiary.AtExactly(token), nil
 }

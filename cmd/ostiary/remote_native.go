@@ -287,7 +287,7 @@ func (r *remote) nativeRead(ctx context.Context, f rel.Filter, limit int, cursor
 	if cursor != "" {
 		in["cursor"] = cursor
 	}
-	if when, err := nativeAt(at); err != nil {
+	if when, err := nativeAt("--at", at); err != nil {
 		return err
 	} else if when != nil {
 		in["at"] = when
@@ -463,7 +463,7 @@ func (r *remote) eachExported(ctx context.Context, at string, yield func(rel.Tup
 // tokenAt returns the token of a revision or time. A what-if without questions
 // returns it for every form of a point.
 func (r *remote) tokenAt(ctx context.Context, at string) (string, error) {
-	when, err := nativeAt(at)
+	when, err := nativeAt("--at", at)
 	if err != nil {
 		return "", err
 	}

@@ -288,7 +288,7 @@ func (a *app) tupleRead() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		when, err := parseAt(at)
+		when, err := parseAt("--at", at)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	default:
 		in["questions"] = questions
 	}
-	if at, err := nativeAt(f.at); err != nil {
+	if at, err := nativeAt("--at", f.at); err != nil {
 		return nil, err
 	} else if at != nil {
 		in["at"] = at

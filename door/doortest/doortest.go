@@ -105,8 +105,9 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// play plays one script, or rewrites it if OSTIARY_REWRITE is set.
-func (s Suite) play(t *testing.T, file string) {
+// readScript returns the script of a file, and its text.
+func readScript(t testing.TB, file string) (*script, string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -115,6 +116,12 @@ func (s Suite) play(t *testing.T, file string) {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
+	return sc, string(text)
+}
+
+// play plays one script, or rewrites it if OSTIARY_REWRITE is set.
+func (s Suite) play(t *testing.T, file string) {
+	sc, text := readScript(t, file)
 	p := s.player(t)
 	rewrite := os.Getenv("OSTIARY_REWRITE") != ""
 	for i := range sc.steps {
@@ -135,7 +142,7 @@ func (s Suite) play(t *testing.T, file string) {
 		}
 	}
 	if rewrite {
-		if out := sc.String(); out != string(text) {
+		if out := sc.String(); out != text {
 			if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
 				t.Fatal(err)
 			}

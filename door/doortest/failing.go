@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -88,14 +87,7 @@ type broken struct {
 
 // play plays one script and counts the operations that failed.
 func (f Failing) play(t testing.TB, file string, counts map[failing.Operation]int) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sc, err := parse(string(text))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	sc, _ := readScript(t, file)
 	x := &broken{Failing: f, file: file, script: sc}
 	x.open(t, 0)
 	for i := range sc.steps {
