@@ -116,22 +116,29 @@ lockout_failure_attempts = 3
 unique_last_password_count = 2
 disable_user_account_days_inactive = 90'
 
+# start_real FOLDER PORT DATABASE SETTINGS starts a real Keystone and waits until it is
+# ready, or has ended. It sets peer, and ends when descriptor 7 is closed.
+start_real() {
+	rm -rf "$1" "$1".*
+	mkfifo "$1.hold"
+	EXTRA=$4 bash real.sh "$work/keystone-venv" "$1" "$2" 4 "$3" <"$1.hold" >"$1.ready" 2>"$1.err" &
+	peer=$!
+	exec 7>"$1.hold"
+	for _ in $(seq 3000); do
+		grep -q '^ready' "$1.ready" && break
+		kill -0 $peer 2>/dev/null || break
+		sleep 0.1
+	done
+}
+
 # real DATABASE compares a real Keystone on mariadb or postgresql with a server that
 # has imported its database. Then it imports it again, with rows that cannot be
 # copied.
 real() {
 	local kind=$1 at=$work/real-$1 realport=$(free) ours=$(free) database status peer
-	local fifo=$at.hold imported=imported-$kind
-	rm -rf "$at" "$at".* "$work/$imported"* "$work/spoilt-$kind"*
-	mkfifo "$fifo"
-	EXTRA=$settings bash real.sh "$work/keystone-venv" "$at" "$realport" 4 "$kind" <"$fifo" >"$at.ready" 2>"$at.err" &
-	peer=$!
-	exec 7>"$fifo"
-	for _ in $(seq 3000); do
-		grep -q '^ready' "$at.ready" && break
-		kill -0 $peer 2>/dev/null || break
-		sleep 0.1
-	done
+	local imported=imported-$kind
+	rm -rf "$work/$imported"* "$work/spoilt-$kind"*
+	start_real "$at" "$realport" "$kind" "$settings"
 	database=$(sed -n 's/^ready //p' "$at.ready")
 	if [ -z "$database" ]; then
 		cat "$at.ready" "$at.err"
@@ -164,16 +171,7 @@ imports() { "$work/ostiary" --data "$work/$1" keystone import --from "$3" --fern
 # personas asks a real Keystone on MariaDB what the tests of the door ask the door.
 personas() {
 	local at=$work/asked port=$(free) status peer
-	rm -rf "$at" "$at".*
-	mkfifo "$at.hold"
-	bash real.sh "$work/keystone-venv" "$at" "$port" 4 mariadb <"$at.hold" >"$at.ready" 2>"$at.err" &
-	peer=$!
-	exec 7>"$at.hold"
-	for _ in $(seq 3000); do
-		grep -q '^ready' "$at.ready" && break
-		kill -0 $peer 2>/dev/null || break
-		sleep 0.1
-	done
+	start_real "$at" "$port" mariadb ""
 	grep -q '^ready' "$at.ready" || cat "$at.ready" "$at.err"
 	"$work/keystone-venv/bin/python" -W ignore personas.py "http://127.0.0.1:$port" "$root/door/keystone/testdata/personas.txt"
 	status=$?
