@@ -177,8 +177,7 @@ func (r *Record) write(w *ostiary.WriteRequest, l *Loaded) {
 	switch {
 	case l.Secret == "":
 	case r.Kind == User:
-		before := l.Before[:min(len(l.Before), UniqueCountMax-1)]
-		w.Secrets = append(w.Secrets, ostiary.Document{Kind: secretKind, Key: r.ID, Body: []byte(strings.Join(append([]string{l.Secret}, before...), "\n"))})
+		w.Secrets = append(w.Secrets, hashSecret(r.ID, l.Secret, l.Before, UniqueCountMax))
 	case l.Verifier != "":
 		w.Secrets = append(w.Secrets, r.sealed(requestSecret(l.Secret, l.Verifier)))
 	default:

@@ -23,7 +23,12 @@ const secretKind = documentPrefix + "password"
 // secretOf returns the secret with the hash of a user's password, and the hashes
 // before it, of which it keeps as many as the rules need.
 func (s *Service) secretOf(user, hash string, before []string) ostiary.Document {
-	before = before[:min(len(before), max(0, s.options.Compliance.UniqueCount-1))]
+	return hashSecret(user, hash, before, s.options.Compliance.UniqueCount)
+}
+
+// hashSecret returns a secret with at most n hashes, and at least the current one.
+func hashSecret(user, hash string, before []string, n int) ostiary.Document {
+	before = before[:min(len(before), max(0, n-1))]
 	text := strings.Join(append([]string{hash}, before...), "\n")
 	return ostiary.Document{Kind: secretKind, Key: user, Body: []byte(text)}
 }

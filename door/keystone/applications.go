@@ -408,7 +408,7 @@ func (c *call) checkAccessRules() error {
 		return err
 	}
 	if !slices.ContainsFunc(offered, func(s *identity.Record) bool { return s.Members.Text("type") == identityType }) {
-		return &statusError{http.StatusUnauthorized, unauthorizedText}
+		return unauthorized("the catalog has no service of type " + identityType)
 	}
 	for _, r := range c.caller.AccessRules {
 		if r.Permits(identityType, method, path) {

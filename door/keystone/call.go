@@ -65,7 +65,7 @@ func (c *call) fail(err error) {
 		c.writeError(c.w, c.r, err)
 		return
 	}
-	if c.options.Report != nil && c.r.Context().Err() == nil {
+	if c.r.Context().Err() == nil {
 		c.options.Report(fmt.Errorf("keystone: a response broke off: %w", err))
 	}
 	panic(http.ErrAbortHandler)

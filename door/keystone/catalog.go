@@ -11,12 +11,14 @@ import (
 // endpointMembers are the members of an endpoint that every entry of a catalog shows.
 var endpointMembers = [...]string{"interface", "region_id", "url"}
 
+// enabled reports whether a record is enabled.
+func enabled(r *identity.Record) bool { return !r.Disabled }
+
 // offered returns what the catalog of a token has: all enabled services and all
 // enabled endpoints. If endpoints are associated with the project of the token, it
 // has those only, and no service without one of them.
 func (c *call) offered(t *identity.Token) (all, reachable []*identity.Record, err error) {
 	ctx := c.r.Context()
-	enabled := func(r *identity.Record) bool { return !r.Disabled }
 	if all, _, err = c.id.List(ctx, identity.ListRequest{Kind: identity.Catalog, Match: enabled}); err != nil {
 		return nil, nil, err
 	}

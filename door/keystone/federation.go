@@ -297,7 +297,6 @@ func showFederatedUser(o *object, f *identity.Federated) {
 // showServiceProviders appends the enabled service providers to a token, if there
 // are any.
 func (c *call) showServiceProviders(o *object) error {
-	enabled := func(r *identity.Record) bool { return !r.Disabled }
 	all, _, err := c.id.List(c.r.Context(), identity.ListRequest{Kind: identity.ServiceProvider, Match: enabled})
 	if err != nil || len(all) == 0 {
 		return err

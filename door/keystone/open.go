@@ -125,7 +125,7 @@ func (s *service) removeTrusts(ctx context.Context) {
 	if opened == nil {
 		return
 	}
-	if _, err := opened.RemoveEndedTrusts(ctx); err != nil && ctx.Err() == nil && s.options.Report != nil {
+	if _, err := opened.RemoveEndedTrusts(ctx); err != nil && ctx.Err() == nil {
 		s.options.Report(fmt.Errorf("remove trusts that have ended: %w", err))
 	}
 }
