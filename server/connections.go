@@ -114,7 +114,7 @@ func (c *connections) add(n *conn) bool {
 	defer func() {
 		c.mu.Unlock()
 		for _, old := range closing {
-			old.Close()
+			_ = old.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
 	if c.untrusted >= c.untrustedMax {
@@ -196,15 +196,22 @@ func (c *connections) removeLocked(old *conn) {
 	}
 }
 
-// closeQuiet closes the connections of HTTP ports on which no request is in
-// flight or on its way. It keeps those that were not quiet before, at the last
-// call, because a request may be between two steps of net/http. It returns the
-// connections that are quiet now and how many are left.
+// closeQuiet ends the connections of HTTP ports on which no request is in flight
+// or on its way. It keeps those that were not quiet before, at the last call,
+// because a request may be between two steps of net/http. It returns the
+// connections that are quiet now and how many are left, with those that are
+// ending.
+//
+// It does not close a connection, because its goroutine may have read a request
+// that is not in flight yet, or may not have sent the end of a response, however
+// long ago that was: the system can suspend it at any time. It ends the goroutine's
+// next read instead, so that net/http closes the connection if it waits for a
+// request.
 func (c *connections) closeQuiet(before map[*conn]bool) (quiet map[*conn]bool, left int) {
 	quiet = map[*conn]bool{}
-	var closing []*conn
 	since := time.Now().Add(-headGrace).UnixNano()
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for old := range c.all {
 		if !old.http {
 			continue
@@ -213,16 +220,10 @@ func (c *connections) closeQuiet(before map[*conn]bool) (quiet map[*conn]bool, l
 		if at := old.arrived.Load(); old.busy.Load() > 0 || at > since || readable(old.Conn) {
 			continue
 		}
+		quiet[old] = true
 		if before[old] {
-			closing = append(closing, old)
-			left--
-		} else {
-			quiet[old] = true
+			_ = old.SetReadDeadline(time.Unix(1, 0))
 		}
-	}
-	c.mu.Unlock()
-	for _, old := range closing {
-		old.Close()
 	}
 	return quiet, left
 }

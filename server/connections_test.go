@@ -1,8 +1,11 @@
 package server
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 )
 
@@ -78,5 +81,49 @@ func TestEvictedFirst(t *testing.T) {
 		if _, left := all.all[next]; left || all.open() != 4 {
 			t.Errorf("connection %d is not closed as number %d", i, i+1)
 		}
+	}
+}
+
+// TestCloseQuiet checks that a stop ends the waiting for a request on a quiet
+// connection, but does not cut off a response whose end was not sent yet. It does
+// neither on a connection with a request in flight.
+func TestCloseQuiet(t *testing.T) {
+	t.Parallel()
+	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
+	open := func() (own *conn, client net.Conn) {
+		end, client := net.Pipe()
+		t.Cleanup(func() { client.Close() })
+		own = &conn{Conn: end, all: all, http: true, wake: make(chan struct{})}
+		if !all.add(own) {
+			t.Fatal("refused")
+		}
+		return own, client
+	}
+	quiet, client := open()
+	busy, busyClient := open()
+	busy.begin()
+	found, left := all.closeQuiet(nil)
+	for range 2 {
+		if len(found) != 1 || !found[quiet] || left != 2 {
+			t.Fatalf("%d connections are quiet, %d are left; expected 1 and 2", len(found), left)
+		}
+		found, left = all.closeQuiet(found)
+	}
+	if _, err := quiet.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a read of the quiet connection:", err)
+	}
+	go func() {
+		io.WriteString(quiet, "the end")
+		quiet.Close()
+	}()
+	if text, err := io.ReadAll(client); string(text) != "the end" || err != nil {
+		t.Errorf("the client got %q, %v", text, err)
+	}
+	go io.WriteString(busyClient, "a body")
+	if _, err := busy.Read(make([]byte, 6)); err != nil {
+		t.Error("a read of the busy connection:", err)
+	}
+	if _, left := all.closeQuiet(found); left != 1 {
+		t.Errorf("%d connections are left, expected 1", left)
 	}
 }
