@@ -70,7 +70,7 @@ func (r *removal) remove(x *Record) {
 	case Region:
 		r.region(x)
 	case Catalog:
-		r.unregistered("service", x.ID, func(y *Record) bool { return y.Parent == x.ID })
+		r.unregistered("service", x.ID, r.directory.below(RegisteredLimit, x.ID))
 		r.endpoints(x)
 	case Mapping:
 		r.mapping(x)
@@ -116,26 +116,14 @@ func (r *removal) project(x *Record) {
 	r.matching(ostiary.Filter{ObjectType: projectType, ObjectID: x.ID})
 }
 
-// domain removes what belongs to a domain, children before their parents.
+// domain removes the projects of a domain, children before their parents. The
+// other records of the domain have links to it.
 func (r *removal) domain(x *Record) {
 	if !x.Disabled {
 		r.fail(failf(Forbidden, "Cannot delete a domain that is enabled, please disable it first."))
 		return
 	}
-	var projects []*Record
-	for _, k := range []Kind{User, Group, Project, Role, IdentityProvider} {
-		t := r.directory.tables[k]
-		t.byID.Ascend("", func(_ string, y *Record) bool {
-			switch {
-			case y.Domain != x.ID:
-			case k == Project:
-				projects = append(projects, y)
-			default:
-				r.remove(y)
-			}
-			return r.err == nil
-		})
-	}
+	projects := r.directory.referring(link{Project, x.ID}, Project)
 	slices.SortFunc(projects, func(a, b *Record) int { return r.directory.depth(b) - r.directory.depth(a) })
 	for _, p := range projects {
 		r.remove(p)
@@ -175,16 +163,17 @@ func (r *removal) region(x *Record) {
 	if below := r.directory.below(Region, x.ID); len(below) > 0 {
 		r.fail(failf(Forbidden, "Unable to delete region %.255s because region %.255s is below it.", x.ID, below[0].ID))
 	}
-	if e := first(r.directory, Endpoint, func(y *Record) bool { return y.Members.Text("region_id") == x.ID }); e != nil {
+	here := link{Region, x.ID}
+	if len(r.directory.referring(here, Endpoint)) > 0 {
 		r.fail(failf(Forbidden, "Unable to delete region %.255s because it or its child regions have associated endpoints.", x.ID))
 	}
-	r.unregistered("region", x.ID, func(y *Record) bool { return y.Members.Text("region_id") == x.ID })
+	r.unregistered("region", x.ID, r.directory.referring(here, RegisteredLimit))
 }
 
-// unregistered fails if a registered limit satisfies match.
-func (r *removal) unregistered(what, id string, match func(*Record) bool) {
-	if l := first(r.directory, RegisteredLimit, match); l != nil {
-		r.fail(failf(Forbidden, "Unable to delete %s %.255s because the registered limit %s refers to it.", what, id, l.ID))
+// unregistered fails if there are registered limits of what is deleted.
+func (r *removal) unregistered(what, id string, limits []*Record) {
+	if len(limits) > 0 {
+		r.fail(failf(Forbidden, "Unable to delete %s %.255s because the registered limit %s refers to it.", what, id, limits[0].ID))
 	}
 }
 

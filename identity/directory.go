@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,20 +26,33 @@ type directory struct {
 	activities activityMap
 }
 
-// table is the records of one kind, by id, by name and by parent.
+// table is the records of one kind, with their indexes.
 type table struct {
 	byID     btree.Map[string, *Record]
-	byName   btree.Map[string, string]   // ids by Record.uniqueKey
+	byName   btree.Map[string, *Record]  // records with a name, by Record.nameKey
+	byUnique btree.Map[string, string]   // ids by Record.uniqueKey
 	byParent btree.Map[string, struct{}] // parentKey of each record that has a parent
 }
 
 // parentKey is the key of a record below its parent. Ids contain no NUL.
 func parentKey(parent, id string) string { return parent + "\x00" + id }
 
-// nameKey is the key of a record's name. Domains and global roles have no domain.
-// The names of application credentials are unique for each owner, who takes the
-// place of the domain.
-func nameKey(domain, name string) string { return domain + "\x00" + name }
+// nameKey is the key of a name that is unique in a space.
+func nameKey(name, space string) string { return name + "\x00" + space + "\x00" }
+
+// nameKey is the key of the record among those with a name. It ends with the id if
+// others may have the name.
+func (r *Record) nameKey() string {
+	key := nameKey(r.Name, r.space())
+	if !r.named() {
+		key += r.ID
+	}
+	return key
+}
+
+// space returns the id of what the name of the record is unique in: the domain, or
+// the owner of an application credential. It is "" for domains and global roles.
+func (r *Record) space() string { return cmp.Or(r.Owner, r.Domain) }
 
 // edit returns a copy that may be changed without changing d.
 func (d *directory) edit() *directory {
@@ -46,7 +60,7 @@ func (d *directory) edit() *directory {
 		referrers: d.referrers.Edit(), revocations: d.revocations.edit(), activities: d.activities.Edit()}
 	for _, k := range kinds {
 		t := d.tables[k]
-		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byParent.Edit()}
+		c.tables[k] = table{t.byID.Edit(), t.byName.Edit(), t.byUnique.Edit(), t.byParent.Edit()}
 	}
 	return c
 }
@@ -99,8 +113,11 @@ func (d *directory) insert(r *Record) {
 	}
 	t := d.tables[r.Kind]
 	t.byID.Set(r.ID, r)
+	if r.Name != "" {
+		t.byName.Set(r.nameKey(), r)
+	}
 	if key := r.uniqueKey(); key != "" {
-		t.byName.Set(key, r.ID)
+		t.byUnique.Set(key, r.ID)
 	}
 	if r.Parent != "" {
 		t.byParent.Set(parentKey(r.Parent, r.ID), struct{}{})
@@ -127,7 +144,8 @@ func (d *directory) remove(doc storage.Document) {
 func (d *directory) drop(k Kind, id string) {
 	t := d.tables[k]
 	if old, ok := t.byID.Delete(id); ok {
-		t.byName.Delete(old.uniqueKey())
+		t.byName.Delete(old.nameKey())
+		t.byUnique.Delete(old.uniqueKey())
 		if old.Parent != "" {
 			t.byParent.Delete(parentKey(old.Parent, old.ID))
 		}
@@ -144,13 +162,11 @@ func (r *Record) named() bool {
 	return r.Name != "" && r.Federated == nil && (r.Kind == User || r.Kind == Group || r.Kind == Project || r.Kind == Role || r.Kind == ApplicationCredential)
 }
 
-// uniqueKey returns what no other record of the kind may have: the name within
-// the domain, what a limit is for, or the id of a user at an identity provider. It
-// is "" if nothing of the record is unique.
+// uniqueKey returns what no other record of the kind may have, apart from the name:
+// what a limit is for, or the id of a user at an identity provider. It is "" for
+// other records.
 func (r *Record) uniqueKey() string {
 	switch {
-	case r.named():
-		return nameKey(cmp.Or(r.Owner, r.Domain), r.Name)
 	case r.Kind == RegisteredLimit || r.Kind == Limit:
 		return r.resourceKey()
 	case r.Federated != nil:
@@ -168,13 +184,24 @@ func (d *directory) get(k Kind, id string) (*Record, error) {
 	return nil, missing(k, id)
 }
 
-// find returns the record with a name, or nil. domain is the domain or the owner of
-// the record.
-func (d *directory) find(k Kind, domain, name string) *Record {
+// find returns the record whose name is unique in a space, or nil.
+func (d *directory) find(k Kind, space, name string) *Record {
 	t := d.tables[k]
-	id, _ := t.byName.Get(nameKey(domain, name))
-	r, _ := t.byID.Get(id)
+	r, _ := t.byName.Get(nameKey(name, space))
 	return r
+}
+
+// withName returns the records of a kind with a name, in the order of their ids.
+func (d *directory) withName(k Kind, name string) (records []*Record) {
+	t, prefix := d.tables[k], name+"\x00"
+	t.byName.Ascend(prefix, func(key string, r *Record) bool {
+		if r.Name == name { // another name may begin with this one and NUL
+			records = append(records, r)
+		}
+		return strings.HasPrefix(key, prefix)
+	})
+	slices.SortFunc(records, func(a, b *Record) int { return cmp.Compare(a.ID, b.ID) })
+	return records
 }
 
 // below returns the records of a kind whose parent is the given one, in the order

@@ -38,7 +38,7 @@ func (f *Federated) key() string {
 // federated returns the user with an id at an identity provider, or nil.
 func (d *directory) federated(f *Federated) *Record {
 	t := d.tables[User]
-	id, _ := t.byName.Get(f.key())
+	id, _ := t.byUnique.Get(f.key())
 	r, _ := t.byID.Get(id)
 	return r
 }
@@ -455,8 +455,8 @@ func (d *directory) expandFederated(t *Token) error {
 
 // mapping fails if a protocol uses the mapping.
 func (r *removal) mapping(x *Record) {
-	if p := first(r.directory, Protocol, func(p *Record) bool { return p.Members.Text("mapping_id") == x.ID }); p != nil {
-		provider, protocol := ParseProtocolKey(p.ID)
+	if users := r.directory.referring(link{Mapping, x.ID}, Protocol); len(users) > 0 {
+		provider, protocol := ParseProtocolKey(users[0].ID)
 		r.fail(failf(Forbidden, "Unable to delete mapping %.255s because protocol %.255s of identity provider %.255s uses it.", x.ID, protocol, provider))
 	}
 }

@@ -147,7 +147,7 @@ func (d *directory) checkLimit(x *Record) error {
 	if err := d.checkRegionOf(x); err != nil {
 		return err
 	}
-	if id, taken := d.tables[x.Kind].byName.Get(x.resourceKey()); taken && id != x.ID {
+	if id, taken := d.tables[x.Kind].byUnique.Get(x.resourceKey()); taken && id != x.ID {
 		return failf(Conflict, "Conflict occurred attempting to store %s - Duplicate entry.", x.Kind)
 	}
 	if x.Kind == Limit && d.registered(x) == nil {
@@ -159,7 +159,7 @@ func (d *directory) checkLimit(x *Record) error {
 // registered returns the registered limit of the resource of a limit, or nil.
 func (d *directory) registered(x *Record) *Record {
 	r := Record{Kind: RegisteredLimit, Parent: x.Parent, Members: x.Members}
-	id, _ := d.tables[RegisteredLimit].byName.Get(r.resourceKey())
+	id, _ := d.tables[RegisteredLimit].byUnique.Get(r.resourceKey())
 	found, _ := d.tables[RegisteredLimit].byID.Get(id)
 	return found
 }
@@ -167,7 +167,7 @@ func (d *directory) registered(x *Record) *Record {
 // limitOf returns the limit of a project or a domain for the resource of x, or
 // nil.
 func (d *directory) limitOf(x *Record, target string) *Record {
-	id, _ := d.tables[Limit].byName.Get(strings.TrimSuffix(x.resourceKey(), x.limited()) + target)
+	id, _ := d.tables[Limit].byUnique.Get(strings.TrimSuffix(x.resourceKey(), x.limited()) + target)
 	found, _ := d.tables[Limit].byID.Get(id)
 	return found
 }
@@ -183,7 +183,7 @@ func (d *directory) checkTree(x *Record) error {
 		fits = within(value, d.limitOfDomain(x))
 	} else {
 		prefix := strings.TrimSuffix(x.resourceKey(), x.Domain)
-		d.tables[Limit].byName.Ascend(prefix, func(key, id string) bool {
+		d.tables[Limit].byUnique.Ascend(prefix, func(key, id string) bool {
 			if !strings.HasPrefix(key, prefix) {
 				return false
 			}
@@ -218,7 +218,7 @@ func (d *directory) limitOfDomain(x *Record) int64 {
 // to.
 func (d *directory) checkRegistered(r *Record) (err error) {
 	prefix := r.resourceKey()
-	d.tables[Limit].byName.Ascend(prefix, func(key, _ string) bool {
+	d.tables[Limit].byUnique.Ascend(prefix, func(key, _ string) bool {
 		if strings.HasPrefix(key, prefix) {
 			err = failf(Forbidden, "Unable to update or delete registered limit %s because there are project limits associated with it.", r.ID)
 		}

@@ -6,15 +6,17 @@ import (
 )
 
 // link is a reference to a record without which the referring record cannot
-// exist: [Service.Delete] removes both.
+// exist: [Service.Delete] of the record removes both, or fails.
 type link struct {
 	kind Kind
 	id   string
 }
 
-// links returns the links of a record, apart from its domain and its parent. Some
-// may occur twice.
+// links returns the links of a record, apart from its parent. Some may occur twice.
 func (r *Record) links() (all []link) {
+	if r.Domain != "" {
+		all = append(all, link{Project, r.Domain})
+	}
 	if r.Owner != "" {
 		all = append(all, link{User, r.Owner})
 	}
@@ -32,7 +34,11 @@ func (r *Record) links() (all []link) {
 		all = append(all, link{Project, r.ID})
 	case Protocol:
 		provider, _ := ParseProtocolKey(r.ID)
-		all = append(all, link{IdentityProvider, provider})
+		all = append(all, link{IdentityProvider, provider}, link{Mapping, r.Members.Text("mapping_id")})
+	case Endpoint, RegisteredLimit:
+		if region := r.Members.Text("region_id"); region != "" {
+			all = append(all, link{Region, region})
+		}
 	}
 	if d := r.Delegation; d != nil {
 		all = append(all, d.links(r.Kind)...)

@@ -122,12 +122,15 @@ func (d *directory) admitLoaded(x *Record, l *Loaded) error {
 	if err := d.place(x); err != nil {
 		return err
 	}
+	if err := d.check(x); err != nil {
+		return err
+	}
 	for _, l := range x.links() {
 		if _, err := d.get(l.kind, l.id); err != nil {
 			return err
 		}
 	}
-	return d.check(x)
+	return nil
 }
 
 // checkID fails with Invalid unless the id of the record may be stored.

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -45,6 +44,8 @@ func (s *Service) Find(ctx context.Context, k Kind, domain, name string) (*Recor
 // ListRequest selects a page of records.
 type ListRequest struct {
 	Kind Kind // kind of the records
+	// Name is the name of the records, which an index finds; "" selects all.
+	Name string
 	// After is the id that the page follows; "" begins at the first record.
 	After string
 	// Limit is the largest number of records; 0 means no limit.
@@ -224,7 +225,7 @@ func (d *directory) check(x *Record) error {
 		}
 	}
 	if x.named() {
-		if other := d.find(x.Kind, cmp.Or(x.Owner, x.Domain), x.Name); other != nil && other.ID != x.ID {
+		if other := d.find(x.Kind, x.space(), x.Name); other != nil && other.ID != x.ID {
 			return duplicate(x, "name", x.Name)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 // BenchmarkScale asks: do validations and effective roles take longer with more
 // users? The deployment has OSTIARY_BENCH_USERS users (default 10,000), a tenth as
 // many projects and five grants for each user. It also reports the memory, the time
-// to open the deployment, and the time of a page of 1,000 users.
+// to open the deployment, and the times of a page of 1,000 users and of the list of
+// the users with a name.
 func BenchmarkScale(b *testing.B) {
 	users, err := strconv.Atoi(cmp.Or(os.Getenv("OSTIARY_BENCH_USERS"), "10000"))
 	if err != nil {
@@ -82,6 +83,14 @@ func BenchmarkScale(b *testing.B) {
 		for b.Loop() {
 			if page, _, err := s.List(b.Context(), identity.ListRequest{Kind: identity.User, Limit: 1000}); err != nil || len(page) != 1000 {
 				b.Fatal(len(page), err)
+			}
+		}
+	})
+	b.Run("name", func(b *testing.B) {
+		for b.Loop() {
+			r := identity.ListRequest{Kind: identity.User, Name: "user-" + strconv.Itoa(rand.IntN(users))}
+			if found, _, err := s.List(b.Context(), r); err != nil || len(found) != 1 {
+				b.Fatal(len(found), err)
 			}
 		}
 	})

@@ -49,19 +49,29 @@ const visitsMax = 1024
 // list yields the records of a directory that a request selects.
 func (s *Service) list(ctx context.Context, d *directory, r ListRequest) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		from := r.After
-		if from != "" {
-			from += "\x00" // the next possible id
-		}
-		t, visits := d.tables[r.Kind], 0
-		t.byID.Ascend(from, func(_ string, x *Record) bool {
+		visits := 0
+		visit := func(_ string, x *Record) bool {
 			if visits++; visits%visitsMax == 0 && ctx.Err() != nil {
 				yield(nil, ctx.Err())
 				return false
 			}
 			x = s.present(x)
 			return r.Match != nil && !r.Match(x) || yield(x, nil)
-		})
+		}
+		if r.Name != "" {
+			for _, x := range d.withName(r.Kind, r.Name) {
+				if x.ID > r.After && !visit(x.ID, x) {
+					return
+				}
+			}
+			return
+		}
+		from := r.After
+		if from != "" {
+			from += "\x00" // the next possible id
+		}
+		t := d.tables[r.Kind]
+		t.byID.Ascend(from, visit)
 	}
 }
 

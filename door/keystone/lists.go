@@ -67,6 +67,9 @@ func (c *call) sendPage(x *resource, match func(*identity.Record) bool) error {
 // page returns the request for the records that sendPage sends.
 func (c *call) page(x *resource, match func(*identity.Record) bool) (identity.ListRequest, error) {
 	r := identity.ListRequest{Kind: x.kind, After: c.query.Get("marker"), Match: match}
+	if slices.Contains(x.filters, "name") {
+		r.Name = c.query.Get("name")
+	}
 	var err error
 	if r.Limit, err = c.limit(); err != nil || r.After == "" {
 		return r, err
