@@ -23,10 +23,7 @@ func (x grantRoute) grant(c *call) (g identity.Grant, t access.Target, missing, 
 	next := 0
 	take := func() string { next++; return c.p.At(next - 1) }
 	load := func(r *resource, id string, err *error) {
-		record, e := c.id.Get(c.r.Context(), r.kind, id)
-		if e == nil && r.domains && !record.IsDomain {
-			e = &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
-		}
+		record, e := c.byID(r, id)
 		if e == nil {
 			r.target(t, record)
 		} else if *err == nil {

@@ -255,7 +255,7 @@ const optionRules = "multi_factor_auth_rules"
 func checkOption(o identity.Member) error {
 	switch value := string(o.Value); {
 	case o.Name == optionRules && !validFactorRules(o.Value):
-		return invalidField(o.Name, value, "expected a list of lists of methods, each with one method at least and none twice")
+		return invalidField(o.Name, value, "expected a list of different lists of methods, each with one method at least and none twice")
 	case o.Name != optionRules && value != "true" && value != "false":
 		return invalidField(o.Name, value, "expected true or false")
 	}
@@ -263,17 +263,23 @@ func checkOption(o identity.Member) error {
 }
 
 // validFactorRules returns whether a value is a list of lists of methods. A list
-// without a method is refused, because every login would satisfy it.
+// without a method is refused, because every login would satisfy it. As in Keystone,
+// a list may occur once only.
 func validFactorRules(value json.RawMessage) bool {
 	var rules []json.RawMessage
 	if json.Unmarshal(value, &rules) != nil || rules == nil {
 		return false
 	}
+	var lists [][]string
 	for _, text := range rules {
 		methods, err := textsOf(text)
 		if err != nil || len(methods) == 0 || len(slices.Compact(slices.Sorted(slices.Values(methods)))) < len(methods) {
 			return false
 		}
+		if slices.ContainsFunc(lists, func(l []string) bool { return slices.Equal(l, methods) }) {
+			return false
+		}
+		lists = append(lists, methods)
 	}
 	return true
 }
@@ -305,23 +311,26 @@ func (c *call) get(x *resource, operation, id string) (*identity.Record, error) 
 // getFor is like get. operationOf returns the operation for the record, or for nil
 // if there is none.
 func (c *call) getFor(x *resource, id string, operationOf func(*identity.Record) string) (*identity.Record, error) {
-	r, err := c.id.Get(c.r.Context(), x.kind, id)
+	r, err := c.byID(x, id)
 	operation := operationOf(r)
-	if err == nil && x.kind == identity.Project && x.domains && !r.IsDomain {
-		r, err = nil, &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
-	}
 	status, _ := describe(err)
 	if err != nil && status != http.StatusNotFound {
 		return nil, err
-	}
-	if x.domains && err != nil {
-		err = &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 	}
 	if err != nil && foundFirst(operation) {
 		return nil, err
 	}
 	if refused := c.may(operation, x.targetOf(r)); refused != nil {
 		return nil, refused
+	}
+	return r, err
+}
+
+// byID returns a record. A project that is no domain does not exist as a domain.
+func (c *call) byID(x *resource, id string) (*identity.Record, error) {
+	r, err := c.id.Get(c.r.Context(), x.kind, id)
+	if x.domains && (err == nil && !r.IsDomain || errors.Is(err, &identity.Error{Reason: identity.NotFound})) {
+		return nil, &statusError{http.StatusNotFound, "Could not find domain: " + shorten(id) + "."}
 	}
 	return r, err
 }
