@@ -114,7 +114,7 @@ func (c *connections) add(n *conn) bool {
 	defer func() {
 		c.mu.Unlock()
 		for _, old := range closing {
-			_ = old.SetReadDeadline(time.Unix(1, 0))
+			old.Close()
 		}
 	}()
 	if c.untrusted >= c.untrustedMax {
