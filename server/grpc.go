@@ -202,18 +202,23 @@ func (i *interceptor) stream(m *method, handle grpc.StreamHandler) grpc.StreamHa
 		defer c.endable()()
 		err := handle(srv, c)
 		if c.key != nil && c.key.removed.Err() != nil {
-			err = i.refuse(m, &door.Refusal{Reason: door.BadCredentials})
+			err = m.shape(&door.Refusal{Reason: door.BadCredentials}) // endable counts it
 		}
 		return err
 	})
 }
 
-// refuse returns why as an error in the shape of the method's door.
+// refuse counts and logs a refusal, and returns it in the shape of the method's door.
 func (i *interceptor) refuse(m *method, why *door.Refusal) error {
 	i.metrics.refused(why.Reason)
 	if i.log.Enabled(context.Background(), slog.LevelDebug) {
 		i.log.Debug("refused", "why", why.Error())
 	}
+	return m.shape(why)
+}
+
+// shape returns a refusal as an error in the shape of the method's door.
+func (m *method) shape(why *door.Refusal) error {
 	switch {
 	case m.stream && m.door.RefuseStream != nil:
 		return m.door.RefuseStream(why)

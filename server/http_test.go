@@ -236,7 +236,7 @@ func TestPanic(t *testing.T) {
 	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 {
 		t.Error(status)
 	}
-	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="server_error",route="Panic"`); !strings.HasSuffix(got, " 1\n") {
+	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="server_error",route="Panic"`); !strings.HasSuffix(got, " 2\n") {
 		t.Error(got)
 	}
 }

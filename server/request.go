@@ -148,6 +148,11 @@ func (q *request) end(r *http.Request) {
 	if q.status >= 400 {
 		q.drain()
 	}
+	q.count(r)
+}
+
+// count adds the request to the metrics and to the access log.
+func (q *request) count(r *http.Request) {
 	took := time.Since(q.start)
 	q.series.observe(took, outcomeOfStatus(q.status))
 	if q.accessLog {
@@ -179,7 +184,7 @@ func callerText(key *hashedKey) string {
 // response for a whole one.
 func (q *request) recovered(r *http.Request, p any) {
 	if p == http.ErrAbortHandler {
-		panic(p)
+		q.abort(r)
 	}
 	why := &door.Refusal{Reason: door.Failed}
 	if unsent, refused := p.(unsentRefusal); refused {
@@ -188,11 +193,18 @@ func (q *request) recovered(r *http.Request, p any) {
 		logPanic(q.log, p, q.door.Name, q.series.route, q.id[0])
 	}
 	if q.begun {
-		panic(http.ErrAbortHandler)
+		q.abort(r)
 	}
 	q.status = 0
 	q.Header().Del("Content-Length")
 	q.refuse(r, why)
+}
+
+// abort counts the request as failed and ends its connection.
+func (q *request) abort(r *http.Request) {
+	q.status = http.StatusInternalServerError
+	q.count(r)
+	panic(http.ErrAbortHandler)
 }
 
 // logPanic logs a panic with its stack. It logs the panic's value only if it is

@@ -40,13 +40,19 @@ func dialRaw(t testing.TB, address string, settings ...http2.Setting) *rawRPC {
 	}
 	t.Cleanup(func() { raw.Close() })
 	raw.SetDeadline(time.Now().Add(time.Minute))
-	c := &rawRPC{Conn: raw, Framer: http2.NewFramer(raw, raw), next: 1}
-	c.headers = hpack.NewEncoder(&c.buffer)
-	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c := newRaw(raw)
 	io.WriteString(raw, http2.ClientPreface)
 	if err := c.WriteSettings(settings...); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// newRaw returns a connection on which nothing was sent yet.
+func newRaw(raw net.Conn) *rawRPC {
+	c := &rawRPC{Conn: raw, Framer: http2.NewFramer(raw, raw), next: 1}
+	c.headers = hpack.NewEncoder(&c.buffer)
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	return c
 }
 
