@@ -1,6 +1,8 @@
 package keystone_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
@@ -21,7 +24,8 @@ type cloud struct {
 	engine *ostiary.Engine
 	door   *door.Door
 	router *door.Router
-	admin  string // token of the administrator, with the scope of the project admin
+	ctx    context.Context // of the requests; nil is that of the test
+	admin  string          // token of the administrator, with the scope of the project admin
 	roles  map[string]string
 }
 
@@ -41,11 +45,16 @@ func newCloud(t testing.TB) *cloud {
 // newCloudWith is like newCloud. change changes the settings of the door.
 func newCloudWith(t testing.TB, o identity.Options, change ...func(*keystone.Options)) *cloud {
 	t.Helper()
+	return newCloudOn(t, memory.New(), o, change...)
+}
+
+// newCloudOn is like newCloudWith, over a driver.
+func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change ...func(*keystone.Options)) *cloud {
+	t.Helper()
 	settings := keystone.Options{Identity: o, URL: "http://keystone"}
 	for _, f := range change {
 		f(&settings)
 	}
-	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
 	if err != nil {
@@ -85,7 +94,7 @@ func newCloudWith(t testing.TB, o identity.Options, change ...func(*keystone.Opt
 // do sends a request to the door.
 func (c *cloud) do(method, path, token, body string, headers ...string) answer {
 	c.t.Helper()
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(cmp.Or(c.ctx, c.t.Context()))
 	if token != "" {
 		r.Header.Set("X-Auth-Token", token)
 	}

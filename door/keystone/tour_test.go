@@ -15,6 +15,8 @@ import (
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/storage"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock
@@ -39,7 +41,7 @@ func TestTours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Equal(t, file, newTour(t).play(string(text)))
+			golden.Equal(t, file, newTour(t, memory.New()).play(string(text)))
 		})
 	}
 }
@@ -50,10 +52,10 @@ type tour struct {
 	vars map[string]string
 }
 
-func newTour(t *testing.T) *tour {
+func newTour(t testing.TB, d storage.Driver) *tour {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	x := &tour{newCloudWith(t, identity.Options{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
+	x := &tour{newCloudOn(t, d, identity.Options{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
 	x.vars["admin"] = x.admin
 	for name, id := range x.roles {
 		x.vars["role."+name] = id
@@ -86,7 +88,17 @@ func (x *tour) play(text string) string {
 // request sends the request of a line and describes the response.
 func (x *tour) request(line string) string {
 	x.t.Helper()
-	line, name, _ := strings.Cut(line, " -> ")
+	a, name := x.send(line)
+	if name != "" {
+		x.set(name, a)
+	}
+	return x.answer(a)
+}
+
+// send sends the request of a line. name is the variable for its response, or "".
+func (x *tour) send(line string) (a answer, name string) {
+	x.t.Helper()
+	line, name, _ = strings.Cut(line, " -> ")
 	part := strings.SplitN(line, " ", 4)
 	if len(part) < 3 {
 		x.t.Fatalf("%q: expected a token, a method and a path", line)
@@ -101,10 +113,11 @@ func (x *tour) request(line string) string {
 		header, value, _ := strings.Cut(word, ":")
 		headers, rest = append(headers, header, x.fill(value)), more
 	}
-	a := x.do(part[1], x.fill(part[2]), x.vars[part[0]], x.fill(rest), headers...)
-	if name != "" {
-		x.set(name, a)
-	}
+	return x.do(part[1], x.fill(part[2]), x.vars[part[0]], x.fill(rest), headers...), name
+}
+
+// answer describes a response.
+func (x *tour) answer(a answer) string {
 	location := ""
 	if to := a.header.Get("Location"); to != "" {
 		location = " Location:" + x.describe(to)

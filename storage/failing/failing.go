@@ -71,6 +71,8 @@ type Fault struct {
 	// After makes an operation that changes data fail after the change: the data
 	// is changed, but the caller gets the error.
 	After bool
+	// Unchanged makes no operation fail after one that has changed data.
+	Unchanged bool
 	// Err is the error. Nil is [ErrInjected].
 	Err error
 }
@@ -140,7 +142,7 @@ func (d *Driver) next(o Operation) (before, after error) {
 		return nil, nil
 	}
 	d.count++
-	if n := d.fault.Number; n == 0 || d.count < n || d.count > n && !d.fault.Lasting {
+	if n := d.fault.Number; n == 0 || d.fault.Unchanged && d.writes > 0 || d.count < n || d.count > n && !d.fault.Lasting {
 		return nil, nil
 	}
 	if d.failed == "" {

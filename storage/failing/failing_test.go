@@ -318,3 +318,25 @@ func TestCounts(t *testing.T) {
 		t.Errorf("a Close that fails did not close the driver: %v", err)
 	}
 }
+
+// TestUnchanged makes an operation fail only if no data was changed before it.
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	ctx, id := context.Background(), log.ID
+	for _, lasting := range []bool{false, true} {
+		d := prepared()
+		fault := Fault{Number: 2, Lasting: lasting, Unchanged: true}
+		d.Break(fault)
+		_, first := d.Head(ctx, id)
+		_, second := d.Head(ctx, id)
+		if hit, _ := d.Mend(); first != nil || !errors.Is(second, ErrInjected) || hit != Head {
+			t.Errorf("nothing changed: errors %v and %v of %s", first, second, hit)
+		}
+		d.Break(fault)
+		first = d.UpdateStore(ctx, storage.StoreInfo{ID: id, Incarnation: log.Incarnation, Name: "b", Created: 1})
+		_, second = d.Head(ctx, id)
+		if hit, _ := d.Mend(); first != nil || second != nil || hit != "" {
+			t.Errorf("after a change: errors %v and %v of %s", first, second, hit)
+		}
+	}
+}
