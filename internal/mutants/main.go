@@ -19,6 +19,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -34,6 +35,7 @@ type options struct {
 	only    *regexp.Regexp
 	list    bool
 	own     bool
+	run     *regexp.Regexp
 	verbose bool
 	jobs    int
 	timeout time.Duration
@@ -42,21 +44,23 @@ type options struct {
 
 func flags() (options, []string, error) {
 	var o options
-	only := ""
+	only, tests := "", ""
 	flag.IntVar(&o.sample, "n", 60, "mutants to try in each package, chosen at random; 0 tries all")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the choice")
 	flag.StringVar(&o.base, "base", "main", "revision of git; without packages, the packages that differ from it are changed")
 	flag.StringVar(&only, "only", "", "regular expression of the mutants to try, for example the name of a function")
 	flag.BoolVar(&o.list, "list", false, "print the mutants instead of trying them")
 	flag.BoolVar(&o.own, "own", false, "run only the tests of the package itself")
+	flag.StringVar(&tests, "run", "", "regular expression of the tests to run, for example those that take little time")
 	flag.BoolVar(&o.verbose, "v", false, "print the killed mutants too, with the test that failed")
 	flag.IntVar(&o.jobs, "jobs", 2, "runs of tests at the same time")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for one test without a mutant")
 	flag.Float64Var(&o.min, "min", 92, "expected percentage of killed mutants in each package")
 	flag.Parse()
-	expression, err := regexp.Compile(only)
-	o.only = expression
-	return o, flag.Args(), err
+	var err, testsErr error
+	o.only, err = regexp.Compile(only)
+	o.run, testsErr = regexp.Compile(tests)
+	return o, flag.Args(), errors.Join(err, testsErr)
 }
 
 func main() {

@@ -100,7 +100,7 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]string{"limit Over: n > most → n >= most": "as an example"}
-	o := options{only: regexp.MustCompile(""), timeout: time.Minute, jobs: 2, verbose: true}
+	o := options{only: regexp.MustCompile(""), run: regexp.MustCompile(""), timeout: time.Minute, jobs: 2, verbose: true}
 	var printed strings.Builder
 	got, err := try(o, root, packages[0], all, known, &printed)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestUncompilable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{only: regexp.MustCompile("drop return"), timeout: time.Minute, jobs: 2}
+	o := options{only: regexp.MustCompile("drop return"), run: regexp.MustCompile(""), timeout: time.Minute, jobs: 2}
 	got, err := try(o, root, packages[0], all, nil, io.Discard)
 	if want := (row{room: ".", all: len(all), uncompilable: 2}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)

@@ -139,6 +139,9 @@ func (p program) profile(o options, scratch string, print io.Writer) ([]test, er
 	var all []test
 	record := filepath.Join(scratch, "reached")
 	for _, name := range names {
+		if !o.run.MatchString(name) {
+			continue
+		}
 		if err := os.RemoveAll(record); err != nil {
 			return nil, err
 		}
