@@ -293,7 +293,7 @@ func (c *compilation) conditions(compiler expr.Compiler) {
 		return
 	}
 	for i := range c.m.Conditions {
-		if c.interrupted() {
+		if len(c.errs) >= ErrorsMax || c.interrupted() {
 			return
 		}
 		def := c.m.Conditions[i]
@@ -304,9 +304,6 @@ func (c *compilation) conditions(compiler expr.Compiler) {
 		program, err := compiler.Compile(def)
 		if err != nil {
 			c.errs = append(c.errs, &Error{ReasonCondition, "", "", def.Name, err.Error(), errors.Join(ErrModel, err)})
-			if len(c.errs) >= ErrorsMax {
-				return
-			}
 			continue
 		}
 		c.s.Conditions[def.Name] = &Condition{Definition: def, Program: program}

@@ -172,4 +172,10 @@ func TestFirstErrors(t *testing.T) {
 	if n := strings.Count(err.Error(), `type "robot"`); n != ErrorsMax {
 		t.Errorf("%d errors, want %d: %v", n, ErrorsMax, err)
 	}
+	for _, name := range []string{"same", "bad"} { // each after the first is a duplicate; none of them compiles
+		_, err := Compile(&Model{Conditions: slices.Repeat([]expr.Definition{definition(name)}, 2*ErrorsMax)}, picky{})
+		if n := len(unwrapped(err)); n != ErrorsMax {
+			t.Errorf("conditions %s: %d errors, want %d: %v", name, n, ErrorsMax, err)
+		}
+	}
 }
