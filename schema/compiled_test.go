@@ -171,6 +171,8 @@ func everyOperator(o Options) *Model {
 			relation("deep", arrowTo("parent", arrowTo("parent", Union(Computed("viewer"), Computed("owner"))))),
 			relation("anyone", Union(Computed("ruled"), Intersection(Computed("open"), Computed("ruled")))),
 			relation("folders", Arrow("parent", "open")),
+			relation("this", Union(Direct(), Computed("that")), "user"),
+			relation("that", Union(Direct(), Computed("this")), "robot"),
 			relation("mixed", Intersection(Computed("mixes"), Computed("owner"))),
 			relation("mixes", Direct(), "user", "doc#mixed"),
 			relation("base", Exclusion(Direct(), Computed("owner")), "user", "doc#base"),
@@ -229,7 +231,7 @@ func TestRefusedTexts(t *testing.T) {
 	}
 	strict, entry := doc(relation("p", Direct(), "group", "group:*"), relation("r", Arrow("p", "member"))), doc(
 		relation("p", Direct(), "group"), relation("x", Direct(), "doc#y"), relation("y", Direct(), "doc#x"),
-		relation("fine", Arrow("p", "member")), relation("z", Intersection(Computed("fine"), Computed("x"))), relation("w", Exclusion(Computed("fine"), Computed("x"))))
+		relation("fine", Arrow("p", "member")), relation("z", Intersection(Computed("fine"), Computed("x"))), relation("w", Exclusion(Computed("fine"), Computed("x"))), relation("v", Union(Computed("x"), Computed("y"))))
 	strict.Options.StrictTuplesets, entry.Options.RequireEntrypoints = true, true
 	slash := types(TypeDef{Name: "a/b"})
 	slash.Namespace = "ns"
@@ -238,7 +240,7 @@ func TestRefusedTexts(t *testing.T) {
 		name  string
 		model *Model
 	}{
-		{"conditions", conditions("a", "bad", "a", "b", "bad2")},
+		{"conditions", conditions("a", "bad", "a", "b", "bad2", "bad")},
 		{"type names", types(TypeDef{Name: ""}, TypeDef{Name: "a b"}, TypeDef{Name: "a:b"}, TypeDef{Name: "a#b"}, TypeDef{Name: "a@b"}, TypeDef{Name: "a/b"}, TypeDef{Name: "fine"}, TypeDef{Name: "fine"})},
 		{"slash with a namespace", slash},
 		{"attributes", types(TypeDef{Name: "a", Attributes: []AttributeDef{{"x", str}, {"x", str}, {"", str}, {"y:", str}, {"z", expr.Type{Kind: expr.Map}}}})},
@@ -255,7 +257,7 @@ func TestRefusedTexts(t *testing.T) {
 			relation("d", Arrow("p", "boss")), relation("e", arrowTo("p", Intersection(Computed("member"), Computed("boss")))), relation("f", arrowTo("p", arrowTo("none", Computed("x")))),
 			relation("g", arrowTo("p", Rewrite{Op: OpAttribute, Attribute: "text"})))},
 		{"strict tuplesets", strict},
-		{"operands", doc(relation("r", Union()), relation("s", Exclusion(Direct(), Intersection()), "user"), relation("t", Rewrite{Op: OpArrow}), relation("u", Rewrite{Op: OpComputed, Children: []Rewrite{Direct()}}))},
+		{"operands", doc(relation("wide", Union(slices.Repeat([]Rewrite{Union()}, OperandsMax+1)...)), relation("r", Union()), relation("s", Exclusion(Direct(), Intersection()), "user"), relation("t", Rewrite{Op: OpArrow}), relation("u", Rewrite{Op: OpComputed, Children: []Rewrite{Direct()}}))},
 		{"entrypoints", entry},
 	} {
 		_, err := Compile(c.model, picky{})

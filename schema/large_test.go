@@ -143,6 +143,11 @@ func (c *endingContext) Err() error {
 // it. The compilation returns the error of the context.
 func TestCompileInterrupted(t *testing.T) {
 	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := CompileContext(ended, chain(1, false, false, OpUnion), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a small model: %v", err)
+	}
 	m := chain(interruptEvery, true, true, OpIntersection)
 	m.Types = append(m.Types, chain(interruptEvery, true, false, OpUnion).Types[1])
 	m.Types[2].Name = "other"

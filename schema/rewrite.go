@@ -284,7 +284,6 @@ func prune(r *Rewrite, has func(relation string) bool) (Rewrite, bool) {
 			}
 			out.Children = append(out.Children, ch)
 		}
-		return out, true
 	case OpExclusion:
 		base, ok := prune(&r.Children[0], has)
 		if !ok {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -421,6 +422,17 @@ func TestSuggestions(t *testing.T) {
 		if got := s.Suggestion(names[0], names[1]); got != want {
 			t.Errorf("%q: %q, want %q", names, got, want)
 		}
+	}
+	many := &Model{}
+	for i := range 5000 { // more than are compared
+		many.Types = append(many.Types, TypeDef{Name: fmt.Sprintf("type%d", i)})
+	}
+	s, err := Compile(many, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Suggestion("tpye7", ""); got != ` (did you mean "type7"?)` {
+		t.Errorf("the best of the first types is %q", got)
 	}
 }
 

@@ -224,11 +224,18 @@ func pairsText(t *testing.T, s kv.Store) string {
 	return fmt.Sprintf("%q", readAll(t, s))
 }
 
-// TestFaults makes each operation of the key-value store fail in turn, in each call
-// of the driver. The call returns the error of the operation. The data is as before,
-// and the call succeeds when it is repeated.
-func TestFaults(t *testing.T) {
-	t.Parallel()
+// faultCall is a call of the driver.
+type faultCall struct {
+	call func(ctx context.Context, c *faultCase) (string, error)
+	// ignored are operations that may fail without making the call fail: they free
+	// memory only.
+	ignored []string
+	// once is set if the call cannot be repeated.
+	once bool
+}
+
+// faultCalls returns calls of all methods that use the store, by name.
+func faultCalls() map[string]faultCall {
 	many := func() (all []storage.Change) {
 		for i := range 40 {
 			all = append(all, faultTuple([]storage.ChangeKind{storage.TupleAdd, storage.TupleRemove}[i%2], i))
@@ -243,14 +250,7 @@ func TestFaults(t *testing.T) {
 	}
 	other := storage.StoreInfo{ID: storagetest.NewLog(2).ID, Incarnation: storagetest.NewLog(2).Incarnation, Aliases: map[string]string{"door": "second", "gate": "second"}}
 	changed := storage.StoreInfo{ID: storagetest.NewLog(1).ID, Incarnation: storagetest.NewLog(1).Incarnation, Aliases: map[string]string{"gate": "third"}}
-	for name, one := range map[string]struct {
-		call func(ctx context.Context, c *faultCase) (string, error)
-		// ignored are operations that may fail without making the call fail: they free
-		// memory only.
-		ignored []string
-		// once is set if the call cannot be repeated.
-		once bool
-	}{
+	return map[string]faultCall{
 		"new": {call: func(_ context.Context, c *faultCase) (string, error) {
 			_, err := kv.New(c.store, kv.Options{Prefix: []byte{0xee}})
 			return "", err
@@ -365,7 +365,15 @@ func TestFaults(t *testing.T) {
 			}
 			return "", c.Close()
 		}},
-	} {
+	}
+}
+
+// TestFaults makes each operation of the key-value store fail in turn, in each call
+// of the driver. The call returns the error of the operation. The data is as before,
+// and the call succeeds when it is repeated.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for name, one := range faultCalls() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clean := newFaultCase(t)
@@ -414,5 +422,155 @@ func TestFaults(t *testing.T) {
 			}
 			t.Log(strings.Join(hits, ", "))
 		})
+	}
+}
+
+// TestStoppedLoad reads one tuple of many. The driver then stops reading.
+func TestStoppedLoad(t *testing.T) {
+	t.Parallel()
+	const tuples, count = 60_000, 1 << 30
+	c := newFaultCase(t)
+	var changes []storage.Change
+	for i := range tuples {
+		changes = append(changes, faultTuple(storage.TupleAdd, i))
+	}
+	if err := c.log.Append(t.Context(), c.Driver, changes...); err != nil {
+		t.Fatal(err)
+	}
+	st, err := c.Load(t.Context(), c.log.ID, storage.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	c.store.left = count // counts, but reaches no fault
+	for _, err := range st.Tuples {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	if n := count - c.store.left; n > tuples/2 {
+		t.Errorf("%d operations of the store for the first tuple", n)
+	}
+}
+
+// blocked is a store whose commits wait until the test lets them go on.
+type blocked struct {
+	kv.Store
+	begun, goOn chan struct{}
+}
+
+type blockedBatch struct {
+	kv.Batch
+	s blocked
+}
+
+func (s blocked) Batch() kv.Batch { return blockedBatch{s.Store.Batch(), s} }
+
+func (b blockedBatch) Commit() error {
+	b.s.begun <- struct{}{}
+	<-b.s.goOn
+	return b.Batch.Commit()
+}
+
+// TestCloseWaits closes a driver in the middle of an append. Close waits for the
+// append, which succeeds.
+func TestCloseWaits(t *testing.T) {
+	t.Parallel()
+	c := newFaultCase(t)
+	s := blocked{c.store, make(chan struct{}), make(chan struct{})}
+	d, err := kv.New(s, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended, closed := make(chan error), make(chan error)
+	go func() { appended <- c.log.Append(t.Context(), d, faultTuple(storage.TupleAdd, 7)) }()
+	<-s.begun
+	go func() { closed <- d.Close() }()
+	for err == nil { // until Close has begun to wait
+		_, err = d.Head(t.Context(), c.log.ID)
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("Close returned %v during an append", err)
+	default:
+	}
+	close(s.goOn)
+	if err := <-appended; err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// joiner is a store whose data can be changed in transactions of type joined.
+type joiner struct{ kv.Store }
+
+type joined struct{ kv.Batch }
+
+func (joiner) Join(tx any) (kv.Batch, error) {
+	if j, ok := tx.(joined); ok {
+		return j.Batch, nil
+	}
+	return nil, storage.ErrTransaction
+}
+
+// TestJoin appends in a transaction of the embedding program. If the store has its own
+// transactions, a batch is none.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	c := newFaultCase(t)
+	other, err := kv.New(joiner{c.store}, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		d        *kv.Driver
+		good     func(kv.Batch) any
+		bad      any
+		expected string
+	}{
+		{c.Driver, func(b kv.Batch) any { return b }, 7, "it has type int, expected a batch of the store"},
+		{other, func(b kv.Batch) any { return joined{b} }, c.store.Batch(), "transaction cannot be used"},
+	} {
+		e := []storage.Entry{c.log.Entry(c.log.Head, faultTuple(storage.TupleAdd, 5))}
+		if _, err := one.d.AppendTo(t.Context(), one.bad, c.log.ID, c.log.Head, e); !errors.Is(err, storage.ErrTransaction) || !strings.Contains(err.Error(), one.expected) {
+			t.Errorf("a transaction of another type: %v", err)
+		}
+		b := c.store.Batch()
+		next, err := one.d.AppendTo(t.Context(), one.good(b), c.log.ID, c.log.Head, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark := ""
+		if _, mark, err = one.d.Changed(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		moved, _, err := one.d.Changed(t.Context(), mark)
+		if err != nil || !slices.Equal(moved, []storage.StoreID{c.log.ID}) {
+			t.Errorf("after the commit %v changed, %v", moved, err)
+		}
+		if c.log.Head, err = one.d.Head(t.Context(), c.log.ID); err != nil || c.log.Head != next {
+			t.Errorf("head %v, %v, want %v", c.log.Head, err, next)
+		}
+	}
+}
+
+// TestNotices leaves notices in the channel of Notify, which has room for 1024.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	c := newFaultCase(t)
+	notices := c.Notify(t.Context())
+	for i := range 1030 {
+		if err := c.log.Append(t.Context(), c.Driver, faultTuple(storage.TupleAdd, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(notices) != 1024 {
+		t.Errorf("%d notices", len(notices))
 	}
 }
