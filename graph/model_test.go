@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -137,6 +138,9 @@ func (w world) step(t *testing.T, b *Batch, m model) {
 		for _, tu := range gone {
 			delete(m.tuples, tu.Key())
 		}
+		if len(gone) > 0 && !b.MayMatch(f) {
+			t.Fatalf("%+v may not match %v", f, gone)
+		}
 		if n := b.RemoveMatching(f); n != len(gone) {
 			t.Fatalf("%+v removed %d, want %d", f, n, len(gone))
 		}
@@ -224,6 +228,97 @@ func (w world) same(t *testing.T, v *View, m model) {
 	w.sameTuples(t, v, m, rel.Filter{})
 	w.sameAttributes(t, v, m)
 	w.sameObjects(t, v, m)
+	if w.IntN(5) == 0 {
+		w.sameUse(t, v, m)
+		w.sameStats(t, v, m)
+	}
+}
+
+// sameUse compares InUse and IsSubject with the model, for all objects and wildcards.
+func (w world) sameUse(t *testing.T, v *View, m model) {
+	t.Helper()
+	type subject struct {
+		rel.Object
+		relation string
+	}
+	tuples, subjects, attributes := map[rel.Object]bool{}, map[subject]bool{}, map[rel.Object]bool{}
+	for k := range m.tuples {
+		tuples[k.Object], tuples[k.Subject.Object()] = true, true
+		subjects[subject{k.Subject.Object(), k.Subject.Relation}] = true
+	}
+	for a := range m.attrs {
+		attributes[a.Object] = true
+	}
+	for _, typ := range []string{"doc", "group", "user"} {
+		for o := v.Ordered(typ, rank); ; {
+			n := o.Next()
+			if n == 0 {
+				break
+			}
+			object := v.Object(n)
+			for _, star := range []bool{false, true} {
+				counts := star || object.ID != rel.Wildcard
+				for _, withAttributes := range []bool{false, true} {
+					want := tuples[object] && counts || withAttributes && attributes[object]
+					if got := v.InUse(n, withAttributes, star); got != want {
+						t.Fatalf("%v in use, attributes %v, star %v: %v", object, withAttributes, star, got)
+					}
+				}
+				for _, relation := range []string{"", "member", "none"} {
+					if got := v.IsSubject(n, relation, star); got != (subjects[subject{object, relation}] && counts) {
+						t.Fatalf("%v is a subject with relation %q, star %v: %v", object, relation, star, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// sameStats compares the counts, the share of dead names and the expiring tuples with
+// the model.
+func (w world) sameStats(t *testing.T, v *View, m model) {
+	t.Helper()
+	names := map[rel.Object]bool{}
+	type node struct {
+		rel.Object
+		relation string
+	}
+	nodes := map[node]bool{}
+	detailed, expiring := 0, map[rel.Key]rel.Tuple{}
+	for k, tu := range m.tuples {
+		names[k.Object], names[k.Subject.Object()] = true, true
+		nodes[node{k.Object, k.Relation}], nodes[node{k.Subject.Object(), k.Subject.Relation}] = true, true
+		if tu.Condition != "" || tu.Expires != 0 {
+			detailed++
+		}
+		if tu.Expires != 0 {
+			expiring[k] = tu
+		}
+	}
+	for a := range m.attrs {
+		names[a.Object], nodes[node{a.Object, ""}] = true, true
+	}
+	st := v.Stats()
+	want := Stats{Tuples: len(m.tuples), Detailed: detailed, Attributes: len(m.attrs), LiveNodes: len(nodes), LiveNames: len(names),
+		Kinds: st.Kinds, Nodes: st.Nodes, Names: st.Names}
+	if st != want || st.Names < st.LiveNames || st.Nodes < st.LiveNodes || st.Nodes < st.Names {
+		t.Fatalf("got %+v, want %+v", st, want)
+	}
+	if dead := v.DeadShare() * float64(st.Names); math.Abs(dead-float64(st.Names-st.LiveNames)) > 1e-6 {
+		t.Fatalf("%v names are dead of %+v", dead, st)
+	}
+	for tu := range v.Expiring() {
+		if expiring[tu.Key()] != tu {
+			t.Fatalf("%v expires, want %v", tu, expiring[tu.Key()])
+		}
+		delete(expiring, tu.Key())
+	}
+	if len(expiring) > 0 {
+		t.Fatalf("%v do not expire", expiring)
+	}
+	for range v.Expiring() { // the caller may stop
+		break
+	}
 }
 
 // sameTuples compares the tuples that a filter selects, read in pages.
@@ -273,18 +368,25 @@ func (w world) sameAttributes(t *testing.T, v *View, m model) {
 	if n != len(m.attrs) {
 		t.Fatalf("%d attributes, want %d", n, len(m.attrs))
 	}
-	a := w.attribute()
-	want := 0
-	for k := range m.attrs {
-		if k.Object == a.Object {
-			want++
+	for range 8 {
+		a := w.attribute()
+		for _, part := range []*string{&a.Object.Type, &a.Object.ID, &a.Name} {
+			if w.IntN(2) == 0 {
+				*part = ""
+			}
 		}
-	}
-	for range v.Attributes(a.Object.Type, a.Object.ID, "") {
-		want--
-	}
-	if want != 0 {
-		t.Fatalf("%v lacks %d attributes", a.Object, want)
+		want := 0
+		for k := range m.attrs {
+			if (a.Object.Type == "" || a.Object.Type == k.Object.Type) && (a.Object.ID == "" || a.Object.ID == k.Object.ID) && (a.Name == "" || a.Name == k.Name) {
+				want++
+			}
+		}
+		for range v.Attributes(a.Object.Type, a.Object.ID, a.Name) {
+			want--
+		}
+		if want != 0 {
+			t.Fatalf("%v lacks %d attributes", a, want)
+		}
 	}
 }
 
@@ -314,11 +416,12 @@ func (w world) sameObjects(t *testing.T, v *View, m model) {
 	}
 }
 
-// sameOrder compares Ordered and InUse with the model, for a rank that is equal
-// for many ids.
+// rank is equal for many ids. All uses of one lineage must have the same rank.
+func rank(id string) uint64 { return uint64(len(id))<<40 | uint64(id[0]&1) }
+
+// sameOrder compares Ordered and InUse with the model.
 func (w world) sameOrder(t *testing.T, v *View, m model) {
 	t.Helper()
-	rank := func(id string) uint64 { return uint64(len(id))<<40 | uint64(id[0]&1) }
 	for _, typ := range []string{"doc", "group", "user", "nothing"} {
 		attributes := w.IntN(2) == 0
 		expected := map[string]bool{}
@@ -341,8 +444,13 @@ func (w world) sameOrder(t *testing.T, v *View, m model) {
 		o := v.Ordered(typ, rank)
 		from := uint64(w.IntN(3)) << 40
 		o.Skip(from)
+		left := o.Len()
 		want = slices.DeleteFunc(want, func(id string) bool { return rank(id)>>32 < from>>32 })
 		for n := o.Next(); n != 0; n = o.Next() {
+			if o.Len() >= left || o.Len() < 0 {
+				t.Fatalf("%d objects are left after %d", o.Len(), left)
+			}
+			left = o.Len()
 			if v.FirstNode(n) != n {
 				t.Fatalf("%v is not the first node of %s:%s", n, typ, v.ID(n))
 			}
@@ -350,7 +458,7 @@ func (w world) sameOrder(t *testing.T, v *View, m model) {
 				got = append(got, v.ID(n))
 			}
 		}
-		if !slices.Equal(got, want) {
+		if !slices.Equal(got, want) || o.Len() != 0 {
 			t.Fatalf("%s in order: want %v, got %v", typ, want, got)
 		}
 	}

@@ -54,6 +54,12 @@ func TestLargeModels(t *testing.T) {
 					if c.worked > 8*RelationsMax {
 						t.Errorf("the analysis took %d steps for %d relations", c.worked, RelationsMax)
 					}
+					user, _ := s.Kind(Kind{Type: "user"})
+					for i := range s.Relations {
+						if r := &s.Relations[i]; r.Reach.Has(user) == (ring && join == OpIntersection) || !r.Reach.Has(r.Kind) || join == OpUnion && ring && !r.Reach.Has(s.Relations[0].Kind) {
+							t.Fatalf("%s has another reach", r.Name)
+						}
+					}
 					if s.Bytes() > 64<<20 {
 						t.Errorf("%d bytes for %d relations", s.Bytes(), RelationsMax)
 					}
@@ -93,10 +99,16 @@ func manySteps(n int) *Model {
 // text is less than 64 KB.
 func TestStepsBound(t *testing.T) {
 	t.Parallel()
-	if _, err := Compile(manySteps(StepsMax), nil); err != nil {
-		t.Errorf("at the bound: %v", err)
+	s, err := Compile(manySteps(StepsMax), nil)
+	if err != nil {
+		t.Fatalf("at the bound: %v", err)
 	}
-	_, err := Compile(manySteps(StepsMax+1), nil)
+	for i := range s.Relations {
+		if e := s.Relations[i].Expr; e.Op == OpArrow && len(e.Via) != RestrictionsMax {
+			t.Fatalf("the arrow %s has %d targets", s.Relations[i].Name, len(e.Via))
+		}
+	}
+	_, err = Compile(manySteps(StepsMax+1), nil)
 	if !errors.Is(err, ErrBound) || !strings.Contains(err.Error(), "more than 500000 operators and steps") {
 		t.Errorf("one above: %v", err)
 	}

@@ -473,3 +473,28 @@ func TestBadNames(t *testing.T) {
 		}
 	}
 }
+
+// TestAdmits checks which conditions of a tuple a restriction admits, and that a caller
+// may stop reading steps.
+func TestAdmits(t *testing.T) {
+	t.Parallel()
+	for _, bare := range []bool{false, true} {
+		r := Restriction{Bare: bare, Conditions: []string{"a", "b"}}
+		for condition, want := range map[string]bool{"": bare, "a": true, "b": true, "c": false} {
+			if got := r.Admits(condition); got != want {
+				t.Errorf("%+v admits %q: %v", r, condition, got)
+			}
+		}
+	}
+	two := []Restriction{{}, {}}
+	for _, e := range []*Expr{{Op: OpDirect, Direct: two}, {Op: OpArrow, Via: []Via{{}, {}}}, {Op: OpComputed}} {
+		n := 0
+		for range e.Steps() {
+			n++
+			break
+		}
+		if n != 1 {
+			t.Errorf("%s has no steps", e.Op)
+		}
+	}
+}

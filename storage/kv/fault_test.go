@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ostiary/ostiary/rel"
@@ -21,8 +23,9 @@ var errFault = errors.New("injected fault")
 // faulty is a store of which one operation fails. It runs only one call at a time.
 type faulty struct {
 	kv.Store
-	left   int    // operations up to the one that fails; 0: none fails
-	failed string // the operation that failed; "" if none did
+	left   int          // operations up to the one that fails; 0: none fails
+	failed string       // the operation that failed; "" if none did
+	open   atomic.Int64 // snapshots, iterators and batches that are not closed
 }
 
 // fault counts an operation and returns its error.
@@ -46,11 +49,18 @@ func (f *faulty) Scan(lower, upper []byte) (kv.Iterator, error) {
 }
 
 func (f *faulty) Snapshot() (kv.Snapshot, error) {
+	if err := f.fault("snapshot"); err != nil {
+		return nil, err
+	}
 	s, err := f.Store.Snapshot()
-	return faultySnapshot{faultyReader{s, f}, s}, errors.Join(f.fault("snapshot"), err)
+	f.open.Add(1)
+	return faultySnapshot{faultyReader{s, f}, s}, err
 }
 
-func (f *faulty) Batch() kv.Batch { return &faultyBatch{f.Store.Batch(), f} }
+func (f *faulty) Batch() kv.Batch {
+	f.open.Add(1)
+	return &faultyBatch{f.Store.Batch(), f}
+}
 
 func (f *faulty) Scrub(context.Context, []byte, []byte) error { return f.fault("scrub") }
 
@@ -73,6 +83,7 @@ func (r faultyReader) Scan(lower, upper []byte) (kv.Iterator, error) {
 		return nil, err
 	}
 	it, err := r.Reader.Scan(lower, upper)
+	r.f.open.Add(1)
 	return &faultyIterator{Iterator: it, f: r.f}, err
 }
 
@@ -82,6 +93,7 @@ type faultySnapshot struct {
 }
 
 func (s faultySnapshot) Close() error {
+	s.f.open.Add(-1)
 	return errors.Join(s.f.fault("close snapshot"), s.whole.Close())
 }
 
@@ -103,7 +115,9 @@ func (i *faultyIterator) Seek(key []byte) bool {
 }
 
 func (i *faultyIterator) Err() error { return errors.Join(i.err, i.Iterator.Err()) }
+
 func (i *faultyIterator) Close() error {
+	i.f.open.Add(-1)
 	return errors.Join(i.f.fault("close scan"), i.Iterator.Close())
 }
 
@@ -129,6 +143,11 @@ func (b *faultyBatch) Commit() error {
 		return err
 	}
 	return b.Batch.Commit()
+}
+
+func (b *faultyBatch) Close() error {
+	b.f.open.Add(-1)
+	return b.Batch.Close()
 }
 
 // faultCase is a store with data, and the driver of it.
@@ -246,7 +265,7 @@ func faultCalls() map[string]faultCall {
 		faultTuple(storage.TupleAdd, 9),
 		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterTuples, Tuple: rel.Filter{ObjectType: "doc"}}},
 		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterAttributes, ObjectType: "doc"}},
-		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments, DocumentKind: "kind"}},
+		{Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: storage.FilterDocuments, DocumentKind: "kind", DocumentKeyPrefix: "0"}},
 	}
 	other := storage.StoreInfo{ID: storagetest.NewLog(2).ID, Incarnation: storagetest.NewLog(2).Incarnation, Aliases: map[string]string{"door": "second", "gate": "second"}}
 	changed := storage.StoreInfo{ID: storagetest.NewLog(1).ID, Incarnation: storagetest.NewLog(1).Incarnation, Aliases: map[string]string{"gate": "third"}}
@@ -383,6 +402,13 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := pairsText(t, clean.store.Store)
+			left := int64(0) // the test's own batch
+			if name == "append to" {
+				left = 1
+			}
+			if open := clean.store.open.Load(); open != left {
+				t.Errorf("%d snapshots, iterators and batches are open, want %d", open, left)
+			}
 			var hits []string
 			for n := 1; ; n++ {
 				c := newFaultCase(t)
@@ -397,6 +423,9 @@ func TestFaults(t *testing.T) {
 					break
 				}
 				hits = append(hits, hit)
+				if open := c.store.open.Load(); open != left {
+					t.Errorf("operation %d (%s) fails: %d snapshots, iterators and batches are open, want %d", n, hit, open, left)
+				}
 				switch {
 				case err == nil && slices.Contains(one.ignored, hit):
 					if got != want {
@@ -473,8 +502,28 @@ func (b blockedBatch) Commit() error {
 	return b.Batch.Commit()
 }
 
+// lateContext is a context that ends after the first look at its error.
+type lateContext struct {
+	context.Context
+	looked bool
+}
+
+func (c *lateContext) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (c *lateContext) Err() error {
+	if c.looked {
+		return context.Canceled
+	}
+	c.looked = true
+	return nil
+}
+
 // TestCloseWaits closes a driver in the middle of an append. Close waits for the
-// append, which succeeds.
+// append, which succeeds. Other writers of the store wait until their context ends.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	c := newFaultCase(t)
@@ -483,12 +532,29 @@ func TestCloseWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appended, closed := make(chan error), make(chan error)
+	appended := make(chan error)
 	go func() { appended <- c.log.Append(t.Context(), d, faultTuple(storage.TupleAdd, 7)) }()
 	<-s.begun
+	for name, call := range map[string]func(context.Context) error{
+		"append": func(ctx context.Context) error { _, err := d.Append(ctx, c.log.ID, c.log.Head, nil); return err },
+		"append to": func(ctx context.Context) error {
+			_, err := d.AppendTo(ctx, c.store.Batch(), c.log.ID, c.log.Head, nil)
+			return err
+		},
+		"trim":   func(ctx context.Context) error { return d.Trim(ctx, c.log.ID, 2, 2) },
+		"delete": func(ctx context.Context) error { return d.DeleteStore(ctx, c.log.ID) },
+	} {
+		if err := call(&lateContext{Context: t.Context()}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, whose context ends while it waits: %v", name, err)
+		}
+	}
+	closed := make(chan error, 1)
 	go func() { closed <- d.Close() }()
 	for err == nil { // until Close has begun to wait
 		_, err = d.Head(t.Context(), c.log.ID)
+	}
+	for range 10_000 { // a Close that does not wait would probably end now
+		runtime.Gosched()
 	}
 	select {
 	case err := <-closed:

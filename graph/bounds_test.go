@@ -1,0 +1,270 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary/rel"
+)
+
+// TestTable adds references to a table, of which many have the same tag, and looks
+// them up.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	for _, reserved := range []int{0, 7, 5000} {
+		var tab table
+		if tab.findNear(1) != 0 || tab.bytes() != 0 {
+			t.Error("an empty table has references")
+		}
+		if p := tab.find(1); p.next() != 0 {
+			t.Error("an empty table has references")
+		}
+		if reserved > 0 {
+			tab.reserve(reserved)
+		}
+		before := tab.bytes()
+		r, want := random(uint64(reserved)), map[uint32][]uint32{}
+		tag := func() uint32 { // near each other, also at both ends of the table
+			return []uint32{0, 1<<31 - 20, 1<<32 - 40}[r.IntN(3)] + uint32(r.IntN(40))
+		}
+		if reserved > 0 {
+			tag = r.Uint32
+		}
+		for ref := uint32(1); ref <= 3000; ref++ {
+			at := tag()
+			tab.add(at, ref)
+			want[at] = append(want[at], ref)
+			if ref == 1000 && reserved > 0 {
+				tab.reserve(reserved - 1000) // it has this room already, if it has any
+			}
+			if tab.bytes() > 0 && int(ref)*8 > int(tab.bytes()) {
+				t.Fatalf("%d references in %d bytes", ref, tab.bytes())
+			}
+			if ref%500 == 0 {
+				sameTable(t, &tab, want, r)
+			}
+		}
+		if reserved == 5000 && tab.bytes() != before {
+			t.Errorf("the table grew from %d to %d bytes, but it had room", before, tab.bytes())
+		}
+	}
+}
+
+func sameTable(t *testing.T, tab *table, want map[uint32][]uint32, r *rand.Rand) {
+	t.Helper()
+	for range 200 { // tags that are likely to be absent
+		if at := r.Uint32(); want[at] == nil {
+			want[at] = nil
+		}
+	}
+	for at, refs := range want {
+		var got []uint32
+		p := tab.find(at)
+		for ref := p.next(); ref != 0; ref = p.next() {
+			got = append(got, ref)
+		}
+		if near := tab.findNear(at); near != 0 && !slices.Contains(got, near) {
+			t.Fatalf("tag %d: %d is near, but the table has %v", at, near, got)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, refs) {
+			t.Fatalf("tag %d: %v, want %v", at, got, refs)
+		}
+	}
+}
+
+// TestLineageBounds reaches bounds of a lineage that would need too much data
+// otherwise.
+func TestLineageBounds(t *testing.T) {
+	t.Parallel()
+	full := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, ErrFull) {
+			t.Errorf("%s: error %v, want ErrFull", what, err)
+		}
+	}
+	kinds := func(n int) *Graph {
+		g := New(Options{})
+		g.symbols.kinds, g.open = make([]kindInfo, n, KindMax+2), make([]openBlock, n, KindMax+2)
+		return g
+	}
+	g := kinds(KindMax - 1)
+	_, err := g.Intern(KindName{Type: "doc", Relation: "viewer"})
+	must(t, err) // two kinds: the plain one, too
+	_, err = g.Intern(KindName{Type: "doc", Relation: "viewer"})
+	must(t, err)
+	_, err = g.Intern(KindName{Type: "doc", Relation: "owner"})
+	full("a kind above the bound", err)
+	b := g.Begin()
+	full("an object's kind", b.Add(viewer(1, false)))
+	g = kinds(KindMax)
+	_, err = g.Intern(KindName{Type: "doc", Relation: "viewer"})
+	full("a relation of a new type", err)
+	_, err = g.Intern(KindName{Type: "doc"})
+	must(t, err)
+
+	g = kinds(KindMax - 1) // room for the kinds of an object, not for that of its subject
+	full("a subject's kind", g.Begin().Add(viewer(1, false)))
+	g = kinds(KindMax + 1)
+	n, err := g.Begin().AddAbsent([]rel.Tuple{viewer(1, false)})
+	full(fmt.Sprint("AddAbsent of ", n), err)
+	full("an attribute's kind", g.Begin().SetAttribute(rel.Attribute{Object: longObject, Name: "a", Value: "1"}))
+	l := g.Load()
+	full("a loaded tuple", l.Add(viewer(1, false)))
+	full("a loaded attribute", l.SetAttribute(rel.Attribute{Object: longObject, Name: "a", Value: "1"}))
+
+	g = New(Options{})
+	g.symbols.attributes = make([]string, AttributeNamesMax-1, AttributeNamesMax+1)
+	must(t, g.Begin().SetAttribute(rel.Attribute{Object: longObject, Name: "a", Value: "1"}))
+	full("a name of an attribute", g.Begin().SetAttribute(rel.Attribute{Object: longObject, Name: "b", Value: "1"}))
+
+	g = New(Options{})
+	k, err := g.Intern(userKind)
+	must(t, err)
+	_, _, err = g.addName(k, typeMax, "anne")
+	must(t, err)
+	_, _, err = g.addName(k, typeMax+1, "anne")
+	full("a type", err)
+	g.names = arena{chunks: make([][]uint32, 1<<16), used: 1 << 32}
+	_, _, err = g.addName(k, 1, "anne")
+	full("a name", err)
+
+	a := arena{chunks: make([][]uint32, 1<<16-1), used: 1<<32 - arenaChunk}
+	at, words, ok := a.alloc(arenaChunk)
+	if !ok || at != 1<<32-arenaChunk || len(words) != arenaChunk {
+		t.Errorf("the last chunk: offset %d, %d words, %v", at, len(words), ok)
+	}
+	if _, _, ok := a.alloc(1); ok {
+		t.Error("an offset of more than 32 bits")
+	}
+	for nodes, want := range map[int]int{-1: NodeMax, 0: NodeMax, 1: 1, NodeMax: NodeMax, NodeMax + 1: NodeMax} {
+		if got := New(Options{NodesMax: nodes}).opts.NodesMax; got != want {
+			t.Errorf("NodesMax %d is %d", nodes, got)
+		}
+	}
+}
+
+// TestLoaderRefuses gives a Loader tuples that it refuses, among others that it adds.
+func TestLoaderRefuses(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", rel.IDBytesMax+1)
+	good := rel.Tuple{Object: longObject, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: "anne"}}
+	wrong := func(change func(*rel.Tuple)) rel.Tuple {
+		tu := good
+		change(&tu)
+		return tu
+	}
+	cases := map[string]struct {
+		tuple rel.Tuple
+		want  error
+	}{
+		"no relation":  {wrong(func(tu *rel.Tuple) { tu.Relation = "" }), rel.ErrName},
+		"no object":    {wrong(func(tu *rel.Tuple) { tu.Object.ID = "" }), rel.ErrName},
+		"long object":  {wrong(func(tu *rel.Tuple) { tu.Object.ID = long }), rel.ErrName},
+		"no subject":   {wrong(func(tu *rel.Tuple) { tu.Subject.ID = "" }), rel.ErrName},
+		"long subject": {wrong(func(tu *rel.Tuple) { tu.Subject.ID = long }), rel.ErrName},
+		"no context":   {wrong(func(tu *rel.Tuple) { tu.Context = "[1]" }), ErrContext},
+	}
+	l := New(Options{}).Load()
+	for what, c := range cases {
+		if err := l.Add(c.tuple); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	must(t, l.Add(good))
+	if err := l.SetAttribute(rel.Attribute{Object: rel.Object{Type: "doc"}, Name: "a", Value: "1"}); !errors.Is(err, rel.ErrName) {
+		t.Errorf("an attribute without an object: %v", err)
+	}
+	v, err := l.Finish()
+	must(t, err)
+	check(t, v)
+	if got, ok := v.Get(good.Key()); !ok || got != good || v.Len() != 1 {
+		t.Errorf("%d tuples, %v", v.Len(), got)
+	}
+	g := v.Lineage()
+	for what, c := range cases {
+		b := g.Begin()
+		if n, err := b.AddAbsent([]rel.Tuple{viewer(1, true), c.tuple, viewer(2, true)}); n != 1 || !errors.Is(err, c.want) {
+			t.Errorf("%s: AddAbsent added %d, %v", what, n, err)
+		}
+		if err := b.Add(c.tuple); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := b.View(); got.Len() != 2 {
+			t.Errorf("%s: %d tuples", what, got.Len())
+		}
+	}
+}
+
+// TestLoaderFull loads more nodes than the lineage may have. The error may come some
+// tuples late, and stays.
+func TestLoaderFull(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2 * blockSize, 5 * resolveCount} {
+		for _, attribute := range []bool{false, true} {
+			l := New(Options{NodesMax: 4 * blockSize}).Load()
+			var err error
+			for i := 0; i < n && err == nil; i++ {
+				tu := viewer(i, true)
+				tu.Object.ID = fmt.Sprint(n - i) // not in order
+				err = l.Add(tu)
+				if attribute && err == nil {
+					err = l.SetAttribute(rel.Attribute{Object: rel.Object{Type: "doc", ID: fmt.Sprint(i)}, Name: "a", Value: "1"})
+				}
+			}
+			if n > 4*resolveCount && err == nil || err != nil && !errors.Is(err, ErrFull) {
+				t.Errorf("%d tuples, attributes %v: %v", n, attribute, err)
+			}
+			if v, err := l.Finish(); attribute && !errors.Is(err, ErrFull) || !attribute && (err == nil) != (n <= 2*blockSize) {
+				t.Errorf("finished with %v, %v", v, err)
+			}
+		}
+	}
+}
+
+// TestDuplicate gives a Loader a tuple twice, with the object's nodes before and after
+// the subject's. The error names the tuple.
+func TestDuplicate(t *testing.T) {
+	t.Parallel()
+	for _, first := range []rel.Tuple{viewer(7, false), {Object: rel.Object{Type: "user", ID: "x"}, Relation: "friend", Subject: rel.Subject{Type: "user", ID: "y"}}} {
+		l := New(Options{}).Load()
+		must(t, l.Add(first))
+		for i := range 200 {
+			must(t, l.Add(viewer(i, true)))
+		}
+		twice := viewer(77, true)
+		twice.Condition = "c"
+		must(t, l.Add(twice))
+		v, err := l.Finish()
+		if v != nil || !errors.Is(err, ErrDuplicate) || !strings.HasSuffix(err.Error(), ": "+twice.Key().String()) {
+			t.Errorf("%v, %v, want an error about %v", v, err, twice.Key())
+		}
+	}
+}
+
+// TestMayMatch asks for tuples whose object or relation never had one.
+func TestMayMatch(t *testing.T) {
+	t.Parallel()
+	g := New(Options{})
+	b := g.Begin()
+	must(t, b.Add(viewer(1, false)))
+	for f, want := range map[rel.Filter]bool{
+		{ObjectType: "doc", ObjectID: "long", Relation: "viewer"}:                 true,
+		{ObjectType: "doc", ObjectID: "long", Relation: "viewer", SubjectID: "x"}: true,
+		{ObjectType: "doc", ObjectID: "long", Relation: "owner"}:                  false,
+		{ObjectType: "doc", ObjectID: "other", Relation: "viewer"}:                false,
+		{ObjectType: "folder", ObjectID: "long", Relation: "viewer"}:              false,
+		{ObjectType: "doc", ObjectID: "long"}:                                     true,
+		{ObjectID: "other", Relation: "viewer"}:                                   true,
+		{ObjectType: "doc", Relation: "owner"}:                                    true,
+		{}:                                                                        true,
+	} {
+		if got := b.MayMatch(f); got != want {
+			t.Errorf("%+v: %v", f, got)
+		}
+	}
+}
