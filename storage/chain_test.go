@@ -3,6 +3,8 @@ package storage_test
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -40,9 +42,50 @@ func TestChain(t *testing.T) {
 		if _, err := storage.Chain(storage.Head{}, bad); !errors.Is(err, storage.ErrEntry) {
 			t.Errorf("%s: error %v, want ErrEntry", what, err)
 		}
+		sameSealed(t, what, storage.Head{}, bad)
+	}
+	sameSealed(t, "the sample", storage.Head{}, entries)
+	sameSealed(t, "no entries", head, nil)
+	sameSealed(t, "a missing first entry", storage.Head{}, entries[1:])
+	if _, err := storage.ChainSealed(storage.Head{}, entries, make([]storage.Sealed, len(entries)-1)); !errors.Is(err, storage.ErrEntry) {
+		t.Errorf("a missing canonical form: error %v, want ErrEntry", err)
 	}
 	if _, err := storage.Chain(storage.Head{}, entries[1:]); !errors.Is(err, storage.ErrEntry) {
 		t.Errorf("a missing first entry: error %v, want ErrEntry", err)
+	}
+}
+
+// sameSealed requires that ChainSealed returns what Chain and Seal return.
+func sameSealed(t *testing.T, what string, after storage.Head, entries []storage.Entry) {
+	t.Helper()
+	var sealed []storage.Sealed
+	for i := range entries {
+		sealed = append(sealed, storage.Sealed{Bytes: storage.AppendEntry(nil, &entries[i]), Hash: entries[i].Hash()})
+	}
+	want, wantErr := storage.Chain(after, entries)
+	if got, err := storage.ChainSealed(after, entries, sealed); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		t.Errorf("%s: ChainSealed returns %v, %v, but Chain %v, %v", what, got, err, want, wantErr)
+	}
+	got, forms, err := storage.Seal(after, entries)
+	if got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		t.Errorf("%s: Seal returns %v, %v, but Chain %v, %v", what, got, err, want, wantErr)
+	}
+	if err == nil && len(entries) > 0 && !reflect.DeepEqual(forms, sealed) {
+		t.Errorf("%s: Seal returns other canonical bytes or hashes", what)
+	}
+}
+
+// TestTexts checks the texts of values and errors.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	if got := (storage.Hash{0: 0xab, 31: 1}).String(); got != "ab"+strings.Repeat("00", 30)+"01" {
+		t.Error(got)
+	}
+	if got := (&storage.ConflictError{Head: storage.Head{Revision: 7}}).Error(); got != "append conflict: the head is at revision 7" {
+		t.Error(got)
+	}
+	if storage.NewIncarnation() == storage.NewIncarnation() || storage.NewWriterID() == storage.NewWriterID() {
+		t.Error("two random ids are equal")
 	}
 }
 
@@ -79,6 +122,8 @@ func TestChainBounds(t *testing.T) {
 		if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), bound) {
 			t.Errorf("above %s: %v", bound, err)
 		}
+		sameSealed(t, "at "+bound, storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.allowed}})
+		sameSealed(t, "above "+bound, storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.tooMany}})
 	}
 }
 

@@ -1,11 +1,16 @@
 package memory
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/ostiary/ostiary/storage"
 )
 
 // After batches of random changes a Store has the same pairs as a Go map.
@@ -94,5 +99,116 @@ func checkRange(t *testing.T, v *version, want map[string]string, lower, upper s
 	}
 	if seek.Seek([]byte(upper)) {
 		t.Fatalf("Seek finds key %q, which is after the range", seek.Key())
+	}
+}
+
+// TestBatch commits and closes batches twice, with values around jointMax. What a
+// reader gets may be changed.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s := NewStore()
+	for _, n := range []int{0, 1, jointMax - 1, jointMax, jointMax + 1} {
+		key, value := []byte(fmt.Sprint("key", n)), bytes.Repeat([]byte("v"), n)
+		b := s.Batch()
+		if err := b.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+		clear(key) // the batch has a copy
+		clear(value)
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Commit(); !errors.Is(err, storage.ErrTransaction) {
+			t.Errorf("a second commit: %v", err)
+		}
+		for range 2 { // the second time, after the first result was changed
+			got, found, err := s.Get([]byte(fmt.Sprint("key", n)), []byte("before"))
+			if want := "before" + strings.Repeat("v", n); string(got) != want || !found || err != nil {
+				t.Errorf("value of %d bytes: %d bytes, %v, %v", n, len(got), found, err)
+			}
+			clear(got)
+		}
+	}
+	dropped := s.Batch()
+	if err := dropped.Set([]byte("dropped"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := dropped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := dropped.Commit(); !errors.Is(err, storage.ErrTransaction) {
+		t.Errorf("a commit after Close: %v", err)
+	}
+	if got, found, _ := s.Get([]byte("dropped"), []byte("x")); found || string(got) != "x" {
+		t.Errorf("the dropped batch was committed: %q, %v", got, found)
+	}
+	it, err := s.Scan([]byte("key1"), []byte("key1024"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for it.Next() {
+		keys = append(keys, string(it.Key()))
+		clear(it.Key())
+		clear(it.Value())
+		if string(it.Key()) != keys[len(keys)-1] || len(it.Value()) > 0 && it.Value()[0] != 'v' {
+			t.Error("a change of what the iterator returned changed the store")
+		}
+	}
+	if want := []string{"key1", "key1023"}; !slices.Equal(keys, want) || it.Next() || it.Err() != nil || it.Close() != nil {
+		t.Errorf("keys %q, want %q", keys, want)
+	}
+	if again, err := s.Scan([]byte("key1"), []byte("key1024")); err != nil || !again.Seek([]byte("a")) || string(again.Key()) != "key1" || again.Seek([]byte("key1024")) {
+		t.Errorf("a seek below the range does not find its first key, or one above finds a key: %v", err)
+	}
+}
+
+// TestVersions reads versions of a Store while small and large batches change it.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, inPlaceMax, inPlaceMax + 1} {
+		s := NewStore()
+		write := func(value string) {
+			t.Helper()
+			b := s.Batch()
+			for i := range n {
+				if err := b.Set([]byte(fmt.Sprint(i)), []byte(value)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("0")
+		for round := range 5 {
+			snap, err := s.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			it, err := s.Scan(nil, []byte("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(fmt.Sprint(round + 1))
+			write(fmt.Sprint(round + 1)) // no version was returned in between
+			for i := range n {
+				key := []byte(fmt.Sprint(i))
+				now, _, _ := s.Get(key, nil)
+				before, _, _ := snap.Get(key, nil)
+				if string(now) != fmt.Sprint(round+1) || string(before) != fmt.Sprint(round) {
+					t.Fatalf("%d changes, round %d: %q now, %q before", n, round, now, before)
+				}
+			}
+			seen := 0
+			for ; it.Next(); seen++ {
+				if string(it.Value()) != fmt.Sprint(round) {
+					t.Fatalf("%d changes, round %d: the iterator returns %q", n, round, it.Value())
+				}
+			}
+			if seen != n {
+				t.Fatalf("%d keys, want %d", seen, n)
+			}
+		}
 	}
 }
