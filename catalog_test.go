@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,72 @@ func TestEveryCallAfterDelete(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryCallAfterDeleteElsewhere makes every call on a handle of a store that another engine
+// has deleted and created again under the same id. Each call must answer as before, from memory,
+// or fail with ErrNoStore. None may return or change what the new store contains.
+func TestEveryCallAfterDeleteElsewhere(t *testing.T) {
+	t.Parallel()
+	maintenance := slices.DeleteFunc(catalogCalls(), func(c named) bool { return !slices.Contains([]string{"compact", "collect", "trim"}, c.name) })
+	for _, group := range [][]named{questions(), pastQuestions(), reads(), maintenance, writes()} {
+		for _, c := range group {
+			if c.elsewhere {
+				continue
+			}
+			for _, cold := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/loaded=%v", c.name, !cold), func(t *testing.T) {
+					t.Parallel()
+					before, err := c.call(newShaky(t, failing.New(memory.New()), cold))
+					if err != nil {
+						t.Fatal(err)
+					}
+					x := newShaky(t, failing.New(memory.New()), cold)
+					other := replaceElsewhere(t, x)
+					content := must(contentOf(other))(t)
+					after, err := c.call(x)
+					if !errors.Is(err, ostiary.ErrNoStore) && (err != nil || after != before) {
+						t.Errorf("got %q, %v, expected %q or %v", after, err, before, ostiary.ErrNoStore)
+					}
+					if now := must(contentOf(other))(t); now != content {
+						t.Errorf("the new store changed from\n%s\nto\n%s", content, now)
+					}
+				})
+			}
+		}
+	}
+}
+
+// replaceElsewhere deletes the store with another engine and creates one with the same id, as
+// many entries, and a document and a secret of the same names.
+func replaceElsewhere(t *testing.T, x *shaky) *ostiary.Store {
+	t.Helper()
+	ctx := context.Background()
+	e := newEngine(t, shakyOptions(x))
+	if err := e.DeleteStore(ctx, shakyID); err != nil {
+		t.Fatal(err)
+	}
+	s := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: shakyID}))(t)
+	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: documents()}); err != nil {
+		t.Fatal(err)
+	}
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#owner@user:eve", "document:8#owner@user:eve"),
+		Documents: []ostiary.Document{{Kind: "note", Key: "n", Secondary: []string{"s"}, Body: []byte("new text")}},
+		Secrets:   []ostiary.Document{{Kind: "note", Key: "n", Body: []byte("newly hidden")}}}))(t)
+	for i := range 6 {
+		must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, fmt.Sprintf("document:%d#viewer@user:dora", i))}))(t)
+	}
+	return s
+}
+
+// contentOf returns what a store contains, with its past.
+func contentOf(s *ostiary.Store) (string, error) {
+	ctx := context.Background()
+	tuples, err := collected(s.Export(ctx, ostiary.FullyConsistent()), rel.Tuple.String)
+	past, err2 := collected(s.Export(ctx, ostiary.AtRevision(2)), rel.Tuple.String)
+	schemas, err3 := s.Schemas(ctx)
+	page, err4 := s.Changes(ctx, ostiary.ChangesRequest{})
+	return fmt.Sprintln(tuples, past, schemas, changesText(page.Entries)), errors.Join(err, err2, err3, err4)
 }
 
 // TestStoreNames creates and updates stores with names and aliases at their bounds and one

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -113,7 +114,7 @@ func (e *Engine) StoreByAlias(ctx context.Context, door, alias string) (*Store, 
 		return nil, errs.Wrap(op, storage.StoreID{}, ErrClosed)
 	}
 	key, version := aliasKey{door, alias}, uint64(0)
-	catalog, cacheable := e.runtime.Driver.(cataloger)
+	catalog, cacheable := e.runtime.Driver.(snapshot.Cataloger)
 	if cacheable {
 		// The version is read before the alias, so that a change in between makes the
 		// cached store outdated.
@@ -267,14 +268,6 @@ func validNames(name string, aliases map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// cataloger is an optional interface of a driver. A driver whose data other
-// processes may change does not implement it.
-type cataloger interface {
-	// CatalogChanges returns a number that changes with every change of a store or
-	// an alias, before the call that made the change returns.
-	CatalogChanges() uint64
 }
 
 // aliasesMax bounds an aliasCache. When it is full, it is emptied.

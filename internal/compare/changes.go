@@ -32,6 +32,9 @@ func changedBetween(ctx context.Context, t *snapshot.Timeline, before, after *sn
 		if err != nil {
 			return keys, err
 		}
+		if e.Incarnation != t.Incarnation {
+			return keys, snapshot.ErrIncarnation
+		}
 		if e.Revision > after.Head.Revision {
 			break
 		}

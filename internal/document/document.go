@@ -75,7 +75,10 @@ func (r Reader) Get(ctx context.Context, k Key) (Document, error) {
 		return Document{}, errs.Wrap(op, t.ID, err)
 	}
 	d, err := t.Runtime.Driver.Document(ctx, t.ID, k.Kind, k.Key)
-	return Document{d.Kind, d.Key, d.Secondary, d.Body}, errs.Wrap(op, t.ID, err)
+	if err = t.ConfirmRead(ctx, err); err != nil {
+		return Document{}, errs.Wrap(op, t.ID, err)
+	}
+	return Document{d.Kind, d.Key, d.Secondary, d.Body}, nil
 }
 
 // By returns the newest documents of a kind that have a secondary key, in the
@@ -99,6 +102,9 @@ func (r Reader) By(ctx context.Context, kind, secondary string) ([]Document, err
 		}
 		out = append(out, Document{d.Kind, d.Key, d.Secondary, d.Body})
 	}
+	if err := t.ConfirmRead(ctx, nil); err != nil {
+		return nil, errs.Wrap(op, t.ID, err)
+	}
 	return out, nil
 }
 
@@ -118,7 +124,7 @@ func (r Reader) secret(ctx context.Context, k Key) (Document, error) {
 		return Document{}, errs.ErrNoSecretKey
 	}
 	d, err := t.Runtime.Driver.Secret(ctx, t.ID, k.Kind, k.Key)
-	if err != nil {
+	if err = t.ConfirmRead(ctx, err); err != nil {
 		return Document{}, err
 	}
 	plain, err := r.Sealer.open(t.Incarnation, k, d.Body)

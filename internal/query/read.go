@@ -101,7 +101,7 @@ func (a *Answerer) withTimes(ctx context.Context, v *snapshot.View, tuples []rel
 		keys[i] = tuples[i].Key()
 	}
 	rows, err := a.shared.runtime.Driver.Rows(ctx, a.timeline.ID, keys)
-	if err != nil {
+	if err = a.timeline.ConfirmRead(ctx, err); err != nil {
 		return nil, err
 	}
 	out := make([]StoredTuple, len(tuples))

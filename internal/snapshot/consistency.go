@@ -268,6 +268,9 @@ func (t *Timeline) RevisionAt(ctx context.Context, when rel.Time) (storage.Revis
 
 func (t *Timeline) entryTime(ctx context.Context, r storage.Revision) (rel.Time, error) {
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, r) {
+		if err == nil && e.Incarnation != t.Incarnation {
+			err = ErrIncarnation
+		}
 		return e.Time, err
 	}
 	return 0, fmt.Errorf("%w: the log has no entry %d", errs.ErrTooOld, r)

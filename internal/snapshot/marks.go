@@ -89,6 +89,9 @@ func (t *Timeline) markFromLog(ctx context.Context, r storage.Revision) (uint64,
 		if err != nil {
 			return 0, err
 		}
+		if e.Incarnation != t.Incarnation {
+			return 0, ErrIncarnation
+		}
 		t.marks.put(storage.Head{Revision: r, Hash: e.Previous})
 		return markOf(e.Previous), nil
 	}

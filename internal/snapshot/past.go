@@ -135,6 +135,9 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 	if err := u.restoreRemoved(st, set); err != nil {
 		return nil, err
 	}
+	if err := t.ConfirmRead(ctx, nil); err != nil {
+		return nil, err
+	}
 	set.sort()
 	set.chooseCurrent(v.schemas)
 	return &View{Head: u.head, Graph: u.batch.View(), schemas: set, Past: true}, nil

@@ -285,7 +285,7 @@ func (t *Timeline) schemaBody(ctx context.Context, info SchemaInfo) ([]byte, err
 		}
 		break
 	}
-	return nil, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID)
+	return nil, t.ConfirmRead(ctx, fmt.Errorf("%w: %q", errs.ErrNoSchema, info.ID))
 }
 
 // bindSchema binds a compiled schema to a lineage. It gives numbers to all kinds

@@ -29,6 +29,9 @@ type Timeline struct {
 	used   atomic.Bool          // set by readers, cleared by Runtime.DropIdle
 	kept   atomic.Bool          // see Keep
 
+	// confirmed is CatalogChanges + 1 when ConfirmRead found the store, 0 before.
+	confirmed atomic.Uint64
+
 	marks         markRing
 	headToken     atomic.Pointer[headToken]
 	past          pastCache
@@ -252,6 +255,49 @@ func (t *Timeline) runLoad(l *loading) {
 // the timeline that loads it.
 var ErrIncarnation = fmt.Errorf("%w: the store was deleted, and another one was created with its id", errs.ErrNoStore)
 
+// Cataloger is an optional interface of a driver. A driver whose data other
+// processes may change does not implement it.
+type Cataloger interface {
+	// CatalogChanges returns a number that changes with every change of a store or
+	// an alias, before the call that made the change returns.
+	CatalogChanges() uint64
+}
+
+// ConfirmRead returns err, the outcome of a read that named the store to the driver
+// by its id, or the reason why the read may have used another store: since the
+// timeline was made, another engine may have deleted the store, and may have created
+// one with the same id. An incarnation never comes back, so a check after the read is
+// enough.
+func (t *Timeline) ConfirmRead(ctx context.Context, err error) error {
+	if err != nil && !errors.Is(err, storage.ErrNoDocument) && !errors.Is(err, errs.ErrNoSchema) {
+		return err
+	}
+	version := uint64(0)
+	catalog, cacheable := t.Runtime.Driver.(Cataloger)
+	if cacheable {
+		if version = catalog.CatalogChanges() + 1; t.confirmed.Load() == version {
+			return err
+		}
+	}
+	if err := t.checkIncarnation(ctx); err != nil {
+		return err
+	}
+	if cacheable {
+		t.confirmed.Store(version)
+	}
+	return err
+}
+
+// checkIncarnation fails with ErrIncarnation if the driver has another store with
+// the id of the timeline, and with ErrNoStore if it has none.
+func (t *Timeline) checkIncarnation(ctx context.Context) error {
+	info, err := t.Runtime.Driver.Store(ctx, t.ID)
+	if err == nil && info.Incarnation != t.Incarnation {
+		err = ErrIncarnation
+	}
+	return err
+}
+
 // loadView reads the store's state. It waits until fewer than Bounds.Loads loads
 // are in progress.
 func (t *Timeline) loadView() (*View, error) {
@@ -274,12 +320,8 @@ func (t *Timeline) loadView() (*View, error) {
 
 // readState builds a view of the driver's state.
 func (t *Timeline) readState(ctx context.Context) (*View, error) {
-	info, err := t.Runtime.Driver.Store(ctx, t.ID)
-	if err != nil {
+	if err := t.checkIncarnation(ctx); err != nil {
 		return nil, err
-	}
-	if info.Incarnation != t.Incarnation {
-		return nil, ErrIncarnation
 	}
 	st, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{})
 	if err != nil {

@@ -34,7 +34,7 @@ func (t *Timeline) TrimWindows(ctx context.Context) (log, rows storage.Revision,
 	if wantLog <= log && wantRows <= rows {
 		return log, rows, nil
 	}
-	if err := driver.Trim(ctx, t.ID, max(log, wantLog), max(rows, wantRows)); err != nil {
+	if err := t.trim(ctx, max(log, wantLog), max(rows, wantRows)); err != nil {
 		return log, rows, err
 	}
 	return driver.Oldest(ctx, t.ID)
@@ -61,5 +61,13 @@ func (t *Timeline) Trim(ctx context.Context, log, rows storage.Revision) error {
 	if rows > v.Head.Revision {
 		return fmt.Errorf("%w: cannot trim before revision %d, which is later than the newest one", errs.ErrFuture, rows)
 	}
-	return t.Runtime.Driver.Trim(ctx, t.ID, min(log, rows), rows)
+	return t.trim(ctx, min(log, rows), rows)
+}
+
+// trim calls the driver, unless another store has got the id of the timeline.
+func (t *Timeline) trim(ctx context.Context, log, rows storage.Revision) error {
+	if err := t.checkIncarnation(ctx); err != nil {
+		return err
+	}
+	return t.Runtime.Driver.Trim(ctx, t.ID, log, rows)
 }
