@@ -80,9 +80,6 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 	if err != nil {
 		return page, err
 	}
-	if r.After != "" || after == 0 {
-		page.Next = r.After
-	}
 	n := 0
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, after+1) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ostiary/ostiary/internal/commit"
@@ -388,6 +389,9 @@ func TestWatchTypes(t *testing.T) {
 			}
 			write(t, queue, "doc", 2, 2)
 		}
+		if e.Time.IsZero() || e.Token == "" {
+			t.Errorf("entry %+v", e)
+		}
 		for i := range e.Changes {
 			if e.Changes[i].Fresh {
 				t.Errorf("revision %d shows a hint", e.Revision)
@@ -397,4 +401,33 @@ func TestWatchTypes(t *testing.T) {
 	if err != nil || fmt.Sprint(got) != "[2 3 4 5 6 8 9]" {
 		t.Errorf("all types: got revisions %v, %v", got, err)
 	}
+}
+
+// TestWatchNow watches without a token: the first entry is the one after the revision that was
+// the newest when the watch began.
+func TestWatchNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		timeline, queue := newStore(t)
+		write(t, queue, "doc", 0, 2)
+		got := ""
+		go func() {
+			for e, err := range Watch(t.Context(), timeline, WatchRequest{}) {
+				got += fmt.Sprintf("%d %v, ", e.Revision, err)
+			}
+		}()
+		synctest.Wait()
+		write(t, queue, "doc", 2, 2)
+		synctest.Wait()
+		timeline.Close(errs.ErrNoStore)
+		synctest.Wait()
+		if want := fmt.Sprintf("4 <nil>, 5 <nil>, 0 %v, ", errs.Wrap("watch", timeline.ID, errs.ErrNoStore)); got != want {
+			t.Errorf("got revisions %s, expected %s", got, want)
+		}
+		for _, err := range Watch(t.Context(), timeline, WatchRequest{}) {
+			if !errors.Is(err, errs.ErrNoStore) {
+				t.Errorf("a watch of a closed store: %v", err)
+			}
+		}
+	})
 }
