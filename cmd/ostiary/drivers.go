@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -106,7 +105,7 @@ func (a *app) openDriver(ctx context.Context) (*pebble.Driver, error) {
 // explainFullDisk returns a text about the disk in place of err if a full disk is
 // the reason why a folder cannot be opened. It returns other errors unchanged.
 func explainFullDisk(dir string, err error) error {
-	if err == nil || !errors.Is(err, syscall.ENOSPC) && !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+	if !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	return &clearError{fmt.Sprintf("the disk of the data folder %s is full, and opening the folder needs some space, also for reads: free space on the disk, "+

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage/pebble"
 )
 
 func TestBytesValue(t *testing.T) {
@@ -48,7 +49,7 @@ func TestParseExpires(t *testing.T) {
 func TestExplainFullDisk(t *testing.T) {
 	t.Parallel()
 	full := fmt.Errorf("write 000012.sst: %w", syscall.ENOSPC)
-	for _, err := range []error{full, errors.New("open it again: " + full.Error())} {
+	for _, err := range []error{full, fmt.Errorf("%w: %w", pebble.ErrFailed, full)} {
 		got := explainFullDisk("d", err)
 		if !strings.HasPrefix(got.Error(), "the disk of the data folder d is full") || strings.Contains(got.Error(), "again") || !errors.Is(got, err) {
 			t.Errorf("%v became %v", err, got)

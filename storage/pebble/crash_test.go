@@ -353,3 +353,53 @@ func TestFullDisk(t *testing.T) {
 	full.Store(false)
 	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")
 }
+
+// Opening a folder on a full disk fails with the error of the operating system, whichever
+// write of Open is the first that fails. Later the folder opens with its entries.
+func TestOpenOnFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	base := vfs.NewMem()
+	var full, writes atomic.Int64
+	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileClose || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+			return nil
+		}
+		if from := full.Load(); from > 0 && writes.Add(1) >= from {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	d, err := pebble.Open("data", small(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journals, err := newJournals(ctx, d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 20 {
+		if err := journals[0].write(ctx, d, rng); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(1); ; n++ {
+		full.Store(n)
+		writes.Store(0)
+		d, err := pebble.Open("data", small(fs))
+		full.Store(0)
+		if err == nil {
+			d.Close()
+			t.Logf("%d writes", n-1)
+			break
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("write %d fails: error %v, want ENOSPC", n, err)
+		}
+	}
+	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")
+}
