@@ -2,6 +2,7 @@ package ostiary_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // TestFirst asks for the only subject of a relation. There is none if no tuple was
-// written, if the schema lacks the relation or type, or if the tuple has expired.
+// written, or if the tuple has expired. Names that the schema lacks are errors, before and
+// after the schema changed, as in a list of subjects.
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -32,8 +34,38 @@ func TestFirst(t *testing.T) {
 	now = now.Add(time.Second)
 	first("2", "owner", "user", "")
 	first("3", "owner", "user", "")
-	first("1", "nothing", "user", "")
 	first("1", "owner", "group", "")
+	refused := func(object, relation, subject string, kind error) {
+		t.Helper()
+		for range 2 {
+			o := rel.Object{Type: object, ID: "1"}
+			_, ok, err := s.FirstSubject(ctx, o, relation, subject)
+			if ok {
+				t.Errorf("%s, %s, %s: found a subject", object, relation, subject)
+			}
+			wantKind(t, err, kind)
+			_, err = s.ListSubjects(ctx, ostiary.ListSubjectsRequest{Object: o, Relation: relation, SubjectType: subject})
+			wantKind(t, err, kind)
+		}
+	}
+	refused("document", "nothing", "user", ostiary.ErrNoRelation)
+	refused("document", "owner", "robot", ostiary.ErrNoType)
+	refused("robot", "owner", "user", ostiary.ErrNoType)
+
+	lookup := s.SubjectLookup("document", "owner", "user")
+	if got, ok, err := lookup.First(ctx, "1"); got != "anne" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v", got, ok, err)
+	}
+	m := documents()
+	m.Types = slices.DeleteFunc(m.Types, func(d schema.TypeDef) bool { return d.Name == "document" })
+	if _, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: m}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := lookup.First(ctx, "1")
+	wantKind(t, err, ostiary.ErrNoType)
+	refused("document", "owner", "user", ostiary.ErrNoType)
+	_, _, err = must(newEngine(t, ostiary.Options{}).CreateStore(ctx, ostiary.CreateStoreRequest{}))(t).FirstSubject(ctx, rel.Object{Type: "document", ID: "1"}, "owner", "user")
+	wantKind(t, err, ostiary.ErrNoSchema)
 }
 
 // TestFirsts uses a SubjectLookup across loads and compactions. The lookup keeps

@@ -1,18 +1,21 @@
 package ostiary_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
@@ -119,6 +122,72 @@ func TestExport(t *testing.T) {
 			t.Errorf("exported %d tuples, want %d", len(got), n)
 		}
 	}
+}
+
+// TestExportOrder exports the same tuples after they were written in two orders, after a
+// restart, after a compaction and at a past revision. The order must be the documented one.
+func TestExportOrder(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	onEach(t, func(t *testing.T, d disk) {
+		x := start(t, d, ostiary.Options{})
+		var tuples []rel.Tuple
+		for i := range 60 {
+			tuples = append(tuples, tups(t, fmt.Sprintf("document:%d#viewer@user:%d", i%7, i), fmt.Sprintf("document:%d#viewer@group:%d#member", i%5, i),
+				fmt.Sprintf("document:%d#owner@user:%d", i, i%3), fmt.Sprintf("group:%d#member@user:%d", i%4, i))...)
+		}
+		tuples = append(tuples, tups(t, "document:1#viewer@user:*", "document:2#viewer@user:*")...)
+		for i := range tuples {
+			if i%10 == 0 {
+				tuples[i].Expires = 1<<62 + rel.Time(i)
+			}
+		}
+		expected := slices.Clone(tuples)
+		byList := func(a, b string) int { return eval.PositionOf(a).Compare(eval.PositionOf(b)) }
+		wildcard := func(s rel.Subject) int { return strings.Count(s.ID, rel.Wildcard) }
+		slices.SortFunc(expected, func(a, b rel.Tuple) int {
+			return cmp.Or(strings.Compare(a.Object.Type, b.Object.Type), byList(a.Object.ID, b.Object.ID), strings.Compare(a.Relation, b.Relation),
+				strings.Compare(a.Subject.Type, b.Subject.Type), strings.Compare(a.Subject.Relation, b.Subject.Relation),
+				wildcard(a.Subject)-wildcard(b.Subject), byList(a.Subject.ID, b.Subject.ID))
+		})
+		for _, reversed := range []bool{false, true} {
+			s := newStore(t, x.engine, documents())
+			if reversed {
+				slices.Reverse(tuples)
+			}
+			for part := range slices.Chunk(tuples, 50) {
+				must(s.Write(ctx, ostiary.WriteRequest{Add: part}))(t)
+			}
+			past := must(s.Head(ctx))(t)
+			check := func(when string, c ostiary.Consistency) {
+				t.Helper()
+				i := 0
+				for got, err := range s.Export(ctx, c) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if i >= len(expected) || got != expected[i] {
+						t.Fatalf("%s, reversed %v: tuple %d is %v", when, reversed, i, got)
+					}
+					i++
+				}
+				if i != len(expected) {
+					t.Errorf("%s, reversed %v: %d tuples, expected %d", when, reversed, i, len(expected))
+				}
+			}
+			check("as written", ostiary.Consistency{})
+			must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "folder:1#viewer@user:1")}))(t)
+			check("past", ostiary.AtExactly(past))
+			must(s.Write(ctx, ostiary.WriteRequest{Remove: []rel.Key{tup(t, "folder:1#viewer@user:1").Key()}}))(t)
+			must(0, s.Compact(ctx))(t)
+			check("compacted", ostiary.Consistency{})
+			s = x.again(s)
+			check("restarted", ostiary.Consistency{})
+			for range s.Export(ctx, ostiary.Consistency{}) {
+				break
+			}
+		}
+	})
 }
 
 // TestTuples compares the tuples that filters select with the pages of Read, at the

@@ -60,9 +60,10 @@ func (s *Store) ListSubjects(ctx context.Context, r ListSubjectsRequest) (Subjec
 
 // FirstSubject returns the id of one plain subject of a type in the stored tuples
 // of object#relation, always the same one at a revision. It returns false if
-// there is none. It does not use the schema, and omits expired tuples. It is the
-// fastest question for relations that have one subject, for example the owner
-// of a document.
+// there is none, and fails if the current schema lacks a type or the relation. It
+// uses no other rule of the schema, and omits expired tuples. It is the fastest
+// question for relations that have one subject, for example the owner of a
+// document.
 func (s *Store) FirstSubject(ctx context.Context, object rel.Object, relation, subjectType string) (string, bool, error) {
 	return s.answerer.SubjectLookup(object.Type, relation, subjectType).First(ctx, object.ID)
 }
@@ -85,10 +86,13 @@ func (s *Store) ReadAttributes(ctx context.Context, r ReadAttributesRequest) (At
 	return s.answerer.ReadAttributes(ctx, &r)
 }
 
-// Export yields all tuples of one revision, without expired ones, in no defined
-// order. It does not hold them in memory.
+// Export yields all tuples of one revision, without expired ones. They are ordered
+// by object type, object, relation, subject type, subject relation and subject:
+// types and relations by their bytes, objects and subjects as in lists. So equal
+// tuples give equal exports, also after a restart and on another node. Export does
+// not hold the tuples in memory.
 func (s *Store) Export(ctx context.Context, c Consistency) iter.Seq2[rel.Tuple, error] {
-	return s.answerer.Tuples(ctx, rel.Filter{}, c)
+	return s.answerer.Export(ctx, c)
 }
 
 // Tuples yields the tuples of one revision that a filter selects, without expired

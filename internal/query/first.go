@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
@@ -20,10 +21,11 @@ type SubjectLookup struct {
 	kinds    atomic.Pointer[lookupKinds]
 }
 
-// lookupKinds are the numbers of the two kinds in a lineage. The pointer is weak
-// so that the lookup does not keep a dropped lineage alive.
+// lookupKinds are the numbers of the two kinds in a lineage, for a schema that has
+// them. The pointer is weak so that the lookup does not keep a dropped lineage alive.
 type lookupKinds struct {
 	lineage         weak.Pointer[graph.Graph]
+	schema          string // the id
 	object, subject graph.Kind
 }
 
@@ -35,17 +37,19 @@ func (a *Answerer) SubjectLookup(objectType, relation, subjectType string) *Subj
 
 // First returns the id of one subject for the object with the given id. At one
 // revision it always returns the same subject. It returns false if the object
-// has no subject. It reads the stored tuples of the newest view, without the
-// schema; expired tuples are omitted.
+// has no subject, and fails if the current schema lacks a type or the relation. It
+// reads the stored tuples of the newest view, without other rules of the schema;
+// expired tuples are omitted.
 func (l *SubjectLookup) First(ctx context.Context, id string) (string, bool, error) {
 	v, err := l.timeline.Newest(ctx)
 	if err != nil {
 		return "", false, errs.Wrap("first", l.timeline.ID, err)
 	}
+	current, _ := v.SchemaFor(l.object.Type)
 	k := l.kinds.Load()
-	if k == nil || k.lineage.Value() != v.Graph.Lineage() {
-		if k = l.findKinds(v.Graph); k == nil {
-			return "", false, nil
+	if k == nil || k.schema != current.ID || k.lineage.Value() != v.Graph.Lineage() {
+		if k, err = l.findKinds(ctx, v); k == nil {
+			return "", false, errs.Wrap("first", l.timeline.ID, err)
 		}
 	}
 	n, ok := v.Graph.Node(k.object, id)
@@ -64,15 +68,27 @@ func (l *SubjectLookup) First(ctx context.Context, id string) (string, bool, err
 	return "", false, nil
 }
 
-// findKinds looks up the numbers of the kinds. It returns nil if the view has no
-// such tuple.
-func (l *SubjectLookup) findKinds(g *graph.View) *lookupKinds {
-	object, ok := g.Kind(l.object)
-	subject, ok2 := g.Kind(l.subject)
-	if !ok || !ok2 {
-		return nil
+// findKinds looks up the numbers of the kinds. It returns nil without an error if
+// the view has no such tuple.
+func (l *SubjectLookup) findKinds(ctx context.Context, v *snapshot.View) (*lookupKinds, error) {
+	s, err := l.timeline.Schema(ctx, v, l.object.Type, "")
+	if err != nil {
+		return nil, err
 	}
-	k := &lookupKinds{weak.Make(g.Lineage()), object, subject}
+	for _, typ := range [...]string{l.object.Type, l.subject.Type} {
+		if _, ok := s.Schema.Type(typ); !ok {
+			return nil, &eval.NameError{Err: eval.ErrNoType, Type: typ, Schema: s.Schema}
+		}
+	}
+	if _, ok := s.Schema.Relation(l.object.Type, l.object.Relation); !ok {
+		return nil, &eval.NameError{Err: eval.ErrNoRelation, Type: l.object.Type, Relation: l.object.Relation, Schema: s.Schema}
+	}
+	object, ok := v.Graph.Kind(l.object)
+	subject, ok2 := v.Graph.Kind(l.subject)
+	if !ok || !ok2 {
+		return nil, nil
+	}
+	k := &lookupKinds{weak.Make(v.Graph.Lineage()), s.Info.ID, object, subject}
 	l.kinds.Store(k)
-	return k
+	return k, nil
 }

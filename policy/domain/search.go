@@ -354,7 +354,7 @@ func (p *Pinned) collectObjects(ctx context.Context, typ string) ([]string, erro
 		found[o.ID] = struct{}{}
 		return checkBound(BoundCandidates, len(found), p.domain.options.Candidates)
 	}
-	for t, err := range p.domain.relations.Export(ctx, p.asker.held) {
+	for t, err := range p.domain.relations.Tuples(ctx, rel.Filter{}, p.asker.held) {
 		if err == nil && t.Object.Type == typ {
 			err = add(t.Object)
 		}
