@@ -3,7 +3,6 @@ package acp_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,12 +14,11 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/acp"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/kv"
 	"github.com/ostiary/ostiary/storage/memory"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected answers in the scripts")
 
 // TestScripts plays testdata/*.txt: records of a command (with a text below
 // it), a line of dashes, and what it answers. Each script runs twice: in one
@@ -60,11 +58,11 @@ func playScript(t *testing.T, file string, reopened bool) {
 		}
 		got := p.run(command)
 		out = append(out, command+"\n----\n"+got)
-		if got != want && !*rewrite {
+		if got != want && !golden.Rewrite() {
 			t.Errorf("%s\ngot:\n%s\nwant:\n%s", command, got, want)
 		}
 	}
-	if *rewrite && !reopened {
+	if golden.Rewrite() && !reopened {
 		must(0, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))(t)
 	}
 }

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -99,8 +100,10 @@ func (r *Refusal) Is(target error) bool {
 	return errors.As(target, &other) && other.Reason == r.Reason
 }
 
-// reasons holds the text, HTTP status and gRPC code of each reason.
-var reasons = [...]struct {
+// reasons holds the text, HTTP status and gRPC code of each reason. It has a row for
+// every value of Reason, so that no value is out of range. The row of a value that is
+// no reason is zero, and the refusal is an error of the server.
+var reasons = [math.MaxUint8 + 1]struct {
 	text   string
 	status int
 	code   codes.Code

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -13,16 +14,21 @@ import (
 )
 
 // TestRefusals compares the text, the HTTP status and the gRPC code of each reason,
-// without and with a bound, with testdata/refusals.txt.
+// without and with a bound, with testdata/refusals.txt. The values below and above the
+// reasons are errors of the server.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	for reason := door.Reason(0); reason <= door.ForeignName; reason++ {
+	for reason := door.Reason(0); reason <= door.ForeignName+1; reason++ {
 		for _, r := range []door.Refusal{{Reason: reason}, {Reason: reason, Bound: "requests", Limit: 5}, {Reason: reason, Bound: "time", Time: 1500 * time.Millisecond}, {Reason: reason, Limit: 5}} {
 			fmt.Fprintf(&out, "%d %s %s\n", r.Status(), r.Code(), r.Error())
 		}
 	}
 	golden.Equal(t, "testdata/refusals.txt", out.String())
+	last := door.Refusal{Reason: math.MaxUint8}
+	if got := fmt.Sprintf("%d %s %s", last.Status(), last.Code(), last.Error()); got != "500 Internal refused" {
+		t.Errorf("the last value is %s", got)
+	}
 }
 
 // TestRefusalIs compares refusals with errors.Is.

@@ -2,7 +2,6 @@ package eval_test
 
 import (
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,16 +10,15 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/oracle"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the explanations that came out into testdata/explain")
 
 // TestExplainScripts compares explanations with the scripts in
 // testdata/explain. A script is a world in the oracle's language. Each
 // question is followed by its explanation, as comments that begin with "#>". A
-// line "#frontier 3" sets FrontierMax for the rest. With -rewrite the scripts
-// are written again.
+// line "#frontier 3" sets FrontierMax for the rest. OSTIARY_REWRITE=1
+// writes the scripts.
 func TestExplainScripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/explain/*.txt")
@@ -34,14 +32,7 @@ func TestExplainScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := explainScript(t, string(raw))
-			if *rewrite {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(raw) {
-				t.Errorf("-rewrite would make it\n%s", got)
-			}
+			golden.Equal(t, path, explainScript(t, string(raw)))
 		})
 	}
 }

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,14 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/language"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 )
-
-var rewrite = flag.Bool("policy.rewrite", false, "write what the scripts print")
 
 // TestScripts plays testdata/*.script. A script is a list of blocks: a command
 // with its text, a line ----, what it prints, and an empty line.
@@ -68,12 +66,12 @@ func playScript(t *testing.T, file string) {
 			}
 		}
 		got := s.play(strings.Join(lines, ""))
-		if want = strings.TrimPrefix(want, "\n"); got != want && !*rewrite {
+		if want = strings.TrimPrefix(want, "\n"); got != want && !golden.Rewrite() {
 			t.Errorf("%s: %s\n----\n%s\nexpected:\n%s", file, in, got, want)
 		}
 		out.WriteString(in + "\n----\n" + got + "\n\n")
 	}
-	if *rewrite {
+	if golden.Rewrite() {
 		if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}

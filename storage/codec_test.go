@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // sample returns entries that set every field of every kind of change.
 func sample() []storage.Entry {
@@ -58,21 +55,9 @@ func TestCanonicalBytesAreGolden(t *testing.T) {
 	for _, e := range sample() {
 		fmt.Fprintf(&b, "%x\nhash %s\n", storage.AppendEntry(nil, &e), e.Hash())
 	}
-	const golden = "testdata/entries.txt"
-	if *rewrite {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("canonical bytes changed; they are now\n%s", b.String())
-	}
-	// The golden bytes still decode to the same entries.
-	lines := strings.Split(strings.TrimSpace(string(want)), "\n")
+	golden.Equal(t, "testdata/entries.txt", b.String())
+	// The bytes decode to the same entries.
+	lines := strings.Split(b.String(), "\n")
 	for i, e := range sample() {
 		raw, err := hex.DecodeString(lines[2*i])
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestDocs checks that docs/cli.md names every command and every flag.
@@ -76,7 +78,7 @@ func TestSettings(t *testing.T) {
 	if want == string(text) {
 		return
 	}
-	if os.Getenv("OSTIARY_REWRITE") == "" {
+	if !golden.Rewrite() {
 		t.Fatal("the table in docs/operations.md differs from the code; OSTIARY_REWRITE=1 rewrites it")
 	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

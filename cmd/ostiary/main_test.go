@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
-		UpdateScripts:       os.Getenv("OSTIARY_REWRITE") != "",
+		UpdateScripts:       golden.Rewrite(),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -67,6 +67,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // Suite is a set of scripts and the door that they are played against.
@@ -123,7 +124,7 @@ func readScript(t testing.TB, file string) (*script, string) {
 func (s Suite) play(t *testing.T, file string) {
 	sc, text := readScript(t, file)
 	p := s.player(t)
-	rewrite := os.Getenv("OSTIARY_REWRITE") != ""
+	rewrite := golden.Rewrite()
 	for i := range sc.steps {
 		st := &sc.steps[i]
 		got, err := p.send(st)

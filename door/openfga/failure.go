@@ -50,6 +50,7 @@ const (
 	codeUnimplemented     = codes.Code(openfgav1.NotFoundErrorCode_unimplemented)
 	codeTokenMissing      = codes.Code(openfgav1.AuthErrorCode_bearer_token_missing)
 	codeUnauthenticated   = codes.Code(openfgav1.AuthErrorCode_unauthenticated)
+	codeForbidden         = codes.Code(openfgav1.AuthErrorCode_forbidden)
 )
 
 // failure is an error of the protocol. Its code is one of the above or a code of
@@ -251,6 +252,8 @@ func (f *failure) httpError() httpError {
 		return httpError{http.StatusServiceUnavailable, codes.Unavailable, openfgav1.InternalErrorCode(n).String(), message}
 	case n == int32(codes.Aborted):
 		return httpError{http.StatusConflict, codes.Aborted, codes.Aborted.String(), message}
+	case n == int32(codeForbidden):
+		return httpError{http.StatusForbidden, codes.PermissionDenied, openfgav1.AuthErrorCode(n).String(), message}
 	case n < 2000:
 		return httpError{http.StatusUnauthorized, codes.Unauthenticated, openfgav1.AuthErrorCode(n).String(), message}
 	case n < 3500:

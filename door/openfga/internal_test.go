@@ -426,7 +426,8 @@ func TestRefusals(t *testing.T) {
 		door.NoCredentials: {401, "bearer_token_missing"}, door.BadCredentials: {401, "unauthenticated"},
 		door.TooLarge: {413, "resource_exhausted"}, door.TooMany: {422, "throttled_timeout_error"},
 		door.TimedOut: {500, "deadline_exceeded"}, door.ShuttingDown: {503, "unavailable"},
-		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"}, 0: {500, "internal_error"},
+		door.Failed: {500, "internal_error"}, door.BadPath: {404, "undefined_endpoint"},
+		door.ForeignPage: {403, "forbidden"}, door.ForeignName: {403, "forbidden"}, 0: {500, "internal_error"},
 	} {
 		if form := refusalFailure(&door.Refusal{Reason: reason}).httpError(); form.status != want.status || form.name != want.name {
 			t.Errorf("reason %d: %d %s, want %d %s", reason, form.status, form.name, want.status, want.name)

@@ -3,19 +3,16 @@ package cel
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the costs into testdata/costs.txt")
 
 // TestCosts compares the costs of expressions with testdata/costs.txt: the cost of
 // the evaluation with the conversion of its values, and the smallest CostMax with
@@ -54,7 +51,7 @@ func TestCosts(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "%d %d %s\n", res.Cost, high, source)
 	}
-	compare(t, "testdata/costs.txt", out.String())
+	golden.Equal(t, "testdata/costs.txt", out.String())
 }
 
 // TestPatternSizes compares the smallest RegexSizeMax that admits a pattern with
@@ -73,19 +70,7 @@ func TestPatternSizes(t *testing.T) {
 			}
 		}
 	}
-	compare(t, "testdata/patterns.txt", out.String())
-}
-
-func compare(t *testing.T, path, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("%s differs (write it with -rewrite): %v\n%s", path, err, got)
-	}
+	golden.Equal(t, "testdata/patterns.txt", out.String())
 }
 
 // TestForms checks parameters that are given as values of Go's types, and types

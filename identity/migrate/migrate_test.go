@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,9 +19,8 @@ import (
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/migrate"
 	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in the scripts")
 
 // noon is the time of the imports.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -105,7 +103,7 @@ func want(t *testing.T, file string, archive *txtar.Archive, name, got string) {
 	if string(archive.Files[i].Data) == got {
 		return
 	}
-	if !*rewrite {
+	if !golden.Rewrite() {
 		t.Errorf("%s:\n%s", name, got)
 		return
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,9 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write the mutants that are found into testdata")
+	"github.com/ostiary/ostiary/internal/golden"
+)
 
 // TestKinds compares the mutants of testdata/kinds.go.txt with testdata/kinds.txt.
 func TestKinds(t *testing.T) {
@@ -37,15 +36,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %v", m.ID, err)
 		}
 	}
-	const path = "testdata/kinds.txt"
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || got.String() != string(want) {
-		t.Errorf("mutants differ from %s (write it with -rewrite): %v\n%s", path, err, got.String())
-	}
+	golden.Equal(t, "testdata/kinds.txt", got.String())
 }
 
 // TestGenerated checks that generated files are not changed.
@@ -173,15 +164,7 @@ func TestSwitches(t *testing.T) {
 			got += m.ID + "\n"
 		}
 	}
-	const path = "testdata/kinds.switched.txt"
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("the code differs from %s (write it with -rewrite): %v\n%s", path, err, got)
-	}
+	golden.Equal(t, "testdata/kinds.switched.txt", got)
 }
 
 // written writes files into a new folder.

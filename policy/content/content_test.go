@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -16,10 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy/status"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the results in testdata")
 
 const document = `<?xml version="1.0" encoding="UTF-8"?><!--top--><a xmlns:n="urn:n"><b i="1">x</b><c><b i="2">y</b>` +
 	`<b i="3">z<!--k--><![CDATA[cd]]></b></c><b i="4" n:j="5"/><d xml:lang="en-GB"> <e/> t<?pi x?></d><f xmlns="urn:f"><n:g/></f></a>`
@@ -83,14 +81,7 @@ func TestXPath(t *testing.T) {
 			fmt.Fprintf(&out, "%s\n\t%s\n\t%d steps\n", path, show(value), steps)
 		}
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := out.String(); got != string(script) && !*rewrite {
-		t.Errorf("%s differs, now it is\n%s\nrewrite it with: go test ./policy/content -run TestXPath -rewrite", file, got)
-	}
+	golden.Equal(t, file, out.String())
 }
 
 // evaluateEverywhere returns the result of an expression and the steps that it
@@ -154,13 +145,7 @@ func testInvalid(t *testing.T, file string, f func(text string) error) {
 			fmt.Fprintf(&out, "%s\t%s\n", line, strconv.QuoteToASCII(err.Error()))
 		}
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if got := out.String(); got != string(script) {
-		t.Errorf("%s differs, now it is\n%s", file, got)
-	}
+	golden.Equal(t, file, out.String())
 }
 
 // TestArguments compiles a call of each function with up to five arguments, and

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
@@ -39,19 +40,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			played := playScript(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(played), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			got, want := strings.Split(played, "\n"), strings.Split(string(text), "\n")
-			for i := range want {
-				if got[i] != want[i] {
-					t.Errorf("line %d: %s\nexpected: %s", i+1, got[i], want[i])
-				}
-			}
+			golden.Equal(t, file, playScript(t, string(text)))
 		})
 	}
 }

@@ -1,13 +1,11 @@
 package function
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the list of functions")
+	"github.com/ostiary/ostiary/internal/golden"
+)
 
 // TestStandard compares the ids and types of all standard functions with a list,
 // so that none is lost or changes its type unnoticed.
@@ -26,17 +24,5 @@ func TestStandard(t *testing.T) {
 		}
 		list.WriteByte('\n')
 	}
-	const file = "testdata/functions.txt"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(list.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list.String() != string(want) {
-		t.Errorf("the standard functions differ from %s: compare with go test ./policy/function -run TestStandard -rewrite", file)
-	}
+	golden.Equal(t, "testdata/functions.txt", list.String())
 }

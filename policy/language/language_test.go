@@ -2,7 +2,6 @@ package language_test
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,11 +11,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/language"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in the scripts")
 
 // script plays a txtar file whose files come in pairs: a text, and what play
 // returns for it. The name of the second one is the kind of the result.
@@ -37,13 +35,13 @@ func script(t *testing.T, file string, play func(text []byte) (kind, result stri
 			result += "\n"
 		}
 		switch {
-		case *rewrite:
+		case golden.Rewrite():
 			want.Name, want.Data = kind, []byte(result)
 		case want.Name != kind || string(want.Data) != result:
 			t.Errorf("%s: %s\ngot %s:\n%s\nexpected %s:\n%s", file, in.Name, kind, result, want.Name, want.Data)
 		}
 	}
-	if *rewrite {
+	if golden.Rewrite() {
 		if err := os.WriteFile(file, txtar.Format(archive), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package message_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,13 +12,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in the scripts")
 
 // script plays a txtar file whose files come in pairs: a text, and what play
 // returns for it.
@@ -39,13 +37,13 @@ func script(t *testing.T, file string, play func(name string, text []byte) strin
 		if !strings.HasSuffix(result, "\n") {
 			result += "\n"
 		}
-		if *rewrite {
+		if golden.Rewrite() {
 			want.Data = []byte(result)
 		} else if string(want.Data) != result {
 			t.Errorf("%s: %s\ngot:\n%s\nexpected:\n%s", file, in.Name, result, want.Data)
 		}
 	}
-	if *rewrite {
+	if golden.Rewrite() {
 		if err := os.WriteFile(file, txtar.Format(archive), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/policy/status"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the results in testdata/patterns.txt")
 
 // TestMatch plays testdata/patterns.txt. A line has a pattern with its states, or
 // the error of compiling it. Indented lines have texts, whether the pattern
@@ -45,13 +43,7 @@ func TestMatch(t *testing.T) {
 			fmt.Fprintf(&out, "%s: %s\n", quoted, compiled(t, text, &p))
 		}
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if got := out.String(); got != string(script) {
-		t.Errorf("%s differs, now it is\n%s\nrewrite it with: go test ./policy/pattern -run TestMatch -rewrite", file, got)
-	}
+	golden.Equal(t, file, out.String())
 }
 
 // compiled sets p to the compiled pattern and returns its states, or returns the

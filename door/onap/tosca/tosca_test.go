@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // TestScripts plays testdata/*.txt: a text, a line of "----", and the template
@@ -35,11 +36,11 @@ func TestScripts(t *testing.T) {
 			}
 			got := parseStep(in)
 			fmt.Fprintf(&out, "%s----\n%s\n", in, got)
-			if os.Getenv("OSTIARY_REWRITE") == "" && got != strings.TrimSuffix(want, "\n") {
+			if !golden.Rewrite() && got != strings.TrimSuffix(want, "\n") {
 				t.Errorf("%s: step %d:\n%s\ngot  %s\nwant %s", file, i+1, in, got, want)
 			}
 		}
-		if os.Getenv("OSTIARY_REWRITE") != "" {
+		if golden.Rewrite() {
 			if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}

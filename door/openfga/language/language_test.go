@@ -2,7 +2,6 @@ package language
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/schema"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in testdata")
 
 // TestScripts runs testdata/*.txtar. Each has model files and, in the file
 // "want", the expected result: the errors, or the model's JSON and DSL.
@@ -41,7 +39,7 @@ func TestScripts(t *testing.T) {
 				}
 				archive.Files = archive.Files[:last]
 			}
-			if !*rewrite {
+			if !golden.Rewrite() {
 				t.Fatalf("got:\n%s", got)
 			}
 			archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})

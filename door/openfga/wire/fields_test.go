@@ -3,13 +3,14 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/ostiary/ostiary/internal/golden"
 )
 
 // fill sets every field of a message, and of the messages in it, to a value of its
@@ -122,19 +123,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: an empty message is read as %s", c.name, text)
 		}
 	}
-	const file = "testdata/fields.txt"
-	if os.Getenv("OSTIARY_REWRITE") != "" {
-		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Errorf("%s differs, now it is\n%s", file, out.String())
-	}
+	golden.Equal(t, "testdata/fields.txt", out.String())
 }
 
 // testByHand reads a request with all fields by hand, and with one field at a time,
