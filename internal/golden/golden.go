@@ -1,11 +1,13 @@
-// Package golden compares the results of tests with files: [Equal] with a whole file.
-// It is for tests only.
+// Package golden compares the results of tests with files: [Equal] with a whole file,
+// and [Archive] with the last part of a script. It is for tests only.
 package golden
 
 import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // Rewrite reports whether tests write their results into the files, because the
@@ -35,4 +37,25 @@ func Equal(t testing.TB, file, got string) {
 		}
 	}
 	t.Fatalf("%s: got %d lines, want %d\nOSTIARY_REWRITE=1 writes the file", file, len(lines), len(want))
+}
+
+// Archive plays a script in txtar form: play gets its files and returns the result,
+// which is compared with the last file, "want". play does not get that file. With
+// [Rewrite] it is written.
+func Archive(t testing.TB, file string, play func(files []txtar.File) string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(text)
+	if last := len(archive.Files) - 1; last >= 0 && archive.Files[last].Name == "want" {
+		archive.Files = archive.Files[:last]
+	}
+	if len(archive.Files) == 0 {
+		t.Fatalf("%s has no files", file)
+	}
+	want := txtar.File{Name: "want", Data: []byte(play(archive.Files))}
+	archive.Files = append(archive.Files, want)
+	Equal(t, file, string(txtar.Format(archive)))
 }

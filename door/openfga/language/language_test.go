@@ -3,7 +3,6 @@ package language
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -27,35 +26,17 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(archive)
-			last := len(archive.Files) - 1
-			if last >= 0 && archive.Files[last].Name == "want" {
-				if string(archive.Files[last].Data) == got {
-					return
-				}
-				archive.Files = archive.Files[:last]
-			}
-			if !golden.Rewrite() {
-				t.Fatalf("got:\n%s", got)
-			}
-			archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
-			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			golden.Archive(t, file, play)
 		})
 	}
 }
 
-// play reads each model of the archive, or a modular one if there is an
-// "fga.mod", and returns the results.
-func play(archive *txtar.Archive) string {
+// play reads each model of a script, or a modular one if there is an "fga.mod", and
+// returns the results.
+func play(files []txtar.File) string {
 	var out strings.Builder
 	fsys := fstest.MapFS{}
-	for _, f := range archive.Files {
+	for _, f := range files {
 		fsys[f.Name] = &fstest.MapFile{Data: f.Data}
 	}
 	if fsys[ModFile] != nil {
@@ -63,10 +44,7 @@ func play(archive *txtar.Archive) string {
 		report(&out, m, text, err)
 		return out.String()
 	}
-	for _, f := range archive.Files {
-		if f.Name == "want" {
-			continue
-		}
+	for _, f := range files {
 		fmt.Fprintf(&out, "# %s\n", f.Name)
 		read := ParseDSL
 		if strings.HasSuffix(f.Name, ".json") {

@@ -100,7 +100,7 @@ func runTest(ctx context.Context, e *ostiary.Engine, model *schema.Model, tuples
 		return nil, err
 	}
 	defer func() {
-		if e := e.DeleteStore(ctx, s.ID()); err == nil {
+		if e := e.DeleteStore(context.WithoutCancel(ctx), s.ID()); err == nil {
 			err = e
 		}
 	}()

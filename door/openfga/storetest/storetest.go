@@ -313,6 +313,9 @@ func parseAll[T any](texts []string, what string, parse func(string) (T, error))
 // assertions reads a mapping from relations in its order. If inner is set, it
 // returns the part of each value that holds the expected result.
 func assertions[T any](n *yaml.Node, inner func(*yaml.Node) (*yaml.Node, error)) (out []Assertion[T], err error) {
+	if n.IsZero() {
+		return nil, errors.New("a question has no assertions")
+	}
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
 		return nil, fmt.Errorf("line %d: expected a mapping from relations as assertions", n.Line)
 	}

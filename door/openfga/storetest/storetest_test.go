@@ -11,8 +11,9 @@ import (
 	"testing/fstest"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
-	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 func engine(t *testing.T) *ostiary.Engine {
@@ -60,7 +61,8 @@ model: |
       define viewer: [user]
 `
 
-// TestStoresAreRemoved: a run leaves nothing behind, passed or not.
+// TestStoresAreRemoved: a run leaves no store behind, whether its tests pass or fail,
+// a tuple is refused, or the context ends.
 func TestStoresAreRemoved(t *testing.T) {
 	t.Parallel()
 	e := engine(t)
@@ -73,62 +75,112 @@ func TestStoresAreRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		Run(context.Background(), e, f, fstest.MapFS{})
-		for info := range e.Stores(context.Background(), (*new(ostiary.CreateStoreRequest)).ID) {
-			t.Errorf("%s: store %s is left", tests, info.ID)
+		for ends, ended := 0, true; ended; ends++ {
+			ctx := &ending{Context: t.Context(), left: ends, done: make(chan struct{})}
+			_, err := Run(ctx, e, f, fstest.MapFS{})
+			if ended = ctx.left < 0; ended && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: the context ended at its use %d, but the error is %v", tests, ends, err)
+			}
+			for info := range e.Stores(t.Context(), (*new(ostiary.CreateStoreRequest)).ID) {
+				t.Fatalf("%s: store %s is left", tests, info.ID)
+			}
 		}
 	}
 }
 
-func TestRefused(t *testing.T) {
+// ending is a context that ends when its error is asked for more than left times.
+type ending struct {
+	context.Context
+	left int
+	done chan struct{}
+}
+
+func (c *ending) Done() <-chan struct{} { return c.done }
+
+func (c *ending) Err() error {
+	if c.left--; c.left == -1 {
+		close(c.done)
+	}
+	if c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestStorageFails makes each operation of the storage fail while a file runs.
+func TestStorageFails(t *testing.T) {
 	t.Parallel()
-	users := func(n int) string {
-		return "tests: [{name: a, check: [{users: [" + strings.Repeat("'user:1',", n) + "], objects: [" + strings.Repeat("'doc:1',", 100) + "], assertions: {viewer: true}}]}]\n"
-	}
-	for _, c := range []struct {
-		src  string
-		kind error
-	}{
-		{"", ErrFile},
-		{"name: x", ErrFile},
-		{head + "model_file: x.fga", ErrFile},
-		{head + "tests: [{name: a, check: [{user: 'user:1', assertions: {viewer: true}}]}]", ErrFile},
-		{head + "tests: [{name: a, check: [{object: 'doc:1', assertions: {viewer: true}}]}]", ErrFile},
-		{head + "tests: [{name: a, check: [{user: 'user:1', object: 'doc:1'}]}]", ErrFile},
-		{head + "tests: [{name: a, check: [{user: 'user:1', object: 'doc:1', assertions: {viewer: perhaps}}]}]", ErrFile},
-		{head + "tests: [{name: a, check: [{user: 'user:1', object: 'doc:1', assertions: {viewer: true, viewer: false}}]}]", ErrFile},
-		{head + "tests: [{name: a, check: [{user: anne, object: 'doc:1', assertions: {viewer: true}}]}]", rel.ErrName},
-		{head + "tests: [{name: a, list_users: [{object: 'doc:1', user_filter: [], assertions: {viewer: {users: []}}}]}]", ErrFile},
-		{head + "tests: [{name: a, list_users: [{object: 'doc:1', user_filter: [{type: user}], assertions: {viewer: ['user:1']}}]}]", ErrFile},
-		{head + "tuples: [{user: 'user:1', relation: viewer, object: 'doc:1', expires: soon}]", ErrFile},
-		{head + "---\n" + head, ErrFile},
-		{strings.Repeat("#", FileBytesMax+1), ErrBound},
-		{head + users(QuestionsMax/100+1), ErrBound},
-	} {
-		if _, err := Parse([]byte(c.src)); !errors.Is(err, c.kind) {
-			t.Errorf("%.300s\n%v", c.src, err)
+	for _, tests := range []string{"tuples: [{user: 'user:1', relation: viewer, object: 'doc:1'}]\n", "tests: [{name: a, check: [{user: 'user:1', object: 'doc:1', assertions: {viewer: false}}]}]\n"} {
+		f, err := Parse([]byte(head + tests))
+		if err != nil {
+			t.Fatal(err)
 		}
+		failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
+			e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Conditions: cel.New(cel.Options{})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { e.Close() })
+			return failing.Scenario{InSteps: true, Call: func() (string, error) {
+				r, err := Run(t.Context(), e, f, fstest.MapFS{})
+				return fmt.Sprintf("%+v", r), err
+			}}
+		})
 	}
-	for _, at := range []string{head + users(QuestionsMax/100), head + strings.Repeat("#", FileBytesMax-len(head))} {
-		if _, err := Parse([]byte(at)); err != nil {
+}
+
+// TestBounds checks the values of the bounds, and each at its value and one above.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	if got, want := [...]int{FileBytesMax, QuestionsMax, TuplesMax}, [...]int{16 << 20, 100_000, 200_000}; got != want {
+		t.Errorf("bounds %v, want %v", got, want)
+	}
+	questions := func(users int) string {
+		return head + "tests: [{name: a, check: [{users: [" + strings.Repeat("'user:1',", users/2) + "], objects: [" + strings.Repeat("'doc:1',", 100) + "], assertions: {viewer: true, editor: true}}]}]\n"
+	}
+	comment := func(bytes int) string { return head + strings.Repeat("#", bytes-len(head)) }
+	for _, c := range []struct{ at, above string }{
+		{comment(FileBytesMax), comment(FileBytesMax + 1)},
+		{questions(QuestionsMax / 100), questions(QuestionsMax/100 + 2)},
+	} {
+		if _, err := Parse([]byte(c.at)); err != nil {
 			t.Errorf("at a bound: %v", err)
 		}
+		if _, err := Parse([]byte(c.above)); !errors.Is(err, ErrBound) || errors.Is(err, ErrFile) {
+			t.Errorf("above a bound: %v", err)
+		}
 	}
-}
-
-func TestTuplesBound(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	text.WriteString("user_type,user_id,relation,object_type,object_id\n")
-	for range TuplesMax / 2 {
-		text.WriteString("u,1,r,d,1\n")
-	}
-	fsys := fstest.MapFS{"t.csv": {Data: []byte(text.String())}, "one.csv": {Data: []byte("user_type,user_id,relation,object_type,object_id\nu,1,r,d,1\n")}}
+	const header, line = "user_type,user_id,relation,object_type,object_id\n", "u,1,r,d,1\n"
+	fsys := fstest.MapFS{"t.csv": {Data: []byte(header + strings.Repeat(line, TuplesMax/2))}, "one.csv": {Data: []byte(header + line)}}
 	if got, err := ReadTuples(fsys, []string{"t.csv", "./t.csv"}); err != nil || len(got) != TuplesMax {
 		t.Error(len(got), err)
 	}
 	if _, err := ReadTuples(fsys, []string{"t.csv", "t.csv", "one.csv"}); !errors.Is(err, ErrBound) {
 		t.Error(err)
+	}
+}
+
+// TestReadModel compares the text of a model with its file, and reads a model at the
+// bound of the language and one byte above.
+func TestReadModel(t *testing.T) {
+	t.Parallel()
+	const dsl = "model\n  schema 1.1\ntype user\n"
+	long := dsl + strings.Repeat("\n", language.SourceBytesMax-len(dsl))
+	const object = `{"schema_version":"1.1","type_definitions":[{"type":"user"}]}`
+	fsys := fstest.MapFS{"a.fga": {Data: []byte(dsl)}, "a.json": {Data: []byte(object)}, "at.fga": {Data: []byte(long)}, "above.fga": {Data: []byte(long + "\n")}}
+	for file, want := range map[string]string{"": dsl, "a.fga": dsl, "a.json": object, "at.fga": long, "above.fga": ""} {
+		f := &File{ModelFile: file}
+		if file == "" {
+			f.Model = dsl
+		}
+		m, text, err := f.ReadModel(fsys)
+		if want == "" {
+			if !errors.Is(err, language.ErrBound) {
+				t.Errorf("%s: %v", file, err)
+			}
+		} else if err != nil || string(text) != want || len(m.Types) != 1 {
+			t.Errorf("%q: %.100s, %v", file, text, err)
+		}
 	}
 }
 

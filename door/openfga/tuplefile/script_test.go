@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
