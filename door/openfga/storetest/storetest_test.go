@@ -76,9 +76,9 @@ func TestStoresAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ends, ended := 0, true; ended; ends++ {
-			ctx := &ending{Context: t.Context(), left: ends, done: make(chan struct{})}
+			ctx := failing.EndAfter(t.Context(), ends)
 			_, err := Run(ctx, e, f, fstest.MapFS{})
-			if ended = ctx.left < 0; ended && !errors.Is(err, context.Canceled) {
+			if ended = ctx.Ended(); ended && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: the context ended at its use %d, but the error is %v", tests, ends, err)
 			}
 			for info := range e.Stores(t.Context(), (*new(ostiary.CreateStoreRequest)).ID) {
@@ -86,25 +86,6 @@ func TestStoresAreRemoved(t *testing.T) {
 			}
 		}
 	}
-}
-
-// ending is a context that ends when its error is asked for more than left times.
-type ending struct {
-	context.Context
-	left int
-	done chan struct{}
-}
-
-func (c *ending) Done() <-chan struct{} { return c.done }
-
-func (c *ending) Err() error {
-	if c.left--; c.left == -1 {
-		close(c.done)
-	}
-	if c.left < 0 {
-		return context.Canceled
-	}
-	return nil
 }
 
 // TestStorageFails makes each operation of the storage fail while a file runs.

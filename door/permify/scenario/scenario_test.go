@@ -1,16 +1,21 @@
 package scenario
 
 import (
+	"context"
 	"errors"
-	"reflect"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/storage/failing"
 )
 
 const sample = `schema: |
@@ -37,9 +42,10 @@ scenarios:
       - {subject_reference: user, entity: "doc:1", assertions: {view: ["anne"]}}
 `
 
+// engine returns an engine without data, whose pages have two items at most.
 func engine(t *testing.T) *ostiary.Engine {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: DepthMax}})
+	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: DepthMax, PageItems: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,47 +53,57 @@ func engine(t *testing.T) *ostiary.Engine {
 	return e
 }
 
-func TestRun(t *testing.T) {
+// TestScripts runs the validation files (".yaml") of testdata/*.txtar and compares
+// their coverage, problems and answers with the file "want".
+func TestScripts(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, from, to string
-		passed         bool
-		text           string
-	}{
-		{"unchanged", "", "", true, ""},
-		{"a wrong decision", "view: true", "view: false", false, "check doc:1 view user:anne: want denied, got allowed"},
-		{"a missing entity", `["1"]`, `["1", "2"]`, false, "entities doc view user:anne: want [1, 2], got [1]"},
-		{"a missing subject", `["anne"]`, `[]`, false, "subjects doc:1 view user: want [], got [anne]"},
-		{"an unknown permission", "view: true", "edit: true", false, "got error: ERROR_CODE_PERMISSION_NOT_FOUND"},
-		{"a missing context", "{data: {least: 3}}", "{}", false, "got error: rule enough on doc:1: no such key: least"},
-		{"a malformed context", "{data: {least: 3}}", `{tuples: ["doc:1"]}`, false, `got error: malformed relationship "doc:1"`},
-		{"a malformed tuple", "doc:1#viewer@user:anne", "doc:1#viewer", false, `relationship doc:1#viewer: malformed relationship "doc:1#viewer"`},
-		{"a malformed attribute", "doc:1$level|integer:3", "doc:1$level|integer:x", false, "malformed attribute"},
-		{"a depth too small", `subject: "user:anne"
-        context`, `subject: "user:anne"
-        depth: 2
-        context`, false, "Depth: value must be greater than or equal to 3"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	for _, script := range scripts {
+		t.Run(filepath.Base(script), func(t *testing.T) {
 			t.Parallel()
-			f, err := Parse([]byte(strings.Replace(sample, c.from, c.to, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := Run(t.Context(), engine(t), f, f.Schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := strings.Join(r.Problems, "\n")
-			for _, a := range r.Answers {
-				if !a.Passed() {
-					text += a.Question + ": want " + a.Want + ", got " + a.Got + "\n"
+			golden.Archive(t, script, func(files []txtar.File) string {
+				var out strings.Builder
+				for _, file := range files {
+					fmt.Fprintf(&out, "# %s\n", file.Name)
+					play(t, &out, file.Data)
 				}
-			}
-			if r.Passed() != c.passed || !strings.Contains(text, c.text) {
-				t.Errorf("passed %v: %s", r.Passed(), text)
-			}
+				return strings.ReplaceAll(out.String(), "\u00a0", " ") // protobuf writes either
+			})
 		})
+	}
+}
+
+// play prints the result of a validation file.
+func play(t *testing.T, out *strings.Builder, text []byte) {
+	t.Helper()
+	f, err := Parse(text)
+	if err != nil {
+		fmt.Fprintf(out, "error: %v\n", err)
+		return
+	}
+	if s, err := language.Parse(f.Schema); err == nil {
+		c := Cover(f, s)
+		fmt.Fprintf(out, "covered: %d %% of relationships, %d %% of attributes, %d %% of assertions\n", c.Relationships, c.Attributes, c.Assertions)
+		for _, e := range c.Entities {
+			for _, p := range []Part{e.Relationships, e.Attributes, e.Assertions} {
+				fmt.Fprintf(out, "\t%s: %d of %d, %d %%, not %q\n", e.Name, p.Covered, p.All, p.Percent(), p.Missing)
+			}
+		}
+	}
+	r, err := Run(t.Context(), engine(t), f, f.Schema)
+	if err != nil {
+		fmt.Fprintf(out, "error: %v\n", err)
+		return
+	}
+	fmt.Fprintf(out, "passed %t\n", r.Passed())
+	for _, p := range r.Problems {
+		fmt.Fprintf(out, "\tproblem: %s\n", p)
+	}
+	for _, a := range r.Answers {
+		fmt.Fprintf(out, "\t%d %q passed %t: %s: want %s, got %s\n", a.Scenario, a.Name, a.Passed(), a.Question, a.Want, a.Got)
 	}
 }
 
@@ -118,20 +134,52 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func TestCover(t *testing.T) {
+// TestEnds ends the context of a run at each of its uses.
+func TestEnds(t *testing.T) {
 	t.Parallel()
 	f, err := Parse([]byte(sample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := language.Parse(strings.Replace(f.Schema, "relation viewer @user", "relation viewer @user @doc#viewer", 1))
+	for _, schema := range []string{f.Schema, "entity user"} {
+		for ends, ended := 0, true; ended; ends++ {
+			ctx := failing.EndAfter(t.Context(), ends)
+			_, err := Run(ctx, engine(t), f, schema)
+			if ended = ctx.Ended(); ended != errors.Is(err, context.Canceled) || !ended && err != nil {
+				t.Errorf("the context ended at its use %d: %t, but the error is %v", ends, ended, err)
+			}
+		}
+	}
+}
+
+// TestStorageFails makes each operation of the storage fail while a file runs.
+func TestStorageFails(t *testing.T) {
+	t.Parallel()
+	f, err := Parse([]byte(sample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Cover(f, s)
-	if c.Relationships != 50 || c.Attributes != 100 || c.Assertions != 100 || len(c.Entities) != 2 ||
-		!reflect.DeepEqual(c.Entities[0].Relationships.Missing, []string{"doc#viewer@doc#viewer"}) {
-		t.Errorf("%+v", c)
+	failing.Each(t, func(t *testing.T, d *failing.Driver) failing.Scenario {
+		e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: d, Conditions: cel.New(cel.Options{}), Bounds: ostiary.Bounds{Depth: DepthMax}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return failing.Scenario{InSteps: true, Call: func() (string, error) {
+			r, err := Run(t.Context(), e, f, f.Schema)
+			if err == nil && !r.Passed() {
+				err = fmt.Errorf("%+v", r)
+			}
+			return fmt.Sprintf("%+v", r), err
+		}}
+	})
+}
+
+// TestBounds checks the values of the bounds and of the default.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	if got, want := [...]int{FileBytesMax, DepthMax, DepthDefault}, [...]int{4 << 20, 1000, 100}; got != want {
+		t.Errorf("bounds %v, want %v", got, want)
 	}
 }
 
