@@ -1,13 +1,12 @@
 // Package golden compares the results of tests with files: [Equal] with a whole file,
-// and [Archive] with the last part of a script. It is for tests only.
+// and [Script] with the last part of a script. It is for tests only.
 package golden
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // Rewrite reports whether tests write their results into the files, because the
@@ -39,23 +38,21 @@ func Equal(t testing.TB, file, got string) {
 	t.Fatalf("%s: got %d lines, want %d\nOSTIARY_REWRITE=1 writes the file", file, len(lines), len(want))
 }
 
-// Archive plays a script in txtar form: play gets its files and returns the result,
-// which is compared with the last file, "want". play does not get that file. With
-// [Rewrite] it is written.
-func Archive(t testing.TB, file string, play func(files []txtar.File) string) {
+// Script plays a script: play gets the text of the file before the line "-- want --",
+// and returns what must follow this line. In txtar form the rest is the file "want".
+// With [Rewrite] it is written.
+func Script(t testing.TB, file string, play func(text []byte) string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive := txtar.Parse(text)
-	if last := len(archive.Files) - 1; last >= 0 && archive.Files[last].Name == "want" {
-		archive.Files = archive.Files[:last]
+	const line = "-- want --\n"
+	if i := bytes.LastIndex(text, []byte(line)); i == 0 || i > 0 && text[i-1] == '\n' {
+		text = text[:i]
 	}
-	if len(archive.Files) == 0 {
-		t.Fatalf("%s has no files", file)
+	if len(text) == 0 {
+		t.Fatalf("%s has no script", file)
 	}
-	want := txtar.File{Name: "want", Data: []byte(play(archive.Files))}
-	archive.Files = append(archive.Files, want)
-	Equal(t, file, string(txtar.Format(archive)))
+	Equal(t, file, string(text)+line+play(text))
 }

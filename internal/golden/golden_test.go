@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/ostiary/ostiary/internal/golden"
 )
 
@@ -47,36 +45,35 @@ func compare(t *testing.T, file, got string) string {
 	return failure(t, func(t testing.TB) { golden.Equal(t, file, got) })
 }
 
-// TestArchive plays scripts without a result, with another one, and with the same.
-func TestArchive(t *testing.T) {
+// TestScript plays scripts without a result, with another one, and with the same.
+func TestScript(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "script")
-	play := func(files []txtar.File) string {
-		return fmt.Sprintf("%d files, the first: %s", len(files), files[0].Data)
-	}
-	archive := func() string {
-		return failure(t, func(t testing.TB) { golden.Archive(t, file, play) })
+	play := func(text []byte) string { return fmt.Sprintf("%d bytes\n", len(text)) }
+	script := func() string {
+		return failure(t, func(t testing.TB) { golden.Script(t, file, play) })
 	}
 	t.Setenv("OSTIARY_REWRITE", "")
-	if failure := archive(); !strings.Contains(failure, "no such file") {
+	if failure := script(); !strings.Contains(failure, "no such file") {
 		t.Errorf("a missing file: %q", failure)
 	}
 	for _, c := range []struct{ text, rewrite, failure string }{
-		{"", "", "has no files"},
-		{"-- want --\n", "", "has no files"},
-		{"-- a --\n1\n-- b --\n2\n", "", "script:5: got\n-- want --"},
-		{"-- a --\n1\n-- want --\n2 files, the first: 1\n", "", "script:4: got\n1 files, the first: 1"},
-		{"-- a --\n1\n-- want --\n1 files, the first: 1\n", "", ""},
-		{"text\n-- a --\n1\n", "1", ""},
+		{"", "", "has no script"},
+		{"-- want --\n", "", "has no script"},
+		{"a\n", "", "script:2: got\n-- want --"},
+		{"a\n-- want --\n1 bytes\n", "", "script:3: got\n2 bytes"},
+		{"a\n-- want --\n2 bytes\n", "", ""},
+		{"a-- want --\n", "", "script:2: got\n-- want --"},
+		{"a\n", "1", ""},
 	} {
 		t.Setenv("OSTIARY_REWRITE", c.rewrite)
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := archive(); (got == "") != (c.failure == "") || !strings.Contains(got, c.failure) {
+		if got := script(); (got == "") != (c.failure == "") || !strings.Contains(got, c.failure) {
 			t.Errorf("%q: %q, want %q", c.text, got, c.failure)
 		}
 	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "text\n-- a --\n1\n-- want --\n1 files, the first: 1\n" {
+	if text, err := os.ReadFile(file); err != nil || string(text) != "a\n-- want --\n2 bytes\n" {
 		t.Errorf("the file has %q, %v", text, err)
 	}
 }

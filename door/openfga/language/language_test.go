@@ -26,14 +26,15 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			golden.Archive(t, file, play)
+			golden.Script(t, file, play)
 		})
 	}
 }
 
 // play reads each model of a script, or a modular one if there is an "fga.mod", and
 // returns the results.
-func play(files []txtar.File) string {
+func play(script []byte) string {
+	files := txtar.Parse(script).Files
 	var out strings.Builder
 	fsys := fstest.MapFS{}
 	for _, f := range files {

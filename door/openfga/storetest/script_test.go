@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
 			t.Parallel()
-			golden.Archive(t, script, func(files []txtar.File) string { return play(t, files) })
+			golden.Script(t, script, func(text []byte) string { return play(t, txtar.Parse(text).Files) })
 		})
 	}
 }

@@ -64,9 +64,9 @@ func TestScripts(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
 			t.Parallel()
-			golden.Archive(t, script, func(files []txtar.File) string {
+			golden.Script(t, script, func(text []byte) string {
 				var out strings.Builder
-				for _, file := range files {
+				for _, file := range txtar.Parse(text).Files {
 					fmt.Fprintf(&out, "# %s\n", file.Name)
 					play(t, &out, file.Data)
 				}
