@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ostiary/ostiary"
@@ -23,7 +25,8 @@ type storeLabel struct {
 
 func (s storeLabel) String() string { return s.id + " (" + s.name + ")" }
 
-// findStore finds a store by id or name. The empty name is the only store.
+// findStore finds a store by id, name or alias, as selectStore does. The empty name
+// is the only store.
 func findStore(ctx context.Context, e *ostiary.Engine, name string) (*ostiary.Store, error) {
 	if id, err := storage.ParseStoreID(name); err == nil {
 		s, err := e.Store(ctx, id)
@@ -79,12 +82,15 @@ func ownStores(known []storeLabel) []storeLabel {
 	return own
 }
 
-// selectStore returns the only store with a name. The empty name is the only
+// selectStore returns the only store with a name. If no store has the name, it is
+// the only store with this alias, for whatever door. The empty name is the only
 // store of [ownStores].
 func selectStore(name string, known []storeLabel) (storeLabel, error) {
 	found := ownStores(known)
 	if name != "" {
-		found = namesakes(name, known)
+		if found = namesakes(name, known); len(found) == 0 {
+			return withThisAlias(name, known)
+		}
 	}
 	switch {
 	case len(found) == 1:
@@ -97,6 +103,25 @@ func selectStore(name string, known []storeLabel) (storeLabel, error) {
 		return storeLabel{}, fmt.Errorf("%w yet: create one with \"ostiary store create NAME\"", errNoStore)
 	}
 	return storeLabel{}, noStoreNamed(name, known)
+}
+
+// withThisAlias returns the only store with an alias. It does not select stores
+// with the records of a door: their aliases, such as "default", are the same in
+// every deployment, and a command must not reach these records by accident.
+func withThisAlias(alias string, known []storeLabel) (storeLabel, error) {
+	var found []storeLabel
+	for _, s := range known {
+		if slices.Contains(slices.Collect(maps.Values(s.aliases)), alias) {
+			found = append(found, s)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return storeLabel{}, noStoreNamed(alias, known)
+	case len(found) == 1 && doorOf(found[0].aliases) == "":
+		return found[0], nil
+	}
+	return storeLabel{}, &clearError{fmt.Sprintf("no store has the name %q, which is an alias: select a store by its name or id; %s", alias, listStores(found)), errNoStore}
 }
 
 // namesakes returns the stores with a name.

@@ -66,6 +66,9 @@ type app struct {
 	json                bool
 
 	notedNoKeys bool // the warning about a server without keys was printed
+	// ambiguous is true if variables name a folder and a server, and the command
+	// line neither.
+	ambiguous bool
 }
 
 // run executes a command line and returns the exit code.
@@ -130,11 +133,16 @@ func (a *app) root() *cobra.Command {
 }
 
 // environment sets each flag that the command line does not set from its
-// OSTIARY_… variable. An empty variable has no effect.
+// OSTIARY_… variable. An empty variable has no effect. A folder that the command
+// line names is not replaced by the server of a variable.
 func (a *app) environment(flags *pflag.FlagSet) error {
 	var errs []error
+	folder, server := flags.Changed("data"), flags.Changed("server")
+	if folder && server {
+		return fmt.Errorf("%w: --data names a folder and --server a server: expected one of them", errUsage)
+	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" {
+		if f.Changed || f.Name == "help" || folder && f.Name == "server" {
 			return
 		}
 		name := envName(f.Name)
@@ -147,6 +155,7 @@ func (a *app) environment(flags *pflag.FlagSet) error {
 			}
 		}
 	})
+	a.ambiguous = !server && flags.Changed("data") && flags.Changed("server")
 	return errors.Join(errs...)
 }
 

@@ -44,7 +44,7 @@ type remote struct {
 	base string
 	flag string // the flag that names the server: --server or --from
 	http *http.Client
-	err  error // of --ca-cert; every request fails with it
+	err  error // every request fails with it, unless it is nil
 }
 
 // remote returns the server that --server names, or nil.
@@ -55,6 +55,9 @@ func (a *app) remote() *remote {
 	r := &remote{a: a, base: strings.TrimRight(a.server, "/"), flag: "--server", http: &http.Client{}}
 	if a.caCert != "" {
 		r.http.Transport, r.err = trusting(a.caCert)
+	}
+	if a.ambiguous {
+		r.err = fmt.Errorf("%w: the variable OSTIARY_DATA names a folder and OSTIARY_SERVER a server: select one with --data or --server", errUsage)
 	}
 	return r
 }
@@ -310,7 +313,8 @@ func (r *remote) addAliases(ctx context.Context, stores []remoteStore) error {
 	return nil
 }
 
-// find finds a store by id or name. The empty name is the only store.
+// find finds a store by id, name or alias, as selectStore does. The empty name is
+// the only store.
 func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 	if _, err := storage.ParseStoreID(name); err == nil {
 		var s remoteStore
@@ -327,7 +331,7 @@ func (r *remote) find(ctx context.Context, name string) (remoteStore, error) {
 		// clients cannot give to a store, for example those of less than three letters.
 		stores, err = r.stores(ctx, "")
 	}
-	if err == nil && name == "" {
+	if err == nil && len(namesakes(name, labelsOf(stores))) == 0 {
 		err = r.addAliases(ctx, stores)
 	}
 	if err != nil {

@@ -499,26 +499,21 @@ func (r *remote) nativeCreateStore(ctx context.Context, name, id string) error {
 	return r.a.printCreated(storeJSON{ID: s.ID, Name: s.Name, Created: stamp(s.Created)})
 }
 
-// aliasStore sets or removes an alias of a store.
-func (r *remote) aliasStore(ctx context.Context, store, door, alias string) error {
+// aliasStore shows, sets or removes an alias of a store.
+func (r *remote) aliasStore(ctx context.Context, store, door, alias string, remove bool) error {
 	s, err := r.find(ctx, store)
 	if err != nil {
 		return err
 	}
-	var now struct {
-		ID, Name string
-		Created  time.Time
-		Aliases  map[string]string
-	}
-	path := nativePath + s.ID
-	if _, err := r.call(ctx, http.MethodGet, path, nil, &now); err != nil {
+	out := s.json()
+	if err := r.addNative(ctx, &out); err != nil {
 		return nativeMissing(err)
 	}
-	in := map[string]any{"aliases": withAlias(now.Aliases, door, alias)}
-	if _, err := r.call(ctx, http.MethodPatch, path, in, &now); err != nil {
+	out.Revision, out.Schema = nil, ""
+	return r.a.changeAlias(out, door, alias, remove, func(aliases map[string]string) error {
+		_, err := r.call(ctx, http.MethodPatch, nativePath+s.ID, map[string]any{"aliases": aliases}, nil)
 		return err
-	}
-	return r.a.printAliases(storeJSON{ID: now.ID, Name: now.Name, Created: stamp(now.Created), Aliases: withAlias(now.Aliases, door, alias)})
+	})
 }
 
 // printTree prints the tree of an expand.

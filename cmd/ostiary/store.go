@@ -112,11 +112,20 @@ func (a *app) allStores(ctx context.Context) ([]storeJSON, error) {
 
 func (a *app) printStores(stores []storeJSON) error {
 	return a.print(stores, func(w io.Writer) {
-		fmt.Fprintln(w, "NAME\tID\tCREATED")
+		fmt.Fprintln(w, "NAME\tID\tCREATED\tALIASES")
 		for _, s := range stores {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.ID, s.Created)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.ID, s.Created, aliasText(s.Aliases))
 		}
 	})
+}
+
+// aliasText formats aliases by door on one line, for example "permify=t1".
+func aliasText(aliases map[string]string) string {
+	var out []string
+	for _, door := range slices.Sorted(maps.Keys(aliases)) {
+		out = append(out, door+"="+aliases[door])
+	}
+	return strings.Join(out, ", ")
 }
 
 // withNamed runs f on the store that the first argument names. Without an
@@ -167,6 +176,9 @@ func (a *app) storeGet() *cobra.Command {
 func (a *app) printStore(out storeJSON) error {
 	return a.print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "name\t%s\nid\t%s\ncreated\t%s\n", out.Name, out.ID, out.Created)
+		if len(out.Aliases) > 0 {
+			fmt.Fprintf(w, "aliases\t%s\n", aliasText(out.Aliases))
+		}
 		if out.Revision != nil {
 			fmt.Fprintf(w, "revision\t%d\n", *out.Revision)
 		}
@@ -196,31 +208,81 @@ func (a *app) printRenamed(out storeJSON) error {
 }
 
 func (a *app) storeAlias() *cobra.Command {
-	return &cobra.Command{Use: "alias STORE DOOR [ALIAS]", Short: "Set or remove the alias of a store for a door", Args: cobra.RangeArgs(2, 3),
+	var remove bool
+	cmd := &cobra.Command{Use: "alias STORE DOOR [ALIAS]", Short: "Show, set or remove the alias of a store for a door", Args: cobra.RangeArgs(2, 3),
 		Long: "Set the alias of a store for a door: the name by which clients of the door address the store, for example the tenant id of Permify's\n" +
-			"clients (door permify). Without ALIAS the command removes the alias.",
+			"clients (door permify). Without ALIAS the command shows the alias, or removes it with --remove: clients of the door then no longer find the store.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			door, alias := args[1], ""
-			if known := aliasDoors(); len(args) == 3 && !slices.Contains(known, door) {
-				return fmt.Errorf("%w: no door takes aliases of the name %q%s: expected one of %s", errUsage, door, suggestion(door, known), strings.Join(known, ", "))
+			if len(args) == 3 {
+				if alias = args[2]; remove {
+					return fmt.Errorf("%w: --remove cannot be combined with an alias to set, %q", errUsage, alias)
+				}
 			}
 			if len(args) == 3 {
-				alias = args[2]
+				if err := requireAliasDoor(door); err != nil {
+					return err
+				}
 				if err := native.CheckAlias(door, alias); err != nil {
 					return fmt.Errorf("%w: %w", errUsage, err)
 				}
 			}
 			if r := a.remote(); r != nil {
-				return r.aliasStore(cmd.Context(), args[0], door, alias)
+				return r.aliasStore(cmd.Context(), args[0], door, alias, remove)
 			}
 			return a.withNamed(cmd.Context(), args, func(e *ostiary.Engine, s *ostiary.Store) error {
 				info := s.Info()
-				if err := e.UpdateStore(cmd.Context(), info.ID, info.Name, withAlias(info.Aliases, door, alias)); err != nil {
-					return err
-				}
-				return a.printAliases(storeOf(s.Info()))
+				return a.changeAlias(storeOf(info), door, alias, remove, func(aliases map[string]string) error {
+					return e.UpdateStore(cmd.Context(), info.ID, info.Name, aliases)
+				})
 			})
 		}}
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the alias")
+	return cmd
+}
+
+// changeAlias sets the alias of a store for a door, or removes it, by passing all
+// aliases to update. With neither it only prints the alias.
+func (a *app) changeAlias(s storeJSON, door, alias string, remove bool, update func(aliases map[string]string) error) error {
+	before := s.Aliases[door]
+	if before == "" {
+		if err := requireAliasDoor(door); err != nil {
+			return err
+		}
+	}
+	if alias == "" && !remove {
+		return a.print(s, func(w io.Writer) {
+			if before == "" {
+				fmt.Fprintf(w, "store %s, id %s, has no alias for the door %s\n", s.Name, s.ID, door)
+			} else {
+				fmt.Fprintln(w, before)
+			}
+		})
+	}
+	if remove && before == "" {
+		return fmt.Errorf("%w: store %s, id %s, has no alias for the door %s", errUsage, s.Name, s.ID, door)
+	}
+	s.Aliases = withAlias(s.Aliases, door, alias)
+	if err := update(s.Aliases); err != nil {
+		return err
+	}
+	return a.print(s, func(w io.Writer) {
+		if before != "" && before != alias {
+			fmt.Fprintf(w, "removed the alias %s for the door %s\n", before, door)
+		}
+		fmt.Fprintf(w, "store %s, id %s, has %s\n", s.Name, s.ID, pluralOf(len(s.Aliases), "alias", "aliases"))
+		for _, door := range slices.Sorted(maps.Keys(s.Aliases)) {
+			fmt.Fprintf(w, "%s\t%s\n", door, s.Aliases[door])
+		}
+	})
+}
+
+// requireAliasDoor fails if no door with this name finds stores by an alias.
+func requireAliasDoor(door string) error {
+	if known := aliasDoors(); !slices.Contains(known, door) {
+		return fmt.Errorf("%w: no door takes aliases of the name %q%s: expected one of %s", errUsage, door, suggestion(door, known), strings.Join(known, ", "))
+	}
+	return nil
 }
 
 // aliasDoors returns the doors that find stores by an alias.
@@ -236,15 +298,6 @@ func withAlias(aliases map[string]string, door, alias string) map[string]string 
 		delete(out, door)
 	}
 	return out
-}
-
-func (a *app) printAliases(out storeJSON) error {
-	return a.print(out, func(w io.Writer) {
-		fmt.Fprintf(w, "store %s, id %s, has %s\n", out.Name, out.ID, pluralOf(len(out.Aliases), "alias", "aliases"))
-		for _, door := range slices.Sorted(maps.Keys(out.Aliases)) {
-			fmt.Fprintf(w, "%s\t%s\n", door, out.Aliases[door])
-		}
-	})
 }
 
 func (a *app) storeDelete() *cobra.Command {

@@ -41,6 +41,9 @@ func (a *app) xacmlLoad() *cobra.Command {
 			if change.Root == nil && cmd.Flags().Changed("root") {
 				return fmt.Errorf("%s has no policy with the name %s: expected one of %s", args[0], root, strings.Join(slices.Sorted(maps.Keys(change.Put)), ", "))
 			}
+			if change.Root == nil && replace {
+				return fmt.Errorf("%w: --replace removes the root, and %s has no policy with the name %s: name the new root with --root: expected one of %s", errUsage, args[0], root, strings.Join(slices.Sorted(maps.Keys(change.Put)), ", "))
+			}
 			change.Clear = replace
 			out := loadedJSON{Policies: len(change.Put), Root: change.Root != nil}
 			if r := a.remote(); r != nil {
@@ -63,7 +66,7 @@ func (a *app) xacmlLoad() *cobra.Command {
 			})
 		}}
 	cmd.Flags().StringVar(&root, "root", "root", "the name of the root policy, without the end of its file")
-	cmd.Flags().BoolVar(&replace, "replace", false, "remove all other policies, and the root, in the same change")
+	cmd.Flags().BoolVar(&replace, "replace", false, "remove all other policies, and the present root, in the same change; the folder must have the new root")
 	return cmd
 }
 
