@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 
@@ -77,7 +76,10 @@ func (s settings) document() ostiary.Document {
 }
 
 func readSettings(body []byte) (s settings, err error) {
-	if err := json.Unmarshal(body, &s); err != nil || s.Version != documentVersion {
+	if err := json.Unmarshal(body, &s); err != nil {
+		return s, fmt.Errorf("%w: malformed settings of a domain: %v", ostiary.ErrFormat, err)
+	}
+	if s.Version != documentVersion {
 		return s, fmt.Errorf("%w: settings of version %d, expected %d", ostiary.ErrFormat, s.Version, documentVersion)
 	}
 	return s, nil
@@ -119,7 +121,10 @@ func (s Source) body(at storage.Revision) []byte {
 func readSource(body []byte) (Source, storage.Revision, error) {
 	line, text, ok := bytes.Cut(body, []byte{'\n'})
 	var h header
-	if err := json.Unmarshal(line, &h); err != nil || !ok || h.Version != documentVersion {
+	if err := json.Unmarshal(line, &h); err != nil || !ok {
+		return Source{}, 0, fmt.Errorf("%w: malformed policy document: expected a line of JSON and a text", ostiary.ErrFormat)
+	}
+	if h.Version != documentVersion {
 		return Source{}, 0, fmt.Errorf("%w: policy document of version %d, expected %d", ostiary.ErrFormat, h.Version, documentVersion)
 	}
 	return Source{h.Language, text}, h.Revision, nil
@@ -197,11 +202,6 @@ func parseStored(name string, s Source, at storage.Revision) (*Stored, error) {
 		p.ID, p.Version = e.ID, e.Version
 	case *policy.PolicySet:
 		p.ID, p.Version, p.Set = e.ID, e.Version, true
-	case *policy.Reference:
-		p.ID, p.Version, p.Set = e.ID, e.Version, e.Set
-		if name != "" {
-			return nil, invalid(name, errors.New("the text is a reference: expected a Policy or a PolicySet"))
-		}
 	}
 	p.addReferences(e)
 	return p, nil

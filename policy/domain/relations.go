@@ -136,7 +136,7 @@ func (a *asker) related(object, relation, subject string) (bool, error) {
 // attribute of the relation store, and none for ids outside of [StoredAttribute].
 func (a *asker) Attribute(ctx context.Context, d *policy.Designator, r *policy.Request) ([]value.Value, error) {
 	name, ok := strings.CutPrefix(d.ID, StoredAttribute)
-	if !ok || d.Issuer != "" {
+	if !ok || name == "" || d.Issuer != "" {
 		return nil, nil
 	}
 	object, err := objectOf(r, d.Category)

@@ -19,14 +19,21 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// relationModel has documents that users and members of groups may view.
+// relationModel has documents that users and members of groups may view, and forms,
+// which have an attribute of each type.
 func relationModel() *schema.Model {
 	user, group := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}
 	direct := func(name string, subjects ...schema.SubjectType) schema.RelationDef {
 		return schema.RelationDef{Name: name, Rewrite: schema.Direct(), Subjects: subjects}
 	}
 	integer, text := expr.Type{Kind: expr.Int}, expr.Type{Kind: expr.String}
-	return &schema.Model{Types: []schema.TypeDef{
+	form := schema.TypeDef{Name: "form"}
+	for kind := expr.Bool; kind <= expr.IPAddress; kind++ {
+		one := expr.Type{Kind: kind}
+		form.Attributes = append(form.Attributes, schema.AttributeDef{Name: kind.String(), Type: one},
+			schema.AttributeDef{Name: kind.String() + "s", Type: expr.Type{Kind: expr.List, Elem: &one}})
+	}
+	return &schema.Model{Types: []schema.TypeDef{form,
 		{Name: "user", Attributes: []schema.AttributeDef{{Name: "clearance", Type: integer}}},
 		{Name: "group", Relations: []schema.RelationDef{direct("member", user)}},
 		{Name: "document", Relations: []schema.RelationDef{direct("viewer", user, group)},

@@ -85,19 +85,23 @@ func (d *Domain) history(ctx context.Context, name string) iter.Seq2[Version, er
 				yield(Version{}, err)
 				return
 			}
+			var last Version // of the entry, which may remove and put the policy
 			for i := range e.Changes {
 				v, ok, err := version(&e.Changes[i], kind, key)
 				if err != nil {
 					yield(Version{}, err)
 					return
 				}
-				if !ok || v.Removed && !live {
-					continue
+				if ok {
+					last = v
+					last.Revision, last.Time = e.Revision, e.Time
 				}
-				v.Revision, v.Time, live = e.Revision, e.Time, !v.Removed
-				if !yield(v, nil) {
-					return
-				}
+			}
+			if last.Revision == 0 || last.Removed && !live {
+				continue
+			}
+			if live = !last.Removed; !yield(last, nil) {
+				return
 			}
 		}
 	}
