@@ -85,6 +85,10 @@ func edges() (all []bench.Record) {
 	}
 	measured(bench.Record{Workload: "servers", Cell: "two", Peer: "b", Door: "http", Median: 5, N: 1, Failures: map[string]int{"status 500": 1}})
 	measured(bench.Record{Workload: "servers", Cell: "two", Peer: "a", Door: "http", Median: 5, N: 1})
+	// A power of ten alone, and figures that only some records have.
+	measured(bench.Record{Workload: "one time", Cell: "c", Peer: "p", N: 1000, Median: 1e3, Distribution: []bench.Quantile{{At: 0, Nanos: 1e3}, {At: .5, Nanos: 1e3}, {At: .9, Nanos: 1e3}}})
+	measured(bench.Record{Workload: "one time", Cell: "mean or median", Peer: "p", N: 10, Median: 1e3})
+	measured(bench.Record{Workload: "one time", Cell: "mean or median", Peer: "q", N: 10, Mean: 1e4})
 	// Loads, and records without one.
 	for _, load := range []string{"open, 10/s", "", "closed, 1 client"} {
 		measured(bench.Record{Workload: "loads", Cell: "c", Peer: "ostiary", Load: load, N: 10, Median: 1e3, Mean: 2e3})

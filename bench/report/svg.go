@@ -35,19 +35,13 @@ type point struct{ x, y float64 }
 // logScale maps values from low to high logarithmically to lengths from from to to.
 type logScale struct{ low, high, from, to float64 }
 
-// newLogScale returns a scale whose ends are powers of ten around the positive
-// values. It returns false if there are none.
+// newLogScale returns a scale whose ends are powers of ten around the values, which
+// are positive. It returns false if there are none.
 func newLogScale(values []float64, from, to float64) (logScale, bool) {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range values {
-		if v > 0 {
-			low, high = math.Min(low, v), math.Max(high, v)
-		}
-	}
-	if math.IsInf(low, 1) {
+	if len(values) == 0 {
 		return logScale{}, false
 	}
-	low, high = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
+	low, high := math.Pow(10, math.Floor(math.Log10(slices.Min(values)))), math.Pow(10, math.Ceil(math.Log10(slices.Max(values))))
 	if low == high {
 		high *= 10
 	}
