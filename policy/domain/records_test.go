@@ -137,6 +137,7 @@ func TestRecords(t *testing.T) {
 	preview("preview with a wrong token", domain.Change{Expect: "token"})
 	preview("preview of a removal", domain.Change{Remove: []string{"none"}})
 	info("after the previews", d)
+	try("remove", domain.Change{Remove: []string{"c"}})
 	try("clear", domain.Change{Clear: true})
 	try("clear again", domain.Change{Clear: true})
 	try("put after clear", domain.Change{Clear: true, Put: texts{"a.xml": one}})
@@ -155,7 +156,7 @@ func TestRecords(t *testing.T) {
 		j.say(fmt.Sprintf("%d versions of %q", limit, name), text, err)
 	}
 	j.line("\nversions")
-	for _, name := range []string{"", "a.xml", "more", "none"} {
+	for _, name := range []string{"", "a.xml", "c", "more", "none"} {
 		versions(name, 0)
 	}
 	for limit := range 5 {

@@ -54,12 +54,34 @@ func TestSums(t *testing.T) {
 		{Date, "2026-03-31", YearMonthDuration, "P1M", "2026-04-30", false},
 		{Date, "2026-12-01", YearMonthDuration, "P12M", "2027-12-01", false},
 		{Date, "2026-12-01", YearMonthDuration, "P12M", "2025-12-01", true},
+		{Date, "0001-01-01", YearMonthDuration, "P1M", "-0001-12-01", true},
+		{Date, "2026-12-01", YearMonthDuration, "P900000000Y", "-899997975-12-01", true},
+		{Date, "2026-12-01", YearMonthDuration, "P900000000Y", "900002026-12-01", false},
+		{Date, "999999999-11-30", YearMonthDuration, "P1M", "999999999-12-30", false},
+		{Date, "-999999999-02-01", YearMonthDuration, "P1M", "-999999999-01-01", true},
+		{DateTime, "999999999-12-31T23:59:58Z", DayTimeDuration, "PT1S", "999999999-12-31T23:59:59Z", false},
+		{DateTime, "-999999999-01-01T00:00:01Z", DayTimeDuration, "PT1S", "-999999999-01-01T00:00:00Z", true},
 		{Time, "23:30:00Z", DayTimeDuration, "PT1H", "00:30:00Z", false},
 		{Time, "00:30:00Z", DayTimeDuration, "PT1H", "23:30:00Z", true},
 	} {
 		got, err := parse(c.typ, c.text).AddDuration(parse(c.by, c.duration), c.back)
-		if want := parse(c.typ, c.want); err != nil || !Equal(got, want) || got.Canonical() != want.Canonical() {
+		if want := parse(c.typ, c.want); err != nil || !Equal(got, want) || got.Canonical() != want.Canonical() || got.Text() != want.Canonical() {
 			t.Errorf("%s by %s, back %v: %s, %v, want %s", c.text, c.duration, c.back, got.Canonical(), err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		typ      Type
+		text     string
+		by       Type
+		duration string
+		back     bool
+	}{
+		{Date, "999999999-12-01", YearMonthDuration, "P1M", false}, {Date, "-999999999-01-31", YearMonthDuration, "P1M", true},
+		{Date, "2026-01-01", YearMonthDuration, "P999999999999Y", false}, {Date, "2026-01-01", YearMonthDuration, "P999999999999Y", true},
+		{DateTime, "999999999-12-31T23:59:59Z", DayTimeDuration, "PT1S", false}, {DateTime, "-999999999-01-01T00:00:00Z", DayTimeDuration, "PT1S", true},
+	} {
+		if got, err := parse(c.typ, c.text).AddDuration(parse(c.by, c.duration), c.back); err == nil {
+			t.Errorf("%s by %s, back %v: %s, want an error", c.text, c.duration, c.back, got.Canonical())
 		}
 	}
 	for _, c := range [][2]Value{
@@ -88,6 +110,10 @@ func TestTexts(t *testing.T) {
 		{RFC822Name, []string{"a@b", "a.b@c.d", `"a b"@c`, `"a\"b"@c`, "a@[1.2.3.4]"}, []string{"", "@", "a@", "@b", "a", "a b@c", ".a@b", "a.@b", "a@b..c", `"a"b"@c`, `"a\"@c`, `a@"b"`, "a@[]", "a@[a b]", "(a)@b"}},
 		{Time, []string{"00:00:00", "23:59:59Z", "24:00:00", "10:00:00+14:00", "10:00:00-14:00", "10:00:00.5"},
 			[]string{"24:00:01", "23:60:00", "23:59:60", "1:00:00", "10:00", "10:00:00+1:00", "10:00:00 01:00", "10:00:00+14:01", "10:00:00+0100", "10:00:00+01:0", "10:00:00+01-00", "10:00:00+0a:00", "10:00:00.", "aa:00:00", "10:a0:00"}},
+		{Date, []string{"2026-01-02", "2026-01-02Z", "-0001-12-31", "12026-01-02+14:00"}, []string{"2026-01-02x", "2026-01-02+14:01", "02026-01-02", "0000-01-02", "026-01-02", "2026-1-02", "2026-01-2", "2026/01-02", "2026-01/02", "2026-00-02", "2026-13-02", "1234567890-01-02", ""}},
+		{DateTime, []string{"2026-01-02T03:04:05", "2026-01-02T24:00:00Z", "2026-01-02T03:04:05.123456789-14:00"}, []string{"2026-01-02T03:04:05x", "2026-01-02T03:04:05+1:00", "2026-01-02", "2026-01-02 03:04:05", "2026-01-02T", "x2026-01-02T03:04:05", "2026-01-02T25:00:00", "2026-01-02T03:04:05.1234567891"}},
+		{DayTimeDuration, []string{"P1D", "PT1S", "PT0.5S", "-PT0.000000001S", "P1DT2H3M4.5S", "PT1H3S", "P0D", "P999999999999D"}, []string{"P", "-P", "PT", "P1DT", "P1H", "PT1D", "P1Y", "PT1M1H", "PT.5S", "PT1.S", "P-1D", "PT1", "P1000000000000D", "PT1.5M", "PT1.5", "1D"}},
+		{YearMonthDuration, []string{"P1Y", "P1M", "-P1Y2M", "P0M", "P999999999999M"}, []string{"P", "-P", "P1D", "P1M1Y", "P1", "1Y", "PY", "P1YM", "P1000000000000Y", ""}},
 		{Integer, []string{"0", "-0", "+5", "-5", "123456789012345678901234567890"}, []string{"", "-", "+", "--1", "1.0", "1e3", " ", "0x1"}},
 	} {
 		for _, text := range c.good {
@@ -129,5 +155,65 @@ func TestMail(t *testing.T) {
 	}
 	if NewString("a@b").MatchesMail("b") {
 		t.Error("a string matches")
+	}
+}
+
+// TestCanonicalDurations checks the canonical form of durations.
+func TestCanonicalDurations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"PT0S": "PT0S", "P0D": "PT0S", "-PT0S": "PT0S", "PT0.5S": "PT0.5S", "-PT0.5S": "-PT0.5S", "PT60S": "PT1M", "PT3600S": "PT1H", "PT86400S": "P1D", "PT90061.25S": "P1DT1H1M1.25S", "-P1DT24H": "-P2D",
+		"PT59M60S": "PT1H", "PT1H0.1S": "PT1H0.1S", "P1DT0.1S": "P1DT0.1S",
+	} {
+		if v, err := Parse(DayTimeDuration, text); err != nil || v.Canonical() != want {
+			t.Errorf("%s: %s, %v, want %s", text, v.Canonical(), err, want)
+		}
+	}
+	for text, want := range map[string]string{"P0Y": "P0M", "-P0M": "P0M", "P12M": "P1Y", "P13M": "P1Y1M", "-P1Y12M": "-P2Y", "P11M": "P11M"} {
+		if v, err := Parse(YearMonthDuration, text); err != nil || v.Canonical() != want {
+			t.Errorf("%s: %s, %v, want %s", text, v.Canonical(), err, want)
+		}
+	}
+}
+
+// TestZonesOfTypes checks which values get a zone, and which one.
+func TestZonesOfTypes(t *testing.T) {
+	t.Parallel()
+	berlin := time.FixedZone("Berlin", 3600)
+	other, err := Parse(DateTime, "2026-07-01T00:00:00-05:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		typ                          Type
+		text                         string
+		has                          bool
+		inUTC, inBerlin, inOther, at string
+	}{
+		{Time, "10:00:00", false, "10:00:00Z", "09:00:00Z", "15:00:00Z", "36000"},
+		{Time, "00:30:00+01:00", true, "00:30:00+01:00", "00:30:00+01:00", "00:30:00+01:00", "84600"},
+		{Date, "2026-01-02", false, "2026-01-02Z", "2026-01-02+01:00", "2026-01-02-05:00", "0"},
+		{Date, "2026-01-02Z", true, "2026-01-02Z", "2026-01-02Z", "2026-01-02Z", "0"},
+		{DateTime, "2026-01-02T10:00:00.5", false, "2026-01-02T10:00:00.5Z", "2026-01-02T09:00:00.5Z", "2026-01-02T15:00:00.5Z", "36000"},
+		{Integer, "5", false, "5", "5", "5", "5"},
+		{String, "text", false, "text", "text", "text", "0"},
+		{DayTimeDuration, "PT1S", false, "PT1S", "PT1S", "PT1S", "1"},
+	} {
+		v, err := Parse(c.typ, c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, x := range map[string][2]string{"in UTC": {v.InZone(nil).Text(), c.inUTC}, "in time.UTC": {v.InZone(time.UTC).Text(), c.inUTC}, "in Berlin": {v.InZone(berlin).Text(), c.inBerlin}, "in that of another": {v.InZoneOf(other).Text(), c.inOther},
+			"in that of one without": {v.InZoneOf(NewInteger(1)).Text(), c.text}} {
+			if x[0] != x[1] {
+				t.Errorf("%s %s: %s, want %s", c.text, what, x[0], x[1])
+			}
+		}
+		if v.HasZone() != c.has {
+			t.Errorf("%s: a zone %v, want %v", c.text, !c.has, c.has)
+		}
+		if seconds, _ := v.SecondOfDay(); (c.typ == Time || c.typ == DateTime) && fmt.Sprint(seconds) != c.at {
+			t.Errorf("%s: second %d, want %s", c.text, seconds, c.at)
+		}
 	}
 }

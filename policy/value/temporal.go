@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	noZone        = math.MinInt16
+	noZone        = math.MinInt16 // the offset of dates and times without a zone, and of no other value
 	offsetMax     = 14 * 60 // minutes
 	secondsPerDay = 24 * 60 * 60
 )
@@ -67,7 +67,7 @@ func (v Value) HasZone() bool {
 // means UTC. The offset of a time of day is that of the zone on 2000-01-01. Every
 // other value is returned unchanged.
 func (v Value) InZone(zone *time.Location) Value {
-	if v.offset != noZone || v.typ != Time && v.typ != Date && v.typ != DateTime {
+	if v.offset != noZone {
 		return v
 	}
 	v.offset = int16((v.number - v.instant(zone)) / 60)
@@ -78,7 +78,7 @@ func (v Value) InZone(zone *time.Location) Value {
 // InZoneOf returns a date or time without a zone as the same one in the zone of
 // other, which must have one. Every other value is returned unchanged.
 func (v Value) InZoneOf(other Value) Value {
-	if !v.HasZone() && other.HasZone() {
+	if v.offset == noZone && other.HasZone() {
 		v.offset, v.text = other.offset, ""
 	}
 	return v

@@ -1,0 +1,16 @@
+package status_test
+
+import (
+	"testing"
+
+	"github.com/ostiary/ostiary/policy/status"
+)
+
+// TestReached checks all that the error of a bound says.
+func TestReached(t *testing.T) {
+	t.Parallel()
+	e := status.Reached(status.SyntaxError, "policy depth", 5)
+	if e.Code != status.SyntaxError || e.Bound != "policy depth" || e.Error() != "the bound policy depth is reached: expected at most 5" || e.Missing != nil {
+		t.Errorf("%+v", e)
+	}
+}
