@@ -2,7 +2,6 @@ package bench_test
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -13,52 +12,18 @@ import (
 	"github.com/ostiary/ostiary/door/native"
 	"github.com/ostiary/ostiary/door/openfga"
 	"github.com/ostiary/ostiary/door/permify"
-	"github.com/ostiary/ostiary/expr/cel"
 )
 
 // serve serves doors over one engine in memory.
 func serve(t *testing.T, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{Conditions: cel.New(cel.Options{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return serveEngine(t, e, open...)
+	return serveEngine(t, memory(t), open...)
 }
 
 // serveEngine serves doors over an engine.
 func serveEngine(t *testing.T, e *ostiary.Engine, open ...func(*ostiary.Engine) (*door.Door, error)) *bench.HTTP {
 	t.Helper()
-	var routers []*door.Router
-	for _, o := range open {
-		d, err := o(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		router, err := door.NewRouter(d.Routes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		routers = append(routers, router)
-	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, router := range routers {
-			var p door.Params
-			if route, _ := router.Find(r.Method, r.URL.EscapedPath(), &p); route != nil {
-				route.Serve(w, r, p)
-				return
-			}
-		}
-		http.NotFound(w, r)
-	}))
-	t.Cleanup(s.Close)
-	target, err := bench.NewHTTP(s.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { target.Close() })
-	return target
+	return serveFront(t, &front{}, e, open...)
 }
 
 // runOn runs a workload on a target and its floor, and checks that every answer is

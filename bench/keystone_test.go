@@ -7,35 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/bench"
-	"github.com/ostiary/ostiary/door"
-	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/identity"
 )
 
 // identityTarget returns a bootstrapped deployment and a server of its API.
 func identityTarget(t *testing.T) (*identity.Service, bench.Target) {
 	t.Helper()
-	e, err := ostiary.Open(t.Context(), ostiary.Options{SecretKey: &[32]byte{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	store, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "keystone", Aliases: map[string]string{keystone.Name: keystone.DefaultStore}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := identity.Open(t.Context(), store, identity.Options{Rounds: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Bootstrap(t.Context(), identity.BootstrapOptions{Password: "secret"}); err != nil {
-		t.Fatal(err)
-	}
-	return s, serveEngine(t, e, func(e *ostiary.Engine) (*door.Door, error) {
-		return keystone.New(e, keystone.Options{Identity: identity.Options{Rounds: 4}})
-	})
+	return serveKeystone(t, &front{})
 }
 
 // TestKeystoneLarge measures a large deployment that is made over HTTP, and one

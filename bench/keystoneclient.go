@@ -303,8 +303,10 @@ var scenarios = map[string]func(*iteration){
 		user := i.createUser("", i.enabled)
 		i.updateUser(user, "enabled", !i.enabled)
 		i.action("delete_user", func() error {
-			i.made.users = slices.DeleteFunc(i.made.users, func(id string) bool { return id == user })
 			_, err := i.call(i.ctx, http.MethodDelete, "/users/"+user, http.StatusNoContent, nil)
+			if err == nil {
+				i.made.users = slices.DeleteFunc(i.made.users, func(id string) bool { return id == user })
+			}
 			return err
 		})
 	},

@@ -165,7 +165,7 @@ func (n *native) cells() ([]httpCell, error) {
 		}, fmt.Sprintf(`"decision":%t`, q.Allowed), 1)
 		question := map[string]string{"object": q.Object.String(), "relation": q.Relation, "subject": q.Subject.String()}
 		add(&cells[2], t, store+"check", question, fmt.Sprintf(`"allowed":%t`, q.Allowed), 1)
-		add(&cells[3], t, store+"explain", question, fmt.Sprintf(`"truth":"%t"`, q.Allowed), -1)
+		add(&cells[3], t, store+"explain", question, fmt.Sprintf(`"allowed":%t`, q.Allowed), 1)
 	}
 	entitlements := httpCell{name: "entitlements 10 × 54"}
 	var objects []string

@@ -20,7 +20,7 @@ const (
 
 const (
 	noZone        = math.MinInt16 // the offset of dates and times without a zone, and of no other value
-	offsetMax     = 14 * 60 // minutes
+	offsetMax     = 14 * 60       // minutes
 	secondsPerDay = 24 * 60 * 60
 )
 
