@@ -138,6 +138,28 @@ func TestForgedTokens(t *testing.T) {
 
 // TestDIDs: keys that are points of their curves, and nothing that only looks
 // like one.
+// TestForgedSignatures replaces the signature of a token by ones that are not in the
+// form of ES256K: a number of ECDSA is from 1 to the order of the curve minus 1.
+func TestForgedSignatures(t *testing.T) {
+	t.Parallel()
+	token := must(seeded(t, acp.KeySecp256k1, 7).Token("h", tokenNow, time.Minute, ""))(t)
+	text := token[:strings.LastIndexByte(token, '.')+1]
+	good := must(base64.RawURLEncoding.DecodeString(token[len(text):]))(t)
+	zero, ones := make([]byte, 32), bytes.Repeat([]byte{0xff}, 32)
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	for name, signature := range map[string][]byte{
+		"empty": nil, "63 bytes": good[:63], "65 bytes": join(good, zero[:1]), "r is 0": join(zero, good[32:]), "s is 0": join(good[:32], zero), "both are 0": join(zero, zero),
+		"r is too large": join(ones, good[32:]), "s is too large": join(good[:32], ones), "swapped": join(good[32:], good[:32]),
+	} {
+		_, err := acp.VerifyToken(text+base64.RawURLEncoding.EncodeToString(signature), acp.TokenCheck{Audience: "h", Now: tokenNow})
+		if err == nil {
+			t.Errorf("%s: the token is accepted", name)
+		}
+		wantKind(t, err, acp.ErrUnauthenticated)
+	}
+	must(acp.VerifyToken(text+base64.RawURLEncoding.EncodeToString(good), acp.TokenCheck{Audience: "h", Now: tokenNow}))(t)
+}
+
 func TestDIDs(t *testing.T) {
 	t.Parallel()
 	uncompressed := seeded(t, acp.KeySecp256k1, 9).Public().DID()
