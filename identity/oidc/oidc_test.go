@@ -166,6 +166,7 @@ func TestParseIssuer(t *testing.T) {
 		"http://[::1]:1=k":               "http://[::1]:1 k",
 		"http://127.0.0.2=k":             "http://127.0.0.2 k",
 		"http://localhost.example=k":     "expected https://HOST[/PATH]",
+		"http://192.0.2.1=k":             "expected https://HOST[/PATH]",
 		"":                               "expected URL=AUDIENCE",
 		"https://a.example=k,":           "an audience is empty",
 		"ftp://a=k":                      "expected https://HOST[/PATH]",
@@ -184,10 +185,12 @@ func TestParseIssuer(t *testing.T) {
 
 func TestAttributes(t *testing.T) {
 	a := oidc.Attributes(map[string]any{"email": "e", "n": 1.5, "yes": true, "object": map[string]any{"x": "y"}, "null": nil, "list": []any{"a", 2.0, map[string]any{}},
-		"a.b": "first", "a_b": "second", "OIDC-email": "forged"})
+		"a.b": "first", "a_b": "second", "OIDC-email": "forged",
+		"c.d": nil, "c_d": "only", "/09:@AZ[az{é": "edges", "none": []any{}})
 	for name, want := range map[string][]string{
 		"email": {"e"}, "HTTP_OIDC_CLAIM_EMAIL": {"e"}, "OIDC_CLAIM_email": {"e"}, "n": {"1.5"}, "yes": {"true"}, "list": {"a", "2"},
 		"object": nil, "null": nil, "a.b": {"first"}, "a_b": {"second"}, "HTTP_OIDC_A_B": nil, "OIDC-email": nil,
+		"HTTP_OIDC_C_D": {"only"}, "HTTP_OIDC__09__AZ_AZ__": {"edges"}, "HTTP_OIDC_CLAIM__09__AZ_AZ__": {"edges"}, "none": nil,
 	} {
 		if !slices.Equal(a[name], want) {
 			t.Errorf("%s: %v, want %v", name, a[name], want)

@@ -25,6 +25,10 @@ func TestPattern(t *testing.T) {
 		{`(?=[a)])[a)]x`, "ax )x", "bx"},
 		{`(?=[]a)])x?[)a]`, "a )", "x]"},
 		{`(?=\)x)\)x`, ")x", "x"},
+		{`(?=[a])[ab]+`, "a ab", "b ba"}, // a class of one character
+		{`(?=[^a])[ab]+`, "b ba", "a ab"},
+		{`(?=(a)(b))ab(?:c)`, "abc", "ab"},
+		{`\\Z`, "\\Z", "x"}, // an escaped backslash and a letter
 	} {
 		p, err := ParsePattern(x.pattern)
 		if err != nil {
@@ -55,6 +59,10 @@ func TestPatternErrors(t *testing.T) {
 		`(.)\1`:                                "invalid pattern",
 		`(?=a)(?=(`:                            "expected a closing parenthesis",
 		`[`:                                    "invalid pattern",
+		`(?=*)a`:                               `invalid pattern "*"`, // in a lookahead only
+		`(?!a{2,1})a`:                          `invalid pattern "a{2,1}"`,
+		`a)(b`:                                 "invalid pattern",
+		`a\`:                                   "invalid pattern",
 		strings.Repeat("a", patternBytesMax+1): "expected at most 4096",
 	} {
 		if _, err := ParsePattern(pattern); err == nil || !strings.Contains(err.Error(), want) {

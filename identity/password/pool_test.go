@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -73,14 +74,24 @@ func TestPoolQueueMax(t *testing.T) {
 	for p.waiting.Load() < p.queueMax {
 		runtime.Gosched() // the goroutines have no event that shows that they wait
 	}
-	if _, err := p.Hash(t.Context(), "secret", RoundsMin); !errors.Is(err, ErrBusy) {
-		t.Errorf("got %v, want ErrBusy", err)
+	hash, err := Hash("secret", RoundsMin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Hash(t.Context(), "secret", RoundsMin); got != "" || !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "at most 3") {
+		t.Errorf("got %q and %v, want ErrBusy", got, err)
+	}
+	if ok, err := p.Verify(t.Context(), "secret", hash); ok || !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v and %v, want ErrBusy", ok, err)
 	}
 	cancel()
 	for range p.queueMax {
 		if err := <-results; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want Canceled", err)
 		}
+	}
+	if n := p.waiting.Load(); n != 0 {
+		t.Errorf("%d calls wait although all have ended", n)
 	}
 	release()
 	if err := p.run(t.Context(), func() {}); err != nil {

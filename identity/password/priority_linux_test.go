@@ -21,7 +21,7 @@ func TestPoolPriority(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, _ := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	if during != 20-niceness || after != before {
-		t.Errorf("priority %d before, %d in the pool, %d after; want %d in the pool and no change outside", before, during, after, 20-niceness)
+	if during != 10 || after != before {
+		t.Errorf("priority %d before, %d in the pool, %d after; want 10 in the pool and no change outside", before, during, after)
 	}
 }

@@ -3,6 +3,7 @@ package token
 import (
 	"bytes"
 	"crypto"
+	"crypto/cipher"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -132,6 +134,12 @@ func TestForgedFernet(t *testing.T) {
 	}
 	refused("of another key", &Fernet{Keys: []Key{NewKey()}}, raw)
 	refused("longer", f, append(slices.Clone(raw), make([]byte, 16)...))
+	for _, pad := range []byte{0, 17, 255} { // signed with the key, but not padded
+		signed := slices.Clone(raw[:len(raw)-macBytes])
+		block := slices.Repeat([]byte{pad}, len(signed)-headBytes)
+		cipher.NewCBCEncrypter(f.Keys[0].block(), signed[9:headBytes]).CryptBlocks(signed[headBytes:], block)
+		refused("badly padded", &Fernet{Keys: f.Keys[:1]}, f.Keys[0].sum(signed, signed))
+	}
 	for _, text := range []string{"", "gAAAA", "x y", strings.Repeat("A", TextMax+1), all[0].Token + "!"} {
 		if _, _, err := f.Decode(text); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", text, err)
@@ -295,6 +303,14 @@ func TestSignedRefusesForgeries(t *testing.T) {
 	if _, _, err := s.Decode(good); err != nil {
 		t.Fatal(err)
 	}
+	other, _ := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	byOther, err := (&Signed{Key: other, Algorithm: "ES384"}).Encode(&Payload{UserID: "u", Methods: []string{"password"}, Expires: time.Now()}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := (&Signed{Public: []crypto.PublicKey{other.Public()}}).Decode(byOther); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an algorithm other than ES256 is accepted by default: %v", err)
+	}
 	part := strings.Split(good, ".")
 	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for name, text := range map[string]string{
@@ -339,12 +355,34 @@ func TestKeysDoNotPrint(t *testing.T) {
 // TestRepository rotates a folder of keys, and checks which tokens are still
 // read after each rotation.
 func TestRepository(t *testing.T) {
-	r := Repository{Folder: filepath.Join(t.TempDir(), "keys")}
-	if _, err := r.Load(); err == nil {
-		t.Error("loaded a folder that does not exist")
+	r := Repository{Folder: filepath.Join(t.TempDir(), "above", "keys")}
+	if _, err := r.Load(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("loaded a folder that does not exist:", err)
+	}
+	if primary, removed, err := r.Rotate(); primary != 0 || removed != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("rotated a folder that does not exist: %d, %v, %v", primary, removed, err)
+	}
+	if err := r.Copy(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("copied a folder that does not exist:", err)
 	}
 	if err := errors.Join(r.Setup(), r.Setup()); err != nil {
 		t.Fatal(err)
+	}
+	if info := must(os.Stat(r.Folder)); info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v of the folder", info.Mode())
+	}
+	for what, f := range map[string]func(Repository) error{"Setup": Repository.Setup, "Copy": func(to Repository) error { return r.Copy(to.Folder) }} {
+		file := Repository{Folder: r.file(1)}
+		if err := f(file); err == nil {
+			t.Errorf("%s in a file instead of a folder: no error", what)
+		}
+		fresh := Repository{Folder: filepath.Join(t.TempDir(), "above", "keys")}
+		if err := f(fresh); err != nil {
+			t.Error(what, err)
+		}
+		if info := must(os.Stat(fresh.Folder)); info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: mode %v of the folder", what, info.Mode())
+		}
 	}
 	if err := os.WriteFile(filepath.Join(r.Folder, "README"), nil, 0o600); err != nil {
 		t.Fatal(err)
