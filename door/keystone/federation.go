@@ -39,7 +39,6 @@ var (
 	protocols = &resource{
 		kind: identity.Protocol, singular: "protocol", plural: "protocols", closed: true,
 		fields: []field{{name: "mapping_id", form: formName, required: true, max: 64}, {name: "remote_id_attribute", form: formText, null: true, max: 64}},
-		target: func(access.Target, *identity.Record) {},
 	}
 	mappings = &resource{
 		kind: identity.Mapping, singular: "mapping", plural: "mappings", folder: federationFolder,

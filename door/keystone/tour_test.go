@@ -110,7 +110,10 @@ func (x *tour) send(line string) (a answer, name string) {
 	}
 	for rest != "" && !strings.ContainsAny(rest[:1], `{["`) {
 		word, more, _ := strings.Cut(rest, " ")
-		header, value, _ := strings.Cut(word, ":")
+		header, value, ok := strings.Cut(word, ":")
+		if !ok { // a form
+			break
+		}
 		headers, rest = append(headers, header, x.fill(value)), more
 	}
 	return x.do(part[1], x.fill(part[2]), x.vars[part[0]], x.fill(rest), headers...), name
