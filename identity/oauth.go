@@ -121,16 +121,13 @@ const verifierAlphabet = "abcdefghkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789
 // verifierLength is the number of characters of a verifier.
 const verifierLength = 8
 
-func newVerifier() (string, error) {
+func newVerifier() string {
 	b := make([]byte, verifierLength)
 	for i := range b {
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(verifierAlphabet))))
-		if err != nil {
-			return "", err
-		}
+		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(verifierAlphabet)))) // never fails
 		b[i] = verifierAlphabet[n.Int64()]
 	}
-	return string(b), nil
+	return string(b)
 }
 
 // requestSecret is the secret of a request token: the secret with which the
@@ -160,12 +157,9 @@ func (s *Service) AuthorizeRequestToken(ctx context.Context, by *Token, id strin
 	if len(roles) == 0 {
 		return "", &Error{Reason: Invalid, Field: "roles", Text: "expected at least one role"}
 	}
-	verifier, err := newVerifier()
-	if err != nil {
-		return "", err
-	}
+	verifier := newVerifier()
 	roles = slices.Compact(slices.Sorted(slices.Values(roles)))
-	_, err = s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		r, err := d.get(RequestToken, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err

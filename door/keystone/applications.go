@@ -28,9 +28,9 @@ var applications = &resource{
 	kind: identity.ApplicationCredential, singular: "application_credential", plural: "application_credentials", closed: true,
 	filters: []string{"name"},
 	fields: []field{
-		{name: "name", form: formName, required: true, max: 255}, {name: "description", form: formText, null: true},
-		{name: "secret", form: formText, null: true}, {name: "expires_at", form: formText, null: true},
-		{name: "unrestricted", form: formBoolean, null: true}, {name: "project_id", form: formText},
+		{name: "name", form: formName, required: true, max: 255}, {name: "description", null: true},
+		{name: "secret", null: true}, {name: "expires_at", null: true},
+		{name: "unrestricted", form: formBoolean, null: true}, {name: "project_id"},
 		// These are read apart.
 		{name: "roles", form: formAny}, {name: "access_rules", form: formAny},
 	},

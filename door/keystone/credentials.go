@@ -23,8 +23,8 @@ var credentialRoutes = []route{
 var userCredentials = &resource{
 	kind: identity.Credential, singular: "credential", plural: "credentials", filters: []string{"user_id", "type"},
 	fields: []field{
-		{name: "blob", form: formText, required: true}, {name: "type", form: formText, required: true}, {name: "user_id", form: formText, required: true},
-		{name: "project_id", form: formText, null: true},
+		{name: "blob", required: true}, {name: "type", required: true}, {name: "user_id", required: true},
+		{name: "project_id", null: true},
 	},
 	target: func(t access.Target, r *identity.Record) {
 		t["target.credential.id"], t["target.credential.user_id"] = r.ID, r.Owner
@@ -40,7 +40,7 @@ var userCredentials = &resource{
 }
 
 // credentialUpdate is what a PATCH of a credential may contain.
-var credentialUpdate = &resource{singular: "credential", closed: true, fields: []field{{name: "blob", form: formText}}}
+var credentialUpdate = &resource{singular: "credential", closed: true, fields: []field{{name: "blob"}}}
 
 // notDelegated fails with 403 if the caller's token was made with delegated
 // rights. action describes what such a token may not do.

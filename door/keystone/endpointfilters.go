@@ -13,8 +13,8 @@ import (
 var endpointGroups = &resource{
 	kind: identity.EndpointGroup, singular: "endpoint_group", plural: "endpoint_groups", folder: "OS-EP-FILTER", closed: true, filters: []string{"name"},
 	fields: []field{
-		{name: "name", form: formName, required: true, max: 255}, {name: "description", form: formText, null: true},
-		{name: "filters", form: formFilters, required: true}, {name: "id", form: formText},
+		{name: "name", form: formName, required: true, max: 255}, {name: "description", null: true},
+		{name: "filters", form: formFilters, required: true}, {name: "id"},
 	},
 	target: func(access.Target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {

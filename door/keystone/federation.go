@@ -24,7 +24,7 @@ var (
 	providers = &resource{
 		kind: identity.IdentityProvider, singular: "identity_provider", plural: "identity_providers", folder: federationFolder, below: "protocols", closed: true,
 		filters: []string{"id", "enabled"},
-		fields: []field{{name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
+		fields: []field{{name: "enabled", form: formBoolean}, {name: "description", null: true},
 			{name: "remote_ids", form: formTexts, null: true}, {name: "domain_id", form: formName, null: true}, {name: "authorization_ttl", form: formNull, null: true}},
 		target: func(access.Target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
@@ -38,7 +38,7 @@ var (
 	}
 	protocols = &resource{
 		kind: identity.Protocol, singular: "protocol", plural: "protocols", closed: true,
-		fields: []field{{name: "mapping_id", form: formName, required: true, max: 64}, {name: "remote_id_attribute", form: formText, null: true, max: 64}},
+		fields: []field{{name: "mapping_id", form: formName, required: true, max: 64}, {name: "remote_id_attribute", null: true, max: 64}},
 	}
 	mappings = &resource{
 		kind: identity.Mapping, singular: "mapping", plural: "mappings", folder: federationFolder,
@@ -54,7 +54,7 @@ var (
 		kind: identity.ServiceProvider, singular: "service_provider", plural: "service_providers", folder: federationFolder, closed: true,
 		filters: []string{"id", "enabled"},
 		fields: []field{{name: "auth_url", form: formURL, required: true, max: urlMax}, {name: "sp_url", form: formURL, required: true, max: urlMax},
-			{name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true}, {name: "relay_state_prefix", form: formText, max: 256}},
+			{name: "enabled", form: formBoolean}, {name: "description", null: true}, {name: "relay_state_prefix", max: 256}},
 		target: func(access.Target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
 			o.text("auth_url", r.Members.Text("auth_url"))

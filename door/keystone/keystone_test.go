@@ -1,8 +1,6 @@
 package keystone_test
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,9 +22,10 @@ type cloud struct {
 	engine *ostiary.Engine
 	door   *door.Door
 	router *door.Router
-	ctx    context.Context // of the requests; nil is that of the test
-	admin  string          // token of the administrator, with the scope of the project admin
-	roles  map[string]string
+	// interrupted interrupts the requests; nil does not.
+	interrupted *interrupted
+	admin       string // token of the administrator, with the scope of the project admin
+	roles       map[string]string
 }
 
 // answer is a response.
@@ -48,7 +47,8 @@ func newCloudWith(t testing.TB, o identity.Options, change ...func(*keystone.Opt
 	return newCloudOn(t, memory.New(), o, change...)
 }
 
-// newCloudOn is like newCloudWith, over a driver.
+// newCloudOn is like newCloudWith, over a driver. The requests of a test in
+// TestInterrupted are interrupted.
 func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change ...func(*keystone.Options)) *cloud {
 	t.Helper()
 	settings := keystone.Options{Identity: o, URL: "http://keystone"}
@@ -56,6 +56,10 @@ func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change 
 		f(&settings)
 	}
 	t.Cleanup(func() { driver.Close() })
+	breaks := newInterrupted(t, driver)
+	if breaks != nil {
+		driver = breaks.driver
+	}
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -88,13 +92,27 @@ func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change 
 		r := r.(map[string]any)
 		c.roles[r["name"].(string)] = r["id"].(string)
 	}
+	c.interrupted = breaks
 	return c
 }
 
-// do sends a request to the door.
+// do sends a request to the door, and before that with all interruptions, if the cloud
+// has some.
 func (c *cloud) do(method, path, token, body string, headers ...string) answer {
 	c.t.Helper()
-	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(cmp.Or(c.ctx, c.t.Context()))
+	if c.interrupted == nil {
+		return c.send(method, path, token, body, headers...)
+	}
+	return c.interrupted.do(method+" "+path+" "+body, func() answer { return c.send(method, path, token, body, headers...) })
+}
+
+// send sends a request to the door.
+func (c *cloud) send(method, path, token, body string, headers ...string) answer {
+	c.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if c.interrupted != nil {
+		r = r.WithContext(c.interrupted)
+	}
 	if token != "" {
 		r.Header.Set("X-Auth-Token", token)
 	}

@@ -19,7 +19,7 @@ var (
 	limitRegion      = field{name: "region_id", form: formName, null: true, max: 255}
 	limitResource    = field{name: "resource_name", form: formName, required: true, max: 255}
 	limitValue       = field{name: "resource_limit", form: formLimit, required: true}
-	limitDescription = field{name: "description", form: formText, null: true, max: 255}
+	limitDescription = field{name: "description", null: true, max: 255}
 )
 
 var (

@@ -32,7 +32,7 @@ var oauth1Routes = []route{
 // consumer is shown once, when it is made.
 var consumers = &resource{
 	kind: identity.Consumer, singular: "consumer", plural: "consumers", folder: "OS-OAUTH1",
-	fields: []field{{name: "description", form: formText, null: true}},
+	fields: []field{{name: "description", null: true}},
 	target: func(access.Target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {
 		o.text("id", r.ID)

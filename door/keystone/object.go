@@ -11,7 +11,6 @@ import (
 // members. Members come out in the order of the calls.
 type object struct {
 	buf   []byte
-	open  int  // nested objects that are not closed, without the outermost one
 	comma bool // a comma comes before the next member
 	// send sends a part of the text, and must not keep it. Nil keeps the whole object
 	// in buf.
@@ -83,11 +82,11 @@ func (o *object) members(m identity.Members) {
 // begin opens a nested object, and end closes it.
 func (o *object) begin(name string) {
 	o.key(name)
-	o.buf, o.comma, o.open = append(o.buf, '{'), false, o.open+1
+	o.buf, o.comma = append(o.buf, '{'), false
 }
 
 func (o *object) end() {
-	o.buf, o.comma, o.open = append(o.buf, '}'), true, o.open-1
+	o.buf, o.comma = append(o.buf, '}'), true
 }
 
 // list appends an array whose elements each calls to write, as objects.
@@ -145,15 +144,12 @@ func (o *object) links(self string) {
 	o.end()
 }
 
-// bytes closes the object and returns it.
+// bytes closes the outermost object and returns it.
 func (o *object) bytes() []byte {
 	if o.buf == nil {
 		return []byte("{}")
 	}
-	for range o.open + 1 {
-		o.buf = append(o.buf, '}')
-	}
-	return o.buf
+	return append(o.buf, '}')
 }
 
 // appendText appends a JSON string. Most texts need no escapes.

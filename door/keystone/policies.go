@@ -12,7 +12,7 @@ import (
 // service.
 var policies = &resource{
 	kind: identity.Policy, singular: "policy", plural: "policies", filters: []string{"type"},
-	fields: []field{{name: "blob", form: formText, required: true}, {name: "type", form: formText, required: true, max: 255}},
+	fields: []field{{name: "blob", required: true}, {name: "type", required: true, max: 255}},
 	target: func(access.Target, *identity.Record) {},
 	show: func(o *object, r *identity.Record) {
 		o.text("id", r.ID)

@@ -15,9 +15,9 @@ var (
 	users = &resource{
 		kind: identity.User, singular: "user", plural: "users", filters: []string{"name", "domain_id", "enabled", "password_expires_at", "idp_id", "protocol_id", "unique_id"},
 		fields: []field{
-			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true}, {name: "enabled", form: formBoolean},
-			{name: "password", form: formText, null: true}, {name: "default_project_id", form: formText, null: true}, {name: "options", form: formOptions},
-			{name: "description", form: formText, null: true}, {name: "email", form: formText, null: true},
+			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", null: true}, {name: "enabled", form: formBoolean},
+			{name: "password", null: true}, {name: "default_project_id", null: true}, {name: "options", form: formOptions},
+			{name: "description", null: true}, {name: "email", null: true},
 		},
 		target: func(t access.Target, r *identity.Record) {
 			t["target.user.id"], t["target.user.domain_id"], t["user_id"] = r.ID, r.Domain, r.ID
@@ -37,7 +37,7 @@ var (
 	}
 	groups = &resource{
 		kind: identity.Group, singular: "group", plural: "groups", filters: []string{"name", "domain_id"},
-		fields: []field{{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", form: formText}, {name: "description", form: formText, null: true}},
+		fields: []field{{name: "name", form: formName, required: true, max: 64}, {name: "domain_id"}, {name: "description", null: true}},
 		target: func(t access.Target, r *identity.Record) {
 			t["target.group.id"], t["target.group.domain_id"] = r.ID, r.Domain
 		},
@@ -53,8 +53,8 @@ var (
 		kind: identity.Project, singular: "project", plural: "projects",
 		filters: []string{"name", "domain_id", "parent_id", "enabled", "tags", "tags-any", "not-tags", "not-tags-any"},
 		fields: []field{
-			{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", form: formText, null: true}, {name: "parent_id", form: formText, null: true},
-			{name: "is_domain", form: formBoolean}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
+			{name: "name", form: formName, required: true, max: 64}, {name: "domain_id", null: true}, {name: "parent_id", null: true},
+			{name: "is_domain", form: formBoolean}, {name: "enabled", form: formBoolean}, {name: "description", null: true},
 			{name: "tags", form: formTags}, {name: "options", form: formOptions},
 		},
 		target: func(t access.Target, r *identity.Record) {
@@ -68,8 +68,8 @@ var (
 	domains = &resource{
 		kind: identity.Project, singular: "domain", plural: "domains", domains: true, filters: []string{"name", "enabled"},
 		fields: []field{
-			{name: "name", form: formName, required: true, max: 64}, {name: "enabled", form: formBoolean}, {name: "description", form: formText, null: true},
-			{name: "tags", form: formTags}, {name: "options", form: formOptions}, {name: "explicit_domain_id", form: formText},
+			{name: "name", form: formName, required: true, max: 64}, {name: "enabled", form: formBoolean}, {name: "description", null: true},
+			{name: "tags", form: formTags}, {name: "options", form: formOptions}, {name: "explicit_domain_id"},
 		},
 		target: func(t access.Target, r *identity.Record) { t["target.domain.id"] = r.ID },
 		show: func(o *object, r *identity.Record) {
@@ -81,8 +81,8 @@ var (
 	roles = &resource{
 		kind: identity.Role, singular: "role", plural: "roles", filters: []string{"name", "domain_id"},
 		fields: []field{
-			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", form: formText, null: true},
-			{name: "description", form: formText, null: true}, {name: "options", form: formOptions},
+			{name: "name", form: formName, required: true, max: 255}, {name: "domain_id", null: true},
+			{name: "description", null: true}, {name: "options", form: formOptions},
 		},
 		target: func(t access.Target, r *identity.Record) {
 			t["target.role.id"], t["target.role.name"], t["target.role.domain_id"] = r.ID, r.Name, orNull(r.Domain)
@@ -99,7 +99,7 @@ var (
 	regions = &resource{
 		kind: identity.Region, singular: "region", plural: "regions", filters: []string{"parent_region_id"},
 		fields: []field{
-			{name: "id", form: formText, max: 255}, {name: "description", form: formText, null: true}, {name: "parent_region_id", form: formText, null: true},
+			{name: "id", max: 255}, {name: "description", null: true}, {name: "parent_region_id", null: true},
 		},
 		target: func(access.Target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
@@ -112,8 +112,8 @@ var (
 	services = &resource{
 		kind: identity.Catalog, singular: "service", plural: "services", filters: []string{"name", "type"},
 		fields: []field{
-			{name: "type", form: formName, required: true, max: 255}, {name: "name", form: formText, max: 255}, {name: "enabled", form: formBoolean},
-			{name: "description", form: formText, null: true},
+			{name: "type", form: formName, required: true, max: 255}, {name: "name", max: 255}, {name: "enabled", form: formBoolean},
+			{name: "description", null: true},
 		},
 		target: func(access.Target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
@@ -129,7 +129,7 @@ var (
 		kind: identity.Endpoint, singular: "endpoint", plural: "endpoints", filters: []string{"interface", "service_id", "region_id"},
 		fields: []field{
 			{name: "interface", form: formName, required: true, oneOf: interfaces}, {name: "url", form: formName, required: true}, {name: "service_id", form: formName, required: true},
-			{name: "region_id", form: formText, null: true}, {name: "region", form: formText, null: true}, {name: "enabled", form: formBoolean}, {name: "name", form: formText},
+			{name: "region_id", null: true}, {name: "region", null: true}, {name: "enabled", form: formBoolean}, {name: "name"},
 		},
 		target: func(access.Target, *identity.Record) {},
 		show: func(o *object, r *identity.Record) {
@@ -213,7 +213,7 @@ func (c *call) changePassword() error {
 	if err != nil {
 		return err
 	}
-	for _, f := range []field{{name: "original_password", form: formText}, {name: "password", form: formName}} {
+	for _, f := range []field{{name: "original_password"}, {name: "password", form: formName}} {
 		value, given := m.Get(f.name)
 		if !given {
 			return expecting(f.name, "user")

@@ -49,7 +49,7 @@ type field struct {
 type form uint8
 
 const (
-	formText    form = iota // a string
+	formText    form = iota // a string; the default
 	formName                // a string that is not empty
 	formBoolean             // true or false
 	formOptions             // an object of resource options

@@ -15,8 +15,6 @@ import (
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/storage"
-	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // TestTours plays the files testdata/*.tour, each on a new deployment with a clock
@@ -41,7 +39,7 @@ func TestTours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Equal(t, file, newTour(t, memory.New()).play(string(text)))
+			golden.Equal(t, file, newTour(t).play(string(text)))
 		})
 	}
 }
@@ -52,10 +50,10 @@ type tour struct {
 	vars map[string]string
 }
 
-func newTour(t testing.TB, d storage.Driver) *tour {
+func newTour(t *testing.T) *tour {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	x := &tour{newCloudOn(t, d, identity.Options{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
+	x := &tour{newCloudWith(t, identity.Options{Rounds: 4, Clock: func() time.Time { return now }}), map[string]string{}}
 	x.vars["admin"] = x.admin
 	for name, id := range x.roles {
 		x.vars["role."+name] = id
@@ -88,17 +86,7 @@ func (x *tour) play(text string) string {
 // request sends the request of a line and describes the response.
 func (x *tour) request(line string) string {
 	x.t.Helper()
-	a, name := x.send(line)
-	if name != "" {
-		x.set(name, a)
-	}
-	return x.answer(a)
-}
-
-// send sends the request of a line. name is the variable for its response, or "".
-func (x *tour) send(line string) (a answer, name string) {
-	x.t.Helper()
-	line, name, _ = strings.Cut(line, " -> ")
+	line, name, _ := strings.Cut(line, " -> ")
 	part := strings.SplitN(line, " ", 4)
 	if len(part) < 3 {
 		x.t.Fatalf("%q: expected a token, a method and a path", line)
@@ -116,11 +104,10 @@ func (x *tour) send(line string) (a answer, name string) {
 		}
 		headers, rest = append(headers, header, x.fill(value)), more
 	}
-	return x.do(part[1], x.fill(part[2]), x.vars[part[0]], x.fill(rest), headers...), name
-}
-
-// answer describes a response.
-func (x *tour) answer(a answer) string {
+	a := x.do(part[1], x.fill(part[2]), x.vars[part[0]], x.fill(rest), headers...)
+	if name != "" {
+		x.set(name, a)
+	}
 	location := ""
 	if to := a.header.Get("Location"); to != "" {
 		location = " Location:" + x.describe(to)
@@ -172,6 +159,14 @@ var random = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), `<id>`},
 }
 
+// withoutRandom replaces the parts of a text that differ in every run.
+func withoutRandom(text string) string {
+	for _, r := range random {
+		text = r.what.ReplaceAllString(text, r.as)
+	}
+	return text
+}
+
 // describe returns the body of a response without what differs in every run.
 func (x *tour) describe(body string) string {
 	names := slices.SortedFunc(maps.Keys(x.vars), func(a, b string) int { return strings.Compare(a, b) })
@@ -180,9 +175,7 @@ func (x *tour) describe(body string) string {
 			body = strings.ReplaceAll(body, value, "{"+name+"}")
 		}
 	}
-	for _, r := range random {
-		body = r.what.ReplaceAllString(body, r.as)
-	}
+	body = withoutRandom(body)
 	if strings.TrimSpace(body) == "" {
 		return ""
 	}

@@ -23,10 +23,10 @@ var trustRoutes = []route{
 var trusts = &resource{
 	kind: identity.Trust, singular: "trust", plural: "trusts",
 	fields: []field{
-		{name: "trustor_user_id", form: formText, required: true}, {name: "trustee_user_id", form: formText, required: true},
-		{name: "impersonation", form: formBoolean, required: true}, {name: "project_id", form: formText, null: true},
-		{name: "expires_at", form: formText, null: true}, {name: "allow_redelegation", form: formBoolean, null: true},
-		{name: "redelegated_trust_id", form: formText, null: true}, {name: "deleted_at", form: formText, null: true},
+		{name: "trustor_user_id", required: true}, {name: "trustee_user_id", required: true},
+		{name: "impersonation", form: formBoolean, required: true}, {name: "project_id", null: true},
+		{name: "expires_at", null: true}, {name: "allow_redelegation", form: formBoolean, null: true},
+		{name: "redelegated_trust_id", null: true}, {name: "deleted_at", null: true},
 		// These are read apart.
 		{name: "roles", form: formAny}, {name: "remaining_uses", form: formAny}, {name: "redelegation_count", form: formAny},
 	},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/internal/golden"
-	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // TestUnknownIDs calls every route as an administrator, with ids that do not exist
@@ -18,7 +17,7 @@ import (
 // each outcome.
 func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
-	x := newTour(t, memory.New())
+	x := newTour(t)
 	x.prepareVariants()
 	bodies := map[string]string{}
 	for _, v := range validBodies {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ostiary/ostiary/door/doortest"
-	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // validBodies are a valid body for each route that reads one, with every member that
@@ -74,7 +73,7 @@ func TestVariants(t *testing.T) {
 	doortest.Variants{File: "testdata/variants.txt", Requests: validBodies, Open: func(t *testing.T, call string) func([]byte) string {
 		method, path, _ := strings.Cut(call, " ")
 		if x == nil || method == "PATCH" { // other requests leave nothing behind
-			x = newTour(t, memory.New())
+			x = newTour(t)
 			x.prepareVariants()
 		}
 		return func(body []byte) string { return x.outcome(method, path, string(body)) }
