@@ -73,11 +73,12 @@ type message[T any] interface {
 	proto.Message
 }
 
-// readError translates an error of [door.ReadBody].
+// readError translates an error of [door.ReadBody]. A refusal stays as it is, since
+// [serveError] needs its status.
 func readError(err error) error {
 	var why *door.Refusal
 	if errors.As(err, &why) {
-		return refusalFailure(why)
+		return err
 	}
 	return invalidArgument("cannot read the request body: %v", err)
 }

@@ -62,7 +62,8 @@ func (s *Schema) translate() (*schema.Model, []*Error) {
 	slices.SortStableFunc(t.mistakes, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return m, t.mistakes
+	// A walk has the same mistake for each subject type of its relation.
+	return m, slices.CompactFunc(t.mistakes, func(a, b *Error) bool { return *a == *b })
 }
 
 // scope is an entity with its statements by name.
