@@ -15,13 +15,14 @@ const bodyFree = 16 << 10
 // bodiesBudget bounds the bytes of request bodies and gRPC messages in flight,
 // in total and per connection. A body is charged before it is read, with the
 // length that the client announces, or else with each part. If the total is
-// exhausted, the connection with the oldest charge is closed if the charge is
-// older than a second: its client has announced a body and holds it back. The
-// new body waits until the memory of the old one is free. If there is no such
-// connection, the new body is refused.
+// exhausted, the connection with the oldest body that has not arrived is closed if
+// its charge is older than a second: its client has announced a body and holds it
+// back. The new body waits until the memory of the old one is free. If there is no
+// such connection, the new body is refused.
 //
 // It may be used concurrently.
 type bodiesBudget struct {
+	name               string // the bound's name in refusals, for example "BodyBytesTotal"
 	max, perConnection int64
 
 	mu             sync.Mutex
@@ -40,6 +41,7 @@ type charge struct {
 	conn       *conn
 	bytes      int64
 	used       bool // add was called
+	arrived    bool // the whole body was read
 	closing    bool // the connection was closed to make room
 	since      time.Time
 	prev, next *charge // older and newer charges
@@ -61,11 +63,11 @@ func (ch *charge) add(n int64) *door.Refusal {
 	ch.used = true
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ch.conn.bodies+n > b.perConnection {
+	if ch.conn.bodies.Load()+n > b.perConnection {
 		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesPerConnection", Limit: b.perConnection}
 	}
 	if b.total+n > b.max && !b.makeRoom(ch.conn, n) {
-		return &door.Refusal{Reason: door.TooMany, Bound: "BodyBytesTotal", Limit: b.max}
+		return &door.Refusal{Reason: door.TooMany, Bound: b.name, Limit: b.max}
 	}
 	if ch.bytes == 0 {
 		ch.since = time.Now()
@@ -81,7 +83,7 @@ func (ch *charge) add(n int64) *door.Refusal {
 	if ch.closing {
 		b.closing += n
 	}
-	ch.conn.bodies += n
+	ch.conn.bodies.Add(n)
 	b.total += n
 	return nil
 }
@@ -96,6 +98,17 @@ func (ch *charge) release() {
 	ch.budget.unlink(ch)
 }
 
+// whole marks the body as arrived. Its client holds nothing back, so its connection
+// is not closed for others.
+func (ch *charge) whole() {
+	if !ch.used {
+		return
+	}
+	ch.budget.mu.Lock()
+	defer ch.budget.mu.Unlock()
+	ch.arrived = true
+}
+
 // makeRoom waits until n more bytes fit, and closes connections that hold a body
 // back. It reports whether the bytes fit. The caller holds mu, which makeRoom
 // releases while it waits.
@@ -104,17 +117,12 @@ func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
 	defer timeout.Stop()
 	for b.total+n > b.max {
 		if b.total-b.closing+n > b.max {
-			old := b.oldestOpen()
-			if old == nil || old.conn == own || time.Since(old.since) < stalledAfter {
+			if !b.closeOldest(own) {
 				return false
 			}
-			b.close(old.conn)
 			continue
 		}
-		if b.freed == nil {
-			b.freed = make(chan struct{})
-		}
-		freed := b.freed
+		freed := b.wait()
 		b.mu.Unlock()
 		select {
 		case <-freed:
@@ -127,14 +135,54 @@ func (b *bodiesBudget) makeRoom(own *conn, n int64) bool {
 	return true
 }
 
-// oldestOpen returns the oldest charge whose connection was not closed, or nil.
-// The caller holds mu.
-func (b *bodiesBudget) oldestOpen() *charge {
-	ch := b.oldest
-	for ch != nil && ch.closing {
-		ch = ch.next
+// wait returns a channel that is closed when the next charge ends. The caller
+// holds mu.
+func (b *bodiesBudget) wait() <-chan struct{} {
+	if b.freed == nil {
+		b.freed = make(chan struct{})
 	}
-	return ch
+	return b.freed
+}
+
+// closeOldest closes the connection with the oldest body that is held back, unless
+// it is own. It reports whether there is one. The caller holds mu.
+func (b *bodiesBudget) closeOldest(own *conn) bool {
+	old := b.oldest
+	for old != nil && (old.closing || old.arrived) {
+		old = old.next
+	}
+	if old == nil || old.conn == own || time.Since(old.since) < stalledAfter {
+		return false
+	}
+	b.close(old.conn)
+	return true
+}
+
+// acquire takes a place of limit, whose requests are all charged to b. If there is
+// none, it closes the connection with the oldest body that is held back and waits
+// for a place.
+func (b *bodiesBudget) acquire(limit *limiter, own *conn) *door.Refusal {
+	why := limit.acquire()
+	if why == nil {
+		return nil
+	}
+	timeout := time.NewTimer(bodyWait)
+	defer timeout.Stop()
+	b.mu.Lock()
+	freed, found := b.wait(), b.closeOldest(own) || b.closing > 0
+	b.mu.Unlock()
+	for found && why != nil {
+		select {
+		case <-freed:
+		case <-timeout.C:
+			return why
+		}
+		b.mu.Lock()
+		freed = b.wait()
+		b.mu.Unlock()
+		why = limit.acquire()
+	}
+	return why
 }
 
 // close closes a connection. Its charges end with their requests. The caller
@@ -168,12 +216,27 @@ func (b *bodiesBudget) unlink(ch *charge) {
 		b.closing -= ch.bytes
 	}
 	b.total -= ch.bytes
-	ch.conn.bodies -= ch.bytes
-	ch.bytes, ch.prev, ch.next, ch.closing = 0, nil, nil, false
+	ch.conn.bodies.Add(-ch.bytes)
+	ch.bytes, ch.prev, ch.next, ch.closing, ch.arrived = 0, nil, nil, false, false
 	if b.freed != nil {
 		close(b.freed)
 		b.freed = nil
 	}
+}
+
+// countedBody is a request body of known length, which is charged.
+type countedBody struct {
+	io.ReadCloser
+	charge *charge
+}
+
+// Read reads a part.
+func (b countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.charge.whole()
+	}
+	return n, err
 }
 
 // chargedBody is a request body of unknown length. Each part is charged before
@@ -197,5 +260,8 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
+	if err == io.EOF {
+		b.charge.whole()
+	}
 	return n, err
 }

@@ -223,6 +223,7 @@ func (c *call) RecvMsg(v any) error {
 		return receiveError(noEOF(err))
 	}
 	defer data.Free()
+	c.charge.whole()
 	if err := c.codec.Unmarshal(data, v); err != nil {
 		return status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
 	}

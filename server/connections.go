@@ -262,7 +262,7 @@ type conn struct {
 	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
 	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
 	public    atomic.Int32 // gRPC calls of public methods in flight
-	bodies    int64        // charged to the bodies budget, which guards it
+	bodies    atomic.Int64 // bytes that are charged to budgets of bodies
 
 	closed sync.Once
 	mu     sync.Mutex

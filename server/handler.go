@@ -43,7 +43,9 @@ type shared struct {
 	// themselves, in addition to requests: half of its places stay for callers whose
 	// key was checked before.
 	ownRequests limiter
-	bodies      bodiesBudget
+	// bodies are charged for all requests but those of such doors, which have
+	// ownBodies: bodies that are held back without a key do not keep out others.
+	bodies, ownBodies bodiesBudget
 	// detached is the connection of requests that came without one, in tests of
 	// [Server.Handler].
 	detached *conn

@@ -162,40 +162,93 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestOwnAuthentication holds back the bodies of requests to a door that
-// authenticates its callers itself. They take half of RequestsMax at most, so that
-// callers with a key are answered meanwhile.
+// ownDoor returns a door that authenticates its callers itself. Requests of
+// /own/wait begin a response when their body was read, and end when their client
+// disconnects.
+func ownDoor() *door.Door {
+	return &door.Door{Name: "own", Prefixes: []string{"/own"}, OwnAuthentication: true, Missing: echoDoor().Missing, Refuse: echoDoor().Refuse,
+		Routes: []door.Route{{Method: "POST", Pattern: "/own", Name: "Own", Serve: echoBody},
+			{Method: "POST", Pattern: "/own/wait", Name: "Wait", Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+				io.Copy(io.Discard, r.Body)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}}}}
+}
+
+// begin begins a request with a body of n bytes, of which it sends only some. If it
+// sends all, it waits for the begin of the response.
+func (r *running) begin(t *testing.T, path string, n, sent int) net.Conn {
+	t.Helper()
+	conn := r.connect(t)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path, secret, n, strings.Repeat("x", sent))
+	if sent == n {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+	}
+	return conn
+}
+
+// awaits waits until a metric has a value.
+func (r *running) awaits(t *testing.T, metric, value string) {
+	t.Helper()
+	wait(t, func() bool { return strings.HasSuffix(strings.TrimSpace(r.metric(t, metric+" ")), " "+value) })
+}
+
+// TestOwnAuthentication sends requests to a door that authenticates its callers
+// itself. They take half of RequestsMax at most, and half of the connections
+// without an accepted request, so that callers with a key are answered meanwhile.
+// A client that holds a body back loses its place to others.
 func TestOwnAuthentication(t *testing.T) {
 	t.Parallel()
-	own := &door.Door{Name: "own", Prefixes: []string{"/own"}, OwnAuthentication: true, Missing: echoDoor().Missing, Refuse: echoDoor().Refuse,
-		Routes: []door.Route{{Method: "POST", Pattern: "/own", Name: "Own", Serve: echoBody}}}
-	r := start(t, server.Options{RequestsMax: 4, Doors: []*door.Door{echoDoor(), own}, TransferTime: time.Hour,
-		Keys: keys(t, server.Key{Name: "ops", Secret: secret})})
-	var held []net.Conn
-	for range 2 {
-		conn := r.connect(t)
-		io.WriteString(conn, "POST /own HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nbegin")
-		held = append(held, conn)
-	}
-	wait(t, func() bool {
-		return strings.HasSuffix(strings.TrimSpace(r.metric(t, "ostiary_requests_in_flight ")), " 2")
-	})
-	if status, _, body := r.ask(t, "POST", "/own", "one more"); status != 429 || !strings.Contains(body, "the bound OwnAuthenticationRequestsMax is 2") {
-		t.Error("one more request without a key:", status, body)
-	}
-	if status, _, body := r.ask(t, "GET", "/echo/caller", "", "Authorization", "Bearer "+secret); status != 200 {
-		t.Error("a caller with a key:", status, body)
-	}
-	for _, conn := range held {
-		conn.Close()
-	}
-	wait(t, func() bool {
-		return strings.HasSuffix(strings.TrimSpace(r.metric(t, "ostiary_requests_in_flight ")), " 0")
-	})
-	for range 3 {
-		if status, _, body := r.ask(t, "POST", "/own", "again"); status != 200 {
-			t.Error("after they have ended:", status, body)
+	for name, o := range map[string]server.Options{"requests": {RequestsMax: 4}, "connections": {ConnectionsMax: 32}} {
+		o.Doors, o.TransferTime, o.RequestTimeout, o.Keys = []*door.Door{echoDoor(), ownDoor()}, time.Hour, time.Hour, keys(t, server.Key{Name: "ops", Secret: secret})
+		r := start(t, o)
+		busy := []net.Conn{r.begin(t, "/own/wait", 5, 5), r.begin(t, "/own/wait", 5, 5)}
+		if status, _, body := r.ask(t, "POST", "/own", "one more"); status != 429 || !strings.Contains(body, "the bound OwnAuthenticationRequestsMax is 2") {
+			t.Errorf("%s: one more request without a key: %d %s", name, status, body)
 		}
+		if status, _, body := r.ask(t, "GET", "/echo/caller", "", "Authorization", "Bearer "+secret); status != 200 {
+			t.Errorf("%s: a caller with a key: %d %s", name, status, body)
+		}
+		for _, conn := range busy {
+			conn.Close()
+		}
+		r.awaits(t, "ostiary_requests_in_flight", "0")
+		for range 3 {
+			if status, _, body := r.ask(t, "POST", "/own", "again"); status != 200 {
+				t.Errorf("%s: after they have ended: %d %s", name, status, body)
+			}
+		}
+		first := r.begin(t, "/own", 100, 5)
+		r.awaits(t, "ostiary_requests_in_flight", "1")
+		second := r.begin(t, "/own", 100, 5)
+		r.awaits(t, "ostiary_requests_in_flight", "2")
+		wait(t, func() bool { // once the first is older than a second
+			status, _, _ := r.ask(t, "POST", "/own", "a login")
+			return status == 200
+		})
+		if _, err := first.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%s: the connection of the oldest body that is held back is open", name)
+		}
+		second.Close()
+	}
+}
+
+// TestOwnBodies checks that the bodies of a door that authenticates its callers
+// itself have a budget of their own.
+func TestOwnBodies(t *testing.T) {
+	t.Parallel()
+	r := start(t, server.Options{BodyBytes: 100_000, BodyBytesPerConnection: 200_000, BodyBytesTotal: 200_000, Doors: []*door.Door{echoDoor(), ownDoor()},
+		TransferTime: time.Hour, RequestTimeout: time.Hour, Keys: keys(t, server.Key{Name: "ops", Secret: secret})})
+	r.begin(t, "/own/wait", 100_000, 100_000)
+	if status, _, body := r.ask(t, "POST", "/own", "x"); status != 429 || !strings.Contains(body, "the bound OwnAuthenticationBodyBytes is 100000") {
+		t.Error("one more body:", status, body)
+	}
+	r.begin(t, "/echo/large", 100_000, 0)
+	r.awaits(t, "ostiary_body_bytes_in_flight", "200000")
+	if status, _, body := r.ask(t, "POST", "/echo/large", strings.Repeat("x", 100_000), "Authorization", "Bearer "+secret); status != 200 {
+		t.Error("a body of a caller with a key:", status, body)
 	}
 }
 

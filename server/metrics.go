@@ -197,7 +197,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
 	c := m.server.connections
 	gauge(m.connectionsOpen, float64(c.open()))
-	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()))
+	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()+m.server.shared.ownBodies.held()))
 	gauge(m.unsentBytes, float64(c.unsent.total.Load()))
 	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load(), "unauthenticated": c.unauthenticated.Load()} {
 		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)

@@ -138,6 +138,8 @@ type Options struct {
 	// than 16 KiB that are in flight, without those of HTTP streams. A body is
 	// counted before it is read, with the length that the client announces. 0
 	// means BodyBytesTotalDefault; the bound is at least BodyBytesPerConnection.
+	// Doors that authenticate their callers themselves have a budget of their own: a
+	// quarter of it in addition, for all their bodies.
 	BodyBytesTotal int64
 	// BodyBytesPerConnection bounds them on one connection. 0 means
 	// BodyBytesPerConnectionDefault; the bound is at least twice BodyBytes.

@@ -45,9 +45,16 @@ type request struct {
 	id      [1]string // the value of X-Request-Id, in the form of a header
 }
 
-// ownDivisor: RequestsMax divided by it bounds the requests of doors that
-// authenticate their callers themselves.
-const ownDivisor = 2
+const (
+	// ownDivisor: RequestsMax divided by it bounds the requests of doors that
+	// authenticate their callers themselves. With keys, so does the number of
+	// connections without an accepted request divided by it: the other connections
+	// stay for callers with a key that have just connected.
+	ownDivisor = 2
+	// ownBodiesDivisor: BodyBytesTotal divided by it bounds the bodies of such
+	// doors.
+	ownBodiesDivisor = 4
+)
 
 // serve authenticates the caller, acquires a place within the bounds, and calls
 // the handler of route.
@@ -80,15 +87,19 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	defer limit.release()
+	budget := &q.bodies
 	if q.door.OwnAuthentication {
-		if why := q.ownRequests.acquire(); why != nil {
+		budget = &q.ownBodies
+	}
+	q.charge = budget.newCharge(q.conn)
+	defer q.charge.release()
+	if q.door.OwnAuthentication {
+		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
 			q.refuse(r, why)
 			return
 		}
-		defer q.ownRequests.release()
+		defer q.ownRequests.release() // before the charge, whose end wakes those that wait
 	}
-	q.charge = q.bodies.newCharge(q.conn)
-	defer q.charge.release()
 	if !q.boundBody(r, route) {
 		return
 	}
@@ -119,17 +130,22 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 		q.refuse(r, &door.Refusal{Reason: door.TooLarge, Bound: "BodyBytes", Limit: limit})
 		return false
 	}
+	free := int64(bodyFree)
+	if q.door.OwnAuthentication {
+		free = 0 // the budget knows all bodies, to find one that is held back
+	}
 	switch {
 	case r.ContentLength < 0:
 		if !q.streams {
-			r.Body = &chargedBody{ReadCloser: r.Body, charge: &q.charge, paid: bodyFree}
+			r.Body = &chargedBody{ReadCloser: r.Body, charge: &q.charge, paid: free}
 		}
 		r.Body = http.MaxBytesReader(q.ResponseWriter, r.Body, limit)
-	case r.ContentLength > bodyFree && !q.streams:
+	case r.ContentLength > free && !q.streams:
 		if why := q.charge.add(r.ContentLength); why != nil {
 			q.refuse(r, why)
 			return false
 		}
+		r.Body = countedBody{r.Body, &q.charge}
 	}
 	return true
 }

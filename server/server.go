@@ -47,6 +47,9 @@ func New(o Options) (*Server, error) {
 	s.connections = newConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)
+	if o.Keys != nil {
+		s.shared.ownRequests.max = min(s.shared.ownRequests.max, int64(max(s.connections.untrustedMax/ownDivisor, 1)))
+	}
 	s.stopPreload = func() {}
 	if err := s.build(); err != nil {
 		s.shared.endStreams()
@@ -65,8 +68,10 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 		publicStreams:  limiter{name: "PublicStreamsMax", max: max(o.StreamsMax/publicDivisor, 1)},
 		ownRequests:    limiter{name: "OwnAuthenticationRequestsMax", max: max(o.RequestsMax/ownDivisor, 1)},
 		publicRequests: limiter{name: "PublicRequestsMax", max: max(o.RequestsMax/publicDivisor, 1)},
-		bodies:         bodiesBudget{max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
-		codec:          newCodec(),
+		bodies:         bodiesBudget{name: "BodyBytesTotal", max: o.BodyBytesTotal, perConnection: o.BodyBytesPerConnection},
+		ownBodies: bodiesBudget{name: "OwnAuthenticationBodyBytes", max: max(o.BodyBytesTotal/ownBodiesDivisor, o.BodyBytes),
+			perConnection: o.BodyBytesPerConnection},
+		codec: newCodec(),
 	}
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.ending, s.endStreams = context.WithCancel(context.Background())
