@@ -29,6 +29,8 @@ type everyDoor struct {
 	// identity is the token of an administrator of the Identity API; "" before
 	// bootstrap.
 	identity string
+	user     string            // the id of the administrator
+	existing map[string]string // paths of resources of the Identity API, and the id of one
 }
 
 func openEveryDoor(t *testing.T) *everyDoor {
@@ -38,7 +40,9 @@ func openEveryDoor(t *testing.T) *everyDoor {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	doors, err := allDoors(e, &doorFlags{})
+	f := &doorFlags{}
+	f.keystone.Identity.Rounds = password.RoundsMin
+	doors, err := allDoors(e, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +68,44 @@ func (x *everyDoor) bootstrap() {
 	route, _ := x.ports[keystone.Name].Find("POST", "/v3/auth/tokens", &p)
 	rec := httptest.NewRecorder()
 	route.Serve(rec, r, p)
-	if x.identity = rec.Header().Get("X-Subject-Token"); x.identity == "" {
+	var login struct {
+		Token struct{ User struct{ ID string } }
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &login); err != nil {
 		x.t.Fatalf("login: %d %s", rec.Code, rec.Body)
 	}
+	x.identity, x.user = rec.Header().Get("X-Subject-Token"), login.Token.User.ID
+}
+
+// resources makes one resource of each type of the Identity API whose changes are
+// refused before their body is read if the resource does not exist.
+func (x *everyDoor) resources() {
+	x.t.Helper()
+	x.existing = map[string]string{"/v3/users": x.user, "/v3/domains": "default"}
+	for path, in := range map[string]m{
+		"/v3/groups":                       {"group": m{"name": "huge"}},
+		"/v3/projects":                     {"project": m{"name": "huge"}},
+		"/v3/roles":                        {"role": m{"name": "huge"}},
+		"/v3/regions":                      {"region": m{}},
+		"/v3/services":                     {"service": m{"type": "huge"}},
+		"/v3/credentials":                  {"credential": m{"type": "cert", "blob": "{}", "user_id": x.user}},
+		"/v3/OS-OAUTH1/consumers":          {"consumer": m{}},
+		"/v3/OS-EP-FILTER/endpoint_groups": {"endpoint_group": m{"name": "huge", "filters": m{"interface": "public"}}},
+		"/v3/policies":                     {"policy": m{"type": "text", "blob": "{}"}},
+	} {
+		for _, made := range x.call(keystone.Name, "POST", path, in) {
+			x.existing[path] = made.(m)["id"].(string)
+		}
+	}
+	x.call(keystone.Name, "PUT", "/v3/domains/default/config", m{"config": m{"identity": m{"driver": "sql"}}})
+	for name, in := range map[string]m{"mappings": {"mapping": m{"rules": []m{{"local": []m{{"user": m{"name": "{0}"}}}, "remote": []m{{"type": "sub"}}}}}},
+		"identity_providers": {"identity_provider": m{}}, "service_providers": {"service_provider": m{"auth_url": "https://a.example", "sp_url": "https://a.example"}}} {
+		x.call(keystone.Name, "PUT", "/v3/OS-FEDERATION/"+name+"/huge", in)
+		x.existing["/v3/OS-FEDERATION/"+name] = "huge"
+	}
+	x.existing["/v3/endpoints"] = x.call(keystone.Name, "POST", "/v3/endpoints", m{"endpoint": m{"interface": "public", "url": "https://a.example",
+		"service_id": x.existing["/v3/services"]}})["endpoint"].(m)["id"].(string)
+	x.call("xacml", "POST", "/xacml/v3/domains", m{"name": "huge", "alias": "huge", "relations": x.id})
 }
 
 // call sends a request to a door and decodes the response.
@@ -78,6 +117,7 @@ func (x *everyDoor) call(name, method, path string, in any) (out map[string]any)
 	}
 	r := httptest.NewRequest(method, path, bytes.NewReader(text))
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Auth-Token", x.identity)
 	var p door.Params
 	route, _ := x.ports[name].Find(method, r.URL.EscapedPath(), &p)
 	if route == nil {
