@@ -33,25 +33,34 @@ type attack struct {
 	limit int  // of files, 0 for the system's
 	tls   bool // over TLS
 	run   func(v *victim, t *testing.T) (answer string)
+	// prepare makes what the attack needs, before the quiet time. It may be nil.
+	prepare func(v *victim, t *testing.T)
 }
 
 var attacks = []attack{
-	{"200 gRPC messages held back, no key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, "") }},
-	{"20 connections of these, which connect again", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 20, 200, "") }},
-	{"200 gRPC messages held back, with a key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, attackKey) }},
-	{"200 HTTP bodies held back, with a key", 0, false, (*victim).slowBodies},
-	{"400 HTTP bodies held back, 50 each second", 0, false, (*victim).bodiesInTurns},
-	{"1,400 idle connections, 1,024 files", 1024, false, (*victim).idle},
-	{"1,400 idle connections, 256 files", 256, false, (*victim).idle},
-	{"1,000 slow heads", 0, false, (*victim).slowHeads},
-	{"6,000 gRPC answers that are not read", 0, false, (*victim).unread},
-	{"300 HTTP streams that are not read", 0, false, (*victim).stalled},
-	{"100,000 streams reset at once, over TLS", 0, true, (*victim).resets},
-	{"200 gRPC watches that are not read, 100,000 writes", 0, false, (*victim).rpcWatches},
-	{"200 HTTP watches that are not read, 100,000 writes", 0, false, (*victim).httpWatches},
-	{"200 logins to Identity at the same time", 0, false, (*victim).logins},
-	{"1,000 logins held back, no key", 0, false, (*victim).heldLogins},
-	{"10,000 relations in a model, written and checked", 0, false, (*victim).manyRelations},
+	{"200 gRPC messages held back, no key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, "") }, nil},
+	{"20 connections of these, which connect again", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 20, 200, "") }, nil},
+	{"200 gRPC messages held back, with a key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, attackKey) }, nil},
+	{"200 HTTP bodies held back, with a key", 0, false, (*victim).slowBodies, nil},
+	{"400 HTTP bodies held back, 50 each second", 0, false, (*victim).bodiesInTurns, nil},
+	{"1,400 idle connections, 1,024 files", 1024, false, (*victim).idle, nil},
+	{"1,400 idle connections, 256 files", 256, false, (*victim).idle, nil},
+	{"1,000 slow heads", 0, false, (*victim).slowHeads, nil},
+	{"6,000 gRPC answers that are not read", 0, false, (*victim).unread, nil},
+	{"300 HTTP streams that are not read", 0, false, (*victim).stalled, nil},
+	{"100,000 streams reset at once, over TLS", 0, true, (*victim).resets, nil},
+	{"200 gRPC watches that are not read, 100,000 writes", 0, false, (*victim).rpcWatches, nil},
+	{"200 HTTP watches that are not read, 100,000 writes", 0, false, (*victim).httpWatches, nil},
+	{"200 logins to Identity at the same time", 0, false, (*victim).logins, nil},
+	{"1,000 logins held back, no key", 0, false, (*victim).heldLogins, nil},
+	{"1,400 logins held back, then connections with a key", 0, false, (*victim).manyHeldLogins, nil},
+	{"720 bodies held back, on a route of each door", 0, false, (*victim).slowRoutes, nil},
+	{"40 deep bodies at the same time", 0, false, (*victim).deepBodies, nil},
+	{"128 checks over rings of 10,000 groups", 0, false, (*victim).ringChecks, (*victim).rings},
+	{"52 lists with expensive conditions", 0, false, (*victim).conditionLists, (*victim).conditional},
+	{"52 of these, whose clients depart", 0, false, (*victim).abandoned, (*victim).conditional},
+	{"40 expands of 20,000 users", 0, false, (*victim).expands, (*victim).wide},
+	{"10,000 relations in a model, written and checked", 0, false, (*victim).manyRelations, nil},
 }
 
 // addressSpace is the memory that a victim may reserve, in KiB. Go reserves more
@@ -85,20 +94,36 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	fmt.Println("| attack | MB before | peak | later | p99 in quiet | under attack | neighbor's errors | server's processor time | answer |\n|---|---|---|---|---|---|---|---|---|")
+	var resting sync.WaitGroup
+	defer resting.Wait()
 	for i, a := range attacks {
 		if only := os.Getenv("OSTIARY_ATTACK_ONLY"); only != "" && !strings.Contains(a.name, only) {
 			continue
 		}
-		t.Run(a.name, func(t *testing.T) {
-			runs, _ := strconv.Atoi(os.Getenv("OSTIARY_ATTACK_RUNS"))
-			var rows []attackRow
-			for range max(runs, 1) {
-				rows = append(rows, a.play(t, i, program, rest))
+		runs, _ := strconv.Atoi(os.Getenv("OSTIARY_ATTACK_RUNS"))
+		runs = max(runs, 1)
+		rows := make(chan attackRow, runs)
+		for range runs {
+			var end func() attackRow
+			if !t.Run(a.name, func(sub *testing.T) { end = a.play(t, sub, i, program, rest) }) && end == nil {
+				t.FailNow() // the server did not start
 			}
-			fmt.Println(a.row(rows))
+			resting.Go(func() { rows <- end() })
+			time.Sleep(min(rest, settle))
+		}
+		resting.Go(func() {
+			var all []attackRow
+			for range runs {
+				all = append(all, <-rows)
+			}
+			fmt.Println(a.row(all))
 		})
 	}
 }
+
+// settle is the time between two attacks. The rest of an attacked server is longer
+// and lasts during the next attacks, on other servers: it does almost nothing then.
+const settle = 5 * time.Second
 
 // TestAttacker is the attacker's process. It runs the attack that
 // OSTIARY_ATTACKER names, as TestAttacks asks, prints the answer, and ends when
@@ -112,7 +137,7 @@ func TestAttacker(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{http: o.HTTP, grpc: o.GRPC, store: o.Store, url: o.URL, client: attackClient(), until: time.Now().Add(attackTime)}
+	v := &victim{pid: o.PID, http: o.HTTP, grpc: o.GRPC, store: o.Store, url: o.URL, client: attackClient(), until: time.Now().Add(attackTime)}
 	fmt.Printf("\nANSWER %s\n", strings.ReplaceAll(attacks[o.Attack].run(v, t), "\n", " "))
 	io.Copy(io.Discard, os.Stdin)
 }
@@ -121,6 +146,7 @@ func TestAttacker(t *testing.T) {
 type order struct {
 	Attack                 int
 	HTTP, GRPC, Store, URL string
+	PID                    int
 }
 
 // attackTime is how long attacks last that repeat.
@@ -129,7 +155,7 @@ const attackTime = 6 * time.Second
 // attacker runs an attack in another process and returns its answer. The process
 // keeps its connections until stop is called.
 func (v *victim) attacker(t *testing.T, attack int) (answer string, stop func()) {
-	o, _ := json.Marshal(order{attack, v.http, v.grpc, v.store, v.url})
+	o, _ := json.Marshal(order{attack, v.http, v.grpc, v.store, v.url, v.pid})
 	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$")
 	cmd.Env = append(os.Environ(), "OSTIARY_ATTACKER="+string(o))
 	cmd.Stderr = os.Stderr
@@ -188,8 +214,13 @@ func (a *attack) row(rows []attackRow) string {
 		median(func(r attackRow) int64 { return int64(r.errors) }), time.Duration(median(func(r attackRow) int64 { return int64(r.cpu) })), rows[len(rows)-1].answer)
 }
 
-func (a *attack) play(t *testing.T, number int, program string, rest time.Duration) attackRow {
-	v := launchVictim(t, program, a.limit, a.tls)
+// play runs the attack once. end waits until the server has rested, ends it, and
+// returns the figures. The server belongs to the test all.
+func (a *attack) play(all, t *testing.T, number int, program string, rest time.Duration) (end func() attackRow) {
+	v := launchVictim(all, t, program, a.limit, a.tls)
+	if a.prepare != nil {
+		a.prepare(v, t)
+	}
 	quiet, _ := v.neighbor(t, 2*time.Second, nil)
 	before, cpu := v.resident(t), v.processorTime()
 	peak, done := before, make(chan struct{})
@@ -219,12 +250,16 @@ func (a *attack) play(t *testing.T, number int, program string, rest time.Durati
 		status, text := v.post(t, "/stores/"+v.store+"/write", `{"writes":{"tuple_keys":[{"user":"user:carl","relation":"viewer","object":"doc:1"}]}}`)
 		answer = fmt.Sprintf("%s; then a write: %d %s", answer, status, text)
 	}
-	time.Sleep(rest)
-	later := v.resident(t)
-	if rest >= time.Minute && (later == 0 || later > before*3/2) {
-		t.Errorf("%d MB %v after the attack, %d before: expected at most 1.5 times as much", later, rest, before)
+	ended := time.Now()
+	return func() attackRow {
+		time.Sleep(rest - time.Since(ended))
+		later := v.resident(all)
+		if rest >= time.Minute && (later == 0 || later > before*3/2) {
+			all.Errorf("%s: %d MB %v after the attack, %d before: expected at most 1.5 times as much", a.name, later, rest, before)
+		}
+		v.kill()
+		return attackRow{before, peak, later, errors, quiet, attacked, cpu, answer}
 	}
-	return attackRow{before, peak, later, errors, quiet, attacked, cpu, answer}
 }
 
 // processorTime returns the processor time that the server has used.
@@ -249,6 +284,7 @@ type victim struct {
 	open               []net.Conn // closed after the attack
 	url, cert, keyFile string
 	until              time.Time // the end of attacks that repeat
+	kill               func()    // ends the process
 }
 
 // attackClient returns a client for plain text and TLS.
@@ -257,9 +293,9 @@ func attackClient() *http.Client {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
-func launchVictim(t *testing.T, program string, limit int, overTLS bool) *victim {
+func launchVictim(all, t *testing.T, program string, limit int, overTLS bool) *victim {
 	t.Helper()
-	dir := t.TempDir()
+	dir := all.TempDir()
 	v := &victim{keyFile: filepath.Join(dir, "keys"), url: "http://"}
 	if err := os.WriteFile(v.keyFile, []byte(attackKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -289,10 +325,11 @@ func launchVictim(t *testing.T, program string, limit int, overTLS bool) *victim
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	v.kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
+	all.Cleanup(v.kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +515,7 @@ func (v *victim) slowBodies(t *testing.T) string {
 	answers := make([]map[string]int, 200)
 	var all sync.WaitGroup
 	for i := range answers {
-		all.Go(func() { answers[i] = map[string]int{v.slowBody(): 1} })
+		all.Go(func() { answers[i] = map[string]int{v.slowBody("/stores/" + v.store + "/check"): 1} })
 	}
 	all.Wait()
 	return mostFrequent(answers)
@@ -491,22 +528,27 @@ func (v *victim) bodiesInTurns(t *testing.T) string {
 	var all sync.WaitGroup
 	v.until = time.Now().Add(9 * time.Second)
 	for i := range answers {
-		all.Go(func() { answers[i] = map[string]int{v.slowBody(): 1} })
+		all.Go(func() { answers[i] = map[string]int{v.slowBody("/stores/" + v.store + "/check"): 1} })
 		time.Sleep(20 * time.Millisecond)
 	}
 	all.Wait()
 	return mostFrequent(answers)
 }
 
-// slowBody sends one body without its last byte and returns the answer.
-func (v *victim) slowBody() string {
+// slowBody sends one body without its last byte to a path, and returns the answer.
+// The Identity API accepts only smaller ones, and no key.
+func (v *victim) slowBody(path string) string {
+	size, authorization := 4<<20, "Authorization: Bearer "+attackKey+"\r\n"
+	if strings.HasPrefix(path, "/v3/") {
+		size, authorization = 100_000, ""
+	}
 	conn, err := net.Dial("tcp", v.http)
 	if err != nil {
 		return err.Error()
 	}
 	conn.SetDeadline(v.until)
-	fmt.Fprintf(conn, "POST /stores/%s/check HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"x\":\"", v.store, attackKey, 4<<20)
-	conn.Write(fourMiB[:4<<20-7])
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"x\":\"", path, authorization, size)
+	conn.Write(fourMiB[:size-7])
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -515,7 +557,7 @@ func (v *victim) slowBody() string {
 		return "closed"
 	}
 	text, _ := io.ReadAll(resp.Body)
-	return fmt.Sprint(resp.StatusCode, " ", string(text))
+	return fmt.Sprintf("%d %.160s", resp.StatusCode, text)
 }
 
 var fourMiB = bytes.Repeat([]byte("x"), 4<<20)
@@ -571,14 +613,25 @@ func (v *victim) logins(t *testing.T) string {
 	return mostFrequent(results)
 }
 
-// heldLogins sends logins without their last byte, without a key.
+// heldLogins holds back 1,000 logins, without a key.
 func (v *victim) heldLogins(t *testing.T) string {
-	for range 1000 {
+	v.hold(t, 1000)
+	return mostFrequent([]map[string]int{v.heldAnswers()})
+}
+
+// hold sends logins without their last byte, without a key.
+func (v *victim) hold(t *testing.T, n int) {
+	for range n {
 		if conn, err := net.Dial("tcp", v.http); err == nil {
 			v.open = append(v.open, conn)
+			conn.SetWriteDeadline(v.until)
 			fmt.Fprintf(conn, "POST /v3/auth/tokens HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n%s", fourMiB[:99_999])
 		}
 	}
+}
+
+// heldAnswers counts the answers to hold.
+func (v *victim) heldAnswers() map[string]int {
 	counts := map[string]int{}
 	for _, conn := range v.open {
 		conn.SetReadDeadline(v.until)
@@ -593,7 +646,7 @@ func (v *victim) heldLogins(t *testing.T) string {
 			counts[fmt.Sprintf("%d %.120s", resp.StatusCode, text)]++
 		}
 	}
-	return mostFrequent([]map[string]int{counts})
+	return counts
 }
 
 // slowHeads sends a byte of a request's head each 100 ms.
