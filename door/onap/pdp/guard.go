@@ -97,13 +97,13 @@ func addTimeRange(made *policy.Policy, properties *tosca.Value) error {
 
 // frequencyRules permits an operation if the history has fewer than limit.
 func frequencyRules(made *policy.Policy, properties *tosca.Value) error {
-	limit, given, err := integer(properties, "limit")
-	if err != nil || !given {
-		return errors.Join(err, missing(given, "limit"))
+	limit, err := requiredInteger(properties, "limit")
+	if err != nil {
+		return err
 	}
-	window, given, err := integer(properties, "timeWindow")
-	if err != nil || !given {
-		return errors.Join(err, missing(given, "timeWindow"))
+	window, err := requiredInteger(properties, "timeWindow")
+	if err != nil {
+		return err
 	}
 	units, err := scalar(properties, "timeUnits")
 	if err != nil {
@@ -120,20 +120,27 @@ func frequencyRules(made *policy.Policy, properties *tosca.Value) error {
 	return nil
 }
 
-// missing returns an error for a property that is not given.
-func missing(given bool, name string) error {
-	if given {
-		return nil
+// requiredInteger is [integer] for a property that must be given.
+func requiredInteger(properties *tosca.Value, name string) (value.Value, error) {
+	n, given, err := integer(properties, name)
+	if err == nil && !given {
+		err = missing(name)
 	}
-	return fmt.Errorf("the property %s is missing", name)
+	return n, err
 }
+
+// missing returns an error for a property that is not given.
+func missing(name string) error { return fmt.Errorf("the property %s is missing", name) }
 
 // minMaxRules permits an operation on the target if the number of its instances
 // is below min or below max.
 func minMaxRules(made *policy.Policy, properties *tosca.Value) error {
 	target, err := scalar(properties, "target")
-	if err != nil || target == "" {
-		return errors.Join(err, missing(target != "", "target"))
+	if err != nil {
+		return err
+	}
+	if target == "" {
+		return missing("target")
 	}
 	for _, bound := range []string{"min", "max"} {
 		n, given, err := integer(properties, bound)
@@ -239,7 +246,7 @@ func filterRule(v *tosca.Value) (rule policy.Rule, err error) {
 			return rule, err
 		}
 		if v.Get(name) == nil {
-			return rule, missing(false, name)
+			return rule, missing(name)
 		}
 	}
 	field, name, filter := strings.ToLower(texts[0]), strings.ToLower(texts[1]), texts[2]

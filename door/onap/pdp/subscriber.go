@@ -49,7 +49,7 @@ func translateOptimization(p *tosca.Entity, t Types) (translated, error) {
 			return out, fmt.Errorf("the property subscriberProperties.%s is missing or empty", part.property)
 		}
 		for i := range list {
-			if list[i].Kind == tosca.List || list[i].Kind == tosca.Map {
+			if k := list[i].Kind; k == tosca.List || k == tosca.Map || k == tosca.Null {
 				return out, fmt.Errorf("property subscriberProperties.%s: expected strings", part.property)
 			}
 			part.add(list[i].Text)
