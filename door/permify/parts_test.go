@@ -12,13 +12,16 @@ import (
 	"testing/iotest"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	ostiary "github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/door/permify/basev1"
 	"github.com/ostiary/ostiary/door/permify/language"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage"
 )
 
 // TestBrokenBodies sends a body that ends with an error to each route, and one that
@@ -198,5 +201,69 @@ func TestBounds(t *testing.T) {
 		if got := pageSize(size, 17); got != want {
 			t.Errorf("page_size %d: %d, want %d", size, got, want)
 		}
+	}
+}
+
+// TestNames checks the characters and the lengths of names.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if name := "a" + string([]byte{byte(c)}); validName(name) != letter {
+			t.Errorf("%q: valid %t", name, !letter)
+		}
+	}
+	for name, want := range map[string]bool{"": false, "a": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false} {
+		if validName(name) != want {
+			t.Errorf("%q: valid %t", name, !want)
+		}
+	}
+}
+
+// TestBundleNames checks the lengths of the names of bundles.
+func TestBundleNames(t *testing.T) {
+	t.Parallel()
+	for bytes, want := range map[int]bool{0: false, 1: true, 256: true, 257: false} {
+		if err := checkBundle(&basev1.DataBundle{Name: strings.Repeat("a", bytes)}); (err == nil) != want {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
+	}
+}
+
+// TestChanges checks what a watch reports for each kind of change, and that it ends
+// when a change cannot be sent.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	store, err := c.engine.StoreByAlias(t.Context(), Name, "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuple := rel.Tuple{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "2"}}
+	on := rel.Attribute{Object: tuple.Object, Name: "on", Value: "true"}
+	gone := errors.New("the client is gone")
+	for kind, want := range map[storage.ChangeKind]string{
+		storage.TupleAdd: "+doc:1#owner@user:2", storage.TupleRemove: "-doc:1#owner@user:2", storage.AttributeSet: "+doc:1$on", storage.AttributeRemove: "-doc:1$on", storage.DocumentPut: "",
+	} {
+		got := ""
+		change := &storage.Change{Kind: kind, Tuple: tuple, Attribute: on}
+		if err := addChange(t.Context(), store, 5, change, func(c *basev1.DataChange) error { got += changeLine(c); return nil }); err != nil || got != want {
+			t.Errorf("%v: %q, %v, want %q", kind, got, err, want)
+		}
+		if err := addChange(t.Context(), store, 5, change, func(*basev1.DataChange) error { return gone }); want != "" && err != gone {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
+}
+
+// TestListSchemasToken checks that a token after a version that does not exist is
+// refused.
+func TestListSchemasToken(t *testing.T) {
+	t.Parallel()
+	c := connect(t, watchSchema)
+	token := (&position{last: "none"}).token(tokenKey("schemas", "t1"))
+	_, err := c.schema.List(t.Context(), &basev1.SchemaListRequest{TenantId: "t1", ContinuousToken: token})
+	if status.Convert(err).Message() != "ERROR_CODE_INVALID_CONTINUOUS_TOKEN" {
+		t.Error(err)
 	}
 }

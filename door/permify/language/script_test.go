@@ -46,7 +46,13 @@ func show(t *testing.T, out *strings.Builder, text string) {
 		}
 	}
 	for _, r := range s.Rules {
+		if found := s.Rule(r.Name); found == nil || found.Name != r.Name {
+			t.Errorf("the rule %s is not found", r.Name)
+		}
 		fmt.Fprintf(out, "rule %s at %v, its expression at %v: %q\n", r.Name, r.Position, r.BodyPosition, r.Expression())
+	}
+	if s.Rule("none") != nil || s.Entity("none") != nil {
+		t.Error("a definition is found that the text lacks")
 	}
 	if mistakes := s.Mistakes(); len(mistakes) > 0 {
 		for _, m := range mistakes {
