@@ -76,7 +76,8 @@ func TestFiles(t *testing.T) {
 
 // TestBrokenFiles reads each file through a reader that fails after each number of
 // bytes: the tuples before it must be those of the whole file, and then the error
-// must come. Then it writes the tuples through a writer that fails.
+// must come. Then it writes the tuples through a writer that fails, and through one that
+// does not: the tuples of the new file must be the same.
 func TestBrokenFiles(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
@@ -106,9 +107,15 @@ func TestBrokenFiles(t *testing.T) {
 			} else if lines := 1 + bytes.Count(file.Data[:n], []byte("\n")); e.Line < min(i, 1) || f == CSV && e.Line > lines {
 				t.Errorf("%s, first %d bytes: line %d of %d", file.Name, n, e.Line, lines)
 			}
+			if line, column := Locate(io.MultiReader(bytes.NewReader(file.Data[:n]), iotest.ErrReader(broken)), f, len(all)+1); f == YAML && (line != 0 || column != 0) {
+				t.Errorf("%s, first %d bytes: a tuple at %d:%d", file.Name, n, line, column)
+			}
 		}
 		for _, f := range []Format{CSV, JSON, JSONL, YAML} {
 			testBrokenWriter(t, f, all)
+			if again, err := ReadAll(strings.NewReader(write(t, f, all)), f); err != nil || fmt.Sprint(again) != fmt.Sprint(all) {
+				t.Errorf("%s, written as %s: %v, %v, want %v", file.Name, f, again, err, all)
+			}
 		}
 	}
 }
