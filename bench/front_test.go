@@ -41,15 +41,21 @@ type front struct {
 	cells []string
 	seen  map[string]map[string][]string // the bodies by cell and by method, path and headers
 	order map[string][]string            // methods and paths by cell
+	// finished is the greatest progress of each cell, and its total.
+	finished map[string][2]int
 }
 
 // progress is the Progress of a Runner.
-func (f *front) progress(title string, _, _ int) {
+func (f *front) progress(title string, done, total int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, cell, found := strings.Cut(title, ": "); found && strings.HasPrefix(title, "cell ") {
 		title = cell
 	}
+	if f.finished == nil {
+		f.finished = map[string][2]int{}
+	}
+	f.finished[title] = [2]int{max(done, f.finished[title][0]), total}
 	if f.cell != title {
 		f.cell, f.count = title, 0
 	}
@@ -132,7 +138,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *front) String() string {
 	var out strings.Builder
 	for _, cell := range f.cells {
-		fmt.Fprintf(&out, "%s\n", cmp.Or(cell, "between cells"))
+		fmt.Fprint(&out, cmp.Or(cell, "between cells"))
+		if p, ok := f.finished[cell]; ok {
+			fmt.Fprintf(&out, ", progress %d of %d", p[0], p[1])
+		}
+		fmt.Fprintln(&out)
 		var lines []string
 		for what, bodies := range f.seen[cell] {
 			slices.Sort(bodies)
