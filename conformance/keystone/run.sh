@@ -7,6 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../.. work=$PWD/.work
 mkdir -p "$work"
+. ./start.sh
 passed=0 failed=0 skipped=0
 
 # number COUNTS WORD prints the number before a word: "3 passed, 0 failed".
@@ -34,16 +35,6 @@ skip() {
 	skipped=$((skipped + 1))
 	echo "skip $1: $2"
 }
-
-# install VENV REQUIREMENTS BINARY makes a virtual environment of Python.
-install() {
-	[ -x "$work/$1/bin/$3" ] && cmp -s "$2" "$work/$1/$2" && return
-	rm -rf "${work:?}/$1"
-	python3 -m venv "$work/$1" && timeout 900 "$work/$1/bin/pip" install -q -r "$2" >"$work/$1.pip" 2>&1 && cp "$2" "$work/$1/"
-}
-
-# free prints a loopback port that no process listens on.
-free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # methods is the default list, and one-time passwords.
 methods=external,password,token,oauth1,mapped,application_credential,ec2credential,totp
@@ -116,21 +107,6 @@ lockout_failure_attempts = 3
 unique_last_password_count = 2
 disable_user_account_days_inactive = 90'
 
-# start_real FOLDER PORT DATABASE SETTINGS starts a real Keystone and waits until it is
-# ready, or has ended. It sets peer, and ends when descriptor 7 is closed.
-start_real() {
-	rm -rf "$1" "$1".*
-	mkfifo "$1.hold"
-	EXTRA=$4 bash real.sh "$work/keystone-venv" "$1" "$2" 4 "$3" <"$1.hold" >"$1.ready" 2>"$1.err" &
-	peer=$!
-	exec 7>"$1.hold"
-	for _ in $(seq 3000); do
-		grep -q '^ready' "$1.ready" && break
-		kill -0 $peer 2>/dev/null || break
-		sleep 0.1
-	done
-}
-
 # real DATABASE compares a real Keystone on mariadb or postgresql with a server that
 # has imported its database. Then it imports it again, with rows that cannot be
 # copied.
@@ -138,7 +114,7 @@ real() {
 	local kind=$1 at=$work/real-$1 realport=$(free) ours=$(free) database status peer
 	local imported=imported-$kind
 	rm -rf "$work/$imported"* "$work/spoilt-$kind"*
-	start_real "$at" "$realport" "$kind" "$settings"
+	start_real "$at" "$realport" 4 "$kind" "$settings"
 	database=$(sed -n 's/^ready //p' "$at.ready")
 	if [ -z "$database" ]; then
 		cat "$at.ready" "$at.err"
@@ -171,7 +147,7 @@ imports() { "$work/ostiary" --data "$work/$1" keystone import --from "$3" --fern
 # personas asks a real Keystone on MariaDB what the tests of the door ask the door.
 personas() {
 	local at=$work/asked port=$(free) status peer
-	start_real "$at" "$port" mariadb ""
+	start_real "$at" "$port" 4 mariadb ""
 	grep -q '^ready' "$at.ready" || cat "$at.ready" "$at.err"
 	"$work/keystone-venv/bin/python" -W ignore personas.py "http://127.0.0.1:$port" "$root/door/keystone/testdata/personas.txt"
 	status=$?
