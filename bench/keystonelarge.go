@@ -155,7 +155,7 @@ func (k *largeRun) make(ctx context.Context, admin *identityClient) (err error) 
 	if _, err := admin.call(ctx, http.MethodGet, "/users/"+k.size.UserID(0), http.StatusOK, nil); err == nil {
 		return nil
 	}
-	progress := k.r.progress("making the deployment of "+k.side.Peer, k.size.Users+k.size.Projects())
+	progress := k.r.progress("making the deployment of "+k.side.Peer, keystoneRoles+k.size.Projects()+k.size.Users)
 	done := 0
 	record := func(kind string, n int, name func(int) string) []string {
 		ids := make([]string, n)

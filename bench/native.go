@@ -222,7 +222,6 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 	server, own := s.used(), ownTime()
 	for i := range o.Writes {
 		start := time.Now()
-		progress(i)
 		pair := write[i%2]
 		if err := n.main.call(ctx, http.MethodPost, n.main.path("write"), n.main.write(pair.Write, pair.Remove), nil); err != nil {
 			return err
@@ -239,6 +238,7 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 				return ctx.Err()
 			}
 		}
+		progress(i + 1)
 	}
 	for _, cell := range []struct {
 		name   string
