@@ -14,8 +14,8 @@ import (
 // base. A contextual tuple replaces the stored one with the same key; of two
 // with one key the later counts. The error wraps [ErrTuple] if the schema does
 // not admit one of them. The result is safe for concurrent use if base is.
-func Overlay(s *schema.Schema, base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
-	return overlaid(s, nil, base, tuples, attributes)
+func (b *Binding) Overlay(base Reader, tuples []rel.Tuple, attributes []rel.Attribute) (Reader, error) {
+	return overlaid(b.s, b, base, tuples, attributes)
 }
 
 // overlaid is Overlay for the questions of a binding, which may be nil.

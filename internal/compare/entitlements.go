@@ -211,7 +211,7 @@ func (x *entitlements) useType(typ string) error {
 	}
 	if len(r.Tuples)+len(r.Attributes) > 0 {
 		x.env.Tuples, x.env.Attributes = nil, nil
-		x.reader, x.err = eval.Overlay(x.schema.Schema, x.view.Graph, r.Tuples, r.Attributes)
+		x.reader, x.err = x.schema.Binding.Overlay(x.view.Graph, r.Tuples, r.Attributes)
 		if x.err != nil {
 			return x.err
 		}

@@ -308,7 +308,7 @@ func (p *proposal) reader(s *snapshot.BoundSchema, env *eval.Env) (eval.Reader, 
 	}
 	o, ok := p.overlays[s]
 	if !ok {
-		o.reader, o.err = eval.Overlay(s.Schema, p.removed, added, set)
+		o.reader, o.err = s.Binding.Overlay(p.removed, added, set)
 		p.overlays[s] = o
 	}
 	return o.reader, o.err
