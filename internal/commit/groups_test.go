@@ -37,8 +37,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOn(t, memory.New())
+}
+
+func newWorldOn(t *testing.T, d storage.Driver) *world {
+	t.Helper()
 	ctx := context.Background()
-	w := &world{t: t, driver: failing.New(memory.New()), tuples: map[rel.Key]rel.Tuple{}, revision: 1,
+	w := &world{t: t, driver: failing.New(d), tuples: map[rel.Key]rel.Tuple{}, revision: 1,
 		info: storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}}
 	if err := w.driver.CreateStore(ctx, w.info); err != nil {
 		t.Fatal(err)

@@ -164,12 +164,19 @@ func (p *Pending) committed(ctx context.Context) (bool, error) {
 	if len(p.group.entries) == 0 {
 		return true, nil
 	}
-	t := p.queue.timeline
+	t, own := p.queue.timeline, p.group.head()
 	h, err := t.Runtime.Driver.Head(ctx, t.ID)
 	if err != nil {
 		return false, err
 	}
-	return h.Revision == p.group.head().Revision && h.Hash == p.group.head().Hash, nil
+	if h.Revision <= own.Revision {
+		return h.Revision == own.Revision && h.Hash == own.Hash, nil
+	}
+	// Another process has written since.
+	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, own.Revision) {
+		return err == nil && e.Hash() == own.Hash, err
+	}
+	return false, nil
 }
 
 // end releases the write lock; p.mu is held.
