@@ -10,7 +10,8 @@ import (
 func TestAlike(t *testing.T) {
 	t.Parallel()
 	const text = ` [ {"a":"1","b":"2"}, {"a":"","b":"33"} ,{"a":"x y","b":"{}"},{"a":"\u0031","b":"2"},{"b":"1","a":"2"},` +
-		`{"b":"3","a":"4"},{"b":"5" ,"a":"6"},{"b":"7","a":"ü"},{"a":"8"},{"b":"9","a":"10"}]`
+		`{"b":"3","a":"4"},{"b":"5" ,"a":"6"},{"b":"7","a":"ü"},{"a":"8"},{"b":"9","a":"10"},{"b":"11","a":"12" },` +
+		`{"b":"13","a":"14" }, {"b":"15","a":"16"}]`
 	for _, shared := range []bool{false, true} {
 		r := New([]byte(text))
 		if shared {
@@ -39,10 +40,10 @@ func TestAlike(t *testing.T) {
 		if err := r.End(); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"1|2", "|33", "x y|{}", "1|2", "1|2", "3|4", "5|6", "7|ü", "8", "9|10"}; !slices.Equal(got, want) {
+		if want := []string{"1|2", "|33", "x y|{}", "1|2", "1|2", "3|4", "5|6", "7|ü", "8", "9|10", "11|12", "13|14", "15|16"}; !slices.Equal(got, want) {
 			t.Errorf("read %q", got)
 		}
-		if want := []string{"|33", "x y|{}", "3|4"}; !slices.Equal(compared, want) {
+		if want := []string{"|33", "x y|{}", "3|4", "13|14"}; !slices.Equal(compared, want) {
 			t.Errorf("compared %q", compared)
 		}
 	}

@@ -23,7 +23,7 @@ func TestEscapes(t *testing.T) {
 			t.Errorf("%s: StringLike differs: %v", text, r.End())
 		}
 	}
-	for _, text := range []string{`\udc00`, `\udfff`, `\ud800`, `\ud800a`, `\ud800\n`, `\ud800\udbff`, `\ud800\ue000`, `\ud800\ud800`, `\u12`, `\u12g4`, `\u123G`, `\u:123`, `\u/123`, `\u@123`, "\\u`123", `\x`, `\U0000`} {
+	for _, text := range []string{`\udc00`, `\udfff`, `\ud800`, `\ud800a`, `\ud800\n`, `\ud800\udbff`, `\ud800\ue000`, `\ud800\ud800`, `\ud800\xdc00`, `\ud800xudc00`, `\u12`, `\u12g4`, `\u123G`, `\u:123`, `\u/123`, `\u@123`, "\\u`123", `\x`, `\U0000`} {
 		r := jsonread.New([]byte(`"` + text + `"`))
 		if got := r.String(); got != "" || r.End() == nil {
 			t.Errorf("%s: %q, %v", text, got, r.End())

@@ -114,8 +114,9 @@ func TestBounds(t *testing.T) {
 	if err := wide(jsonread.MembersMax); err != nil {
 		t.Error(err)
 	}
-	if err := wide(jsonread.MembersMax + 1); err == nil {
-		t.Error("wider than the bound")
+	var e *jsonread.Error
+	if err := wide(jsonread.MembersMax + 1); !errors.As(err, &e) || e.Bound != "JSON members" {
+		t.Errorf("wider than the bound: %v", err)
 	}
 }
 

@@ -156,11 +156,11 @@ func (r *Reader) space() bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// IsName reports whether text is a name without a colon (production 4 of
+// IsName reports whether text is UTF-8 and a name without a colon (production 4 of
 // Namespaces in XML).
 func IsName(text string) bool {
 	r := Reader{b: []byte(text)}
-	return text != "" && r.word(0) == len(text)
+	return text != "" && utf8.ValidString(text) && r.word(0) == len(text)
 }
 
 // Expressible reports whether XML can express text: it is UTF-8 and has only

@@ -89,8 +89,9 @@ type Sequence struct {
 }
 
 // Sequence returns a sequence of steps. Each step is a name, or several names
-// with blanks between them whose elements may come in any order. A name that
-// ends with an asterisk may be repeated. No name is mandatory.
+// with blanks between them: of these one may come, or all, repeated and in any
+// order, if each ends with an asterisk. A single name that ends with an asterisk may
+// be repeated, too. No name is mandatory.
 func (r *Reader) Sequence(steps ...string) Sequence { return Sequence{r: r, steps: steps} }
 
 // Next goes to the next child and returns its name. At the end of the element it

@@ -139,4 +139,7 @@ func TestUnread(t *testing.T) {
 	if err := r.End(); err == nil || !strings.Contains(err.Error(), "element a is not read") {
 		t.Error(err)
 	}
+	if err := xmlread.New([]byte(`<a/>`)).End(); err == nil || !strings.Contains(err.Error(), "expected an element") {
+		t.Error(err)
+	}
 }
