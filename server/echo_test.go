@@ -69,9 +69,13 @@ func echoDoor() *door.Door {
 			fmt.Fprintf(w, "%v %v", ctx.Err(), has)
 		}},
 		{Method: "GET", Pattern: "/echo/panic/{when}", Name: "Panic", Serve: func(w http.ResponseWriter, r *http.Request, p door.Params) {
-			if p.At(0) == "late" {
+			if p.At(0) != "early" {
 				io.WriteString(w, "half of")
 				w.(http.Flusher).Flush()
+			}
+			if p.At(0) == "left" {
+				<-r.Context().Done()
+				panic(http.ErrAbortHandler)
 			}
 			panic("the body was " + r.Header.Get("X-Content"))
 		}},

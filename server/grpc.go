@@ -156,6 +156,9 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 		return context.WithValue(door.WithCaller(ctx, key.caller), keyOfCall{}, key), nil
 	}
 	start := time.Now()
+	if why == door.BadCredentials {
+		i.logins.Failed(m.door.Name, remoteOf(ctx), "", (&door.Refusal{Reason: why}).Error())
+	}
 	if c := callConn(ctx); c != nil {
 		i.delayRefusal(ctx, c)
 	}
@@ -240,11 +243,15 @@ func (i *interceptor) end(ctx context.Context, m *method, start time.Time, err *
 	m.series.observe(took, outcomeOfCode(code))
 	if i.accessLog {
 		key, _ := ctx.Value(keyOfCall{}).(*hashedKey)
-		remote := ""
-		if p, ok := peer.FromContext(ctx); ok {
-			remote = p.Addr.String()
-		}
 		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", m.door.Name), slog.String("route", m.series.route),
-			slog.String("method", "GRPC"), slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key)), slog.String("remote", remote))
+			slog.String("method", "GRPC"), slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key)), slog.String("remote", remoteOf(ctx)))
 	}
+}
+
+// remoteOf returns the address of the caller of a gRPC method.
+func remoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/logins"
 )
 
 // The paths of health on every HTTP port.
@@ -21,6 +22,7 @@ type shared struct {
 	keys      *Keys // nil accepts every caller
 	cors      *cors // nil allows no foreign page
 	log       *slog.Logger
+	logins    *logins.Log // of callers whose key is not accepted
 	accessLog bool
 	metrics   *metrics
 	// localOnly is true if no keys are set and Options.Anonymous is false. Then

@@ -269,7 +269,7 @@ func wait(t testing.TB, condition func() bool) {
 // begun is cut off.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	r := start(t, server.Options{})
+	r := start(t, server.Options{AccessLog: true})
 	status, h, body := r.ask(t, "GET", "/echo/panic/early", "", "X-Content", "tuple-content")
 	if status != 500 || body != "echo: the server failed" {
 		t.Error(status, body)
@@ -290,6 +290,21 @@ func TestPanic(t *testing.T) {
 		t.Error(status)
 	}
 	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="server_error",route="Panic"`); !strings.HasSuffix(got, " 2\n") {
+		t.Error(got)
+	}
+	wait(t, func() bool {
+		return strings.Contains(r.logs.String(), `"msg":"request with a response that broke off","door":"echo","route":"Panic","method":"GET","status":200,`)
+	})
+	conn := r.connect(t)
+	fmt.Fprint(conn, "GET /echo/panic/left HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	conn.Close()
+	wait(t, func() bool {
+		return strings.Contains(r.logs.String(), `"msg":"request whose client left","door":"echo"`)
+	})
+	if got := r.metric(t, `ostiary_requests_total{door="echo",outcome="client_error",route="Panic"`); !strings.HasSuffix(got, " 1\n") {
 		t.Error(got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,13 @@ func (k *Keys) Len() int {
 		return len(*list)
 	}
 	return 0
+}
+
+// OnlyUsers reports whether all keys are users with passwords, which only doors
+// with [door.Door.Basic] accept.
+func (k *Keys) OnlyUsers() bool {
+	list := k.list.Load()
+	return list != nil && !slices.ContainsFunc(*list, func(key *hashedKey) bool { return !key.basic })
 }
 
 // hashedKeyID identifies a key with its name: a key with another name is

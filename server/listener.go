@@ -24,6 +24,15 @@ type listener struct {
 	net net.Listener // nil until listen
 }
 
+// Listen opens a TCP port. 0.0.0.0 stands for the IPv4 addresses of this machine
+// only, unlike in [net.Listen]; [::] and an empty host stand for all addresses.
+func Listen(address string) (net.Listener, error) {
+	if host, _, _ := net.SplitHostPort(address); host == "0.0.0.0" {
+		return net.Listen("tcp4", address)
+	}
+	return net.Listen("tcp", address)
+}
+
 // newListener returns the listener of p, which does not listen yet.
 func (s *Server) newListener(p port, doors []*servedDoor) (*listener, error) {
 	l := &listener{name: p.name, address: p.address}

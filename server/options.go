@@ -53,9 +53,12 @@ const (
 )
 
 // ErrExposed is returned by [New] for an address that other machines can reach
-// if there are no keys and Options.Anonymous is false, and for such a metrics
-// address if Options.MetricsExposed is false.
+// if there are no keys and Options.Anonymous is false.
 var ErrExposed = errors.New("reachable from other machines without authentication")
+
+// ErrMetricsExposed is the [ErrExposed] of an address for metrics, for which keys
+// do not count, if Options.MetricsExposed is false.
+var ErrMetricsExposed = fmt.Errorf("metrics: %w", ErrExposed)
 
 // Options are the settings of a [Server]. An address has the form "host:port";
 // port 0 means any free port, and "" means that there is no such port. Of the
@@ -168,8 +171,7 @@ type Options struct {
 	// concurrently. It may be nil.
 	Probe func() error
 	// Listen opens the port with a name (as in [Address].Name) on an address. A
-	// program may return ports that it has opened before. Nil means net.Listen with
-	// the network "tcp".
+	// program may return ports that it has opened before. Nil means [Listen].
 	Listen func(name, address string) (net.Listener, error)
 	// Log receives the server's log; nil means slog.Default().
 	Log *slog.Logger
@@ -211,7 +213,7 @@ func withDefaults(o Options) Options {
 		}
 	}
 	if o.Listen == nil {
-		o.Listen = func(_, address string) (net.Listener, error) { return net.Listen("tcp", address) }
+		o.Listen = func(_, address string) (net.Listener, error) { return Listen(address) }
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -281,14 +283,14 @@ const (
 )
 
 // CheckExposure returns an error if a port would be open to other machines by
-// omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed]. [New] calls
-// it; a program may call it earlier, before it opens anything.
+// omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed] or
+// [ErrMetricsExposed]. [New] calls it; a program may call it earlier, before it opens anything.
 func (o *Options) CheckExposure() error {
 	if o.Keys != nil && o.Keys.Len() == 0 {
 		return ErrNoKeys
 	}
 	if o.Metrics != "" && !o.MetricsExposed && !loopbackAddress(o.Metrics) {
-		return fmt.Errorf("metrics on %s: %w", o.Metrics, ErrExposed)
+		return fmt.Errorf("%w: address %s", ErrMetricsExposed, o.Metrics)
 	}
 	if o.Keys != nil || o.Anonymous {
 		return nil

@@ -66,7 +66,11 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if q.keys != nil && !route.Public && !q.door.OwnAuthentication {
 		key, why := q.keys.check(r.Header["Authorization"], q.door.Basic)
 		if why != 0 {
-			q.refuse(r, &door.Refusal{Reason: why})
+			refusal := &door.Refusal{Reason: why}
+			if why == door.BadCredentials {
+				q.logins.Failed(q.door.Name, r.RemoteAddr, q.requestID(), refusal.Error())
+			}
+			q.refuse(r, refusal)
 			return
 		}
 		q.key = key
@@ -151,29 +155,39 @@ func (q *request) boundBody(r *http.Request, route *door.Route) bool {
 }
 
 // end counts and logs the request. It must be deferred, because it also turns a
-// panic of the handler into the door's refusal.
+// panic of the handler into the door's refusal. If the response has already
+// begun, it aborts the connection instead, so that the client cannot take half a
+// response for a whole one.
 func (q *request) end(r *http.Request) {
+	whole := true
 	if p := recover(); p != nil {
-		q.recovered(r, p)
+		whole = q.recovered(r, p)
 	} else if q.status == 0 {
 		// The handler wrote nothing, for example because the body broke off. net/http
 		// would send 200, which a client could take for a successful write.
 		q.refuse(r, &door.Refusal{Reason: door.Failed})
 	}
-	q.begin()
-	if q.status >= 400 {
-		q.drain()
+	what, outcome := "request", outcomeServer
+	switch {
+	case whole:
+		q.begin()
+		if q.status >= 400 {
+			q.drain()
+		}
+		outcome = outcomeOfStatus(q.status)
+	case r.Context().Err() != nil:
+		what, outcome = "request whose client left", outcomeClient
+	default:
+		what = "request with a response that broke off"
 	}
-	q.count(r)
-}
-
-// count adds the request to the metrics and to the access log.
-func (q *request) count(r *http.Request) {
 	took := time.Since(q.start)
-	q.series.observe(took, outcomeOfStatus(q.status))
+	q.series.observe(took, outcome)
 	if q.accessLog {
-		q.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", q.door.Name), slog.String("route", q.series.route),
-			slog.String("method", r.Method), slog.Int("status", q.status), millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.id[0]))
+		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, slog.String("door", q.door.Name), slog.String("route", q.series.route),
+			slog.String("method", r.Method), slog.Int("status", q.status), millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID()))
+	}
+	if !whole {
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -195,32 +209,25 @@ func callerText(key *hashedKey) string {
 }
 
 // recovered handles a panic of a handler: it logs the panic once, without
-// content of the request, and refuses the request. If the response has already
-// begun, it aborts the connection, so that the client cannot take half a
-// response for a whole one.
-func (q *request) recovered(r *http.Request, p any) {
+// content of the request, and refuses the request. It returns false if the
+// response has already begun, or if the handler aborted it.
+func (q *request) recovered(r *http.Request, p any) (whole bool) {
 	if p == http.ErrAbortHandler {
-		q.abort(r)
+		return false
 	}
 	why := &door.Refusal{Reason: door.Failed}
 	if unsent, refused := p.(unsentRefusal); refused {
 		why = unsent.Refusal
 	} else {
-		logPanic(q.log, p, q.door.Name, q.series.route, q.id[0])
+		logPanic(q.log, p, q.door.Name, q.series.route, q.requestID())
 	}
 	if q.begun {
-		q.abort(r)
+		return false
 	}
 	q.status = 0
 	q.Header().Del("Content-Length")
 	q.refuse(r, why)
-}
-
-// abort counts the request as failed and ends its connection.
-func (q *request) abort(r *http.Request) {
-	q.status = http.StatusInternalServerError
-	q.count(r)
-	panic(http.ErrAbortHandler)
+	return true
 }
 
 // logPanic logs a panic with its stack. It logs the panic's value only if it is
@@ -238,7 +245,7 @@ func logPanic(log *slog.Logger, p any, door, route, id string) {
 func (q *request) refuse(r *http.Request, why *door.Refusal) {
 	q.metrics.refused(why.Reason)
 	if q.log.Enabled(context.Background(), slog.LevelDebug) {
-		q.log.Debug("refused", "why", why.Error(), "id", q.id[0])
+		q.log.Debug("refused", "why", why.Error(), "remote", r.RemoteAddr, "id", q.requestID())
 	}
 	if why.Reason == door.NoCredentials || why.Reason == door.BadCredentials {
 		q.Header().Set("WWW-Authenticate", "Bearer")
@@ -267,6 +274,15 @@ func (q *request) setID(r *http.Request) {
 		q.id[0] = newID()
 	}
 	q.Header()[headerRequestID] = q.id[:]
+}
+
+// requestID returns the id of the request for logs. It is what the response has:
+// a door may have replaced the server's id by one of its protocol's form.
+func (q *request) requestID() string {
+	if id := q.Header()[headerRequestID]; len(id) == 1 {
+		return id[0]
+	}
+	return q.id[0]
 }
 
 func validID(s string) bool {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/health"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/logins"
 )
 
 // Server is a set of ports and the doors on them. Make one with [New]. Its
@@ -60,7 +61,7 @@ func New(o Options) (*Server, error) {
 
 func newShared(o *Options, m *metrics, allowed *cors) *shared {
 	s := &shared{
-		keys: o.Keys, cors: allowed, log: o.Log, accessLog: o.AccessLog, metrics: m, probe: o.Probe,
+		keys: o.Keys, cors: allowed, log: o.Log, logins: logins.New(o.Log), accessLog: o.AccessLog, metrics: m, probe: o.Probe,
 		localOnly:      o.Keys == nil && !o.Anonymous,
 		requestTimeout: max(o.RequestTimeout, 0), transferTime: o.TransferTime, bodyBytes: o.BodyBytes,
 		requests:       limiter{name: "RequestsMax", max: o.RequestsMax},

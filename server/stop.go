@@ -85,6 +85,7 @@ func (s *Server) stop() error {
 	shutdowns.Wait()
 	s.shared.endStreams()
 	s.serving.Wait()
+	s.shared.logins.Close()
 	return cmp.Or(errs...)
 }
 

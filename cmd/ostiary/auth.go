@@ -35,7 +35,7 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 		return nil, nil, fmt.Errorf("%w: invalid --auth %q: expected none or preshared", errUsage, f.auth)
 	}
 	if k, err = server.NewKeys(list); errors.Is(err, server.ErrNoKeys) {
-		return nil, nil, fmt.Errorf("%w: set one with --auth-keys-file or %s", err, envKeys)
+		return nil, nil, f.explainNoKeys(err, set)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", f.keysSource(set), err)
@@ -45,8 +45,20 @@ func (a *app) keys(f *serveFlags) (k *server.Keys, reload func() error, err erro
 		if err != nil {
 			return err
 		}
-		return k.Replace(list)
+		err = k.Replace(list)
+		if errors.Is(err, server.ErrNoKeys) {
+			err = f.explainNoKeys(err, set)
+		}
+		return err
 	}, err
+}
+
+// explainNoKeys returns the error of authentication by keys without a key.
+func (f *serveFlags) explainNoKeys(err error, environment bool) error {
+	if f.keysFile == "" && f.usersFile == "" && !environment {
+		return fmt.Errorf("%w: set one with --auth-keys-file or %s", err, envKeys)
+	}
+	return fmt.Errorf("%w: %s has none", err, f.keysSource(environment))
 }
 
 // keysSource names where the keys and the users come from.
@@ -104,10 +116,14 @@ func readKeysFile(name string, parse func(string) ([]server.Key, error)) ([]serv
 	return parse(string(text))
 }
 
-// explainExposed adds the flags that resolve [server.ErrExposed].
+// explainExposed adds the flags that resolve [server.ErrExposed] and
+// [server.ErrMetricsExposed].
 func explainExposed(err error) error {
-	if errors.Is(err, server.ErrExposed) {
-		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous (for metrics: --metrics-exposed) to allow this", err, envKeys)
+	switch {
+	case errors.Is(err, server.ErrMetricsExposed):
+		return fmt.Errorf("%w; --metrics-exposed allows this", err)
+	case errors.Is(err, server.ErrExposed):
+		return fmt.Errorf("%w; set keys (--auth-keys-file or %s), or --auth-anonymous to allow this", err, envKeys)
 	}
 	return err
 }

@@ -204,7 +204,7 @@ func (a *app) checkKeystoneModes() error {
 	for _, r := range []token.Repository{a.keystoneKeysFolder(), a.keystoneReceiptsFolder()} {
 		entries, err := os.ReadDir(r.Folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return fmt.Errorf("looking for the keys of Identity's tokens (next to the data folder, or --keystone-keys): %w", err)
 		}
 		for _, e := range entries {
 			if !e.Type().IsRegular() {

@@ -46,7 +46,8 @@ func (f *loginFlags) add(s *pflag.FlagSet, o *identity.Options) {
 	s.IntVar(&c.InactiveDays, "keystone-disable-user-account-days-inactive", 0, "number of days without a login by password after which a user counts as disabled; 0 means never")
 }
 
-// servedDoors returns the doors that a server serves, each once.
+// servedDoors returns the doors that a server serves, each once. Without a common
+// port, it serves only doors with a port of their own.
 func servedDoors(o *server.Options) (doors []*door.Door) {
 	seen := map[*door.Door]bool{}
 	add := func(d *door.Door) {
@@ -55,8 +56,10 @@ func servedDoors(o *server.Options) (doors []*door.Door) {
 			doors = append(doors, d)
 		}
 	}
-	for _, d := range o.Doors {
-		add(d)
+	if o.HTTP != "" || o.GRPC != "" {
+		for _, d := range o.Doors {
+			add(d)
+		}
 	}
 	for _, d := range o.Dedicated {
 		add(d.Door)

@@ -26,7 +26,7 @@ func openPorts(o *server.Options, dedicated []dedicatedPort) (*ports, error) {
 		if at.address == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", at.address)
+		l, err := server.Listen(at.address)
 		if err != nil {
 			p.close()
 			return nil, explainPort(at, err)

@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door/keystone"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/identity/password"
+	"github.com/ostiary/ostiary/internal/logins"
 	"github.com/ostiary/ostiary/server"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
@@ -156,8 +158,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	f.door.caCert = a.caCert
-	f.door.keystone.Refused = func(remote string, why error) {
-		log.Debug("Identity: caller not authenticated", "remote", remote, "reason", why)
+	failures := logins.New(log)
+	f.door.keystone.Refused = func(remote, id string, why error) {
+		log.Debug("Identity: caller not authenticated", "remote", remote, "why", why, "id", id)
+		failures.Failed(keystone.Name, remote, id, why.Error())
 	}
 	f.door.keystone.Warn = func(err error) { log.Warn("Identity", "warning", err) }
 	f.door.keystone.Report = func(err error) { log.Error("internal error", "door", "keystone", "error", err) }
@@ -223,6 +227,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return errors.Join(err, s.Stop())
 		}
 		logStart(log, a.data, &o, s)
+		warnOnlyUsers(log, &o)
 		for _, at := range o.PlainAddresses() {
 			log.Warn("passwords and tokens are sent without TLS: set --tls-cert and --tls-key, or let a proxy with TLS listen instead", "address", at)
 		}
@@ -233,6 +238,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		})()
 		return s.Wait(ctx)
 	})
+	failures.Close()
 	if err == nil {
 		log.Info("stopped")
 	}
@@ -243,7 +249,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 // authentication and TLS.
 func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server) {
 	var doors []string
-	for _, d := range o.Doors {
+	for _, d := range servedDoors(o) {
 		doors = append(doors, d.Name)
 	}
 	auth := authPreshared
@@ -255,6 +261,23 @@ func logStart(log *slog.Logger, data string, o *server.Options, s *server.Server
 		attrs = append(attrs, strings.ReplaceAll(at.Name, " ", "_"), at.Addr.String())
 	}
 	log.Info("serving", attrs...)
+}
+
+// warnOnlyUsers logs a warning if the server has users but no keys, because doors
+// that do not accept HTTP Basic authentication then refuse every caller.
+func warnOnlyUsers(log *slog.Logger, o *server.Options) {
+	if o.Keys == nil || !o.Keys.OnlyUsers() {
+		return
+	}
+	var closed []string
+	for _, d := range servedDoors(o) {
+		if !d.Basic && !d.OwnAuthentication {
+			closed = append(closed, d.Name)
+		}
+	}
+	if closed != nil {
+		log.Warn("only users with passwords are set, but these doors accept only preshared keys: add keys with --auth-keys-file", "doors", strings.Join(closed, ","))
+	}
 }
 
 // openServerPorts opens the ports of a server. If another server has the folder

@@ -71,15 +71,21 @@ func (c *call) fail(err error) {
 	panic(http.ErrAbortHandler)
 }
 
+// headerRequestID has the id of the request in Keystone's form.
+const headerRequestID = "X-Openstack-Request-Id"
+
 // head sets the headers that every response has. It makes a new id for the
-// request, and ignores the id that the caller sent.
+// request, which the server's log then has too, and ignores the id that the caller
+// sent.
 func (s *service) head(w http.ResponseWriter, _ *http.Request) {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	x := hex.EncodeToString(b[:])
 	h := w.Header()
 	h.Set("Vary", "X-Auth-Token")
-	h.Set("x-openstack-request-id", "req-"+x[:8]+"-"+x[8:12]+"-"+x[12:16]+"-"+x[16:20]+"-"+x[20:])
+	id := "req-" + x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+	h.Set(headerRequestID, id)
+	h.Set("X-Request-Id", id)
 }
 
 // open finds the deployment and authenticates the caller.
@@ -92,7 +98,7 @@ func (c *call) open(anonymous bool) (err error) {
 	}
 	text := c.r.Header.Get("X-Auth-Token")
 	if text == "" {
-		return unauthorized("no X-Auth-Token")
+		return errNoToken
 	}
 	c.caller, err = c.validate(text, 0)
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) || errors.Is(err, token.ErrInvalid) {

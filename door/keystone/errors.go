@@ -27,6 +27,10 @@ const unauthorizedText = "The request you have made requires authentication."
 // log only.
 func unauthorized(why string) error { return &identity.Error{Reason: identity.Unauthorized, Text: why} }
 
+// errNoToken is the error of a request without a token. No login failed, because
+// nobody tried.
+var errNoToken = unauthorized("no X-Auth-Token")
+
 // forbidden returns the 403 of an action that the caller may not do.
 func forbidden(action string) error {
 	return &statusError{http.StatusForbidden, "You are not authorized to perform the requested action: " + action + "."}
@@ -105,7 +109,9 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	h := w.Header()
 	switch status {
 	case http.StatusUnauthorized:
-		s.options.Refused(r.RemoteAddr, err)
+		if err != errNoToken {
+			s.options.Refused(r.RemoteAddr, h.Get(headerRequestID), err)
+		}
 		h.Set("WWW-Authenticate", s.challenge(r))
 	case http.StatusServiceUnavailable:
 		door.SetRetryAfter(h)

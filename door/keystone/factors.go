@@ -49,6 +49,15 @@ func (s *service) receiptCodec() (*token.Fernet, error) {
 	return &token.Fernet{Keys: keys, Methods: s.options.Identity.Methods}, err
 }
 
+// receiptError is the error of a receipt that is not accepted. The response
+// repeats the receipt, as Keystone's does, but a log must not.
+type receiptError struct{ *statusError }
+
+func (receiptError) Error() string { return "the receipt is not accepted" }
+
+// Unwrap returns the error that the response has.
+func (e receiptError) Unwrap() error { return e.statusError }
+
 // useReceipt adds the methods of the request's receipt to a proof, if the request
 // has one.
 func (c *call) useReceipt(p *proof) error {
@@ -60,7 +69,7 @@ func (c *call) useReceipt(p *proof) error {
 	if err != nil {
 		return err
 	}
-	bad := &statusError{http.StatusUnauthorized, "Could not find auth receipt: " + shorten(text) + "."}
+	bad := receiptError{&statusError{http.StatusUnauthorized, "Could not find auth receipt: " + shorten(text) + "."}}
 	r, issued, err := codec.DecodeReceipt(text)
 	if errors.Is(err, token.ErrInvalid) {
 		return bad

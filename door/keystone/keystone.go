@@ -64,9 +64,10 @@ type Options struct {
 	RequestTimeout time.Duration
 	// Report is called with errors that no response shows. Nil ignores them.
 	Report func(error)
-	// Refused is called with the address of each caller who is not authenticated, and
-	// the reason, which no response shows. It must be quick. Nil ignores them.
-	Refused func(remote string, why error)
+	// Refused is called for each caller whose login or token is not accepted, with the
+	// caller's address, the id of the request, and the reason, which no response
+	// shows and which has no secret. It must be quick. Nil ignores them.
+	Refused func(remote, id string, why error)
 	// Warn is called with what an operator should know about the settings. Nil ignores
 	// it.
 	Warn func(error)
@@ -112,7 +113,7 @@ func New(e *ostiary.Engine, o Options) (*door.Door, error) {
 		o.Report = func(error) {}
 	}
 	if o.Refused == nil {
-		o.Refused = func(string, error) {}
+		o.Refused = func(string, string, error) {}
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}

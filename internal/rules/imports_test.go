@@ -23,6 +23,7 @@ const rooms = `
 rel:
 internal/btree:
 internal/golden:
+internal/logins:
 internal/nearest:
 internal/jsonread:
 internal/xmlread:
@@ -63,7 +64,7 @@ door/permify/language: schema expr
 door/doortest: door storage/failing storage/memory internal/golden
 door/native: . door internal/jsonread eval expr rel schema storage
 door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
-server: . door
+server: . door internal/logins
 door/openfga/tuplefile: rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
 bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage
