@@ -87,6 +87,7 @@ func (r *relevantReader) walk() {
 	env.Bounds.Nodes = relevantNodesMax
 	w := objectWalk{target: r.target, anyRelation: true, allOperands: true}
 	w.q.start(r.q.ctx, r.q.b, r.Reader, r.q.subject, &env)
+	defer w.q.finish()
 	err := w.run()
 	defer w.releaseScratch()
 	if err != nil || w.bound != "" {

@@ -440,6 +440,7 @@ func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	env.Bounds.Nodes = max(1, p.r.skipped+len(p.s.arcs)-len(p.s.states)) // about the number of tuples
 	w := objectWalk{target: id, anyRelation: true}
 	w.q.start(p.q.ctx, p.q.b, p.r.Reader, p.q.subject, &env)
+	defer w.q.finish()
 	err := w.run()
 	defer w.releaseScratch()
 	if err != nil || w.bound != "" {

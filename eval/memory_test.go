@@ -113,10 +113,27 @@ func TestMemoryBound(t *testing.T) {
 			t.Errorf("list subjects in %d bytes: bound %q, %d ids, %v", most, s.Bound, len(s.IDs), err)
 		}
 	}
+	env.Bounds.Memory = 0
+	many, groups := costlyView(t, 20_000, holds{})
+	for name, ask := range costlyQuestions(many, groups) {
+		if _, _, err := ask(context.Background(), env); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if budget.free != 64<<20 {
+			t.Fatalf("%s: %d bytes are free at the end, want all", name, budget.free)
+		}
+	}
 	if budget.free != 64<<20 {
 		t.Errorf("%d bytes are free at the end, want all", budget.free)
 	}
 }
+
+// holds compiles conditions that are true.
+type holds struct{}
+
+func (holds) Compile(expr.Definition) (expr.Program, error) { return holds{}, nil }
+
+func (holds) Eval(_, _ expr.Values, _ rel.Time) expr.Result { return expr.Result{Value: expr.True} }
 
 // TestMemoryEstimate holds the estimate of a question's memory against what the
 // question allocates.
