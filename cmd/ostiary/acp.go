@@ -43,15 +43,23 @@ func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*ac
 		return unsupported("document access control")
 	}
 	return a.withEngine(ctx, create, func(e *ostiary.Engine) (err error) {
-		if _, err := e.StoreByAlias(ctx, acp.Door, f.collection); errors.Is(err, ostiary.ErrNoStore) && !create {
+		_, err = e.StoreByAlias(ctx, acp.Door, f.collection)
+		missing := errors.Is(err, ostiary.ErrNoStore)
+		if missing && !create {
 			return fmt.Errorf("%w has the name %q: create one with \"ostiary acp policy create FILE\"", errNoCollection, f.collection)
 		}
 		control, err := acp.Open(ctx, acp.Options{Engine: e, Name: f.collection})
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, control.Close()) }()
-		return do(control)
+		store, err := control.Store()
+		if err == nil {
+			err = do(control)
+		}
+		if err = errors.Join(err, control.Close()); err != nil && missing { // no other process uses the store, because this one has the folder open
+			err = errors.Join(err, e.DeleteStore(context.WithoutCancel(ctx), store.ID()))
+		}
+		return err
 	})
 }
 
@@ -84,7 +92,11 @@ func (f *acpFlags) find(ctx context.Context, e *acp.Engine, id string) (string, 
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%w: %d policies have ids that begin with %q: select one with --policy", errUsage, len(found), id)
+	what := fmt.Sprintf("%d policies have ids that begin with %q", len(found), id)
+	if id == "" {
+		what = fmt.Sprintf("the collection has %d policies", len(found))
+	}
+	return "", fmt.Errorf("%w: %s: select one with --policy: %s", errUsage, what, strings.Join(found, ", "))
 }
 
 // acpObject parses resource:id.
@@ -124,6 +136,24 @@ func acpRelationship(policy string, args []string) (acp.Relationship, error) {
 	return acp.Relationship{Object: o, Relation: args[1], Subject: s}, err
 }
 
+// printDone prints a value that a call returned as a field with this name with
+// --json, and otherwise a text about what the call did. It returns err if it is not
+// nil.
+func (a *app) printDone(name string, value any, text string, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]any{name: value}, func(w io.Writer) { fmt.Fprintln(w, text) })
+}
+
+// choose returns yes if ok is true, and no otherwise.
+func choose(ok bool, yes, no string) string {
+	if ok {
+		return yes
+	}
+	return no
+}
+
 // printValue prints one value. With --json it is a field with this name.
 func (a *app) printValue(name string, value any) error {
 	return a.print(map[string]any{name: value}, func(w io.Writer) { fmt.Fprintln(w, value) })
@@ -144,18 +174,18 @@ func (a *app) acpObjectCommand(f *acpFlags) *cobra.Command {
 	}
 	return group("object", "Register, archive and transfer objects",
 		on("register OBJECT", "Make --as the owner of an object", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
-			return a.printResult("registered", o.String(), e.Register(ctx, f.actor, o))
+			return a.printDone("registered", o.String(), "registered "+o.String()+", owner "+f.actor, e.Register(ctx, f.actor, o))
 		}),
 		on("archive OBJECT", "Remove an object's relationships; its owner stays", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			n, err := e.Archive(ctx, f.actor, o)
-			return a.printResult("removed", n, err)
+			return a.printDone("removed", n, fmt.Sprintf("archived %s, removed %s", o, plural(n, "relationship")), err)
 		}),
 		on("unarchive OBJECT", "Make an archived object active again", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			modified, err := e.Unarchive(ctx, f.actor, o)
-			return a.printResult("modified", modified, err)
+			return a.printDone("modified", modified, choose(modified, "restored "+o.String(), "unchanged, the object is not archived: "+o.String()), err)
 		}),
 		on("transfer OBJECT DID", "Change the owner of an object", 2, func(ctx context.Context, e *acp.Engine, o acp.Object, args []string) error {
-			return a.printResult("owner", args[1], e.Transfer(ctx, f.actor, o, args[1]))
+			return a.printDone("owner", args[1], o.String()+" has the new owner "+args[1], e.Transfer(ctx, f.actor, o, args[1]))
 		}),
 		on("get OBJECT", "Show an object's registration", 1, func(ctx context.Context, e *acp.Engine, o acp.Object, _ []string) error {
 			r, err := e.Registration(ctx, o)
@@ -204,11 +234,11 @@ func (a *app) acpRelationshipCommand(f *acpFlags) *cobra.Command {
 	return group("relationship", "Share and unshare objects",
 		change("set", "Give a subject a relation on an object", func(ctx context.Context, e *acp.Engine, x acp.Relationship) error {
 			existed, err := e.SetRelationship(ctx, f.actor, x)
-			return a.printResult("existed", existed, err)
+			return a.printDone("existed", existed, choose(existed, "unchanged, the relationship exists: ", "set ")+x.String(), err)
 		}),
 		change("delete", "Remove a relation of a subject on an object", func(ctx context.Context, e *acp.Engine, x acp.Relationship) error {
 			found, err := e.DeleteRelationship(ctx, f.actor, x)
-			return a.printResult("found", found, err)
+			return a.printDone("found", found, choose(found, "deleted ", "unchanged, no such relationship: ")+x.String(), err)
 		}), list)
 }
 
@@ -249,6 +279,9 @@ func (a *app) acpCheckCommand(f *acpFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, policy string) error {
 				o, err := acpObject(policy, args[1])
+				if err != nil && strings.Contains(args[0], ":") {
+					return &swappedError{err, fmt.Sprintf("the arguments are PERMISSION OBJECT: did you mean \"%s %s\"?", args[1], args[0])}
+				}
 				if err != nil {
 					return err
 				}
@@ -274,7 +307,7 @@ func (a *app) acpReadableCommand(f *acpFlags) *cobra.Command {
 				}
 				return a.print(map[string]any{"ids": ids}, func(w io.Writer) {
 					for _, id := range ids {
-						fmt.Fprintln(w, strings.TrimPrefix(acp.Object{ID: id}.String(), ":")) // quoted unless it is plain
+						fmt.Fprintln(w, acp.Object{Resource: args[1], ID: id})
 					}
 				})
 			})

@@ -52,7 +52,11 @@ func locatedPolicy(file string, err error) error {
 	}
 	var lines []string
 	for _, e := range flatErrors(err) {
-		lines = append(lines, file+":"+e.Error())
+		between := ":"
+		if e.Line == 0 { // the error begins with its kind, and not with its place
+			between = ": "
+		}
+		lines = append(lines, file+between+e.Error())
 	}
 	return &locatedError{strings.Join(lines, "\n"), err}
 }
@@ -144,14 +148,14 @@ func (a *app) acpValidateCommand() *cobra.Command {
 			if err := errors.Join(errs...); err != nil {
 				return err
 			}
-			return a.printValue("valid", true)
+			return a.printDone("valid", true, choose(len(args) == 1, "the policy is valid", "the policies are valid"), nil)
 		}}
 	cmd.Flags().StringVar(&spec, "spec", "", "spec that the policy must have: defra is added to a text without one, none refuses defra")
 	return cmd
 }
 
 func (a *app) acpEditCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "edit FILE", Short: "Replace the text of --policy; prints the number of relationships that it removed", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "edit FILE", Short: "Replace the text of --policy, and remove relationships that it no longer permits", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
@@ -162,7 +166,7 @@ func (a *app) acpEditCommand(f *acpFlags) *cobra.Command {
 				if err != nil {
 					return locatedPolicy(args[0], err)
 				}
-				return a.printValue("removed", n)
+				return a.printDone("removed", n, fmt.Sprintf("edited policy %s, removed %s", id, plural(n, "relationship")), nil)
 			})
 		}}
 }
@@ -178,7 +182,7 @@ func (a *app) acpMetadataCommand(f *acpFlags) *cobra.Command {
 			metadata[name] = value
 		}
 		return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, id string) error {
-			return a.printResult("metadata", len(metadata), e.EditPolicyMetadata(cmd.Context(), f.actor, id, metadata))
+			return a.printDone("metadata", len(metadata), fmt.Sprintf("policy %s has %s of metadata", id, plural(len(metadata), "value")), e.EditPolicyMetadata(cmd.Context(), f.actor, id, metadata))
 		})
 	}}
 }
@@ -191,7 +195,7 @@ func (a *app) acpDeleteCommand(f *acpFlags) *cobra.Command {
 				return fmt.Errorf("%w: this deletes a policy with all its registrations: name it with --policy and confirm with --yes", errUsage)
 			}
 			return a.withPolicy(cmd.Context(), f, func(e *acp.Engine, id string) error {
-				return a.printResult("deleted", id, e.DeletePolicy(cmd.Context(), f.actor, id))
+				return a.printDone("deleted", id, "deleted policy "+id, e.DeletePolicy(cmd.Context(), f.actor, id))
 			})
 		}}
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -130,21 +132,48 @@ func (a *app) importInto(flags importFlags, into func(iter.Seq2[rel.Tuple, error
 		defer line.end()
 		in = line.reader(in, "importing "+flags.file, size)
 	}
+	start := bufio.NewReaderSize(in, tuplefile.StartBytes)
+	if err := a.checkStart(start, flags.file, format); err != nil {
+		return ostiary.ImportResult{}, err
+	}
 	past := 0
-	done, err := into(countPast(tuplefile.Read(in, format), time.Now(), &past))
+	done, err := into(countPast(tuplefile.Read(start, format), time.Now(), &past))
 	if err != nil {
 		located := locateTuple(flags.file, format, err)
-		if located != err && done.Read == 0 {
-			return done, fmt.Errorf("%w (nothing was imported)", located)
-		} else if done.Read > 0 {
-			return done, fmt.Errorf("%w (imported before the error: %s)", located, plural(done.Read, "tuple"))
+		_, broken := errors.AsType[*stoppedError](err)
+		switch {
+		case broken:
+			return done, err
+		case done.Read > 0:
+			return done, &stoppedError{located, fmt.Sprintf(" (imported before the error: %s)", plural(done.Read, "tuple")), true}
+		case located != err:
+			return done, &stoppedError{located, " (nothing was imported)", false}
 		}
-		return done, located
+		return done, err
 	}
 	if past > 0 {
 		a.note("warning: %s without effect, because the time of expiry is in the past", plural(past, "tuple"))
 	}
 	return done, nil
+}
+
+// checkStart fails if the file is empty, as after a failed export into a pipe, in a
+// format that has a text for no tuples. It warns of a format without expiries.
+func (a *app) checkStart(in *bufio.Reader, file string, format tuplefile.Format) error {
+	if file == "-" {
+		file = "the standard input"
+	}
+	start, _ := in.Peek(tuplefile.StartBytes) // the reader of the tuples gets the error
+	switch empty := len(bytes.TrimSpace(start)) == 0 && len(start) < tuplefile.StartBytes; {
+	case empty && format == tuplefile.JSONL:
+		a.note("warning: %s is empty", file)
+	case empty:
+		return fmt.Errorf("%w: %s is empty: expected %s", tuplefile.ErrTuple, file, map[tuplefile.Format]string{
+			tuplefile.CSV: "a line with the names of the columns", tuplefile.JSON: "a list of tuples, for example []", tuplefile.YAML: "a list of tuples, for example []"}[format])
+	case tuplefile.IsResponse(start, format):
+		a.note("warning: %s is a response of OpenFGA's API, which has no expiries: if it comes from an Ostiary, tuples that expire there do not expire here; \"ostiary tuple export\" and \"ostiary import --from\" keep expiries", file)
+	}
+	return nil
 }
 
 // countPast yields tuples, and adds to n the number of those that have expired.

@@ -32,6 +32,9 @@ const (
 // admits.
 var errSkipped = errors.New("tuples were not imported")
 
+// errTarget means that an import cannot continue with what the target has.
+var errTarget = errors.New("the target has another store")
+
 // moveState is how far the import of a store is.
 type moveState struct {
 	// Source is the URL of the server that the store comes from.
@@ -65,7 +68,9 @@ type movedJSON struct {
 	Skipped    int    `json:"skipped,omitempty"`
 	// NotCopied is the reason why the store was not copied; "" if it was.
 	NotCopied string `json:"not_copied,omitempty"`
-	// Before is true for a store that an earlier run imported completely.
+	// Before is true for a store that an earlier run imported completely, and this
+	// run did not change. Models and Tuples are then those of the copy, and
+	// Assertions is 0.
 	Before bool `json:"before,omitempty"`
 }
 
@@ -77,7 +82,8 @@ func (a *app) importCommand() *cobra.Command {
 			"STORE is a name or id of the source; the default is all stores.\n\n" +
 			"From an Ostiary, expiries of tuples, attributes and aliases of stores arrive as well. Stores with the records of a door (Identity,\n" +
 			"XACML, ONAP, document access control) are not copied: to move them, stop the server and copy its data folder.\n\n" +
-			"An interrupted import continues where it stopped when the same command runs again. A store that is complete is not copied again.\n" +
+			"An interrupted import continues where it stopped when the same command runs again. A store that is complete is not copied again,\n" +
+			"so a backup needs a new folder each time.\n" +
 			"Tuples that are written to the source during the import may be missing: stop its writers first.\n" +
 			"For files, see \"ostiary tuple import\" and \"ostiary schema write\".",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,6 +96,9 @@ func (a *app) importCommand() *cobra.Command {
 			u, err := url.Parse(from)
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return fmt.Errorf("%w: invalid --from %q: expected http://HOST:PORT or https://HOST:PORT", errUsage, from)
+			}
+			if strings.TrimRight(from, "/") == strings.TrimRight(a.server, "/") {
+				return fmt.Errorf("%w: the source and the target are the same server, %s", errUsage, a.server)
 			}
 			server := (&app{server: from, token: key, caCert: a.caCert, err: a.err, json: a.json}).remote()
 			server.flag, server.http.Timeout = "--from", sourceTimeout
@@ -123,7 +132,7 @@ const sourceTimeout = time.Minute
 
 // move copies stores, each to a new target.
 func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore, target func() moveTarget) error {
-	out, refusals, skipped, left := []movedJSON{}, []string(nil), 0, 0
+	out, refusals, skipped, left, before := []movedJSON{}, []string(nil), 0, 0, 0
 	for _, s := range stores {
 		if owner := doorOf(s.aliases); owner != "" {
 			out = append(out, movedJSON{Store: s.ID, Name: s.Name, NotCopied: ownedBy(owner)})
@@ -135,7 +144,14 @@ func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore,
 		err := m.run(ctx)
 		refusals, skipped = append(refusals, m.refusals...), skipped+m.state.Skipped
 		if err != nil {
-			return fmt.Errorf("import store %s (%s): %w\nrun the same command again to continue", s.ID, s.Name, err)
+			err = fmt.Errorf("import store %s (%s): %w", s.ID, s.Name, err)
+			if errors.Is(err, errTarget) {
+				return err
+			}
+			return &stoppedError{err, "\nrun the same command again to continue", false}
+		}
+		if m.result.Before {
+			before++
 		}
 		out = append(out, m.result)
 		a.note("%s", m.result.line())
@@ -145,7 +161,10 @@ func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore,
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.out, "imported %s from %s", plural(len(out)-left, "store"), source.url())
+		fmt.Fprintf(a.out, "imported %s from %s", plural(len(out)-left-before, "store"), source.url())
+		if before > 0 {
+			fmt.Fprintf(a.out, ", imported before and not copied again: %s; for a new copy, import to a new folder", plural(before, "store"))
+		}
 		if left > 0 {
 			fmt.Fprintf(a.out, ", not copied: %s", plural(left, "store"))
 		}
@@ -161,12 +180,12 @@ func (m movedJSON) line() string {
 	if m.NotCopied != "" {
 		return fmt.Sprintf("store %s (%s): not copied: %s", m.Store, m.Name, m.NotCopied)
 	}
+	if m.Before {
+		return fmt.Sprintf("store %s (%s): imported before, not copied again; the copy has %s and got %s", m.Store, m.Name, plural(m.Models, "model"), plural(m.Tuples, "tuple"))
+	}
 	s := fmt.Sprintf("store %s (%s): %s, %s, %s", m.Store, m.Name, plural(m.Models, "model"), plural(m.Tuples, "tuple"), plural(m.Assertions, "assertion"))
 	if m.Attributes > 0 {
 		s += ", " + plural(m.Attributes, "attribute")
-	}
-	if m.Before {
-		s += ", imported before"
 	}
 	return s
 }
@@ -189,17 +208,14 @@ func (m *mover) run(ctx context.Context) error {
 		return err
 	}
 	m.result = movedJSON{Store: m.from.ID, Name: m.from.Name, Before: m.state.Done}
-	if err := m.copyModels(ctx); err != nil {
-		return err
+	copies := []func(context.Context) error{m.copyModels, m.copyAssertions, m.copyTuples, m.copyAttributes}
+	if m.state.Done {
+		copies = []func(context.Context) error{m.countModels}
 	}
-	if err := m.copyAssertions(ctx); err != nil {
-		return err
-	}
-	if err := m.copyTuples(ctx); err != nil {
-		return err
-	}
-	if err := m.copyAttributes(ctx); err != nil {
-		return err
+	for _, part := range copies {
+		if err := part(ctx); err != nil {
+			return err
+		}
 	}
 	m.result.Tuples, m.result.Attributes, m.result.Skipped = m.state.Tuples, m.state.Attributes, m.state.Skipped
 	return nil
@@ -218,7 +234,7 @@ func (m *mover) open(ctx context.Context) error {
 	case err != nil:
 		return err
 	case body == nil && !empty:
-		return errors.New("the target already has a store with this id that was not imported: delete it first, or use another --data or --server")
+		return &clearError{"the target already has a store with this id that was not imported; nothing was changed: use another --data or --server, or, if the store is not needed there, delete it from the target", errTarget}
 	case body == nil:
 		m.state.Expiries = m.source.ostiary()
 		return m.write(ctx, moveData{})
@@ -227,13 +243,13 @@ func (m *mover) open(ctx context.Context) error {
 		return err
 	}
 	if m.state.Source != m.source.url() {
-		return fmt.Errorf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source)
+		return &clearError{fmt.Sprintf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source), errTarget}
 	}
 	if m.source.ostiary() && !m.state.Expiries {
 		if m.state.Expiries = true; m.state.Tuples == 0 && !m.state.Done {
 			return nil
 		}
-		return errors.New("an earlier version imported this store without the times at which tuples expire: delete the store from the target, and import it again")
+		return &clearError{"an earlier version imported this store without the times at which tuples expire: delete the store from the target, and import it again", errTarget}
 	}
 	return nil
 }
@@ -245,6 +261,13 @@ func (m *mover) write(ctx context.Context, data moveData) error {
 		return err
 	}
 	return m.to.write(ctx, data, "", body)
+}
+
+// countModels counts the models of the target.
+func (m *mover) countModels(ctx context.Context) error {
+	have, err := m.to.schemas(ctx)
+	m.result.Models = len(have)
+	return err
 }
 
 // copyModels writes the models that the store does not have yet, oldest first.
@@ -277,7 +300,7 @@ func (m *mover) copyAssertions(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the assertions of model %s: %w", model, err)
 		}
-		if m.result.Assertions += n; n == 0 || m.result.Before {
+		if m.result.Assertions += n; n == 0 {
 			continue
 		}
 		if err := m.to.writeAssertions(ctx, model, body); err != nil {

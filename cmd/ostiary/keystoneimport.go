@@ -169,7 +169,7 @@ func (a *app) keystoneImport(ctx context.Context, e *ostiary.Engine, o migrate.O
 		err = e
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w\nrun the same command again to start again", err)
+		return nil, &stoppedError{err, "\nrun the same command again to start again", false}
 	}
 	return report, writeKeystoneImport(ctx, store, true)
 }

@@ -39,8 +39,9 @@ func (f *listFlags) eachPage(out *listJSON, read func(cursor string) (string, er
 
 // listJSON is the JSON form of a list.
 type listJSON struct {
-	Objects  []string `json:"objects,omitempty"`
-	Subjects []string `json:"subjects,omitempty"`
+	// Objects is nil for a list of subjects, and Subjects for a list of objects.
+	Objects  []string `json:"objects,omitzero"`
+	Subjects []string `json:"subjects,omitzero"`
 	// Excluded are the subjects that a wildcard in Subjects does not include.
 	Excluded       []string `json:"excluded,omitempty"`
 	Next           string   `json:"next,omitempty"`
@@ -67,7 +68,7 @@ func (a *app) listObjects() *cobra.Command {
 			err = a.ask(cmd.Context(), &flags.queryFlags, subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return r.Type + ":" + id }
-				var out listJSON
+				out := listJSON{Objects: []string{}}
 				err := flags.eachPage(&out, func(cursor string) (string, error) {
 					r.Cursor = cursor
 					page, err := s.ListObjects(cmd.Context(), r)
@@ -120,7 +121,7 @@ func (a *app) listSubjects() *cobra.Command {
 				r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
 					Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }
-				var out listJSON
+				out := listJSON{Subjects: []string{}}
 				err := flags.eachPage(&out, func(cursor string) (string, error) {
 					r.Cursor = cursor
 					page, err := s.ListSubjects(cmd.Context(), r)

@@ -21,6 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ostiary/ostiary"
 )
 
 // The exit codes.
@@ -86,8 +88,36 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDenied
 	}
 	a.json = a.json || slices.Contains(args, "--json") // cobra may fail before it parses the flags
+	if ctx.Err() != nil && cmd.Name() != "serve" {     // whose end is an interrupt
+		err = interrupted(ctx, err)
+	}
 	a.reportError(cmd, usageError(root, err))
 	return exitError
+}
+
+// stoppedError is the error of work that ended before its end.
+type stoppedError struct {
+	err error
+	// done says how far the work got or how to continue it, for example
+	// " (nothing was imported)".
+	done string
+	// partly is true if a part of an import may be in the store.
+	partly bool
+}
+
+func (e *stoppedError) Error() string { return e.err.Error() + e.done }
+func (e *stoppedError) Unwrap() error { return e.err }
+
+// interrupted returns the error of a command that ended with err after the user
+// interrupted it, and err itself if it has another reason.
+func interrupted(ctx context.Context, err error) error {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.Cause(ctx)) && !errors.Is(err, ostiary.ErrCanceled) {
+		return err
+	}
+	if stopped, ok := errors.AsType[*stoppedError](err); ok {
+		return &stoppedError{&clearError{"interrupted", context.Canceled}, stopped.done, stopped.partly}
+	}
+	return &clearError{"interrupted", context.Canceled}
 }
 
 func (a *app) root() *cobra.Command {

@@ -177,6 +177,11 @@ func (a *app) hint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, acp.ErrUnauthenticated) && !changed(cmd, "as"):
 		return "name the actor with --as DID"
 	}
+	if duplicate := cmd.Flags().Lookup("on-duplicate"); duplicate != nil {
+		if text := duplicateHint(duplicate.Value.String(), err); text != "" {
+			return text
+		}
+	}
 	if swapped, ok := errors.AsType[*swappedError](err); ok {
 		return swapped.hint
 	}
@@ -184,12 +189,26 @@ func (a *app) hint(cmd *cobra.Command, err error) string {
 	switch {
 	case at != nil && at.Code == "not_recorded":
 		return "a server records decisions if it runs with --record-decisions; name it with --server"
-	case cmd.Flags().Lookup("on-duplicate") != nil && (errors.Is(err, ostiary.ErrTupleExists) || at.is("tuple_exists", "cannot write a tuple which already exists")):
-		return "to skip tuples that already exist, use --on-duplicate ignore"
 	case cmd.Flags().Lookup("on-missing") != nil && (errors.Is(err, ostiary.ErrTupleMissing) || at.is("tuple_missing", "cannot delete a tuple which does not exist")):
 		return "to accept that the tuple does not exist, use --on-missing ignore"
 	}
 	return argumentsHint(cmd, err)
+}
+
+// duplicateHint returns advice about --on-duplicate, which has a value, or "".
+func duplicateHint(value string, err error) string {
+	at, _ := errors.AsType[*remoteError](err)
+	exists := errors.Is(err, ostiary.ErrTupleExists) || at.is("tuple_exists", "a tuple which already exists")
+	stopped, _ := errors.AsType[*stoppedError](err)
+	switch {
+	case exists && value == "ignore":
+		return "the stored tuple has another condition, context or expiry, and --on-duplicate ignore skips only equal tuples; to replace it, use --on-duplicate replace"
+	case exists:
+		return "to skip tuples that already exist, use --on-duplicate ignore"
+	case stopped != nil && stopped.partly && value != "replace":
+		return "to import the rest, run the command again with --on-duplicate ignore"
+	}
+	return ""
 }
 
 // changed reports whether the command line or the environment sets a flag of cmd.

@@ -87,7 +87,7 @@ func (r *remote) listObjects(ctx context.Context, subject rel.Subject, relation,
 		return err
 	}
 	defer resp.Body.Close()
-	var out listJSON
+	out := listJSON{Objects: []string{}}
 	for dec := json.NewDecoder(resp.Body); ; {
 		var line struct {
 			Result struct {
@@ -152,7 +152,7 @@ func (r *remote) listSubjects(ctx context.Context, typ, subjectRelation, relatio
 	if err != nil {
 		return err
 	}
-	var out listJSON
+	out := listJSON{Subjects: []string{}}
 	for _, u := range got.Users {
 		switch {
 		case u.Object != nil:

@@ -119,6 +119,11 @@ func (r *remote) nativeList(ctx context.Context, path string, in map[string]any,
 		in["limit"] = flags.limit
 	}
 	out := listJSON{Next: flags.cursor}
+	if subjectType == "" {
+		out.Objects = []string{}
+	} else {
+		out.Subjects = []string{}
+	}
 	for {
 		if out.Next != "" {
 			in["cursor"] = out.Next
@@ -355,7 +360,11 @@ func (r *remote) nativeImport(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 	if sequence := <-failed; sequence != nil && !errors.Is(sequence, io.ErrClosedPipe) {
 		return ostiary.ImportResult{}, sequence
 	}
-	if err != nil {
+	if _, refused := errors.AsType[*remoteError](err); err != nil && !refused {
+		// The server may have received the stream, and stored entries of it.
+		lost := &connectionError{fmt.Sprintf("the connection to %s was lost during the import: %v", r.base, rootCause(err)), err}
+		return ostiary.ImportResult{}, &stoppedError{lost, " (the number of imported tuples is unknown)", true}
+	} else if err != nil {
 		return importRefusal(err)
 	}
 	var got struct {
@@ -371,6 +380,14 @@ func (r *remote) nativeImport(ctx context.Context, tuples iter.Seq2[rel.Tuple, e
 		done.Written = *got.Written
 	}
 	return done, nil
+}
+
+// rootCause returns the innermost error of err.
+func rootCause(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
 }
 
 // writtenUnknown is the number of changed tuples of an import whose server does

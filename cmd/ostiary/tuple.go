@@ -87,7 +87,7 @@ func (a *app) printRevision(what string, token ostiary.Token, revision uint64) e
 type duplicateFlag string
 
 func (d *duplicateFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what to do if the tuple exists: error, ignore, or replace (its condition and expiry)")
+	cmd.Flags().StringVar((*string)(d), "on-duplicate", "error", "what to do if the tuple exists: error, ignore (fails if it has another condition, context or expiry), or replace (these)")
 }
 
 func (d duplicateFlag) policy() (ostiary.ConflictAction, error) {

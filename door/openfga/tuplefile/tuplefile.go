@@ -5,11 +5,13 @@
 package tuplefile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/ostiary/ostiary/rel"
@@ -102,6 +104,25 @@ func Read(r io.Reader, f Format) iter.Seq2[rel.Tuple, error] {
 		return readYAML(r)
 	}
 	return func(yield func(rel.Tuple, error) bool) { yield(rel.Tuple{}, &Error{1, ErrFormat}) }
+}
+
+// StartBytes is how much of a file's beginning [IsResponse] needs, in bytes.
+const StartBytes = 512
+
+// yamlResponse matches a part of the beginning of a response of OpenFGA's Read in
+// YAML, in which each tuple is in a field key.
+var yamlResponse = regexp.MustCompile(`(?m)^(continuation_token:|\s*- key:)`)
+
+// IsResponse reports whether a file that begins with start is a response of
+// OpenFGA's Read or ReadChanges, which has no expiries.
+func IsResponse(start []byte, f Format) bool {
+	switch f {
+	case JSON, JSONL:
+		return pagePattern.Match(bytes.TrimLeft(start, " \t\r\n"))
+	case YAML:
+		return yamlResponse.Match(start)
+	}
+	return false
 }
 
 // ReadAll returns all tuples of a file. It fails as [Read] does.
