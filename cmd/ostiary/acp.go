@@ -365,14 +365,3 @@ func (a *app) printTheorem(file string, r *acp.TheoremResult) error {
 		fmt.Fprintf(w, "%d of %d accepted\n", r.Count-r.Failures, r.Count)
 	})
 }
-
-// acpKind returns the general kind of an error of package acp, or nil for other
-// errors.
-func acpKind(err error) error {
-	for _, k := range [...]error{acp.ErrInput, acp.ErrUnauthenticated, acp.ErrUnauthorized, acp.ErrForbidden, acp.ErrNotFound, acp.ErrUndecided, acp.ErrState} {
-		if errors.Is(err, k) {
-			return k
-		}
-	}
-	return nil
-}

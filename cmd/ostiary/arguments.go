@@ -59,7 +59,8 @@ func fits(names string, args []string) bool {
 // hintNames returns err, which a command about the tuple t failed with. A tuple of
 // a list has no id, and no type where the command has no subject. It adds the hint
 // that the subject and the object are swapped if the schema has the relation on the
-// type of the subject, but not on that of the object. To the error of a server it
+// type of the subject, but not on that of the object, or that the schema lacks the
+// condition. To the error of a server it
 // adds the name that is similar to a misspelt one.
 func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err error) error {
 	if !isAboutNames(err) {
@@ -68,6 +69,13 @@ func (a *app) hintNames(ctx context.Context, schemaID string, t rel.Tuple, err e
 	m, modelErr := a.knownModel(ctx, schemaID)
 	if modelErr != nil {
 		return err
+	}
+	var conditions []string
+	for i := range m.Conditions {
+		conditions = append(conditions, m.Conditions[i].Name)
+	}
+	if t.Condition != "" && !slices.Contains(conditions, t.Condition) {
+		return &swappedError{err, fmt.Sprintf("the schema has no condition %q%s", t.Condition, suggestion(t.Condition, conditions))}
 	}
 	swappable := t.Subject.ID != "" && t.Subject.Relation == "" && !t.Subject.IsWildcard()
 	if swappable && !hasRelation(m, t.Object.Type, t.Relation) && hasRelation(m, t.Subject.Type, t.Relation) {
@@ -93,15 +101,14 @@ func withSuggestion(err error, text string) error {
 func misspelt(m *schema.Model, t rel.Tuple) string {
 	for _, typ := range [...]string{t.Object.Type, t.Subject.Type} {
 		if typ != "" && relationsOf(m, typ) == nil {
-			var types []string
-			for i := range m.Types {
-				types = append(types, m.Types[i].Name)
-			}
-			return suggestion(typ, types)
+			return suggestion(typ, typesOfModel(m))
 		}
 	}
 	if t.Relation != "" && !hasRelation(m, t.Object.Type, t.Relation) {
 		return suggestion(t.Relation, relationsOf(m, t.Object.Type))
+	}
+	if t.Subject.Relation != "" && !hasRelation(m, t.Subject.Type, t.Subject.Relation) {
+		return suggestion(t.Subject.Relation, relationsOf(m, t.Subject.Type))
 	}
 	return ""
 }
@@ -132,7 +139,8 @@ func isAboutNames(err error) bool {
 	return ok && at.Status >= 400 && at.Status < 500
 }
 
-// swappedError is an error whose arguments are probably in the wrong order.
+// swappedError is an error with a hint about its arguments, which are for example
+// in the wrong order.
 type swappedError struct {
 	error
 	hint string

@@ -39,7 +39,7 @@ type benchFlags struct {
 }
 
 func (a *app) benchCommand() *cobra.Command {
-	return group("bench", "Run the field's published benchmarks, against this program or another server",
+	return group("bench", "Run published benchmarks of authorization systems, against this program or another server",
 		a.benchOpenFGA(), a.benchLXD(), a.benchACP(), a.benchPermify(), a.benchNative(), a.benchONAP(), a.benchXACML(), a.benchKeystone(), a.benchReport(), a.benchFloor())
 }
 

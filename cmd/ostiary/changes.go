@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -26,10 +27,10 @@ type entryJSON struct {
 type changeJSON struct {
 	// Do is the operation: "add", "remove" or "set".
 	Do string `json:"do"`
-	// What is the kind of data: "tuple", "attribute", "document" or "secret", or
-	// "every" for a removal by a filter.
+	// What is the kind of data: "tuple", "attribute", "schema", "document" or
+	// "secret", or "every" for a removal by a filter.
 	What string `json:"what"`
-	// Text is the tuple, attribute, document name or filter. It is hidden for a
+	// Text is the tuple, attribute, id of a schema, document name or filter. It is hidden for a
 	// secret.
 	Text string `json:"text"`
 }
@@ -49,19 +50,20 @@ func (a *app) changesCommand() *cobra.Command {
 			}
 			start.request.Types = types
 			if r := a.remote(); r != nil {
-				last, err := a.showChanges(cmd.Context(), remoteLog{r}, start, limit)
+				last, err := a.showChanges(cmd.Context(), remoteLog{r}, start, limit, follow)
 				if err != nil || !follow {
-					return err
+					return a.noteNothing(cmd.Context(), err, "entries", types, "")
 				}
 				return remoteLog{r}.follow(cmd.Context(), ostiary.WatchRequest{After: last, Types: types})
 			}
-			return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
-				last, err := a.showChanges(cmd.Context(), s, start, limit)
+			err = a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+				last, err := a.showChanges(cmd.Context(), s, start, limit, follow)
 				if err != nil || !follow {
 					return err
 				}
 				return a.followChanges(cmd.Context(), s, ostiary.WatchRequest{After: last, Types: types})
 			})
+			return a.noteNothing(cmd.Context(), err, "entries", types, "")
 		}}
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "first entry to show: from revision N (included), from a time (RFC 3339, included), or after a token; default: the first entry of the log")
@@ -101,9 +103,27 @@ type logReader interface {
 	Changes(context.Context, ostiary.ChangesRequest) (ostiary.ChangePage, error)
 }
 
+// errNothing means that nothing matches what a command was to show, which is no
+// failure.
+var errNothing = errors.New("nothing matches")
+
+// noteNothing prints a remark in place of errNothing: that there is no such thing,
+// and which of the types and the relation the schema lacks. It returns other errors.
+func (a *app) noteNothing(ctx context.Context, err error, what string, types []string, relation string) error {
+	if !errors.Is(err, errNothing) {
+		return err
+	}
+	if !a.json {
+		a.note("no %s%s", what, a.unknownNames(ctx, types, relation))
+	}
+	return nil
+}
+
 // showChanges prints the existing entries. It returns the token after the last
-// one, from which the caller can follow the log.
-func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, limit int) (ostiary.Token, error) {
+// one, from which the caller can follow the log. It fails with ErrFuture if the
+// first entry to show is not there, unless follow is true and it is the next one,
+// and with errNothing if it shows no entry and follow is false.
+func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, limit int, follow bool) (ostiary.Token, error) {
 	shown := 0
 	for {
 		page, err := s.Changes(ctx, from.request)
@@ -116,6 +136,9 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 				continue
 			}
 			if limit > 0 && shown == limit {
+				if !follow {
+					a.note("more entries: --from %d", e.Revision)
+				}
 				return page.Entries[max(i-1, 0)].Token, nil
 			}
 			shown++
@@ -124,6 +147,15 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 			}
 		}
 		if from.request.After = page.Next; !page.More {
+			newest, err := page.Next.Revision()
+			switch {
+			case err != nil || shown > 0:
+				return page.Next, err
+			case from.revision > newest && !(follow && from.revision == newest+1):
+				return "", &ostiary.Error{Op: "changes", Kind: ostiary.ErrFuture, Err: fmt.Errorf("%w: revision %d, the newest is %d", ostiary.ErrFuture, from.revision, newest)}
+			case !follow:
+				return "", errNothing
+			}
 			return page.Next, nil
 		}
 	}
@@ -181,9 +213,9 @@ func changeOf(c *storage.Change) changeJSON {
 	case storage.AttributeRemove:
 		return changeJSON{"remove", "attribute", c.Attribute.Object.String() + "." + c.Attribute.Name}
 	case storage.DocumentPut:
-		return changeJSON{"set", "document", c.Document.Kind + "/" + c.Document.Key}
+		return documentChange("set", &c.Document)
 	case storage.DocumentRemove:
-		return changeJSON{"remove", "document", c.Document.Kind + "/" + c.Document.Key}
+		return documentChange("remove", &c.Document)
 	case storage.SecretPut:
 		return changeJSON{"set", "secret", "[not shown]"}
 	case storage.SecretRemove:
@@ -216,4 +248,13 @@ func tupleFilterText(f rel.Filter, any func(string) string) string {
 		text += "#" + f.SubjectRelation
 	}
 	return text
+}
+
+// documentChange returns a change of a document. A schema is named as such, so that
+// nobody takes it for an object of a type "document".
+func documentChange(do string, d *storage.Document) changeJSON {
+	if d.Kind == "schema" {
+		return changeJSON{do, "schema", d.Key}
+	}
+	return changeJSON{do, "document", d.Kind + "/" + d.Key}
 }

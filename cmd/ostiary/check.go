@@ -26,11 +26,14 @@ func (a *app) checkCommand() *cobra.Command {
 			`  ostiary check user:anne viewer document:roadmap --context '{"ip":"10.0.0.1"}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := parseTriple(args)
+			if err == nil {
+				err = requireNoWildcard(t.Object)
+			}
 			if err != nil {
 				return err
 			}
 			remote := func(r *remote) error { return r.check(cmd.Context(), t, &flags) }
-			err = a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				got, err := s.Check(cmd.Context(), ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query})
 				if err != nil {
 					return err

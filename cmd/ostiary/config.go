@@ -27,9 +27,21 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	defer f.Close()
-	settings := map[string]yaml.Node{}
-	if err := yaml.NewDecoder(io.LimitReader(f, configBytesMax)).Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+	settings, document := map[string]yaml.Node{}, yaml.Node{}
+	err = yaml.NewDecoder(io.LimitReader(f, configBytesMax)).Decode(&document)
+	if err == nil {
+		err = document.Decode(&settings)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %s: %w", errUsage, file, err)
+	}
+	lines := map[string]int{} // on which a setting is
+	if len(document.Content) == 1 {
+		for _, key := range document.Content[0].Content {
+			if lines[key.Value] == 0 {
+				lines[key.Value] = key.Line
+			}
+		}
 	}
 	names := make([]string, 0, len(settings))
 	for name := range settings {
@@ -39,7 +51,9 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 	for _, name := range names {
 		f := flags.Lookup(name)
 		if f == nil || name == "config" || name == "help" {
-			return fmt.Errorf("%w: %s: unknown setting %q", errUsage, file, name)
+			var known []string
+			flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+			return fmt.Errorf("%w: %s:%d: unknown setting %q%s", errUsage, file, lines[name], name, suggestion(name, known))
 		}
 		value, err := configValue(settings[name])
 		if err != nil {

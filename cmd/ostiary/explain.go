@@ -23,11 +23,14 @@ func (a *app) explainCommand() *cobra.Command {
 			"The exit code is 0 for allowed and for denied.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := parseTriple(args)
+			if err == nil {
+				err = requireNoWildcard(t.Object)
+			}
 			if err != nil {
 				return err
 			}
 			remote := func(*remote) error { return a.explainRemote(cmd.Context(), t, &flags, steps, full) }
-			err = a.ask(cmd.Context(), &flags, t.Subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags, t.Subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				x, err := s.Explain(cmd.Context(), ostiary.ExplainRequest{
 					CheckRequest: ostiary.CheckRequest{Object: t.Object, Relation: t.Relation, Subject: t.Subject, QueryOptions: query},
 					Options:      eval.ExplainOptions{FrontierMax: steps}})
@@ -65,7 +68,7 @@ func (a *app) explainRemote(ctx context.Context, t rel.Tuple, flags *queryFlags,
 	if steps > 0 {
 		in["steps"] = steps
 	}
-	if err := a.requireSubjectTypes(ctx, flags, t.Subject.Type); err != nil {
+	if err := a.requireSubjects(ctx, flags, t.Subject); err != nil {
 		return err
 	}
 	text, err := a.native(ctx, http.MethodPost, "/explain", in)
@@ -84,11 +87,14 @@ func (a *app) expandCommand() *cobra.Command {
 			"and a relation that does not fit a page continues on the next one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := rel.ParseObject(args[1])
+			if err == nil {
+				err = requireNoWildcard(object)
+			}
 			if err != nil {
 				return err
 			}
 			remote := func(r *remote) error { return r.expand(cmd.Context(), args[0], object, levels, &flags) }
-			err = a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, rel.Subject{}, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				return a.expandLocal(cmd.Context(), s, &flags, ostiary.ExpandRequest{Object: object, Relation: args[0], Levels: levels, QueryOptions: query})
 			})
 			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: object, Relation: args[0]}, err)

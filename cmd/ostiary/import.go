@@ -204,6 +204,9 @@ func locateTuple(file string, format tuplefile.Format, err error) error {
 			number = at.Line
 		}
 	}
+	if node, ok := errors.AsType[*tuplefile.NodeError](err); ok {
+		number, line, column, cause = 0, node.Line, node.Column, node.Err
+	}
 	if cause == nil {
 		return err
 	}

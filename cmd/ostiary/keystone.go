@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,11 @@ func (a *app) keystoneBootstrapCommand() *cobra.Command {
 			"It makes three things next to the data folder if they do not exist: the key that encrypts passwords and other secrets (--secret-key-file), the folder of the Fernet keys of tokens (--keystone-keys), and that of receipts (--keystone-receipt-keys). Keep a copy of each: without the first, no login works.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Mutable = !immutable
+			for name, at := range map[string]string{"admin": o.AdminURL, "internal": o.InternalURL, "public": o.PublicURL} {
+				if u, err := url.Parse(at); at != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+					return fmt.Errorf("%w: invalid --bootstrap-%s-url %q: expected http://HOST:PORT or https://HOST:PORT, with or without a path", errUsage, name, at)
+				}
+			}
 			if o.Password == "" {
 				return fmt.Errorf("%w: no password: set --bootstrap-password or OS_BOOTSTRAP_PASSWORD", errUsage)
 			}

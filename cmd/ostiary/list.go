@@ -65,7 +65,7 @@ func (a *app) listObjects() *cobra.Command {
 				return err
 			}
 			remote := func(r *remote) error { return r.listObjects(cmd.Context(), subject, args[1], args[2], &flags) }
-			err = a.ask(cmd.Context(), &flags.queryFlags, subject.Type, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, subject, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				r := ostiary.ListObjectsRequest{Type: args[2], Relation: args[1], Subject: subject, Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return r.Type + ":" + id }
 				out := listJSON{Objects: []string{}}
@@ -112,12 +112,15 @@ func (a *app) listSubjects() *cobra.Command {
 	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", Short: "List the subjects of a type that have a relation on an object",
 		Args: cobra.ExactArgs(3), RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := rel.ParseObject(args[2])
+			if err == nil {
+				err = requireNoWildcard(object)
+			}
 			if err != nil {
 				return err
 			}
 			typ, relation, _ := strings.Cut(args[0], "#")
 			remote := func(r *remote) error { return r.listSubjects(cmd.Context(), typ, relation, args[1], object, &flags) }
-			err = a.ask(cmd.Context(), &flags.queryFlags, "", remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
+			err = a.ask(cmd.Context(), &flags.queryFlags, rel.Subject{}, remote, func(s *ostiary.Store, query ostiary.QueryOptions) error {
 				r := ostiary.ListSubjectsRequest{Object: object, Relation: args[1], SubjectType: typ, SubjectRelation: relation,
 					Limit: flags.limit, QueryOptions: query}
 				name := func(id string) string { return rel.Subject{Type: typ, ID: id, Relation: relation}.String() }

@@ -140,7 +140,6 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Version = versionText(version())
 	root.SetVersionTemplate("ostiary {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", "./ostiary-data", `data folder, or "memory" for an empty folder in memory, which is lost when the command ends`)
 	f.StringVar(&a.store, "store", "", "name or id of the store; required if there are several")

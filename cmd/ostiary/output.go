@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -19,9 +16,6 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
-	"github.com/ostiary/ostiary/policy"
-	"github.com/ostiary/ostiary/policy/domain"
-	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -106,51 +100,6 @@ type errorJSON struct {
 	Hint    string `json:"hint,omitempty"` // what to do about the error
 }
 
-// errorKind returns the kind of an error for programs: the text of a kind of the
-// library, of package acp or of this package, the code of a server's response, or
-// one of "file", "connection", "interrupted" and "error".
-func errorKind(err error) string {
-	if k := acpKind(err); k != nil {
-		return k.Error()
-	}
-	if at, ok := errors.AsType[*ostiary.Error](err); ok {
-		return at.Kind.Error()
-	}
-	if at, ok := errors.AsType[*remoteError](err); ok && at.Code != "" {
-		return at.Code
-	}
-	for _, k := range [...]error{errUsage, errNoFolder, errNoStore, errWhich, errBound, errPartial, errUnsupported, errNoCollection,
-		ostiary.ErrLocked, ostiary.ErrFormat, ostiary.ErrDamaged, ostiary.ErrInvalidName, ostiary.ErrInvalidSchema} {
-		if errors.Is(err, k) || k == ostiary.ErrLocked && isLocked(err) || k == ostiary.ErrFormat && isFormat(err) ||
-			k == ostiary.ErrDamaged && isDamaged(err) || k == ostiary.ErrInvalidName && errors.Is(err, rel.ErrName) || k == ostiary.ErrInvalidSchema && isModelError(err) {
-			return k.Error()
-		}
-	}
-	if _, ok := errors.AsType[*policy.Error](err); ok || errors.Is(err, domain.ErrInvalid) {
-		return domain.ErrInvalid.Error()
-	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return "file"
-	}
-	if _, ok := errors.AsType[*connectionError](err); ok {
-		return "connection"
-	}
-	if _, ok := errors.AsType[*url.Error](err); ok {
-		return "connection"
-	}
-	if errors.Is(err, context.Canceled) {
-		return "interrupted"
-	}
-	return "error"
-}
-
-// isModelError reports whether err is about a model.
-func isModelError(err error) bool {
-	found := false
-	leaves(err, func(error) { found = true })
-	return found
-}
-
 // folderOnly reports whether a command works on a folder and not on a server.
 func folderOnly(cmd *cobra.Command) bool {
 	for ; cmd != nil; cmd = cmd.Parent() {
@@ -172,7 +121,9 @@ func (a *app) hint(cmd *cobra.Command, err error) string {
 		return "the folder is damaged; restore it from a backup"
 	case errors.Is(err, ostiary.ErrNoSchema) && changed(cmd, "at"):
 		return "the store had no schema at the point that --at names"
-	case errors.Is(err, ostiary.ErrNoSchema) && !changed(cmd, "schema"):
+	case errors.Is(err, ostiary.ErrNoSchema) && (changed(cmd, "schema") || cmd.CommandPath() == "ostiary schema get" && cmd.Flags().NArg() > 0):
+		return `"ostiary schema list" shows the ids of the schemas`
+	case errors.Is(err, ostiary.ErrNoSchema):
 		return `write one with "ostiary schema write FILE"`
 	case errors.Is(err, acp.ErrUnauthenticated) && !changed(cmd, "as"):
 		return "name the actor with --as DID"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -29,7 +30,11 @@ func (a *app) entitlementsCommand() *cobra.Command {
 				return err
 			}
 			for _, object := range args[1:] {
-				if _, err := rel.ParseObject(object); err != nil {
+				o, err := rel.ParseObject(object)
+				if err == nil {
+					err = requireNoWildcard(o)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -40,7 +45,7 @@ func (a *app) entitlementsCommand() *cobra.Command {
 			if relations != nil {
 				in["relations"] = relations
 			}
-			if err := a.requireSubjectTypes(cmd.Context(), &flags, subject.Type); err != nil {
+			if err := a.requireSubjects(cmd.Context(), &flags, subject); err != nil {
 				return err
 			}
 			text, err := a.native(cmd.Context(), http.MethodPost, "/entitlements", in)
@@ -151,6 +156,34 @@ func ids(typ, relation string, names []string) (out []string) {
 	return out
 }
 
+// requireOwnTypes fails if the names of --object or --subject have another type than
+// the objects of a type, or the subjects of TYPE[#RELATION].
+func (f *permissionFlags) requireOwnTypes(ctx context.Context, a *app, objectType, subjectType string) error {
+	for _, x := range [...]struct {
+		flag, what, typ string
+		names           []string
+	}{{"--object", "objects", objectType, f.objects}, {"--subject", "subjects", subjectType, f.subjects}} {
+		want, relation := splitType(x.typ)
+		for _, name := range x.names {
+			typ, id, typed := strings.Cut(name, ":")
+			if !typed {
+				continue
+			}
+			_, has, _ := strings.Cut(id, "#")
+			if typ == want && (has == "" || has == relation) {
+				continue
+			}
+			if typ != want { // an id may have a colon
+				if m, err := a.knownModel(ctx, ""); err != nil || relationsOf(m, typ) == nil {
+					continue
+				}
+			}
+			return fmt.Errorf("%w: invalid %s %q: the %s are of the type %s: expected an id, or %s:ID", errUsage, x.flag, name, x.what, x.typ, want)
+		}
+	}
+	return nil
+}
+
 // requireTypeNames fails if the arguments TYPE[#RELATION] RELATION TYPE name an object
 // or a subject.
 func requireTypeNames(args []string) error {
@@ -183,6 +216,9 @@ func (a *app) diffCommand() *cobra.Command {
 			in := map[string]any{"subject_type": typ, "relation": args[1], "object_type": args[2]}
 			if relation != "" {
 				in["subject_relation"] = relation
+			}
+			if err := flags.requireOwnTypes(cmd.Context(), a, args[2], args[0]); err != nil {
+				return err
 			}
 			flags.into(in, args[2], args[0])
 			values, err := parseContext(context)
@@ -238,7 +274,7 @@ func sideOf(s string) (map[string]any, error) {
 
 // diff prints all pages of a difference, or one page if one is true.
 func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor string, one bool) error {
-	for {
+	for shown := 0; ; {
 		if cursor != "" {
 			in["cursor"] = cursor
 		}
@@ -264,7 +300,11 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 		if page.Undecided > 0 {
 			a.note("%d unknown before and after", page.Undecided)
 		}
+		shown += len(page.Changes) + page.Undecided
 		if cursor = page.Next; cursor == "" {
+			if shown == 0 {
+				a.note("no differences")
+			}
 			return nil
 		}
 		if one {
@@ -287,6 +327,15 @@ func (a *app) watchCommand() *cobra.Command {
 			}
 			if len(flags.objects)+len(flags.subjects) == 0 {
 				return fmt.Errorf("%w: expected what to watch: --object or --subject", errUsage)
+			}
+			if err := flags.requireOwnTypes(cmd.Context(), a, args[2], args[0]); err != nil {
+				return err
+			}
+			if _, err := ostiary.Token(from).Revision(); from != "" && err != nil {
+				return fmt.Errorf("%w: invalid --from %q: expected a token, for example one that \"ostiary changes --json\" prints", errUsage, from)
+			}
+			if a.server == "" {
+				a.note("no other process can write to the folder while this command has it open: use --server to see changes as they happen")
 			}
 			typ, relation := splitType(args[0])
 			query := url.Values{"subject_type": {typ}, "relation": {args[1]}, "object_type": {args[2]}, "object": ids(args[2], "", flags.objects), "subject": ids(typ, relation, flags.subjects)}

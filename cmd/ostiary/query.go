@@ -58,9 +58,9 @@ func (f *queryFlags) options() (a ostiary.QueryOptions, err error) {
 }
 
 // ask passes a question to the server of --server, or to the store in the
-// folder. There it also checks that the schema has the subject's type, if typ is
-// not "".
-func (a *app) ask(ctx context.Context, f *queryFlags, typ string, remote func(*remote) error, local func(*ostiary.Store, ostiary.QueryOptions) error) error {
+// folder. There it also checks that the schema has the subject's type and
+// relation, unless subject is zero.
+func (a *app) ask(ctx context.Context, f *queryFlags, subject rel.Subject, remote func(*remote) error, local func(*ostiary.Store, ostiary.QueryOptions) error) error {
 	query, err := f.options()
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (a *app) ask(ctx context.Context, f *queryFlags, typ string, remote func(*r
 		return remote(r)
 	}
 	return a.withStore(ctx, func(s *ostiary.Store) error {
-		if typ != "" {
-			if err := requireSubjectType(ctx, s, f, typ); err != nil {
+		if subject != (rel.Subject{}) {
+			if err := requireSubject(ctx, s, f, subject); err != nil {
 				return err
 			}
 		}

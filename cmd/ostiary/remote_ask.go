@@ -386,5 +386,5 @@ func (r *remote) readTuples(ctx context.Context, f filterFlags, selected rel.Fil
 	for _, t := range page.Tuples {
 		out.Tuples = append(out.Tuples, storedJSON{t.Key, t.Timestamp})
 	}
-	return r.a.printRead(out, selected)
+	return r.a.printRead(out)
 }

@@ -320,7 +320,7 @@ func (r *remote) nativeRead(ctx context.Context, f rel.Filter, limit int, cursor
 		}
 		out.Tuples = append(out.Tuples, stored)
 	}
-	return r.a.printRead(out, f)
+	return r.a.printRead(out)
 }
 
 // hasNative reports whether the server has the native API.

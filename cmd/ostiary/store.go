@@ -52,7 +52,7 @@ func (a *app) storeCreate() *cobra.Command {
 			if id != "" {
 				var err error
 				if create.ID, err = storage.ParseStoreID(id); err != nil {
-					return err
+					return &clearError{fmt.Sprintf("%v: invalid --id %q: expected a ULID, 26 characters: digits and upper case letters without I, L, O and U", errUsage, id), errUsage}
 				}
 			}
 			if r := a.remote(); r != nil {

@@ -7,19 +7,30 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
-// The engine denies a check for a subject of an unknown type. A person who types
-// the command has misspelt the type, so the commands report it as an error, as
-// OpenFGA's API does. They do not check the type at an earlier point (--at),
+// The engine denies a check for a subject of an unknown type or relation. A person
+// who types the command has misspelt it, so the commands report it as an error, as
+// OpenFGA's API does. They do not check the names at an earlier point (--at),
 // because another schema may have been current then.
 
-// requireSubjectType fails with [ostiary.ErrNoType] if the schema of a query lacks
-// the type of its subject.
-func requireSubjectType(ctx context.Context, s *ostiary.Store, flags *queryFlags, typ string) error {
+// requireNoWildcard fails if an object that a question names is a wildcard, which
+// no tuple can have.
+func requireNoWildcard(o rel.Object) error {
+	if o.ID == rel.Wildcard {
+		return fmt.Errorf("%w: invalid object %q: the object is a wildcard, expected an id", errUsage, o)
+	}
+	return nil
+}
+
+// requireSubject fails with [ostiary.ErrNoType] or [ostiary.ErrNoRelation] if the
+// schema of a query lacks the type or the relation of its subject.
+func requireSubject(ctx context.Context, s *ostiary.Store, flags *queryFlags, subject rel.Subject) error {
 	if flags.at != "" {
 		return nil
 	}
@@ -27,12 +38,11 @@ func requireSubjectType(ctx context.Context, s *ostiary.Store, flags *queryFlags
 	if err != nil {
 		return nil // the query fails with the same error
 	}
-	return requireTypes(sc.Model, []string{typ})
+	return requireKnown(sc.Model, []rel.Subject{subject})
 }
 
-// requireSubjectTypes is like requireSubjectType for commands that use the native
-// API.
-func (a *app) requireSubjectTypes(ctx context.Context, flags *queryFlags, types ...string) error {
+// requireSubjects is like requireSubject for commands that use the native API.
+func (a *app) requireSubjects(ctx context.Context, flags *queryFlags, subjects ...rel.Subject) error {
 	if flags.at != "" {
 		return nil
 	}
@@ -40,7 +50,7 @@ func (a *app) requireSubjectTypes(ctx context.Context, flags *queryFlags, types 
 	if err != nil {
 		return nil // the query fails with the same error
 	}
-	return requireTypes(m, types)
+	return requireKnown(m, subjects)
 }
 
 // nativeModel returns the model of a schema over the native API; "" is the current
@@ -66,22 +76,51 @@ func (a *app) readNativeSchema(ctx context.Context, schemaID string) (id string,
 	return out.ID, out.Model, nil
 }
 
-// requireTypes fails if m lacks one of the types. It accepts every type if m has a
-// namespace, because the current schema of another namespace may have it.
-func requireTypes(m *schema.Model, types []string) error {
+// requireKnown fails if m lacks the type or the relation of one of the subjects. It
+// accepts all if m has a namespace, because the current schema of another namespace
+// may have them.
+func requireKnown(m *schema.Model, subjects []rel.Subject) error {
 	if m.Namespace != "" {
 		return nil
 	}
-	known := map[string]bool{}
-	var names []string
-	for i := range m.Types {
-		known[m.Types[i].Name] = true
-		names = append(names, m.Types[i].Name)
-	}
-	for _, t := range types {
-		if !known[t] {
-			return &ostiary.Error{Op: "query", Kind: ostiary.ErrNoType, Err: fmt.Errorf("%w: %s%s", ostiary.ErrNoType, t, suggestion(t, names))}
+	for _, s := range subjects {
+		relations := relationsOf(m, s.Type)
+		if relations == nil {
+			return &ostiary.Error{Op: "query", Kind: ostiary.ErrNoType, Err: fmt.Errorf("%w: %s%s", ostiary.ErrNoType, s.Type, suggestion(s.Type, typesOfModel(m)))}
+		}
+		if s.Relation != "" && !slices.Contains(relations, s.Relation) {
+			return &ostiary.Error{Op: "query", Kind: ostiary.ErrNoRelation, Err: fmt.Errorf("%w: %s#%s%s", ostiary.ErrNoRelation, s.Type, s.Relation, suggestion(s.Relation, relations))}
 		}
 	}
 	return nil
+}
+
+// typesOfModel returns the names of the types of a model.
+func typesOfModel(m *schema.Model) (out []string) {
+	for i := range m.Types {
+		out = append(out, m.Types[i].Name)
+	}
+	return out
+}
+
+// unknownNames returns the part of a remark about an empty result that names the
+// types and relations which the current schema lacks, or "".
+func (a *app) unknownNames(ctx context.Context, types []string, relation string) string {
+	m, err := a.knownModel(ctx, "")
+	if err != nil || m.Namespace != "" {
+		return ""
+	}
+	text, relations := "", []string(nil)
+	for i := range m.Types {
+		relations = append(relations, relationsOf(m, m.Types[i].Name)...)
+	}
+	for _, typ := range types {
+		if typ != "" && relationsOf(m, typ) == nil {
+			text += fmt.Sprintf("; the current schema has no type %q%s", typ, suggestion(typ, typesOfModel(m)))
+		}
+	}
+	if relation != "" && !slices.Contains(relations, relation) {
+		text += fmt.Sprintf("; the current schema has no relation %q%s", relation, suggestion(relation, relations))
+	}
+	return text
 }

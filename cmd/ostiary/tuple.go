@@ -292,10 +292,12 @@ func (a *app) tupleRead() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		types := []string{selected.SubjectType, selected.ObjectType}
 		if r := a.remote(); r != nil {
-			return r.readTuples(cmd.Context(), filter, selected, limit, cursor, at)
+			err := r.readTuples(cmd.Context(), filter, selected, limit, cursor, at)
+			return a.noteNothing(cmd.Context(), err, "tuples"+typesOf(selected), types, selected.Relation)
 		}
-		return a.withStore(cmd.Context(), func(s *ostiary.Store) error {
+		err = a.withStore(cmd.Context(), func(s *ostiary.Store) error {
 			page, err := s.Read(cmd.Context(), ostiary.ReadRequest{Filter: selected, Limit: limit, Cursor: cursor, Consistency: when})
 			if err != nil {
 				return err
@@ -309,8 +311,9 @@ func (a *app) tupleRead() *cobra.Command {
 				stored.Created = stamp(t.Created)
 				out.Tuples = append(out.Tuples, stored)
 			}
-			return a.printRead(out, selected)
+			return a.printRead(out)
 		})
+		return a.noteNothing(cmd.Context(), err, "tuples"+typesOf(selected), types, selected.Relation)
 	}}
 	filter.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 100, "maximum number of tuples")
@@ -319,8 +322,8 @@ func (a *app) tupleRead() *cobra.Command {
 	return cmd
 }
 
-// printRead prints the tuples of a page that match a filter.
-func (a *app) printRead(out readJSON, f rel.Filter) error {
+// printRead prints the tuples of a page. It returns errNothing if there are none.
+func (a *app) printRead(out readJSON) error {
 	err := a.print(out, func(w io.Writer) {
 		fmt.Fprintln(w, "USER\tRELATION\tOBJECT\tWRITTEN\tCONDITION, EXPIRY")
 		for _, r := range out.Tuples {
@@ -333,8 +336,8 @@ func (a *app) printRead(out readJSON, f rel.Filter) error {
 	})
 	if out.Next != "" {
 		a.note("more results: --cursor %s", out.Next)
-	} else if len(out.Tuples) == 0 {
-		a.note("no tuples%s", typesOf(f))
+	} else if len(out.Tuples) == 0 && err == nil {
+		return errNothing
 	}
 	return err
 }

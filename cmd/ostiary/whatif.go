@@ -27,8 +27,8 @@ type whatIfFlags struct {
 	unchanged               bool
 	recorded                int
 
-	// subjectTypes are the types of the subjects of the checks.
-	subjectTypes []string
+	// subjects are the subjects of the checks.
+	subjects []rel.Subject
 }
 
 func (a *app) whatIfCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (a *app) whatIfCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.requireSubjectTypes(cmd.Context(), &queryFlags{at: f.at}, f.subjectTypes...); err != nil {
+			if err := a.requireSubjects(cmd.Context(), &queryFlags{at: f.at}, f.subjects...); err != nil {
 				return err
 			}
 			if err := a.requireRemovals(cmd.Context(), in); err != nil {
@@ -78,6 +78,13 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, q := range questions {
+		subject, err := rel.ParseSubject(q["subject"].(string))
+		if err != nil {
+			return nil, err
+		}
+		f.subjects = append(f.subjects, subject)
+	}
 	switch {
 	case f.recorded > 0 && len(questions) > 0:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", errUsage)
@@ -107,7 +114,7 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	if tuples != nil {
 		changes["add"] = tuples
 	}
-	if removed, err := triples(f.remove); err != nil {
+	if removed, err := triples("--remove", "tuple", f.remove); err != nil {
 		return nil, err
 	} else if removed != nil {
 		changes["remove"] = removed
@@ -157,43 +164,43 @@ func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
 
 // checks parses the checks of --question and of the file.
 func (f *whatIfFlags) checks() ([]map[string]any, error) {
-	lines := f.questions
-	if f.file != "" {
-		text, err := readFile(f.file, questionsBytesMax+1)
+	found, err := triples("--question", "check", f.questions)
+	if err != nil || f.file == "" {
+		return found, err
+	}
+	text, err := readFile(f.file, questionsBytesMax+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > questionsBytesMax {
+		return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, f.file, questionsBytesMax)
+	}
+	in := bufio.NewScanner(bytes.NewReader(text))
+	for number := 1; in.Scan(); number++ {
+		line := strings.TrimSpace(in.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		more, err := triples(fmt.Sprintf("%s:%d", f.file, number), "check", []string{line})
 		if err != nil {
 			return nil, err
 		}
-		if len(text) > questionsBytesMax {
-			return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, f.file, questionsBytesMax)
-		}
-		in := bufio.NewScanner(bytes.NewReader(text))
-		for in.Scan() {
-			if line := strings.TrimSpace(in.Text()); line != "" && line[0] != '#' {
-				lines = append(lines, line)
-			}
-		}
-		if err := in.Err(); err != nil {
-			return nil, err
-		}
+		found = append(found, more...)
 	}
-	found, err := triples(lines)
-	for _, q := range found {
-		typ, _, _ := strings.Cut(q["subject"].(string), ":")
-		f.subjectTypes = append(f.subjectTypes, typ)
-	}
-	return found, err
+	return found, in.Err()
 }
 
-// triples parses texts of the form "USER RELATION OBJECT".
-func triples(texts []string) (out []map[string]any, err error) {
+// triples parses texts of the form "USER RELATION OBJECT". An error has the place of
+// the texts, and what they are: a check or a tuple.
+func triples(place, what string, texts []string) (out []map[string]any, err error) {
 	for _, text := range texts {
 		words := strings.Fields(text)
 		if len(words) != 3 {
-			return nil, fmt.Errorf(`%w: invalid tuple %q: expected "USER RELATION OBJECT"`, errUsage, text)
+			return nil, fmt.Errorf(`%w: %s: invalid %s %q: expected "USER RELATION OBJECT"`, errUsage, place, what, text)
 		}
 		t, err := parseTriple(words)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", place, err)
 		}
 		out = append(out, nativeTuples(oneTuple(t))...)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Locate returns the line and column, counted from 1, at which tuple n of a file
 // begins. n counts from 1. If the file ends earlier or cannot be parsed that far,
-// it returns the position of the syntax error, or 0 and 0 if that is unknown, as in
+// it returns the position of the syntax error or of the end, or 0 and 0 if that is unknown, as in
 // responses of OpenFGA's Read and ReadChanges.
 // Callers use it for error texts; it reads the file again from its beginning.
 func Locate(r io.Reader, f Format, n int) (line, column int) {
@@ -81,6 +81,9 @@ func locateJSON(r io.Reader, n int) (line, column int) {
 	}
 	for range n {
 		if list && !dec.More() {
+			if _, err := dec.Token(); err != nil { // the file ends inside of the list
+				return lines.position(lines.offset)
+			}
 			return 0, 0
 		}
 		var raw json.RawMessage
@@ -90,6 +93,9 @@ func locateJSON(r io.Reader, n int) (line, column int) {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return lines.position(base + syntax.Offset - 1)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return lines.position(lines.offset)
 		}
 		if err != nil {
 			return 0, 0

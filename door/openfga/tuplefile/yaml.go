@@ -44,23 +44,42 @@ func ReadNode(n *yaml.Node) (rel.Tuple, error) {
 	return out.Tuple()
 }
 
+// NodeError is an error in a YAML file at a place that is known.
+type NodeError struct {
+	// Line and Column count from 1.
+	Line, Column int
+	// Err is the cause, which is an [ErrTuple].
+	Err error
+}
+
+// Error returns the line and the cause.
+func (e *NodeError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the cause.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// at returns an [ErrTuple] at the place of a node.
+func at(n *yaml.Node, format string, args ...any) error {
+	return &NodeError{n.Line, n.Column, fmt.Errorf("%w: %w", ErrTuple, fmt.Errorf(format, args...))}
+}
+
 // strict decodes a mapping and refuses unknown fields.
 func strict(n *yaml.Node, out any) error {
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("%w: line %d: not a mapping", ErrTuple, n.Line)
+		return at(n, "not a mapping")
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch key := n.Content[i].Value; key {
 		case "user", "relation", "object", "condition", "expires":
 		default:
-			return fmt.Errorf("%w: line %d: unknown field %q", ErrTuple, n.Content[i].Line, clip(key))
+			return at(n.Content[i], "unknown field %q", clip(key))
 		}
 		if n.Content[i].Value != "condition" || n.Content[i+1].Kind != yaml.MappingNode {
 			continue
 		}
 		for j := 0; j+1 < len(n.Content[i+1].Content); j += 2 {
 			if key := n.Content[i+1].Content[j]; key.Value != "name" && key.Value != "context" {
-				return fmt.Errorf("%w: line %d: unknown field %q in a condition", ErrTuple, key.Line, clip(key.Value))
+				return at(key, "unknown field %q in a condition", clip(key.Value))
 			}
 		}
 	}
@@ -84,7 +103,7 @@ func Values(n *yaml.Node) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%w: line %d: expected a mapping as context", ErrTuple, n.Line)
+		return nil, at(n, "expected a mapping as context")
 	}
 	return m, nil
 }
@@ -113,7 +132,7 @@ func value(n *yaml.Node, remaining *int) (any, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if _, twice := m[key.Value]; twice || key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
-				return nil, fmt.Errorf("%w: line %d: invalid or duplicate name %q", ErrTuple, key.Line, clip(key.Value))
+				return nil, at(key, "invalid or duplicate name %q", clip(key.Value))
 			}
 			v, err := value(n.Content[i+1], remaining)
 			if err != nil {
@@ -125,7 +144,7 @@ func value(n *yaml.Node, remaining *int) (any, error) {
 	case yaml.ScalarNode:
 		return scalar(n)
 	}
-	return nil, fmt.Errorf("%w: line %d: expected a value", ErrTuple, n.Line)
+	return nil, at(n, "expected a value")
 }
 
 func scalar(n *yaml.Node) (any, error) {
@@ -142,7 +161,7 @@ func scalar(n *yaml.Node) (any, error) {
 	}
 	var v any
 	if err := n.Decode(&v); err != nil {
-		return nil, fmt.Errorf("%w: line %d: %w", ErrTuple, n.Line, err)
+		return nil, at(n, "%w", err)
 	}
 	return v, nil
 }
@@ -191,7 +210,7 @@ func recordNodes(text []byte) ([]*yaml.Node, error) {
 		return nil, err
 	}
 	if err := in.Decode(&second); err == nil {
-		return nil, fmt.Errorf("%w: line %d: a second document: expected one", ErrTuple, second.Line)
+		return nil, at(&second, "a second document: expected one")
 	} else if err != io.EOF {
 		return nil, err
 	}
@@ -212,14 +231,14 @@ func recordNodes(text []byte) ([]*yaml.Node, error) {
 		case "name", "model", "model_file", "tests":
 		case "continuation_token":
 			if !empty {
-				return nil, fmt.Errorf("%w: line %d: the page has a continuation_token: more tuples follow it, which are not in the file", ErrTuple, v.Line)
+				return nil, at(v, "the page has a continuation_token: more tuples follow it, which are not in the file")
 			}
 		case "tuple_file", "tuple_files":
 			if !empty {
-				return nil, fmt.Errorf("%w: line %d: the file names other files of tuples: import each of them", ErrTuple, v.Line)
+				return nil, at(v, "the file names other files of tuples: import each of them")
 			}
 		default:
-			return nil, fmt.Errorf("%w: line %d: unknown field %q: expected a list of tuples, or a mapping with the field tuples", ErrTuple, v.Line, clip(name))
+			return nil, at(v, "unknown field %q: expected a list of tuples, or a mapping with the field tuples", clip(name))
 		}
 	}
 	return records, nil
@@ -232,7 +251,7 @@ func sequence(n *yaml.Node) ([]*yaml.Node, error) {
 		return nil, nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		return nil, fmt.Errorf("%w: line %d: expected a list of tuples", ErrTuple, n.Line)
+		return nil, at(n, "expected a list of tuples")
 	}
 	out := make([]*yaml.Node, len(n.Content))
 	for i, item := range n.Content {
