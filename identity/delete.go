@@ -121,7 +121,6 @@ func (r *removal) project(x *Record) {
 func (r *removal) domain(x *Record) {
 	if !x.Disabled {
 		r.fail(failf(Forbidden, "Cannot delete a domain that is enabled, please disable it first."))
-		return
 	}
 	projects := r.directory.referring(link{Project, x.ID}, Project)
 	slices.SortFunc(projects, func(a, b *Record) int { return r.directory.depth(b) - r.directory.depth(a) })

@@ -21,7 +21,7 @@ import (
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T){
-		"tours": TestTours, "one-time passwords": TestTOTP, "federated logins": TestFederatedLogin,
+		"tours": TestTours, "federated logins": TestFederatedLogin,
 		"projects of federated users": TestFederatedProjects, "federated groups": TestFederatedGroupsChange, "records of federation": TestFederationRecords,
 		"consumers": TestConsumers, "OAuth 2": TestOAuth2, "trusts": TestTrusts, "two levels of limits": TestTwoLevelLimits, "EC2": TestEC2Credentials,
 		"own passwords": TestOwnPassword, "configuration": TestDomainConfig, "filtered catalog": TestFilteredCatalog, "policies": TestPolicies,

@@ -64,10 +64,14 @@ func TestBadReceipts(t *testing.T) {
 		}
 		return Seal(f.Keys[0], data, time.Now())
 	}
+	content, _, err := Open(f.Keys, text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, bad := range []string{
 		"", "bad", text[:len(text)-4], text[:50] + "A" + text[51:], tok,
 		seal([]any{false, "u"}, uint8(2)), seal([]any{false, "u"}, uint8(2), 1.0, 1), seal("u", uint8(2), 1.0), seal([]any{false, "u"}, "2", 1.0),
-		seal([]any{false, "u"}, uint16(1<<12), 1.0),
+		seal([]any{false, "u"}, uint16(1<<12), 1.0), Seal(f.Keys[0], append(content, 0), time.Now()),
 	} {
 		if _, _, err := f.DecodeReceipt(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", bad, err)

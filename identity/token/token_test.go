@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // vector is a token that Keystone 30.0.0 made.
@@ -178,6 +180,12 @@ func TestBadPayload(t *testing.T) {
 		if err != nil || data[1] != byte(p.Version()) {
 			t.Fatal(data, err)
 		}
+		if v == 1 {
+			number := bytes.Replace(data, []byte{0xa1, 'x'}, []byte{5}, 1)
+			if _, _, err := f.Decode(Seal(f.Keys[0], number, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "expected an id as 16 bytes or text") {
+				t.Error("a number as domain:", err)
+			}
+		}
 		data = bytes.Replace(data, []byte{0xa1, 'x'}, []byte{0xa0}, 1)
 		if _, _, err := f.Decode(Seal(f.Keys[0], data, time.Unix(1, 0))); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "do not fit version") {
 			t.Errorf("version %d without its scope: %v", v, err)
@@ -248,8 +256,10 @@ func TestBounds(t *testing.T) {
 func TestBadInputOfEncode(t *testing.T) {
 	f, _ := vectors(t)
 	for name, p := range map[string]*Payload{
-		"method": {UserID: "u", Methods: []string{"magic"}},
-		"audit":  {UserID: "u", Methods: []string{"password"}, AuditIDs: []string{"short"}},
+		"method":                        {UserID: "u", Methods: []string{"magic"}},
+		"audit":                         {UserID: "u", Methods: []string{"password"}, AuditIDs: []string{"short"}},
+		"an audit id of 3 bytes":        {UserID: "u", Methods: []string{"password"}, AuditIDs: []string{"AAAA"}},
+		"an audit id that is no base64": {UserID: "u", Methods: []string{"password"}, AuditIDs: []string{"!"}},
 	} {
 		if _, err := f.Encode(p, time.Now()); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -310,6 +320,17 @@ func TestSignedRefusesForgeries(t *testing.T) {
 	}
 	if _, _, err := (&Signed{Public: []crypto.PublicKey{other.Public()}}).Decode(byOther); !errors.Is(err, ErrInvalid) {
 		t.Errorf("an algorithm other than ES256 is accepted by default: %v", err)
+	}
+	for _, claim := range []string{"", "sub", "iat", "exp"} {
+		claims := jwt.MapClaims{"sub": "u", "iat": 1e9, "exp": 2e9}
+		delete(claims, claim)
+		text, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Decode(text); (err == nil) != (claim == "") || err != nil && !strings.Contains(err.Error(), "expected the claims sub, iat and exp") {
+			t.Errorf("without the claim %q: %v", claim, err)
+		}
 	}
 	part := strings.Split(good, ".")
 	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
