@@ -47,7 +47,27 @@ func TestAlike(t *testing.T) {
 			t.Errorf("compared %q", compared)
 		}
 	}
+	(*Alike)(nil).Note(New(nil)) // does nothing
 	// A text that is cut off anywhere is an error.
+	// A text that is not UTF-8 is an error, also in a string that may differ.
+	for _, bad := range []string{"\x80", "\xff", "x\xc3"} {
+		r := New([]byte(`[{"a":"1","b":"2"},{"a":"3","b":"` + bad + `"}]`))
+		alike := Alike{}
+		for r.Array(); r.Item(); {
+			if _, _, ok := r.Again(&alike); ok {
+				continue
+			}
+			alike.Begin(r)
+			for r.Object(); r.Field(); {
+				_ = r.String()
+				alike.Note(r)
+			}
+			alike.End(r)
+		}
+		if r.End() == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
 	const whole = `[{"a":"1","b":"2"},{"a":"3","b":"4"}]`
 	for i := range whole {
 		r := New([]byte(whole[:i]))
@@ -65,6 +85,32 @@ func TestAlike(t *testing.T) {
 		}
 		if r.End() == nil {
 			t.Errorf("%q is taken", whole[:i])
+		}
+	}
+}
+
+// TestPlainPrefix compares plainPrefix with a search byte by byte.
+func TestPlainPrefix(t *testing.T) {
+	t.Parallel()
+	const plain = " !#[]abcxyz~09<>AZ^_`"
+	for length := range 2*8 + 5 {
+		for special := range 256 {
+			for at := range length {
+				text := []byte(plain[:length])
+				text[at] = byte(special)
+				for from := range length + 1 {
+					want := from
+					for want < length && text[want] >= ' ' && text[want] < 0x80 && text[want] != '"' && text[want] != '\\' {
+						want++
+					}
+					if got := plainPrefix(text, from); got != want {
+						t.Fatalf("%q from %d: %d, expected %d", text, from, got, want)
+					}
+					if got := plainPrefix(string(text), from); got != want {
+						t.Fatalf("the string %q from %d: %d, expected %d", text, from, got, want)
+					}
+				}
+			}
 		}
 	}
 }

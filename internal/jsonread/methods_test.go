@@ -85,7 +85,7 @@ func TestMethods(t *testing.T) {
 		`{}`, `{ }`, `{"a":1}`, ` { "a" : 1 , "b" : "x" } `, `{"a":{"a":1}}`, `{"a":{"b":1},"a":2}`, `{"a":{"b":1},"b":2}`, `{"a":1,"a":2}`, `{"a":[{"a":1},{"a":2}],"b":{"a":1}}`, `{"a":{"c":1,"c":2}}`,
 		`{"a":1,"\u0061":2}`, `{"\u0061":1}`, `{"a":x}`, `{"\u0061":x}`, `{"a":{"b":x}}`, `{"a":[1,[x]]}`, `[{"a":x}]`, `{"":x}`, `{"a":[`, `{"a":1`, `{"a":`, `{"a"`, `{"a" 1}`, `{"a":1 "b":2}`, `{"a":1,}`, `{,}`, `{1:2}`, `{`, `}`, `{"a":1]`, `[1}`,
 		`{"stop":1}`, `{"a":{"stop":1}}`, "{\"\xff\":1}", "{\"a\":{\"é\":x}}", `{"`+strings.Repeat("é", 40)+`":x}`,
-		deep+`x`, deep+`1,"a":2}`, deep+`{"b":1,"c":[x`, many(23, `"n0":1`), many(24, `"n0":1`), many(25, `"n24":1`), many(30, `"n24":1`), many(30, `"o":{"n0":1,"n29":1,"p":x`), many(30, `"o":{"n0":1,"p":2},"n29":1`), many(30, `"o":{"n0":1,"p":2},"p":3,"n30":1,"o":1`))
+		deep+`x`, deep+`1,"a":2}`, deep+`{"b":1,"c":[x`, many(23, `"n0":1`), many(24, `"n0":1`), many(25, `"n24":1`), many(30, `"n24":1`), many(30, `"o":{"n0":1,"n29":1,"p":x`), many(30, `"o":{"n0":1,"p":2},"n29":1`), many(30, `"o":{"n0":1,"p":2},"p":3,"n30":1,"o":1`), many(30, `"o":{"p":1,"q":2},"r":3,"r":4`))
 	var out strings.Builder
 	for _, text := range texts {
 		fmt.Fprintf(&out, "%.80q\n", text)
@@ -254,7 +254,7 @@ func TestKeptStrings(t *testing.T) {
 
 // TestBorrowedStrings checks that borrowed strings and known ones take no memory.
 func TestBorrowedStrings(t *testing.T) {
-	text := []byte(`["first","known"]`)
+	text := []byte(`["first","known"` + strings.Repeat(" ", 5000) + "]")
 	r := jsonread.New(text)
 	known := "known"
 	if n := testing.AllocsPerRun(10, func() {
