@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/ostiary/ostiary/rel"
 )
@@ -54,6 +55,19 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// nearest returns the first reference of a search within four slots.
+func nearest(p probe) uint32 {
+	if p.at+4 > len(p.slots) {
+		return 0
+	}
+	for i := range 4 {
+		if v := p.slots[p.at+i].Load(); uint32(v>>32) == p.tag {
+			return uint32(v)
+		}
+	}
+	return 0
+}
+
 func sameTable(t *testing.T, tab *table, want map[uint32][]uint32, r *rand.Rand) {
 	t.Helper()
 	for range 200 { // tags that are likely to be absent
@@ -67,8 +81,8 @@ func sameTable(t *testing.T, tab *table, want map[uint32][]uint32, r *rand.Rand)
 		for ref := p.next(); ref != 0; ref = p.next() {
 			got = append(got, ref)
 		}
-		if near := tab.findNear(at); near != 0 && !slices.Contains(got, near) {
-			t.Fatalf("tag %d: %d is near, but the table has %v", at, near, got)
+		if near, expected := tab.findNear(at), nearest(tab.find(at)); near != expected {
+			t.Fatalf("tag %d: %d is near, want %d", at, near, expected)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, refs) {
@@ -265,6 +279,85 @@ func TestMayMatch(t *testing.T) {
 	} {
 		if got := b.MayMatch(f); got != want {
 			t.Errorf("%+v: %v", f, got)
+		}
+	}
+}
+
+// TestAbsentAttributes reads and removes attributes that do not exist, in a view that
+// has others.
+func TestAbsentAttributes(t *testing.T) {
+	t.Parallel()
+	g := New(Options{})
+	b := g.Begin()
+	must(t, b.SetAttribute(rel.Attribute{Object: longObject, Name: "size", Value: "1"}))
+	must(t, b.Add(viewer(1, false)))
+	v, err := b.Publish()
+	must(t, err)
+	k, _ := v.Kind(viewerKind)
+	viewers, _ := v.Node(k, "long")
+	user, _ := v.Kind(userKind)
+	one, _ := v.Node(user, "1")
+	if got, ok := v.Attribute(viewers, "size"); got != "1" || !ok {
+		t.Errorf("the attribute is %q, %v", got, ok)
+	}
+	for _, c := range []struct {
+		n    Node
+		name string
+	}{{viewers, "other"}, {one, "size"}, {0, "size"}, {NodeMax, "size"}, {viewers, ""}} {
+		if got, ok := v.Attribute(c.n, c.name); got != "" || ok {
+			t.Errorf("attribute %q of node %d is %q, %v", c.name, c.n, got, ok)
+		}
+	}
+	for _, c := range []struct{ typ, id, name string }{{"folder", "long", "size"}, {"doc", "other", "size"}, {"doc", "long", "other"}, {"user", "1", "size"}} {
+		if b.RemoveAttribute(rel.Object{Type: c.typ, ID: c.id}, c.name) {
+			t.Errorf("attribute %+v existed", c)
+		}
+		for a := range v.Attributes(c.typ, c.id, c.name) {
+			t.Errorf("attribute %+v is %v", c, a)
+		}
+	}
+	if b.View() != v {
+		t.Error("a batch that changes nothing makes another view")
+	}
+	if n := b.RemoveAttributes("doc", "", ""); n != 1 || !b.RemoveAttribute(longObject, "size") == (n == 0) {
+		t.Errorf("%d attributes removed", n)
+	}
+}
+
+// TestSegmentBytes compares the size of segments with that of their parts.
+func TestSegmentBytes(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, inlineMax, inlineMax + 1, chunkMax, chunkMax + 1, 5 * chunkMax, 5*chunkMax + 7} {
+		for _, grown := range []bool{false, true} {
+			g := New(Options{})
+			b := g.Begin()
+			for i := range n {
+				must(t, b.Add(viewer(i, false)))
+				if grown && i%100 == 99 {
+					_, err := b.Publish()
+					must(t, err)
+				}
+			}
+			v, err := b.Publish()
+			must(t, err)
+			k, _ := v.Kind(viewerKind)
+			o, _ := v.Node(k, "long")
+			s := v.segment(o)
+			want := int64(cap(s.words)) * int64(unsafe.Sizeof(Edge(0)))
+			if s.long != nil {
+				for _, l := range *s.long {
+					want += int64(unsafe.Sizeof(l)) + int64(len(l.first))*int64(unsafe.Sizeof(Edge(0)))
+					if m := l.chunked; m != nil {
+						want += int64(unsafe.Sizeof(*m)) + int64(cap(m.last))*int64(unsafe.Sizeof(Edge(0)))
+						for _, c := range m.rest {
+							want += int64(unsafe.Sizeof(c)) + int64(len(c))*int64(unsafe.Sizeof(Edge(0)))
+						}
+					}
+				}
+			}
+			if got := s.bytes(); got != want {
+				t.Errorf("%d edges, grown %v: %d bytes, want %d", n, grown, got, want)
+			}
 		}
 	}
 }

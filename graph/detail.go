@@ -28,6 +28,7 @@ const (
 	detailCacheMax   = 4096    // most details
 	sharedContextMax = 1024    // most bytes of a context that is shared
 	detailBytes      = 64 + 24 // a Detail and its map entry
+	contextBytes     = 320     // the map of a decoded context, which has room for eight values
 	attributeBytes   = 64      // an attribute besides its value
 )
 
@@ -62,5 +63,9 @@ func (c *detailCache) detail(t *rel.Tuple) (*Detail, error) {
 // bytes estimates the memory of d. A shared detail counts once for each tuple.
 // A decoded context takes several times the memory of its text.
 func (d *Detail) bytes() int64 {
-	return detailBytes + int64(len(d.Condition)) + 6*int64(len(d.Context))
+	n := detailBytes + int64(len(d.Condition)) + 6*int64(len(d.Context))
+	if d.Values != nil {
+		n += contextBytes
+	}
+	return n
 }

@@ -338,6 +338,33 @@ func TestBytes(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
+// The estimate of memory is close to what the heap holds for stores of few tuples, and
+// for those in which kinds or attributes need most of it.
+func TestBytesOfShapes(t *testing.T) {
+	for what, c := range map[string]struct {
+		stores, add int
+		tuple       func(i int) string
+	}{
+		"small stores": {500, 1, func(i int) string { return fmt.Sprintf("doc:%d#viewer@user:anne", i) }},
+		"kinds":        {1, 10_000, func(i int) string { return fmt.Sprintf("doc:%d#viewer%d@user:anne", i, i) }},
+		"contexts":     {1, 5000, func(i int) string { return fmt.Sprintf(`doc:1#viewer@user:%d with c {"n":%d}`, i, i) }},
+	} {
+		before, all, estimate := heap(), []*graph.View{}, int64(0)
+		for range c.stores {
+			tuples := make([]string, c.add)
+			for i := range tuples {
+				tuples[i] = c.tuple(i)
+			}
+			v := write(t, graph.New(graph.Options{}), tuples...)
+			all, estimate = append(all, v), estimate+v.Bytes()
+		}
+		if held := heap() - before; estimate < held*80/100 || estimate > held*120/100 {
+			t.Errorf("%s: the estimate is %d bytes, the heap holds %d", what, estimate, held)
+		}
+		runtime.KeepAlive(all)
+	}
+}
+
 // If tuples are added and removed for a long time, the memory of tuples stays
 // bounded, and Compact bounds that of names.
 func TestChurn(t *testing.T) {

@@ -37,6 +37,8 @@ func (a ip) ConvertToType(t ref.Type) ref.Val {
 		return types.String(a.addr.String())
 	case ipType.TypeName():
 		return a
+	case types.TypeType.TypeName(): // the function type
+		return ipType
 	}
 	return types.NewErr("cannot convert an ipaddress to %s", t.TypeName())
 }

@@ -1,0 +1,179 @@
+package cel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+
+	"github.com/ostiary/ostiary/expr"
+)
+
+// TestAddresses evaluates all that an expression can do with an address.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		`a == ipaddress("10.1.2.3")`:                                "true",
+		`a == ipaddress("::ffff:10.1.2.3")`:                         "true",
+		`a == b`:                                                    "false",
+		`a == dyn("10.1.2.3")`:                                      "false",
+		`type(a) == type(b)`:                                        "true",
+		`type(a) == string`:                                         "false",
+		`ipaddress(s).in_cidr("10.0.0.0/8")`:                        "true",
+		`ipaddress("10.0.0") == a`:                                  `unknown ParseAddr("10.0.0"): IPv4 address too short`,
+		`ipaddress(any) == a`:                                       "unknown no such overload",
+		`any.in_cidr("10.0.0.0/8")`:                                 "unknown no such overload",
+		`a.in_cidr(any)`:                                            "unknown no such overload",
+		`a.in_cidr("10.0.0.0/33")`:                                  "unknown not a CIDR range, for example 10.0.0.0/8",
+		`a.in_cidr("10.1.2.3/32") && !a.in_cidr("10.1.2.2/32")`:     "true",
+		`b.in_cidr("2001:db8::/64") && !b.in_cidr("2001:db9::/64")`: "true",
+		`a in [b, a]`:                                               "true",
+		`l.exists(x, x == a)`:                                       "true",
+		`missing.in_cidr("10.0.0.0/8")`:                             "unknown missing",
+		`missing.in_cidr("10.0.0.0/8") || a.in_cidr("10.0.0.0/8")`:  "true",
+	} {
+		p := compileCost(t, Options{}, "a:ipaddress b:ipaddress missing:ipaddress l:list-ipaddress s:string any:any", source)
+		res := p.Eval(nil, expr.Values{"a": "::ffff:10.1.2.3", "b": "2001:db8::1", "l": []any{"10.1.2.3"}, "s": "10.0.0.1", "any": 5.0}, 0)
+		got := res.Value.String()
+		for _, m := range res.Missing {
+			got += " " + m
+		}
+		if res.Err != nil {
+			got += " " + res.Err.Error()
+		}
+		if !strings.HasPrefix(got, want) || res.Err == nil && got != want {
+			t.Errorf("%s: got %s, want %s", source, got, want)
+		}
+	}
+	a := ip{netip.MustParseAddr("10.1.2.3")}
+	if native, err := a.ConvertToNative(reflect.TypeFor[netip.Addr]()); err != nil || native != a.addr || a.Value() != native {
+		t.Errorf("as a Go value: %v, %v", native, err)
+	}
+	if native, err := a.ConvertToNative(reflect.TypeFor[string]()); err == nil || native != nil {
+		t.Errorf("as a Go string: %v, %v", native, err)
+	}
+	if same := a.ConvertToType(ipType); same != a {
+		t.Errorf("as an address: %v", same)
+	}
+	if text := a.ConvertToType(types.StringType); text != types.String("10.1.2.3") {
+		t.Errorf("as a string: %v", text)
+	}
+	if other := a.ConvertToType(types.IntType); !types.IsError(other) {
+		t.Errorf("as an int: %v", other)
+	}
+}
+
+// TestLimits checks the defaults of the limits, and each of those that Compile checks,
+// at the limit and one above.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	if got, want := New(Options{}).limits, (Options{10_000, 16 << 10, 100, 5_000, 64 << 10}); got != want {
+		t.Errorf("the defaults are %+v, want %+v", got, want)
+	}
+	if own := (Options{1, 2, 3, 4, 5}); New(own).limits != own {
+		t.Errorf("the limits are %+v, want %+v", New(own).limits, own)
+	}
+	declared := func(n int) (all []expr.Param) {
+		for i := range n {
+			all = append(all, expr.Param{Name: fmt.Sprint("p", i), Type: expr.Type{Kind: expr.Bool}})
+		}
+		return all
+	}
+	unknown := expr.Type{Kind: 99, Elem: &expr.Type{Kind: expr.Int}}
+	nested := expr.Type{Kind: expr.List, Elem: &expr.Type{Kind: expr.Map}}
+	for _, c := range []struct {
+		def  expr.Definition
+		want string // the end of the error; "" for none
+	}{
+		{expr.Definition{Params: declared(3), Source: "p0"}, ""},
+		{expr.Definition{Params: declared(4), Source: "p0"}, "4 parameters, the maximum is 3"},
+		{expr.Definition{Params: declared(1), Source: "p0" + strings.Repeat(" ", 18)}, ""},
+		{expr.Definition{Params: declared(1), Source: "p0" + strings.Repeat(" ", 19)}, "the expression has 21 bytes, the maximum is 20"},
+		{expr.Definition{Params: []expr.Param{{Name: "x", Type: unknown}}, Source: "true"}, `parameter "x": unknown type 99`},
+		{expr.Definition{Params: []expr.Param{{Name: "x", Type: nested}}, Source: "true"}, `parameter "x": a list or map must have an element type`},
+		{expr.Definition{Params: append(declared(1), declared(1)...), Source: "true"}, `parameter "p0" is declared twice`},
+		{expr.Definition{Source: "1 + 1"}, "the expression has type int, expected bool"},
+		{expr.Definition{Params: []expr.Param{{Name: "x"}}, Source: "x"}, "the expression has type dyn, expected bool"},
+		{expr.Definition{Source: "'a'.matches('(')"}, "missing closing ): `(`"},
+	} {
+		_, err := New(Options{SourceBytesMax: 20, ParamsMax: 3}).Compile(c.def)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, expr.ErrCompile) || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%+v: error %v, want %q", c.def, err, c.want)
+		}
+	}
+}
+
+// TestConversionCost checks what it costs to convert values.
+func TestConversionCost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value any
+		want  uint64
+	}{
+		{nil, 1}, {true, 1}, {1.5, 1}, {"", 1}, {strings.Repeat("a", 63), 1}, {strings.Repeat("a", 64), 2}, {strings.Repeat("a", 640), 11},
+		{json.Number("5"), 1}, {json.Number(strings.Repeat("1", 128)), 3},
+		{[]any{}, 1}, {[]any{1.0, strings.Repeat("a", 64)}, 4}, {map[string]any{}, 1}, {map[string]any{"a": 1.0, "b": []any{1.0, 2.0}}, 5},
+	} {
+		if got := conversionCost(c.value); got != c.want {
+			t.Errorf("%v: %d, want %d", c.value, got, c.want)
+		}
+	}
+	// A value counts even if the evaluation ends early.
+	request := expr.Values{"a": strings.Repeat("a", 640), "b": "x"}
+	for _, strict := range []bool{false, true} {
+		for declared, want := range map[string]uint64{"a:string b:int": 12, "a:string c:int": 11} {
+			p, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: params(declared), Source: "a == 'a'", Strict: strict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res := p.Eval(nil, request, 0); res.Cost < want || res.Cost > want+5 {
+				t.Errorf("%s, strict %v: cost %d, want %d and a few steps", declared, strict, res.Cost, want)
+			}
+		}
+	}
+}
+
+// TestChecked returns the expression of a condition, with its types.
+func TestChecked(t *testing.T) {
+	t.Parallel()
+	p := compileCost(t, Options{}, "x:int", "x < 5").(interface {
+		CheckedExpr() (*exprpb.CheckedExpr, error)
+	})
+	e, err := p.CheckedExpr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if call := e.GetExpr().GetCallExpr(); call.GetFunction() != "_<_" || e.GetTypeMap()[e.GetExpr().GetId()].GetPrimitive() != exprpb.Type_BOOL {
+		t.Errorf("%v", e)
+	}
+}
+
+// TestManyPatterns uses more regular expressions than are kept, and each again.
+func TestManyPatterns(t *testing.T) {
+	t.Parallel()
+	m := &meter{regexSizeMax: 1000}
+	for range 2 {
+		for i := range 3 * patternsMax {
+			text := fmt.Sprintf("^a{%d}$", i)
+			p := m.pattern(text)
+			if p.err != nil || !p.re.MatchString(strings.Repeat("a", i)) || p.re.MatchString(strings.Repeat("a", i+1)) {
+				t.Errorf("%s: %v", text, p.err)
+			}
+			if again := m.pattern(text); again != p {
+				t.Errorf("%s is compiled again", text)
+			}
+			if len(m.patterns) > patternsMax {
+				t.Fatalf("%d patterns are kept", len(m.patterns))
+			}
+		}
+	}
+	if p := m.pattern("("); p.err == nil || p.re != nil || m.pattern("(") != p {
+		t.Errorf("an invalid pattern: %+v", p)
+	}
+}
