@@ -36,7 +36,7 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 			if q.memory.reserved != 0 {
 				q.finish()
 			}
-			return Answer{out.truth, q.boundReasons(), q.stats}, q.failed()
+			return q.answer(Answer{out.truth, q.boundReasons(), q.stats})
 		}
 	}
 	if q.node == 0 && own != 0 {
@@ -48,7 +48,16 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 		truth, reasons = expr.True, nil
 	}
 	q.finish()
-	return Answer{truth, reasons, q.stats}, q.failed()
+	return q.answer(Answer{truth, reasons, q.stats})
+}
+
+// answer returns a, or the error of the question without a decision: what was
+// decided before the error counts for nothing.
+func (q *query) answer(a Answer) (Answer, error) {
+	if err := q.failed(); err != nil {
+		return Answer{}, err
+	}
+	return a, nil
 }
 
 // checkOver answers a question that has contextual tuples or attributes.

@@ -35,22 +35,26 @@ func TestChargedBefore(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 500_000)
 	doubled := "[l]" + strings.Repeat(".map(x, x + x)", 40) + "[0]"
+	nested := "[l]" + strings.Repeat(".map(x, [x, x])", 40)
 	for name, c := range map[string]struct {
 		params, source string
 		request        expr.Values
 	}{
-		"regular expression, constant":  {"s:string", `s.matches("(a{1,30}){1,30}b")`, expr.Values{"s": long}},
-		"regular expression, parameter": {"s:string p:string", `s.matches(p)`, expr.Values{"s": long[:60_000], "p": "(a{1,30}){1,30}b"}},
-		"as a function":                 {"s:string p:string", `matches(s, p)`, expr.Values{"s": long[:60_000], "p": "(a{1,30}){1,30}b"}},
-		"large regular expression":      {"s:string p:string", `s.matches(p)`, expr.Values{"s": "a", "p": strings.Repeat("((a{1,10}){1,10}){1,10}", 200)}},
-		"long regular expression":       {"s:string p:string", `s.matches(p)`, expr.Values{"s": "a", "p": long}},
-		"repeated":                      {"s:string l:list-int", `l.all(x, !s.matches("(a{1,30}){1,30}b"))`, expr.Values{"s": long[:400], "l": numbers(3000)}},
-		"member of a doubled list":      {"l:list-int", "1 in " + doubled, expr.Values{"l": numbers(1000)}},
-		"equality of doubled lists":     {"l:list-int", doubled + " == " + doubled, expr.Values{"l": numbers(1000)}},
-		"equality of nested lists":      {"m:any n:any", "m == n", expr.Values{"m": []any{numbers(200_000)}, "n": []any{numbers(200_000)}}},
-		"size of a long string":         {"s:string l:list-int", "l.all(x, size(s) > 0)", expr.Values{"s": long, "l": numbers(3000)}},
-		"number of a long string":       {"s:string l:list-int", "l.all(x, double(s) > 0.0)", expr.Values{"s": strings.Repeat("1", 300), "l": numbers(9000)}},
-		"time zones":                    {"at:timestamp l:list-int", `l.all(x, at.getHours("Europe/Vienna") < 24)`, expr.Values{"at": "2026-01-01T00:00:00Z", "l": numbers(3000)}},
+		"equality of lists that contain the same list often":   {"l:list-int", nested + " == " + nested, expr.Values{"l": numbers(9)}},
+		"inequality of lists that contain the same list often": {"l:list-int", nested + " != " + nested, expr.Values{"l": numbers(9)}},
+		"member that contains the same list often":             {"l:list-int", nested + " in [" + nested + "]", expr.Values{"l": numbers(9)}},
+		"regular expression, constant":                         {"s:string", `s.matches("(a{1,30}){1,30}b")`, expr.Values{"s": long}},
+		"regular expression, parameter":                        {"s:string p:string", `s.matches(p)`, expr.Values{"s": long[:60_000], "p": "(a{1,30}){1,30}b"}},
+		"as a function":                                        {"s:string p:string", `matches(s, p)`, expr.Values{"s": long[:60_000], "p": "(a{1,30}){1,30}b"}},
+		"large regular expression":                             {"s:string p:string", `s.matches(p)`, expr.Values{"s": "a", "p": strings.Repeat("((a{1,10}){1,10}){1,10}", 200)}},
+		"long regular expression":                              {"s:string p:string", `s.matches(p)`, expr.Values{"s": "a", "p": long}},
+		"repeated":                                             {"s:string l:list-int", `l.all(x, !s.matches("(a{1,30}){1,30}b"))`, expr.Values{"s": long[:400], "l": numbers(3000)}},
+		"member of a doubled list":                             {"l:list-int", "1 in " + doubled, expr.Values{"l": numbers(1000)}},
+		"equality of doubled lists":                            {"l:list-int", doubled + " == " + doubled, expr.Values{"l": numbers(1000)}},
+		"equality of nested lists":                             {"m:any n:any", "m == n", expr.Values{"m": []any{numbers(200_000)}, "n": []any{numbers(200_000)}}},
+		"size of a long string":                                {"s:string l:list-int", "l.all(x, size(s) > 0)", expr.Values{"s": long, "l": numbers(3000)}},
+		"number of a long string":                              {"s:string l:list-int", "l.all(x, double(s) > 0.0)", expr.Values{"s": strings.Repeat("1", 300), "l": numbers(9000)}},
+		"time zones":                                           {"at:timestamp l:list-int", `l.all(x, at.getHours("Europe/Vienna") < 24)`, expr.Values{"at": "2026-01-01T00:00:00Z", "l": numbers(3000)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := compileCost(t, Options{}, c.params, c.source)
@@ -88,6 +92,16 @@ func TestRegexBounds(t *testing.T) {
 		if c.bound != "" {
 			wantBound(t, res.Err, c.bound)
 		}
+	}
+}
+
+// TestLongConstantPattern compiles a constant pattern that is too long, and invalid. Its
+// evaluation names the bound.
+func TestLongConstantPattern(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"((((((", "aaaaaa"} {
+		p := compileCost(t, Options{RegexSizeMax: 5}, "s:string", fmt.Sprintf("s.matches(%q)", pattern))
+		wantBound(t, p.Eval(nil, expr.Values{"s": "a"}, 0).Err, expr.BoundRegexSize)
 	}
 }
 

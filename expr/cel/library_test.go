@@ -124,6 +124,15 @@ func TestConversionCost(t *testing.T) {
 			t.Errorf("%v: %d, want %d", c.value, got, c.want)
 		}
 	}
+	p := compileCost(t, Options{}, "a:string", "a != 'b'")
+	if given, stored := p.Eval(nil, expr.Values{"a": "c"}, 0).Cost, p.Eval(expr.Values{"a": strings.Repeat("c", 640)}, nil, 0).Cost; stored != given+10 {
+		t.Errorf("a long value of a tuple costs %d, a short one of the request %d", stored, given)
+	}
+	for _, kind := range []expr.Kind{expr.Int, expr.Uint, expr.Double} {
+		if _, err := convert(expr.Type{Kind: kind}, true); err == nil || err.Error() != "value of type bool, expected a number" {
+			t.Errorf("%v of true: %v", kind, err)
+		}
+	}
 	// A value counts even if the evaluation ends early.
 	request := expr.Values{"a": strings.Repeat("a", 640), "b": "x"}
 	for _, strict := range []bool{false, true} {
@@ -172,6 +181,15 @@ func TestManyPatterns(t *testing.T) {
 				t.Fatalf("%d patterns are kept", len(m.patterns))
 			}
 		}
+	}
+	kept := make([]*pattern, patternsMax)
+	clear(m.patterns)
+	for i := range 2 * patternsMax { // the second time, none is compiled
+		p := m.pattern(strings.Repeat("b", i%patternsMax))
+		if i >= patternsMax && p != kept[i%patternsMax] {
+			t.Errorf("pattern %d is compiled again", i)
+		}
+		kept[i%patternsMax] = p
 	}
 	if p := m.pattern("("); p.err == nil || p.re != nil || m.pattern("(") != p {
 		t.Errorf("an invalid pattern: %+v", p)
