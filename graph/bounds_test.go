@@ -361,3 +361,81 @@ func TestSegmentBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestCollision gives names, kinds and names of attributes the same place in the index
+// as others.
+func TestCollision(t *testing.T) {
+	t.Parallel()
+	g := New(Options{})
+	b := g.Begin()
+	must(t, b.Add(viewer(1, false)))
+	must(t, b.SetAttribute(rel.Attribute{Object: longObject, Name: "size", Value: "1"}))
+	_, err := b.Publish()
+	must(t, err)
+	user, _ := g.View().Kind(userKind)
+	one, _ := g.View().Node(user, "1")
+	h := g.nameHash(g.symbols.kinds[user].typ, "2")
+	g.nameIndex[h>>(64-shardBits)].add(uint32(h), g.symbols.nameOffset(one))
+	g.kindIndex.add(g.kindTag(KindName{Type: "folder"}), uint32(user))
+	size, _ := g.symbols.findAttribute(g, "size")
+	g.attributeIndex.add(g.attributeTag("other"), size)
+
+	v := g.View()
+	if n, ok := v.Node(user, "2"); ok {
+		t.Errorf("user:2 is node %d", n)
+	}
+	if x, y := v.Names(user, "2", user, "1"); x.record != nil || y.record == nil {
+		t.Error("user:2 is found, or user:1 is not")
+	}
+	if x, y := v.Names(user, "1", user, "2"); x.record == nil || y.record != nil {
+		t.Error("user:2 is found, or user:1 is not")
+	}
+	if k, ok := v.Kind(KindName{Type: "folder"}); ok {
+		t.Errorf("folder is kind %d", k)
+	}
+	doc, _ := v.Kind(KindName{Type: "doc"})
+	long, _ := v.Node(doc, "long")
+	if value, ok := v.Attribute(long, "other"); ok {
+		t.Errorf("the attribute other is %s", value)
+	}
+	must(t, b.Add(viewer(2, false)))
+	must(t, b.SetAttribute(rel.Attribute{Object: rel.Object{Type: "folder", ID: "1"}, Name: "other", Value: "2"}))
+	v, err = b.Publish()
+	must(t, err)
+	check(t, v)
+	for id := range 2 {
+		if _, ok := v.Get(viewer(id+1, false).Key()); !ok {
+			t.Errorf("the tuple of user:%d is missing", id+1)
+		}
+	}
+	if st := v.Stats(); st.Names != 4 || st.LiveNames != 4 || st.Attributes != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestDroppedNodes reads nodes that only a dropped batch used.
+func TestDroppedNodes(t *testing.T) {
+	t.Parallel()
+	g := New(Options{})
+	dropped := g.Begin()
+	for i := range 3 << directoryAt >> 1 {
+		must(t, dropped.Add(viewer(i, true)))
+	}
+	b := g.Begin()
+	must(t, b.Add(viewer(1, false)))
+	v, err := b.Publish()
+	must(t, err)
+	check(t, v)
+	if st := v.Stats(); st.LiveNames != 2 || st.Names < 1<<directoryAt {
+		t.Errorf("%+v", st)
+	}
+	for n := range Node(len(v.blocks)) << blockBits {
+		known := v.ID(n) == "long" && v.Object(n) == longObject || v.Object(n) == rel.Object{Type: "user", ID: "1"}
+		if v.InUse(n, true, true) != known || v.IsSubject(n, "", true) && v.Object(n).Type != "user" {
+			t.Fatalf("node %d (%v): in use %v", n, v.Object(n), v.InUse(n, true, true))
+		}
+		if v.Forward(n, v.KindOf(n)).Len() > 0 {
+			t.Fatalf("node %d has a list", n)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func TestUnknownNumbers(t *testing.T) {
 				_, found := view.Node(k, "nobody")
 				_, attr := view.Attribute(n, "x")
 				if sibling || probe || found || attr || view.Forward(n, k).Len() > 0 || view.Reverse(n, k).Len() > 0 ||
-					view.KindOf(n) != 0 || view.ID(n) != "" || view.Detail(n, anne).Condition != "" {
+					view.KindOf(n) != 0 || view.FirstNode(n) != 0 || view.InUse(n, true, true) || view.IsSubject(n, "", true) || view.ID(n) != "" || view.Detail(n, anne).Condition != "" {
 					t.Fatalf("node %d, kind %d is known", n, k)
 				}
 			}

@@ -66,6 +66,9 @@ func sameSealed(t *testing.T, what string, after storage.Head, entries []storage
 	if got, err := storage.ChainSealed(after, entries, sealed); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		t.Errorf("%s: ChainSealed returns %v, %v, but Chain %v, %v", what, got, err, want, wantErr)
 	}
+	if _, err := storage.ChainSealed(after, entries, append(sealed, storage.Sealed{})); !errors.Is(err, storage.ErrEntry) {
+		t.Errorf("%s: one canonical form too many: error %v, want ErrEntry", what, err)
+	}
 	got, forms, err := storage.Seal(after, entries)
 	if got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		t.Errorf("%s: Seal returns %v, %v, but Chain %v, %v", what, got, err, want, wantErr)
@@ -117,6 +120,16 @@ func TestChainBounds(t *testing.T) {
 	} {
 		if _, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.allowed}}); err != nil {
 			t.Errorf("at %s: %v", bound, err)
+		}
+		allowed := storage.Entry{Revision: 1, Changes: c.allowed}
+		if bound == "EntryBytesMax" { // the log has the body of a document, but not that of a secret
+			allowed.Changes = []storage.Change{{Kind: storage.DocumentPut}}
+			spare := storage.EntryBytesMax - len(storage.AppendEntry(nil, &allowed)) - 3 // for the length of the body
+			allowed.Changes[0].Document.Body = make([]byte, spare)
+		}
+		b := storage.AppendEntry(nil, &allowed)
+		if _, err := storage.DecodeEntry(b); err != nil || bound == "EntryBytesMax" && len(b) != storage.EntryBytesMax {
+			t.Errorf("at %s: decoding %d bytes: %v", bound, len(b), err)
 		}
 		_, err := storage.Chain(storage.Head{}, []storage.Entry{{Revision: 1, Changes: c.tooMany}})
 		if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), bound) {
