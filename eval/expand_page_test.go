@@ -71,6 +71,7 @@ func TestExpandPagesAreTheTree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				w.sameTuples(t, tree)
 				whole := flatTree{map[string]string{}, map[string][]string{}}
 				whole.add(tree)
 				for _, bounds := range []Bounds{{}, {ExpandEntries: 1}, {ExpandEntries: 2}, {ExpandEntries: 3}, {ExpandEntries: 7}, {ExpandBytes: 1}, {ExpandBytes: 100}} {
@@ -85,6 +86,23 @@ func TestExpandPagesAreTheTree(t *testing.T) {
 	}
 	if pages < 10_000 {
 		t.Errorf("only %d pages", pages)
+	}
+}
+
+// sameTuples requires that the leaves of a tree are tuples of the world, with all their
+// parts.
+func (w *smallWorld) sameTuples(t *testing.T, tree *Tree) {
+	t.Helper()
+	for _, l := range tree.Leaves {
+		if stored, ok := w.view.Get(l.Tuple.Key()); (!ok || l.Tuple != stored) && !slices.Contains(w.env.Tuples, l.Tuple) {
+			t.Fatalf("seed %d: the tuple %v is %v, %v", w.seed, l.Tuple, stored, ok)
+		}
+		if l.Tree != nil {
+			w.sameTuples(t, l.Tree)
+		}
+	}
+	for _, ch := range tree.Children {
+		w.sameTuples(t, ch)
 	}
 }
 

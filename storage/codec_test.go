@@ -140,7 +140,7 @@ func TestUnknownKindsAndVersions(t *testing.T) {
 	e := sample()[0]
 	b := storage.AppendEntry(nil, &e)
 	b[0] = 2
-	if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) {
+	if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) || !strings.HasSuffix(err.Error(), "version 2, expected 1") {
 		t.Errorf("version 2: error %v, want ErrFormat", err)
 	}
 	for _, c := range []storage.Change{{Kind: 10}, {Kind: 255}, {Kind: 0}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 4}}} {

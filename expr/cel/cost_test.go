@@ -199,6 +199,19 @@ func TestSameResults(t *testing.T) {
 		`b == 1 || true`:                 expr.True,
 		`b == 1`:                         expr.Unknown,
 		`b in [1] && false`:              expr.False,
+		// The types of the arguments are known only when these functions are called.
+		`a < 2.0 && a + a == 2.0`:        expr.True,
+		`a - a < a && a * a > a`:         expr.False,
+		`size(dyn(l)) == 2`:              expr.True,
+		`dyn(s) + dyn(s) == "abcabc"`:    expr.True,
+		`dyn(l) + dyn(l) == l + l`:       expr.True,
+		`dyn(l) + a == l`:                expr.Unknown,
+		`s.matches(a)`:                   expr.Unknown,
+		`s.matches(dyn("b"))`:            expr.True,
+		`dyn(s).matches("^abc$")`:        expr.True,
+		`b"abc" == a || s == a`:          expr.False,
+		`dyn(b"abc") == dyn(b"abc")`:     expr.True,
+		`dyn({"x": a}) == dyn({"x": 1})`: expr.True,
 	} {
 		p, err := New(Options{}).Compile(expr.Definition{Name: "c", Params: params("s:string l:list-int a:any b:int"), Source: source})
 		if err != nil {
