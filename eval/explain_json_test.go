@@ -26,9 +26,15 @@ func TestExplainJSON(t *testing.T) {
 		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1}}
 	sameJSON(t, x)
 	sameJSON(t, &Explanation{Memberships: &Memberships{}})
+	for c := range 256 { // each byte alone, since one that needs an escape encodes the whole text
+		sameJSON(t, &Explanation{Question: Question{Relation: "a" + string([]byte{byte(c)}) + "b"}})
+	}
 	step.Condition.Values["n"] = math.NaN()
 	if raw, err := json.Marshal(x); err == nil {
 		t.Errorf("no number: %s", raw)
+	}
+	if raw, err := x.AppendJSON(nil); err == nil {
+		t.Errorf("no number, appended: %s", raw)
 	}
 }
 
