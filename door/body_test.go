@@ -50,7 +50,7 @@ func TestReadBodyFails(t *testing.T) {
 	r.Body = http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(bytes.NewReader(make([]byte, 11))), 10)
 	_, err := door.ReadBody(r)
 	var why *door.Refusal
-	if !errors.As(err, &why) || why.Reason != door.TooLarge || why.Limit != 10 || !errors.Is(err, &door.Refusal{Reason: door.TooLarge}) {
+	if !errors.As(err, &why) || why.Reason != door.TooLarge || why.Bound != "BodyBytes" || why.Limit != 10 || !errors.Is(err, &door.Refusal{Reason: door.TooLarge}) {
 		t.Error(err)
 	}
 	r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))

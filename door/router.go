@@ -96,16 +96,13 @@ func (r *Router) add(route *Route) error {
 	n, names := &r.root, []string(nil)
 	for rest != "" || n == &r.root {
 		segment, after, more := strings.Cut(rest, "/")
-		if segment == "" && (more || n != &r.root) || more && after == "" {
+		if more && (segment == "" || after == "") {
 			return fmt.Errorf("door: route %q: empty segment", route.Pattern)
 		}
 		rest = after
 		name, braced := strings.CutPrefix(segment, "{")
 		if !braced {
 			n = n.child(segment)
-			if !more {
-				break
-			}
 			continue
 		}
 		name, braced = strings.CutSuffix(name, "}")
@@ -168,10 +165,7 @@ func (r *Router) Find(method, path string, p *Params) (route *Route, methods []s
 		return nil, nil
 	}
 	list := r.root.walk(rest, p, 0)
-	if list == nil {
-		return nil, nil
-	}
-	for _, m := range [2]string{method, headAsGet(method)} {
+	for _, m := range [...]string{method, headAsGet(method)} {
 		for i := range list {
 			if e := &list[i]; e.route.Method == m {
 				for j := range e.names {
@@ -210,7 +204,7 @@ func (n *node) walk(path string, p *Params, params int) []entry {
 			}
 		}
 	}
-	if n.param != nil && segment != "" && params < ParamsMax {
+	if n.param != nil && segment != "" {
 		p.values[params] = segment
 		if !more && n.param.methods != nil {
 			return n.param.methods
@@ -221,7 +215,7 @@ func (n *node) walk(path string, p *Params, params int) []entry {
 			}
 		}
 	}
-	if n.rest != nil && params < ParamsMax {
+	if n.rest != nil {
 		p.values[params] = path
 		return n.rest
 	}
@@ -231,9 +225,6 @@ func (n *node) walk(path string, p *Params, params int) []entry {
 // unescape percent-decodes a segment. An invalid segment stays as it is; no
 // name equals it then.
 func unescape(s string) string {
-	if strings.IndexByte(s, '%') < 0 {
-		return s
-	}
 	if u, err := url.PathUnescape(s); err == nil {
 		return u
 	}

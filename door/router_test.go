@@ -23,7 +23,7 @@ func routes(lines ...string) []door.Route {
 func TestRouterFinds(t *testing.T) {
 	t.Parallel()
 	r, err := door.NewRouter(routes("GET /", "GET /stores", "POST /stores", "GET /stores/{id}", "DELETE /stores/{id}",
-		"POST /stores/{id}/check", "GET /stores/{id}/models/{model}", "GET /stores/latest/models", "GET /files/{path...}"))
+		"POST /stores/{id}/check", "GET /stores/{id}/models/{model}", "GET /stores/latest/models", "GET /files/{path...}", "GET /4/{a}/{b}/{c}/{d}", "GET /3/{a}/{b}/{c}/{d...}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +45,13 @@ func TestRouterFinds(t *testing.T) {
 		{"GET", "/files/a/b", "GET /files/{path...}", "a/b", ""},
 		{"GET", "/elsewhere", "", "", ""},
 		{"GET", "*", "", "", ""},
+		{"GET", "stores", "", "", ""},
+		{"GET", "", "", "", ""},
+		{"GET", "/stores/%41", "GET /stores/{id}", "A", ""},
+		{"GET", "/files/%61/%62", "GET /files/{path...}", "a/b", ""},
+		{"GET", "/4/a/b/c/d", "GET /4/{a}/{b}/{c}/{d}", "a b c d", ""},
+		{"GET", "/3/a/b/c/d/e", "GET /3/{a}/{b}/{c}/{d...}", "a b c d/e", ""},
+		{"GET", "/3/a/b/c/", "GET /3/{a}/{b}/{c}/{d...}", "a b c", ""},
 	} {
 		var p door.Params
 		route, methods := r.Find(c.method, c.path, &p)
@@ -62,6 +69,10 @@ func TestRouterFinds(t *testing.T) {
 	}
 	var p door.Params
 	r.Find("GET", "/stores/7/models/m", &p)
+	if r.Find("GET", "/4/a/b/c/d", &p); p.At(4) != "" {
+		t.Error(p)
+	}
+	r.Find("GET", "/stores/7/models/m", &p)
 	if p.Named("model") != "m" || p.Named("id") != "7" || p.Named("none") != "" || p.At(2) != "" || p.At(-1) != "" {
 		t.Error(p)
 	}
@@ -70,7 +81,7 @@ func TestRouterFinds(t *testing.T) {
 func TestRouterRefuses(t *testing.T) {
 	t.Parallel()
 	for _, bad := range [][]string{
-		{"GET stores"}, {"GET /a/"}, {"GET /a//b"}, {"GET /{"}, {"GET /{}"}, {"GET /{a...}/b"},
+		{"GET stores"}, {"GET /a/"}, {"GET /a//b"}, {"GET //b"}, {"GET //"}, {"GET "}, {"GET /{"}, {"GET /{}"}, {"GET /{a...}/b"},
 		{"GET /{a}/{b}/{c}/{d}/{e}"}, {"GET /{a}", "GET /{b}"}, {" /a"},
 	} {
 		if _, err := door.NewRouter(routes(bad...)); err == nil {
