@@ -26,7 +26,7 @@ func served(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func awaitHolder(dir string) (h holder, err error) {
-	for range 2000 {
+	for range 12_000 { // a minute; a busy machine needs long
 		text, err := os.ReadFile(filepath.Join(dir, holderName))
 		if err == nil && json.Unmarshal(text, &h) == nil && alive(h.PID) {
 			return h, nil
@@ -56,7 +56,7 @@ func send(ts *testscript.TestScript, dir string, s syscall.Signal) {
 // await repeats a request until the response has a status: await STATUS URL
 // [HEADER].
 func await(ts *testscript.TestScript, neg bool, args []string) {
-	for range 1000 {
+	for range 12_000 {
 		req, err := http.NewRequest(http.MethodGet, args[1], nil)
 		ts.Check(err)
 		if len(args) > 2 {
