@@ -37,6 +37,7 @@ func TestBasic(t *testing.T) {
 		{"/framework/caller", "Bearer " + secret, 200, "preshared key"},
 		{"/framework/caller", basic("admin:wrong"), 401, ""},
 		{"/framework/caller", basic("other:pass:word"), 401, ""},
+		{"/framework/caller", basic("admin:pass:word") + "!", 401, ""},
 		{"/framework/caller", basic("admin"), 401, ""},
 		{"/framework/caller", basic(":pass:word"), 401, ""},
 		{"/framework/caller", basic("key:" + secret), 401, ""},

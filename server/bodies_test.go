@@ -1,77 +1,175 @@
 package server
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ostiary/ostiary/door"
 )
 
 // TestBodiesMakeRoom checks that a new body waits until the request of a closed
-// connection has ended, because its memory is in use until then. Bodies that were
-// closed for others make room once. A body that has arrived is not closed.
+// connection has ended, because its memory is in use until then, and for bodyWait at
+// most. Bodies that were closed for others make room once. One that has arrived is not
+// closed.
 func TestBodiesMakeRoom(t *testing.T) {
 	t.Parallel()
-	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
-	b := &bodiesBudget{name: "BodyBytesTotal", max: 400, perConnection: 400}
-	arrived := b.newCharge(newDetached(all))
-	if why := arrived.add(100); why != nil {
-		t.Fatal(why)
-	}
-	arrived.since = time.Now().Add(-time.Hour)
-	arrived.whole()
-	var old [3]charge
-	for i := range old {
-		old[i] = b.newCharge(newDetached(all))
-		if why := old[i].add(100); why != nil {
+	synctest.Test(t, func(t *testing.T) {
+		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		b := &bodiesBudget{name: "BodyBytesTotal", max: 400, perConnection: 300}
+		arrived := b.newCharge(newDetached(all))
+		if why := arrived.add(100); why != nil {
 			t.Fatal(why)
 		}
-		old[i].since = time.Now().Add(-time.Hour)
-	}
-	got := make(chan *door.Refusal)
-	var added charge
-	go func() {
-		added = b.newCharge(newDetached(all))
-		got <- added.add(150)
-	}()
-	wait := func(closing int64) {
-		for {
-			b.mu.Lock()
-			n, waiting := b.closing, b.freed != nil
-			b.mu.Unlock()
-			if n == closing && waiting {
-				return
+		arrived.whole()
+		var old [3]charge
+		for i := range old {
+			old[i] = b.newCharge(newDetached(all))
+			if why := old[i].add(100); why != nil {
+				t.Fatal(why)
 			}
-			select {
-			case why := <-got:
-				t.Fatal("the body did not wait:", why)
-			case <-time.After(time.Millisecond):
+		}
+		own := b.newCharge(old[0].conn)
+		if why := own.add(1); why == nil || why.Bound != "BodyBytesTotal" || why.Limit != 400 || why.Reason != door.TooMany {
+			t.Error(why)
+		}
+		time.Sleep(stalledAfter - 1)
+		added := b.newCharge(newDetached(all))
+		if why := added.add(150); why == nil || b.closing != 0 {
+			t.Error("a connection is closed for its body before it is stalled")
+		}
+		time.Sleep(1)
+		if why := own.add(1); why == nil || b.closing != 0 {
+			t.Error("a connection is closed for its own body")
+		}
+		got := make(chan *door.Refusal, 1)
+		waits := func(closing, total int64) {
+			t.Helper()
+			synctest.Wait()
+			if len(got) > 0 || b.closing != closing || b.total != total {
+				t.Fatalf("%d results, %d of %d bytes are closing, expected 0, %d of %d", len(got), b.closing, b.total, closing, total)
+			}
+		}
+		begin := time.Now()
+		go func() { got <- added.add(150) }()
+		waits(200, 400) // two connections are closed, the third stays
+		for i, open := range []bool{false, false, true} {
+			if old[i].conn.gone == open {
+				t.Errorf("connection %d: closed is %v", i, old[i].conn.gone)
+			}
+		}
+		if arrived.conn.gone {
+			t.Error("the connection whose body has arrived is closed")
+		}
+		if why := old[0].add(0); why != nil { // the request of a closed connection may still charge
+			t.Error(why)
+		}
+		old[0].release()
+		waits(100, 300)
+		old[1].release()
+		if why := <-got; why != nil || time.Since(begin) != 0 {
+			t.Fatal(why, time.Since(begin))
+		}
+		if b.held() != 350 || b.closing != 0 {
+			t.Error(b.held(), b.closing)
+		}
+		// The third connection is closed, but its request does not end.
+		late := b.newCharge(newDetached(all))
+		go func() { got <- late.add(100) }()
+		time.Sleep(bodyWait - 1)
+		waits(100, 350)
+		if why := <-got; why == nil || why.Error() != "the server has too many requests: the bound BodyBytesTotal is 400" || time.Since(begin) != bodyWait {
+			t.Error(why, time.Since(begin))
+		}
+		old[2].release()
+		arrived.release()
+		added.release()
+		late.release()
+		if b.held() != 0 || b.closing != 0 || b.oldest != nil || b.newest != nil {
+			t.Error(b.held(), b.closing, b.oldest, b.newest)
+		}
+	})
+}
+
+// TestCharges adds and releases charges in every order of three, up to the bounds.
+func TestCharges(t *testing.T) {
+	t.Parallel()
+	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		b := &bodiesBudget{name: "BodyBytesTotal", max: 60, perConnection: 30}
+		one, two := newDetached(all), newDetached(all)
+		charges := []charge{b.newCharge(one), b.newCharge(two), b.newCharge(two)}
+		for i, n := range []int64{30, 20, 10} {
+			if why := charges[i].add(n - 1); why != nil {
+				t.Fatal(why)
+			}
+			if why := charges[i].add(1); why != nil {
+				t.Fatal(why)
+			}
+		}
+		for i := range charges {
+			if why := charges[i].add(1); why == nil || why.Error() != "the server has too many requests: the bound BodyBytesPerConnection is 30" {
+				t.Error(why)
+			}
+		}
+		// The list has the charges from the oldest to the newest, whichever are left.
+		left := []*charge{&charges[0], &charges[1], &charges[2]}
+		for _, i := range order {
+			charges[i].release()
+			charges[i].release() // again does nothing
+			left[i] = nil
+			var want, forward, backward []*charge
+			sums := map[*conn]int64{}
+			for _, ch := range left {
+				if ch != nil {
+					want = append(want, ch)
+					sums[ch.conn] += ch.bytes
+				}
+			}
+			for ch := b.oldest; ch != nil; ch = ch.next {
+				forward = append(forward, ch)
+			}
+			for ch := b.newest; ch != nil; ch = ch.prev {
+				backward = append([]*charge{ch}, backward...)
+			}
+			if fmt.Sprint(forward) != fmt.Sprint(want) || fmt.Sprint(backward) != fmt.Sprint(want) || b.held() != sums[one]+sums[two] || one.bodies.Load() != sums[one] || two.bodies.Load() != sums[two] {
+				t.Errorf("order %v, after %d: %v, %v, expected %v; %d, %d, %d bytes, expected %v", order, i, forward, backward, want, b.held(), one.bodies.Load(), two.bodies.Load(), sums)
 			}
 		}
 	}
-	wait(200) // two connections are closed, the third stays
-	if old[2].closing || arrived.closing {
-		t.Error("more connections than needed were closed, or the one whose body has arrived")
-	}
-	old[0].release()
-	wait(100)
-	old[1].release()
-	if why := <-got; why != nil {
-		t.Fatal(why)
-	}
-	if b.held() != 350 || b.closing != 0 {
-		t.Error(b.held(), b.closing)
-	}
-	// The third connection is closed, but its request does not end.
-	late := b.newCharge(newDetached(all))
-	if why := late.add(100); why == nil || !strings.Contains(why.Error(), "the bound BodyBytesTotal is 400") {
-		t.Error(why)
-	}
-	old[2].release()
-	arrived.release()
-	added.release()
-	if b.held() != 0 || b.closing != 0 {
-		t.Error(b.held(), b.closing)
+}
+
+// TestChargedBody reads a body of unknown length in parts of several sizes. The first
+// bodyFree bytes are free; then at least bodyFree are charged at once, before they are
+// read.
+func TestChargedBody(t *testing.T) {
+	t.Parallel()
+	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+	for _, c := range []struct {
+		parts   []int
+		charged []int64
+	}{
+		{[]int{bodyFree, 1, bodyFree - 1, 1}, []int64{0, bodyFree, bodyFree, 2 * bodyFree}},
+		{[]int{bodyFree + 1}, []int64{bodyFree}},
+		{[]int{3 * bodyFree, bodyFree}, []int64{2 * bodyFree, 3 * bodyFree}},
+	} {
+		b := &bodiesBudget{name: "BodyBytesTotal", max: 3 * bodyFree, perConnection: 3 * bodyFree}
+		ch := b.newCharge(newDetached(all))
+		body := &chargedBody{ReadCloser: io.NopCloser(bytes.NewReader(make([]byte, 10*bodyFree))), charge: &ch, paid: bodyFree}
+		for i, n := range c.parts {
+			if got, err := body.Read(make([]byte, n)); got != n || err != nil || b.held() != c.charged[i] {
+				t.Errorf("%v: part %d: %d bytes, %v, %d charged, expected %d", c.parts, i, got, err, b.held(), c.charged[i])
+			}
+		}
+		n, err := body.Read(make([]byte, 5*bodyFree))
+		var why *door.Refusal
+		if n != 0 || !errors.As(err, &why) || !strings.Contains(err.Error(), "BodyBytesPerConnection") {
+			t.Errorf("above the bound: %d bytes, %v", n, err)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestConnectionBounds opens connections up to each bound and one more, where all
@@ -125,5 +127,127 @@ func TestCloseQuiet(t *testing.T) {
 	}
 	if _, left := all.closeQuiet(found); left != 1 {
 		t.Errorf("%d connections are left, expected 1", left)
+	}
+}
+
+// TestConnectionCounts adds, trusts and removes connections, and compares the counts.
+// The end of a connection that was removed changes nothing.
+func TestConnectionCounts(t *testing.T) {
+	t.Parallel()
+	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
+	near, far := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	expect := func(open, http, untrusted, addresses, ofNear int) {
+		t.Helper()
+		if all.open() != open || all.openHTTP() != http || all.untrusted != untrusted || len(all.byAddress) != addresses || all.byAddress[near] != ofNear {
+			t.Errorf("%d are open, %d HTTP, %d untrusted, %d addresses, %d near; expected %d, %d, %d, %d, %d", all.open(), all.openHTTP(), all.untrusted,
+				len(all.byAddress), all.byAddress[near], open, http, untrusted, addresses, ofNear)
+		}
+	}
+	var conns []*conn
+	for _, c := range []struct {
+		http    bool
+		address netip.Addr
+	}{{true, near}, {false, near}, {true, far}} {
+		end, other := net.Pipe()
+		t.Cleanup(func() { other.Close() })
+		n := &conn{Conn: end, all: all, http: c.http, address: c.address, wake: make(chan struct{})}
+		if !all.add(n) {
+			t.Fatal("refused")
+		}
+		conns = append(conns, n)
+	}
+	expect(3, 2, 3, 2, 2)
+	for range 2 {
+		conns[0].trust()
+		expect(3, 2, 2, 2, 2)
+	}
+	for range 2 {
+		conns[0].Close()
+		expect(2, 1, 2, 2, 1)
+	}
+	for range 2 {
+		all.remove(conns[1])
+		expect(1, 1, 1, 1, 0)
+	}
+	conns[1].trust() // it was removed
+	conns[1].Close()
+	expect(1, 1, 1, 1, 0)
+	conns[2].CloseWrite() // a pipe has no sending side of its own
+	expect(0, 0, 0, 0, 0)
+}
+
+// TestArrived checks when bytes count as the beginning of a request: if no request is in
+// flight, until one ends.
+func TestArrived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		end, client := net.Pipe()
+		c := &conn{Conn: end, all: newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10}), wake: make(chan struct{})}
+		read := func(bytes string) {
+			t.Helper()
+			go func() {
+				if bytes == "" {
+					client.Close()
+				} else {
+					io.WriteString(client, bytes)
+				}
+			}()
+			if n, err := c.Read(make([]byte, 10)); n != len(bytes) || (err == nil) != (bytes != "") {
+				t.Error(n, err)
+			}
+		}
+		c.begin()
+		c.begin()
+		read("body")
+		c.end()
+		if c.arrived.Load() != 0 || c.idleSince.Load() != 0 || c.busy.Load() != 1 {
+			t.Error("while a request is in flight:", c.arrived.Load(), c.idleSince.Load(), c.busy.Load())
+		}
+		c.end()
+		ended := time.Now().UnixNano()
+		time.Sleep(time.Second)
+		if c.idleSince.Load() != ended || c.busy.Load() != 0 {
+			t.Error("idle since", c.idleSince.Load(), "expected", ended)
+		}
+		read("head")
+		if c.arrived.Load() != time.Now().UnixNano() {
+			t.Error("the head arrived at", c.arrived.Load(), "expected", time.Now().UnixNano())
+		}
+		c.begin()
+		c.end()
+		read("")
+		if c.arrived.Load() != 0 {
+			t.Error("the end of a connection counts as a head")
+		}
+	})
+}
+
+// TestEvictedTogether fills the bound with 96 idle connections: the longest idle three
+// of them are closed for a new one.
+func TestEvictedTogether(t *testing.T) {
+	t.Parallel()
+	all := &connections{max: 96, perAddress: 1000, untrustedMax: 1000, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
+	open := func(idleSince int64) *conn {
+		end, other := net.Pipe()
+		t.Cleanup(func() { other.Close() })
+		n := &conn{Conn: end, all: all, wake: make(chan struct{})}
+		n.idleSince.Store(idleSince)
+		if !all.add(n) {
+			t.Fatal("refused")
+		}
+		return n
+	}
+	var conns []*conn
+	for i := range 96 {
+		conns = append(conns, open(int64(i)))
+	}
+	open(1000)
+	for i, c := range conns {
+		if _, left := all.all[c]; left != (i >= 3) || c.gone == left {
+			t.Errorf("connection %d: left is %v, closed %v", i, left, c.gone)
+		}
+	}
+	if all.open() != 94 || all.evicted.Load() != 3 {
+		t.Errorf("%d are open, %d were closed; expected 94 and 3", all.open(), all.evicted.Load())
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 // TestReleasedDeadline checks that a context that is derived from a request's
@@ -35,4 +38,65 @@ func TestPassedDeadline(t *testing.T) {
 	}
 	<-l.Done()
 	l.release()
+}
+
+// TestLazyDeadline compares a deadline with that of its parent: the earlier one counts.
+// The context ends exactly then, however that is noticed.
+func TestLazyDeadline(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own, parent, ends time.Duration // 0: none
+		text              string
+	}{
+		"its own":         {2 * time.Second, 0, 2 * time.Second, "the request took too long: the bound RequestTimeout is 2s"},
+		"before parent's": {2 * time.Second, 3 * time.Second, 2 * time.Second, "the request took too long: the bound RequestTimeout is 2s"},
+		"after parent's":  {2 * time.Second, time.Second, time.Second, "context deadline exceeded"},
+		"with parent's":   {2 * time.Second, 2 * time.Second, 2 * time.Second, "context deadline exceeded"},
+		"only parent's":   {0, time.Second, time.Second, "context deadline exceeded"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			parent, cancel := t.Context(), func() {}
+			if c.parent > 0 {
+				parent, cancel = context.WithDeadline(parent, start.Add(c.parent))
+			}
+			defer cancel()
+			l := &lazyDeadline{Context: context.WithValue(parent, connKey{}, "value"), door: "a door"}
+			if c.own > 0 {
+				l.setDeadline(start, c.own)
+			}
+			if at, ok := l.Deadline(); !ok || at.Sub(start) != c.ends {
+				t.Errorf("%s: the deadline is after %v, %v", name, at.Sub(start), ok)
+			}
+			if l.Value(connKey{}) != "value" || door.NameOf(l) != "a door" {
+				t.Errorf("%s: the values are %v, %q", name, l.Value(connKey{}), door.NameOf(l))
+			}
+			time.Sleep(c.ends - 1)
+			synctest.Wait()
+			if l.Err() != nil {
+				t.Errorf("%s: before it: %v", name, l.Err())
+			}
+			called := false
+			context.AfterFunc(l, func() { called = true })
+			<-l.Done()
+			if time.Since(start) != c.ends {
+				t.Errorf("%s: done after %v", name, time.Since(start))
+			}
+			synctest.Wait()
+			if err := l.Err(); err == nil || err.Error() != c.text || !errors.Is(err, context.DeadlineExceeded) || !called {
+				t.Errorf("%s: %v, called %v", name, err, called)
+			}
+			l.release()
+		})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &lazyDeadline{Context: ended}
+	l.setDeadline(time.Now(), -time.Second)
+	if l.Err() != context.Canceled {
+		t.Error("the parent's end comes first:", l.Err())
+	}
+	if _, ok := (&lazyDeadline{Context: context.Background()}).Deadline(); ok {
+		t.Error("there is a deadline")
+	}
 }

@@ -2,62 +2,79 @@ package server
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// TestDelayRefusal checks which refusals wait, that the wait ends when the
-// request or the server does, and that a connection with more than
-// delayedPerConnection of them is closed.
+// TestDelayRefusal checks how long refusals wait, that the wait ends when the request
+// or the server does, and that a connection is closed that has more than
+// delayedPerConnection of them, or whose refusal is one above delayedMax.
 func TestDelayRefusal(t *testing.T) {
 	t.Parallel()
-	s := &shared{}
-	s.stopping, s.beginStop = context.WithCancel(context.Background())
-	all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
-	gone, leave := context.WithCancel(context.Background())
-	leave()
-	c := newDetached(all)
-	s.delayRefusal(context.Background(), c) // of a connection that was accepted
-	if c.refusals.Load() != 0 {
-		t.Error("a refusal on a connection with an accepted request counts")
-	}
-	c.trusted.Store(false)
-	for range refusalsFree + 1 {
-		s.delayRefusal(gone, c)
-	}
-	if n := c.refusals.Load(); n != refusalsFree+1 || all.waiting.Load() != 0 {
-		t.Error(n, all.waiting.Load())
-	}
-	c.refusals.Store(1 << 20)
-	var waiting sync.WaitGroup
-	for range delayedPerConnection {
-		waiting.Go(func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			for s.stopping.Err() == nil { // each wait is refusalWaitMax
-				s.delayRefusal(ctx, c)
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{}
+		s.stopping, s.beginStop = context.WithCancel(t.Context())
+		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		took := func(ctx context.Context, c *conn) time.Duration {
+			begin := time.Now()
+			s.delayRefusal(ctx, c)
+			return time.Since(begin)
+		}
+		c := newDetached(all)
+		if d := took(t.Context(), c); d != 0 || c.refusals.Load() != 0 { // of a connection that was accepted
+			t.Error("a refusal on a connection with an accepted request waits", d)
+		}
+		c.trusted.Store(false)
+		for i := range 150 {
+			want := min(max(time.Duration(i+1-refusalsFree)*refusalStep, 0), refusalWaitMax)
+			if d := took(t.Context(), c); d != want || all.waiting.Load() != 0 || c.delayed.Load() != 0 {
+				t.Errorf("refusal %d: %v, expected %v; %d wait", i+1, d, want, all.waiting.Load())
 			}
-		})
-	}
-	for c.delayed.Load() < delayedPerConnection {
-		time.Sleep(time.Millisecond)
-	}
-	if all.unauthenticated.Load() != 0 {
-		t.Error("the connection was closed at the bound")
-	}
-	s.delayRefusal(context.Background(), c)
-	if all.unauthenticated.Load() == 0 {
-		t.Error("the connection was not closed above the bound")
-	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
-		t.Error("the connection is open:", err)
-	}
-	s.beginStop()
-	waiting.Wait()
-	if c.delayed.Load() != 0 || all.waiting.Load() != 0 {
-		t.Error(c.delayed.Load(), all.waiting.Load())
-	}
+		}
+		gone, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		defer leave()
+		if d := took(gone, c); d != time.Millisecond {
+			t.Error("a client that leaves:", d)
+		}
+		closed := func() bool {
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.gone
+		}
+		var waiting sync.WaitGroup
+		for range delayedPerConnection {
+			waiting.Go(func() { s.delayRefusal(t.Context(), c) })
+		}
+		synctest.Wait()
+		if n := c.delayed.Load(); n != delayedPerConnection || all.waiting.Load() != delayedPerConnection || all.unauthenticated.Load() != 0 || closed() {
+			t.Errorf("%d of %d wait, and the connection is closed", n, all.waiting.Load())
+		}
+		if d := took(t.Context(), c); d != 0 || all.unauthenticated.Load() != 1 || !closed() {
+			t.Error("the connection was not closed above the bound", d)
+		}
+		waiting.Wait()
+
+		c = newDetached(all)
+		c.trusted.Store(false)
+		c.refusals.Store(refusalsFree)
+		all.waiting.Store(delayedMax - 1)
+		if d := took(t.Context(), c); d != refusalStep || closed() {
+			t.Error("at the bound of all connections:", d)
+		}
+		all.waiting.Store(delayedMax)
+		if d := took(t.Context(), c); d != 0 || all.unauthenticated.Load() != 2 || !closed() {
+			t.Error("above the bound of all connections:", d)
+		}
+		if all.waiting.Load() != delayedMax || c.delayed.Load() != 0 {
+			t.Error(all.waiting.Load(), c.delayed.Load())
+		}
+		all.waiting.Store(0)
+		time.AfterFunc(time.Millisecond, s.beginStop)
+		if d := took(t.Context(), c); d != time.Millisecond {
+			t.Error("a server that stops:", d)
+		}
+	})
 }

@@ -5,6 +5,3 @@ func (s *Server) EndStreams() { s.shared.endStreams() }
 
 // Connections returns how many connections are open.
 func (s *Server) Connections() int { return s.connections.open() }
-
-// ConnectionsFor is connectionsFor.
-func ConnectionsFor(files int) int { return connectionsFor(files) }

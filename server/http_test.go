@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -255,7 +254,7 @@ func TestOwnBodies(t *testing.T) {
 // wait waits until condition is true.
 func wait(t testing.TB, condition func() bool) {
 	t.Helper()
-	for range 1000 {
+	for range 12_000 { // a minute; a busy machine needs long
 		if condition() {
 			return
 		}
@@ -323,64 +322,6 @@ func TestDisconnect(t *testing.T) {
 		wait(t, func() bool { return under("1") })
 		conn.Close()
 		wait(t, func() bool { return !under("1") })
-	}
-}
-
-// TestSlow checks that slow headers and slow bodies end the connection, and that a
-// stream may last longer than these bounds.
-func TestSlow(t *testing.T) {
-	t.Parallel()
-	r := start(t, server.Options{HeaderTimeout: 50 * time.Millisecond, TransferTime: 50 * time.Millisecond, StopTimeout: time.Second})
-	for _, part := range []string{"GET /echo/open HTT", "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"} {
-		conn := r.connect(t)
-		io.WriteString(conn, part)
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.ReadAll(conn); err != nil {
-			t.Errorf("%q: %v", part, err)
-		}
-		conn.Close()
-	}
-	for _, method := range []string{"GET", "POST"} {
-		req, err := http.NewRequest(method, "http://"+r.at["http"]+"/echo/stream", strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(resp.Body)
-		lines.Scan()
-		ended := make(chan struct{})
-		go func() {
-			lines.Scan()
-			close(ended)
-		}()
-		select {
-		case <-ended:
-			t.Errorf("%s: the stream ended early", method)
-		case <-time.After(300 * time.Millisecond): // several times the bounds, which must not end it
-		}
-		resp.Body.Close()
-	}
-}
-
-// TestIdle checks that a connection ends when no request follows within
-// IdleTimeout.
-func TestIdle(t *testing.T) {
-	t.Parallel()
-	r := start(t, server.Options{IdleTimeout: 50 * time.Millisecond})
-	conn := r.connect(t)
-	conn.SetReadDeadline(time.Now().Add(time.Minute))
-	in := bufio.NewReader(conn)
-	io.WriteString(conn, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
-		t.Fatal(err)
-	} else if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.ReadByte(); err != io.EOF {
-		t.Error(err)
 	}
 }
 

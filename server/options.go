@@ -223,16 +223,7 @@ func withDefaults(o Options) Options {
 	orDefault(&o.RequestsMax, RequestsMaxDefault)
 	orDefault(&o.StreamsMax, StreamsMaxDefault)
 	orDefault(&o.StreamsPerConnection, StreamsPerConnectionDefault)
-	files := raiseFiles()
-	if o.ConnectionsMax <= 0 {
-		o.ConnectionsMax = ConnectionsMaxDefault
-	} else if most := connectionsFor(files); o.ConnectionsMax > most {
-		o.Log.Warn("ConnectionsMax is lowered: the process may not open enough files", "files", files, "from", o.ConnectionsMax, "to", most)
-	}
-	o.ConnectionsMax = min(o.ConnectionsMax, connectionsFor(files))
-	if o.ConnectionsPerAddress <= 0 || o.ConnectionsPerAddress > o.ConnectionsMax {
-		o.ConnectionsPerAddress = max(o.ConnectionsMax*3/4, 1)
-	}
+	o.boundConnections(raiseFiles())
 	orDefault(&o.BodyBytesTotal, BodyBytesTotalDefault)
 	orDefault(&o.BodyBytesPerConnection, BodyBytesPerConnectionDefault)
 	orDefault(&o.UnsentBytesTotal, UnsentBytesTotalDefault)
@@ -240,6 +231,20 @@ func withDefaults(o Options) Options {
 	o.BodyBytesPerConnection = max(o.BodyBytesPerConnection, 2*o.BodyBytes)
 	o.BodyBytesTotal = max(o.BodyBytesTotal, o.BodyBytesPerConnection)
 	return o
+}
+
+// boundConnections sets the bounds on connections of a process that may open so many
+// files, or 0 if that is not known.
+func (o *Options) boundConnections(files int) {
+	most := connectionsFor(files)
+	if o.ConnectionsMax > most {
+		o.Log.Warn("ConnectionsMax is lowered: the process may not open enough files", "files", files, "from", o.ConnectionsMax, "to", most)
+	}
+	orDefault(&o.ConnectionsMax, ConnectionsMaxDefault)
+	o.ConnectionsMax = min(o.ConnectionsMax, most)
+	if o.ConnectionsPerAddress <= 0 || o.ConnectionsPerAddress > o.ConnectionsMax {
+		o.ConnectionsPerAddress = max(o.ConnectionsMax*3/4, 1)
+	}
 }
 
 func orDefault[N int | int64](value *N, fallback N) {
@@ -264,8 +269,10 @@ func filesReserved(files int) int { return max(files/filesReservedShare, filesRe
 // server with as many connections as it allows does not run out of files. 0
 // means that the number is not known. It raises the number of files that the
 // process may open to the system's bound.
-func FilesForStorage() int {
-	files := raiseFiles()
+func FilesForStorage() int { return filesForStorage(raiseFiles()) }
+
+// filesForStorage is [FilesForStorage] for a process that may open so many files.
+func filesForStorage(files int) int {
 	if files <= 0 {
 		return 0
 	}
@@ -309,7 +316,7 @@ type port struct {
 	address string
 	grpc    bool // gRPC, not HTTP
 	doors   []*door.Door
-	// dedicated is true for a door with a port of its own: it serves every path.
+	// dedicated is true for the HTTP port of a single door: it serves every path.
 	dedicated bool
 }
 
@@ -344,7 +351,7 @@ func (o *Options) ports() (out []port) {
 	for _, d := range o.Dedicated {
 		doors := []*door.Door{d.Door}
 		add(port{name: d.Door.Name + " http", address: d.HTTP, doors: doors, dedicated: true})
-		add(port{name: d.Door.Name + " grpc", address: d.GRPC, doors: doors, dedicated: true, grpc: true})
+		add(port{name: d.Door.Name + " grpc", address: d.GRPC, doors: doors, grpc: true})
 	}
 	return out
 }

@@ -11,6 +11,8 @@ func TestCanonical(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[string]bool{
 		"/": true, "/a": true, "/a/b": true, "/a/": true, "/a.b": true, "/...": true, "/.a": true, "/a%20b": true, "/%2e%2e%2e": true, "/ä": true,
+		"/%A0": true, "/%F0": true, "/%a0": true, "/%f0": true, "/%90": true, "/%0A": true, "/%0F": true, "/%0a": true, "/%0f": true, "/%09": true, "/%5B": true, "/%2D": true,
+		"/%G0": false, "/%g0": false, "/%@0": false, "/%`0": false, "/%:0": false, "/%/0": false, "/%0G": false, "/%0g": false, "/%0@": false, "/%0`": false, "/%0:": false, "/%0/": false,
 		"": false, "a": false, "*": false, "//": false, "//a": false, "/a//b": false, "/a//": false, "/.": false, "/..": false, "/a/./b": false,
 		"/a/../b": false, "/a/..": false, "/./a": false, "/%2e": false, "/%2E%2e/a": false, "/.%2e": false, "/a%2fb": false, "/a%2Fb": false,
 		"/a%5cb": false, `/a\b`: false, "/a%00": false, "/a\x00": false, "/%": false, "/%2": false, "/%zz": false, "/a%2": false, "/a?b": false, "/a#b": false,

@@ -88,7 +88,9 @@ func (p *player) commands() map[string]func(args string) string {
 		// send CONN TEXT sends a text to an HTTP port; {N} in it becomes N times x.
 		"send": func(args string) string {
 			name, text, _ := strings.Cut(args, " ")
-			p.connect(name, "http").send([]byte(unquote(text)))
+			if c := p.connect(name, "http"); text != "" {
+				c.send([]byte(unquote(text)))
+			}
 			return ""
 		},
 		// get CONN TARGET [HEADER | HEADER…] sends a request without a body.
@@ -157,6 +159,25 @@ func (p *player) commands() map[string]func(args string) string {
 		// stop begins the stop of the server.
 		"stop": func(string) string {
 			p.stop()
+			return ""
+		},
+		// ping CONN sends a ping.
+		"ping": func(args string) string {
+			c := p.connect(args, "grpc")
+			c.write(func() error { return c.WritePing(false, [8]byte{}) })
+			return ""
+		},
+		// addresses prints the names of the ports.
+		"addresses": func(string) string {
+			out := ""
+			for _, a := range p.server.Addresses() {
+				out += a.Name + "\n"
+			}
+			return out
+		},
+		// cut PORT makes the port's listener fail.
+		"cut": func(args string) string {
+			p.ports[args].Close()
 			return ""
 		},
 		// loaded ends Preload, and break is the error of Probe from now on.
@@ -241,9 +262,9 @@ func (p *player) begin(options string) string {
 			}
 		case "Own": // a door that authenticates its callers
 			own := echoDoor()
-			own.Name, own.OwnAuthentication, own.Services = "own", true, nil
+			own.Name, own.OwnAuthentication = "own", true
 			own.RequestTimeout = time.Minute
-			o.Dedicated = []server.DedicatedDoor{{Door: own, HTTP: "127.0.0.1:0"}}
+			o.Dedicated = []server.DedicatedDoor{{Door: own, HTTP: "127.0.0.1:0", GRPC: value}}
 		default:
 			set(p.T, &o, name, value)
 		}
@@ -271,6 +292,20 @@ func plainDoor() *door.Door {
 	desc := echoDesc
 	desc.ServiceName = "test.Plain"
 	d := &door.Door{Name: "plain", Prefixes: []string{"/plain"}, Services: []door.Service{{Desc: &desc, Impl: struct{}{}}}}
+	text := func(w http.ResponseWriter, _ *http.Request, p door.Params) {
+		n, _ := strconv.Atoi(p.At(0))
+		if w.WriteHeader(http.StatusEarlyHints); n > 0 {
+			w.WriteHeader(http.StatusAccepted)
+			w.WriteHeader(http.StatusTeapot) // the first status counts
+			io.WriteString(w, strings.Repeat("x", n))
+		}
+	}
+	d.Routes = []door.Route{{Method: "GET", Pattern: "/plain/text/{bytes}", Name: "Text", Serve: text},
+		{Method: "GET", Pattern: "/plain/stream/text/{bytes}", Name: "StreamText", Streams: true, Serve: text},
+		{Method: "GET", Pattern: "/plain/index/{i}", Name: "Index", Serve: func(_ http.ResponseWriter, _ *http.Request, p door.Params) {
+			i, _ := strconv.Atoi(p.At(0))
+			_ = make([]byte, 5)[i]
+		}}}
 	for _, r := range echoDoor().Routes {
 		r.Pattern, r.Public = "/plain"+strings.TrimPrefix(r.Pattern, "/echo"), false
 		d.Routes = append(d.Routes, r)

@@ -106,38 +106,6 @@ func TestStopLosesNothing(t *testing.T) {
 	}
 }
 
-// TestStopWithNewConnections checks that a draining server answers the first
-// request of a connection that was opened before the stop, and that the stop
-// closes a connection that never sends a request.
-func TestStopWithNewConnections(t *testing.T) {
-	t.Parallel()
-	r := start(t, server.Options{DrainTime: time.Second})
-	silent, late := r.connect(t), r.connect(t)
-	for _, conn := range []net.Conn{silent, late} {
-		conn.SetDeadline(time.Now().Add(time.Minute))
-	}
-	if status, _, _ := r.ask(t, "GET", "/echo/open", ""); status != 200 { // now both are accepted
-		t.Fatal(status)
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.stop() }()
-	wait(t, func() bool {
-		status, _, _ := r.ask(t, "GET", "/healthz", "")
-		return status == 503
-	})
-	io.WriteString(late, "GET /echo/open HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(late), nil)
-	if err != nil || resp.StatusCode != 200 || !resp.Close {
-		t.Errorf("%v, %v", resp, err)
-	}
-	if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
-		t.Error(err)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
-}
-
 // TestStopWithRequestsOnTheirWay checks that a stop answers every request that
 // has arrived on an open connection when it begins, without a drain and with a
 // short one, over plain text and TLS.

@@ -15,9 +15,7 @@ import (
 // [door.Hold] works. release frees the context's resources.
 func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
 	control := http.NewResponseController(q.ResponseWriter)
-	if r.ContentLength == 0 {
-		control.SetReadDeadline(time.Time{})
-	} else {
+	if r.ContentLength != 0 {
 		r.Body = &streamBody{r.Body, control, q.transferTime}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -199,7 +199,7 @@ func TestReceive(t *testing.T) {
 // connection is closed after TransferTime.
 func TestUnsentBytes(t *testing.T) {
 	t.Parallel()
-	r := start(t, server.Options{TransferTime: 300 * time.Millisecond, UnsentBytesPerConnection: 500_000})
+	r := start(t, server.Options{TransferTime: time.Second, UnsentBytesPerConnection: 500_000})
 	c := r.rawRPC(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	message := append([]byte{0x0a, 0xd0, 0x0f}, bytes.Repeat([]byte("x"), 2000)...) // a string of 2,000 bytes
 	go func() {
@@ -268,16 +268,6 @@ func TestConnectionsBusy(t *testing.T) {
 	conn := r.connect(t)
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("one connection more is accepted")
-	}
-}
-
-// TestConnectionsFor checks how many connections fit a limit on files.
-func TestConnectionsFor(t *testing.T) {
-	t.Parallel()
-	for files, want := range map[int]int{256: 160, 512: 384, 1024: 768, 20_000: 15_000} {
-		if got := server.ConnectionsFor(files); got != want {
-			t.Errorf("%d files: %d connections, want %d", files, got, want)
-		}
 	}
 }
 
