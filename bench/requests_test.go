@@ -20,8 +20,8 @@ func recordText(r bench.Record) string {
 	return strings.TrimSuffix(text+"; "+r.Notes, "; ")
 }
 
-// TestRequests compares the requests of each workload with a file, and what its
-// records say apart from times.
+// TestRequests compares the requests of each workload with a file, and its records
+// without their times.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {

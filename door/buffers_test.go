@@ -163,7 +163,7 @@ func TestAwaitHold(t *testing.T) {
 	}
 }
 
-// TestUnavailable checks the details that tell a client when to come back.
+// TestUnavailable checks the details with the time after which a client may try again.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	s := UnavailableStatus("loading")

@@ -12,8 +12,8 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
-// faultyRows are rows of which one read fails. They also return tuples that nobody
-// asked for, and each tuple twice.
+// faultyRows are rows of which one read fails. They also return tuples that were not
+// requested, and each tuple twice.
 type faultyRows struct {
 	*rows
 	left int // reads up to the one that fails; 0: none fails

@@ -24,8 +24,8 @@ type listener struct {
 	net net.Listener // nil until listen
 }
 
-// Listen opens a TCP port. 0.0.0.0 stands for the IPv4 addresses of this machine
-// only, unlike in [net.Listen]; [::] and an empty host stand for all addresses.
+// Listen opens a TCP port. 0.0.0.0 means only the IPv4 addresses of this machine,
+// unlike in [net.Listen]; [::] and an empty host mean all addresses.
 func Listen(address string) (net.Listener, error) {
 	if host, _, _ := net.SplitHostPort(address); host == "0.0.0.0" {
 		return net.Listen("tcp4", address)

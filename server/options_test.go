@@ -81,8 +81,8 @@ func TestRaiseFiles(t *testing.T) {
 }
 
 // TestExposures compares with testdata/exposures.txt which addresses a server refuses
-// to listen on, with which error, and which it says are in plain text. Those that it
-// accepts are not in the file.
+// to listen on, with which error, and which it reports as plain text. Addresses that
+// it accepts without a report are not in the file.
 func TestExposures(t *testing.T) {
 	t.Parallel()
 	key, err := NewKeys([]Key{{Secret: "k"}})

@@ -656,7 +656,7 @@ func (c *scriptConn) readFrames() {
 					}
 				}
 			}
-		// NO_ERROR depends on which side ends first, and says no more than the end.
+		// NO_ERROR depends on which side ends first, and adds nothing to the end.
 		case *http2.RSTStreamFrame:
 			if f.ErrCode != http2.ErrCodeNo {
 				text = fmt.Sprintf("call %d is reset: %v", f.StreamID, f.ErrCode)

@@ -251,7 +251,7 @@ func tupleFilterText(f rel.Filter, any func(string) string) string {
 }
 
 // documentChange returns a change of a document. A schema is named as such, so that
-// nobody takes it for an object of a type "document".
+// it does not look like an object of a type "document".
 func documentChange(do string, d *storage.Document) changeJSON {
 	if d.Kind == "schema" {
 		return changeJSON{do, "schema", d.Key}

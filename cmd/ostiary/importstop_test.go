@@ -34,7 +34,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// An import that the user interrupts says so, how far it got, and how to continue.
+// The error of an import that the user interrupts names the interruption, the number
+// of imported tuples, and how to continue.
 func TestImportInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -76,7 +77,7 @@ func fillDocs(t *testing.T, target []string) {
 	}
 }
 
-// An import whose server ends in the middle says what is known.
+// The error of an import whose server ends in the middle has what is known.
 func TestImportConnectionLost(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -98,7 +98,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 // stoppedError is the error of work that ended before its end.
 type stoppedError struct {
 	err error
-	// done says how far the work got or how to continue it, for example
+	// done describes how much was done or how to continue, for example
 	// " (nothing was imported)".
 	done string
 	// partly is true if a part of an import may be in the store.

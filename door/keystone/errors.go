@@ -27,8 +27,8 @@ const unauthorizedText = "The request you have made requires authentication."
 // log only.
 func unauthorized(why string) error { return &identity.Error{Reason: identity.Unauthorized, Text: why} }
 
-// errNoToken is the error of a request without a token. No login failed, because
-// nobody tried.
+// errNoToken is the error of a request without a token. It is not logged as a failed
+// login, because the caller did not try to log in.
 var errNoToken = unauthorized("no X-Auth-Token")
 
 // forbidden returns the 403 of an action that the caller may not do.

@@ -26,7 +26,7 @@ func viewer(object, subject string) rel.Tuple {
 	return rel.Tuple{Object: rel.Object{Type: "doc", ID: object}, Relation: "viewer", Subject: rel.Subject{Type: "user", ID: subject}}
 }
 
-// TestValidate prints what Validate says about requests.
+// TestValidate prints the results of Validate for requests.
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	bounds := limits.Bounds{WriteTuples: 3, WriteFilters: 2, WriteAttributes: 3, WriteDocuments: 6, Preconditions: 2, DocumentBytes: 4}.WithDefaults()

@@ -194,8 +194,9 @@ func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency) m
 	return out
 }
 
-// told returns what changes say about the pairs that expected checks.
-func told(p *PermissionSelector, changes []PermissionChange) map[string]string {
+// outcomes returns the results before and after, by changes, of the pairs that
+// expected checks.
+func outcomes(p *PermissionSelector, changes []PermissionChange) map[string]string {
 	out := map[string]string{}
 	for i := range changes {
 		if c := &changes[i]; c.AllOthers {
@@ -279,7 +280,7 @@ func TestDifferences(t *testing.T) {
 			}) && !slices.ContainsFunc(all, func(c PermissionChange) bool { return c.AllOthers }) {
 				t.Errorf("seed %d: %v is not sorted", seed, all)
 			}
-			got, want := told(&p, all), w.expected(&p, r.From, r.To)
+			got, want := outcomes(&p, all), w.expected(&p, r.From, r.To)
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("seed %d, %+v from %v to %v:\ngot  %v\nwant %v", seed, p, r.From, r.To, got, want)
 			}

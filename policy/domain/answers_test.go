@@ -46,7 +46,7 @@ func TestAnswers(t *testing.T) {
 	asking := func(object, relation, subject string) {
 		root := effect("root", "Permit", apply(domain.RelatedID, literal(object), literal(relation), literal(subject)))
 		change(t, d, domain.Change{Root: &root})
-		j.say(fmt.Sprintf("%q#%q@%q", object, relation, subject), outcome(decide(t, d)), nil)
+		j.result(fmt.Sprintf("%q#%q@%q", object, relation, subject), outcome(decide(t, d)), nil)
 	}
 	asking("document:1", "viewer", "user:anne")
 	asking("document:1", "viewer", "user:bob")
@@ -63,22 +63,22 @@ func TestAnswers(t *testing.T) {
 	own := must(small.FindOrMake(ctx, deep.ID().String()))(t)
 	root := effect("root", "Permit", apply(domain.RelatedID, literal("document:2"), literal("viewer"), literal("user:bob")))
 	change(t, own, domain.Change{Root: &root})
-	j.say("more nodes than the bound", outcome(decide(t, own)), nil)
+	j.result("more nodes than the bound", outcome(decide(t, own)), nil)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	p := must(own.Pin(ctx, domain.PinOptions{}))(t)
 	results, err := p.Decide(canceled, request(), nil)
 	if err == nil {
-		j.say("when the context has ended", outcome(results[0]), nil)
+		j.result("when the context has ended", outcome(results[0]), nil)
 	} else {
-		j.say("when the context has ended", "", err)
+		j.result("when the context has ended", "", err)
 	}
 	p = must(d.Pin(ctx, domain.PinOptions{}))(t)
 	token, err := p.RelationsToken(ctx)
-	j.say("token before a question", fmt.Sprintf("%q", token), err)
+	j.result("token before a question", fmt.Sprintf("%q", token), err)
 	must(p.Decide(ctx, request(), nil))(t)
 	token, err = p.RelationsToken(ctx)
-	j.say("token after a question is the head", token == must(s.Head(ctx))(t), err)
+	j.result("token after a question is the head", token == must(s.Head(ctx))(t), err)
 
 	j.line("\nsearches")
 	root = effect("root", "Permit", related("viewer"))
@@ -99,7 +99,7 @@ func TestAnswers(t *testing.T) {
 		if page.Next != "" {
 			text += " and more"
 		}
-		j.say(what, text, err)
+		j.result(what, text, err)
 		return page
 	}
 	with := func(change func(r *domain.SearchRequest)) domain.SearchRequest {
@@ -140,7 +140,7 @@ func TestAnswers(t *testing.T) {
 	}))
 	plain := defaultDomain(t, r)
 	_, err = plain.Search(ctx, &domain.SearchRequest{Category: policy.CategoryResource, Type: "document", Known: request("user:anne")})
-	j.say("without a relation store", "", err)
+	j.result("without a relation store", "", err)
 
 	j.line("\ncursors")
 	write(t, s, "document:2#viewer@user:anne", "document:3#viewer@user:anne", "document:4#viewer@user:anne")
@@ -202,7 +202,7 @@ func TestAnswers(t *testing.T) {
 	everything := set("targets", "stored")
 	everything.Text = []byte(strings.Replace(string(everything.Text), "<Target/>", `<Target><AnyOf><AllOf><Match MatchId="`+equal+`">`+literal("set")+designator(policy.CategoryAction, policy.AttributeActionID, xsString)+`</Match></AllOf></AnyOf></Target>`, 1))
 	change(t, d, domain.Change{Root: &root, Put: texts{"stored": stored, "targets": everything}})
-	j.say("names", must(d.Pin(ctx, domain.PinOptions{}))(t).Actions(), nil)
+	j.result("names", must(d.Pin(ctx, domain.PinOptions{}))(t).Actions(), nil)
 
 	j.line("\nattributes of candidates")
 	for _, category := range []string{policy.CategorySubject, policy.CategoryResource, policy.CategoryAction, "urn:other"} {
@@ -211,7 +211,7 @@ func TestAnswers(t *testing.T) {
 			for _, a := range domain.CandidateAttributes(category, name) {
 				text += fmt.Sprintf(" %s=%s", a.ID, a.Values[0].Text())
 			}
-			j.say(category+" "+name, text, nil)
+			j.result(category+" "+name, text, nil)
 		}
 	}
 	golden.Equal(t, "testdata/answers.txt", j.text.String())

@@ -20,9 +20,9 @@ type journal struct {
 	names []string // id, name, id, name...
 }
 
-// say writes what a call returned: its error, or its result.
-func (j *journal) say(what string, result any, err error) {
-	text := fmt.Sprint(result)
+// result writes the outcome of a call: its error, or its result.
+func (j *journal) result(what string, value any, err error) {
+	text := fmt.Sprint(value)
 	if err != nil {
 		text = "error: " + err.Error()
 	}
@@ -87,7 +87,7 @@ func TestAttributeForms(t *testing.T) {
 		if err != nil {
 			results = make([]policy.Result, 1)
 		}
-		j.say(what, outcome(results[0]), err)
+		j.result(what, outcome(results[0]), err)
 	}
 	for _, typ := range []value.Type{value.String, value.Boolean, value.Integer, value.Double, value.Date, value.AnyURI} {
 		j.line("\n%s", typ.URI())

@@ -17,7 +17,7 @@ import (
 	"github.com/ostiary/ostiary/storage/memory"
 )
 
-// describe returns all that Info tells about a domain.
+// describe returns all fields of a domain's Info as text.
 func describe(i domain.Info) string {
 	text := fmt.Sprintf("%s, name %q, alias %q, relations %q, revision %d, %d policies, %d bytes", i.Store, i.Name, i.Alias, i.Relations, i.Revision, i.Policies, i.Bytes)
 	if i.Root != nil {
@@ -26,7 +26,7 @@ func describe(i domain.Info) string {
 	return text + fmt.Sprintf(", unbound %q, broken %q", i.Unbound, i.Broken)
 }
 
-// policyText returns what a domain tells about a policy.
+// policyText returns the description of a stored policy as text.
 func policyText(p domain.Stored) string {
 	return fmt.Sprintf("%q %s %s %s of revision %d, set %v", p.Name, p.Language, p.ID, p.Version, p.Revision, p.Set)
 }
@@ -43,7 +43,7 @@ func documentsOf(t testing.TB, s *ostiary.Store) (lines []string) {
 	return lines
 }
 
-// TestRecords compares with a file what a domain stores, what it tells about each
+// TestRecords compares with a file what a domain stores, its descriptions of each
 // revision, and the errors of changes and of damaged documents.
 func TestRecords(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestRecords(t *testing.T) {
 	relations := must(e.CreateStore(ctx, ostiary.CreateStoreRequest{ID: ostiary.StoreID{15: 7}, Name: "tuples"}))(t)
 	info := func(what string, d *domain.Domain) {
 		i, err := d.Info(ctx)
-		j.say(what, describe(i), err)
+		j.result(what, describe(i), err)
 	}
 	plain := defaultDomain(t, r)
 	j.name(plain.Store(), "DEFAULT")
@@ -72,7 +72,7 @@ func TestRecords(t *testing.T) {
 
 	try := func(what string, c domain.Change) {
 		done, err := d.Change(ctx, c)
-		j.say(what, fmt.Sprintf("revision %d, created %v, removed %d", done.Revision, done.Created, done.Removed), err)
+		j.result(what, fmt.Sprintf("revision %d, created %v, removed %d", done.Revision, done.Created, done.Removed), err)
 	}
 	xml := func(text string) domain.Source { return domain.Source{Language: domain.XML, Text: []byte(text)} }
 	rules := func(id string) domain.Source {
@@ -104,21 +104,21 @@ func TestRecords(t *testing.T) {
 	}
 	pinned := must(d.Pin(ctx, domain.PinOptions{}))(t)
 	info("now", d)
-	j.say("root", policyText(*pinned.Root()), nil)
+	j.result("root", policyText(*pinned.Root()), nil)
 	for _, after := range []string{"", "a", "a.xml", "b", "ünï.json"} {
 		text := ""
 		for p := range pinned.Policies(after) {
 			text += "\n" + policyText(p)
 		}
-		j.say(fmt.Sprintf("policies after %q", after), text, nil)
+		j.result(fmt.Sprintf("policies after %q", after), text, nil)
 	}
 	for p := range pinned.Policies("") {
-		j.say("the first", p.Name, nil)
+		j.result("the first", p.Name, nil)
 		break
 	}
 	for _, name := range []string{"", "a.xml", "ünï.json", "none"} {
 		p, source, err := d.Policy(ctx, name)
-		j.say(fmt.Sprintf("policy %q", name), fmt.Sprintf("%s\n%s %s", policyText(p), source.Language, source.Text), err)
+		j.result(fmt.Sprintf("policy %q", name), fmt.Sprintf("%s\n%s %s", policyText(p), source.Language, source.Text), err)
 	}
 	preview := func(what string, c domain.Change) {
 		p, err := d.Preview(ctx, c)
@@ -129,7 +129,7 @@ func TestRecords(t *testing.T) {
 				text = fmt.Sprintf("revision %d, token %q, %s", p.Revision(), p.Token(), outcome(results[0]))
 			}
 		}
-		j.say(what, text, err)
+		j.result(what, text, err)
 	}
 	preview("preview of another policy", domain.Change{Put: texts{"a.xml": denyAll("a")}})
 	preview("preview of a mistake", domain.Change{Put: texts{"a.xml": denyAll("aa")}})
@@ -144,16 +144,16 @@ func TestRecords(t *testing.T) {
 	try("clear and put the same", domain.Change{Clear: true, Put: texts{"a.xml": one}, Root: &two})
 	info("now", d)
 	p, _, err := d.Policy(ctx, "a.xml")
-	j.say("policy", policyText(p), err)
+	j.result("policy", policyText(p), err)
 	_, _, err = must(r.Find(ctx, "default"))(t).Policy(ctx, "")
-	j.say("the root of the default domain", "", err)
+	j.result("the root of the default domain", "", err)
 	versions := func(name string, limit int) {
 		all, err := d.Versions(ctx, name, limit)
 		text := ""
 		for _, v := range all {
 			text += fmt.Sprintf("\nrevision %d, removed %v, %s, %d bytes at %s", v.Revision, v.Removed, v.Source.Language, len(v.Source.Text), v.Time.Format(time.RFC3339))
 		}
-		j.say(fmt.Sprintf("%d versions of %q", limit, name), text, err)
+		j.result(fmt.Sprintf("%d versions of %q", limit, name), text, err)
 	}
 	j.line("\nversions")
 	for _, name := range []string{"", "a.xml", "c", "more", "none"} {
@@ -164,15 +164,15 @@ func TestRecords(t *testing.T) {
 	}
 	for at := range 10 {
 		v, err := d.Version(ctx, "a.xml", storage.Revision(at))
-		j.say(fmt.Sprintf("version at revision %d", at), fmt.Sprint(v.Revision), err)
+		j.result(fmt.Sprintf("version at revision %d", at), fmt.Sprint(v.Revision), err)
 	}
 	j.line("\nthe store of the domain")
 	for _, line := range documentsOf(t, d.Store()) {
-		j.say("", line, nil)
+		j.result("", line, nil)
 	}
 	j.line("\nthe settings of the others")
-	j.say("", documentsOf(t, plain.Store())[0], nil)
-	j.say("", documentsOf(t, named.Store())[0], nil)
+	j.result("", documentsOf(t, plain.Store())[0], nil)
+	j.result("", documentsOf(t, named.Store())[0], nil)
 	golden.Equal(t, "testdata/records.txt", j.text.String())
 }
 
@@ -217,22 +217,22 @@ func TestDamaged(t *testing.T) {
 		look := func(how string, r *domain.Registry) {
 			d, err := r.Find(ctx, "default")
 			if err != nil {
-				j.say(how, "", err)
+				j.result(how, "", err)
 				return
 			}
 			i, err := d.Info(ctx)
-			j.say(how, describe(i), err)
+			j.result(how, describe(i), err)
 			if err == nil {
-				j.say("  decision", outcome(decide(t, d)), nil)
+				j.result("  decision", outcome(decide(t, d)), nil)
 				_, err = d.Search(ctx, &domain.SearchRequest{Known: request("user:anne"), Category: policy.CategoryResource, Candidates: []string{"document:1"}})
-				j.say("  search", "found", err)
+				j.result("  search", "found", err)
 			}
 			p, source, err := d.Policy(ctx, strings.TrimPrefix(c.key, "root"))
-			j.say("  policy", fmt.Sprintf("%s, %s of %d bytes", policyText(p), source.Language, len(source.Text)), err)
+			j.result("  policy", fmt.Sprintf("%s, %s of %d bytes", policyText(p), source.Language, len(source.Text)), err)
 			_, err = d.Versions(ctx, strings.TrimPrefix(c.key, "root"), 0)
-			j.say("  versions", "found", err)
+			j.result("  versions", "found", err)
 			_, err = d.Pin(ctx, domain.PinOptions{Revision: 3})
-			j.say("  at revision 3", "found", err)
+			j.result("  at revision 3", "found", err)
 		}
 		look("open", r)
 		fresh, _ := registryOn(t, ostiary.Options{Driver: driver}, domain.Options{})
@@ -241,7 +241,7 @@ func TestDamaged(t *testing.T) {
 		if err == nil {
 			_, err = d.Change(ctx, domain.Change{Root: &root, Put: texts{"a": permitAll("a")}})
 		}
-		j.say("repaired", "yes", err)
+		j.result("repaired", "yes", err)
 	}
 	golden.Equal(t, "testdata/damaged.txt", j.text.String())
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ostiary/ostiary/policy/status"
 )
 
-// TestReached checks all that the error of a bound says.
+// TestReached checks every field of the error of a bound.
 func TestReached(t *testing.T) {
 	t.Parallel()
 	e := status.Reached(status.SyntaxError, "policy depth", 5)

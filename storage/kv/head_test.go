@@ -8,7 +8,7 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// TestStoreLocks uses the locks of several stores. A store that nobody writes has no
+// TestStoreLocks uses the locks of several stores. A store without a writer has no
 // lock in memory, except the one that was used last.
 func TestStoreLocks(t *testing.T) {
 	t.Parallel()
