@@ -3,7 +3,6 @@ package eval_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,20 +20,13 @@ import (
 // writes the scripts.
 func TestExplainScripts(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/explain/*.txt")
-	if err != nil || len(paths) < 9 {
-		t.Fatalf("%d scripts, %v", len(paths), err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden.Equal(t, path, explainScript(t, string(raw)))
-		})
-	}
+	golden.Each(t, "testdata/explain/*.txt", 9, func(t *testing.T, path string) {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Equal(t, path, explainScript(t, string(raw)))
+	})
 }
 
 // explainScript returns a script with its current explanations.

@@ -115,13 +115,3 @@ func AlgorithmIDs(rules bool) []string {
 	slices.Sort(ids)
 	return ids
 }
-
-// findAlgorithm returns the algorithm with an id.
-func findAlgorithm(id string, rules bool) (algorithm, bool) {
-	for _, a := range algorithms() {
-		if a.id == id && a.rules == rules {
-			return a.algorithm, true
-		}
-	}
-	return 0, false
-}

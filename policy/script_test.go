@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,16 +33,9 @@ import (
 //	             content.CATEGORY=XML sets content, trace prints the trace.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.script")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) {
-			t.Parallel()
-			playScript(t, file)
-		})
-	}
+	golden.Each(t, "testdata/*.script", 1, func(t *testing.T, file string) {
+		playScript(t, file)
+	})
 }
 
 func playScript(t *testing.T, file string) {

@@ -278,13 +278,13 @@ func (v *victim) processorTime() time.Duration {
 
 // victim is a server in another process.
 type victim struct {
-	pid                int
-	http, grpc, store  string
-	client             *http.Client
-	open               []net.Conn // closed after the attack
-	url, cert, keyFile string
-	until              time.Time // the end of attacks that repeat
-	kill               func()    // ends the process
+	pid               int
+	http, grpc, store string
+	client            *http.Client
+	open              []net.Conn // closed after the attack
+	url, keyFile      string
+	until             time.Time // the end of attacks that repeat
+	kill              func()    // ends the process
 }
 
 // attackClient returns a client for plain text and TLS.

@@ -59,19 +59,26 @@ func TestConnectionBounds(t *testing.T) {
 	}
 }
 
+// addIdle adds a connection that is idle since a Unix time in nanoseconds.
+func addIdle(t *testing.T, all *connections, since int64) *conn {
+	t.Helper()
+	end, other := net.Pipe()
+	t.Cleanup(func() { other.Close() })
+	n := &conn{Conn: end, all: all, wake: make(chan struct{})}
+	n.idleSince.Store(since)
+	if !all.add(n) {
+		t.Fatal("refused")
+	}
+	return n
+}
+
 // TestEvictedFirst fills the bound with idle connections. Those without an accepted
 // request are closed before the others, and the longest idle first.
 func TestEvictedFirst(t *testing.T) {
 	t.Parallel()
 	all := &connections{max: 4, perAddress: 100, untrustedMax: 100, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
 	open := func(idleSince int64, trusted bool) *conn {
-		end, other := net.Pipe()
-		t.Cleanup(func() { other.Close() })
-		n := &conn{Conn: end, all: all, wake: make(chan struct{})}
-		n.idleSince.Store(idleSince)
-		if !all.add(n) {
-			t.Fatal("refused")
-		}
+		n := addIdle(t, all, idleSince)
 		if trusted {
 			n.trust()
 		}
@@ -227,21 +234,11 @@ func TestArrived(t *testing.T) {
 func TestEvictedTogether(t *testing.T) {
 	t.Parallel()
 	all := &connections{max: 96, perAddress: 1000, untrustedMax: 1000, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
-	open := func(idleSince int64) *conn {
-		end, other := net.Pipe()
-		t.Cleanup(func() { other.Close() })
-		n := &conn{Conn: end, all: all, wake: make(chan struct{})}
-		n.idleSince.Store(idleSince)
-		if !all.add(n) {
-			t.Fatal("refused")
-		}
-		return n
-	}
 	var conns []*conn
 	for i := range 96 {
-		conns = append(conns, open(int64(i)))
+		conns = append(conns, addIdle(t, all, int64(i)))
 	}
-	open(1000)
+	addIdle(t, all, 1000)
 	for i, c := range conns {
 		if _, left := all.all[c]; left != (i >= 3) || c.gone == left {
 			t.Errorf("connection %d: left is %v, closed %v", i, left, c.gone)

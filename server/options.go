@@ -291,7 +291,8 @@ const (
 
 // CheckExposure returns an error if a port would be open to other machines by
 // omission: [ErrNoKeys] for an empty key list, otherwise [ErrExposed] or
-// [ErrMetricsExposed]. [New] calls it; a program may call it earlier, before it opens anything.
+// [ErrMetricsExposed]. [New] calls it; a program may call it earlier, before it opens
+// anything.
 func (o *Options) CheckExposure() error {
 	if o.Keys != nil && o.Keys.Len() == 0 {
 		return ErrNoKeys

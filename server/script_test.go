@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -39,22 +38,15 @@ import (
 // does not answer pings. OSTIARY_REWRITE=1 writes the files.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.script")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			script, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got string
-			synctest.Test(t, func(t *testing.T) { got = (&player{T: t}).play(string(script)) })
-			golden.Equal(t, file, got)
-		})
-	}
+	golden.Each(t, "testdata/*.script", 1, func(t *testing.T, file string) {
+		script, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		synctest.Test(t, func(t *testing.T) { got = (&player{T: t}).play(string(script)) })
+		golden.Equal(t, file, got)
+	})
 }
 
 // player plays one script.

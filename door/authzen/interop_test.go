@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/ostiary/ostiary/door/authzen"
 	"github.com/ostiary/ostiary/door/openfga/language"
 	"github.com/ostiary/ostiary/expr/cel"
+	"github.com/ostiary/ostiary/internal/golden"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -149,23 +149,16 @@ func entityOf(t testing.TB, words []string) (entity map[string]any, rest []strin
 // TestInterop checks every question of the public interop scenarios.
 func TestInterop(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/interop/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			archive := readFile(t, file)
-			w := open(t, archive)
-			n := 0
-			for line := range strings.Lines(string(archive.Files[len(archive.Files)-1].Data)) {
-				w.check(t, strings.TrimSpace(line))
-				n++
-			}
-			t.Logf("%d questions", n)
-		})
-	}
+	golden.Each(t, "testdata/interop/*.txt", 1, func(t *testing.T, file string) {
+		archive := readFile(t, file)
+		w := open(t, archive)
+		n := 0
+		for line := range strings.Lines(string(archive.Files[len(archive.Files)-1].Data)) {
+			w.check(t, strings.TrimSpace(line))
+			n++
+		}
+		t.Logf("%d questions", n)
+	})
 }
 
 // check sends the request of one line and compares the results.

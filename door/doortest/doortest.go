@@ -62,7 +62,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,16 +93,7 @@ func Run(t *testing.T, glob string, open func(t testing.TB) *door.Door) {
 // file matches Glob.
 func (s Suite) Run(t *testing.T) {
 	t.Helper()
-	files, err := filepath.Glob(s.Glob)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no script matches %s: %v", s.Glob, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), func(t *testing.T) {
-			t.Parallel()
-			s.play(t, file)
-		})
-	}
+	golden.Each(t, s.Glob, 1, s.play)
 }
 
 // readScript returns the script of a file, and its text.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,20 +27,13 @@ import (
 // order of their texts. OSTIARY_REWRITE=1 writes the responses.
 func TestTours(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.tour")
-	if err != nil || len(files) < 6 {
-		t.Fatalf("%d tours: %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".tour"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden.Equal(t, file, newTour(t).play(string(text)))
-		})
-	}
+	golden.Each(t, "testdata/*.tour", 6, func(t *testing.T, file string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Equal(t, file, newTour(t).play(string(text)))
+	})
 }
 
 // tour is a deployment and the variables of a tour.

@@ -88,18 +88,6 @@ func newBenched(b *testing.B) *benched {
 	return x
 }
 
-// route finds a route by the name of its call.
-func (x *benched) route(b *testing.B, name string) *door.Route {
-	b.Helper()
-	for i := range x.d.Routes {
-		if x.d.Routes[i].Name == name {
-			return &x.d.Routes[i]
-		}
-	}
-	b.Fatalf("no route %s", name)
-	return nil
-}
-
 // field makes a call and returns a field of its response.
 func (x *benched) field(b *testing.B, method, path, body, field string) string {
 	b.Helper()

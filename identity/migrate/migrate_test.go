@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,33 +52,26 @@ func deploy(t *testing.T) deployment {
 // deployment with those of the script.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			x, db := open(t, withEmpty(archive.Files))
-			d := deploy(t)
-			var notes bytes.Buffer
-			report, err := migrate.Run(t.Context(), migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []token.Key{{1}},
-				Now: func() time.Time { return noon }, Note: func(line string) { fmt.Fprintln(&notes, line) }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if names := x.unused(); names != nil {
-				t.Errorf("no query asks for %v", names)
-			}
-			want(t, file, archive, "want report", show(report)+notes.String())
-			want(t, file, archive, "want deployment", d.dump(t))
-			accounted(t, x, report)
-		})
-	}
+	golden.Each(t, "testdata/*.txtar", 1, func(t *testing.T, file string) {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, db := open(t, withEmpty(archive.Files))
+		d := deploy(t)
+		var notes bytes.Buffer
+		report, err := migrate.Run(t.Context(), migrate.Options{DB: db, Dialect: migrate.MySQL, To: d.Service, CredentialKeys: []token.Key{{1}},
+			Now: func() time.Time { return noon }, Note: func(line string) { fmt.Fprintln(&notes, line) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := x.unused(); names != nil {
+			t.Errorf("no query asks for %v", names)
+		}
+		want(t, file, archive, "want report", show(report)+notes.String())
+		want(t, file, archive, "want deployment", d.dump(t))
+		accounted(t, x, report)
+	})
 }
 
 // withEmpty adds the tables that every database has.

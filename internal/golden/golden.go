@@ -1,10 +1,12 @@
 // Package golden compares the results of tests with files: [Equal] with a whole file,
-// and [Script] with the last part of a script. It is for tests only.
+// and [Script] with the last part of a script. [Each] plays all scripts of a folder.
+// It is for tests only.
 package golden
 
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,6 +38,23 @@ func Equal(t testing.TB, file, got string) {
 		}
 	}
 	t.Fatalf("%s: got %d lines, want %d\nOSTIARY_REWRITE=1 writes the file", file, len(lines), len(want))
+}
+
+// Each calls play with each file whose name matches a pattern of [filepath.Match], in
+// parallel subtests with the names of the files without their ends. It fails if there
+// are fewer than least files.
+func Each(t *testing.T, pattern string, least int, play func(t *testing.T, file string)) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) < least {
+		t.Fatalf("%d files match %s, expected at least %d: %v", len(files), pattern, least, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), func(t *testing.T) {
+			t.Parallel()
+			play(t, file)
+		})
+	}
 }
 
 // Script plays a script: play gets the text of the file before the line "-- want --",

@@ -48,45 +48,37 @@ func TestAlike(t *testing.T) {
 		}
 	}
 	(*Alike)(nil).Note(New(nil)) // does nothing
-	// A text that is cut off anywhere is an error.
 	// A text that is not UTF-8 is an error, also in a string that may differ.
 	for _, bad := range []string{"\x80", "\xff", "x\xc3"} {
-		r := New([]byte(`[{"a":"1","b":"2"},{"a":"3","b":"` + bad + `"}]`))
-		alike := Alike{}
-		for r.Array(); r.Item(); {
-			if _, _, ok := r.Again(&alike); ok {
-				continue
-			}
-			alike.Begin(r)
-			for r.Object(); r.Field(); {
-				_ = r.String()
-				alike.Note(r)
-			}
-			alike.End(r)
-		}
-		if r.End() == nil {
+		if readAlike(`[{"a":"1","b":"2"},{"a":"3","b":"`+bad+`"}]`) == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
+	// A text that is cut off anywhere is an error.
 	const whole = `[{"a":"1","b":"2"},{"a":"3","b":"4"}]`
 	for i := range whole {
-		r := New([]byte(whole[:i]))
-		var alike Alike
-		for r.Array(); r.Item(); {
-			if _, _, ok := r.Again(&alike); ok {
-				continue
-			}
-			alike.Begin(r)
-			for r.Object(); r.Field(); {
-				_ = r.String()
-				alike.Note(r)
-			}
-			alike.End(r)
-		}
-		if r.End() == nil {
+		if readAlike(whole[:i]) == nil {
 			t.Errorf("%q is taken", whole[:i])
 		}
 	}
+}
+
+// readAlike reads a list of objects of texts that are alike, and returns the error.
+func readAlike(text string) error {
+	r := New([]byte(text))
+	var alike Alike
+	for r.Array(); r.Item(); {
+		if _, _, ok := r.Again(&alike); ok {
+			continue
+		}
+		alike.Begin(r)
+		for r.Object(); r.Field(); {
+			_ = r.String()
+			alike.Note(r)
+		}
+		alike.End(r)
+	}
+	return r.End()
 }
 
 // TestPlainPrefix compares plainPrefix with a search byte by byte.

@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // Value is a value of one data type. It is immutable and may be used
@@ -191,12 +190,4 @@ func (v Value) XPath() (XPath, bool) {
 		return XPath{}, false
 	}
 	return v.more.path, true
-}
-
-// inZone returns zone, or UTC if it is nil.
-func inZone(zone *time.Location) *time.Location {
-	if zone == nil {
-		return time.UTC
-	}
-	return zone
 }

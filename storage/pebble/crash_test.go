@@ -306,6 +306,25 @@ func faultScript(t *testing.T, fs vfs.FS) (journals []*journal) {
 	return journals
 }
 
+// fillable returns a file system over base, and a function after whose call the nth
+// write and all later ones fail, because the disk is full; 0 makes none fail.
+func fillable(base vfs.FS) (_ vfs.FS, fill func(nth int64)) {
+	var from, writes atomic.Int64
+	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileClose || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+			return nil
+		}
+		if nth := from.Load(); nth > 0 && writes.Add(1) >= nth {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	return fs, func(nth int64) {
+		writes.Store(0)
+		from.Store(nth)
+	}
+}
+
 // A write to a full disk fails with the error of the operating system. After it
 // all calls fail until the folder is opened again. All acknowledged entries exist
 // then.
@@ -313,13 +332,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	base := vfs.NewMem()
-	var full atomic.Bool
-	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind != errorfs.OpFileClose && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
+	fs, fill := fillable(base)
 	d, err := pebble.Open("data", small(fs))
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +347,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	full.Store(true)
+	fill(1)
 	if err := j.write(ctx, d, rng); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("a write to a full disk: error %v, want ENOSPC", err)
 	}
@@ -350,7 +363,7 @@ func TestFullDisk(t *testing.T) {
 	if err := d.Close(); !errors.Is(err, pebble.ErrFailed) {
 		t.Errorf("Close: error %v, want ErrFailed", err)
 	}
-	full.Store(false)
+	fill(0)
 	checkAfterCrash(t, base, journals, promises(journals), promises(journals), "after a full disk")
 }
 
@@ -360,16 +373,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	base := vfs.NewMem()
-	var full, writes atomic.Int64
-	fs := errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileClose || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
-			return nil
-		}
-		if from := full.Load(); from > 0 && writes.Add(1) >= from {
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
+	fs, fill := fillable(base)
 	d, err := pebble.Open("data", small(fs))
 	if err != nil {
 		t.Fatal(err)
@@ -388,10 +392,9 @@ func TestOpenOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := int64(1); ; n++ {
-		full.Store(n)
-		writes.Store(0)
+		fill(n)
 		d, err := pebble.Open("data", small(fs))
-		full.Store(0)
+		fill(0)
 		if err == nil {
 			d.Close()
 			t.Logf("%d writes", n-1)

@@ -20,15 +20,9 @@ import (
 // "want", the expected result: the errors, or the model's JSON and DSL.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, len(files))
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			golden.Script(t, file, play)
-		})
-	}
+	golden.Each(t, "testdata/*.txtar", 1, func(t *testing.T, file string) {
+		golden.Script(t, file, play)
+	})
 }
 
 // play reads each model of a script, or a modular one if there is an "fga.mod", and

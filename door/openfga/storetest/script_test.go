@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,16 +20,9 @@ import (
 // tests name. The engine has small bounds: pages of two items and the depth 5.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	scripts, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("%d scripts, %v", len(scripts), err)
-	}
-	for _, script := range scripts {
-		t.Run(filepath.Base(script), func(t *testing.T) {
-			t.Parallel()
-			golden.Script(t, script, func(text []byte) string { return play(t, txtar.Parse(text).Files) })
-		})
-	}
+	golden.Each(t, "testdata/*.txtar", 1, func(t *testing.T, script string) {
+		golden.Script(t, script, func(text []byte) string { return play(t, txtar.Parse(text).Files) })
+	})
 }
 
 // opened is a file system that counts its open files.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,23 +56,16 @@ func engine(t *testing.T) *ostiary.Engine {
 // their coverage, problems and answers with the file "want".
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	scripts, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("%d scripts, %v", len(scripts), err)
-	}
-	for _, script := range scripts {
-		t.Run(filepath.Base(script), func(t *testing.T) {
-			t.Parallel()
-			golden.Script(t, script, func(text []byte) string {
-				var out strings.Builder
-				for _, file := range txtar.Parse(text).Files {
-					fmt.Fprintf(&out, "# %s\n", file.Name)
-					play(t, &out, file.Data)
-				}
-				return strings.ReplaceAll(out.String(), "\u00a0", " ") // protobuf writes either
-			})
+	golden.Each(t, "testdata/*.txtar", 1, func(t *testing.T, script string) {
+		golden.Script(t, script, func(text []byte) string {
+			var out strings.Builder
+			for _, file := range txtar.Parse(text).Files {
+				fmt.Fprintf(&out, "# %s\n", file.Name)
+				play(t, &out, file.Data)
+			}
+			return strings.ReplaceAll(out.String(), "\u00a0", " ") // protobuf writes either
 		})
-	}
+	})
 }
 
 // play prints the result of a validation file.
