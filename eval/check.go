@@ -28,14 +28,12 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 		return b.checkOver(ctx, r, question, env)
 	}
 	var q query // stays on the stack; solveEquations copies it
+	defer q.finish()
 	own := q.prepare(ctx, b, r, &question.Subject, env)
 	if q.b.usesSearch(&q) {
 		route := q.b.route(int32(id), q.kind)
 		out := q.searchObject(route, q.findEnds(own, route.kinds, question.Object.ID), question.Object.ID)
 		if out.truth != expr.Unknown || q.unrecoverable() {
-			if q.memory.reserved != 0 {
-				q.finish()
-			}
 			return q.answer(Answer{out.truth, q.boundReasons(), q.stats})
 		}
 	}
@@ -47,7 +45,6 @@ func (b *Binding) Check(ctx context.Context, r Reader, question Question, env *E
 	if truth == expr.Unknown && q.certainAllow(id, n, question.Object) {
 		truth, reasons = expr.True, nil
 	}
-	q.finish()
 	return q.answer(Answer{truth, reasons, q.stats})
 }
 
@@ -165,11 +162,11 @@ func (q *query) decide(id schema.RelationID, n graph.Node, object rel.Object) An
 func (q *query) solveEquations(id schema.RelationID, n graph.Node, object rel.Object) (expr.Tristate, *Reasons) {
 	own := new(query)
 	*own = *q
+	defer q.takeOver(own)
 	a, ok := own.solveMixed(id, n, object)
 	if !ok {
 		a = own.solveAll(id, n, object)
 	}
-	q.takeOver(own)
 	return a.Decision, a.Reasons
 }
 

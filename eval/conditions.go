@@ -55,12 +55,16 @@ func (q *query) evaluate(of any, p expr.Program, stored, request expr.Values) ex
 	} else {
 		res = p.Eval(stored, request, q.env.Now)
 	}
-	q.stats.ConditionCost += ConditionCostBase + int(min(res.Cost, math.MaxInt32))
+	cost := ConditionCostBase + int(min(res.Cost, math.MaxInt32))
+	q.stats.ConditionCost += cost
 	if q.exhausted() {
 		return q.notEvaluated()
 	}
 	if res.Err != nil {
 		q.err = q.ctx.Err() // the end of the context interrupts an evaluation
+	}
+	if q.err == nil {
+		q.tick(stepsPerCost * cost)
 	}
 	return res
 }

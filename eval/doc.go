@@ -79,7 +79,9 @@
 // and stops. Memory is estimated (memory.go); large questions reserve it from a
 // [MemoryBudget] that all questions share. The context is looked at every 4096
 // nodes or steps, and before each condition. A single condition is bounded by
-// its compiler.
+// its compiler. A question that takes longer than 4096 nodes or steps needs one of
+// the [Turns] that all questions share (turns.go), so that short questions find a
+// free processor.
 //
 // # Data
 //

@@ -40,6 +40,10 @@ type Env struct {
 	// Memory is the budget that this question shares with others; nil if it
 	// shares none.
 	Memory *MemoryBudget
+	// Turns are the turns that this question takes with others once it takes
+	// long; nil if it takes none. A Reader must then not ask another question
+	// that takes the same turns.
+	Turns *Turns
 }
 
 // Bounds limit the work of a question. Where a bound is reached, the answer is

@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
@@ -356,9 +358,10 @@ func (x *expander) leaves(s *leafSlot) {
 	x.q.hold(-len(found), bytesPerEntry)
 }
 
-// placedEdge is a tuple of a slot with its position in the order of lists.
+// placedEdge is a tuple of a slot with the hash of its position in the order of
+// lists.
 type placedEdge struct {
-	at   Position
+	hash uint64
 	edge graph.Edge
 }
 
@@ -391,20 +394,26 @@ func (x *expander) edges(s *leafSlot, after *Position, most int) (found []placed
 					continue
 				}
 				x.q.hold(1, bytesPerEntry)
-				if found = append(found, placedEdge{at, edge}); len(found) > 2*(most+edgesSpare) {
-					sortEdges(found)
+				if found = append(found, placedEdge{at.Hash, edge}); len(found) > 2*(most+edgesSpare) {
+					x.sortEdges(found)
 					x.q.hold(most+1-len(found), bytesPerEntry)
 					found = found[:most+1]
 				}
 			}
 		}
 	}
-	sortEdges(found)
+	x.sortEdges(found)
 	return found
 }
 
-func sortEdges(edges []placedEdge) {
-	slices.SortFunc(edges, func(a, b placedEdge) int { return a.at.Compare(b.at) })
+// sortEdges sorts by position. It reads the ids only where hashes are equal.
+func (x *expander) sortEdges(edges []placedEdge) {
+	slices.SortFunc(edges, func(a, b placedEdge) int {
+		if a.hash != b.hash {
+			return cmp.Compare(a.hash, b.hash)
+		}
+		return strings.Compare(x.q.r.ID(a.edge.Node()), x.q.r.ID(b.edge.Node()))
+	})
 }
 
 // leaf adds one tuple.

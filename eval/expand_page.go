@@ -165,12 +165,17 @@ func (x *expander) pageSlot(number int) {
 	}
 	found := x.edges(s, nil, allEdges) // the relations below are needed in their order
 	n := 0
-	for n < len(found) && (before || after != nil && found[n].at.Compare(*after) <= 0) {
+	for n < len(found) && (before || after != nil && x.position(found[n]).Compare(*after) <= 0) {
 		x.refer(x.reference(s.to, found[n].edge.Node()))
 		n++
 	}
 	x.pageLeaves(number, found[n:])
 	x.q.hold(-n, bytesPerEntry)
+}
+
+// position returns the place of a tuple in the order of lists.
+func (x *expander) position(e placedEdge) Position {
+	return Position{e.hash, x.q.r.ID(e.edge.Node())}
 }
 
 // pageLeaves adds tuples of a slot to the page until it is full.
@@ -206,6 +211,6 @@ func (x *expander) pageLeaves(number int, found []placedEdge) {
 		}
 		s.tree.Leaves = append(s.tree.Leaves, l)
 		x.entries, x.bytes = x.entries+entries, x.bytes+size
-		p.progress, last = true, found[i].at.ID
+		p.progress, last = true, x.q.r.ID(found[i].edge.Node())
 	}
 }

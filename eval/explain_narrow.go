@@ -13,8 +13,8 @@ import (
 // visits more than relevantNodesMax nodes, nothing is left out.
 type relevantReader struct {
 	Reader
-	// q is the question as it was when the reader was made.
-	q query
+	// q is the question.
+	q *query
 	// target is the question's relation.
 	target schema.RelationID
 	// listMin is the length up to which lists are not changed.
@@ -41,7 +41,7 @@ const (
 // newRelevantReader makes a relevantReader in front of the question's own
 // Reader.
 func newRelevantReader(q *query, target schema.RelationID) *relevantReader {
-	r := &relevantReader{Reader: q.r, q: *q, target: target, listMin: relevantListMin}
+	r := &relevantReader{Reader: q.r, q: q, target: target, listMin: relevantListMin}
 	if q.b.mode == ModeBackward {
 		r.listMin = 0
 	}
@@ -88,6 +88,8 @@ func (r *relevantReader) walk() {
 	w := objectWalk{target: r.target, anyRelation: true, allOperands: true}
 	w.q.start(r.q.ctx, r.q.b, r.Reader, r.q.subject, &env)
 	defer w.q.finish()
+	r.q.lendTurn(&w.q)
+	defer w.q.lendTurn(r.q)
 	err := w.run()
 	defer w.releaseScratch()
 	if err != nil || w.bound != "" {

@@ -441,6 +441,8 @@ func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	w := objectWalk{target: id, anyRelation: true}
 	w.q.start(p.q.ctx, p.q.b, p.r.Reader, p.q.subject, &env)
 	defer w.q.finish()
+	p.q.lendTurn(&w.q)
+	defer w.q.lendTurn(p.q)
 	err := w.run()
 	defer w.releaseScratch()
 	if err != nil || w.bound != "" {

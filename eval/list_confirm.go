@@ -266,9 +266,9 @@ func (w *objectWalk) confirmLeaf(c *confirmer, l *confirmLeaf, e *schema.Expr) b
 		l.others = expr.Unknown
 		return true
 	}
+	defer q.takeOver(&own.q)
 	err := own.run()
 	defer own.releaseScratch()
-	q.takeOver(&own.q)
 	c.nodesLeft -= own.q.visited
 	switch {
 	case err != nil:

@@ -49,15 +49,15 @@ func (w *subjectWalk) confirmLeaf(c *confirmer, l *confirmLeaf, e *schema.Expr) 
 	own := subjectWalk{listWalk: listWalk{q: w.q, listScratch: borrowList()}, target: w.target, object: w.object, anchor: w.anchor,
 		subjectKind: w.subjectKind, wildcardKind: w.wildcardKind}
 	defer own.releaseScratch()
+	defer w.q.takeOver(&own.q)
 	own.q.nodesMax, own.q.nodesLimit, own.q.visited = c.nodesLeft, c.nodesLeft, 0
 	own.read(e, step{relation: int32(own.target), node: own.anchor})
 	own.levels(own.expand)
-	w.q.takeOver(&own.q)
 	c.nodesLeft -= own.q.visited
 	l.others = own.wildcardReached
 	if own.bound != "" || own.anybody {
 		l.others = max(l.others, expr.Unknown)
 	}
 	l.add(own.certain, own.uncertain, func(n graph.Node) graph.Node { return n })
-	return w.q.err == nil
+	return own.q.err == nil
 }

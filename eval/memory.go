@@ -125,6 +125,10 @@ const (
 	bytesPerScopeID   = 64  // an id of a list's scope, in a set
 )
 
+// large reports whether the question has reserved memory more than once. It then
+// uses about a mebibyte or more.
+func (m *memoryUse) large() bool { return m.reserved > memoryGrowth*memoryFree }
+
 // hold counts n things of that many bytes each.
 func (q *query) hold(n, bytes int) {
 	q.memory.used += n * bytes
@@ -147,9 +151,12 @@ func (q *query) grow() {
 			if m.reserved > 0 {
 				wait = memoryGrowthWait
 			}
-			if !q.env.Memory.reserve(q.ctx, next-m.reserved, wait) {
-				m.bound = BoundMemoryTotal
-				break
+			if !q.env.Memory.reserve(q.ctx, next-m.reserved, 0) {
+				q.endTurn() // the questions that have the memory may wait for this turn
+				if !q.env.Memory.reserve(q.ctx, next-m.reserved, wait) {
+					m.bound = BoundMemoryTotal
+					break
+				}
 			}
 			m.reserved = next
 		}
@@ -159,18 +166,19 @@ func (q *query) grow() {
 	m.granted = math.MaxInt // the bound has its name; do not come here again
 }
 
-// finish returns the memory that the question has reserved.
-func (q *query) finish() {
+// release returns the memory that the question has reserved, and its turn.
+func (q *query) release() {
+	q.endTurn()
 	if q.memory.reserved > 0 {
 		q.env.Memory.release(q.memory.reserved)
 		q.memory.reserved = 0
 	}
 }
 
-// takeOver takes over what a copy of the query has done: its counts, its error
-// and its reservation. The memory that the copy has used is free again.
+// takeOver takes over what a copy of the query has done: its counts, its error,
+// its reservation and its turn. The memory that the copy has used is free again.
 func (q *query) takeOver(own *query) {
 	used := q.memory.used
-	q.stats, q.err, q.prepared, q.memory = own.stats, own.err, own.prepared, own.memory
+	q.stats, q.err, q.prepared, q.memory, q.turn = own.stats, own.err, own.prepared, own.memory, own.turn
 	q.memory.used = used
 }

@@ -55,6 +55,8 @@ type query struct {
 	work int
 	// memory counts the memory of the question.
 	memory memoryUse
+	// turn is the question's use of the processors.
+	turn turn
 	// prepared are the conditions that the question has evaluated.
 	prepared []preparedCondition
 	// visited counts nodes since the last resetNodes.
@@ -134,6 +136,13 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 	}
 	q.kind, q.subjectType, k = b.subjectKind(&q.subject)
 	return k
+}
+
+// finish ends the question. It returns what the question has taken.
+func (q *query) finish() {
+	if q.turn.taken || q.memory.reserved > 0 {
+		q.release()
+	}
 }
 
 // baseView returns the view that holds the stored data, also where contextual
@@ -331,7 +340,7 @@ func (q *query) visit(n int) bool {
 		return false
 	}
 	if before>>12 != q.visited>>12 {
-		q.look()
+		q.lookAndWait()
 	}
 	return q.err == nil
 }
@@ -342,7 +351,7 @@ func (q *query) tick(n int) bool {
 	before := q.work
 	q.work += n
 	if before>>12 != q.work>>12 {
-		q.look()
+		q.lookAndWait()
 	}
 	return q.err == nil
 }
@@ -351,6 +360,14 @@ func (q *query) tick(n int) bool {
 func (q *query) look() {
 	if q.err = q.ctx.Err(); q.err == nil {
 		q.err = q.r.Err()
+	}
+}
+
+// lookAndWait is look for a question that has worked for a while. It waits for
+// the question's turn.
+func (q *query) lookAndWait() {
+	if q.look(); q.err == nil && q.env.Turns != nil {
+		q.err = q.takeTurn()
 	}
 }
 

@@ -72,8 +72,8 @@ func newComparison(ctx context.Context, t *snapshot.Timeline, p *PermissionSelec
 		}
 	}
 	bounds := t.Runtime.Bounds.Query(o.Bounds)
-	c.before = moment{before, earlier, eval.Env{Now: before.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory}}
-	c.after = moment{after, later, eval.Env{Now: after.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory}}
+	c.before = moment{before, earlier, eval.Env{Now: before.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
+	c.after = moment{after, later, eval.Env{Now: after.AsOf(), Context: o.Context, Bounds: bounds, Memory: t.Runtime.QuestionsMemory, Turns: t.Runtime.Turns}}
 	if err := query.ValidInput(&t.Runtime.Bounds, later, o); err != nil {
 		return nil, err
 	}

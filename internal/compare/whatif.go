@@ -284,7 +284,7 @@ func (p *proposal) evaluate(ctx context.Context, r *query.CheckRequest, after bo
 		return eval.Answer{}, err
 	}
 	env := eval.Env{Now: p.now, Context: r.Context, Tuples: r.Tuples, Attributes: r.Attributes, Bounds: bounds.Query(r.Bounds),
-		Memory: p.timeline.Runtime.QuestionsMemory}
+		Memory: p.timeline.Runtime.QuestionsMemory, Turns: p.timeline.Runtime.Turns}
 	var reader eval.Reader = p.view.Graph
 	if after {
 		if reader, err = p.reader(s, &env); err != nil {

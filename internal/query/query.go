@@ -62,7 +62,7 @@ type Shared struct {
 // NewShared returns the state that all answerers of an engine share.
 func NewShared(r *snapshot.Runtime, o RecordingOptions) *Shared {
 	s := &Shared{runtime: r, recorder: newRecorder(o)}
-	s.plain.Bounds, s.plain.Memory = r.Bounds.Query(eval.Bounds{}), r.QuestionsMemory
+	s.plain.Bounds, s.plain.Memory, s.plain.Turns = r.Bounds.Query(eval.Bounds{}), r.QuestionsMemory, r.Turns
 	s.envs.New = func() any { return new(eval.Env) }
 	return s
 }
@@ -86,7 +86,7 @@ func NewAnswerer(shared *Shared, t *snapshot.Timeline) *Answerer {
 
 // env returns the environment of a question at the time now.
 func (o *QueryOptions) env(r *snapshot.Runtime, now rel.Time) eval.Env {
-	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: r.Bounds.Query(o.Bounds), Memory: r.QuestionsMemory}
+	return eval.Env{Now: now, Context: o.Context, Tuples: o.Tuples, Attributes: o.Attributes, Bounds: r.Bounds.Query(o.Bounds), Memory: r.QuestionsMemory, Turns: r.Turns}
 }
 
 // Env returns the environment that the evaluator answers a question on v in.

@@ -53,6 +53,8 @@ type Runtime struct {
 
 	// QuestionsMemory is the memory that all questions may use together.
 	QuestionsMemory *eval.MemoryBudget
+	// Turns are the turns that long questions take.
+	Turns *eval.Turns
 
 	mu     sync.Mutex
 	loaded map[*Timeline]struct{} // timelines that hold a view
@@ -70,7 +72,7 @@ type Runtime struct {
 func NewRuntime(c Config) *Runtime {
 	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads),
 		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
-	r.QuestionsMemory = eval.NewMemoryBudget(c.Bounds.QuestionsMemory)
+	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), eval.NewTurns()
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.lag.max = int64(c.Bounds.WatchChanges)
 	r.ctx, r.stop = context.WithCancel(context.Background())
