@@ -91,7 +91,8 @@ func (e *Engine) Close() error {
 // when they are used.
 func (e *Engine) DropIdle() int { return e.runtime.DropIdle() }
 
-// Bytes returns the estimated memory of the newest views of all loaded stores.
+// Bytes returns the estimated memory of the newest views of all loaded stores and
+// of their compiled schemas.
 func (e *Engine) Bytes() int64 { return e.runtime.Bytes() }
 
 // Loaded returns the number of stores in memory.

@@ -118,7 +118,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	s.Int64Var(&f.streams, "streams-max", server.StreamsMaxDefault, "maximum number of concurrent streams; with keys, health watches without a key have a separate limit, a tenth of this one")
 	f.addBounds(s)
 	f.wire.add(cmd)
-	bytesVar(s, &f.memory, "memory-bytes", 0, "memory for the data of all loaded stores, for example 1GiB; when it is reached, idle stores are unloaded and then writes are refused, but loads are not; questions and connections need more memory; 0 means no limit")
+	bytesVar(s, &f.memory, "memory-bytes", 0, "memory for the data and the compiled models of all loaded stores, for example 1GiB; when it is reached, idle stores are unloaded and then writes are refused, but loads are not; questions and connections need more memory; 0 means no limit")
 	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
 	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names; stores that are named stay in memory, recent ones are unloaded when they are idle")
 	s.Lookup("preload").DefValue = preloadRecent // without the brackets of a list

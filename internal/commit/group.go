@@ -235,6 +235,10 @@ func (g *group) reserve(changes []storage.Change) (grows int64, err error) {
 			grows += tupleBytes + int64(len(c.Tuple.Object.ID)+len(c.Tuple.Subject.ID)) + 6*int64(len(c.Tuple.Context))
 		case storage.AttributeSet:
 			grows += tupleBytes + int64(len(c.Attribute.Object.ID)+len(c.Attribute.Value))
+		case storage.DocumentPut:
+			if c.Document.Kind == snapshot.SchemaKind {
+				grows += int64(len(c.Document.Body)) * snapshot.CompilationFactor
+			}
 		}
 	}
 	r := g.queue.shared.runtime

@@ -303,6 +303,8 @@ func TestMemoryBudget(t *testing.T) {
 	}{
 		{storage.Change{Kind: storage.TupleAdd, Tuple: rel.Tuple{Object: rel.Object{ID: "12"}, Subject: rel.Subject{ID: "345"}, Context: "{}"}}, tupleBytes + 5 + 12},
 		{storage.Change{Kind: storage.AttributeSet, Attribute: rel.Attribute{Object: rel.Object{ID: "12"}, Value: "3456"}}, tupleBytes + 6},
+		{storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: snapshot.SchemaKind, Body: []byte("123")}}, 3 * snapshot.CompilationFactor},
+		{storage.Change{Kind: storage.DocumentPut, Document: storage.Document{Kind: "note", Body: []byte("123")}}, 0},
 		{storage.Change{Kind: storage.TupleRemove, Tuple: viewer("1", "a")}, 0},
 	} {
 		g := w.queue.newGroup(w.timeline.Loaded())

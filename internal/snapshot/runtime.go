@@ -32,8 +32,8 @@ type Config struct {
 	Window time.Duration
 	// LogWindow is how long log entries are kept; 0 or less keeps all of them.
 	LogWindow time.Duration
-	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores;
-	// 0 or less means no limit.
+	// MemoryMax is the budget, in bytes, for the newest views of all loaded stores and
+	// their bound schemas; 0 or less means no limit.
 	MemoryMax int64
 }
 
@@ -43,7 +43,7 @@ type Config struct {
 type Runtime struct {
 	Config
 	schemas schemaCache
-	bytes   atomic.Int64  // estimated size of the newest views
+	bytes   atomic.Int64  // see Bytes
 	loads   chan struct{} // one element for each load in progress
 	// compilations has one element for each schema that is being compiled.
 	compilations chan struct{}
@@ -119,7 +119,8 @@ func (r *Runtime) Close() bool {
 	return true
 }
 
-// Bytes returns the estimated size of the newest views of all loaded stores.
+// Bytes returns the estimated size of the newest views of all loaded stores and of
+// their bound schemas.
 func (r *Runtime) Bytes() int64 { return r.bytes.Load() }
 
 // Loaded returns the timelines that hold a view.

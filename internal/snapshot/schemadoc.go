@@ -68,9 +68,9 @@ type PreparedSchema struct {
 	Compiled *schema.Schema
 }
 
-// compilationFactor is the memory that a compilation reserves, as a multiple of the
-// stored size of the schema.
-const compilationFactor = 16
+// CompilationFactor estimates the memory that a compilation needs, and that of the
+// compiled schema, as a multiple of the stored size of the schema.
+const CompilationFactor = 16
 
 // Compilation runs task, which parses or compiles a schema, when fewer than
 // Bounds.Compilations are running, and with that much memory in bytes of the budget
@@ -119,7 +119,7 @@ func (r *Runtime) PrepareSchema(ctx context.Context, src *SchemaSource) (Prepare
 		return PreparedSchema{}, err
 	}
 	p := PreparedSchema{ID: src.WithID, Namespace: src.Model.Namespace, Body: body}
-	err = r.Compilation(ctx, len(body)*compilationFactor, func() error {
+	err = r.Compilation(ctx, len(body)*CompilationFactor, func() error {
 		// The compiled form refers to a copy of the model, as it will be read back, so
 		// that the caller may change its own.
 		stored, err := readSchemaDocument(body)

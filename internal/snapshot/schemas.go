@@ -50,12 +50,29 @@ type schemaSet struct {
 	// the lookup.
 	only *currentSchema
 
-	mu     sync.Mutex
-	others map[string]*BoundSchema // by id: bound schemas that are not current
+	mu          sync.Mutex
+	others      map[string]*BoundSchema // by id: bound schemas that are not current
+	othersBytes int
 }
 
-// othersMax is how many schemas that are not current a set keeps bound.
-const othersMax = 32
+// othersMax is how many schemas that are not current a set keeps bound, and
+// othersBytesMax is how much memory in bytes they may use; see schema.Schema.Bytes.
+const (
+	othersMax      = 32
+	othersBytesMax = 16 << 20
+)
+
+// bytes estimates the memory of the bound schemas of the set.
+func (set *schemaSet) bytes() (n int) {
+	for _, b := range set.current {
+		if r := b.bound.Load(); r != nil {
+			n += r.Schema.Bytes()
+		}
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	return n + set.othersBytes
+}
 
 // currentSchema is the current schema of a namespace. It is bound on first use.
 type currentSchema struct {
@@ -193,6 +210,7 @@ func (t *Timeline) bind(ctx context.Context, v *View, b *currentSchema, typ, id 
 	r, err := t.compileSchema(ctx, v, b.info)
 	if err == nil {
 		b.bound.Store(r)
+		t.accountAgain()
 	}
 	return r, err
 }
@@ -215,13 +233,25 @@ func (t *Timeline) SchemaByID(ctx context.Context, v *View, id string) (*BoundSc
 	if err != nil {
 		return nil, err
 	}
+	set.keep(r)
+	t.accountAgain()
+	return r, nil
+}
+
+// keep keeps a bound schema that is not current. If there is no room for it, the
+// others are dropped.
+func (set *schemaSet) keep(r *BoundSchema) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if len(set.others) >= othersMax || set.others == nil {
-		set.others = map[string]*BoundSchema{}
+	id, bytes := r.Info.ID, r.Schema.Bytes()
+	if bytes > othersBytesMax || set.others[id] != nil {
+		return
+	}
+	if len(set.others) >= othersMax || set.othersBytes+bytes > othersBytesMax || set.others == nil {
+		set.others, set.othersBytes = map[string]*BoundSchema{}, 0
 	}
 	set.others[id] = r
-	return r, nil
+	set.othersBytes += bytes
 }
 
 // compileSchema returns a schema bound to the lineage of v. The compiled form
@@ -245,7 +275,7 @@ func (t *Timeline) compileStored(ctx context.Context, info SchemaInfo) (compiled
 	if err != nil {
 		return nil, err
 	}
-	err = t.Runtime.Compilation(ctx, len(body)*compilationFactor, func() error {
+	err = t.Runtime.Compilation(ctx, len(body)*CompilationFactor, func() error {
 		source, err := readSchemaDocument(body)
 		if err == nil {
 			compiled, err = schema.CompileContext(ctx, source.Model, t.Runtime.Conditions)

@@ -127,10 +127,19 @@ func (t *Timeline) Publish(v *View, entries []storage.Entry, heads []storage.Hea
 func (t *Timeline) account(v *View) {
 	now := int64(0)
 	if v != nil {
-		now = v.Graph.Bytes()
+		now = v.Graph.Bytes() + int64(v.schemas.bytes())
 	}
 	t.Runtime.bytes.Add(now - t.bytes)
 	t.bytes = now
+}
+
+// accountAgain updates the estimate after a schema was bound.
+func (t *Timeline) accountAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v := t.newest.Load(); v != nil {
+		t.account(v)
+	}
 }
 
 // nextPublication returns a channel that the next publication closes.
