@@ -131,9 +131,16 @@ func (r *WhatIfRequest) validate(ctx context.Context, runtime *snapshot.Runtime)
 	if r.Model != nil && r.SchemaID != "" {
 		return fmt.Errorf("%w: a proposal has both a model and the id of a schema, expected at most one", errs.ErrInvalidRequest)
 	}
-	if len(w.Documents)+len(w.RemoveDocuments)+len(w.Secrets)+len(w.RemoveSecrets)+len(w.Preconditions) > 0 || w.SchemaID != "" {
-		return fmt.Errorf("%w: a proposal may only change tuples and attributes, not documents, secrets, preconditions or the schema of a write",
-			errs.ErrInvalidRequest)
+	for _, part := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"Documents", len(w.Documents) > 0}, {"RemoveDocuments", len(w.RemoveDocuments) > 0}, {"Secrets", len(w.Secrets) > 0}, {"RemoveSecrets", len(w.RemoveSecrets) > 0},
+		{"Schemas", len(w.Schemas) > 0}, {"RemoveSchemas", len(w.RemoveSchemas) > 0}, {"Preconditions", len(w.Preconditions) > 0}, {"After", w.After != ""}, {"SchemaID", w.SchemaID != ""},
+	} {
+		if part.set {
+			return fmt.Errorf("%w: the changes of a proposal set %s, expected only tuples and attributes", errs.ErrInvalidRequest, part.name)
+		}
 	}
 	return commit.Validate(ctx, runtime, w)
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/limits"
 	"github.com/ostiary/ostiary/internal/query"
@@ -24,6 +26,7 @@ type world struct {
 	t        *testing.T
 	rng      *rand.Rand
 	now      time.Time
+	runtime  *snapshot.Runtime
 	timeline *snapshot.Timeline
 	queue    *commit.Queue
 	answerer *query.Answerer
@@ -31,23 +34,25 @@ type world struct {
 	head     storage.Revision
 }
 
-// model has each operator, wildcards, usersets in usersets, arrows, attributes, expiries and a
-// relation that is a part of a rewrite only.
+// model has each operator, wildcards, usersets in usersets, arrows, attributes, expiries,
+// conditions and relations that are a part of a rewrite only.
 func model() *schema.Model {
+	near := schema.SubjectType{Type: "user", Condition: "near"}
 	user, member, all := schema.SubjectType{Type: "user"}, schema.SubjectType{Type: "group", Relation: "member"}, schema.SubjectType{Type: "user", Wildcard: true}
 	def := func(name string, r schema.Rewrite, subjects ...schema.SubjectType) schema.RelationDef {
 		return schema.RelationDef{Name: name, Rewrite: r, Subjects: subjects}
 	}
 	direct := schema.Direct()
-	return &schema.Model{Types: []schema.TypeDef{
+	condition := expr.Definition{Name: "near", Params: []expr.Param{{Name: "ip", Type: expr.Type{Kind: expr.String}}}, Source: `ip == "home"`}
+	return &schema.Model{Conditions: []expr.Definition{condition}, Types: []schema.TypeDef{
 		{Name: "user"},
-		{Name: "group", Relations: []schema.RelationDef{def("member", direct, user, member, all)}},
+		{Name: "group", Relations: []schema.RelationDef{def("member", direct, user, member, all, near)}},
 		{Name: "folder", Relations: []schema.RelationDef{def("parent", direct, schema.SubjectType{Type: "folder"}), def("viewer", schema.Union(direct, schema.Arrow("parent", "viewer")), user, member)}},
 		{Name: "doc", Attributes: []schema.AttributeDef{{Name: "open", Type: expr.Type{Kind: expr.Bool}}}, Relations: []schema.RelationDef{
 			def("parent", direct, schema.SubjectType{Type: "folder"}, member),
 			def("owner", direct, user, member),
 			def("blocked", direct, user, all, member),
-			def("viewer", schema.Union(direct, schema.Computed("owner"), schema.Arrow("parent", "viewer"), schema.Rewrite{Op: schema.OpAttribute, Attribute: "open"}), user, all, member),
+			def("viewer", schema.Union(direct, schema.Computed("owner"), schema.Arrow("parent", "viewer"), schema.Rewrite{Op: schema.OpAttribute, Attribute: "open"}), user, all, member, near),
 			def("reader", schema.Exclusion(schema.Computed("viewer"), schema.Computed("blocked"))),
 			def("editor", schema.Intersection(schema.Computed("viewer"), schema.Union(schema.Computed("owner"), schema.Arrow("parent", "parent")))),
 			def("staff", schema.Arrow("parent", "member")),
@@ -55,25 +60,46 @@ func model() *schema.Model {
 	}}
 }
 
+// newWorld returns a world with the model, at revision 1.
 func newWorld(t *testing.T, seed uint64, b limits.Bounds) *world {
 	t.Helper()
-	ctx, driver := t.Context(), memory.New()
+	return newWorldOn(t, memory.New(), seed, b)
+}
+
+// newWorldOn is newWorld with the driver that keeps the store.
+func newWorldOn(t *testing.T, driver storage.Driver, seed uint64, b limits.Bounds) *world {
+	t.Helper()
+	ctx := t.Context()
 	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	runtime := snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Clock: func() time.Time { return w.now }})
-	t.Cleanup(func() { runtime.Close(); driver.Close() })
-	w.timeline = snapshot.NewTimeline(runtime, info.ID, info.Incarnation)
-	w.queue = commit.NewQueue(commit.NewShared(runtime, nil), w.timeline)
-	w.answerer = query.NewAnswerer(query.NewShared(runtime, query.RecordingOptions{}), w.timeline)
-	w.comparer = New(w.timeline)
-	if _, _, err := w.queue.WriteSchema(ctx, &snapshot.SchemaSource{Model: model()}); err != nil {
-		t.Fatal(err)
-	}
-	w.head = 1
+	w.open(driver, info, b)
+	w.writeSchema(model())
 	return w
+}
+
+// open makes the parts that read the store, with nothing in memory.
+func (w *world) open(driver storage.Driver, info storage.StoreInfo, b limits.Bounds) {
+	w.runtime = snapshot.NewRuntime(snapshot.Config{Driver: driver, Bounds: b.WithDefaults(), Conditions: cel.New(cel.Options{}), Clock: func() time.Time { return w.now }})
+	w.t.Cleanup(func() { w.runtime.Close(); driver.Close() })
+	w.timeline = snapshot.NewTimeline(w.runtime, info.ID, info.Incarnation)
+	w.queue = commit.NewQueue(commit.NewShared(w.runtime, nil), w.timeline)
+	w.answerer = query.NewAnswerer(query.NewShared(w.runtime, query.RecordingOptions{}), w.timeline)
+	w.comparer = New(w.timeline)
+}
+
+// writeSchema writes a schema, a second after the entry before.
+func (w *world) writeSchema(m *schema.Model) snapshot.SchemaInfo {
+	w.t.Helper()
+	w.now = w.now.Add(time.Second)
+	info, _, err := w.queue.WriteSchema(w.t.Context(), &snapshot.SchemaSource{Model: m})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.head++
+	return info
 }
 
 // users are all subjects of questions. No tuple names the last one.
@@ -103,6 +129,9 @@ func (w *world) tuple() rel.Tuple {
 	}
 	if tuple.Subject.ID == tuple.Object.ID && tuple.Subject.Type == tuple.Object.Type {
 		return w.tuple() // the model does not admit it
+	}
+	if (relation == "doc#viewer" || relation == "group#member") && tuple.Subject.Type == "user" && !tuple.Subject.IsWildcard() && w.rng.IntN(3) == 0 {
+		tuple.Condition = "near"
 	}
 	if w.rng.IntN(6) == 0 {
 		tuple.Expires = rel.TimeOf(w.now.Add(time.Duration(1+w.rng.IntN(5)) * time.Second))
@@ -173,9 +202,18 @@ func (w *world) check(q query.CheckRequest) expr.Tristate {
 	return r.Decision
 }
 
-// expected returns the changes of a permission between two revisions, by checks of all pairs.
-func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency) map[string]string {
-	out := map[string]string{}
+// context returns random parameters of the condition, or none.
+func (w *world) context() expr.Values {
+	if ip := w.pick("home", "away", ""); ip != "" {
+		return expr.Values{"ip": ip}
+	}
+	return nil
+}
+
+// expected returns the changes of a permission between two revisions, by checks of all
+// pairs, and how many pairs are unknown at both.
+func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency, context expr.Values) (out map[string]string, unknown int) {
+	out = map[string]string{}
 	for i := range 3 {
 		o := rel.Object{Type: p.ObjectType, ID: fmt.Sprint(i)}
 		if p.Objects != nil && !slices.Contains(p.Objects, o.ID) {
@@ -183,15 +221,17 @@ func (w *world) expected(p *PermissionSelector, from, to snapshot.Consistency) m
 		}
 		for _, s := range subjects(p) {
 			q := query.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
-			q.Consistency = from
+			q.Context, q.Consistency = context, from
 			before := w.check(q)
 			q.Consistency = to
 			if after := w.check(q); before != after {
 				out[fmt.Sprint(o, s)] = fmt.Sprint(before, after)
+			} else if after == expr.Unknown {
+				unknown++
 			}
 		}
 	}
-	return out
+	return out, unknown
 }
 
 // outcomes returns the results before and after, by changes, of the pairs that
@@ -240,7 +280,7 @@ func (w *world) selector(named bool) PermissionSelector {
 // pairs at both revisions.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	changed, others := 0, 0
+	changed, others, unknowns := 0, 0, 0
 	for seed := range uint64(8) {
 		w := newWorld(t, seed, limits.Bounds{DifferenceChecks: 1 + int(seed)*3})
 		for range 40 {
@@ -250,12 +290,12 @@ func TestDifferences(t *testing.T) {
 			}
 			p := w.selector(false)
 			later := 1 + w.rng.IntN(int(w.head))
-			r := DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(storage.Revision(max(1, later-1-w.rng.IntN(3)))), To: snapshot.AtRevision(storage.Revision(later)), Limit: 1 + w.rng.IntN(3)}
+			r := DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(storage.Revision(max(1, later-1-w.rng.IntN(3)))), To: snapshot.AtRevision(storage.Revision(later)), Limit: 1 + w.rng.IntN(3), Context: w.context()}
 			if w.rng.IntN(2) == 0 {
 				r.From, r.To = snapshot.AtRevision(w.head-storage.Revision(w.rng.IntN(int(w.head)))), snapshot.Consistency{}
 			}
 			var all []PermissionChange
-			last := ""
+			last, unknown := "", 0
 			for {
 				page, err := w.comparer.Difference(t.Context(), &r)
 				if err != nil {
@@ -265,6 +305,7 @@ func TestDifferences(t *testing.T) {
 					t.Errorf("seed %d: a page of %d changes after %d checks, limit %d", seed, len(page.Changes), page.Checked, r.Limit)
 				}
 				all = append(all, page.Changes...)
+				unknown += page.UnknownCount
 				if page.Next != "" && page.Next == last {
 					t.Fatal("the same page again")
 				}
@@ -280,20 +321,27 @@ func TestDifferences(t *testing.T) {
 			}) && !slices.ContainsFunc(all, func(c PermissionChange) bool { return c.AllOthers }) {
 				t.Errorf("seed %d: %v is not sorted", seed, all)
 			}
-			got, want := outcomes(&p, all), w.expected(&p, r.From, r.To)
+			got := outcomes(&p, all)
+			want, unknownMax := w.expected(&p, r.From, r.To, r.Context)
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("seed %d, %+v from %v to %v:\ngot  %v\nwant %v", seed, p, r.From, r.To, got, want)
 			}
-			changed += len(want)
+			if unknown > unknownMax {
+				t.Errorf("seed %d, %+v from %v to %v: %d unknown pairs, expected at most %d", seed, p, r.From, r.To, unknown, unknownMax)
+			}
+			changed, unknowns = changed+len(want), unknowns+unknown
 			for i := range all {
 				if all[i].AllOthers {
 					others++
 				}
+				if open := all[i].Before == expr.Unknown || all[i].After == expr.Unknown; open != (all[i].Reasons != nil) {
+					t.Errorf("seed %d: the reasons of %+v are %v, expected some if a decision is unknown", seed, all[i], all[i].Reasons)
+				}
 			}
 		}
 	}
-	if changed < 100 || others < 5 {
-		t.Errorf("%d pairs and %d wildcards changed, expected more", changed, others)
+	if changed < 100 || others < 5 || unknowns < 5 {
+		t.Errorf("%d pairs and %d wildcards changed, %d stayed unknown, expected more", changed, others, unknowns)
 	}
 }
 
@@ -314,8 +362,12 @@ func TestEntitled(t *testing.T) {
 			for range 1 + w.rng.IntN(12) {
 				r.Objects = append(r.Objects, rel.Object{Type: w.pick("doc", "doc", "doc", "folder", "group"), ID: fmt.Sprint(w.rng.IntN(4))})
 			}
+			r.Context = w.context()
 			if w.rng.IntN(3) == 0 {
 				r.Tuples = []rel.Tuple{w.tuple()}
+			}
+			if w.rng.IntN(3) == 0 {
+				r.Consistency = snapshot.AtRevision(1 + storage.Revision(w.rng.IntN(int(w.head))))
 			}
 			if w.rng.IntN(4) == 0 {
 				r.Attributes = []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "true"}}
@@ -325,18 +377,33 @@ func TestEntitled(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := must(w.timeline.Schema(t.Context(), w.timeline.Loaded(), "doc", ""))(t).Schema
+			var stats eval.Stats
 			for i, o := range r.Objects {
 				typ, _ := s.Type(o.Type)
-				var want []string
+				var want, unknown, gotUnknown []string
 				for _, name := range relationNames(s, typ, r.Permissions) {
 					q := query.CheckRequest{Object: o, Relation: name, Subject: r.Subject, QueryOptions: r.QueryOptions}
-					if w.check(q) == expr.True {
+					answer := must(w.answerer.Check(t.Context(), &q))(t)
+					stats.Nodes, stats.Probes, stats.Conditions = stats.Nodes+answer.Stats.Nodes, stats.Probes+answer.Stats.Probes, stats.Conditions+answer.Stats.Conditions
+					switch answer.Decision {
+					case expr.True:
 						want = append(want, name)
+					case expr.Unknown:
+						unknown = append(unknown, name)
 					}
 				}
-				if !slices.Equal(got.Objects[i].Relations, want) || got.Objects[i].Err != nil || got.Objects[i].Object != o {
-					t.Fatalf("seed %d, %+v: %v has %v, expected %v", seed, r, o, got.Objects[i], want)
+				for _, u := range got.Objects[i].Unknown {
+					if gotUnknown = append(gotUnknown, u.Relation); u.Reasons == nil {
+						t.Errorf("seed %d, %+v: unknown without reasons", seed, r)
+					}
 				}
+				if !slices.Equal(got.Objects[i].Relations, want) || !slices.Equal(gotUnknown, unknown) || got.Objects[i].Err != nil || got.Objects[i].Object != o {
+					t.Fatalf("seed %d, %+v: %v has %v, expected %v and unknown %v", seed, r, o, got.Objects[i], want, unknown)
+				}
+			}
+			// With contextual data, each combination takes a check.
+			if len(r.Tuples)+len(r.Attributes) > 0 && got.Stats != stats || got.Stats.Nodes > stats.Nodes || got.Stats.Probes > stats.Probes || got.Stats.Conditions > stats.Conditions {
+				t.Errorf("seed %d, %+v: the work was %+v, that of the checks %+v", seed, r, got.Stats, stats)
 			}
 		}
 	}
@@ -351,9 +418,13 @@ func TestProposals(t *testing.T) {
 			var r WhatIfRequest
 			for range 12 {
 				q := query.CheckRequest{Object: rel.Object{Type: "doc", ID: fmt.Sprint(w.rng.IntN(3))}, Relation: w.pick("viewer", "reader", "editor", "staff"), Subject: rel.Subject{Type: "user", ID: w.pick(users...)}}
+				q.Context = w.context()
 				if w.rng.IntN(4) == 0 {
 					q.Tuples = []rel.Tuple{w.tuple()}
 					q.Tuples[0].Expires = 0
+				}
+				if w.rng.IntN(8) == 0 {
+					q.Attributes = []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: w.pick("true", "false")}}
 				}
 				r.Questions = append(r.Questions, q)
 			}

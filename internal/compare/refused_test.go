@@ -1,0 +1,243 @@
+package compare
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/document"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/schema"
+)
+
+// refusedWorld has the model at revision 1, two tuples at revision 2 and one at
+// revision 3.
+func refusedWorld(t *testing.T, b limits.Bounds) *world {
+	t.Helper()
+	w := newWorld(t, 1, b)
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1", "doc:2#owner@user:u2")})
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#viewer@user:u2")})
+	return w
+}
+
+// schemaID returns the id of the current schema.
+func (w *world) schemaID() string {
+	info, _ := w.timeline.Loaded().CurrentSchema("")
+	return info.ID
+}
+
+// wantRefusal checks that an error ends with a text.
+func wantRefusal(t *testing.T, err error, operation, want string) {
+	t.Helper()
+	if err == nil || !strings.HasPrefix(err.Error(), "ostiary: "+operation+" in store ") || !strings.HasSuffix(err.Error(), ": "+want) {
+		t.Errorf("got error %v, expected %s: %s", err, operation, want)
+	}
+}
+
+// TestProposalsRefused makes what-if requests that are malformed or exceed a bound.
+func TestProposalsRefused(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{WhatIfQuestions: 2, WriteTuples: 2})
+	only := func(field string) string {
+		return "invalid request: the changes of a proposal set " + field + ", expected only tuples and attributes"
+	}
+	note := []document.Document{{Kind: "note", Key: "n", Body: []byte("x")}}
+	keys := []document.Key{{Kind: "note", Key: "n"}}
+	near := tuples(t, "doc:1#viewer@user:u1 with near")
+	near[0].Context = `{"ip":1}`
+	bare := &schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{{Name: "owner", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}}
+	attribute := func(typ, name, value string) []rel.Attribute {
+		return []rel.Attribute{{Object: rel.Object{Type: typ, ID: "1"}, Name: name, Value: value}}
+	}
+	for name, c := range map[string]struct {
+		request WhatIfRequest
+		want    string
+	}{
+		"too many questions":              {WhatIfRequest{Questions: make([]query.CheckRequest, 3)}, "bound WhatIfQuestions exceeded: got 3, expected at most 2"},
+		"too many tuples":                 {WhatIfRequest{Changes: commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:a", "doc:1#owner@user:b", "doc:1#owner@user:c")}}, "bound WriteTuples exceeded: got 3, expected at most 2"},
+		"a model and a schema":            {WhatIfRequest{Model: model(), SchemaID: "x"}, "invalid request: a proposal has both a model and the id of a schema, expected at most one"},
+		"documents":                       {WhatIfRequest{Changes: commit.WriteRequest{Documents: note}}, only("Documents")},
+		"removals of documents":           {WhatIfRequest{Changes: commit.WriteRequest{RemoveDocuments: keys}}, only("RemoveDocuments")},
+		"secrets":                         {WhatIfRequest{Changes: commit.WriteRequest{Secrets: note}}, only("Secrets")},
+		"removals of secrets":             {WhatIfRequest{Changes: commit.WriteRequest{RemoveSecrets: keys}}, only("RemoveSecrets")},
+		"schemas":                         {WhatIfRequest{Changes: commit.WriteRequest{Schemas: []snapshot.SchemaSource{{Model: model()}}}}, only("Schemas")},
+		"removals of schemas":             {WhatIfRequest{Changes: commit.WriteRequest{RemoveSchemas: []string{"x"}}}, only("RemoveSchemas")},
+		"preconditions":                   {WhatIfRequest{Changes: commit.WriteRequest{Preconditions: make([]commit.Precondition, 1)}}, only("Preconditions")},
+		"a revision of the write":         {WhatIfRequest{Changes: commit.WriteRequest{After: "x"}}, only("After")},
+		"a schema of the write":           {WhatIfRequest{Changes: commit.WriteRequest{SchemaID: "x"}}, only("SchemaID")},
+		"a future revision":               {WhatIfRequest{Consistency: snapshot.AtExactly("x")}, `invalid token "x": expected text that begins with "o1."`},
+		"an unknown schema":               {WhatIfRequest{SchemaID: "none"}, `no such schema: "none"`},
+		"a tuple without a relation":      {WhatIfRequest{Changes: commit.WriteRequest{Add: tuples(t, "doc:1#ower@user:a")}}, `not admitted by the schema: doc:1#ower@user:a: type doc has no relation "ower" (did you mean "owner"?)`},
+		"a tuple of no type":              {WhatIfRequest{Changes: commit.WriteRequest{Add: tuples(t, "dock:1#owner@user:a")}}, `not admitted by the schema: dock:1#owner@user:a: the schema has no type "dock" (did you mean "doc"?)`},
+		"a tuple that the model lacks":    {WhatIfRequest{Model: bare, Changes: commit.WriteRequest{Add: tuples(t, "doc:1#viewer@user:a")}}, `not admitted by the schema: doc:1#viewer@user:a: type doc has no relation "viewer"`},
+		"a context of another type":       {WhatIfRequest{Changes: commit.WriteRequest{Add: near}}, `not admitted by the schema: doc:1#viewer@user:u1: parameter "ip" of condition near: expected a value of type string`},
+		"an attribute of no type":         {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("dock", "open", "true")}}, `type not in the schema: dock (did you mean "doc"?)`},
+		"an unknown attribute":            {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("doc", "opne", "true")}}, `not admitted by the schema: type doc has no attribute "opne"`},
+		"an attribute of another type":    {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("doc", "open", "3")}}, `not admitted by the schema: invalid value of attribute open of doc:1: expected bool`},
+		"an attribute that a model lacks": {WhatIfRequest{Model: bare, Changes: commit.WriteRequest{SetAttributes: attribute("doc", "open", "true")}}, `not admitted by the schema: type doc has no attribute "open"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.comparer.WhatIf(t.Context(), &c.request)
+			wantRefusal(t, err, "what if", c.want)
+		})
+	}
+}
+
+// TestDifferencesRefused compares permissions that do not exist, or revisions that cannot be
+// compared.
+func TestDifferencesRefused(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{PageItems: 10})
+	w.now = w.now.Add(2 * time.Second) // after revision 3
+	from, to := snapshot.AtRevision(1), snapshot.AtRevision(3)
+	with := func(change func(r *DifferenceRequest)) DifferenceRequest {
+		r := DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"}, From: from, To: to}
+		change(&r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		change func(r *DifferenceRequest)
+		want   string
+	}{
+		"an unknown type":                    {func(r *DifferenceRequest) { r.ObjectType = "dock" }, `type not in the schema: dock (did you mean "doc"?)`},
+		"an unknown type under a schema":     {func(r *DifferenceRequest) { r.ObjectType, r.SchemaID = "dock", w.schemaID() }, `type not in the schema: dock (did you mean "doc"?)`},
+		"an unknown relation":                {func(r *DifferenceRequest) { r.Relation = "veiwer" }, `relation not in the schema: doc#veiwer (did you mean "viewer"?)`},
+		"an unknown type of the subject":     {func(r *DifferenceRequest) { r.SubjectType = "usr" }, `type not in the schema: usr (did you mean "user"?)`},
+		"an unknown relation of the subject": {func(r *DifferenceRequest) { r.SubjectType, r.SubjectRelation = "group", "membre" }, `relation not in the schema: group#membre (did you mean "member"?)`},
+		"an unknown schema":                  {func(r *DifferenceRequest) { r.SchemaID = "none" }, `no such schema: "none"`},
+		"a malformed object":                 {func(r *DifferenceRequest) { r.Objects = []string{"1", ""} }, "invalid name: empty id"},
+		"a malformed subject":                {func(r *DifferenceRequest) { r.Subjects = []string{"1", ""} }, "invalid name: empty id"},
+		"a page of too many changes":         {func(r *DifferenceRequest) { r.Limit = 11 }, "bound PageItems exceeded: got 11, expected at most 10"},
+		"a context that is too large":        {func(r *DifferenceRequest) { r.Context = map[string]any{"ip": strings.Repeat("x", 1<<20)} }, "bound ContextBytes exceeded: got 524289, expected at most 524288"},
+		"an earlier revision that is later":  {func(r *DifferenceRequest) { r.From, r.To = to, from }, "invalid request: the difference would go from revision 3 back to revision 1: expected the earlier revision first"},
+		"an earlier time that is later": {func(r *DifferenceRequest) {
+			r.From, r.To = snapshot.AtTime(w.now), snapshot.AtTime(w.now.Add(-time.Second))
+		},
+			"invalid request: the difference would go from 2026-01-01T00:00:05Z back to 2026-01-01T00:00:04Z: expected the earlier time first"},
+		"a malformed token":  {func(r *DifferenceRequest) { r.From = snapshot.AtExactly("x") }, `invalid token "x": expected text that begins with "o1."`},
+		"a malformed cursor": {func(r *DifferenceRequest) { r.Cursor = "x" }, `invalid cursor: expected text that begins with "c1."`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := with(c.change)
+			_, err := w.comparer.Difference(t.Context(), &r)
+			wantRefusal(t, err, "difference", c.want)
+		})
+	}
+}
+
+// TestCursorOfAnotherRequest uses the cursor of a page with each part of the request changed.
+// A cursor continues only the request that it comes from. Limit, From and To are no part of it.
+func TestCursorOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{})
+	request := func() DifferenceRequest {
+		return DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "group", SubjectRelation: "member"}, From: snapshot.AtRevision(1), Limit: 1}
+	}
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#viewer@group:1#member", "doc:2#viewer@group:2#member")})
+	r := request()
+	page := must(w.comparer.Difference(t.Context(), &r))(t)
+	if page.Next == "" || len(page.Changes) != 1 {
+		t.Fatalf("got %+v, expected one change and a cursor", page)
+	}
+	for name, change := range map[string]func(r *DifferenceRequest){
+		"type":                    func(r *DifferenceRequest) { r.ObjectType = "folder" },
+		"relation":                func(r *DifferenceRequest) { r.Relation = "reader" },
+		"type of the subject":     func(r *DifferenceRequest) { r.SubjectType, r.SubjectRelation = "user", "" },
+		"relation of the subject": func(r *DifferenceRequest) { r.SubjectRelation = "" },
+		"no objects":              func(r *DifferenceRequest) { r.Objects = []string{} },
+		"objects":                 func(r *DifferenceRequest) { r.Objects = []string{"1", "2"} },
+		"no subjects":             func(r *DifferenceRequest) { r.Subjects = []string{} },
+		"subjects":                func(r *DifferenceRequest) { r.Subjects = []string{"1", "2"} },
+		"schema":                  func(r *DifferenceRequest) { r.SchemaID = w.schemaID() },
+		"context":                 func(r *DifferenceRequest) { r.Context = map[string]any{"ip": "home"} },
+		"bounds":                  func(r *DifferenceRequest) { r.Bounds.Nodes = 10 },
+	} {
+		r := request()
+		r.Cursor = page.Next
+		change(&r)
+		if _, err := w.comparer.Difference(t.Context(), &r); !errors.Is(err, errs.ErrCursor) {
+			t.Errorf("%s: got error %v, expected %v", name, err, errs.ErrCursor)
+		}
+	}
+	r = request()
+	r.Cursor, r.Limit, r.From, r.To = page.Next, 5, snapshot.AtRevision(2), snapshot.AtRevision(1)
+	if next := must(w.comparer.Difference(t.Context(), &r))(t); len(next.Changes) != 1 || next.Changes[0].Object.ID != "1" || next.From != page.From || next.To != page.To {
+		t.Errorf("got %+v, expected the rest of %+v", next, page)
+	}
+	if err := w.timeline.Trim(t.Context(), 3, 3); err != nil {
+		t.Fatal(err)
+	}
+	w.timeline.ClearPast()
+	_, err := w.comparer.Difference(t.Context(), &r)
+	if !errors.Is(err, errs.ErrTooOld) {
+		t.Errorf("got error %v after the past was dropped, expected %v", err, errs.ErrTooOld)
+	}
+	r = request()
+	r.From, r.To = snapshot.AtRevision(3), snapshot.AtRevision(4)
+	must(w.comparer.Difference(t.Context(), &r))(t)
+}
+
+// TestEntitlementsRefused asks about objects that cannot be asked about. The others are answered.
+func TestEntitlementsRefused(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{BatchItems: 14, ContextTuples: 2})
+	objects := func(texts ...string) (all []rel.Object) {
+		for _, text := range texts {
+			typ, id, _ := strings.Cut(text, ":")
+			all = append(all, rel.Object{Type: typ, ID: id})
+		}
+		return all
+	}
+	anne := rel.Subject{Type: "user", ID: "u1"}
+	for name, c := range map[string]struct {
+		request EntitlementsRequest
+		// want has a line for each object: its relations, or its error.
+		want []string
+	}{
+		"all relations":           {EntitlementsRequest{Subject: anne, Objects: objects("doc:1", "doc:2")}, []string{"owner viewer reader editor", ""}},
+		"permissions":             {EntitlementsRequest{Subject: anne, Objects: objects("doc:1", "group:1"), Permissions: true}, []string{"reader editor", ""}},
+		"an unknown type":         {EntitlementsRequest{Subject: anne, Objects: objects("dock:1", "doc:1", "dock:2")}, []string{`type not in the schema: dock (did you mean "doc"?)`, "owner viewer reader editor", `type not in the schema: dock (did you mean "doc"?)`}},
+		"an unknown relation":     {EntitlementsRequest{Subject: anne, Relations: []string{"owner", "editr"}, Objects: objects("doc:1", "group:1")}, []string{`relation not in the schema: doc#editr (did you mean "editor"?)`, `relation not in the schema: group#owner`}},
+		"a malformed id":          {EntitlementsRequest{Subject: anne, Objects: objects("doc:", "doc:1")}, []string{"invalid name: empty id", "owner viewer reader editor"}},
+		"a malformed subject":     {EntitlementsRequest{Subject: rel.Subject{Type: "user"}, Objects: objects("doc:1")}, []string{"invalid name: empty id"}},
+		"an unknown schema":       {EntitlementsRequest{Subject: anne, Objects: objects("doc:1"), QueryOptions: query.QueryOptions{SchemaID: "none"}}, []string{`no such schema: "none"`}},
+		"a tuple that is refused": {EntitlementsRequest{Subject: anne, Objects: objects("doc:1", "doc:2"), QueryOptions: query.QueryOptions{Tuples: tuples(t, "doc:1#reader@user:u1")}}, []string{"not admitted by the schema: doc:1#reader@user:u1: reader is computed; write one of parent, owner, blocked, viewer", "not admitted by the schema: doc:1#reader@user:u1: reader is computed; write one of parent, owner, blocked, viewer"}},
+		"too many tuples":         {EntitlementsRequest{Subject: anne, Objects: objects("doc:1"), QueryOptions: query.QueryOptions{Tuples: tuples(t, "doc:1#owner@user:a", "doc:1#owner@user:b", "doc:1#owner@user:c")}}, []string{"bound ContextTuples exceeded: got 3, expected at most 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.request.Context = map[string]any{"ip": "home"}
+			got, err := w.comparer.Entitlements(t.Context(), &c.request)
+			if err != nil || got.Revision != 3 || got.Token != w.timeline.Token(w.timeline.Loaded().Head) || len(got.Objects) != len(c.want) {
+				t.Fatalf("got %+v, error %v", got, err)
+			}
+			for i, o := range got.Objects {
+				text := strings.Join(o.Relations, " ")
+				if o.Err != nil {
+					_, text, _ = strings.Cut(strings.TrimPrefix(o.Err.Error(), "ostiary: check in store "), ": ")
+				}
+				if text != c.want[i] || o.Object != c.request.Objects[i] {
+					t.Errorf("%s: got %q, expected %q", o.Object, text, c.want[i])
+				}
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		request EntitlementsRequest
+		want    string
+	}{
+		"too many objects":   {EntitlementsRequest{Subject: anne, Objects: objects(strings.Fields("doc:1 doc:2 group:1")...)}, "bound BatchItems exceeded: got 15, expected at most 14"},
+		"too many questions": {EntitlementsRequest{Subject: anne, Objects: objects("doc:1", "doc:2"), Relations: make([]string, 8)}, "bound BatchItems exceeded: got 16, expected at most 14"},
+		"a malformed token":  {EntitlementsRequest{Subject: anne, Objects: objects("doc:1"), QueryOptions: query.QueryOptions{Consistency: snapshot.AtExactly("x")}}, `invalid token "x": expected text that begins with "o1."`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.comparer.Entitlements(t.Context(), &c.request)
+			wantRefusal(t, err, "entitlements", c.want)
+		})
+	}
+}

@@ -1,0 +1,328 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/query"
+	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/rel"
+	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
+)
+
+// watcher is a watch with a consumer that reads one update for each element of gate.
+type watcher struct {
+	*world
+	request WatchPermissionRequest
+	gate    chan struct{}
+	stop    context.CancelFunc
+	updates []PermissionUpdate
+	err     error // of the watch, once it has ended
+	// decisions are those of all pairs that the request selects, after the updates so
+	// far.
+	decisions map[string]string
+}
+
+// startWatch starts a watch in a goroutine of a synctest bubble, and waits until it waits.
+func (w *world) startWatch(r WatchPermissionRequest) *watcher {
+	ctx, stop := context.WithCancel(context.Background())
+	x := &watcher{world: w, request: r, gate: make(chan struct{}), stop: stop}
+	at := snapshot.AtRevision(w.head)
+	if r.After != "" {
+		at = snapshot.AtExactly(r.After)
+	}
+	x.decisions = x.checked(at)
+	go func() {
+		defer stop()
+		for u, err := range w.comparer.WatchPermission(ctx, &r) {
+			if x.err = err; err == nil {
+				<-x.gate
+				x.updates = append(x.updates, u)
+			}
+		}
+	}()
+	synctest.Wait() // it starts at the newest revision
+	return x
+}
+
+// checked returns the decisions of all pairs that the request selects, by checks.
+func (x *watcher) checked(at snapshot.Consistency) map[string]string {
+	out := map[string]string{}
+	p := &x.request.PermissionSelector
+	for i := range 3 {
+		o := rel.Object{Type: p.ObjectType, ID: fmt.Sprint(i)}
+		for _, s := range subjects(p) {
+			q := query.CheckRequest{Object: o, Relation: p.Relation, Subject: s}
+			q.Context, q.Consistency = x.request.Context, at
+			if p.Objects == nil || contains(p.Objects, o.ID) {
+				out[fmt.Sprint(o, s)] = x.check(q).String()
+			}
+		}
+	}
+	return out
+}
+
+func contains(ids []string, id string) bool { return setOf(ids)[id] }
+
+// drain lets the consumer read until the watch has nothing more to yield, and applies
+// the updates to the decisions. Each update must continue the one before.
+func (x *watcher) drain() {
+	x.t.Helper()
+	for blocked := true; blocked; {
+		synctest.Wait()
+		select {
+		case x.gate <- struct{}{}:
+		default:
+			blocked = false
+		}
+	}
+	for _, u := range x.updates {
+		if revision, err := u.Token.Revision(); err != nil || revision != u.Revision {
+			x.t.Errorf("the token of revision %d is of revision %d, error %v", u.Revision, revision, err)
+		}
+		if len(u.Changes)+u.UnknownCount == 0 {
+			x.t.Errorf("an update at revision %d has no changes", u.Revision)
+		}
+		for pair, change := range outcomes(&x.request.PermissionSelector, u.Changes) {
+			before, after, _ := strings.Cut(change, " ")
+			if x.decisions[pair] != before {
+				x.t.Errorf("%+v: %s was %s, but the update at revision %d has %s", x.request, pair, x.decisions[pair], u.Revision, change)
+			}
+			x.decisions[pair] = after
+		}
+	}
+	x.updates = nil
+}
+
+// verify drains the watch and compares what it has yielded with checks.
+func (x *watcher) verify() {
+	x.t.Helper()
+	if x.drain(); x.err != nil {
+		x.t.Fatal(x.err)
+	}
+	if got, want := x.decisions, x.checked(snapshot.AtRevision(x.head)); fmt.Sprint(got) != fmt.Sprint(want) {
+		x.t.Fatalf("%+v at revision %d:\ngot  %v\nwant %v", x.request, x.head, got, want)
+	}
+}
+
+// TestWatches runs random watches while a store changes, and compares what they yield
+// with checks of all pairs. Some consumers stop reading for some writes. Some watches
+// start at an earlier revision.
+func TestWatches(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 300+seed, limits.Bounds{WatchBuffer: 1 + int(seed)})
+			tokens := []snapshot.Token{""}
+			// Names that nothing uses later: a compaction frees them.
+			unused := tuples(t, "group:old#member@user:old", "folder:old#viewer@user:old")
+			w.write(commit.WriteRequest{Add: unused})
+			second := model()
+			second.Types[3].Relations[5].Rewrite = second.Types[3].Relations[4].Rewrite // editor means reader
+			var watches []*watcher
+			for step := range 40 {
+				if len(watches) < 5 {
+					r := WatchPermissionRequest{PermissionSelector: w.selector(w.rng.IntN(2) == 0), After: tokens[w.rng.IntN(len(tokens))], Context: w.context()}
+					if r.Objects == nil && r.Subjects == nil {
+						r.Subjects = []string{subjects(&r.PermissionSelector)[1].ID}
+					}
+					watches = append(watches, w.startWatch(r))
+					watches[len(watches)-1].verify()
+				}
+				for range w.rng.IntN(4) {
+					w.write(w.change())
+				}
+				switch w.rng.IntN(12) {
+				case 0:
+					for i := range unused {
+						w.write(commit.WriteRequest{Remove: []rel.Key{unused[i].Key()}, OnMissing: commit.Ignore})
+					}
+					if _, err := w.timeline.Compact(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				case 1:
+					w.writeSchema(second)
+				case 2:
+					w.writeSchema(model())
+				}
+				tokens = append(tokens, w.timeline.Token(w.timeline.Loaded().Head))
+				for i, x := range watches {
+					if (step+i)%3 > 0 {
+						x.verify()
+					}
+				}
+				if w.rng.IntN(4) == 0 {
+					watches[0].stop()
+					if watches[0].drain(); !errors.Is(watches[0].err, context.Canceled) {
+						t.Errorf("a watch whose context ended has error %v", watches[0].err)
+					}
+					watches = watches[1:]
+				}
+			}
+			for _, x := range watches {
+				x.verify()
+				x.stop()
+			}
+		})
+	}
+}
+
+// first is the permission that the tests below watch.
+var first = PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}}
+
+// tuples parses tuples.
+func tuples(t *testing.T, texts ...string) (all []rel.Tuple) {
+	t.Helper()
+	for _, text := range texts {
+		all = append(all, must(rel.Parse(text))(t))
+	}
+	return all
+}
+
+// TestWatchesEnd ends watches in each way. A consumer that stops gets no error. After
+// the last watch the store has no goroutine and no view for watches, and a new watch
+// works.
+func TestWatchesEnd(t *testing.T) { // not parallel: it counts goroutines
+	running := func() int {
+		stacks := make([]byte, 1<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "(*hub).run(")
+	}
+	deleted := errors.New("the store was deleted")
+	for name, c := range map[string]struct {
+		end  func(w *world, x *watcher)
+		want error
+	}{
+		"the context ends":     {func(_ *world, x *watcher) { x.stop() }, context.Canceled},
+		"the store is deleted": {func(w *world, _ *watcher) { w.timeline.Close(deleted) }, deleted},
+		"the engine is closed": {func(w *world, _ *watcher) { w.runtime.Close() }, errs.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, limits.Bounds{})
+				w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+				one, two := w.startWatch(WatchPermissionRequest{PermissionSelector: first}), w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+				for round := range 2 {
+					w.write(commit.WriteRequest{Add: tuples(t, fmt.Sprintf("doc:1#viewer@user:u%d", 2*round))})
+					one.verify()
+					two.verify()
+					if n := running(); n != 1 {
+						t.Errorf("%d goroutines follow the writes for 2 watches, expected 1", n)
+					}
+					if round == 1 {
+						break
+					}
+					two.stop()
+					two.drain()
+					if n := running(); n != 1 {
+						t.Errorf("%d goroutines follow the writes for 1 watch, expected 1", n)
+					}
+					one.stop()
+					one.drain()
+					if n := running(); n != 0 || w.comparer.hub.latest != nil {
+						t.Errorf("after the last watch, %d goroutines follow the writes, and the newest change is %v; expected none", n, w.comparer.hub.latest)
+					}
+					one, two = w.startWatch(WatchPermissionRequest{PermissionSelector: first}), w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+				}
+				c.end(w, one)
+				if one.drain(); !errors.Is(one.err, c.want) || !strings.Contains(one.err.Error(), "watch permission in store") {
+					t.Errorf("got error %v, expected %v", one.err, c.want)
+				}
+				if two.stop(); c.want != context.Canceled && !errors.Is(two.err, c.want) {
+					t.Errorf("the other watch has error %v, expected %v", two.err, c.want)
+				}
+				synctest.Wait()
+				if n := running(); n != 0 {
+					t.Errorf("%d goroutines follow the writes, expected none", n)
+				}
+			})
+		})
+	}
+}
+
+// TestWatchStops lets a consumer stop after an update. It gets nothing more.
+func TestWatchStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, limits.Bounds{})
+	at := w.timeline.Token(w.timeline.Loaded().Head)
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:2#owner@user:u1")})
+	for u, err := range w.comparer.WatchPermission(t.Context(), &WatchPermissionRequest{PermissionSelector: first, After: at}) {
+		if err != nil || u.Revision != 3 || !u.Time.Equal(w.now) || len(u.Changes) != 1 {
+			t.Errorf("got %+v, error %v; expected one change at revision 3 and %s", u, err, w.now)
+		}
+		break
+	}
+	if w.comparer.hub.watches != 0 {
+		t.Errorf("%d watches are left, expected none", w.comparer.hub.watches)
+	}
+}
+
+// TestWatchBounds ends watches whose changes reach a bound, with the name of the bound, and
+// keeps those whose changes are at the bound.
+func TestWatchBounds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bounds limits.Bounds
+		write  []string
+		// want is the text of the error, or "".
+		want string
+	}{
+		"as many changes":   {limits.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1"}, ""},
+		"too many changes":  {limits.Bounds{DifferenceChanges: 2}, []string{"doc:1#owner@user:u1", "doc:1#viewer@user:u1", "doc:1#blocked@user:u1"}, "bound DifferenceChanges exceeded: got 3, expected at most 2"},
+		"as many checks":    {limits.Bounds{DifferenceChecks: 4}, []string{"doc:1#owner@user:u1", "doc:1#owner@user:u2"}, ""},
+		"too many checks":   {limits.Bounds{DifferenceChecks: 3}, []string{"doc:1#owner@user:u0", "doc:1#owner@user:u1", "doc:1#owner@user:u2"}, "bound DifferenceChecks exceeded: got 4, expected at most 3"},
+		"as many usersets":  {limits.Bounds{DifferenceUsersets: 4}, []string{"doc:1#owner@user:u1"}, ""},
+		"too many usersets": {limits.Bounds{DifferenceUsersets: 3}, []string{"doc:1#owner@user:u1"}, "bound DifferenceUsersets exceeded: got 4, expected at most 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, c.bounds)
+				x := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+				w.write(commit.WriteRequest{Add: tuples(t, c.write...)})
+				if c.want == "" {
+					x.verify()
+				} else if x.drain(); x.err == nil || !strings.HasSuffix(x.err.Error(), c.want) {
+					t.Errorf("got error %v, expected %s", x.err, c.want)
+				}
+				x.stop()
+			})
+		})
+	}
+}
+
+// TestWatchAfterAFailedRead makes the reads of the driver fail for a time. A watch that
+// must read the log meanwhile ends with the error. A new watch works.
+func TestWatchAfterAFailedRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		driver := failing.New(memory.New())
+		w := newWorldOn(t, driver, 1, limits.Bounds{WatchBuffer: 1})
+		at := w.timeline.Token(w.timeline.Loaded().Head)
+		slow := w.startWatch(WatchPermissionRequest{PermissionSelector: first})
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u0")})
+		synctest.Wait() // the consumer does not read this update yet
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1")})
+		synctest.Wait()
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u2")})
+		driver.Break(failing.Fault{Number: 1, Only: []failing.Operation{failing.Entries}, Lasting: true})
+		if slow.drain(); !errors.Is(slow.err, failing.ErrInjected) {
+			t.Errorf("got error %v, expected %v", slow.err, failing.ErrInjected)
+		}
+		driver.Mend()
+		next := w.startWatch(WatchPermissionRequest{PermissionSelector: first, After: at})
+		next.verify()
+		w.write(commit.WriteRequest{Remove: []rel.Key{tuples(t, "doc:1#owner@user:u1")[0].Key()}})
+		next.verify()
+		next.stop()
+	})
+}
