@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,15 @@ func TestBatch(t *testing.T) {
 			b.Relate(carol, acp.Relationship{Object: doc(id, "3"), Relation: "reader", Subject: acp.ActorSubject(carol)})
 		}},
 		{"nobody", acp.ErrUnauthenticated, func(b *acp.Batch) { b.Register(alice, doc(id, "3")); b.Register("", doc(id, "4")) }},
+		{"the first that is malformed", acp.ErrUnauthenticated, func(b *acp.Batch) {
+			b.Unrelate("", acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(carol)})
+			b.Unrelate(alice, acp.Relationship{Object: doc(id, "1")})
+			b.Relate(alice, acp.Relationship{Object: doc(id, "1")})
+		}},
+		{"malformed", acp.ErrInput, func(b *acp.Batch) {
+			b.Relate(alice, acp.Relationship{Object: doc(id, "1")})
+			b.Relate("", acp.Relationship{Object: doc(id, "1")})
+		}},
 		{"turned round", acp.ErrBatch, func(b *acp.Batch) {
 			x := acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.ActorSubject(carol)}
 			b.Unrelate(alice, x)
@@ -305,6 +315,13 @@ func TestLifecycle(t *testing.T) {
 	must(0, e.Start(ctx))(t)
 	must(e.Policy(ctx, id))(t)
 
+	engine := must(ostiary.Open(ctx, ostiary.Options{}))(t)
+	must(0, open(t, acp.Options{Engine: engine}).Close())(t)
+	if _, err := engine.CreateStore(ctx, ostiary.CreateStoreRequest{Name: "another"}); err != nil {
+		t.Errorf("closing a collection closed the engine of the embedder: %v", err)
+	}
+	must(0, engine.Close())(t)
+
 	other := open(t, acp.Options{Driver: driver, Name: "b"})
 	_, err = other.Policy(ctx, id)
 	wantKind(t, err, acp.ErrPolicyNotFound)
@@ -336,5 +353,33 @@ func TestDeleteLargePolicy(t *testing.T) {
 	must(0, e.DeletePolicy(ctx, alice, id))(t)
 	if st := must(must(e.Store())(t).Stats(ctx))(t); st.Graph.Tuples != 0 {
 		t.Error(st.Graph.Tuples, "are left")
+	}
+}
+
+// TestOwnTimeOfLongID transfers an object with the longest id that can have a
+// registration time of its own, one with a shorter id, and one with a longer id,
+// which cannot have such a time. The new owner does not inherit the time.
+func TestOwnTimeOfLongID(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := open(t, acp.Options{})
+	id := must(e.AddPolicy(ctx, alice, notes))(t)
+	at := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+	longest := ostiary.DocumentKeyBytesMax - len(id) - len("note") - 1
+	for n, kind := range map[int]error{longest - 1: nil, longest: nil, longest + 1: acp.ErrInvalidID} {
+		o := doc(id, strings.Repeat("x", n))
+		err := e.Root().RevealRegistration(ctx, alice, o, at)
+		if wantKind(t, err, kind); kind != nil {
+			must(0, e.Register(ctx, alice, o))(t)
+		}
+		if r := must(e.Registration(ctx, o))(t); r.Since.Equal(at) != (kind == nil) {
+			t.Errorf("an id of %d bytes: registered since %v", n, r.Since)
+		}
+		for _, to := range []string{bob, alice} {
+			must(0, e.Transfer(ctx, must(e.Registration(ctx, o))(t).Owner, o, to))(t)
+			if r := must(e.Registration(ctx, o))(t); r.Owner != to || r.Since.Equal(at) {
+				t.Errorf("an id of %d bytes after the transfer: %v", n, r)
+			}
+		}
 	}
 }

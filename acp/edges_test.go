@@ -2,6 +2,7 @@ package acp_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary/acp"
 	"github.com/ostiary/ostiary/internal/golden"
+	"github.com/ostiary/ostiary/rel"
 )
 
 // TestStoredIDs compares the stored forms of ids with a file, and what texts that look
@@ -67,8 +69,9 @@ func TestEvents(t *testing.T) {
 	golden.Equal(t, "testdata/events.golden", out.String())
 }
 
-// TestRemovedRelation removes a relation of one resource. The relationships of the
-// relation with the same name of another resource must remain.
+// TestRemovedRelation removes a relation of one resource. The relationships of its
+// other relation, and of the relation with the same name of another resource, must
+// remain.
 func TestRemovedRelation(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -82,6 +85,7 @@ resources:
   - {name: read, expr: reader}
 - name: folder
   relations:
+  - {name: keeper, types: [actor]}
   - {name: reader, types: [actor]}
   permissions:
   - {name: read, expr: reader}
@@ -93,8 +97,9 @@ resources:
 		must(0, e.Register(ctx, alice, o))(t)
 		must(e.Relate(ctx, alice, o, "reader", bob))(t)
 	}
+	must(e.Relate(ctx, alice, folder, "keeper", carol))(t)
 	must(e.SetRelationship(ctx, alice, acp.Relationship{Object: doc(id, "1"), Relation: "reader", Subject: acp.Subject{Resource: "folder", ID: "1", Relation: "reader"}}))(t)
-	edited := strings.Replace(text, "- name: folder\n  relations:\n  - {name: reader, types: [actor]}\n  permissions:\n  - {name: read, expr: reader}\n", "- name: folder\n  permissions:\n  - {name: read}\n", 1)
+	edited := strings.Replace(text, "  - {name: reader, types: [actor]}\n  permissions:\n  - {name: read, expr: reader}\n", "  permissions:\n  - {name: read, expr: keeper}\n", 1)
 	edited = strings.Replace(edited, `[actor, "folder->reader"]`, "[actor]", 1)
 	if removed := must(e.EditPolicy(ctx, alice, id, acp.PolicySource{Text: edited}))(t); removed != 2 {
 		t.Errorf("%d relationships are removed, want 2", removed)
@@ -104,5 +109,69 @@ resources:
 	}
 	if ok := must(e.Check(ctx, bob, "read", folder))(t); ok {
 		t.Error("the removed relation permits")
+	}
+	if ok := must(e.Check(ctx, carol, "read", folder))(t); !ok {
+		t.Error("the other relation's relationship is removed, too")
+	}
+}
+
+// TestDIDForms compares which texts are DIDs with a file.
+func TestDIDForms(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	for _, did := range []string{"", "did", "did:", "did::", "did::a", "did:a", "did:a:", "did:a:b", "DID:a:b", "did:A:b", "did:a1:b", "did:a_:b", "did:a-b:c",
+		"did:web:a:", "did:web:a::b", "did:web::a", "did:web:a%", "did:web:a%2", "did:web:a%20", "did:web:%20", "did:web:a%2g", "did:web:a%g0", "did:web:a%2G", "did:web:a%aF",
+		"did:web:a%20%", "did:web:a.b_c-d", "did:web:a/b", "did:web:a b", "did:web:a#b", "did:web:a?b", "did:web:ä",
+		"did:key:", "did:key:z", "did:key:z1", "did:key:z0", "did:key:y6Mk", "did:key:z6Mk", "did:key:zz", "did:keys:z6Mk", alice + "x", alice[:len(alice)-1], strings.ToUpper(alice)} {
+		fmt.Fprintf(&out, "%q: %v\n", did, acp.ValidateDID(did))
+	}
+	for n := range 2 {
+		did := "did:a:" + strings.Repeat("x", rel.IDBytesMax-len("did:a:")+n)
+		fmt.Fprintf(&out, "%d bytes: %v\n", len(did), acp.ValidateDID(did))
+	}
+	golden.Equal(t, "testdata/dids.golden", out.String())
+}
+
+// TestNames compares with a file which characters a name of a policy may contain.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	for c := rune(0); c <= 0x100; c++ {
+		if c >= 'b' && c <= 'z' || c >= 'B' && c <= 'Z' || c >= '1' && c <= '9' {
+			continue // as a, A and 0
+		}
+		quoted, err := json.Marshal("a" + string(c) + "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = acp.ParsePolicy("name: p\nresources:\n- name: "+string(quoted)+"\n", acp.DialectAuto); err != nil {
+			fmt.Fprintf(&out, "%U: %v\n", c, err)
+		}
+	}
+	golden.Equal(t, "testdata/names.golden", out.String())
+}
+
+// TestDeleteSmallPolicy deletes a policy in one entry of the log, and one with many
+// resources in more.
+func TestDeleteSmallPolicy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := open(t, acp.Options{})
+	s := must(e.Store())(t)
+	for resources, entries := range map[int]uint64{1: 1, 98: 1, 99: 1, 100: 2} {
+		text := "name: small\nresources:\n"
+		for i := range resources {
+			text += fmt.Sprintf("- name: r%d\n", i)
+		}
+		id := must(e.AddPolicy(ctx, alice, text))(t)
+		for i := range resources {
+			must(0, e.Register(ctx, alice, acp.Object{Policy: id, Resource: fmt.Sprintf("r%d", i), ID: "1"}))(t)
+		}
+		before := uint64(must(s.Stats(ctx))(t).Revision)
+		must(0, e.DeletePolicy(ctx, alice, id))(t)
+		after := must(s.Stats(ctx))(t)
+		if n := uint64(after.Revision) - before; n != entries || after.Graph.Tuples != 0 {
+			t.Errorf("%d resources: deleted in %d entries, want %d; %d tuples are left", resources, n, entries, after.Graph.Tuples)
+		}
 	}
 }

@@ -1,9 +1,14 @@
 package acp
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -41,7 +46,7 @@ func TestExpressions(t *testing.T) {
 		{" a\t+ b->c ", "a + b->c"},
 		{"", "()"}, {"()", "()"}, {"a + ()", "a + ()"},
 		{"a -> b", "a->b"}, {"a - b", "a - b"}, {"a->b->c", ""},
-		{"a +", ""}, {"+ a", ""}, {"a b", ""}, {"a)", ""}, {"1a", ""}, {"a-b", "a - b"}, {"_a", ""},
+		{"a +", ""}, {"a->", ""}, {"a-> + b", ""}, {"_this->a", ""}, {"a ? b", ""}, {"a ?", ""}, {"?", ""}, {"+ a", ""}, {"a b", ""}, {"a)", ""}, {"1a", ""}, {"a-b", "a - b"}, {"_a", ""},
 	} {
 		e, err := parseExpression(c.text, DialectList)
 		switch {
@@ -66,6 +71,74 @@ func TestStampKeys(t *testing.T) {
 				t.Errorf("%q and %q", old, o)
 			}
 			seen[stampKey(o, o.ID)] = o
+		}
+	}
+}
+
+// TestDeletedPolicyLeavesNothing deletes a policy with an object that has a
+// registration time of its own. No document of the policy remains.
+func TestDeletedPolicyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	const did = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
+	policy, err := e.AddPolicy(ctx, did, "name: p\nresources:\n- name: note\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Object{policy, "note", "1"}
+	if err := e.Root().RevealRegistration(ctx, did, o, time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []ostiary.DocumentKey{{Kind: policyKind, Key: policy}, {Kind: registrationKind, Key: stampKey(o, o.ID)}}
+	for _, k := range keys {
+		if _, err := s.Document(ctx, k); err != nil {
+			t.Errorf("%s: %v", k.Kind, err)
+		}
+	}
+	if err := e.DeletePolicy(ctx, did, policy); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if d, err := s.Document(ctx, k); !errors.Is(err, ostiary.ErrNoDocument) {
+			t.Errorf("%s after the policy was deleted: %v, %v", k.Kind, d, err)
+		}
+	}
+}
+
+// TestAccessText compares the texts of Access; a value that does not exist is public
+// like the last one, never a panic.
+func TestAccessText(t *testing.T) {
+	t.Parallel()
+	for a, want := range map[Access]string{Deny: "deny", Allow: "allow", Public: "public", 3: "public"} {
+		if a.String() != want {
+			t.Errorf("%d: %s", a, a)
+		}
+	}
+}
+
+// TestRecordVersion reads records of policies: a record of another version, or one that
+// is no JSON, is an error that names the policy.
+func TestRecordVersion(t *testing.T) {
+	t.Parallel()
+	for body, ok := range map[string]bool{
+		fmt.Sprintf(`{"version":%d,"dialect":1,"source":"name: p"}`, recordVersion):   true,
+		fmt.Sprintf(`{"version":%d,"dialect":1,"source":"["}`, recordVersion):         false,
+		fmt.Sprintf(`{"version":%d,"dialect":1,"source":"name: p"}`, recordVersion+1): false,
+		`{"dialect":1,"source":"name: p"}`:                                            false,
+		`[`:                                                                           false,
+	} {
+		r, err := readRecord("the-id", []byte(body))
+		if (err == nil) != ok || ok && r.Name != "p" || !ok && (!errors.Is(err, ErrInternal) || !strings.Contains(err.Error(), "policy the-id")) {
+			t.Errorf("%s: %+v, %v", body, r, err)
 		}
 	}
 }

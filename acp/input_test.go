@@ -68,6 +68,11 @@ func TestBadInput(t *testing.T) {
 		{"share with an unknown set", acp.ErrRelationNotFound, acp.ErrNotFound, set(subject(acp.Subject{Resource: "group", ID: "1", Relation: "x"}))},
 		{"share with two subjects", acp.ErrInput, acp.ErrInput, set(subject(acp.Subject{Actor: bob, Resource: "group", ID: "1"}))},
 		{"remove the owner", acp.ErrOwnerRelation, acp.ErrForbidden, func() error { _, err := e.Unrelate(ctx, alice, doc(id, "1"), "owner", alice); return err }},
+		{"unshare from nobody", acp.ErrInput, acp.ErrInput, func() error {
+			_, err := e.DeleteRelationship(ctx, alice, subject(acp.Subject{}))
+			return err
+		}},
+		{"unshare without identity", acp.ErrUnauthenticated, acp.ErrUnauthenticated, func() error { _, err := e.Unrelate(ctx, "", doc(id, "1"), "admin", bob); return err }},
 		{"unshare by a stranger", acp.ErrUnauthorized, acp.ErrUnauthorized, func() error { _, err := e.Unrelate(ctx, carol, doc(id, "1"), "admin", bob); return err }},
 		{"archive by a stranger", acp.ErrUnauthorized, acp.ErrUnauthorized, func() error { _, err := e.Archive(ctx, bob, doc(id, "1")); return err }},
 		{"transfer to no DID", acp.ErrInvalidDID, acp.ErrInput, func() error { return e.Transfer(ctx, alice, doc(id, "1"), "nodid") }},
@@ -82,6 +87,20 @@ func TestBadInput(t *testing.T) {
 		}},
 		{"add without text", acp.ErrSyntax, acp.ErrInvalidPolicy, func() error { _, err := e.AddPolicy(ctx, alice, ""); return err }},
 		{"add without creator", acp.ErrUnauthenticated, acp.ErrUnauthenticated, func() error { _, err := e.AddPolicy(ctx, "", notes); return err }},
+		{"edit metadata without identity", acp.ErrUnauthenticated, acp.ErrUnauthenticated, func() error { return e.EditPolicyMetadata(ctx, "", id, nil) }},
+		{"edit another's metadata", acp.ErrUnauthorized, acp.ErrUnauthorized, func() error { return e.EditPolicyMetadata(ctx, bob, id, nil) }},
+		{"prepare without identity", acp.ErrUnauthenticated, acp.ErrUnauthenticated, func() error {
+			b := e.Batch()
+			b.Register("", doc(id, "2"))
+			_, err := b.Prepare(ctx)
+			return err
+		}},
+		{"prepare to unshare from nobody", acp.ErrInput, acp.ErrInput, func() error {
+			b := e.Batch()
+			b.Unrelate(alice, subject(acp.Subject{}))
+			_, err := b.Prepare(ctx)
+			return err
+		}},
 		{"unknown permission", acp.ErrPermissionNotFound, acp.ErrNotFound, func() error { _, err := e.Check(ctx, alice, "x", doc(id, "1")); return err }},
 		{"permission of the engine's own", acp.ErrPermissionNotFound, acp.ErrNotFound, func() error { _, err := e.Check(ctx, alice, "~reader", doc(id, "1")); return err }},
 		{"no policy to validate", acp.ErrInput, acp.ErrInput, func() error { return e.ValidateResource(ctx, "", "note") }},

@@ -57,6 +57,8 @@ type objectState struct {
 	tuples []rel.Tuple
 	// shrunk is true if the plan removes tuples of the object.
 	shrunk bool
+	// cleared is true if the plan removes all relationships of the object.
+	cleared bool
 }
 
 // triesMax is how often a plan is made again because its base state has changed.
@@ -267,15 +269,18 @@ func (s *objectState) actorSubject(did string) rel.Subject {
 	return rel.Subject{Type: s.t.actor, ID: did}
 }
 
-// has reports whether a relationship exists after the operations so far. changed
+// has reports whether a relationship of an object exists after the operations so far. changed
 // is true if an operation of this plan added or removed it; the plan then cannot
 // reverse that, since a write names each tuple once.
-func (p *plan) has(ctx context.Context, k rel.Key) (exists, changed bool, err error) {
+func (p *plan) has(ctx context.Context, s *objectState, k rel.Key) (exists, changed bool, err error) {
 	if _, ok := p.added[k]; ok {
 		return true, true, nil
 	}
 	if _, ok := p.removed[k]; ok {
 		return false, true, nil
+	}
+	if s.cleared {
+		return false, false, nil
 	}
 	page, err := p.r.store.Read(ctx, ostiary.ReadRequest{Limit: 1, Filter: rel.Filter{
 		ObjectType: k.Object.Type, ObjectID: k.Object.ID, Relation: k.Relation, SubjectType: k.Subject.Type,
@@ -284,11 +289,9 @@ func (p *plan) has(ctx context.Context, k rel.Key) (exists, changed bool, err er
 }
 
 // mayManage reports whether an actor may set and delete the relationships of a
-// relation: the owner may, and every actor in a relation that manages it.
+// relation of a registered object: the owner may, and every actor in a relation
+// that manages it.
 func (p *plan) mayManage(ctx context.Context, actor string, s *objectState, relation string) (bool, error) {
-	if s.owner == "" {
-		return false, nil
-	}
 	if s.owner == actor {
 		return true, nil
 	}
@@ -342,7 +345,7 @@ func relate(actor string, x Relationship, existed *bool) operation {
 			return fmt.Errorf("%w: %s", ErrArchived, x.Object)
 		}
 		k := rel.Key{Object: s.object, Relation: x.Relation, Subject: subject}
-		exists, changed, err := p.has(ctx, k)
+		exists, changed, err := p.has(ctx, s, k)
 		switch {
 		case err != nil:
 			return err
@@ -371,7 +374,7 @@ func unrelate(actor string, x Relationship, found *bool) operation {
 			return err
 		}
 		k := rel.Key{Object: s.object, Relation: x.Relation, Subject: subject}
-		exists, changed, err := p.has(ctx, k)
+		exists, changed, err := p.has(ctx, s, k)
 		switch {
 		case err != nil:
 			return err
@@ -468,7 +471,7 @@ func archive(actor string, o Object, removed *int) operation {
 				Tuple: rel.Filter{ObjectType: s.object.Type, ObjectID: s.object.ID, Relation: name}})
 		}
 		p.add(s, archivedRelation, s.actorSubject(actor))
-		s.archived, s.shrunk = true, true
+		s.archived, s.shrunk, s.cleared = true, true, true
 		p.event(Event{Kind: ObjectArchived, Actor: actor, Policy: o.Policy, Object: o})
 		return nil
 	}

@@ -81,6 +81,19 @@ func flips(t *testing.T, token string, check acp.TokenCheck) {
 	}
 }
 
+// TestTokenBytesMax verifies a token of the greatest length, which is refused for
+// what it contains, and a longer one, which is refused for its length.
+func TestTokenBytesMax(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{acp.TokenBytesMax, acp.TokenBytesMax + 1} {
+		_, err := acp.VerifyToken(strings.Repeat("a", n), acp.TokenCheck{Audience: "host.example", Now: tokenNow})
+		wantKind(t, err, acp.ErrTokenMalformed)
+		if tooLong := strings.Contains(err.Error(), "8193 bytes, expected at most 8192"); tooLong != (n > 8192) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
 // TestForgedTokens signs what a forger would.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
