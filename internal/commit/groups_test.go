@@ -71,6 +71,8 @@ type operation struct {
 	call func(q *Queue) error
 	// apply changes the tuples, and returns the expected kind of the error.
 	apply func(tuples map[rel.Key]rel.Tuple) error
+	// entry means that the operation makes an entry even if it changes no tuple.
+	entry bool
 }
 
 // some returns tuples of a few keys. Two tuples of one key may differ in their expiry.
@@ -129,7 +131,7 @@ func randomOperation(rng *rand.Rand) operation {
 				return errs.ErrInvalidTuple
 			}
 			return add(tuples, added, on)
-		}}
+		}, false}
 	}
 	r := WriteRequest{Add: added, OnDuplicate: on, OnMissing: ConflictAction(rng.IntN(2))}
 	for _, x := range some(rng, rng.IntN(3)) {
@@ -137,15 +139,20 @@ func randomOperation(rng *rand.Rand) operation {
 			r.Remove = append(r.Remove, x.Key())
 		}
 	}
-	required := some(rng, 1)[0]
-	if rng.IntN(3) == 0 {
-		r.Preconditions = []Precondition{{Filter: rel.Filter{ObjectType: "doc", ObjectID: required.Object.ID}, Absent: rng.IntN(2) == 0}}
+	for range max(0, rng.IntN(5)-2) {
+		r.Preconditions = append(r.Preconditions, Precondition{Filter: randomFilter(rng), Absent: rng.IntN(2) == 0})
+	}
+	if rng.IntN(4) == 0 {
+		r.RemoveMatching = []storage.Filter{{Target: storage.FilterTuples, Tuple: randomFilter(rng)}}
+		if rng.IntN(2) == 0 { // a filter of attributes removes no tuple
+			r.RemoveMatching = append(r.RemoveMatching, storage.Filter{Target: storage.FilterAttributes, ObjectType: "doc"})
+		}
 	}
 	return operation{fmt.Sprintf("write %+v", r), func(q *Queue) error { _, err := q.Write(ctx, &r); return err }, func(tuples map[rel.Key]rel.Tuple) error {
 		for _, p := range r.Preconditions {
 			found := false
 			for k := range tuples {
-				found = found || k.Object.ID == p.Filter.ObjectID
+				found = found || p.Filter.Match(k)
 			}
 			if found == p.Absent {
 				return errs.ErrPrecondition
@@ -155,10 +162,18 @@ func randomOperation(rng *rand.Rand) operation {
 			if _, ok := tuples[k]; !ok && r.OnMissing == Fail {
 				return errs.ErrTupleMissing
 			}
-			delete(tuples, k)
 		}
+		maps.DeleteFunc(tuples, func(k rel.Key, _ rel.Tuple) bool {
+			return slices.Contains(r.Remove, k) || len(r.RemoveMatching) > 0 && r.RemoveMatching[0].Tuple.Match(k)
+		})
 		return add(tuples, added, on)
-	}}
+	}, len(r.RemoveMatching) > 0}
+}
+
+// randomFilter returns a filter that selects none or some of the tuples of [some].
+func randomFilter(rng *rand.Rand) rel.Filter {
+	object, subject := fmt.Sprint(rng.IntN(12)), fmt.Sprint(rng.IntN(3))
+	return []rel.Filter{{ObjectType: "doc", ObjectID: object}, {ObjectID: object, SubjectType: "user", SubjectID: subject}, {SubjectType: "user", SubjectID: subject}, {ObjectType: "user"}}[rng.IntN(4)]
 }
 
 // together runs operations in one group, in order: it holds the write lock until all wait
@@ -239,7 +254,7 @@ func TestGroups(t *testing.T) {
 					if want = append(want, err); err != nil {
 						continue
 					}
-					if accepted++; !maps.Equal(after, w.tuples) {
+					if accepted++; !maps.Equal(after, w.tuples) || o.entry {
 						w.revision++
 					}
 					w.tuples = after

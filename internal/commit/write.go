@@ -187,7 +187,10 @@ func (q *Queue) removeExpiredKeys(ctx context.Context, keys []rel.Key) (n int, e
 		n = len(out)
 		return out, nil
 	}}, len(keys))
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // write is a Write in progress. It is reused: when its writer is done, no other
