@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -68,8 +69,15 @@ const (
 )
 
 // before are the functions that a meter charges before the call, by overload.
-// They replace the functions of CEL, which have the same results.
-func (m *meter) before(overload string) functions.FunctionOp {
+// They replace the functions of CEL, which have the same results. The overload is
+// "" if the types of the arguments are known only when the function is called.
+func (m *meter) before(name, overload string) functions.FunctionOp {
+	switch {
+	case overload == "" && name == operators.In:
+		return m.inList
+	case overload == "" && name == operators.Add:
+		return m.addList
+	}
 	switch overload {
 	case overloads.Matches, overloads.MatchesString:
 		return m.matches
@@ -96,11 +104,8 @@ func (m *meter) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 		return i, nil
 	}
 	name, overload := call.Function(), call.OverloadID()
-	if overload == "" && name == overloads.Matches {
-		overload = overloads.MatchesString
-	}
-	impl := m.before(overload)
-	if impl == nil || len(call.Args()) != 2 || overload != overloads.InList && name != overloads.Matches && hasScalar(call.Args()) {
+	impl := m.before(name, overload)
+	if impl == nil || len(call.Args()) != 2 || name != operators.In && name != overloads.Matches && hasScalar(call.Args()) {
 		return i, nil
 	}
 	if name == overloads.Matches {
@@ -227,7 +232,7 @@ func (m *meter) compilePattern(text string) *pattern {
 		return &pattern{err: err}
 	}
 	p := &pattern{size: len(text)}
-	if size := patternSize(tree, m.regexSizeMax); size > 2*p.size || size > m.regexSizeMax {
+	if size := patternSize(tree); size > 2*p.size || size > m.regexSizeMax {
 		p.size = size // it repeats parts of its text
 	}
 	if p.size <= m.regexSizeMax {
@@ -236,19 +241,15 @@ func (m *meter) compilePattern(text string) *pattern {
 	return p
 }
 
-// patternSize returns about the number of instructions of a pattern. The result
-// is larger than sizeMax, but may be too small, for a pattern that exceeds it.
-// The parser bounds the depth of the tree.
-func patternSize(re *syntax.Regexp, sizeMax int) int {
+// patternSize returns about the number of instructions of a pattern. The parser
+// bounds the depth of the tree, and the product of nested repetitions.
+func patternSize(re *syntax.Regexp) int {
 	size := 1
 	if re.Op == syntax.OpLiteral {
 		size = len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		size += patternSize(sub, sizeMax)
-		if size > sizeMax {
-			return size
-		}
+		size += patternSize(sub)
 	}
 	if re.Op == syntax.OpRepeat {
 		size = (size + 1) * max(re.Min, re.Max, 1)
@@ -256,13 +257,16 @@ func patternSize(re *syntax.Regexp, sizeMax int) int {
 	return size
 }
 
-// inList implements "element in list".
+// inList implements "element in list". The list may also be a map, which is
+// searched in constant time.
 func (m *meter) inList(args ...ref.Val) ref.Val {
 	list, ok := args[1].(traits.Container)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[1])
 	}
-	m.admit(m.inListCost(args[0], args[1]))
+	if _, ok := list.(traits.Lister); ok {
+		m.admit(m.inListCost(args[0], args[1]))
+	}
 	return list.Contains(args[0])
 }
 
@@ -335,11 +339,14 @@ func (m *meter) deepSizeOf(it traits.Iterator, of traits.Mapper, limit uint64) u
 	return size
 }
 
-// addList implements "list + list".
+// addList implements "list + list", and the sum of other values.
 func (m *meter) addList(args ...ref.Val) ref.Val {
 	l, ok := args[0].(traits.Adder)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[0])
+	}
+	if _, ok := l.(traits.Lister); !ok {
+		return l.Add(args[1])
 	}
 	if n := sizeOf(args[0]) + sizeOf(args[1]); n > listLenMax {
 		stop(expr.BoundListLen, "a list would have %d elements, the maximum is %d", n, listLenMax)
@@ -368,6 +375,9 @@ func sizeOf(v ref.Val) int {
 // their instructions. Functions that read a whole string cost as much as it is
 // long.
 func (m *meter) CallCost(function, overload string, args []ref.Val, _ ref.Val) *uint64 {
+	if overload == "" {
+		overload = overloadOf(function, args)
+	}
 	var cost uint64
 	switch overload {
 	case matchesCharged:
@@ -399,6 +409,27 @@ func (m *meter) CallCost(function, overload string, args []ref.Val, _ ref.Val) *
 		cost = max(1, traversalCost(sizeOf(args[0])))
 	}
 	return &cost
+}
+
+// overloadOf returns an overload whose cost a call has, for a call whose types
+// were not known before; "" for a call of constant cost.
+func overloadOf(function string, args []ref.Val) string {
+	_, isList := args[len(args)-1].(traits.Lister)
+	switch {
+	case function == operators.In && isList:
+		return overloads.InList
+	case !isText(args[0]):
+		return ""
+	}
+	switch function {
+	case operators.Add:
+		return overloads.AddString
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return overloads.LessString
+	case overloads.Size:
+		return overloads.SizeString
+	}
+	return ""
 }
 
 // isText reports whether v is a string or bytes.

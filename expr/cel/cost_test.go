@@ -35,6 +35,7 @@ func TestChargedBefore(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 500_000)
 	doubled := "[l]" + strings.Repeat(".map(x, x + x)", 40) + "[0]"
+	doubledAny := "[any]" + strings.Repeat(".map(x, x + x)", 40) + "[0]"
 	nested := "[l]" + strings.Repeat(".map(x, [x, x])", 40)
 	for name, c := range map[string]struct {
 		params, source string
@@ -50,6 +51,12 @@ func TestChargedBefore(t *testing.T) {
 		"long regular expression":                              {"s:string p:string", `s.matches(p)`, expr.Values{"s": "a", "p": long}},
 		"repeated":                                             {"s:string l:list-int", `l.all(x, !s.matches("(a{1,30}){1,30}b"))`, expr.Values{"s": long[:400], "l": numbers(3000)}},
 		"member of a doubled list":                             {"l:list-int", "1 in " + doubled, expr.Values{"l": numbers(1000)}},
+		"member of a list of any type":                         {"any:any l:list-int", "l.all(x, !(-1 in any))", expr.Values{"any": numbers(1000), "l": numbers(20)}},
+		"member of a doubled list of any type":                 {"any:any", "-1 in " + doubledAny, expr.Values{"any": numbers(1000)}},
+		"size of a doubled list of any type":                   {"any:any", doubledAny + ".size() > 0", expr.Values{"any": numbers(1000)}},
+		"size of a doubled text of any type":                   {"any:any", doubledAny + ".size() > 0", expr.Values{"any": "aaaaaaaaaa"}},
+		"order of a long text of any type":                     {"any:any l:list-int", "l.all(x, any <= any)", expr.Values{"any": long[:500], "l": numbers(500)}},
+		"size of a long text of any type":                      {"any:any l:list-int", "l.all(x, any.size() > 0)", expr.Values{"any": long[:500], "l": numbers(500)}},
 		"equality of doubled lists":                            {"l:list-int", doubled + " == " + doubled, expr.Values{"l": numbers(1000)}},
 		"equality of nested lists":                             {"m:any n:any", "m == n", expr.Values{"m": []any{numbers(200_000)}, "n": []any{numbers(200_000)}}},
 		"size of a long string":                                {"s:string l:list-int", "l.all(x, size(s) > 0)", expr.Values{"s": long, "l": numbers(3000)}},
@@ -63,6 +70,34 @@ func TestChargedBefore(t *testing.T) {
 				t.Errorf("%v, cost %d, error %v; want ErrCost", res.Value, res.Cost, res.Err)
 			}
 		})
+	}
+}
+
+// TestCallTooExpensive evaluates calls that alone cost more than an evaluation may,
+// and that would end quickly. Each is refused before it is made: the error has the
+// cost of this call.
+func TestCallTooExpensive(t *testing.T) {
+	t.Parallel()
+	request := expr.Values{"s": strings.Repeat("a", 50), "l": numbers(600), "m": map[string]any{"a": numbers(600)}}
+	for source, cost := range map[string]int{
+		`1 in l`:                             600,
+		`"a" in dyn(l)`:                      600,
+		`l in [l]`:                           61,
+		`l == l`:                             61,
+		`l != l`:                             61,
+		`m == m`:                             61,
+		`s.matches("(a{1,30}){1,20}")`:       2790,
+		`matches(s, "(a{1,30}){1,20}")`:      2790,
+		`dyn(s).matches("(a{1,30}){1,20}")`:  2790,
+		`(absent || true) && 1 in l`:         600,
+		`absent || s.matches("(a{1,30}b)+")`: 144,
+	} {
+		p := compileCost(t, Options{CostMax: 60}, "s:string l:list-int m:map-any absent:bool", source)
+		res := p.Eval(nil, request, 0)
+		wantBound(t, res.Err, expr.BoundCost)
+		if want := fmt.Sprintf("a function call would cost %d, CostMax is 60", cost); res.Err == nil || !strings.Contains(res.Err.Error(), want) {
+			t.Errorf("%s: %v; want %q", source, res.Err, want)
+		}
 	}
 }
 

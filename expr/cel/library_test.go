@@ -101,6 +101,8 @@ func TestLimits(t *testing.T) {
 		{expr.Definition{Source: "1 + 1"}, "the expression has type int, expected bool"},
 		{expr.Definition{Params: []expr.Param{{Name: "x"}}, Source: "x"}, "the expression has type dyn, expected bool"},
 		{expr.Definition{Source: "'a'.matches('(')"}, "missing closing ): `(`"},
+		// Constants that have no value.
+		{expr.Definition{Source: "int('x') == 1"}, "type conversion error from 'string' to 'int'"},
 	} {
 		_, err := New(Options{SourceBytesMax: 20, ParamsMax: 3}).Compile(c.def)
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, expr.ErrCompile) || !strings.HasSuffix(err.Error(), c.want)) {
