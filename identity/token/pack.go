@@ -139,7 +139,8 @@ func uuid(id string) ([]byte, bool) {
 	return b, err == nil && len(b) == 16 && hex.EncodeToString(b) == id
 }
 
-// unpacker reads a payload. Its methods do nothing after the first error.
+// unpacker reads a payload. It keeps the first error. What its methods return after
+// an error has no meaning.
 type unpacker struct {
 	in  *bytes.Reader
 	dec *msgpack.Decoder
@@ -253,9 +254,6 @@ func (r *unpacker) check(err error) bool {
 const arrayMax = 512
 
 func (r *unpacker) array() int {
-	if r.err != nil {
-		return 0
-	}
 	n, err := r.dec.DecodeArrayLen()
 	if r.check(err) && (n < 0 || n > arrayMax) {
 		r.fail("array of %d elements: expected at most %d", n, arrayMax)
@@ -267,33 +265,21 @@ func (r *unpacker) array() int {
 }
 
 func (r *unpacker) number() uint64 {
-	if r.err != nil {
-		return 0
-	}
 	n, err := r.dec.DecodeUint64()
 	r.check(err)
 	return n
 }
 
 func (r *unpacker) text() string {
-	if r.err != nil {
-		return ""
-	}
 	s, err := r.dec.DecodeString()
 	r.check(err)
 	return s
 }
 
 func (r *unpacker) time() time.Time {
-	if r.err != nil {
-		return time.Time{}
-	}
 	seconds, err := r.dec.DecodeFloat64()
 	if r.check(err) && !(math.Abs(seconds) < 1<<40) {
 		r.fail("expiry %g: expected seconds since 1970", seconds)
-	}
-	if r.err != nil {
-		return time.Time{}
 	}
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC()
 }
@@ -302,13 +288,8 @@ func (r *unpacker) id() string {
 	if r.array() != 2 {
 		r.fail("expected an id with the mark of its form")
 	}
-	if r.err != nil {
-		return ""
-	}
 	isUUID, err := r.dec.DecodeBool()
-	if !r.check(err) {
-		return ""
-	}
+	r.check(err)
 	if isUUID {
 		return r.uuid()
 	}
@@ -323,15 +304,10 @@ func (r *unpacker) uuid() string {
 	return hex.EncodeToString(b)
 }
 
-// bareID reads 16 bytes, or text. Bytes of another length are text, too.
+// bareID reads 16 bytes, or text.
 func (r *unpacker) bareID() string {
-	if r.err != nil {
-		return ""
-	}
 	v, err := r.dec.DecodeInterface()
-	if !r.check(err) {
-		return ""
-	}
+	r.check(err)
 	switch v := v.(type) {
 	case string:
 		return v
@@ -354,9 +330,7 @@ func (r *unpacker) ids() (ids []string) {
 func (r *unpacker) audits() (ids []string) {
 	for range r.array() {
 		b, err := r.dec.DecodeBytes()
-		if !r.check(err) {
-			return nil
-		}
+		r.check(err)
 		ids = append(ids, base64.RawURLEncoding.EncodeToString(b))
 	}
 	return ids

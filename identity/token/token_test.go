@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/vmihailenco/msgpack/v5"
 )
 
 // vector is a token that Keystone 30.0.0 made.
@@ -122,8 +124,12 @@ func TestForgedFernet(t *testing.T) {
 	}
 	refused := func(what string, f *Fernet, raw []byte) {
 		t.Helper()
-		if _, _, err := f.Decode(base64.RawURLEncoding.EncodeToString(raw)); !errors.Is(err, ErrInvalid) {
+		text := base64.RawURLEncoding.EncodeToString(raw)
+		if _, _, err := f.Decode(text); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
+		}
+		if data, _, err := Open(f.Keys, text); data != nil || !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: the content is %x, %v", what, data, err)
 		}
 	}
 	for i := range raw {
@@ -253,6 +259,59 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestCutPayloads cuts the content of a token of each version after each byte.
+func TestCutPayloads(t *testing.T) {
+	f, all := vectors(t)
+	for _, v := range all {
+		data, _, err := Open(f.Keys, v.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range data {
+			if p, err := unpack(data[:i], DefaultMethods()); p != nil || !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s, cut after %d bytes: %+v, %v", v.Name, i, p, err)
+			}
+		}
+	}
+}
+
+// TestFieldsOfOtherTypes replaces each field of a token of each version, and each
+// element of its arrays, by values of other types.
+func TestFieldsOfOtherTypes(t *testing.T) {
+	f, all := vectors(t)
+	for _, v := range all {
+		data, _, err := Open(f.Keys, v.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields []any
+		if err := msgpack.Unmarshal(data, &fields); err != nil {
+			t.Fatal(err)
+		}
+		replace := func(what string, in []any, i int) {
+			old := in[i]
+			defer func() { in[i] = old }()
+			for _, value := range []any{map[string]any{}, []any{1, 2, 3}, []any{true, "short"}} {
+				in[i] = value
+				data, err := msgpack.Marshal(fields)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p, err := unpack(data, DefaultMethods()); p != nil || !errors.Is(err, ErrInvalid) {
+					t.Errorf("%s: %v as %s: %+v, %v", v.Name, value, what, p, err)
+				}
+			}
+		}
+		for i := range fields {
+			replace(fmt.Sprintf("field %d", i), fields, i)
+			in, _ := fields[i].([]any)
+			for j := range in {
+				replace(fmt.Sprintf("element %d of field %d", j, i), in, j)
+			}
+		}
+	}
+}
+
 func TestBadInputOfEncode(t *testing.T) {
 	f, _ := vectors(t)
 	for name, p := range map[string]*Payload{
@@ -354,6 +413,11 @@ func TestSignedRefusesForgeries(t *testing.T) {
 	if _, err := (&Signed{}).Encode(&Payload{}, time.Now()); err == nil {
 		t.Error("signed without a key")
 	}
+	for _, algorithm := range []string{"HS256", "ES384", "EdDSA", "es256"} { // others than that of the key
+		if text, err := (&Signed{Key: key, Algorithm: algorithm}).Encode(&Payload{}, time.Now()); text != "" || err == nil || !strings.Contains(err.Error(), strconv.Quote(algorithm)) {
+			t.Errorf("signed with %s: %q, %v", algorithm, text, err)
+		}
+	}
 }
 
 func TestKeysDoNotPrint(t *testing.T) {
@@ -424,8 +488,9 @@ func TestRepository(t *testing.T) {
 	wantKeys := []int{3, 3, 3}
 	for i, readable := range []bool{true, false, false} {
 		staged := load().Keys[len(load().Keys)-1]
-		if _, _, err := r.Rotate(); err != nil {
-			t.Fatal(err)
+		primary, removed, err := r.Rotate()
+		if wantRemoved := [][]int{nil, {1}, {2}}[i]; err != nil || primary != i+2 || !slices.Equal(removed, wantRemoved) {
+			t.Errorf("rotation %d: primary key %d, removed %v, %v, want %d and %v", i+1, primary, removed, err, i+2, wantRemoved)
 		}
 		f := load()
 		if f.Keys[0] != staged {
@@ -503,6 +568,72 @@ func TestFailedRotation(t *testing.T) {
 	}
 }
 
+// TestFewestKeys keeps the primary key and the staged key, whatever ActiveMax is.
+func TestFewestKeys(t *testing.T) {
+	for most, want := range map[int]int{-1: 2, 1: 2, 2: 2, 3: 3, 4: 4, 0: 3} {
+		r := Repository{Folder: t.TempDir(), ActiveMax: most}
+		if err := r.Setup(); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if _, _, err := r.Rotate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if keys := must(r.Load()); len(keys) != want {
+			t.Errorf("ActiveMax %d: %d keys, want %d", most, len(keys), want)
+		}
+	}
+}
+
+// TestUnreadableKeys uses a folder that contains a link instead of a key file, to a
+// file that does not exist. Each function fails, and the folder keeps its content.
+func TestUnreadableKeys(t *testing.T) {
+	for what, f := range map[string]func(Repository) error{
+		"Load":    func(r Repository) error { _, err := r.Load(); return err },
+		"Copy":    func(r Repository) error { return r.Copy(t.TempDir()) },
+		"copyKey": func(r Repository) error { return r.copyKey(1, Repository{Folder: t.TempDir()}) },
+		"create":  func(r Repository) error { return r.create(stagedKey) },
+		"Copy over": func(r Repository) error {
+			from := Repository{Folder: t.TempDir()}
+			return errors.Join(from.Setup(), os.WriteFile(r.file(1), []byte("no key"), 0o600), from.Copy(r.Folder))
+		},
+	} {
+		r := Repository{Folder: t.TempDir()}
+		if err := errors.Join(r.Setup(), os.Remove(r.file(1)), os.Symlink(filepath.Join(r.Folder, "missing", "key"), r.file(1))); err != nil {
+			t.Fatal(err)
+		}
+		staged := must(r.read(stagedKey))
+		if err := f(r); err == nil {
+			t.Errorf("%s of a folder with a broken link: no error", what)
+		}
+		if after, err := r.read(stagedKey); err != nil || after != staged {
+			t.Errorf("%s: the staged key changed: %v", what, err)
+		}
+	}
+}
+
+// TestFilesAreClosed makes, copies, rotates and loads keys. No file of them stays
+// open.
+func TestFilesAreClosed(t *testing.T) {
+	const open = "/proc/self/fd"
+	if _, err := os.Stat(open); err != nil {
+		t.Skip("the system does not list open files:", err)
+	}
+	r := Repository{Folder: t.TempDir()}
+	if err := errors.Join(r.Setup(), r.Copy(filepath.Join(r.Folder, "copy"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range must(os.ReadDir(open)) {
+		if path, err := os.Readlink(filepath.Join(open, e.Name())); err == nil && strings.HasPrefix(path, r.Folder) {
+			t.Errorf("%s is still open", path)
+		}
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -552,19 +683,32 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func TestMethodsValidate(t *testing.T) {
-	most := make(Methods, methodsMax+1)
+	most := make(Methods, 64) // one more than allowed
 	for i := range most {
 		most[i] = "m" + strconv.Itoa(i)
 	}
 	for _, x := range []struct {
 		m  Methods
 		ok bool
-	}{{nil, true}, {DefaultMethods(), true}, {most[:methodsMax], true}, {most, false}, {Methods{"a", "a"}, false}, {Methods{""}, false}} {
+	}{{nil, true}, {DefaultMethods(), true}, {most[:63], true}, {most, false}, {Methods{"a", "a"}, false}, {Methods{""}, false}} {
 		if err := x.m.Validate(); (err == nil) != x.ok {
 			t.Errorf("%d methods: %v", len(x.m), err)
 		}
 	}
-	if mask, err := most[:methodsMax].mask(most[methodsMax-1 : methodsMax]); err != nil || mask != 1<<(methodsMax-1) {
+	if mask, err := most[:63].mask(most[62:63]); err != nil || mask != 1<<62 {
 		t.Error(mask, err)
+	}
+	if _, err := most.mask(most[63:]); err == nil {
+		t.Error("a 64th method has no bit, but is encoded")
+	}
+	f, _ := vectors(t)
+	for _, name := range DefaultMethods() {
+		text, err := f.Encode(&Payload{UserID: "u", Methods: []string{name}, Expires: time.Unix(1e9, 0)}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, _, err := f.Decode(text); err != nil || !slices.Equal(p.Methods, []string{name}) {
+			t.Errorf("method %s: %+v, %v", name, p, err)
+		}
 	}
 }
