@@ -28,7 +28,6 @@ func pack(p *Payload, m Methods) ([]byte, error) {
 	}
 	w := &packer{}
 	w.enc = msgpack.NewEncoder(&w.out)
-	w.enc.UseCompactInts(true)
 	fields := p.fields(mask)
 	w.keep(w.enc.EncodeArrayLen(1 + len(fields)))
 	w.number(uint64(p.Version()))

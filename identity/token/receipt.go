@@ -32,7 +32,6 @@ func (f *Fernet) EncodeReceipt(r *Receipt, issued time.Time) (string, error) {
 	}
 	w := &packer{}
 	w.enc = msgpack.NewEncoder(&w.out)
-	w.enc.UseCompactInts(true)
 	w.keep(w.enc.EncodeArrayLen(receiptFields))
 	w.id(r.UserID)
 	w.number(mask)
