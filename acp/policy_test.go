@@ -104,6 +104,7 @@ func TestPolicyErrors(t *testing.T) {
 		{"manages", list("- name: d\n  relations:\n  - {name: r, types: [actor], manages: [x]}\n"), acp.ErrUndefined, 5, 12},
 		{"garbage", permission("r r"), acp.ErrExpression, 9, 13},
 		{"line break", permission("\"r +\\n r\""), acp.ErrExpression, 9, 15},
+		{"carriage return", permission("\"r +\\r r\""), acp.ErrExpression, 9, 15},
 		{"parenthesis", permission("(r"), acp.ErrExpression, 9, 13},
 		{"operator", permission("r | r"), acp.ErrExpression, 9, 13},
 		{"this", permission("_this"), acp.ErrExpression, 9, 11},
@@ -121,6 +122,9 @@ func TestPolicyErrors(t *testing.T) {
 		}
 		if at.Line != c.line || at.Column != c.column {
 			t.Errorf("%s: %v, want it at %d:%d", c.name, err, c.line, c.column)
+		}
+		if want := map[string]string{"line break": "unexpected line break", "carriage return": "unexpected line break", "operator": "unexpected character '|'"}[c.name]; !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %s", c.name, err, want)
 		}
 	}
 	if _, err := acp.ParsePolicy(list("- name: d\n  relations:\n  - name: "+strings.Repeat("x", acp.NameBytesMax)+"\n"), acp.DialectAuto); err != nil {

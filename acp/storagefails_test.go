@@ -199,6 +199,16 @@ func TestStorageFails(t *testing.T) {
 		},
 		"delete policy": func(x *shaky) (string, error) { return text(0, x.engine.DeletePolicy(ctx, alice, x.policy)) },
 		"reset":         func(x *shaky) (string, error) { return text(0, x.engine.ResetState(ctx)) },
+		"prepare": func(x *shaky) (string, error) {
+			b := x.engine.Batch()
+			b.Register(alice, note(x, "4"))
+			p, err := b.Prepare(ctx)
+			if err != nil {
+				return "", err
+			}
+			p.Abort()
+			return "prepared", nil
+		},
 		"start again": func(x *shaky) (string, error) {
 			if err := x.engine.Close(); err != nil {
 				return "", err

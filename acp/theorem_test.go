@@ -84,6 +84,19 @@ func TestTheoremErrors(t *testing.T) {
 	wantKind(t, err, acp.ErrBound)
 }
 
+// TestTheoremColumns puts the second claim at each column of the second line. Wherever it
+// begins, it is not a part of the DID at the end of the first line.
+func TestTheoremColumns(t *testing.T) {
+	t.Parallel()
+	line := "Authorizations { note:a#read@" + alice
+	for column := range len(line) + 3 {
+		th, err := acp.ParseTheorem(line + "\n" + strings.Repeat(" ", column) + "note:b#read@" + bob + " } Delegations {}")
+		if err != nil || len(th.Authorizations) != 2 || th.Authorizations[0].Actor != alice || th.Authorizations[1].Actor != bob {
+			t.Fatalf("column %d: got %+v, error %v", column+1, th, err)
+		}
+	}
+}
+
 // TestTheoremQuotes checks the escapes of a quoted id.
 func TestTheoremQuotes(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,12 @@ func newStore(t *testing.T) (*snapshot.Timeline, *commit.Queue) {
 
 func newStoreWith(t *testing.T, bounds limits.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
 	t.Helper()
-	ctx, driver := context.Background(), memory.New()
+	return newStoreOn(t, memory.New(), bounds, clock)
+}
+
+func newStoreOn(t *testing.T, driver storage.Driver, bounds limits.Bounds, clock func() time.Time) (*snapshot.Timeline, *commit.Queue) {
+	t.Helper()
+	ctx := context.Background()
 	info := storage.StoreInfo{ID: storage.NewID(1), Incarnation: storage.NewIncarnation(), Created: 1}
 	if err := driver.CreateStore(ctx, info); err != nil {
 		t.Fatal(err)

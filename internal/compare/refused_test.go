@@ -1,11 +1,15 @@
 package compare
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/eval"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
@@ -239,5 +243,148 @@ func TestEntitlementsRefused(t *testing.T) {
 			_, err := w.comparer.Entitlements(t.Context(), &c.request)
 			wantRefusal(t, err, "entitlements", c.want)
 		})
+	}
+}
+
+// TestDifferenceBounds compares revisions between which as many tuples and attributes changed
+// as the bound allows, and one more.
+func TestDifferenceBounds(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int]string{3: "", 2: "bound DifferenceChanges exceeded: got 3, expected at most 2"} {
+		w := newWorld(t, 1, limits.Bounds{DifferenceChanges: most})
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#owner@user:u1", "doc:2#owner@user:u1"),
+			SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "false"}}})
+		_, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: first, From: snapshot.AtRevision(1), To: snapshot.AtRevision(2)})
+		if want == "" && err != nil {
+			t.Error(err)
+		} else if want != "" {
+			wantRefusal(t, err, "difference", want)
+		}
+	}
+}
+
+// TestDifferenceOfTimes compares two times of one revision, between which a tuple expires.
+func TestDifferenceOfTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, limits.Bounds{})
+	expiring := tuples(t, "doc:1#owner@user:u1")
+	expiring[0].Expires = rel.TimeOf(w.now.Add(5 * time.Second))
+	w.write(commit.WriteRequest{Add: expiring})
+	start := w.now
+	w.now = w.now.Add(time.Minute)
+	for _, c := range []struct {
+		from, to time.Duration
+		want     string
+	}{{0, 3 * time.Second, "map[]"}, {3 * time.Second, 4 * time.Second, "map[doc:1 user:u1:true false]"}, {4 * time.Second, 9 * time.Second, "map[]"}, {9 * time.Second, 9 * time.Second, "map[]"}} {
+		p := PermissionSelector{ObjectType: "doc", Relation: "owner", SubjectType: "user"}
+		got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: p, From: snapshot.AtTime(start.Add(c.from)), To: snapshot.AtTime(start.Add(c.to))})
+		if text := fmt.Sprint(outcomes(&p, got.Changes)); err != nil || text != c.want || got.From != got.To {
+			t.Errorf("from %s to %s: got %s, error %v, expected %s", c.from, c.to, text, err, c.want)
+		}
+		if c.from == c.to && got.Checked != 0 {
+			t.Errorf("the same time took %d checks, expected none", got.Checked)
+		}
+	}
+}
+
+// TestManyExceptions makes a permission public that many subjects had before. The change
+// names 100 of them and counts all.
+func TestManyExceptions(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{99, 100, 101, 102} {
+		w := newWorld(t, 1, limits.Bounds{})
+		var r commit.WriteRequest
+		for i := range n {
+			r.Add = append(r.Add, tuples(t, fmt.Sprintf("doc:1#blocked@user:x%d", i))...)
+		}
+		w.write(r)
+		w.write(commit.WriteRequest{Add: tuples(t, "doc:1#blocked@user:*")})
+		got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "blocked", SubjectType: "user"}, From: snapshot.AtRevision(2)})
+		if err != nil || len(got.Changes) != 1 || !got.Changes[0].AllOthers || got.Changes[0].ExceptCount != n || len(got.Changes[0].Except) != min(n, 100) {
+			t.Errorf("%d subjects: got %+v, error %v", n, got, err)
+		}
+	}
+}
+
+// TestProposalEndsEarly asks questions until a bound is reached or the context ends. The items
+// are those of the first questions.
+func TestProposalEndsEarly(t *testing.T) {
+	t.Parallel()
+	request := func() (r WhatIfRequest) {
+		for range 5 {
+			r.Questions = append(r.Questions, query.CheckRequest{Object: rel.Object{Type: "doc", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "u1"}})
+		}
+		return r
+	}
+	w := refusedWorld(t, limits.Bounds{})
+	r := request()
+	all := must(w.comparer.WhatIf(t.Context(), &r))(t)
+	cost := all.Items[0].Before.Stats.Nodes + all.Items[0].After.Stats.Nodes + 1
+	if len(all.Items) != 5 || all.Partial != "" || all.Revision != 3 || all.Token != w.timeline.Token(w.timeline.Loaded().Head) || all.Items[4].Before.Revision != 3 {
+		t.Errorf("got %+v, expected five items at revision 3", all)
+	}
+	for nodes, items := range map[int]int{1: 1, cost: 1, cost + 1: 2, 2 * cost: 2, 2*cost + 1: 3, 5 * cost: 5} {
+		w := refusedWorld(t, limits.Bounds{WhatIfNodes: nodes})
+		r := request()
+		got := must(w.comparer.WhatIf(t.Context(), &r))(t)
+		if len(got.Items) != items || (got.Partial == "WhatIfNodes") != (items < 5) {
+			t.Errorf("%d nodes: got %d items, partial %q, expected %d", nodes, len(got.Items), got.Partial, items)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := w.comparer.WhatIf(ended, &r); err != nil || got.Partial != BoundTime || len(got.Items) != 0 {
+		t.Errorf("the context has ended: got %+v, error %v", got, err)
+	}
+	r.Questions[0].Consistency = snapshot.AtRevision(1)
+	r.Questions[1].Relation = "ower"
+	r.Questions[2].Object.ID = ""
+	r.Questions[3].SchemaID = "none"
+	got := must(w.comparer.WhatIf(t.Context(), &r))(t)
+	for i, want := range []string{"invalid request: a question of a what-if sets Consistency, expected it only for the whole request", `relation not in the schema: doc#ower (did you mean "owner"?)`,
+		"invalid name: empty id", `no such schema: "none"`} {
+		for _, answer := range []query.CheckResult{got.Items[i].Before, got.Items[i].After} {
+			wantRefusal(t, answer.Err, "check", want)
+			if answer.Decision != expr.False {
+				t.Errorf("question %d: decision %v, expected false", i, answer.Decision)
+			}
+		}
+	}
+}
+
+// TestEntitlementsCost checks that no check is made for what follows from the schema: a
+// subject whose type no tuple of the relation can name, and a union with a relation that
+// the subject has.
+func TestEntitlementsCost(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{})
+	ask := func(subject rel.Subject, relations ...string) EntitlementsResult {
+		r := EntitlementsRequest{Subject: subject, Relations: relations, Objects: []rel.Object{{Type: "doc", ID: "1"}, {Type: "doc", ID: "2"}}}
+		return must(w.comparer.Entitlements(t.Context(), &r))(t)
+	}
+	if got := ask(rel.Subject{Type: "folder", ID: "1"}, "owner", "blocked"); got.Stats != (eval.Stats{}) || len(got.Objects[0].Relations) != 0 {
+		t.Errorf("a subject that no tuple can name took %+v", got.Stats)
+	}
+	owner := rel.Subject{Type: "user", ID: "u1"}
+	alone, both := ask(owner, "owner").Objects[0], ask(owner, "viewer", "owner").Objects[0]
+	if len(alone.Relations) != 1 || fmt.Sprint(both.Relations) != "[viewer owner]" {
+		t.Errorf("got %v and %v", alone, both)
+	}
+	first := func(relations ...string) eval.Stats {
+		r := EntitlementsRequest{Subject: owner, Relations: relations, Objects: []rel.Object{{Type: "doc", ID: "1"}}}
+		return must(w.comparer.Entitlements(t.Context(), &r))(t).Stats
+	}
+	if one, two := first("owner"), first("viewer", "owner"); one != two || one.Nodes == 0 {
+		t.Errorf("the owner took %+v, with the viewer %+v; expected the same", one, two)
+	}
+	// A subject that few objects concern is looked for from the other end.
+	r := EntitlementsRequest{Subject: owner, Relations: []string{"owner"}}
+	for i := range 200 {
+		r.Objects = append(r.Objects, rel.Object{Type: "doc", ID: fmt.Sprint(i)})
+	}
+	all := must(w.comparer.Entitlements(t.Context(), &r))(t).Stats
+	r.Objects = r.Objects[:100]
+	if half := must(w.comparer.Entitlements(t.Context(), &r))(t).Stats; half != all {
+		t.Errorf("100 objects took %+v, 200 took %+v; expected the same", half, all)
 	}
 }

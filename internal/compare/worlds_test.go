@@ -334,6 +334,9 @@ func TestDifferences(t *testing.T) {
 				if all[i].AllOthers {
 					others++
 				}
+				if s := all[i].Subject; s.Type != p.SubjectType || s.Relation != p.SubjectRelation || all[i].AllOthers != (s.ID == rel.Wildcard) {
+					t.Errorf("seed %d: the subject of %+v is not one of %+v", seed, all[i], p)
+				}
 				if open := all[i].Before == expr.Unknown || all[i].After == expr.Unknown; open != (all[i].Reasons != nil) {
 					t.Errorf("seed %d: the reasons of %+v are %v, expected some if a decision is unknown", seed, all[i], all[i].Reasons)
 				}
