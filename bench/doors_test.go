@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/bench"
@@ -54,14 +55,17 @@ func runOn(t *testing.T, target *bench.HTTP, cells int, run func(*bench.Runner) 
 	}
 }
 
-var short = bench.Load{Clients: 2, Requests: 300, Duration: -1}
+var (
+	short     = bench.Load{Clients: 2, Requests: 300, Duration: -1}
+	shortRamp = [...]time.Duration{100 * time.Millisecond, 80 * time.Millisecond, 60 * time.Millisecond, 40 * time.Millisecond}
+)
 
 // TestPermify runs a small load test against the door and checks every answer.
 func TestPermify(t *testing.T) {
 	t.Parallel()
 	target := serve(t, func(e *ostiary.Engine) (*door.Door, error) { return permify.New(e, permify.Options{}) })
-	runOn(t, target, 3, func(r *bench.Runner) error {
-		return r.Permify(context.Background(), bench.PermifyOptions{IDs: 300, Load: short})
+	runOn(t, target, 5, func(r *bench.Runner) error {
+		return r.Permify(context.Background(), bench.PermifyOptions{IDs: 300, Load: short, PeakRate: 2_000, Ramp: shortRamp})
 	})
 }
 

@@ -31,18 +31,19 @@ func (t *Embedded) Setup(ctx context.Context, model string, tuples Tuples, progr
 
 // Fill creates a store with a model, in OpenFGA's language, and tuples. It uses
 // the library, which is the fastest way, and can fill a folder before a server
-// opens it. progress gets the number of tuples written so far.
+// opens it. progress gets the number of tuples written so far. If a later step than
+// the creation fails, Fill returns the store with the error.
 func Fill(ctx context.Context, e *ostiary.Engine, model string, tuples Tuples, progress func(int)) (*ostiary.Store, error) {
-	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: storeName})
-	if err != nil {
-		return nil, err
-	}
 	m, source, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source}); err != nil {
+	s, err := e.CreateStore(ctx, ostiary.CreateStoreRequest{Name: storeName})
+	if err != nil {
 		return nil, err
+	}
+	if _, _, err = s.WriteSchema(ctx, ostiary.SchemaSource{Model: m, Dialect: language.Dialect, Source: source}); err != nil {
+		return s, err
 	}
 	all := func(yield func(rel.Tuple, error) bool) {
 		tuples(func(t rel.Tuple) bool { return yield(t, nil) })

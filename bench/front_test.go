@@ -233,7 +233,7 @@ func scenarios() []scenario {
 		}},
 		{name: "permify", unchecked: []string{"write 500"}, run: func(t *testing.T, f *front, r *bench.Runner) error {
 			r.Sides = sides(serveFront(t, f, memory(t), func(e *ostiary.Engine) (*door.Door, error) { return permify.New(e, permify.Options{}) }))
-			return r.Permify(t.Context(), bench.PermifyOptions{IDs: 300, Load: one})
+			return r.Permify(t.Context(), bench.PermifyOptions{IDs: 300, Load: one, PeakRate: 2_000, Ramp: shortRamp})
 		}},
 		{name: "native", unchecked: []string{"change to a watcher of 5", "write with watchers of 5"}, run: func(t *testing.T, f *front, r *bench.Runner) error {
 			r.Sides = sides(serveFront(t, f, memory(t), openFGADoor,

@@ -68,12 +68,6 @@ func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress 
 	if t.attached {
 		return nil
 	}
-	ctx = t.with(ctx)
-	made, err := t.client.CreateStore(ctx, &openfgav1.CreateStoreRequest{Name: storeName})
-	if err != nil {
-		return err
-	}
-	t.store = made.GetId()
 	m, _, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return err
@@ -82,6 +76,12 @@ func (t *GRPC) Setup(ctx context.Context, model string, tuples Tuples, progress 
 	if err != nil {
 		return err
 	}
+	ctx = t.with(ctx)
+	made, err := t.client.CreateStore(ctx, &openfgav1.CreateStoreRequest{Name: storeName})
+	if err != nil {
+		return err
+	}
+	t.store = made.GetId()
 	written, err := t.client.WriteAuthorizationModel(ctx, &openfgav1.WriteAuthorizationModelRequest{
 		StoreId: t.store, SchemaVersion: message.GetSchemaVersion(), TypeDefinitions: message.GetTypeDefinitions(), Conditions: message.GetConditions(),
 	})

@@ -85,13 +85,6 @@ func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress 
 	if t.attached {
 		return nil
 	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := t.call(ctx, http.MethodPost, "/stores", map[string]any{"name": storeName}, &made); err != nil {
-		return err
-	}
-	t.store = made.ID
 	m, _, err := language.ParseDSL([]byte(model))
 	if err != nil {
 		return err
@@ -100,6 +93,13 @@ func (t *HTTP) Setup(ctx context.Context, model string, tuples Tuples, progress 
 	if err != nil {
 		return err
 	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := t.call(ctx, http.MethodPost, "/stores", map[string]any{"name": storeName}, &made); err != nil {
+		return err
+	}
+	t.store = made.ID
 	var written struct {
 		ID string `json:"authorization_model_id"`
 	}

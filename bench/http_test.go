@@ -93,6 +93,30 @@ func TestHTTPCountsFailures(t *testing.T) {
 	}
 }
 
+// TestSetupOverBrokenServers creates a store on servers that do not answer correctly.
+func TestSetupOverBrokenServers(t *testing.T) {
+	t.Parallel()
+	for what, handler := range map[string]http.HandlerFunc{
+		"status 500": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) },
+		"no JSON":    func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<p>welcome</p>") },
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			io.WriteString(w, `{"id":"x","authorization_model_id":"y"}`)
+		},
+	} {
+		s := httptest.NewServer(handler)
+		t.Cleanup(s.Close)
+		target, err := bench.NewHTTP(s.URL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { target.Close() })
+		if err := target.Setup(t.Context(), targetModel, func(func(rel.Tuple) bool) {}, nil); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
 func TestHTTPDown(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

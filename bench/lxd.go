@@ -29,10 +29,10 @@ func (r *Runner) LXD(ctx context.Context, o LXDOptions) error {
 	if o.WarmUps <= 0 {
 		o.WarmUps = 3
 	}
-	if err := r.setup(ctx, LXDModel(), lxdTuples, 72); err != nil {
-		return err
+	err := r.setup(ctx, LXDModel(), lxdTuples, 72)
+	if err == nil {
+		err = r.listings(ctx, &o)
 	}
-	err := r.listings(ctx, &o)
 	if down := r.teardown(ctx); err == nil {
 		err = down
 	}

@@ -16,7 +16,7 @@ import (
 
 // NativeOptions are the settings of the workload "native".
 type NativeOptions struct {
-	// Size is the number of tuples. Default 67,000.
+	// Size is that of [OpenFGAOptions]. Default 67,000.
 	Size int
 	// Watchers is the number of connections that watch changes. Default 1,000.
 	Watchers int
@@ -58,9 +58,10 @@ func (r *Runner) Native(ctx context.Context, o NativeOptions) error {
 		if !ok {
 			return fmt.Errorf("bench: the workload native needs a server over HTTP, not %s", s.Target.Door())
 		}
-		var err error
-		if n, err = newNative(ctx, t, &o, r.progress("loading "+s.Peer, o.Size)); err == nil {
-			defer n.remove(ctx)
+		n = &native{data: newData(o.Size), main: t}
+		defer n.remove(ctx)
+		err := n.setup(ctx, r.progress("loading "+s.Peer, n.data.count()))
+		if err == nil {
 			if err = r.nativeCells(ctx, s, n, nil, &o); err == nil {
 				err = r.watchers(ctx, s, n, &o)
 			}
@@ -99,33 +100,34 @@ type native struct {
 	before    uint64 // the revision of main before differenceTuples were written
 }
 
-func newNative(ctx context.Context, t *HTTP, o *NativeOptions, progress func(int)) (*native, error) {
-	n := &native{data: newData(o.Size), main: t}
+// setup creates and fills both stores.
+func (n *native) setup(ctx context.Context, progress func(int)) error {
+	t := n.main
 	if err := t.Setup(ctx, deepModel, n.data.tuples, progress); err != nil {
-		return nil, err
+		return err
 	}
 	var err error
 	if n.lxd, err = NewHTTP(t.base.String(), t.token); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.lxd.Setup(ctx, LXDModel(), lxdTuples, nil); err != nil {
-		return nil, err
+		return err
 	}
 	// LXD sends the membership as a contextual tuple with each request. Here it is
 	// stored, because entitlements are asked in one call.
 	member := rel.Tuple{Object: rel.Object{Type: "group", ID: lxdGroup}, Relation: "member", Subject: rel.Subject{Type: "identity", ID: lxdIdentity}}
 	if err := n.lxd.call(ctx, http.MethodPost, n.lxd.path("write"), n.lxd.write([]rel.Tuple{member}, nil), nil); err != nil {
-		return nil, err
+		return err
 	}
 	var head struct {
 		Revision uint64 `json:"revision"`
 	}
 	if err := t.call(ctx, http.MethodPost, "/ostiary/v1"+t.path("check"), map[string]string{"object": "document:none", "relation": "viewer", "subject": "user:none"}, &head); err != nil {
-		return nil, err
+		return err
 	}
 	n.before = head.Revision
 	pair := n.data.toggle(0, differenceTuples)
-	return n, t.call(ctx, http.MethodPost, t.path("write"), t.write(pair[0].Write, nil), nil)
+	return t.call(ctx, http.MethodPost, t.path("write"), t.write(pair[0].Write, nil), nil)
 }
 
 // differenceTuples is the number of tuples between the compared revisions. Each
@@ -138,8 +140,13 @@ func (n *native) remove(ctx context.Context) {
 	defer cancel()
 	// A store that cannot be deleted does no harm to this run.
 	_ = n.main.Teardown(ctx)
-	_ = n.lxd.Teardown(ctx)
+	if n.lxd != nil {
+		_ = n.lxd.Teardown(ctx)
+	}
 }
+
+// size returns the number of tuples in the main store.
+func (n *native) size() int { return n.data.count() + differenceTuples }
 
 // cells returns the cells that send the same requests again and again.
 func (n *native) cells() ([]httpCell, error) {
@@ -185,6 +192,7 @@ func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *Flo
 	if err != nil {
 		return err
 	}
+	size := n.size()
 	for _, cell := range cells {
 		requests := cell.requests
 		if floor != nil {
@@ -192,7 +200,7 @@ func (r *Runner) nativeCells(ctx context.Context, s *Side, n *native, floor *Flo
 				return fmt.Errorf("%s: %w", cell.name, err)
 			}
 		}
-		if err := r.measure(ctx, s, Record{Workload: "native", Cell: cell.name, Size: o.Size}, o.Load, turns(requests)); err != nil {
+		if err := r.measure(ctx, s, Record{Workload: "native", Cell: cell.name, Size: size}, o.Load, turns(requests)); err != nil {
 			return err
 		}
 	}
@@ -244,12 +252,12 @@ func (r *Runner) watchers(ctx context.Context, s *Side, n *native, o *NativeOpti
 		name   string
 		result *Result
 	}{{"change to a watcher", result}, {"write with watchers", writes}} {
-		record := s.record(Record{Workload: "native", Cell: fmt.Sprintf("%s of %d", cell.name, o.Watchers), Size: o.Size, Load: fmt.Sprintf("%d writes, one after the other", o.Writes)})
+		record := s.record(Record{Workload: "native", Cell: fmt.Sprintf("%s of %d", cell.name, o.Watchers), Size: n.size(), Load: fmt.Sprintf("%d writes, one after the other", o.Writes)})
 		cell.result.Fill(&record)
-		if n := float64(cell.result.N); n > 0 {
-			record.GeneratorCPU = float64(ownTime()-own) / n
+		if received := float64(cell.result.N); received > 0 {
+			record.GeneratorCPU = float64(ownTime()-own) / received
 			if s.PID != 0 {
-				record.ServerCPU = float64(s.used()-server) / n
+				record.ServerCPU = float64(s.used()-server) / received
 			}
 		}
 		if err := r.Emit(record); err != nil {

@@ -47,9 +47,12 @@ type PermifyOptions struct {
 	IDs int
 	// Load is the load of each cell except the ramp. Default 8 clients for 3 s.
 	Load Load
-	// PeakRate adds the load test's ramp: 100 requests/s after 5 s, 1,000 after 15
-	// more, and PeakRate after 30 more. 0 leaves the ramp out.
+	// PeakRate adds the load test's ramp: from 10 to 100 requests/s, then to 1,000,
+	// then to PeakRate. 0 leaves the ramp out.
 	PeakRate float64
+	// Ramp is how long the three stages of the ramp and the steady rate after them
+	// take. Default 5, 15, 30 and 10 s, as in the load test.
+	Ramp [permifyRampCells]time.Duration
 }
 
 // Permify runs the load test that Permify publishes for its REST API. It writes
@@ -61,6 +64,9 @@ func (r *Runner) Permify(ctx context.Context, o PermifyOptions) error {
 	}
 	if o.Load.Clients == 0 && o.Load.Rate == 0 {
 		o.Load = Load{Clients: 8, Duration: 3 * time.Second, WarmUp: 300 * time.Millisecond}
+	}
+	if o.Ramp == ([permifyRampCells]time.Duration{}) {
+		o.Ramp = [...]time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, 10 * time.Second}
 	}
 	r.expect(permifyCellCount(r.Sides, &o))
 	var last *permify
@@ -161,20 +167,21 @@ func (r *Runner) permifySide(ctx context.Context, s *Side, p *permify, o *Permif
 	return r.permifyRamp(ctx, s, p, o, record)
 }
 
-// permifyRamp runs the load test's ramp and measures its last stage.
+// permifyRamp runs the load test's ramp. It measures the last stage and the steady rate
+// after it.
 func (r *Runner) permifyRamp(ctx context.Context, s *Side, p *permify, o *PermifyOptions, record func(string) Record) error {
 	send := turns(p.check())
-	for _, stage := range []Load{{Rate: 10, RateEnd: 100, Duration: 5 * time.Second}, {Rate: 100, RateEnd: 1000, Duration: 15 * time.Second}} {
+	for _, stage := range []Load{{Rate: 10, RateEnd: 100, Duration: o.Ramp[0]}, {Rate: 100, RateEnd: 1000, Duration: o.Ramp[1]}} {
 		r.progress(r.nextCell(fmt.Sprintf("%s: %.0f to %.0f requests/s", s.Peer, stage.Rate, stage.RateEnd)), 0)
 		if _, err := stage.Run(ctx, send); err != nil {
 			return err
 		}
 	}
-	ramp := Load{Rate: 1000, RateEnd: o.PeakRate, Duration: 30 * time.Second, Clients: 1000}
+	ramp := Load{Rate: 1000, RateEnd: o.PeakRate, Duration: o.Ramp[2], Clients: 1000}
 	if err := r.measure(ctx, s, record("ramp"), ramp, send); err != nil {
 		return err
 	}
-	return r.measure(ctx, s, record("steady"), Load{Rate: o.PeakRate, Duration: 10 * time.Second, Clients: 1000}, send)
+	return r.measure(ctx, s, record("steady"), Load{Rate: o.PeakRate, Duration: o.Ramp[3], Clients: 1000}, send)
 }
 
 // permify is one tenant of a server. Its data is generated from numbers, so that

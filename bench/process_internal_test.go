@@ -75,12 +75,16 @@ func TestMeasure(t *testing.T) {
 		}
 		return nil
 	}
+	server, own := side.used(), ownTime()
 	if err := r.measure(t.Context(), &side, Record{Workload: "w", Cell: "c", Notes: "own"}, Load{Requests: 3, Duration: -1}, work); err != nil {
 		t.Fatal(err)
 	}
 	x := got[0]
 	if x.N != 2 || x.Failed() != 1 || x.ServerCPU < float64(clockTick)*.99 || x.GeneratorCPU <= 0 || x.Resident < 1<<20 || x.Resident%int64(os.Getpagesize()) != 0 || x.Kind != Measured || x.Peer != "p" || x.PeerVersion != "1" || x.Store != "s" || x.Door != "embedded" {
 		t.Errorf("%+v", x)
+	}
+	if x.ServerCPU*3 > float64(side.used()-server)*1.001 || x.GeneratorCPU*3 > float64(ownTime()-own)*1.001 {
+		t.Errorf("processor time %v and %v per request: more than this process has used for all three", x.ServerCPU, x.GeneratorCPU)
 	}
 	if want := "own; first failure: x: " + strings.Repeat("y", 197) + "…; of the side"; x.Notes != want {
 		t.Errorf("notes %q, want %q", x.Notes, want)

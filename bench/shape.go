@@ -93,6 +93,14 @@ func (d *data) tuples(yield func(rel.Tuple) bool) {
 	}
 }
 
+// count returns the number of tuples.
+func (d *data) count() (n int) {
+	for range d.tuples {
+		n++
+	}
+	return n
+}
+
 func ofQuestion(q graphtest.Question) Check {
 	return Check{Object: q.Object, Relation: q.Relation, Subject: q.Subject, Allowed: q.Allowed}
 }

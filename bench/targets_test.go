@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -133,8 +134,8 @@ func TestTargets(t *testing.T) {
 	e := memory(t)
 	overHTTP := serveFront(t, &front{}, e, openFGADoor)
 	attached := serveFront(t, &front{}, e, openFGADoor)
-	rpc := serveRPC(t, memory(t))
-	targets := map[string]bench.Target{"embedded": bench.NewEmbedded(memory(t)), "http": overHTTP, "grpc": rpc}
+	engines := map[string]*ostiary.Engine{"embedded": memory(t), "http": e, "grpc": memory(t)}
+	targets := map[string]bench.Target{"embedded": bench.NewEmbedded(engines["embedded"]), "http": overHTTP, "grpc": serveRPC(t, engines["grpc"])}
 	for _, name := range slices.Sorted(maps.Keys(targets)) {
 		target := targets[name]
 		if target.Door() != name {
@@ -203,6 +204,11 @@ func TestTargets(t *testing.T) {
 				t.Errorf("gRPC with the store of HTTP: %v", err)
 			}
 		}
+		noJSON := check("1", "anne", true)
+		noJSON.Context = map[string]any{"amount": make(chan int)}
+		if _, err := target.Prepare(one(noJSON)); err == nil && name != "embedded" {
+			t.Errorf("%s: a context that is no JSON is accepted", name)
+		}
 		if err := target.Teardown(ctx); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -213,6 +219,9 @@ func TestTargets(t *testing.T) {
 		}
 		if err := target.Setup(ctx, "no model", tuples, nil); err == nil {
 			t.Errorf("%s: a malformed model is accepted", name)
+		}
+		for info, err := range engines[name].Stores(ctx, ostiary.StoreID{}) {
+			t.Errorf("%s: the store %v is left, error %v", name, info, err)
 		}
 	}
 	if _, err := bench.NewEmbedded(e).Prepare(bench.Request{}); err == nil {
@@ -268,10 +277,10 @@ func TestFailedSetup(t *testing.T) {
 			t.Parallel()
 			for fail := 1; ; fail += 1 + fail/5 {
 				f := &front{cell: "setup"}
-				failed := false
+				failed, created := false, false
 				f.spoil = func(cell string, n int, status int, body []byte) (int, []byte) {
 					if (cell == "setup" || strings.HasPrefix(cell, "loading ")) && !failed && f.total() == fail {
-						failed = true
+						failed, created = true, bytes.Contains(body, []byte(`"created_at"`))
 						return 500, []byte("{}")
 					}
 					return status, body
@@ -293,6 +302,9 @@ func TestFailedSetup(t *testing.T) {
 					}
 					return
 				}
+				if left := storesLeft(t, f); left > 0 && !created {
+					t.Errorf("request %d of the setup fails: %d stores are left", fail, left)
+				}
 				// The first cells of LXD make no calls, and a warm-up follows them.
 				if err == nil || errors.Is(err, stop) && (s.name != "lxd" || fail <= 3) {
 					t.Errorf("request %d of the setup fails: %v", fail, err)
@@ -310,4 +322,12 @@ func (f *front) total() (n int) {
 		n += len(order)
 	}
 	return n
+}
+
+// storesLeft returns the number of stores of a server with OpenFGA's door.
+func storesLeft(t *testing.T, f *front) int {
+	t.Helper()
+	w := httptest.NewRecorder()
+	f.server.ServeHTTP(w, httptest.NewRequest("GET", "/stores", nil))
+	return strings.Count(w.Body.String(), `"id":`)
 }
