@@ -111,3 +111,50 @@ relation w: v
 		}
 	}
 }
+
+// TestContextualRefused expects each kind of question to refuse a contextual
+// tuple that the schema does not admit, or whose context is not a JSON object.
+func TestContextualRefused(t *testing.T) {
+	t.Parallel()
+	b, v := world(t, "condition c(x int): x < 5\ntype user\ntype doc\nrelation v [user, user with c]: direct\n", func(add func(rel.Tuple)) {
+		add(tupleOf(t, "doc:1#v@user:1"))
+	})
+	doc, user := rel.Object{Type: "doc", ID: "1"}, rel.Subject{Type: "user", ID: "1"}
+	ctx := context.Background()
+	questions := map[string]func(*eval.Env) error{
+		"check": func(env *eval.Env) error {
+			_, err := b.Check(ctx, v, eval.Question{Object: doc, Relation: "v", Subject: user}, env)
+			return err
+		},
+		"explain": func(env *eval.Env) error {
+			_, err := b.Explain(ctx, v, eval.Question{Object: doc, Relation: "v", Subject: user}, env, eval.ExplainOptions{})
+			return err
+		},
+		"list objects": func(env *eval.Env) error {
+			_, err := b.ListObjects(ctx, v, eval.ListObjectsQuestion{Type: "doc", Relation: "v", Subject: user}, env)
+			return err
+		},
+		"list subjects": func(env *eval.Env) error {
+			_, err := b.ListSubjects(ctx, v, eval.ListSubjectsQuestion{Object: doc, Relation: "v", SubjectType: "user"}, env)
+			return err
+		},
+		"expand": func(env *eval.Env) error { _, err := b.Expand(ctx, v, doc, "v", 1, env); return err },
+		"expand page": func(env *eval.Env) error {
+			_, err := b.ExpandPage(ctx, v, doc, "v", 1, eval.ExpandPosition{}, env)
+			return err
+		},
+	}
+	with := rel.Tuple{Object: doc, Relation: "v", Subject: rel.Subject{Type: "user", ID: "2"}, Condition: "c"}
+	for name, ask := range questions {
+		for context, ok := range map[string]bool{"": true, "{}": true, `{"x":1}`: true, "[1]": false, "null": false, "1": false, "{": false} {
+			x := with
+			x.Context = context
+			if err := ask(&eval.Env{Tuples: []rel.Tuple{x}}); ok && err != nil || !ok && !errors.Is(err, eval.ErrTuple) {
+				t.Errorf("%s with the context %q: %v", name, context, err)
+			}
+		}
+		if err := ask(&eval.Env{Tuples: []rel.Tuple{tupleOf(t, "doc:1#v@doc:2")}}); !errors.Is(err, eval.ErrTuple) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
