@@ -154,9 +154,6 @@ func (j *jsonReader) list(item func() error) error {
 	}
 	for j.dec.More() {
 		if err := item(); err != nil {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
 			return err
 		}
 	}
@@ -218,9 +215,6 @@ func (j *jsonReader) page() (next string, err error) {
 		}
 	}
 	_, err = j.dec.Token()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
 	return next, err
 }
 

@@ -106,6 +106,8 @@ func TestBrokenFiles(t *testing.T) {
 				t.Errorf("%s, first %d bytes: error %v, expected the one of the reader", file.Name, n, last)
 			} else if lines := 1 + bytes.Count(file.Data[:n], []byte("\n")); e.Line < min(i, 1) || f == CSV && e.Line > lines {
 				t.Errorf("%s, first %d bytes: line %d of %d", file.Name, n, e.Line, lines)
+			} else if after, _ := Locate(bytes.NewReader(file.Data), f, max(i, 1)); f == CSV && i > 0 && e.Line <= after {
+				t.Errorf("%s, first %d bytes: line %d, expected one after line %d of the last tuple", file.Name, n, e.Line, after)
 			}
 			if line, column := Locate(io.MultiReader(bytes.NewReader(file.Data[:n]), iotest.ErrReader(broken)), f, len(all)+1); f == YAML && (line != 0 || column != 0) {
 				t.Errorf("%s, first %d bytes: a tuple at %d:%d", file.Name, n, line, column)
@@ -161,6 +163,12 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%q: %q, %v, expected ErrFormat", name, got, err)
 		}
 	}
+	for tuple, err := range Read(strings.NewReader(""), "xml") {
+		var e *Error
+		if tuple != (rel.Tuple{}) || !errors.Is(err, ErrFormat) || !errors.As(err, &e) || e.Line != 1 {
+			t.Errorf("a file of xml: %v, %v, expected ErrFormat at line 1", tuple, err)
+		}
+	}
 	if _, err := NewWriter(io.Discard, "xml"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `"xml"`) {
 		t.Errorf("a writer of xml: %v, expected ErrFormat with the name", err)
 	}
@@ -196,6 +204,16 @@ func TestBounds(t *testing.T) {
 			t.Errorf("a YAML file of %d bytes: %v", n, err)
 		}
 	}
+	// A response of OpenFGA is recognized within the first 256 bytes.
+	for blanks, want := range map[int]string{247: "", 248: "unknown field"} {
+		text := "{" + strings.Repeat(" ", blanks) + `"tuples":[{"key":{"user":"user:a","relation":"r","object":"doc:1"}}]}`
+		if _, err := ReadAll(strings.NewReader(text), JSON); fmt.Sprint(err) != "<nil>" && want == "" || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("a response after %d blanks: %v, expected %q", blanks, err, want)
+		}
+		if line, column := Locate(strings.NewReader(text), JSON, 1); line+column > 0 != (want != "") {
+			t.Errorf("a response after %d blanks: a tuple at %d:%d", blanks, line, column)
+		}
+	}
 	// What the decoder reads ahead counts for a record, so its bound is not exact.
 	for _, f := range []Format{JSON, JSONL} {
 		if _, err := ReadAll(strings.NewReader(json(250<<10)), f); err != nil {
@@ -203,6 +221,80 @@ func TestBounds(t *testing.T) {
 		}
 		if _, err := ReadAll(strings.NewReader(json(262_144+8_192)), f); !errors.Is(err, ErrBound) {
 			t.Errorf("a record of 264 KiB: %v", err)
+		}
+	}
+}
+
+// TestStop stops to read each file after each of its tuples: no more tuples and no error
+// may follow.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for _, file := range readArchive(t) {
+		f, err := FormatOf(file.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := ReadAll(bytes.NewReader(file.Data), f)
+		if err != nil {
+			continue
+		}
+		for stop := range all {
+			i := 0
+			Read(bytes.NewReader(file.Data), f)(func(tuple rel.Tuple, err error) bool {
+				if err != nil || i > stop || tuple != all[i] {
+					t.Errorf("%s, stopped at tuple %d: tuple %d is %v, error %v", file.Name, stop, i, tuple, err)
+				}
+				i++
+				return i <= stop
+			})
+			if i != stop+1 {
+				t.Errorf("%s, stopped at tuple %d: %d tuples", file.Name, stop, i)
+			}
+		}
+	}
+}
+
+// TestWritten compares the files that are written in each format, without tuples, with
+// one, and with several, with testdata/written.txt.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	expiring := sample(t)
+	for _, f := range []Format{CSV, JSON, JSONL, YAML} {
+		for _, tuples := range [][]rel.Tuple{nil, expiring[:1], expiring[:4], expiring} {
+			fmt.Fprintf(&out, "%s, %d tuples\n%s", f, len(tuples), strings.ReplaceAll("\t"+write(t, f, tuples), "\n", "\n\t"))
+			fmt.Fprintln(&out)
+		}
+	}
+	golden.Equal(t, "testdata/written.txt", out.String())
+}
+
+// TestIsResponse recognizes responses of OpenFGA by their beginning.
+func TestIsResponse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		start string
+		f     Format
+		want  bool
+	}{
+		{`{"tuples":[`, JSON, true},
+		{"\n\t\r { \"changes\":[", JSON, true},
+		{`{"continuation_token":""`, JSONL, true},
+		{`{"user":"user:a"`, JSON, false},
+		{`[{"tuples":[`, JSON, false},
+		{`x{"tuples":[`, JSON, false},
+		{"continuation_token: x\ntuples:\n", YAML, true},
+		{"tuples:\n  - key:\n      user: user:a\n", YAML, true},
+		{"tuples:\n  - user: user:a\n", YAML, false},
+		{`{"tuples":[`, YAML, false},
+		{"continuation_token: x\n", JSON, false},
+		{"user_type,user_id\n", CSV, false},
+		{`{"tuples":[`, CSV, false},
+		{"", JSON, false},
+		{"", YAML, false},
+	} {
+		if got := IsResponse([]byte(c.start), c.f); got != c.want {
+			t.Errorf("%s %q: %v, expected %v", c.f, c.start, got, c.want)
 		}
 	}
 }

@@ -135,10 +135,12 @@ func TestRecordBound(t *testing.T) {
 	for _, over := range []int{0, 1} {
 		line := "user,1,r,doc,1,c,{"
 		line += strings.Repeat(" ", RecordBytesMax-len(line)-1+over) + "}"
-		for _, text := range []string{header + line, header + line + "\nuser,1,r,doc,2,,\n"} {
-			_, err := ReadAll(strings.NewReader(text), CSV)
-			if errors.Is(err, ErrBound) != (over == 1) {
-				t.Errorf("%d over: %v", over, err)
+		for _, text := range []string{header + line, header + line + "\n", header + line + "\nuser,1,r,doc,2,,\n"} {
+			for name, r := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)), "the end with the last bytes": iotest.DataErrReader(strings.NewReader(text))} {
+				_, err := ReadAll(r, CSV)
+				if errors.Is(err, ErrBound) != (over == 1) || over == 0 && err != nil {
+					t.Errorf("%d over, read %s: %v", over, name, err)
+				}
 			}
 		}
 	}

@@ -74,11 +74,15 @@ func strict(n *yaml.Node, out any) error {
 		default:
 			return at(n.Content[i], "unknown field %q", clip(key))
 		}
-		if n.Content[i].Value != "condition" || n.Content[i+1].Kind != yaml.MappingNode {
+		condition := n.Content[i+1]
+		if condition.Kind == yaml.AliasNode {
+			condition = condition.Alias
+		}
+		if n.Content[i].Value != "condition" || condition.Kind != yaml.MappingNode {
 			continue
 		}
-		for j := 0; j+1 < len(n.Content[i+1].Content); j += 2 {
-			if key := n.Content[i+1].Content[j]; key.Value != "name" && key.Value != "context" {
+		for j := 0; j+1 < len(condition.Content); j += 2 {
+			if key := condition.Content[j]; key.Value != "name" && key.Value != "context" {
 				return at(key, "unknown field %q in a condition", clip(key.Value))
 			}
 		}
