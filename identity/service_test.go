@@ -39,6 +39,12 @@ func deploy(t *testing.T) *deployment {
 	t.Helper()
 	driver := memory.New()
 	t.Cleanup(func() { driver.Close() })
+	return deployOn(t, driver)
+}
+
+// deployOn is like deploy, with the data in a driver.
+func deployOn(t *testing.T, driver storage.Driver) *deployment {
+	t.Helper()
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type guesses struct {
 }
 
 // allowed returns whether a user may try a password, and counts it as wrong until
-// right is called.
+// forget is called.
 func (g *guesses) allowed(user string, step int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -35,8 +35,8 @@ func (g *guesses) allowed(user string, step int64) bool {
 	return g.wrong[user] <= guessesMax
 }
 
-// right forgets a try, because its password was right.
-func (g *guesses) right(user string) {
+// forget forgets a try, because its password was right or was not compared.
+func (g *guesses) forget(user string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.wrong[user] > 0 {
@@ -46,7 +46,8 @@ func (g *guesses) right(user string) {
 
 // LoginTOTP verifies a one-time password of a user, with the user's credentials of
 // type [TypeTOTP]. A password is accepted once, also by several servers of one store
-// and after a restart. It fails with Unauthorized.
+// and after a restart. It fails with Unauthorized. A password that could not be
+// compared with any seed is no guess; the error of a store that fails is returned.
 func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, error) {
 	d, err := s.at(ctx)
 	if err != nil {
@@ -57,41 +58,58 @@ func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, 
 		return nil, unauthorized(err.Error())
 	}
 	seeds := slices.DeleteFunc(d.referring(link{User, user.ID}, Credential), func(c *Record) bool { return c.Members.Text("type") != TypeTOTP })
-	if len(seeds) > 0 && !s.guesses.allowed(user.ID, totp.Step(s.now())) {
+	if len(seeds) == 0 {
+		return nil, unauthorized("wrong one-time password: user " + user.ID + " has no seed")
+	}
+	if !s.guesses.allowed(user.ID, totp.Step(s.now())) {
 		return nil, unauthorized("too many wrong one-time passwords of user " + user.ID)
 	}
-	for _, c := range seeds {
-		step, err := s.matchTOTP(ctx, c, passcode)
-		if err != nil {
-			return nil, err
-		}
-		if step == 0 {
-			continue
-		}
-		s.guesses.right(user.ID)
-		if !s.active(d, user) {
-			return nil, unauthorized("user " + user.ID + " or its domain is disabled")
-		}
-		return user, s.useTOTP(ctx, c.ID, step)
+	m, err := s.matchTOTP(ctx, seeds, passcode)
+	if m.step != 0 || !m.compared {
+		s.guesses.forget(user.ID)
 	}
-	return nil, unauthorized("wrong one-time password of user " + user.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !m.compared:
+		return nil, unauthorized("no seed of one-time passwords of user " + user.ID + " can be read: expected base32")
+	case m.step == 0:
+		return nil, unauthorized("wrong one-time password of user " + user.ID)
+	case !s.active(d, user):
+		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
+	}
+	return user, s.useTOTP(ctx, m.id, m.step)
 }
 
-// matchTOTP returns the step of a password for a credential, or 0 if it is wrong.
-func (s *Service) matchTOTP(ctx context.Context, c *Record, passcode string) (int64, error) {
-	text, err := s.reveal(ctx, c)
-	if errors.Is(err, &Error{Reason: NotFound}) { // deleted meanwhile
-		return 0, nil
+// matched is the result of comparing a password with seeds.
+type matched struct {
+	id       string // of the credential that the password fits; "" if it fits none
+	step     int64  // step of the password; 0 if it fits no seed
+	compared bool   // it was compared with at least one seed, also if an error follows
+}
+
+// matchTOTP compares a password with the seeds of credentials. It skips those that
+// are malformed or were deleted meanwhile, which no password fits.
+func (s *Service) matchTOTP(ctx context.Context, credentials []*Record, passcode string) (m matched, err error) {
+	for _, c := range credentials {
+		text, err := s.reveal(ctx, c)
+		if errors.Is(err, &Error{Reason: NotFound}) {
+			continue
+		}
+		if err != nil {
+			return m, err
+		}
+		seed, err := totp.ParseSeed(text)
+		if err != nil {
+			continue
+		}
+		m.compared = true
+		if step, ok := seed.Match(passcode, s.now(), c.UsedStep); ok {
+			m.id, m.step = c.ID, step
+			return m, nil
+		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	seed, err := totp.ParseSeed(text)
-	if err != nil { // no password fits a seed that is malformed
-		return 0, nil
-	}
-	step, _ := seed.Match(passcode, s.now(), c.UsedStep)
-	return step, nil
+	return m, nil
 }
 
 // useTOTP stores that the password of a step was used. It fails with Unauthorized

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/totp"
+	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // seed makes a credential with a seed of one-time passwords for a user.
@@ -105,4 +108,92 @@ func TestOnePasswordManyLogins(t *testing.T) {
 	d.clock.move(time.Minute)
 	_, err := d.LoginTOTP(t.Context(), user.ID, d.passcode(a))
 	d.ok(err)
+}
+
+// TestUncheckedPasscode logs in with one-time passwords while the storage fails or
+// the user's seed is malformed. Such a password was not compared with anything, so
+// it is no guess, and the user can log in afterwards.
+func TestUncheckedPasscode(t *testing.T) {
+	for _, lasting := range []bool{false, true} {
+		for number := 1; ; number++ {
+			broken, hit := uncheckedPasscode(t, failing.Fault{Number: number, Lasting: lasting})
+			if !hit {
+				break
+			}
+			if !errors.Is(broken, failing.ErrInjected) || errors.As(broken, new(*identity.Error)) {
+				t.Errorf("operation %d fails, lasting: %v: the login returns %v, want the error of the storage", number, lasting, broken)
+			}
+		}
+	}
+}
+
+// uncheckedPasscode logs in with the right password more often than guesses are
+// allowed, while the storage is broken, and once more when it is not. It returns an
+// error of the broken storage, and whether the fault occurs in a login.
+func uncheckedPasscode(t *testing.T, f failing.Fault) (broken error, hit bool) {
+	t.Helper()
+	driver := failing.New(memory.New())
+	t.Cleanup(func() { driver.Close() })
+	d := deployOn(t, driver)
+	user := d.make(identity.Record{Kind: identity.User, Name: "u"})
+	_, a := d.seed(user.ID, seedA)
+	for range 10 {
+		driver.Break(f)
+		_, broken = d.LoginTOTP(t.Context(), user.ID, d.passcode(a))
+		if _, hit = driver.Mend(); !hit || !errors.Is(broken, failing.ErrInjected) {
+			return broken, hit || broken != nil
+		}
+	}
+	_, err := d.LoginTOTP(t.Context(), user.ID, d.passcode(a))
+	d.ok(err)
+	return broken, true
+}
+
+// TestPartlyCheckedPasscode compares wrong passwords with one of two seeds, because
+// the storage fails at the other. They count as guesses: an error instead of a token
+// shows that the password does not fit the first seed.
+func TestPartlyCheckedPasscode(t *testing.T) {
+	driver := failing.New(memory.New())
+	t.Cleanup(func() { driver.Close() })
+	d := deployOn(t, driver)
+	user := d.make(identity.Record{Kind: identity.User, Name: "u"})
+	_, a := d.seed(user.ID, seedA)
+	d.seed(user.ID, seedB)
+	for range 5 {
+		driver.Break(failing.Fault{Number: 2, Only: []failing.Operation{failing.Secret}})
+		if _, err := d.LoginTOTP(t.Context(), user.ID, "x"); !errors.Is(err, failing.ErrInjected) {
+			t.Errorf("got %v, want the error of the storage", err)
+		}
+	}
+	driver.Mend()
+	_, err := d.LoginTOTP(t.Context(), user.ID, d.passcode(a))
+	d.fails(err, identity.Unauthorized, "too many")
+}
+
+// TestMalformedSeed logs in as a user whose seeds are malformed. No password is
+// right, and none counts as a guess. With a seed that can be checked, a wrong
+// password counts.
+func TestMalformedSeed(t *testing.T) {
+	d := deploy(t)
+	user := d.make(identity.Record{Kind: identity.User, Name: "u"})
+	broken, _ := d.seed(user.ID, "not base32!")
+	try := func(code string) error {
+		_, err := d.LoginTOTP(t.Context(), user.ID, code)
+		return err
+	}
+	for range 10 {
+		d.fails(try("123456"), identity.Unauthorized, "no seed of one-time passwords of user "+user.ID+" can be read")
+	}
+	_, a := d.seed(user.ID, seedA)
+	d.ok(try(d.passcode(a)))
+	for range 5 {
+		d.fails(try("x"), identity.Unauthorized, "wrong one-time password")
+	}
+	d.fails(try("x"), identity.Unauthorized, "too many")
+	d.clock.move(totp.Period)
+	_, err := d.UpdateCredential(t.Context(), broken.ID, seedB)
+	d.ok(err)
+	b, err := totp.ParseSeed(seedB)
+	d.ok(err)
+	d.ok(try(d.passcode(b)))
 }
