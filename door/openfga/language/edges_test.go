@@ -35,6 +35,16 @@ func TestProtocolBounds(t *testing.T) {
 	}
 }
 
+// TestBoundValues checks the values of the bounds of the package, which its documentation
+// and its callers name.
+func TestBoundValues(t *testing.T) {
+	t.Parallel()
+	got := []int{SourceBytesMax, Bounds{}.ModelBytesMax(), LineBytesMax, ConditionBytesMax, ConditionsMax, NestingMax, NestingWeightMax, JSONNestingMax, FilesMax, TypeDepthMax, syntaxErrorsMax}
+	if want := []int{524_288, 262_144, 65_536, 3_072, 25, 25, 20_000, 500, 200, 5, 20}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestDeepRewrite checks that the error of a rewrite that is too deep names its
 // relation.
 func TestDeepRewrite(t *testing.T) {

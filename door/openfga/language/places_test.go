@@ -3,10 +3,13 @@ package language
 import (
 	"errors"
 	"io/fs"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -112,6 +115,52 @@ func TestSameMeaning(t *testing.T) {
 	} {
 		if got := sameMeaning(model(c.x), model(c.y)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestSameConditions checks that the order of relations, conditions and parameters does
+// not matter, and that everything else does.
+func TestSameConditions(t *testing.T) {
+	t.Parallel()
+	model := func(change func(*schema.Model)) *schema.Model {
+		m := &schema.Model{
+			Types: []schema.TypeDef{{Name: "d", Relations: []schema.RelationDef{
+				{Name: "a", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "d"}, {Type: "d", Relation: "b"}}}, {Name: "b", Rewrite: schema.Computed("a")}}}, {Name: "e"}},
+			Conditions: []expr.Definition{
+				{Name: "c", Source: "x", Params: []expr.Param{{Name: "x", Type: expr.Type{Kind: expr.Bool}}, {Name: "y", Type: expr.Type{Kind: expr.Int}}}},
+				{Name: "d", Source: "true"}},
+		}
+		change(m)
+		return m
+	}
+	same := model(func(*schema.Model) {})
+	for name, c := range map[string]struct {
+		change func(*schema.Model)
+		want   bool
+	}{
+		"order of relations":   {func(m *schema.Model) { slices.Reverse(m.Types[0].Relations) }, true},
+		"order of conditions":  {func(m *schema.Model) { slices.Reverse(m.Conditions) }, true},
+		"order of parameters":  {func(m *schema.Model) { slices.Reverse(m.Conditions[0].Params) }, true},
+		"module and file":      {func(m *schema.Model) { m.Types[0].Module, m.Conditions[0].File = "m", "f" }, true},
+		"order of types":       {func(m *schema.Model) { slices.Reverse(m.Types) }, false},
+		"name of a type":       {func(m *schema.Model) { m.Types[1].Name = "f" }, false},
+		"name of a relation":   {func(m *schema.Model) { m.Types[0].Relations[0].Name = "f" }, false},
+		"restriction":          {func(m *schema.Model) { m.Types[0].Relations[0].Subjects[1].Relation = "a" }, false},
+		"rewrite":              {func(m *schema.Model) { m.Types[0].Relations[1].Rewrite = schema.Computed("b") }, false},
+		"name of a condition":  {func(m *schema.Model) { m.Conditions[1].Name = "e" }, false},
+		"source":               {func(m *schema.Model) { m.Conditions[1].Source = "false" }, false},
+		"name of a parameter":  {func(m *schema.Model) { m.Conditions[0].Params[0].Name = "z" }, false},
+		"type of a parameter":  {func(m *schema.Model) { m.Conditions[0].Params[1].Type = expr.Type{Kind: expr.Bool} }, false},
+		"number of parameters": {func(m *schema.Model) { m.Conditions[0].Params = m.Conditions[0].Params[:1] }, false},
+	} {
+		before := model(c.change)
+		other := model(c.change)
+		if got := sameMeaning(same, other); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		if !reflect.DeepEqual(before, other) {
+			t.Errorf("%s: the comparison changed the model", name)
 		}
 	}
 }
