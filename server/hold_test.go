@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -162,38 +160,6 @@ func TestWriteTotal(t *testing.T) {
 	r.unsent(t, 0)
 }
 
-// dialHTTP2 returns an HTTP/2 connection over TLS. It repeats no request on
-// another connection.
-func (r *running) dialHTTP2(t testing.TB) *http2.ClientConn {
-	t.Helper()
-	raw, err := tls.Dial("tcp", r.at["http"], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { raw.Close() })
-	client, err := (&http2.Transport{}).NewClientConn(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// holdHTTP2 opens a stream that holds n bytes. It returns the response's body and
-// its first line, which is "" if there is no response.
-func (r *running) holdHTTP2(t testing.TB, client *http2.ClientConn, n int) (body io.ReadCloser, line string) {
-	t.Helper()
-	req, err := http.NewRequest("GET", fmt.Sprintf("https://%s/hold/%d", r.at["http"], n), nil)
-	if err != nil {
-		t.Error(err)
-	}
-	resp, err := client.RoundTrip(req)
-	if err != nil {
-		return io.NopCloser(strings.NewReader("")), ""
-	}
-	line, _ = bufio.NewReader(resp.Body).ReadString('\n')
-	return resp.Body, strings.TrimSpace(line)
-}
-
 // certificate returns a certificate for localhost.
 func certificate(t testing.TB) *server.Certificate {
 	t.Helper()
@@ -203,59 +169,6 @@ func certificate(t testing.TB) *server.Certificate {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// TestIdleHTTP2 checks that TransferTime does not end a stream over HTTP/2 that
-// has nothing to write. Another client, which does not read, shows that the time
-// has passed.
-func TestIdleHTTP2(t *testing.T) {
-	t.Parallel()
-	r := start(t, server.Options{Doors: []*door.Door{holdDoor(), echoDoor()}, TransferTime: time.Second, TLS: certificate(t)})
-	if _, line := r.holdHTTP2(t, r.dialHTTP2(t), 1); line != "held" {
-		t.Fatal(line)
-	}
-	flood, err := tls.Dial("tcp", r.at["http"], &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer flood.Close()
-	io.WriteString(flood, "GET /echo/flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	wait(t, func() bool {
-		return strings.Contains(r.metric(t, `ostiary_requests_total{door="echo",outcome="ok",route="Flood"`), " 1")
-	})
-	r.unsent(t, 1) // the first stream is open
-}
-
-// TestHoldPerConnection checks the bound on one HTTP/2 connection: a stream waits
-// while the others hold the bound, and is refused after TransferTime.
-func TestHoldPerConnection(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		transfer time.Duration
-		want     string
-	}{{time.Minute, "held"}, {time.Second, ""}} {
-		r := start(t, server.Options{Doors: []*door.Door{holdDoor()}, UnsentBytesPerConnection: 100_000, TransferTime: c.transfer, TLS: certificate(t)})
-		client := r.dialHTTP2(t)
-		open := func(n int) (io.ReadCloser, string) { return r.holdHTTP2(t, client, n) }
-		first, line := open(100_000)
-		if line != "held" {
-			t.Fatal(line)
-		}
-		second := make(chan string)
-		go func() {
-			_, line := open(1)
-			second <- line
-		}()
-		if c.want != "" {
-			wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_streams_in_flight"), " 2") })
-			first.Close() // makes room
-		}
-		if got := <-second; got != c.want {
-			t.Errorf("after %v: %q, want %q", c.transfer, got, c.want)
-		}
-		client.Close()
-		r.unsent(t, 0)
-	}
 }
 
 // TestSocketBound checks that the system takes little for a client that does not

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,7 +36,9 @@ import (
 // memory and time is virtual: a script waits for no clock, "+2s" is exactly two
 // seconds after the server's start, and a busy machine changes nothing. A connection
 // whose name begins with "deaf" reads nothing, and one whose name begins with "mute"
-// does not answer pings. OSTIARY_REWRITE=1 writes the files.
+// does not answer pings. One whose name begins with "h2" uses HTTP/2 over TLS and never
+// enlarges a window, and one whose name begins with "shut" lets the server send no
+// message over gRPC. OSTIARY_REWRITE=1 writes the files.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	golden.Each(t, "testdata/*.script", 1, func(t *testing.T, file string) {
@@ -118,6 +121,28 @@ func (p *player) commands() map[string]func(args string) string {
 			name, text, _ := strings.Cut(args, " ")
 			c := p.connect(name, "grpc")
 			c.data(c.next-2, true, []byte(unquote(text)))
+			return ""
+		},
+		// h2 CONN TARGET sends a GET over HTTP/2.
+		"h2": func(args string) string {
+			name, target, _ := strings.Cut(args, " ")
+			c := p.connect(name, "http")
+			c.write(func() error {
+				_, err := c.beginWith(true, ":method", "GET", ":scheme", "https", ":path", target, ":authority", "localhost")
+				return err
+			})
+			return ""
+		},
+		// reset CONN STREAM gives up a request over HTTP/2.
+		"reset": func(args string) string {
+			name, stream, _ := strings.Cut(args, " ")
+			id, err := strconv.Atoi(stream)
+			if err != nil {
+				p.Fatal(err)
+			}
+			c := p.connect(name, "http")
+			c.gaveUp.Store(uint32(id), true)
+			c.write(func() error { return c.WriteRSTStream(uint32(id), http2.ErrCodeCancel) })
 			return ""
 		},
 		// close CONN closes a connection.
@@ -252,6 +277,8 @@ func (p *player) begin(options string) string {
 				case <-ctx.Done():
 				}
 			}
+		case "TLS":
+			o.TLS = certificate(p.T)
 		case "Own": // a door that authenticates its callers
 			own := echoDoor()
 			own.Name, own.OwnAuthentication = "own", true
@@ -507,7 +534,8 @@ type scriptConn struct {
 	p    *player
 	// turn has room for the one goroutine that writes. A mutex would not let
 	// synctest.Wait return while another waits.
-	turn chan struct{}
+	turn   chan struct{}
+	gaveUp sync.Map // the ids of streams that the client has reset
 }
 
 // connect returns the connection with a name, and opens it if there is none. Names
@@ -530,12 +558,19 @@ func (p *player) connect(name, port string) *scriptConn {
 	if err != nil {
 		p.Fatal(name, " cannot connect: ", err)
 	}
-	c := &scriptConn{newRaw(raw), name, p, make(chan struct{}, 1)}
+	web := strings.HasPrefix(name, "h2")
+	if web {
+		raw = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	}
+	c := &scriptConn{rawRPC: newRaw(raw), name: name, p: p, turn: make(chan struct{}, 1)}
 	p.conns[name] = c
 	if strings.HasPrefix(name, "deaf") {
 		return c
 	}
-	if port == "grpc" {
+	if web {
+		go c.readWeb()
+		c.hello()
+	} else if port == "grpc" {
 		go c.readFrames()
 		c.hello()
 	} else {
@@ -577,8 +612,12 @@ var (
 
 // hello begins HTTP/2.
 func (c *scriptConn) hello() {
+	var settings []http2.Setting
+	if strings.HasPrefix(c.name, "shut") {
+		settings = append(settings, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	}
 	c.send([]byte(http2.ClientPreface))
-	c.write(func() error { return c.WriteSettings() })
+	c.write(func() error { return c.WriteSettings(settings...) })
 	synctest.Wait()
 }
 
@@ -666,6 +705,27 @@ func (c *scriptConn) readFrames() {
 		}
 		if text != "" {
 			c.p.event(c.name, text+"\n")
+		}
+	}
+}
+
+// readWeb records the responses over HTTP/2.
+func (c *scriptConn) readWeb() {
+	for {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			c.p.event(c.name, "(closed)\n")
+			return
+		}
+		switch f := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			c.p.event(c.name, fmt.Sprintf("stream %d: status %s\n", f.StreamID, f.PseudoValue("status")))
+		case *http2.DataFrame:
+			c.p.event(c.name, fmt.Sprintf("stream %d: %s\n", f.StreamID, bytes.TrimSuffix(f.Data(), []byte("\n"))))
+		case *http2.RSTStreamFrame:
+			if _, ours := c.gaveUp.Load(f.StreamID); !ours {
+				c.p.event(c.name, fmt.Sprintf("stream %d is reset: %v\n", f.StreamID, f.ErrCode))
+			}
 		}
 	}
 }

@@ -68,17 +68,23 @@ func (c *rawRPC) open(t testing.TB, method, key string) uint32 {
 
 // begin is open for a connection that the server may close.
 func (c *rawRPC) begin(method, key string) (uint32, error) {
-	c.buffer.Reset()
 	fields := []string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "localhost", "content-type", "application/grpc", "te", "trailers"}
 	if key != "" {
 		fields = append(fields, "authorization", "Bearer "+key)
 	}
+	return c.beginWith(false, fields...)
+}
+
+// beginWith begins a request with these names and values of headers. end is whether
+// it has no body.
+func (c *rawRPC) beginWith(end bool, fields ...string) (uint32, error) {
+	c.buffer.Reset()
 	for i := 0; i < len(fields); i += 2 {
 		c.headers.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
 	id := c.next
 	c.next += 2
-	return id, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.buffer.Bytes(), EndHeaders: true})
+	return id, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.buffer.Bytes(), EndHeaders: true, EndStream: end})
 }
 
 // announce begins a message of n bytes with the first of them.
@@ -192,34 +198,6 @@ func TestReceive(t *testing.T) {
 				t.Errorf("%s, stream %d of %d and %d: %q", method, id, none, part, got)
 			}
 		}
-	}
-}
-
-// TestUnsentBytes checks the bound of responses that a client does not read: the
-// connection is closed after TransferTime.
-func TestUnsentBytes(t *testing.T) {
-	t.Parallel()
-	r := start(t, server.Options{TransferTime: time.Second, UnsentBytesPerConnection: 500_000})
-	c := r.rawRPC(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	message := append([]byte{0x0a, 0xd0, 0x0f}, bytes.Repeat([]byte("x"), 2000)...) // a string of 2,000 bytes
-	go func() {
-		for range 400 {
-			c.buffer.Reset()
-			id := c.open(t, "/test.Echo/Echo", "")
-			data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
-			if c.WriteData(id, true, data) != nil {
-				return
-			}
-		}
-	}()
-	for {
-		if _, err := c.ReadFrame(); err != nil {
-			break
-		}
-	}
-	wait(t, func() bool { return strings.Contains(r.metric(t, "ostiary_unsent_bytes"), " 0\n") })
-	if status, _, body := r.ask(t, "POST", "/echo", "still"); status != 200 || body != "still" {
-		t.Error(status, body)
 	}
 }
 
