@@ -80,8 +80,8 @@ type Entity struct {
 	Position
 	// Statements are in the order of the text.
 	Statements []Statement
-	// begin and end are the offsets of the text between the braces.
-	begin, end int
+	// end is the offset of the closing brace.
+	end int
 }
 
 // Statement is one statement of an entity. Kind determines which one of Types,

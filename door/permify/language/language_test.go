@@ -120,6 +120,15 @@ func TestErrors(t *testing.T) {
 		{"entity user {} rule r(a string) {}", "1:34: empty rule: expected an expression"},
 		{"entity user {} rule r(a string) { 'x }", "1:35: string without closing quote"},
 		{"entity user {} rule r(a string) { x", "1:34: rule without closing }"},
+		{"entity user {} rule r(a string) { /* x }", "1:35: comment without closing */"},
+		{"entity user {} rule r(a string) { { x }", "1:34: rule without closing }"},
+		{"entity user {} rule r(a string) { \n x\n", "1:34: rule without closing }"},
+		{"entity user { /* open", "1:15: comment without closing */"},
+		{"entity user {\n /* open", "2:2: comment without closing */"},
+		{"entity user { attribute a number /* open", `1:27: unknown type "number": expected boolean, string, integer or double, optionally followed by []`},
+		{"entity user { attribute a number /* \n */ /* open", `1:27: unknown type "number": expected boolean, string, integer or double, optionally followed by []`},
+		{"entity user { é\xc0 }", `1:15: expected a relation, attribute or permission, found "é"`},
+		{"entity user { \xbf\xbf }", "1:15: expected a relation, attribute or permission, found \"\\xbf\\xbf\""},
 		{"entity user {} rule r() { true }", `1:23: expected the name of a parameter, found ")"`},
 		{"entity user {} rule r(context string) { true }", "1:23: a parameter must not be named context"},
 		{"entity user {} rule r(a string, a string) { true }", "1:33: duplication found for a of r"},
@@ -221,6 +230,9 @@ rule less(lo integer, hi integer) { lo < hi }`
 // text of a rule.
 func TestRuleTextStays(t *testing.T) {
 	t.Parallel()
+	if s, err := Parse("entity u {}\nrule r(a string) { {'{': {}}.size() == 0 }"); err != nil || s.Rules[0].Body != "{'{': {}}.size() == 0" {
+		t.Errorf("braces in a rule: %v", err)
+	}
 	s, err := Parse("entity u {}\nrule r(a string) {\n  a == \"1\" /* a } \n b */ && a != '}' // }\n  && a != r'\\'\n}")
 	if err != nil {
 		t.Fatal(err)
@@ -360,6 +372,24 @@ func TestFormatRefuses(t *testing.T) {
 		"a relation that is both assignable and computed": with(func(r *schema.RelationDef) { r.Rewrite = schema.Union(schema.Direct(), schema.Computed("a")) }),
 		"a call of rule r without arguments": {Conditions: []expr.Definition{{Name: "r", Source: "true"}}, Types: []schema.TypeDef{{Name: "u",
 			Relations: []schema.RelationDef{{Name: "p", Rewrite: schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: "r"}}}}}}},
+		"u#a is both a relation and an attribute": {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.Bool}}}, Relations: []schema.RelationDef{direct}}}},
+		"u#b is both a relation and an attribute": {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.Bool}}, {Name: "b", Type: expr.Type{Kind: expr.Bool}}},
+			Relations: []schema.RelationDef{{Name: "b", Rewrite: schema.Rewrite{Op: schema.OpAttribute, Attribute: "a"}}}}}},
+		"an expression after a in an arrow": with(func(r *schema.RelationDef) {
+			r.Rewrite = schema.Rewrite{Op: schema.OpArrow, Relation: "a", Children: []schema.Rewrite{schema.Union(schema.Computed("b"), schema.Computed("c"))}}
+		}),
+		"rule r reads x from the context": {Conditions: []expr.Definition{{Name: "r", Source: "true", Params: []expr.Param{{Name: "x", Type: expr.Type{Kind: expr.Bool}}}}}, Types: []schema.TypeDef{{Name: "u",
+			Relations: []schema.RelationDef{{Name: "p", Rewrite: schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: "r", Args: []schema.RuleArg{{Param: "x", Context: "x"}}}}}}}}},
+		"a call of rule r with the names of the parameters as arguments, but in another order": {Conditions: []expr.Definition{{Name: "r", Source: "true", Params: []expr.Param{
+			{Name: ContextParam}, {Name: "x", Type: expr.Type{Kind: expr.Bool}}, {Name: "y", Type: expr.Type{Kind: expr.Bool}}}}}, Types: []schema.TypeDef{{Name: "u",
+			Relations: []schema.RelationDef{{Name: "p", Rewrite: schema.Rewrite{Op: schema.OpRule, Rule: &schema.RuleCall{Name: "r", Args: []schema.RuleArg{{Param: "x", Attribute: "y"}, {Param: "y", Attribute: "x"}}}}}}}}},
+		"the type timestamp":       {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.Timestamp}}}}}},
+		"the type list<timestamp>": {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.List, Elem: &expr.Type{Kind: expr.Timestamp}}}}}}},
+		"the type list":            {Types: []schema.TypeDef{{Name: "u", Attributes: []schema.AttributeDef{{Name: "a", Type: expr.Type{Kind: expr.List}}}}}},
+		"the name \"" + strings.Repeat("x", NameBytesMax+1) + "\"": with(func(r *schema.RelationDef) { r.Name = strings.Repeat("x", NameBytesMax+1) }),
+		`the name ""`:                    with(func(r *schema.RelationDef) { r.Name = "" }),
+		`the name "a b"`:                 with(func(r *schema.RelationDef) { r.Subjects = []schema.SubjectType{{Type: "u", Relation: "a b"}} }),
+		`the name " a"`:                  with(func(r *schema.RelationDef) { r.Rewrite = schema.Computed(" a") }),
 		"condition r without parameters": {Conditions: []expr.Definition{{Name: "r", Source: "true"}}, Types: []schema.TypeDef{{Name: "u"}}},
 		`the name "and"`:                 with(func(r *schema.RelationDef) { r.Name = "and" }),
 	} {
@@ -370,6 +400,49 @@ func TestFormatRefuses(t *testing.T) {
 	text, err := Format(with(func(*schema.RelationDef) {}))
 	if err != nil || text != "entity u {\n    relation a @u\n}\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestFormatExpressions prints expressions that Model does not return: an attribute in
+// place of its relation, and operators with one operand or with many.
+func TestFormatExpressions(t *testing.T) {
+	t.Parallel()
+	attribute := schema.Rewrite{Op: schema.OpAttribute, Attribute: "open"}
+	a, b, c := schema.Computed("a"), schema.Computed("b"), schema.Arrow("a", "c")
+	for want, r := range map[string]schema.Rewrite{
+		"open":                   attribute,
+		"a or open":              schema.Union(a, attribute),
+		"a and b and a.c":        schema.Intersection(a, b, c),
+		"a not b":                schema.Exclusion(a, b),
+		"a or (b not a.c)":       schema.Union(a, schema.Exclusion(b, c)),
+		"a not b or a.c":         schema.Union(schema.Exclusion(a, b), c),
+		"a and (b or a) and a.c": schema.Intersection(a, schema.Union(b, a), c),
+		"b":                      schema.Union(b),
+	} {
+		m := &schema.Model{Types: []schema.TypeDef{{Name: "u", Relations: []schema.RelationDef{{Name: "p", Rewrite: r}}}}}
+		if got, err := Format(m); err != nil || got != "entity u {\n    permission p = "+want+"\n}\n" {
+			t.Errorf("%s: %q, %v", want, got, err)
+		}
+	}
+}
+
+// TestBoundValues checks the values of the bounds.
+func TestBoundValues(t *testing.T) {
+	t.Parallel()
+	got := []int{SourceBytesMax, NestingMax, OperatorsMax, NameBytesMax, MistakesMax}
+	if want := []int{1_048_576, 50, 500, 254, 20}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestAttributeTypes splits the types of attributes.
+func TestAttributeTypes(t *testing.T) {
+	t.Parallel()
+	for typ, want := range map[AttributeType]bool{"string": false, "string[]": true, "boolean": false, "double[]": true} {
+		base, list := typ.List()
+		if list != want || base != AttributeType(strings.TrimSuffix(string(typ), "[]")) {
+			t.Errorf("%s: %s, %v", typ, base, list)
+		}
 	}
 }
 

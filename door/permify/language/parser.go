@@ -134,7 +134,6 @@ func (p *parser) entity() {
 	p.next()
 	e := &Entity{}
 	e.Name, e.Position = p.name("an entity")
-	e.begin = p.token.offset + 1
 	if !p.take("{") {
 		return
 	}

@@ -78,6 +78,15 @@ func show(t *testing.T, out *strings.Builder, text string) {
 	}
 }
 
+// changed returns the texts that differ from src at one token: without it, with the token
+// twice, with a sign that is no token in its place, and with the end before it.
+func changed(src string, t token) [4]struct{ name, text string } {
+	before, after := src[:t.offset], src[t.offset+len(t.text):]
+	return [4]struct{ name, text string }{
+		{"without", before + " " + after}, {"twice", before + t.text + " " + t.text + after}, {"?", before + "?" + after}, {"end", before},
+	}
+}
+
 // TestTokens changes a schema at each of its tokens: it leaves the token out, writes
 // it twice, writes a sign that is no token in its place, and ends the text before it.
 // The errors must be those of testdata/tokens.txt.
@@ -91,11 +100,8 @@ func TestTokens(t *testing.T) {
 	var out strings.Builder
 	l := lexer{src: src, line: 1}
 	for token := l.next(); token.kind != end; token = l.next() {
-		before, after := src[:token.offset], src[token.offset+len(token.text):]
 		fmt.Fprintf(&out, "%v %q\n", token.position, token.text)
-		for _, c := range []struct{ name, text string }{
-			{"without", before + " " + after}, {"twice", before + token.text + " " + token.text + after}, {"?", before + "?" + after}, {"end", before},
-		} {
+		for _, c := range changed(src, token) {
 			outcome := "accepted"
 			if s, err := Parse(c.text); err != nil {
 				outcome = err.Error()
@@ -106,4 +112,50 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	golden.Equal(t, "testdata/tokens.txt", out.String())
+}
+
+// TestStatementTokens changes statements of a partial write at each token, as TestTokens
+// does, and writes them into an entity. The resulting texts and errors must be those of
+// testdata/statements.txt.
+func TestStatementTokens(t *testing.T) {
+	t.Parallel()
+	base, err := Parse("entity u {}\nentity d {\n    relation a @u // comment\n    permission p = a\n}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	show := func(name, text string) {
+		fmt.Fprintf(&out, "\t%s: ", name)
+		st, err := ParseStatement(text)
+		if err != nil {
+			fmt.Fprintln(&out, err)
+			return
+		}
+		fmt.Fprintf(&out, "%s at %v\n", &st, st.Position)
+		for _, e := range []struct {
+			how  string
+			edit Edit
+		}{{"write", Edit{Entity: "d", Write: []string{text}}}, {"update", Edit{Entity: "d", Update: []string{text}}}} {
+			if got, err := base.Apply([]Edit{e.edit}); err != nil {
+				fmt.Fprintf(&out, "\t\t%s: %v\n", e.how, err)
+			} else {
+				fmt.Fprintf(&out, "\t\t%s: %q\n", e.how, got)
+			}
+		}
+	}
+	for _, src := range []string{
+		"relation a @u @d#a", "\n relation b @u // comment\n", "attribute c string[]", "attribute c number /* open", "permission p = a or\n (b and c.d) not r(e, f) ;", "action q /* comment */ = a",
+		"relation g @u /* open", "rule", "", "// comment", "relation g @u relation h @u",
+	} {
+		fmt.Fprintf(&out, "%q\n", src)
+		show("whole", src)
+		l := lexer{src: src, line: 1}
+		for token := l.next(); token.kind != end; token = l.next() {
+			fmt.Fprintf(&out, "    %v %q\n", token.position, token.text)
+			for _, c := range changed(src, token) {
+				show(c.name, c.text)
+			}
+		}
+	}
+	golden.Equal(t, "testdata/statements.txt", out.String())
 }
