@@ -3,11 +3,14 @@ package onap_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
@@ -133,5 +136,79 @@ func TestPageOfOperations(t *testing.T) {
 		if w := call("GET", "/policy/pap/v1/policies/status?regex="+strings.Repeat("a", length), ""); w.Code != want {
 			t.Errorf("%d bytes: %d %.200s", length, w.Code, w.Body)
 		}
+	}
+}
+
+// countedHeads is a response that counts how often its head is written.
+type countedHeads struct {
+	*httptest.ResponseRecorder
+	heads int
+}
+
+func (w *countedHeads) WriteHeader(status int) {
+	w.heads++
+	w.ResponseRecorder.WriteHeader(status)
+}
+
+// TestBrokenBodies breaks the body of each call off before its end. The client gets one
+// error, in the form of the API, and changes nothing. It is no error of the server, so
+// a client cannot fill the server's log with such bodies. A body above its bound is
+// refused as such.
+func TestBrokenBodies(t *testing.T) {
+	t.Parallel()
+	var reported []error
+	d := open(t, onap.Options{Report: func(err error) { reported = append(reported, err) }})
+	router, err := door.NewRouter(d.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := func() (out string) {
+		for _, path := range []string{"/policy/api/v1/policytypes", "/policy/api/v1/policies", "/policy/api/v1/nodetemplates", "/policy/pap/v1/pdps", "/policy/pdpx/v1/operations"} {
+			w := caller(t, d)("GET", path, "")
+			out += fmt.Sprintln(path, w.Code, w.Body)
+		}
+		return out
+	}
+	before := lists()
+	for _, request := range refusedRequests {
+		method, path, _ := strings.Cut(request[0], " ")
+		form := `{"code":"%s","error":"%s","details":["%[2]s"]}`
+		if strings.HasPrefix(path, "/policy/pap/") || strings.HasSuffix(path, "/xacml") {
+			form = `{"errorDetails":"%[2]s"}`
+		}
+		for _, c := range []struct {
+			why          error
+			status       int
+			name, expect string
+		}{
+			{errors.New("broken"), 400, "BAD_REQUEST", "the request's body cannot be read"},
+			{io.ErrUnexpectedEOF, 400, "BAD_REQUEST", "the request's body cannot be read"},
+			{&http.MaxBytesError{Limit: 7}, 413, "REQUEST_ENTITY_TOO_LARGE", "the request is too large: the bound BodyBytes is 7"},
+			{&door.Refusal{Reason: door.TooMany, Bound: "BodyBytesTotal", Limit: 7}, 429, "TOO_MANY_REQUESTS", "the server has too many requests: the bound BodyBytesTotal is 7"},
+		} {
+			// A body that was cut off may be complete JSON.
+			r := httptest.NewRequest(method, path, io.MultiReader(strings.NewReader(request[1]), iotest.ErrReader(c.why)))
+			r.Header.Set("Content-Type", "application/json")
+			if strings.HasSuffix(path, "/xacml") {
+				r.Header.Set("Content-Type", "application/xacml+json")
+			}
+			var p door.Params
+			route, _ := router.Find(method, path, &p)
+			if route == nil {
+				t.Fatalf("no route for %s", request[0])
+			}
+			w := &countedHeads{ResponseRecorder: httptest.NewRecorder()}
+			route.Serve(w, r, p)
+			expect := fmt.Sprintf(form+"%.0[1]s", c.name, c.expect)
+			if got := w.Body.String(); w.Code != c.status || w.heads != 1 || got != expect {
+				t.Errorf("%s, %v: %d %s, %d heads; expected %d %s", request[0], c.why, w.Code, got, w.heads, c.status, expect)
+			}
+		}
+	}
+	if len(reported) > 0 {
+		t.Errorf("the server reports %q", reported)
+	}
+	if after := lists(); after != before {
+		t.Errorf("broken bodies changed %s\nto %s", before, after)
 	}
 }
