@@ -47,6 +47,10 @@ type Memberships struct {
 	In []rel.Subject
 	// LeftOut counts those beyond FrontierMax.
 	LeftOut int
+	// Expired are the usersets of which the subject would be, or might be, a
+	// member if no tuple had expired, at most FrontierMax. Nil if a bound
+	// stopped the search for them.
+	Expired []rel.Subject
 }
 
 // StepKind is the kind of a [Step].

@@ -34,6 +34,9 @@ func (x *Explanation) AppendJSON(dst []byte) ([]byte, error) {
 		w.raw('{')
 		w.subjects("in", m.In)
 		w.count("leftOut", m.LeftOut)
+		if len(m.Expired) > 0 {
+			w.subjects("expired", m.Expired)
+		}
 		w.raw('}')
 	}
 	w.raw('}')

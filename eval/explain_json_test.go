@@ -23,7 +23,7 @@ func TestExplainJSON(t *testing.T) {
 		Reasons: &Reasons{Missing: []string{"x"}, Errors: []ConditionError{{Condition: text, Err: errors.New(text)}}, Cycle: true, Bound: BoundDepth}}
 	x := &Explanation{Question: Question{Relation: text}, Now: 1, LeftOut: 2, Answer: Answer{Reasons: &Reasons{}},
 		Because:     &Step{Steps: []*Step{step, {}, step}},
-		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1}}
+		Memberships: &Memberships{In: []rel.Subject{{Type: "group", ID: text, Relation: "member"}, {}}, LeftOut: 1, Expired: []rel.Subject{{Type: "group", ID: text, Relation: "member"}}}}
 	sameJSON(t, x)
 	sameJSON(t, &Explanation{Memberships: &Memberships{}})
 	for c := range 256 { // each byte alone, since one that needs an escape encodes the whole text
@@ -55,6 +55,7 @@ func plainJSON(x *Explanation) ([]byte, error) {
 	type memberships struct {
 		In      []string `json:"in"`
 		LeftOut int      `json:"leftOut,omitempty"`
+		Expired []string `json:"expired,omitempty"`
 	}
 	out := struct {
 		Object      string       `json:"object"`
@@ -77,6 +78,9 @@ func plainJSON(x *Explanation) ([]byte, error) {
 		out.Memberships = &memberships{LeftOut: m.LeftOut, In: []string{}}
 		for _, sub := range m.In {
 			out.Memberships.In = append(out.Memberships.In, sub.String())
+		}
+		for _, sub := range m.Expired {
+			out.Memberships.Expired = append(out.Memberships.Expired, sub.String())
 		}
 	}
 	return json.Marshal(out)

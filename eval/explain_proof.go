@@ -436,9 +436,31 @@ func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	if !p.q.r.Reversible() || p.q.kind == schema.None {
 		return nil
 	}
+	in, expired, ok := p.memberOf(id, false)
+	if !ok {
+		return nil
+	}
+	m := &Memberships{In: in}
+	if expired {
+		all, _, _ := p.memberOf(id, true)
+		m.Expired = slices.DeleteFunc(all, func(sub rel.Subject) bool { return slices.Contains(in, sub) })
+		m.Expired = m.Expired[:min(len(m.Expired), p.frontierMax)]
+	}
+	if len(m.In) > p.frontierMax {
+		m.LeftOut = len(m.In) - p.frontierMax
+		m.In = m.In[:p.frontierMax]
+	}
+	return m
+}
+
+// memberOf lists what the subject is a member of, sorted by its text, and
+// reports whether an expired tuple was met. With withExpired such tuples count.
+// It is not ok if a bound stopped the search.
+func (p *explainer) memberOf(id schema.RelationID, withExpired bool) (in []rel.Subject, metExpired, ok bool) {
 	env := *p.q.env
 	env.Bounds.Nodes = max(1, p.r.skipped+len(p.s.arcs)-len(p.s.states)) // about the number of tuples
 	w := objectWalk{target: id, anyRelation: true}
+	w.q.withExpired = withExpired
 	w.q.start(p.q.ctx, p.q.b, p.r.Reader, p.q.subject, &env)
 	defer w.q.finish()
 	p.q.lendTurn(&w.q)
@@ -446,23 +468,17 @@ func (p *explainer) memberships(id schema.RelationID) *Memberships {
 	err := w.run()
 	defer w.releaseScratch()
 	if err != nil || w.bound != "" {
-		return nil
+		return nil, false, false
 	}
-	m := &Memberships{}
 	w.eachMembership(func(id schema.RelationID, n graph.Node) {
 		sub := rel.Subject{Type: p.q.b.s.Types[p.q.b.s.Relations[id].Type].Name, ID: p.q.subject.ID, Relation: p.q.b.relationText(id)}
 		if n != 0 {
 			sub.ID = p.q.r.ID(n)
 		}
 		if sub != p.q.subject {
-			m.In = append(m.In, sub)
+			in = append(in, sub)
 		}
 	})
-	slices.SortFunc(m.In, func(a, b rel.Subject) int { return strings.Compare(a.String(), b.String()) })
-	m.In = slices.Compact(m.In)
-	if len(m.In) > p.frontierMax {
-		m.LeftOut = len(m.In) - p.frontierMax
-		m.In = m.In[:p.frontierMax]
-	}
-	return m
+	slices.SortFunc(in, func(a, b rel.Subject) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(in), w.q.metExpired, true
 }

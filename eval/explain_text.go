@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
 
@@ -103,18 +104,25 @@ func (x *Explanation) String() string {
 
 // String returns the memberships in one line.
 func (m *Memberships) String() string {
-	if len(m.In) == 0 {
-		return "in nothing that could grant this"
+	line := "in nothing that could grant this"
+	if len(m.In) > 0 {
+		line = "only in " + joinSubjects(m.In)
 	}
-	parts := make([]string, len(m.In))
-	for i, sub := range m.In {
-		parts[i] = sub.String()
-	}
-	line := "only in " + strings.Join(parts, ", ")
 	if m.LeftOut > 0 {
 		line += fmt.Sprintf(" and %d more", m.LeftOut)
 	}
+	if len(m.Expired) > 0 {
+		line += "; if no tuple had expired, also in " + joinSubjects(m.Expired)
+	}
 	return line
+}
+
+func joinSubjects(list []rel.Subject) string {
+	parts := make([]string, len(list))
+	for i, sub := range list {
+		parts[i] = sub.String()
+	}
+	return strings.Join(parts, ", ")
 }
 
 // write prints a step and the steps below it.

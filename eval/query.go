@@ -57,6 +57,9 @@ type query struct {
 	memory memoryUse
 	// turn is the question's use of the processors.
 	turn turn
+	// withExpired makes expired tuples count, for the memberships that an
+	// explanation names; metExpired is true once one was met.
+	withExpired, metExpired bool
 	// prepared are the conditions that the question has evaluated.
 	prepared []preparedCondition
 	// visited counts nodes since the last resetNodes.
@@ -446,7 +449,11 @@ func (q *query) admitted(x *schema.Restriction, n graph.Node, e graph.Edge) (d g
 // expired reports whether a tuple with that expiry no longer counts. 0 means
 // no expiry.
 func (q *query) expired(expires rel.Time) bool {
-	return expires != 0 && expires <= q.env.Now
+	if expires == 0 || expires > q.env.Now {
+		return false
+	}
+	q.metExpired = true
+	return !q.withExpired
 }
 
 // key returns the names of the tuple n#…@e.
