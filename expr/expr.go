@@ -8,7 +8,9 @@ package expr
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/ostiary/ostiary/rel"
 )
@@ -85,6 +87,44 @@ func (t Type) String() string {
 		return t.Kind.String()
 	}
 	return t.Kind.String() + "<" + t.Elem.String() + ">"
+}
+
+// Form describes the JSON form of a value of the type, for error texts: "a
+// whole number", "a list".
+func (t Type) Form() string { return kindForms[t.Kind] }
+
+var kindForms = [...]string{
+	Any:       "a value",
+	Bool:      "true or false",
+	String:    "a string",
+	Int:       "a whole number",
+	Uint:      "a whole number that is not negative",
+	Double:    "a number",
+	Duration:  `a duration such as "1h30m"`,
+	Timestamp: `a time such as "2026-01-02T15:04:05Z"`,
+	IPAddress: `an IP address such as "192.0.2.1"`,
+	List:      "a list",
+	Map:       "an object",
+}
+
+// JSONKind names the kind of a decoded JSON value, for error texts: "a number",
+// "an object". A value that cannot come from JSON has the name of its Go type.
+func JSONKind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "true or false"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	case json.Number, float64, int, int64, uint64:
+		return "a number"
+	}
+	return fmt.Sprintf("a %T", v)
 }
 
 // Param is a named, typed parameter.

@@ -1,8 +1,10 @@
 package expr_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/ostiary/ostiary/expr"
 )
@@ -50,5 +52,26 @@ func TestTypes(t *testing.T) {
 	bound := &expr.BoundError{Bound: expr.BoundCost, Text: "too much"}
 	if !errors.Is(bound, expr.ErrCost) || errors.Is(bound, expr.ErrType) || bound.Error() != "too much" {
 		t.Error(bound)
+	}
+}
+
+// TestJSONKind names each kind of value in error texts.
+func TestJSONKind(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{nil, "null"}, {false, "true or false"}, {"x", "a string"}, {json.Number("1"), "a number"}, {1.5, "a number"}, {1, "a number"}, {int64(1), "a number"}, {uint64(1), "a number"},
+		{[]any{}, "a list"}, {map[string]any{}, "an object"}, {time.Duration(1), "a time.Duration"},
+	} {
+		if got := expr.JSONKind(c.value); got != c.want {
+			t.Errorf("%#v: %s, want %s", c.value, got, c.want)
+		}
+	}
+	for k := expr.Any; k <= expr.Map; k++ {
+		if form := (expr.Type{Kind: k}).Form(); form == "" {
+			t.Errorf("%s has no form", k)
+		}
 	}
 }

@@ -172,11 +172,11 @@ func (a *app) acpEditCommand(f *acpFlags) *cobra.Command {
 }
 
 func (a *app) acpMetadataCommand(f *acpFlags) *cobra.Command {
-	return &cobra.Command{Use: "metadata [NAME=VALUE...]", Short: "Replace the metadata of --policy", RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "metadata NAME=VALUE...", Short: "Replace the metadata of --policy", Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		metadata := map[string]string{}
 		for _, arg := range args {
 			name, value, ok := strings.Cut(arg, "=")
-			if !ok {
+			if !ok || name == "" {
 				return fmt.Errorf("%w: invalid metadata %q: expected NAME=VALUE", errUsage, arg)
 			}
 			metadata[name] = value

@@ -48,6 +48,9 @@ func (a *app) changesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if follow && limit > 0 {
+				return fmt.Errorf("%w: --follow shows all entries from --from on, until it is interrupted: expected no --limit", errUsage)
+			}
 			start.request.Types = types
 			if r := a.remote(); r != nil {
 				last, err := a.showChanges(cmd.Context(), remoteLog{r}, start, limit, follow)
@@ -68,7 +71,7 @@ func (a *app) changesCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "first entry to show: from revision N (included), from a time (RFC 3339, included), or after a token; default: the first entry of the log")
 	f.StringSliceVar(&types, "type", nil, "show only changes of objects of this type; may be repeated")
-	f.IntVar(&limit, "limit", 0, "maximum number of entries; default: all")
+	countVar(f, &limit, "limit", 0, 0, "maximum number of entries; default: all")
 	f.BoolVar(&follow, "follow", false, "wait for new entries")
 	return cmd
 }
@@ -136,9 +139,7 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 				continue
 			}
 			if limit > 0 && shown == limit {
-				if !follow {
-					a.note("more entries: --from %d", e.Revision)
-				}
+				a.note("more entries: --from %d", e.Revision)
 				return page.Entries[max(i-1, 0)].Token, nil
 			}
 			shown++

@@ -59,6 +59,9 @@ func applyConfig(flags *pflag.FlagSet, file string) error {
 		if err != nil {
 			return fmt.Errorf("%w: %s: %s: %w", errUsage, file, name, err)
 		}
+		if value == "" {
+			return fmt.Errorf("%w: %s:%d: the setting %s has no value", errUsage, file, lines[name], name)
+		}
 		if f.Changed {
 			continue
 		}

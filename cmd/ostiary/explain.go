@@ -55,7 +55,7 @@ func (a *app) explainCommand() *cobra.Command {
 		}}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&full, "full", false, "show every step; by default, steps with a single child are left out")
-	cmd.Flags().IntVar(&steps, "steps", 0, fmt.Sprintf("maximum number of steps; default: %d", eval.FrontierMaxDefault))
+	countVar(cmd.Flags(), &steps, "steps", 0, 0, fmt.Sprintf("maximum number of steps; default: %d", eval.FrontierMaxDefault))
 	return cmd
 }
 
@@ -100,8 +100,8 @@ func (a *app) expandCommand() *cobra.Command {
 			return a.hintNames(cmd.Context(), flags.schema, rel.Tuple{Object: object, Relation: args[0]}, err)
 		}}
 	flags.queryFlags.add(cmd)
-	cmd.Flags().IntVar(&levels, "levels", 1, "depth of the tree, in relations")
-	cmd.Flags().IntVar(&flags.limit, "limit", 0, "maximum number of nodes and tuples; default: the whole tree, cut at its bound")
+	countVar(cmd.Flags(), &levels, "levels", 1, 1, "depth of the tree, in relations")
+	countVar(cmd.Flags(), &flags.limit, "limit", 0, 0, "maximum number of nodes and tuples; default: the whole tree, cut at its bound")
 	cmd.Flags().StringVar(&flags.cursor, "cursor", "", "cursor that an expand with --limit printed; continues that expand")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -24,17 +25,28 @@ type holder struct {
 }
 
 // writeHolder records this process and its ports in the folder, so that a command
-// that finds the folder locked can name the server.
-func writeHolder(dir string, ports map[string]string, tls bool) error {
+// that finds the folder locked can name the server. The file is valid until it is
+// closed.
+func writeHolder(dir string, ports map[string]string, tls bool) (*os.File, error) {
 	text, err := json.Marshal(holder{os.Getpid(), ports, tls})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	name := filepath.Join(dir, holderName)
-	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
-		return err
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return os.Rename(name+".new", name)
+	if _, err = f.Write(append(text, '\n')); err == nil {
+		err = lockHolder(f)
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // removeHolder removes the file that writeHolder wrote. It does not remove the file
@@ -61,11 +73,18 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// serverOf returns the server that has a folder open, or nil if none does.
+// serverOf returns the server that has a folder open, or nil if none does. The file
+// of a server that was killed stays, and its id may be the id of another process by
+// now, so the file counts only while its lock is held.
 func serverOf(dir string) *holder {
-	text, err := readFile(filepath.Join(dir, holderName), holderBytesMax)
+	f, err := os.Open(filepath.Join(dir, holderName))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, holderBytesMax))
 	var h holder
-	if err != nil || json.Unmarshal(text, &h) != nil || h.PID <= 0 || !alive(h.PID) {
+	if err != nil || json.Unmarshal(text, &h) != nil || h.PID <= 0 || !alive(h.PID) || holderEnded(f) {
 		return nil
 	}
 	return &h

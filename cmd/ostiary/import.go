@@ -57,7 +57,7 @@ func (a *app) tupleImport() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&flags.format, "format", "", "csv, json, jsonl or yaml; default: by the file name")
 	f.StringVar(&flags.schema, "schema", "", "id of the schema that must admit the tuples; default: the current one")
-	f.IntVar(&flags.entry, "entry", 0, "number of tuples in one log entry; default: 20,000")
+	countVar(f, &flags.entry, "entry", 0, 0, "number of tuples in one log entry; default: 20,000")
 	flags.duplicate.add(cmd)
 	return cmd
 }

@@ -22,7 +22,7 @@ type listFlags struct {
 
 func (f *listFlags) add(cmd *cobra.Command) {
 	f.queryFlags.add(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of results; default: all")
+	countVar(cmd.Flags(), &f.limit, "limit", 0, 0, "maximum number of results; default: all")
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "cursor that a list with --limit printed; continues that list")
 }
 

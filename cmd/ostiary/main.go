@@ -130,7 +130,13 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		DisableSuggestions: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := a.environment(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := refuseNegative(cmd.Flags()); err != nil {
 				return err
 			}
 			a.warnUnknownVariables(cmd.Root())

@@ -248,7 +248,7 @@ func (a *app) diffCommand() *cobra.Command {
 	f.StringVar(&to, "to", "", "show what changed up to this revision, token or time (included); default: the newest revision")
 	f.StringVar(&schema, "schema", "", "id of the schema to use for both; default: the schema that was current at each")
 	f.StringVar(&context, "context", "", "parameters for conditions, a JSON object, or @FILE")
-	f.IntVar(&limit, "limit", 0, "maximum number of changes; default: all")
+	countVar(f, &limit, "limit", 0, 0, "maximum number of changes; default: all")
 	f.StringVar(&cursor, "cursor", "", "cursor that a diff with --limit printed; continues that diff")
 	return cmd
 }

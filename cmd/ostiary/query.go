@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -119,7 +120,11 @@ func parseContext(s string) (expr.Values, error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
 	dec.UseNumber()
 	var values expr.Values
-	if err := dec.Decode(&values); err != nil {
+	err := dec.Decode(&values)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, fmt.Errorf("%w: --context: expected a JSON object, got a JSON %s", errUsage, wrong.Value)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: --context: expected a JSON object: %w", errUsage, err)
 	}
 	if _, err := dec.Token(); err != io.EOF {

@@ -79,7 +79,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"Preshared keys come from --auth-keys-file or OSTIARY_AUTH_KEYS (separated by commas), never from the command line.\n" +
 			"On SIGHUP the server reads the TLS certificate, the keys and the policy file of Identity again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(applyConfig(cmd.Flags(), flags.config), a.cleanData()); err != nil {
+			if err := errors.Join(applyConfig(cmd.Flags(), flags.config), refuseNegative(cmd.Flags()), a.cleanData()); err != nil {
 				return err
 			}
 			return a.serve(cmd.Context(), &flags)
@@ -119,7 +119,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	f.addBounds(s)
 	f.wire.add(cmd)
 	bytesVar(s, &f.memory, "memory-bytes", 0, "memory for the data and the compiled models of all loaded stores, for example 1GiB; when it is reached, idle stores are unloaded and then writes are refused, but loads are not; questions and connections need more memory; 0 means no limit")
-	s.IntVar(&f.record, "record-decisions", 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
+	countVar(s, &f.record, "record-decisions", 0, 0, "number of recent decisions to keep for what-if, at most one hour and 64 MiB of them; 0 keeps none")
 	s.StringSliceVar(&f.preload, "preload", []string{preloadRecent}, "stores to load before the server reports that it is ready: recent (those used last), none, or their ids or names; stores that are named stay in memory, recent ones are unloaded when they are idle")
 	s.Lookup("preload").DefValue = preloadRecent // without the brackets of a list
 	s.DurationVar(&f.bounds.LoadWait, "load-wait", loadWaitDefault, "how long a request waits while its store is loading; then it gets 503 with Retry-After; 0 means as long as --request-timeout")
@@ -220,10 +220,17 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		defer onHangup(log, func() error { return errors.Join(reload(), rules.reload()) })()
 		defer a.governHeap()()
 		if driver != nil {
-			defer removeHolder(a.data)
 			defer a.recordRecent(e, log)()
 		}
-		if err := a.announce(s, driver != nil, f.tlsCert != ""); err != nil {
+		if driver != nil {
+			held, err := writeHolder(a.data, addressesOf(s), f.tlsCert != "")
+			if err != nil {
+				return errors.Join(err, s.Stop())
+			}
+			defer held.Close()
+			defer removeHolder(a.data)
+		}
+		if err := a.announce(s, f.tlsCert != ""); err != nil {
 			return errors.Join(err, s.Stop())
 		}
 		logStart(log, a.data, &o, s)
@@ -408,25 +415,26 @@ func onHangup(log *slog.Logger, reload func() error) (stop func()) {
 	}
 }
 
-// announce prints the server's addresses to stdout. With folder it also writes
-// them to the data folder, for commands that find the folder locked.
-func (a *app) announce(s *server.Server, folder, tls bool) error {
+// addressesOf returns the server's addresses by their names.
+func addressesOf(s *server.Server) map[string]string {
 	where := map[string]string{}
-	var lines []string
 	for _, at := range s.Addresses() {
 		where[at.Name] = at.Addr.String()
+	}
+	return where
+}
+
+// announce prints the server's addresses to stdout.
+func (a *app) announce(s *server.Server, tls bool) error {
+	var lines []string
+	for _, at := range s.Addresses() {
 		name := at.Name
 		if tls && strings.HasSuffix(name, "http") {
 			name += "s"
 		}
 		lines = append(lines, name+" "+at.Addr.String())
 	}
-	if folder {
-		if err := writeHolder(a.data, where, tls); err != nil {
-			return err
-		}
-	}
-	return a.print(where, func(w io.Writer) { fmt.Fprintf(w, "serving %s\n", strings.Join(lines, ", ")) })
+	return a.print(addressesOf(s), func(w io.Writer) { fmt.Fprintf(w, "serving %s\n", strings.Join(lines, ", ")) })
 }
 
 func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {

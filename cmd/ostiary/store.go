@@ -262,6 +262,9 @@ func (a *app) changeAlias(s storeJSON, door, alias string, remove bool, update f
 	if remove && before == "" {
 		return fmt.Errorf("%w: store %s, id %s, has no alias for the door %s", errUsage, s.Name, s.ID, door)
 	}
+	if !remove && before == "" && doorOf(map[string]string{door: alias}) != "" {
+		return fmt.Errorf("%w: the door %s makes its stores itself: only a store that it made can have another alias", errUsage, door)
+	}
 	s.Aliases = withAlias(s.Aliases, door, alias)
 	if err := update(s.Aliases); err != nil {
 		return err

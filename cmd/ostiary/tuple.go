@@ -258,6 +258,11 @@ func (f *filterFlags) parse() (out rel.Filter, err error) {
 	if out.ObjectType == "" && f.object != "" || out.SubjectType == "" && f.user != "" {
 		return out, fmt.Errorf("%w: the filter has no type: expected type or type:id", errUsage)
 	}
+	for _, name := range []string{f.object, f.user} {
+		if typ, found := strings.CutSuffix(name, ":"); found { // most often a shell variable without a value
+			return out, fmt.Errorf("%w: the filter %q has no id: expected %s:ID, or %s for all of the type", errUsage, name, typ, typ)
+		}
+	}
 	return out, nil
 }
 
@@ -316,7 +321,7 @@ func (a *app) tupleRead() *cobra.Command {
 		return a.noteNothing(cmd.Context(), err, "tuples"+typesOf(selected), types, selected.Relation)
 	}}
 	filter.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 100, "maximum number of tuples")
+	countVar(cmd.Flags(), &limit, "limit", 1, 100, "maximum number of tuples")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "cursor that the page before printed; continues after it")
 	cmd.Flags().StringVar(&at, "at", "", "read an earlier point: a revision, a token, or a time (RFC 3339)")
 	return cmd

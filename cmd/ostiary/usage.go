@@ -68,8 +68,38 @@ func valueError(name string, invalid *pflag.InvalidValueError) error {
 	return fmt.Errorf("%w: %s: invalid value %q: expected %s", errUsage, name, invalid.GetValue(), expected)
 }
 
+// requireValues fails if the command line gives a flag an empty value. Such a
+// value is most often a shell variable without a value. A filter would then
+// match everything, and a condition or expiry would be missing from a tuple.
+func requireValues(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		value := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = list.GetSlice()
+		}
+		if err == nil && (len(value) == 0 || slices.Contains(value, "")) {
+			err = fmt.Errorf("%w: --%s has an empty value: expected a value, or no --%s", errUsage, f.Name, f.Name)
+		}
+	})
+	return err
+}
+
+// refuseNegative fails if a bound, a number of things or a duration is negative.
+func refuseNegative(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch value := f.Value.String(); f.Value.Type() {
+		case "int", "int64", "duration", "float64":
+			if err == nil && strings.HasPrefix(value, "-") {
+				err = fmt.Errorf("%w: --%s: invalid value %q: expected no negative value", errUsage, f.Name, value)
+			}
+		}
+	})
+	return err
+}
+
 // nameArguments makes every command name its arguments in the error for a wrong
-// number of them.
+// number of them. No argument may be empty: a store without a name would be the
+// only store.
 func nameArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		nameArguments(sub)
@@ -79,6 +109,9 @@ func nameArguments(cmd *cobra.Command) {
 		return
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if i := slices.Index(args, ""); i >= 0 && check(cmd, args) == nil {
+			return fmt.Errorf("%w: argument %d of %s is empty", errUsage, i+1, cmd.CommandPath())
+		}
 		if check(cmd, args) == nil {
 			return nil
 		}

@@ -62,6 +62,40 @@ func (v bytesValue[T]) Set(text string) error {
 	return nil
 }
 
+// countValue is the value of a flag for a number of things. A number below least
+// is an error.
+type countValue struct {
+	to    *int
+	least int
+}
+
+// countVar adds a flag for a number of at least least to s.
+func countVar(s *pflag.FlagSet, to *int, name string, least, byDefault int, usage string) {
+	*to = byDefault
+	s.Var(countValue{to, least}, name, usage)
+}
+
+// Type implements [pflag.Value].
+func (countValue) Type() string { return "number" }
+
+// String formats the number.
+func (v countValue) String() string {
+	if v.to == nil {
+		return "0"
+	}
+	return strconv.Itoa(*v.to)
+}
+
+// Set parses a number.
+func (v countValue) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < v.least {
+		return fmt.Errorf("invalid value %q: expected a whole number of at least %d", text, v.least)
+	}
+	*v.to = n
+	return nil
+}
+
 // parseExpires parses the value of --expires: a time (RFC 3339), or a duration from
 // now such as 1h30m or 7d.
 func parseExpires(text string, now time.Time) (rel.Time, error) {

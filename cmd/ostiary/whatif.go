@@ -61,7 +61,7 @@ func (a *app) whatIfCommand() *cobra.Command {
 	s := cmd.Flags()
 	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT"; may be repeated`)
 	s.StringVar(&f.file, "questions", "", "a file of checks, one per line")
-	s.IntVar(&f.recorded, "recorded", 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
+	countVar(s, &f.recorded, "recorded", 0, 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
 	s.StringVar(&f.model, "proposed", "", "file with the proposed model")
 	s.StringVar(&f.schema, "schema", "", "id of the proposed schema")
 	s.StringArrayVar(&f.add, "add", nil, `a tuple to add in the proposal, "USER RELATION OBJECT [CONDITION [JSON]]"; may be repeated`)

@@ -41,14 +41,18 @@ func convert(t expr.Type, v any) (any, error) {
 		case time.Duration:
 			return d, nil
 		case string:
-			return time.ParseDuration(d)
+			if d, err := time.ParseDuration(d); err == nil {
+				return d, nil
+			}
 		}
 	case expr.Timestamp:
 		switch at := v.(type) {
 		case time.Time:
 			return at, nil
 		case string:
-			return time.Parse(time.RFC3339Nano, at)
+			if at, err := time.Parse(time.RFC3339Nano, at); err == nil {
+				return at, nil
+			}
 		}
 	case expr.IPAddress:
 		switch a := v.(type) {
@@ -89,7 +93,13 @@ func conversionCost(v any) uint64 {
 // unit of cost.
 const conversionBytes = 64
 
-func wrongType(t expr.Type, v any) error { return fmt.Errorf("value of type %T, expected %s", v, t) }
+// wrongType is the error for a value that has not the JSON form of its type.
+func wrongType(t expr.Type, v any) error {
+	if s, ok := v.(string); ok {
+		return fmt.Errorf("%.60q is not %s", s, t.Form())
+	}
+	return fmt.Errorf("expected %s, got %s", t.Form(), expr.JSONKind(v))
+}
 
 // collection converts a list or a map.
 func collection(t expr.Type, v any) (any, error) {
@@ -147,7 +157,7 @@ func text(v any) (string, bool) {
 func whole(v any) (*big.Int, error) {
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("value of type %T, expected a number", v)
+		return nil, fmt.Errorf("expected a whole number, got %s", expr.JSONKind(v))
 	}
 	if len(s) < 64 { // longer texts take long to read as an integer
 		if i, ok := new(big.Int).SetString(s, 10); ok {
@@ -187,7 +197,7 @@ func unsigned(v any) (any, error) {
 func double(v any) (any, error) {
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("value of type %T, expected a number", v)
+		return nil, fmt.Errorf("expected a number, got %s", expr.JSONKind(v))
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -131,9 +131,13 @@ func TestForms(t *testing.T) {
 		want  string
 	}{
 		{expr.Type{Kind: expr.List, Elem: number}, []any{1, "2"}, "[1 2]"}, {expr.Type{Kind: expr.List, Elem: number}, []any{1, "x"}, "element 1: "},
-		{expr.Type{Kind: expr.List, Elem: number}, map[string]any{}, "expected list<int>"},
+		{expr.Type{Kind: expr.List, Elem: number}, map[string]any{}, "expected a list, got an object"},
 		{expr.Type{Kind: expr.Map, Elem: number}, map[string]any{"a": 1}, "map[a:1]"}, {expr.Type{Kind: expr.Map, Elem: number}, map[string]any{"a": "x"}, `entry "a": `},
-		{expr.Type{Kind: expr.Map, Elem: number}, []any{}, "expected map<int>"},
+		{expr.Type{Kind: expr.Timestamp}, json.Number("5"), `expected a time such as "2026-01-02T15:04:05Z", got a number`},
+		{expr.Type{Kind: expr.Timestamp}, "2026-01-02", `"2026-01-02" is not a time such as "2026-01-02T15:04:05Z"`},
+		{expr.Type{Kind: expr.Duration}, "1 day", `"1 day" is not a duration such as "1h30m"`},
+		{expr.Type{Kind: expr.Bool}, "true", `"true" is not true or false`},
+		{expr.Type{Kind: expr.Map, Elem: number}, []any{}, "expected an object, got a list"},
 	} {
 		got, err := convert(c.typ, c.value)
 		if text := fmt.Sprint(got, err); !strings.Contains(text, c.want) {

@@ -55,7 +55,7 @@ func Context(s *schema.Schema, t *rel.Tuple) error {
 			if p := &params[i]; p.Name == name {
 				known = true
 				if !conforms(v, p.Type) {
-					return fmt.Errorf("%w: %s: parameter %q of condition %s: expected a value of type %s", errs.ErrInvalidTuple, t.Key(), name, t.Condition, p.Type)
+					return fmt.Errorf("%w: %s: parameter %q of condition %s: %s", errs.ErrInvalidTuple, t.Key(), name, t.Condition, mismatch(v, p.Type))
 				}
 			}
 		}
@@ -64,6 +64,20 @@ func Context(s *schema.Schema, t *rel.Tuple) error {
 		}
 	}
 	return nil
+}
+
+// mismatch describes a value that does not conform to a type.
+func mismatch(v any, t expr.Type) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%.60q is not %s", v, t.Form())
+	case json.Number:
+		return fmt.Sprintf("%.60s is not %s", v, t.Form())
+	}
+	if t.Form() == expr.JSONKind(v) { // an element of it does not conform
+		return "expected " + t.Form() + " of " + t.Elem.String()
+	}
+	return fmt.Sprintf("expected %s, got %s", t.Form(), expr.JSONKind(v))
 }
 
 // contextValues reads a tuple's context, which must be canonical JSON.

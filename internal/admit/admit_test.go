@@ -87,10 +87,12 @@ func TestAttributeKeys(t *testing.T) {
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	s := &schema.Schema{Conditions: map[string]*schema.Condition{"c": {Definition: expr.Definition{Name: "c",
-		Params: []expr.Param{{Name: "ip", Type: expr.Type{Kind: expr.IPAddress}}, {Name: "n", Type: expr.Type{Kind: expr.Int}}}}}}}
+		Params: []expr.Param{{Name: "ip", Type: expr.Type{Kind: expr.IPAddress}}, {Name: "n", Type: expr.Type{Kind: expr.Int}},
+			{Name: "list", Type: expr.Type{Kind: expr.List, Elem: &expr.Type{Kind: expr.Int}}}}}}}}
 	for context, text := range map[string]string{
 		`{"n":1}`: "", `{"ip":"10.0.0.1","n":1}`: "", `{}`: "expected canonical JSON",
-		`{"n":"x"}`: `parameter "n" of condition c: expected a value of type int`, `{"ip":1}`: `parameter "ip"`, `{"m":1}`: `condition c has no parameter "m"`,
+		`{"n":"x"}`: `parameter "n" of condition c: "x" is not a whole number`, `{"ip":1}`: `parameter "ip" of condition c: 1 is not an IP address such as "192.0.2.1"`,
+		`{"n":true}`: "expected a whole number, got true or false", `{"n":1.5}`: "1.5 is not a whole number", `{"list":[1,"x"]}`: "expected a list of int", `{"list":{}}`: "expected a list, got an object", `{"m":1}`: `condition c has no parameter "m"`,
 		`{"n":1,"ip":"10.0.0.1"}`: "expected canonical JSON", `{"n": 1}`: "expected canonical JSON",
 		`null`: "expected a JSON object", `[]`: "expected a JSON object", `{`: "expected a JSON object", `{"n":1}}`: "expected a JSON object", `{"n":1}{}`: "expected a JSON object",
 	} {
