@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -170,6 +172,31 @@ func TestChargedBody(t *testing.T) {
 		var why *door.Refusal
 		if n != 0 || !errors.As(err, &why) || !strings.Contains(err.Error(), "BodyBytesPerConnection") {
 			t.Errorf("above the bound: %d bytes, %v", n, err)
+		}
+	}
+}
+
+// TestUnknownLength reads bodies of unknown length in parts. The first 16 KiB are free,
+// except for doors that authenticate their callers.
+func TestUnknownLength(t *testing.T) {
+	t.Parallel()
+	for own, want := range map[bool][]int64{false: {0, 0, bodyFree, 2 * bodyFree}, true: {bodyFree, bodyFree, 2 * bodyFree, 3 * bodyFree}} {
+		all := newConnections(&Options{ConnectionsMax: 10, ConnectionsPerAddress: 10})
+		b := &bodiesBudget{name: "BodyBytesTotal", max: 1 << 20, perConnection: 1 << 20}
+		q := &request{ResponseWriter: httptest.NewRecorder(), shared: &shared{bodyBytes: 1 << 20}, door: &servedDoor{Door: &door.Door{OwnAuthentication: own}}}
+		q.charge = b.newCharge(newDetached(all))
+		r := httptest.NewRequest("POST", "/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 3))))
+		r.ContentLength = -1
+		if !q.boundBody(r, &door.Route{}) {
+			t.Fatal("refused")
+		}
+		for i, n := range []int{1, bodyFree - 1, bodyFree, 2*bodyFree - 2} { // the bytes that the next part may have
+			if _, err := r.Body.Read(make([]byte, n)); (err == io.EOF) != (i == 3) {
+				t.Fatal(err)
+			}
+			if b.held() != want[i] {
+				t.Errorf("own authentication is %v, part %d of up to %d bytes: %d are charged, expected %d", own, i, n, b.held(), want[i])
+			}
 		}
 	}
 }

@@ -196,7 +196,7 @@ func (n *node) longest(path string, depth int) (*servedDoor, int) {
 		if child == nil || segment == "" {
 			continue
 		}
-		if d, deeper := child.longest(rest, depth+1); d != nil && (found == nil || deeper > at) {
+		if d, deeper := child.longest(rest, depth+1); d != nil && deeper > at {
 			found, at = d, deeper
 		}
 	}
