@@ -267,10 +267,13 @@ func (r *running) ask(t testing.TB, method, path, body string, headers ...string
 	return fetch(t, req)
 }
 
-// fetch sends a request and returns the status, headers and body of the response.
+// fetch sends a request and returns the status, headers and body of the response. It
+// fails if there is none after a minute.
 func fetch(t testing.TB, req *http.Request) (int, http.Header, string) {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(req)
+	ctx, cancel := context.WithTimeout(req.Context(), time.Minute)
+	defer cancel()
+	resp, err := http.DefaultClient.Do(req.WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,8 @@ func (l *listener) serve() error {
 // first, it cuts them off and returns [ErrStopped].
 func (l *listener) shutdown(ctx context.Context) error {
 	if l.grpc == nil {
-		if l.http.Shutdown(ctx) != nil {
+		// Another error means that the port is closed already.
+		if err := l.http.Shutdown(ctx); err != nil && errors.Is(err, ctx.Err()) {
 			l.http.Close()
 			return ErrStopped
 		}

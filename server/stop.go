@@ -95,7 +95,7 @@ func (s *Server) stop() error {
 func (s *Server) closeQuiet(ctx context.Context) {
 	for _, l := range s.listeners {
 		if l.http != nil {
-			_ = l.net.Close() // Shutdown returns the error
+			_ = l.net.Close() // the port is closed even if this fails
 		}
 	}
 	tick := time.NewTicker(drainTick)

@@ -28,6 +28,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
 )
 
@@ -311,5 +312,53 @@ func TestTLS(t *testing.T) {
 	resp.Body.Close()
 	if resp.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 {
 		t.Error("the old certificate is still in use")
+	}
+}
+
+// lateListener is a port whose Accept returns only when the port was closed a second
+// time, as that of a busy machine may. Like a TCP port, it can be closed once.
+type lateListener struct {
+	net.Listener
+	closes atomic.Int32
+	late   chan struct{}
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.late
+	}
+	return c, err
+}
+
+func (l *lateListener) Close() error {
+	if l.closes.Add(1) == 2 {
+		close(l.late)
+	}
+	return l.Listener.Close()
+}
+
+// TestStopIsLate checks that a stop succeeds although a port's goroutine has not yet
+// noticed that the port is closed.
+func TestStopIsLate(t *testing.T) {
+	t.Parallel()
+	s, err := server.New(server.Options{HTTP: "127.0.0.1:0", DrainTime: -1, StopTimeout: 50 * time.Second, Doors: []*door.Door{echoDoor()},
+		Listen: func(_, address string) (net.Listener, error) {
+			l, err := net.Listen("tcp", address)
+			return &lateListener{Listener: l, late: make(chan struct{})}, err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.Get("http://" + s.Addresses()[0].Addr.String() + "/echo/open"); err != nil { // the goroutine accepts
+		t.Error(err)
+	} else {
+		resp.Body.Close()
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
 	}
 }
