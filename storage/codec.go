@@ -41,7 +41,9 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	from := len(dst)
 	for i := range e.Changes {
 		if i == changesSampled { // assume that all have the same average length, and allocate once
-			dst = slices.Grow(dst, min((len(dst)-from)/changesSampled*(len(e.Changes)-i)*9/8, EntryBytesMax))
+			if rest := (len(dst) - from) / changesSampled * (len(e.Changes) - i); rest > cap(dst)-len(dst) {
+				dst = slices.Grow(dst, min(rest*9/8, EntryBytesMax))
+			}
 		}
 		dst = appendChange(dst, &e.Changes[i])
 	}

@@ -76,6 +76,67 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestCounts decodes counts of changes and of secondary keys that are larger than the rest
+// of the entry can hold. The error has the count, and the number of bytes that are left.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	empty := storage.Entry{Revision: 1}
+	head := storage.AppendEntry(nil, &empty)
+	head = head[:len(head)-1]
+	const document = "\x01\x05\x01k\x01d" // one change, a document with the key d
+	for rest, want := range map[string]string{
+		"\x01":                         "1 changes in 0 bytes",
+		"\x01\x06\x00":                 "1 changes in 2 bytes",
+		"\x01\x06\x00\x00":             "",
+		"\x02\x06\x00\x00\x06\x00":     "2 changes in 5 bytes",
+		"\x02\x06\x00\x00\x06\x00\x00": "",
+		"\x1e" + strings.Repeat("\x06\x00\x00", 29) + "\x06\x00": "30 changes in 89 bytes",
+		"\x01\x06\x00\x00\x00":                              "unexpected 1 bytes after the end",
+		"\x01\x09\x01" + strings.Repeat("\x00", 6) + "\x00": "",
+		"\x01\x09\x01" + strings.Repeat("\x00", 6) + "\x02": "a flag is 2, expected 0 or 1",
+		document + "\x01":                                   "1 secondary keys in 0 bytes",
+		document + "\x03\x00\x00":                           "3 secondary keys in 2 bytes",
+		document + "\x02\x00\x00":                           "unexpected end after 98 bytes", // the body is missing
+		document + "\x02\x00\x00\x00":                       "",
+		document + "\x02\x00\x05\x00":                       "unexpected end after 99 bytes",
+	} {
+		_, err := storage.DecodeEntry(append([]byte(nil), string(head)+rest...))
+		if want == "" && err != nil || want != "" && (!errors.Is(err, storage.ErrDamaged) || !strings.HasSuffix(err.Error(), want)) {
+			t.Errorf("%q: error %v, expected %q", rest, err, want)
+		}
+	}
+}
+
+// TestReserves checks that the memory for canonical bytes is reserved once, and that it is
+// not much larger than they are, if all changes have the same length.
+func TestReserves(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 10, 63, 64, 65, 100, 1_000, 10_000} {
+		for _, length := range []int{1, 50, 120} {
+			e := entryOf(storage.Change{Kind: storage.DocumentRemove, Document: storage.Document{Kind: "k", Key: strings.Repeat("x", length)}})
+			for len(e.Changes) < n {
+				e.Changes = append(e.Changes, e.Changes[0])
+			}
+			e.Changes = e.Changes[:n]
+			_, sealed, err := storage.Seal(storage.Head{}, []storage.Entry{e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, most := cap(sealed[0].Bytes), len(sealed[0].Bytes)+8*(n+1); got > most {
+				t.Errorf("%d changes with %d bytes: Seal reserves %d bytes for %d, at most %d are expected", n, length, got, len(sealed[0].Bytes), most)
+			}
+			if n < 100 {
+				continue
+			}
+			// The buffer holds the first 64 changes, which AppendEntry looks at, and then all.
+			var b []byte
+			small := make([]byte, 100+64*(len(sealed[0].Bytes)-80)/n)
+			if allocations := testing.AllocsPerRun(3, func() { b = storage.AppendEntry(small[:0], &e) }); allocations != 1 || cap(b) > len(b)*3/2 {
+				t.Errorf("%d changes with %d bytes: AppendEntry allocates %v times and reserves %d bytes for %d", n, length, allocations, cap(b), len(b))
+			}
+		}
+	}
+}
+
 // TestLongText decodes an entry with a text that is longer than an entry can be.
 func TestLongText(t *testing.T) {
 	t.Parallel()
@@ -110,11 +171,20 @@ func TestRefusedChanges(t *testing.T) {
 		{filter(storage.Filter{Target: storage.FilterTuples}), nil}, {filter(storage.Filter{Target: storage.FilterAttributes}), nil},
 		{storage.Change{Kind: storage.TupleAdd}, nil}, {storage.Change{Kind: storage.SecretRemove}, nil},
 	} {
-		e := entryOf(c.change)
-		_, err := storage.Chain(storage.Head{}, []storage.Entry{e})
-		_, _, sealing := storage.Seal(storage.Head{}, []storage.Entry{e})
-		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || fmt.Sprint(err) != fmt.Sprint(sealing) {
-			t.Errorf("kind %d, target %d: errors %v and %v, expected %v", c.change.Kind, c.change.Filter.Target, err, sealing, c.want)
+		for name, changes := range map[string][]storage.Change{
+			"alone": {c.change}, "after a tuple": {{Kind: storage.TupleAdd}, c.change}, "after a filter": {filter(storage.Filter{Target: storage.FilterTuples}), c.change},
+			"before a tuple": {c.change, {Kind: storage.TupleAdd}},
+		} {
+			e := storage.Entry{Revision: 1, Sequence: 1, Time: 1, Changes: changes}
+			_, err := storage.Chain(storage.Head{}, []storage.Entry{e})
+			_, sealed, sealing := storage.Seal(storage.Head{}, []storage.Entry{e})
+			_, again := storage.ChainSealed(storage.Head{}, []storage.Entry{e}, make([]storage.Sealed, 1))
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || fmt.Sprint(err) != fmt.Sprint(sealing) || fmt.Sprint(err) != fmt.Sprint(again) {
+				t.Errorf("kind %d, target %d, %s: errors %v, %v and %v, expected %v", c.change.Kind, c.change.Filter.Target, name, err, sealing, again, c.want)
+			}
+			if err != nil && sealed != nil {
+				t.Errorf("kind %d, target %d, %s: canonical bytes beside an error", c.change.Kind, c.change.Filter.Target, name)
+			}
 		}
 	}
 }
