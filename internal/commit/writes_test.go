@@ -59,6 +59,7 @@ func TestWrites(t *testing.T) {
 			{Name: "owner", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}},
 			{Name: "viewer", Rewrite: schema.Union(schema.Direct(), schema.Computed("owner")), Subjects: []schema.SubjectType{{Type: "user"}, {Type: "user", Wildcard: true}}},
 			{Name: "reader", Rewrite: schema.Computed("viewer")},
+			{Name: "public", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user", Wildcard: true}}},
 		}}}}
 	first, _ := w.timeline.Loaded().CurrentSchema("")
 	names := []string{first.ID, "FIRST"}
@@ -156,6 +157,7 @@ func TestWrites(t *testing.T) {
 	write("a relation that the schema lacks", WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#editor@user:bob")})
 	write("a computed relation", WriteRequest{Add: tuples("doc:1#reader@user:bob")})
 	write("a wildcard after a tuple of its shape", WriteRequest{Add: tuples("doc:1#owner@user:bob", "doc:1#owner@user:*")})
+	write("a tuple after a wildcard of its shape", WriteRequest{Add: tuples("doc:1#public@user:*", "doc:1#public@user:bob")})
 	write("a type that no schema has", WriteRequest{Add: tuples("note:1#owner@user:bob")})
 	write("a schema that is not the current one", WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: first.ID})
 	write("a schema that does not exist", WriteRequest{Add: tuples("doc:1#owner@user:bob"), SchemaID: "none"})
