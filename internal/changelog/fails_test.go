@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // TestStorageFails makes each operation of the driver fail in turn, while the log is read
@@ -228,6 +230,135 @@ func TestSubscriptionsEnd(t *testing.T) {
 		cancel()
 		if timeline.Publish(timeline.Loaded(), nil, nil) {
 			t.Errorf("%s: a subscription is left", name)
+		}
+	}
+}
+
+// TestWatchMisses makes a watch miss entries in each way. It reads them from the log.
+func TestWatchMisses(t *testing.T) {
+	t.Parallel()
+	for name, miss := range map[string]func(t *testing.T, timeline *snapshot.Timeline, queue *commit.Queue){
+		"the store was dropped from memory": func(t *testing.T, timeline *snapshot.Timeline, queue *commit.Queue) {
+			timeline.Runtime.DropIdle()
+			if timeline.Runtime.DropIdle() != 1 {
+				t.Error("the store was not dropped from memory")
+			}
+			write(t, queue, "doc", 10, 2)
+		},
+		"another process wrote, and the first of its entries was not published": func(t *testing.T, timeline *snapshot.Timeline, _ *commit.Queue) {
+			other := snapshot.NewTimeline(timeline.Runtime, timeline.ID, timeline.Incarnation)
+			write(t, commit.NewQueue(commit.NewShared(timeline.Runtime, nil), other), "doc", 10, 2)
+			for e, err := range timeline.Runtime.Driver.Entries(t.Context(), timeline.ID, 6) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				timeline.Publish(other.Loaded(), []storage.Entry{e}, []storage.Head{other.Loaded().Head})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeline, queue := newStore(t)
+			at := timeline.Token(timeline.Loaded().Head)
+			write(t, queue, "doc", 0, 2)
+			got, err := watched(timeline, WatchRequest{After: at}, 6, func(e Entry) {
+				switch e.Revision {
+				case 3: // the last entry of the log
+					write(t, queue, "doc", 2, 1)
+				case 4:
+					miss(t, timeline, queue)
+				}
+			})
+			if err != nil || fmt.Sprint(got) != "[2 3 4 5 6]" {
+				t.Errorf("got revisions %v, error %v, expected 2 to 6", got, err)
+			}
+		})
+	}
+}
+
+// TestWatchCannotGoOn ends a watch that has read a long log, because the storage fails when
+// it looks for newer entries.
+func TestWatchCannotGoOn(t *testing.T) {
+	t.Parallel()
+	d := failing.New(memory.New())
+	timeline, queue := newStoreOn(t, d, limits.Bounds{WatchBuffer: 4, PageItems: 3}, time.Now)
+	drop := func() {
+		timeline.Runtime.DropIdle()
+		timeline.Runtime.DropIdle()
+		d.Break(failing.Fault{Number: 1, Lasting: true, Only: []failing.Operation{failing.Load}})
+	}
+	at := timeline.Token(timeline.Loaded().Head)
+	write(t, queue, "doc", 0, 3) // more than half of WatchBuffer
+	got, err := watched(timeline, WatchRequest{After: at}, 9, func(e Entry) {
+		if e.Revision == 4 {
+			drop()
+		}
+	})
+	if !errors.Is(err, failing.ErrInjected) || fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("got revisions %v, error %v, expected 2 to 4 and %v", got, err, failing.ErrInjected)
+	}
+	d.Mend()
+	if _, err := timeline.Newest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	drop()
+	if got, err := watched(timeline, WatchRequest{}, 9, func(Entry) {}); !errors.Is(err, failing.ErrInjected) || len(got) > 0 {
+		t.Errorf("a watch of what is to come: got revisions %v, error %v, expected %v", got, err, failing.ErrInjected)
+	}
+}
+
+// TestStoreEndsInLongLog deletes a store when a watch has read its long log.
+func TestStoreEndsInLongLog(t *testing.T) {
+	t.Parallel()
+	timeline, queue := newStore(t)
+	at := timeline.Token(timeline.Loaded().Head)
+	write(t, queue, "doc", 0, 3)
+	got, err := watched(timeline, WatchRequest{After: at}, 9, func(e Entry) {
+		if e.Revision == 4 {
+			timeline.Close(errs.ErrNoStore)
+		}
+	})
+	if !errors.Is(err, errs.ErrNoStore) || fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("got revisions %v, error %v, expected 2 to 4 and %v", got, err, errs.ErrNoStore)
+	}
+}
+
+// TestPlacesRefused reads and watches from places that the log does not have.
+func TestPlacesRefused(t *testing.T) {
+	t.Parallel()
+	timeline, _ := newStoreWith(t, limits.Bounds{FutureWait: time.Millisecond}, time.Now)
+	other, _ := newStore(t)
+	for name, c := range map[string]struct {
+		after snapshot.Token
+		kind  error
+		text  string
+	}{
+		"no token":               {"none", errs.ErrToken, "none"},
+		"a token of another one": {other.Token(other.Loaded().Head), errs.ErrToken, "another store"},
+		"a revision to come":     {timeline.Token(storage.Head{Revision: 2}), errs.ErrFuture, "revision 2, the newest is 1"},
+	} {
+		if page, err := Read(t.Context(), timeline, Request{After: c.after}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: a page %+v, error %v, expected %v", name, page, err, c.kind)
+		}
+		var got error
+		for _, err := range Watch(t.Context(), timeline, WatchRequest{After: c.after}) {
+			got = err
+		}
+		if !errors.Is(got, c.kind) || !strings.Contains(got.Error(), c.text) {
+			t.Errorf("%s: a watch ends with %v, expected %v", name, got, c.kind)
+		}
+	}
+	empty := storage.StoreInfo{ID: storage.NewID(2), Incarnation: storage.NewIncarnation(), Created: 1}
+	if err := timeline.Runtime.Driver.CreateStore(t.Context(), empty); err != nil {
+		t.Fatal(err)
+	}
+	for _, timeline := range []*snapshot.Timeline{timeline, snapshot.NewTimeline(timeline.Runtime, empty.ID, empty.Incarnation)} {
+		next := storage.Revision(1)
+		if timeline.Loaded() != nil {
+			next = 2
+		}
+		if page, err := Read(t.Context(), timeline, Request{AfterRevision: next}); !errors.Is(err, errs.ErrFuture) {
+			t.Errorf("after revision %d, which is to come: %+v, error %v, expected %v", next, page, err, errs.ErrFuture)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
@@ -87,6 +88,25 @@ func TestConflictsMax(t *testing.T) {
 	}
 	d.conflicts = false
 	if _, err := w.queue.Write(t.Context(), &WriteRequest{Add: []rel.Tuple{viewer("1", "a")}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEntryBytes writes documents that do not fit in one entry, and fewer of them.
+func TestEntryBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var r WriteRequest
+	for i := range storage.EntryBytesMax >> 20 {
+		r.Documents = append(r.Documents, document.Document{Kind: "note", Key: fmt.Sprint(i), Body: make([]byte, 1<<20)})
+	}
+	var bound *errs.BoundError
+	_, err := w.queue.Write(t.Context(), &r)
+	if !errors.As(err, &bound) || bound.Name != "EntryBytesMax" || bound.Max != storage.EntryBytesMax || bound.Got <= bound.Max || bound.Got > bound.Max+1000 {
+		t.Errorf("error %v, expected that the entry has a little more than %d bytes", err, storage.EntryBytesMax)
+	}
+	r.Documents = r.Documents[1:]
+	if _, err := w.queue.Write(t.Context(), &r); err != nil {
 		t.Error(err)
 	}
 }

@@ -240,7 +240,7 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 	for name, u := range map[string]*Update{
-		"Build":    {Build: func(snapshot.Token) (WriteRequest, error) { panic("in Build") }},
+		"Build":    {Build: func(snapshot.Token) (WriteRequest, error) { panic("in Build") }, Accepted: func(snapshot.Token) { t.Error("an update is accepted whose Build panics") }},
 		"Accepted": {Build: func(snapshot.Token) (WriteRequest, error) { return WriteRequest{Add: many("3", 1)}, nil }, Accepted: func(snapshot.Token) { panic("in Accepted") }},
 	} {
 		func() {
