@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -43,14 +44,29 @@ func (q *request) drain() {
 	io.CopyN(io.Discard, q.body, drainBytesMax)
 }
 
+// closeUnread makes net/http close the connection after the response if a part of the
+// body was not read. It would read that part as the next request: while a response may
+// be sent before the body is read, net/http itself looks only at bodies that no handler
+// has replaced.
+func (q *request) closeUnread() {
+	if q.body == nil || q.body.whole {
+		return
+	}
+	// A reader whose bound is exceeded is the only way to say so after the head was sent.
+	over := http.MaxBytesReader(q.ResponseWriter, io.NopCloser(strings.NewReader("x")), 0)
+	_, _ = over.Read(make([]byte, 1))
+}
+
 // trackedBody is a request's body that remembers whether it was read to its end.
 type trackedBody struct {
 	io.ReadCloser
-	ended bool
+	ended bool // nothing more can be read: whole is true, or the body broke off
+	whole bool
 }
 
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err != nil
+	b.whole = b.whole || err == io.EOF
 	return n, err
 }

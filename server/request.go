@@ -174,6 +174,7 @@ func (q *request) end(r *http.Request) {
 		if q.status >= 400 {
 			q.drain()
 		}
+		q.closeUnread()
 		outcome = outcomeOfStatus(q.status)
 	case r.Context().Err() != nil:
 		what, outcome = "request whose client left", outcomeClient
