@@ -87,6 +87,8 @@ func TestLazyDeadline(t *testing.T) {
 				t.Errorf("%s: %v, called %v", name, err, called)
 			}
 			l.release()
+			l.release() // does nothing
+			<-l.Done()
 		})
 	}
 	ended, cancel := context.WithCancel(t.Context())

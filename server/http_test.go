@@ -89,6 +89,25 @@ func TestRouting(t *testing.T) {
 	}
 }
 
+// TestDoorName checks that a request's context has the name of its door.
+func TestDoorName(t *testing.T) {
+	t.Parallel()
+	name := func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+		fmt.Fprint(w, r.Context().Value(door.NameKey{}))
+	}
+	var doors []*door.Door
+	for _, d := range []string{"one", "two"} {
+		doors = append(doors, &door.Door{Name: d, Prefixes: []string{"/" + d}, Routes: []door.Route{
+			{Method: "GET", Pattern: "/" + d, Name: "Name", Serve: name}, {Method: "GET", Pattern: "/" + d + "/stream", Name: "Stream", Streams: true, Serve: name}}})
+	}
+	r := start(t, server.Options{Doors: doors})
+	for path, want := range map[string]string{"/one": "one", "/one/stream": "one", "/two": "two", "/two/stream": "two"} {
+		if _, _, got := r.ask(t, "GET", path, ""); got != want {
+			t.Errorf("%s: %q, expected %q", path, got, want)
+		}
+	}
+}
+
 // TestBounds checks each bound at its value and one above.
 func TestBounds(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ type router struct {
 // node is one segment in the tree of prefixes. It has few children, so a linear
 // search is faster than a map.
 type node struct {
-	segment  string
+	segment  string // "" of a parameter
 	children []*node
 	any      *node       // child of a parameter, which matches any segment; nil if there is none
 	door     *servedDoor // nil if no prefix ends here
@@ -135,7 +135,7 @@ func (rt *router) add(prefix string, d *servedDoor) error {
 func (n *node) grow(segment string) *node {
 	if segment[0] == '{' {
 		if n.any == nil {
-			n.any = &node{segment: segment}
+			n.any = &node{}
 		}
 		return n.any
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"github.com/ostiary/ostiary/door"
@@ -61,5 +62,15 @@ func TestNewIDs(t *testing.T) {
 				t.Errorf("positions %d and %d are equal in %d of %d ids", a, b, same, n)
 			}
 		}
+	}
+}
+
+// TestNoDoors checks what a port without doors answers.
+func TestNoDoors(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	(&router{}).notFound(w)
+	if want := `{"error":{"code":"not_found","message":"this port has no doors"}}` + "\n"; w.Code != 404 || w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
