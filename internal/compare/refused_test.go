@@ -80,7 +80,7 @@ func TestProposalsRefused(t *testing.T) {
 		"a tuple without a relation":      {WhatIfRequest{Changes: commit.WriteRequest{Add: tuples(t, "doc:1#ower@user:a")}}, `not admitted by the schema: doc:1#ower@user:a: type doc has no relation "ower" (did you mean "owner"?)`},
 		"a tuple of no type":              {WhatIfRequest{Changes: commit.WriteRequest{Add: tuples(t, "dock:1#owner@user:a")}}, `not admitted by the schema: dock:1#owner@user:a: the schema has no type "dock" (did you mean "doc"?)`},
 		"a tuple that the model lacks":    {WhatIfRequest{Model: bare, Changes: commit.WriteRequest{Add: tuples(t, "doc:1#viewer@user:a")}}, `not admitted by the schema: doc:1#viewer@user:a: type doc has no relation "viewer"`},
-		"a context of another type":       {WhatIfRequest{Changes: commit.WriteRequest{Add: near}}, `not admitted by the schema: doc:1#viewer@user:u1: parameter "ip" of condition near: expected a value of type string`},
+		"a context of another type":       {WhatIfRequest{Changes: commit.WriteRequest{Add: near}}, `not admitted by the schema: doc:1#viewer@user:u1: parameter "ip" of condition near: 1 is not a string`},
 		"an attribute of no type":         {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("dock", "open", "true")}}, `type not in the schema: dock (did you mean "doc"?)`},
 		"an unknown attribute":            {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("doc", "opne", "true")}}, `not admitted by the schema: type doc has no attribute "opne"`},
 		"an attribute of another type":    {WhatIfRequest{Changes: commit.WriteRequest{SetAttributes: attribute("doc", "open", "3")}}, `not admitted by the schema: invalid value of attribute open of doc:1: expected bool`},
@@ -377,14 +377,82 @@ func TestEntitlementsCost(t *testing.T) {
 	if one, two := first("owner"), first("viewer", "owner"); one != two || one.Nodes == 0 {
 		t.Errorf("the owner took %+v, with the viewer %+v; expected the same", one, two)
 	}
-	// A subject that few objects concern is looked for from the other end.
-	r := EntitlementsRequest{Subject: owner, Relations: []string{"owner"}}
+}
+
+// TestEntitlementsWalk asks about a subject that few objects concern. After some checks it
+// is looked for from the other end, once for each type of objects, so that more objects take
+// no more work.
+func TestEntitlementsWalk(t *testing.T) {
+	t.Parallel()
+	w := refusedWorld(t, limits.Bounds{})
+	var r commit.WriteRequest
 	for i := range 200 {
-		r.Objects = append(r.Objects, rel.Object{Type: "doc", ID: fmt.Sprint(i)})
+		r.Add = append(r.Add, tuples(t, fmt.Sprintf("doc:d%d#owner@user:u2", i), fmt.Sprintf("doc:d%d#blocked@user:u2", i), fmt.Sprintf("folder:f%d#viewer@user:u2", i))...)
 	}
-	all := must(w.comparer.Entitlements(t.Context(), &r))(t).Stats
-	r.Objects = r.Objects[:100]
-	if half := must(w.comparer.Entitlements(t.Context(), &r))(t).Stats; half != all {
-		t.Errorf("100 objects took %+v, 200 took %+v; expected the same", half, all)
+	for i := range 75 { // the walk finds 150 usersets
+		r.Add = append(r.Add, tuples(t, fmt.Sprintf("doc:other%d#blocked@user:u1", i))...)
 	}
+	w.write(r)
+	cost := func(docs, folders int, relations ...string) eval.Stats {
+		r := EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: "u1"}, Relations: relations}
+		for i := range docs {
+			r.Objects = append(r.Objects, rel.Object{Type: "doc", ID: fmt.Sprint("d", i)})
+		}
+		for i := range folders {
+			r.Objects = append(r.Objects, rel.Object{Type: "folder", ID: fmt.Sprint("f", i)})
+		}
+		return must(w.comparer.Entitlements(t.Context(), &r))(t).Stats
+	}
+	for name, c := range map[string]struct{ less, more eval.Stats }{
+		"documents":               {cost(100, 0, "owner", "blocked"), cost(200, 0, "owner", "blocked")},
+		"folders":                 {cost(0, 160, "viewer"), cost(0, 200, "viewer")},
+		"folders after documents": {cost(20, 160, "viewer"), cost(20, 200, "viewer")},
+	} {
+		if c.less != c.more || c.less.Nodes == 0 {
+			t.Errorf("%s: few objects took %+v, many %+v, expected the same", name, c.less, c.more)
+		}
+	}
+	if few, many := cost(2, 0, "owner"), cost(10, 0, "owner"); few.Nodes >= many.Nodes {
+		t.Errorf("2 objects took %+v, 10 took %+v, expected more", few, many)
+	}
+}
+
+// TestRelationIsGone changes tuples whose relation the schema of both revisions lacks. They
+// change no permission, and hide no other change.
+func TestRelationIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, limits.Bounds{})
+	var old, added commit.WriteRequest
+	for i := range 8 {
+		old.Add = append(old.Add, tuples(t, fmt.Sprintf("doc:%d#blocked@user:u1", i))...)
+		old.Add = append(old.Add, tuples(t, fmt.Sprintf("folder:%d#viewer@user:u1", i))...)
+		added.Add = append(added.Add, tuples(t, fmt.Sprintf("doc:%d#owner@user:u1", i))...)
+	}
+	w.write(old)
+	for _, x := range old.Add {
+		added.Remove = append(added.Remove, x.Key())
+	}
+	w.writeSchema(&schema.Model{Types: []schema.TypeDef{{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{
+		{Name: "owner", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}}})
+	w.write(added)
+	p := PermissionSelector{ObjectType: "doc", Relation: "owner", SubjectType: "user"}
+	got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(3), To: snapshot.AtRevision(4)})
+	if err != nil || len(got.Changes) != 8 {
+		t.Errorf("got %d changes, error %v, expected 8", len(got.Changes), err)
+	}
+}
+
+// TestListCut compares revisions for which all subjects have to be listed, with a bound that
+// cuts the list. The result is an error.
+func TestListCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, limits.Bounds{Nodes: 5})
+	var r commit.WriteRequest
+	for i := range 20 {
+		r.Add = append(r.Add, tuples(t, fmt.Sprintf("group:1#member@user:x%d", i), fmt.Sprintf("doc:1#viewer@group:%d#member", i))...)
+	}
+	w.write(r)
+	w.write(commit.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "true"}}})
+	_, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"}, From: snapshot.AtRevision(2), To: snapshot.AtRevision(3)})
+	wantRefusal(t, err, "difference", "bound nodes exceeded: got 6, expected at most 5")
 }

@@ -351,8 +351,13 @@ func TestDifferences(t *testing.T) {
 // TestEntitled compares random entitlements with checks.
 func TestEntitled(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(8) {
 		w := newWorld(t, 100+seed, limits.Bounds{})
+		if seed >= 6 {
+			m := model()
+			m.Options.StarIsOrdinary = true
+			w.writeSchema(m)
+		}
 		for range 40 {
 			w.write(w.change())
 			r := EntitlementsRequest{Subject: rel.Subject{Type: "user", ID: w.pick(users...)}, Permissions: w.rng.IntN(2) == 0}
