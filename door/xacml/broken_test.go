@@ -165,6 +165,67 @@ func TestDomainPages(t *testing.T) {
 	}
 }
 
+// TestPolicyPages lists more policies than one page has without a limit.
+func TestPolicyPages(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, open(t, xacml.Options{}))
+	const policies = 1_001
+	for i := range policies {
+		name := "p" + strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(10_000+i))
+		if w := c.send("PUT", "/xacml/v3/policies/"+name, "policy "+name+" { apply denyUnlessPermit rule all { permit } }", "Content-Type", "text/plain"); w.Code != http.StatusCreated {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	for query, want := range map[string]int{"": 1_000, "?limit=999": 999, "?limit=1000": 1_000, "?limit=1001": policies, "?limit=10000": policies} {
+		var page struct {
+			Policies []struct{ Name string }
+			Next     string
+		}
+		if err := json.Unmarshal(c.send("GET", "/xacml/v3/policies"+query, "").Body.Bytes(), &page); err != nil || len(page.Policies) != want || (page.Next == page.Policies[want-1].Name) != (want < policies) {
+			t.Errorf("%q: %d policies, next %q, %v", query, len(page.Policies), page.Next, err)
+		}
+	}
+}
+
+// TestFirstChange sends each request to the domain of a relation store that has none:
+// only changes of policies make it.
+func TestFirstChange(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{
+		"POST /policies", "PUT /policies/a", "PUT /root", "DELETE /policies", "DELETE /policies/a", "POST /validate",
+		"POST /test", "POST /search", "POST /pdp", "POST /explain", "GET /policies", "GET /policies/a", "GET /policies/a/versions",
+		"GET /policies/a/versions/1", "GET /root", "GET /root/versions", "GET /root/versions/1", "GET /domain",
+	} {
+		e, err := ostiary.Open(t.Context(), ostiary.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		store, err := e.CreateStore(t.Context(), ostiary.CreateStoreRequest{Name: "relations"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := xacml.New(e, xacml.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(t, d)
+		method, path, _ := strings.Cut(request, " ")
+		body, header := `policy a { apply denyUnlessPermit rule all { permit } }`, "text/plain"
+		if method == "POST" {
+			body, header = `{"put":{"a":{"language":"text","text":"policy a { apply denyUnlessPermit rule all { permit } }"}}}`, "application/json"
+		}
+		w := c.send(method, "/stores/"+store.ID().String()+"/xacml/v3"+path, body, "Content-Type", header)
+		changes := method == "PUT" || request == "POST /policies"
+		if (w.Code == http.StatusOK || w.Code == http.StatusCreated) != changes {
+			t.Errorf("%s: %d %s", request, w.Code, w.Body)
+		}
+		if domains := c.send("GET", "/xacml/v3/domains", "").Body.String(); strings.Contains(domains, `"alias"`) != changes {
+			t.Errorf("domains after %s: %s", request, domains)
+		}
+	}
+}
+
 // TestExpected checks that a change which expects another revision changes nothing.
 func TestExpected(t *testing.T) {
 	t.Parallel()
