@@ -250,6 +250,15 @@ func TestExpected(t *testing.T) {
 	if err := json.Unmarshal(c.send("GET", "/xacml/v3/domain", "").Body.Bytes(), &now); err != nil || now.Policies != 2 {
 		t.Fatal(now, err)
 	}
+	for token, want := range map[string]int{first.Token: http.StatusPreconditionFailed, now.Token: http.StatusOK} {
+		w := c.send("POST", "/xacml/v3/policies", `{"put":{"b":{"language":"text","text":"policy b { apply denyUnlessPermit rule all { permit } }"}},"expect":"`+token+`"}`, "Content-Type", "application/json")
+		if w.Code != want {
+			t.Errorf("a change of policies: %d %s, expected %d", w.Code, w.Body, want)
+		}
+	}
+	if err := json.Unmarshal(c.send("GET", "/xacml/v3/domain", "").Body.Bytes(), &now); err != nil {
+		t.Fatal(err)
+	}
 	if w := c.send("DELETE", "/xacml/v3/policies?expect="+now.Token, "", media...); w.Code != http.StatusOK {
 		t.Error(w.Code, w.Body)
 	}
