@@ -302,8 +302,8 @@ func (r *running) metric(t testing.TB, prefix string) string {
 	return out.String()
 }
 
-// connect opens a connection to the HTTP port. It is closed at the end of the
-// test.
+// connect opens a connection to the HTTP port, for at most a minute. It is closed at
+// the end of the test.
 func (r *running) connect(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.at["http"])
@@ -311,6 +311,7 @@ func (r *running) connect(t testing.TB) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn
 }
 
