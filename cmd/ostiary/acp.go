@@ -42,6 +42,11 @@ func (a *app) withACP(ctx context.Context, f *acpFlags, create bool, do func(*ac
 	if a.server != "" {
 		return unsupported("document access control")
 	}
+	if f.actor != "" {
+		if err := acp.ValidateDID(f.actor); err != nil {
+			return fmt.Errorf("--as: %w", err)
+		}
+	}
 	return a.withEngine(ctx, create, func(e *ostiary.Engine) (err error) {
 		_, err = e.StoreByAlias(ctx, acp.Door, f.collection)
 		missing := errors.Is(err, ostiary.ErrNoStore)

@@ -15,6 +15,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"
+	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -32,12 +33,14 @@ var (
 	errPartial = errors.New("some results are errors")
 )
 
+// noWait is how long a command waits for a revision. No other process can write to
+// an open folder, so waiting is useless.
+const noWait = time.Millisecond
+
 // withEngine opens the data folder, runs f, and closes the folder. With create, a
 // missing folder is created; otherwise it is errNoFolder.
 func (a *app) withEngine(ctx context.Context, create bool, f func(*ostiary.Engine) error) error {
-	// No other process can write to an open folder, so waiting for a revision is
-	// useless.
-	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: time.Millisecond}}
+	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}}
 	return a.withData(ctx, create, options, func(e *ostiary.Engine, _ *pebble.Driver) error { return f(e) })
 }
 
@@ -134,7 +137,13 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 	if a.server != "" {
 		return unsupported("this command")
 	}
-	return a.withEngine(ctx, false, func(e *ostiary.Engine) error {
+	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: func(_ context.Context, store storage.StoreInfo) error {
+		if protocol := doorOf(store.Aliases); protocol != "" {
+			return fmt.Errorf("%w: the store %s has records of the protocol %s, so this command can only read it", ostiary.ErrInvalidRequest, store.Name, protocol)
+		}
+		return nil
+	}}
+	return a.withData(ctx, false, options, func(e *ostiary.Engine, _ *pebble.Driver) error {
 		s, err := findStore(ctx, e, a.store)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -291,8 +292,20 @@ func (a *app) export(file string, format tuplefile.Format, tuples iter.Seq2[rel.
 }
 
 // exportFile writes the tuples to a temporary file and renames it, so that a
-// failed export leaves no incomplete file.
+// failed export leaves no incomplete file. It writes to the file of a symbolic
+// link, and directly to a pipe or device.
 func exportFile(name string, format tuplefile.Format, tuples iter.Seq2[rel.Tuple, error]) (n int, err error) {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return 0, err
+		}
+		n, err := exportTo(f, format, tuples)
+		return n, errors.Join(err, f.Close())
+	}
 	temp := name + ".part"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

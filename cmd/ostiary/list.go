@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -47,6 +48,7 @@ type listJSON struct {
 	Next           string   `json:"next,omitempty"`
 	Undecided      []string `json:"undecided,omitempty"`
 	UndecidedCount int      `json:"undecided_count,omitempty"`
+	bound          string   // that left entries undecided
 	Reason         string   `json:"reason,omitempty"`
 	Incomplete     string   `json:"incomplete,omitempty"`
 	Revision       uint64   `json:"revision"`
@@ -102,7 +104,7 @@ func (l *listJSON) add(undecided []string, count int, why *eval.Reasons, bound s
 	l.Undecided = append(l.Undecided, undecided...)
 	l.UndecidedCount += count
 	if why != nil {
-		l.Reason = why.String()
+		l.Reason, l.bound = why.String(), cmp.Or(why.Bound, l.bound)
 	}
 	l.Incomplete, l.Revision = bound, revision
 }
@@ -151,8 +153,12 @@ func (a *app) listSubjects() *cobra.Command {
 }
 
 // printList prints one name per line, and remarks to stderr. It returns errBound
-// if a bound cut the list.
+// if a bound cut the list, and prints nothing if a bound left an entry undecided.
 func (a *app) printList(out *listJSON, names []string) error {
+	if out.bound != "" {
+		return fmt.Errorf("%w: %s: %d undecided: %s%s", errBound, out.bound, out.UndecidedCount, strings.Join(out.Undecided[:min(len(out.Undecided), 5)], " "),
+			map[bool]string{true: " …"}[out.UndecidedCount > 5])
+	}
 	err := a.print(out, func(w io.Writer) {
 		for _, n := range names {
 			fmt.Fprintln(w, n)

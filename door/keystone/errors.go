@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,6 +104,11 @@ func describe(err error) (status int, text string) {
 	return http.StatusInternalServerError, "An unexpected error prevented the server from fulfilling your request."
 }
 
+// report passes an error whose response does not show it to the log.
+func (s *service) report(w http.ResponseWriter, err error) {
+	s.options.Report(fmt.Errorf("request %s: %w", w.Header().Get(headerRequestID), err))
+}
+
 // writeError writes the error response of the API.
 func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := describe(err)
@@ -115,6 +121,8 @@ func (s *service) writeError(w http.ResponseWriter, r *http.Request, err error) 
 		h.Set("WWW-Authenticate", s.challenge(r))
 	case http.StatusServiceUnavailable:
 		door.SetRetryAfter(h)
+	case http.StatusInternalServerError:
+		s.report(w, err)
 	}
 	var body object
 	body.begin("error")

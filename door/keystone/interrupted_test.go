@@ -45,6 +45,7 @@ type interrupted struct {
 	storage bool         // operations of the storage fail; otherwise the context ends
 	last    atomic.Int64 // call of Err from which the context has ended; 0 means never
 	calls   atomic.Int64 // calls of Err
+	logged  atomic.Int64 // errors that the door reported for the log
 }
 
 // newInterrupted returns the interruptions of a test in TestInterrupted, over a driver;
@@ -82,6 +83,9 @@ func (x *interrupted) do(what string, send func() answer) answer {
 			return a
 		}
 		status := map[bool]int{true: http.StatusInternalServerError, false: http.StatusServiceUnavailable}[x.storage]
+		if logged := x.logged.Swap(0); !brokeOff && a.status == http.StatusInternalServerError && logged == 0 {
+			x.t.Errorf("%s, interrupted at %s: the error of the 500 is not in the log", what, hit)
+		}
 		switch {
 		case brokeOff, a.status == status && !strings.Contains(a.text, failing.ErrInjected.Error()):
 		case x.storage && a.status < http.StatusMultipleChoices:

@@ -59,6 +59,7 @@ func newCloudOn(t testing.TB, driver storage.Driver, o identity.Options, change 
 	breaks := newInterrupted(t, driver)
 	if breaks != nil {
 		driver = breaks.driver
+		settings.Report = func(error) { breaks.logged.Add(1) }
 	}
 	e, err := ostiary.Open(t.Context(), ostiary.Options{Driver: driver, SecretKey: &[32]byte{1}})
 	if err != nil {

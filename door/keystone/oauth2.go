@@ -62,6 +62,8 @@ func (c *call) sendOAuth2Error(err error) error {
 			e.code = "invalid_request"
 		case http.StatusServiceUnavailable:
 			door.SetRetryAfter(c.w.Header())
+		case http.StatusInternalServerError:
+			c.report(c.w, err)
 		}
 	}
 	if e.status == http.StatusUnauthorized {

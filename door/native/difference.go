@@ -18,8 +18,8 @@ type permissionChangeJSON struct {
 	// Before and After are the decisions: "true", "false" or "unknown".
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Everybody is true if the entry covers all subjects that occur in no
-	// tuple, except for those in Except. Subject is then the wildcard.
+	// Everybody is true if the entry covers all subjects except those in Except.
+	// Subject is then the wildcard.
 	Everybody   bool         `json:"everybody,omitempty"`
 	Except      []string     `json:"except,omitempty"`
 	ExceptCount int          `json:"except_count,omitempty"`

@@ -110,12 +110,11 @@ type PermissionChange struct {
 	Before, After expr.Tristate
 	// Reasons explain why Before or After is unknown; nil if neither is.
 	Reasons *eval.Reasons
-	// AllOthers is true if the change applies to every subject that no tuple names.
-	// Subject is the wildcard then. A subject that a tuple names has an entry of
-	// its own if its decision changed.
+	// AllOthers is true if the change applies to every subject but those of Except.
+	// Subject is the wildcard then.
 	AllOthers bool
-	// Except names, if AllOthers is true, subjects with another change, or with no
-	// change. At most 100 are named.
+	// Except names, if AllOthers is true, subjects with another change, which has
+	// an entry of its own, or with no change. At most 100 are named.
 	Except []string
 	// ExceptCount counts all subjects to which the change does not apply.
 	ExceptCount int

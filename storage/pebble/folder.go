@@ -163,9 +163,12 @@ func (f folder) lock() (_ io.Closer, err error) {
 	}
 	l.file, err = f.fs.Lock(f.path(lockName))
 	var number syscall.Errno
+	var refused *fs.PathError // the file cannot be opened, which is no lock of another process
 	switch {
 	case err == nil:
 		return &l, nil
+	case errors.As(err, &refused):
+		return nil, err
 	case errors.As(err, &number) && number != syscall.EAGAIN && number != syscall.EACCES:
 		return nil, err
 	case errors.Is(err, fs.ErrNotExist):

@@ -2,13 +2,16 @@ package tuplefile
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"regexp"
+	"slices"
 
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -128,7 +131,48 @@ func (j *jsonReader) record() error {
 func (j *jsonReader) decode(value any) error {
 	j.in.remaining = RecordBytesMax
 	j.n++
-	return j.dec.Decode(value)
+	var raw json.RawMessage
+	if err := j.dec.Decode(&raw); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(value); err != nil {
+		return err
+	}
+	return checkMembers(raw)
+}
+
+// recordNames are the names of a tuple's members, and of the rows around it.
+var recordNames = []string{"user", "relation", "object", "condition", "expires", "name", "context", "key", "tuple_key", "timestamp", "operation"}
+
+// checkMembers fails if a value has a member twice, or a known one in capital
+// letters. [json.Decoder] accepts both, and takes the last one.
+func checkMembers(raw []byte) error {
+	r := jsonread.New(raw)
+	walkMembers(r)
+	if err := r.End(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTuple, err)
+	}
+	return nil
+}
+
+func walkMembers(r *jsonread.Reader) {
+	if r.Kind() != '{' {
+		r.Skip()
+		return
+	}
+	for r.Object(); r.Field(); {
+		switch name := string(r.Name()); {
+		case name == "context":
+			r.Skip() // its names are data
+		case slices.Contains(recordNames, name):
+			walkMembers(r)
+		default:
+			r.Unknown()
+		}
+	}
 }
 
 // pass yields a record's tuple. It returns errStop if the caller wants no more.
