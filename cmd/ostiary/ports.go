@@ -22,13 +22,19 @@ type openPort struct {
 func openPorts(o *server.Options, dedicated []dedicatedPort) (*ports, error) {
 	p := &ports{}
 	all := []dedicatedPort{{"", "http", o.HTTP}, {"", "grpc", o.GRPC}, {"", "metrics", o.Metrics}}
-	for _, at := range append(all, dedicated...) {
+	all = append(all, dedicated...)
+	for _, at := range all {
 		if at.address == "" {
 			continue
 		}
 		l, err := server.Listen(at.address)
 		if err != nil {
 			p.close()
+			for _, other := range all {
+				if other != at && other.address == at.address && errors.Is(err, syscall.EADDRINUSE) {
+					return nil, &clearError{fmt.Sprintf("%s has the address of %s: expected another one", at.flag(), other.flag()), err}
+				}
+			}
 			return nil, explainPort(at, err)
 		}
 		p.open = append(p.open, openPort{at.name(), l})

@@ -180,10 +180,19 @@ func (a *app) tupleDelete() *cobra.Command {
 			} else if missing != "error" {
 				return fmt.Errorf("%w: invalid --on-missing %q: expected error or ignore", errUsage, missing)
 			}
+			if len(w.RemoveMatching) > 0 && cmd.Flags().Changed("on-missing") {
+				return fmt.Errorf("%w: --on-missing is about one tuple: expected none with a filter", errUsage)
+			}
 			if r := a.remote(); r != nil {
 				err = r.deleteTuple(cmd.Context(), w)
 			} else {
 				err = a.withStore(cmd.Context(), func(s *ostiary.Store) error { return a.deleteTuples(cmd.Context(), s, w) })
+			}
+			if err == nil && len(w.RemoveMatching) > 0 {
+				f := w.RemoveMatching[0].Tuple
+				if text := a.unknownNames(cmd.Context(), []string{f.SubjectType, f.ObjectType}, f.Relation); text != "" {
+					a.note("check the filter%s", text)
+				}
 			}
 			if len(w.Remove) == 1 {
 				err = a.hintNames(cmd.Context(), "", rel.Tuple{Object: w.Remove[0].Object, Relation: w.Remove[0].Relation, Subject: w.Remove[0].Subject}, err)

@@ -90,6 +90,8 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", errUsage)
 	case f.recorded > 0:
 		in["recorded"] = map[string]any{"minutes": f.recorded}
+	case len(questions) == 0 && f.file != "":
+		return nil, fmt.Errorf("%w: --questions: %s has no checks", errUsage, f.file)
 	case len(questions) == 0:
 		return nil, fmt.Errorf("%w: expected --question, --questions or --recorded", errUsage)
 	case f.model == "" && f.schema == "" && len(f.add) == 0 && len(f.remove) == 0:
