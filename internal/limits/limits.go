@@ -94,7 +94,7 @@ type Bounds struct {
 	// current ones of each loaded store. Default 256.
 	SchemasCached int
 	// SchemasCachedBytes is how much memory in bytes the cached schemas may use; see
-	// schema.Schema.Bytes. Default 32 MiB.
+	// schema.Schema.Bytes. Default 16 MiB.
 	SchemasCachedBytes int
 	// Compilations is how many schemas may be compiled at the same time, so that
 	// questions have a processor meanwhile. 0 means half of the processors, at least
@@ -180,7 +180,7 @@ func (b Bounds) WithDefaults() Bounds {
 		{&b.Preconditions, 100}, {&b.WriteDocuments, 1_000}, {&b.DocumentBytes, 4 << 20}, {&b.SchemaBytes, 4 << 20},
 		{&b.ContextTuples, 1_000}, {&b.ContextAttributes, 1_000}, {&b.ContextBytes, 512 << 10},
 		{&b.BatchItems, 10_000}, {&b.ListItems, 10_000}, {&b.PageItems, 10_000},
-		{&b.WatchBuffer, 1_024}, {&b.WatchChanges, 400_000}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 32 << 20},
+		{&b.WatchBuffer, 1_024}, {&b.WatchChanges, 400_000}, {&b.WritersWaiting, 10_000}, {&b.SchemasCached, 256}, {&b.SchemasCachedBytes, 16 << 20},
 		{&b.DifferenceChanges, 100_000}, {&b.DifferenceUsersets, 1_000_000}, {&b.DifferenceChecks, 100_000},
 		{&b.WhatIfQuestions, 100_000}, {&b.WhatIfNodes, 50_000_000},
 		{&b.PastViews, 4}, {&b.Loads, 8},

@@ -65,7 +65,7 @@ door/doortest: door storage/failing storage/memory internal/golden
 door/native: . door internal/jsonread eval expr rel schema storage
 door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
 server: . door internal/logins
-door/openfga/tuplefile: rel
+door/openfga/tuplefile: internal/jsonread rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
 bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage
 bench/report: bench
