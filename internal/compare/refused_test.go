@@ -18,6 +18,8 @@ import (
 	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
+	"github.com/ostiary/ostiary/storage/failing"
+	"github.com/ostiary/ostiary/storage/memory"
 )
 
 // refusedWorld has the model at revision 1, two tuples at revision 2 and one at
@@ -455,4 +457,64 @@ func TestListCut(t *testing.T) {
 	w.write(commit.WriteRequest{SetAttributes: []rel.Attribute{{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "true"}}})
 	_, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user"}, From: snapshot.AtRevision(2), To: snapshot.AtRevision(3)})
 	wantRefusal(t, err, "difference", "bound nodes exceeded: got 6, expected at most 5")
+}
+
+// TestRelationIsNew compares a schema that lacks the relation, or its type, with a later one,
+// for named subjects and for all. Nothing holds in the earlier one.
+func TestRelationIsNew(t *testing.T) {
+	t.Parallel()
+	for name, types := range map[string][]schema.TypeDef{
+		"the relation": {{Name: "user"}, {Name: "doc", Relations: []schema.RelationDef{{Name: "owner", Rewrite: schema.Direct(), Subjects: []schema.SubjectType{{Type: "user"}}}}}},
+		"the type":     {{Name: "user"}},
+	} {
+		for _, subjects := range [][]string{nil, {"u1"}} {
+			w := newWorld(t, 1, limits.Bounds{})
+			w.writeSchema(&schema.Model{Types: types})
+			w.writeSchema(model())
+			w.write(commit.WriteRequest{Add: tuples(t, "doc:1#blocked@user:u1")})
+			p := PermissionSelector{ObjectType: "doc", Relation: "blocked", SubjectType: "user", Subjects: subjects}
+			got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(2), To: snapshot.AtRevision(4)})
+			if text := fmt.Sprint(outcomes(&p, got.Changes)); err != nil || text != "map[doc:1 user:u1:false true]" {
+				t.Errorf("%s is new, subjects %v: got %s, error %v", name, subjects, text, err)
+			}
+		}
+	}
+}
+
+// TestHubStartsLater starts permission watches while the store cannot be loaded, and again
+// when it can.
+func TestHubStartsLater(t *testing.T) {
+	t.Parallel()
+	d := failing.New(memory.New())
+	w := newWorldOn(t, d, 1, limits.Bounds{})
+	w.runtime.DropIdle()
+	w.runtime.DropIdle()
+	h := &hub{timeline: w.timeline}
+	d.Break(failing.Fault{Number: 1, Lasting: true, Only: []failing.Operation{failing.Load}})
+	for range 2 {
+		if err := h.join(t.Context()); !errors.Is(err, failing.ErrInjected) {
+			t.Errorf("the store cannot be loaded: got error %v, expected %v", err, failing.ErrInjected)
+		}
+	}
+	d.Mend()
+	if err := h.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := h.current(); s == nil {
+		t.Error("the hub has no view")
+	}
+	h.leave()
+}
+
+// TestNamedSubjects compares revisions between which several subjects got a permission, for
+// some of them.
+func TestNamedSubjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, limits.Bounds{})
+	w.write(commit.WriteRequest{Add: tuples(t, "doc:1#blocked@user:u1", "doc:1#blocked@user:u2", "doc:1#blocked@group:1#member", "group:1#member@user:u0")})
+	p := PermissionSelector{ObjectType: "doc", Relation: "blocked", SubjectType: "user", Subjects: []string{"u2", "nobody"}}
+	got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(1), To: snapshot.AtRevision(2)})
+	if err != nil || len(got.Changes) != 1 || got.Changes[0].Subject != (rel.Subject{Type: "user", ID: "u2"}) {
+		t.Errorf("got %+v, error %v, expected a change of u2 only", got.Changes, err)
+	}
 }
