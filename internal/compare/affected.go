@@ -46,11 +46,16 @@ func (c *comparison) findAffected(ctx context.Context) error {
 	return c.findAffectedBy(keys)
 }
 
-// affectAll takes every object of the permission's type, in either snapshot, and
-// every subject.
+// affectAll takes every object of the permission's type that a tuple or an attribute
+// names, in either snapshot, and every subject.
 func (c *comparison) affectAll() error {
 	c.groups = append(c.groups, changeGroup{anySubject: true})
 	for _, v := range c.views() {
+		for a := range v.Graph.Attributes(c.permission.ObjectType, "", "") {
+			if err := c.affect(a.Object.ID, 0); err != nil {
+				return err
+			}
+		}
 		for n := range v.Graph.Objects(c.permission.ObjectType) {
 			if err := c.affect(v.Graph.ID(n), 0); err != nil {
 				return err

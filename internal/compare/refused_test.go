@@ -481,6 +481,54 @@ func TestRelationIsNew(t *testing.T) {
 	}
 }
 
+// TestOnlyAttributes compares revisions with a change of the schema between them, for an
+// object that no tuple names. It has an attribute at both revisions, or at one of them.
+func TestOnlyAttributes(t *testing.T) {
+	t.Parallel()
+	open := rel.Attribute{Object: rel.Object{Type: "doc", ID: "1"}, Name: "open", Value: "true"}
+	without := model()
+	without.Types[3].Relations[3].Rewrite = schema.Direct() // viewer ignores the attribute
+	for name, c := range map[string]struct {
+		before, after bool
+		want          string
+	}{
+		"at both":    {true, true, "map[doc:1 user:u1:true false]"},
+		"at first":   {true, false, "map[doc:1 user:u1:true false]"},
+		"at last":    {false, true, "map[doc:1 user:u1:unknown false]"},
+		"at neither": {false, false, "map[]"},
+	} {
+		for _, subjects := range [][]string{nil, {"u1"}} {
+			w := newWorld(t, 1, limits.Bounds{})
+			w.write(commit.WriteRequest{Add: tuples(t, "doc:2#blocked@user:u1")})
+			if c.before {
+				w.write(commit.WriteRequest{SetAttributes: []rel.Attribute{open}})
+			}
+			from := w.head
+			w.writeSchema(without)
+			if c.before && !c.after {
+				w.write(commit.WriteRequest{RemoveAttributes: []rel.Attribute{open}})
+			}
+			if !c.before && c.after {
+				w.write(commit.WriteRequest{SetAttributes: []rel.Attribute{open}})
+			}
+			p := PermissionSelector{ObjectType: "doc", Relation: "viewer", SubjectType: "user", Objects: []string{"1"}, Subjects: subjects}
+			got, err := w.comparer.Difference(t.Context(), &DifferenceRequest{PermissionSelector: p, From: snapshot.AtRevision(from)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := outcomes(&p, got.Changes)
+			for pair := range out {
+				if pair != "doc:1 user:u1" {
+					delete(out, pair)
+				}
+			}
+			if fmt.Sprint(out) != c.want {
+				t.Errorf("an attribute %s, subjects %v: got %v, expected %s", name, subjects, out, c.want)
+			}
+		}
+	}
+}
+
 // TestHubStartsLater starts permission watches while the store cannot be loaded, and again
 // when it can.
 func TestHubStartsLater(t *testing.T) {
