@@ -98,6 +98,13 @@ func ReadBody(r *http.Request) (*Body, error) {
 	}
 }
 
+// BrokeOff reports whether an error of [ReadBody] is about the connection: the client
+// left or sent no valid body, which is no error of the server.
+func BrokeOff(err error) bool {
+	_, refused := errors.AsType[*Refusal](err)
+	return err != nil && !refused
+}
+
 // grow returns a copy of a full buffer with more capacity: the announced length
 // plus one byte, which is needed to detect the end, or else twice as much. The
 // server has charged an announced length to its budget by then, and a buffer

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/ostiary/ostiary/door"
@@ -82,6 +84,10 @@ func hugeBodies() map[string]string {
 	const request = `<Request xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" CombinedDecision="false" ReturnPolicyIdList="false"><Attributes Category="c"><Content>`
 	const policy = `<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="p" Version="1.0" RuleCombiningAlgId="a"><Target>`
 	return map[string]string{
+		"json, breaks off":      `{"schema_version":"1.1"}`,
+		"xml, breaks off":       "<a/>",
+		"plain, breaks off":     "policy p {}",
+		"yaml, breaks off":      "a: b",
 		"json, deep array":      strings.Repeat("[", 2*n),
 		"json, closed array":    `{"context":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`,
 		"json, deep object":     strings.Repeat(`{"a":`, n/3),
@@ -142,7 +148,11 @@ func (x *everyDoor) huge(name string, route *door.Route, what, body string) (rea
 	ctx, cancel := context.WithTimeout(x.t.Context(), timeout)
 	defer cancel()
 	in := strings.NewReader(body)
-	r := httptest.NewRequestWithContext(ctx, route.Method, path, in)
+	var reader io.Reader = in
+	if strings.HasSuffix(what, "breaks off") { // as if the client left
+		reader = io.MultiReader(in, iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	r := httptest.NewRequestWithContext(ctx, route.Method, path, reader)
 	r.Header.Set("Content-Type", mediaType(name, route, what))
 	r.Header.Set("X-Auth-Token", x.identity)
 	var p door.Params

@@ -133,13 +133,10 @@ func (c *call) body() (tosca.Value, error) {
 // client, not of the server.
 func readBody(r *http.Request) (*door.Body, error) {
 	body, err := door.ReadBody(r)
-	if err == nil {
-		return body, nil
+	if door.BrokeOff(err) {
+		return nil, &requestError{http.StatusBadRequest, "the request's body cannot be read"}
 	}
-	if _, refused := errors.AsType[*door.Refusal](err); refused {
-		return nil, err
-	}
-	return nil, &requestError{http.StatusBadRequest, "the request's body cannot be read"}
+	return body, err
 }
 
 // template reads the request's body as a service template.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/ostiary/ostiary"
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
 	"github.com/ostiary/ostiary/policy/message"
@@ -33,7 +32,7 @@ func (c *call) explain() error { return c.answer(c.respondTraced) }
 
 // answer reads a request and its form, and passes them to respond.
 func (c *call) answer(respond func(f form, body []byte) error) error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.readBody()
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type found struct {
 
 // search serves POST search: for which candidates is a request permitted?
 func (c *call) search() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.readBody()
 	if err != nil {
 		return err
 	}

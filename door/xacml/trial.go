@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/domain"
@@ -34,7 +33,7 @@ type trialResult struct {
 // test serves POST test: it decides requests and compares the responses with
 // expected ones. A change is tried without making it.
 func (c *call) test() error {
-	body, err := door.ReadBody(c.r)
+	body, err := c.readBody()
 	if err != nil {
 		return err
 	}
