@@ -160,6 +160,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.xacmlCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())
 	nameArguments(root)
+	checkHelp(root)
 	a.addCompletion(root)
 	root.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.storeNames(cmd), cobra.ShellCompDirectiveNoFileComp

@@ -16,6 +16,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -129,6 +130,11 @@ func parseContext(s string) (expr.Values, error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%w: --context: unexpected data after the JSON object", errUsage)
+	}
+	r := jsonread.New([]byte(s))
+	r.Skip()
+	if err := r.End(); err != nil { // a name that comes twice
+		return nil, fmt.Errorf("%w: --context: %w", errUsage, err)
 	}
 	return values, nil
 }

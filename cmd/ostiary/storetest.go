@@ -76,7 +76,11 @@ func runStoreTest(cmd *cobra.Command, e *ostiary.Engine, name string) (*storetes
 	if err != nil {
 		return nil, err
 	}
-	return storetest.Run(cmd.Context(), e, file, folderFS(filepath.Dir(name)))
+	report, err := storetest.Run(cmd.Context(), e, file, folderFS(filepath.Dir(name)))
+	if err == nil && len(report.Tests) == 0 {
+		err = fmt.Errorf("%w: the file has no tests", errUsage)
+	}
+	return report, err
 }
 
 func testsOf(file string, report *storetest.Report) (out []testJSON) {

@@ -115,7 +115,11 @@ func (a *app) tupleWrite() *cobra.Command {
 				return fmt.Errorf("%w: --context has the parameters of --condition, which is missing", errUsage)
 			}
 			if t.Condition = condition; context != "" {
-				if t.Context, err = rel.Canonical([]byte(context)); err != nil {
+				values, err := parseContext(context)
+				if err != nil {
+					return err
+				}
+				if t.Context, err = rel.CanonicalValue(map[string]any(values)); err != nil {
 					return err
 				}
 			}
@@ -144,7 +148,7 @@ func (a *app) tupleWrite() *cobra.Command {
 		}}
 	f := cmd.Flags()
 	f.StringVar(&condition, "condition", "", "name of a condition in the schema")
-	f.StringVar(&context, "context", "", "parameters to store with the condition, a JSON object")
+	f.StringVar(&context, "context", "", "parameters to store with the condition, a JSON object, or @FILE")
 	f.StringVar(&expires, "expires", "", "when the tuple expires: a time (RFC 3339), or a duration from now such as 1h or 7d")
 	f.StringVar(&schemaID, "schema", "", "id of the schema that must admit the tuple; default: the current one")
 	duplicate.add(cmd)

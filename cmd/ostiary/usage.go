@@ -120,6 +120,26 @@ func nameArguments(cmd *cobra.Command) {
 	}
 }
 
+// checkHelp makes "help" fail for a command that does not exist.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Args = func(_ *cobra.Command, args []string) error {
+		cmd := root
+		for _, name := range args {
+			i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+			if i < 0 {
+				return unknownCommand(cmd, name)
+			}
+			cmd = cmd.Commands()[i]
+		}
+		return nil
+	}
+}
+
 // usageError returns the error for an unknown command in place of cobra's, and
 // err otherwise.
 func usageError(root *cobra.Command, err error) error {
