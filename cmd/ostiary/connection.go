@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // plainToTLS is a part of the response of net/http's server to a request without
@@ -56,10 +57,10 @@ func (r *remote) explain(err error) error {
 		return failed("the issuer of the certificate of %s is not trusted: name it with --ca-cert FILE", at)
 	case errors.As(err, &name):
 		return failed("the certificate of %s is for other hosts: %v", at, name)
+	case strings.Contains(err.Error(), http2Settings), wasClosed(err) && servesHTTP2(at):
+		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, r.flag)
 	case errors.Is(err, io.EOF):
 		return failed("the server on %s closed the connection: if it uses TLS, expected %s https://%s", at, r.flag, at)
-	case strings.Contains(err.Error(), http2Settings):
-		return failed("%s is a port for gRPC: expected the HTTP address of the server, for example %s http://127.0.0.1:8080", at, r.flag)
 	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
 		return failed("the server on %s does not use TLS: expected %s http://%s", at, r.flag, at)
 	}
@@ -118,4 +119,25 @@ func (r *remote) pathHint() string {
 		return ""
 	}
 	return fmt.Sprintf("%s has the path %s: expected %s://%s, unless a proxy serves the API below that path", r.flag, u.Path, u.Scheme, u.Host)
+}
+
+// wasClosed reports whether the server closed a connection without a response.
+func wasClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// servesHTTP2 reports whether a port greets a client that sends nothing with a
+// SETTINGS frame of HTTP/2, as servers of gRPC do (RFC 9113, sections 3.4 and 4.1).
+// Such a server closes a connection of HTTP/1.1, and sometimes before its greeting
+// can be read.
+func servesHTTP2(at string) bool {
+	c, err := net.DialTimeout("tcp", at, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(time.Second))
+	head := make([]byte, 9)
+	_, err = io.ReadFull(c, head)
+	return err == nil && head[3] == 4
 }
