@@ -14,11 +14,14 @@ const (
 	// store then spends much time in collections, which slows its writers. A store of
 	// gigabytes needs twice its size, although its flat memory is cheap to scan. With
 	// this rule, a server with a million tuples (36 MiB live) needs less than 200 MB.
+	//
+	// GOGC is large while little data is live. It must be adjusted soon after much
+	// more is: many questions at once can make 500 MB of garbage in a second.
 	heapMin        = 60 << 20
 	heapGrowthMax  = 128 << 20
 	heapPercentMin = 25
 	heapPercentMax = 400
-	heapLookEvery  = 2 * time.Second
+	heapLookEvery  = 100 * time.Millisecond
 	heapLiveFigure = "/gc/heap/live:bytes"
 	// envHeap is Go's own variable. If it is set, governHeap does nothing.
 	envHeap = "GOGC"
