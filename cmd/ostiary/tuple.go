@@ -272,7 +272,7 @@ func (f *filterFlags) parse() (out rel.Filter, err error) {
 		return out, fmt.Errorf("%w: the filter has no type: expected type or type:id", errUsage)
 	}
 	for _, name := range []string{f.object, f.user} {
-		if typ, found := strings.CutSuffix(name, ":"); found { // most often a shell variable without a value
+		if typ, id, found := strings.Cut(name, ":"); found && id == "" { // most often a shell variable without a value
 			return out, fmt.Errorf("%w: the filter %q has no id: expected %s:ID, or %s for all of the type", errUsage, name, typ, typ)
 		}
 	}
