@@ -107,6 +107,14 @@ var kindForms = [...]string{
 	Map:       "an object",
 }
 
+// Mismatch describes, for error texts, a value that has not the form of the type.
+func (t Type) Mismatch(v any) string {
+	if s, ok := v.(string); ok {
+		return fmt.Sprintf("%.60q is not %s", s, t.Form())
+	}
+	return fmt.Sprintf("expected %s, got %s", t.Form(), JSONKind(v))
+}
+
 // JSONKind names the kind of a decoded JSON value, for error texts: "a number",
 // "an object". A value that cannot come from JSON has the name of its Go type.
 func JSONKind(v any) string {

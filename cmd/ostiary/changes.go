@@ -123,7 +123,7 @@ func (a *app) noteNothing(ctx context.Context, err error, what string, types []s
 }
 
 // showChanges prints the existing entries. It returns the token after the last
-// one, from which the caller can follow the log. It fails with ErrFuture if the
+// one, from which the caller can follow the log; with follow there is no limit. It fails with ErrFuture if the
 // first entry to show is not there, unless follow is true and it is the next one,
 // and with errNothing if it shows no entry and follow is false.
 func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, limit int, follow bool) (ostiary.Token, error) {
@@ -140,7 +140,7 @@ func (a *app) showChanges(ctx context.Context, s logReader, from changesFrom, li
 			}
 			if limit > 0 && shown == limit {
 				a.note("more entries: --from %d", e.Revision)
-				return page.Entries[max(i-1, 0)].Token, nil
+				return "", nil
 			}
 			shown++
 			if err := a.printEntry(e); err != nil {

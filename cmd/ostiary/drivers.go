@@ -15,7 +15,6 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/expr/cel"
 	"github.com/ostiary/ostiary/server"
-	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/pebble"
 )
 
@@ -137,12 +136,7 @@ func (a *app) withStore(ctx context.Context, f func(*ostiary.Store) error) error
 	if a.server != "" {
 		return unsupported("this command")
 	}
-	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: func(_ context.Context, store storage.StoreInfo) error {
-		if protocol := doorOf(store.Aliases); protocol != "" {
-			return fmt.Errorf("%w: the store %s has records of the protocol %s, so this command can only read it", ostiary.ErrInvalidRequest, store.Name, protocol)
-		}
-		return nil
-	}}
+	options := ostiary.Options{Bounds: ostiary.Bounds{FutureWait: noWait}, Guard: guardFolder}
 	return a.withData(ctx, false, options, func(e *ostiary.Engine, _ *pebble.Driver) error {
 		s, err := findStore(ctx, e, a.store)
 		if err != nil {

@@ -109,6 +109,15 @@ func (l *listJSON) add(undecided []string, count int, why *eval.Reasons, bound s
 	l.Incomplete, l.Revision = bound, revision
 }
 
+// firstUndecided names the first undecided entries.
+func (l *listJSON) firstUndecided() string {
+	names := strings.Join(l.Undecided[:min(len(l.Undecided), 5)], " ")
+	if l.UndecidedCount > 5 {
+		names += " …"
+	}
+	return names
+}
+
 func (a *app) listSubjects() *cobra.Command {
 	var flags listFlags
 	cmd := &cobra.Command{Use: "subjects TYPE[#RELATION] RELATION OBJECT", Short: "List the subjects of a type that have a relation on an object",
@@ -156,8 +165,7 @@ func (a *app) listSubjects() *cobra.Command {
 // if a bound cut the list, and prints nothing if a bound left an entry undecided.
 func (a *app) printList(out *listJSON, names []string) error {
 	if out.bound != "" {
-		return fmt.Errorf("%w: %s: %d undecided: %s%s", errBound, out.bound, out.UndecidedCount, strings.Join(out.Undecided[:min(len(out.Undecided), 5)], " "),
-			map[bool]string{true: " …"}[out.UndecidedCount > 5])
+		return fmt.Errorf("%w: %s: %d undecided: %s", errBound, out.bound, out.UndecidedCount, out.firstUndecided())
 	}
 	err := a.print(out, func(w io.Writer) {
 		for _, n := range names {
@@ -171,8 +179,7 @@ func (a *app) printList(out *listJSON, names []string) error {
 		return err
 	}
 	if out.UndecidedCount > 0 {
-		a.note("%d undecided (%s): %s%s", out.UndecidedCount, out.Reason, strings.Join(out.Undecided[:min(len(out.Undecided), 5)], " "),
-			map[bool]string{true: " …"}[out.UndecidedCount > 5])
+		a.note("%d undecided (%s): %s", out.UndecidedCount, out.Reason, out.firstUndecided())
 	}
 	if out.Next != "" {
 		a.note("more results: --cursor %s", out.Next)

@@ -22,8 +22,20 @@ func guardOwned(ctx context.Context, store storage.StoreInfo) error {
 	if !slices.Contains([]string{openfga.Name, native.Name, permify.Name, authzen.Name}, name) {
 		return nil
 	}
+	return refuseOwned(store, "the door "+name)
+}
+
+// guardFolder is the guard of a command on a folder that works on one store: like
+// guardOwned, for all its changes.
+func guardFolder(_ context.Context, store storage.StoreInfo) error {
+	return refuseOwned(store, "this command")
+}
+
+// refuseOwned fails with ErrInvalidRequest if a store has the records of a door.
+// reader is what can only read it.
+func refuseOwned(store storage.StoreInfo, reader string) error {
 	if protocol := doorOf(store.Aliases); protocol != "" {
-		return fmt.Errorf("%w: the store %s has records of the protocol %s, so the door %s can only read it", ostiary.ErrInvalidRequest, store.Name, protocol, name)
+		return fmt.Errorf("%w: the store %s has records of the protocol %s, so %s can only read it", ostiary.ErrInvalidRequest, store.Name, protocol, reader)
 	}
 	return nil
 }

@@ -221,8 +221,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		defer a.governHeap()()
 		if driver != nil {
 			defer a.recordRecent(e, log)()
-		}
-		if driver != nil {
 			held, err := writeHolder(a.data, addressesOf(s), f.tlsCert != "")
 			if err != nil {
 				return errors.Join(err, s.Stop())

@@ -109,14 +109,14 @@ func nameArguments(cmd *cobra.Command) {
 		return
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if i := slices.Index(args, ""); i >= 0 && check(cmd, args) == nil {
+		if check(cmd, args) != nil {
+			path, _, _ := strings.Cut(cmd.CommandPath(), " "+cmd.Name())
+			return fmt.Errorf("%w: got %s, expected: %s %s", errUsage, plural(len(args), "argument"), path, cmd.Use)
+		}
+		if i := slices.Index(args, ""); i >= 0 {
 			return fmt.Errorf("%w: argument %d of %s is empty", errUsage, i+1, cmd.CommandPath())
 		}
-		if check(cmd, args) == nil {
-			return nil
-		}
-		path, _, _ := strings.Cut(cmd.CommandPath(), " "+cmd.Name())
-		return fmt.Errorf("%w: got %s, expected: %s %s", errUsage, plural(len(args), "argument"), path, cmd.Use)
+		return nil
 	}
 }
 

@@ -2,6 +2,7 @@ package cel
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -94,12 +95,7 @@ func conversionCost(v any) uint64 {
 const conversionBytes = 64
 
 // wrongType is the error for a value that has not the JSON form of its type.
-func wrongType(t expr.Type, v any) error {
-	if s, ok := v.(string); ok {
-		return fmt.Errorf("%.60q is not %s", s, t.Form())
-	}
-	return fmt.Errorf("expected %s, got %s", t.Form(), expr.JSONKind(v))
-}
+func wrongType(t expr.Type, v any) error { return errors.New(t.Mismatch(v)) }
 
 // collection converts a list or a map.
 func collection(t expr.Type, v any) (any, error) {

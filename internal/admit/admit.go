@@ -68,16 +68,13 @@ func Context(s *schema.Schema, t *rel.Tuple) error {
 
 // mismatch describes a value that does not conform to a type.
 func mismatch(v any, t expr.Type) string {
-	switch v := v.(type) {
-	case string:
-		return fmt.Sprintf("%.60q is not %s", v, t.Form())
-	case json.Number:
-		return fmt.Sprintf("%.60s is not %s", v, t.Form())
+	if n, ok := v.(json.Number); ok {
+		return fmt.Sprintf("%.60s is not %s", n, t.Form())
 	}
 	if t.Form() == expr.JSONKind(v) { // an element of it does not conform
 		return "expected " + t.Form() + " of " + t.Elem.String()
 	}
-	return fmt.Sprintf("expected %s, got %s", t.Form(), expr.JSONKind(v))
+	return t.Mismatch(v)
 }
 
 // contextValues reads a tuple's context, which must be canonical JSON.

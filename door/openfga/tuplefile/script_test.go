@@ -16,6 +16,28 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
+// readableFile is a file of testdata/files.txtar without a mistake.
+type readableFile struct {
+	txtar.File
+	format Format
+	tuples []rel.Tuple
+}
+
+// readable returns the files of testdata/files.txtar that can be read.
+func readable(t *testing.T) (out []readableFile) {
+	t.Helper()
+	for _, file := range readArchive(t) {
+		f, err := FormatOf(file.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := ReadAll(bytes.NewReader(file.Data), f); err == nil {
+			out = append(out, readableFile{file, f, all})
+		}
+	}
+	return out
+}
+
 // readArchive returns the files of testdata/files.txtar.
 func readArchive(t *testing.T) []txtar.File {
 	t.Helper()
@@ -81,15 +103,8 @@ func TestFiles(t *testing.T) {
 func TestBrokenFiles(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
-	for _, file := range readArchive(t) {
-		f, err := FormatOf(file.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := ReadAll(bytes.NewReader(file.Data), f)
-		if err != nil {
-			continue
-		}
+	for _, file := range readable(t) {
+		f, all := file.format, file.tuples
 		for n := range file.Data {
 			i := 0
 			var last error
@@ -229,15 +244,8 @@ func TestBounds(t *testing.T) {
 // may follow.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	for _, file := range readArchive(t) {
-		f, err := FormatOf(file.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := ReadAll(bytes.NewReader(file.Data), f)
-		if err != nil {
-			continue
-		}
+	for _, file := range readable(t) {
+		f, all := file.format, file.tuples
 		for stop := range all {
 			i := 0
 			Read(bytes.NewReader(file.Data), f)(func(tuple rel.Tuple, err error) bool {
