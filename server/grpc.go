@@ -88,6 +88,7 @@ func (s *Server) newGRPC(doors []*servedDoor) (*grpc.Server, error) {
 	i.public = []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName}
 	healthpb.RegisterHealthServer(i, s.health)
 	reflection.Register(i)
+	s.health.register(i.server.GetServiceInfo())
 	return i.server, nil
 }
 

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -37,10 +35,10 @@ func (s *shared) ready() bool { return s.loaded.Load() && s.healthy() }
 func (s *Server) preload() {
 	if s.opts.Preload == nil {
 		s.shared.loaded.Store(true)
-		s.setServing(true)
+		s.health.set(true)
 		return
 	}
-	s.setServing(false)
+	s.health.set(false)
 	var ctx context.Context
 	ctx, s.stopPreload = context.WithCancel(context.Background())
 	s.serving.Go(func() {
@@ -50,25 +48,7 @@ func (s *Server) preload() {
 			return
 		}
 		s.shared.loaded.Store(true)
-		s.setServing(s.shared.healthy())
+		s.health.set(s.shared.healthy())
 		s.opts.Log.Info("ready", "after", time.Since(start).Round(time.Millisecond))
 	})
-}
-
-// setServing sets the status of gRPC's health service, for the whole server and
-// for each service.
-func (s *Server) setServing(serving bool) {
-	status := healthpb.HealthCheckResponse_NOT_SERVING
-	if serving {
-		status = healthpb.HealthCheckResponse_SERVING
-	}
-	s.health.SetServingStatus("", status)
-	for _, l := range s.listeners {
-		if l.grpc == nil {
-			continue
-		}
-		for name := range l.grpc.GetServiceInfo() {
-			s.health.SetServingStatus(name, status)
-		}
-	}
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/health"
-
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/logins"
 )
@@ -20,7 +18,7 @@ type Server struct {
 	opts    Options
 	shared  *shared
 	metrics *metrics
-	health  *health.Server // gRPC's health service, on all gRPC ports
+	health  *healthService
 	// listeners are all ports: those of Options.ports in their order, then the
 	// metrics port.
 	listeners   []*listener
@@ -44,7 +42,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, metrics: newMetrics(), health: health.NewServer(), failed: make(chan error, 1)}
+	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
 	s.connections = newConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)

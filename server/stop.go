@@ -46,7 +46,7 @@ func (s *Server) Wait(ctx context.Context) error {
 			}
 			if err := s.opts.Probe(); err != nil {
 				s.shared.failure.Store(&err)
-				s.setServing(false)
+				s.health.set(false)
 				s.opts.Log.Error("the server can no longer work and stops", "why", err)
 				return errors.Join(err, s.Stop())
 			}
@@ -68,7 +68,7 @@ func (s *Server) Stop() error {
 func (s *Server) stop() error {
 	s.shared.draining.Store(true)
 	s.shared.beginStop()
-	s.health.Shutdown()
+	s.health.end()
 	s.stopPreload()
 	s.drain()
 	timeout := max(s.opts.StopTimeout, 0)
