@@ -53,7 +53,7 @@ func New(e *ostiary.Engine, o Options) ([]*door.Door, error) {
 		o.Report = func(error) {}
 	}
 	s := &service{options: o, statistics: newStatistics()}
-	s.catalog = catalog.New(e, catalog.Options{Now: o.Now, Preload: templates, Compile: s.compile,
+	s.catalog = catalog.New(e, catalog.Options{Now: o.Now, Preload: templates, Compile: s.compile, Check: checkPolicy,
 		Deployed: []catalog.ID{{Name: preload.Naming, Version: "1.0.0"}}})
 	return []*door.Door{s.pdpDoor(), s.apiDoor(), s.papDoor()}, nil
 }

@@ -41,6 +41,9 @@ func (s *service) compile(previous any, w *catalog.World) (any, error) {
 	return pdp.Compile(old, policies, w)
 }
 
+// checkPolicy is [catalog.Options.Check].
+func checkPolicy(p *tosca.Entity, w *catalog.World) error { return pdp.Check(p, w) }
+
 // errPassive is the refusal of a PDP whose group is passive.
 var errPassive = &requestError{http.StatusConflict, "the PDP is passive"}
 

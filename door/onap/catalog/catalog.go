@@ -37,6 +37,9 @@ type Options struct {
 	// before, or nil. An error rejects the change. The result becomes
 	// [World.Compiled]. Nil compiles nothing.
 	Compile func(previous any, w *World) (any, error)
+	// Check checks a policy that is added or deployed. An error rejects the change.
+	// Nil checks nothing.
+	Check func(p *tosca.Entity, w *World) error
 }
 
 // Catalog is a catalog in a store of an engine. It is loaded when it is first
@@ -132,6 +135,7 @@ func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
 		return err
 	}
 	d := old.draft(c.Now())
+	d.check = c.options.Check
 	if err := edit(d); err != nil {
 		return err
 	}

@@ -65,6 +65,9 @@ func (d *draft) deploy(id ID, user string) error {
 			case g.Instances(s) == 0:
 				return failf(Invalid, "group %s subgroup %s has no active PDPs", g.Name, s.Type)
 			}
+			if err := d.checkPolicy(p); err != nil {
+				return err
+			}
 			s.Policies = append(s.Policies, id)
 			d.putGroup(next)
 			d.record(AuditRecord{Group: g.Name, Type: s.Type, Policy: id, Action: Deployment, User: user})
@@ -198,5 +201,5 @@ func (d *draft) resolve(g *Group, s *Subgroup, id ID) (ID, error) {
 	case g.Instances(s) == 0:
 		return id, failf(Invalid, "group %s subgroup %s has no active PDPs", g.Name, s.Type)
 	}
-	return ID{p.Name, p.Version}, nil
+	return ID{p.Name, p.Version}, d.checkPolicy(p)
 }

@@ -101,7 +101,7 @@ func normalize(e *tosca.Entity) (*tosca.Entity, error) {
 }
 
 // checkReferences fails if a type or an ancestor that an entity refers to does
-// not exist.
+// not exist, or if a policy is wrong for its type.
 func (d *draft) checkReferences(e *tosca.Entity) error {
 	typ, version := e.Type()
 	switch e.Section {
@@ -109,7 +109,7 @@ func (d *draft) checkReferences(e *tosca.Entity) error {
 		if d.Find(tosca.PolicyTypeSection, typ, version) == nil {
 			return failf(NotAcceptable, "policy %s: the policy type %s:%s does not exist", e.ID(), typ, version)
 		}
-		return nil
+		return d.checkPolicy(e)
 	case tosca.NodeTemplateSection:
 		if d.Find(tosca.NodeTypeSection, typ, version) == nil {
 			return failf(NotAcceptable, "node template %s: the node type %s does not exist", e.ID(), typ)

@@ -98,6 +98,18 @@ type draft struct {
 	now       time.Time
 	documents []ostiary.Document
 	removed   []ostiary.DocumentKey
+	check     func(p *tosca.Entity, w *World) error // [Options.Check]
+}
+
+// checkPolicy checks a policy that the change adds or deploys.
+func (d *draft) checkPolicy(p *tosca.Entity) error {
+	if d.check == nil {
+		return nil
+	}
+	if err := d.check(p, &d.World); err != nil {
+		return &Error{Kind: Invalid, Text: err.Error()}
+	}
+	return nil
 }
 
 // draft returns a copy of the world that can be changed.

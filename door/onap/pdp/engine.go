@@ -36,6 +36,9 @@ type Types interface {
 	Ancestors(e *tosca.Entity) []*tosca.Entity
 }
 
+// actionGuard is the action of requests for guards.
+const actionGuard = "guard"
+
 // application is what an application of ONAP does.
 type application struct {
 	name      string
@@ -78,7 +81,7 @@ var applications = sync.OnceValue(func() []application {
 		{Naming, "naming", policy.AlgorithmCombinedPermitOverrides, listed("onap.policies.Naming"), translateCombined, false},
 		{Optimization, "optimize", policy.AlgorithmCombinedPermitOverrides, prefixed("onap.policies.optimization."), translateOptimization, true},
 		{Match, "match", policy.AlgorithmCombinedPermitOverrides, prefixed("onap.policies.match."), translateMatchable, true},
-		{Guard, "guard", policy.AlgorithmDenyOverrides, listed(typeFrequency, typeMinMax, typeBlacklist, typeFilter, typeFirstBlocksSecond), translateGuard, false},
+		{Guard, actionGuard, policy.AlgorithmDenyOverrides, listed(typeFrequency, typeMinMax, typeBlacklist, typeFilter, typeFirstBlocksSecond), translateGuard, false},
 		{Native, "native", policy.AlgorithmCombinedPermitOverrides, listed(typeXACML, typeToscaXACML), translateNative, false},
 	}
 })
@@ -157,11 +160,8 @@ func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
 				return nil
 			}
 		}
-		t, err := a.translate(p, types)
+		t, err := a.make(p, types)
 		if err != nil {
-			return err
-		}
-		if err := policy.Check(t.element, policy.CompileOptions{}); err != nil {
 			return err
 		}
 		m := member{entity: p, translated: t, typ: typ}
@@ -170,6 +170,38 @@ func (e *Engine) add(previous *Engine, p *tosca.Entity, types Types) error {
 		return nil
 	}
 	return fmt.Errorf("no application supports the type %s:%s", typ, version)
+}
+
+// make makes the policy of a TOSCA policy and checks it.
+func (a *application) make(p *tosca.Entity, types Types) (translated, error) {
+	t, err := a.translate(p, types)
+	if err == nil {
+		err = policy.Check(t.element, policy.CompileOptions{})
+	}
+	return t, err
+}
+
+// Check checks a policy before it is stored or deployed. It fails if the policy
+// cannot be translated, or if a guard has a number with which it makes no sense.
+// [Compile] accepts such a number, so that a catalog opens that has it already.
+// A policy that belongs to no application is not checked.
+func Check(p *tosca.Entity, types Types) error {
+	typ, version := p.Type()
+	for i := range applications() {
+		a := &applications()[i]
+		if !a.supports(typ, version) {
+			continue
+		}
+		_, err := a.make(p, types)
+		if err == nil && a.name == Guard {
+			err = checkNumbers(typ, p.Properties())
+		}
+		if err != nil {
+			return fmt.Errorf("policy %s: %w", p.ID(), err)
+		}
+		return nil
+	}
+	return nil
 }
 
 // compile compiles the policies of an application, unless the old plan has the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary/door/onap/tosca"
 	"github.com/ostiary/ostiary/policy"
@@ -160,6 +161,43 @@ func minMaxRules(made *policy.Policy, properties *tosca.Value) error {
 		return errors.New("the properties min and max are missing: expected one of them or both")
 	}
 	return nil
+}
+
+// checkNumbers fails if a guard that could be translated has a number that makes
+// it deny everything, or that contradicts another one: a limit below 1, a negative
+// min or max, or a min above max.
+func checkNumbers(typ string, properties *tosca.Value) error {
+	switch typ {
+	case typeFrequency:
+		_, _, err := integerFrom(properties, "limit", 1)
+		return err
+	case typeMinMax:
+		lowest, givenMin, err := integerFrom(properties, "min", 0)
+		if err != nil {
+			return err
+		}
+		highest, givenMax, err := integerFrom(properties, "max", 0)
+		if err == nil && givenMin && givenMax && less(highest, lowest) {
+			err = fmt.Errorf("invalid property min %.80s: expected at most max, which is %.80s", lowest.Text(), highest.Text())
+		}
+		return err
+	}
+	return nil
+}
+
+// integerFrom is [integer] for a property that must be at least a number.
+func integerFrom(properties *tosca.Value, name string, least int64) (n value.Value, given bool, err error) {
+	n, given, err = integer(properties, name)
+	if given && less(n, value.NewInteger(least)) {
+		err = fmt.Errorf("invalid property %s %.80s: expected %d or more", name, n.Text(), least)
+	}
+	return n, given, err
+}
+
+// less reports whether an integer is less than another.
+func less(a, b value.Value) bool {
+	order, _ := value.Compare(a, b, time.UTC)
+	return order < 0
 }
 
 // blacklistRules denies operations on the listed targets.

@@ -2,6 +2,7 @@ package pdp
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ostiary/ostiary/door/onap/tosca"
@@ -21,8 +22,9 @@ type Request struct {
 	environment []policy.Attribute
 }
 
-// ReadRequest reads a decision request. Its errors are *[tosca.Error]. The value
-// must not change while the request is used.
+// ReadRequest reads a decision request. A request for a guard must have what
+// guards read, in the form in which they read it. The errors are *[tosca.Error].
+// The value must not change while the request is used.
 func ReadRequest(v *tosca.Value) (*Request, error) {
 	if v.Kind != tosca.Map {
 		return nil, &tosca.Error{Position: v.Position, Text: "expected a decision request, which is a map, got " + v.Kind.String()}
@@ -55,7 +57,39 @@ func ReadRequest(v *tosca.Value) (*Request, error) {
 			}
 		}
 	}
+	if r.Action == actionGuard {
+		if err := checkGuard(v, r.resource); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
+}
+
+// checkGuard fails unless the resource of a request has a guard with at least one
+// attribute of guards, and all of these are scalars. An attribute that is dropped
+// would make a guard permit what it denies.
+func checkGuard(request, resource *tosca.Value) error {
+	g := resource.Get("guard")
+	if g == nil {
+		return &tosca.Error{Position: request.Position, Text: "the member resource.guard is missing: expected a map with the actor, the operation and the target"}
+	}
+	if g.Kind != tosca.Map {
+		return expected(&tosca.Member{Name: "guard", Value: *g}, "a map")
+	}
+	found := false
+	for i := range g.Members {
+		m := &g.Members[i]
+		if guardAttribute(m.Name) == "" {
+			continue
+		}
+		if found = true; m.Value.Kind < tosca.Bool || m.Value.Kind > tosca.String {
+			return expected(m, "a string or a number")
+		}
+	}
+	if !found {
+		return &tosca.Error{Position: g.Position, Text: "guard: expected the actor, the operation and the target, got none of them"}
+	}
+	return nil
 }
 
 // expected returns an error for a member of the wrong kind.
@@ -165,39 +199,34 @@ func appendTyped(attributes []policy.Attribute, name string, v *tosca.Value, typ
 }
 
 // guardMembers are the attributes of a guard request, by their names in it.
-var guardMembers = map[string]string{"actor": attributeActor, "operation": attributeOperation, "target": attributeGuardTarget, "clname": attributeLoop}
+var guardMembers = map[string]string{"actor": attributeActor, "operation": attributeOperation, "target": attributeGuardTarget,
+	"clname": attributeLoop, "vfCount": attributeCount}
+
+// guardAttribute returns the attribute that a member of a guard request is, or ""
+// for a member that no guard reads.
+func guardAttribute(member string) string {
+	if slices.Contains(filterFields, member) {
+		return attributeTargetPrefix + member
+	}
+	return guardMembers[member]
+}
 
 // guard returns the request of the application guard. It fails if vfCount is not
 // a whole number.
 func (r *Request) guard() (*policy.Request, error) {
-	g := r.resource.Get("guard")
-	if g == nil || g.Kind != tosca.Map {
-		return r.with(nil), nil
-	}
+	g := r.resource.Get("guard") // a map, as ReadRequest checked
 	attributes := make([]policy.Attribute, 0, len(g.Members))
 	for i := range g.Members {
 		m := &g.Members[i]
-		if m.Value.Kind == tosca.List || m.Value.Kind == tosca.Map || m.Value.Kind == tosca.Null {
-			continue
-		}
-		id := guardMembers[m.Name]
-		switch {
-		case id != "":
-		case m.Name == "vfCount":
+		switch id := guardAttribute(m.Name); id {
+		case "":
+		case attributeCount:
 			n, err := strconv.ParseInt(m.Value.Text, 10, 32)
 			if err != nil {
 				return nil, fmt.Errorf("failed to decode vfCount %.80q: expected a whole number", m.Value.Text)
 			}
-			attributes = append(attributes, policy.Attribute{ID: attributeCount, Values: []value.Value{value.NewInteger(n)}})
-			continue
+			attributes = append(attributes, policy.Attribute{ID: id, Values: []value.Value{value.NewInteger(n)}})
 		default:
-			for _, field := range filterFields {
-				if field == m.Name {
-					id = attributeTargetPrefix + field
-				}
-			}
-		}
-		if id != "" {
 			attributes = append(attributes, texts(id, &m.Value))
 		}
 	}
