@@ -16,6 +16,7 @@ type Sealed struct {
 //   - [ErrEntry] if a revision is not one more than its predecessor's, Previous is
 //     not the hash of the predecessor, Time is lower than the predecessor's, or
 //     the incarnations differ;
+//   - [ErrEntry] if the origin of an entry is not valid text;
 //   - [ErrFormat] if a change or a filter is of an unknown kind;
 //   - [ErrTooLarge] if an entry exceeds a limit of the format.
 func Chain(after Head, entries []Entry) (Head, error) {
@@ -78,7 +79,7 @@ func secretBytes(e *Entry) int {
 // sizeGuess estimates the length of the canonical bytes of e. It assumes that all
 // changes are about as long as the first, as in a bulk load.
 func sizeGuess(e *Entry) int {
-	n := entryHeaderBytes + 8
+	n := entryHeaderBytes + 8 + e.Origin.size()
 	if len(e.Changes) > 0 {
 		var first [256]byte
 		n += (len(appendChange(first[:0], &e.Changes[0])) + 8) * len(e.Changes)
@@ -99,6 +100,9 @@ func follows(head Head, first, e *Entry) error {
 		return fmt.Errorf("%w: the incarnation of revision %d differs from the incarnation of its predecessor", ErrEntry, e.Revision)
 	case len(e.Changes) > ChangesMax:
 		return tooLarge("ChangesMax", ChangesMax, len(e.Changes))
+	}
+	if err := e.Origin.Validate(); err != nil {
+		return err
 	}
 	return validChanges(e)
 }

@@ -9,9 +9,14 @@ import (
 	"github.com/ostiary/ostiary/rel"
 )
 
-// entryVersion is the first byte of the canonical bytes of an entry. A different
-// layout must have a different number. The hash covers the number.
-const entryVersion = 1
+// The versions of the canonical bytes of an entry, which are their first byte. A
+// different layout must have a different number. The hash covers the number. An
+// entry without an origin has version 1, every other one has version 2, so that an
+// entry has only one canonical form.
+const (
+	entryVersion       = 1
+	entryVersionOrigin = 2
+)
 
 // entryHeaderBytes is the length of the fields before the number of changes:
 // version, incarnation, revision, previous hash, writer, sequence and time.
@@ -30,13 +35,21 @@ const changesSampled = 64
 // Equal entries have equal bytes, and different entries have different bytes.
 // AppendEntry does not check limits; [Chain] does.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	dst = append(dst, entryVersion)
+	flags := e.Origin.flags()
+	if flags == 0 {
+		dst = append(dst, entryVersion)
+	} else {
+		dst = append(dst, entryVersionOrigin)
+	}
 	dst = append(dst, e.Incarnation[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(e.Revision))
 	dst = append(dst, e.Previous[:]...)
 	dst = append(dst, e.Writer[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, e.Sequence)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(e.Time))
+	if flags != 0 {
+		dst = e.Origin.append(dst, flags)
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(e.Changes)))
 	from := len(dst)
 	for i := range e.Changes {
@@ -156,7 +169,8 @@ func (e *Entry) Hash() Hash { return sha256.Sum256(AppendEntry(nil, e)) }
 // DecodeEntry reads canonical bytes, as [AppendEntry] writes them. The strings of
 // the entry share one copy of b. DecodeEntry fails with
 //   - [ErrFormat] if the version, a kind of change or a filter target is unknown;
-//   - [ErrTooLarge] if b exceeds EntryBytesMax or ChangesMax;
+//   - [ErrTooLarge] if b exceeds EntryBytesMax, ChangesMax, CallerBytesMax or
+//     ReasonBytesMax;
 //   - [ErrDamaged] if b cannot be the result of AppendEntry for another reason.
 func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) > EntryBytesMax {
@@ -165,8 +179,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) < entryHeaderBytes {
 		return Entry{}, fmt.Errorf("%w: an entry has %d bytes, expected at least %d", ErrDamaged, len(b), entryHeaderBytes)
 	}
-	if b[0] != entryVersion {
-		return Entry{}, fmt.Errorf("%w: an entry has version %d, expected %d", ErrFormat, b[0], entryVersion)
+	if b[0] != entryVersion && b[0] != entryVersionOrigin {
+		return Entry{}, fmt.Errorf("%w: an entry has version %d, expected %d or %d", ErrFormat, b[0], entryVersion, entryVersionOrigin)
 	}
 	d := decoder{s: string(b), at: 1}
 	var e Entry
@@ -176,6 +190,9 @@ func DecodeEntry(b []byte) (Entry, error) {
 	copy(e.Writer[:], d.take(16))
 	e.Sequence = d.fixed64()
 	e.Time = rel.Time(d.fixed64())
+	if b[0] == entryVersionOrigin {
+		d.origin(&e.Origin)
+	}
 	n := d.uvarint()
 	if d.err == nil && n > ChangesMax {
 		return Entry{}, tooLarge("ChangesMax", ChangesMax, n)

@@ -44,7 +44,27 @@ func sample() []storage.Entry {
 		head = storage.Head{Revision: e.Revision, Hash: e.Hash(), Time: e.Time}
 	}
 	all := storage.Entry{Incarnation: storage.Incarnation{1, 2}, Revision: head.Revision + 1, Previous: head.Hash, Time: head.Time, Changes: changes}
-	return append(entries, all)
+	entries = append(entries, all)
+	for i, origin := range origins() { // entries of version 2
+		last := &entries[len(entries)-1]
+		e := storage.Entry{Incarnation: last.Incarnation, Revision: last.Revision + 1, Previous: last.Hash(), Writer: storage.WriterID{3}, Sequence: 100 + uint64(i), Time: last.Time, Origin: origin, Changes: changes[:2]}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// origins returns an origin for each set of fields.
+func origins() []storage.Origin {
+	request := storage.RequestID{Node: storage.NodeID{7, 15: 8}, Number: 300}
+	return []storage.Origin{
+		{Caller: "anne"},
+		{Reason: "ticket 7: é"},
+		{Caller: "anne", Reason: "ticket 7"},
+		{Request: request},
+		{Caller: storage.CallerCollector, Request: request},
+		{Reason: "ticket 7", Request: storage.RequestID{Number: 1}},
+		{Caller: strings.Repeat("c", storage.CallerBytesMax), Reason: strings.Repeat("r", storage.ReasonBytesMax), Request: request},
+	}
 }
 
 // The canonical bytes never change, because logs on disk contain them and their
@@ -139,9 +159,11 @@ func TestUnknownKindsAndVersions(t *testing.T) {
 	t.Parallel()
 	e := sample()[0]
 	b := storage.AppendEntry(nil, &e)
-	b[0] = 2
-	if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) || !strings.HasSuffix(err.Error(), "version 2, expected 1") {
-		t.Errorf("version 2: error %v, want ErrFormat", err)
+	for _, version := range []byte{0, 3, 255} {
+		b[0] = version
+		if _, err := storage.DecodeEntry(b); !errors.Is(err, storage.ErrFormat) || !strings.HasSuffix(err.Error(), fmt.Sprintf("version %d, expected 1 or 2", version)) {
+			t.Errorf("version %d: error %v, want ErrFormat", version, err)
+		}
 	}
 	for _, c := range []storage.Change{{Kind: 10}, {Kind: 255}, {Kind: 0}, {Kind: storage.RemoveByFilter, Filter: storage.Filter{Target: 4}}} {
 		e.Changes = []storage.Change{c}
@@ -218,19 +240,18 @@ func TestHashCoversEveryField(t *testing.T) {
 	}
 	for i, e := range all {
 		note(fmt.Sprint("entry ", i), e)
-		v := reflect.ValueOf(&e).Elem()
-		for f := range v.NumField() {
-			if v.Type().Field(f).Name == "Changes" {
-				continue
+		each(reflect.ValueOf(&e).Elem(), "Entry", func(path string, leaf reflect.Value) {
+			if path == "Entry.Changes" {
+				return
 			}
-			old := reflect.New(v.Field(f).Type()).Elem()
-			old.Set(v.Field(f))
-			bump(v.Field(f))
-			note(fmt.Sprintf("entry %d with another %s", i, v.Type().Field(f).Name), e)
-			v.Field(f).Set(old)
-		}
+			old := reflect.New(leaf.Type()).Elem()
+			old.Set(leaf)
+			bump(leaf)
+			note(fmt.Sprintf("entry %d with another %s", i, path), e)
+			leaf.Set(old)
+		})
 	}
-	full := all[len(all)-1].Changes
+	full := all[len(all)-1-len(origins())].Changes
 	fields := []string{"Tuple", "Tuple", "Attribute", "Attribute", "Document", "Document", "Document", "Document", "Filter", "Filter", "Filter"}
 	for i, c := range full {
 		e := storage.Entry{Revision: 99, Changes: []storage.Change{c}}
@@ -273,6 +294,8 @@ func bump(v reflect.Value) {
 		v.SetBool(!v.Bool())
 	case reflect.Array:
 		v.Index(0).SetUint(v.Index(0).Uint() ^ 0x80)
+	case reflect.Struct:
+		panic("bump the fields of a structure one by one")
 	case reflect.Slice:
 		grown := reflect.MakeSlice(v.Type(), v.Len()+1, v.Len()+1)
 		reflect.Copy(grown, v)

@@ -157,6 +157,7 @@ type Entry struct {
 	Writer      WriterID    // the process that wrote the entry
 	Sequence    uint64      // number of the entry among those of Writer, from 1
 	Time        rel.Time    // commit time; never lower than the predecessor's
+	Origin      Origin      // who made the write and why; zero in entries of version 1
 	Changes     []Change    // the changes, in order
 }
 

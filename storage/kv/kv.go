@@ -20,8 +20,10 @@ import (
 	"github.com/ostiary/ostiary/storage"
 )
 
-// FormatVersion is the number of the layout that this package writes.
-const FormatVersion = 1
+// FormatVersion is the number of the layout that this package writes. Layout 2
+// may have entries of version 2, which programs for layout 1 cannot read. [New]
+// upgrades layout 1 in place.
+const FormatVersion = 2
 
 // Reader reads pairs of keys and values. Keys are ordered by their bytes. If the
 // reader finds damaged data, its error must wrap [storage.ErrDamaged].
@@ -148,7 +150,8 @@ var (
 
 // New returns a driver over store. It fails with [storage.ErrFormat] if keys with
 // the prefix exist that no driver of this package wrote, or if their layout is
-// unknown. [Driver.Close] closes the store, too. New starts no goroutine.
+// unknown. It upgrades an older layout in place. [Driver.Close] closes the store,
+// too. New starts no goroutine.
 func New(store Store, opts Options) (*Driver, error) {
 	var instance [8]byte
 	rand.Read(instance[:])
@@ -171,19 +174,22 @@ func New(store Store, opts Options) (*Driver, error) {
 	return d, nil
 }
 
-// checkFormat checks the format record. If there are no keys with the prefix, it
-// writes the record.
+// checkFormat checks the format record. If there are no keys with the prefix, or
+// if the layout is older, it writes the record. An upgrade changes nothing else,
+// because the rows of older layouts stay valid.
 func (d *Driver) checkFormat(mustExist bool) error {
 	key := d.formatKey()
-	_, found, err := d.readFormat(key)
-	if err != nil || found {
+	version, found, err := d.readFormat(key)
+	if err != nil || found && version == FormatVersion {
 		return err
 	}
-	if mustExist {
-		return errNoFormat()
-	}
-	if err := d.checkUnused(); err != nil {
-		return err
+	if !found {
+		if mustExist {
+			return errNoFormat()
+		}
+		if err := d.checkUnused(); err != nil {
+			return err
+		}
 	}
 	b := d.store.Batch()
 	defer b.Close()
@@ -207,8 +213,8 @@ func (d *Driver) readFormat(key []byte) (version int, found bool, err error) {
 		return 0, false, fmt.Errorf("%w: the format record was not written by Ostiary", storage.ErrFormat)
 	}
 	version = int(v[len(formatMagic)])
-	if version != FormatVersion {
-		return 0, false, fmt.Errorf("%w: layout %d, but this version reads only layout %d", storage.ErrFormat, version, FormatVersion)
+	if version < 1 || version > FormatVersion {
+		return 0, false, fmt.Errorf("%w: layout %d, but this version reads layouts 1 to %d", storage.ErrFormat, version, FormatVersion)
 	}
 	return version, true, nil
 }
@@ -234,7 +240,7 @@ func (d *Driver) checkUnused() error {
 	return nil
 }
 
-// Format returns [FormatVersion], since no older layout exists.
+// Format returns [FormatVersion], since [New] upgrades older layouts.
 func (d *Driver) Format(ctx context.Context) (int, error) {
 	done, err := d.begin(ctx)
 	if err != nil {

@@ -2,8 +2,10 @@ package kv_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"testing"
 
 	"github.com/ostiary/ostiary/rel"
@@ -137,6 +139,34 @@ func TestFormatRecord(t *testing.T) {
 	}
 	if _, err := kv.New(memory.NewStore(), kv.Options{MustExist: true}); !errors.Is(err, storage.ErrDamaged) {
 		t.Errorf("a missing format record: error %v, want ErrDamaged", err)
+	}
+}
+
+// New upgrades the format record of layout 1, whose programs then refuse the data,
+// and refuses layouts that it does not know without changing them.
+func TestUpgradeOfFormatRecord(t *testing.T) {
+	t.Parallel()
+	record := func(layout byte) string {
+		v := "ostiary kv layout " + string([]byte{layout})
+		sum := crc32.Checksum([]byte("\x00"+v), crc32.MakeTable(crc32.Castagnoli))
+		return string(binary.LittleEndian.AppendUint32([]byte(v), sum))
+	}
+	for layout := range byte(5) {
+		store := memory.NewStore()
+		set(t, store, "p\x00", record(layout))
+		_, err := kv.New(store, kv.Options{Prefix: []byte("p"), MustExist: true})
+		want := record(layout)
+		if layout == 1 || layout == kv.FormatVersion {
+			want = record(kv.FormatVersion)
+			if err != nil {
+				t.Errorf("layout %d: %v", layout, err)
+			}
+		} else if !errors.Is(err, storage.ErrFormat) {
+			t.Errorf("layout %d: error %v, want ErrFormat", layout, err)
+		}
+		if v, _, _ := store.Get([]byte("p\x00"), nil); string(v) != want {
+			t.Errorf("layout %d: the record is %q, want %q", layout, v, want)
+		}
 	}
 }
 

@@ -24,8 +24,9 @@ const (
 	pebbleName = "pebble"
 
 	// folderFormat is the layout of the folder. The format of Pebble's files has its
-	// own number.
-	folderFormat = 1
+	// own number. Format 2 contains layout 2 of package kv, whose entries programs
+	// for format 1 cannot read. Open upgrades format 1 in place.
+	folderFormat = 2
 	markerHead   = "ostiary data folder"
 	// markerBytesMax is the maximum number of bytes that are read of a marker. The
 	// file may belong to another program and be large.
@@ -46,6 +47,7 @@ const (
 
 // marker is the content of the marker file.
 type marker struct {
+	format  int // read only: write writes folderFormat
 	state   folderState
 	witness string // "" unless state is closed
 }
@@ -218,7 +220,7 @@ func parseMarker(text string) (m marker, err error) {
 	}
 	lines := strings.Split(body, "\n")
 	word, rest, _ := strings.Cut(strings.TrimPrefix(lines[1], "state "), " ")
-	m = marker{folderState(word), rest}
+	m = marker{format, folderState(word), rest}
 	if m.state != creating && m.state != opened && m.state != closed {
 		return m, fmt.Errorf("%w: unknown state %q in the file %s", storage.ErrDamaged, word, markerName)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,9 +21,25 @@ import (
 
 var golden = flag.Bool("golden", false, "rewrite the golden data folder; only for a new format")
 
-const goldenFolder = "testdata/golden-v1"
+// goldenFormat is the newest format, whose golden folder the flag rewrites.
+const goldenFormat = 2
 
-// goldenEntries returns the changes of the entries in the golden folder.
+// goldenFolder returns the golden folder of a format.
+func goldenFolder(format int) string { return fmt.Sprint("testdata/golden-v", format) }
+
+// goldenOrigins returns the origins of the entries in the golden folder of a
+// format, one for each of goldenEntries.
+func goldenOrigins(format int) []storage.Origin {
+	origins := make([]storage.Origin, len(goldenEntries()))
+	if format > 1 {
+		origins[1] = storage.Origin{Caller: "anne"}
+		origins[2] = storage.Origin{Caller: storage.CallerCollector, Reason: "ticket 7: é"}
+		origins[5] = storage.Origin{Caller: "anne", Request: storage.RequestID{Node: storage.NodeID{7, 15: 8}, Number: 300}}
+	}
+	return origins
+}
+
+// goldenEntries returns the changes of the entries in the golden folders.
 func goldenEntries() [][]storage.Change {
 	tuple := func(s string) rel.Tuple {
 		t, err := rel.Parse(s)
@@ -45,12 +62,12 @@ func goldenEntries() [][]storage.Change {
 
 func makeGolden(t *testing.T) {
 	t.Helper()
-	if err := os.RemoveAll(goldenFolder); err != nil {
+	if err := os.RemoveAll(goldenFolder(goldenFormat)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range uint32(2) {
 		// The second Open flushes the log of the first store to a table.
-		d, err := pebble.Open(goldenFolder, pebble.Options{})
+		d, err := pebble.Open(goldenFolder(goldenFormat), pebble.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +76,8 @@ func makeGolden(t *testing.T) {
 		if err := d.CreateStore(t.Context(), info); err != nil {
 			t.Fatal(err)
 		}
-		for _, changes := range goldenEntries() {
+		for i, changes := range goldenEntries() {
+			l.Origin = goldenOrigins(goldenFormat)[i]
 			if err := l.Append(t.Context(), d, changes...); err != nil {
 				t.Fatal(err)
 			}
@@ -70,16 +88,29 @@ func makeGolden(t *testing.T) {
 	}
 }
 
-// Every version opens the golden folder, which the first version of the format
-// wrote, and reads the state that follows from its entries.
+// Every version opens the golden folders, which the first version of each format
+// wrote, and reads the state that follows from their entries. It upgrades a folder
+// of an older format, and leaves the entries as they are.
 func TestGoldenFolder(t *testing.T) {
 	t.Parallel()
 	if *golden {
 		makeGolden(t)
 	}
+	for format := 1; format <= goldenFormat; format++ {
+		t.Run(fmt.Sprint("format ", format), func(t *testing.T) {
+			t.Parallel()
+			testGoldenFolder(t, format)
+		})
+	}
+}
+
+func testGoldenFolder(t *testing.T, format int) {
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(dir, os.DirFS(goldenFolder)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldenFolder(format))); err != nil {
 		t.Fatal(err)
+	}
+	if have := formatLine(t, dir); have != fmt.Sprint("format ", format) {
+		t.Fatalf("the marker of the golden folder has %q", have)
 	}
 	d, err := pebble.Open(dir, pebble.Options{})
 	if err != nil {
@@ -94,7 +125,8 @@ func TestGoldenFolder(t *testing.T) {
 			t.Fatalf("store %d has description %+v, error %v", n+1, info, err)
 		}
 		m := storagetest.NewModel()
-		for _, changes := range goldenEntries() {
+		for i, changes := range goldenEntries() {
+			l.Origin = goldenOrigins(format)[i]
 			e := l.Entry(l.Head, changes...)
 			m.Apply(e)
 			l.Head = m.Head
@@ -102,19 +134,89 @@ func TestGoldenFolder(t *testing.T) {
 		if err := m.Compare(ctx, d, l.ID, 0); err != nil {
 			t.Errorf("store %d: %v", n+1, err)
 		}
-		if _, err := storagetest.Verify(ctx, d, l.ID); err != nil {
+		log, err := storagetest.Verify(ctx, d, l.ID)
+		if err != nil {
 			t.Errorf("store %d: %v", n+1, err)
+		}
+		for i, e := range log {
+			if e.Origin != goldenOrigins(format)[i] {
+				t.Errorf("store %d: entry %d has origin %+v, want %+v", n+1, i+1, e.Origin, goldenOrigins(format)[i])
+			}
 		}
 		secret, err := d.Secret(ctx, l.ID, "signing", "k1")
 		if err != nil || string(secret.Body) != "ciphertext" {
 			t.Errorf("the secret is %q, %v", secret.Body, err)
 		}
+		l.Origin = storage.Origin{Caller: "bob"}
 		if err := l.Append(ctx, d, goldenEntries()[0]...); err != nil {
 			t.Errorf("store %d: %v", n+1, err)
 		}
+		if _, err := storagetest.Verify(ctx, d, l.ID); err != nil {
+			t.Errorf("store %d after an entry of version 2: %v", n+1, err)
+		}
 	}
-	if v, err := d.Format(ctx); err != nil || v != 1 {
+	if v, err := d.Format(ctx); err != nil || v != goldenFormat {
 		t.Errorf("the format is %d, %v", v, err)
+	}
+	// While the folder is in use, and so after a crash, older programs refuse it.
+	if have := formatLine(t, dir); have != fmt.Sprint("format ", goldenFormat) {
+		t.Errorf("the marker of the open folder has %q", have)
+	}
+	copied := filepath.Join(t.TempDir(), "backup")
+	if err := d.Backup(ctx, copied); err != nil {
+		t.Fatal(err)
+	}
+	if have := formatLine(t, copied); have != fmt.Sprint("format ", goldenFormat) {
+		t.Errorf("the marker of the backup has %q", have)
+	}
+}
+
+// formatLine returns the line of the marker that has the format.
+func formatLine(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "OSTIARY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(b), "\n")[1]
+}
+
+// A folder of format 1 that was not closed is upgraded, too, and so is one whose
+// upgrade was interrupted after the data and before the marker.
+func TestUpgradeInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(goldenFolder(1))); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(filepath.Join(dir, "OSTIARY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(when string) {
+		t.Helper()
+		d, err := pebble.Open(dir, pebble.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if v, err := d.Format(t.Context()); err != nil || v != goldenFormat {
+			t.Errorf("%s: the format is %d, %v", when, v, err)
+		}
+		if have := formatLine(t, dir); have != fmt.Sprint("format ", goldenFormat) {
+			t.Errorf("%s: the marker has %q", when, have)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+	}
+	text, _, _ := strings.Cut(string(old), "state ")
+	text += "state open \n"
+	text += fmt.Sprintf("sum %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+	for _, when := range []string{"not closed", "after the data, before the marker"} {
+		if err := os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		open(when)
 	}
 }
 
@@ -135,7 +237,7 @@ func TestForeignFolder(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("something else\n"), 0o600)
 		},
 		"a newer format": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("ostiary data folder\nformat 2\nwhatever comes then\n"), 0o600)
+			return os.WriteFile(filepath.Join(dir, "OSTIARY"), []byte("ostiary data folder\nformat 3\nwhatever comes then\n"), 0o600)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -254,7 +356,8 @@ func TestBackup(t *testing.T) {
 	}
 	write := func() {
 		t.Helper()
-		for _, changes := range goldenEntries() {
+		for i, changes := range goldenEntries() {
+			l.Origin = goldenOrigins(goldenFormat)[i]
 			if err := l.Append(ctx, d, changes...); err != nil {
 				t.Fatal(err)
 			}

@@ -76,7 +76,8 @@ var (
 // Open opens the data folder dir. It creates the folder if it is missing or empty.
 // It fails with
 //   - [storage.ErrFormat] if the folder belongs to something else or has a newer
-//     format; Open does not change it;
+//     format; Open does not change it. A folder of an older format is upgraded in
+//     place, and programs for the older format no longer open it;
 //   - [storage.ErrLocked] if the folder is in use;
 //   - [storage.ErrDamaged] if files are cut or altered. Damage that Open does not
 //     read is found when it is read. Open repairs a damaged OPTIONS file of Pebble,
@@ -160,7 +161,7 @@ func openPebble(f folder, m marker, lock io.Closer, g *guard, opts Options) (*Dr
 	if err != nil {
 		return fail(err)
 	}
-	if m.state != opened {
+	if m.state != opened || m.format < folderFormat { // kv.New has upgraded the data
 		if err := f.write(marker{state: opened}); err != nil {
 			return fail(err)
 		}
@@ -284,7 +285,7 @@ func writeWitness(f folder, s *store) error {
 		return err
 	}
 	s.guard.folder.Store(nil) // write replaces the marker
-	return f.write(marker{closed, witness})
+	return f.write(marker{state: closed, witness: witness})
 }
 
 // Batch returns a new batch of the driver's database, for use with AppendTo. The

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
@@ -14,6 +15,7 @@ func appendCases() []testcase {
 		{"append/group", "Append of several entries appends all of them, each as one revision, or none.", appendGroup},
 		{"append/chain", "Append fails with ErrEntry if an entry does not follow its predecessor in revision, hash, time or incarnation.", appendChain},
 		{"append/log", "Entries yields the appended entries in order, from any revision on, with writer and sequence, also after the data is opened again.", entriesBack},
+		{"append/origin", "Entries returns the origin of each entry, also after the data is opened again; Append rejects an origin that is too long or has control characters, and changes nothing.", appendOrigin},
 		{"append/nothing", "Append without entries only compares the heads.", appendNothing},
 		{"append/times", "Times of entries may be equal or far in the future, but not decrease; a row has the time of the entry that created it.", appendTimes},
 		{"append/unknown kind", "Append fails with ErrFormat, and changes nothing, if a change is of an unknown kind.", unknownKind},
@@ -124,6 +126,38 @@ func entriesBack(k *kit) {
 			}
 			k.check(next == l.Head.Revision+1 || from > l.Head.Revision, "Entries from %d ends before entry %d", from, next)
 		}
+		k.reopen()
+	}
+}
+
+func appendOrigin(k *kit) {
+	l := k.store()
+	l.Origin = storage.Origin{Caller: "anne\n"}
+	k.is(l.Append(k.ctx, k.Driver, add("doc:1#viewer@user:anne")...), storage.ErrEntry)
+	l.Origin = storage.Origin{Reason: strings.Repeat("x", storage.ReasonBytesMax+1)}
+	k.is(l.Append(k.ctx, k.Driver, add("doc:1#viewer@user:anne")...), storage.ErrTooLarge)
+	k.check(len(k.tuples(l, storage.LoadOptions{})) == 0, "a rejected entry changed the state")
+	origins := []storage.Origin{
+		{},
+		{Caller: "anne"},
+		{Caller: storage.CallerCollector, Reason: "ticket 7: é"},
+		{Request: storage.RequestID{Node: storage.NodeID{1, 15: 2}, Number: 3}},
+		{Caller: strings.Repeat("x", storage.CallerBytesMax), Reason: strings.Repeat("y", storage.ReasonBytesMax), Request: storage.RequestID{Number: 1<<64 - 1}},
+		{},
+	}
+	for i, o := range origins {
+		l.Origin = o
+		k.append(l, add("doc:"+string(rune('a'+i))+"#viewer@user:anne")...)
+	}
+	for range 2 {
+		n := 0
+		for e, err := range k.Entries(k.ctx, l.ID, 1) {
+			k.ok(err)
+			k.check(e.Origin == origins[n], "entry %d has origin %+v, want %+v", n+1, e.Origin, origins[n])
+			n++
+		}
+		k.check(n == len(origins), "the log has %d entries, want %d", n, len(origins))
+		k.verify(l)
 		k.reopen()
 	}
 }

@@ -139,6 +139,8 @@ type Log struct {
 	Head storage.Head
 	// Sequence is the sequence number of the last entry that was made.
 	Sequence uint64
+	// Origin is the origin of the entries that are made.
+	Origin storage.Origin
 }
 
 // NewLog returns a Log with ids that depend on n. It does not create the store.
@@ -160,6 +162,7 @@ func (l *Log) Entry(head storage.Head, changes ...storage.Change) storage.Entry 
 		Writer:      l.Writer,
 		Sequence:    l.Sequence,
 		Time:        head.Time + 1e9,
+		Origin:      l.Origin,
 		Changes:     changes,
 	}
 }

@@ -1,0 +1,155 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Origin describes where an entry comes from. Every field is optional. The hash
+// of the entry covers the origin, so it cannot be changed or removed later: a
+// field must never have content of a request or a secret.
+type Origin struct {
+	// Caller identifies who made the write: the name or the fingerprint of a key,
+	// the subject of a token, or the id of a user. It has at most CallerBytesMax
+	// bytes of UTF-8 without control characters.
+	Caller string
+	// Reason is a text of the caller, for example the number of a ticket. It has at
+	// most ReasonBytesMax bytes of UTF-8 without control characters.
+	Reason string
+	// Request identifies the forwarded request that the entry answers.
+	Request RequestID
+}
+
+// RequestID identifies a write that one node forwards to another. The receiving
+// node finds the entry of a repeated request by it. The zero RequestID means that
+// the write was not forwarded.
+type RequestID struct {
+	// Node is the id of the node that forwards the request.
+	Node NodeID
+	// Number is the number of the request among those of Node.
+	Number uint64
+}
+
+// NodeID is the random id of a node.
+type NodeID [16]byte
+
+// Callers of writes that no authenticated caller made.
+const (
+	CallerLocal     = "local"     // a program on the machine of the data, or a server without keys
+	CallerLibrary   = "library"   // a program that embeds the engine and names no caller
+	CallerCollector = "collector" // the removal of what has expired
+	CallerImport    = "import"    // an import of data
+	CallerBootstrap = "bootstrap" // the first records of a new store
+)
+
+// Limits of an origin. An entry that exceeds one is rejected with [ErrTooLarge].
+const (
+	// CallerBytesMax is the maximum length of Origin.Caller in bytes.
+	CallerBytesMax = 256
+	// ReasonBytesMax is the maximum length of Origin.Reason in bytes.
+	ReasonBytesMax = 512
+)
+
+// Validate returns [ErrTooLarge] if a text exceeds its limit, and [ErrEntry] if it
+// is not UTF-8 or has a control character. The error does not contain the text.
+func (o *Origin) Validate() error {
+	if o.Caller == "" && o.Reason == "" {
+		return nil
+	}
+	if err := validOriginText("caller", "CallerBytesMax", CallerBytesMax, o.Caller); err != nil {
+		return err
+	}
+	return validOriginText("reason", "ReasonBytesMax", ReasonBytesMax, o.Reason)
+}
+
+func validOriginText(what, bound string, maximum int, text string) error {
+	switch {
+	case len(text) > maximum:
+		return tooLarge(bound, maximum, len(text))
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrEntry, what)
+	}
+	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
+		return fmt.Errorf("%w: the %s has a control character at byte %d, expected text without control characters", ErrEntry, what, at)
+	}
+	return nil
+}
+
+// The flags of an origin in the canonical bytes: which fields follow.
+const (
+	originCaller  = 1 << iota // the caller
+	originReason              // the reason
+	originRequest             // the node and the number of the request
+	originFlags   = originCaller | originReason | originRequest
+)
+
+// flags returns which fields are set.
+func (o *Origin) flags() (flags byte) {
+	if o.Caller != "" {
+		flags |= originCaller
+	}
+	if o.Reason != "" {
+		flags |= originReason
+	}
+	if o.Request != (RequestID{}) {
+		flags |= originRequest
+	}
+	return flags
+}
+
+// size returns the maximum length of the origin in the canonical bytes.
+func (o *Origin) size() int {
+	if o.flags() == 0 {
+		return 0
+	}
+	return 1 + 2*binary.MaxVarintLen16 + len(o.Caller) + len(o.Reason) + len(o.Request.Node) + binary.MaxVarintLen64
+}
+
+// append appends the flags and the fields that they name.
+func (o *Origin) append(dst []byte, flags byte) []byte {
+	dst = append(dst, flags)
+	if flags&originCaller != 0 {
+		dst = appendString(dst, o.Caller)
+	}
+	if flags&originReason != 0 {
+		dst = appendString(dst, o.Reason)
+	}
+	if flags&originRequest != 0 {
+		dst = append(dst, o.Request.Node[:]...)
+		dst = binary.AppendUvarint(dst, o.Request.Number)
+	}
+	return dst
+}
+
+// origin reads what Origin.append wrote. A field that a flag names must not be
+// empty; otherwise different bytes could be read as the same entry.
+func (d *decoder) origin(o *Origin) {
+	flags := d.byte()
+	if d.err == nil && (flags == 0 || flags&^originFlags != 0) {
+		d.fail("the flags of the origin are %d, expected 1 to %d", flags, originFlags)
+	}
+	if flags&originCaller != 0 {
+		o.Caller = d.originText("CallerBytesMax", CallerBytesMax)
+	}
+	if flags&originReason != 0 {
+		o.Reason = d.originText("ReasonBytesMax", ReasonBytesMax)
+	}
+	if flags&originRequest != 0 {
+		copy(o.Request.Node[:], d.take(len(o.Request.Node)))
+		o.Request.Number = d.uvarint()
+	}
+	if d.err == nil && o.flags() != flags {
+		d.fail("an empty field in the origin, which has the flags %d", flags)
+	}
+}
+
+func (d *decoder) originText(bound string, maximum int) string {
+	text := d.string()
+	if d.err == nil && len(text) > maximum {
+		d.err = tooLarge(bound, maximum, len(text))
+	}
+	return text
+}
