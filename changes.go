@@ -25,7 +25,8 @@ func (s *Store) Watch(ctx context.Context, r WatchRequest) iter.Seq2[ChangeEntry
 type (
 	// ChangesRequest asks for a part of a store's log.
 	//
-	// It has the fields After, AfterRevision, Since, Limit, Types.
+	// It has the fields After, AfterRevision, Since, Limit, ChangesEnough,
+	// Types.
 	ChangesRequest = changelog.Request
 	// ChangeEntry is an entry of the log, without secrets.
 	//

@@ -104,7 +104,7 @@ type changesWalk struct {
 // run collects changes until the page is full or the log ends.
 func (w *changesWalk) run(ctx context.Context) error {
 	for {
-		r := ostiary.ChangesRequest{After: w.position.after, Limit: w.limit}
+		r := ostiary.ChangesRequest{After: w.position.after, Limit: w.limit, ChangesEnough: w.limit - len(w.out)}
 		if r.After == "" {
 			r.Since = w.since
 		}
@@ -143,6 +143,7 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 		}
 	}
 	n := uint64(0)
+	at := timestamppb.New(e.Time)
 	for change, err := range w.changes(ctx, e) {
 		if err != nil {
 			return false, err
@@ -154,46 +155,52 @@ func (w *changesWalk) entry(ctx context.Context, e *ostiary.ChangeEntry, before 
 			w.position.skip = n - 1
 			return false, nil
 		}
-		w.out = append(w.out, change)
+		key, err := tupleMessage(&change.tuple)
+		if err != nil {
+			return false, err
+		}
+		w.out = append(w.out, &openfgav1.TupleChange{TupleKey: key, Operation: change.operation, Timestamp: at})
 	}
 	w.position.after, w.position.skip = e.Token, 0
 	return len(w.out) < w.limit, nil
 }
 
+// tupleChange is a tuple that was added or removed.
+type tupleChange struct {
+	tuple     rel.Tuple
+	operation openfgav1.TupleOperation
+}
+
 // changes yields the tuples that an entry added or removed, including tuples
 // that it removed by a filter.
-func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(*openfgav1.TupleChange, error) bool) {
-	return func(yield func(*openfgav1.TupleChange, error) bool) {
-		at := timestamppb.New(e.Time)
-		emit := func(t *rel.Tuple, op openfgav1.TupleOperation) bool {
-			k, err := tupleMessage(t)
-			return yield(&openfgav1.TupleChange{TupleKey: k, Operation: op, Timestamp: at}, err)
-		}
+func (w *changesWalk) changes(ctx context.Context, e *ostiary.ChangeEntry) func(func(tupleChange, error) bool) {
+	return func(yield func(tupleChange, error) bool) {
+		const added, removed = openfgav1.TupleOperation_TUPLE_OPERATION_WRITE, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE
 		for i := range e.Changes {
 			change := &e.Changes[i]
 			switch {
 			case change.Kind == storage.TupleAdd:
-				if !emit(&change.Tuple, openfgav1.TupleOperation_TUPLE_OPERATION_WRITE) {
+				if !yield(tupleChange{change.Tuple, added}, nil) {
 					return
 				}
 			case change.Kind == storage.TupleRemove:
-				gone := rel.Tuple{Object: change.Tuple.Object, Relation: change.Tuple.Relation, Subject: change.Tuple.Subject}
-				if !emit(&gone, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+				if !yield(tupleChange{withoutCondition(&change.Tuple), removed}, nil) {
 					return
 				}
 			case change.Kind == storage.RemoveByFilter && change.Filter.Target == storage.FilterTuples:
 				for t, err := range w.filtered(ctx, e.Revision, change.Filter.Tuple) {
-					if err != nil {
-						yield(nil, err)
-						return
-					}
-					if !emit(&t, openfgav1.TupleOperation_TUPLE_OPERATION_DELETE) {
+					if !yield(tupleChange{t, removed}, err) || err != nil {
 						return
 					}
 				}
 			}
 		}
 	}
+}
+
+// withoutCondition returns the object, relation and subject of a tuple.
+func withoutCondition(t *rel.Tuple) rel.Tuple {
+	return rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}
 }
 
 // filteredPage is the number of tuples that are read at once.
@@ -218,8 +225,7 @@ func (w *changesWalk) filtered(ctx context.Context, r storage.Revision, f rel.Fi
 				return
 			}
 			for i := range page.Tuples {
-				t := page.Tuples[i].Tuple
-				if !yield(rel.Tuple{Object: t.Object, Relation: t.Relation, Subject: t.Subject}, nil) {
+				if !yield(withoutCondition(&page.Tuples[i].Tuple), nil) {
 					return
 				}
 			}

@@ -28,6 +28,9 @@ type Request struct {
 	// Limit is the largest number of entries; 0 means 100. A page may have fewer
 	// and still have a successor.
 	Limit int
+	// ChangesEnough ends the page with the entry that brings it to this number of
+	// changes; 0 means 100,000, which is also the largest value.
+	ChangesEnough int
 	// Types selects the changes of objects of these types, unless it is empty.
 	// Removals by filter are included if the filter may select such objects;
 	// documents are omitted.
@@ -60,6 +63,14 @@ type Page struct {
 // changesMax bounds the changes of a page, except for those of its last entry.
 const changesMax = 100_000
 
+// enough returns the number of changes with which the page of a request ends.
+func (r *Request) enough() int {
+	if r.ChangesEnough <= 0 {
+		return changesMax
+	}
+	return min(r.ChangesEnough, changesMax)
+}
+
 // Read returns a page of the log. It fails with ErrTooOld if the entries were
 // trimmed, and with ErrNoStore if the store was deleted, even if another one has its
 // id.
@@ -80,7 +91,11 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 	if err != nil {
 		return page, err
 	}
-	n := 0
+	newest, err := t.Newest(ctx)
+	if err != nil {
+		return page, err
+	}
+	n, enough := 0, r.enough()
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, after+1) {
 		if err != nil {
 			return page, err
@@ -88,7 +103,7 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 		if e.Incarnation != t.Incarnation {
 			return Page{}, snapshot.ErrIncarnation
 		}
-		if len(page.Entries) >= limit || n >= changesMax {
+		if len(page.Entries) >= limit || n >= enough {
 			page.More = true
 			break
 		}
@@ -97,6 +112,10 @@ func read(ctx context.Context, t *snapshot.Timeline, r *Request) (page Page, err
 		if entry := visible(t, &e, head, r.Types); len(entry.Changes) > 0 {
 			page.Entries = append(page.Entries, entry)
 			n += len(entry.Changes)
+		}
+		if e.Revision < newest.Head.Revision && (len(page.Entries) >= limit || n >= enough) {
+			page.More = true // known without the next entry, which may be large
+			break
 		}
 	}
 	if page.Next == "" {
