@@ -87,6 +87,9 @@ var (
 	// ErrLoading means that the caller's context ended while the store was loading.
 	// The load goes on, so the call can be repeated.
 	ErrLoading = errs.ErrLoading
+	// ErrImporting means that an import into the store has not ended, so that the
+	// store could give wrong answers. Continue the import, or delete the store.
+	ErrImporting = errs.ErrImporting
 	// ErrBusy means that a prepared write holds the store's write lock.
 	ErrBusy = errs.ErrBusy
 	// ErrPending means that a prepared write is already finished or has expired.

@@ -7,6 +7,7 @@ import (
 	"github.com/ostiary/ostiary/internal/commit"
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/snapshot"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -127,6 +128,15 @@ type (
 	//
 	// It has the fields Kind, Key.
 	DocumentKey = document.Key
+)
+
+// ImportKind and ImportKey name the document that marks a store as incomplete. A
+// program that fills a store in several writes puts it with the first one and removes
+// it with the last one; its body has no meaning. Meanwhile reads and questions about
+// the store, also at a past revision with the mark, fail with [ErrImporting].
+const (
+	ImportKind = snapshot.ImportKind
+	ImportKey  = snapshot.ImportKey
 )
 
 // What a write does if a key exists that it adds, or is absent that it removes.

@@ -37,6 +37,7 @@ const (
 	kindDamaged     = "damaged"
 	kindConnection  = "connection"
 	kindBusy        = "busy"
+	kindIncomplete  = "incomplete"
 	kindInterrupted = "interrupted"
 	kindOther       = "error"
 )
@@ -61,7 +62,7 @@ var errorKinds = [...]struct {
 	{ostiary.ErrInvalidRequest, kindInvalid}, {ostiary.ErrNoType, kindInvalid}, {ostiary.ErrNoRelation, kindInvalid}, {ostiary.ErrToken, kindInvalid},
 	{ostiary.ErrCursor, kindInvalid}, {ostiary.ErrTooOld, kindInvalid}, {ostiary.ErrFuture, kindInvalid}, {domain.ErrInvalid, kindInvalid},
 	{tuplefile.ErrTuple, kindInvalid}, {tuplefile.ErrFormat, kindUsage},
-	{ostiary.ErrBusy, kindBusy}, {ostiary.ErrLoading, kindBusy}, {ostiary.ErrPending, kindBusy}, {ostiary.ErrClosed, kindBusy},
+	{ostiary.ErrBusy, kindBusy}, {ostiary.ErrLoading, kindBusy}, {ostiary.ErrImporting, kindIncomplete}, {ostiary.ErrPending, kindBusy}, {ostiary.ErrClosed, kindBusy},
 }
 
 // responseKinds are the kinds of error responses, by the codes of the native API
@@ -73,7 +74,7 @@ var responseKinds = map[string]string{
 	"write_failed_due_to_invalid_input": kindConflict, "precondition": kindConflict,
 	"bound": kindBound, "bound_reached": kindBound, "memory": kindBound, "exceeded_entity_limit": kindBound, "resource_exhausted": kindBound,
 	"authorization_model_resolution_too_complex": kindBound,
-	"too_old": kindInvalid, "future": kindInvalid, "damaged": kindDamaged, "data_loss": kindDamaged,
+	"too_old": kindInvalid, "future": kindInvalid, "importing": kindIncomplete, "damaged": kindDamaged, "data_loss": kindDamaged,
 }
 
 // errorKind returns the kind of an error for programs.

@@ -40,6 +40,7 @@ var statuses = [...]struct {
 	{ostiary.ErrTooOld, http.StatusBadRequest},
 	{ostiary.ErrBound, http.StatusBadRequest},
 	{ostiary.ErrLoading, http.StatusServiceUnavailable},
+	{ostiary.ErrImporting, http.StatusServiceUnavailable},
 	{ostiary.ErrClosed, http.StatusServiceUnavailable},
 	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
 	{domain.ErrReserved, http.StatusBadRequest},

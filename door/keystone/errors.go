@@ -96,7 +96,7 @@ func describe(err error) (status int, text string) {
 		return status, text
 	case errors.As(err, &refused):
 		return refused.Status(), refused.Error()
-	case errors.Is(err, ostiary.ErrLoading), errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrCanceled):
+	case errors.Is(err, ostiary.ErrLoading), errors.Is(err, ostiary.ErrImporting), errors.Is(err, ostiary.ErrClosed), errors.Is(err, ostiary.ErrCanceled):
 		return http.StatusServiceUnavailable, ostiary.Reason(err)
 	case errors.Is(err, ostiary.ErrNoSecretKey):
 		return http.StatusServiceUnavailable, "The server has no key, or another one, for the secrets of this deployment: start it with --secret-key-file."

@@ -69,6 +69,7 @@ var errorKinds = [...]struct {
 	{ostiary.ErrBound, http.StatusBadRequest, "bound", false},
 	{ostiary.ErrMemory, http.StatusInsufficientStorage, "memory", false},
 	{ostiary.ErrLoading, http.StatusServiceUnavailable, "loading", false},
+	{ostiary.ErrImporting, http.StatusServiceUnavailable, "importing", false},
 	{ostiary.ErrBusy, http.StatusServiceUnavailable, "busy", false},
 	{ostiary.ErrPending, http.StatusServiceUnavailable, "busy", false},
 	{ostiary.ErrTransaction, http.StatusInternalServerError, "internal", true},

@@ -40,11 +40,19 @@ type endJSON struct {
 	Token      string `json:"token"`
 }
 
-// exportStream serves Export: all tuples and attributes of one revision.
+// exportStream serves Export: all tuples and attributes of one revision. A client
+// that lost the connection passes the token of the revision and, as skip, the number
+// of lines that it has; the stream then has the other lines.
 func (c *call) exportStream(w http.ResponseWriter) error {
-	values, err := c.queryParams("token")
+	values, err := c.queryParams("token", "skip")
 	if err != nil {
 		return err
+	}
+	skip := 0
+	if text := values.Get("skip"); values.Has("skip") {
+		if skip, err = strconv.Atoi(text); err != nil || skip < 0 || values.Get("token") == "" {
+			return invalidRequest("invalid skip: expected a number of lines, together with the token of the export that has them")
+		}
 	}
 	token := ostiary.Token(values.Get("token"))
 	if token == "" {
@@ -56,18 +64,19 @@ func (c *call) exportStream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	// Check the token before the response begins, while an error can still be an
-	// error response.
-	if _, err := c.store.Resolve(c.ctx, ostiary.AtExactly(token)); err != nil {
+	// The view is chosen before the response begins, while an error can still be an
+	// error response, and is held, because the window may pass before the end.
+	at, err := c.store.Hold(c.ctx, ostiary.AtExactly(token))
+	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10)}
+	out := exporter{call: c, control: http.NewResponseController(w), buffer: bufio.NewWriterSize(w, 64<<10), skip: skip}
 	out.enc = json.NewEncoder(out.buffer)
 	out.enc.SetEscapeHTML(false)
 	end := endJSON{Revision: uint64(revision), Token: string(token)}
 	last := line{End: &end}
-	if err := out.run(ostiary.AtExactly(token), &end); err != nil {
+	if err := out.run(at, &end); err != nil {
 		last = line{Error: describe(err)}
 	}
 	// Ignore errors: the client may be gone.
@@ -81,8 +90,9 @@ type exporter struct {
 	control *http.ResponseController
 	buffer  *bufio.Writer
 	enc     *json.Encoder
-	// lines is the number of lines written.
-	lines int
+	// lines is the number of lines written. skip is the number of lines that are left
+	// out before them.
+	lines, skip int
 }
 
 // writeLine writes one line. It renews the write deadline every 1,000 lines.
@@ -93,17 +103,29 @@ func (e *exporter) writeLine(l line) error {
 	return e.enc.Encode(l)
 }
 
-// run writes all tuples and attributes, and counts them in end.
+// skips reports whether the next line is left out.
+func (e *exporter) skips() bool {
+	if e.skip == 0 {
+		return false
+	}
+	e.skip--
+	return true
+}
+
+// run writes the tuples and attributes, and counts them in end, together with those
+// that skip leaves out.
 func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
 	for t, err := range e.store.Export(e.ctx, at) {
 		if err != nil {
 			return err
 		}
+		if end.Tuples++; e.skips() {
+			continue
+		}
 		out := tupleOf(&t)
 		if err := e.writeLine(line{Tuple: &out}); err != nil {
 			return err
 		}
-		end.Tuples++
 	}
 	for q := (ostiary.ReadAttributesRequest{Limit: 1000, Consistency: at}); ; {
 		page, err := e.store.ReadAttributes(e.ctx, q)
@@ -111,11 +133,13 @@ func (e *exporter) run(at ostiary.Consistency, end *endJSON) error {
 			return err
 		}
 		for i := range page.Attributes {
+			if end.Attributes++; e.skips() {
+				continue
+			}
 			out := attributeOf(&page.Attributes[i])
 			if err := e.writeLine(line{Attribute: &out}); err != nil {
 				return err
 			}
-			end.Attributes++
 		}
 		if q.Cursor = page.Next; page.Next == "" {
 			return nil

@@ -109,6 +109,13 @@ func (c *call) write() error {
 			for r.Array(); r.Item(); {
 				w.Documents = append(w.Documents, readDocument(r))
 			}
+		case "importing":
+			mark := ostiary.DocumentKey{Kind: ostiary.ImportKind, Key: ostiary.ImportKey}
+			if r.Bool() {
+				w.Documents = append(w.Documents, ostiary.Document{Kind: mark.Kind, Key: mark.Key, Body: []byte("true")})
+			} else {
+				w.RemoveDocuments = append(w.RemoveDocuments, mark)
+			}
 		case "preconditions":
 			for r.Array(); r.Item(); {
 				w.Preconditions = append(w.Preconditions, readPrecondition(r))

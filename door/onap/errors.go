@@ -39,6 +39,7 @@ var engineStatuses = [...]struct {
 }{
 	{ostiary.ErrBound, http.StatusRequestEntityTooLarge},
 	{ostiary.ErrLoading, http.StatusServiceUnavailable},
+	{ostiary.ErrImporting, http.StatusServiceUnavailable},
 	{ostiary.ErrClosed, http.StatusServiceUnavailable},
 	{ostiary.ErrCanceled, http.StatusServiceUnavailable},
 	{jsonread.ErrSyntax, http.StatusBadRequest},

@@ -115,6 +115,7 @@ func errorKinds() []errorKind {
 		{ostiary.ErrToken, codeValidation, ""},
 		{ostiary.ErrTooOld, codeValidation, ""},
 		{ostiary.ErrFuture, codes.Unavailable, ""},
+		{ostiary.ErrImporting, codes.Unavailable, ""},
 		{ostiary.ErrCursor, codeContinuation, "Invalid continuation token"},
 		{ostiary.ErrConflict, codes.Aborted, ""},
 		{ostiary.ErrBusy, codes.Aborted, ""},

@@ -107,6 +107,7 @@ var errorKinds = []struct {
 	{kind: ostiary.ErrMemory, textCode: codes.ResourceExhausted},
 	{kind: ostiary.ErrBound, textCode: codes.InvalidArgument},
 	{kind: ostiary.ErrLoading, textCode: codes.Unavailable},
+	{kind: ostiary.ErrImporting, textCode: codes.Unavailable},
 	{kind: ostiary.ErrBusy, textCode: codes.Unavailable},
 	{kind: ostiary.ErrClosed, textCode: codes.Unavailable},
 	{kind: ostiary.ErrWatchBehind, textCode: codes.DataLoss},

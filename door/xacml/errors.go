@@ -74,6 +74,7 @@ var errorKinds = [...]struct {
 	{ostiary.ErrBound, http.StatusRequestEntityTooLarge, "bound"},
 	{ostiary.ErrMemory, http.StatusInsufficientStorage, "memory"},
 	{ostiary.ErrLoading, http.StatusServiceUnavailable, "loading"},
+	{ostiary.ErrImporting, http.StatusServiceUnavailable, "importing"},
 	{ostiary.ErrCanceled, http.StatusServiceUnavailable, "canceled"},
 	{ostiary.ErrClosed, http.StatusServiceUnavailable, "closed"},
 	{jsonread.ErrSyntax, http.StatusBadRequest, "malformed"},

@@ -135,6 +135,9 @@ var (
 	// ended or Bounds.LoadWait had passed. The load continues, so the call can be
 	// repeated.
 	ErrLoading = errors.New("store is loading")
+	// ErrImporting means that an import into the store has not ended, so that the
+	// store could give wrong answers. Continue the import, or delete the store.
+	ErrImporting = errors.New("the import into the store is not complete: continue it, or delete the store")
 	// ErrBusy means that a prepared write holds the store's write lock.
 	ErrBusy = errors.New("store is locked by a prepared write")
 	// ErrPending means that a prepared write is already finished or has expired.
@@ -220,7 +223,7 @@ var kinds = [...]struct{ below, kind error }{
 	{ErrTupleExists, ErrTupleExists}, {ErrTupleMissing, ErrTupleMissing}, {ErrInvalidTuple, ErrInvalidTuple},
 	{ErrPrecondition, ErrPrecondition}, {ErrInvalidRequest, ErrInvalidRequest}, {ErrConflict, ErrConflict},
 	{ErrNoSchema, ErrNoSchema}, {ErrToken, ErrToken}, {ErrCursor, ErrCursor}, {ErrTooOld, ErrTooOld},
-	{ErrFuture, ErrFuture}, {ErrMemory, ErrMemory}, {ErrLoading, ErrLoading}, {ErrBusy, ErrBusy},
+	{ErrFuture, ErrFuture}, {ErrMemory, ErrMemory}, {ErrLoading, ErrLoading}, {ErrImporting, ErrImporting}, {ErrBusy, ErrBusy},
 	{ErrPending, ErrPending}, {ErrWatchBehind, ErrWatchBehind}, {ErrUncertain, ErrUncertain},
 	{ErrNoSecretKey, ErrNoSecretKey}, {ErrClosed, ErrClosed}, {ErrNoStore, ErrNoStore},
 	{context.Canceled, ErrCanceled}, {context.DeadlineExceeded, ErrCanceled},

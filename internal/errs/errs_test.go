@@ -20,7 +20,7 @@ func causes() []error {
 	key := rel.Key{Object: rel.Object{Type: "document", ID: "1"}, Relation: "owner", Subject: rel.Subject{Type: "user", ID: "anne"}}
 	all := []error{
 		ErrBound, ErrTupleExists, ErrTupleMissing, ErrInvalidTuple, ErrPrecondition, ErrInvalidRequest, ErrConflict, ErrNoSchema,
-		ErrToken, ErrCursor, ErrTooOld, ErrFuture, ErrMemory, ErrLoading, ErrBusy, ErrPending, ErrWatchBehind, ErrUncertain,
+		ErrToken, ErrCursor, ErrTooOld, ErrFuture, ErrMemory, ErrLoading, ErrImporting, ErrBusy, ErrPending, ErrWatchBehind, ErrUncertain,
 		ErrNoSecretKey, ErrClosed, ErrNoStore, context.Canceled, context.DeadlineExceeded, schema.ErrModel, rel.ErrName,
 		eval.ErrNoType, eval.ErrNoRelation, eval.ErrTuple, graph.ErrFull, graph.ErrContext,
 		storage.ErrNoStore, storage.ErrExists, storage.ErrNoDocument, storage.ErrTrimmed, storage.ErrFormat, storage.ErrDamaged,

@@ -56,7 +56,7 @@ func (t *Timeline) compact(ctx context.Context) (bool, error) {
 	}
 	set := &schemaSet{lineage: lineage, rows: v.schemas.rows}
 	set.chooseCurrent(v.schemas)
-	c := compaction{timeline: t, view: &View{Head: v.Head, Graph: lineage.View(), schemas: set}}
+	c := compaction{timeline: t, view: &View{Head: v.Head, Graph: lineage.View(), schemas: set, importing: v.importing}}
 	for c.behind() > followMax {
 		if err := c.follow(ctx); err != nil {
 			return false, err
@@ -100,7 +100,7 @@ func (c *compaction) follow(ctx context.Context) error {
 	}
 	t, head := c.timeline, c.view.Head
 	through := head.Revision + n
-	d := Draft{Batch: c.view.schemas.lineage.Begin(), timeline: t, base: c.view, schemas: c.view.schemas}
+	d := Draft{Batch: c.view.schemas.lineage.Begin(), timeline: t, base: c.view, schemas: c.view.schemas, importing: c.view.importing}
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, head.Revision+1) {
 		if err != nil {
 			return err

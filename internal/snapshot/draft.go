@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/schema"
@@ -18,12 +19,14 @@ type Draft struct {
 	timeline *Timeline
 	base     *View
 	schemas  *schemaSet // after the changes
+	// importing is that of [View], after the changes.
+	importing storage.Revision
 }
 
 // Draft returns a draft on base. base is the newest view, or the view that a
 // group is about to publish.
 func (t *Timeline) Draft(base *View) Draft {
-	return Draft{Batch: base.schemas.lineage.BeginOn(base.Graph), timeline: t, base: base, schemas: base.schemas}
+	return Draft{Batch: base.schemas.lineage.BeginOn(base.Graph), timeline: t, base: base, schemas: base.schemas, importing: base.importing}
 }
 
 // Reset undoes all changes of the draft.
@@ -55,12 +58,18 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 	case storage.AttributeRemove:
 		d.Batch.RemoveAttribute(c.Attribute.Object, c.Attribute.Name)
 	case storage.DocumentPut:
-		if c.Document.Kind == SchemaKind {
+		switch {
+		case marksImport(c.Document.Kind, c.Document.Key):
+			d.importing = at.Revision
+		case c.Document.Kind == SchemaKind:
 			d.schemas = d.schemas.with(schemaInfoOf(storage.DocumentRow{Key: c.Document.Key, Secondary: c.Document.Secondary,
 				Created: at.Revision, CreatedAt: at.Time}))
 		}
 	case storage.DocumentRemove:
-		if c.Document.Kind == SchemaKind {
+		switch {
+		case marksImport(c.Document.Kind, c.Document.Key):
+			d.importing = 0
+		case c.Document.Kind == SchemaKind:
 			d.schemas = d.schemas.without(c.Document.Key)
 		}
 	case storage.SecretPut, storage.SecretRemove:
@@ -71,6 +80,10 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 			d.Batch.RemoveMatching(f.Tuple)
 		case storage.FilterAttributes:
 			d.Batch.RemoveAttributes(f.ObjectType, f.ObjectID, f.Name)
+		case storage.FilterDocuments:
+			if f.DocumentKind == ImportKind && strings.HasPrefix(ImportKey, f.DocumentKeyPrefix) {
+				d.importing = 0
+			}
 		}
 	default:
 		return fmt.Errorf("%w: unknown kind of change %d", storage.ErrFormat, c.Kind)
@@ -80,7 +93,7 @@ func (d *Draft) apply(c *storage.Change, at storage.Head) error {
 
 // View returns the view that the draft leads to, without publishing it.
 func (d *Draft) View(head storage.Head) *View {
-	return &View{Head: head, Graph: d.Batch.View(), schemas: d.schemas}
+	return &View{Head: head, Graph: d.Batch.View(), schemas: d.schemas, importing: d.importing}
 }
 
 // publish returns the view that the draft leads to and makes its graph the
@@ -90,7 +103,7 @@ func (d *Draft) publish(head storage.Head) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &View{Head: head, Graph: g, schemas: d.schemas}, nil
+	return &View{Head: head, Graph: g, schemas: d.schemas, importing: d.importing}, nil
 }
 
 // Schema returns the schema for a type after the changes, as [Timeline.Schema]
@@ -157,7 +170,7 @@ var errOtherHistory = errors.New("log does not continue the history in memory")
 // replay applies the log after v and publishes the views; the write lock is
 // held.
 func (t *Timeline) replay(ctx context.Context, v *View) error {
-	r := replay{draft: Draft{Batch: v.schemas.lineage.Begin(), timeline: t, base: v, schemas: v.schemas}, head: v.Head}
+	r := replay{draft: Draft{Batch: v.schemas.lineage.Begin(), timeline: t, base: v, schemas: v.schemas, importing: v.importing}, head: v.Head}
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, v.Head.Revision+1) {
 		if err != nil {
 			return err

@@ -132,6 +132,9 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 			set.rows = append(set.rows, row)
 		}
 	}
+	if v.importing <= r {
+		u.importing = v.importing
+	}
 	if err := u.restoreRemoved(st, set); err != nil {
 		return nil, err
 	}
@@ -140,7 +143,7 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 	}
 	set.sort()
 	set.chooseCurrent(v.schemas)
-	return &View{Head: u.head, Graph: u.batch.View(), schemas: set, Past: true}, nil
+	return &View{Head: u.head, Graph: u.batch.View(), schemas: set, importing: u.importing, Past: true}, nil
 }
 
 // undo changes a batch back to an earlier revision.
@@ -150,6 +153,8 @@ type undo struct {
 	to       storage.Revision
 	head     storage.Head // of the revision to
 	steps    int
+	// importing is that of the view at the revision to.
+	importing storage.Revision
 }
 
 // step bounds the memory of the batch.
@@ -227,7 +232,11 @@ func (u *undo) restoreRemoved(st storage.State, set *schemaSet) error {
 		if err != nil {
 			return err
 		}
-		if row.Kind == SchemaKind && row.Created <= u.to {
+		switch {
+		case row.Created > u.to:
+		case marksImport(row.Kind, row.Key):
+			u.importing = row.Created
+		case row.Kind == SchemaKind:
 			set.add(schemaInfoOf(row))
 		}
 	}

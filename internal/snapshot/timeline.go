@@ -364,12 +364,15 @@ func (t *Timeline) build(st storage.State) (*View, error) {
 			return nil, err
 		}
 	}
-	set := &schemaSet{lineage: lineage}
+	set, importing := &schemaSet{lineage: lineage}, storage.Revision(0)
 	for row, err := range st.Documents {
 		if err != nil {
 			return nil, err
 		}
-		if row.Kind == SchemaKind {
+		switch {
+		case marksImport(row.Kind, row.Key):
+			importing = row.Created
+		case row.Kind == SchemaKind:
 			set.rows = append(set.rows, schemaInfoOf(row))
 		}
 	}
@@ -379,5 +382,5 @@ func (t *Timeline) build(st storage.State) (*View, error) {
 	}
 	set.sort()
 	set.chooseCurrent(nil)
-	return &View{Head: st.Head, Graph: g, schemas: set}, nil
+	return &View{Head: st.Head, Graph: g, schemas: set, importing: importing}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -22,16 +23,36 @@ type View struct {
 	// current time.
 	Past    bool
 	schemas *schemaSet
+	// importing is the revision that marked the store as incomplete, 0 without a
+	// mark; see [ImportKind].
+	importing storage.Revision
 	// at is the time at which questions on the view are asked, if it is not 0.
 	at rel.Time
 }
 
-// At returns the view that c chooses.
-func (t *Timeline) At(ctx context.Context, c Consistency) (*View, error) {
+// ImportKind and ImportKey name the document that marks a store as incomplete,
+// because an import into it has not ended. A view with this document answers no
+// question: [Timeline.At] fails with ErrImporting. The body of the document has no
+// meaning.
+const (
+	ImportKind = "importing"
+	ImportKey  = "store"
+)
+
+func marksImport(kind, key string) bool { return kind == ImportKind && key == ImportKey }
+
+// At returns the view that c chooses. It fails with ErrImporting if an import into
+// the store had not ended at the revision of the view.
+func (t *Timeline) At(ctx context.Context, c Consistency) (v *View, err error) {
 	if c.mode == newest {
-		return t.Newest(ctx)
+		v, err = t.Newest(ctx)
+	} else {
+		v, err = t.choose(ctx, c)
 	}
-	return t.choose(ctx, c)
+	if err == nil && v.importing != 0 {
+		return nil, errs.ErrImporting
+	}
+	return v, err
 }
 
 // Newest returns the newest view, loading the store if necessary.
