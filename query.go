@@ -117,8 +117,8 @@ type (
 	// the context, contextual tuples and attributes, and bounds. The zero value reads
 	// the newest view under the current schema.
 	//
-	// It has the fields Consistency, SchemaID, Context, Tuples, Attributes,
-	// Bounds.
+	// It has the fields Consistency, SchemaID, SchemaImplied, Context, Tuples,
+	// Attributes, Bounds.
 	QueryOptions = query.QueryOptions
 	// CheckRequest asks whether Subject has Relation on Object.
 	//

@@ -72,6 +72,53 @@ func TestWhatIf(t *testing.T) {
 	want(t, s, "document:2#owner@user:bob", "true")
 }
 
+// TestWhatIfNamedSchema proposes a schema for questions that name one. It replaces the
+// named schema if both have the same namespace, and only after the change.
+func TestWhatIfNamedSchema(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t, newEngine(t, ostiary.Options{}), documents())
+	must(s.Write(ctx, ostiary.WriteRequest{Add: tups(t, "document:1#viewer@user:anne")}))(t)
+	first := must(s.CurrentSchema(ctx, ""))(t).ID
+	denying := documents()
+	denying.Types[3].Relations[2].Rewrite = schema.Computed("owner")
+	denying.Types[3].Relations[2].Subjects = nil
+	second, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: denying})
+	must(second, err)(t)
+	spaced := &schema.Model{Namespace: "space", Types: []schema.TypeDef{{Name: "user"}}}
+	other, _, err := s.WriteSchema(ctx, ostiary.SchemaSource{Model: spaced})
+	must(other, err)(t)
+	for name, c := range map[string]struct {
+		question string // the schema that the question names
+		proposal ostiary.WhatIfRequest
+		want     string
+	}{
+		"no name, a model":                 {"", ostiary.WhatIfRequest{Model: documents()}, "false>true"},
+		"the current one, a model":         {second.ID, ostiary.WhatIfRequest{Model: documents()}, "false>true"},
+		"an earlier one, a model":          {first, ostiary.WhatIfRequest{Model: denying}, "true>false"},
+		"an earlier one, a stored one":     {first, ostiary.WhatIfRequest{SchemaID: second.ID}, "true>false"},
+		"an earlier one, the same":         {first, ostiary.WhatIfRequest{SchemaID: first}, "true>true"},
+		"an earlier one, only a tuple":     {first, ostiary.WhatIfRequest{Changes: ostiary.WriteRequest{Remove: keys(t, "document:1#viewer@user:anne")}}, "true>false"},
+		"a model of another namespace":     {first, ostiary.WhatIfRequest{Model: spaced}, "true>true"},
+		"a schema of another namespace":    {first, ostiary.WhatIfRequest{SchemaID: other.ID}, "true>true"},
+		"a name in another namespace":      {other.ID, ostiary.WhatIfRequest{Model: spaced}, "false>false"},
+		"a name that the store lacks":      {"none", ostiary.WhatIfRequest{Model: documents()}, "false>false"},
+		"no name, in another namespace":    {"", ostiary.WhatIfRequest{Model: spaced}, "false>false"},
+		"no name, stored, another one too": {"", ostiary.WhatIfRequest{SchemaID: other.ID}, "false>false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.proposal.Questions = []ostiary.CheckRequest{request(t, "document:1#viewer@user:anne", ostiary.QueryOptions{SchemaID: c.question})}
+			got := must(s.WhatIf(ctx, c.proposal))(t)
+			if both(got) != c.want {
+				t.Errorf("got %s, want %s", both(got), c.want)
+			}
+			if failed := got.Items[0].Before.Err != nil && got.Items[0].After.Err != nil; failed != (c.question == "none" || c.question == other.ID) {
+				t.Errorf("errors %v and %v", got.Items[0].Before.Err, got.Items[0].After.Err)
+			}
+		})
+	}
+}
+
 func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

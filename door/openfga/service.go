@@ -198,10 +198,12 @@ func revisionError(err error) error {
 
 // target is the store and the model that a call works on.
 type target struct {
-	service     *service
-	headers     *headers
-	store       *ostiary.Store
-	schema      *schema.Schema
+	service *service
+	headers *headers
+	store   *ostiary.Store
+	schema  *schema.Schema
+	// implied is true if the request names no model.
+	implied     bool
 	consistency ostiary.Consistency
 }
 
@@ -224,7 +226,7 @@ func (s *service) open(ctx context.Context, c *headers, store, model string, con
 	}
 	c.model = info.ID
 	at, err := s.consistency(ctx, c, st, consistency)
-	return target{s, c, st, compiled, at}, err
+	return target{s, c, st, compiled, model == "", at}, err
 }
 
 // noModel is the error for a missing model, and also for a missing store.
@@ -253,7 +255,7 @@ func namespaceHint(ctx context.Context, st *ostiary.Store, model string) error {
 // queryOptions translates the context and the contextual tuples of a question. Its
 // errors are of type *nameError.
 func (p *target) queryOptions(context expr.Values, tuples []wire.Tuple) (ostiary.QueryOptions, error) {
-	options := ostiary.QueryOptions{SchemaID: p.headers.model, Consistency: p.consistency, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
+	options := ostiary.QueryOptions{SchemaID: p.headers.model, SchemaImplied: p.implied, Consistency: p.consistency, Bounds: eval.Bounds{Depth: p.service.o.Depth}}
 	if len(context) > 0 {
 		options.Context = context
 	}

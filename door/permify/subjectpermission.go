@@ -77,14 +77,14 @@ func itemDecision(r *ostiary.CheckResult) (decision, error) {
 	return decisionOf(*r)
 }
 
-// pinnedOptions returns a schema version and query options that name it, so
-// that all steps of a call use the same version.
+// pinnedOptions returns a schema version, the current one if version is "", and query
+// options that name it, so that all steps of a call use the same version.
 func (s *service) pinnedOptions(ctx context.Context, store *ostiary.Store, version, snapToken string, bounds eval.Bounds) (*schema.Schema, ostiary.QueryOptions, error) {
 	info, compiled, err := store.Compiled(ctx, version)
 	if err != nil {
 		return nil, ostiary.QueryOptions{}, translateError(err)
 	}
-	return compiled, ostiary.QueryOptions{Consistency: s.consistency(snapToken), SchemaID: info.ID, Bounds: bounds}, nil
+	return compiled, ostiary.QueryOptions{Consistency: s.consistency(snapToken), SchemaID: info.ID, SchemaImplied: version == "", Bounds: bounds}, nil
 }
 
 // addFullContext is like addContext, and adds an empty context if the request

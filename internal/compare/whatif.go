@@ -22,12 +22,14 @@ import (
 // stored.
 type WhatIfRequest struct {
 	// Questions are asked twice each, both times with their own context, contextual
-	// tuples and attributes. Their Consistency must be the zero value.
+	// tuples and attributes. A question with a SchemaID is asked under that schema
+	// before the change; a proposed schema of the same namespace replaces it after the
+	// change. Their Consistency must be the zero value.
 	Questions []query.CheckRequest
 	// Consistency selects the revision, the same before and after.
 	Consistency snapshot.Consistency
 	// Model is the proposed schema. It replaces the current schema of its
-	// namespace. SchemaID names a stored schema instead. Set at most one of them;
+	// namespace, and those that questions name. SchemaID names a stored schema instead. Set at most one of them;
 	// without one, the schema stays as it is.
 	Model    *schema.Model
 	SchemaID string
@@ -253,13 +255,22 @@ func (p *proposal) remove(w *commit.WriteRequest) {
 }
 
 // schema returns the schema for a question about a type: the one with the given
-// id, or if id is "" the current one, as it is or after the proposed change.
+// id, or if id is "" the current one. After the proposed change it is the proposed
+// one, unless that belongs to another namespace.
 func (p *proposal) schema(ctx context.Context, typ, id string, after bool) (*snapshot.BoundSchema, error) {
-	if after && id == "" && p.proposed != nil {
-		current, exists := p.view.SchemaFor(typ)
-		if _, ok := p.proposed.Schema.Type(typ); ok || !exists || current.Namespace == p.proposed.Info.Namespace {
-			return p.proposed, nil
+	if !after || p.proposed == nil {
+		return p.timeline.Schema(ctx, p.view, typ, id)
+	}
+	replaced, exists := p.view.SchemaFor(typ)
+	if id != "" {
+		named, err := p.timeline.Schema(ctx, p.view, typ, id)
+		if err != nil {
+			return nil, err
 		}
+		replaced, exists = named.Info, true
+	}
+	if _, ok := p.proposed.Schema.Type(typ); ok || !exists || replaced.Namespace == p.proposed.Info.Namespace {
+		return p.proposed, nil
 	}
 	return p.timeline.Schema(ctx, p.view, typ, id)
 }

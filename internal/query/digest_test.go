@@ -21,6 +21,7 @@ func TestDigestsAreComplete(t *testing.T) {
 		"Limit":          "pages of one list may differ in size",
 		"UnknownPerPage": "it is how far to search, not what is in the list",
 		"Consistency":    "the cursor pins the revision",
+		"SchemaImplied":  "SchemaID names the schema in any case",
 	}
 	for _, c := range []struct {
 		zero   any

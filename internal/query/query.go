@@ -26,6 +26,10 @@ type QueryOptions struct {
 	Consistency snapshot.Consistency
 	// SchemaID names the schema; "" means the current one of the type's namespace.
 	SchemaID string
+	// SchemaImplied is true if the caller named no schema, and SchemaID is the current
+	// one, which a door looked up so that all steps of a call use the same. A recorded
+	// decision then has no SchemaID. Nothing else depends on it.
+	SchemaImplied bool
 	// Context holds the request parameters of conditions. It is not changed.
 	Context expr.Values
 	// Tuples are contextual: they count for this question only. The schema must

@@ -30,7 +30,8 @@ type RecordingOptions struct {
 type RecordedDecision struct {
 	// Time is when the question was answered.
 	Time time.Time
-	// Question is the question, without its Consistency.
+	// Question is the question, without its Consistency. It has a SchemaID only if the
+	// caller named one.
 	Question CheckRequest
 	// Decision is the answer.
 	Decision expr.Tristate
@@ -137,11 +138,13 @@ func (a *Answerer) RecordedDecisions(age time.Duration, limit int) []RecordedDec
 	return out
 }
 
-// cloneRequest returns a copy of a request without its consistency. It shares no
-// memory with the request.
+// cloneRequest returns a copy of a request without its consistency, and without a
+// schema that the caller did not name. It shares no memory with the request.
 func cloneRequest(r *CheckRequest) CheckRequest {
 	c := CheckRequest{Object: cloneObject(r.Object), Relation: strings.Clone(r.Relation), Subject: cloneSubject(r.Subject)}
-	c.SchemaID, c.Bounds = strings.Clone(r.SchemaID), r.Bounds
+	if c.Bounds = r.Bounds; !r.SchemaImplied {
+		c.SchemaID = strings.Clone(r.SchemaID)
+	}
 	if r.Context != nil {
 		c.Context = cloneValue(r.Context).(map[string]any)
 	}

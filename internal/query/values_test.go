@@ -108,6 +108,10 @@ func TestCloneRequest(t *testing.T) {
 	if c := cloneRequest(&original); c.Consistency != (snapshot.Consistency{}) {
 		t.Errorf("the copy has the consistency %v", c.Consistency)
 	}
+	original.Consistency, original.SchemaImplied = snapshot.Consistency{}, true
+	if c := cloneRequest(&original); c.SchemaID != "" || c.SchemaImplied {
+		t.Errorf("the copy has a schema that the caller did not name: %+v", c)
+	}
 	if c := cloneRequest(&CheckRequest{}); !reflect.DeepEqual(c, CheckRequest{}) {
 		t.Errorf("the copy of an empty request is %+v", c)
 	}
