@@ -88,7 +88,7 @@ func (r *run) decide() Result {
 	if v.status == nil && len(r.duties) > 0 {
 		result.Obligations, result.Advice = r.dutiesOf(false), r.dutiesOf(true)
 	}
-	if len(r.policies) > 0 {
+	if len(r.policies) > 0 && r.aborted == nil {
 		result.Policies = append([]PolicyVersion(nil), r.policies...)
 	}
 	return result

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
@@ -82,7 +83,9 @@ func (r *run) node(n *node) verdict {
 
 // nodeWithTarget evaluates a policy or a policy set whose target has the given
 // value. If the target is Indeterminate, the decision is only what it could have
-// been.
+// been. The node is one of the policies that applied if its target matches and it
+// is Permit or Deny (section 5.48); what is inside of it is none if its target is
+// Indeterminate.
 func (r *run) nodeWithTarget(n *node, o outcome, why *status.Error) verdict {
 	if o == noMatch {
 		return verdict{}
@@ -98,8 +101,12 @@ func (r *run) nodeWithTarget(n *node, o outcome, why *status.Error) verdict {
 		return v
 	case o == failed:
 		v = verdict{weaken(v.decision), why}
+		r.policies = r.policies[:policies]
 	case v.status != nil:
 		v.decision = weaken(v.decision)
+		if r.request.ReturnPolicyIDs {
+			r.policies = slices.Delete(r.policies, policies, policies+1)
+		}
 	}
 	if v.status != nil {
 		r.duties = r.duties[:duties]

@@ -9,7 +9,10 @@ import (
 // Request is a request for one or several decisions (section 5.42). It is not
 // changed by an evaluation.
 type Request struct {
-	// ReturnPolicyIDs asks for the ids of the policies that applied.
+	// ReturnPolicyIDs asks for the ids of the policies that applied fully: their
+	// targets match and they are Permit or Deny, which may be another decision than
+	// that of the result. Nothing inside of a set applies whose target does not match
+	// or is Indeterminate.
 	ReturnPolicyIDs bool
 	// Combined asks for one result instead of one for each decision (multiple
 	// decision profile, section 2.4).

@@ -11,7 +11,7 @@ type answer struct {
 	status      *status.Error // why the decision is Indeterminate; otherwise nil
 	obligations []policy.Duty
 	advice      []policy.Duty
-	policies    []policy.PolicyVersion // what applied
+	policies    []policy.PolicyVersion // what applied fully (section 5.48): its target matched, and it permits or denies
 }
 
 // couldBe returns what a decision becomes by an error that prevents it: I{P},
@@ -96,12 +96,14 @@ func (d *decision) container(id policy.PolicyVersion, target policy.Target, chil
 	}
 	a = d.withDuties(a, obligations, advice)
 	if match == failed {
-		a = answer{decision: couldBe(a.decision), status: why, policies: a.policies}
+		return answer{decision: couldBe(a.decision), status: why} // nothing inside of it applied
 	}
 	if a.decision == policy.Indeterminate {
 		a.decision = policy.IndeterminateDP
 	}
-	a.policies = append([]policy.PolicyVersion{id}, a.policies...)
+	if a.decision == permit || a.decision == deny {
+		a.policies = append([]policy.PolicyVersion{id}, a.policies...)
+	}
 	return a
 }
 
