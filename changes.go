@@ -30,7 +30,7 @@ type (
 	ChangesRequest = changelog.Request
 	// ChangeEntry is an entry of the log, without secrets.
 	//
-	// It has the fields Revision, Time, Token, Changes.
+	// It has the fields Revision, Time, Origin, Token, Changes.
 	ChangeEntry = changelog.Entry
 	// ChangePage is a page of the log.
 	//

@@ -96,7 +96,7 @@ type (
 	// It has the fields Add, Remove, RemoveMatching, SetAttributes,
 	// RemoveAttributes, Documents, RemoveDocuments, Secrets, RemoveSecrets,
 	// Schemas, RemoveSchemas, OnDuplicate, OnMissing, Preconditions, After,
-	// SchemaID.
+	// SchemaID, Origin.
 	WriteRequest = commit.WriteRequest
 	// Update is a write that is decided when the writes before it are known.
 	//
@@ -110,7 +110,7 @@ type (
 	Precondition = commit.Precondition
 	// ImportOptions are the settings of [Store.Import].
 	//
-	// It has the fields SchemaID, OnDuplicate, EntryTuples, Progress.
+	// It has the fields SchemaID, OnDuplicate, EntryTuples, Origin, Progress.
 	ImportOptions = commit.ImportOptions
 	// ImportResult is what [Store.Import] did.
 	//

@@ -56,26 +56,50 @@ const (
 // Validate returns [ErrTooLarge] if a text exceeds its limit, and [ErrEntry] if it
 // is not UTF-8 or has a control character. The error does not contain the text.
 func (o *Origin) Validate() error {
-	if o.Caller == "" && o.Reason == "" {
-		return nil
+	if n := len(o.Caller); n > CallerBytesMax {
+		return tooLarge("CallerBytesMax", CallerBytesMax, n)
 	}
-	if err := validOriginText("caller", "CallerBytesMax", CallerBytesMax, o.Caller); err != nil {
-		return err
+	if n := len(o.Reason); n > ReasonBytesMax {
+		return tooLarge("ReasonBytesMax", ReasonBytesMax, n)
 	}
-	return validOriginText("reason", "ReasonBytesMax", ReasonBytesMax, o.Reason)
-}
-
-func validOriginText(what, bound string, maximum int, text string) error {
-	switch {
-	case len(text) > maximum:
-		return tooLarge(bound, maximum, len(text))
-	case !utf8.ValidString(text):
-		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrEntry, what)
-	}
-	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
-		return fmt.Errorf("%w: the %s has a control character at byte %d, expected text without control characters", ErrEntry, what, at)
+	if why := o.Invalid(); why != "" {
+		return fmt.Errorf("%w: %s", ErrEntry, why)
 	}
 	return nil
+}
+
+// Invalid returns why a text of the origin is not allowed, whatever its length, or
+// "" if both are. The reason does not contain the text.
+func (o *Origin) Invalid() string {
+	if why := invalidText("caller", o.Caller); why != "" {
+		return why
+	}
+	return invalidText("reason", o.Reason)
+}
+
+func invalidText(what, text string) string {
+	if !utf8.ValidString(text) {
+		return "the " + what + " is not valid UTF-8"
+	}
+	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
+		return fmt.Sprintf("the %s has a control character at byte %d, expected text without control characters", what, at)
+	}
+	return ""
+}
+
+// Or returns o with the fields of other where those of o are empty.
+func (o *Origin) Or(other *Origin) Origin {
+	all := *o
+	if all.Caller == "" {
+		all.Caller = other.Caller
+	}
+	if all.Reason == "" {
+		all.Reason = other.Reason
+	}
+	if all.Request == (RequestID{}) {
+		all.Request = other.Request
+	}
+	return all
 }
 
 // The flags of an origin in the canonical bytes: which fields follow.

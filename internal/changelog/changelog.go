@@ -43,6 +43,9 @@ type Entry struct {
 	Revision storage.Revision
 	// Time is the commit time.
 	Time time.Time
+	// Origin is who made the write and why. It is zero in entries that older programs
+	// wrote.
+	Origin storage.Origin
 	// Token names the revision; a request with After: Token returns what follows.
 	Token snapshot.Token
 	// Changes are the selected changes. Watches share them: they must not be
@@ -150,7 +153,7 @@ func start(ctx context.Context, t *snapshot.Timeline, r *Request) (storage.Revis
 // visible returns a copy of an entry with the selected changes and without
 // secrets.
 func visible(t *snapshot.Timeline, e *storage.Entry, head storage.Head, types []string) Entry {
-	return Entry{Revision: e.Revision, Time: e.Time.Time(), Token: t.Token(head), Changes: visibleChanges(e, types)}
+	return Entry{Revision: e.Revision, Time: e.Time.Time(), Origin: e.Origin, Token: t.Token(head), Changes: visibleChanges(e, types)}
 }
 
 // visibleChanges returns copies of the selected changes, without secrets.

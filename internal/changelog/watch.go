@@ -169,6 +169,6 @@ func (w *watch) entry(p *snapshot.Published) Entry {
 	if len(w.types) > 0 {
 		return visible(w.timeline, &p.Entry, p.Head, w.types)
 	}
-	return Entry{Revision: p.Entry.Revision, Time: p.Entry.Time.Time(), Token: w.timeline.Token(p.Head),
+	return Entry{Revision: p.Entry.Revision, Time: p.Entry.Time.Time(), Origin: p.Entry.Origin, Token: w.timeline.Token(p.Head),
 		Changes: p.Visible(func(e *storage.Entry) []storage.Change { return visibleChanges(e, nil) })}
 }

@@ -139,8 +139,9 @@ func (g *group) hasFailed(w *writer) bool {
 func (g *group) enter(w *writer) error {
 	g.applied, g.compiled = false, nil
 	changes, err := w.build(g)
-	if err == nil && len(changes) > 0 {
-		err = g.addEntry(changes)
+	w.wrote = len(changes) > 0
+	if err == nil && w.wrote {
+		err = g.addEntry(changes, &w.origin)
 	}
 	if err != nil && g.applied {
 		g.rebuild()
@@ -149,7 +150,7 @@ func (g *group) enter(w *writer) error {
 }
 
 // addEntry makes an entry of valid changes and applies it to the draft.
-func (g *group) addEntry(changes []storage.Change) error {
+func (g *group) addEntry(changes []storage.Change, origin *storage.Origin) error {
 	if len(changes) > storage.ChangesMax {
 		return &errs.BoundError{Name: "ChangesMax", Max: storage.ChangesMax, Got: int64(len(changes))}
 	}
@@ -159,7 +160,7 @@ func (g *group) addEntry(changes []storage.Change) error {
 	}
 	q, after := g.queue, g.head()
 	e := storage.Entry{Incarnation: q.timeline.Incarnation, Revision: after.Revision + 1, Previous: after.Hash,
-		Writer: q.shared.id, Sequence: q.sequence.Add(1), Time: max(g.now, after.Time), Changes: changes}
+		Writer: q.shared.id, Sequence: q.sequence.Add(1), Time: max(g.now, after.Time), Origin: *origin, Changes: changes}
 	sealed := g.seal(&e)
 	if size := sealed.size(changes); size > storage.EntryBytesMax {
 		return &errs.BoundError{Name: "EntryBytesMax", Max: storage.EntryBytesMax, Got: int64(size)}

@@ -23,6 +23,8 @@ type ImportOptions struct {
 	// EntryTuples is how many tuples one log entry holds. Default 20,000, at most
 	// storage.ChangesMax.
 	EntryTuples int
+	// Origin is as in [WriteRequest], of each entry. Without a caller it is "import".
+	Origin storage.Origin
 	// Progress, if set, is called after each entry with the number of tuples that
 	// are read and durable.
 	Progress func(tuples int)
@@ -174,6 +176,9 @@ func (im *importer) flush(ctx context.Context) error {
 	}
 	c := im.chunk
 	c.first, im.taken = im.taken, im.taken+len(c.tuples)
+	if err := c.writer.setOrigin(ctx, &im.options.Origin, storage.CallerImport); err != nil {
+		return err
+	}
 	c.writer.weight = len(c.tuples)
 	c.writer.build = func(g *group) ([]storage.Change, error) {
 		c.group = g

@@ -79,6 +79,9 @@ func (q *Queue) hold(ctx context.Context, r *WriteRequest, secrets []storage.Doc
 	}
 	g := q.newGroup(base)
 	w := &writer{build: func(g *group) ([]storage.Change, error) { return g.changes(ctx, r, secrets) }}
+	if err := w.setOrigin(ctx, &r.Origin, storage.CallerLibrary); err != nil {
+		return nil, err
+	}
 	if err := g.enter(w); err != nil {
 		return nil, err
 	}
@@ -136,6 +139,7 @@ func (p *Pending) Publish(ctx context.Context) (snapshot.Token, error) {
 		if err := p.group.publish(); err != nil {
 			return "", errs.Wrap(op, id, err)
 		}
+		noteWrite(ctx, p.group.head().Revision)
 	}
 	return p.queue.timeline.Token(p.group.head()), nil
 }

@@ -89,6 +89,10 @@ type writer struct {
 	transient bool
 	// weight is the approximate number of changes.
 	weight int
+	// origin is who makes the write and why. The writer of an update sets it in build.
+	origin storage.Origin
+	// wrote is true if the write has an entry, because it changes something.
+	wrote bool
 	// head and err are the outcome.
 	head storage.Head
 	err  error
@@ -158,6 +162,9 @@ func (q *Queue) wait(ctx context.Context, w *writer) (storage.Head, error) {
 	}
 	if w.leads {
 		q.lead(ctx, w)
+	}
+	if w.err == nil && w.wrote {
+		noteWrite(ctx, w.head.Revision)
 	}
 	return w.head, w.err
 }

@@ -65,6 +65,9 @@ func (x *update) changes(g *group) (_ []storage.Change, err error) {
 	if err := Validate(x.ctx, x.queue.shared.runtime, &r); err != nil {
 		return nil, err
 	}
+	if err := x.writer.setOrigin(x.ctx, &r.Origin, storage.CallerLibrary); err != nil {
+		return nil, err
+	}
 	secrets, err := x.queue.shared.sealer.Seal(x.queue.timeline.Incarnation, r.Secrets)
 	if err != nil {
 		return nil, err

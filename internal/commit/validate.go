@@ -256,3 +256,30 @@ func keyHash(seed maphash.Seed, k *rel.Key) uint64 {
 	}
 	return h ^ h>>32
 }
+
+// setOrigin sets the origin of the entry of a write: own, where that is empty the
+// origin of the author of ctx, and otherwise, if neither has a caller, caller. It
+// fails if a text of the origin is too long or has a control character.
+func (w *writer) setOrigin(ctx context.Context, own *storage.Origin, caller string) error {
+	w.origin = *own
+	if a := AuthorOf(ctx); a != nil {
+		w.origin = own.Or(&a.Origin)
+	}
+	if w.origin.Caller == "" {
+		w.origin.Caller = caller
+	}
+	return validOrigin(&w.origin)
+}
+
+func validOrigin(o *storage.Origin) error {
+	if err := errs.CheckBound("CallerBytesMax", len(o.Caller), storage.CallerBytesMax); err != nil {
+		return err
+	}
+	if err := errs.CheckBound("ReasonBytesMax", len(o.Reason), storage.ReasonBytesMax); err != nil {
+		return err
+	}
+	if why := o.Invalid(); why != "" {
+		return fmt.Errorf("%w: %s", errs.ErrInvalidRequest, why)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/admit"
@@ -60,8 +61,57 @@ type WriteRequest struct {
 	// SchemaID names the schema that admits what is added; "" means the current one
 	// of each type's namespace.
 	SchemaID string
+	// Origin is who makes the write and why. Empty fields are those of the [Author]
+	// of the context. Without a caller there either, the caller is "library".
+	Origin storage.Origin
 
 	prepared []snapshot.PreparedSchema // of Schemas, set by Validate
+}
+
+// Author is the origin of all writes that are made with a context, see
+// [WithAuthor]. It also notes the newest revision that they led to. Origin must not
+// change while a write is made; Revision may be called at any time.
+type Author struct {
+	// Origin is the origin of the writes.
+	Origin   storage.Origin
+	revision atomic.Uint64
+}
+
+// AuthorKey is the key under which a context has its *Author. A type that
+// implements [context.Context] may return one for it.
+type AuthorKey struct{}
+
+// WithAuthor returns a context whose writes have the origin of the author, as far
+// as the write itself has none.
+func WithAuthor(ctx context.Context, a *Author) context.Context {
+	return context.WithValue(ctx, AuthorKey{}, a)
+}
+
+// AuthorOf returns the author of the writes of a context, or nil.
+func AuthorOf(ctx context.Context) *Author {
+	a, _ := ctx.Value(AuthorKey{}).(*Author)
+	return a
+}
+
+// Revision returns the newest revision that a write of the author led to, or 0 if
+// the author has written nothing.
+func (a *Author) Revision() storage.Revision { return storage.Revision(a.revision.Load()) }
+
+// note remembers a revision that a write of the author led to.
+func (a *Author) note(r storage.Revision) {
+	for {
+		known := a.revision.Load()
+		if uint64(r) <= known || a.revision.CompareAndSwap(known, uint64(r)) {
+			return
+		}
+	}
+}
+
+// noteWrite notes the revision of a write for the author of ctx.
+func noteWrite(ctx context.Context, r storage.Revision) {
+	if a := AuthorOf(ctx); a != nil {
+		a.note(r)
+	}
 }
 
 // ConflictAction decides what a write does if a key that it adds already exists,
@@ -102,7 +152,10 @@ func (q *Queue) Write(ctx context.Context, r *WriteRequest) (snapshot.Token, err
 	}
 	x := q.shared.writes.Get().(*write)
 	x.ctx, x.request, x.secrets = ctx, *r, secrets
-	head, err := q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
+	head, err := storage.Head{}, x.writer.setOrigin(ctx, &r.Origin, storage.CallerLibrary)
+	if err == nil {
+		head, err = q.submit(ctx, &x.writer, len(r.Add)+len(r.Remove))
+	}
 	x.reset()
 	q.shared.writes.Put(x)
 	if err != nil {
@@ -118,7 +171,7 @@ func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (sn
 	if err != nil {
 		return snapshot.SchemaInfo{}, "", errs.Wrap(op, q.timeline.ID, err)
 	}
-	head, err := q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.putSchemas(nil, []snapshot.PreparedSchema{p})
 	}}, 1)
 	if err != nil {
@@ -128,69 +181,23 @@ func (q *Queue) WriteSchema(ctx context.Context, src *snapshot.SchemaSource) (sn
 	return info, q.timeline.Token(head), nil
 }
 
+// submitOwn is submit for a writer whose origin is that of the author of ctx.
+func (q *Queue) submitOwn(ctx context.Context, w *writer, weight int) (storage.Head, error) {
+	if err := w.setOrigin(ctx, &storage.Origin{}, storage.CallerLibrary); err != nil {
+		return storage.Head{}, err
+	}
+	return q.submit(ctx, w, weight)
+}
+
 // RemoveSchema removes a schema by its id.
 func (q *Queue) RemoveSchema(ctx context.Context, id string) (snapshot.Token, error) {
-	head, err := q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
+	head, err := q.submitOwn(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
 		return g.removeSchemas(nil, []string{id})
 	}}, 1)
 	if err != nil {
 		return "", errs.Wrap("remove schema", q.timeline.ID, err)
 	}
 	return q.timeline.Token(head), nil
-}
-
-// RemoveExpired removes all expired tuples from the store and returns their
-// number.
-func (q *Queue) RemoveExpired(ctx context.Context) (int, error) {
-	v, err := q.timeline.Newest(ctx)
-	if err != nil || !q.timeline.HasExpiring() {
-		return 0, err
-	}
-	const batch = 1000 // tuples that one entry removes
-	removed := 0
-	var keys []rel.Key
-	flush := func() error {
-		n, err := q.removeExpiredKeys(ctx, keys)
-		removed += n
-		keys = keys[:0]
-		return err
-	}
-	now, n := q.shared.runtime.Now(), 0
-	for _, t := range v.Graph.Tuples(rel.Filter{}, graph.Position{}) {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
-			return removed, ctx.Err()
-		}
-		if !t.Expired(now) {
-			continue
-		}
-		if keys = append(keys, t.Key()); len(keys) == batch {
-			if err := flush(); err != nil {
-				return removed, err
-			}
-		}
-	}
-	return removed, flush()
-}
-
-// removeExpiredKeys removes those of the keys that are still expired.
-func (q *Queue) removeExpiredKeys(ctx context.Context, keys []rel.Key) (n int, err error) {
-	if len(keys) == 0 {
-		return 0, nil
-	}
-	_, err = q.submit(ctx, &writer{build: func(g *group) ([]storage.Change, error) {
-		out := make([]storage.Change, 0, len(keys))
-		for _, k := range keys {
-			if t, ok := g.draft.Batch.Get(k); ok && t.Expired(g.now) {
-				out = append(out, removal(k))
-			}
-		}
-		n = len(out)
-		return out, nil
-	}}, len(keys))
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }
 
 // write is a Write in progress. It is reused: when its writer is done, no other
@@ -212,7 +219,8 @@ func newWrite() *write {
 func (x *write) reset() {
 	x.ctx, x.request, x.secrets = nil, WriteRequest{}, nil
 	w := &x.writer
-	w.leads, w.immediate, w.head, w.err, w.entries = false, false, storage.Head{}, nil, 0
+	w.leads, w.immediate, w.head, w.err, w.entries, w.wrote = false, false, storage.Head{}, nil, 0, false
+	w.origin = storage.Origin{}
 	w.done.Store(false)
 }
 

@@ -1,0 +1,68 @@
+package ostiary
+
+import (
+	"context"
+
+	"github.com/ostiary/ostiary/internal/commit"
+	"github.com/ostiary/ostiary/storage"
+)
+
+// Types of who makes a write, and why. The log keeps both for ever.
+type (
+	// Origin describes where an entry of the log comes from. Every field is optional.
+	//
+	// It has the fields Caller, Reason, Request, and the methods Invalid, Or,
+	// Validate.
+	Origin = storage.Origin
+	// RequestID identifies a write that one node forwards to another.
+	//
+	// It has the fields Node, Number.
+	RequestID = storage.RequestID
+	// Author is the origin of all writes that are made with a context. It notes the
+	// newest revision that they led to.
+	//
+	// It has the fields Origin, and the methods Revision.
+	Author = commit.Author
+	// AuthorKey is the key under which a context has its *[Author].
+	AuthorKey = commit.AuthorKey
+)
+
+// Callers of writes that no authenticated caller made.
+const (
+	// CallerLocal is a program on the machine of the data, or a server without keys.
+	CallerLocal = storage.CallerLocal
+	// CallerLibrary is a program that embeds the engine and names no caller.
+	CallerLibrary = storage.CallerLibrary
+	// CallerCollector is the removal of what has expired.
+	CallerCollector = storage.CallerCollector
+	// CallerImport is an import of data.
+	CallerImport = storage.CallerImport
+	// CallerBootstrap writes the first records of a new store.
+	CallerBootstrap = storage.CallerBootstrap
+)
+
+// Limits of an [Origin], in bytes.
+const (
+	// CallerBytesMax is the limit of Origin.Caller.
+	CallerBytesMax = storage.CallerBytesMax
+	// ReasonBytesMax is the limit of Origin.Reason.
+	ReasonBytesMax = storage.ReasonBytesMax
+)
+
+// WithAuthor returns a context whose writes have the origin of a, as far as the
+// write itself has none. Every call that writes takes the origin from its context:
+// also those of packages that write with this engine.
+func WithAuthor(ctx context.Context, a *Author) context.Context { return commit.WithAuthor(ctx, a) }
+
+// WithBootstrap returns a context whose writes have the caller [CallerBootstrap], and
+// the reason that those of ctx have.
+func WithBootstrap(ctx context.Context) context.Context {
+	origin := Origin{Caller: CallerBootstrap}
+	if a := AuthorOf(ctx); a != nil {
+		origin = origin.Or(&a.Origin)
+	}
+	return WithAuthor(ctx, &Author{Origin: origin})
+}
+
+// AuthorOf returns the author of the writes of a context, or nil.
+func AuthorOf(ctx context.Context) *Author { return commit.AuthorOf(ctx) }
