@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 	"github.com/ostiary/ostiary/storage/memory"
 )
@@ -85,6 +86,10 @@ func (e *Engine) Close() error {
 	}
 	return nil
 }
+
+// Turns returns the turns that long requests take, for code that reads or writes
+// large requests.
+func (e *Engine) Turns() *turns.Turns { return e.runtime.Turns }
 
 // DropIdle drops from memory the stores that were not used since the last call,
 // except those of [Store.Keep], and returns their number. They are loaded again

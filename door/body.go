@@ -5,11 +5,18 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // BodyBytesMax bounds a request's body, in bytes, if neither the route nor the
 // server sets another bound.
 const BodyBytesMax = 4 << 20
+
+// BodyLarge is the size in bytes above which the work on a request takes turns with
+// that on others from the beginning. To read a smaller body takes less than a
+// millisecond.
+const BodyLarge = 16 << 10
 
 // Body is a complete request body. Free recycles its memory, so a door must
 // copy what it keeps longer.
@@ -69,7 +76,9 @@ func largeBuffer(n int64) []byte {
 
 // ReadBody reads a request's body completely. It returns a *[Refusal] with the
 // reason [TooLarge] if the body exceeds the bound that the server or the route
-// set, and otherwise the connection's error. The caller must call [Body.Free]
+// set, and otherwise the connection's error. After a body of more than [BodyLarge]
+// bytes it waits for a turn, and returns the error of the request's context if that
+// ends before. The caller must call [Body.Free]
 // when it no longer needs the body.
 func ReadBody(r *http.Request) (*Body, error) {
 	b := bodies.Get().(*Body)
@@ -87,6 +96,12 @@ func ReadBody(r *http.Request) (*Body, error) {
 			continue
 		}
 		if err == io.EOF {
+			if len(b.Bytes) > BodyLarge {
+				if err := turns.Hold(r.Context()); err != nil {
+					b.Free()
+					return nil, err
+				}
+			}
 			return b, nil
 		}
 		b.Free()

@@ -13,6 +13,10 @@ import (
 	"github.com/ostiary/ostiary/schema"
 )
 
+// stepsPerCost is the number of steps, as counted by query.tick, that take about
+// as long as one unit of cost of a condition.
+const stepsPerCost = 2
+
 // preparedCondition is a condition or a rule with the values of the question's
 // context.
 type preparedCondition struct {

@@ -80,7 +80,7 @@
 // [MemoryBudget] that all questions share. The context is looked at every 4096
 // nodes or steps, and before each condition. A single condition is bounded by
 // its compiler. A question that takes longer than 4096 nodes or steps needs one of
-// the [Turns] that all questions share (turns.go), so that short questions find a
+// the turns that all requests share (internal/turns), so that short ones find a
 // free processor.
 //
 // # Data

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -41,9 +42,8 @@ type Env struct {
 	// shares none.
 	Memory *MemoryBudget
 	// Turns are the turns that this question takes with others once it takes
-	// long; nil if it takes none. A Reader must then not ask another question
-	// that takes the same turns.
-	Turns *Turns
+	// long, unless its context has turns.Work; nil if it takes none.
+	Turns *turns.Turns
 }
 
 // Bounds limit the work of a question. Where a bound is reached, the answer is

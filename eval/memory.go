@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // MemoryBudget is the memory that many questions may use together. Each
@@ -61,6 +63,7 @@ func (m *MemoryBudget) reserve(ctx context.Context, bytes int, wait time.Duratio
 		if wait <= 0 {
 			return false
 		}
+		turns.Pause(ctx) // the questions that have the memory may wait for this turn
 		if timeout == nil {
 			timer := time.NewTimer(wait)
 			defer timer.Stop()
@@ -152,7 +155,7 @@ func (q *query) grow() {
 				wait = memoryGrowthWait
 			}
 			if !q.env.Memory.reserve(q.ctx, next-m.reserved, 0) {
-				q.endTurn() // the questions that have the memory may wait for this turn
+				q.turn.Pause()
 				if !q.env.Memory.reserve(q.ctx, next-m.reserved, wait) {
 					m.bound = BoundMemoryTotal
 					break
@@ -168,7 +171,7 @@ func (q *query) grow() {
 
 // release returns the memory that the question has reserved, and its turn.
 func (q *query) release() {
-	q.endTurn()
+	q.turn.End()
 	if q.memory.reserved > 0 {
 		q.env.Memory.release(q.memory.reserved)
 		q.memory.reserved = 0
@@ -179,6 +182,6 @@ func (q *query) release() {
 // its reservation and its turn. The memory that the copy has used is free again.
 func (q *query) takeOver(own *query) {
 	used := q.memory.used
-	q.stats, q.err, q.prepared, q.memory, q.turn = own.stats, own.err, own.prepared, own.memory, own.turn
+	q.stats, q.err, q.prepared, q.memory, q.turn, q.turning = own.stats, own.err, own.prepared, own.memory, own.turn, own.turning
 	q.memory.used = used
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -55,8 +56,9 @@ type query struct {
 	work int
 	// memory counts the memory of the question.
 	memory memoryUse
-	// turn is the question's use of the processors.
-	turn turn
+	// turn is the question's use of the turns, once turning is true.
+	turn    turns.Part
+	turning bool
 	// withExpired makes expired tuples count, for the memberships that an
 	// explanation names; metExpired is true once one was met.
 	withExpired, metExpired bool
@@ -143,7 +145,7 @@ func (q *query) prepare(ctx context.Context, b *Binding, r Reader, sub *rel.Subj
 
 // finish ends the question. It returns what the question has taken.
 func (q *query) finish() {
-	if q.turn.taken || q.memory.reserved > 0 {
+	if q.turning || q.memory.reserved > 0 {
 		q.release()
 	}
 }
@@ -366,11 +368,18 @@ func (q *query) look() {
 	}
 }
 
+// lendTurn makes the turn of a question that of another query, which works for
+// it.
+func (q *query) lendTurn(to *query) {
+	to.turn, to.turning, q.turn, q.turning = q.turn, q.turning, turns.Part{}, false
+}
+
 // lookAndWait is look for a question that has worked for a while. It waits for
 // the question's turn.
 func (q *query) lookAndWait() {
 	if q.look(); q.err == nil && q.env.Turns != nil {
-		q.err = q.takeTurn()
+		q.turning = true
+		q.err = q.turn.Wait(q.ctx, q.env.Turns, q.memory.large())
 	}
 }
 

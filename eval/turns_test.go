@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -40,8 +41,8 @@ func TestLongQuestionsWait(t *testing.T) {
 	}
 	for name, ask := range questions {
 		synctest.Test(t, func(t *testing.T) {
-			turns := &Turns{}
-			env := &Env{Turns: turns}
+			all := turns.New(0)
+			env := &Env{Turns: all}
 			if quick := costlyQuestions(short, few)[name]; quick != nil {
 				if _, _, err := quick(t.Context(), env); err != nil {
 					t.Errorf("%s, short: %v", name, err)
@@ -65,12 +66,12 @@ func TestLongQuestionsWait(t *testing.T) {
 			if err := <-canceled; !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, canceled: %v", name, err)
 			}
-			turns.give()
+			all.Add(1)
 			if err := <-end; err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if turns.free != 1 {
-				t.Errorf("%s: %d turns are free at the end, want 1", name, turns.free)
+			if all.Free() != 1 {
+				t.Errorf("%s: %d turns are free at the end, want 1", name, all.Free())
 			}
 		})
 	}
@@ -102,11 +103,11 @@ func TestTurnsInOrder(t *testing.T) {
 	compiler := &slow{}
 	b, v := costlyView(t, 100, compiler)
 	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{free: 1}
+		all := turns.New(1)
 		var wait sync.WaitGroup
 		for _, who := range []string{"a", "b", "c"} {
 			wait.Go(func() {
-				env := &Env{Turns: turns, Context: expr.Values{"who": who}}
+				env := &Env{Turns: all, Context: expr.Values{"who": who}}
 				if _, err := b.ListObjects(t.Context(), v, ListObjectsQuestion{Type: "doc", Relation: "maybe", Subject: rel.Subject{Type: "user", ID: "anne"}}, env); err != nil {
 					t.Error(err)
 				}
@@ -128,61 +129,6 @@ func TestTurnsInOrder(t *testing.T) {
 	}
 }
 
-// TestTurnsOfTheWaiting gives turns to questions that wait. Of four turns in a
-// row, three go to questions that had none, and one to a question that had one.
-func TestTurnsOfTheWaiting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{}
-		var order strings.Builder
-		for range 6 {
-			for first, name := range map[bool]string{true: "f", false: "l"} {
-				go func() {
-					if err := turns.take(t.Context(), first); err != nil {
-						t.Error(err)
-					}
-					order.WriteString(name)
-				}()
-			}
-		}
-		synctest.Wait()
-		for range 12 {
-			turns.give()
-			synctest.Wait()
-		}
-		if got := order.String(); got != "ffflffflllll" {
-			t.Errorf("turns of questions without an earlier turn (f) and with one (l): %s", got)
-		}
-		turns.give()
-		if turns.free != 1 || turns.take(t.Context(), true) != nil || turns.free != 0 {
-			t.Errorf("%d turns are free after one was returned and taken", turns.free)
-		}
-	})
-}
-
-// TestTurnAtTheEnd gives a turn to a question whose context ends at the same
-// moment. The question has the turn, or the next one gets it.
-func TestTurnAtTheEnd(t *testing.T) {
-	t.Parallel()
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			turns := &Turns{}
-			ctx, cancel := context.WithCancel(t.Context())
-			end := make(chan error)
-			go func() { end <- turns.take(ctx, false) }()
-			synctest.Wait()
-			cancel()
-			turns.give()
-			if err := <-end; err == nil {
-				turns.give()
-			}
-			if turns.free != 1 || len(turns.later) != 0 {
-				t.Errorf("%d turns are free, %d questions wait", turns.free, len(turns.later))
-			}
-		})
-	}
-}
-
 // TestTurnWhileMemoryIsShort asks a question that must wait for memory. It gives
 // its turn up meanwhile, because the question that has the memory may wait for
 // it.
@@ -190,25 +136,25 @@ func TestTurnWhileMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	b, v := ringView(t, 10_000)
 	synctest.Test(t, func(t *testing.T) {
-		budget, turns := NewMemoryBudget(64<<20), &Turns{free: 1}
+		budget, all := NewMemoryBudget(64<<20), turns.New(1)
 		if !budget.reserve(t.Context(), 62<<20, 0) {
 			t.Fatal("no memory")
 		}
 		end := make(chan error)
 		go func() {
-			a, err := b.Check(t.Context(), v, ringQuestion("8"), &Env{Memory: budget, Turns: turns})
+			a, err := b.Check(t.Context(), v, ringQuestion("8"), &Env{Memory: budget, Turns: all})
 			if err == nil && a.Reasons.Bound != BoundDepth {
 				t.Errorf("%v (%v)", a.Decision, a.Reasons)
 			}
 			end <- err
 		}()
 		synctest.Wait()
-		if turns.free != 1 || budget.free == 2<<20 {
-			t.Errorf("%d turns and %d bytes are free while the question waits for memory", turns.free, budget.free)
+		if all.Free() != 1 || budget.free == 2<<20 {
+			t.Errorf("%d turns and %d bytes are free while the question waits for memory", all.Free(), budget.free)
 		}
 		budget.release(62 << 20)
-		if err := <-end; err != nil || turns.free != 1 || budget.free != 64<<20 {
-			t.Errorf("%v; %d turns and %d bytes are free at the end", err, turns.free, budget.free)
+		if err := <-end; err != nil || all.Free() != 1 || budget.free != 64<<20 {
+			t.Errorf("%v; %d turns and %d bytes are free at the end", err, all.Free(), budget.free)
 		}
 	})
 }
@@ -219,7 +165,7 @@ func TestTurnAfterPanic(t *testing.T) {
 	compiler := &costly{cancelAfter: 5_000, cancel: func() { panic("a condition") }}
 	b, v := costlyView(t, 10_000, compiler)
 	for name, ask := range costlyQuestions(b, v) {
-		turns, budget := &Turns{free: 1}, NewMemoryBudget(64<<20)
+		all, budget := turns.New(1), NewMemoryBudget(64<<20)
 		compiler.evaluations = 0
 		func() {
 			defer func() {
@@ -227,38 +173,10 @@ func TestTurnAfterPanic(t *testing.T) {
 					t.Errorf("%s did not panic", name)
 				}
 			}()
-			_, _, _ = ask(t.Context(), &Env{Turns: turns, Memory: budget})
+			_, _, _ = ask(t.Context(), &Env{Turns: all, Memory: budget})
 		}()
-		if turns.free != 1 || budget.free != 64<<20 {
-			t.Errorf("%s: %d turns and %d bytes are free after a panic", name, turns.free, budget.free)
-		}
-	}
-}
-
-// TestTurnDue tables after which time a question must give its turn up.
-func TestTurnDue(t *testing.T) {
-	t.Parallel()
-	waiting := []chan struct{}{make(chan struct{}, 1)}
-	none, first, later := &Turns{}, &Turns{first: waiting}, &Turns{later: waiting}
-	for _, c := range []struct {
-		turns *Turns
-		had   time.Duration
-		large bool
-		want  bool
-	}{
-		{none, time.Hour, false, false},
-		{first, turnShort - 1, false, false},
-		{first, turnShort, false, true},
-		{first, turnTimeLarge - 1, true, false},
-		{first, turnTimeLarge, true, true},
-		{later, turnShort, false, false},
-		{later, turnTime - 1, false, false},
-		{later, turnTime, false, true},
-		{later, turnTimeLarge - 1, true, false},
-		{later, turnTimeLarge, true, true},
-	} {
-		if got := c.turns.due(c.had, c.large); got != c.want {
-			t.Errorf("first %d, later %d, after %v, large %t: got %t", len(c.turns.first), len(c.turns.later), c.had, c.large, got)
+		if all.Free() != 1 || budget.free != 64<<20 {
+			t.Errorf("%s: %d turns and %d bytes are free after a panic", name, all.Free(), budget.free)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/identity/token"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -194,6 +195,7 @@ func (s *Service) newest(ctx context.Context) (d *directory, head ostiary.Token,
 
 // follow applies the entries of the log that the directory lacks.
 func (s *Service) follow(ctx context.Context) (*directory, error) {
+	turns.Pause(ctx) // the owner of the lock may wait for a turn
 	s.following.Lock()
 	defer s.following.Unlock()
 	if d, err := s.adopt(ctx); d != nil || err != nil {
@@ -237,6 +239,7 @@ const attemptsMax = 100
 // again if the store has changed meanwhile. write returns the directory with the
 // change. Writes that need nothing but the directory use together.
 func (s *Service) write(ctx context.Context, prepare func(*directory) (ostiary.WriteRequest, error)) (*directory, error) {
+	turns.Pause(ctx)
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for range attemptsMax {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -68,6 +69,7 @@ func (s *Service) together(ctx context.Context, prepare func(*directory) (ostiar
 // tryTogether makes a write once, and returns the directory with the change. If
 // prepare refuses the write, refusedOn is the directory that it was called with.
 func (s *Service) tryTogether(ctx context.Context, prepare func(*directory) (ostiary.WriteRequest, error)) (after, refusedOn *directory, err error) {
+	turns.Pause(ctx)
 	s.writing.RLock()
 	defer s.writing.RUnlock()
 	if _, err := s.at(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/status"
@@ -39,8 +40,9 @@ type run struct {
 	now      time.Time // the instant of the request
 	nowKnown bool
 
-	steps int // steps so far, of all decisions
-	next  int // number of steps at which checkpoint must be called
+	part  turns.Part // of the request of the context
+	steps int        // steps so far, of all decisions
+	next  int        // number of steps at which checkpoint must be called
 	// aborted is set when a bound is reached or the context ends. Then nothing
 	// that was evaluated counts.
 	aborted *status.Error
@@ -70,7 +72,7 @@ type pendingDuty struct {
 }
 
 // stepsBetweenChecks is the number of steps after which an evaluation looks at
-// its context.
+// its context, and needs a turn.
 const stepsBetweenChecks = 1024
 
 // step counts n steps. It fails if the request must end.
@@ -90,7 +92,11 @@ func (r *run) checkpoint() *status.Error {
 	if most := r.options.Bounds.Steps; r.steps > most || r.steps < 0 {
 		return r.abort(reached(BoundSteps, fmt.Sprintf("the evaluation takes more than %d steps", most)))
 	}
-	if err := r.ctx.Err(); err != nil {
+	err := r.ctx.Err()
+	if err == nil && r.steps >= stepsBetweenChecks {
+		err = r.part.Wait(r.ctx, nil, false)
+	}
+	if err != nil {
 		return r.abort(reached(BoundTime, "the evaluation was ended: "+err.Error()))
 	}
 	r.next = min(r.steps+stepsBetweenChecks, r.options.Bounds.Steps+1)
@@ -134,6 +140,8 @@ func (p *Plan) start(ctx context.Context, request *Request, o Options) *run {
 // one afterwards, apart from memory that is overwritten before it is read.
 func (r *run) finish() {
 	r.forget()
+	r.part.End()
+	r.part = turns.Part{}
 	r.ctx, r.request, r.options, r.trace, r.aborted = nil, nil, Options{}, nil, nil
 	r.env.Context, r.env.Zone, r.env.Related = nil, nil, nil
 	r.steps, r.nowKnown = 0, false

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // call is one gRPC call in flight. It is also the stream that the handlers of
@@ -56,6 +57,7 @@ type transportStream interface {
 func (c *call) admit() *door.Refusal {
 	ctx := c.ServerStream.Context()
 	c.ctx.Context, c.conn = ctx, c.detached
+	c.ctx.work.Use(c.turns)
 	if c.method.door != nil {
 		c.ctx.door = c.method.door.name
 	}
@@ -139,6 +141,7 @@ func (c *call) endable() (release func()) {
 	ctx, cancel := context.WithCancel(c.ctx.Context)
 	c.held = held{conn: c.conn}
 	c.ctx.Context = door.WithHold(ctx, func(bytes int64) error {
+		c.ctx.work.End()
 		if why := c.held.set(c.ServerStream.Context(), bytes, c.transferTime); why != nil {
 			c.metrics.refused(why.Reason)
 			return why
@@ -199,6 +202,7 @@ func (c *call) RecvMsg(v any) error {
 		return c.ServerStream.RecvMsg(v) // grpc-go has changed, see TestReceive
 	}
 	c.charge.release()
+	c.ctx.work.End() // the client may send slowly
 	var timer *time.Timer
 	if !c.method.clientStreams {
 		timer = time.AfterFunc(c.transferTime, c.expire)
@@ -224,6 +228,11 @@ func (c *call) RecvMsg(v any) error {
 	}
 	defer data.Free()
 	c.charge.whole()
+	if n > door.BodyLarge {
+		if err := turns.Hold(&c.ctx); err != nil {
+			return status.FromContextError(err).Err()
+		}
+	}
 	if err := c.codec.Unmarshal(data, v); err != nil {
 		return status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
 	}
@@ -294,6 +303,7 @@ func (c *call) SendMsg(v any) error {
 	if err != nil {
 		return status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 	}
+	c.ctx.work.End() // the client may read slowly
 	c.out, c.taken = newOutgoing(c.conn, data), false
 	size := c.out.size()
 	unsent := &c.conn.all.unsent

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // lazyDeadline is a context with a deadline that starts a timer only if Done is
@@ -17,10 +18,11 @@ import (
 // Its fields are set before the first use; then its methods may be called
 // concurrently.
 type lazyDeadline struct {
-	context.Context           // the parent
-	deadline        time.Time // zero: only the parent ends the context
-	passed          error     // of Err, once the deadline has passed
-	door            any       // the door's name, a string, which Value returns
+	context.Context            // the parent
+	deadline        time.Time  // zero: only the parent ends the context
+	passed          error      // of Err, once the deadline has passed
+	door            any        // the door's name, a string, which Value returns
+	work            turns.Work // the request's use of the turns, which Value returns
 
 	// released is set before the timer is canceled. Contexts derived from this one
 	// panic if Done is closed while Err is still nil.
@@ -56,10 +58,14 @@ func (l *lazyDeadline) Err() error {
 	return l.passed
 }
 
-// Value returns the name of the door for [door.NameKey].
+// Value returns the name of the door for [door.NameKey], and the request's use of
+// the turns for [turns.Key].
 func (l *lazyDeadline) Value(key any) any {
-	if key == (door.NameKey{}) {
+	switch key {
+	case door.NameKey{}:
 		return l.door
+	case turns.Key{}:
+		return l.work.Carried()
 	}
 	return l.Context.Value(key)
 }
@@ -98,8 +104,9 @@ func (l *lazyDeadline) setDeadline(start time.Time, timeout time.Duration) {
 	}
 }
 
-// release ends the context and its timer.
+// release ends the context, its timer and its turn.
 func (l *lazyDeadline) release() {
+	l.work.End()
 	l.released.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/logins"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // The paths of health on every HTTP port.
@@ -52,6 +53,7 @@ type shared struct {
 	// [Server.Handler].
 	detached *conn
 	codec    codec
+	turns    *turns.Turns // of long requests; nil without Options.Engine
 
 	draining atomic.Bool           // a stop has begun
 	loaded   atomic.Bool           // Options.Preload is done

@@ -157,7 +157,8 @@ type Options struct {
 	// UnsentBytesPerConnectionDefault.
 	UnsentBytesPerConnection int64
 
-	// Engine adds its figures to the metrics. It may be nil.
+	// Engine adds its figures to the metrics, and long requests take its turns. It
+	// may be nil.
 	Engine *ostiary.Engine
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector

@@ -108,6 +108,7 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		return
 	}
 	q.ctx.Context, q.ctx.door = ctx, q.door.name
+	q.ctx.work.Use(q.turns)
 	switch {
 	case q.streams:
 		var release func()
@@ -340,6 +341,7 @@ func (q *request) begin() {
 // of unsent responses, a stream gets the refusal as an error; any other response
 // is replaced by the refusal.
 func (q *request) Write(p []byte) (int, error) {
+	q.ctx.work.End() // the client may read slowly
 	free := bodyFree
 	if q.streams {
 		free = streamFree

@@ -72,6 +72,9 @@ func newShared(o *Options, m *metrics, allowed *cors) *shared {
 			perConnection: o.BodyBytesPerConnection},
 		codec: newCodec(),
 	}
+	if o.Engine != nil {
+		s.turns = o.Engine.Turns()
+	}
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.ending, s.endStreams = context.WithCancel(context.Background())
 	return s

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/door"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // beginStream prepares a stream: it replaces the connection's deadlines by a
@@ -16,11 +17,12 @@ import (
 func (q *request) beginStream(ctx context.Context, r *http.Request) (_ context.Context, release func()) {
 	control := http.NewResponseController(q.ResponseWriter)
 	if r.ContentLength != 0 {
-		r.Body = &streamBody{r.Body, control, q.transferTime}
+		r.Body = &streamBody{r.Body, control, q.transferTime, &q.ctx.work}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	q.held, q.http2 = held{conn: q.conn}, r.ProtoMajor == 2
 	held := door.WithHold(ctx, func(bytes int64) error {
+		q.ctx.work.End()
 		if why := q.held.set(ctx, bytes, q.transferTime); why != nil {
 			q.metrics.refused(why.Reason)
 			return why
@@ -65,9 +67,11 @@ type streamBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	transferTime time.Duration // of each read
+	work         *turns.Work   // of the request
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
+	b.work.End() // the client may write slowly
 	b.control.SetReadDeadline(time.Now().Add(b.transferTime))
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

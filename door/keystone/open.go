@@ -10,6 +10,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/identity"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -19,6 +20,7 @@ func (s *service) deployment(ctx context.Context) (*identity.Service, error) {
 	if opened := s.opened.Load(); opened != nil {
 		return opened, nil
 	}
+	turns.Pause(ctx)
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	if opened := s.opened.Load(); opened != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // ErrBusy is the cause of a failed hash when [PoolOptions.QueueMax] others already
@@ -75,6 +77,7 @@ func (p *Pool) Verify(ctx context.Context, password, hash string) (ok bool, err 
 // threads in their order. If ctx ends while f runs, run waits for f: hashes cannot
 // be interrupted, and f writes to variables of the caller.
 func (p *Pool) run(ctx context.Context, f func()) error {
+	turns.Pause(ctx)
 	select {
 	case p.slots <- struct{}{}:
 	default:

@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/document"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -151,6 +152,7 @@ func (q *Queue) enqueue(w *writer) error {
 // wait waits until a queued writer is done, and leads the group if it has to.
 func (q *Queue) wait(ctx context.Context, w *writer) (storage.Head, error) {
 	if !w.immediate {
+		turns.Pause(ctx)
 		select {
 		case <-w.ready:
 		case <-ctx.Done():

@@ -1,11 +1,13 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"maps"
 
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -37,27 +39,28 @@ type usersetName struct {
 // findAffected finds the objects that the changes between the two snapshots reach.
 func (c *comparison) findAffected(ctx context.Context) error {
 	if c.schemaChanged {
-		return c.affectAll()
+		return c.affectAll(ctx)
 	}
 	keys, err := changedBetween(ctx, c.timeline, c.before.view, c.after.view)
 	if err != nil {
 		return err
 	}
-	return c.findAffectedBy(keys)
+	return c.findAffectedBy(ctx, keys)
 }
 
 // affectAll takes every object of the permission's type that a tuple or an attribute
 // names, in either snapshot, and every subject.
-func (c *comparison) affectAll() error {
+func (c *comparison) affectAll(ctx context.Context) error {
+	var part turns.Part
 	c.groups = append(c.groups, changeGroup{anySubject: true})
 	for _, v := range c.views() {
 		for a := range v.Graph.Attributes(c.permission.ObjectType, "", "") {
-			if err := c.affect(a.Object.ID, 0); err != nil {
+			if err := cmp.Or(part.Step(ctx, nil, stepsPerObject), c.affect(a.Object.ID, 0)); err != nil {
 				return err
 			}
 		}
 		for n := range v.Graph.Objects(c.permission.ObjectType) {
-			if err := c.affect(v.Graph.ID(n), 0); err != nil {
+			if err := cmp.Or(part.Step(ctx, nil, stepsPerObject), c.affect(v.Graph.ID(n), 0)); err != nil {
 				return err
 			}
 		}
@@ -82,18 +85,22 @@ func (c *comparison) affect(id string, group int) error {
 
 // findAffectedBy finds the objects that changes of keys reach, and also expired
 // tuples. It does not change keys, which several comparisons may share.
-func (c *comparison) findAffectedBy(keys changedKeys) error {
+func (c *comparison) findAffectedBy(ctx context.Context, keys changedKeys) error {
+	var part turns.Part
 	left := c.timeline.Runtime.Bounds.DifferenceUsersets
 	for userset, tuples := range c.changedTuples(c.withExpired(keys.tuples)) {
 		relation, ok := c.after.schema.Schema.Relation(userset.object.Type, userset.relation)
 		if !ok {
 			continue // both snapshots have this schema, and it lacks the relation
 		}
-		if err := c.walk(userset.object, []schema.RelationID{relation.ID}, changeGroup{tuples: tuples}, &left); err != nil {
+		if err := part.Step(ctx, nil, stepsPerObject*len(tuples)); err != nil {
+			return err
+		}
+		if err := c.walk(ctx, userset.object, []schema.RelationID{relation.ID}, changeGroup{tuples: tuples}, &left); err != nil {
 			return err
 		}
 	}
-	return c.findAffectedByAttributes(keys.attributes, &left)
+	return c.findAffectedByAttributes(ctx, keys.attributes, &left)
 }
 
 // withExpired returns keys and those of the tuples that expired between the two
@@ -115,7 +122,7 @@ func (c *comparison) withExpired(keys map[rel.Key]struct{}) map[rel.Key]struct{}
 
 // findAffectedByAttributes walks from the relations that read the attributes of an
 // object, if one of its attributes changed. left is as in [comparison.walk].
-func (c *comparison) findAffectedByAttributes(attributes map[rel.Attribute]struct{}, left *int) error {
+func (c *comparison) findAffectedByAttributes(ctx context.Context, attributes map[rel.Attribute]struct{}, left *int) error {
 	s := c.after.schema.Schema
 	done := map[rel.Object]bool{}
 	for a := range attributes {
@@ -129,7 +136,7 @@ func (c *comparison) findAffectedByAttributes(attributes map[rel.Attribute]struc
 				starts = append(starts, id)
 			}
 		}
-		if err := c.walk(a.Object, starts, changeGroup{anySubject: true}, left); err != nil {
+		if err := c.walk(ctx, a.Object, starts, changeGroup{anySubject: true}, left); err != nil {
 			return err
 		}
 	}
@@ -170,8 +177,8 @@ func (c *comparison) attributeDiffers(a rel.Attribute) bool {
 // permission. For each of these objects it records that group reaches it. It
 // subtracts the usersets that it visits from left, and fails with
 // [errs.ErrBound] if left is too small.
-func (c *comparison) walk(o rel.Object, starts []schema.RelationID, group changeGroup, left *int) error {
-	r := newReach(c.after.schema, *left, c.before.view.Graph, c.after.view.Graph)
+func (c *comparison) walk(ctx context.Context, o rel.Object, starts []schema.RelationID, group changeGroup, left *int) error {
+	r := newReach(ctx, c.after.schema, *left, c.before.view.Graph, c.after.view.Graph)
 	n := r.node(o)
 	for _, id := range starts {
 		r.add(userset{id, o.ID}, n)
@@ -179,7 +186,9 @@ func (c *comparison) walk(o rel.Object, starts []schema.RelationID, group change
 			r.add(userset{arrow.To, o.ID}, n)
 		}
 	}
-	r.run()
+	if err := r.run(); err != nil {
+		return err
+	}
 	if *left -= len(r.seen); r.full {
 		limit := c.timeline.Runtime.Bounds.DifferenceUsersets
 		return errs.CheckBound("DifferenceUsersets", limit+1, limit)

@@ -6,6 +6,7 @@ import (
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -23,11 +24,21 @@ func newChangedKeys() changedKeys {
 
 func (k *changedKeys) len() int { return len(k.tuples) + len(k.attributes) }
 
+const (
+	// stepsPerChange is the number of steps of turns.Part that a change of an entry
+	// takes.
+	stepsPerChange = 40
+	// stepsPerObject is the same for an object or a userset that is found, and
+	// stepsPerQuestion for a question apart from its nodes.
+	stepsPerObject, stepsPerQuestion = 16, 64
+)
+
 // changedBetween reads from the log what changed after the revision of before, up
 // to and including the revision of after. It fails with [errs.ErrBound] if more
 // than limits.Bounds.DifferenceChanges keys changed.
 func changedBetween(ctx context.Context, t *snapshot.Timeline, before, after *snapshot.View) (changedKeys, error) {
 	keys := newChangedKeys()
+	var part turns.Part
 	for e, err := range t.Runtime.Driver.Entries(ctx, t.ID, before.Head.Revision+1) {
 		if err != nil {
 			return keys, err
@@ -39,6 +50,9 @@ func changedBetween(ctx context.Context, t *snapshot.Timeline, before, after *sn
 			break
 		}
 		keys.add(e.Changes, before)
+		if err := part.Step(ctx, nil, stepsPerChange*(1+len(e.Changes))); err != nil {
+			return keys, err
+		}
 		if err := errs.CheckBound("DifferenceChanges", keys.len(), t.Runtime.Bounds.DifferenceChanges); err != nil {
 			return keys, err
 		}

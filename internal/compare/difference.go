@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -143,6 +144,8 @@ func (c *PermissionChange) Lost() bool { return c.Before == expr.True }
 // A condition that reads a time from the request's context gives the same decision
 // at both revisions, because Context applies to both.
 func (c *Comparer) Difference(ctx context.Context, r *DifferenceRequest) (DifferenceResult, error) {
+	ctx, work := turns.With(ctx, c.timeline.Runtime.Turns)
+	defer work.End()
 	out, err := c.difference(ctx, r)
 	return out, errs.Wrap("difference", c.timeline.ID, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -69,6 +70,8 @@ type UnknownRelation struct {
 // would. It fails with [errs.ErrBound] if there are more than Bounds.BatchItems
 // combinations.
 func (c *Comparer) Entitlements(ctx context.Context, r *EntitlementsRequest) (EntitlementsResult, error) {
+	ctx, work := turns.With(ctx, c.timeline.Runtime.Turns)
+	defer work.End()
 	out, err := c.entitlements(ctx, r)
 	return out, errs.Wrap("entitlements", c.timeline.ID, err)
 }
@@ -103,6 +106,7 @@ type entitlements struct {
 	view          *snapshot.View
 	request       *EntitlementsRequest
 	env           eval.Env
+	part          turns.Part
 	questionsLeft int // how many combinations may still be answered
 	// relations is the memory that ObjectEntitlements.Relations are cut from.
 	relations []string
@@ -153,6 +157,9 @@ func (x *entitlements) object(o *ObjectEntitlements, stats *eval.Stats) error {
 		limit := x.timeline.Runtime.Bounds.BatchItems
 		return errs.CheckBound("BatchItems", limit-x.questionsLeft, limit)
 	}
+	if err := x.part.Step(x.ctx, nil, stepsPerQuestion); err != nil {
+		return err
+	}
 	clear(x.holds)
 	for _, i := range x.order {
 		answer := &x.answers[i]
@@ -161,13 +168,18 @@ func (x *entitlements) object(o *ObjectEntitlements, stats *eval.Stats) error {
 			continue
 		}
 		if x.checks++; x.checks == walkAfter && x.ids != nil && !x.walked {
-			x.walk()
+			if err := x.walk(); err != nil {
+				return err
+			}
 		}
 		var err error
 		q.Relation = x.names[i]
 		if *answer, err = x.schema.Binding.Check(x.ctx, x.reader, q, &x.env); err != nil {
 			o.Err = errs.Wrap("check", x.timeline.ID, err)
 			return x.ctx.Err()
+		}
+		if err := x.part.Step(x.ctx, nil, stepsPerQuestion+answer.Stats.Nodes); err != nil {
+			return err
 		}
 		stats.Probes += answer.Stats.Probes
 		stats.Nodes += answer.Stats.Nodes
@@ -264,13 +276,17 @@ const walkAfter = 16
 
 // walk finds what the subject may be a member of. It leaves reach nil if that is
 // more than the request has combinations.
-func (x *entitlements) walk() {
+func (x *entitlements) walk() error {
 	x.walked = true
-	r := newReach(x.schema, len(x.request.Objects)*len(x.names), x.view.Graph)
+	r := newReach(x.ctx, x.schema, len(x.request.Objects)*len(x.names), x.view.Graph)
 	r.addSubject(x.request.Subject)
-	if r.run(); !r.full {
+	if err := r.run(); err != nil {
+		return err
+	}
+	if !r.full {
 		x.reach = r
 	}
+	return nil
 }
 
 // infer returns the decision about the i-th relation of names on an object, if it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -46,6 +47,7 @@ func (p *page) full() bool {
 // is full.
 func (c *comparison) compare(ctx context.Context) error {
 	start := c.page.start
+	var part turns.Part
 	for _, id := range slices.SortedFunc(maps.Keys(c.affected), compareIDs) {
 		if start.set {
 			if order := compareIDs(id, start.object); order < 0 || order == 0 && start.subject == "" {
@@ -54,6 +56,9 @@ func (c *comparison) compare(ctx context.Context) error {
 		}
 		if c.page.full() {
 			return nil
+		}
+		if err := part.Step(ctx, nil, stepsPerQuestion); err != nil {
+			return err
 		}
 		if err := c.compareObject(ctx, id); err != nil || c.page.more {
 			return err
@@ -103,7 +108,11 @@ func (c *comparison) comparePairs(ctx context.Context, o rel.Object, subjects []
 		c.page.changes = append(c.page.changes, listed.others)
 		c.page.reach(o.ID, otherSubjects)
 	}
+	var part turns.Part
 	for _, id := range subjects {
+		if err := part.Step(ctx, nil, stepsPerQuestion); err != nil {
+			return err
+		}
 		if resume && start.subject != otherSubjects && compareIDs(id, start.subject) <= 0 {
 			continue
 		}

@@ -1,9 +1,12 @@
 package compare
 
 import (
+	"context"
+
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 )
@@ -29,14 +32,18 @@ type reach struct {
 	seen map[userset]graph.Node
 	// queue holds the usersets of seen in the order they were found.
 	queue []userset
+	// ctx and part end the walk early, and make it take turns. err is why it ended.
+	ctx  context.Context
+	part turns.Part
+	err  error
 	// left is how many more usersets may be found. full is true if there were more.
 	left int
 	full bool
 }
 
 // newReach returns a walk over views that finds at most limit usersets.
-func newReach(s *snapshot.BoundSchema, limit int, views ...*graph.View) *reach {
-	return &reach{schema: s.Schema, binding: s.Binding, views: views, seen: map[userset]graph.Node{}, left: limit}
+func newReach(ctx context.Context, s *snapshot.BoundSchema, limit int, views ...*graph.View) *reach {
+	return &reach{ctx: ctx, schema: s.Schema, binding: s.Binding, views: views, seen: map[userset]graph.Node{}, left: limit}
 }
 
 // add records that the walk has found a userset. n is a node of its object, or 0.
@@ -142,6 +149,9 @@ func (r *reach) addObjects(v *graph.View, n graph.Node, tuples schema.KindID, re
 	list := v.Reverse(n, r.binding.GraphKind(tuples))
 	for i := range list.Chunks() {
 		for _, e := range list.Chunk(i) {
+			if r.err = r.part.Step(r.ctx, nil, stepsPerObject); r.err != nil {
+				return
+			}
 			if r.add(userset{relation, v.ID(e.Node())}, e.Node()); r.full {
 				return
 			}
@@ -149,10 +159,11 @@ func (r *reach) addObjects(v *graph.View, n graph.Node, tuples schema.KindID, re
 	}
 }
 
-// run walks until it finds no new userset, or more than the limit.
-func (r *reach) run() {
+// run walks until it finds no new userset, or more than the limit. It returns the
+// error of the context if that ends before.
+func (r *reach) run() error {
 	back := r.schema.Backward()
-	for i := 0; i < len(r.queue) && !r.full; i++ {
+	for i := 0; i < len(r.queue) && !r.full && r.err == nil; i++ {
 		u := r.queue[i]
 		n := r.seen[u]
 		for _, use := range back.Uses[u.relation] {
@@ -177,6 +188,7 @@ func (r *reach) run() {
 			}
 		}
 	}
+	return r.err
 }
 
 // contains reports whether the walk found a userset.

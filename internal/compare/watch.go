@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -85,6 +86,7 @@ func (c *Comparer) watch(ctx context.Context, r *WatchPermissionRequest, yield f
 			}
 			continue
 		}
+		turns.Pause(ctx)
 		select {
 		case <-next:
 		case <-ctx.Done():
@@ -142,7 +144,7 @@ func (w *permissionWatch) advance(ctx context.Context, latest *step) (u Permissi
 	}
 	c.page.limit, c.page.checksLeft = math.MaxInt, t.Runtime.Bounds.DifferenceChecks
 	if w.seen.Head.Revision == latest.before.Head.Revision && !latest.incomplete && !c.schemaChanged {
-		err = c.findAffectedBy(latest.keys)
+		err = c.findAffectedBy(ctx, latest.keys)
 	} else {
 		err = c.findAffected(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/query"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -74,6 +75,8 @@ const BoundTime = "time"
 // Bounds.WhatIfNodes nodes and when ctx ends. An error of one question, such as a
 // relation that the proposed schema lacks, is in its item.
 func (c *Comparer) WhatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, error) {
+	ctx, work := turns.With(ctx, c.timeline.Runtime.Turns)
+	defer work.End()
 	out, err := c.whatIf(ctx, r)
 	return out, errs.Wrap("what if", c.timeline.ID, err)
 }
@@ -93,6 +96,7 @@ func (c *Comparer) whatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, 
 	}
 	out := WhatIfResult{Items: make([]WhatIfItem, 0, min(len(r.Questions), 1024)), Revision: v.Head.Revision, Token: t.Token(v.Head)}
 	nodesLeft := t.Runtime.Bounds.WhatIfNodes
+	var part turns.Part
 	for i := range r.Questions {
 		if nodesLeft <= 0 {
 			out.Partial = "WhatIfNodes"
@@ -101,11 +105,12 @@ func (c *Comparer) whatIf(ctx context.Context, r *WhatIfRequest) (WhatIfResult, 
 		var item WhatIfItem
 		item.Before = p.check(ctx, &r.Questions[i], false)
 		item.After = p.check(ctx, &r.Questions[i], true)
-		if ctx.Err() != nil {
+		nodes := item.Before.Stats.Nodes + item.After.Stats.Nodes
+		if part.Step(ctx, nil, 2*stepsPerQuestion+nodes) != nil || ctx.Err() != nil {
 			out.Partial = BoundTime
 			break
 		}
-		nodesLeft -= item.Before.Stats.Nodes + item.After.Stats.Nodes + 1
+		nodesLeft -= nodes + 1
 		out.Items = append(out.Items, item)
 		out.count(&item)
 	}
@@ -177,7 +182,11 @@ func newProposal(ctx context.Context, t *snapshot.Timeline, v *snapshot.View, r 
 		return nil, err
 	}
 	p.remove(&r.Changes)
+	var part turns.Part
 	for i := range p.added {
+		if err := part.Step(ctx, nil, stepsPerChange); err != nil {
+			return nil, err
+		}
 		if err := p.admit(ctx, &p.added[i]); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -128,6 +129,12 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c sn
 	if err != nil {
 		return nil, errs.Wrap(op, t.ID, err)
 	}
+	if len(requests) > batchShort {
+		var work *turns.Work
+		ctx, work = turns.With(ctx, a.shared.runtime.Turns)
+		defer work.End()
+	}
+	var part turns.Part
 	batch := batch{answerer: a, view: v, env: a.shared.envs.Get().(*eval.Env)}
 	defer a.shared.release(batch.env)
 	batch.env.Now = t.Now(v)
@@ -135,7 +142,11 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c sn
 	for i := range requests {
 		r := &results[i]
 		r.Revision = v.Head.Revision
-		if r.Answer, err = batch.check(ctx, &requests[i]); err == nil {
+		r.Answer, err = batch.check(ctx, &requests[i])
+		if failed := part.Step(ctx, nil, stepsPerCheck+r.Stats.Nodes); failed != nil {
+			return nil, errs.Wrap(op, t.ID, failed)
+		}
+		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -152,6 +163,15 @@ func (a *Answerer) CheckBatch(ctx context.Context, requests []CheckRequest, c sn
 	}
 	return results, nil
 }
+
+const (
+	// stepsPerCheck is the number of steps of turns.Part that a check of a batch
+	// takes apart from its nodes.
+	stepsPerCheck = 32
+	// batchShort is the number of checks up to which a batch needs no turn of its
+	// own, unless a check takes long.
+	batchShort = 128
+)
 
 // batch is a CheckBatch in progress.
 type batch struct {

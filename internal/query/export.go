@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 )
 
@@ -41,7 +42,7 @@ type export struct {
 	view  *graph.View
 	now   rel.Time
 	yield func(rel.Tuple, error) bool
-	seen  int // tuples, to test ctx now and then
+	part  turns.Part
 
 	ranks []int // by kind: its place in the order of kinds
 	edges []exportedEdge
@@ -100,8 +101,9 @@ func (x *export) rankKinds() {
 func (x *export) object(o rel.Object) (more bool, err error) {
 	x.edges = x.edges[:0]
 	for at, t := range x.view.Tuples(rel.Filter{ObjectType: o.Type, ObjectID: o.ID}, graph.Position{}) {
-		if x.seen++; x.seen%4096 == 0 && x.ctx.Err() != nil {
-			return false, x.ctx.Err()
+		// The consumer may ask questions, so only a turn of its own request is taken.
+		if err := x.part.Step(x.ctx, nil, stepsPerTuple); err != nil {
+			return false, err
 		}
 		if !t.Expired(x.now) {
 			x.edges = append(x.edges, exportedEdge{eval.OrderHash(t.Subject.ID), at, t.Condition != "" || t.Expires != 0})

@@ -13,6 +13,7 @@ import (
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
 	"github.com/ostiary/ostiary/internal/snapshot"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -66,7 +67,7 @@ func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) 
 	if err != nil {
 		return TuplePage{}, err
 	}
-	w := tupleWalk{ctx: ctx, view: v.Graph, filter: r.Filter, now: a.timeline.Now(v),
+	w := tupleWalk{ctx: ctx, turns: a.shared.runtime.Turns, view: v.Graph, filter: r.Filter, now: a.timeline.Now(v),
 		least: least[rel.Tuple]{n: limit + 1, compare: compareTuples}}
 	if len(position) > 0 {
 		if w.least.after, err = readPosition(position); err != nil {
@@ -74,6 +75,7 @@ func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) 
 		}
 		w.least.hasAfter = true
 	}
+	defer w.part.End()
 	found, err := w.run()
 	if err != nil {
 		return TuplePage{}, err
@@ -127,10 +129,11 @@ func (a *Answerer) Tuples(ctx context.Context, f rel.Filter, c snapshot.Consiste
 			return
 		}
 		now := a.timeline.Now(v)
-		n := 0
+		var part turns.Part
 		for _, t := range v.Graph.Tuples(f, graph.Position{}) {
-			if n++; n%4096 == 0 && ctx.Err() != nil {
-				yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, ctx.Err()))
+			// The consumer may ask questions, so only a turn of its own request is taken.
+			if err := part.Step(ctx, nil, stepsPerTuple); err != nil {
+				yield(rel.Tuple{}, errs.Wrap(op, a.timeline.ID, err))
 				return
 			}
 			if !t.Expired(now) && !yield(t, nil) {
@@ -197,7 +200,12 @@ func (a *Answerer) readAttributes(ctx context.Context, r *ReadAttributesRequest)
 		}
 		l.hasAfter, l.after = true, rel.Attribute{Object: t.Object, Name: t.Relation}
 	}
+	var part turns.Part
+	defer part.End()
 	for x := range v.Graph.Attributes(r.ObjectType, r.ObjectID, r.Name) {
+		if err := part.Step(ctx, a.shared.runtime.Turns, stepsPerTuple); err != nil {
+			return AttributePage{}, err
+		}
 		l.offer(&x)
 	}
 	l.sort()
@@ -287,6 +295,9 @@ func (l *least[T]) sort() {
 	}
 }
 
+// stepsPerTuple is the number of steps of turns.Part that a tuple of a walk takes.
+const stepsPerTuple = 8
+
 // tupleWalk finds the tuples of one page.
 type tupleWalk struct {
 	ctx    context.Context
@@ -294,7 +305,8 @@ type tupleWalk struct {
 	filter rel.Filter
 	now    rel.Time
 	least  least[rel.Tuple]
-	seen   int // tuples, to test ctx now and then
+	turns  *turns.Turns
+	part   turns.Part
 	err    error
 }
 
@@ -324,10 +336,8 @@ func (w *tupleWalk) run() ([]rel.Tuple, error) {
 
 func (w *tupleWalk) walk(f rel.Filter) {
 	for _, t := range w.view.Tuples(f, graph.Position{}) {
-		if w.seen++; w.seen%4096 == 0 {
-			if w.err = w.ctx.Err(); w.err != nil {
-				return
-			}
+		if w.err = w.part.Step(w.ctx, w.turns, stepsPerTuple); w.err != nil {
+			return
 		}
 		if !t.Expired(w.now) {
 			w.least.offer(&t)

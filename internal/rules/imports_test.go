@@ -25,6 +25,7 @@ internal/btree:
 internal/golden:
 internal/logins:
 internal/nearest:
+internal/turns:
 internal/jsonread:
 internal/xmlread:
 expr: rel
@@ -38,55 +39,55 @@ storage/kv: storage rel
 storage/memory: storage storage/kv rel internal/btree
 storage/pebble: storage storage/kv rel
 storage/failing: storage storage/memory rel
-eval: graph schema expr rel
-.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare
+eval: graph schema expr rel internal/turns
+.: eval storage storage/memory graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/document internal/changelog internal/query internal/commit internal/compare internal/turns
 internal/errs: eval storage graph schema rel
 internal/limits: eval storage internal/errs
 internal/admit: eval schema expr rel internal/errs
-internal/snapshot: eval storage graph schema expr rel internal/errs internal/limits
+internal/snapshot: eval storage graph schema expr rel internal/errs internal/limits internal/turns
 internal/document: storage internal/errs internal/limits internal/snapshot
 internal/changelog: storage rel internal/errs internal/snapshot
-internal/query: eval storage graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot
-internal/commit: storage graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot
-internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit
+internal/query: eval storage graph schema expr rel internal/errs internal/limits internal/admit internal/snapshot internal/turns
+internal/commit: storage graph schema rel internal/errs internal/limits internal/admit internal/document internal/snapshot internal/turns
+internal/compare: eval storage graph schema expr rel internal/errs internal/admit internal/snapshot internal/query internal/commit internal/turns
 oracle: . eval storage storage/memory storage/kv storage/pebble graph schema expr rel
 oracle/faults:
-door:
+door: internal/turns
 acp: . eval storage schema expr rel
-door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage
+door/openfga: . door internal/jsonread door/openfga/language door/openfga/wire eval schema expr rel storage internal/turns
 door/openfga/language: internal/jsonread schema expr
 door/openfga/wire: internal/jsonread expr
-door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage
+door/permify: . door internal/jsonread door/permify/basev1 door/permify/language eval schema expr rel storage internal/turns
 door/permify/basev1:
 door/permify/scenario: . door/permify door/permify/basev1 door/permify/language
 door/permify/basev1/generate:
 door/permify/language: schema expr
 door/doortest: door storage/failing storage/memory internal/golden
-door/native: . door internal/jsonread eval expr rel schema storage
-door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage
-server: . door internal/logins
+door/native: . door internal/jsonread eval expr rel schema storage internal/turns
+door/authzen: . door internal/jsonread eval expr policy policy/domain policy/status policy/value rel schema storage internal/turns
+server: . door internal/logins internal/turns
 door/openfga/tuplefile: internal/jsonread rel
 door/openfga/storetest: . door/openfga/language door/openfga/tuplefile eval schema expr rel
 bench: . acp door/openfga door/openfga/language eval graph/graphtest identity identity/password policy policy/language policy/message policy/value rel storage
 bench/report: bench
 policy/value:
 policy/status: policy/value
-policy/content: policy/status internal/xmlread policy/value
+policy/content: policy/status internal/xmlread policy/value internal/turns
 policy/pattern: policy/status policy/value
-policy/function: policy/content policy/pattern policy/status policy/value
-policy: internal/nearest policy/content policy/function policy/status policy/value
+policy/function: policy/content policy/pattern policy/status policy/value internal/turns
+policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/literal: policy/value internal/jsonread internal/xmlread
 policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread
-policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread
-policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage
+policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/turns
+policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value
-door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage
-door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message
-door/onap/catalog: . door/onap/tosca internal/btree
+door/xacml: . door internal/jsonread policy policy/domain policy/language policy/message policy/status policy/value rel storage internal/turns
+door/onap: . door door/onap/catalog door/onap/pdp door/onap/preload door/onap/tosca internal/jsonread policy policy/message internal/turns
+door/onap/catalog: . door/onap/tosca internal/btree internal/turns
 door/onap/pdp: door/onap/tosca internal/jsonread policy policy/function policy/language policy/status policy/value
 door/onap/preload: door/onap/tosca
 door/onap/tosca: internal/jsonread
-identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1
+identity: . eval internal/btree schema storage identity/percent identity/mapping identity/password identity/token identity/totp identity/oauth1 internal/turns
 identity/access: internal/nearest
 identity/migrate: identity identity/password identity/token
 identity/ec2: identity/percent
@@ -96,8 +97,8 @@ identity/totp:
 identity/mapping:
 identity/oidc: identity/mapping
 identity/oidc/oidctest:
-door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1
-identity/password:
+door/keystone: . door identity identity/access identity/ec2 identity/mapping identity/oidc identity/token storage identity/oauth1 internal/turns
+identity/password: internal/turns
 identity/token:
 cmd/ostiary: *
 examples/*: *

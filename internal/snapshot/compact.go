@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ostiary/ostiary/graph"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -34,6 +35,7 @@ func (t *Timeline) CompactIfNeeded(ctx context.Context) (bool, error) {
 // apply the entries that were written during the compaction. It returns false
 // if the store was dropped meanwhile.
 func (t *Timeline) Compact(ctx context.Context) (bool, error) {
+	turns.Pause(ctx)
 	select {
 	case t.compacting <- struct{}{}:
 	case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -166,6 +167,7 @@ func (t *Timeline) Await(ctx context.Context, r storage.Revision) (*View, error)
 		ctx, cancel = context.WithTimeout(ctx, t.Runtime.Bounds.FutureWait)
 		defer cancel()
 	}
+	turns.Pause(ctx)
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // WriteLock is the lock of a store's writers. Its holder alone may append,
@@ -33,6 +35,7 @@ func (l *WriteLock) Unlock() { <-l.held }
 // LockWithin takes the lock. It returns false if the lock was not free within
 // the time, and an error if ctx ended before.
 func (l *WriteLock) LockWithin(ctx context.Context, within time.Duration) (bool, error) {
+	turns.Pause(ctx)
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -49,6 +52,7 @@ func (l *WriteLock) LockWithin(ctx context.Context, within time.Duration) (bool,
 // error the lock is not held.
 func (l *WriteLock) LockIdle(ctx context.Context) error {
 	if !l.TryLock() {
+		turns.Pause(ctx)
 		select {
 		case l.held <- struct{}{}:
 		case <-ctx.Done():
@@ -64,6 +68,7 @@ func (l *WriteLock) WaitIdle(ctx context.Context) error {
 	if !l.Appending() {
 		return nil
 	}
+	turns.Pause(ctx)
 	select {
 	case <-l.appending.channel():
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -92,6 +93,7 @@ func (t *Timeline) PastView(ctx context.Context, v *View, r storage.Revision) (*
 			close(p.done)
 			return p.view, p.err
 		}
+		turns.Pause(ctx) // the request that builds the view waits for turns
 		select {
 		case <-p.done:
 		case <-ctx.Done():
@@ -114,6 +116,8 @@ func (t *Timeline) PastView(ctx context.Context, v *View, r storage.Revision) (*
 // times, the result has the row that existed at r, or no row if none existed.
 // The driver's state may be newer than v.
 func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (*View, error) {
+	u := undo{timeline: t, ctx: ctx, to: r, head: storage.Head{Revision: r}}
+	defer u.part.End()
 	st, err := t.Runtime.Driver.Load(ctx, t.ID, storage.LoadOptions{RemovedAfter: &r, RemovedOnly: true})
 	if err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func (t *Timeline) buildPast(ctx context.Context, v *View, r storage.Revision) (
 	if st.Oldest > r {
 		return nil, fmt.Errorf("%w: the oldest readable revision is %d", errs.ErrTooOld, st.Oldest)
 	}
-	u := undo{timeline: t, batch: v.schemas.lineage.From(v.Graph), to: r, head: storage.Head{Revision: r}}
+	u.batch = v.schemas.lineage.From(v.Graph)
 	if err := u.removeAdded(ctx, st.Head.Revision); err != nil {
 		return nil, err
 	}
@@ -152,16 +156,22 @@ type undo struct {
 	batch    *graph.Batch
 	to       storage.Revision
 	head     storage.Head // of the revision to
-	steps    int
+	changes  int
+	ctx      context.Context
+	part     turns.Part
 	// importing is that of the view at the revision to.
 	importing storage.Revision
 }
 
-// step bounds the memory of the batch.
-func (u *undo) step() {
-	if u.steps++; u.steps%100_000 == 0 {
+// stepsPerChange is the number of steps of turns.Part that an undone change takes.
+const stepsPerChange = 40
+
+// step counts a change. It bounds the memory of the batch, and takes turns.
+func (u *undo) step() error {
+	if u.changes++; u.changes%100_000 == 0 {
 		u.batch.View()
 	}
+	return u.part.Step(u.ctx, u.timeline.Runtime.Turns, stepsPerChange)
 }
 
 // removeAdded removes what the entries after u.to, up to the revision through,
@@ -195,7 +205,9 @@ func (u *undo) removeAdded(ctx context.Context, through storage.Revision) error 
 			case storage.AttributeSet:
 				u.batch.RemoveAttribute(c.Attribute.Object, c.Attribute.Name)
 			}
-			u.step()
+			if err := u.step(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -214,7 +226,9 @@ func (u *undo) restoreRemoved(st storage.State, set *schemaSet) error {
 			return err
 		}
 		u.timeline.NoteExpiry(&row.Tuple)
-		u.step()
+		if err := u.step(); err != nil {
+			return err
+		}
 	}
 	for row, err := range st.Attributes {
 		if err != nil {
@@ -226,7 +240,9 @@ func (u *undo) restoreRemoved(st storage.State, set *schemaSet) error {
 		if err := u.batch.SetAttribute(row.Attribute); err != nil {
 			return err
 		}
-		u.step()
+		if err := u.step(); err != nil {
+			return err
+		}
 	}
 	for row, err := range st.Documents {
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/ostiary/ostiary/eval"
 	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/limits"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -53,8 +54,8 @@ type Runtime struct {
 
 	// QuestionsMemory is the memory that all questions may use together.
 	QuestionsMemory *eval.MemoryBudget
-	// Turns are the turns that long questions take.
-	Turns *eval.Turns
+	// Turns are the turns that long requests take.
+	Turns *turns.Turns
 
 	mu     sync.Mutex
 	loaded map[*Timeline]struct{} // timelines that hold a view
@@ -72,7 +73,7 @@ type Runtime struct {
 func NewRuntime(c Config) *Runtime {
 	r := &Runtime{Config: c, loaded: map[*Timeline]struct{}{}, loads: make(chan struct{}, c.Bounds.Loads),
 		compilations: make(chan struct{}, cmp.Or(c.Bounds.Compilations, max(1, goruntime.GOMAXPROCS(0)/2)))}
-	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), eval.NewTurns()
+	r.QuestionsMemory, r.Turns = eval.NewMemoryBudget(c.Bounds.QuestionsMemory), turns.OfProcessors()
 	r.schemas.max, r.schemas.bytesMax = c.Bounds.SchemasCached, c.Bounds.SchemasCachedBytes
 	r.lag.max = int64(c.Bounds.WatchChanges)
 	r.ctx, r.stop = context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/schema"
 	"github.com/ostiary/ostiary/storage"
@@ -77,6 +78,7 @@ const CompilationFactor = 16
 // of questions. It fails with [errs.ErrBound] if the memory is not free in time, and
 // with the error of ctx if ctx ends before. task must not call Compilation.
 func (r *Runtime) Compilation(ctx context.Context, memory int, task func() error) error {
+	turns.Pause(ctx)
 	select {
 	case r.compilations <- struct{}{}:
 	case <-ctx.Done():

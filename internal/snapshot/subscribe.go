@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/storage"
 )
 
@@ -169,6 +170,7 @@ func (s *Subscription) Next(ctx context.Context) ([]*Published, error) {
 		if len(items) > 0 || err != nil {
 			return items, err
 		}
+		turns.Pause(ctx)
 		select {
 		case <-s.wake:
 		case <-ctx.Done():

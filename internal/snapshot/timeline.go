@@ -9,6 +9,7 @@ import (
 
 	"github.com/ostiary/ostiary/graph"
 	"github.com/ostiary/ostiary/internal/errs"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/rel"
 	"github.com/ostiary/ostiary/storage"
 )
@@ -221,6 +222,7 @@ func (t *Timeline) Load(ctx context.Context) (*View, error) {
 			t.loading = l
 		}
 		t.mu.Unlock()
+		turns.Pause(ctx)
 		select {
 		case <-l.done:
 			if l.err != nil {

@@ -3,6 +3,7 @@ package content
 import (
 	"context"
 
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -112,7 +113,8 @@ type run struct {
 	steps   int
 }
 
-// contextEvery is the number of steps between two looks at the context.
+// contextEvery is the number of steps between two looks at the context, at which
+// an evaluation needs a turn.
 const contextEvery = 1 << 12
 
 // count counts steps. It fails if there were too many, or if the context ends.
@@ -122,8 +124,14 @@ func (r *run) count(steps int) error {
 	if r.steps > StepsMax {
 		return stopped("XPath steps", StepsMax)
 	}
-	if r.context != nil && before/contextEvery != r.steps/contextEvery && r.context.Err() != nil {
-		return status.Errorf(status.ProcessingError, "the evaluation was stopped: %v", r.context.Err())
+	if r.context != nil && before/contextEvery != r.steps/contextEvery {
+		err := r.context.Err()
+		if err == nil {
+			err = turns.Hold(r.context)
+		}
+		if err != nil {
+			return status.Errorf(status.ProcessingError, "the evaluation was stopped: %v", err)
+		}
 	}
 	return nil
 }

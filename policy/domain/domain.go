@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/storage"
@@ -85,6 +86,8 @@ type Domain struct {
 	options Options
 	// relations is the only store that policies may ask; nil if there is none.
 	relations *ostiary.Store
+	// turns are those of the engine.
+	turns *turns.Turns
 	// unbound is why the relation store cannot be asked; nil if it can be, or if the
 	// domain has none.
 	unbound error
@@ -109,7 +112,7 @@ func open(ctx context.Context, e *ostiary.Engine, s *ostiary.Store, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	d := &Domain{store: s, options: o, turn: make(chan struct{}, 1)}
+	d := &Domain{store: s, turns: e.Turns(), options: o, turn: make(chan struct{}, 1)}
 	if d.settings, err = readSettings(doc.Body); err != nil {
 		return nil, err
 	}
@@ -143,6 +146,7 @@ func (d *Domain) Relations() *ostiary.Store { return d.relations }
 
 // lock waits for the turn to make a revision.
 func (d *Domain) lock(ctx context.Context) error {
+	turns.Pause(ctx) // the owner may wait for a turn
 	select {
 	case d.turn <- struct{}{}:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/status"
 	"github.com/ostiary/ostiary/policy/value"
@@ -79,6 +80,8 @@ func (p *Pinned) Decide(ctx context.Context, r *policy.Request, trace *policy.Tr
 	if p.at.root == nil {
 		return []policy.Result{{Decision: policy.NotApplicable}}, nil
 	}
+	ctx, work := turns.With(ctx, p.domain.turns)
+	defer work.End()
 	return p.at.plan.Decide(ctx, r, p.policyOptions(ctx, trace)), nil
 }
 

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/message"
 	"github.com/ostiary/ostiary/policy/status"
@@ -93,6 +95,8 @@ func (d *Domain) Search(ctx context.Context, r *SearchRequest) (SearchResult, er
 	if limit <= 0 {
 		limit = SearchLimitDefault
 	}
+	ctx, work := turns.With(ctx, d.turns)
+	defer work.End()
 	s := search{domain: d, request: r, attributes: r.Attributes}
 	if s.attributes == nil {
 		s.attributes = func(candidate string) []policy.Attribute { return CandidateAttributes(r.Category, candidate) }
@@ -245,6 +249,9 @@ func (s *search) candidates(ctx context.Context) ([]string, error) {
 	return s.pinned.Objects(ctx, s.request.Type)
 }
 
+// stepsPerCandidate is the number of steps of turns.Part that a candidate takes.
+const stepsPerCandidate = 64
+
 // page decides the candidates after the cursor.
 func (s *search) page(ctx context.Context, candidates []string, limit int) (out SearchResult, err error) {
 	out.Revision = s.pinned.Revision()
@@ -259,8 +266,9 @@ func (s *search) page(ctx context.Context, candidates []string, limit int) (out 
 	if err != nil {
 		return out, err
 	}
+	var part turns.Part
 	for i, name := range candidates {
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(part.Step(ctx, nil, stepsPerCandidate), ctx.Err()); err != nil {
 			return out, fmt.Errorf("%w: %w", ostiary.ErrCanceled, err)
 		}
 		result, err := decide(ctx, s.attributes(name))

@@ -134,7 +134,7 @@ func (a *application) count(env *Env) error {
 	case a.calls > CallsMax:
 		return tooMany("function calls", CallsMax)
 	case a.calls%contextEvery == 0:
-		return env.ended()
+		return env.long()
 	}
 	return nil
 }

@@ -21,12 +21,33 @@ func (b *builder) patterns() {
 	}
 }
 
-func matchPattern(_ *Env, text, v value.Value) (bool, error) {
+func matchPattern(env *Env, text, v value.Value) (bool, error) {
+	if len(text.Text()) > patternLong {
+		if err := env.long(); err != nil {
+			return false, err
+		}
+	}
 	p, err := pattern.Compile(text.Text())
 	if err != nil {
 		return false, err
 	}
-	return p.Match(v.Text())
+	return match(env, p, v.Text())
+}
+
+const (
+	// patternLong is the size in bytes from which compiling a pattern may take
+	// longer than 0.1 ms, and matchLong the same for the cost of a match.
+	patternLong, matchLong = 128, 100_000
+)
+
+// match matches a text. If that may take long, it waits for a turn.
+func match(env *Env, p *pattern.Pattern, text string) (bool, error) {
+	if p.Cost(len(text)) > matchLong {
+		if err := env.long(); err != nil {
+			return false, err
+		}
+	}
+	return p.Match(text)
 }
 
 // checkPattern rejects a literal that is not a pattern.
@@ -47,6 +68,6 @@ func preparePattern(literals []*value.Value) (Call, Test) {
 	if err != nil {
 		return nil, nil
 	}
-	test := func(_ *Env, _, v value.Value) (bool, error) { return p.Match(v.Text()) }
+	test := func(env *Env, _, v value.Value) (bool, error) { return match(env, p, v.Text()) }
 	return callTest(test), test
 }

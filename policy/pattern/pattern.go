@@ -75,13 +75,17 @@ func Compile(text string) (*Pattern, error) {
 // String returns the text that the pattern was compiled from.
 func (p *Pattern) String() string { return p.text }
 
+// Cost returns about how many nanoseconds it takes to match a text of so many bytes,
+// without back references.
+func (p *Pattern) Cost(bytes int) int { return (bytes + 1) * p.states }
+
 // Match reports whether a part of text matches the pattern. It fails with a
 // *status.Error if the bound pattern steps is reached.
 func (p *Pattern) Match(text string) (bool, error) {
 	if p.linear == nil {
 		return newBacktracker(text, p.groups).find(p.root)
 	}
-	if (len(text)+1)*p.states > StepsMax {
+	if p.Cost(len(text)) > StepsMax {
 		return false, bound("pattern steps", StepsMax)
 	}
 	return p.linear.MatchString(text), nil

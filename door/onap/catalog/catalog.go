@@ -17,6 +17,7 @@ import (
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door/onap/tosca"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 const (
@@ -78,6 +79,7 @@ func (c *Catalog) World(ctx context.Context) (*World, error) {
 	if w := c.world.Load(); w != nil {
 		return w, nil
 	}
+	turns.Pause(ctx) // the owner of the lock may wait for a turn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.load(ctx)
@@ -128,6 +130,7 @@ func (c *Catalog) first() (*World, error) {
 // compiles the draft, writes its documents and publishes it. If edit fails,
 // nothing changes.
 func (c *Catalog) change(ctx context.Context, edit func(d *draft) error) error {
+	turns.Pause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, err := c.load(ctx)

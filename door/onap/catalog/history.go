@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/internal/turns"
 )
 
 // Bounds on the history of operations.
@@ -171,6 +172,7 @@ func beginOf(o *Operation) time.Time {
 // write. Operations that ended more than [OperationsKept] ago are removed.
 func (h *History) Append(ctx context.Context, list []*Operation) error {
 	c := h.catalog
+	turns.Pause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.load(ctx); err != nil {
