@@ -88,6 +88,10 @@ func (s *Service) CreateApplicationCredential(ctx context.Context, n NewApplicat
 	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		x := &Record{Kind: ApplicationCredential, ID: id, Name: n.Name, Owner: n.By.User.ID, Members: n.Members}
 		w := ostiary.WriteRequest{}
+		var err error
+		if n.By, err = s.renewed(ctx, d, n.By); err != nil {
+			return w, err
+		}
 		delegation, err := s.applicationDelegation(ctx, d, n)
 		if err != nil {
 			return w, err
@@ -311,12 +315,21 @@ func (s *Service) LoginByApplicationCredential(ctx context.Context, id, secret s
 	if err != nil {
 		return nil, nil, err
 	}
+	rests := []rest{secretOfRecord(credential)}
 	ok, err := s.verifyApplicationSecret(ctx, secret, hash)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case !ok:
 		return nil, nil, unauthorized("wrong secret of application credential " + id)
+	}
+	if d, err = s.rely(ctx, rests...); err != nil {
+		return nil, nil, err
+	}
+	if user, err = d.get(User, user.ID); err != nil {
+		return nil, nil, unauthorized(err.Error())
+	}
+	switch {
 	case credential.Delegation.ended(s.now()):
 		return nil, nil, unauthorized("application credential " + id + " has expired")
 	case !s.active(d, user):

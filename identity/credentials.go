@@ -109,7 +109,9 @@ func (s *Service) UpdateCredential(ctx context.Context, id, blob string) (*Recor
 		if err != nil {
 			return ostiary.WriteRequest{}, err
 		}
-		return ostiary.WriteRequest{Secrets: []ostiary.Document{r.sealed(blob)}}, nil
+		x := *r
+		x.SecretVersion = newID()
+		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}, Secrets: []ostiary.Document{x.sealed(blob)}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -177,6 +179,9 @@ func (s *Service) LoginEC2(ctx context.Context, access string, verify func(secre
 		if err := verify(b.Secret); err != nil {
 			return nil, unauthorized(err.Error())
 		}
+	}
+	if d, err = s.rely(ctx, secretOfRecord(r)); err != nil {
+		return nil, err
 	}
 	return s.issue(ctx, d, s.payload(r.Owner, Scope{ProjectID: project}, []string{MethodEC2}))
 }

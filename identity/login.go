@@ -39,6 +39,10 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	if id != "" {
 		user, _ = d.get(User, id)
 	}
+	var rests []rest
+	if user != nil {
+		rests = append(rests, secretOfRecord(user))
+	}
 	hashes, err := s.hashes(ctx, user)
 	if err != nil {
 		return nil, err
@@ -64,6 +68,14 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	case !ok:
 		s.wrongPassword(user)
 		return nil, unauthorized("wrong password of user " + user.ID)
+	}
+	if d, err = s.rely(ctx, rests...); err != nil {
+		return nil, err
+	}
+	if user, err = d.get(User, user.ID); err != nil {
+		return nil, unauthorized(err.Error())
+	}
+	switch {
 	case !s.active(d, user):
 		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
 	case s.rightPassword(user):
@@ -190,6 +202,11 @@ func (s *Service) Issue(ctx context.Context, user string, scope Scope, methods [
 	if !enoughMethods(u, p.Methods) {
 		return nil, &Error{Reason: MoreFactors, UserID: user, Text: "user " + user + " needs further methods of authentication"}
 	}
+	if from != nil {
+		if err := validToken(from)(s, d); err != nil {
+			return nil, err
+		}
+	}
 	if err := d.delegate(p, scope, s.now()); err != nil {
 		return nil, err
 	}
@@ -220,8 +237,11 @@ func (s *Service) payload(user string, scope Scope, methods []string) *token.Pay
 }
 
 // issue returns a new token with its records and roles. It fails with Unauthorized
-// if the token would not be valid.
+// if the token would not be valid, or if the proof of the request does not hold.
 func (s *Service) issue(ctx context.Context, d *directory, p *token.Payload) (*Token, error) {
+	if err := s.proven(ctx, d); err != nil {
+		return nil, err
+	}
 	t, err := s.expand(ctx, p, d.issueTime(append(d.agents(p.TrustID), p.UserID), s.now()))
 	if errors.Is(err, &Error{Reason: NotFound}) {
 		return nil, unauthorized(err.Error())
@@ -286,16 +306,32 @@ func unsupported(p *token.Payload) bool {
 	return p.Thumbprint != "" || p.IdentityProvider == "" && len(p.GroupIDs) > 0
 }
 
-// expand finds the records and the roles of a token.
+// expand finds the records and the roles of a token in the newest state.
 func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time) (*Token, error) {
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return s.expandOn(ctx, d, p, issued)
+}
+
+// expandOn finds the records and the roles of a token on a directory.
+func (s *Service) expandOn(ctx context.Context, d *directory, p *token.Payload, issued time.Time) (*Token, error) {
+	t, err := s.bearer(d, p, issued)
+	if err != nil {
+		return nil, err
+	}
+	return t, s.expandScope(ctx, d, t)
+}
+
+// bearer finds the user of a token and what it was made with on a directory, without
+// its target and its roles. It fails with NotFound or Forbidden if the token is
+// revoked, or if one of them does not exist, has ended or is disabled.
+func (s *Service) bearer(d *directory, p *token.Payload, issued time.Time) (t *Token, err error) {
 	if d.revocations.revoked(p, issued) {
 		return nil, failf(NotFound, "Failed to validate token")
 	}
-	t := &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != "",
+	t = &Token{Payload: p, Issued: issued, Scope: Scope{ProjectID: p.ProjectID, DomainID: p.DomainID, System: p.System != "",
 		TrustID: p.TrustID, ApplicationCredentialID: p.ApplicationCredentialID, AccessTokenID: p.AccessTokenID}}
 	if t.User, err = d.get(User, p.UserID); err != nil {
 		return nil, err
@@ -316,10 +352,8 @@ func (s *Service) expand(ctx context.Context, p *token.Payload, issued time.Time
 	if err != nil {
 		return nil, err
 	}
-	if t.Domain, err = d.get(Project, t.User.Domain); err != nil {
-		return nil, err
-	}
-	return t, s.expandScope(ctx, d, t)
+	t.Domain, err = d.get(Project, t.User.Domain)
+	return t, err
 }
 
 func (s *Service) expandScope(ctx context.Context, d *directory, t *Token) (err error) {

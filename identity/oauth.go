@@ -45,8 +45,15 @@ func (s *Service) verifySigned(ctx context.Context, d *directory, req *oauth1.Re
 	if err != nil {
 		return nil, err
 	}
+	rests := []rest{secretOfRecord(consumer)}
+	if t != nil {
+		rests = append(rests, secretOfRecord(t))
+	}
 	if err := req.Verify(secret, tokenSecret, s.now()); err != nil {
 		return nil, unauthorized(err.Error())
+	}
+	if _, err := s.rely(ctx, rests...); err != nil {
+		return nil, err
 	}
 	return consumer, s.nonces.use(nonce{consumer.ID, req.Get(oauth1.Token), req.Get(oauth1.Nonce), req.Time().Unix()}, s.now())
 }
@@ -56,6 +63,7 @@ func (s *Service) verifySigned(ctx context.Context, d *directory, req *oauth1.Re
 // with NotFound if the project does not exist, with Unauthorized and with
 // Forbidden.
 func (s *Service) CreateRequestToken(ctx context.Context, req *oauth1.Request, project string) (*Record, string, error) {
+	ctx = proving(ctx)
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, "", err
@@ -160,6 +168,9 @@ func (s *Service) AuthorizeRequestToken(ctx context.Context, by *Token, id strin
 	verifier := newVerifier()
 	roles = slices.Compact(slices.Sorted(slices.Values(roles)))
 	_, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
+		if err := validToken(by)(s, d); err != nil {
+			return ostiary.WriteRequest{}, err
+		}
 		r, err := d.get(RequestToken, id)
 		if err != nil {
 			return ostiary.WriteRequest{}, err
@@ -174,7 +185,7 @@ func (s *Service) AuthorizeRequestToken(ctx context.Context, by *Token, id strin
 		secret, _ := splitRequestSecret(text)
 		x := *r
 		delegation := *r.Delegation
-		x.Owner, x.Delegation, delegation.RoleIDs = by.User.ID, &delegation, roles
+		x.Owner, x.Delegation, delegation.RoleIDs, x.SecretVersion = by.User.ID, &delegation, roles, newID()
 		return ostiary.WriteRequest{Documents: []ostiary.Document{x.document()}, Secrets: []ostiary.Document{x.sealed(requestSecret(secret, verifier))}}, nil
 	})
 	return verifier, err
@@ -207,6 +218,7 @@ func (s *Service) checkAuthorization(ctx context.Context, d *directory, r *Recor
 // which a request was signed. The request token ends. It returns the access token
 // and its secret, and fails with NotFound or Unauthorized.
 func (s *Service) CreateAccessToken(ctx context.Context, req *oauth1.Request) (*Record, string, error) {
+	ctx = proving(ctx)
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, "", err
@@ -269,6 +281,9 @@ func (s *Service) LoginOAuth1(ctx context.Context, req *oauth1.Request) (user, a
 		return nil, nil, err
 	}
 	if user, err = d.get(User, access.Owner); err != nil {
+		return nil, nil, err
+	}
+	if d, err = s.at(ctx); err != nil {
 		return nil, nil, err
 	}
 	switch {

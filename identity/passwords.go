@@ -122,7 +122,7 @@ func (s *Service) rehash(ctx context.Context, user *Record, secret string, hashe
 	}
 	_, err = s.write(ctx, func(d *directory) (w ostiary.WriteRequest, err error) {
 		now, err := d.get(User, user.ID)
-		if err != nil || now.Password == nil || !now.Password.Changed.Equal(user.Password.Changed) {
+		if err != nil || now.secretVersion() != user.secretVersion() {
 			return w, err
 		}
 		w.Secrets = []ostiary.Document{s.secretOf(user.ID, hash, hashes[1:])}
@@ -135,10 +135,10 @@ func (s *Service) rehash(ctx context.Context, user *Record, secret string, hashe
 type passwordChange struct {
 	hash    string
 	byOwner bool
-	// before are the hashes of the user's passwords until now, and changed is the
-	// time at which the newest of them was set.
+	// before are the hashes of the user's passwords until now, and version is that of
+	// the newest of them.
 	before  []string
-	changed time.Time
+	version string
 }
 
 // newChange computes the hash of a new password; without one it returns the zero
@@ -155,9 +155,7 @@ func (s *Service) newChange(ctx context.Context, k Kind, id string, secret *stri
 	if err != nil {
 		return c, err
 	}
-	if user.Password != nil {
-		c.changed = user.Password.Changed
-	}
+	c.version = user.secretVersion()
 	if c.byOwner = byOwner; byOwner {
 		if err := s.options.Compliance.mayChange(user, s.now()); err != nil {
 			return c, err
@@ -190,6 +188,19 @@ func (s *Service) checkUnique(ctx context.Context, secret string, before []strin
 	return nil
 }
 
+// ChangePassword sets a new password of a user who knows the current one. It fails as
+// [Service.Login], except that a password that has only expired is accepted, and as
+// [Service.Update]. The new password replaces the one that was verified and no other:
+// if a password was set meanwhile, ChangePassword fails with Unauthorized.
+func (s *Service) ChangePassword(ctx context.Context, id, current, secret string) error {
+	ctx = proving(ctx)
+	if _, err := s.Login(ctx, id, "", "", current); err != nil && !errors.Is(err, &Error{Reason: PasswordAge}) {
+		return err
+	}
+	_, err := s.Update(ctx, User, id, &secret, true, func(*Record) error { return nil })
+	return err
+}
+
 // setPassword adds a new password to a write and to the user's record. It fails
 // with Conflict if the password has changed since the hash was computed, because
 // the rules were checked for the old one.
@@ -197,10 +208,10 @@ func (s *Service) setPassword(old, x *Record, c passwordChange, w *ostiary.Write
 	if c.hash == "" {
 		return nil
 	}
-	if old.Password != nil && !old.Password.Changed.Equal(c.changed) {
+	if old.secretVersion() != c.version {
 		return failf(Conflict, "the password of user %s was changed at the same time", old.ID)
 	}
-	x.Password = s.options.Compliance.newPassword(x.options(), c.byOwner, s.now())
+	x.Password, x.SecretVersion = s.options.Compliance.newPassword(x.options(), c.byOwner, s.now()), newID()
 	w.Secrets = []ostiary.Document{s.secretOf(x.ID, c.hash, c.before)}
 	return nil
 }

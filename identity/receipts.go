@@ -11,10 +11,18 @@ import (
 const receiptLife = 5 * time.Minute
 
 // NewReceipt returns a receipt for methods that a user has passed, and its time of
-// issue. It is for a login that failed with MoreFactors.
-func (s *Service) NewReceipt(user string, methods []string) (*token.Receipt, time.Time) {
-	now := s.now().Truncate(time.Second)
-	return &token.Receipt{UserID: user, Methods: methods, Expires: now.Add(receiptLife)}, now
+// issue. It is for a login that failed with MoreFactors. It fails with Unauthorized
+// if the proof of the request does not hold (see [WithProof]).
+func (s *Service) NewReceipt(ctx context.Context, user string, methods []string) (*token.Receipt, time.Time, error) {
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if err := s.proven(ctx, d); err != nil {
+		return nil, time.Time{}, err
+	}
+	issued := d.issueTime([]string{user}, s.now())
+	return &token.Receipt{UserID: user, Methods: methods, Expires: issued.Add(receiptLife)}, issued, nil
 }
 
 // UseReceipt returns the methods that a decoded receipt adds to a login of a user.
@@ -22,18 +30,14 @@ func (s *Service) NewReceipt(user string, methods []string) (*token.Receipt, tim
 // older than the last event that made the user's tokens invalid, for example a
 // new password.
 func (s *Service) UseReceipt(ctx context.Context, r *token.Receipt, issued time.Time, user string) ([]string, error) {
-	d, err := s.at(ctx)
-	if err != nil {
+	if _, err := s.rely(ctx, validReceipt(r, issued)); err != nil {
 		return nil, err
 	}
-	latest, revoked := d.revocations.latest.Get("user " + user)
 	switch {
 	case r.UserID != user:
 		return nil, unauthorized("the receipt is of user " + r.UserID + ", not of user " + user)
 	case !s.now().Before(r.Expires):
 		return nil, unauthorized("the receipt has expired")
-	case revoked && issued.Unix() <= latest:
-		return nil, unauthorized("the receipt is older than the last revocation of the user's tokens")
 	}
 	return r.Methods, nil
 }

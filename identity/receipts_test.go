@@ -13,7 +13,8 @@ import (
 func TestReceipts(t *testing.T) {
 	d := deploy(t)
 	user, other := d.make(identity.Record{Kind: identity.User, Name: "u"}), d.make(identity.Record{Kind: identity.User, Name: "v"})
-	r, issued := d.NewReceipt(user.ID, []string{"password"})
+	r, issued, err := d.NewReceipt(t.Context(), user.ID, []string{"password"})
+	d.ok(err)
 	use := func(id string) error {
 		methods, err := d.UseReceipt(t.Context(), r, issued, id)
 		if err == nil && !slices.Equal(methods, []string{"password"}) {
@@ -27,9 +28,10 @@ func TestReceipts(t *testing.T) {
 	d.ok(use(user.ID))
 	d.clock.move(time.Second)
 	d.fails(use(user.ID), identity.Unauthorized, "expired")
-	r, issued = d.NewReceipt(user.ID, []string{"password"})
+	r, issued, err = d.NewReceipt(t.Context(), user.ID, []string{"password"})
+	d.ok(err)
 	d.ok(use(user.ID))
-	_, err := d.Update(t.Context(), identity.User, user.ID, ref("new"), false, func(*identity.Record) error { return nil })
+	_, err = d.Update(t.Context(), identity.User, user.ID, ref("new"), false, func(*identity.Record) error { return nil })
 	d.ok(err)
 	d.fails(use(user.ID), identity.Unauthorized, "older")
 }

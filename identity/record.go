@@ -119,6 +119,11 @@ type Record struct {
 	// UsedStep is the period of the last one-time password that was accepted with a
 	// credential of type [TypeTOTP]; 0 before the first one.
 	UsedStep int64 `json:"usedStep,omitempty"`
+	// SecretVersion is a random text that is another one each time that the password of
+	// a user, or the secret of a credential, a consumer or a request token, is set. It
+	// is "" for records whose secret never changes, and for those that were made by an
+	// older version.
+	SecretVersion string `json:"secretVersion,omitempty"`
 	// Federated describes a user whom an identity provider vouches for; nil for
 	// others.
 	Federated *Federated `json:"federated,omitempty"`

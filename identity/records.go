@@ -108,6 +108,7 @@ func (s *Service) Create(ctx context.Context, r Record, secret *string) (*Record
 		}
 		if hash != "" {
 			x.Password = s.options.Compliance.newPassword(x.options(), false, s.now())
+			x.SecretVersion = newID()
 			w.Secrets = []ostiary.Document{s.secretOf(x.ID, hash, nil)}
 		}
 		w.Documents = []ostiary.Document{x.document()}

@@ -27,6 +27,7 @@ func (r *Record) sealed(text string) ostiary.Document {
 // is called again if the store has changed meanwhile. keep fails with Conflict
 // if the id is in use.
 func (s *Service) keep(ctx context.Context, r *Record, secret string, check func(*directory) error) (*Record, error) {
+	r.SecretVersion = newID()
 	d, err := s.write(ctx, func(d *directory) (ostiary.WriteRequest, error) {
 		if _, err := d.get(r.Kind, r.ID); err == nil {
 			return ostiary.WriteRequest{}, duplicate(r, "ID", r.ID)

@@ -235,7 +235,7 @@ const followLimit = 1000
 const attemptsMax = 100
 
 // write validates and makes one change, while no other write of the service is
-// made. prepare validates on the directory, and returns the change; it is called
+// made. It fails with Unauthorized if the proof of the request does not hold. prepare validates on the directory, and returns the change; it is called
 // again if the store has changed meanwhile. write returns the directory with the
 // change. Writes that need nothing but the directory use together.
 func (s *Service) write(ctx context.Context, prepare func(*directory) (ostiary.WriteRequest, error)) (*directory, error) {
@@ -247,7 +247,7 @@ func (s *Service) write(ctx context.Context, prepare func(*directory) (ostiary.W
 		if err != nil {
 			return nil, err
 		}
-		r, err := prepare(d)
+		r, err := s.decide(ctx, d, prepare)
 		if err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func (s *Service) tryTogether(ctx context.Context, prepare func(*directory) (ost
 			if before = s.known(head); before == nil {
 				return w, errBehind
 			}
-			if w, err = prepare(before); err != nil {
+			if w, err = s.decide(ctx, before, prepare); err != nil {
 				refusedOn = before
 			}
 			return w, err

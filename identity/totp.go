@@ -49,6 +49,7 @@ func (g *guesses) forget(user string) {
 // and after a restart. It fails with Unauthorized. A password that could not be
 // compared with any seed is no guess; the error of a store that fails is returned.
 func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, error) {
+	ctx = proving(ctx)
 	d, err := s.at(ctx)
 	if err != nil {
 		return nil, err
@@ -75,17 +76,24 @@ func (s *Service) LoginTOTP(ctx context.Context, id, passcode string) (*Record, 
 		return nil, unauthorized("no seed of one-time passwords of user " + user.ID + " can be read: expected base32")
 	case m.step == 0:
 		return nil, unauthorized("wrong one-time password of user " + user.ID)
-	case !s.active(d, user):
+	}
+	if d, err = s.rely(ctx, secretOfRecord(m.credential)); err != nil {
+		return nil, err
+	}
+	if user, err = d.get(User, id); err != nil {
+		return nil, unauthorized(err.Error())
+	}
+	if !s.active(d, user) {
 		return nil, unauthorized("user " + user.ID + " or its domain is disabled")
 	}
-	return user, s.useTOTP(ctx, m.id, m.step)
+	return user, s.useTOTP(ctx, m.credential.ID, m.step)
 }
 
 // matched is the result of comparing a password with seeds.
 type matched struct {
-	id       string // of the credential that the password fits; "" if it fits none
-	step     int64  // step of the password; 0 if it fits no seed
-	compared bool   // it was compared with at least one seed, also if an error follows
+	credential *Record // the one that the password fits; nil if it fits none
+	step       int64   // step of the password; 0 if it fits no seed
+	compared   bool    // it was compared with at least one seed, also if an error follows
 }
 
 // matchTOTP compares a password with the seeds of credentials. It skips those that
@@ -105,7 +113,7 @@ func (s *Service) matchTOTP(ctx context.Context, credentials []*Record, passcode
 		}
 		m.compared = true
 		if step, ok := seed.Match(passcode, s.now(), c.UsedStep); ok {
-			m.id, m.step = c.ID, step
+			m.credential, m.step = c, step
 			return m, nil
 		}
 	}

@@ -73,6 +73,9 @@ func (s *Service) CreateTrust(ctx context.Context, n NewTrust) (*Record, error) 
 
 // newTrust returns the validated record of a trust.
 func (s *Service) newTrust(ctx context.Context, d *directory, id string, n NewTrust) (*Record, error) {
+	if _, err := s.renewed(ctx, d, n.By); err != nil {
+		return nil, err
+	}
 	if _, err := d.get(User, n.TrusteeID); err != nil {
 		return nil, err
 	}

@@ -93,6 +93,7 @@ func (c *call) open(anonymous bool) (err error) {
 	if c.query, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return &statusError{http.StatusBadRequest, "The query string is malformed."}
 	}
+	c.r = c.r.WithContext(identity.WithProof(c.r.Context()))
 	if c.id, err = c.deployment(c.r.Context()); err != nil || anonymous {
 		return err
 	}
@@ -100,7 +101,9 @@ func (c *call) open(anonymous bool) (err error) {
 	if text == "" {
 		return errNoToken
 	}
-	c.caller, err = c.validate(text, 0)
+	if c.caller, err = c.validate(text, 0); err == nil {
+		err = c.id.RelyOn(c.r.Context(), c.caller)
+	}
 	if errors.Is(err, &identity.Error{Reason: identity.NotFound}) || errors.Is(err, token.ErrInvalid) {
 		return unauthorized("invalid X-Auth-Token: " + err.Error())
 	}

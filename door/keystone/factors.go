@@ -96,7 +96,10 @@ func (c *call) sendReceipt(p *proof) error {
 	if p.from != nil {
 		methods = slices.Compact(slices.Sorted(slices.Values(append(methods, p.from.Payload.Methods...))))
 	}
-	r, issued := c.id.NewReceipt(p.user.ID, methods)
+	r, issued, err := c.id.NewReceipt(c.r.Context(), p.user.ID, methods)
+	if err != nil {
+		return err
+	}
 	text, err := codec.EncodeReceipt(r, issued)
 	if err != nil {
 		return err

@@ -222,14 +222,7 @@ func (c *call) changePassword() error {
 			return err
 		}
 	}
-	id := c.p.At(0)
-	_, err = c.id.Login(c.r.Context(), id, "", "", m.Text("original_password"))
-	// The password is right if it has only expired, and can be changed.
-	if err != nil && !errors.Is(err, &identity.Error{Reason: identity.PasswordAge}) {
-		return err
-	}
-	secret := m.Text("password")
-	if _, err := c.id.Update(c.r.Context(), identity.User, id, &secret, true, func(*identity.Record) error { return nil }); err != nil {
+	if err := c.id.ChangePassword(c.r.Context(), c.p.At(0), m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}
 	return c.done()

@@ -1,0 +1,168 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/token"
+)
+
+// proof is what the verifications of one request rest on: the passwords, secrets,
+// tokens and receipts that were accepted, as they were when they were read. A
+// verification takes time, a password hash some 300 ms, and others can change
+// meanwhile what it rests on. So each write and each new token of the request
+// compares the proof with the state that it is decided on. Its methods may be
+// called concurrently.
+type proof struct {
+	mu    sync.Mutex
+	rests []rest
+}
+
+// rest is one thing that a proof rests on. It fails with Unauthorized if that is
+// not as it was any more. It reads nothing but the directory.
+type rest func(s *Service, d *directory) error
+
+// proofKey is the key of the proof in the context of a request.
+type proofKey struct{}
+
+// WithProof begins the proof of one request. What is verified with the returned
+// context (a password, a one-time password, a secret, a signature, a token, a
+// receipt) is compared with the newest state by each later call with it: writes, new
+// tokens and new receipts fail with Unauthorized if it has changed or ended
+// meanwhile. So a new password is final once its write is acknowledged, also for
+// logins that are in progress.
+func WithProof(ctx context.Context) context.Context {
+	return context.WithValue(ctx, proofKey{}, &proof{})
+}
+
+// proving returns ctx if it has a proof, or a context with a new one. A call that
+// verifies and then writes by itself uses it.
+func proving(ctx context.Context) context.Context {
+	if ctx.Value(proofKey{}) != nil {
+		return ctx
+	}
+	return WithProof(ctx)
+}
+
+// rely adds to the proof of a request, and returns the newest directory. It fails
+// with Unauthorized if what is added does not hold on it.
+func (s *Service) rely(ctx context.Context, on ...rest) (*directory, error) {
+	if p, ok := ctx.Value(proofKey{}).(*proof); ok {
+		p.mu.Lock()
+		p.rests = append(p.rests, on...)
+		p.mu.Unlock()
+	}
+	d, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d, s.hold(d, on)
+}
+
+// proven fails with Unauthorized if something that a request's proof rests on does
+// not hold on a directory.
+func (s *Service) proven(ctx context.Context, d *directory) error {
+	p, ok := ctx.Value(proofKey{}).(*proof)
+	if !ok {
+		return nil
+	}
+	p.mu.Lock()
+	rests := slices.Clone(p.rests)
+	p.mu.Unlock()
+	return s.hold(d, rests)
+}
+
+func (s *Service) hold(d *directory, rests []rest) error {
+	for _, holds := range rests {
+		if err := holds(s, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide returns the change of a write that prepare makes on a directory, if the
+// proof of the request holds on it.
+func (s *Service) decide(ctx context.Context, d *directory, prepare func(*directory) (ostiary.WriteRequest, error)) (ostiary.WriteRequest, error) {
+	if err := s.proven(ctx, d); err != nil {
+		return ostiary.WriteRequest{}, err
+	}
+	return prepare(d)
+}
+
+// secretVersion returns a text that is another one each time that the password or
+// the secret of the record is set.
+func (r *Record) secretVersion() string {
+	if r.Password != nil {
+		return r.Password.Changed.Format(time.RFC3339Nano) + " " + r.SecretVersion
+	}
+	return r.SecretVersion
+}
+
+// secretOfRecord rests on the password or the secret of a record, as it is in the
+// record.
+func secretOfRecord(r *Record) rest {
+	version := r.secretVersion()
+	return func(_ *Service, d *directory) error {
+		newest, err := d.get(r.Kind, r.ID)
+		if err != nil {
+			return unauthorized(err.Error())
+		}
+		if newest.secretVersion() != version {
+			return unauthorized("the secret of " + string(r.Kind) + " " + r.ID + " was changed while it was verified")
+		}
+		return nil
+	}
+}
+
+// validToken rests on a token: it is not revoked, and its user and what it was made
+// with can be used.
+func validToken(t *Token) rest {
+	return func(s *Service, d *directory) error {
+		if _, err := s.bearer(d, t.Payload, t.Issued); err != nil {
+			return notValid(err)
+		}
+		return nil
+	}
+}
+
+// validReceipt rests on a receipt: the tokens of its user were not revoked since.
+func validReceipt(r *token.Receipt, issued time.Time) rest {
+	return func(_ *Service, d *directory) error {
+		if d.revocations.revokedUser(r.UserID, issued) {
+			return unauthorized("the receipt is older than the last revocation of the user's tokens")
+		}
+		return nil
+	}
+}
+
+// RelyOn adds a valid token to the proof of a request (see [WithProof]). It fails
+// with Unauthorized if the token was revoked meanwhile.
+func (s *Service) RelyOn(ctx context.Context, t *Token) error {
+	_, err := s.rely(ctx, validToken(t))
+	return err
+}
+
+// renewed returns a token as it is on a directory, with the roles that it has now.
+// It fails with Unauthorized if it is not valid any more.
+func (s *Service) renewed(ctx context.Context, d *directory, t *Token) (*Token, error) {
+	x, err := s.expandOn(ctx, d, t.Payload, t.Issued)
+	if err != nil {
+		return nil, notValid(err)
+	}
+	return x, nil
+}
+
+// notValid returns the error of a token that is not valid any more. An error of the
+// store stays.
+func notValid(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return unauthorized("the token is not valid any more: " + err.Error())
+}
