@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +20,9 @@ const (
 	// moveTuples is how many tuples are copied in one log entry. The entry also has
 	// the position, so that an import continues after it.
 	moveTuples = 2000
+	// moveEntryBytes is about the size of the data in one log entry, in bytes. Its bound
+	// is storage.EntryBytesMax.
+	moveEntryBytes = 4 << 20
 	// refusalsMax is how many refused tuples an import names.
 	refusalsMax = 10
 	// moveKey is the key of the document of a store that holds its moveState, among
@@ -39,21 +41,19 @@ var errTarget = errors.New("the target has another store")
 type moveState struct {
 	// Source is the URL of the server that the store comes from.
 	Source string `json:"source"`
-	// Next is the position of the next page of tuples, or of attributes if
-	// TuplesDone is true.
+	// Next is the position of the next page of tuples, for a source with pages.
 	Next string `json:"next,omitempty"`
-	// Expiries is true if the source returns the times at which tuples expire.
-	Expiries bool `json:"expiries,omitempty"`
-	// TuplesDone is true after the last page of tuples. It is not set for a source
-	// without attributes.
-	TuplesDone bool `json:"tuples_done,omitempty"`
+	// Token names the revision that is copied, and Read counts the lines of its export
+	// that were read, for a source with exports.
+	Token string `json:"token,omitempty"`
+	Read  int    `json:"read,omitempty"`
 	// Attributes counts the attributes that were read.
 	Attributes int `json:"attributes,omitempty"`
 	// Tuples counts the tuples that were read. Skipped counts the tuples and
 	// attributes that no model admits.
 	Tuples  int `json:"tuples"`
 	Skipped int `json:"skipped,omitempty"`
-	// Done is true after the last page.
+	// Done is true after the last page or line.
 	Done bool `json:"done"`
 }
 
@@ -82,9 +82,10 @@ func (a *app) importCommand() *cobra.Command {
 			"STORE is a name or id of the source; the default is all stores.\n\n" +
 			"From an Ostiary, expiries of tuples, attributes and aliases of stores arrive as well. Stores with the records of a door (Identity,\n" +
 			"XACML, ONAP, document access control) are not copied: to move them, stop the server and copy its data folder.\n\n" +
-			"An interrupted import continues where it stopped when the same command runs again. A store that is complete is not copied again,\n" +
-			"so a backup needs a new folder each time.\n" +
-			"Tuples that are written to the source during the import may be missing: stop its writers first.\n" +
+			"An interrupted import continues where it stopped when the same command runs again. Until it is complete, the copy answers no\n" +
+			"question. A store that is complete is not copied again, so a backup needs a new folder each time.\n" +
+			"From an Ostiary, the copy of a store has one revision: the newest one when its import began. From another server, tuples that are\n" +
+			"written during the import may be missing: stop its writers first.\n" +
 			"For files, see \"ostiary tuple import\" and \"ostiary schema write\".",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
@@ -101,8 +102,8 @@ func (a *app) importCommand() *cobra.Command {
 				return fmt.Errorf("%w: the source and the target are the same server, %s", errUsage, a.server)
 			}
 			server := (&app{server: from, token: key, caCert: a.caCert, err: a.err, json: a.json}).remote()
-			server.flag, server.http.Timeout = "--from", sourceTimeout
-			source, err := newSource(cmd.Context(), server)
+			server.flag = "--from"
+			source, err := newSource(cmd.Context(), server, a.patience.withDefaults().silence)
 			var stores []remoteStore
 			if err == nil {
 				stores, err = source.chosen(cmd.Context(), args) // before the folder is created
@@ -127,9 +128,6 @@ func (a *app) importCommand() *cobra.Command {
 	return cmd
 }
 
-// sourceTimeout bounds each request to the source.
-const sourceTimeout = time.Minute
-
 // move copies stores, each to a new target.
 func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore, target func() moveTarget) error {
 	out, refusals, skipped, left, before := []movedJSON{}, []string(nil), 0, 0, 0
@@ -148,7 +146,7 @@ func (a *app) move(ctx context.Context, source moveSource, stores []remoteStore,
 			if errors.Is(err, errTarget) {
 				return err
 			}
-			return &stoppedError{err, "\nrun the same command again to continue", false}
+			return &stoppedError{err, "\nrun the same command again to continue; until then, the copy of the store answers no question", false}
 		}
 		if m.result.Before {
 			before++
@@ -208,7 +206,7 @@ func (m *mover) run(ctx context.Context) error {
 		return err
 	}
 	m.result = movedJSON{Store: m.from.ID, Name: m.from.Name, Before: m.state.Done}
-	copies := []func(context.Context) error{m.copyModels, m.copyAssertions, m.copyTuples, m.copyAttributes}
+	copies := []func(context.Context) error{m.copyModels, m.copyAssertions, m.copyData}
 	if m.state.Done {
 		copies = []func(context.Context) error{m.countModels}
 	}
@@ -236,8 +234,7 @@ func (m *mover) open(ctx context.Context) error {
 	case body == nil && !empty:
 		return &clearError{"the target already has a store with this id that was not imported; nothing was changed: use another --data or --server, or, if the store is not needed there, delete it from the target", errTarget}
 	case body == nil:
-		m.state.Expiries = m.source.ostiary()
-		return m.write(ctx, moveData{})
+		return m.begin(ctx)
 	}
 	if err := json.Unmarshal(body, &m.state); err != nil {
 		return err
@@ -245,13 +242,27 @@ func (m *mover) open(ctx context.Context) error {
 	if m.state.Source != m.source.url() {
 		return &clearError{fmt.Sprintf("the target has this store from %s; expected --from %s", m.state.Source, m.state.Source), errTarget}
 	}
-	if m.source.ostiary() && !m.state.Expiries {
-		if m.state.Expiries = true; m.state.Tuples == 0 && !m.state.Done {
-			return nil
-		}
-		return &clearError{"an earlier version imported this store without the times at which tuples expire: delete the store from the target, and import it again", errTarget}
+	if _, ok := m.source.(pinnedSource); !ok || m.state.Token != "" || m.state.Done {
+		return nil
 	}
-	return nil
+	if m.state.Tuples == 0 {
+		return m.begin(ctx)
+	}
+	return &clearError{"an earlier version imported this store page by page: delete the store from the target, and import it again", errTarget}
+}
+
+// begin chooses the revision to copy, and marks the store as incomplete.
+func (m *mover) begin(ctx context.Context) error {
+	if source, ok := m.source.(pinnedSource); ok {
+		err := m.fromSource(ctx, func() (err error) {
+			m.state.Token, err = source.pin(ctx, m.from.ID)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return m.write(ctx, moveData{})
 }
 
 // write writes data together with the state.
@@ -260,7 +271,7 @@ func (m *mover) write(ctx context.Context, data moveData) error {
 	if err != nil {
 		return err
 	}
-	return m.to.write(ctx, data, "", body)
+	return m.to.write(ctx, data, "", &moveRecord{body, m.state.Done})
 }
 
 // countModels counts the models of the target.
@@ -272,7 +283,11 @@ func (m *mover) countModels(ctx context.Context) error {
 
 // copyModels writes the models that the store does not have yet, oldest first.
 func (m *mover) copyModels(ctx context.Context) error {
-	models, err := m.source.models(ctx, m.from.ID)
+	var models []ostiary.SchemaSource
+	err := m.fromSource(ctx, func() (err error) {
+		models, err = m.source.models(ctx, m.from.ID, m.state.Token)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("read the models: %w", err)
 	}
@@ -296,7 +311,11 @@ func (m *mover) copyModels(ctx context.Context) error {
 // copyAssertions writes the assertions of every model.
 func (m *mover) copyAssertions(ctx context.Context) error {
 	for _, model := range m.models {
-		n, body, err := m.source.assertions(ctx, m.from.ID, model)
+		n, body := 0, []byte(nil)
+		err := m.fromSource(ctx, func() (err error) {
+			n, body, err = m.source.assertions(ctx, m.from.ID, model)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("read the assertions of model %s: %w", model, err)
 		}
@@ -310,12 +329,14 @@ func (m *mover) copyAssertions(ctx context.Context) error {
 	return nil
 }
 
-// copyTuples copies the pages of tuples after the one where an earlier run
-// stopped.
-func (m *mover) copyTuples(ctx context.Context) error {
+// copyData copies the tuples and attributes after those that an earlier run copied.
+func (m *mover) copyData(ctx context.Context) error {
+	if source, ok := m.source.(pinnedSource); ok {
+		return m.copyExport(ctx, source)
+	}
 	line := m.a.progress()
 	defer line.end()
-	for !m.state.Done && !m.state.TuplesDone {
+	for !m.state.Done {
 		tuples, err := m.pages(ctx)
 		if err != nil {
 			return fmt.Errorf("read the tuples: %w", err)
@@ -334,8 +355,12 @@ func (m *mover) copyTuples(ctx context.Context) error {
 func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 	var out []rel.Tuple
 	at := map[rel.Key]int{}
-	for n := 0; n < moveTuples && !m.state.Done && !m.state.TuplesDone; {
-		page, err := m.source.tuples(ctx, m.from.ID, m.state.Next)
+	for n, size := 0, 0; n < moveTuples && size < moveEntryBytes && !m.state.Done; {
+		var page movedPage
+		err := m.fromSource(ctx, func() (err error) {
+			page, err = m.source.tuples(ctx, m.from.ID, m.state.Next)
+			return err
+		})
 		if n == 0 && m.state.Next != "" && isPositionRefused(err) {
 			m.a.note("the source no longer accepts the position of the earlier run: reading all tuples again")
 			m.state.Next, m.state.Tuples, m.state.Skipped = "", 0, 0
@@ -350,6 +375,7 @@ func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 				m.refuseTuple(row.name, row.err)
 				continue
 			}
+			size += tupleBytes(&row.tuple)
 			if i, twice := at[row.tuple.Key()]; twice {
 				out[i] = row.tuple
 				continue
@@ -358,32 +384,9 @@ func (m *mover) pages(ctx context.Context) ([]rel.Tuple, error) {
 			out = append(out, row.tuple)
 		}
 		m.state.Tuples += len(page.rows)
-		if m.state.Next = page.next; page.next == "" {
-			m.state.TuplesDone, m.state.Done = m.source.ostiary(), !m.source.ostiary()
-		}
+		m.state.Next, m.state.Done = page.next, page.next == ""
 	}
 	return out, nil
-}
-
-// copyAttributes copies the pages of attributes after the one where an earlier run
-// stopped.
-func (m *mover) copyAttributes(ctx context.Context) error {
-	for !m.state.Done {
-		page, next, err := m.source.attributes(ctx, m.from.ID, m.state.Next)
-		if m.state.Next != "" && isPositionRefused(err) {
-			m.state.Next, m.state.Attributes = "", 0
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("read the attributes: %w", err)
-		}
-		m.state.Attributes += len(page)
-		m.state.Next, m.state.Done = next, next == ""
-		if err := m.add(ctx, moveData{attributes: page}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // isPositionRefused reports whether a source no longer accepts a position in its

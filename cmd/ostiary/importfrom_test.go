@@ -80,7 +80,7 @@ const movedPages = 50
 func runOn(t *testing.T, target []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &err, lookup: func(string) (string, bool) { return "", false }}
+	a := &app{in: strings.NewReader(""), out: &out, err: &err, lookup: func(string) (string, bool) { return "", false }, patience: patience{pause: -1}}
 	code = a.run(context.Background(), append(args, target...))
 	return code, out.String(), err.String()
 }
@@ -232,6 +232,7 @@ func TestImportInParts(t *testing.T) {
 	type part struct {
 		Add       []json.RawMessage
 		Documents []struct{ Key string }
+		Importing bool
 	}
 	var parts []part
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,14 +248,14 @@ func TestImportInParts(t *testing.T) {
 			Condition: "c", Context: `{"x":"` + strings.Repeat("x", moveBytes/2) + `"}`})
 	}
 	s := &serverTarget{remote: (&app{server: target.URL}).remote(), id: movedStore}
-	if err := s.write(context.Background(), moveData{tuples: tuples}, "", []byte(`{}`)); err != nil {
+	if err := s.write(context.Background(), moveData{tuples: tuples}, "", &moveRecord{state: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	sizes := []string{}
 	for _, p := range parts {
-		sizes = append(sizes, fmt.Sprint(len(p.Add), " tuples, ", len(p.Documents), " states"))
+		sizes = append(sizes, fmt.Sprint(len(p.Add), " tuples, ", len(p.Documents), " states, importing ", p.Importing))
 	}
-	if got := strings.Join(sizes, "; "); got != "2 tuples, 0 states; 2 tuples, 0 states; 1 tuples, 1 states" {
+	if got := strings.Join(sizes, "; "); got != "2 tuples, 0 states, importing false; 2 tuples, 0 states, importing false; 1 tuples, 1 states, importing true" {
 		t.Errorf("sent %s", got)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/acp"
@@ -25,21 +27,18 @@ import (
 type moveSource interface {
 	// url returns the URL of the server.
 	url() string
-	// ostiary reports whether the server is an Ostiary. It then returns expiries of
-	// tuples, attributes, and aliases of stores.
-	ostiary() bool
+	// allow sets how long the server may send no byte of a response.
+	allow(silence time.Duration)
 	// chosen returns the stores with these names or ids, or all stores.
 	chosen(ctx context.Context, names []string) ([]remoteStore, error)
-	// models returns the models of a store, oldest first.
-	models(ctx context.Context, store string) ([]ostiary.SchemaSource, error)
+	// models returns the models of a store, oldest first: those at a token, or all for
+	// the token "".
+	models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error)
 	// assertions returns the number of a model's assertions, and the response of
 	// OpenFGA's API that has them.
 	assertions(ctx context.Context, store, model string) (n int, body []byte, err error)
 	// tuples returns the page of tuples at a position; "" is the first one.
 	tuples(ctx context.Context, store, position string) (movedPage, error)
-	// attributes returns the page of attributes at a position, and the position of
-	// the next page, "" after the last one.
-	attributes(ctx context.Context, store, position string) (page []rel.Attribute, next string, err error)
 }
 
 // movedPage is a page of tuples, and the position of the next page, "" after the
@@ -56,13 +55,16 @@ type movedRow struct {
 	err   error
 }
 
-// newSource returns the source at a server.
-func newSource(ctx context.Context, r *remote) (moveSource, error) {
+// newSource returns the source at a server, which may send no byte of a response for
+// the time silence.
+func newSource(ctx context.Context, r *remote, silence time.Duration) (moveSource, error) {
+	transport := &patientTransport{cmp.Or(r.http.Transport, http.DefaultTransport), silence}
+	r.http.Transport = transport
 	native, err := r.isOstiary(ctx)
 	if native {
-		return &ostiarySource{openFGASource{r}}, err
+		return &ostiarySource{openFGASource{r, transport}}, err
 	}
-	return &openFGASource{r}, err
+	return &openFGASource{r, transport}, err
 }
 
 // isOstiary reports whether the server is an Ostiary with the native API, whose
@@ -100,10 +102,13 @@ func ownedBy(protocol string) string {
 }
 
 // openFGASource is a server with OpenFGA's API.
-type openFGASource struct{ *remote }
+type openFGASource struct {
+	*remote
+	transport *patientTransport
+}
 
-func (s *openFGASource) url() string   { return s.base }
-func (s *openFGASource) ostiary() bool { return false }
+func (s *openFGASource) url() string                 { return s.base }
+func (s *openFGASource) allow(silence time.Duration) { s.transport.silence = silence }
 
 func (s *openFGASource) chosen(ctx context.Context, names []string) ([]remoteStore, error) {
 	if len(names) == 0 {
@@ -120,7 +125,7 @@ func (s *openFGASource) chosen(ctx context.Context, names []string) ([]remoteSto
 	return out, nil
 }
 
-func (s *openFGASource) models(ctx context.Context, store string) (all []ostiary.SchemaSource, _ error) {
+func (s *openFGASource) models(ctx context.Context, store, _ string) (all []ostiary.SchemaSource, _ error) {
 	query := url.Values{"page_size": {fmt.Sprint(pageMax)}}
 	for {
 		var page struct {
@@ -204,15 +209,9 @@ func (s *openFGASource) tuples(ctx context.Context, store, position string) (out
 	return out, nil
 }
 
-func (s *openFGASource) attributes(context.Context, string, string) ([]rel.Attribute, string, error) {
-	return nil, "", nil
-}
-
-// ostiarySource is a server with the native API. Assertions come from its OpenFGA
-// API.
+// ostiarySource is a server with the native API. It is a [pinnedSource]. Assertions
+// come from its OpenFGA API.
 type ostiarySource struct{ openFGASource }
-
-func (s *ostiarySource) ostiary() bool { return true }
 
 func (s *ostiarySource) chosen(ctx context.Context, names []string) ([]remoteStore, error) {
 	all, err := s.nativeStores(ctx)
@@ -234,9 +233,12 @@ func (s *ostiarySource) chosen(ctx context.Context, names []string) ([]remoteSto
 	return out, nil
 }
 
-func (s *ostiarySource) models(ctx context.Context, store string) ([]ostiary.SchemaSource, error) {
+func (s *ostiarySource) models(ctx context.Context, store, token string) ([]ostiary.SchemaSource, error) {
 	list, err := s.nativeSchemas(ctx, store)
 	if err != nil {
+		return nil, err
+	}
+	if list, err = upTo(token, list); err != nil {
 		return nil, err
 	}
 	var out []ostiary.SchemaSource
@@ -257,53 +259,4 @@ func (s *ostiarySource) assertions(ctx context.Context, store, model string) (in
 		return 0, nil, nil // the server does not serve OpenFGA's API, so it has no assertions
 	}
 	return n, body, err
-}
-
-// movePage is the number of tuples or attributes in a page of the native API.
-const movePage = 1000
-
-func (s *ostiarySource) tuples(ctx context.Context, store, position string) (out movedPage, err error) {
-	var page struct {
-		Tuples []nativeTuple
-		Next   string
-	}
-	if err := s.nativePage(ctx, store, "/read", position, &page); err != nil {
-		return out, err
-	}
-	out.next = page.Next
-	for i := range page.Tuples {
-		found := &page.Tuples[i]
-		row := movedRow{name: found.Object + "#" + found.Relation + "@" + found.Subject}
-		row.tuple, row.err = found.tuple()
-		out.rows = append(out.rows, row)
-	}
-	return out, nil
-}
-
-func (s *ostiarySource) attributes(ctx context.Context, store, position string) (out []rel.Attribute, next string, err error) {
-	var page struct {
-		Attributes []nativeAttribute
-		Next       string
-	}
-	if err := s.nativePage(ctx, store, "/read-attributes", position, &page); err != nil {
-		return nil, "", err
-	}
-	for i := range page.Attributes {
-		found, err := page.Attributes[i].attribute()
-		if err != nil {
-			return nil, "", err
-		}
-		out = append(out, found)
-	}
-	return out, page.Next, nil
-}
-
-// nativePage reads a page of a route of the native API into out.
-func (s *ostiarySource) nativePage(ctx context.Context, store, route, position string, out any) error {
-	in := map[string]any{"limit": movePage}
-	if position != "" {
-		in["cursor"] = position
-	}
-	_, err := s.call(ctx, http.MethodPost, nativePath+store+route, in, out)
-	return err
 }

@@ -28,8 +28,15 @@ type moveTarget interface {
 	// OpenFGA's API that has them.
 	writeAssertions(ctx context.Context, schemaID string, body []byte) error
 	// write adds or replaces data that the schema admits; "" is the current one. It
-	// stores state, unless it is nil, with the last of the data.
-	write(ctx context.Context, data moveData, schemaID string, state []byte) error
+	// stores the record, unless it is nil, with the last of the data.
+	write(ctx context.Context, data moveData, schemaID string, record *moveRecord) error
+}
+
+// moveRecord is what a target stores about the import of a store: its state. Until
+// the import is done, the store is marked as incomplete.
+type moveRecord struct {
+	state []byte
+	done  bool
 }
 
 // moveData is what one write of an import stores: tuples or attributes.
@@ -109,10 +116,15 @@ func (f *folderTarget) writeAssertions(ctx context.Context, schemaID string, bod
 	return err
 }
 
-func (f *folderTarget) write(ctx context.Context, data moveData, schemaID string, state []byte) error {
+func (f *folderTarget) write(ctx context.Context, data moveData, schemaID string, record *moveRecord) error {
 	w := ostiary.WriteRequest{Add: data.tuples, SetAttributes: data.attributes, OnDuplicate: ostiary.Replace, SchemaID: schemaID}
-	if state != nil {
-		w.Documents = []ostiary.Document{{Kind: native.DocumentsKind, Key: moveKey, Body: state}}
+	if record != nil {
+		w.Documents = []ostiary.Document{{Kind: native.DocumentsKind, Key: moveKey, Body: record.state}}
+		if record.done {
+			w.RemoveDocuments = []ostiary.DocumentKey{{Kind: ostiary.ImportKind, Key: ostiary.ImportKey}}
+		} else {
+			w.Documents = append(w.Documents, ostiary.Document{Kind: ostiary.ImportKind, Key: ostiary.ImportKey, Body: []byte("true")})
+		}
 	}
 	_, err := f.store.Write(ctx, w)
 	return err
@@ -178,7 +190,7 @@ func (s *serverTarget) writeAssertions(ctx context.Context, schemaID string, bod
 // another write, so that no request reaches the server's default --body-bytes.
 const moveBytes = 1 << 20
 
-func (s *serverTarget) write(ctx context.Context, data moveData, schemaID string, state []byte) error {
+func (s *serverTarget) write(ctx context.Context, data moveData, schemaID string, record *moveRecord) error {
 	for {
 		n, size := 0, 0
 		for ; n < data.len() && size < moveBytes; n++ {
@@ -189,8 +201,9 @@ func (s *serverTarget) write(ctx context.Context, data moveData, schemaID string
 		if schemaID != "" {
 			in["schema"] = schemaID
 		}
-		if data = rest; data.len() == 0 && state != nil {
-			in["documents"] = []any{map[string]any{"key": moveKey, "value": json.RawMessage(state)}}
+		if data = rest; data.len() == 0 && record != nil {
+			in["documents"] = []any{map[string]any{"key": moveKey, "value": json.RawMessage(record.state)}}
+			in["importing"] = !record.done
 		}
 		if _, err := s.call(ctx, http.MethodPost, s.path("/write"), in, nil); err != nil || data.len() == 0 {
 			return err

@@ -74,7 +74,7 @@ var responseKinds = map[string]string{
 	"write_failed_due_to_invalid_input": kindConflict, "precondition": kindConflict,
 	"bound": kindBound, "bound_reached": kindBound, "memory": kindBound, "exceeded_entity_limit": kindBound, "resource_exhausted": kindBound,
 	"authorization_model_resolution_too_complex": kindBound,
-	"too_old": kindInvalid, "future": kindInvalid, "importing": kindIncomplete, "damaged": kindDamaged, "data_loss": kindDamaged,
+	"too_old": kindInvalid, "future": kindInvalid, "damaged": kindDamaged, "data_loss": kindDamaged,
 }
 
 // errorKind returns the kind of an error for programs.
@@ -109,6 +109,9 @@ func errorKind(err error) string {
 func (e *remoteError) kind() string {
 	if kind := responseKinds[e.Code]; kind != "" {
 		return kind
+	}
+	if e.is("importing", ostiary.ErrImporting.Error()) { // OpenFGA's API has no code for it
+		return kindIncomplete
 	}
 	switch {
 	case e.other != "" || e.Code == "":

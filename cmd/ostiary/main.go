@@ -67,7 +67,8 @@ type app struct {
 	keystoneReceiptKeys string
 	json                bool
 
-	notedNoKeys bool // the warning about a server without keys was printed
+	patience    patience // for the source of an import
+	notedNoKeys bool     // the warning about a server without keys was printed
 	// ambiguous is true if variables name a folder and a server, and the command
 	// line neither.
 	ambiguous bool

@@ -453,22 +453,14 @@ func (r *remote) eachExported(ctx context.Context, at string, yield func(rel.Tup
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	for dec := json.NewDecoder(body); ; {
-		var line struct {
-			Tuple *nativeTuple
-			End   *struct{}
-			Error *remoteError
+	stream := newExportReader(body)
+	defer stream.close()
+	for {
+		line, err := stream.next()
+		if err != nil || line.End != nil {
+			return err
 		}
-		if err := dec.Decode(&line); err != nil {
-			return fmt.Errorf("the export is incomplete: %w", err)
-		}
-		switch {
-		case line.Error != nil:
-			return line.Error
-		case line.End != nil:
-			return nil
-		case line.Tuple != nil:
+		if line.Tuple != nil {
 			t, err := line.Tuple.tuple()
 			if err != nil || !yield(t) {
 				return err
