@@ -316,7 +316,7 @@ func (a *app) diff(cmd *cobra.Command, in map[string]any, relation, cursor strin
 
 func (a *app) watchCommand() *cobra.Command {
 	var flags permissionFlags
-	var from string
+	var from, context string
 	cmd := &cobra.Command{Use: "watch TYPE[#RELATION] RELATION TYPE", Short: "Show which subjects gain or lose a relation, as it happens", Args: cobra.ExactArgs(3),
 		Long: "Show which subjects gain (+) or lose (-) a relation, as it happens, until the command is interrupted.\n" +
 			"Name the objects or the subjects to watch. Only one process can have a folder open, so use --server to see the writes of others;\n" +
@@ -331,6 +331,10 @@ func (a *app) watchCommand() *cobra.Command {
 			if err := flags.requireOwnTypes(cmd.Context(), a, args[2], args[0]); err != nil {
 				return err
 			}
+			values, err := parseContext(context)
+			if err != nil {
+				return err
+			}
 			if _, err := ostiary.Token(from).Revision(); from != "" && err != nil {
 				return fmt.Errorf("%w: invalid --from %q: expected a token, for example one that \"ostiary changes --json\" prints", errUsage, from)
 			}
@@ -342,8 +346,14 @@ func (a *app) watchCommand() *cobra.Command {
 			if relation != "" {
 				query.Set("subject_relation", relation)
 			}
+			if values != nil {
+				text, err := json.Marshal(values)
+				if err != nil {
+					return err
+				}
+				query.Set("context", string(text))
+			}
 			if r := a.remote(); r != nil && from == "" {
-				var err error
 				if from, err = r.head(cmd.Context()); err != nil {
 					return err
 				}
@@ -361,6 +371,7 @@ func (a *app) watchCommand() *cobra.Command {
 		}}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "show what changes after the revision of this token; default: after the newest revision")
+	cmd.Flags().StringVar(&context, "context", "", "parameters for conditions, a JSON object, or @FILE")
 	return cmd
 }
 

@@ -118,35 +118,35 @@ func parseContext(s string) (expr.Values, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
+	return parseValues("--context", s)
+}
+
+// parseValues parses a JSON object. An error has the place of the text.
+func parseValues(place, s string) (expr.Values, error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
 	dec.UseNumber()
 	var values expr.Values
 	err := dec.Decode(&values)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return nil, fmt.Errorf("%w: --context: expected a JSON object, got a JSON %s", errUsage, wrong.Value)
+		return nil, fmt.Errorf("%w: %s: expected a JSON object, got a JSON %s", errUsage, place, wrong.Value)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: --context: expected a JSON object: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: %s: expected a JSON object: %w", errUsage, place, err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: --context: unexpected data after the JSON object", errUsage)
+		return nil, fmt.Errorf("%w: %s: unexpected data after the JSON object", errUsage, place)
 	}
 	r := jsonread.New([]byte(s))
 	r.Skip()
 	if err := r.End(); err != nil { // a name that comes twice
-		return nil, fmt.Errorf("%w: --context: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: %s: %w", errUsage, place, err)
 	}
 	return values, nil
 }
 
 // parseContextual parses --contextual-tuple.
 func parseContextual(s string) (rel.Tuple, error) {
-	var words []string
-	rest := strings.TrimSpace(s)
-	for ; rest != "" && len(words) < 4; rest = strings.TrimSpace(rest) {
-		end := strings.IndexAny(rest+" ", " \t\n")
-		words, rest = append(words, rest[:end]), rest[end:]
-	}
+	words, rest := firstWords(s, 4)
 	if len(words) < 3 {
 		return rel.Tuple{}, fmt.Errorf(`%w: invalid tuple %q: expected "USER RELATION OBJECT [CONDITION [JSON]]"`, errUsage, s)
 	}
@@ -160,6 +160,16 @@ func parseContextual(s string) (rel.Tuple, error) {
 		}
 	}
 	return t, t.Validate()
+}
+
+// firstWords returns the first n words of a text, or all if it has fewer, and the rest.
+func firstWords(s string, n int) (words []string, rest string) {
+	rest = strings.TrimSpace(s)
+	for ; rest != "" && len(words) < n; rest = strings.TrimSpace(rest) {
+		end := strings.IndexAny(rest+" ", " \t\n")
+		words, rest = append(words, rest[:end]), rest[end:]
+	}
+	return words, rest
 }
 
 // parseTriple parses the arguments USER RELATION OBJECT. Every command has this

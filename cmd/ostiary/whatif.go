@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +21,7 @@ const questionsBytesMax = 16 << 20
 type whatIfFlags struct {
 	questions               []string
 	file, model, schema, at string
+	context                 string
 	add, remove             []string
 	unchanged               bool
 	recorded                int
@@ -59,8 +58,9 @@ func (a *app) whatIfCommand() *cobra.Command {
 			return a.printWhatIf(out)
 		}}
 	s := cmd.Flags()
-	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT"; may be repeated`)
+	s.StringArrayVar(&f.questions, "question", nil, `a check to run, "USER RELATION OBJECT [JSON]", where JSON is an object with parameters for conditions; may be repeated`)
 	s.StringVar(&f.file, "questions", "", "a file of checks, one per line")
+	s.StringVar(&f.context, "context", "", "parameters for conditions, a JSON object, or @FILE, for the checks that have none of their own")
 	countVar(s, &f.recorded, "recorded", 0, 0, "repeat the decisions that the server recorded in the last so many minutes (serve --record-decisions)")
 	s.StringVar(&f.model, "proposed", "", "file with the proposed model")
 	s.StringVar(&f.schema, "schema", "", "id of the proposed schema")
@@ -85,9 +85,18 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 		}
 		f.subjects = append(f.subjects, subject)
 	}
+	values, err := parseContext(f.context)
+	if err != nil {
+		return nil, err
+	}
+	if values != nil {
+		in["context"] = values
+	}
 	switch {
 	case f.recorded > 0 && len(questions) > 0:
 		return nil, fmt.Errorf("%w: --recorded cannot be combined with --question or --questions", errUsage)
+	case f.recorded > 0 && values != nil:
+		return nil, fmt.Errorf("%w: --recorded cannot be combined with --context: each decision keeps the context of its request", errUsage)
 	case f.recorded > 0:
 		in["recorded"] = map[string]any{"minutes": f.recorded}
 	case len(questions) == 0 && f.file != "":
@@ -116,9 +125,15 @@ func (f *whatIfFlags) request() (map[string]any, error) {
 	if tuples != nil {
 		changes["add"] = tuples
 	}
-	if removed, err := triples("--remove", "tuple", f.remove); err != nil {
-		return nil, err
-	} else if removed != nil {
+	var removed []map[string]any
+	for _, text := range f.remove {
+		t, err := triple("--remove", "tuple", `"USER RELATION OBJECT"`, text, strings.Fields(text))
+		if err != nil {
+			return nil, err
+		}
+		removed = append(removed, t)
+	}
+	if removed != nil {
 		changes["remove"] = removed
 	}
 	in["changes"] = changes
@@ -165,10 +180,16 @@ func (a *app) requireRemovals(ctx context.Context, in map[string]any) error {
 }
 
 // checks parses the checks of --question and of the file.
-func (f *whatIfFlags) checks() ([]map[string]any, error) {
-	found, err := triples("--question", "check", f.questions)
-	if err != nil || f.file == "" {
-		return found, err
+func (f *whatIfFlags) checks() (found []map[string]any, err error) {
+	for _, text := range f.questions {
+		check, err := parseCheck("--question", text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, check)
+	}
+	if f.file == "" {
+		return found, nil
 	}
 	text, err := readFile(f.file, questionsBytesMax+1)
 	if err != nil {
@@ -177,36 +198,48 @@ func (f *whatIfFlags) checks() ([]map[string]any, error) {
 	if len(text) > questionsBytesMax {
 		return nil, fmt.Errorf("%w: %s is larger than %d bytes", errUsage, f.file, questionsBytesMax)
 	}
-	in := bufio.NewScanner(bytes.NewReader(text))
-	for number := 1; in.Scan(); number++ {
-		line := strings.TrimSpace(in.Text())
-		if line == "" || line[0] == '#' {
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		more, err := triples(fmt.Sprintf("%s:%d", f.file, number), "check", []string{line})
+		check, err := parseCheck(fmt.Sprintf("%s:%d", f.file, number), line)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
+		found = append(found, check)
 	}
-	return found, in.Err()
+	return found, nil
 }
 
-// triples parses texts of the form "USER RELATION OBJECT". An error has the place of
-// the texts, and what they are: a check or a tuple.
-func triples(place, what string, texts []string) (out []map[string]any, err error) {
-	for _, text := range texts {
-		words := strings.Fields(text)
-		if len(words) != 3 {
-			return nil, fmt.Errorf(`%w: %s: invalid %s %q: expected "USER RELATION OBJECT"`, errUsage, place, what, text)
-		}
-		t, err := parseTriple(words)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", place, err)
-		}
-		out = append(out, nativeTuples(oneTuple(t))...)
+// parseCheck parses a check, "USER RELATION OBJECT [JSON]", into the native API's
+// form. An error has the place of the text.
+func parseCheck(place, text string) (map[string]any, error) {
+	words, rest := firstWords(text, 3)
+	out, err := triple(place, "check", `"USER RELATION OBJECT [JSON]"`, text, words)
+	if err != nil || rest == "" {
+		return out, err
 	}
-	return out, nil
+	values, err := parseValues(place, rest)
+	if values != nil {
+		out["context"] = values
+	}
+	return out, err
+}
+
+// triple parses the words USER RELATION OBJECT of a text into the native API's form.
+// An error has the place of the text, what it is, a check or a tuple, and the form
+// that was expected.
+func triple(place, what, form, text string, words []string) (map[string]any, error) {
+	if len(words) != 3 {
+		return nil, fmt.Errorf("%w: %s: invalid %s %q: expected %s", errUsage, place, what, text, form)
+	}
+	t, err := parseTriple(words)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return nativeTuples(oneTuple(t))[0], nil
 }
 
 // whatIfSide is the decision before or after the proposal.
@@ -249,7 +282,9 @@ type whatIfResult struct {
 // whatIfItem is one check of a what-if.
 type whatIfItem struct {
 	Object, Relation, Subject string
-	Before, After             whatIfSide
+	// Context is that of the check alone; empty if it has none.
+	Context       json.RawMessage
+	Before, After whatIfSide
 }
 
 // String formats the item as a line: + if the check becomes allowed, - if it
@@ -266,7 +301,11 @@ func (i *whatIfItem) String() string {
 	case i.Before.Allowed:
 		sign = "-"
 	}
-	line := fmt.Sprintf("%s %s %s %s\t%s", sign, i.Subject, i.Relation, i.Object, i.After)
+	line := fmt.Sprintf("%s %s %s %s", sign, i.Subject, i.Relation, i.Object)
+	if i.Context != nil {
+		line += " " + string(i.Context)
+	}
+	line += "\t" + i.After.String()
 	if sign != "!" || i.Before.String() != i.After.String() {
 		line += ", was " + i.Before.String()
 	}

@@ -111,7 +111,7 @@ func requirePermission(r *jsonread.Reader, p *ostiary.PermissionSelector) {
 // watchPermission serves WatchPermission: the changes of a permission as they
 // happen.
 func (c *call) watchPermission(w http.ResponseWriter) error {
-	values, err := c.queryParams("object_type", "relation", "subject_type", "subject_relation", "object", "subject", "after")
+	values, err := c.queryParams("object_type", "relation", "subject_type", "subject_relation", "object", "subject", "context", "after")
 	if err != nil {
 		return err
 	}
@@ -120,6 +120,13 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 		SubjectRelation: values.Get("subject_relation"), Objects: values["object"], Subjects: values["subject"]}}
 	if q.ObjectType == "" || q.Relation == "" || q.SubjectType == "" {
 		return invalidRequest("expected object_type, relation and subject_type")
+	}
+	if text := values.Get("context"); text != "" {
+		r := jsonread.New([]byte(text))
+		q.Context = r.Values()
+		if err := r.End(); err != nil {
+			return invalidRequest("invalid context: expected a JSON object: " + err.Error())
+		}
 	}
 	if q.After == "" {
 		// Without a start, the watch reports everything that is written after
@@ -131,7 +138,7 @@ func (c *call) watchPermission(w http.ResponseWriter) error {
 	// Comparing a revision with itself finds every error of the request before
 	// the response begins.
 	at := ostiary.AtExactly(q.After)
-	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at}); err != nil {
+	if _, err := c.store.Difference(c.ctx, ostiary.DifferenceRequest{PermissionSelector: q.PermissionSelector, From: at, To: at, Context: q.Context}); err != nil {
 		return err
 	}
 	if n := len(q.Objects) + len(q.Subjects); n == 0 || n > ostiary.WatchNamesMax {

@@ -3,10 +3,12 @@ package native
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/expr"
 	"github.com/ostiary/ostiary/internal/jsonread"
 )
 
@@ -15,6 +17,8 @@ type whatIfQuery struct {
 	ostiary.WhatIfRequest
 	// source is the proposed schema.
 	source schemaSource
+	// context is that of questions that have none.
+	context expr.Values
 	// recorded is nil if the request has questions.
 	recorded *recordedQuery
 	// unchanged is true if the response must include items that do not change.
@@ -35,6 +39,8 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 		switch string(r.Name()) {
 		case "questions":
 			q.questions(r)
+		case "context":
+			q.context = r.Values()
 		case "recorded":
 			q.recorded = readRecorded(r)
 		case "at":
@@ -61,6 +67,9 @@ func (q *whatIfQuery) read(r *jsonread.Reader) {
 	}
 	if (q.Questions == nil) == (q.recorded == nil) {
 		r.Fail("expected either questions or recorded")
+	}
+	if q.recorded != nil && q.context != nil {
+		r.Fail("expected no context with recorded: each decision keeps its own")
 	}
 }
 
@@ -135,12 +144,27 @@ func (c *call) whatIf() error {
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-responseReserve))
 		defer cancel()
 	}
-	result, err := c.store.WhatIf(ctx, q.WhatIfRequest)
+	result, err := c.store.WhatIf(ctx, q.request())
 	if err != nil {
 		return err
 	}
 	c.encodeWhatIf(&q, &result)
 	return nil
+}
+
+// request returns the request with the context in the questions that have none.
+func (q *whatIfQuery) request() ostiary.WhatIfRequest {
+	out := q.WhatIfRequest
+	if q.context == nil {
+		return out
+	}
+	out.Questions = slices.Clone(q.Questions)
+	for i := range out.Questions {
+		if out.Questions[i].Context == nil {
+			out.Questions[i].Context = q.context
+		}
+	}
+	return out
 }
 
 // encodeWhatIf sets the response. It includes the items that change, or all of
@@ -162,6 +186,9 @@ func (c *call) encodeWhatIf(q *whatIfQuery, result *ostiary.WhatIfResult) {
 		question := &q.Questions[i]
 		for _, part := range [...][2]string{{`,"object":`, question.Object.String()}, {`,"relation":`, question.Relation}, {`,"subject":`, question.Subject.String()}} {
 			out = jsonread.AppendString(append(out, part[0]...), part[1])
+		}
+		if question.Context != nil {
+			out = appendJSON(append(out, `,"context":`...), question.Context)
 		}
 		out = appendResult(append(out, `,"before":`...), &item.Before)
 		out = appendResult(append(out, `,"after":`...), &item.After)
