@@ -37,7 +37,7 @@ type attack struct {
 	prepare func(v *victim, t *testing.T)
 }
 
-var attacks = []attack{
+var attacks = slices.Concat([]attack{
 	{"200 gRPC messages held back, no key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, "") }, nil},
 	{"20 connections of these, which connect again", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 20, 200, "") }, nil},
 	{"200 gRPC messages held back, with a key", 0, false, func(v *victim, t *testing.T) string { return v.holdBack(t, 1, 200, attackKey) }, nil},
@@ -61,7 +61,7 @@ var attacks = []attack{
 	{"52 of these, whose clients depart", 0, false, (*victim).abandoned, (*victim).conditional},
 	{"40 expands of 20,000 users", 0, false, (*victim).expands, (*victim).wide},
 	{"10,000 relations in a model, written and checked", 0, false, (*victim).manyRelations, nil},
-}
+}, connectionAttacks())
 
 // addressSpace is the memory that a victim may reserve, in KiB. Go reserves more
 // than it uses: 600 MB of it are used by an idle server.
@@ -137,16 +137,16 @@ func TestAttacker(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{pid: o.PID, http: o.HTTP, grpc: o.GRPC, store: o.Store, url: o.URL, client: attackClient(), until: time.Now().Add(attackTime)}
+	v := &victim{pid: o.PID, http: o.HTTP, grpc: o.GRPC, metrics: o.Metrics, store: o.Store, url: o.URL, client: attackClient(), until: time.Now().Add(attackTime)}
 	fmt.Printf("\nANSWER %s\n", strings.ReplaceAll(attacks[o.Attack].run(v, t), "\n", " "))
 	io.Copy(io.Discard, os.Stdin)
 }
 
 // order is what an attacker attacks.
 type order struct {
-	Attack                 int
-	HTTP, GRPC, Store, URL string
-	PID                    int
+	Attack                          int
+	HTTP, GRPC, Metrics, Store, URL string
+	PID                             int
 }
 
 // attackTime is how long attacks last that repeat.
@@ -155,7 +155,7 @@ const attackTime = 6 * time.Second
 // attacker runs an attack in another process and returns its answer. The process
 // keeps its connections until stop is called.
 func (v *victim) attacker(t *testing.T, attack int) (answer string, stop func()) {
-	o, _ := json.Marshal(order{attack, v.http, v.grpc, v.store, v.url, v.pid})
+	o, _ := json.Marshal(order{attack, v.http, v.grpc, v.metrics, v.store, v.url, v.pid})
 	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$")
 	cmd.Env = append(os.Environ(), "OSTIARY_ATTACKER="+string(o))
 	cmd.Stderr = os.Stderr
@@ -280,6 +280,7 @@ func (v *victim) processorTime() time.Duration {
 type victim struct {
 	pid               int
 	http, grpc, store string
+	metrics           string // the address of its port
 	client            *http.Client
 	open              []net.Conn // closed after the attack
 	url, keyFile      string
@@ -300,7 +301,7 @@ func launchVictim(all, t *testing.T, program string, limit int, overTLS bool) *v
 	if err := os.WriteFile(v.keyFile, []byte(attackKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "off",
+	args := []string{"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--auth-keys-file", v.keyFile, "--log-level", "error", "--json"}
 	if overTLS {
 		cert, key := certify(t, dir, "attack", 1)
@@ -338,7 +339,7 @@ func launchVictim(all, t *testing.T, program string, limit int, overTLS bool) *v
 	if err := json.Unmarshal([]byte(line), &at); err != nil {
 		t.Fatal(err)
 	}
-	v.pid, v.http, v.grpc = cmd.Process.Pid, at["http"], at["grpc"]
+	v.pid, v.http, v.grpc, v.metrics = cmd.Process.Pid, at["http"], at["grpc"], at["metrics"]
 	v.fill(t)
 	return v
 }

@@ -77,11 +77,13 @@ func (c *call) admit() *door.Refusal {
 			return &door.Refusal{Reason: door.BadCredentials}
 		}
 	}
+	if why := c.conn.trust(); why != nil {
+		return why
+	}
 	if why := limit.acquire(); why != nil {
 		return why
 	}
 	c.limit = limit
-	c.conn.trust()
 	c.conn.begin()
 	return nil
 }
@@ -97,20 +99,10 @@ func callConn(ctx context.Context) *conn {
 }
 
 // admitPublic is admit for a caller without a key on a server with keys.
-func (c *call) admitPublic() *door.Refusal {
-	if c.conn.public.Add(1) > publicPerConnection {
-		c.conn.public.Add(-1)
-		return &door.Refusal{Reason: door.TooMany, Bound: "PublicCallsPerConnection", Limit: publicPerConnection}
-	}
-	limit := &c.publicRequests
-	if c.method.stream {
-		limit = &c.publicStreams
-	}
-	if why := limit.acquire(); why != nil {
-		c.conn.public.Add(-1)
+func (c *call) admitPublic() (why *door.Refusal) {
+	if c.limit, why = c.enterPublic(c.conn, c.method.stream); why != nil {
 		return why
 	}
-	c.limit = limit
 	c.conn.begin()
 	return nil
 }
@@ -121,7 +113,7 @@ func (c *call) release() {
 	c.charge.release()
 	c.leave()
 	if c.keys != nil && c.method.public {
-		c.conn.public.Add(-1)
+		c.conn.leavePublic(c.method.stream)
 	}
 	c.conn.end()
 }

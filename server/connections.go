@@ -2,40 +2,55 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"net"
-	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ostiary/ostiary/door"
 )
 
 const (
-	// evictedShare: when a bound on connections is reached, the oldest 1/32 of the
-	// idle connections are closed together, so that a flood of new connections
-	// does not search all connections for each of them.
+	// evictedShare: when a bound on connections is reached, the first 1/32 of the
+	// connections that may be closed are closed together, so that a flood of new
+	// connections does not search all connections for each of them.
 	evictedShare = 32
-	// untrustedShare: ConnectionsMax divided by it bounds the idle connections
-	// that have not yet sent an accepted request.
+	// untrustedShare: an eighth of each bound on connections stays for those on which
+	// no request was accepted yet.
 	untrustedShare = 8
-	untrustedMax   = 1024 // bounds them as well
+	untrustedMax   = 1024 // bounds that part, and the number of such connections
+	// chanceTime is how long a connection is preferred to those that have shown what
+	// they do: its first request may be on its way.
+	chanceTime = time.Second
+	// fullTime is how long a search for idle connections that found none holds.
+	fullTime = 100 * time.Millisecond
+	// addressBits is the part of an IPv6 address that one client has, in bits.
+	addressBits = 64
 )
 
-// connections are the open connections of all ports. They are bounded in total,
-// per remote address, and as long as no request on them was accepted. When a
-// bound is reached, idle connections are closed to make room: first those
-// without an accepted request, then the others, the longest idle first. If there
-// is no idle connection, the new one is refused.
+// connections are the open connections of all ports, or of the port of metrics. They
+// are bounded in total and per remote address. A part of each bound stays for untrusted
+// connections, on which no request was accepted yet; they may use more while the others
+// do not need it.
+//
+// A new connection is untrusted. It always gets a place: another untrusted connection
+// is closed for it, whatever that one does, see evictUntrusted. When a request on it is
+// accepted, it moves to the trusted ones. These are closed only while they are idle, the
+// longest idle first, to make room for another trusted one. So callers without a key can
+// only keep out each other.
 //
 // Its methods may be called concurrently.
 type connections struct {
-	max, perAddress, untrustedMax int // the bounds
+	max, perAddress int // the bounds
+	untrustedMax    int // the bound of untrusted connections
+	reserve         int // the part of max that trusted connections cannot take
 
 	unsent  unsentBytes  // of all connections
 	refused atomic.Int64 // new connections that were closed at once
-	evicted atomic.Int64 // idle connections that were closed to make room
+	evicted atomic.Int64 // connections that were closed to make room
 	// unauthenticated are connections that were closed because too many of their
 	// refusals waited. waiting is how many wait on all connections.
 	unauthenticated atomic.Int64
@@ -43,17 +58,39 @@ type connections struct {
 
 	mu        sync.Mutex
 	all       map[*conn]struct{}
-	byAddress map[netip.Addr]int
-	untrusted int
-	http      int // how many of them are on HTTP ports
+	untrusted map[*conn]struct{}
+	byAddress map[netip.Addr]*addressCount
+	serials   int64     // how many were added
+	full      time.Time // see fullTime; until then, no trusted connection is idle
+	http      int       // how many of them are on HTTP ports
+}
+
+// addressCount counts the connections of one address.
+type addressCount struct {
+	open, trusted int
+	full          time.Time // as in connections, for those of the address
 }
 
 func newConnections(o *Options) *connections {
 	return &connections{max: o.ConnectionsMax, perAddress: o.ConnectionsPerAddress,
-		untrustedMax: min(max(o.ConnectionsMax/untrustedShare, 1), untrustedMax),
-		unsent:       unsentBytes{max: o.UnsentBytesTotal, perConnection: o.UnsentBytesPerConnection},
-		all:          map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
+		untrustedMax: min(o.ConnectionsMax, untrustedMax), reserve: max(untrustedPart(o.ConnectionsMax), 1),
+		unsent: unsentBytes{max: o.UnsentBytesTotal, perConnection: o.UnsentBytesPerConnection},
+		all:    map[*conn]struct{}{}, untrusted: map[*conn]struct{}{}, byAddress: map[netip.Addr]*addressCount{}}
 }
+
+// newMetricsConnections returns the connections of the port of metrics. None is ever
+// trusted.
+func newMetricsConnections(o *Options) *connections {
+	own := *o
+	own.ConnectionsMax, own.ConnectionsPerAddress = metricsConnections, metricsConnections
+	return newConnections(&own)
+}
+
+// metricsConnections bounds the connections of the port of metrics.
+const metricsConnections = 16
+
+// untrustedPart returns the part of a bound that stays for untrusted connections.
+func untrustedPart(bound int) int { return min(bound/untrustedShare, untrustedMax) }
 
 // openHTTP returns how many connections of HTTP ports are open. gRPC ports need
 // no such count, because a graceful stop of grpc-go waits for its own
@@ -91,13 +128,12 @@ func (l boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: raw, all: l.connections, http: l.http, wake: make(chan struct{})}
-		c.remote = remoteAddress{raw.RemoteAddr(), c}
-		if tcp, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
-			c.address = tcp.AddrPort().Addr().Unmap()
+		c := newConn(raw, l.connections, l.http)
+		added, crowded := l.connections.add(c)
+		if crowded {
+			runtime.Gosched() // first, the others get their turn to show a credential
 		}
-		c.idleSince.Store(time.Now().UnixNano())
-		if l.connections.add(c) {
+		if added {
 			boundSocket(raw)
 			return c, nil
 		}
@@ -106,70 +142,207 @@ func (l boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// add adds a new connection, and closes idle ones if that is needed. It reports
-// whether the bounds allow the connection.
-func (c *connections) add(n *conn) bool {
-	c.mu.Lock()
+// clientAddress returns the address under which a client's connections are counted:
+// its IPv4 address, or the network of 64 bits of its IPv6 address, because one client
+// can use all addresses of that.
+func clientAddress(address net.Addr) netip.Addr {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	a := tcp.AddrPort().Addr().Unmap()
+	if network, err := a.WithZone("").Prefix(addressBits); a.Is6() && err == nil {
+		return network.Addr()
+	}
+	return a
+}
+
+// add adds a new connection, and closes others if that is needed. It reports
+// whether the bounds allow the connection, and whether others were closed.
+func (c *connections) add(n *conn) (added, crowded bool) {
 	var closing []*conn
-	defer func() {
-		c.mu.Unlock()
-		for _, old := range closing {
-			old.Close()
+	defer func() { closeAll(closing) }()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := func(old *conn) bool { return old.address == n.address }
+	if at := c.byAddress[n.address]; at != nil && at.open >= c.perAddress {
+		if closing = c.evictUntrusted(same, at.open-at.trusted); closing == nil {
+			closing = c.evictIdle(same)
 		}
-	}()
-	if c.untrusted >= c.untrustedMax {
-		closing = c.evict(func(old *conn) bool { return !old.trusted.Load() })
+		if closing == nil {
+			return false, false
+		}
 	}
-	if c.byAddress[n.address] >= c.perAddress {
-		closing = append(closing, c.evict(func(old *conn) bool { return old.address == n.address })...)
+	if len(c.untrusted) >= c.untrustedMax || len(c.all) >= c.max {
+		closing = append(closing, c.evictUntrusted(func(*conn) bool { return true }, len(c.untrusted))...)
 	}
-	if len(c.all) >= c.max {
-		closing = append(closing, c.evict(func(*conn) bool { return true })...)
+	c.serials++
+	n.serial = c.serials
+	c.all[n], c.untrusted[n] = struct{}{}, struct{}{}
+	at := c.byAddress[n.address]
+	if at == nil {
+		at = &addressCount{}
+		c.byAddress[n.address] = at
 	}
-	if len(c.all) >= c.max || c.byAddress[n.address] >= c.perAddress || c.untrusted >= c.untrustedMax {
-		return false
-	}
-	c.all[n] = struct{}{}
-	c.byAddress[n.address]++
-	c.untrusted++
+	at.open++
 	if n.http {
 		c.http++
 	}
-	return true
+	return true, closing != nil
 }
 
-// evict removes the longest idle of the connections that match and returns them.
-// The caller holds mu and closes them.
-func (c *connections) evict(match func(*conn) bool) (closing []*conn) {
-	type idle struct {
+// trust is [conn.trust].
+func (c *connections) trust(n *conn) *door.Refusal {
+	var closing []*conn
+	defer func() { closeAll(closing) }()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, untrusted := c.untrusted[n]; !untrusted {
+		return nil // it was closed, or another request has done it
+	}
+	at := c.byAddress[n.address]
+	if most := c.perAddress - untrustedPart(c.perAddress); at.trusted >= most {
+		found := c.evictIdleAgain(&at.full, func(old *conn) bool { return old.address == n.address })
+		if found == nil {
+			return &door.Refusal{Reason: door.TooMany, Bound: "TrustedConnectionsPerAddress", Limit: int64(most)}
+		}
+		closing = found
+	}
+	if most := c.max - c.reserve; len(c.all)-len(c.untrusted) >= most {
+		found := c.evictIdleAgain(&c.full, func(*conn) bool { return true })
+		if found == nil {
+			return &door.Refusal{Reason: door.TooMany, Bound: "TrustedConnectionsMax", Limit: int64(most)}
+		}
+		closing = append(closing, found...)
+	}
+	delete(c.untrusted, n)
+	at.trusted++
+	n.trusted.Store(true)
+	return nil
+}
+
+func closeAll(closing []*conn) {
+	for _, old := range closing {
+		old.Close()
+	}
+}
+
+// evictUntrusted removes some of the n untrusted connections that match, and returns
+// them, or nil if n is 0. Of the addresses, that with the most of them loses one first;
+// of its connections, the one with the greatest hunger: it is the oldest, or has sent
+// the most requests, or holds the most bytes. Those that wait for their first request
+// come last. The caller holds mu and closes them.
+func (c *connections) evictUntrusted(match func(*conn) bool, n int) (closing []*conn) {
+	return c.evictHungriest(match, max(n/evictedShare, 1))
+}
+
+// evictHungriest is evictUntrusted for at most n connections.
+func (c *connections) evictHungriest(match func(*conn) bool, n int) (closing []*conn) {
+	type candidate struct {
 		*conn
-		trusted bool
-		since   int64
+		hunger float64
+		fresh  bool
+		rest   int // the candidates of its address, without those that go before it
 	}
-	var candidates []idle
-	for old := range c.all {
-		if old.busy.Load() == 0 && match(old) {
-			candidates = append(candidates, idle{old, old.trusted.Load(), old.idleSince.Load()})
+	var found []candidate
+	now := time.Now()
+	for old := range c.untrusted {
+		if match(old) {
+			hunger, fresh := old.hunger(now)
+			found = append(found, candidate{conn: old, hunger: hunger, fresh: fresh})
 		}
 	}
-	slices.SortFunc(candidates, func(a, b idle) int {
-		if a.trusted != b.trusted {
-			if b.trusted {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.since, b.since)
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(a.address.Compare(b.address), hungrier(b.fresh, a.fresh), cmp.Compare(a.hunger, b.hunger), cmp.Compare(b.serial, a.serial))
 	})
-	if len(candidates) > 0 {
-		candidates = candidates[:max(len(candidates)/evictedShare, 1)]
+	for i := range found {
+		found[i].rest = 1
+		if i > 0 && found[i].address == found[i-1].address {
+			found[i].rest += found[i-1].rest
+		}
 	}
-	for _, old := range candidates {
-		c.removeLocked(old.conn)
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(b.rest-a.rest, hungrier(a.fresh, b.fresh), cmp.Compare(b.hunger, a.hunger), cmp.Compare(a.serial, b.serial))
+	})
+	for _, old := range found[:min(n, len(found))] {
 		closing = append(closing, old.conn)
 	}
-	c.evicted.Add(int64(len(closing)))
+	c.evict(closing)
 	return closing
+}
+
+// hungrier compares two candidates: one that is not fresh comes first.
+func hungrier(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// evictIdle removes the longest idle of the trusted connections that match, and returns
+// them, or nil if none is idle. The caller holds mu and closes them.
+func (c *connections) evictIdle(match func(*conn) bool) (closing []*conn) {
+	type idle struct {
+		*conn
+		since int64
+	}
+	var found []idle
+	for old := range c.all {
+		if old.trusted.Load() && old.busy.Load() == 0 && match(old) {
+			found = append(found, idle{old, old.idleSince.Load()})
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	slices.SortFunc(found, func(a, b idle) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.serial, b.serial)) })
+	for _, old := range found[:max(len(found)/evictedShare, 1)] {
+		closing = append(closing, old.conn)
+	}
+	c.evict(closing)
+	return closing
+}
+
+// evictIdleAgain is evictIdle, but returns nil without a search until full, which it
+// sets when it finds none.
+func (c *connections) evictIdleAgain(full *time.Time, match func(*conn) bool) []*conn {
+	now := time.Now()
+	if now.Before(*full) {
+		return nil
+	}
+	closing := c.evictIdle(match)
+	if closing == nil {
+		*full = now.Add(fullTime)
+	}
+	return closing
+}
+
+// evictPublic closes an untrusted connection that has requests for what is public, to
+// make room for one on own: a stream, or another request. It reports whether there is
+// one.
+func (c *connections) evictPublic(own *conn, stream bool) bool {
+	c.mu.Lock()
+	closing := c.evictHungriest(func(old *conn) bool {
+		streams := old.watches.Load()
+		if stream {
+			return old != own && streams > 0
+		}
+		return old != own && old.public.Load() > streams
+	}, 1)
+	c.mu.Unlock()
+	closeAll(closing)
+	return len(closing) > 0
+}
+
+// evict removes connections and counts them. The caller holds mu.
+func (c *connections) evict(closing []*conn) {
+	for _, old := range closing {
+		c.removeLocked(old)
+	}
+	c.evicted.Add(int64(len(closing)))
 }
 
 // remove removes a connection. It does nothing if the connection was removed
@@ -185,11 +358,14 @@ func (c *connections) removeLocked(old *conn) {
 		return
 	}
 	delete(c.all, old)
-	if c.byAddress[old.address]--; c.byAddress[old.address] == 0 {
-		delete(c.byAddress, old.address)
+	at := c.byAddress[old.address]
+	if _, untrusted := c.untrusted[old]; untrusted {
+		delete(c.untrusted, old)
+	} else {
+		at.trusted--
 	}
-	if !old.trusted.Load() {
-		c.untrusted--
+	if at.open--; at.open == 0 {
+		delete(c.byAddress, old.address)
 	}
 	if old.http {
 		c.http--
@@ -244,122 +420,4 @@ func (c *connections) stalled(d time.Duration) (found *conn) {
 		}
 	}
 	return found
-}
-
-// conn is one connection of any port, with what its requests use together.
-type conn struct {
-	net.Conn
-	all     *connections
-	remote  remoteAddress
-	address netip.Addr // the remote address, without the port
-	http    bool
-
-	// trusted is true once a request on the connection was accepted.
-	trusted   atomic.Bool
-	refusals  atomic.Int32 // requests without accepted credentials before that
-	delayed   atomic.Int32 // refusals that wait, see delay
-	busy      atomic.Int32 // requests in flight
-	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
-	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
-	public    atomic.Int32 // gRPC calls of public methods in flight
-	bodies    atomic.Int64 // bytes that are charged to budgets of bodies
-
-	closed sync.Once
-	mu     sync.Mutex
-	gone   bool          // Close was called
-	unsent int64         // response bytes that wait for the client
-	sentAt int64         // when unsent last decreased, or became positive
-	wake   chan struct{} // closed and replaced when unsent decreases and a response waits
-
-	waiting atomic.Int32 // responses that wait until unsent decreases
-}
-
-// newDetached returns a connection that no client has.
-func newDetached(all *connections) *conn {
-	end, _ := net.Pipe()
-	c := &conn{Conn: end, all: all, wake: make(chan struct{})}
-	c.trusted.Store(true)
-	return c
-}
-
-// connKey is the context key of a request's connection.
-type connKey struct{}
-
-// withConn is [http.Server.ConnContext].
-func withConn(ctx context.Context, raw net.Conn) context.Context {
-	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
-		return context.WithValue(ctx, connKey{}, address.conn)
-	}
-	return ctx
-}
-
-// connOf returns the connection of a request, or otherwise if it has none.
-func connOf(r *http.Request, otherwise *conn) *conn {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-		return c
-	}
-	return otherwise
-}
-
-// remoteAddress is the address of a connection's client. It leads from the peer
-// of a gRPC call to the connection.
-type remoteAddress struct {
-	net.Addr
-	conn *conn
-}
-
-// RemoteAddr returns the client's address.
-func (c *conn) RemoteAddr() net.Addr { return &c.remote }
-
-// Read reads from the client.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && c.busy.Load() == 0 {
-		c.arrived.Store(time.Now().UnixNano())
-	}
-	return n, err
-}
-
-// begin marks the connection as busy with one more request.
-func (c *conn) begin() {
-	c.busy.Add(1)
-}
-
-// end ends a request that begin began.
-func (c *conn) end() {
-	if c.busy.Add(-1) == 0 {
-		c.arrived.Store(0)
-		c.idleSince.Store(time.Now().UnixNano())
-	}
-}
-
-// trust marks the connection as one on which a request was accepted.
-func (c *conn) trust() {
-	if c.trusted.Load() {
-		return
-	}
-	c.all.mu.Lock()
-	defer c.all.mu.Unlock()
-	if _, open := c.all.all[c]; open && !c.trusted.Load() {
-		c.all.untrusted--
-		c.trusted.Store(true)
-	}
-}
-
-// Close closes the connection. It may be called several times.
-func (c *conn) Close() error {
-	c.closed.Do(func() {
-		c.all.remove(c)
-		c.dropUnsent()
-	})
-	return c.Conn.Close()
-}
-
-// CloseWrite closes the sending side. net/http looks for this method: with it,
-// a client can still read a response whose request body was not read to its end.
-func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
 }

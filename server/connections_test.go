@@ -11,85 +11,219 @@ import (
 	"time"
 )
 
-// TestConnectionBounds opens connections up to each bound and one more, where all
-// are busy and where all are idle. The other bounds have room.
-func TestConnectionBounds(t *testing.T) {
-	t.Parallel()
-	near, far := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for name, c := range map[string]struct {
-		max, perAddress, untrustedMax int
-		trusted                       bool
-		address                       netip.Addr // of the others
-	}{
-		"in total":                    {max: 4, perAddress: 100, untrustedMax: 100, trusted: true, address: far},
-		"per address":                 {max: 100, perAddress: 4, untrustedMax: 100, trusted: true, address: near},
-		"without an accepted request": {max: 100, perAddress: 100, untrustedMax: 4, address: far},
-	} {
-		for _, busy := range []bool{true, false} {
-			all := &connections{max: c.max, perAddress: c.perAddress, untrustedMax: c.untrustedMax, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
-			open := func(address netip.Addr) (*conn, bool) {
-				end, other := net.Pipe()
-				t.Cleanup(func() { other.Close() })
-				n := &conn{Conn: end, all: all, address: address, wake: make(chan struct{})}
-				return n, all.add(n)
-			}
-			for range 4 {
-				n, ok := open(c.address)
-				if !ok {
-					t.Fatalf("%s: refused below the bound", name)
-				}
-				if c.trusted {
-					n.trust()
-				}
-				if busy {
-					n.begin()
-				}
-			}
-			if _, ok := open(near); ok == busy {
-				t.Errorf("%s, busy %v: one more connection: accepted is %v", name, busy, ok)
-			}
-			want := int64(1)
-			if busy {
-				want = 0
-			}
-			if all.open() != 4 || all.evicted.Load() != want {
-				t.Errorf("%s, busy %v: %d are open and %d were closed, expected 4 and %d", name, busy, all.open(), all.evicted.Load(), want)
-			}
-		}
-	}
+// bounded returns connections with these bounds.
+func bounded(total, perAddress int) *connections {
+	return newConnections(&Options{ConnectionsMax: total, ConnectionsPerAddress: perAddress})
 }
 
-// addIdle adds a connection that is idle since a Unix time in nanoseconds.
-func addIdle(t *testing.T, all *connections, since int64) *conn {
+// opened adds a connection from an address, which was opened so long ago, and reports
+// whether the bounds allow it.
+func (c *connections) opened(t *testing.T, address netip.Addr, ago time.Duration) (*conn, bool) {
 	t.Helper()
 	end, other := net.Pipe()
 	t.Cleanup(func() { other.Close() })
-	n := &conn{Conn: end, all: all, wake: make(chan struct{})}
-	n.idleSince.Store(since)
-	if !all.add(n) {
-		t.Fatal("refused")
-	}
-	return n
+	n := newConn(end, c, false)
+	n.address, n.opened = address, n.opened.Add(-ago)
+	added, _ := c.add(n)
+	return n, added
 }
 
-// TestEvictedFirst fills the bound with idle connections. Those without an accepted
-// request are closed before the others, and the longest idle first.
-func TestEvictedFirst(t *testing.T) {
+// has reports whether a connection is neither removed nor closed.
+func (c *connections) has(n *conn) bool {
+	c.mu.Lock()
+	_, left := c.all[n]
+	c.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return left && !n.gone
+}
+
+var near, far = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+
+// TestTrustedBounds trusts connections up to the part of each bound that is for them, and
+// one more: it gets a place if another one is idle. If all are busy, its request is
+// refused, and it stays open and untrusted. New connections are accepted in each case.
+func TestTrustedBounds(t *testing.T) {
 	t.Parallel()
-	all := &connections{max: 4, perAddress: 100, untrustedMax: 100, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
-	open := func(idleSince int64, trusted bool) *conn {
-		n := addIdle(t, all, idleSince)
-		if trusted {
-			n.trust()
+	for _, c := range []struct {
+		total, perAddress, places int
+		bound                     string
+	}{{40, 1000, 35, "TrustedConnectionsMax"}, {1000, 40, 35, "TrustedConnectionsPerAddress"}, {40_000, 20_000, 20_000 - 1024, "TrustedConnectionsPerAddress"}} {
+		for _, busy := range []bool{true, false} {
+			all := bounded(c.total, c.perAddress)
+			var trusted []*conn
+			for i := range c.places {
+				n, ok := all.opened(t, near, 0)
+				if why := n.trust(); !ok || why != nil {
+					t.Fatalf("%s: connection %d is refused: %v, %v", c.bound, i, ok, why)
+				}
+				n.idleSince.Store(int64(i))
+				if busy {
+					n.begin()
+				}
+				trusted = append(trusted, n)
+			}
+			more, ok := all.opened(t, near, 0)
+			why := more.trust()
+			switch {
+			case !ok || !all.has(more):
+				t.Errorf("%s, busy %v: a new connection is refused", c.bound, busy)
+			case busy && (why == nil || why.Bound != c.bound || why.Limit != int64(c.places) || more.trusted.Load() || all.evicted.Load() != 0):
+				t.Errorf("%s: one more request: %v, trusted is %v, %d were closed", c.bound, why, more.trusted.Load(), all.evicted.Load())
+			case !busy && (why != nil || !more.trusted.Load() || all.has(trusted[0]) || !all.has(trusted[c.places-1])):
+				t.Errorf("%s: one more request where others are idle: %v, trusted is %v", c.bound, why, more.trusted.Load())
+			}
+			for i := range 2000 {
+				if _, ok := all.opened(t, near, 0); !ok {
+					t.Fatalf("%s, busy %v: new connection %d is refused", c.bound, busy, i)
+				}
+			}
+			if n := all.open(); n > c.total || busy && n > c.perAddress {
+				t.Errorf("%s, busy %v: %d are open", c.bound, busy, n)
+			}
+			for i, n := range trusted {
+				if busy && !all.has(n) {
+					t.Errorf("%s: the busy connection %d with an accepted request is closed", c.bound, i)
+				}
+			}
 		}
+	}
+}
+
+// TestTrustedAgain checks that a search for idle connections that found none holds for
+// fullTime.
+func TestTrustedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := bounded(8, 1000)
+		for range 7 {
+			n, _ := all.opened(t, near, 0)
+			n.trust()
+			n.begin()
+		}
+		more, _ := all.opened(t, near, 0)
+		if more.trust() == nil {
+			t.Error("one more request is accepted")
+		}
+		for n := range all.all {
+			if n != more {
+				n.end()
+			}
+		}
+		if more.trust() == nil {
+			t.Error("it is searched again at once")
+		}
+		time.Sleep(fullTime)
+		if why := more.trust(); why != nil {
+			t.Error(why)
+		}
+	})
+}
+
+// TestSmallBounds checks bounds of which no eighth is left for untrusted connections: one
+// connection is.
+func TestSmallBounds(t *testing.T) {
+	t.Parallel()
+	all := bounded(2, 1)
+	first, _ := all.opened(t, near, 0)
+	if why := first.trust(); why != nil {
+		t.Error(why)
+	}
+	first.begin()
+	if _, ok := all.opened(t, near, 0); ok {
+		t.Error("a second connection of the address is accepted")
+	}
+	other, ok := all.opened(t, far, 0)
+	if !ok {
+		t.Error("a second address is refused")
+	}
+	if why := other.trust(); why == nil {
+		t.Error("a second connection is trusted")
+	}
+	first.end()
+	if _, ok := all.opened(t, near, 0); !ok || all.has(first) {
+		t.Error("the idle connection of the address is not closed for a new one")
+	}
+}
+
+// TestHungriestFirst fills the part of untrusted connections, and opens more of them from
+// further addresses. Each closes the hungriest one of the address that has the most,
+// whether it is busy or not.
+func TestHungriestFirst(t *testing.T) {
+	t.Parallel()
+	all := bounded(9, 1000)
+	open := func(address netip.Addr, ago time.Duration, change func(*conn)) *conn {
+		n, ok := all.opened(t, address, ago)
+		if !ok {
+			t.Fatal("refused")
+		}
+		change(n)
 		return n
 	}
-	order := []*conn{open(7, false), open(8, false), open(1, true), open(2, true)}
-	for i, next := range order {
-		open(100+int64(i), true)
-		if _, left := all.all[next]; left || all.open() != 4 {
-			t.Errorf("connection %d is not closed as number %d", i, i+1)
+	idle := func(*conn) {}
+	trusted := open(near, time.Hour, func(n *conn) { n.trust() })
+	order := []*conn{ // 5 of near and 3 of far, in the order in which they are closed
+		open(near, 10*time.Second, (*conn).begin), // 20 s for its request
+		open(near, 16*time.Second, idle),
+		open(far, 9*time.Second, func(n *conn) { n.refusals.Add(2) }),        // 27 s for its refusals
+		open(near, time.Second, func(n *conn) { n.unsent = 9 * bodyFree }),   // 10 s for its response
+		open(far, 8*time.Second, func(n *conn) { n.bodies.Store(bodyFree) }), // 16 s for its body
+		open(near, 9*time.Second, idle),
+		open(near, 8*time.Second, idle),
+		open(far, 7*time.Second, idle),
+	}
+	for i := range order {
+		n := open(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 0, idle)
+		for j, old := range order {
+			if all.has(old) != (j > i) {
+				t.Fatalf("after new connection %d, connection %d is open: %v", i, j, all.has(old))
+			}
 		}
+		if !all.has(n) || !all.has(trusted) {
+			t.Fatal("the new connection, or that with an accepted request, is closed")
+		}
+	}
+}
+
+// TestManyUntrusted fills the part of untrusted connections of the default, 1,024, from
+// one address, and opens one from another. The address loses the oldest 32.
+func TestManyUntrusted(t *testing.T) {
+	t.Parallel()
+	all := bounded(16_384, 12_288)
+	var conns []*conn
+	for i := range 1024 {
+		n, ok := all.opened(t, near, time.Duration(2000-i)*time.Second)
+		if !ok {
+			t.Fatal(i)
+		}
+		conns = append(conns, n)
+	}
+	own, _ := all.opened(t, far, time.Hour)
+	for i, n := range conns {
+		if all.has(n) != (i >= 32) {
+			t.Errorf("connection %d is open: %v", i, all.has(n))
+		}
+	}
+	for range 5000 {
+		all.opened(t, near, 0)
+	}
+	if !all.has(own) || all.open() > 1024 {
+		t.Errorf("the connection of the other address is open: %v; %d are open", all.has(own), all.open())
+	}
+}
+
+// TestClientAddress checks which addresses count as one.
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::",
+		"[fe80::1%eth0]:1": "fe80::", "[::1]:1": "::"} {
+		if got := clientAddress(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))).String(); got != want {
+			t.Errorf("%s: %s, expected %s", text, got, want)
+		}
+	}
+	end, _ := net.Pipe()
+	if got := clientAddress(end.RemoteAddr()); got.IsValid() {
+		t.Error(got)
 	}
 }
 
@@ -103,7 +237,7 @@ func TestCloseQuiet(t *testing.T) {
 		end, client := net.Pipe()
 		t.Cleanup(func() { client.Close() })
 		own = &conn{Conn: end, all: all, http: true, wake: make(chan struct{})}
-		if !all.add(own) {
+		if added, _ := all.add(own); !added {
 			t.Fatal("refused")
 		}
 		return own, client
@@ -142,12 +276,17 @@ func TestCloseQuiet(t *testing.T) {
 func TestConnectionCounts(t *testing.T) {
 	t.Parallel()
 	all := newConnections(&Options{ConnectionsMax: 100, ConnectionsPerAddress: 100})
-	near, far := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	ofAddress := func() int {
+		if at := all.byAddress[near]; at != nil {
+			return at.open
+		}
+		return 0
+	}
 	expect := func(open, http, untrusted, addresses, ofNear int) {
 		t.Helper()
-		if all.open() != open || all.openHTTP() != http || all.untrusted != untrusted || len(all.byAddress) != addresses || all.byAddress[near] != ofNear {
-			t.Errorf("%d are open, %d HTTP, %d untrusted, %d addresses, %d near; expected %d, %d, %d, %d, %d", all.open(), all.openHTTP(), all.untrusted,
-				len(all.byAddress), all.byAddress[near], open, http, untrusted, addresses, ofNear)
+		if all.open() != open || all.openHTTP() != http || len(all.untrusted) != untrusted || len(all.byAddress) != addresses || ofAddress() != ofNear {
+			t.Errorf("%d are open, %d HTTP, %d untrusted, %d addresses, %d near; expected %d, %d, %d, %d, %d", all.open(), all.openHTTP(), len(all.untrusted),
+				len(all.byAddress), ofAddress(), open, http, untrusted, addresses, ofNear)
 		}
 	}
 	var conns []*conn
@@ -158,7 +297,7 @@ func TestConnectionCounts(t *testing.T) {
 		end, other := net.Pipe()
 		t.Cleanup(func() { other.Close() })
 		n := &conn{Conn: end, all: all, http: c.http, address: c.address, wake: make(chan struct{})}
-		if !all.add(n) {
+		if added, _ := all.add(n); !added {
 			t.Fatal("refused")
 		}
 		conns = append(conns, n)
@@ -229,19 +368,23 @@ func TestArrived(t *testing.T) {
 	})
 }
 
-// TestEvictedTogether fills the bound with 96 idle connections: the longest idle three
-// of them are closed for a new one.
+// TestEvictedTogether fills the part of trusted connections with 96 idle ones: the
+// longest idle three of them are closed for a new one.
 func TestEvictedTogether(t *testing.T) {
 	t.Parallel()
-	all := &connections{max: 96, perAddress: 1000, untrustedMax: 1000, all: map[*conn]struct{}{}, byAddress: map[netip.Addr]int{}}
+	all := bounded(109, 1000)
 	var conns []*conn
-	for i := range 96 {
-		conns = append(conns, addIdle(t, all, int64(i)))
+	for i := range 97 {
+		n, _ := all.opened(t, near, 0)
+		n.idleSince.Store(int64(i))
+		if i < 96 {
+			conns = append(conns, n)
+		}
+		n.trust()
 	}
-	addIdle(t, all, 1000)
 	for i, c := range conns {
-		if _, left := all.all[c]; left != (i >= 3) || c.gone == left {
-			t.Errorf("connection %d: left is %v, closed %v", i, left, c.gone)
+		if all.has(c) != (i >= 3) {
+			t.Errorf("connection %d is open: %v", i, all.has(c))
 		}
 	}
 	if all.open() != 94 || all.evicted.Load() != 3 {

@@ -44,6 +44,26 @@ func (q *request) drain() {
 	io.CopyN(io.Discard, q.body, drainBytesMax)
 }
 
+// refuseBody lets the connection end after the response to a request without accepted
+// credentials, if it has a body: the server reads nothing more of it.
+func (q *request) refuseBody(r *http.Request) {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		q.Header().Set("Connection", "close")
+		q.unread = true
+	}
+}
+
+// abandon sends the response and ends all reading of the body, also by net/http, which
+// would wait for the rest of a small one. net/http then ends its sending, and closes the
+// connection half a second later, so that the client can read the response.
+func (q *request) abandon() {
+	control := http.NewResponseController(q.ResponseWriter)
+	if control.Flush() == nil {
+		control.SetReadDeadline(time.Unix(1, 0))
+	}
+	q.body = &trackedBody{} // for closeUnread: it was not read
+}
+
 // closeUnread makes net/http close the connection after the response if a part of the
 // body was not read. It would read that part as the next request: while a response may
 // be sent before the body is read, net/http itself looks only at bodies that no handler

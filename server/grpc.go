@@ -27,14 +27,6 @@ const (
 	// goroutine is a sixth of the cost of a small call. When all are busy, calls
 	// get new goroutines.
 	grpcWorkersPerProcessor = 32
-	// publicDivisor: RequestsMax and StreamsMax divided by it bound the calls and
-	// streams of callers without a key, if keys are set. Such calls are health's.
-	publicDivisor = 10
-	// publicPerConnection bounds them on each connection.
-	publicPerConnection = 16
-	// publicMessageMax bounds the messages of callers without a key, in bytes.
-	publicMessageMax = 16 << 10
-
 	// grpcWindow is how much of a message gRPC accepts before the server reads the
 	// message's length, in bytes. It is the smallest window that gRPC has.
 	grpcWindow = 64 << 10

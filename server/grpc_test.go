@@ -159,21 +159,34 @@ func TestTenThousandStreams(t *testing.T) {
 	}
 }
 
-// TestPublicStreams checks the bound of health watches by callers without a key: a
-// tenth of StreamsMax, in addition to the streams of callers with a key.
+// TestPublicStreams checks the bounds of health watches by callers without a key: one on
+// a connection, and a tenth of StreamsMax, in addition to the streams of callers with a
+// key. A further one takes the place of the oldest.
 func TestPublicStreams(t *testing.T) {
 	t.Parallel()
 	r := start(t, server.Options{StreamsMax: 20, Keys: keys(t, server.Key{Secret: "k"})})
-	h := healthpb.NewHealthClient(r.dial(t))
-	for i := range 3 {
-		watch, err := h.Watch(t.Context(), &healthpb.HealthCheckRequest{})
-		if err == nil {
-			_, err = watch.Recv()
-		}
-		if want := []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}[i]; status.Code(err) != want {
-			t.Errorf("watch %d: %v, want %v", i, err, want)
+	var watches []healthpb.Health_WatchClient
+	for i := range 5 {
+		h := healthpb.NewHealthClient(r.dial(t))
+		for again := range 2 {
+			watch, err := h.Watch(t.Context(), &healthpb.HealthCheckRequest{})
+			if err == nil {
+				_, err = watch.Recv()
+			}
+			if want := []codes.Code{codes.OK, codes.ResourceExhausted}[again]; status.Code(err) != want {
+				t.Errorf("watch %d on connection %d: %v, want %v", again, i, err, want)
+			}
+			if again == 0 {
+				watches = append(watches, watch)
+			}
 		}
 	}
+	for i, watch := range watches[:3] {
+		if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("watch %d, whose place others have taken: %v", i, err)
+		}
+	}
+	r.awaits(t, "ostiary_streams_in_flight", "2")
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer k")
 	for i := range 21 {
 		s, err := r.dial(t).NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/test.Echo/Stream")

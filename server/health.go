@@ -21,6 +21,16 @@ func serveHealth(w http.ResponseWriter, serving bool) {
 	w.Write([]byte(`{"status":"SERVING"}`))
 }
 
+// withHealth returns the handler of the port of metrics, which also serves health: it
+// has connections of its own, so clients of the other ports cannot keep out a probe.
+func (s *Server) withHealth(exposition http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", exposition)
+	mux.HandleFunc("GET "+pathHealth, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.healthy()) })
+	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, s.shared.ready()) })
+	return mux
+}
+
 // healthy reports whether the server works and is not stopping. It calls
 // Options.Probe, so that a failure shows before [Server.Wait] probes again.
 func (s *shared) healthy() bool {

@@ -180,8 +180,8 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// ownDoor returns a door that authenticates its callers itself. Requests of
-// /own/wait begin a response when their body was read, and end when their client
+// ownDoor returns a door that authenticates its callers itself: /own/who accepts the token
+// "valid". Requests of /own/wait begin a response when their body was read, and end when their client
 // disconnects.
 func ownDoor() *door.Door {
 	return &door.Door{Name: "own", Prefixes: []string{"/own"}, OwnAuthentication: true, Missing: echoDoor().Missing, Refuse: echoDoor().Refuse,
@@ -190,6 +190,14 @@ func ownDoor() *door.Door {
 				io.Copy(io.Discard, r.Body)
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
+			}},
+			{Method: "GET", Pattern: "/own/who", Name: "Who", Serve: func(w http.ResponseWriter, r *http.Request, _ door.Params) {
+				if r.Header.Get("X-Auth-Token") != "valid" {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				door.Authenticated(r.Context())
+				io.WriteString(w, "valid")
 			}}}}
 }
 
@@ -214,13 +222,13 @@ func (r *running) awaits(t *testing.T, metric, value string) {
 }
 
 // TestOwnAuthentication sends requests to a door that authenticates its callers
-// itself. They take half of RequestsMax at most, and half of the connections
-// without an accepted request, so that callers with a key are answered meanwhile.
+// itself. They take half of RequestsMax at most, so that callers with a key are answered
+// meanwhile.
 // A client that holds a body back loses its place to others.
 func TestOwnAuthentication(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]server.Options{"requests": {RequestsMax: 4}, "connections": {ConnectionsMax: 32}} {
-		o.Doors, o.TransferTime, o.RequestTimeout, o.Keys = []*door.Door{echoDoor(), ownDoor()}, time.Hour, time.Hour, keys(t, server.Key{Name: "ops", Secret: secret})
+	for name, o := range map[string]server.Options{"with keys": {RequestsMax: 4, Keys: keys(t, server.Key{Name: "ops", Secret: secret})}, "without": {RequestsMax: 4}} {
+		o.Doors, o.TransferTime, o.RequestTimeout = []*door.Door{echoDoor(), ownDoor()}, time.Hour, time.Hour
 		r := start(t, o)
 		busy := []net.Conn{r.begin(t, "/own/wait", 5, 5), r.begin(t, "/own/wait", 5, 5)}
 		if status, _, body := r.ask(t, "POST", "/own", "one more"); status != 429 || !strings.Contains(body, "the bound OwnAuthenticationRequestsMax is 2") {

@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc"
 )
 
+// nameMetrics is the name of the port of metrics, as in [Address].Name.
+const nameMetrics = "metrics"
+
 // listener is one port with the server behind it: either http or grpc is set.
 type listener struct {
 	name    string // as in Address.Name

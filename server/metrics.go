@@ -106,7 +106,7 @@ func newMetrics() *metrics {
 		requestsInFlight:  desc("requests_in_flight", "Requests in flight, without streams."),
 		streamsInFlight:   desc("streams_in_flight", "Streams in flight."),
 		connectionsOpen:   desc("connections_open", "Open connections of all ports."),
-		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused), idle ones (evicted), and those with too many requests without a key at once (unauthenticated).", "why"),
+		connectionsClosed: desc("connections_closed_total", "Connections that a bound closed: new ones (refused), others in favor of new ones (evicted), and those with too many requests without a key at once (unauthenticated).", "why"),
 		bodyBytes:         desc("body_bytes_in_flight", "Charged bytes of request bodies in flight."),
 		unsentBytes:       desc("unsent_bytes", "Response bytes that wait for slow clients."),
 		engineBytes:       desc("engine_bytes", "Estimated memory of the loaded stores."),
@@ -196,10 +196,11 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 // collectConnections sends the metrics of connections.
 func (m *metrics) collectConnections(to chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
 	c := m.server.connections
-	gauge(m.connectionsOpen, float64(c.open()))
+	own := m.server.metricsConnections
+	gauge(m.connectionsOpen, float64(c.open()+own.open()))
 	gauge(m.bodyBytes, float64(m.server.shared.bodies.held()+m.server.shared.ownBodies.held()))
 	gauge(m.unsentBytes, float64(c.unsent.total.Load()))
-	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load(), "unauthenticated": c.unauthenticated.Load()} {
+	for why, n := range map[string]int64{"refused": c.refused.Load(), "evicted": c.evicted.Load() + own.evicted.Load(), "unauthenticated": c.unauthenticated.Load()} {
 		to <- prometheus.MustNewConstMetric(m.connectionsClosed, prometheus.CounterValue, float64(n), why)
 	}
 }

@@ -117,8 +117,8 @@ type Options struct {
 	// HeaderBytes bounds the headers of a request. 0 means HeaderBytesDefault.
 	HeaderBytes int
 	// RequestsMax bounds the requests in flight on all ports, without streams. 0
-	// means RequestsMaxDefault. With Keys, a tenth as many calls without a key are
-	// allowed in addition, on public gRPC methods.
+	// means RequestsMaxDefault. With Keys, a tenth as many requests without a key are
+	// allowed in addition, on public routes and gRPC methods.
 	RequestsMax int64
 	// StreamsMax bounds the streams in flight on all ports. 0 means
 	// StreamsMaxDefault.
@@ -128,13 +128,16 @@ type Options struct {
 	// StreamsPerConnectionDefault.
 	StreamsPerConnection int
 
-	// ConnectionsMax bounds the open connections of all ports. When it is reached,
-	// the longest idle connections are closed, or else new ones are refused. 0
-	// means ConnectionsMaxDefault. [New] lowers the bound if the process may not
-	// open enough files: a quarter of them, and at least 96, stay for storage.
+	// ConnectionsMax bounds the open connections of all ports but that of Metrics,
+	// which has its own. An eighth of it, but at most 1,024, stays for untrusted
+	// connections, on which no request was accepted yet: a new one always gets a place,
+	// for which another untrusted one is closed. The others can take the rest. Only idle
+	// ones of them are closed for others; when all are busy, further requests are
+	// refused. 0 means ConnectionsMaxDefault. [New] lowers the bound if the process may
+	// not open enough files: a quarter of them, and at least 96, stay for storage.
 	ConnectionsMax int
-	// ConnectionsPerAddress bounds the connections from one remote address in the
-	// same way. 0, and more than ConnectionsMax, mean three quarters of
+	// ConnectionsPerAddress bounds the connections from one remote address, or from
+	// one IPv6 network of 64 bits, in the same way. 0, and more than ConnectionsMax, mean three quarters of
 	// ConnectionsMax.
 	ConnectionsPerAddress int
 	// BodyBytesTotal bounds the bytes of request bodies and gRPC messages of more
@@ -255,13 +258,13 @@ func orDefault[N int | int64](value *N, fallback N) {
 }
 
 // connectionsFor returns how many connections a process may have that may open
-// so many files. The others are for storage and logs. 0 files mean that the
+// so many files. The others are for storage, logs and the port of metrics. 0 files mean that the
 // number is not known.
 func connectionsFor(files int) int {
 	if files <= 0 {
 		return math.MaxInt
 	}
-	return max(files-filesReserved(files), 1)
+	return max(files-filesReserved(files)-metricsConnections, 1)
 }
 
 func filesReserved(files int) int { return max(files/filesReservedShare, filesReservedMin) }

@@ -40,6 +40,7 @@ type request struct {
 	held    held      // what a stream keeps for its client
 	status  int       // 0 until the handler sets it
 	begun   bool      // the status was passed on, with the first part of the body
+	unread  bool      // see refuseBody
 	streams bool      // the response may last, see door.Route.Streams
 	http2   bool      // a stream over HTTP/2
 	id      [1]string // the value of X-Request-Id, in the form of a header
@@ -47,9 +48,7 @@ type request struct {
 
 const (
 	// ownDivisor: RequestsMax divided by it bounds the requests of doors that
-	// authenticate their callers themselves. With keys, so does the number of
-	// connections without an accepted request divided by it: the other connections
-	// stay for callers with a key that have just connected.
+	// authenticate their callers themselves.
 	ownDivisor = 2
 	// ownBodiesDivisor: BodyBytesTotal divided by it bounds the bodies of such
 	// doors.
@@ -76,21 +75,21 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 		q.key = key
 		ctx = door.WithCaller(ctx, key.caller)
 	}
-	if q.keys == nil || q.key != nil {
-		q.conn.trust()
+	if q.key != nil || q.keys == nil && !q.door.OwnAuthentication {
+		if why := q.conn.trust(); why != nil {
+			q.refuse(r, why)
+			return
+		}
 	}
 	if q.keys == nil && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
 		q.Header().Set(headerAuthentication, "off")
 	}
-	limit := &q.shared.requests
-	if route.Streams {
-		limit = &q.shared.streams
-	}
-	if why := limit.acquire(); why != nil {
+	leave, why := q.enter(route)
+	if why != nil {
 		q.refuse(r, why)
 		return
 	}
-	defer limit.release()
+	defer leave()
 	budget := &q.bodies
 	if q.door.OwnAuthentication {
 		budget = &q.ownBodies
@@ -98,6 +97,9 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	q.charge = budget.newCharge(q.conn)
 	defer q.charge.release()
 	if q.door.OwnAuthentication {
+		if !q.conn.trusted.Load() {
+			ctx = door.WithAuthenticated(ctx, func() { _ = q.conn.trust() }) // without a place, the connection stays untrusted
+		}
 		if why := budget.acquire(&q.ownRequests, q.conn); why != nil {
 			q.refuse(r, why)
 			return
@@ -119,6 +121,25 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	}
 	defer q.ctx.release()
 	route.Serve(q, r.WithContext(&q.ctx), p)
+}
+
+// enter takes a place for the request within the bounds. leave gives it back.
+func (q *request) enter(route *door.Route) (leave func(), why *door.Refusal) {
+	if q.keys != nil && route.Public {
+		limit, why := q.enterPublic(q.conn, route.Streams)
+		if why != nil {
+			return nil, why
+		}
+		return func() {
+			limit.release()
+			q.conn.leavePublic(route.Streams)
+		}, nil
+	}
+	limit := &q.shared.requests
+	if route.Streams {
+		limit = &q.shared.streams
+	}
+	return limit.release, limit.acquire()
 }
 
 // boundBody keeps the body within its bounds: it refuses a request that announces
@@ -172,7 +193,10 @@ func (q *request) end(r *http.Request) {
 	switch {
 	case whole:
 		q.begin()
-		if q.status >= 400 {
+		switch {
+		case q.unread:
+			q.abandon()
+		case q.status >= 400:
 			q.drain()
 		}
 		q.closeUnread()
@@ -254,6 +278,7 @@ func (q *request) refuse(r *http.Request, why *door.Refusal) {
 		if q.door != nil && q.door.Basic {
 			q.Header().Add("WWW-Authenticate", `Basic realm="ostiary", charset="UTF-8"`)
 		}
+		q.refuseBody(r)
 		q.delayRefusal(r.Context(), q.conn)
 	}
 	switch {

@@ -23,11 +23,14 @@ type Server struct {
 	// metrics port.
 	listeners   []*listener
 	connections *connections
-	serving     sync.WaitGroup // the goroutines that serve the listeners
-	failed      chan error     // the first error of a listener
-	stopPreload context.CancelFunc
-	stopOnce    sync.Once
-	stopErr     error // the result of Stop
+	// metricsConnections are those of the metrics port, which clients of the other
+	// ports cannot take.
+	metricsConnections *connections
+	serving            sync.WaitGroup // the goroutines that serve the listeners
+	failed             chan error     // the first error of a listener
+	stopPreload        context.CancelFunc
+	stopOnce           sync.Once
+	stopErr            error // the result of Stop
 }
 
 // New returns a server that does not listen yet. It returns [ErrExposed] or
@@ -43,12 +46,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, metrics: newMetrics(), health: newHealthService(), failed: make(chan error, 1)}
-	s.connections = newConnections(&s.opts)
+	s.connections, s.metricsConnections = newConnections(&s.opts), newMetricsConnections(&s.opts)
 	s.shared = newShared(&s.opts, s.metrics, allowed)
 	s.shared.detached = newDetached(s.connections)
-	if o.Keys != nil {
-		s.shared.ownRequests.max = min(s.shared.ownRequests.max, int64(max(s.connections.untrustedMax/ownDivisor, 1)))
-	}
 	s.stopPreload = func() {}
 	if err := s.build(); err != nil {
 		s.shared.endStreams()
@@ -111,7 +111,7 @@ func (s *Server) build() error {
 	if !s.opts.MetricsExposed {
 		exposition = s.localPages(exposition)
 	}
-	s.listeners = append(s.listeners, &listener{name: "metrics", address: s.opts.Metrics, http: s.newHTTP(exposition)})
+	s.listeners = append(s.listeners, &listener{name: nameMetrics, address: s.opts.Metrics, http: s.newHTTP(s.withHealth(exposition))})
 	return nil
 }
 
@@ -119,7 +119,11 @@ func (s *Server) build() error {
 // ends. If it returns an error, no port is left open. It is called once.
 func (s *Server) Start() error {
 	for i, l := range s.listeners {
-		if err := l.listen(s.opts.Listen, s.connections); err != nil {
+		places := s.connections
+		if l.name == nameMetrics {
+			places = s.metricsConnections
+		}
+		if err := l.listen(s.opts.Listen, places); err != nil {
 			for _, open := range s.listeners[:i] {
 				open.net.Close()
 			}

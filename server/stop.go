@@ -101,12 +101,14 @@ func (s *Server) closeQuiet(ctx context.Context) {
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
 	quiet, left := s.connections.closeQuiet(nil)
-	for left > 0 {
+	quietMetrics, leftMetrics := s.metricsConnections.closeQuiet(nil)
+	for left+leftMetrics > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			quiet, left = s.connections.closeQuiet(quiet)
+			quietMetrics, leftMetrics = s.metricsConnections.closeQuiet(quietMetrics)
 		}
 	}
 }
@@ -122,7 +124,7 @@ func (s *Server) drain() {
 	defer end.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for s.connections.openHTTP() > 0 {
+	for s.connections.openHTTP()+s.metricsConnections.openHTTP() > 0 {
 		select {
 		case <-end.C:
 			return

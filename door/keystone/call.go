@@ -110,6 +110,7 @@ func (c *call) open(anonymous bool) (err error) {
 	if err != nil {
 		return err
 	}
+	door.Authenticated(c.r.Context())
 	c.credentials = credentials(c.caller)
 	return c.checkAccessRules()
 }

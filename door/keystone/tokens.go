@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
 	"github.com/ostiary/ostiary/identity/token"
@@ -378,6 +379,7 @@ func (c *call) sendToken(status int, t *identity.Token, text string) error {
 	if err := c.tokenBody(&o, t); err != nil {
 		return err
 	}
+	door.Authenticated(c.r.Context())
 	c.w.Header().Set("X-Subject-Token", text)
 	return c.write(status, &o)
 }

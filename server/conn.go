@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ostiary/ostiary/door"
+)
+
+// conn is one connection of any port, with what its requests use together.
+type conn struct {
+	net.Conn
+	all     *connections
+	remote  remoteAddress
+	address netip.Addr // see clientAddress
+	http    bool
+	opened  time.Time
+	serial  int64 // later ones have larger ones
+
+	// trusted is true once a request on the connection was accepted.
+	trusted   atomic.Bool
+	refusals  atomic.Int32 // requests without accepted credentials before that
+	delayed   atomic.Int32 // refusals that wait, see delay
+	busy      atomic.Int32 // requests in flight
+	begun     atomic.Int64 // requests since it was opened, until one was accepted
+	arrived   atomic.Int64 // when bytes that belong to no request in flight were read, Unix time in nanoseconds, or 0
+	idleSince atomic.Int64 // when busy became 0, Unix time in nanoseconds
+	public    atomic.Int32 // requests for what is public in flight, streams included
+	watches   atomic.Int32 // the streams among them
+	bodies    atomic.Int64 // bytes that are charged to budgets of bodies
+
+	closed sync.Once
+	mu     sync.Mutex
+	gone   bool          // Close was called
+	unsent int64         // response bytes that wait for the client
+	sentAt int64         // when unsent last decreased, or became positive
+	wake   chan struct{} // closed and replaced when unsent decreases and a response waits
+
+	waiting atomic.Int32 // responses that wait until unsent decreases
+}
+
+// newConn returns a connection that was just accepted.
+func newConn(raw net.Conn, all *connections, isHTTP bool) *conn {
+	c := &conn{Conn: raw, all: all, http: isHTTP, opened: time.Now(), wake: make(chan struct{})}
+	c.remote, c.address = remoteAddress{raw.RemoteAddr(), c}, clientAddress(raw.RemoteAddr())
+	c.idleSince.Store(c.opened.UnixNano())
+	return c
+}
+
+// newDetached returns a connection that no client has.
+func newDetached(all *connections) *conn {
+	end, _ := net.Pipe()
+	c := &conn{Conn: end, all: all, wake: make(chan struct{})}
+	c.trusted.Store(true)
+	return c
+}
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// withConn is [http.Server.ConnContext].
+func withConn(ctx context.Context, raw net.Conn) context.Context {
+	if address, ok := raw.RemoteAddr().(*remoteAddress); ok {
+		return context.WithValue(ctx, connKey{}, address.conn)
+	}
+	return ctx
+}
+
+// connOf returns the connection of a request, or otherwise if it has none.
+func connOf(r *http.Request, otherwise *conn) *conn {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		return c
+	}
+	return otherwise
+}
+
+// remoteAddress is the address of a connection's client. It leads from the peer
+// of a gRPC call to the connection.
+type remoteAddress struct {
+	net.Addr
+	conn *conn
+}
+
+// RemoteAddr returns the client's address.
+func (c *conn) RemoteAddr() net.Addr { return &c.remote }
+
+// Read reads from the client.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.busy.Load() == 0 {
+		c.arrived.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// begin marks the connection as busy with one more request.
+func (c *conn) begin() {
+	c.busy.Add(1)
+	if !c.trusted.Load() {
+		c.begun.Add(1)
+	}
+}
+
+// end ends a request that begin began.
+func (c *conn) end() {
+	if c.busy.Add(-1) == 0 {
+		c.arrived.Store(0)
+		c.idleSince.Store(time.Now().UnixNano())
+	}
+}
+
+// trust marks the connection as one on which a request was accepted: from then on, it
+// is closed for others only while it is idle. If busy connections have all places of
+// such connections, trust returns the refusal of the request, and marks nothing.
+func (c *conn) trust() *door.Refusal {
+	if c.trusted.Load() {
+		return nil
+	}
+	return c.all.trust(c)
+}
+
+// hunger returns how much a connection without an accepted request has taken: the time
+// since it was opened, multiplied by its requests and by what they hold. fresh is true if
+// it is new and has taken nothing else yet.
+func (c *conn) hunger(now time.Time) (hunger float64, fresh bool) {
+	c.mu.Lock()
+	held := c.unsent
+	c.mu.Unlock()
+	held += c.bodies.Load()
+	age, taken := now.Sub(c.opened), float64(c.begun.Load())+float64(c.refusals.Load())+float64(held)/bodyFree
+	return age.Seconds() * (1 + taken), taken == 0 && age < chanceTime
+}
+
+// Close closes the connection. It may be called several times.
+func (c *conn) Close() error {
+	c.closed.Do(func() {
+		c.all.remove(c)
+		c.dropUnsent()
+	})
+	return c.Conn.Close()
+}
+
+// CloseWrite closes the sending side. net/http looks for this method: with it,
+// a client can still read a response whose request body was not read to its end.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
