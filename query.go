@@ -75,8 +75,8 @@ func (s *Store) SubjectLookup(objectType, relation, subjectType string) *Subject
 }
 
 // Read returns a page of the tuples that a filter selects, without expired ones.
-// A filter that names an object or a subject reads only its tuples. For any
-// other filter, each page walks all tuples of the selected types and relations.
+// What a page reads depends on its size, and not on how many tuples there are or
+// where the page begins. The exceptions are in docs/decisions/0018-pages.md.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (TuplePage, error) {
 	return s.answerer.Read(ctx, &r)
 }

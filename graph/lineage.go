@@ -47,7 +47,8 @@ type Graph struct {
 
 	details detailCache // details that recent writes used
 
-	orders orders // the objects of a type in order, for View.Ordered
+	orders orders   // the objects of a type in order, for View.Ordered
+	ids    idOrders // the nodes of a kind in order of their ids, for NameOrder
 
 	editorPool  sync.Pool // of *editor
 	pendingPool sync.Pool // of *pending, empty

@@ -225,6 +225,7 @@ func (w world) same(t *testing.T, v *View, m model) {
 		w.sameTuples(t, v, m, w.filter())
 	}
 	w.sameTuples(t, v, m, rel.Filter{})
+	world{random(uint64(len(m.tuples))), w.ids}.sameNames(t, v, m)
 	w.sameAttributes(t, v, m)
 	w.sameObjects(t, v, m)
 	if w.IntN(5) == 0 {

@@ -144,10 +144,21 @@ func (r *tupleWalk) eachEdge(n Node, back bool, resume side, from Node, do func(
 
 // mayMatch reports whether the filter can select neighbors in lists of side s.
 func (r *tupleWalk) mayMatch(s side) bool {
-	k, f := r.v.KindName(s.kind()), &r.f
+	k := r.v.KindName(s.kind())
 	if s.reverse() {
-		return (f.ObjectType == "" || f.ObjectType == k.Type) && (f.Relation == "" || f.Relation == k.Relation)
+		return selectsObject(&r.f, k)
 	}
+	return selectsSubject(&r.f, k)
+}
+
+// selectsObject reports whether a filter can select tuples with an object and a relation
+// of kind k.
+func selectsObject(f *rel.Filter, k KindName) bool {
+	return (f.ObjectType == "" || f.ObjectType == k.Type) && (f.Relation == "" || f.Relation == k.Relation)
+}
+
+// selectsSubject reports whether a filter can select tuples with a subject of kind k.
+func selectsSubject(f *rel.Filter, k KindName) bool {
 	return (f.SubjectType == "" || f.SubjectType == k.Type) &&
 		(f.SubjectRelation == "" || f.SubjectRelation == k.Relation) &&
 		(!f.SubjectPlain || k.Relation == "")
@@ -169,8 +180,7 @@ func (r *tupleWalk) yieldTuple(o, s Node, e Edge, t rel.Tuple) bool {
 func (r *tupleWalk) scan() {
 	for b, k := range r.v.blocks {
 		name := r.v.KindName(k)
-		if name.Relation == "" || r.f.ObjectType != "" && r.f.ObjectType != name.Type ||
-			r.f.Relation != "" && r.f.Relation != name.Relation {
+		if name.Relation == "" || !selectsObject(&r.f, name) {
 			continue
 		}
 		for i := range Node(blockSize) {
@@ -317,5 +327,5 @@ func (v *View) Bytes() int64 {
 	for i := range g.nameIndex {
 		n += g.nameIndex[i].bytes()
 	}
-	return n + g.kindIndex.bytes() + g.attributeIndex.bytes() + int64(cap(v.kinds))*64
+	return n + g.ids.bytes.Load() + g.kindIndex.bytes() + g.attributeIndex.bytes() + int64(cap(v.kinds))*64
 }

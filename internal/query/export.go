@@ -59,11 +59,12 @@ type exportedEdge struct {
 func (x *export) run() error {
 	x.rankKinds()
 	typ := ""
-	for _, k := range relationsOf(x.view, rel.Filter{}) {
-		if k.Type == typ {
+	for _, k := range x.view.Relations(rel.Filter{}) {
+		of := x.view.KindName(k).Type
+		if of == typ {
 			continue
 		}
-		typ = k.Type
+		typ = of
 		objects := x.view.Ordered(typ, eval.OrderHash)
 		for n := objects.Next(); n != 0; n = objects.Next() {
 			if more, err := x.object(rel.Object{Type: typ, ID: x.view.ID(n)}); err != nil || !more {

@@ -1,13 +1,10 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ostiary/ostiary/graph"
@@ -51,8 +48,8 @@ type TuplePage struct {
 }
 
 // Read returns a page of the tuples that a filter selects, without expired ones.
-// A filter that names an object or a subject reads only its tuples. For any
-// other filter, each page walks all tuples of the selected types and relations.
+// What a page reads depends on its size, and not on how many tuples there are or
+// where the page begins. [graph.NameOrder] names the exceptions.
 func (a *Answerer) Read(ctx context.Context, r *ReadRequest) (TuplePage, error) {
 	page, err := a.read(ctx, r)
 	return page, errs.Wrap("read", a.timeline.ID, err)
@@ -67,17 +64,27 @@ func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) 
 	if err != nil {
 		return TuplePage{}, err
 	}
-	w := tupleWalk{ctx: ctx, turns: a.shared.runtime.Turns, view: v.Graph, filter: r.Filter, now: a.timeline.Now(v),
-		least: least[rel.Tuple]{n: limit + 1, compare: compareTuples}}
+	var after *rel.Key
 	if len(position) > 0 {
-		if w.least.after, err = readPosition(position); err != nil {
+		t, err := readPosition(position)
+		if err != nil {
 			return TuplePage{}, err
 		}
-		w.least.hasAfter = true
+		k := t.Key()
+		after = &k
 	}
-	defer w.part.End()
-	found, err := w.run()
-	if err != nil {
+	o := a.inOrder(ctx, v, limit)
+	defer o.part.End()
+	now := a.timeline.Now(v)
+	var found []rel.Tuple
+	for t := range o.Tuples(r.Filter, after) {
+		if !t.Expired(now) {
+			if found = append(found, t); len(found) > limit {
+				break
+			}
+		}
+	}
+	if err := o.err; err != nil {
 		return TuplePage{}, err
 	}
 	page := TuplePage{Revision: v.Head.Revision}
@@ -87,6 +94,27 @@ func (a *Answerer) read(ctx context.Context, r *ReadRequest) (TuplePage, error) 
 	}
 	page.Tuples, err = a.withTimes(ctx, v, found)
 	return page, err
+}
+
+// stepsPerTuple is the number of steps of turns.Part that a tuple of a walk takes.
+const stepsPerTuple = 8
+
+// inOrder reads a view in order of names, in turns, until its context ends. The caller
+// ends its part.
+type inOrder struct {
+	graph.NameOrder
+	part turns.Part
+	err  error // of the context
+}
+
+// inOrder prepares a page of up to limit results.
+func (a *Answerer) inOrder(ctx context.Context, v *snapshot.View, limit int) *inOrder {
+	o := &inOrder{NameOrder: graph.NameOrder{View: v.Graph, Page: limit + 1}}
+	o.Visit = func() bool {
+		o.err = o.part.Step(ctx, a.shared.runtime.Turns, stepsPerTuple)
+		return o.err == nil
+	}
+	return o
 }
 
 func (r *ReadRequest) digest() snapshot.Digest {
@@ -192,46 +220,32 @@ func (a *Answerer) readAttributes(ctx context.Context, r *ReadAttributesRequest)
 	if err != nil {
 		return AttributePage{}, err
 	}
-	l := least[rel.Attribute]{n: limit + 1, compare: compareAttributes}
+	var after *rel.Attribute
 	if len(position) > 0 {
 		t, err := readPosition(position)
 		if err != nil {
 			return AttributePage{}, err
 		}
-		l.hasAfter, l.after = true, rel.Attribute{Object: t.Object, Name: t.Relation}
+		after = &rel.Attribute{Object: t.Object, Name: t.Relation}
 	}
-	var part turns.Part
-	defer part.End()
-	for x := range v.Graph.Attributes(r.ObjectType, r.ObjectID, r.Name) {
-		if err := part.Step(ctx, a.shared.runtime.Turns, stepsPerTuple); err != nil {
-			return AttributePage{}, err
+	o := a.inOrder(ctx, v, limit)
+	defer o.part.End()
+	var found []rel.Attribute
+	for x := range o.Attributes(r.ObjectType, r.ObjectID, r.Name, after) {
+		if found = append(found, x); len(found) > limit {
+			break
 		}
-		l.offer(&x)
 	}
-	l.sort()
-	page := AttributePage{Attributes: l.kept, Revision: v.Head.Revision}
+	if err := o.err; err != nil {
+		return AttributePage{}, err
+	}
+	page := AttributePage{Attributes: found, Revision: v.Head.Revision}
 	if len(page.Attributes) > limit {
 		page.Attributes = page.Attributes[:limit]
 		last := &page.Attributes[limit-1]
 		page.Next = a.timeline.Cursor(v, r.digest(), positionOf(&rel.Tuple{Object: last.Object, Relation: last.Name}))
 	}
 	return page, nil
-}
-
-// compareTuples is the order of a TuplePage.
-func compareTuples(a, b *rel.Tuple) int {
-	return cmp.Or(
-		strings.Compare(a.Object.Type, b.Object.Type),
-		strings.Compare(a.Relation, b.Relation),
-		strings.Compare(a.Object.ID, b.Object.ID),
-		strings.Compare(a.Subject.Type, b.Subject.Type),
-		strings.Compare(a.Subject.ID, b.Subject.ID),
-		strings.Compare(a.Subject.Relation, b.Subject.Relation))
-}
-
-// compareAttributes is the order of an AttributePage.
-func compareAttributes(a, b *rel.Attribute) int {
-	return cmp.Or(strings.Compare(a.Object.Type, b.Object.Type), strings.Compare(a.Object.ID, b.Object.ID), strings.Compare(a.Name, b.Name))
 }
 
 // positionOf encodes the key of a tuple as the position of a cursor.
@@ -261,102 +275,4 @@ func readPosition(b []byte) (t rel.Tuple, err error) {
 		return t, errMalformedPosition
 	}
 	return t, nil
-}
-
-// least keeps the n least of the elements that it is offered, using memory for
-// 2n.
-type least[T any] struct {
-	n        int
-	compare  func(a, b *T) int
-	hasAfter bool // skip the elements up to after
-	after    T
-
-	kept []T
-	full bool // kept[:n] is sorted, and elements from last on are skipped
-	last T
-}
-
-func (l *least[T]) offer(x *T) {
-	if l.hasAfter && l.compare(x, &l.after) <= 0 || l.full && l.compare(x, &l.last) >= 0 {
-		return
-	}
-	if l.kept = append(l.kept, *x); len(l.kept) >= 2*l.n {
-		l.sort()
-	}
-}
-
-// sort sorts the kept elements and drops all but the n least.
-func (l *least[T]) sort() {
-	slices.SortFunc(l.kept, func(a, b T) int { return l.compare(&a, &b) })
-	if len(l.kept) >= l.n {
-		clear(l.kept[l.n:])
-		l.kept = l.kept[:l.n]
-		l.full, l.last = true, l.kept[l.n-1]
-	}
-}
-
-// stepsPerTuple is the number of steps of turns.Part that a tuple of a walk takes.
-const stepsPerTuple = 8
-
-// tupleWalk finds the tuples of one page.
-type tupleWalk struct {
-	ctx    context.Context
-	view   *graph.View
-	filter rel.Filter
-	now    rel.Time
-	least  least[rel.Tuple]
-	turns  *turns.Turns
-	part   turns.Part
-	err    error
-}
-
-func (w *tupleWalk) run() ([]rel.Tuple, error) {
-	f := w.filter
-	if f.ObjectType != "" && f.ObjectID != "" || f.SubjectType != "" && f.SubjectID != "" {
-		w.walk(f)
-		w.least.sort()
-		return w.least.kept, w.err
-	}
-	// The order begins with the type and the relation, so the walk can end with the
-	// relation that fills the page.
-	for _, k := range relationsOf(w.view, f) {
-		after := &w.least.after
-		if w.least.hasAfter && cmp.Or(strings.Compare(k.Type, after.Object.Type), strings.Compare(k.Relation, after.Relation)) < 0 {
-			continue
-		}
-		f.ObjectType, f.Relation = k.Type, k.Relation
-		w.walk(f)
-		w.least.sort()
-		if w.err != nil || w.least.full {
-			break
-		}
-	}
-	return w.least.kept, w.err
-}
-
-func (w *tupleWalk) walk(f rel.Filter) {
-	for _, t := range w.view.Tuples(f, graph.Position{}) {
-		if w.err = w.part.Step(w.ctx, w.turns, stepsPerTuple); w.err != nil {
-			return
-		}
-		if !t.Expired(w.now) {
-			w.least.offer(&t)
-		}
-	}
-}
-
-// relationsOf returns the relations that a view has nodes of and that a filter
-// selects, sorted.
-func relationsOf(v *graph.View, f rel.Filter) []graph.KindName {
-	var names []graph.KindName
-	for k := range v.Stats().Kinds {
-		name := v.KindName(graph.Kind(k + 1))
-		if name.Relation != "" && (f.ObjectType == "" || f.ObjectType == name.Type) && (f.Relation == "" || f.Relation == name.Relation) {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b graph.KindName) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Relation, b.Relation))
-	})
-	return names
 }

@@ -252,38 +252,6 @@ func TestRecorderKeeps(t *testing.T) {
 	}
 }
 
-// TestLeast compares the least elements with those of a sorted list.
-func TestLeast(t *testing.T) {
-	t.Parallel()
-	const seed = 12
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	for range 2000 {
-		l := least[int]{n: 1 + rng.IntN(6), compare: func(a, b *int) int { return *a - *b }}
-		if rng.IntN(2) == 0 {
-			l.hasAfter, l.after = true, rng.IntN(40)
-		}
-		var want []int
-		for _, x := range rng.Perm(rng.IntN(40)) {
-			l.offer(&x)
-			if len(l.kept) >= 2*l.n {
-				t.Fatalf("%d elements are kept for %d", len(l.kept), l.n)
-			}
-			if !l.hasAfter || x > l.after {
-				want = append(want, x)
-			}
-		}
-		l.sort()
-		slices.Sort(want)
-		if want = want[:min(l.n, len(want))]; !slices.Equal(l.kept, want) || l.full != (len(want) == l.n) {
-			t.Fatalf("got %v, full %v; expected %v", l.kept, l.full, want)
-		}
-		if l.full && l.last != want[len(want)-1] {
-			t.Fatalf("the last of %v is %d", want, l.last)
-		}
-	}
-}
-
 // TestPositions reads positions of pages that are whole, cut, longer and changed.
 func TestPositions(t *testing.T) {
 	t.Parallel()
