@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ostiary/ostiary/internal/nearest"
+	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/function"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -209,7 +210,7 @@ func describe(e Element) string {
 // policy compiles a policy.
 func (c *compiler) policy(p *Policy) *node {
 	before := len(c.errors)
-	c.version(p.Version, p.Position)
+	c.versions(p.Version, p.XPathVersion, p.Position)
 	e := newExpressions(c, p.Variables)
 	n := c.newNode(p, p.Position)
 	n.target, n.algorithm = e.target(p.Target), c.algorithm(c.rules, p.Algorithm, "rules", p.Position)
@@ -262,7 +263,7 @@ func (c *compiler) setAlone(s *PolicySet, old *node) *node {
 		alone := *old
 		return &alone
 	}
-	c.version(s.Version, s.Position)
+	c.versions(s.Version, s.XPathVersion, s.Position)
 	e := newExpressions(c, nil)
 	n := c.newNode(s, s.Position)
 	n.target, n.algorithm = e.target(s.Target), c.algorithm(c.policies, s.Algorithm, "policies", s.Position)
@@ -315,10 +316,14 @@ func (c *compiler) members(s *PolicySet, references []int32, like *node) (childr
 	return children, depth
 }
 
-// version checks a version.
-func (c *compiler) version(text string, at Position) {
+// versions checks the version of a policy or a set, and the version of XPath in its
+// defaults, which is "" if there is none.
+func (c *compiler) versions(text, xpath string, at Position) {
 	if !isVersion(text) {
 		c.add(at, "invalid version %s: expected numbers with dots, for example 1.0", value.Quote(text))
+	}
+	if xpath != "" && xpath != content.XPathVersion {
+		c.add(at, "unsupported XPathVersion %s: expected %q", value.Quote(xpath), content.XPathVersion)
 	}
 }
 

@@ -34,7 +34,8 @@ type PolicySet struct {
 	Children    []Element    // members in document order
 	Obligations []Obligation // ObligationExpressions
 	Advice      []Obligation // AdviceExpressions
-	// XPathVersion is the XPathVersion of the defaults; "" if there is none.
+	// XPathVersion is the XPathVersion of the defaults; "" if there is none. Compile
+	// accepts only [content.XPathVersion].
 	XPathVersion string
 	Position     Position // place of the element
 }

@@ -8,6 +8,10 @@ import (
 	"github.com/ostiary/ostiary/policy/value"
 )
 
+// XPathVersion is the identifier of XPath 1.0, the only version that [Compile]
+// reads.
+const XPathVersion = "http://www.w3.org/TR/1999/REC-xpath-19991116"
+
 // The bounds of XPath expressions.
 const (
 	// PathBytesMax is the bound "XPath bytes": the length of an expression.

@@ -153,7 +153,10 @@ func (p *xmlParser) defaults() (xpath string) {
 	p.Fields()
 	found := false
 	for children := p.Sequence("XPathVersion"); children.Next() != ""; found = true {
-		xpath = strings.TrimSpace(p.text())
+		at := p.Offset()
+		if xpath = strings.TrimSpace(p.text()); xpath == "" {
+			p.FailAt(at, "an empty XPathVersion: expected a value")
+		}
 	}
 	p.Demand(found, "PolicyDefaults", "XPathVersion")
 	return xpath

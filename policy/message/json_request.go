@@ -6,6 +6,7 @@ import (
 
 	"github.com/ostiary/ostiary/internal/jsonread"
 	"github.com/ostiary/ostiary/policy"
+	"github.com/ostiary/ostiary/policy/content"
 	"github.com/ostiary/ostiary/policy/literal"
 	"github.com/ostiary/ostiary/policy/value"
 )
@@ -59,8 +60,8 @@ func (p *jsonRequest) read() {
 		case "CombinedDecision":
 			q.Combined = p.Bool()
 		case "XPathVersion":
-			if version := p.String(); version != xpath1 && p.Err() == nil {
-				p.Fail("unsupported XPathVersion: expected " + xpath1)
+			if version := p.String(); version != content.XPathVersion && p.Err() == nil {
+				p.Fail("unsupported XPathVersion: expected " + content.XPathVersion)
 			}
 		case "Category":
 			for p.Array(); p.Item(); {

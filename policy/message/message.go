@@ -21,9 +21,6 @@ import (
 // Namespace is the XML namespace of XACML 3.0.
 const Namespace = literal.Namespace
 
-// xpath1 is the only supported XPathVersion.
-const xpath1 = "http://www.w3.org/TR/1999/REC-xpath-19991116"
-
 // Bounds on a request or a response. One more is refused. The caller bounds the
 // length of the text. Package xmlread bounds the depth of XML, and package
 // jsonread that of JSON.

@@ -81,8 +81,8 @@ func (p *xmlRequest) defaults() {
 	for children := p.Sequence("XPathVersion"); children.Next() != ""; found = true {
 		p.Fields()
 		at := p.Offset()
-		if version := strings.TrimSpace(p.Text()); version != xpath1 {
-			p.FailAt(at, "unsupported XPathVersion %q: expected %q", short(version), xpath1)
+		if version := strings.TrimSpace(p.Text()); version != content.XPathVersion {
+			p.FailAt(at, "unsupported XPathVersion %q: expected %q", short(version), content.XPathVersion)
 		}
 	}
 	p.Demand(found, "RequestDefaults", "XPathVersion")
