@@ -27,7 +27,8 @@ internal/logins:
 internal/nearest:
 internal/turns:
 internal/jsonread:
-internal/xmlread:
+internal/lines:
+internal/xmlread: internal/lines
 expr: rel
 expr/cel: expr rel
 schema: expr rel internal/nearest
@@ -77,7 +78,7 @@ policy/pattern: policy/status policy/value
 policy/function: policy/content policy/pattern policy/status policy/value internal/turns
 policy: internal/nearest policy/content policy/function policy/status policy/value internal/turns
 policy/literal: policy/value internal/jsonread internal/xmlread
-policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread
+policy/language: policy policy/function policy/literal policy/status policy/value internal/jsonread internal/nearest internal/xmlread internal/lines
 policy/message: policy policy/content policy/literal policy/status policy/value internal/jsonread internal/xmlread internal/turns
 policy/domain: . policy policy/content policy/function policy/language policy/message policy/status policy/value expr rel storage internal/turns
 oracle/policies: policy policy/content policy/function policy/status policy/value

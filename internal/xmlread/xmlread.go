@@ -7,9 +7,10 @@
 package xmlread
 
 import (
-	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/ostiary/ostiary/internal/lines"
 )
 
 // Bounds on a text. One more is refused. The caller bounds the length of the
@@ -80,9 +81,7 @@ type Reader struct {
 	vocabulary string
 	closed     int // offset of the element that was closed last
 
-	// lineAt and line are the start of a line and its number, from which positions
-	// are counted.
-	lineAt, line int
+	lines lines.Index
 }
 
 // element is an open element. Its name is b[from:to]; its local name begins at
@@ -108,7 +107,7 @@ func New(b []byte) *Reader {
 // Reset makes r a reader of b and keeps its memory. It forgets the
 // vocabulary.
 func (r *Reader) Reset(b []byte) {
-	*r = Reader{b: b, open: r.open[:0], bindings: r.bindings[:0], attrs: r.attrs[:0], line: 1}
+	*r = Reader{b: b, open: r.open[:0], bindings: r.bindings[:0], attrs: r.attrs[:0], lines: lines.New(b)}
 	r.checkCharacters()
 }
 
@@ -164,21 +163,11 @@ func (r *Reader) Offset() int {
 }
 
 // Position returns the line and the column of an offset, both from 1. The column
-// counts bytes. It is fast if offsets do not decrease.
-func (r *Reader) Position(offset int) (line, column int) {
-	offset = min(offset, len(r.b))
-	if offset < r.lineAt {
-		r.lineAt, r.line = 0, 1
-	}
-	for {
-		n := bytes.IndexByte(r.b[r.lineAt:offset], '\n')
-		if n < 0 {
-			return r.line, offset - r.lineAt + 1
-		}
-		r.lineAt += n + 1
-		r.line++
-	}
-}
+// counts bytes.
+func (r *Reader) Position(offset int) (line, column int) { return r.lines.At(offset) }
+
+// PositionBytes returns how many bytes the positions have cost so far, for tests.
+func (r *Reader) PositionBytes() int { return r.lines.Read() }
 
 // Name returns the local name of the innermost open element. It is valid as long
 // as the text is.

@@ -1,10 +1,10 @@
 package language
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/ostiary/ostiary/internal/jsonread"
+	"github.com/ostiary/ostiary/internal/lines"
 	"github.com/ostiary/ostiary/policy"
 	"github.com/ostiary/ostiary/policy/literal"
 	"github.com/ostiary/ostiary/policy/value"
@@ -21,8 +21,7 @@ func ParseJSON(text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
 	}
-	p := jsonParser{Reader: jsonread.New(text), places: places{text: text, source: source, line: 1}}
-	p.SetDepthMax(JSONDepthMax)
+	p := newJSONParser(text, source)
 	root := p.element(false)
 	if err := p.End(); err != nil {
 		return nil, p.located(err)
@@ -34,24 +33,15 @@ func ParseJSON(text []byte, source string) (policy.Element, error) {
 type places struct {
 	text   []byte
 	source string
-	from   int // start of a line
-	line   int // number of that line
+	lines  lines.Index
 }
 
-// at returns the position of an offset. It is fast if offsets do not decrease.
+func newPlaces(text []byte, source string) places { return places{text, source, lines.New(text)} }
+
+// at returns the position of an offset.
 func (p *places) at(offset int) policy.Position {
-	offset = min(offset, len(p.text))
-	if offset < p.from {
-		p.from, p.line = 0, 1
-	}
-	for {
-		n := bytes.IndexByte(p.text[p.from:offset], '\n')
-		if n < 0 {
-			return policy.Position{Source: p.source, Line: p.line, Column: offset - p.from + 1}
-		}
-		p.from += n + 1
-		p.line++
-	}
+	line, column := p.lines.At(offset)
+	return policy.Position{Source: p.source, Line: line, Column: column}
 }
 
 // jsonParser reads the values of policies in JSON. Each method reads one value.
@@ -74,6 +64,12 @@ func (p *jsonParser) located(err error) error {
 		return &BoundError{out, e.Bound}
 	}
 	return out
+}
+
+func newJSONParser(text []byte, source string) *jsonParser {
+	p := &jsonParser{Reader: jsonread.New(text), places: newPlaces(text, source)}
+	p.SetDepthMax(JSONDepthMax)
+	return p
 }
 
 func (p *jsonParser) position() policy.Position { return p.at(p.Offset()) }

@@ -21,8 +21,7 @@ func ParseText(text []byte, source string) (policy.Element, error) {
 	if err := checkLength(text, source); err != nil {
 		return nil, err
 	}
-	p := textParser{scanner: scanner{places: places{text: text, source: source, line: 1}}, names: newNames(), standard: standardNames()}
-	p.scan()
+	p := newTextParser(text, source)
 	root := p.file()
 	if p.err == nil && p.next.kind != endToken {
 		p.fail(p.next.offset, "unexpected %v after the policy", p.next)
@@ -31,6 +30,13 @@ func ParseText(text []byte, source string) (policy.Element, error) {
 		return nil, err
 	}
 	return root, nil
+}
+
+// newTextParser returns a parser that has scanned the first token.
+func newTextParser(text []byte, source string) *textParser {
+	p := &textParser{scanner: scanner{places: newPlaces(text, source)}, names: newNames(), standard: standardNames()}
+	p.scan()
+	return p
 }
 
 // unquote returns a text in quotes without quotes and escapes.

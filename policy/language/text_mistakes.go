@@ -99,8 +99,8 @@ func (p *textParser) resumes(start token) bool {
 	if at <= start.offset || at != p.failed {
 		return at > max(start.offset, p.failed)
 	}
-	line := p.text[bytes.LastIndexByte(p.text[:at], '\n')+1 : at]
-	return len(bytes.TrimSpace(line)) == 0
+	before := bytes.TrimRight(p.text[:at], " \t\r")
+	return len(before) == 0 || before[len(before)-1] == '\n'
 }
 
 // problem returns the mistakes in the order of their places, or nil if there are
