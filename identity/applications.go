@@ -316,7 +316,7 @@ func (s *Service) LoginByApplicationCredential(ctx context.Context, id, secret s
 		return nil, nil, err
 	}
 	rests := []rest{secretOfRecord(credential)}
-	ok, err := s.verifyApplicationSecret(ctx, secret, hash)
+	ok, err := s.verifyApplicationSecret(forUser(ctx, id), secret, hash)
 	switch {
 	case err != nil:
 		return nil, nil, err

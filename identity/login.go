@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -53,7 +54,7 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	}
 	// A user who is locked already takes as long, too.
 	locked := known && s.options.Compliance.locked(user, s.activity(user.ID), s.now())
-	ok, err := s.verify(ctx, secret, hashes[0])
+	ok, err := s.verify(forUser(ctx, cmp.Or(id, domain+"/"+name)), secret, hashes[0])
 	switch {
 	case errors.Is(err, &Error{Reason: Busy}):
 		return nil, err
@@ -72,6 +73,7 @@ func (s *Service) Login(ctx context.Context, id, domain, name, secret string) (*
 	if d, err = s.rely(ctx, rests...); err != nil {
 		return nil, err
 	}
+	knownAs(ctx, user.ID)
 	if user, err = d.get(User, user.ID); err != nil {
 		return nil, unauthorized(err.Error())
 	}

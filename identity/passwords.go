@@ -74,7 +74,7 @@ func (s *Service) hash(ctx context.Context, secret *string) (string, error) {
 	if secret == nil {
 		return "", nil
 	}
-	hash, err := s.pool.Hash(ctx, *secret, s.rounds())
+	hash, err := s.pool.Hash(forUser(ctx, ""), *secret, s.rounds())
 	if err == nil {
 		return hash, nil
 	}
@@ -116,7 +116,7 @@ func (s *Service) rehash(ctx context.Context, user *Record, secret string, hashe
 	if len(secret) > password.BytesMax || !password.Outdated(hashes[0], s.rounds()) {
 		return nil
 	}
-	hash, err := s.pool.Hash(ctx, secret, s.rounds())
+	hash, err := s.pool.Hash(forUser(ctx, user.ID), secret, s.rounds())
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *Service) newChange(ctx context.Context, k Kind, id string, secret *stri
 func (s *Service) checkUnique(ctx context.Context, secret string, before []string) error {
 	count := s.options.Compliance.UniqueCount
 	for _, hash := range before[:min(len(before), count)] {
-		same, err := s.pool.Verify(ctx, secret, hash)
+		same, err := s.pool.Verify(forUser(ctx, ""), secret, hash)
 		switch {
 		case same:
 			return failf(Invalid, "The new password cannot be identical to a previous password. The total number which includes the new password must be unique is %d.", count)

@@ -1,13 +1,16 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/identity/password"
 	"github.com/ostiary/ostiary/identity/token"
 )
 
@@ -18,8 +21,11 @@ import (
 // compares the proof with the state that it is decided on. Its methods may be
 // called concurrently.
 type proof struct {
+	address string // of the client
+
 	mu    sync.Mutex
 	rests []rest
+	known string // id of the user, after something was verified
 }
 
 // rest is one thing that a proof rests on. It fails with Unauthorized if that is
@@ -35,8 +41,39 @@ type proofKey struct{}
 // tokens and new receipts fail with Unauthorized if it has changed or ended
 // meanwhile. So a new password is final once its write is acknowledged, also for
 // logins that are in progress.
-func WithProof(ctx context.Context) context.Context {
-	return context.WithValue(ctx, proofKey{}, &proof{})
+//
+// address is the address of the client, with or without a port; "" if it is not known.
+// Addresses and users take turns when password hashes wait (see [password.Pool]).
+func WithProof(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, proofKey{}, &proof{address: network(address)})
+}
+
+// network returns what an address counts as in turns: an address of IPv4, or the
+// network of 64 bits of an address of IPv6, of which one client may have all.
+func network(address string) string {
+	if a, err := netip.ParseAddrPort(address); err == nil {
+		address = a.Addr().String()
+	}
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, 64).Masked().String()
+}
+
+// forUser returns a context whose hashes are computed for the client of a request, and
+// for a user: the one who is known, or else the one whom the text names.
+func forUser(ctx context.Context, user string) context.Context {
+	p, ok := ctx.Value(proofKey{}).(*proof)
+	if !ok {
+		return password.WithCaller(ctx, password.Caller{User: user})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return password.WithCaller(ctx, password.Caller{Address: p.address, User: cmp.Or(p.known, user), Known: p.known != ""})
 }
 
 // proving returns ctx if it has a proof, or a context with a new one. A call that
@@ -45,7 +82,7 @@ func proving(ctx context.Context) context.Context {
 	if ctx.Value(proofKey{}) != nil {
 		return ctx
 	}
-	return WithProof(ctx)
+	return WithProof(ctx, "")
 }
 
 // rely adds to the proof of a request, and returns the newest directory. It fails
@@ -144,7 +181,19 @@ func validReceipt(r *token.Receipt, issued time.Time) rest {
 // with Unauthorized if the token was revoked meanwhile.
 func (s *Service) RelyOn(ctx context.Context, t *Token) error {
 	_, err := s.rely(ctx, validToken(t))
+	if err == nil {
+		knownAs(ctx, t.User.ID)
+	}
 	return err
+}
+
+// knownAs notes the user whom a request has authenticated.
+func knownAs(ctx context.Context, user string) {
+	if p, ok := ctx.Value(proofKey{}).(*proof); ok {
+		p.mu.Lock()
+		p.known = user
+		p.mu.Unlock()
+	}
 }
 
 // renewed returns a token as it is on a directory, with the roles that it has now.

@@ -296,7 +296,7 @@ func TestProof(t *testing.T) {
 	bob := d.user("bob", "old", "")
 	for what, act := range map[string]func(s *identity.Service) (before func() error, after func() error){
 		"token after a password": func(s *identity.Service) (func() error, func() error) {
-			ctx := identity.WithProof(t.Context())
+			ctx := identity.WithProof(t.Context(), "")
 			return func() error { _, err := s.Login(ctx, bob.ID, "", "", "old"); return err },
 				func() error {
 					_, err := s.Issue(ctx, bob.ID, identity.Scope{}, []string{"password"}, nil)
@@ -304,12 +304,12 @@ func TestProof(t *testing.T) {
 				}
 		},
 		"receipt after a password": func(s *identity.Service) (func() error, func() error) {
-			ctx := identity.WithProof(t.Context())
+			ctx := identity.WithProof(t.Context(), "")
 			return func() error { _, err := s.Login(ctx, bob.ID, "", "", "old"); return err },
 				func() error { _, _, err := s.NewReceipt(ctx, bob.ID, []string{"password"}); return err }
 		},
 		"token after a receipt": func(s *identity.Service) (func() error, func() error) {
-			ctx := identity.WithProof(t.Context())
+			ctx := identity.WithProof(t.Context(), "")
 			return func() error {
 					r, issued, err := s.NewReceipt(t.Context(), bob.ID, []string{"password"})
 					d.ok(err)
@@ -321,7 +321,7 @@ func TestProof(t *testing.T) {
 				}
 		},
 		"record after a token": func(s *identity.Service) (func() error, func() error) {
-			ctx := identity.WithProof(t.Context())
+			ctx := identity.WithProof(t.Context(), "")
 			return func() error { return s.RelyOn(ctx, d.token(bob.ID, identity.Scope{})) },
 				func() error {
 					_, err := s.Create(ctx, identity.Record{Kind: identity.Project, Name: "after"}, nil)
@@ -329,7 +329,7 @@ func TestProof(t *testing.T) {
 				}
 		},
 		"credential after a token": func(s *identity.Service) (func() error, func() error) {
-			ctx := identity.WithProof(t.Context())
+			ctx := identity.WithProof(t.Context(), "")
 			return func() error { return s.RelyOn(ctx, d.token(bob.ID, identity.Scope{})) },
 				func() error { _, err := s.CreateCredential(ctx, identity.Record{Owner: bob.ID}, "x"); return err }
 		},

@@ -35,3 +35,16 @@ func TestVerified(t *testing.T) {
 		t.Errorf("%d passwords in a cache that was full, want 1", len(v.ends))
 	}
 }
+
+// TestNetwork checks which addresses take turns as one.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "", "pipe": "pipe", "10.0.0.1": "10.0.0.1", "10.0.0.1:5000": "10.0.0.1", "[::ffff:10.0.0.1]:5000": "10.0.0.1",
+		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "2001:db8:1:2::1": "2001:db8:1:2::/64", "[fe80::1%eth0]:80": "fe80::/64",
+	} {
+		if got := network(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}

@@ -52,6 +52,8 @@ var attacks = slices.Concat([]attack{
 	{"200 gRPC watches that are not read, 100,000 writes", 0, false, (*victim).rpcWatches, nil},
 	{"200 HTTP watches that are not read, 100,000 writes", 0, false, (*victim).httpWatches, nil},
 	{"200 logins to Identity at the same time", 0, false, (*victim).logins, nil},
+	{"20 right logins, no attack", 0, false, (*victim).quietLogins, nil},
+	{"20 right logins among 120 wrong ones at a time", 0, false, (*victim).wrongLogins, nil},
 	{"1,000 logins held back, no key", 0, false, (*victim).heldLogins, nil},
 	{"1,400 logins held back, then connections with a key", 0, false, (*victim).manyHeldLogins, nil},
 	{"720 bodies held back, on a route of each door", 0, false, (*victim).slowRoutes, nil},

@@ -93,7 +93,7 @@ func (c *call) open(anonymous bool) (err error) {
 	if c.query, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return &statusError{http.StatusBadRequest, "The query string is malformed."}
 	}
-	c.r = c.r.WithContext(identity.WithProof(c.r.Context()))
+	c.r = c.r.WithContext(identity.WithProof(c.r.Context(), c.r.RemoteAddr))
 	if c.id, err = c.deployment(c.r.Context()); err != nil || anonymous {
 		return err
 	}

@@ -3,9 +3,7 @@ package password
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/ostiary/ostiary/internal/turns"
 )
@@ -15,16 +13,18 @@ import (
 var ErrBusy = errors.New("too many password hashes are waiting")
 
 // QueueMaxDefault is the default of [PoolOptions.QueueMax]. With two threads and
-// hashes of 300 ms, the last one waits for ten seconds.
-const QueueMaxDefault = 64
+// hashes of 200 ms, the last one waits for 25 seconds. A hash whose request ends
+// earlier leaves the queue.
+const QueueMaxDefault = 256
 
 // PoolOptions are the settings of a [Pool]. The zero value is useful.
 type PoolOptions struct {
 	// Threads is the number of hashes that are computed at the same time. The
 	// default is the number of processors.
 	Threads int
-	// QueueMax is the largest number of hashes that wait for a thread. Others fail
-	// with [ErrBusy]. The default is [QueueMaxDefault].
+	// QueueMax is the largest number of hashes that wait for a thread. If more come,
+	// those of the callers with the most waiting hashes, and with wrong passwords, fail
+	// with [ErrBusy] first. The default is [QueueMaxDefault].
 	QueueMax int
 }
 
@@ -37,9 +37,7 @@ type PoolOptions struct {
 // program whose other work must not wait raises GOMAXPROCS by Threads: the
 // operating system then divides the processors, and prefers the other threads.
 type Pool struct {
-	slots    chan struct{}
-	waiting  atomic.Int64
-	queueMax int64
+	queue *queue
 }
 
 // NewPool returns a pool. It starts no thread.
@@ -50,7 +48,7 @@ func NewPool(o PoolOptions) *Pool {
 	if o.QueueMax <= 0 {
 		o.QueueMax = QueueMaxDefault
 	}
-	return &Pool{slots: make(chan struct{}, o.Threads), queueMax: int64(o.QueueMax)}
+	return &Pool{newQueue(o.Threads, o.QueueMax)}
 }
 
 // Hash is like the function [Hash]. It also fails with [ErrBusy], and with the
@@ -70,25 +68,22 @@ func (p *Pool) Verify(ctx context.Context, password, hash string) (ok bool, err 
 	if runErr != nil {
 		return false, runErr
 	}
+	p.queue.learn(callerOf(ctx), ok)
 	return ok, err
 }
 
-// run calls f on a thread of low priority, as soon as one is free. Calls get
-// threads in their order. If ctx ends while f runs, run waits for f: hashes cannot
+// run calls f on a thread of low priority, as soon as one is free. The queue chooses
+// which call gets it. If ctx ends while f runs, run waits for f: hashes cannot
 // be interrupted, and f writes to variables of the caller.
 func (p *Pool) run(ctx context.Context, f func()) error {
 	turns.Pause(ctx)
-	select {
-	case p.slots <- struct{}{}:
-	default:
-		if err := p.wait(ctx); err != nil {
-			return err
-		}
+	if err := p.queue.acquire(ctx); err != nil {
+		return err
 	}
 	done := make(chan struct{})
 	go func() {
 		defer func() {
-			<-p.slots
+			p.queue.release()
 			close(done)
 		}()
 		// The thread is never unlocked, so it ends with this goroutine and no other
@@ -99,19 +94,4 @@ func (p *Pool) run(ctx context.Context, f func()) error {
 	}()
 	<-done
 	return nil
-}
-
-// wait waits for a thread.
-func (p *Pool) wait(ctx context.Context) error {
-	if n := p.waiting.Add(1); n > p.queueMax {
-		p.waiting.Add(-1)
-		return fmt.Errorf("%w: at most %d may wait (QueueMax)", ErrBusy, p.queueMax)
-	}
-	defer p.waiting.Add(-1)
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,17 +9,25 @@ import (
 	"testing"
 )
 
+// waiters returns the number of calls that wait.
+func (p *Pool) waiters() int {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return len(p.queue.waiting)
+}
+
 // occupy takes all threads of a pool until the returned function is called.
 func occupy(t *testing.T, p *Pool) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
-	for range cap(p.slots) {
+	threads := p.queue.free
+	for range threads {
 		all.Go(func() {
 			_ = p.run(context.Background(), func() { begun <- struct{}{}; <-end })
 		})
 	}
-	for range cap(p.slots) {
+	for range threads {
 		<-begun
 	}
 	return func() { close(end); all.Wait() }
@@ -52,11 +60,11 @@ func TestPoolDefaults(t *testing.T) {
 		o                 PoolOptions
 		threads, queueMax int
 	}{
-		{PoolOptions{}, runtime.NumCPU(), 64}, {PoolOptions{Threads: -1, QueueMax: -1}, runtime.NumCPU(), 64},
+		{PoolOptions{}, runtime.NumCPU(), 256}, {PoolOptions{Threads: -1, QueueMax: -1}, runtime.NumCPU(), 256},
 		{PoolOptions{Threads: 1, QueueMax: 1}, 1, 1}, {PoolOptions{Threads: 5, QueueMax: 100}, 5, 100},
 	} {
-		if p := NewPool(x.o); cap(p.slots) != x.threads || p.queueMax != int64(x.queueMax) {
-			t.Errorf("%+v: %d threads and a queue of %d, want %d and %d", x.o, cap(p.slots), p.queueMax, x.threads, x.queueMax)
+		if p := NewPool(x.o); p.queue.free != x.threads || p.queue.max != x.queueMax {
+			t.Errorf("%+v: %d threads and a queue of %d, want %d and %d", x.o, p.queue.free, p.queue.max, x.threads, x.queueMax)
 		}
 	}
 }
@@ -68,10 +76,10 @@ func TestPoolQueueMax(t *testing.T) {
 	release := occupy(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error)
-	for range p.queueMax {
+	for range p.queue.max {
 		go func() { results <- p.run(ctx, func() { t.Error("a canceled call ran") }) }()
 	}
-	for p.waiting.Load() < p.queueMax {
+	for p.waiters() < p.queue.max {
 		runtime.Gosched() // the goroutines have no event that shows that they wait
 	}
 	hash, err := Hash("secret", RoundsMin)
@@ -85,12 +93,12 @@ func TestPoolQueueMax(t *testing.T) {
 		t.Errorf("got %v and %v, want ErrBusy", ok, err)
 	}
 	cancel()
-	for range p.queueMax {
+	for range p.queue.max {
 		if err := <-results; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want Canceled", err)
 		}
 	}
-	if n := p.waiting.Load(); n != 0 {
+	if n := p.waiters(); n != 0 {
 		t.Errorf("%d calls wait although all have ended", n)
 	}
 	release()
