@@ -43,6 +43,9 @@ const (
 	// request if its own host name resolves to a loopback address (DNS
 	// rebinding).
 	ForeignName
+	// BadReason: the header or metadata that names the reason of a write comes
+	// twice, is too long, or is not UTF-8 without control characters.
+	BadReason
 )
 
 // Refusal describes why the server refused a request. Its text contains no
@@ -118,6 +121,8 @@ var reasons = [math.MaxUint8 + 1]struct {
 	BadPath:        {"the path is not in canonical form", http.StatusBadRequest, codes.InvalidArgument},
 	ForeignPage: {"a server without keys accepts requests from web pages of this machine only: list other origins with --cors",
 		http.StatusForbidden, codes.PermissionDenied},
+	BadReason: {"invalid Ostiary-Reason: expected one text of at most 512 bytes of UTF-8 without control characters",
+		http.StatusBadRequest, codes.InvalidArgument},
 	ForeignName: {"unexpected Host: a server without keys accepts localhost and loopback addresses only, unless --auth-anonymous is set",
 		http.StatusForbidden, codes.PermissionDenied},
 }

@@ -77,6 +77,12 @@ func (c *call) admit() *door.Refusal {
 			return &door.Refusal{Reason: door.BadCredentials}
 		}
 	}
+	reasons, _ := ctx.Value(reasonsOfCall{}).([]string)
+	origin, why := c.key.origin(reasons)
+	if why != nil {
+		return why
+	}
+	c.ctx.author.Origin = origin
 	if why := c.conn.trust(); why != nil {
 		return why
 	}

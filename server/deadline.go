@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/internal/turns"
 )
@@ -23,6 +24,8 @@ type lazyDeadline struct {
 	passed          error      // of Err, once the deadline has passed
 	door            any        // the door's name, a string, which Value returns
 	work            turns.Work // the request's use of the turns, which Value returns
+	// author is the origin of the writes of the request, which Value returns.
+	author ostiary.Author
 
 	// released is set before the timer is canceled. Contexts derived from this one
 	// panic if Done is closed while Err is still nil.
@@ -58,14 +61,16 @@ func (l *lazyDeadline) Err() error {
 	return l.passed
 }
 
-// Value returns the name of the door for [door.NameKey], and the request's use of
-// the turns for [turns.Key].
+// Value returns the name of the door for [door.NameKey], the request's use of the
+// turns for [turns.Key], and the author of its writes for [ostiary.AuthorKey].
 func (l *lazyDeadline) Value(key any) any {
 	switch key {
 	case door.NameKey{}:
 		return l.door
 	case turns.Key{}:
 		return l.work.Carried()
+	case ostiary.AuthorKey{}:
+		return &l.author
 	}
 	return l.Context.Value(key)
 }

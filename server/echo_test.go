@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/server"
 )
@@ -152,6 +153,10 @@ func echoUnary(name string) grpc.MethodHandler {
 				return nil, status.FromContextError(ctx.Err()).Err()
 			case "Panic":
 				panic("secret content")
+			}
+			if in.(*wrapperspb.StringValue).Value == "author" {
+				o := ostiary.AuthorOf(ctx).Origin
+				return wrapperspb.String(o.Caller + ": " + o.Reason), nil
 			}
 			c := door.CallerOf(ctx)
 			return wrapperspb.String(in.(*wrapperspb.StringValue).Value + c.Method + c.ID), nil

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -137,10 +138,17 @@ func (i *interceptor) addMethod(desc *grpc.ServiceDesc, name string, stream, cli
 // keyOfCall is the context key of the *hashedKey that the tap has found.
 type keyOfCall struct{}
 
+// reasonsOfCall is the context key of the []string that a call has as metadata for
+// the reason of its writes.
+type reasonsOfCall struct{}
+
 // tap authenticates a call when its headers have arrived, before gRPC accepts
 // any part of a message.
 func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	m := i.methods[info.FullMethodName]
+	if reasons := info.Header[metadataReason]; reasons != nil {
+		ctx = context.WithValue(ctx, reasonsOfCall{}, reasons)
+	}
 	if i.keys == nil || m == nil || m.public {
 		return ctx, nil
 	}
@@ -156,7 +164,7 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 		i.delayRefusal(ctx, c)
 	}
 	err := i.refuse(m, &door.Refusal{Reason: why})
-	i.end(ctx, m, start, &err)
+	i.end(ctx, m, start, &ostiary.Author{}, &err)
 	return nil, err
 }
 
@@ -165,8 +173,8 @@ func (i *interceptor) tap(ctx context.Context, info *tap.Info) (context.Context,
 func (i *interceptor) counted(m *method, serve func(srv any, c *call) error) grpc.StreamHandler {
 	return func(srv any, ss grpc.ServerStream) (err error) {
 		start := time.Now()
-		defer i.end(ss.Context(), m, start, &err)
 		c := &call{interceptor: i, method: m, ServerStream: ss}
+		defer i.end(ss.Context(), m, start, &c.ctx.author, &err)
 		if why := c.admit(); why != nil {
 			return i.refuse(m, why)
 		}
@@ -224,9 +232,9 @@ func (m *method) shape(why *door.Refusal) error {
 	return status.Error(why.Code(), why.Error())
 }
 
-// end counts and logs a call. It must be deferred, because it also turns a panic
-// of the handler into the door's refusal.
-func (i *interceptor) end(ctx context.Context, m *method, start time.Time, err *error) {
+// end counts and logs a call, whose writes have the author a. It must be deferred,
+// because it also turns a panic of the handler into the door's refusal.
+func (i *interceptor) end(ctx context.Context, m *method, start time.Time, a *ostiary.Author, err *error) {
 	if p := recover(); p != nil {
 		logPanic(i.log, p, m.door.Name, m.full, "")
 		*err = i.refuse(m, &door.Refusal{Reason: door.Failed})
@@ -236,8 +244,9 @@ func (i *interceptor) end(ctx context.Context, m *method, start time.Time, err *
 	m.series.observe(took, outcomeOfCode(code))
 	if i.accessLog {
 		key, _ := ctx.Value(keyOfCall{}).(*hashedKey)
-		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("door", m.door.Name), slog.String("route", m.series.route),
-			slog.String("method", "GRPC"), slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key)), slog.String("remote", remoteOf(ctx)))
+		line := []slog.Attr{slog.String("door", m.door.Name), slog.String("route", m.series.route), slog.String("method", "GRPC"),
+			slog.String("status", code.String()), millis(took), slog.String("caller", callerText(key)), slog.String("remote", remoteOf(ctx))}
+		i.log.LogAttrs(context.Background(), slog.LevelInfo, "request", logRevision(line, a)...)
 	}
 }
 

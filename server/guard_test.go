@@ -61,6 +61,14 @@ func TestGuard(t *testing.T) {
 	if err := conn.Invoke(ctx, "/test.Echo/Echo", wrapperspb.String("hi "), &out); err != nil || out.Value != "hi presharedops" {
 		t.Error(err, out.Value)
 	}
+	withReason := metadata.AppendToOutgoingContext(ctx, "ostiary-reason", "ticket 7")
+	if err := conn.Invoke(withReason, "/test.Echo/Echo", wrapperspb.String("author"), &out); err != nil || out.Value != "ops: ticket 7" {
+		t.Errorf("the author of a call is %q, error %v", out.Value, err)
+	}
+	twice := metadata.AppendToOutgoingContext(withReason, "ostiary-reason", "ticket 8")
+	if err := conn.Invoke(twice, "/test.Echo/Echo", wrapperspb.String("author"), &out); status.Code(err) == 0 || !strings.Contains(err.Error(), "invalid Ostiary-Reason") {
+		t.Errorf("a call with two reasons: error %v", err)
+	}
 	for what, text := range map[string]string{"logs": r.logs.String(), "metrics": r.metric(t, "")} {
 		if strings.Contains(text, secret) || strings.Contains(text, secret[:12]) {
 			t.Errorf("the key is in the %s", what)

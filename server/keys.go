@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 )
 
@@ -33,7 +35,10 @@ const (
 
 // Key is a preshared key. Its secret prints and logs as "[redacted]".
 type Key struct {
-	// Name distinguishes callers in logs. It may be empty and is not secret.
+	// Name distinguishes callers, in logs and in the entries of stores, which keep it
+	// for ever. It may be empty and is not secret. It has at most 256 bytes of UTF-8
+	// without control characters, and is not "local", "library", "collector",
+	// "import" or "bootstrap".
 	Name string
 	// Secret is what the client sends: 1 to 4096 printable ASCII bytes without
 	// spaces.
@@ -71,6 +76,9 @@ type Keys struct {
 type hashedKey struct {
 	sum    [sha256.Size]byte
 	caller door.Caller
+	// author is the caller of the writes that are made with the key: its name, or a
+	// fingerprint of a key without a name.
+	author string
 	// removed ends when remove is called, because the key is no longer accepted.
 	removed context.Context
 	remove  context.CancelFunc
@@ -89,8 +97,8 @@ func NewKeys(keys []Key) (*Keys, error) {
 
 // Replace replaces all keys, from the next request on. It ends the streams of
 // callers whose key is not among the new ones. It returns an error for
-// an empty list, for more than 1000 keys, and for a secret or the name of a user
-// of an invalid form; then the old keys stay.
+// an empty list, for more than 1000 keys, and for a secret or a name of an invalid
+// form; then the old keys stay.
 func (k *Keys) Replace(keys []Key) error {
 	if len(keys) == 0 {
 		return ErrNoKeys
@@ -112,7 +120,14 @@ func (k *Keys) Replace(keys []Key) error {
 		if s == "" || len(s) > credentialBytesMax || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return fmt.Errorf("invalid preshared key %d of %d: expected 1 to %d printable ASCII characters without spaces", i+1, len(keys), credentialBytesMax)
 		}
-		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}}
+		if key.Name != "" && !validName(key.Name) && !(key.Basic && !validUser(key.Name)) {
+			return fmt.Errorf("invalid name of preshared key %d of %d: expected at most %d bytes of UTF-8 without control characters, and none of %s, which the log has for writes without a caller",
+				i+1, len(keys), ostiary.CallerBytesMax, strings.Join(reservedCallers, ", "))
+		}
+		hashed := &hashedKey{sum: sha256.Sum256([]byte(s)), caller: door.Caller{Method: methodPreshared, ID: key.Name}, author: key.Name}
+		if key.Name == "" {
+			hashed.author = "key-" + hex.EncodeToString(hashed.sum[:fingerprintBytes])
+		}
 		if key.Basic {
 			if !validUser(key.Name) {
 				return fmt.Errorf("invalid name of user %d of %d: expected 1 to %d printable ASCII characters without spaces and colons", i+1, len(keys), userBytesMax)
@@ -132,6 +147,20 @@ func (k *Keys) Replace(keys []Key) error {
 		key.remove()
 	}
 	return nil
+}
+
+// fingerprintBytes is how many bytes of the SHA-256 of a key without a name are
+// its name in the log. They do not help to find a random key.
+const fingerprintBytes = 4
+
+// reservedCallers are callers of writes that no authenticated caller made.
+var reservedCallers = []string{ostiary.CallerLocal, ostiary.CallerLibrary, ostiary.CallerCollector, ostiary.CallerImport, ostiary.CallerBootstrap}
+
+// validName reports whether a text may be the name of a key, and so a caller in the
+// log.
+func validName(name string) bool {
+	o := ostiary.Origin{Caller: name}
+	return len(name) <= ostiary.CallerBytesMax && o.Invalid() == "" && !slices.Contains(reservedCallers, name)
 }
 
 // Len returns the number of keys.

@@ -84,6 +84,12 @@ func (q *request) serve(r *http.Request, route *door.Route, p door.Params) {
 	if q.keys == nil && !q.door.OwnAuthentication && r.Header["Authorization"] != nil {
 		q.Header().Set(headerAuthentication, "off")
 	}
+	origin, why := q.key.origin(r.Header[headerReason])
+	if why != nil {
+		q.refuse(r, why)
+		return
+	}
+	q.ctx.author.Origin = origin
 	leave, why := q.enter(route)
 	if why != nil {
 		q.refuse(r, why)
@@ -209,8 +215,9 @@ func (q *request) end(r *http.Request) {
 	took := time.Since(q.start)
 	q.series.observe(took, outcome)
 	if q.accessLog {
-		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, slog.String("door", q.door.Name), slog.String("route", q.series.route),
-			slog.String("method", r.Method), slog.Int("status", q.status), millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID()))
+		line := []slog.Attr{slog.String("door", q.door.Name), slog.String("route", q.series.route), slog.String("method", r.Method), slog.Int("status", q.status),
+			millis(took), slog.String("caller", callerText(q.key)), slog.String("remote", r.RemoteAddr), slog.String("id", q.requestID())}
+		q.log.LogAttrs(context.Background(), slog.LevelInfo, what, logRevision(line, &q.ctx.author)...)
 	}
 	if !whole {
 		panic(http.ErrAbortHandler)

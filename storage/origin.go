@@ -2,6 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"unicode"
@@ -35,6 +36,18 @@ type RequestID struct {
 
 // NodeID is the random id of a node.
 type NodeID [16]byte
+
+// String returns the id in hexadecimal, which [ParseNodeID] reads.
+func (n NodeID) String() string { return hex.EncodeToString(n[:]) }
+
+// ParseNodeID reads the text of a node id: 32 hexadecimal digits.
+func ParseNodeID(text string) (n NodeID, err error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(n) {
+		return NodeID{}, fmt.Errorf("invalid node id %q: expected 32 hexadecimal digits", text)
+	}
+	return NodeID(b), nil
+}
 
 // Callers of writes that no authenticated caller made.
 const (

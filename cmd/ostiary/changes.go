@@ -18,10 +18,11 @@ import (
 
 // entryJSON is the JSON form of a log entry. The command prints one per line.
 type entryJSON struct {
-	Revision uint64       `json:"revision"`
-	Time     string       `json:"time"`
-	Token    string       `json:"token"`
-	Changes  []changeJSON `json:"changes"`
+	Revision uint64 `json:"revision"`
+	Time     string `json:"time"`
+	Token    string `json:"token"`
+	originJSON
+	Changes []changeJSON `json:"changes"`
 }
 
 type changeJSON struct {
@@ -182,7 +183,7 @@ func (a *app) followChanges(ctx context.Context, s *ostiary.Store, request ostia
 const entryLinesMax = 100
 
 func (a *app) printEntry(e *ostiary.ChangeEntry) error {
-	out := entryJSON{Revision: uint64(e.Revision), Time: stamp(e.Time), Token: string(e.Token), Changes: []changeJSON{}}
+	out := entryJSON{Revision: uint64(e.Revision), Time: stamp(e.Time), Token: string(e.Token), originJSON: originOf(&e.Origin), Changes: []changeJSON{}}
 	for i := range e.Changes {
 		out.Changes = append(out.Changes, changeOf(&e.Changes[i]))
 	}
@@ -190,7 +191,7 @@ func (a *app) printEntry(e *ostiary.ChangeEntry) error {
 		return writeJSON(a.out, out)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d  %s\n", out.Revision, out.Time)
+	fmt.Fprintf(&b, "%d  %s%s\n", out.Revision, out.Time, out.text())
 	for i, c := range out.Changes {
 		if i == entryLinesMax {
 			fmt.Fprintf(&b, "  … and %d more\n", len(out.Changes)-i)

@@ -35,7 +35,13 @@ type everyDoor struct {
 
 func openEveryDoor(t *testing.T) *everyDoor {
 	t.Helper()
-	e, err := ostiary.Open(context.Background(), ostiary.Options{Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
+	return openEveryDoorOn(t, nil)
+}
+
+// openEveryDoorOn is openEveryDoor with a driver; nil means one in memory.
+func openEveryDoorOn(t *testing.T, driver ostiary.Driver) *everyDoor {
+	t.Helper()
+	e, err := ostiary.Open(context.Background(), ostiary.Options{Driver: driver, Conditions: openfga.Conditions{Inner: cel.New(cel.Options{})}, SecretKey: &[32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

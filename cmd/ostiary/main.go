@@ -66,6 +66,7 @@ type app struct {
 	// keystoneReceiptKeys is --keystone-receipt-keys.
 	keystoneReceiptKeys string
 	json                bool
+	reason              string // --reason
 
 	patience    patience // for the source of an import
 	notedNoKeys bool     // the warning about a server without keys was printed
@@ -140,6 +141,11 @@ func (a *app) root() *cobra.Command {
 			if err := refuseNegative(cmd.Flags()); err != nil {
 				return err
 			}
+			ctx, err := a.authored(cmd)
+			if err != nil {
+				return err
+			}
+			cmd.SetContext(ctx)
 			a.warnUnknownVariables(cmd.Root())
 			return a.cleanData()
 		},
@@ -157,6 +163,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a folder: http://HOST:PORT or https://HOST:PORT")
 	f.StringVar(&a.token, "token", "", "preshared key for --server; prefer the variable OSTIARY_TOKEN, because other users can read command lines")
 	f.StringVar(&a.caCert, "ca-cert", "", "PEM file of certificates to trust in addition to the system's: of --server, --from https://… and --keystone-oidc")
+	f.StringVar(&a.reason, "reason", "", "why the command writes, for example the number of a ticket: the log of the store keeps it for ever")
 	f.BoolVar(&a.json, "json", false, "print results and errors as JSON")
 	root.AddCommand(a.serveCommand(), a.storeCommand(), a.schemaCommand(), a.tupleCommand(), a.importCommand(), a.checkCommand(), a.listCommand(),
 		a.expandCommand(), a.explainCommand(), a.entitlementsCommand(), a.diffCommand(), a.whatIfCommand(), a.watchCommand(), a.changesCommand(), a.permifyCommand(), a.acpCommand(), a.xacmlCommand(), a.keystoneCommand(), a.benchCommand(), a.versionCommand())

@@ -177,6 +177,9 @@ func (r *remote) send(ctx context.Context, method, path string, in any) (*http.R
 	if in != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
+	if r.a.reason != "" {
+		req.Header.Set(headerReason, r.a.reason)
+	}
 	if r.a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.a.token)
 	}

@@ -19,7 +19,8 @@ type nativeEntry struct {
 	Revision uint64
 	Time     time.Time
 	Token    string
-	Changes  []nativeChange
+	originJSON
+	Changes []nativeChange
 }
 
 // nativeChange is a change of an entry. Op determines which other fields are set.
@@ -82,6 +83,10 @@ func (n *nativeChange) change() (c storage.Change, err error) {
 
 func (n *nativeEntry) entry() (ostiary.ChangeEntry, error) {
 	e := ostiary.ChangeEntry{Revision: storage.Revision(n.Revision), Time: n.Time, Token: ostiary.Token(n.Token)}
+	var err error
+	if e.Origin, err = n.origin(); err != nil {
+		return e, err
+	}
 	for i := range n.Changes {
 		c, err := n.Changes[i].change()
 		if err != nil {

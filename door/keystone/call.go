@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ostiary/ostiary"
 	"github.com/ostiary/ostiary/door"
 	"github.com/ostiary/ostiary/identity"
 	"github.com/ostiary/ostiary/identity/access"
@@ -111,8 +112,16 @@ func (c *call) open(anonymous bool) (err error) {
 		return err
 	}
 	door.Authenticated(c.r.Context())
+	c.actAs(c.caller.User.ID)
 	c.credentials = credentials(c.caller)
 	return c.checkAccessRules()
+}
+
+// actAs makes a user the caller of the writes of the request, in the log.
+func (c *call) actAs(user string) {
+	if a := ostiary.AuthorOf(c.r.Context()); a != nil {
+		a.Origin.Caller = user
+	}
 }
 
 // now returns the current time.

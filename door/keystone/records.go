@@ -222,7 +222,9 @@ func (c *call) changePassword() error {
 			return err
 		}
 	}
-	if err := c.id.ChangePassword(c.r.Context(), c.p.At(0), m.Text("original_password"), m.Text("password")); err != nil {
+	id := c.p.At(0)
+	c.actAs(id) // nothing is written unless the old password is right
+	if err := c.id.ChangePassword(c.r.Context(), id, m.Text("original_password"), m.Text("password")); err != nil {
 		return err
 	}
 	return c.done()

@@ -162,6 +162,7 @@ func (c *call) login(r *authRequest) (*proof, error) {
 			return nil, unauthorized("the methods are of different users")
 		}
 		p.user = user
+		c.actAs(user.ID)
 	}
 	return p, nil
 }

@@ -173,4 +173,5 @@ var refusalCodes = map[door.Reason]string{
 	door.NoCredentials: "no_credentials", door.BadCredentials: "bad_credentials", door.TooLarge: "too_large",
 	door.TooMany: "too_many", door.TimedOut: "timed_out", door.ShuttingDown: "shutting_down",
 	door.Failed: "internal", door.BadPath: "bad_path",
+	door.BadReason: "invalid_request",
 }

@@ -93,6 +93,8 @@ func refusalFailure(why *door.Refusal) *failure {
 		code = codes.Unavailable
 	case door.BadPath:
 		return newFailure(codeNoEndpoint, "Not Found")
+	case door.BadReason:
+		code = codeValidation
 	case door.ForeignPage, door.ForeignName:
 		code = codeForbidden
 	case door.Failed:

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ostiary/ostiary"
+	"github.com/ostiary/ostiary/door"
+)
+
+// A key with a name is a caller with that name. Another key is a caller with a
+// fingerprint, which has no part of the key.
+func TestCallerOfAKey(t *testing.T) {
+	t.Parallel()
+	const secret = "f00dcafe-this-is-the-secret"
+	keys, err := NewKeys([]Key{{Name: "ci", Secret: "a-key"}, {Secret: secret}, {Name: "healthcheck", Secret: "zb!", Basic: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	callers := map[string]string{}
+	for i, key := range *keys.list.Load() {
+		o, why := key.origin(nil)
+		if why != nil {
+			t.Fatal(why)
+		}
+		callers[o.Caller] = o.Reason
+		if i == 1 && (!strings.HasPrefix(o.Caller, "key-") || len(o.Caller) != 12 || strings.Contains(secret, o.Caller[4:])) {
+			t.Errorf("a key without a name is the caller %q, want key- and 8 digits of its hash", o.Caller)
+		}
+	}
+	if _, ok := callers["ci"]; !ok || len(callers) != 3 {
+		t.Errorf("the callers are %v", callers)
+	}
+	if _, ok := callers["healthcheck"]; !ok {
+		t.Errorf("the callers are %v, want the name of the user", callers)
+	}
+	if o, _ := (*hashedKey)(nil).origin(nil); o.Caller != ostiary.CallerLocal {
+		t.Errorf("without keys the caller is %q, want local", o.Caller)
+	}
+}
+
+// A name that the log cannot have, or that it has for writes without a caller, is
+// no name of a key.
+func TestNamesOfKeys(t *testing.T) {
+	t.Parallel()
+	for name, allowed := range map[string]bool{
+		"ci": true, "": true, "Böb": true, strings.Repeat("x", ostiary.CallerBytesMax): true,
+		strings.Repeat("x", ostiary.CallerBytesMax+1): false, "a\x01": false, "a\xff": false,
+		"local": false, "library": false, "collector": false, "import": false, "bootstrap": false,
+	} {
+		if _, err := NewKeys([]Key{{Name: name, Secret: "secret"}}); (err == nil) != allowed {
+			t.Errorf("name %q: error %v", name, err)
+		}
+	}
+	if _, err := NewKeys([]Key{{Name: "local", Secret: "secret", Basic: true}}); err == nil {
+		t.Error("a user has the name of writes without a caller")
+	}
+}
+
+// A reason comes once and is a text that the log can have.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	for text, c := range map[string]struct {
+		reasons []string
+		refused bool
+	}{
+		"none":          {nil, false},
+		"a text":        {[]string{"ticket 7: für Böb"}, false},
+		"an empty text": {[]string{""}, false},
+		"at the bound":  {[]string{strings.Repeat("x", ostiary.ReasonBytesMax)}, false},
+		"too long":      {[]string{strings.Repeat("x", ostiary.ReasonBytesMax+1)}, true},
+		"two":           {[]string{"a", "b"}, true},
+		"a tab":         {[]string{"a\tb"}, true},
+		"Latin-1":       {[]string{"B\xf6b"}, true},
+	} {
+		o, why := (*hashedKey)(nil).origin(c.reasons)
+		if refused := why != nil && why.Reason == door.BadReason; refused != c.refused {
+			t.Errorf("%s: refusal %v", text, why)
+		}
+		if !c.refused && len(c.reasons) == 1 && o.Reason != c.reasons[0] {
+			t.Errorf("%s: the reason is %q", text, o.Reason)
+		}
+	}
+}
